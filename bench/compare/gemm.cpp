@@ -1,0 +1,127 @@
+// Matrix multiplications of a layer through the device against oneDNN's primitive executed
+// directly.
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <dnnl.hpp>
+
+#include "bench/compare/contest.h"
+#include "kernels/cpu/device.h"
+
+namespace frugal::bench {
+namespace {
+
+dnnl::memory::data_type type_of(DType type) {
+  return type == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+/// A view as oneDNN describes it, transposed if asked.
+dnnl::memory::desc described(const View& view, bool transposed) {
+  const int dims = view.shape.dims;
+  dnnl::memory::dims extents(view.shape.extent.begin(), view.shape.extent.begin() + dims);
+  dnnl::memory::dims strides(view.stride.begin(), view.stride.begin() + dims);
+  if (transposed) {
+    std::swap(extents[extents.size() - 1], extents[extents.size() - 2]);
+    std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
+  }
+  return {extents, type_of(view.type), strides};
+}
+
+/// The same multiplication with a primitive made beforehand: what the library can do at best.
+class Direct {
+ public:
+  explicit Direct(const Gemm& gemm) : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+    const auto a = described(gemm.a, gemm.transpose_a), b = described(gemm.b, gemm.transpose_b);
+    const auto c = described(gemm.c, false);
+    dnnl::primitive_attr attributes;
+    if (gemm.accumulate) {
+      dnnl::post_ops sum;
+      sum.append_sum();
+      attributes.set_post_ops(sum);
+    }
+    arguments_ = {{DNNL_ARG_SRC, {a, engine_, gemm.a.data}},
+                  {DNNL_ARG_WEIGHTS, {b, engine_, gemm.b.data}},
+                  {DNNL_ARG_DST, {c, engine_, gemm.c.data}}};
+    primitive_ = dnnl::matmul({{dnnl::matmul::desc(a, b, c)}, attributes, engine_});
+  }
+  void operator()() {
+    primitive_.execute(stream_, arguments_);
+    stream_.wait();
+  }
+
+ private:
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  dnnl::matmul primitive_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+};
+
+/// Extents of c = op(a) · op(b), as in a layer's pass.
+struct Product {
+  std::string name;
+  int64_t batch, m, n, k;
+  bool transpose_a, transpose_b, weight_gradient;
+};
+
+Shape matrix(int64_t batch, int64_t rows, int64_t cols, bool transposed) {
+  if (transposed) std::swap(rows, cols);
+  return batch == 1 ? Shape{rows, cols} : Shape{batch, rows, cols};
+}
+
+std::vector<Product> products() {
+  constexpr int64_t hidden = 1024, tokens = 2048, sequence = 1024, heads = 32, head_size = 64;
+  struct Layer {
+    std::string name;
+    int64_t in, out;
+  };
+  std::vector<Product> all;
+  for (const auto& [name, in, out] : {Layer{"qkv", hidden, 3 * hidden},
+                                      {"projection", hidden, hidden},
+                                      {"mlp-up", hidden, 4 * hidden},
+                                      {"mlp-down", 4 * hidden, hidden}}) {
+    all.push_back({name + "/forward", 1, tokens, out, in, false, true, false});
+    all.push_back({name + "/input-gradient", 1, tokens, in, out, false, false, false});
+    all.push_back({name + "/weight-gradient", 1, out, in, tokens, true, false, true});
+  }
+  all.push_back({"attention/scores", heads, sequence, sequence, head_size, false, true, false});
+  all.push_back({"attention/context", heads, sequence, head_size, sequence, false, false, false});
+  all.push_back(
+      {"attention/key-gradient", heads, sequence, head_size, sequence, true, false, false});
+  return all;
+}
+
+}  // namespace
+
+void compare_gemm(const Options& options) {
+  Report report(options, "GFLOP/s");
+  CpuDevice device(options.threads);
+  omp_set_num_threads(options.threads);  // oneDNN's, where it is called directly
+  for (const DType type : {DType::f32, DType::bf16}) {
+    for (const Product& p : products()) {
+      const std::string name = fmt::format("{}/{}", p.name, name_of(type));
+      if (!report.wants(name)) continue;
+      const Buffer a(device, type, matrix(p.batch, p.m, p.k, p.transpose_a));
+      const Buffer b(device, type, matrix(p.batch, p.k, p.n, p.transpose_b));
+      const Buffer c(device, p.weight_gradient ? DType::f32 : type,
+                     matrix(p.batch, p.m, p.n, false));
+      const Gemm gemm{.a = a.view(),
+                      .b = b.view(),
+                      .c = c.view(),
+                      .bias = {},
+                      .transpose_a = p.transpose_a,
+                      .transpose_b = p.transpose_b,
+                      .accumulate = p.weight_gradient};
+      Direct direct(gemm);
+      const double flops = gemm.cost().flops;
+      report.add({name, flops, flops,
+                  [&] {
+                    device.execute(gemm);
+                    device.synchronize();
+                  },
+                  [&] { direct(); }});
+    }
+  }
+  report.finish();
+}
+
+}  // namespace frugal::bench

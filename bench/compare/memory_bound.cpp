@@ -1,0 +1,111 @@
+// Every memory-bound row of the operation table, far out of cache, against a parallel copy.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <random>
+
+#include "bench/compare/contest.h"
+#include "kernels/cpu/device.h"
+#include "tests/support/operation_table.h"
+
+namespace frugal::bench {
+namespace {
+
+using table::Case;
+using table::Draw;
+using table::Operand;
+using table::Setting;
+
+/// Several times any last-level cache, so that nothing of one run is there in the next.
+constexpr double bytes_to_move = 192 << 20;
+constexpr int64_t cols = 1024;
+
+/// The fewest rows that move so much.
+Setting enlarged(const table::Row& row, DType type) {
+  Setting setting = {type, cols, cols, 1};
+  const double bytes = cost_of(unbacked(row.build(setting))).bytes;
+  setting.rows = static_cast<int64_t>(static_cast<double>(cols) * bytes_to_move / bytes) + 1;
+  return setting;
+}
+
+/// Plausible elements: what is drawn for one tile is repeated over the operand.
+void fill(const View& view, const Operand& operand) {
+  constexpr int64_t tile = 4099;  // a prime, so that rows differ
+  Case small;
+  small.operands = {operand};
+  small.operands[0].shape = {tile};
+  small.operands[0].role = table::Role::input;
+  std::vector<double> values = table::random_values(small, 1).at(operand.name);
+  if (operand.draw == Draw::fraction) {
+    for (double& value : values) value *= static_cast<double>(tile) / cols;
+  }
+  std::vector<char> bytes(static_cast<size_t>(tile * size_of(operand.type)));
+  table::store(operand.type, values, bytes.data());
+  const auto length = static_cast<int64_t>(bytes.size());
+  for (int64_t at = 0; at < view.bytes(); at += length) {
+    std::memcpy(static_cast<char*>(view.data) + at, bytes.data(),
+                static_cast<size_t>(std::min(length, view.bytes() - at)));
+  }
+}
+
+/// Reads and writes as many bytes as an operation does; plain memcpy in each thread.
+class Copy {
+ public:
+  explicit Copy(Device& device, int threads)
+      : threads_(threads), from_(device, DType::f32, shape()), to_(device, DType::f32, shape()) {}
+  static double bytes() { return 2.0 * static_cast<double>(shape().size()) * sizeof(float); }
+
+  void operator()() const {
+    const int64_t part = from_.view().bytes() / threads_;
+#pragma omp parallel for num_threads(threads_)
+    for (int i = 0; i < threads_; ++i) {
+      std::memcpy(static_cast<char*>(to_.view().data) + i * part,
+                  static_cast<const char*>(from_.view().data) + i * part,
+                  static_cast<size_t>(part));
+    }
+  }
+
+ private:
+  static Shape shape() { return {static_cast<int64_t>(bytes_to_move / 2 / sizeof(float))}; }
+  int threads_;
+  Buffer from_, to_;
+};
+
+void add(Report& report, CpuDevice& device, const Copy& copy, const table::Row& row, DType type) {
+  const Setting setting = enlarged(row, type);
+  const Case test_case = row.build(setting);
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  table::Views views;
+  for (const Operand& operand : test_case.operands) {
+    buffers.push_back(std::make_unique<Buffer>(device, operand.type, operand.shape));
+    fill(buffers.back()->view(), operand);
+    views.set(operand.name, buffers.back()->view());
+  }
+  const Operation operation = test_case.bind(views);
+  report.add({fmt::format("{}/{}", row.name, name_of(type)), cost_of(operation).bytes,
+              Copy::bytes(),
+              [&] {
+                device.execute(operation);
+                device.synchronize();
+              },
+              copy});
+}
+
+}  // namespace
+
+void compare_memory_bound(const Options& options) {
+  Report report(options, "GB/s");
+  CpuDevice device(options.threads);
+  const Copy copy(device, options.threads);
+  for (const table::Row& row : table::rows()) {
+    if (row.by_hand.flops > 0) continue;
+    for (const DType type : {DType::f32, DType::bf16}) {
+      if (report.wants(fmt::format("{}/{}", row.name, name_of(type)))) {
+        add(report, device, copy, row, type);
+      }
+    }
+  }
+  report.finish();
+}
+
+}  // namespace frugal::bench

@@ -1,0 +1,58 @@
+# One library per folder; each may use those before it only.
+# Object libraries, so that files which register themselves are linked in.
+function(frugal_library name folder)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/kernels/cpu/simd/|/harness/main/")
+  add_library(${name} OBJECT ${sources})
+  target_link_libraries(${name} PUBLIC frugal_options ${ARGN})
+endfunction()
+
+frugal_library(frugal_kernels_objects kernels
+  Threads::Threads OpenMP::OpenMP_CXX DNNL::dnnl fmt::fmt nlohmann_json::nlohmann_json)
+frugal_library(frugal_engine_objects engine fmt::fmt nlohmann_json::nlohmann_json Threads::Threads)
+frugal_library(frugal_harness_objects harness
+  fmt::fmt nlohmann_json::nlohmann_json CLI11::CLI11 Threads::Threads)
+frugal_library(frugal_experiments_objects experiments fmt::fmt nlohmann_json::nlohmann_json)
+
+# The vectorised kernels are compiled once per instruction set from the same sources, each in a
+# namespace of its own; kernels/cpu/dispatch chooses at run time.
+file(GLOB simd_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/simd/*.cpp)
+set(simd_objects "")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(simd_levels baseline avx2 avx512)
+else()
+  set(simd_levels baseline)
+endif()
+set(simd_flags_baseline "")
+set(simd_flags_avx2 -march=x86-64-v3)
+set(simd_flags_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
+foreach(level IN LISTS simd_levels)
+  add_library(frugal_simd_${level} OBJECT ${simd_sources})
+  target_link_libraries(frugal_simd_${level} PUBLIC frugal_options OpenMP::OpenMP_CXX)
+  target_compile_options(frugal_simd_${level} PRIVATE
+    ${simd_flags_${level}} -fno-math-errno -fno-trapping-math)
+  target_compile_definitions(frugal_simd_${level} PRIVATE FRUGAL_SIMD=${level})
+  list(APPEND simd_objects frugal_simd_${level})
+  string(TOUPPER ${level} upper)
+  target_compile_definitions(frugal_kernels_objects PRIVATE FRUGAL_HAVE_${upper})
+endforeach()
+
+set(kernels_parts frugal_kernels_objects ${simd_objects})
+add_library(frugal_kernels INTERFACE)
+foreach(part IN LISTS kernels_parts)
+  target_link_libraries(frugal_kernels INTERFACE ${part} $<TARGET_OBJECTS:${part}>)
+endforeach()
+add_library(frugal_engine INTERFACE)
+target_link_libraries(frugal_engine INTERFACE
+  frugal_engine_objects $<TARGET_OBJECTS:frugal_engine_objects> frugal_kernels)
+add_library(frugal_harness INTERFACE)
+target_link_libraries(frugal_harness INTERFACE
+  frugal_harness_objects $<TARGET_OBJECTS:frugal_harness_objects> frugal_engine)
+add_library(frugal_experiments INTERFACE)
+target_link_libraries(frugal_experiments INTERFACE
+  frugal_experiments_objects $<TARGET_OBJECTS:frugal_experiments_objects> frugal_harness)
+
+file(GLOB hardware_files RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/hardware/*.json)
+frugal_embed(frugal_kernels_objects ${hardware_files})
+file(GLOB paper_files RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/experiments/*/paper.json)
+frugal_embed(frugal_experiments_objects ${paper_files})

@@ -1,0 +1,13 @@
+# What every target is compiled with.
+add_library(frugal_options INTERFACE)
+target_include_directories(frugal_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(frugal_options INTERFACE -Wall -Wextra -Werror)
+target_compile_definitions(frugal_options INTERFACE $<$<CONFIG:Debug>:_GLIBCXX_ASSERTIONS>)
+
+# Sanitizers, for example "address,undefined"; set by the presets.
+set(FRUGAL_SANITIZE "" CACHE STRING "Sanitizers to build with")
+if(FRUGAL_SANITIZE)
+  target_compile_options(frugal_options INTERFACE
+    -fsanitize=${FRUGAL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(frugal_options INTERFACE -fsanitize=${FRUGAL_SANITIZE})
+endif()

@@ -1,0 +1,35 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine/rank.h"
+
+namespace frugal {
+
+/// Makes the ranks of a run and executes a function on each of them.
+class Cluster {
+ public:
+  Cluster() = default;
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+  virtual ~Cluster() = default;
+
+  /// Calls body once per rank, concurrently, and returns when all have ended. An exception of one
+  /// rank aborts the others and is thrown here (the first rank's that is not itself a PeerLost).
+  virtual void run(const std::function<void(Rank&)>& body) = 0;
+  /// The ranks that exist here: all t of them on a real device, one standing for all on a virtual
+  /// one.
+  virtual int local_ranks() const = 0;
+  virtual Rank& rank(int index) = 0;
+};
+
+/// Ranks as threads of this process. `threads` kernel threads are divided among them (at least one
+/// each).
+std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads);
+
+/// One rank that stands for the t equal ones of a machine (kernels/virtual/machine.h).
+struct Machine;
+std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Machine& machine);
+
+}  // namespace frugal

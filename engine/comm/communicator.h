@@ -1,0 +1,74 @@
+#pragma once
+#include <memory>
+
+#include "kernels/view.h"
+
+namespace frugal {
+
+/// A collective or message that has been started. Its views must stay allocated and untouched until
+/// wait() returns; wait() orders the device's compute stream behind it. Waited for on destruction.
+class Pending {
+ public:
+  struct Work {
+    virtual ~Work() = default;
+    virtual void wait() = 0;
+  };
+
+  Pending() = default;
+  explicit Pending(std::unique_ptr<Work> work) : work_(std::move(work)) {}
+  Pending(Pending&&) noexcept = default;
+  Pending& operator=(Pending&& other) {  // NOLINT: waits, and so may throw
+    wait();
+    work_ = std::move(other.work_);
+    return *this;
+  }
+  ~Pending() {
+    try {
+      wait();
+    } catch (...) {  // the rank is unwinding already; its peers learn it from abort()
+    }
+  }
+
+  /// Throws PeerLost when another rank aborted, DeadlinePassed when it did not come in time.
+  void wait() {
+    if (const auto work = std::move(work_)) work->wait();
+  }
+
+ private:
+  std::unique_ptr<Work> work_;
+};
+
+/// What one rank can say to the other ranks of a group. All views are contiguous and of type f32,
+/// bf16 or f64 (any type where nothing is summed). Every rank calls the same collectives in the
+/// same order. Sums are in accumulation type and in the order of ranks, so results do not depend on
+/// timing, and reduce-scatter followed by all-gather equals all-reduce bit for bit.
+class Communicator {
+ public:
+  Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// data := Σ over ranks of data.
+  [[nodiscard]] virtual Pending all_reduce(const View& data) = 0;
+  /// all := the shards of ranks 0 … size−1 one after the other; all has size × shard's elements.
+  [[nodiscard]] virtual Pending all_gather(const View& shard, const View& all) = 0;
+  /// shard := part `rank` of Σ over ranks of all.
+  [[nodiscard]] virtual Pending reduce_scatter(const View& all, const View& shard) = 0;
+  /// part j of `from` goes to part rank of j's `to`; both have size equal parts.
+  [[nodiscard]] virtual Pending all_to_all(const View& from, const View& to) = 0;
+  /// data := root's data.
+  [[nodiscard]] virtual Pending broadcast(const View& data, int root) = 0;
+  /// Messages between two ranks arrive in the order in which they were sent.
+  [[nodiscard]] virtual Pending send(const View& data, int to) = 0;
+  [[nodiscard]] virtual Pending receive(const View& data, int from) = 0;
+  virtual void barrier() = 0;
+
+  /// Makes every other rank's present and future calls throw PeerLost(reason).
+  virtual void abort(const std::string& reason) noexcept = 0;
+};
+
+}  // namespace frugal

@@ -1,0 +1,18 @@
+#pragma once
+#include "kernels/view.h"
+
+namespace frugal {
+
+/// What a caller of a communicator must keep to (engine/comm/communicator.h), checked by every
+/// implementation where a collective is started. A breach is an error of the program:
+/// std::invalid_argument, which names the collective and the views.
+namespace contract {
+
+void summed(const char* collective, const View& data);
+void gathered(const char* collective, const View& shard, const View& all, int ranks);
+void exchanged(const View& from, const View& to, int ranks);
+void moved(const char* collective, const View& data);
+void peer(const char* collective, int peer, int ranks);
+
+}  // namespace contract
+}  // namespace frugal

@@ -1,0 +1,52 @@
+#include "engine/comm/parallel.h"
+
+namespace frugal::parallel {
+namespace {
+
+Shape with_first_extent(const Shape& shape, int64_t extent) {
+  Shape result = shape;
+  result.extent[0] = extent;
+  return result;
+}
+
+}  // namespace
+
+Arriving f(Rank&, const Tensor& y) { return Arriving(y); }
+
+Arriving f_bar(Rank& rank, const Tensor& partial) {
+  if (rank.tensor_group.size() == 1) return Arriving(partial);
+  return {{}, partial, rank.tensor_group.all_reduce(partial)};
+}
+
+Arriving g(Rank& rank, const Tensor& shard) {
+  const int t = rank.tensor_group.size();
+  if (t == 1) return Arriving(shard);
+  Tensor all = rank.allocate(shard.type(), with_first_extent(shard.shape(), shard.shape()[0] * t),
+                             Kind::communication);
+  Pending pending = rank.tensor_group.all_gather(shard, all);
+  return {shard, std::move(all), std::move(pending)};
+}
+
+Arriving g_bar(Rank& rank, const Tensor& partial) {
+  const int t = rank.tensor_group.size();
+  if (t == 1) return Arriving(partial);
+  Tensor shard =
+      rank.allocate(partial.type(), with_first_extent(partial.shape(), partial.shape()[0] / t));
+  Pending pending = rank.tensor_group.reduce_scatter(partial, shard);
+  return {partial, std::move(shard), std::move(pending)};
+}
+
+Arriving enter(Rank& rank, const Tensor& x) {
+  return rank.config.sequence_parallel ? g(rank, x) : f(rank, x);
+}
+
+Arriving leave(Rank& rank, const Tensor& partial) {
+  return rank.config.sequence_parallel ? g_bar(rank, partial) : f_bar(rank, partial);
+}
+
+int64_t local_sequence(const Rank& rank) {
+  const int64_t s = rank.config.model.sequence;
+  return rank.config.sequence_parallel ? s / rank.config.tensor_parallel : s;
+}
+
+}  // namespace frugal::parallel

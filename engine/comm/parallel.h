@@ -1,0 +1,47 @@
+#pragma once
+#include "engine/rank.h"
+
+/// The operators at the borders of a tensor-parallel region (korthikanti2022, figures 4 and 5).
+/// Each starts its collective and returns at once, so that the caller can put work beside it.
+///
+///          forward          backward
+///   f      identity         all-reduce       into the region
+///   f̄      all-reduce       identity         out of it
+///   g      all-gather       reduce-scatter   into it, from shards of the sequence
+///   ḡ      reduce-scatter   all-gather       out of it, into shards of the sequence
+///
+/// So the backward pass of each is its conjugate: f_bar undoes f, g_bar undoes g.
+namespace frugal::parallel {
+
+/// A tensor that may still be on its way.
+class Arriving {
+ public:
+  explicit Arriving(Tensor tensor) : tensor_(std::move(tensor)) {}
+  Arriving(Tensor source, Tensor tensor, Pending pending)
+      : source_(std::move(source)), tensor_(std::move(tensor)), pending_(std::move(pending)) {}
+  /// The tensor, arrived; its source is released.
+  Tensor wait() {
+    pending_.wait();
+    source_.release();
+    return std::move(tensor_);
+  }
+
+ private:
+  Tensor source_, tensor_;
+  Pending pending_;  // last, so that it ends before the memory goes
+};
+
+Arriving f(Rank& rank, const Tensor& y);            // y [s, b, n], the same
+Arriving f_bar(Rank& rank, const Tensor& partial);  // [s, b, n] → Σ over ranks, in place
+Arriving g(Rank& rank, const Tensor& shard);        // [s/t, b, n] → [s, b, n]
+Arriving g_bar(Rank& rank, const Tensor& partial);  // [s, b, n] → [s/t, b, n]
+
+/// f or g, as the run is configured: what enters a region in forward, and its gradient in backward.
+Arriving enter(Rank& rank, const Tensor& x);
+/// f̄ or ḡ: what leaves a region.
+Arriving leave(Rank& rank, const Tensor& partial);
+
+/// Rows of the sequence that this rank holds outside the regions: s/t or s.
+int64_t local_sequence(const Rank& rank);
+
+}  // namespace frugal::parallel

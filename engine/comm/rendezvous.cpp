@@ -1,0 +1,205 @@
+#include "engine/comm/rendezvous.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <atomic>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+/// Peers that run on other cores are usually about to come: worth a look or two before sleeping.
+void spin_until(const std::atomic<int>& count, int target) {
+  for (int i = 0; i < 32 && count.load(std::memory_order_acquire) < target; ++i)
+    std::this_thread::yield();
+}
+
+std::string absent(const std::vector<bool>& present) {
+  std::vector<size_t> ranks;
+  for (size_t r = 0; r < present.size(); ++r)
+    if (!present[r]) ranks.push_back(r);
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
+
+}  // namespace
+
+/// The group's mutex guards all but `calls`, which do not change once all have arrived.
+struct Rendezvous::Collective {
+  Collective(uint64_t number, int size)
+      : number(number), calls(static_cast<size_t>(size)), here(calls.size()), done(calls.size()) {}
+
+  const uint64_t number;
+  std::vector<Call> calls;
+  std::vector<bool> here, done;
+  int working = 0;  // ranks that touch the others' memory now
+  std::atomic<int> arrived{0}, finished{0};
+};
+
+/// Messages from one rank to another that were sent and not yet received, by their number.
+struct Rendezvous::Mailbox {
+  struct Message {
+    View view;
+    std::unique_ptr<std::byte[]> bytes;
+  };
+  uint64_t sent = 0, expected = 0;
+  std::map<uint64_t, Message> messages;
+};
+
+std::string Rendezvous::Call::text() const {
+  return in.empty() ? std::string(name)
+                    : fmt::format("{} of {} {}", name, in.size(), name_of(in.type));
+}
+
+bool Rendezvous::Call::matches(const Call& other) const {
+  return name == other.name && in.size() == other.in.size() && in.type == other.in.type &&
+         root == other.root;
+}
+
+Rendezvous::Rendezvous(int size, double deadline) : size_(size), deadline_(deadline) { reset(); }
+Rendezvous::~Rendezvous() = default;
+
+void Rendezvous::reset() {
+  const std::lock_guard lock(mutex_);
+  failed_ = false;
+  reason_.clear();
+  oldest_ = 0;
+  open_.clear();
+  started_.assign(static_cast<size_t>(size_), 0);
+  mailboxes_.clear();
+  mailboxes_.resize(static_cast<size_t>(size_) * static_cast<size_t>(size_));
+}
+
+void Rendezvous::fail(const std::string& reason) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (failed_) return;  // the first reason is the cause of the others
+  failed_ = true;
+  reason_ = reason;
+  changed_.notify_all();
+}
+
+void Rendezvous::throw_if_failed() const {
+  if (failed_) throw PeerLost(reason_);
+}
+
+template <class Ready, class Late>
+void Rendezvous::wait_for(Lock& lock, Ready ready, Late late) {
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::duration_cast<std::chrono::nanoseconds>(deadline_);
+  const bool in_time = changed_.wait_until(lock, until, [&] { return failed_ || ready(); });
+  if (ready()) return;
+  throw_if_failed();
+  if (!in_time) {
+    failed_ = true;
+    reason_ = fmt::format("{} within {} s", late(), deadline_.count());
+    changed_.notify_all();
+    throw DeadlinePassed(reason_);
+  }
+}
+
+std::shared_ptr<Rendezvous::Collective> Rendezvous::start(int rank, const Call& call) {
+  const std::lock_guard lock(mutex_);
+  throw_if_failed();
+  const auto r = static_cast<size_t>(rank);
+  const uint64_t number = started_[r]++;
+  if (number - oldest_ == open_.size())
+    open_.push_back(std::make_shared<Collective>(number, size_));
+  auto collective = open_[number - oldest_];
+  collective->calls[r] = call;
+  collective->here[r] = true;
+  if (collective->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
+    open_.pop_front();  // every rank starts them in order, so this is the oldest
+    ++oldest_;
+    changed_.notify_all();
+  }
+  return collective;
+}
+
+void Rendezvous::let_go(Lock& lock, Collective& collective) {
+  changed_.wait(lock, [&] { return collective.working == 0; });
+}
+
+void Rendezvous::finish(int rank, Collective& collective) {
+  const auto r = static_cast<size_t>(rank);
+  const auto late = [&](const std::vector<bool>& present) {
+    return fmt::format("rank {}: {} (number {}): {} did not come", rank, collective.calls[r].text(),
+                       collective.number, absent(present));
+  };
+  spin_until(collective.arrived, size_);
+  Lock lock(mutex_);
+  try {
+    wait_for(
+        lock, [&] { return collective.arrived == size_; }, [&] { return late(collective.here); });
+    throw_if_failed();
+    for (size_t peer = 1; peer < collective.calls.size(); ++peer) {
+      if (!collective.calls[peer].matches(collective.calls[0]))
+        throw std::logic_error(fmt::format(
+            "collective number {} is {} on rank 0 (root {}) but {} on rank {} (root {})",
+            collective.number, collective.calls[0].text(), collective.calls[0].root,
+            collective.calls[peer].text(), peer, collective.calls[peer].root));
+    }
+    ++collective.working;
+    lock.unlock();
+    collective.calls[r].part(rank, collective.calls);
+    lock.lock();
+    --collective.working;
+    collective.done[r] = true;
+    if (++collective.finished == size_ || failed_) changed_.notify_all();
+    if (collective.finished < size_) {
+      lock.unlock();
+      spin_until(collective.finished, size_);
+      lock.lock();
+    }
+    wait_for(
+        lock, [&] { return collective.finished == size_; }, [&] { return late(collective.done); });
+  } catch (...) {
+    let_go(lock, collective);
+    throw;
+  }
+}
+
+Rendezvous::Mailbox& Rendezvous::mailbox(int from, int to) {
+  return mailboxes_[static_cast<size_t>(from) * static_cast<size_t>(size_) +
+                    static_cast<size_t>(to)];
+}
+
+void Rendezvous::post(int from, int to, const View& data) {
+  const auto bytes = static_cast<size_t>(data.bytes());
+  auto copy = std::make_unique<std::byte[]>(bytes);
+  if (bytes > 0) std::memcpy(copy.get(), data.data, bytes);
+  const std::lock_guard lock(mutex_);
+  throw_if_failed();
+  Mailbox& box = mailbox(from, to);
+  box.messages[box.sent++] = {data, std::move(copy)};
+  changed_.notify_all();
+}
+
+uint64_t Rendezvous::expect(int from, int to) {
+  const std::lock_guard lock(mutex_);
+  throw_if_failed();
+  return mailbox(from, to).expected++;
+}
+
+void Rendezvous::take(int from, int to, uint64_t number, const View& data) {
+  Lock lock(mutex_);
+  Mailbox& box = mailbox(from, to);
+  wait_for(
+      lock, [&] { return box.sent > number; },
+      [&] {
+        return fmt::format("rank {}: message {} from rank {} did not come", to, number, from);
+      });
+  const auto message = box.messages.extract(number);
+  lock.unlock();
+  const auto& [sent, bytes] = message.mapped();
+  if (sent.size() != data.size() || sent.type != data.type)
+    throw std::logic_error(fmt::format(
+        "message {} is sent as {} {} by rank {} but received as {} {} by rank {}", number,
+        sent.size(), name_of(sent.type), from, data.size(), name_of(data.type), to));
+  if (data.size() > 0) std::memcpy(data.data, bytes.get(), static_cast<size_t>(data.bytes()));
+}
+
+}  // namespace frugal

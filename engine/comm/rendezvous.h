@@ -1,0 +1,85 @@
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/view.h"
+
+namespace frugal {
+
+/// Where the threads of a group meet. It numbers each rank's collectives, brings together the calls
+/// of the same number, lets each rank do its part on the memory of all, and keeps every rank until
+/// nobody needs its memory. Messages are kept in mailboxes.
+///
+/// Once a rank fails or a deadline passes, every present and future call of any rank throws; no
+/// rank is let go while another still works on its memory.
+class Rendezvous {
+ public:
+  /// What one rank brings to a collective.
+  struct Call {
+    std::string_view name;
+    View in, out;
+    int root = 0;
+    /// Does one rank's part, when all calls are here. They are in the order of ranks.
+    void (*part)(int rank, const std::vector<Call>& calls) = nullptr;
+
+    std::string text() const;
+    /// Whether both are calls of one and the same collective.
+    bool matches(const Call& other) const;
+  };
+  struct Collective;
+
+  /// No single wait lasts longer than `deadline` seconds.
+  Rendezvous(int size, double deadline);
+  ~Rendezvous();
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  /// Does not wait. Throws PeerLost after a failure, as the others do.
+  std::shared_ptr<Collective> start(int rank, const Call& call);
+  /// Throws DeadlinePassed that names the ranks that are missing, and std::logic_error that names
+  /// two calls that do not belong together.
+  void finish(int rank, Collective& collective);
+
+  /// Copies a message into the mailbox; does not wait.
+  void post(int from, int to, const View& data);
+  /// The number of the next message to be received.
+  uint64_t expect(int from, int to);
+  void take(int from, int to, uint64_t number, const View& data);
+
+  void fail(const std::string& reason) noexcept;
+  /// Forgets failures and everything unfinished; no rank may be using the group.
+  void reset();
+
+ private:
+  struct Mailbox;
+  using Lock = std::unique_lock<std::mutex>;
+
+  Mailbox& mailbox(int from, int to);
+  void throw_if_failed() const;
+  /// Waits until `ready`; throws PeerLost on a failure, and DeadlinePassed with what `late` says.
+  template <class Ready, class Late>
+  void wait_for(Lock& lock, Ready ready, Late late);
+  /// On a failure: until nobody works on this collective's memory any more.
+  void let_go(Lock& lock, Collective& collective);
+
+  const int size_;
+  const std::chrono::duration<double> deadline_;
+
+  std::mutex mutex_;  // guards everything below
+  std::condition_variable changed_;
+  bool failed_ = false;
+  std::string reason_;
+  uint64_t oldest_ = 0;                           // number of the first of open_
+  std::deque<std::shared_ptr<Collective>> open_;  // not yet started by every rank
+  std::vector<uint64_t> started_;                 // by each rank
+  std::vector<Mailbox> mailboxes_;
+};
+
+}  // namespace frugal

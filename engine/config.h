@@ -1,0 +1,47 @@
+#pragma once
+#include <string>
+
+#include "kernels/types.h"
+
+namespace frugal {
+
+/// The shape of a transformer. Symbols in brackets are the papers'.
+struct ModelConfig {
+  std::string name;
+  int64_t layers = 0;      ///< [L]
+  int64_t hidden = 0;      ///< [h]
+  int64_t heads = 0;       ///< [a]
+  int64_t sequence = 0;    ///< [s], tokens
+  int64_t vocabulary = 0;  ///< [v]
+  double dropout = 0.1;    ///< probability, of attention and of hidden states
+  bool causal = true;
+
+  int64_t head_size() const { return hidden / heads; }
+  /// h, s and v divided by k; L and a kept, so that a·s/h, s/h and v/(hL) stay what they were.
+  /// Throws InputError where k does not divide them.
+  ModelConfig scaled(int64_t k) const;
+};
+
+enum class Recompute : uint8_t { none, selective, full };
+std::string_view name_of(Recompute recompute);
+
+/// Everything that decides what a run computes.
+struct RunConfig {
+  ModelConfig model;
+  int tensor_parallel = 1;         ///< [t]
+  bool sequence_parallel = false;  ///< over the tensor-parallel group
+  Recompute recompute = Recompute::none;
+  /// Whether dropout masks are kept, one byte per element, as the papers count them; otherwise they
+  /// are regenerated.
+  bool stored_masks = false;
+  DType type = DType::f32;   ///< of weights and activations
+  int64_t micro_batch = 1;   ///< [b], sequences
+  int64_t microbatches = 1;  ///< accumulated per step; global batch = micro_batch · microbatches
+  uint64_t seed = 1;
+
+  /// Throws InputError that says which rule is broken: sizes positive, hidden divisible by heads,
+  /// heads, 4h and vocabulary by t, sequence by t under sequence parallelism, …
+  void validate() const;
+};
+
+}  // namespace frugal

@@ -1,0 +1,68 @@
+#include "engine/memory/ledger.h"
+
+#include <fmt/format.h>
+
+#include "kernels/support/error.h"
+
+namespace frugal {
+
+std::string_view name_of(Kind kind) {
+  static constexpr std::array<std::string_view, kind_count> names = {
+      "parameter",  "gradient",  "optimizer",    "activation",
+      "statistics", "workspace", "communication"};
+  return names[static_cast<size_t>(kind)];
+}
+
+Ledger::Entry Ledger::take(int64_t bytes, Kind kind) {
+  Entry entry{nullptr, bytes, kind, place_};
+  try {
+    entry.data = device_.allocate(bytes);
+  } catch (const OutOfMemory& e) {
+    throw OutOfMemory(
+        fmt::format("{}: {} bytes of {} for layer {} did not fit: {} bytes missing of "
+                    "a capacity of {}; try recomputation, sequence parallelism or a "
+                    "smaller microbatch",
+                    device_.name(), bytes, name_of(kind), place_.layer, e.missing(), e.capacity),
+        e.requested, e.in_use, e.capacity);
+  }
+  change(kind, place_, bytes);
+  return entry;
+}
+
+void Ledger::give_back(const Entry& entry) noexcept {
+  device_.deallocate(entry.data, entry.bytes);
+  change(entry.kind, entry.place, -entry.bytes);
+}
+
+void Ledger::relabel(Entry& entry, Kind kind) {
+  if (entry.kind == kind) return;
+  // Taken from one kind before it is given to the other: relabelling is never a peak.
+  change(entry.kind, entry.place, -entry.bytes);
+  entry.kind = kind;
+  change(kind, entry.place, entry.bytes);
+}
+
+int64_t Ledger::current(Kind kind, Place place) const {
+  const auto found = per_place_.find({kind, place});
+  return found == per_place_.end() ? 0 : found->second;
+}
+
+void Ledger::reset_peaks() {
+  peak_ = at_peak_ = current_;
+  peak_total_ = total_;
+}
+
+void Ledger::change(Kind kind, Place place, int64_t bytes) {
+  int64_t& now = current_[index(kind)];
+  now += bytes;
+  total_ += bytes;
+  per_place_[{kind, place}] += bytes;
+  if (now > peak_[index(kind)]) peak_[index(kind)] = now;
+  if (total_ > peak_total_) {
+    peak_total_ = total_;
+    at_peak_ = current_;
+  }
+  if (recording_) timeline_.push_back({device_.now(), kind, place, bytes});
+}
+
+}  // namespace frugal

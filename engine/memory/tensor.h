@@ -1,0 +1,36 @@
+#pragma once
+#include <memory>
+
+#include "engine/memory/ledger.h"
+
+namespace frugal {
+
+/// A view together with a share in the memory behind it, which goes back to the ledger with the
+/// last share. Copies are cheap and refer to the same elements.
+class Tensor {
+ public:
+  Tensor() = default;
+  /// New memory of the given kind, content arbitrary; throws OutOfMemory.
+  Tensor(Ledger& ledger, Kind kind, DType type, const Shape& shape);
+
+  const View& view() const { return view_; }
+  operator const View&() const { return view_; }  // NOLINT: a tensor is used where a view is
+  bool empty() const { return view_.empty(); }
+  const Shape& shape() const { return view_.shape; }
+  DType type() const { return view_.type; }
+
+  /// Shares the memory under another shape, or as a part.
+  Tensor with_view(const View& view) const;
+  Tensor reshaped(const Shape& to) const { return with_view(view_.reshaped(to)); }
+
+  /// From now on counted under this kind (for all who share it).
+  const Tensor& labelled(Kind kind) const;
+  void release() { *this = Tensor(); }
+
+ private:
+  struct Storage;
+  View view_;
+  std::shared_ptr<Storage> storage_;
+};
+
+}  // namespace frugal

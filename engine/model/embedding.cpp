@@ -1,0 +1,68 @@
+#include "engine/model/embedding.h"
+
+#include "engine/comm/parallel.h"
+#include "engine/model/hidden_dropout.h"
+#include "engine/model/initial.h"
+#include "engine/model/saved.h"
+
+namespace frugal {
+namespace {
+
+Dropout dropout_of(const Rank& rank) {
+  return randomness::of_hidden(rank, randomness::Site::embedding, -1);
+}
+
+View as_rows(const View& x) { return x.reshaped({x.rows(), x.cols()}); }
+
+}  // namespace
+
+InputEmbedding::InputEmbedding(Rank& rank)
+    : table_(rank, "embedding.token", {rank.config.model.vocabulary, rank.config.model.hidden},
+             Sharding::rows, initial::weight()),
+      positions_(rank, "embedding.position", {rank.config.model.sequence, rank.config.model.hidden},
+                 Sharding::replicated, initial::weight()) {
+  positions_.gradient_is_partial = rank.config.sequence_parallel;
+}
+
+int64_t InputEmbedding::first_token(const Rank& rank) const {
+  return rank.tensor_group.rank() * table_.view().shape[0];
+}
+
+View InputEmbedding::local_positions(const Rank& rank, const View& positions) const {
+  const int64_t count = parallel::local_sequence(rank);
+  const int shard = rank.config.sequence_parallel ? rank.tensor_group.rank() : 0;
+  return positions.sliced(0, shard * count, count);
+}
+
+Tensor InputEmbedding::forward(Rank& rank, const Tensor& ids, Saved& saved) const {
+  const ModelConfig& m = rank.config.model;
+  saved.ids = ids;
+  Tensor partial = rank.allocate({m.sequence, rank.config.micro_batch, m.hidden});
+  rank.run(Embedding{ids.view().reshaped({ids.view().size()}), table_.view(), as_rows(partial),
+                     first_token(rank)});
+  const Tensor x = parallel::leave(rank, std::move(partial)).wait();
+
+  const Dropout dropout = dropout_of(rank);
+  saved.mask = keep(mask_for(rank, {x.view().rows(), m.hidden}, dropout));
+  rank.run(BiasDropoutAdd{.x = as_rows(x),
+                          .bias = local_positions(rank, positions_.view()),
+                          .residual = {},
+                          .y = as_rows(x),
+                          .mask = saved.mask,
+                          .dropout = dropout});
+  return x;
+}
+
+void InputEmbedding::backward(Rank& rank, const Tensor& dy, Saved saved) const {
+  Tensor dx = rank.allocate(dy.shape());
+  rank.run(BiasDropoutAddBackward{.dy = as_rows(dy),
+                                  .mask = saved.mask,
+                                  .dx = as_rows(dx),
+                                  .dbias = local_positions(rank, positions_.grad()),
+                                  .dropout = dropout_of(rank)});
+  const Tensor all = parallel::enter(rank, dx).wait();
+  rank.run(EmbeddingBackward{saved.ids.view().reshaped({saved.ids.view().size()}), as_rows(all),
+                             table_.grad(), first_token(rank)});
+}
+
+}  // namespace frugal

@@ -1,0 +1,35 @@
+#pragma once
+#include "engine/model/parameter.h"
+
+namespace frugal {
+
+/// Token embedding, its vocabulary divided over the tensor-parallel group, plus learned positions,
+/// then dropout.
+class InputEmbedding {
+ public:
+  struct Saved {
+    Tensor ids;   // [s, b] i32, the caller's
+    Tensor mask;  // [s/t, b, h] u8, where masks are stored
+  };
+
+  explicit InputEmbedding(Rank& rank);
+
+  /// ids [s, b] i32 → [s/t, b, h].
+  Tensor forward(Rank& rank, const Tensor& ids, Saved& saved) const;
+  void backward(Rank& rank, const Tensor& dy, Saved saved) const;
+
+  /// [v/t, h]; the output layer uses it again.
+  const Parameter& table() const { return table_; }
+  /// First token of this rank's shard.
+  int64_t first_token(const Rank& rank) const;
+
+  ParameterList parameters() { return {&table_, &positions_}; }
+
+ private:
+  /// This rank's rows of a [s, h] table.
+  View local_positions(const Rank& rank, const View& positions) const;
+
+  Parameter table_, positions_;
+};
+
+}  // namespace frugal

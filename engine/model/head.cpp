@@ -1,0 +1,67 @@
+#include "engine/model/head.h"
+
+#include "engine/model/linear.h"
+#include "engine/model/saved.h"
+
+namespace frugal {
+namespace {
+
+View as_rows(const View& x) { return x.reshaped({x.rows(), x.cols()}); }
+View flat(const View& x) { return x.reshaped({x.size()}); }
+
+/// Every shard's statistics of every token: one collective, instead of one for the maximum, one
+/// for the sum and one for the label's logit.
+Tensor gathered_statistics(Rank& rank, const Tensor& logits, const Tensor& labels, int64_t first) {
+  const int64_t rows = logits.view().rows();
+  const int t = rank.tensor_group.size();
+  Tensor local = rank.allocate(logits.type(), {rows, 3}, Kind::statistics);
+  rank.run(CrossEntropyStatistics{as_rows(logits), flat(labels), local, first});
+  if (t == 1) return local.reshaped({1, rows, 3});
+  Tensor all = rank.allocate(logits.type(), {t, rows, 3}, Kind::statistics);
+  rank.tensor_group.all_gather(local, all).wait();
+  return all;
+}
+
+}  // namespace
+
+Tensor OutputHead::forward(Rank& rank, const InputEmbedding& embedding, const Tensor& x,
+                           const Tensor& labels, Saved& saved) const {
+  const DType wide = accumulation_type(rank.config.type);
+  saved.input = keep(norm_.forward(rank, x, saved.norm));
+  saved.labels = labels;
+  const Tensor all = parallel::enter(rank, saved.input).wait();
+  saved.logits = keep(local_linear(rank, all, embedding.table().view(), {}, wide));
+  saved.statistics = gathered_statistics(rank, saved.logits, labels, embedding.first_token(rank));
+
+  Tensor losses = rank.allocate(wide, {saved.logits.view().rows()}, Kind::statistics);
+  rank.run(CrossEntropy{.logits = as_rows(saved.logits),
+                        .labels = flat(labels),
+                        .statistics = saved.statistics,
+                        .loss = losses,
+                        .first = embedding.first_token(rank)});
+  return losses;
+}
+
+Tensor OutputHead::backward(Rank& rank, const InputEmbedding& embedding, float scale,
+                            Saved saved) const {
+  const Tensor losses =
+      rank.allocate(saved.logits.type(), {saved.logits.view().rows()}, Kind::statistics);
+  // The gradient takes the place of the logits where it has their type.
+  Tensor dlogits =
+      saved.logits.type() == rank.config.type ? saved.logits : rank.allocate(saved.logits.shape());
+  rank.run(CrossEntropy{.logits = as_rows(saved.logits),
+                        .labels = flat(saved.labels),
+                        .statistics = saved.statistics,
+                        .loss = losses,
+                        .gradient = as_rows(dlogits),
+                        .first = embedding.first_token(rank),
+                        .gradient_scale = scale});
+  saved.logits.release();
+
+  const Tensor dnormed =
+      column_parallel_backward(rank, dlogits, saved.input, embedding.table(), nullptr);
+  dlogits.release();
+  return norm_.backward(rank, dnormed, {}, std::move(saved.norm));
+}
+
+}  // namespace frugal

@@ -1,0 +1,75 @@
+#include "engine/model/linear.h"
+
+namespace frugal {
+namespace {
+
+/// [s, b, n] as the matrix [s·b, n].
+View matrix(const View& x) { return x.reshaped({x.rows(), x.cols()}); }
+
+/// dx = dy · W.
+Tensor input_gradient(Rank& rank, const View& dy, const View& weight) {
+  Tensor dx = rank.allocate(weight.type, {dy.shape[0], dy.shape[1], weight.cols()});
+  rank.run(Gemm{.a = matrix(dy), .b = weight, .c = matrix(dx)});
+  return dx;
+}
+
+/// dW += dyᵀ · x.
+void weight_gradient(Rank& rank, const View& dy, const View& x, const Parameter& weight) {
+  rank.run(Gemm{.a = matrix(dy),
+                .b = matrix(x),
+                .c = weight.grad(),
+                .transpose_a = true,
+                .accumulate = true});
+}
+
+}  // namespace
+
+Tensor local_linear(Rank& rank, const View& x, const View& weight, const View& bias, DType type) {
+  Tensor y = rank.allocate(type, {x.shape[0], x.shape[1], weight.shape[0]});
+  rank.run(Gemm{.a = matrix(x), .b = weight, .c = matrix(y), .bias = bias, .transpose_b = true});
+  return y;
+}
+
+Tensor column_parallel_backward(Rank& rank, const Tensor& dy, const Tensor& x,
+                                const Parameter& weight, const Parameter* bias) {
+  parallel::Arriving gathering = parallel::enter(rank, x);
+  parallel::Arriving leaving = parallel::leave(rank, input_gradient(rank, dy, weight.view()));
+  if (bias != nullptr) rank.run(ColumnSum{matrix(dy), bias->grad()});
+  const Tensor all = gathering.wait();
+  weight_gradient(rank, dy, all, weight);
+  return leaving.wait();
+}
+
+ColumnParallelLinear::ColumnParallelLinear(Rank& rank, const std::string& name, int64_t in,
+                                           int64_t out, Initial initial)
+    : weight_(rank, name + ".weight", {out, in}, Sharding::rows, initial),
+      bias_(rank, name + ".bias", {out}, Sharding::rows, {}) {}
+
+Tensor ColumnParallelLinear::forward(Rank& rank, const Tensor& x) const {
+  const Tensor all = parallel::enter(rank, x).wait();
+  return local_linear(rank, all, weight_.view(), bias_.view(), rank.config.type);
+}
+
+Tensor ColumnParallelLinear::backward(Rank& rank, const Tensor& dy, const Tensor& x) const {
+  return column_parallel_backward(rank, dy, x, weight_, &bias_);
+}
+
+RowParallelLinear::RowParallelLinear(Rank& rank, const std::string& name, int64_t in, int64_t out,
+                                     Initial initial)
+    : weight_(rank, name + ".weight", {out, in}, Sharding::columns, initial),
+      bias_(rank, name + ".bias", {out}, Sharding::replicated, {}) {
+  bias_.gradient_is_partial = rank.config.sequence_parallel;
+}
+
+Tensor RowParallelLinear::forward(Rank& rank, const Tensor& x) const {
+  return parallel::leave(rank, local_linear(rank, x, weight_.view(), {}, rank.config.type)).wait();
+}
+
+Tensor RowParallelLinear::backward(Rank& rank, const Tensor& dy, const Tensor& x) const {
+  const Tensor all = parallel::enter(rank, dy).wait();
+  Tensor dx = input_gradient(rank, all, weight_.view());
+  weight_gradient(rank, all, x, weight_);
+  return dx;
+}
+
+}  // namespace frugal

@@ -1,0 +1,52 @@
+#pragma once
+#include "engine/comm/parallel.h"
+#include "engine/model/parameter.h"
+
+namespace frugal {
+
+/// y = x · Wᵀ (+ bias), W [out, in], divided over the tensor-parallel group by its outputs.
+/// Forward takes the region's input as it is held outside (a shard of the sequence under sequence
+/// parallelism); only that shard is to be kept, and it is gathered again in backward.
+class ColumnParallelLinear {
+ public:
+  ColumnParallelLinear(Rank& rank, const std::string& name, int64_t in, int64_t out,
+                       Initial initial);
+
+  /// x [s/t, b, in] or [s, b, in] → [s, b, out/t].
+  Tensor forward(Rank& rank, const Tensor& x) const;
+  /// dy [s, b, out/t] → dx as x was.
+  Tensor backward(Rank& rank, const Tensor& dy, const Tensor& x) const;
+
+  ParameterList parameters() { return {&weight_, &bias_}; }
+
+ private:
+  Parameter weight_, bias_;
+};
+
+/// y = x · Wᵀ, divided by its inputs: partial sums leave the region through f̄ or ḡ. The bias is
+/// added once, after the sum, by who uses y.
+class RowParallelLinear {
+ public:
+  RowParallelLinear(Rank& rank, const std::string& name, int64_t in, int64_t out, Initial initial);
+
+  /// x [s, b, in/t] → [s, b, out], or [s/t, b, out] under sequence parallelism.
+  Tensor forward(Rank& rank, const Tensor& x) const;
+  /// dy as y was → dx [s, b, in/t].
+  Tensor backward(Rank& rank, const Tensor& dy, const Tensor& x) const;
+
+  const Parameter& bias() const { return bias_; }
+  ParameterList parameters() { return {&weight_, &bias_}; }
+
+ private:
+  Parameter weight_, bias_;
+};
+
+/// y = x · Wᵀ + bias on this rank; x [s, b, in], W [out, in]; bias may be empty.
+Tensor local_linear(Rank& rank, const View& x, const View& weight, const View& bias, DType type);
+
+/// The backward pass of y = enter(x) · Wᵀ (+ bias): beside the input gradient's GEMM runs the
+/// gather of x, beside the weight gradient's the reduction of dx.
+Tensor column_parallel_backward(Rank& rank, const Tensor& dy, const Tensor& x,
+                                const Parameter& weight, const Parameter* bias);
+
+}  // namespace frugal

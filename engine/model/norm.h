@@ -1,0 +1,27 @@
+#pragma once
+#include "engine/model/parameter.h"
+
+namespace frugal {
+
+/// Layer norm over the hidden size, outside the tensor-parallel regions.
+class Norm {
+ public:
+  struct Saved {
+    Tensor input;            // [s/t, b, h]
+    Tensor mean, deviation;  // [s/t · b] each: small, counted as statistics
+  };
+
+  Norm(Rank& rank, const std::string& name);
+
+  /// [s/t, b, h] → the same shape.
+  Tensor forward(Rank& rank, const Tensor& x, Saved& saved) const;
+  /// Norm'(dy), plus `residual` where it is not empty.
+  Tensor backward(Rank& rank, const Tensor& dy, const Tensor& residual, Saved saved) const;
+
+  ParameterList parameters() { return {&gamma_, &beta_}; }
+
+ private:
+  Parameter gamma_, beta_;
+};
+
+}  // namespace frugal

@@ -1,0 +1,62 @@
+#include "engine/model/parameter.h"
+
+#include "engine/model/randomness.h"
+
+namespace frugal {
+namespace {
+
+/// FNV-1a of the name: a weight's random stream does not depend on which other weights exist.
+uint32_t site_of(const std::string& name) {
+  uint32_t hash = 2166136261U;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  return hash;
+}
+
+Shape local_shape(const Shape& serial, Sharding sharding, int t) {
+  Shape local = serial;
+  if (sharding == Sharding::rows) local.extent[0] /= t;
+  if (sharding == Sharding::columns) local.extent[static_cast<size_t>(serial.dims - 1)] /= t;
+  return local;
+}
+
+}  // namespace
+
+Parameter::Parameter(Rank& rank, std::string name_, const Shape& serial, Sharding sharding_,
+                     Initial initial)
+    : name(std::move(name_)), sharding(sharding_), serial_shape(serial) {
+  const Shape local = local_shape(serial, sharding, rank.tensor_group.size());
+  weight = rank.allocate(local, Kind::parameter);
+  gradient = rank.allocate(accumulation_type(rank.config.type), local, Kind::gradient);
+  if (initial.deviation > 0) {
+    rank.run(RandomNormal{weight,
+                          initial.deviation,
+                          {rank.config.seed, site_of(name), randomness::initial_draw},
+                          global_index(rank)});
+  } else {
+    rank.run(Fill{weight, initial.constant});
+  }
+  rank.run(Fill{gradient, 0});
+}
+
+GlobalIndex Parameter::global_index(const Rank& rank) const {
+  const int r = rank.tensor_group.rank();
+  const View& w = weight.view();
+  switch (sharding) {
+    case Sharding::rows:
+      return {.offset = r * w.size()};
+    case Sharding::columns:
+      return {
+          .offset = r * w.cols(), .run = w.cols(), .stride = serial_shape[serial_shape.dims - 1]};
+    case Sharding::replicated:
+      break;
+  }
+  return {};
+}
+
+ParameterList join(std::initializer_list<ParameterList> lists) {
+  ParameterList all;
+  for (const ParameterList& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+}  // namespace frugal

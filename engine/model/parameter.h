@@ -1,0 +1,48 @@
+#pragma once
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "engine/rank.h"
+
+namespace frugal {
+
+/// How a rank's part of a weight lies in the serial weight.
+enum class Sharding : uint8_t {
+  replicated,
+  rows,    ///< part `rank` of the first dimension
+  columns  ///< part `rank` of the last dimension
+};
+
+/// How a weight starts: N(0, deviation²), or a constant where deviation is 0.
+struct Initial {
+  float deviation = 0;
+  float constant = 0;
+};
+
+/// A weight with its gradient (in accumulation type), on one rank.
+struct Parameter {
+  std::string name;
+  Sharding sharding = Sharding::replicated;
+  /// Replicated, but each rank's gradient covers only its shard of the sequence: the gradients of
+  /// the tensor-parallel group must be summed before they are used.
+  bool gradient_is_partial = false;
+  Shape serial_shape;
+  Tensor weight, gradient;
+
+  Parameter() = default;
+  /// Allocates the rank's part, fills it, and clears the gradient. Element i of the serial weight
+  /// is the same for every sharding.
+  Parameter(Rank& rank, std::string name, const Shape& serial, Sharding sharding, Initial initial);
+
+  const View& view() const { return weight.view(); }
+  const View& grad() const { return gradient.view(); }
+  /// Where the local elements stand in the serial weight.
+  GlobalIndex global_index(const Rank& rank) const;
+};
+
+/// All parameters of a module, in a fixed order.
+using ParameterList = std::vector<Parameter*>;
+ParameterList join(std::initializer_list<ParameterList> lists);
+
+}  // namespace frugal

@@ -1,0 +1,112 @@
+#include "engine/train/batch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "kernels/operations.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+/// Defined by the C++ standard, so the same everywhere; its distributions are not, and not used.
+std::mt19937_64 generator(const RunConfig& config, int64_t step) {
+  std::seed_seq seeds{static_cast<uint32_t>(config.seed), static_cast<uint32_t>(config.seed >> 32U),
+                      static_cast<uint32_t>(step)};
+  return std::mt19937_64(seeds);
+}
+
+}  // namespace
+
+int64_t counted_labels(const Batch& batch) {
+  int64_t count = 0;
+  for (const MicroBatch& b : batch)
+    count += std::count_if(b.labels.begin(), b.labels.end(),
+                           [](int32_t label) { return label != CrossEntropy::ignored_label; });
+  return count;
+}
+
+Batch random_batch(const RunConfig& config, int64_t step) {
+  std::mt19937_64 random = generator(config, step);
+  const auto size = static_cast<size_t>(config.model.sequence * config.micro_batch);
+  const auto token = [&] {
+    return static_cast<int32_t>(random() % static_cast<uint64_t>(config.model.vocabulary));
+  };
+  Batch batch(static_cast<size_t>(config.microbatches));
+  for (MicroBatch& b : batch) {
+    b.tokens.resize(size);
+    b.labels.resize(size);
+    std::generate(b.tokens.begin(), b.tokens.end(), token);
+    std::generate(b.labels.begin(), b.labels.end(), token);
+  }
+  return batch;
+}
+
+Text Text::from_file(const std::string& path, const RunConfig& config) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream content;
+  if (!file || !(content << file.rdbuf()))
+    throw InputError(
+        fmt::format("text file {} cannot be read; give a file of bytes to train on", path));
+  try {
+    return {content.str(), config};
+  } catch (const InputError& e) {
+    throw InputError(fmt::format("text file {}: {}", path, e.what()));
+  }
+}
+
+Text::Text(std::string bytes, const RunConfig& config)
+    : bytes_(std::move(bytes)),
+      config_(config),
+      split_(static_cast<int64_t>(bytes_.size()) / 10 * 9) {
+  if (config.model.vocabulary < 256)
+    throw InputError(fmt::format("vocabulary size ({}) must be at least 256 to train on bytes",
+                                 config.model.vocabulary));
+  const int64_t needed = config.model.sequence * config.micro_batch + 1;
+  if (held_out_bytes() < needed)
+    throw InputError(
+        fmt::format("its held-out tenth has {} bytes, and one microbatch needs {}; "
+                    "give a longer text or a shorter sequence",
+                    held_out_bytes(), needed));
+}
+
+MicroBatch Text::empty() const {
+  const auto size = static_cast<size_t>(config_.model.sequence * config_.micro_batch);
+  return {std::vector<int32_t>(size), std::vector<int32_t>(size)};
+}
+
+void Text::put(MicroBatch& batch, int64_t column, int64_t first_byte) const {
+  for (int64_t i = 0; i < config_.model.sequence; ++i) {
+    const auto at = static_cast<size_t>(i * config_.micro_batch + column);
+    const auto byte = static_cast<size_t>(first_byte + i);
+    batch.tokens[at] = static_cast<unsigned char>(bytes_[byte]);
+    batch.labels[at] = static_cast<unsigned char>(bytes_[byte + 1]);
+  }
+}
+
+Batch Text::training_batch(int64_t step) const {
+  std::mt19937_64 random = generator(config_, step);
+  const auto places = static_cast<uint64_t>(split_ - config_.model.sequence);
+  Batch batch(static_cast<size_t>(config_.microbatches), empty());
+  for (MicroBatch& b : batch)
+    for (int64_t column = 0; column < config_.micro_batch; ++column)
+      put(b, column, static_cast<int64_t>(random() % places));
+  return batch;
+}
+
+Batch Text::held_out_batch(int64_t count) const {
+  const int64_t sequences = (held_out_bytes() - 1) / config_.model.sequence;
+  count = std::min(count, sequences / config_.micro_batch);
+  Batch batch(static_cast<size_t>(count), empty());
+  int64_t sequence = 0;
+  for (MicroBatch& b : batch)
+    for (int64_t column = 0; column < config_.micro_batch; ++column)
+      put(b, column, split_ + sequence++ * config_.model.sequence);
+  return batch;
+}
+
+}  // namespace frugal

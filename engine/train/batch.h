@@ -1,0 +1,46 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/config.h"
+
+namespace frugal {
+
+/// Tokens and the tokens that follow them, each [s, b], row-major; a label of −100 is not counted.
+struct MicroBatch {
+  std::vector<int32_t> tokens, labels;
+};
+/// The microbatches of one step.
+using Batch = std::vector<MicroBatch>;
+
+/// How many labels count.
+int64_t counted_labels(const Batch& batch);
+
+/// Uniformly random tokens and labels; a function of (config.seed, step).
+Batch random_batch(const RunConfig& config, int64_t step);
+
+/// The bytes of a text as tokens; the last tenth is held out.
+class Text {
+ public:
+  /// Throws InputError when the file cannot be read or is too short for a sequence.
+  static Text from_file(const std::string& path, const RunConfig& config);
+  Text(std::string bytes, const RunConfig& config);
+
+  /// Sequences from random places of the training part; a function of (config.seed, step).
+  Batch training_batch(int64_t step) const;
+  /// Up to `count` microbatches of the held-out part, read from its start without overlap.
+  Batch held_out_batch(int64_t count) const;
+  int64_t training_bytes() const { return split_; }
+  int64_t held_out_bytes() const { return static_cast<int64_t>(bytes_.size()) - split_; }
+
+ private:
+  void put(MicroBatch& batch, int64_t column, int64_t first_byte) const;
+  MicroBatch empty() const;
+
+  std::string bytes_;
+  RunConfig config_;
+  int64_t split_;
+};
+
+}  // namespace frugal

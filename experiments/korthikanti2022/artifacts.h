@@ -1,0 +1,12 @@
+#pragma once
+#include "harness/artifact.h"
+
+namespace frugal::korthikanti2022 {
+
+const Artifact& table2();
+const Artifact& figure7();
+const Artifact& table4();
+const Artifact& section5();
+const Artifact& table5();
+
+}  // namespace frugal::korthikanti2022

@@ -1,0 +1,120 @@
+#include "experiments/korthikanti2022/layer_artifact.h"
+
+#include <fmt/format.h>
+
+#include "kernels/support/error.h"
+
+namespace frugal::korthikanti2022 {
+namespace {
+
+constexpr const char* paper_machine = "virtual:a100-selene";
+
+std::string case_id(std::string_view model, const Technique& technique) {
+  return fmt::format("{}/{}", model, technique.id);
+}
+
+Case layer_case(const LayerPlan& plan, const Model& model, const Technique& technique,
+                const Setting& setting) {
+  Case c{.id = case_id(model.config.name, technique),
+         .what = plan.what,
+         .config = layer_config(model, technique, 1),
+         .on = setting.on,
+         .scale = setting.scale,
+         .skip = ""};
+  try {
+    const RunConfig scaled = layer_config(model, technique, setting.scale);
+    scaled.validate();
+    c.config = scaled;
+  } catch (const InputError& error) {
+    c.skip = fmt::format("{} at scale {}: {}", model.config.name, scale_name(setting.scale),
+                         error.what());
+  }
+  if (setting.source == Source::measured) {
+    c.config.type = plan.cpu_type;
+    c.config.micro_batch = plan.cpu_micro_batch.value_or(c.config.micro_batch);
+  }
+  return c;
+}
+
+}  // namespace
+
+RunConfig layer_config(const Model& model, const Technique& technique, int64_t k) {
+  return {
+      .model = model.config.scaled(k),
+      .tensor_parallel = technique.tensor_parallel ? static_cast<int>(model.tensor_parallel) : 1,
+      .sequence_parallel = technique.sequence_parallel,
+      .recompute = technique.recompute,
+      .stored_masks = true,
+      .type = DType::bf16,
+      .micro_batch = model.micro_batch};
+}
+
+std::vector<Case> LayerArtifact::cases(const Selection& selection) const {
+  std::vector<Setting> settings;
+  if (selection.virtual_machine)
+    settings.push_back({Source::simulated, paper_machine, selection.scale.value_or(1)});
+  if (selection.cpu)
+    settings.push_back({Source::measured, "cpu", selection.scale.value_or(plan_.cpu_scale)});
+  std::vector<Case> cases;
+  for (const Setting& setting : settings)
+    for (const std::string& name : plan_.models)
+      for (const Technique& technique : plan_.techniques)
+        cases.push_back(layer_case(plan_, model(name), technique, setting));
+  return cases;
+}
+
+std::vector<Cell> LayerArtifact::cells(const Records& records) const {
+  std::vector<Cell> all;
+  for (const Setting& setting : records.settings(id()))
+    for (Cell& cell : cells_in(setting, records)) all.push_back(std::move(cell));
+  return all;
+}
+
+Cell LayerArtifact::empty_cell(std::string_view row, std::string_view column, std::string_view unit,
+                               const Setting& setting) const {
+  Cell cell;
+  cell.artifact = id();
+  cell.row = row;
+  cell.column = column;
+  cell.unit = unit;
+  cell.source = setting.source;
+  cell.on = setting.on;
+  cell.scale = setting.scale;
+  if (const PaperCell* paper = find_cell(name_, row, column)) {
+    cell.paper = paper->value;
+    cell.read = paper->read;
+  }
+  return cell;
+}
+
+const Record* LayerArtifact::record(const Records& records, std::string_view model,
+                                    const Technique& technique, const Setting& setting,
+                                    Cell& cell) const {
+  const std::string wanted = case_id(model, technique);
+  const Record* found = records.find(id(), wanted, setting);
+  if (found != nullptr && found->ok()) return found;
+  cell.status = found != nullptr ? found->status : Status::skipped;
+  cell.reason = found != nullptr ? found->reason : "case " + wanted + " was not run";
+  return nullptr;
+}
+
+int64_t bytes_kept(const Record& record, Kind kind) {
+  return record.memory.value().after_forward.value()[static_cast<size_t>(kind)];
+}
+
+Claim claim_about(const Cell& cell, std::string id, std::string statement, double tolerance,
+                  std::string justification) {
+  return {.id = std::move(id),
+          .statement = std::move(statement),
+          .paper = cell.paper,
+          .unit = cell.unit,
+          .value = cell.value,
+          .tolerance = tolerance,
+          .justification = std::move(justification),
+          .source = cell.source,
+          .on = cell.on,
+          .scale = cell.scale,
+          .reason = cell.value ? "" : cell.reason};
+}
+
+}  // namespace frugal::korthikanti2022

@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "experiments/korthikanti2022/artifacts.h"
+#include "experiments/korthikanti2022/formulas.h"
+#include "experiments/korthikanti2022/layer_artifact.h"
+#include "kernels/support/error.h"
+
+namespace frugal::korthikanti2022 {
+namespace {
+
+constexpr std::array rows{
+    Named{"no parallelism", serial},
+    Named{"tensor parallel (baseline)", baseline},
+    Named{"tensor + sequence parallel", sequence},
+    Named{"tensor parallel + selective recompute", selective},
+    Named{"tensor + sequence parallel + selective recompute", present},
+    Named{"full recompute", full},
+};
+
+/// Table 2's formula at 1/k of the model's size, where k divides it.
+std::optional<double> printed(const Model& model, const Technique& technique, int64_t k) try {
+  return static_cast<double>(layer_activation_bytes(layer_config(model, technique, k)));
+} catch (const InputError&) {
+  return std::nullopt;
+}
+
+/// Table 2: a layer's activations are what the ledger holds for it after its forward pass.
+class Table2 final : public LayerArtifact {
+ public:
+  Table2()
+      : LayerArtifact("table2",
+                      {.what = Case::What::layer_memory,
+                       .models = {"22B", "175B", "530B", "1T"},
+                       .techniques = {serial, baseline, sequence, selective, present, full},
+                       .cpu_scale = 8,
+                       .cpu_type = DType::bf16,
+                       .cpu_micro_batch = std::nullopt}) {}
+
+  std::vector<Claim> claims(const Records& records) const override {
+    std::vector<Claim> claims;
+    for (const Cell& cell : cells(records))
+      if (cell.paper)
+        claims.push_back(
+            claim_about(cell, fmt::format("table2/{}/{}", cell.row, cell.column),
+                        fmt::format("{}: a layer with {} keeps exactly the bytes of its formula",
+                                    cell.column, cell.row),
+                        0, "the formula counts whole bytes; what it neglects is shown apart"));
+    return claims;
+  }
+
+ protected:
+  std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
+    std::vector<Cell> cells;
+    for (const auto& [row, technique] : rows)
+      for (const std::string& name : model_names()) {
+        Cell cell = empty_cell(row, name, "bytes", setting);
+        cell.paper = printed(model(name), technique, setting.scale);
+        cell.read = cell.paper ? "derived" : "";
+        if (setting.scale != 1) cell.reason = "beside the formula's bytes at the same scale";
+        Cell neglected = empty_cell(row, name + ", statistics", "bytes", setting);
+        if (const Record* r = record(records, name, technique, setting, cell)) {
+          cell.value = bytes_kept(*r, Kind::activation);
+          neglected.value = bytes_kept(*r, Kind::statistics);
+        }
+        neglected.status = cell.status;
+        neglected.reason = cell.value ? "" : cell.reason;
+        cells.push_back(std::move(cell));
+        cells.push_back(std::move(neglected));
+      }
+    return cells;
+  }
+};
+
+}  // namespace
+
+const Artifact& table2() {
+  static const Table2 artifact;
+  return artifact;
+}
+
+}  // namespace frugal::korthikanti2022

@@ -1,0 +1,10 @@
+#include "experiments/korthikanti2022/artifacts.h"
+
+namespace frugal {
+
+std::vector<const Artifact*> all_artifacts() {
+  namespace k = korthikanti2022;
+  return {&k::table2(), &k::figure7(), &k::table4(), &k::section5(), &k::table5()};
+}
+
+}  // namespace frugal

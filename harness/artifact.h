@@ -1,0 +1,61 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/config.h"
+#include "harness/cell.h"
+#include "harness/record.h"
+
+namespace frugal {
+
+/// One configuration of an artifact and what is observed of it.
+struct Case {
+  enum class What : uint8_t {
+    layer_memory,  ///< bytes and FLOPs of one transformer layer (LayerRun::memory)
+    layer_time     ///< its forward and backward time, and its memory; on a real device the
+                   ///< cases of one artifact are timed together, interleaved round by round
+  };
+
+  std::string id;  ///< within its artifact, the same in every setting: "22B/baseline"
+  What what = What::layer_memory;
+  RunConfig config;   ///< already scaled
+  std::string on;     ///< "cpu", or "virtual:" and a machine of hardware/
+  int64_t scale = 1;  ///< k of the scale model 1/k
+  std::string skip;   ///< why it cannot be run in this setting; recorded as skipped, not run
+
+  Source source() const { return on == "cpu" ? Source::measured : Source::simulated; }
+};
+std::string_view name_of(Case::What what);
+
+/// What the user asked for.
+struct Selection {
+  bool virtual_machine = true;
+  bool cpu = true;
+  /// k of the scale model 1/k, on every device; otherwise the artifact chooses (1 on a virtual
+  /// machine, what a laptop can hold on a real one).
+  std::optional<int64_t> scale;
+};
+
+/// One table or figure of a paper: which cases are run, and which cells and claims follow.
+/// The harness owns timing, allocation, JSON and the command line.
+class Artifact {
+ public:
+  Artifact() = default;
+  Artifact(const Artifact&) = delete;
+  Artifact& operator=(const Artifact&) = delete;
+  virtual ~Artifact() = default;
+
+  virtual std::string id() const = 0;  ///< "korthikanti2022/table4"
+  virtual std::string title() const = 0;
+  virtual std::vector<Case> cases(const Selection& selection) const = 0;
+  /// For every setting in the records. A case that is missing or not ok gives a cell without value
+  /// that carries the status and reason. Cells of formulas need no record.
+  virtual std::vector<Cell> cells(const Records& records) const = 0;
+  virtual std::vector<Claim> claims(const Records& records) const = 0;
+};
+
+/// Every artifact, in the order in which they are listed. Defined in experiments/.
+std::vector<const Artifact*> all_artifacts();
+
+}  // namespace frugal

@@ -1,0 +1,10 @@
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace frugal {
+
+/// RFC 4648, with padding.
+std::string base64(std::string_view bytes);
+
+}  // namespace frugal

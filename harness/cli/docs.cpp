@@ -1,0 +1,70 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "harness/cli/program.h"
+
+namespace frugal {
+namespace {
+
+constexpr const char* exit_statuses = R"(## Exit status
+
+| status | meaning |
+|---:|---|
+| 0 | done |
+| 1 | a claim was not reproduced, and `--check` was given |
+| 2 | bad input; nothing was written |
+| 3 | out of memory; the record says how much was missing |
+| 4 | a deadline passed |
+| 5 | a peer was lost |
+| 6 | wrong numbers, such as a loss that is not finite |
+| 130 | interrupted; what was finished is kept, and the same command resumes |
+
+`reproduce` goes on after a case that did not end well, and exits with the highest status of its
+cases. Without `--check` a claim that is not reproduced is a result like any other: status 0.
+
+Every error is one line on stderr that begins with `frugal: `. Results go to stdout, progress to
+stderr.
+)";
+
+std::string describe(const CLI::Option& option) {
+  std::string text = option.get_description();
+  if (!option.get_default_str().empty())
+    text += fmt::format(" (default: {})", option.get_default_str());
+  std::string name = option.get_positional() ? option.get_name() : option.get_name(false, true);
+  if (!option.get_type_name().empty() && !option.get_positional())
+    name += " " + option.get_type_name();
+  std::string escaped;
+  for (const char c : name) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
+  return fmt::format("| `{}` | {} |\n", escaped, text);
+}
+
+}  // namespace
+
+std::string cli_markdown(const CLI::App& app) {
+  std::string out =
+      fmt::format("# Command line\n\n<!-- Written by `frugal docs`; a test compares. -->\n\n{}\n\n",
+                  app.get_description());
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_group().empty()) continue;
+    std::string usage = "frugal " + command->get_name();
+    for (const CLI::Option* option : command->get_options())
+      if (option->get_positional())
+        usage += option->get_required() ? " " + option->get_name() + "…"
+                                        : " [" + option->get_name() + "…]";
+    out += fmt::format("## `{} [flags]`\n\n{}.\n\n| flag | meaning |\n|---|---|\n", usage,
+                       command->get_description());
+    for (const CLI::Option* option : command->get_options()) out += describe(*option);
+    out += "\n";
+  }
+  return out + exit_statuses;
+}
+
+void add_docs(Program& program) {
+  program.command("docs", "Print docs/cli.md", [&program] {
+    fmt::print("{}", cli_markdown(program.app()));
+    return Exit::done;
+  });
+}
+
+}  // namespace frugal

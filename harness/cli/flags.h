@@ -1,0 +1,53 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace frugal {
+
+/// Adds flags to a command. Each knows its default and what is allowed, checks its value, and
+/// throws an InputError of one line. Help, completion and docs/cli.md are made from them.
+class Flags {
+ public:
+  explicit Flags(CLI::App& command) : command_(command) {}
+
+  void toggle(const std::string& name, bool& target, const std::string& help);
+  /// `value` stands for the text in the help: "FILE".
+  void text(const std::string& name, std::string& target, const std::string& value,
+            const std::string& help);
+  void choice(const std::string& name, std::string& target, const std::vector<std::string>& allowed,
+              const std::string& help);
+  /// A whole number in [low, high]. A default below `low` stands for "not given".
+  template <class T>
+  void integer(const std::string& name, T& target, int64_t low, const std::string& help,
+               int64_t high = std::numeric_limits<T>::max()) {
+    whole(
+        name, [&target](int64_t value) { target = static_cast<T>(value); },
+        target < static_cast<T>(low) ? "" : std::to_string(target), low, high, help);
+  }
+  /// A number in [low, high); defaults as above.
+  void number(const std::string& name, double& target, double low, double high,
+              const std::string& help);
+  /// 1 or 1/k.
+  void scale(const std::string& name, int64_t& target, const std::string& help);
+  /// What stands without a flag.
+  void positional(const std::string& name, std::vector<std::string>& target,
+                  const std::string& help, bool required);
+
+ private:
+  void add(const std::string& name, const std::string& value, const std::string& otherwise,
+           const std::string& help, const std::function<void(const std::string&)>& set);
+  void whole(const std::string& name, const std::function<void(int64_t)>& set,
+             const std::string& otherwise, int64_t low, int64_t high, const std::string& help);
+
+  CLI::App& command_;
+};
+
+}  // namespace frugal

@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "harness/cli/program.h"
+#include "harness/table.h"
+#include "kernels/support/error.h"
+#include "kernels/support/json_file.h"
+
+namespace frugal {
+namespace {
+
+std::string paper_of(const Artifact& artifact) {
+  return artifact.id().substr(0, artifact.id().find('/'));
+}
+
+nlohmann::json as_json(const Artifacts& artifacts) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const Artifact* artifact : artifacts) {
+    nlohmann::json cases = nlohmann::json::array();
+    for (const Case& c : artifact->cases({}))
+      cases.push_back(
+          {{"id", c.id}, {"what", name_of(c.what)}, {"on", c.on}, {"scale", scale_name(c.scale)}});
+    all.push_back({{"id", artifact->id()}, {"title", artifact->title()}, {"cases", cases}});
+  }
+  return {{"schema", "frugal.list/1"}, {"artifacts", all}};
+}
+
+std::string as_text(const Artifacts& artifacts, bool with_cases) {
+  if (!with_cases) {
+    Table table{{{"artifact"}, {"cases", true}, {"title"}}, {}};
+    for (const Artifact* artifact : artifacts)
+      table.rows.push_back(
+          {artifact->id(), std::to_string(artifact->cases({}).size()), artifact->title()});
+    return table.text();
+  }
+  Table table{{{"artifact"}, {"case"}, {"what"}, {"on"}, {"scale"}}, {}};
+  for (const Artifact* artifact : artifacts)
+    for (const Case& c : artifact->cases({}))
+      table.rows.push_back(
+          {artifact->id(), c.id, std::string(name_of(c.what)), c.on, scale_name(c.scale)});
+  return table.text();
+}
+
+}  // namespace
+
+Artifacts select_artifacts(const Artifacts& all, const std::vector<std::string>& names) {
+  std::vector<bool> chosen(all.size());
+  for (const std::string& name : names) {
+    bool any = false;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (fnmatch(name.c_str(), all[i]->id().c_str(), 0) != 0 && name != paper_of(*all[i]))
+        continue;
+      any = chosen[i] = true;
+    }
+    if (any) continue;
+    std::vector<std::string> known;
+    for (const Artifact* artifact : all) {
+      known.push_back(artifact->id());
+      if (std::find(known.begin(), known.end(), paper_of(*artifact)) == known.end())
+        known.push_back(paper_of(*artifact));
+    }
+    const auto similar = nearest(name, known);
+    throw InputError(fmt::format(
+        "there is no artifact \"{}\"; {}`frugal list` shows all", name,
+        similar.empty() ? "" : fmt::format("did you mean {}? ", fmt::join(similar, ", "))));
+  }
+  Artifacts selected;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (chosen[i] || names.empty()) selected.push_back(all[i]);
+  return selected;
+}
+
+void add_list(Program& program) {
+  struct Values {
+    std::vector<std::string> names;
+    std::string format = "table";
+  };
+  const auto values = std::make_shared<Values>();
+  Flags flags = program.command("list", "Papers, artifacts and their cases", [values, &program] {
+    const Artifacts artifacts = select_artifacts(program.artifacts(), values->names);
+    if (values->format == "json")
+      fmt::print("{}\n", as_json(artifacts).dump(2));
+    else
+      fmt::print("{}", as_text(artifacts, !values->names.empty()));
+    return Exit::done;
+  });
+  flags.positional("ARTIFACT", values->names, "Show the cases of these: ids, globs or papers",
+                   false);
+  flags.choice("--format", values->format, {"table", "json"}, "How to print it");
+}
+
+}  // namespace frugal

@@ -1,0 +1,214 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "harness/cli/program.h"
+#include "harness/environment.h"
+#include "harness/interrupt.h"
+#include "harness/measurement.h"
+#include "harness/models.h"
+#include "harness/names.h"
+#include "harness/record_file.h"
+#include "harness/training.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+struct Values {
+  std::string model, on = "virtual", hardware, recompute = "none", type = "f32", text, save_tensors,
+                     out = "out", format = "table";
+  // 0: the model's own.
+  int64_t layers = 0, hidden = 0, heads = 0, sequence = 0, vocabulary = 0;
+  double dropout = 0.1;
+  int64_t scale = 1, steps = 1, eval_every = 0;
+  double learning_rate = 1e-3;
+  int threads = usable_processors();
+  RunConfig config;
+  bool force = false;
+};
+
+RunConfig config_of(const Values& values) {
+  RunConfig config = values.config;
+  config.model = find_model(values.model);
+  const auto replace = [](int64_t& own, int64_t given) { own = given == 0 ? own : given; };
+  replace(config.model.layers, values.layers);
+  replace(config.model.hidden, values.hidden);
+  replace(config.model.heads, values.heads);
+  replace(config.model.sequence, values.sequence);
+  replace(config.model.vocabulary, values.vocabulary);
+  if (values.dropout >= 0) config.model.dropout = values.dropout;
+  config.recompute = *from_name<Recompute>(values.recompute);
+  config.type = *from_name<DType>(values.type);
+  config.validate();
+  config.model = config.model.scaled(values.scale);
+  config.validate();
+  return config;
+}
+
+/// A file without its folder: records name no paths.
+std::string file_name(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+std::string command_of(const Values& v, const Record& record) {
+  const RunConfig& c = record.config;
+  std::string command = fmt::format(
+      "frugal measure --model {} --on {} --tensor-parallel {} "
+      "--recompute {} --type {} --micro-batch {} --microbatches {} "
+      "--seed {} --steps {} --learning-rate {} --scale {}",
+      file_name(v.model), record.on, c.tensor_parallel, v.recompute, v.type, c.micro_batch,
+      c.microbatches, c.seed, v.steps, v.learning_rate, scale_name(v.scale));
+  const auto add = [&](const char* flag, int64_t value) {
+    if (value != 0) command += fmt::format(" {} {}", flag, value);
+  };
+  add("--layers", v.layers);
+  add("--hidden", v.hidden);
+  add("--heads", v.heads);
+  add("--sequence", v.sequence);
+  add("--vocabulary", v.vocabulary);
+  add("--eval-every", v.eval_every);
+  if (v.dropout >= 0) command += fmt::format(" --dropout {}", v.dropout);
+  if (c.sequence_parallel) command += " --sequence-parallel";
+  if (c.stored_masks) command += " --stored-masks";
+  if (!v.text.empty()) command += " --text " + file_name(v.text);
+  if (record.on == "cpu") add("--threads", v.threads);
+  if (record.on == "cpu" && !v.hardware.empty()) command += " --hardware " + file_name(v.hardware);
+  return command;
+}
+
+Record blank(const Values& values, const TrainingRun& run, const Target& target) {
+  Record record;
+  record.artifact = "measure";
+  record.case_id = run.config.model.name;
+  record.what = "training";
+  record.source = target.source();
+  record.on = target.on();
+  record.device = target.device();
+  record.scale = values.scale;
+  record.config = run.config;
+  record.options = {{"steps", std::to_string(values.steps)},
+                    {"learning_rate", fmt::format("{}", values.learning_rate)},
+                    {"eval_every", std::to_string(values.eval_every)}};
+  if (!target.simulated()) record.options["threads"] = std::to_string(values.threads);
+  if (run.text)
+    record.options["text"] =
+        fmt::format("{}, {} training bytes, {} held out", file_name(values.text),
+                    run.text->training_bytes(), run.text->held_out_bytes());
+  record.fingerprint = fingerprint_of(record);
+  record.command = command_of(values, record);
+  return record;
+}
+
+/// Every step's work, and one record that says how it ended.
+void run_and_record(const TrainingRun& run, Target& target, Record& record, RecordFile& file) {
+  Progress progress(static_cast<size_t>(run.train.steps));
+  record.started = utc_now();
+  record.environment = environment().dump();
+  const auto end = [&] {
+    record.ended = utc_now();
+    file.append(record);
+  };
+  try {
+    run_training(run, target, record, progress);
+  } catch (const Interrupted&) {
+    end();
+    throw;
+  }
+  end();
+}
+
+Exit measure(const Values& values) {
+  if (values.model.empty())
+    throw InputError(fmt::format("--model is missing; give one of {}, or a JSON file",
+                                 fmt::join(model_names(), ", ")));
+  Target target(values.on, values.threads, values.hardware);
+  TrainingRun run;
+  run.config = config_of(values);
+  run.train.adam.learning_rate = values.learning_rate;
+  run.train.steps = values.steps;
+  run.eval_every = values.eval_every;
+  run.save_tensors = values.save_tensors;
+  if (!values.text.empty()) run.text = Text::from_file(values.text, run.config);
+  if (target.simulated() && !run.save_tensors.empty())
+    throw InputError("--save-tensors: a virtual device has no values to save; use --on cpu");
+  if (std::filesystem::exists(run.save_tensors))
+    throw InputError(
+        fmt::format("--save-tensors: {} exists already; choose another name", run.save_tensors));
+
+  Record record = blank(values, run, target);
+  RecordFile file(values.out);
+  catch_interrupts();
+  if (values.force) file.set_aside();
+  const Record* before = run.save_tensors.empty() ? last_final(file.records(), record) : nullptr;
+  if (before != nullptr) {
+    fmt::print(stderr, "already recorded in {}/{}; --force runs it again\n", values.out,
+               RecordFile::name);
+    record = *before;
+  } else {
+    run_and_record(run, target, record, file);
+  }
+  fmt::print("{}", values.format == "json" ? to_json(record).dump(2) + "\n"
+                                           : measurement_table(record).text());
+  if (!record.ok()) fmt::print(stderr, "frugal: {}\n", record.reason);
+  return exit_of(record.status);
+}
+
+void add_model_flags(Flags& flags, Values& v) {
+  flags.text("--model", v.model, "NAME|FILE.json",
+             fmt::format("{}, or a JSON file", fmt::join(model_names(), ", ")));
+  flags.integer("--layers", v.layers, 1, "Transformer layers instead of the model's");
+  flags.integer("--hidden", v.hidden, 1, "Hidden size instead of the model's");
+  flags.integer("--heads", v.heads, 1, "Attention heads instead of the model's");
+  flags.integer("--sequence", v.sequence, 1, "Sequence length instead of the model's, tokens");
+  flags.integer("--vocabulary", v.vocabulary, 1, "Vocabulary size instead of the model's");
+  flags.number("--dropout", v.dropout, 0, 1, "Dropout probability instead of the model's");
+  flags.scale("--scale", v.scale, "Hidden size, sequence length and vocabulary divided by K");
+}
+
+void add_run_flags(Flags& flags, Values& v) {
+  RunConfig& c = v.config;
+  flags.integer("--tensor-parallel", c.tensor_parallel, 1, "Tensor-parallel size", 1 << 16);
+  flags.toggle("--sequence-parallel", c.sequence_parallel,
+               "Sequence parallelism over the tensor-parallel group");
+  flags.choice("--recompute", v.recompute, all_names<Recompute>(),
+               "Activations that are computed again");
+  flags.toggle("--stored-masks", c.stored_masks,
+               "Keep dropout masks, one byte per element, instead of regenerating them");
+  flags.choice("--type", v.type, all_names<DType>(), "Of weights and activations");
+  flags.integer("--micro-batch", c.micro_batch, 1, "Microbatch size, sequences");
+  flags.integer("--microbatches", c.microbatches, 1, "Microbatches per step");
+  flags.integer("--steps", v.steps, 1, "Training steps");
+  flags.number("--learning-rate", v.learning_rate, 0, 1e9, "Adam's, before its cosine decay");
+  flags.integer("--seed", c.seed, 0, "Of weights, dropout and batches",
+                std::numeric_limits<int64_t>::max());
+  flags.text("--text", v.text, "FILE", "Train on its bytes, the last tenth held out");
+  flags.integer("--eval-every", v.eval_every, 1,
+                "Steps between held-out losses; always at the end");
+}
+
+}  // namespace
+
+void add_measure(Program& program) {
+  const auto values = std::make_shared<Values>();
+  values->dropout = -1;
+  Flags flags = program.command("measure", "Train your own configuration and record what it takes",
+                                [values] { return measure(*values); });
+  add_model_flags(flags, *values);
+  flags.text("--on", values->on, "cpu|virtual|virtual:MACHINE", "Where");
+  flags.text("--hardware", values->hardware, "NAME|FILE",
+             "The virtual machine, or the data sheet of the real one");
+  add_run_flags(flags, *values);
+  flags.integer("--threads", values->threads, 1, "Kernel threads of the cpu", 4096);
+  flags.text("--save-tensors", values->save_tensors, "FILE",
+             "Weights after the last step, and a microbatch's logits, loss and gradients "
+             "(safetensors)");
+  flags.text("--out", values->out, "DIR", "Folder for records.jsonl");
+  flags.choice("--format", values->format, {"table", "json"}, "How to print the record on stdout");
+  flags.toggle("--force", values->force, "Run again what is recorded; old records are kept aside");
+}
+
+}  // namespace frugal

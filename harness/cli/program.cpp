@@ -1,0 +1,131 @@
+#include "harness/cli/program.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+
+#include "harness/interrupt.h"
+#include "kernels/support/error.h"
+#include "kernels/support/json_file.h"
+
+namespace frugal {
+namespace {
+
+constexpr const char* footer =
+    "Exit status: 0 done, 1 a claim failed (--check), 2 bad input, 3 out of memory, 4 deadline "
+    "passed, 5 a peer was lost, 6 wrong numbers, 130 interrupted.";
+
+/// CLI11's message in one line, with the nearest flag or command for one that is not known.
+std::string describe(const CLI::ParseError& error, const CLI::App& app) {
+  std::string message = error.what();
+  message = message.substr(0, message.find('\n'));
+  const auto chosen = app.get_subcommands();
+  const CLI::App& command = chosen.empty() ? app : *chosen.front();
+  const std::string help = fmt::format("`{} --help` lists what there is",
+                                       chosen.empty() ? "frugal" : "frugal " + command.get_name());
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr)
+    return fmt::format("{}; {}", message, help);
+  const std::string unknown = message.substr(message.rfind(' ') + 1);
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  if (chosen.empty())
+    for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
+  const auto similar = nearest(unknown, names);
+  const std::string hint =
+      similar.empty() ? "" : fmt::format("did you mean {}? ", fmt::join(similar, ", "));
+  return fmt::format("there is no \"{}\"{}; {}{}", unknown,
+                     chosen.empty() ? "" : " in frugal " + command.get_name(), hint, help);
+}
+
+Exit report(const std::string& message, Exit status) {
+  fmt::print(stderr, "frugal: {}\n", message);
+  return status;
+}
+
+}  // namespace
+
+Exit exit_of(Status status) {
+  switch (status) {
+    case Status::ok:
+    case Status::skipped:
+      return Exit::done;
+    case Status::oom:
+      return Exit::out_of_memory;
+    case Status::timeout:
+      return Exit::deadline;
+    case Status::failed:
+      return Exit::wrong_numbers;
+    case Status::interrupted:
+      return Exit::interrupted;
+  }
+  return Exit::done;
+}
+
+Program::Program(Artifacts artifacts)
+    : artifacts_(std::move(artifacts)),
+      app_(std::make_unique<CLI::App>(
+          "Reproduces what papers report about training large transformers in little memory, and "
+          "measures your own configurations.",
+          "frugal")) {
+  app_->require_subcommand(1);
+  app_->set_version_flag("--version", "frugal " FRUGAL_VERSION, "Print the version and exit");
+  app_->footer(footer);
+  app_->get_formatter()->column_width(34);
+  for (const auto add :
+       {add_list, add_reproduce, add_measure, add_peak, add_report, add_completion, add_docs})
+    add(*this);
+  app_->get_subcommand("docs")->group("");  // hidden
+}
+
+Program::~Program() = default;
+
+Flags Program::command(const std::string& name, const std::string& help,
+                       std::function<Exit()> run) {
+  CLI::App* command = app_->add_subcommand(name, help);
+  command->callback([this, run = std::move(run)] { chosen_ = run; });
+  return Flags(*command);
+}
+
+Exit Program::parse_and_run(int argc, const char* const* argv) {
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = app_->get_subcommands();
+    fmt::print("{}", chosen.empty() ? app_->help() : chosen.front()->help());
+    return Exit::done;
+  } catch (const CLI::CallForVersion& version) {
+    fmt::print("{}\n", version.what());
+    return Exit::done;
+  } catch (const CLI::ParseError& error) {
+    return report(describe(error, *app_), Exit::bad_input);
+  }
+  return chosen_();
+}
+
+Exit Program::main(int argc, const char* const* argv) {
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const InputError& error) {
+    return report(error.what(), Exit::bad_input);
+  } catch (const Interrupted&) {
+    return report("interrupted; what was finished is kept, and the same command resumes",
+                  Exit::interrupted);
+  } catch (const OutOfMemory& error) {
+    return report(error.what(), Exit::out_of_memory);
+  } catch (const DeadlinePassed& error) {
+    return report(error.what(), Exit::deadline);
+  } catch (const PeerLost& error) {
+    return report(error.what(), Exit::peer_lost);
+  } catch (const WrongNumbers& error) {
+    return report(error.what(), Exit::wrong_numbers);
+  } catch (const std::exception& error) {
+    return report(fmt::format("internal error: {}", error.what()), Exit::wrong_numbers);
+  }
+}
+
+}  // namespace frugal

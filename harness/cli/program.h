@@ -1,0 +1,71 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/artifact.h"
+#include "harness/cli/flags.h"
+
+namespace frugal {
+
+using Artifacts = std::vector<const Artifact*>;
+
+/// The exit statuses (docs/cli.md).
+enum class Exit : uint8_t {
+  done = 0,
+  claim_failed = 1,
+  bad_input = 2,
+  out_of_memory = 3,
+  deadline = 4,
+  peer_lost = 5,
+  wrong_numbers = 6,
+  interrupted = 130
+};
+/// What a record's status means for the command that made it.
+Exit exit_of(Status status);
+
+/// The command line: a tree of commands with their flags, from which the parser, the help, the
+/// shell completions and docs/cli.md all come.
+class Program {
+ public:
+  explicit Program(Artifacts artifacts);
+  ~Program();
+
+  /// Adds a command; `run` is called after its flags were parsed.
+  Flags command(const std::string& name, const std::string& help, std::function<Exit()> run);
+
+  const CLI::App& app() const { return *app_; }
+  const Artifacts& artifacts() const { return artifacts_; }
+
+  /// Parses, runs, and reports every error in one line on stderr.
+  Exit main(int argc, const char* const* argv);
+
+ private:
+  Exit parse_and_run(int argc, const char* const* argv);
+
+  Artifacts artifacts_;
+  std::unique_ptr<CLI::App> app_;
+  std::function<Exit()> chosen_;
+};
+
+// One file each; they keep their flags' values alive in the function they add.
+void add_list(Program& program);
+void add_reproduce(Program& program);
+void add_measure(Program& program);
+void add_peak(Program& program);
+void add_report(Program& program);
+void add_completion(Program& program);
+void add_docs(Program& program);
+
+/// What docs/cli.md says.
+std::string cli_markdown(const CLI::App& app);
+/// Shell is bash, zsh or fish; artifacts complete by name.
+std::string completion_script(const CLI::App& app, const Artifacts& artifacts,
+                              const std::string& shell);
+
+/// The artifacts that ids, globs ("*/table?") or papers' ids name, in the order of the list. Throws
+/// InputError for a name that matches none, with the nearest there are.
+Artifacts select_artifacts(const Artifacts& all, const std::vector<std::string>& names);
+
+}  // namespace frugal

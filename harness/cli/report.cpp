@@ -1,0 +1,185 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "harness/base64.h"
+#include "harness/cli/program.h"
+#include "harness/measurement.h"
+#include "harness/record_file.h"
+#include "harness/reproduction.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* style = R"(<style>
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em; }
+table { border-collapse: collapse; margin: 1em 0; }
+th, td { padding: 0.2em 0.7em; border-bottom: 1px solid #ddd; text-align: left; }
+.number { text-align: right; font-variant-numeric: tabular-nums; }
+figure { margin: 1em 0; } img { max-width: 100%; }
+</style>
+)";
+
+/// The two forms of one document.
+struct Document {
+  std::string html, markdown;
+
+  void heading(const std::string& text) {
+    html += "<h2>" + escape_html(text) + "</h2>\n";
+    markdown += "## " + text + "\n\n";
+  }
+  void paragraph(const std::string& text) {
+    html += "<p>" + escape_html(text) + "</p>\n";
+    markdown += text + "\n\n";
+  }
+  void table(const Table& table) {
+    html += table.html();
+    markdown += table.markdown() + "\n";
+  }
+  void list(const std::vector<std::string>& items) {
+    if (items.empty()) return;
+    html += "<ul>\n";
+    for (const auto& item : items) {
+      html += "<li>" + escape_html(item) + "</li>\n";
+      markdown += "- " + item + "\n";
+    }
+    html += "</ul>\n";
+    markdown += "\n";
+  }
+};
+
+std::string content_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream content;
+  if (!(content << in.rdbuf())) throw InputError(fmt::format("{} cannot be read", path.string()));
+  return content.str();
+}
+
+/// The page stands alone: figures are inside it.
+void add_figures(Document& document, const fs::path& folder) {
+  std::vector<fs::path> figures;
+  if (fs::is_directory(folder))
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.path().extension() == ".png" || entry.path().extension() == ".svg")
+        figures.push_back(entry.path());
+  if (figures.empty()) return;
+  std::sort(figures.begin(), figures.end());
+  document.heading("Figures");
+  for (const fs::path& figure : figures) {
+    const std::string name = figure.filename().string();
+    document.html += fmt::format(
+        "<figure><img alt=\"{0}\" src=\"data:image/{1};base64,{2}\"><figcaption>{0}</figcaption>"
+        "</figure>\n",
+        escape_html(name), figure.extension() == ".png" ? "png" : "svg+xml",
+        base64(content_of(figure)));
+    document.markdown += fmt::format("![{0}](figures/{0})\n\n", name);
+  }
+}
+
+void add_artifacts(Document& document, const Artifacts& artifacts, const Records& records) {
+  Reproduction all;
+  for (const Artifact* artifact : artifacts) {
+    if (records.settings(artifact->id()).empty()) continue;
+    all.add(*artifact, records);
+    document.heading(artifact->id() + ": " + artifact->title());
+    document.table(cell_table(all, artifact->id()));
+    document.list(remarks(all, artifact->id()));
+  }
+  if (all.claims.empty()) return;
+  document.heading("Claims");
+  document.table(claim_table(all));
+}
+
+/// How each case ended, and where: the same environment is described once.
+void add_evidence(Document& document, const Records& records) {
+  Table table{{{"case"}, {"on"}, {"scale"}, {"status"}, {"ended"}, {"build"}, {"command"}}, {}};
+  std::vector<std::string> machines;
+  for (const Record& r : records.all()) {
+    nlohmann::json environment = nlohmann::json::parse(r.environment);
+    const nlohmann::json commit = environment["build"]["commit"];
+    std::string build = commit.is_string() ? commit.get<std::string>().substr(0, 12) : "unknown";
+    if (environment["build"]["dirty"] == true) build += " with changes";
+    table.rows.push_back({r.artifact + " " + r.case_id, r.on, scale_name(r.scale),
+                          r.ok() ? "ok" : fmt::format("{}: {}", name_of(r.status), r.reason),
+                          r.ended, build, r.command});
+    environment.erase("load_average");
+    if (std::string text = environment.dump();
+        std::find(machines.begin(), machines.end(), text) == machines.end())
+      machines.push_back(std::move(text));
+  }
+  document.heading("Evidence");
+  document.table(table);
+  document.paragraph("Environments in which these records were made:");
+  document.list(machines);
+}
+
+Document document_of(const Records& records, const Artifacts& artifacts, const fs::path& folder) {
+  Document document;
+  document.html = fmt::format(
+      "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n"
+      "<title>frugal report</title>\n{}<h1>frugal report</h1>\n",
+      style);
+  document.markdown = "# frugal report\n\n";
+  document.paragraph(
+      "Numbers of the paper, of a virtual machine and measured ones stand in columns of their own. "
+      "Intervals are 95 % percentile bootstrap intervals of the median.");
+  add_artifacts(document, artifacts, records);
+  for (const Record& record : records.all()) {
+    if (record.artifact != "measure") continue;
+    document.heading("Measured configuration: " + record.case_id);
+    document.table(measurement_table(record));
+  }
+  add_figures(document, folder / "figures");
+  add_evidence(document, records);
+  document.html += "</html>\n";
+  return document;
+}
+
+void write(const fs::path& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  if (!(out << text) || !out.flush())
+    throw InputError(fmt::format("{} cannot be written; make its folder writable", path.string()));
+  fmt::print("{}\n", path.string());
+}
+
+Exit report(const std::vector<std::string>& folders, bool force, const Artifacts& artifacts) {
+  if (folders.size() != 1) throw InputError("give one folder with records");
+  const fs::path folder = folders.front();
+  bool truncated = false;
+  Records records;
+  for (Record& record : read_records(folder.string(), truncated)) records.add(std::move(record));
+  if (truncated) fmt::print(stderr, "frugal: a line of the records was cut off and is left out\n");
+  for (const char* name : {"report.html", "report.md"})
+    if (!force && fs::exists(folder / name))
+      throw InputError(fmt::format("{} exists; --force replaces it", (folder / name).string()));
+  const Document document = document_of(records, artifacts, folder);
+  write(folder / "report.html", document.html);
+  write(folder / "report.md", document.markdown);
+  return Exit::done;
+}
+
+}  // namespace
+
+void add_report(Program& program) {
+  struct Values {
+    std::vector<std::string> folders;
+    bool force = false;
+  };
+  const auto values = std::make_shared<Values>();
+  Flags flags = program.command(
+      "report", "One HTML page and Markdown from a folder's records",
+      [=, &program] { return report(values->folders, values->force, program.artifacts()); });
+  flags.positional("DIR", values->folders, "What --out was; its figures/ are included", true);
+  flags.toggle("--force", values->force, "Replace an earlier report");
+}
+
+}  // namespace frugal

@@ -1,0 +1,111 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "harness/cli/program.h"
+#include "harness/environment.h"
+#include "harness/interrupt.h"
+#include "harness/reproduction.h"
+#include "harness/runner.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+struct Values {
+  std::vector<std::string> names;
+  std::string on = "both", out = "out", format = "table";
+  int64_t scale = 0;  // the artifact's choice
+  int threads = usable_processors();
+  TimingPlan timing;
+  bool force = false, check = false;
+};
+
+Selection selection(const Values& values) {
+  if (values.on == "cuda") Target(values.on, 1);  // says that there is none
+  Selection selection{values.on != "cpu", values.on != "virtual", {}};
+  if (values.scale != 0) selection.scale = values.scale;
+  return selection;
+}
+
+/// With every choice that decides the numbers, and no path.
+std::string command_of(const Values& values, const std::string& artifact) {
+  std::string command =
+      fmt::format("frugal reproduce {} --on {} --threads {} --samples {} --budget {}", artifact,
+                  values.on, values.threads, values.timing.samples, values.timing.budget);
+  if (values.scale != 0) command += " --scale " + scale_name(values.scale);
+  return command;
+}
+
+std::string rendered(const Reproduction& reproduction, const std::string& format) {
+  if (format == "json") return to_json(reproduction).dump(2) + "\n";
+  if (format == "csv") return to_csv(reproduction);
+  if (format == "markdown") return to_markdown(reproduction);
+  return to_text(reproduction);
+}
+
+Exit reproduce(const Values& values, const Artifacts& all) {
+  const Artifacts artifacts = select_artifacts(all, values.names);
+  const Selection selected = selection(values);
+  std::vector<std::vector<Case>> cases;
+  size_t total = 0;
+  for (const Artifact* artifact : artifacts) {
+    cases.push_back(artifact->cases(selected));
+    total += cases.back().size();
+    for (const Case& c : cases.back()) c.config.validate();
+  }
+  // Bad input has been noticed by now: from here on something is written.
+  RecordFile file(values.out);
+  catch_interrupts();
+  Progress progress(total);
+  if (values.force)
+    if (const std::string kept = file.set_aside(); !kept.empty())
+      progress.note(fmt::format("frugal: earlier records are kept in {}", kept));
+  if (file.truncated())
+    progress.note("frugal: the last line of the records was cut off; its case is run again");
+
+  Reproduction reproduction;
+  Exit worst = Exit::done;
+  for (size_t i = 0; i < artifacts.size(); ++i) {
+    const std::string id = artifacts[i]->id();
+    Runner runner(file, progress, {values.threads, values.timing, command_of(values, id)});
+    const Records records = runner.run(id, cases[i]);
+    for (const Record& record : records.all()) worst = std::max(worst, exit_of(record.status));
+    reproduction.add(*artifacts[i], records);
+  }
+  progress.finish();
+  fmt::print("{}", rendered(reproduction, values.format));
+  if (worst == Exit::done && values.check && reproduction.any_claim_failed())
+    return Exit::claim_failed;
+  return worst;
+}
+
+}  // namespace
+
+void add_reproduce(Program& program) {
+  const auto values = std::make_shared<Values>();
+  Flags flags =
+      program.command("reproduce", "Tables and figures of a paper: its numbers beside ours",
+                      [values, &program] { return reproduce(*values, program.artifacts()); });
+  flags.positional("ARTIFACT", values->names, "Ids, globs, or a paper's id for all of it", true);
+  flags.choice("--on", values->on, {"virtual", "cpu", "cuda", "both"},
+               "Where: the paper's machine, virtually; this processor; or both of these");
+  flags.scale("--scale", values->scale,
+              "Hidden size, sequence length and vocabulary divided by K; the artifact chooses "
+              "otherwise");
+  flags.text("--out", values->out, "DIR", "Folder for records.jsonl; runs resume from it");
+  flags.choice("--format", values->format, {"table", "json", "csv", "markdown"},
+               "How to print the result on stdout; csv has the cells only");
+  flags.integer("--threads", values->threads, 1, "Kernel threads of the cpu", 4096);
+  flags.integer("--samples", values->timing.samples, TimingPlan::minimum,
+                "Timed rounds of each case on the cpu", 1000000);
+  flags.number("--budget", values->timing.budget, 0, 1e9,
+               "Seconds after which no timed round beyond the tenth begins, per artifact");
+  flags.toggle("--force", values->force,
+               "Run recorded cases again; the old records are kept aside");
+  flags.toggle("--check", values->check, "Exit with status 1 when a claim is not reproduced");
+}
+
+}  // namespace frugal

@@ -1,0 +1,18 @@
+#pragma once
+#include <stdexcept>
+
+namespace frugal {
+
+/// Thrown at a safe point after Ctrl-C or SIGTERM; exit status 130.
+struct Interrupted : std::runtime_error {
+  Interrupted() : std::runtime_error("interrupted") {}
+};
+
+/// From now on the first SIGINT or SIGTERM asks for a stop at the next safe point; a second one
+/// ends the process at once.
+void catch_interrupts();
+bool interrupt_requested() noexcept;
+/// A safe point. Throws Interrupted when a stop was asked for.
+void stop_if_interrupted();
+
+}  // namespace frugal

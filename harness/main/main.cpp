@@ -1,0 +1,7 @@
+#include "harness/artifact.h"
+#include "harness/cli/program.h"
+
+int main(int argc, char** argv) {
+  frugal::Program program(frugal::all_artifacts());
+  return static_cast<int>(program.main(argc, argv));
+}

@@ -1,0 +1,77 @@
+#include "harness/measurement.h"
+
+#include <fmt/format.h>
+
+namespace frugal {
+namespace {
+
+class Lines {
+ public:
+  void add(const std::string& what, const std::string& value, const std::string& unit = "") {
+    table.rows.push_back({what, value, unit});
+  }
+  Table table{{{"quantity"}, {"value", true}, {"unit"}}, {}};
+};
+
+std::string gib(int64_t bytes) {
+  return fmt::format("{:.4g}", static_cast<double>(bytes) / (int64_t{1} << 30));
+}
+
+void add_memory(Lines& lines, const Memory& memory) {
+  for (int i = 0; i < kind_count; ++i)
+    if (const int64_t bytes = memory.peak[static_cast<size_t>(i)]; bytes > 0)
+      lines.add(fmt::format("peak {} memory of a rank", name_of(static_cast<Kind>(i))), gib(bytes),
+                "GiB");
+  lines.add("peak memory of a rank", gib(memory.peak_total), "GiB");
+}
+
+void add_fraction(Lines& lines, const std::string& name, const Fraction& fraction) {
+  if (fraction.value)
+    lines.add(name, format_number(100 * *fraction.value), "%");
+  else
+    lines.add(name, "not known", fraction.reason);
+}
+
+}  // namespace
+
+Table measurement_table(const Record& record) {
+  Lines lines;
+  const ModelConfig& model = record.config.model;
+  lines.add("model", model.name,
+            fmt::format("{} layers, hidden size {}, {} heads, sequence length {}, vocabulary {}",
+                        model.layers, model.hidden, model.heads, model.sequence, model.vocabulary));
+  lines.add("source", std::string(name_of(record.source)), record.on + ": " + record.device);
+  lines.add("scale", scale_name(record.scale));
+  lines.add("status", std::string(name_of(record.status)), record.reason);
+  for (const auto& [name, metric] : record.metrics) {
+    const Estimate estimate = median_estimate(metric.samples);
+    lines.add(name, format_number(estimate.value),
+              !estimate.interval
+                  ? metric.unit
+                  : fmt::format("{} [{}, {}], median of {}", metric.unit,
+                                format_number(estimate.interval->low),
+                                format_number(estimate.interval->high), metric.samples.size()));
+  }
+  if (!record.losses.empty()) {
+    lines.add("first loss", format_number(record.losses.front()), "nats");
+    lines.add("last loss", format_number(record.losses.back()), "nats");
+  }
+  if (!record.held_out.empty())
+    lines.add("held-out loss", format_number(record.held_out.back().second), "nats");
+  if (record.memory) add_memory(lines, *record.memory);
+  if (record.flops) {
+    lines.add("model FLOPs", fmt::format("{:.4g}", record.flops->model),
+              record.flops->model_formula);
+    lines.add("hardware FLOPs", fmt::format("{:.4g}", record.flops->hardware),
+              record.flops->hardware_formula);
+  }
+  if (record.utilization) {
+    add_fraction(lines, "MFU, data-sheet peak", record.utilization->mfu_data_sheet);
+    add_fraction(lines, "HFU, data-sheet peak", record.utilization->hfu_data_sheet);
+    add_fraction(lines, "MFU, measured peak", record.utilization->mfu_measured);
+    add_fraction(lines, "HFU, measured peak", record.utilization->hfu_measured);
+  }
+  return lines.table;
+}
+
+}  // namespace frugal

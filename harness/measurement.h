@@ -1,0 +1,10 @@
+#pragma once
+#include "harness/record.h"
+#include "harness/table.h"
+
+namespace frugal {
+
+/// A record for people: one line per quantity, with its unit. Bytes are shown as GiB.
+Table measurement_table(const Record& record);
+
+}  // namespace frugal

@@ -1,0 +1,50 @@
+#pragma once
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/config.h"
+#include "harness/cell.h"
+#include "kernels/support/json_file.h"
+
+/// Enumerations by the names they have in JSON and on the command line (name_of()).
+namespace frugal {
+
+template <class E>
+inline constexpr int enumerators = 0;
+template <>
+inline constexpr int enumerators<Source> = 3;
+template <>
+inline constexpr int enumerators<Status> = 6;
+template <>
+inline constexpr int enumerators<Recompute> = 3;
+template <>
+inline constexpr int enumerators<DType> = 3;  // those that weights can have
+
+template <class E>
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  for (int i = 0; i < enumerators<E>; ++i) names.emplace_back(name_of(static_cast<E>(i)));
+  return names;
+}
+
+template <class E>
+std::optional<E> from_name(std::string_view name) {
+  for (int i = 0; i < enumerators<E>; ++i)
+    if (name_of(static_cast<E>(i)) == name) return static_cast<E>(i);
+  return std::nullopt;
+}
+
+/// The enumerator that a key of a JSON object names; throws InputError that lists those there are.
+template <class E>
+E named(const JsonObject& object, std::string_view key) {
+  const auto name = object.require<std::string>(key);
+  if (const auto value = from_name<E>(name)) return *value;
+  object.fail(
+      key, fmt::format("is \"{}\"; it must be one of {}", name, fmt::join(all_names<E>(), ", ")));
+}
+
+}  // namespace frugal

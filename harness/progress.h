@@ -1,0 +1,31 @@
+#pragma once
+#include <cstddef>
+#include <string>
+
+namespace frugal {
+
+/// How far a command is, on stderr: a bar where that is a terminal, otherwise one line per finished
+/// case.
+class Progress {
+ public:
+  explicit Progress(size_t total);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void working_on(const std::string& what);
+  void finished(const std::string& what, const std::string& outcome);
+  /// A line that stays.
+  void note(const std::string& line);
+  /// Takes the bar away, before other output.
+  void finish() { clear(); }
+
+ private:
+  void draw(const std::string& what);
+  void clear();
+
+  size_t total_, done_ = 0;
+  bool terminal_;
+};
+
+}  // namespace frugal

@@ -1,0 +1,118 @@
+#pragma once
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/config.h"
+#include "engine/memory/ledger.h"
+#include "harness/cell.h"
+
+namespace frugal {
+
+/// Samples of one quantity in the order in which they were taken.
+struct Metric {
+  std::string unit;  ///< "s"
+  std::vector<double> samples;
+};
+
+/// Names of metrics and memory moments; in JSON as they are here.
+namespace metric {
+inline constexpr const char* forward_time = "forward_time";
+inline constexpr const char* backward_time = "backward_time";
+inline constexpr const char* step_time = "step_time";
+}  // namespace metric
+
+struct Memory {
+  std::optional<BytesPerKind> after_forward;  ///< kept for the backward pass; one layer only
+  BytesPerKind peak{};                        ///< each kind's own peak
+  int64_t peak_total = 0;                     ///< bytes in use at the moment there were most
+};
+
+/// All ranks together, per forward and backward pass or per step. What the numbers were computed
+/// from is part of them.
+struct Flops {
+  double model = 0;
+  std::string model_formula;  ///< "korthikanti2022/eq7"
+  double hardware = 0;        ///< matrix multiplications, recomputed ones too
+  std::string hardware_formula = "executed";
+  std::optional<double> hardware_eq8;  ///< as the paper prints them; selective recomputation only
+};
+
+/// A fraction of a peak (1 = all of it), or why it is not known.
+struct Fraction {
+  std::optional<double> value;
+  std::string reason;
+};
+
+struct Utilization {
+  std::optional<double> data_sheet_peak, measured_peak;  ///< FLOP/s, all devices
+  Fraction mfu_data_sheet, mfu_measured, hfu_data_sheet, hfu_measured;
+};
+
+/// What one case gave: the unit of evidence (docs/records.md). A line of records.jsonl.
+struct Record {
+  static constexpr const char* schema = "frugal.record/1";
+
+  std::string artifact;  ///< "korthikanti2022/table4", or "measure"
+  std::string case_id;   ///< within the artifact: "22B/baseline"
+  std::string what;      ///< "layer_memory", "layer_time", "training"
+  Source source = Source::simulated;
+  std::string on;      ///< "cpu", "virtual:a100-selene"
+  std::string device;  ///< what that is, in words
+  int64_t scale = 1;   ///< k of 1/k; `config` is already scaled
+  RunConfig config;
+  std::string fingerprint;  ///< of all that decides the result; what resuming compares
+
+  Status status = Status::ok;
+  std::string reason;
+  std::map<std::string, Metric> metrics;
+  std::optional<Memory> memory;
+  std::optional<Flops> flops;
+  std::optional<Utilization> utilization;
+  std::vector<double> losses;                        ///< of each training step
+  std::vector<std::pair<int64_t, double>> held_out;  ///< (step, loss)
+  std::map<std::string, std::string> options;        ///< other settings, such as the learning rate
+
+  std::string command;         ///< reproduces it
+  std::string started, ended;  ///< UTC, ISO 8601
+  std::string environment;     ///< JSON object (harness/environment.h)
+
+  bool ok() const { return status == Status::ok; }
+  /// Samples of a metric; empty where it was not taken.
+  const std::vector<double>& samples(const std::string& name) const;
+};
+
+nlohmann::json to_json(const Record& record);
+/// Throws InputError that says what is missing or wrong, and in which file and line (`name`).
+Record record_from_json(const nlohmann::json& json, const std::string& name);
+
+/// Of what, on, device, scale, configuration and options: 16 hexadecimal digits.
+std::string fingerprint_of(const Record& record);
+
+/// Where an artifact's cases ran.
+struct Setting {
+  Source source = Source::simulated;
+  std::string on;
+  int64_t scale = 1;
+  bool operator==(const Setting&) const = default;
+};
+
+/// The records that cells and claims are made from.
+class Records {
+ public:
+  void add(Record record) { records_.push_back(std::move(record)); }
+  const std::vector<Record>& all() const { return records_; }
+
+  /// Each setting in which an artifact has records, once, in the order of the first.
+  std::vector<Setting> settings(const std::string& artifact) const;
+  /// The last record of a case, or null where it was not run.
+  const Record* find(const std::string& artifact, const std::string& case_id,
+                     const Setting& setting) const;
+
+ private:
+  std::vector<Record> records_;
+};
+
+}  // namespace frugal

@@ -1,0 +1,54 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/artifact.h"
+#include "harness/progress.h"
+#include "harness/record_file.h"
+#include "harness/target.h"
+#include "harness/timing.h"
+
+namespace frugal {
+
+/// Turns cases into records: runs what a record file does not have yet and appends it.
+class Runner {
+ public:
+  struct Options {
+    int threads = 1;
+    TimingPlan timing;
+    std::string command;  ///< that reproduces the records
+  };
+
+  Runner(RecordFile& file, Progress& progress, Options options);
+
+  /// Records of all these cases, in their order: recorded before, or run now. Throws Interrupted,
+  /// after a record that says so.
+  Records run(const std::string& artifact, const std::vector<Case>& cases);
+
+ private:
+  struct Running;
+
+  Target& target(const std::string& on);
+  Record blank(const std::string& artifact, const Case& c);
+  /// Cases that run together: one, or those that are timed interleaved.
+  void run_group(std::vector<Running>& group);
+  void time_group(std::vector<Running>& group);
+  void finish(Record& record);
+
+  RecordFile& file_;
+  Progress& progress_;
+  Options options_;
+  std::map<std::string, Target> targets_;
+};
+
+/// Runs work and turns what it throws into the record's status and reason: OutOfMemory into oom,
+/// DeadlinePassed into timeout, Interrupted into interrupted, everything else into failed.
+/// Interrupted and InputError are thrown on.
+void run_guarded(Record& record, const std::function<void()>& work);
+
+/// MFU and HFU of `flops` in `seconds`.
+Utilization utilization(const Flops& flops, double seconds, Target& target,
+                        const RunConfig& config);
+
+}  // namespace frugal

@@ -1,0 +1,30 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace frugal {
+
+/// Text in rows and columns, and the ways to write it.
+struct Table {
+  struct Column {
+    std::string name;
+    bool number = false;  ///< to the right
+  };
+  std::vector<Column> columns;
+  std::vector<std::vector<std::string>> rows;  ///< as many texts as columns
+
+  std::string text() const;  ///< aligned, for a terminal
+  std::string markdown() const;
+  std::string html() const;
+};
+
+/// All digits of a whole number, four significant ones of any other.
+std::string format_number(double value);
+/// Empty where there is none.
+std::string format_number(const std::optional<double>& value);
+
+std::string escape_html(const std::string& text);
+std::string escape_csv(const std::string& text);
+
+}  // namespace frugal

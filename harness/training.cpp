@@ -1,0 +1,79 @@
+#include "harness/training.h"
+
+#include <fmt/format.h>
+
+#include "engine/train/safetensors.h"
+#include "harness/flops.h"
+#include "harness/interrupt.h"
+#include "harness/runner.h"
+
+namespace frugal {
+namespace {
+
+constexpr int64_t held_out_microbatches = 8;
+
+Batch batch_of(const TrainingRun& run, int64_t step) {
+  return run.text ? run.text->training_batch(step) : random_batch(run.config, step);
+}
+
+Flops flops_of(const RunConfig& config, double executed) {
+  const auto sequences = static_cast<double>(config.micro_batch * config.microbatches);
+  Flops flops{model_flops_eq7(config.model, sequences), eq7_id, executed, "executed", {}};
+  if (config.recompute == Recompute::selective)
+    flops.hardware_eq8 = hardware_flops_eq8(config.model, sequences);
+  return flops;
+}
+
+/// What tests/golden/pytorch_gpt.py needs to compute the same.
+void save(Trainer& trainer, const TrainingRun& run) {
+  const ModelConfig& m = run.config.model;
+  safetensors::File file;
+  file.tensors = trainer.snapshot(batch_of(run, run.train.steps).front());
+  file.metadata = {{"hidden", std::to_string(m.hidden)},
+                   {"heads", std::to_string(m.heads)},
+                   {"layers", std::to_string(m.layers)},
+                   {"sequence", std::to_string(m.sequence)},
+                   {"micro_batch", std::to_string(run.config.micro_batch)},
+                   {"vocabulary", std::to_string(m.vocabulary)},
+                   {"causal", m.causal ? "true" : "false"}};
+  safetensors::write(run.save_tensors, file);
+}
+
+void train(const TrainingRun& run, Target& target, Record& record, Progress& progress) {
+  stop_if_interrupted();
+  const auto cluster = target.cluster(run.config);
+  Trainer trainer(*cluster, run.config, run.train);
+  Metric times{"s", {}};
+  double executed = 0;
+  for (int64_t step = 0; step < run.train.steps; ++step) {
+    stop_if_interrupted();
+    const StepResult result = trainer.step(batch_of(run, step));
+    executed = result.flops;
+    // The first step fills caches and makes the library's kernels.
+    if (step > 0 || run.train.steps == 1) times.samples.push_back(result.seconds);
+    if (!target.simulated()) record.losses.push_back(result.loss);
+    const bool last = step + 1 == run.train.steps;
+    if (run.text && !target.simulated() &&
+        (last || (run.eval_every > 0 && (step + 1) % run.eval_every == 0)))
+      record.held_out.emplace_back(
+          step + 1, trainer.evaluate(run.text->held_out_batch(held_out_microbatches)));
+    progress.finished(fmt::format("step {}", step + 1),
+                      target.simulated()
+                          ? fmt::format("{:.4g} virtual s", result.seconds)
+                          : fmt::format("loss {:.4f}, {:.3g} s", result.loss, result.seconds));
+  }
+  const Ledger& ledger = cluster->rank(0).ledger;
+  record.memory = {std::nullopt, ledger.peak_per_kind(), ledger.peak()};
+  record.flops = flops_of(run.config, executed);
+  record.metrics[metric::step_time] = times;
+  if (!run.save_tensors.empty()) save(trainer, run);
+  record.utilization = utilization(*record.flops, median(times.samples), target, run.config);
+}
+
+}  // namespace
+
+void run_training(const TrainingRun& run, Target& target, Record& record, Progress& progress) {
+  run_guarded(record, [&] { train(run, target, record, progress); });
+}
+
+}  // namespace frugal

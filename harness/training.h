@@ -1,0 +1,25 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "engine/train/trainer.h"
+#include "harness/progress.h"
+#include "harness/record.h"
+#include "harness/target.h"
+
+namespace frugal {
+
+/// A training run of the user's own configuration.
+struct TrainingRun {
+  RunConfig config;
+  TrainConfig train;
+  std::optional<Text> text;  ///< random tokens otherwise
+  int64_t eval_every = 0;    ///< steps; 0: at the end only
+  std::string save_tensors;  ///< a safetensors file; empty: none
+};
+
+/// Trains and fills in the record: losses, step times, memory, FLOPs, MFU and HFU. However it ends,
+/// the record says so; Interrupted and InputError are thrown on.
+void run_training(const TrainingRun& run, Target& target, Record& record, Progress& progress);
+
+}  // namespace frugal

@@ -1,0 +1,59 @@
+#include "kernels/cpu/device.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <chrono>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/random.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+
+CpuDevice::CpuDevice(int threads, int64_t capacity)
+    : threads_(threads),
+      kernels_(choose_kernels()),
+      memory_(capacity),
+      gemm_(std::make_unique<CpuGemm>(threads)) {
+  if (threads < 1) {
+    throw InputError(fmt::format("threads of a cpu device ({}) must be at least 1", threads));
+  }
+}
+
+CpuDevice::~CpuDevice() = default;
+
+void CpuDevice::execute(const Operation& operation) {
+  if (omp_get_max_threads() != threads_) omp_set_num_threads(threads_);
+  std::visit(
+      [&](const auto& op) {
+        using Op = std::decay_t<decltype(op)>;
+        if constexpr (std::is_same_v<Op, Gemm>) {
+          gemm_->run(op);
+        } else if constexpr (std::is_same_v<Op, RandomNormal>) {
+          run(op);
+        } else {
+          kernels_(op);
+        }
+      },
+      operation);
+}
+
+double CpuDevice::now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void CpuDevice::copy_to_host(void* host, const View& from) {
+  assert(from.contiguous());
+  if (from.size() > 0) std::memcpy(host, from.data, static_cast<size_t>(from.bytes()));
+}
+
+void CpuDevice::copy_from_host(const View& to, const void* host) {
+  assert(to.contiguous());
+  if (to.size() > 0) std::memcpy(to.data, host, static_cast<size_t>(to.bytes()));
+}
+
+}  // namespace frugal

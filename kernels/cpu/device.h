@@ -1,0 +1,46 @@
+#pragma once
+#include <memory>
+
+#include "kernels/cpu/memory.h"
+#include "kernels/cpu/simd/kernels.h"
+#include "kernels/device.h"
+
+namespace frugal {
+
+class CpuGemm;
+
+/// The processor that the program runs on: everything is done when execute() returns, in one order,
+/// whatever the stream. To be used by one thread, for which it sets the number of OpenMP threads.
+class CpuDevice final : public Device {
+ public:
+  /// `capacity` limits the bytes allocated at a time. Throws InputError when threads < 1 or the
+  /// environment variable FRUGAL_SIMD asks for instructions that are not there.
+  explicit CpuDevice(int threads, int64_t capacity = CachingAllocator::unlimited);
+  ~CpuDevice() override;
+
+  std::string name() const override { return "cpu"; }
+  bool backed() const override { return true; }
+
+  void* allocate(int64_t bytes) override { return memory_.allocate(bytes); }
+  void deallocate(void* address, int64_t bytes) noexcept override {
+    memory_.deallocate(address, bytes);
+  }
+
+  void execute(const Operation& operation) override;
+
+  Event record(Stream) override { return {.time = now(), .handle = nullptr}; }
+  void wait(Stream, const Event&) override {}
+  void synchronize() override {}
+  double now() override;
+
+  void copy_to_host(void* host, const View& from) override;
+  void copy_from_host(const View& to, const void* host) override;
+
+ private:
+  int threads_;
+  const Kernels& kernels_;
+  CachingAllocator memory_;
+  std::unique_ptr<CpuGemm> gemm_;
+};
+
+}  // namespace frugal

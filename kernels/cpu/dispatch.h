@@ -1,0 +1,11 @@
+#pragma once
+#include "kernels/cpu/simd/kernels.h"
+
+namespace frugal {
+
+/// The kernels for the widest instruction set that this processor has, or for the one that the
+/// environment variable FRUGAL_SIMD (baseline, avx2 or avx512) asks for. Throws InputError when
+/// that one is unknown, not supported by the processor, or not built.
+const Kernels& choose_kernels();
+
+}  // namespace frugal

@@ -1,0 +1,209 @@
+#include "kernels/cpu/gemm.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <dnnl.hpp>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/cpu/scratch.h"
+
+namespace frugal {
+namespace {
+
+using Dims = dnnl::memory::dims;
+
+dnnl::memory::data_type data_type(DType type) {
+  return type == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+/// One matrix, or `batch` of them, as oneDNN sees them: transposition is a matter of strides.
+struct Matrices {
+  DType type = DType::f32;
+  int64_t batch_stride = 0, rows = 0, cols = 0, row_stride = 0, col_stride = 0;
+
+  Matrices() = default;
+  Matrices(const View& v, bool transpose)
+      : type(v.type), batch_stride(v.shape.dims == 3 ? v.stride[0] : 0) {
+    const int last = v.shape.dims - 1;
+    rows = v.shape[last - 1];
+    cols = v.shape[last];
+    row_stride = v.stride[static_cast<size_t>(last) - 1];
+    col_stride = v.stride[static_cast<size_t>(last)];
+    if (transpose) {
+      std::swap(rows, cols);
+      std::swap(row_stride, col_stride);
+    }
+    // The stride of an extent of 1 means nothing, but oneDNN chooses its method by it.
+    if (cols == 1) col_stride = row_stride == 1 ? std::max<int64_t>(1, rows) : 1;
+    if (rows == 1) row_stride = col_stride == 1 ? std::max<int64_t>(1, cols) : 1;
+  }
+
+  bool operator==(const Matrices&) const = default;
+  dnnl::memory::desc description() const {
+    return {Dims{rows, cols}, data_type(type), Dims{row_stride, col_stride}};
+  }
+  void* at(const View& v, int64_t i) const {
+    return static_cast<char*>(v.data) + i * batch_stride * size_of(type);
+  }
+};
+
+/// What decides how a multiplication is prepared: the cache's key.
+struct Problem {
+  Matrices a, b, c;
+  bool bias = false, accumulate = false, one_thread = false;
+
+  bool operator==(const Problem&) const = default;
+};
+
+struct Hash {
+  size_t operator()(const Problem& p) const {
+    uint64_t h = uint64_t{p.bias} | uint64_t{p.accumulate} << 1 | uint64_t{p.one_thread} << 2;
+    for (const Matrices* m : {&p.a, &p.b, &p.c}) {
+      for (const int64_t x : {static_cast<int64_t>(m->type), m->rows, m->cols, m->row_stride,
+                              m->col_stride, m->batch_stride}) {
+        h = (h ^ static_cast<uint64_t>(x)) * 0x9E3779B97F4A7C15u;
+        h ^= h >> 29;
+      }
+    }
+    return h;
+  }
+};
+
+/// One thread's arguments of a prepared multiplication: only the addresses change between calls.
+class Arguments {
+ public:
+  Arguments(const dnnl::engine& engine, const dnnl::matmul::primitive_desc& d) {
+    const std::array descriptions{d.src_desc(), d.weights_desc(), d.dst_desc(), d.scratchpad_desc(),
+                                  d.bias_desc()};
+    constexpr std::array ids{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD,
+                             DNNL_ARG_BIAS};
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (descriptions[i].get_size() == 0) continue;
+      memory_[i] = dnnl::memory(descriptions[i], engine, nullptr);
+      arguments_[static_cast<size_t>(count_++)] = {ids[i], memory_[i].get()};
+    }
+  }
+  dnnl_status_t run(const dnnl::matmul& matmul, const dnnl::stream& stream,
+                    const std::array<void*, 5>& addresses) const {
+    for (size_t i = 0; i < addresses.size(); ++i) {
+      if (memory_[i]) dnnl_memory_set_data_handle(memory_[i].get(), addresses[i]);
+    }
+    return dnnl_primitive_execute(matmul.get(), stream.get(), count_, arguments_.data());
+  }
+
+ private:
+  std::array<dnnl::memory, 5> memory_;
+  std::array<dnnl_exec_arg_t, 5> arguments_{};
+  int count_ = 0;
+};
+
+/// A prepared multiplication of one pair of matrices.
+class Prepared {
+ public:
+  Prepared(const dnnl::engine& engine, const Problem& p, int threads) {
+    dnnl::primitive_attr attributes;
+    // The library's own scratchpad belongs to the thread that prepares, not to those that execute.
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (p.accumulate) {
+      dnnl::post_ops sum;
+      sum.append_sum(1.0F);
+      attributes.set_post_ops(sum);
+    }
+    const auto a = p.a.description(), b = p.b.description(), c = p.c.description();
+    const dnnl::memory::desc bias =
+        p.bias ? dnnl::memory::desc({1, p.c.cols}, data_type(p.a.type), Dims{p.c.cols, 1})
+               : dnnl::memory::desc();
+    const dnnl::matmul::desc operation =
+        p.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
+    omp_set_num_threads(p.one_thread ? 1 : threads);  // what oneDNN divides the work for
+    const dnnl::matmul::primitive_desc description(operation, attributes, engine);
+    matmul_ = dnnl::matmul(description);
+    omp_set_num_threads(threads);
+    scratchpad_bytes_ = description.scratchpad_desc().get_size();
+    for (int i = 0; i < (p.one_thread ? threads : 1); ++i) {
+      arguments_.emplace_back(engine, description);
+    }
+  }
+  dnnl_status_t run(const dnnl::stream& stream, const Problem& p, const Gemm& op,
+                    int64_t i) const {
+    const auto thread = static_cast<size_t>(arguments_.size() == 1 ? 0 : omp_get_thread_num());
+    return arguments_[thread].run(matmul_, stream,
+                                  {p.a.at(op.a, i), p.b.at(op.b, i), p.c.at(op.c, i),
+                                   scratch(Scratch::gemm, scratchpad_bytes_), op.bias.data});
+  }
+
+ private:
+  dnnl::matmul matmul_;
+  size_t scratchpad_bytes_ = 0;
+  std::vector<Arguments> arguments_;
+};
+
+/// For float64, which oneDNN does not have: only tests need it.
+void multiply_f64(const Problem& p, const Gemm& op) {
+  const int64_t batch = op.batch(), m = p.c.rows, n = p.c.cols, k = p.a.cols;
+#pragma omp parallel for schedule(static) collapse(2) if (batch * m * n * k > 32768)
+  for (int64_t g = 0; g < batch; ++g) {
+    for (int64_t i = 0; i < m; ++i) {
+      const auto* const a = static_cast<const double*>(p.a.at(op.a, g)) + i * p.a.row_stride;
+      const auto* const b = static_cast<const double*>(p.b.at(op.b, g));
+      auto* const c = static_cast<double*>(p.c.at(op.c, g)) + i * p.c.row_stride;
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = p.bias ? op.bias.as<double>()[j] : 0;
+        for (int64_t l = 0; l < k; ++l) {
+          sum += a[l * p.a.col_stride] * b[l * p.b.row_stride + j * p.b.col_stride];
+        }
+        double& result = c[j * p.c.col_stride];
+        result = (p.accumulate ? result : 0) + sum;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+struct CpuGemm::Cache {
+  explicit Cache(int threads) : threads(threads) {}
+
+  int threads;
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  std::unordered_map<Problem, Prepared, Hash> prepared;
+};
+
+CpuGemm::CpuGemm(int threads) : cache_(std::make_unique<Cache>(threads)) {}
+CpuGemm::~CpuGemm() = default;
+
+void CpuGemm::run(const Gemm& op) {
+  const int64_t batch = op.batch();
+  if (batch == 0 || op.m() == 0 || op.n() == 0) return;
+  // A batch of at least this many for each thread is divided among them, one thread to a matrix:
+  // faster than oneDNN's batched form, above all where the matrices are strided as in attention.
+  const bool one_thread = batch >= 4 * cache_->threads && cache_->threads > 1;
+  const Problem problem{.a = {op.a, op.transpose_a},
+                        .b = {op.b, op.transpose_b},
+                        .c = {op.c, false},
+                        .bias = !op.bias.empty(),
+                        .accumulate = op.accumulate,
+                        .one_thread = one_thread};
+  if (op.a.type == DType::f64) return multiply_f64(problem, op);
+  auto found = cache_->prepared.find(problem);
+  if (found == cache_->prepared.end()) {
+    found = cache_->prepared
+                .try_emplace(problem, cache_->engine, problem, cache_->threads)
+                .first;
+  }
+  const Prepared& prepared = found->second;
+  std::atomic<dnnl_status_t> status = dnnl_success;  // an exception may not leave the threads
+#pragma omp parallel for schedule(static) if (one_thread)
+  for (int64_t i = 0; i < batch; ++i) {
+    const dnnl_status_t result = prepared.run(cache_->stream, problem, op, i);
+    if (result != dnnl_success) status = result;
+  }
+  dnnl::error::wrap_c_api(status, "cpu: oneDNN could not execute a matrix multiplication");
+}
+
+}  // namespace frugal

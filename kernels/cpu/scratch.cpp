@@ -1,0 +1,43 @@
+#include "kernels/cpu/scratch.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <memory>
+#include <new>
+
+namespace frugal {
+namespace {
+
+constexpr std::align_val_t alignment{64};
+
+struct Free {
+  void operator()(void* address) const { ::operator delete(address, alignment); }
+};
+struct Buffer {
+  std::unique_ptr<void, Free> memory;
+  size_t size = 0;
+};
+
+}  // namespace
+
+void* scratch(Scratch kind, size_t bytes) {
+  thread_local std::array<Buffer, 3> buffers;
+  Buffer& buffer = buffers[static_cast<size_t>(kind)];
+  if (buffer.size < bytes) {
+    buffer.memory.reset();
+    buffer.memory.reset(::operator new(bytes, alignment));
+    buffer.size = bytes;
+  }
+  return buffer.memory.get();
+}
+
+int64_t last_level_cache_bytes() {
+  static const int64_t bytes = [] {
+    const long known = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return known > 0 ? int64_t{known} : int64_t{32} << 20;
+  }();
+  return bytes;
+}
+
+}  // namespace frugal

@@ -1,0 +1,17 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace frugal {
+
+/// What a scratch buffer is for; one operation may use several at a time.
+enum class Scratch : unsigned char { row, partial_sums, gemm };
+
+/// At least this many 64-byte aligned bytes, the calling thread's own until it asks for the same
+/// kind again. They stay with the thread: small beside tensors, and not counted with them.
+void* scratch(Scratch kind, size_t bytes);
+
+/// Of the processor; 32 MiB where it does not say.
+int64_t last_level_cache_bytes();
+
+}  // namespace frugal

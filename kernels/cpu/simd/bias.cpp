@@ -1,0 +1,95 @@
+#include "kernels/cpu/simd/keep.h"
+#include "kernels/cpu/simd/level.h"
+#include "kernels/cpu/simd/row_sums.h"
+
+namespace frugal::FRUGAL_SIMD {
+namespace {
+
+template <class T>
+void forward_row(const BiasDropoutAdd& op, int64_t row) {
+  using A = Accumulator<T>;
+  using V = Vec<A>;
+  const int64_t cols = op.x.cols(), first = row * cols;
+  const T* const x = op.x.as<T>() + first;
+  const T* const residual = op.residual.empty() ? nullptr : op.residual.as<T>() + first;
+  const T* bias = nullptr;
+  if (!op.bias.empty()) {
+    bias = op.bias.as<T>() + row / (op.x.rows() / op.bias.rows()) * cols;
+  }
+  T* const y = op.y.as<T>() + first;
+  const A keep_scale = A(op.dropout.keep_scale());
+  const bool past = past_cache(op.y, op.x);
+  segments(cols, [&](int64_t begin, int64_t length) {
+    uint8_t buffer[segment];
+    const uint8_t* const keep = decide_keep(op.mask, op.dropout, first + begin, length, buffer);
+    vectors<A>(length, [&](int64_t k, int64_t count) {
+      const int64_t j = begin + k;
+      V v = load<V>(x + j, count);
+      if (bias != nullptr) v += load<V>(bias + j, count);
+      v *= keep_factor<V>(keep, k, count, keep_scale);
+      if (residual != nullptr) v += load<V>(residual + j, count);
+      store(y + j, v, count, past);
+    });
+  });
+}
+
+/// Adds the row to `partial` [cols], or to nothing where that is null.
+template <class T, class A>
+void backward_row(const BiasDropoutAddBackward& op, int64_t row, A* partial) {
+  using V = Vec<A>;
+  const int64_t cols = op.dy.cols(), first = row * cols;
+  const T* const dy = op.dy.as<T>() + first;
+  T* const dx = op.dx.as<T>() + first;
+  const A keep_scale = A(op.dropout.keep_scale());
+  const bool past = past_cache(op.dx, op.dy);
+  segments(cols, [&](int64_t begin, int64_t length) {
+    uint8_t buffer[segment];
+    const uint8_t* const keep = keep_of(op.mask, op.dropout, first + begin, length, buffer);
+    vectors<A>(length, [&](int64_t k, int64_t count) {
+      const int64_t j = begin + k;
+      const V v = load<V>(dy + j, count) * keep_factor<V>(keep, k, count, keep_scale);
+      store(dx + j, v, count, past);
+      if (partial != nullptr) store(partial + j, load<V>(partial + j, count) + v, count);
+    });
+  });
+}
+
+}  // namespace
+
+void run(const BiasDropoutAdd& op) {
+  by_type(op.x.type, [&]<class T>(T) {
+    parallel(op.x.rows(), op.x.cols(), [&](int64_t row) { forward_row<T>(op, row); });
+  });
+}
+
+void run(const BiasDropoutAddBackward& op) {
+  by_type(op.dy.type, [&]<class T>(T) {
+    using A = Accumulator<T>;
+    const int64_t rows = op.dy.rows(), cols = op.dy.cols();
+    if (op.dbias.empty()) {
+      parallel(rows, cols, [&](int64_t row) { backward_row<T, A>(op, row, nullptr); });
+      return;
+    }
+    RowSums<A> sums(op.dbias.rows(), rows, cols);
+    sums.each_row([&](int64_t row, A* partial) { backward_row<T>(op, row, partial); });
+    sums.add_to(op.dbias.as<A>(), 0, cols);
+  });
+}
+
+void run(const ColumnSum& op) {
+  by_type(op.x.type, [&]<class T>(T) {
+    using A = Accumulator<T>;
+    const T* const x = op.x.as<T>();
+    const int64_t cols = op.x.cols();
+    RowSums<A> sums(1, op.x.rows(), cols);
+    sums.each_row([&](int64_t row, A* partial) {
+      vectors<A>(cols, [&](int64_t j, int64_t count) {
+        const auto v = load<Vec<A>>(partial + j, count) + load<Vec<A>>(x + row * cols + j, count);
+        store(partial + j, v, count);
+      });
+    });
+    sums.add_to(op.sum.as<A>(), 0, cols);
+  });
+}
+
+}  // namespace frugal::FRUGAL_SIMD

@@ -1,0 +1,101 @@
+#include <limits>
+
+#include "kernels/cpu/simd/keep.h"
+#include "kernels/cpu/simd/level.h"
+#include "kernels/cpu/simd/rows.h"
+
+namespace frugal::FRUGAL_SIMD {
+namespace {
+
+template <class A>
+void statistics_row(const CrossEntropyStatistics& op, int64_t row) {
+  using V = Vec<A>;
+  constexpr A lowest = -std::numeric_limits<A>::infinity();
+  const int64_t cols = op.logits.cols();
+  const A* const x = op.logits.as<A>() + row * cols;
+  A most = lowest, total = 0;
+  // One pass over memory: what was summed so far is rescaled when a segment has a larger maximum.
+  segments(cols, [&](int64_t begin, int64_t length) {
+    const auto at = [&](int64_t j, int64_t count) {
+      return fill_tail(load<V>(x + begin + j, count), count, lowest);
+    };
+    const auto larger = [](V a, V b) { return max(a, b); };
+    const A before = most;
+    most = std::max(most, max_lanes(reduce<A>(length, lowest, larger, at)));
+    if (before != lowest) total *= std::exp(before - most);
+    total += sum<A>(length, [&](int64_t j, int64_t count) { return exp(at(j, count) - most); });
+  });
+  const int64_t label = op.labels.as<int32_t>()[row] - op.first;
+  A* const statistics = op.statistics.as<A>() + 3 * row;
+  statistics[0] = most;
+  statistics[1] = total;
+  statistics[2] = label >= 0 && label < cols ? x[label] : 0;
+}
+
+/// The statistics of a row of all shards: [shards, rows, 3].
+template <class A>
+struct WholeRow {
+  A most = -std::numeric_limits<A>::infinity(), total = 0, label = 0;
+
+  WholeRow(const View& statistics, int64_t rows, int64_t row) {
+    const int64_t shards = statistics.size() / (3 * rows);
+    const A* const first = statistics.as<A>() + 3 * row;
+    for (int64_t k = 0; k < shards; ++k) most = std::max(most, first[3 * rows * k]);
+    for (int64_t k = 0; k < shards; ++k) {
+      const A* const shard = first + 3 * rows * k;
+      total += shard[1] * std::exp(shard[0] - most);
+      label += shard[2];
+    }
+  }
+  A loss() const { return std::log(total) + most - label; }
+};
+
+template <class T, class A>
+void gradient_row(const CrossEntropy& op, int64_t row, const WholeRow<A>& whole) {
+  const int64_t cols = op.gradient.cols();
+  const A* const x = op.logits.as<A>() + row * cols;
+  T* const gradient = op.gradient.as<T>() + row * cols;
+  const int32_t label = op.labels.as<int32_t>()[row];
+  if (label == CrossEntropy::ignored_label) {
+    std::fill_n(gradient, cols, T{});
+    return;
+  }
+  const A scale = A(op.gradient_scale), factor = scale / whole.total;
+  const int64_t own = label - op.first;
+  const bool here = own >= 0 && own < cols;
+  const A at_label = here ? x[own] : 0;  // read before the gradient may overwrite it
+  const bool past = past_cache(op.gradient, op.logits);
+  vectors<A>(cols, [&](int64_t j, int64_t count) {
+    store(gradient + j, exp(load<Vec<A>>(x + j, count) - whole.most) * factor, count, past);
+  });
+  if (here) {
+    gradient[own] = T((std::exp(at_label - whole.most) / whole.total - 1) * scale);
+  }
+}
+
+template <class T>
+void row(const CrossEntropy& op, int64_t row) {
+  using A = Accumulator<T>;
+  const WholeRow<A> whole(op.statistics, op.loss.size(), row);
+  const bool ignored = op.labels.as<int32_t>()[row] == CrossEntropy::ignored_label;
+  op.loss.as<A>()[row] = ignored ? 0 : whole.loss();
+  if (!op.gradient.empty()) gradient_row<T>(op, row, whole);
+}
+
+}  // namespace
+
+void run(const CrossEntropyStatistics& op) {
+  by_type(op.logits.type, [&]<class T>(T) {
+    using A = Accumulator<T>;
+    parallel(op.logits.rows(), op.logits.cols(), [&](int64_t row) { statistics_row<A>(op, row); });
+  });
+}
+
+void run(const CrossEntropy& op) {
+  by_type(op.gradient.empty() ? op.loss.type : op.gradient.type, [&]<class T>(T) {
+    parallel(op.loss.size(), std::max<int64_t>(1, op.gradient.cols()),
+             [&](int64_t i) { row<T>(op, i); });
+  });
+}
+
+}  // namespace frugal::FRUGAL_SIMD

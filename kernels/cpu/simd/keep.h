@@ -1,0 +1,49 @@
+#pragma once
+#include <algorithm>
+
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/philox.h"
+#include "kernels/view.h"
+
+/// Dropout's decisions, one byte for each element: 1 = kept.
+namespace frugal::FRUGAL_SIMD {
+
+/// Rows are worked on in segments, so that their decisions fit a small buffer.
+inline constexpr int64_t segment = 1024;
+
+/// Decides for local elements [first, first + count).
+void generate_keep(const Dropout& dropout, int64_t first, int64_t count, uint8_t* keep);
+
+/// The decisions from the mask if there is one, else made anew in `buffer`; null when there is
+/// nothing to decide.
+inline const uint8_t* keep_of(const View& mask, const Dropout& dropout, int64_t first,
+                              int64_t count, uint8_t* buffer) {
+  if (!mask.empty()) return mask.as<uint8_t>() + first;
+  if (!dropout.active()) return nullptr;
+  generate_keep(dropout, first, count, buffer);
+  return buffer;
+}
+
+/// The decisions made anew, and written to the mask if there is one; null when there is nothing to
+/// decide.
+inline const uint8_t* decide_keep(const View& mask, const Dropout& dropout, int64_t first,
+                                  int64_t count, uint8_t* buffer) {
+  if (!mask.empty()) buffer = mask.as<uint8_t>() + first;
+  if (mask.empty() && !dropout.active()) return nullptr;
+  generate_keep(dropout, first, count, buffer);
+  return buffer;
+}
+
+/// What dropout multiplies elements by.
+template <class V>
+inline V keep_factor(const uint8_t* keep, int64_t j, int64_t count, ElementOf<V> scale) {
+  return keep == nullptr ? broadcast<V>(1) : load_bytes<V>(keep + j, count) * scale;
+}
+
+/// f(j, count) for each segment of [0, n).
+template <class F>
+inline void segments(int64_t n, const F& f) {
+  for (int64_t j = 0; j < n; j += segment) f(j, std::min(segment, n - j));
+}
+
+}  // namespace frugal::FRUGAL_SIMD

@@ -1,0 +1,36 @@
+#pragma once
+#include "kernels/operations.h"
+
+namespace frugal {
+
+template <class Op>
+struct Kernel {
+  void (*run)(const Op&);
+};
+
+/// The vectorised kernels of one instruction set, one for each operation but Gemm (oneDNN) and
+/// RandomNormal (the same everywhere).
+struct Kernels : Kernel<ColumnSum>,
+                 Kernel<LayerNorm>,
+                 Kernel<LayerNormBackward>,
+                 Kernel<Gelu>,
+                 Kernel<GeluBackward>,
+                 Kernel<Softmax>,
+                 Kernel<SoftmaxBackward>,
+                 Kernel<BiasDropoutAdd>,
+                 Kernel<BiasDropoutAddBackward>,
+                 Kernel<Embedding>,
+                 Kernel<EmbeddingBackward>,
+                 Kernel<CrossEntropyStatistics>,
+                 Kernel<CrossEntropy>,
+                 Kernel<Adam>,
+                 Kernel<Sum>,
+                 Kernel<Fill>,
+                 Kernel<Convert> {
+  template <class Op>
+  void operator()(const Op& op) const {
+    Kernel<Op>::run(op);
+  }
+};
+
+}  // namespace frugal

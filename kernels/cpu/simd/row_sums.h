@@ -1,0 +1,55 @@
+#pragma once
+#include "kernels/cpu/simd/rows.h"
+
+namespace frugal::FRUGAL_SIMD {
+
+/// Sums over the rows of each group of consecutive rows. Rows are added up in chunks, and then the
+/// chunks in their order, so that the result does not depend on the number of threads. An object
+/// takes the calling thread's buffer for partial sums: one at a time.
+template <class A>
+class RowSums {
+ public:
+  /// `rows` in all, of which a group has rows / groups; `width` sums for each group.
+  RowSums(int64_t groups, int64_t rows, int64_t width)
+      : groups_(groups),
+        rows_(rows / groups),
+        width_(width),
+        chunk_(std::max<int64_t>(16, (rows_ + 31) / 32)),
+        chunks_((rows_ + chunk_ - 1) / chunk_),
+        partial_(static_cast<A*>(
+            scratch(Scratch::partial_sums,
+                    static_cast<size_t>(groups_ * chunks_ * width_) * sizeof(A)))) {}
+
+  /// f(row, partial) for every row; partial [width] is to be added to.
+  template <class F>
+  void each_row(const F& f) {
+    parallel(groups_ * chunks_, chunk_ * width_, [&](int64_t piece) {
+      A* const partial = partial_ + piece * width_;
+      std::fill_n(partial, width_, A{0});
+      const int64_t group = piece / chunks_, begin = piece % chunks_ * chunk_;
+      const int64_t end = std::min(rows_, begin + chunk_);
+      for (int64_t row = begin; row < end; ++row) f(group * rows_ + row, partial);
+    });
+  }
+
+  /// sum[group, j] += the sum at first + j, for j in [0, cols).
+  void add_to(A* sum, int64_t first, int64_t cols) const {
+    constexpr int64_t block = 512;
+    const int64_t blocks = (cols + block - 1) / block;
+    parallel(groups_ * blocks, chunks_ * block, [&](int64_t piece) {
+      const int64_t group = piece / blocks, begin = piece % blocks * block;
+      const int64_t count = std::min(block, cols - begin);
+      A* const to = sum + group * cols + begin;
+      for (int64_t c = 0; c < chunks_; ++c) {
+        const A* const from = partial_ + (group * chunks_ + c) * width_ + first + begin;
+        for (int64_t j = 0; j < count; ++j) to[j] += from[j];
+      }
+    });
+  }
+
+ private:
+  int64_t groups_, rows_, width_, chunk_, chunks_;
+  A* partial_;
+};
+
+}  // namespace frugal::FRUGAL_SIMD

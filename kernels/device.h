@@ -1,0 +1,52 @@
+#pragma once
+#include <string>
+
+#include "kernels/operations.h"
+
+namespace frugal {
+
+/// Work is issued to streams: in order within one, concurrently across them.
+enum class Stream : uint8_t { compute, communication, copy };
+inline constexpr int stream_count = 3;
+
+/// A point of a stream that another can wait for; opaque outside the device that made it.
+struct Event {
+  double time = 0;
+  void* handle = nullptr;
+};
+
+/// One rank's processor with its memory. Not thread-safe: each rank has its own.
+class Device {
+ public:
+  Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  virtual ~Device() = default;
+
+  /// "cpu", or "virtual:a100-selene".
+  virtual std::string name() const = 0;
+  /// Whether memory holds values; false on the virtual device, where data is null and nothing may
+  /// be read.
+  virtual bool backed() const = 0;
+
+  /// 64-byte aligned memory whose content is arbitrary. Throws OutOfMemory.
+  virtual void* allocate(int64_t bytes) = 0;
+  virtual void deallocate(void* address, int64_t bytes) noexcept = 0;
+
+  /// Issues an operation to the compute stream.
+  virtual void execute(const Operation& operation) = 0;
+
+  virtual Event record(Stream stream) = 0;
+  virtual void wait(Stream stream, const Event& event) = 0;
+  /// Returns when everything issued has ended.
+  virtual void synchronize() = 0;
+  /// Seconds since some fixed moment: the machine's steady clock, or the virtual machine's, where
+  /// it is the time at which everything issued so far has ended.
+  virtual double now() = 0;
+
+  /// Contiguous views; host memory of view.bytes(). Synchronises. Not on a device without backing.
+  virtual void copy_to_host(void* host, const View& from) = 0;
+  virtual void copy_from_host(const View& to, const void* host) = 0;
+};
+
+}  // namespace frugal

@@ -1,0 +1,38 @@
+#pragma once
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace frugal {
+
+/// Bad input from a user: one line that says what, where, what is allowed and what to do next.
+/// The command line prints it and exits with status 2.
+struct InputError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// An allocation that did not fit the device (exit status 3). All sizes in bytes.
+struct OutOfMemory : std::runtime_error {
+  OutOfMemory(const std::string& what, int64_t requested, int64_t in_use, int64_t capacity)
+      : std::runtime_error(what), requested(requested), in_use(in_use), capacity(capacity) {}
+  int64_t requested, in_use, capacity;
+  int64_t missing() const { return in_use + requested - capacity; }
+};
+
+/// A collective or message that did not end before its deadline (exit status 4).
+struct DeadlinePassed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Another rank of the group failed, so that this one cannot go on (exit status 5).
+struct PeerLost : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A computation produced a value that cannot be right, such as a loss that is not finite
+/// (exit status 6).
+struct WrongNumbers : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace frugal

@@ -1,0 +1,95 @@
+#include "kernels/virtual/cost_model.h"
+
+#include <algorithm>
+
+namespace frugal {
+namespace {
+
+size_t index_of(DType type) { return type == DType::bf16 ? 0 : type == DType::f64 ? 2 : 1; }
+
+uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+CostModel::CostModel(const Machine& machine)
+    : multiprocessors_(static_cast<uint32_t>(machine.multiprocessors)),
+      kernel_latency_(machine.kernel_latency),
+      memory_latency_(machine.memory_latency),
+      seconds_per_byte_(1 / (machine.memory_bandwidth * machine.memory_fraction)),
+      link_bandwidth_(machine.link_bandwidth * machine.link_fraction),
+      network_bandwidth_(machine.network_bandwidth * machine.network_fraction),
+      collective_latency_(machine.collective_latency),
+      link_latency_(machine.link_latency),
+      network_latency_(machine.network_latency),
+      devices_per_node_(static_cast<int>(machine.devices_per_node)) {
+  const auto processors = static_cast<double>(machine.multiprocessors);
+  for (const Machine::Tile& shape : machine.tiles) {
+    if (tile_count_ == tiles_.size()) break;
+    Tile& tile = tiles_[tile_count_++];
+    tile.m = static_cast<uint32_t>(shape.m);
+    tile.n = static_cast<uint32_t>(shape.n);
+    const double m = tile.m;
+    const double n = tile.n;
+    for (const DType type : {DType::bf16, DType::f32, DType::f64}) {
+      const double multiply =
+          2 * m * n * processors / (machine.peak_flops(type) * machine.gemm_fraction);
+      const double load =
+          (m + n) * static_cast<double>(size_of(type)) * processors / machine.l2_bandwidth;
+      tile.step[index_of(type)] = std::max(multiply, load);
+    }
+  }
+}
+
+double CostModel::duration(const Operation& operation) const {
+  const double memory = cost_of(operation).bytes * seconds_per_byte_;
+  const auto* gemm = std::get_if<Gemm>(&operation);
+  return kernel_latency_ + (gemm == nullptr ? memory : std::max(memory, gemm_arithmetic(*gemm)));
+}
+
+double CostModel::gemm_arithmetic(const Gemm& gemm) const {
+  const auto m = static_cast<uint32_t>(gemm.m());
+  const auto n = static_cast<uint32_t>(gemm.n());
+  const auto batch = static_cast<uint64_t>(gemm.batch());
+  const auto k = static_cast<double>(gemm.k());
+  const size_t type = index_of(gemm.a.type);
+  double best = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < tile_count_; ++i) {
+    const Tile& tile = tiles_[i];
+    const uint64_t count = batch * ceil_div(m, tile.m) * ceil_div(n, tile.n);
+    const uint64_t waves = (count + multiprocessors_ - 1) / multiprocessors_;
+    best = std::min(best, static_cast<double>(waves) * (memory_latency_ + k * tile.step[type]));
+  }
+  return best;
+}
+
+CostModel::Group CostModel::group(int size) const {
+  return {size, std::min(size, devices_per_node_)};
+}
+
+double CostModel::ring(const Group& group, int passes, double bytes) const {
+  if (group.size <= 1) return 0;
+  const int between = group.nodes() - 1;
+  const int within = group.size - 1 - between;
+  // Each rank of a node drives a network port of its own, in a ring of its own.
+  const double bandwidth = between == 0
+                               ? link_bandwidth_
+                               : std::min(link_bandwidth_, group.per_node * network_bandwidth_);
+  return collective_latency_ +
+         passes * (within * link_latency_ + between * network_latency_ + bytes / bandwidth);
+}
+
+double CostModel::all_to_all(const Group& group, double bytes) const {
+  if (group.size <= 1) return 0;
+  const double part = bytes / group.size;
+  const double within = part * (group.per_node - 1) / link_bandwidth_;
+  if (group.nodes() == 1) return collective_latency_ + link_latency_ + within;
+  const double between = part * (group.size - group.per_node) / network_bandwidth_;
+  return collective_latency_ + network_latency_ + std::max(within, between);
+}
+
+double CostModel::message(bool same_node, double bytes) const {
+  return same_node ? collective_latency_ + link_latency_ + bytes / link_bandwidth_
+                   : collective_latency_ + network_latency_ + bytes / network_bandwidth_;
+}
+
+}  // namespace frugal

@@ -1,0 +1,73 @@
+#include "kernels/virtual/device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "kernels/support/error.h"
+
+namespace frugal {
+
+VirtualDevice::VirtualDevice(const Machine& machine)
+    : machine_(machine),
+      costs_(machine),
+      shared_speed_(1 - static_cast<double>(machine.collective_multiprocessors) /
+                            static_cast<double>(machine.multiprocessors)) {}
+
+void* VirtualDevice::allocate(int64_t bytes) {
+  const int64_t capacity = machine_.memory_capacity;
+  if (bytes > capacity - in_use_)
+    throw OutOfMemory(fmt::format("{}: {} bytes do not fit: {} of {} bytes are in use", name(),
+                                  bytes, in_use_, capacity),
+                      bytes, in_use_, capacity);
+  in_use_ += bytes;
+  return nullptr;
+}
+
+void VirtualDevice::deallocate(void* /*address*/, int64_t bytes) noexcept { in_use_ -= bytes; }
+
+double VirtualDevice::issue(Stream stream) {
+  host_ += machine_.launch_overhead;
+  return std::max(clock(stream), host_);
+}
+
+void VirtualDevice::end(Stream stream, std::string_view name, double begin, double end) {
+  clock(stream) = end;
+  if (logging_) log_.push_back({stream, name, begin, end});
+}
+
+void VirtualDevice::execute(const Operation& operation) {
+  const double begin = issue(Stream::compute);
+  double seconds = costs_.duration(operation);
+  // A collective is issued before what overlaps it, so the whole overlap is known here.
+  const double shared = clock(Stream::communication) - begin;
+  if (shared > 0) {
+    const double done = shared * shared_speed_;
+    seconds = seconds < done ? seconds / shared_speed_ : shared + seconds - done;
+  }
+  end(Stream::compute, name_of(operation), begin, begin + seconds);
+}
+
+void VirtualDevice::occupy(Stream stream, double seconds, std::string_view name) {
+  const double begin = issue(stream);
+  end(stream, name, begin, begin + seconds);
+}
+
+void VirtualDevice::wait(Stream stream, const Event& event) {
+  clock(stream) = std::max(clock(stream), event.time);
+}
+
+double VirtualDevice::now() {
+  return std::max(host_, *std::max_element(clocks_.begin(), clocks_.end()));
+}
+
+void VirtualDevice::copy_to_host(void* /*host*/, const View& /*from*/) {
+  throw std::logic_error("a virtual device's memory holds no values to copy");
+}
+
+void VirtualDevice::copy_from_host(const View& /*to*/, const void* /*host*/) {
+  throw std::logic_error("a virtual device's memory cannot hold values");
+}
+
+}  // namespace frugal

@@ -1,0 +1,162 @@
+#include "kernels/virtual/machine.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "kernels/support/embedded.h"
+#include "kernels/support/error.h"
+#include "kernels/support/json_file.h"
+
+namespace frugal {
+namespace {
+
+constexpr std::string_view folder = "hardware/";
+constexpr std::string_view extension = ".json";
+
+/// Reads {"value", "unit", "source"} objects, checks their unit and collects them.
+class ParameterReader {
+ public:
+  ParameterReader(const JsonObject& group, std::vector<Machine::Parameter>& all)
+      : group_(group), all_(all) {}
+
+  double positive(std::string_view key, std::string_view unit) const {
+    return read(key, unit, std::numeric_limits<double>::min(),
+                std::numeric_limits<double>::infinity());
+  }
+  double fraction(std::string_view key) const {
+    return read(key, "1", std::numeric_limits<double>::min(), 1);
+  }
+  int64_t whole(std::string_view key, std::string_view unit) const {
+    const double value = read(key, unit, 1, 9e15);
+    if (value != std::floor(value))
+      group_.object(key).fail("value", fmt::format("is {}; it must be a whole number", value));
+    return static_cast<int64_t>(value);
+  }
+
+ private:
+  double read(std::string_view key, std::string_view unit, double low, double high) const {
+    const JsonObject entry = group_.object(key);
+    entry.allow_only({"value", "unit", "source"});
+    const auto value = entry.require<double>("value");
+    if (!(value >= low && value <= high)) {
+      entry.fail("value", fmt::format("is {}; it must be {}", value,
+                                      high == 1  ? "above 0 and at most 1"
+                                      : low == 1 ? "at least 1"
+                                                 : "above 0"));
+    }
+    const auto found = entry.require<std::string>("unit");
+    if (found != unit) entry.fail("unit", fmt::format("is \"{}\"; it must be \"{}\"", found, unit));
+    auto source = entry.require<std::string>("source");
+    if (source.empty()) entry.fail("source", "is empty; say where the value comes from");
+    all_.push_back({group_.path_of(key), value, found, std::move(source)});
+    return value;
+  }
+
+  const JsonObject& group_;
+  std::vector<Machine::Parameter>& all_;
+};
+
+std::vector<Machine::Tile> read_tiles(const JsonObject& device) {
+  const JsonObject entry = device.object("tiles");
+  entry.allow_only({"value", "unit", "source"});
+  const nlohmann::json& list = entry.at("value");
+  const char* allowed = "must be a list of 1 to 8 pairs of whole numbers, such as [256, 128]";
+  std::vector<Machine::Tile> tiles;
+  if (!list.is_array() || list.empty() || list.size() > 8) entry.fail("value", allowed);
+  for (const nlohmann::json& pair : list) {
+    const bool good = pair.is_array() && pair.size() == 2 && pair[0].is_number_unsigned() &&
+                      pair[1].is_number_unsigned();
+    if (!good) entry.fail("value", allowed);
+    const Machine::Tile tile{pair[0].get<int64_t>(), pair[1].get<int64_t>()};
+    if (tile.m < 1 || tile.n < 1 || tile.m > 4096 || tile.n > 4096)
+      entry.fail("value",
+                 fmt::format("has a tile {} x {}; its sides must be 1 to 4096", tile.m, tile.n));
+    tiles.push_back(tile);
+  }
+  return tiles;
+}
+
+void read_device(const JsonObject& device, Machine& machine) {
+  device.allow_only({"flops_bf16", "flops_f32", "flops_f64", "memory_capacity", "memory_bandwidth",
+                     "memory_fraction", "memory_latency", "l2_bandwidth", "multiprocessors",
+                     "launch_overhead", "kernel_latency", "gemm_fraction", "tiles"});
+  const ParameterReader read(device, machine.parameters);
+  machine.flops_bf16 = read.positive("flops_bf16", "FLOP/s");
+  machine.flops_f32 = read.positive("flops_f32", "FLOP/s");
+  machine.flops_f64 = read.positive("flops_f64", "FLOP/s");
+  machine.memory_capacity = read.whole("memory_capacity", "B");
+  machine.memory_bandwidth = read.positive("memory_bandwidth", "B/s");
+  machine.memory_fraction = read.fraction("memory_fraction");
+  machine.memory_latency = read.positive("memory_latency", "s");
+  machine.l2_bandwidth = read.positive("l2_bandwidth", "B/s");
+  machine.multiprocessors = read.whole("multiprocessors", "1");
+  machine.launch_overhead = read.positive("launch_overhead", "s");
+  machine.kernel_latency = read.positive("kernel_latency", "s");
+  machine.gemm_fraction = read.fraction("gemm_fraction");
+  machine.tiles = read_tiles(device);
+}
+
+void read_network(const JsonObject& network, Machine& machine) {
+  network.allow_only({"devices_per_node", "link_bandwidth", "link_fraction", "network_bandwidth",
+                      "network_fraction", "collective_multiprocessors", "collective_latency",
+                      "link_latency", "network_latency"});
+  const ParameterReader read(network, machine.parameters);
+  machine.devices_per_node = read.whole("devices_per_node", "1");
+  machine.link_bandwidth = read.positive("link_bandwidth", "B/s");
+  machine.link_fraction = read.fraction("link_fraction");
+  machine.network_bandwidth = read.positive("network_bandwidth", "B/s");
+  machine.network_fraction = read.fraction("network_fraction");
+  machine.collective_multiprocessors = read.whole("collective_multiprocessors", "1");
+  if (machine.collective_multiprocessors >= machine.multiprocessors)
+    network.object("collective_multiprocessors")
+        .fail("value", fmt::format("is {}; it must be below device.multiprocessors ({})",
+                                   machine.collective_multiprocessors, machine.multiprocessors));
+  machine.collective_latency = read.positive("collective_latency", "s");
+  machine.link_latency = read.positive("link_latency", "s");
+  machine.network_latency = read.positive("network_latency", "s");
+}
+
+}  // namespace
+
+Machine parse_machine(std::string_view text, const std::string& file) {
+  const nlohmann::json json = parse_json(text, file);
+  const JsonObject root(json, file);
+  root.allow_only({"schema", "name", "description", "device", "network"});
+  const auto schema = root.require<std::string>("schema");
+  if (schema != "frugal.machine/1")
+    root.fail("schema", fmt::format("is \"{}\"; it must be \"frugal.machine/1\"", schema));
+  Machine machine;
+  machine.name = root.require<std::string>("name");
+  machine.description = root.require<std::string>("description");
+  read_device(root.object("device"), machine);
+  read_network(root.object("network"), machine);
+  return machine;
+}
+
+std::vector<std::string> machine_names() {
+  std::vector<std::string> names;
+  for (const auto& [path, text] : embedded_files()) {
+    if (path.starts_with(folder) && path.ends_with(extension))
+      names.push_back(path.substr(folder.size(), path.size() - folder.size() - extension.size()));
+  }
+  return names;
+}
+
+Machine find_machine(const std::string& name_or_path) {
+  if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(extension))
+    return parse_machine(read_text(name_or_path), name_or_path);
+  const std::string path = fmt::format("{}{}{}", folder, name_or_path, extension);
+  if (const auto text = embedded_file(path)) return parse_machine(*text, path);
+  const auto names = machine_names();
+  const auto near = nearest(name_or_path, names);
+  throw InputError(fmt::format(
+      "no machine is called \"{}\"; {} {}, or give the path of a machine file (FILE.json)",
+      name_or_path, near.empty() ? "known are" : "did you mean",
+      fmt::join(near.empty() ? names : near, ", ")));
+}
+
+}  // namespace frugal

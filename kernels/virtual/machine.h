@@ -1,0 +1,71 @@
+#pragma once
+#include <array>
+#include <string>
+#include <vector>
+
+#include "kernels/types.h"
+
+namespace frugal {
+
+/// A described machine: what the cost model (kernels/virtual/cost_model.h) needs to know of it.
+/// Read from hardware/NAME.json, where every number stands with its unit and its source; what each
+/// one means and how it is used is in docs/cost-model.md. SI units: seconds, bytes, FLOP/s,
+/// bytes/s.
+struct Machine {
+  /// The part of a GEMM's result that one multiprocessor computes at a time.
+  struct Tile {
+    int64_t m = 0, n = 0;
+  };
+  /// A number as it stands in the file, for reports.
+  struct Parameter {
+    std::string key;  ///< "network.link_bandwidth"
+    double value = 0;
+    std::string unit, source;
+  };
+
+  std::string name, description;
+
+  // One device.
+  double flops_bf16 = 0, flops_f32 = 0, flops_f64 = 0;  ///< dense peaks
+  int64_t memory_capacity = 0;
+  double memory_bandwidth = 0;  ///< peak
+  double memory_fraction = 0;   ///< of the peak that operations reach, in (0, 1]
+  double memory_latency = 0;    ///< of one access
+  double l2_bandwidth = 0;      ///< all multiprocessors together
+  int64_t multiprocessors = 0;
+  double launch_overhead = 0;  ///< host time to issue one operation
+  double kernel_latency = 0;   ///< device time between two operations that follow each other
+  double gemm_fraction = 0;    ///< of a multiprocessor's peak that a tile's inner loop reaches
+  std::vector<Tile> tiles;
+
+  // Devices together.
+  int64_t devices_per_node = 0;
+  double link_bandwidth = 0;     ///< a device's, one direction, within a node; peak
+  double link_fraction = 0;      ///< of it that collectives reach
+  double network_bandwidth = 0;  ///< a device's, one direction, between nodes; peak
+  double network_fraction = 0;   ///< of it that collectives reach
+  int64_t collective_multiprocessors =
+      0;                          ///< that a collective takes from what is computed beside it
+  double collective_latency = 0;  ///< of any collective
+  double link_latency = 0;        ///< of each step within a node
+  double network_latency = 0;     ///< of each step between nodes
+
+  std::vector<Parameter> parameters;
+
+  /// Dense matrix peak for operands of this type.
+  double peak_flops(DType type) const {
+    return type == DType::bf16 ? flops_bf16 : type == DType::f64 ? flops_f64 : flops_f32;
+  }
+};
+
+/// Throws InputError that names `file`, the key and what is allowed.
+Machine parse_machine(std::string_view text, const std::string& file);
+
+/// The machine of this name (hardware/NAME.json, inside the program) or, where it contains a slash
+/// or ends in .json, of this file. Throws InputError; for an unknown name with the nearest ones.
+Machine find_machine(const std::string& name_or_path);
+
+/// Names that find_machine() knows.
+std::vector<std::string> machine_names();
+
+}  // namespace frugal

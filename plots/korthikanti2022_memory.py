@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Table 2 and figure 7 of korthikanti2022: activation memory of one transformer layer."""
+
+import reproduction
+import style
+
+MODELS = ["22B", "175B", "530B", "1T"]
+TABLE2 = {
+    "no parallelism": "no parallelism",
+    "tensor parallel (baseline)": "tensor parallel\n(baseline)",
+    "tensor + sequence parallel": "tensor + sequence\nparallel",
+    "tensor parallel + selective recompute": "tensor parallel\n+ selective recompute",
+    "tensor + sequence parallel + selective recompute":
+        "tensor + sequence parallel\n+ selective recompute",
+    "full recompute": "full recompute",
+}
+FIGURE7 = {
+    "sequence parallel": "sequence parallel",
+    "selective recompute": "selective recompute",
+    "sequence parallel + selective recompute": "sequence parallel\n+ selective recompute",
+    "full recompute": "full recompute",
+}
+BYTES_IN_GIB = 1 / 2**30
+
+
+def table2(folder):
+    """Full size only: bytes at another scale are other bytes."""
+    data = reproduction.read(folder, "korthikanti2022/table2", "virtual")
+    looks = [{**style.PAPER, "label": "paper (formula)"},
+             {**style.VIRTUAL, "label": data.origin("virtual")}]
+    figure, axes = style.panels(4, 5.4, "Table 2: activations of one layer on one device",
+                                TABLE2.values())
+    for model, panel in zip(MODELS, axes):
+        style.bars(panel, [
+            (looks[0], [data.paper(row, model, BYTES_IN_GIB) for row in TABLE2]),
+            (looks[1], [data.ours(row, model, "virtual", BYTES_IN_GIB) for row in TABLE2])])
+        panel.set(title=model, xlabel="GiB")
+    style.legend(figure, looks)
+    return figure
+
+
+def figure7(folder):
+    data = reproduction.read(folder, "korthikanti2022/figure7")
+    sources = [({**look, "label": data.origin(source)}, source)
+               for look, source in ((style.VIRTUAL, "virtual"), (style.MEASURED, "measured"))
+               if data.origin(source)]
+    figure, axes = style.panels(
+        4, 5, "Figure 7: activations as a percentage of tensor parallelism alone",
+        FIGURE7.values())
+    for model, panel in zip(MODELS, axes):
+        style.bars(panel, [(style.PAPER, [data.paper(model, column) for column in FIGURE7])] +
+                   [(look, [data.ours(model, column, source) for column in FIGURE7])
+                    for look, source in sources], "{:.1f}")
+        panel.set(title=model, xlabel="% of baseline")
+    style.legend(figure, [style.PAPER] + [look for look, _ in sources])
+    return figure
+
+
+def main():
+    args = reproduction.arguments(__doc__)
+    style.save(table2(args.input), args.output, "korthikanti2022-table2")
+    style.save(figure7(args.input), args.output, "korthikanti2022-figure7")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""The look that all plots share: colours and hatches that survive grey print and colour blindness,
+and files that come out the same byte for byte."""
+
+import pathlib
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402  (the backend comes first)
+
+# Okabe and Ito's palette, in an order that grey print keeps: white, light, middle, dark.
+PAPER = {"facecolor": "#FFFFFF", "edgecolor": "#000000", "label": "paper"}
+FORMULA = {"facecolor": "#56B4E9", "edgecolor": "#000000", "hatch": "...", "label": "formula"}
+VIRTUAL = {"facecolor": "#E69F00", "edgecolor": "#000000", "hatch": "///", "label": "virtual"}
+MEASURED = {"facecolor": "#0072B2", "edgecolor": "#000000", "label": "measured"}
+
+# Keeps grid lines and hatches out of numbers.
+BEHIND_TEXT = {"boxstyle": "square,pad=0.12", "facecolor": "white", "edgecolor": "none"}
+
+plt.rcParams.update({
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "figure.titlesize": 12,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.grid.axis": "x",
+    "grid.color": "#DDDDDD",
+    "hatch.linewidth": 0.6,
+    "patch.linewidth": 0.8,
+    "figure.constrained_layout.use": True,
+    "figure.constrained_layout.w_pad": 0.1,
+    "savefig.dpi": 160,
+    "svg.hashsalt": "frugal",
+    "svg.fonttype": "path",
+})
+
+
+def panels(count, height, title, labels, widths=None):
+    """A figure with panels of horizontal bars side by side; the labels of their rows, top down."""
+    figure, axes = plt.subplots(1, count, figsize=(11, height), sharey=True, squeeze=False,
+                                gridspec_kw={"width_ratios": widths or [1] * count})
+    axes = axes[0]
+    axes[0].set_yticks(range(len(labels)), labels)
+    axes[0].set_ylim(len(labels) - 0.5, -0.5)
+    for panel in axes:
+        panel.tick_params(axis="y", length=0)
+    figure.suptitle(title)
+    return figure, axes
+
+
+def bars(panel, series, number="{:.3g}"):
+    """Groups of horizontal bars. `series` is a list of (look, cells), one cell or None for each
+    row of the panel: (value, interval), where the interval is [low, high] or None."""
+    height = 0.8 / len(series)
+    for i, (look, cells) in enumerate(series):
+        for row, cell in enumerate(cells):
+            if cell is None or cell[0] is None:
+                continue
+            value, interval = cell
+            y = row - 0.4 + (i + 0.5) * height
+            panel.barh(y, value, height, **look)
+            end = value
+            if interval:
+                panel.errorbar(value, y, xerr=[[value - interval[0]], [interval[1] - value]],
+                               fmt="none", ecolor="#000000", capsize=2.5, linewidth=1.2)
+                end = interval[1] if value >= 0 else interval[0]
+            panel.annotate(number.format(value), (end, y), xytext=(3 if value >= 0 else -3, 0),
+                           textcoords="offset points", va="center", fontsize=8.5,
+                           ha="left" if value >= 0 else "right", bbox=BEHIND_TEXT)
+    low, high = panel.get_xlim()
+    room = 0.18 * (high - low)  # for the numbers at the ends of the bars
+    panel.set_xlim(low - room if low < 0 else 0, high + room)
+
+
+def legend(figure, looks):
+    """One legend below all panels, in a strip that the layout leaves free."""
+    strip = 0.4 / figure.get_figheight()
+    figure.get_layout_engine().set(rect=(0, strip, 1, 1 - strip))
+    handles = [plt.Rectangle((0, 0), 1, 1, **look) for look in looks]
+    figure.legend(handles, [look["label"] for look in looks], loc="lower center", ncol=len(looks))
+
+
+def save(figure, folder, name):
+    """Writes folder/name.png and .svg, without dates, and says where."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+        path = folder / f"{name}.{suffix}"
+        figure.savefig(path, metadata=metadata)
+        print(path)
+    plt.close(figure)

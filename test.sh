@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Builds and runs the tests: ./test.sh [PRESET]
+# PRESET is release (default), debug, asan-ubsan or tsan (of the engine only).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+preset=${1:-release}
+# The thread sanitizer of g++ 12 cannot start where addresses are randomised by more than 28 bits.
+wrapper=()
+if [[ $preset == tsan ]] && setarch --addr-no-randomize true 2>/dev/null; then
+  wrapper=(setarch --addr-no-randomize)
+fi
+
+scripts/install.sh
+"${wrapper[@]}" scripts/build.sh "$preset"
+"${wrapper[@]}" ctest --preset "$preset"

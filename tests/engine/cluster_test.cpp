@@ -1,0 +1,78 @@
+#include "engine/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "kernels/support/error.h"
+#include "kernels/virtual/machine.h"
+
+namespace frugal {
+namespace {
+
+RunConfig config(int ranks) {
+  RunConfig c;
+  c.model = {"tiny", 2, 48, 12, 24, 96, 0, true};
+  c.tensor_parallel = ranks;
+  return c;
+}
+
+TEST(CpuCluster, RunsEveryRankAndKeepsThem) {
+  for (const int ranks : {1, 2, 4}) {
+    const auto cluster = make_cpu_cluster(config(ranks), 2);
+    ASSERT_EQ(cluster->local_ranks(), ranks);
+    Tensor kept;
+    for (int round = 0; round < 3; ++round) {
+      std::atomic<int> sum{0};
+      cluster->run([&](Rank& rank) {
+        std::vector<float> data(3, 1.0F + static_cast<float>(rank.tensor_group.rank()));
+        rank.tensor_group.all_reduce({data.data(), DType::f32, {3}}).wait();
+        EXPECT_EQ(data[2], static_cast<float>(ranks * (ranks + 1) / 2));
+        sum += rank.tensor_group.rank() + 1;
+        if (round == 0 && rank.tensor_group.rank() == 0) kept = rank.allocate({5}, Kind::parameter);
+        EXPECT_EQ(&rank, &cluster->rank(rank.tensor_group.rank()));
+      });
+      EXPECT_EQ(sum.load(), ranks * (ranks + 1) / 2);
+    }
+    EXPECT_EQ(cluster->rank(0).ledger.current(Kind::parameter), 20);
+    kept.release();
+  }
+}
+
+TEST(CpuCluster, TheCauseIsThrownAndTheClusterCanBeUsedAgain) {
+  const auto cluster = make_cpu_cluster(config(4), 1);
+  const auto body = [](Rank& rank) {
+    if (rank.tensor_group.rank() == 2) throw OutOfMemory("no room", 10, 0, 5);
+    rank.tensor_group.barrier();
+  };
+  EXPECT_THROW(cluster->run(body), OutOfMemory);
+  EXPECT_NO_THROW(cluster->run([](Rank& rank) { rank.tensor_group.barrier(); }));
+  const auto alone = make_cpu_cluster(config(1), 1);
+  EXPECT_THROW(alone->run([](Rank&) { throw WrongNumbers("not finite"); }), WrongNumbers);
+}
+
+TEST(VirtualCluster, OneRankStandsForAll) {
+  const auto cluster = make_virtual_cluster(config(4), find_machine("a100-selene"));
+  EXPECT_EQ(cluster->local_ranks(), 1);
+  int runs = 0;
+  cluster->run([&](Rank& rank) {
+    ++runs;
+    EXPECT_EQ(rank.tensor_group.size(), 4);
+    EXPECT_FALSE(rank.device.backed());
+    const Tensor x = rank.allocate({1000});
+    rank.tensor_group.all_reduce(x).wait();
+    EXPECT_GT(rank.device.now(), 0);
+  });
+  EXPECT_EQ(runs, 1);
+  EXPECT_THROW(cluster->rank(1), std::out_of_range);
+  EXPECT_THROW(cluster->run([](Rank& rank) { (void)rank.allocate({int64_t{1} << 40}); }),
+               OutOfMemory);
+}
+
+TEST(Clusters, RefuseBadConfigurations) {
+  EXPECT_THROW((void)make_cpu_cluster(config(5), 1), InputError);
+  EXPECT_THROW((void)make_virtual_cluster(config(5), find_machine("a100-selene")), InputError);
+}
+
+}  // namespace
+}  // namespace frugal

@@ -1,0 +1,73 @@
+#include "engine/config.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "kernels/support/error.h"
+#include "tests/engine/support.h"
+
+namespace frugal {
+namespace {
+
+struct Mistake {
+  std::function<void(RunConfig&)> make;
+  const char* message;
+};
+
+TEST(RunConfig, BrokenRulesAreNamed) {
+  const Mistake mistakes[] = {
+      {[](RunConfig& c) {
+         c.model.heads = 6;
+         c.model.hidden = 66;
+         c.tensor_parallel = 4;
+       },
+       "heads (6) must be divisible by tensor-parallel size (4)"},
+      {[](RunConfig& c) { c.model.hidden = 65; },
+       "hidden size (65) must be divisible by attention heads (8)"},
+      {[](RunConfig& c) {
+         c.model.sequence = 31;
+         c.tensor_parallel = 2;
+         c.sequence_parallel = true;
+       },
+       "sequence length (31) must be divisible by tensor-parallel size (2)"},
+      {[](RunConfig& c) {
+         c.model.vocabulary = 63;
+         c.tensor_parallel = 2;
+       },
+       "vocabulary size (63) must be divisible by tensor-parallel size (2)"},
+      {[](RunConfig& c) { c.model.dropout = 1; }, "dropout is 1"},
+      {[](RunConfig& c) { c.micro_batch = 0; }, "microbatch size is 0"},
+      {[](RunConfig& c) { c.type = DType::u8; }, "type is u8"},
+  };
+  testing::small_gpt().validate();
+  for (const Mistake& mistake : mistakes) {
+    RunConfig c = testing::small_gpt();
+    mistake.make(c);
+    try {
+      c.validate();
+      ADD_FAILURE() << "accepted: " << mistake.message;
+    } catch (const InputError& e) {
+      EXPECT_NE(std::string(e.what()).find(mistake.message), std::string::npos) << e.what();
+    }
+  }
+}
+
+TEST(ModelConfig, ScalingKeepsTheRatiosOfTheFormulas) {
+  const ModelConfig m{.name = "22B",
+                      .layers = 48,
+                      .hidden = 6144,
+                      .heads = 64,
+                      .sequence = 2048,
+                      .vocabulary = 51200};
+  const ModelConfig s = m.scaled(4);
+  EXPECT_EQ(m.heads * m.sequence * s.hidden, s.heads * s.sequence * m.hidden);
+  EXPECT_EQ(m.sequence * s.hidden, s.sequence * m.hidden);
+  EXPECT_EQ(m.vocabulary * s.hidden * s.layers, s.vocabulary * m.hidden * m.layers);
+  EXPECT_THROW(m.scaled(7), InputError);
+  EXPECT_THROW(m.scaled(256), InputError) << "24 does not divide by 64 heads";
+  EXPECT_THROW(m.scaled(0), InputError);
+}
+
+}  // namespace
+}  // namespace frugal

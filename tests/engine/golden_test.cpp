@@ -1,0 +1,48 @@
+#include <gtest/gtest.h>
+
+#include "engine/train/safetensors.h"
+#include "tests/engine/support.h"
+
+// The same small GPT computed by PyTorch (tests/golden/pytorch_gpt.py --make-golden).
+namespace frugal {
+namespace {
+
+RunConfig config_of(const safetensors::File& file) {
+  const auto number = [&](const char* key) { return std::stoll(file.metadata.at(key)); };
+  RunConfig c;
+  c.model = {.name = "golden",
+             .layers = number("layers"),
+             .hidden = number("hidden"),
+             .heads = number("heads"),
+             .sequence = number("sequence"),
+             .vocabulary = number("vocabulary"),
+             .dropout = 0};
+  c.micro_batch = number("micro_batch");
+  return c;
+}
+
+std::vector<int32_t> integers(const HostTensor& tensor) {
+  return {tensor.values.begin(), tensor.values.end()};
+}
+
+class Golden : public ::testing::TestWithParam<int> {};
+
+TEST_P(Golden, LogitsLossAndGradientsEqualPyTorch) {
+  const auto file = safetensors::read(FRUGAL_SOURCE_DIR "/tests/golden/gpt.safetensors");
+  RunConfig c = config_of(file);
+  c.tensor_parallel = GetParam();
+  c.sequence_parallel = GetParam() > 1;
+  const auto cluster = make_cpu_cluster(c, 2);
+  Trainer trainer(*cluster, c, {});
+  trainer.load_weights(file.tensors);
+  const HostTensors actual =
+      trainer.snapshot({integers(file.tensors.at("tokens")), integers(file.tensors.at("labels"))});
+  EXPECT_EQ(actual.size(), file.tensors.size());
+  const auto worst = testing::worst_error(actual, file.tensors);
+  EXPECT_LT(worst.value, 1e-4) << worst.tensor;
+}
+
+INSTANTIATE_TEST_SUITE_P(TensorParallel, Golden, ::testing::Values(1, 2, 4));
+
+}  // namespace
+}  // namespace frugal

@@ -1,0 +1,121 @@
+#include <gtest/gtest.h>
+
+#include "engine/train/layer_run.h"
+#include "kernels/support/error.h"
+#include "kernels/virtual/machine.h"
+
+// Table 2 of korthikanti2022, from the ledger: the formula is the oracle, to the byte.
+namespace frugal {
+namespace {
+
+struct Row {
+  const char* name;
+  int t;
+  bool sequence_parallel;
+  Recompute recompute;
+  /// Bytes in units of sbh, times t, without and with as/h.
+  int64_t fixed_times_t, attention_times_t;
+};
+
+constexpr int t8 = 8;
+const Row rows[] = {
+    {"no parallelism", 1, false, Recompute::none, 34, 5},
+    {"tensor parallel", t8, false, Recompute::none, 10 * t8 + 24, 5},
+    {"tensor + sequence parallel", t8, true, Recompute::none, 34, 5},
+    {"tensor parallel + selective", t8, false, Recompute::selective, 10 * t8 + 24, 0},
+    {"tensor + sequence parallel + selective", t8, true, Recompute::selective, 34, 0},
+    {"full recompute", t8, false, Recompute::full, 2 * t8, 0},
+};
+
+int64_t expected_bytes(const Row& row, const RunConfig& c) {
+  const ModelConfig& m = c.model;
+  const int64_t sbh = m.sequence * c.micro_batch * m.hidden;
+  const int64_t core = m.heads * m.sequence * m.sequence * c.micro_batch;
+  return (row.fixed_times_t * sbh + row.attention_times_t * core) / row.t;
+}
+
+RunConfig config_of(const Row& row, const ModelConfig& model, int64_t micro_batch) {
+  RunConfig c;
+  c.model = model;
+  c.tensor_parallel = row.t;
+  c.sequence_parallel = row.sequence_parallel;
+  c.recompute = row.recompute;
+  c.stored_masks = true;
+  c.type = DType::bf16;
+  c.micro_batch = micro_batch;
+  c.validate();
+  return c;
+}
+
+void expect_formula(const Row& row, const RunConfig& c, Cluster& cluster) {
+  const LayerMemory memory = LayerRun(cluster).memory();
+  const auto held = [&](Kind kind) { return memory.after_forward[static_cast<size_t>(kind)]; };
+  EXPECT_EQ(held(Kind::activation), expected_bytes(row, c)) << row.name;
+  // Mean and deviation of the two norms, 4 bytes each per local row; full recomputation keeps none.
+  const int64_t local_rows =
+      c.micro_batch * c.model.sequence / (c.sequence_parallel ? c.tensor_parallel : 1);
+  EXPECT_EQ(held(Kind::statistics), c.recompute == Recompute::full ? 0 : 16 * local_rows);
+  EXPECT_EQ(held(Kind::communication), 0) << row.name;
+}
+
+const ModelConfig models[] = {
+    {.name = "22B",
+     .layers = 48,
+     .hidden = 6144,
+     .heads = 64,
+     .sequence = 2048,
+     .vocabulary = 51200},
+    {.name = "175B",
+     .layers = 96,
+     .hidden = 12288,
+     .heads = 96,
+     .sequence = 2048,
+     .vocabulary = 51200},
+    {.name = "530B",
+     .layers = 105,
+     .hidden = 20480,
+     .heads = 128,
+     .sequence = 2048,
+     .vocabulary = 51200},
+    {.name = "1T",
+     .layers = 128,
+     .hidden = 25600,
+     .heads = 160,
+     .sequence = 2048,
+     .vocabulary = 51200},
+};
+
+TEST(ActivationMemory, OnAVirtualDeviceEqualsTable2ToTheByte) {
+  const Machine machine = find_machine("a100-selene");
+  for (const ModelConfig& model : models)
+    for (const Row& row : rows) {
+      const RunConfig c = config_of(row, model, model.name == "22B" ? 4 : 1);
+      SCOPED_TRACE(model.name);
+      try {
+        expect_formula(row, c, *make_virtual_cluster(c, machine));
+      } catch (const OutOfMemory&) {
+        EXPECT_EQ(row.t, 1) << model.name << ", " << row.name;
+      }
+    }
+}
+
+TEST(ActivationMemory, OnTheCpuAtScaleOneEighthEqualsTable2ToTheByte) {
+  const ModelConfig model = models[0].scaled(8);
+  for (const Row& row : rows) {
+    const RunConfig c = config_of(row, model, 1);
+    expect_formula(row, c, *make_cpu_cluster(c, 2));
+  }
+}
+
+TEST(ActivationMemory, RegeneratedMasksAreNotKept) {
+  RunConfig c = config_of(rows[0], models[0].scaled(8), 1);
+  c.stored_masks = false;
+  const auto cluster = make_cpu_cluster(c, 2);
+  const int64_t sbh = c.model.sequence * c.model.hidden;
+  const int64_t core = c.model.heads * c.model.sequence * c.model.sequence;
+  const LayerMemory memory = LayerRun(*cluster).memory();
+  EXPECT_EQ(memory.after_forward[static_cast<size_t>(Kind::activation)], 32 * sbh + 4 * core);
+}
+
+}  // namespace
+}  // namespace frugal

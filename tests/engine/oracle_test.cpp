@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/support.h"
+
+// The serial run is the oracle of every parallel one: the same loss, logits and gradients, with
+// dropout on.
+namespace frugal {
+namespace {
+
+using testing::small_gpt;
+using testing::snapshot_of;
+using testing::worst_error;
+
+struct Variant {
+  int t;
+  bool sequence_parallel;
+  Recompute recompute;
+  bool stored_masks;
+};
+
+RunConfig with(const Variant& v, DType type) {
+  RunConfig c = small_gpt();
+  c.tensor_parallel = v.t;
+  c.sequence_parallel = v.sequence_parallel;
+  c.recompute = v.recompute;
+  c.stored_masks = v.stored_masks;
+  c.type = type;
+  return c;
+}
+
+std::string describe(const ::testing::TestParamInfo<Variant>& info) {
+  const Variant& v = info.param;
+  return fmt::format("t{}{}_{}{}", v.t, v.sequence_parallel ? "_sequence" : "",
+                     name_of(v.recompute), v.stored_masks ? "_masks" : "");
+}
+
+std::vector<Variant> all_variants() {
+  std::vector<Variant> variants;
+  for (const int t : {1, 2, 4, 8})
+    for (const bool sequence : {false, true})
+      for (const Recompute r : {Recompute::none, Recompute::selective, Recompute::full})
+        for (const bool masks : {false, true}) variants.push_back({t, sequence, r, masks});
+  return variants;
+}
+
+class ParallelEqualsSerial : public ::testing::TestWithParam<Variant> {};
+
+TEST_P(ParallelEqualsSerial, InFloat32) {
+  const RunConfig serial = with({1, false, Recompute::none, false}, DType::f32);
+  const MicroBatch batch = random_batch(serial, 0)[0];
+  const HostTensors expected = snapshot_of(serial, batch);
+  const auto worst = worst_error(snapshot_of(with(GetParam(), DType::f32), batch), expected);
+  if (GetParam().t == 1)
+    EXPECT_EQ(worst.value, 0) << worst.tensor;
+  else
+    EXPECT_LT(worst.value, 1e-5) << worst.tensor;
+}
+
+TEST_P(ParallelEqualsSerial, InFloat64) {
+  const RunConfig serial = with({1, false, Recompute::none, false}, DType::f64);
+  const MicroBatch batch = random_batch(serial, 0)[0];
+  const HostTensors expected = snapshot_of(serial, batch);
+  const auto worst = worst_error(snapshot_of(with(GetParam(), DType::f64), batch), expected);
+  EXPECT_LT(worst.value, 1e-12) << worst.tensor;
+}
+
+TEST_P(ParallelEqualsSerial, RecomputationIsBitwise) {
+  Variant without = GetParam();
+  without.recompute = Recompute::none;
+  without.stored_masks = false;
+  for (const DType type : {DType::f32, DType::bf16}) {
+    const MicroBatch batch = random_batch(small_gpt(), 0)[0];
+    const HostTensors expected = snapshot_of(with(without, type), batch);
+    const auto worst = worst_error(snapshot_of(with(GetParam(), type), batch), expected);
+    EXPECT_EQ(worst.value, 0) << worst.tensor << " in " << name_of(type);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ParallelEqualsSerial, ::testing::ValuesIn(all_variants()), describe);
+
+TEST(Oracle, DropoutAndSeedMatter) {
+  RunConfig c = small_gpt();
+  const MicroBatch batch = random_batch(c, 0)[0];
+  const HostTensors one = snapshot_of(c, batch);
+  c.model.dropout = 0;
+  EXPECT_GT(worst_error(snapshot_of(c, batch), one, "logits").value, 1e-3);
+  c = small_gpt();
+  c.seed = 8;
+  EXPECT_GT(worst_error(snapshot_of(c, batch), one, "weight/").value, 1e-3);
+}
+
+TEST(Oracle, Bfloat16IsCloseToFloat32) {
+  RunConfig c = small_gpt();
+  const MicroBatch batch = random_batch(c, 0)[0];
+  const HostTensors expected = snapshot_of(c, batch);
+  c.type = DType::bf16;
+  c.tensor_parallel = 4;
+  c.sequence_parallel = true;
+  // Two layers of sums of bf16 products: 2⁻⁸ per rounding, a few in a row.
+  const auto worst = worst_error(snapshot_of(c, batch), expected, "gradient/");
+  EXPECT_LT(worst.value, 0.08) << worst.tensor;
+}
+
+}  // namespace
+}  // namespace frugal

@@ -1,0 +1,61 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "engine/train/trainer.h"
+
+namespace frugal::testing {
+
+/// A GPT small enough for every configuration, with everything the parallelism must divide.
+inline RunConfig small_gpt() {
+  RunConfig c;
+  c.model = {.name = "test",
+             .layers = 2,
+             .hidden = 64,
+             .heads = 8,
+             .sequence = 32,
+             .vocabulary = 64,
+             .dropout = 0.1};
+  c.micro_batch = 2;
+  c.seed = 7;
+  return c;
+}
+
+/// One microbatch's weights, logits, loss and gradients under a configuration.
+inline HostTensors snapshot_of(const RunConfig& config, const MicroBatch& batch) {
+  const auto cluster = make_cpu_cluster(config, 2);
+  return Trainer(*cluster, config, {}).snapshot(batch);
+}
+
+/// max |a − b| / max |b|, and ∞ where one has what the other has not.
+inline double relative_error(const HostTensor& a, const HostTensor& b) {
+  if (a.shape != b.shape) return INFINITY;
+  double difference = 0;
+  double magnitude = 0;
+  for (size_t i = 0; i < b.values.size(); ++i) {
+    if (!std::isfinite(a.values[i])) return INFINITY;
+    difference = std::max(difference, std::abs(a.values[i] - b.values[i]));
+    magnitude = std::max(magnitude, std::abs(b.values[i]));
+  }
+  return magnitude == 0 ? difference : difference / magnitude;
+}
+
+struct WorstError {
+  double value = 0;
+  std::string tensor = "none";
+};
+/// The worst relative error over all tensors of `expected` whose names start with a prefix.
+inline WorstError worst_error(const HostTensors& actual, const HostTensors& expected,
+                              const std::string& prefix = "") {
+  WorstError worst;
+  for (const auto& [name, tensor] : expected) {
+    if (name.rfind(prefix, 0) != 0) continue;
+    const auto found = actual.find(name);
+    const double error = found == actual.end() ? INFINITY : relative_error(found->second, tensor);
+    if (!(error <= worst.value)) worst = {error, name};
+  }
+  return worst;
+}
+
+}  // namespace frugal::testing

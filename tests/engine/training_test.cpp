@@ -1,0 +1,149 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "kernels/support/error.h"
+#include "tests/engine/support.h"
+
+namespace frugal {
+namespace {
+
+using testing::small_gpt;
+
+std::vector<double> losses_of(const RunConfig& config, int steps,
+                              const std::vector<Batch>& batches) {
+  const auto cluster = make_cpu_cluster(config, 2);
+  TrainConfig train;
+  train.steps = steps;
+  Trainer trainer(*cluster, config, train);
+  std::vector<double> losses;
+  for (int i = 0; i < steps; ++i)
+    losses.push_back(trainer.step(batches[static_cast<size_t>(i) % batches.size()]).loss);
+  losses.push_back(trainer.evaluate(batches[0]));
+  return losses;
+}
+
+TEST(Training, TensorAndSequenceParallelismAndRecomputationLeaveLossesAsTheyWere) {
+  RunConfig c = small_gpt();
+  std::vector<Batch> batches;
+  for (int i = 0; i < 12; ++i) batches.push_back(random_batch(c, i));
+  const auto serial = losses_of(c, 12, batches);
+  c.tensor_parallel = 2;
+  c.sequence_parallel = true;
+  c.recompute = Recompute::selective;
+  const auto parallel = losses_of(c, 12, batches);
+  for (size_t i = 0; i < serial.size(); ++i)
+    EXPECT_NEAR(parallel[i] / serial[i], 1, 1e-5) << "step " << i;
+}
+
+TEST(Training, RepeatedRunsAreBitwiseEqual) {
+  RunConfig c = small_gpt();
+  c.tensor_parallel = 4;
+  c.sequence_parallel = true;
+  const std::vector<Batch> batches{random_batch(c, 0)};
+  EXPECT_EQ(losses_of(c, 5, batches), losses_of(c, 5, batches));
+}
+
+TEST(Training, LearnsABatchByHeart) {
+  for (const DType type : {DType::f32, DType::bf16}) {
+    RunConfig c = small_gpt();
+    c.type = type;
+    c.model.dropout = 0;
+    const std::vector<Batch> batches{random_batch(c, 0)};
+    const auto losses = losses_of(c, 60, batches);
+    EXPECT_NEAR(losses.front(), std::log(64), 0.2);
+    EXPECT_LT(losses.back(), 2) << name_of(type);
+  }
+}
+
+TEST(Training, AccumulationEqualsOneLargeMicrobatch) {
+  RunConfig c = small_gpt();
+  c.model.dropout = 0;
+  c.type = DType::f64;
+  c.micro_batch = 1;
+  c.microbatches = 2;
+  const Batch halves = random_batch(c, 0);
+  MicroBatch whole;
+  for (size_t i = 0; i < halves[0].tokens.size(); ++i)
+    for (const MicroBatch& half : halves) {
+      whole.tokens.push_back(half.tokens[i]);
+      whole.labels.push_back(half.labels[i]);
+    }
+  const auto accumulated = losses_of(c, 4, {halves});
+  c.micro_batch = 2;
+  c.microbatches = 1;
+  const auto at_once = losses_of(c, 4, {{whole}});
+  for (size_t i = 0; i < at_once.size(); ++i)
+    EXPECT_NEAR(accumulated[i] / at_once[i], 1, 1e-9) << "step " << i;
+}
+
+TEST(Training, IgnoredLabelsDoNotCount) {
+  RunConfig c = small_gpt();
+  c.tensor_parallel = 2;
+  c.model.dropout = 0;
+  Batch batch = random_batch(c, 0);
+  for (size_t i = 0; i < batch[0].labels.size(); i += 2) batch[0].labels[i] = -100;
+  EXPECT_EQ(counted_labels(batch), 32);
+  const auto cluster = make_cpu_cluster(c, 2);
+  Trainer trainer(*cluster, c, {});
+  const HostTensors tensors = trainer.snapshot(batch[0]);
+  const HostTensor& logits = tensors.at("logits");
+  double expected = 0;
+  for (size_t row = 1; row < batch[0].labels.size(); row += 2) {
+    double sum = 0;
+    for (size_t j = 0; j < 64; ++j) sum += std::exp(logits.values[row * 64 + j]);
+    expected += std::log(sum) - logits.values[row * 64 + static_cast<size_t>(batch[0].labels[row])];
+  }
+  EXPECT_NEAR(tensors.at("loss").values[0], expected / 32, 1e-5);
+}
+
+TEST(Training, ALossThatIsNotFiniteIsAnError) {
+  RunConfig c = small_gpt();
+  c.tensor_parallel = 2;
+  const auto cluster = make_cpu_cluster(c, 2);
+  TrainConfig train;
+  train.adam.learning_rate = 1e30;
+  train.steps = 100;
+  Trainer trainer(*cluster, c, train);
+  EXPECT_THROW(
+      {
+        for (int i = 0; i < 20; ++i) trainer.step(random_batch(c, i));
+      },
+      WrongNumbers);
+}
+
+TEST(Text, BatchesComeFromTheRightPartAndLabelsFollowTokens) {
+  RunConfig c = small_gpt();
+  c.model.vocabulary = 256;
+  std::string bytes;
+  for (int i = 0; i < 9000; ++i) bytes += static_cast<char>('a' + i % 20);
+  bytes += std::string(1000, 'Z');
+  const Text text(bytes, c);
+  EXPECT_EQ(text.training_bytes(), 9000);
+  const Batch batch = text.training_batch(3);
+  EXPECT_EQ(batch[0].tokens, text.training_batch(3)[0].tokens);
+  EXPECT_NE(batch[0].tokens, text.training_batch(4)[0].tokens);
+  const auto b = static_cast<size_t>(c.micro_batch);
+  for (size_t i = 0; i + b < batch[0].tokens.size(); ++i) {
+    EXPECT_EQ(batch[0].labels[i], batch[0].tokens[i + b]);
+    EXPECT_NE(batch[0].tokens[i], 'Z');
+  }
+  const Batch held_out = text.held_out_batch(1000);
+  EXPECT_EQ(held_out.size(), 999U / 32 / b);
+  for (const int32_t token : held_out[0].tokens) EXPECT_EQ(token, 'Z');
+  EXPECT_THROW(Text("too short", c), InputError);
+  EXPECT_THROW(Text::from_file("/no/such/file", c), InputError);
+}
+
+TEST(LearningRate, WarmsUpAndFallsToATenth) {
+  TrainConfig train;
+  train.adam.learning_rate = 1;
+  train.warm_up = 10;
+  train.steps = 110;
+  EXPECT_DOUBLE_EQ(train.learning_rate(0), 0.1);
+  EXPECT_DOUBLE_EQ(train.learning_rate(9), 1);
+  EXPECT_NEAR(train.learning_rate(60), 0.55, 1e-12);
+  EXPECT_NEAR(train.learning_rate(110), 0.1, 1e-12);
+}
+
+}  // namespace
+}  // namespace frugal

@@ -1,0 +1,112 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/korthikanti2022/artifacts.h"
+#include "experiments/korthikanti2022/formulas.h"
+#include "experiments/korthikanti2022/paper.h"
+#include "tests/experiments/korthikanti2022/synthetic.h"
+
+namespace frugal::korthikanti2022 {
+namespace {
+
+/// Observes `bytes(config)` activations and the FLOPs of a layer that computes QKᵀ and
+/// the product with V again where recomputation is selective.
+template <class Bytes>
+auto observing(const Bytes& bytes) {
+  return [bytes](Record& r) {
+    BytesPerKind held{};
+    held[static_cast<size_t>(Kind::activation)] = bytes(r.config);
+    held[static_cast<size_t>(Kind::statistics)] = 7;
+    r.memory = Memory{held, {}, 0};
+    const auto& m = r.config.model;
+    const auto core = 4.0 * static_cast<double>(r.config.micro_batch * m.sequence * m.sequence) *
+                      static_cast<double>(m.hidden);
+    r.flops = Flops{};
+    r.flops->hardware = layer_flops_eq7(m, static_cast<double>(r.config.micro_batch)) +
+                        (r.config.recompute == Recompute::selective ? core : 0);
+  };
+}
+const auto as_printed = observing(layer_activation_bytes);
+
+TEST(MemoryArtifacts, BytesOfTheFormulaReproduceEveryClaimButEquation8) {
+  for (const Artifact* artifact : {&table2(), &figure7(), &section5()}) {
+    for (const Claim& claim : artifact->claims(records_of(*artifact, {}, as_printed))) {
+      const bool contradicts =
+          claim.id.starts_with("equation-8") && claim.source != Source::formula;
+      EXPECT_EQ(claim.verdict(), contradicts ? Verdict::not_reproduced : Verdict::reproduced)
+          << claim.id << " on " << claim.on;
+      EXPECT_FALSE(claim.justification.empty()) << claim.id;
+    }
+  }
+}
+
+TEST(MemoryArtifacts, OneByteMoreIsNotTable2) {
+  const auto off = observing([](const RunConfig& run) { return layer_activation_bytes(run) + 1; });
+  size_t claims = 0;
+  for (const Claim& claim : table2().claims(records_of(table2(), {}, off))) {
+    EXPECT_EQ(claim.verdict(), Verdict::not_reproduced) << claim.id;
+    ++claims;
+  }
+  EXPECT_EQ(claims, 2U * 6 * 4);
+}
+
+TEST(MemoryArtifacts, WhatThePaperNeglectsIsShownApart) {
+  size_t cells = 0;
+  for (const Cell& c : table2().cells(records_of(table2(), {}, as_printed))) {
+    if (!c.column.ends_with(", statistics")) continue;
+    EXPECT_EQ(c.value, 7);
+    EXPECT_FALSE(c.paper);
+    ++cells;
+  }
+  EXPECT_EQ(cells, 2U * 6 * 4);
+}
+
+TEST(MemoryArtifacts, ExecutedFlopsStandBesideTheFormulas) {
+  std::map<std::pair<std::string, Source>, double> of_175b;
+  for (const Cell& c : section5().cells(records_of(section5(), {}, as_printed)))
+    if (c.row == "175B") of_175b[{c.column, c.source}] = c.value.value();
+  const double executed = of_175b.at({"additional FLOPs", Source::simulated});
+  EXPECT_NEAR(
+      executed,
+      of_175b.at({"additional FLOPs, attention core counted as its forward pass", Source::formula}),
+      1e-6);
+  EXPECT_NEAR(of_175b.at({"additional FLOPs", Source::measured}), executed, 1e-6);
+  EXPECT_NEAR(of_175b.at({"additional FLOPs", Source::formula}), 2.69, 0.005);
+}
+
+TEST(MemoryArtifacts, ScalesThatDoNotDivideAreSkipped) {
+  Selection third;
+  third.scale = 3;
+  for (const Case& c : table2().cases(third)) EXPECT_THAT(c.skip, testing::HasSubstr("divisible"));
+  Selection sixty_fourth;  // only 175B's heads divide what is left of the hidden size
+  sixty_fourth.scale = 64;
+  for (const Case& c : table2().cases(sixty_fourth))
+    EXPECT_EQ(c.skip.empty(), c.config.model.name == "175B") << c.skip;
+}
+
+TEST(MemoryArtifacts, ScaledCasesKeepThePapersRatios) {
+  for (const Case& c : table2().cases({})) {
+    ASSERT_TRUE(c.skip.empty()) << c.skip;
+    const ModelConfig& whole = model(c.config.model.name).config;
+    EXPECT_EQ(c.config.model.hidden * c.scale, whole.hidden);
+    EXPECT_EQ(c.config.model.heads, whole.heads);
+    EXPECT_TRUE(c.config.stored_masks);
+    EXPECT_EQ(c.config.type, DType::bf16);
+    EXPECT_EQ(c.scale, c.on == "cpu" ? 8 : 1);
+  }
+}
+
+TEST(Table5, PrintedTimesGiveTheUtilizationsWithinTheirRounding) {
+  for (const Claim& claim : table5().claims({})) {
+    EXPECT_EQ(claim.verdict(), Verdict::reproduced) << claim.id;
+    EXPECT_EQ(claim.source, Source::formula);
+    // The time of the 22B model is so short that its rounding alone moves MFU by 0.2 points.
+    const bool rounded_away = claim.id.starts_with("table5/22B");
+    EXPECT_NEAR(claim.value.value(), claim.paper.value(), rounded_away ? 0.2 : 0.1) << claim.id;
+  }
+  EXPECT_EQ(table5().claims({}).size(), 12U);
+  EXPECT_TRUE(table5().cases({}).empty());
+}
+
+}  // namespace
+}  // namespace frugal::korthikanti2022

@@ -1,0 +1,103 @@
+#include "experiments/korthikanti2022/paper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "experiments/korthikanti2022/artifacts.h"
+#include "kernels/support/embedded.h"
+#include "tests/experiments/korthikanti2022/synthetic.h"
+
+namespace frugal::korthikanti2022 {
+namespace {
+
+using Names = std::set<std::pair<std::string, std::string>>;
+
+nlohmann::json document() {
+  return nlohmann::json::parse(embedded_file("experiments/korthikanti2022/paper.json").value());
+}
+
+Names names_in_paper(const std::string& artifact) {
+  Names names;
+  for (const PaperCell& c : paper_cells())
+    if (c.artifact == artifact) names.emplace(c.row, c.column);
+  return names;
+}
+
+/// Rows and columns of the cells that stand beside a number of the paper, when every case failed.
+Names names_of_artifact(const Artifact& artifact) {
+  const Records records = records_of(artifact, {.scale = std::nullopt}, [](Record& r) {
+    r.status = Status::failed;
+    r.reason = "made to fail";
+  });
+  Names names;
+  for (const Cell& c : artifact.cells(records))
+    if (c.paper) names.emplace(c.row, c.column);
+  return names;
+}
+
+TEST(Paper, EveryCellIsReachable) {
+  size_t cells = 0;
+  const nlohmann::json paper = document();
+  for (const auto& [artifact, content] : paper.at("artifacts").items())
+    for (const auto& json : content.value("cells", nlohmann::json::array())) {
+      const auto row = json.at("row").get<std::string>();
+      const auto column = json.at("column").get<std::string>();
+      EXPECT_EQ(cell(artifact, row, column).value, json.at("value").get<double>());
+      ++cells;
+    }
+  EXPECT_EQ(cells, paper_cells().size());
+  EXPECT_EQ(cells, 19U + 20U + 16U + 8U);  // table 4, table 5, figure 7, section 5
+}
+
+TEST(Paper, NoCellTwice) {
+  std::set<std::tuple<std::string, std::string, std::string>> seen;
+  for (const PaperCell& c : paper_cells())
+    EXPECT_TRUE(seen.emplace(c.artifact, c.row, c.column).second)
+        << c.artifact << " " << c.row << " " << c.column;
+}
+
+TEST(Paper, DigitizedValuesCarryTheirUncertainty) {
+  for (const PaperCell& c : paper_cells()) {
+    EXPECT_THAT(c.read, testing::AnyOf("printed", "digitized", "derived"));
+    EXPECT_EQ(c.uncertainty > 0, c.read == "digitized") << c.artifact << " " << c.row;
+  }
+}
+
+TEST(Paper, ArtifactsHaveTheRowsAndColumnsOfThePaper) {
+  EXPECT_EQ(names_of_artifact(table4()), names_in_paper("table4"));
+  EXPECT_EQ(names_of_artifact(table5()), names_in_paper("table5"));
+  EXPECT_EQ(names_of_artifact(figure7()), names_in_paper("figure7"));
+  EXPECT_EQ(names_of_artifact(section5()), names_in_paper("section5"));
+}
+
+TEST(Paper, Table2HasOneRowForEachFormulaAndOneColumnForEachModel) {
+  Names expected;
+  const nlohmann::json paper = document();
+  for (const auto& [row, formula] : paper.at("artifacts").at("table2").at("formulas").items())
+    for (const Model& m : models()) expected.emplace(row, m.config.name);
+  EXPECT_EQ(names_of_artifact(table2()), expected);
+}
+
+TEST(Paper, ModelsFitTheirMachines) {
+  ASSERT_EQ(models().size(), 4U);
+  for (const Model& m : models()) {
+    EXPECT_EQ(m.tensor_parallel * m.pipeline_parallel, m.gpus) << m.config.name;
+    EXPECT_EQ(m.global_batch % m.micro_batch, 0) << m.config.name;
+    EXPECT_EQ(m.config.layers % (m.pipeline_parallel * m.interleave), 0) << m.config.name;
+  }
+}
+
+TEST(Paper, UnknownNamesAreErrors) {
+  EXPECT_THROW(cell("table4", "baseline", "overhead"), std::out_of_range);
+  EXPECT_EQ(find_cell("table4", "baseline", "overhead"), nullptr);
+  EXPECT_THROW(model("22b"), std::out_of_range);
+  EXPECT_THROW(statement("?"), std::out_of_range);
+}
+
+TEST(Paper, ContradictionsAreListed) { EXPECT_EQ(contradictions().size(), 6U); }
+
+}  // namespace
+}  // namespace frugal::korthikanti2022

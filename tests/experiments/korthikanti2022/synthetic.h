@@ -1,0 +1,30 @@
+#pragma once
+#include "harness/artifact.h"
+
+namespace frugal::korthikanti2022 {
+
+/// The record that a case would leave behind, without observations.
+inline Record record_of(const Artifact& artifact, const Case& c) {
+  Record r;
+  r.artifact = artifact.id();
+  r.case_id = c.id;
+  r.source = c.source();
+  r.on = c.on;
+  r.scale = c.scale;
+  r.config = c.config;
+  return r;
+}
+
+/// A record of every case, made by `observe(record)`.
+template <class Observe>
+Records records_of(const Artifact& artifact, const Selection& selection, const Observe& observe) {
+  Records records;
+  for (const Case& c : artifact.cases(selection)) {
+    Record r = record_of(artifact, c);
+    observe(r);
+    records.add(std::move(r));
+  }
+  return records;
+}
+
+}  // namespace frugal::korthikanti2022

@@ -1,0 +1,129 @@
+#include <gtest/gtest.h>
+
+#include "experiments/korthikanti2022/artifacts.h"
+#include "experiments/korthikanti2022/paper.h"
+#include "tests/experiments/korthikanti2022/synthetic.h"
+
+namespace frugal::korthikanti2022 {
+namespace {
+
+const Selection everywhere{};
+constexpr std::pair<const char*, std::pair<double, double>> paper_times[] = {
+    {"22B/baseline", {7.7, 11.9}},
+    {"22B/sequence-parallel", {7.2, 11.8}},
+    {"22B/full", {7.7, 19.5}},
+    {"22B/selective", {7.7, 13.2}},
+    {"22B/sequence-parallel+selective", {7.2, 13.1}}};
+
+/// The paper's own times, in rounds of which each is slower than the one before.
+Records papers_records() {
+  return records_of(table4(), everywhere, [](Record& r) {
+    for (const auto& [id, times] : paper_times) {
+      if (r.case_id != id) continue;
+      Metric forward{"s", {}}, backward{"s", {}};
+      for (int round = 0; round < (r.on == "cpu" ? 12 : 1); ++round) {
+        forward.samples.push_back(times.first / 1e3 * (1 + 0.1 * round));
+        backward.samples.push_back(times.second / 1e3 * (1 + 0.1 * round));
+      }
+      r.metrics = {{metric::forward_time, forward}, {metric::backward_time, backward}};
+    }
+  });
+}
+
+const Cell& find(const std::vector<Cell>& cells, const std::string& row, const std::string& column,
+                 const std::string& on) {
+  for (const Cell& c : cells)
+    if (c.row == row && c.column == column && c.on == on) return c;
+  throw std::out_of_range(row + " / " + column + " / " + on);
+}
+
+TEST(Table4, ThePapersTimesGiveThePapersTable) {
+  const auto cells = table4().cells(papers_records());
+  for (const PaperCell& paper : paper_cells()) {
+    if (paper.artifact != "table4") continue;
+    const Cell& ours = find(cells, paper.row, paper.column, "virtual:a100-selene");
+    EXPECT_NEAR(ours.value.value(), paper.value, paper.unit == "%" ? 0.5 : 0.051)
+        << paper.row << " " << paper.column;
+    EXPECT_EQ(ours.paper, paper.value);
+    EXPECT_FALSE(ours.interval);
+  }
+}
+
+TEST(Table4, MeasuredOverheadsComeFromPairedRounds) {
+  const auto cells = table4().cells(papers_records());
+  const Cell& overhead = find(cells, "full recompute", "overhead", "cpu");
+  EXPECT_NEAR(overhead.value.value(), 100 * (27.2 / 19.6 - 1), 1e-9);
+  ASSERT_TRUE(overhead.interval);  // every round has the same ratio, however slow it was
+  EXPECT_NEAR(overhead.interval->low, overhead.value.value(), 1e-9);
+  EXPECT_NEAR(overhead.interval->high, overhead.value.value(), 1e-9);
+  const Cell& forward = find(cells, "full recompute", "forward", "cpu");
+  EXPECT_NEAR(forward.value.value(), 7.7 * 1.55, 1e-9);  // the median of rounds 0 to 11
+  EXPECT_LT(forward.interval->low, forward.value.value());
+  EXPECT_GT(forward.interval->high, forward.value.value());
+  EXPECT_GT(forward.interval->low, 7.6);
+  EXPECT_LT(forward.interval->high, 7.7 * 2.2);
+  EXPECT_EQ(overhead.paper, 39);
+  EXPECT_EQ(overhead.scale, 4);
+}
+
+TEST(Table4, MillisecondsOfAnotherMachineAreNotBesideThePapers) {
+  for (const Cell& c : table4().cells(papers_records())) {
+    if (c.on != "cpu" || c.unit != "ms") continue;
+    EXPECT_TRUE(c.value);
+    EXPECT_FALSE(c.paper);
+    EXPECT_FALSE(c.comparable);
+    EXPECT_FALSE(c.reason.empty());
+  }
+  Selection half;
+  half.scale = 2;
+  half.cpu = false;
+  const Records records =
+      records_of(table4(), half, [](Record& r) { r.status = Status::interrupted; });
+  for (const Cell& c : table4().cells(records)) EXPECT_EQ(c.paper.has_value(), c.unit == "%");
+}
+
+TEST(Table4, ThePapersTimesReproduceItsClaims) {
+  size_t claims = 0;
+  for (const Claim& claim : table4().claims(papers_records())) {
+    EXPECT_EQ(claim.verdict(), Verdict::reproduced) << claim.id << " on " << claim.on;
+    EXPECT_FALSE(claim.justification.empty()) << claim.id;
+    if (claim.id == "overhead-90") {
+      EXPECT_NEAR(claim.value.value(), 90.8, 0.05);
+    }
+    if (claim.id == "sp-forward") {
+      EXPECT_NEAR(claim.value.value(), 6.5, 0.05);
+    }
+    ++claims;
+  }
+  EXPECT_EQ(claims, 5U + 2 * (4U + 2U));  // combined once; overheads and two statements twice
+}
+
+TEST(Table4, FullRecomputeWithoutGainIsNotReproduced) {
+  Records records = papers_records();
+  for (Record r : std::vector<Record>(records.all())) {
+    if (r.case_id != "22B/sequence-parallel+selective") continue;
+    for (double& s : r.metrics[metric::backward_time].samples) s *= 19.5 / 13.1;
+    records.add(r);
+  }
+  for (const Claim& claim : table4().claims(records))
+    EXPECT_EQ(claim.verdict() == Verdict::not_reproduced,
+              claim.id == "overhead-90" || claim.id.starts_with("table4/selective recompute + seq"))
+        << claim.id;
+}
+
+TEST(Table4, ACaseThatFailedLeavesItsReason) {
+  const Records records = records_of(table4(), everywhere, [](Record& r) {
+    r.status = Status::oom;
+    r.reason = "12 GiB missing";
+  });
+  for (const Cell& c : table4().cells(records)) {
+    EXPECT_FALSE(c.value);
+    EXPECT_EQ(c.status, Status::oom);
+    EXPECT_EQ(c.reason, "12 GiB missing");
+  }
+  for (const Claim& claim : table4().claims(records))
+    EXPECT_EQ(claim.verdict(), Verdict::not_measurable) << claim.id;
+}
+
+}  // namespace
+}  // namespace frugal::korthikanti2022

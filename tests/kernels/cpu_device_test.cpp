@@ -1,0 +1,134 @@
+// The CPU device apart from its kernels: memory, its limit, instructions, copies.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "tests/kernels/cpu_levels.h"
+#include "tests/support/operation_table.h"
+
+namespace frugal {
+namespace {
+
+constexpr int64_t mebibyte = int64_t{1} << 20;
+
+class CpuMemory : public ::testing::Test {
+ protected:
+  const ::testing::ScopedTrace seed_{__FILE__, __LINE__, table::test_seed()};
+  std::mt19937_64 random_{table::test_seed()};
+};
+
+TEST_F(CpuMemory, IsAlignedTo64BytesAndApart) {
+  CpuDevice device(1);
+  struct Block {
+    void* data;
+    int64_t bytes;
+    unsigned char pattern;
+  };
+  std::vector<Block> blocks;
+  for (int i = 0; i < 400; ++i) {
+    if (!blocks.empty() && random_() % 3 == 0) {  // blocks come and go in any order
+      std::swap(blocks[random_() % blocks.size()], blocks.back());
+      device.deallocate(blocks.back().data, blocks.back().bytes);
+      blocks.pop_back();
+    }
+    const auto bytes = static_cast<int64_t>(random_() % (uint64_t{1} << (random_() % 23))) + 1;
+    Block block = {device.allocate(bytes), bytes, static_cast<unsigned char>(i)};
+    ASSERT_EQ(reinterpret_cast<uintptr_t>(block.data) % 64, 0U) << bytes;
+    std::memset(block.data, block.pattern, static_cast<size_t>(bytes));
+    blocks.push_back(block);
+  }
+  for (const Block& block : blocks) {
+    const auto* const bytes = static_cast<const unsigned char*>(block.data);
+    for (int64_t i = 0; i < block.bytes; ++i) ASSERT_EQ(bytes[i], block.pattern);
+    device.deallocate(block.data, block.bytes);
+  }
+}
+
+TEST_F(CpuMemory, ThatWasGivenBackServesTheNextRequest) {
+  CpuDevice device(1);
+  for (const int64_t bytes : {int64_t{1000}, 3 * mebibyte + 17, 40 * mebibyte}) {
+    void* const first = device.allocate(bytes);
+    void* const second = device.allocate(bytes);
+    EXPECT_NE(first, second);
+    device.deallocate(first, bytes);
+    EXPECT_EQ(device.allocate(bytes), first) << bytes;
+    device.deallocate(first, bytes);
+    device.deallocate(second, bytes);
+  }
+}
+
+TEST_F(CpuMemory, BeyondTheCapacityIsRefusedWithWhatIsMissing) {
+  CpuDevice device(1, 10 * mebibyte);
+  void* const most = device.allocate(9 * mebibyte);
+  try {
+    device.allocate(mebibyte + 5);
+    FAIL() << "allocated more than there is";
+  } catch (const OutOfMemory& error) {
+    EXPECT_EQ(error.requested, mebibyte + 5);
+    EXPECT_EQ(error.in_use, 9 * mebibyte);
+    EXPECT_EQ(error.capacity, 10 * mebibyte);
+    EXPECT_EQ(error.missing(), 5);
+  }
+  void* const rest = device.allocate(mebibyte);  // exactly what is left; the failure took nothing
+  EXPECT_THROW(device.allocate(1), OutOfMemory);
+  device.deallocate(most, 9 * mebibyte);
+  void* const again = device.allocate(9 * mebibyte);
+  device.deallocate(rest, mebibyte);
+  device.deallocate(again, 9 * mebibyte);
+}
+
+/// Blocks that were given back must not count, whatever their sizes were.
+TEST_F(CpuMemory, OfAnySizesComesBackWhole) {
+  constexpr int64_t capacity = 4 * mebibyte;
+  CpuDevice device(1, capacity);
+  for (int i = 0; i < 300; ++i) {
+    const auto bytes = static_cast<int64_t>(random_() % capacity) + 1;
+    void* const part = device.allocate(bytes);
+    void* const rest = device.allocate(capacity - bytes);
+    EXPECT_THROW(device.allocate(1), OutOfMemory);
+    device.deallocate(part, bytes);
+    device.deallocate(rest, capacity - bytes);
+  }
+}
+
+TEST_F(CpuMemory, MoreThanTheOperatingSystemHasIsOutOfMemory) {
+  CpuDevice device(1);
+  EXPECT_THROW(device.allocate(int64_t{1} << 60), OutOfMemory);
+}
+
+TEST_F(CpuMemory, IsCopiedToAndFromTheHost) {
+  CpuDevice device(1);
+  std::vector<double> values(1001), back(1001);
+  for (double& value : values) value = std::normal_distribution<double>()(random_);
+  const View view(device.allocate(8008), DType::f64, {7, 143});
+  device.copy_from_host(view, values.data());
+  device.copy_to_host(back.data(), view);
+  EXPECT_EQ(values, back);
+  device.deallocate(view.data, view.bytes());
+}
+
+TEST(CpuDevice, RefusesThreadsAndInstructionsThatAreNotThere) {
+  EXPECT_THROW(CpuDevice(0), InputError);
+  const CpuLevel scope("mmx");
+  try {
+    CpuDevice device(1);
+    FAIL() << "chose some instructions";
+  } catch (const InputError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("FRUGAL_SIMD"), std::string::npos) << text;
+    EXPECT_NE(text.find("mmx"), std::string::npos) << text;
+    EXPECT_NE(text.find("baseline"), std::string::npos) << text;
+  }
+}
+
+TEST(CpuDevice, SaysWhatItIs) {
+  CpuDevice device(1);
+  EXPECT_EQ(device.name(), "cpu");
+  EXPECT_TRUE(device.backed());
+  const double before = device.now();
+  EXPECT_GE(device.record(Stream::compute).time, before);
+}
+
+}  // namespace
+}  // namespace frugal

@@ -1,0 +1,98 @@
+// Every row on the CPU: against float64, in place, at every SIMD level, with any number of threads.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/kernels/cpu_levels.h"
+#include "tests/support/run_case.h"
+
+namespace frugal::table {
+namespace {
+
+constexpr std::array types = {DType::f32, DType::bf16, DType::f64};
+
+/// Columns around the widths of vectors and of cache lines, and one pair drawn anew in every run.
+std::vector<Setting> settings(DType type) {
+  std::mt19937_64 random(test_seed());
+  const auto up_to = [&](uint64_t n) { return static_cast<int64_t>(random() % n) + 1; };
+  std::vector<Setting> all;
+  for (const int64_t cols : {1, 3, 17, 65, 100, 513}) {
+    all.push_back({type, up_to(9), cols, random()});
+  }
+  all.push_back({type, up_to(70), up_to(70), random()});
+  all.push_back({type, 1, 8, random()});
+  return all;
+}
+
+class OnTheCpu : public ::testing::TestWithParam<std::string> {
+ protected:
+  const Row& row_ = row(GetParam());
+
+  /// Calls test for every type, size and level of instructions that this processor has.
+  template <class Test>
+  void everywhere(Test test) const {
+    for (const DType type : types) {
+      for (const Setting& setting : settings(type)) {
+        SCOPED_TRACE(describe(row_, setting));
+        const Case test_case = row_.build(setting);
+        const Values before = random_values(test_case, test_seed());
+        test(test_case, before);
+        if (HasFailure()) return;
+      }
+    }
+  }
+};
+
+TEST_P(OnTheCpu, AgreesWithFloat64) {
+  everywhere([](const Case& test_case, const Values& before) {
+    const Expected reference = expected(test_case, before);
+    for (const std::string& level : cpu_levels()) {
+      const CpuLevel scope(level);
+      CpuDevice device(1);
+      for (const int64_t shift : {0, 1}) {
+        const Memory after = run(device, test_case, before, {.shift = shift});
+        EXPECT_TRUE(agrees(test_case, reference, values_of(test_case, after)))
+            << level << ", " << shift << " elements off the boundary";
+      }
+    }
+  });
+}
+
+TEST_P(OnTheCpu, IsTheSameInPlace) {
+  if (row_.build({DType::f32, 1, 1}).aliases.empty()) return;
+  everywhere([](const Case& test_case, const Values& before) {
+    for (const std::string& level : cpu_levels()) {
+      const CpuLevel scope(level);
+      CpuDevice device(1);
+      Memory apart = run(device, test_case, before);
+      const Memory shared = run(device, test_case, before, {.share_aliases = true});
+      for (const auto& [output, input] : test_case.aliases) apart[input] = apart[output];
+      EXPECT_EQ(apart, shared) << level;
+    }
+  });
+}
+
+/// Large enough that every thread has something to do.
+TEST_P(OnTheCpu, HasTheSameBitsForAnyNumberOfThreads) {
+  for (const DType type : types) {
+    const Setting setting = {type, 301, 517, test_seed()};
+    SCOPED_TRACE(describe(row_, setting));
+    const Case test_case = row_.build(setting);
+    const Values before = random_values(test_case, test_seed());
+    CpuDevice one(1), two(2), three(3);
+    const Memory alone = run(one, test_case, before);
+    EXPECT_EQ(alone, run(two, test_case, before)) << "2 threads";
+    EXPECT_EQ(alone, run(three, test_case, before)) << "3 threads";
+  }
+}
+
+std::vector<std::string> all_rows() {
+  std::vector<std::string> names;
+  for (const Row& candidate : rows()) names.push_back(candidate.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, OnTheCpu, ::testing::ValuesIn(all_rows()), test_name);
+
+}  // namespace
+}  // namespace frugal::table

@@ -1,0 +1,62 @@
+// The table itself: every operation has rows, and costs are those computed by hand.
+#include "tests/support/operation_table.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace frugal::table {
+namespace {
+
+constexpr Setting by_hand = {DType::bf16, 6, 4, 1};
+
+TEST(OperationTable, HasARowForEveryOperation) {
+  std::set<size_t> covered;
+  for (const Row& row : rows()) covered.insert(unbacked(row.build(by_hand)).index());
+  EXPECT_EQ(covered.size(), std::variant_size_v<Operation>);
+}
+
+std::string operation_of(const Row& row) { return row.name.substr(0, row.name.find('/')); }
+
+TEST(OperationTable, RowsAreNamedAfterTheirOperation) {
+  std::set<std::string> names;
+  for (const Row& row : rows()) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name << " appears twice";
+    EXPECT_EQ(operation_of(row), name_of(unbacked(row.build(by_hand))));
+  }
+}
+
+TEST(OperationTable, EveryBackwardOperationHasAGradientRow) {
+  std::set<std::string> checked;
+  for (const Row& row : rows()) {
+    if (!row.gradient_of.empty()) checked.insert(operation_of(row));
+  }
+  for (const Row& row : rows()) {
+    const bool backward = operation_of(row).ends_with("-backward");
+    EXPECT_TRUE(!backward || checked.contains(operation_of(row))) << row.name;
+  }
+}
+
+TEST(OperationTable, CostsAreThoseComputedByHand) {
+  for (const Row& row : rows()) {
+    const Cost cost = cost_of(unbacked(row.build(by_hand)));
+    EXPECT_EQ(cost.flops, row.by_hand.flops) << row.name;
+    EXPECT_EQ(cost.bytes, row.by_hand.bytes) << row.name;
+  }
+}
+
+TEST(Bf16Rounding, IsToTheNearestAndToEvenBetween) {
+  EXPECT_EQ(round_to(DType::bf16, 1 + 0x1p-8), 1);                     // a tie, to even
+  EXPECT_EQ(round_to(DType::bf16, 1 + 0x3p-8), 1 + 0x1p-6);            // a tie, to even
+  EXPECT_EQ(round_to(DType::bf16, 1 + 0x1p-8 + 0x1p-40), 1 + 0x1p-7);  // above the tie
+  EXPECT_EQ(round_to(DType::bf16, 1 + 0x3p-8 - 0x1p-40), 1 + 0x1p-7);  // below the tie
+  EXPECT_EQ(static_cast<float>(Bf16(1 + 0x1p-8F)), 1);
+  EXPECT_EQ(static_cast<float>(Bf16(1 + 0x3p-8F)), 1 + 0x1p-6F);
+  EXPECT_TRUE(std::isnan(static_cast<float>(Bf16(std::numeric_limits<float>::quiet_NaN()))));
+  EXPECT_EQ(static_cast<float>(Bf16(3.4e38F)), std::numeric_limits<float>::infinity());
+}
+
+}  // namespace
+}  // namespace frugal::table

@@ -1,0 +1,149 @@
+#include <gtest/gtest.h>
+
+#include "kernels/virtual/cost_model.h"
+
+namespace frugal {
+namespace {
+
+/// Round numbers, so that expected times can be written down.
+Machine simple_machine() {
+  Machine m;
+  m.name = "simple";
+  m.flops_bf16 = 100e12;
+  m.flops_f32 = 10e12;
+  m.flops_f64 = 5e12;
+  m.memory_capacity = 1000;
+  m.memory_bandwidth = 2e12;
+  m.memory_fraction = 0.5;  // 1 TB/s
+  m.memory_latency = 1e-7;
+  m.l2_bandwidth = 1e15;  // never in the way
+  m.multiprocessors = 10;
+  m.launch_overhead = 4e-6;
+  m.kernel_latency = 1e-6;
+  m.gemm_fraction = 0.5;  // 5 TFLOP/s of bf16 for each multiprocessor
+  m.tiles = {{128, 128}};
+  m.devices_per_node = 4;
+  m.link_bandwidth = 200e9;
+  m.link_fraction = 0.5;  // 100 GB/s
+  m.network_bandwidth = 20e9;
+  m.network_fraction = 0.5;  // 10 GB/s
+  m.collective_multiprocessors = 2;
+  m.collective_latency = 10e-6;
+  m.link_latency = 1e-6;
+  m.network_latency = 5e-6;
+  return m;
+}
+
+Gemm gemm(int64_t batch, int64_t m, int64_t n, int64_t k, DType type = DType::bf16) {
+  Gemm g;
+  g.a = View(nullptr, type, {batch, m, k});
+  g.b = View(nullptr, type, {batch, k, n});
+  g.c = View(nullptr, type, {batch, m, n});
+  return g;
+}
+
+TEST(CostModel, MemoryBoundOperationsTakeBytesOverBandwidth) {
+  const CostModel costs(simple_machine());
+  const View x(nullptr, DType::f32, {1000, 250});
+  EXPECT_DOUBLE_EQ(costs.duration(Gelu{x, x}), 1e-6 + 2e6 / 1e12);
+  EXPECT_DOUBLE_EQ(costs.duration(Fill{x}), 1e-6 + 1e6 / 1e12);
+}
+
+TEST(CostModel, GemmTakesWholeWavesOfTiles) {
+  const CostModel costs(simple_machine());
+  const double k = 100000;
+  const double wave = 1e-7 + k * 2 * 128 * 128 / 5e12;
+  const auto time = [&](int64_t batch, int64_t m, int64_t n) {
+    return costs.duration(gemm(batch, m, n, 100000));
+  };
+  EXPECT_DOUBLE_EQ(time(1, 128, 128), 1e-6 + wave);
+  EXPECT_DOUBLE_EQ(time(1, 1, 1), 1e-6 + wave);  // a part of a tile is a tile
+  EXPECT_DOUBLE_EQ(time(1, 1280, 128), 1e-6 + wave);
+  EXPECT_DOUBLE_EQ(time(1, 1281, 128), 1e-6 + 2 * wave);  // an eleventh tile
+  EXPECT_DOUBLE_EQ(time(1, 640, 256), 1e-6 + wave);
+  EXPECT_DOUBLE_EQ(time(10, 128, 128), 1e-6 + wave);  // batches share a wave
+  EXPECT_DOUBLE_EQ(time(11, 100, 100), 1e-6 + 2 * wave);
+}
+
+TEST(CostModel, GemmDependsOnTypeAndIsBoundedByMemory) {
+  const CostModel costs(simple_machine());
+  const double bf16 = costs.duration(gemm(1, 1280, 128, 100000)) - 1e-6 - 1e-7;
+  const double f32 = costs.duration(gemm(1, 1280, 128, 100000, DType::f32)) - 1e-6 - 1e-7;
+  EXPECT_NEAR(f32 / bf16, 10, 1e-9);
+  const Gemm outer = gemm(1, 10000, 10000, 1);
+  EXPECT_DOUBLE_EQ(costs.duration(outer), 1e-6 + outer.cost().bytes / 1e12);
+}
+
+TEST(CostModel, SmallTilesAreBoundByTheCacheAndTheBestTileIsTaken) {
+  Machine machine = simple_machine();
+  machine.l2_bandwidth = 1e12;  // 100 GB/s for each multiprocessor
+  machine.tiles = {{32, 32}};
+  const double step = std::max(2 * 32.0 * 32 / 5e12, 64 * 2 / 100e9);
+  EXPECT_DOUBLE_EQ(step, 1.28e-9) << "the cache must be what binds here";
+  EXPECT_DOUBLE_EQ(CostModel(machine).duration(gemm(1, 32, 32, 1000000)), 1e-6 + 1e-7 + 1e6 * step);
+  const Gemm wide = gemm(1, 1280, 128, 1000000);
+  const double small = CostModel(machine).duration(wide);
+  machine.tiles = {{32, 32}, {128, 128}};
+  EXPECT_LT(CostModel(machine).duration(wide), small);
+  EXPECT_DOUBLE_EQ(CostModel(machine).duration(gemm(1, 32, 32, 1000000)), 1e-6 + 1e-7 + 1e6 * step);
+}
+
+TEST(CostModel, MoreWorkNeverTakesLess) {
+  const CostModel costs(find_machine("a100-selene"));
+  for (const int64_t fixed : {1, 96, 1000, 6144}) {
+    double before[3] = {};
+    for (int64_t size = 1; size < 20000; size = size * 5 / 4 + 1) {
+      const double now[3] = {costs.duration(gemm(2, size, fixed, fixed)),
+                             costs.duration(gemm(2, fixed, size, fixed)),
+                             costs.duration(gemm(2, fixed, fixed, size))};
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_GE(now[i], before[i]) << size << " " << fixed;
+        before[i] = now[i];
+      }
+    }
+  }
+}
+
+TEST(CostModel, NoGemmBeatsThePeak) {
+  const Machine machine = find_machine("a100-selene");
+  const CostModel costs(machine);
+  for (const int64_t size : {128, 1024, 6144, 12288, 27648}) {
+    const Gemm g = gemm(1, size, size, size);
+    EXPECT_LE(g.cost().flops / costs.duration(g), machine.gemm_fraction * machine.flops_bf16);
+  }
+}
+
+TEST(CostModel, CollectivesWithinANode) {
+  const CostModel costs(simple_machine());
+  const auto group = costs.group(4);
+  EXPECT_EQ(group.nodes(), 1);
+  const double part = 0.75 * 1e6 / 100e9;
+  EXPECT_DOUBLE_EQ(costs.all_gather(group, 1e6), 10e-6 + 3e-6 + part);
+  EXPECT_DOUBLE_EQ(costs.reduce_scatter(group, 1e6), 10e-6 + 3e-6 + part);
+  EXPECT_DOUBLE_EQ(costs.all_reduce(group, 1e6), 10e-6 + 2 * (3e-6 + part));
+  EXPECT_DOUBLE_EQ(costs.all_to_all(group, 1e6), 10e-6 + 1e-6 + part);
+  EXPECT_DOUBLE_EQ(costs.broadcast(group, 1e6), 10e-6 + 3e-6 + 1e6 / 100e9);
+  EXPECT_DOUBLE_EQ(costs.message(true, 1e6), 10e-6 + 1e-6 + 1e6 / 100e9);
+}
+
+TEST(CostModel, CollectivesAcrossNodes) {
+  const CostModel costs(simple_machine());
+  const auto full = costs.group(8);  // two nodes of four, each with four ports
+  EXPECT_EQ(full.nodes(), 2);
+  EXPECT_DOUBLE_EQ(costs.all_gather(full, 1e6), 10e-6 + 6e-6 + 5e-6 + 0.875 * 1e6 / (4 * 10e9));
+  const CostModel::Group spread{8, 1};  // one rank to a node, as data-parallel groups have
+  EXPECT_DOUBLE_EQ(costs.all_reduce(spread, 1e6), 10e-6 + 2 * (7 * 5e-6 + 0.875 * 1e6 / 10e9));
+  EXPECT_DOUBLE_EQ(costs.all_to_all(full, 8e6), 10e-6 + 5e-6 + 4e6 / 10e9);
+  EXPECT_DOUBLE_EQ(costs.message(false, 1e6), 10e-6 + 5e-6 + 1e6 / 10e9);
+}
+
+TEST(CostModel, AGroupOfOneNeedsNoTime) {
+  const CostModel costs(simple_machine());
+  const auto alone = costs.group(1);
+  EXPECT_EQ(costs.all_reduce(alone, 1e9), 0);
+  EXPECT_EQ(costs.all_to_all(alone, 1e9), 0);
+  EXPECT_EQ(costs.broadcast(alone, 1e9), 0);
+}
+
+}  // namespace
+}  // namespace frugal

@@ -1,0 +1,100 @@
+#include <gtest/gtest.h>
+
+#include "kernels/support/error.h"
+#include "kernels/virtual/device.h"
+
+namespace frugal {
+namespace {
+
+class VirtualDeviceTest : public testing::Test {
+ protected:
+  const Machine machine = find_machine("a100-selene");
+  VirtualDevice device{machine};
+  const double launch = machine.launch_overhead;
+  const View big{nullptr, DType::f32, {1 << 28}};
+  const Fill fill{big, 0};
+  const double seconds = device.costs().duration(fill);
+};
+
+TEST_F(VirtualDeviceTest, MemoryIsCountedToTheByte) {
+  EXPECT_FALSE(device.backed());
+  EXPECT_EQ(device.name(), "virtual:a100-selene");
+  EXPECT_EQ(device.allocate(machine.memory_capacity - 10), nullptr);
+  EXPECT_EQ(device.allocate(10), nullptr);
+  EXPECT_EQ(device.bytes_in_use(), machine.memory_capacity);
+  device.deallocate(nullptr, 10);
+  try {
+    device.allocate(17);
+    FAIL() << "17 bytes cannot fit into 10";
+  } catch (const OutOfMemory& e) {
+    EXPECT_EQ(e.missing(), 7);
+    EXPECT_EQ(e.capacity, machine.memory_capacity);
+  }
+  EXPECT_EQ(device.bytes_in_use(), machine.memory_capacity - 10) << "a refusal takes nothing";
+}
+
+TEST_F(VirtualDeviceTest, OperationsOfOneStreamFollowEachOther) {
+  device.execute(fill);
+  EXPECT_DOUBLE_EQ(device.now(), launch + seconds);
+  device.execute(fill);  // issued while the first one runs
+  EXPECT_DOUBLE_EQ(device.now(), launch + 2 * seconds);
+}
+
+TEST_F(VirtualDeviceTest, SmallOperationsAreBoundByTheHost) {
+  const Fill tiny{View(nullptr, DType::f32, {1}), 0};
+  for (int i = 0; i < 100; ++i) device.execute(tiny);
+  EXPECT_NEAR(device.now(), 100 * launch + device.costs().duration(tiny), 1e-12);
+}
+
+TEST_F(VirtualDeviceTest, StreamsOverlapAndEventsOrderThem) {
+  device.occupy(Stream::communication, 1, "first");
+  device.occupy(Stream::copy, 1, "second");
+  EXPECT_NEAR(device.now(), 1 + 2 * launch, 1e-12);
+  device.wait(Stream::copy, device.record(Stream::communication));
+  EXPECT_NEAR(device.record(Stream::copy).time, 1 + 2 * launch, 1e-12) << "that was over already";
+  device.occupy(Stream::communication, 1, "third");
+  device.wait(Stream::copy, device.record(Stream::communication));
+  device.occupy(Stream::copy, 1, "fourth");
+  EXPECT_NEAR(device.now(), 3 + launch, 1e-9);
+}
+
+TEST_F(VirtualDeviceTest, SynchronizeHoldsTheHost) {
+  device.execute(fill);
+  device.synchronize();
+  const double before = device.now();
+  device.execute(fill);
+  EXPECT_DOUBLE_EQ(device.now(), before + launch + seconds);
+}
+
+TEST_F(VirtualDeviceTest, CollectivesTakeMultiprocessorsFromWhatRunsBesideThem) {
+  const double speed = 1 - 24.0 / 108;
+  device.occupy(Stream::communication, 1, "all-reduce");  // longer than the operation
+  device.execute(fill);
+  EXPECT_NEAR(device.record(Stream::compute).time, 2 * launch + seconds / speed, 1e-12);
+
+  VirtualDevice other(machine);
+  other.occupy(Stream::communication, seconds / 2, "all-reduce");  // shorter
+  other.execute(fill);
+  const double shared = seconds / 2 - launch;  // the operation begins one launch later
+  EXPECT_NEAR(other.now(), 2 * launch + shared + (seconds - shared * speed), 1e-12);
+}
+
+TEST_F(VirtualDeviceTest, LogsWhenAsked) {
+  device.execute(fill);
+  EXPECT_TRUE(device.log().empty());
+  device.keep_log(true);
+  device.execute(fill);
+  ASSERT_EQ(device.log().size(), 1U);
+  EXPECT_EQ(device.log()[0].name, "fill");
+  EXPECT_EQ(device.log()[0].stream, Stream::compute);
+  EXPECT_DOUBLE_EQ(device.log()[0].end - device.log()[0].begin, seconds);
+}
+
+TEST_F(VirtualDeviceTest, ValuesCannotBeCopied) {
+  float value = 0;
+  EXPECT_THROW(device.copy_to_host(&value, big), std::logic_error);
+  EXPECT_THROW(device.copy_from_host(big, &value), std::logic_error);
+}
+
+}  // namespace
+}  // namespace frugal

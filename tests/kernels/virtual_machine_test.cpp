@@ -1,0 +1,132 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "kernels/support/error.h"
+#include "kernels/support/json_file.h"
+#include "kernels/virtual/machine.h"
+
+namespace frugal {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+template <class Body>
+std::string input_error(Body body) {
+  try {
+    body();
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "no InputError";
+}
+
+std::string selene_text() { return read_text(FRUGAL_SOURCE_DIR "/hardware/a100-selene.json"); }
+/// The error after one change of a good file.
+std::string error_after(const std::function<void(nlohmann::json&)>& change) {
+  nlohmann::json json = nlohmann::json::parse(selene_text());
+  change(json);
+  return input_error([&] { parse_machine(json.dump(), "m.json"); });
+}
+
+TEST(MachineFile, SeleneIsTheDataSheets) {
+  const Machine m = find_machine("a100-selene");
+  EXPECT_EQ(m.peak_flops(DType::bf16), 312e12);
+  EXPECT_EQ(m.memory_bandwidth, 2039e9);
+  EXPECT_EQ(m.memory_capacity, int64_t{80} << 30);
+  EXPECT_EQ(m.multiprocessors, 108);
+  EXPECT_EQ(m.devices_per_node, 8);
+  int fitted = 0;
+  for (const auto& parameter : m.parameters) fitted += parameter.source.starts_with("fitted");
+  EXPECT_EQ(fitted, 1) << "docs/cost-model.md says that one parameter is fitted";
+}
+
+TEST(MachineFile, ByPathToo) {
+  const Machine m = find_machine(FRUGAL_SOURCE_DIR "/hardware/a100-selene.json");
+  EXPECT_EQ(m.name, "a100-selene");
+}
+
+TEST(MachineFile, UnknownNamesGetTheNearest) {
+  EXPECT_THAT(input_error([] { find_machine("a100-selen"); }),
+              AllOf(HasSubstr("\"a100-selen\""), HasSubstr("did you mean a100-selene")));
+  EXPECT_THAT(input_error([] { find_machine("quite-another"); }), HasSubstr("known are"));
+  EXPECT_THAT(input_error([] { find_machine("nowhere/m.json"); }),
+              AllOf(HasSubstr("nowhere/m.json: cannot be read"), HasSubstr("No such file")));
+}
+
+TEST(MachineFile, WrongValuesNameTheirKey) {
+  EXPECT_THAT(error_after([](auto& j) { j["device"].erase("l2_bandwidth"); }),
+              HasSubstr("m.json: device.l2_bandwidth is missing"));
+  EXPECT_THAT(error_after([](auto& j) { j["device"]["gemm_fraction"]["value"] = 1.5; }),
+              HasSubstr("device.gemm_fraction.value is 1.5; it must be above 0 and at most 1"));
+  EXPECT_THAT(error_after([](auto& j) { j["device"]["multiprocessors"]["value"] = 10.5; }),
+              HasSubstr("device.multiprocessors.value is 10.5; it must be a whole number"));
+  EXPECT_THAT(error_after([](auto& j) { j["network"]["link_bandwidth"]["unit"] = "GB/s"; }),
+              HasSubstr("network.link_bandwidth.unit is \"GB/s\"; it must be \"B/s\""));
+  EXPECT_THAT(error_after([](auto& j) { j["network"]["link_latency"]["value"] = "fast"; }),
+              HasSubstr("network.link_latency.value is \"fast\" (string); it must be a number"));
+  EXPECT_THAT(error_after([](auto& j) { j["network"]["link_latency"]["source"] = ""; }),
+              HasSubstr("network.link_latency.source is empty"));
+  EXPECT_THAT(error_after([](auto& j) {
+                j["device"]["tiles"]["value"] = {{128, -1}};
+              }),
+              HasSubstr("device.tiles.value must be"));
+  EXPECT_THAT(
+      error_after([](auto& j) { j["network"]["collective_multiprocessors"]["value"] = 108; }),
+      HasSubstr("it must be below device.multiprocessors (108)"));
+  EXPECT_THAT(error_after([](auto& j) { j["schema"] = "frugal.machine/2"; }),
+              HasSubstr("schema is \"frugal.machine/2\"; it must be \"frugal.machine/1\""));
+  EXPECT_THAT(
+      error_after([](auto& j) { j["device"]["memory_capasity"] = 1; }),
+      HasSubstr("device.memory_capasity is not a known key; did you mean memory_capacity?"));
+  EXPECT_THAT(error_after([](auto& j) { j["device"] = 3; }),
+              HasSubstr("device is 3 (number); it must be an object"));
+}
+
+TEST(JsonText, MalformedAndTruncatedSayWhere) {
+  EXPECT_THAT(input_error([] { parse_json("{\n  \"a\": 1,\n  \"b\": }\n", "x.json"); }),
+              HasSubstr("x.json:3:8: not valid JSON: unexpected '}'"));
+  EXPECT_THAT(input_error([] { parse_json("{\n  \"a\": [1,", "x.json"); }),
+              AllOf(HasSubstr("x.json:2:"), HasSubstr("truncated")));
+  EXPECT_THAT(input_error([] { parse_json("", "x.json"); }), HasSubstr("x.json:1:1: "));
+  EXPECT_THAT(input_error([] { load_json(FRUGAL_SOURCE_DIR); }), HasSubstr("is a folder"));
+  const std::string text = selene_text();
+  for (size_t length = 0; length + 2 < text.size(); length += 97)
+    EXPECT_THAT(input_error([&] { parse_machine(text.substr(0, length), "cut.json"); }),
+                HasSubstr("cut.json:"));
+}
+
+TEST(JsonText, TypedAccess) {
+  const auto json =
+      parse_json(R"({"n": 7, "x": 1.5, "s": "a", "l": ["a", "b"], "big": 18446744073709551615,
+                                   "o": {"k": true}, "rows": [{"v": 1}, 2]})",
+                 "t.json");
+  const JsonObject root(json, "t.json");
+  EXPECT_EQ(root.require<int64_t>("n"), 7);
+  EXPECT_EQ(root.require<double>("n"), 7);
+  EXPECT_EQ(root.require<std::string>("s"), "a");
+  EXPECT_EQ(root.require<std::vector<std::string>>("l"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(root.object("o").require<bool>("k"));
+  EXPECT_EQ(root.optional<double>("absent", 2.5), 2.5);
+  EXPECT_EQ(root.optional<double>("x", 2.5), 1.5);
+  EXPECT_EQ(root.integer("n", 1, 7), 7);
+  EXPECT_THAT(input_error([&] { (void)root.optional<double>("s", 1); }),
+              HasSubstr("t.json: s is \"a\" (string); it must be a number"));
+  EXPECT_THAT(input_error([&] { (void)root.require<int64_t>("x"); }),
+              HasSubstr("x is 1.5 (number); it must be a whole number"));
+  EXPECT_THAT(input_error([&] { (void)root.require<int64_t>("big"); }), HasSubstr("big is"));
+  EXPECT_THAT(input_error([&] { (void)root.integer("n", 8, 9); }),
+              HasSubstr("n is 7; it must be at least 8 and at most 9"));
+  EXPECT_THAT(input_error([&] { (void)root.number("x", 2); }),
+              HasSubstr("x is 1.5; it must be at least 2"));
+  EXPECT_THAT(input_error([&] { (void)root.object("o").require<bool>("q"); }),
+              HasSubstr("t.json: o.q is missing"));
+  EXPECT_THAT(input_error([&] { (void)root.objects("rows"); }), HasSubstr("rows[1] is 2 (number)"));
+}
+
+}  // namespace
+}  // namespace frugal

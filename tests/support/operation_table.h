@@ -1,0 +1,138 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/operations.h"
+
+/// One row per operation (and variant of it) serves every test and benchmark of operations:
+/// forward against float64, gradient against finite differences, aliases, cost, roofline.
+namespace frugal::table {
+
+/// `updated` operands are read and written; `output`s must not be read, so tests poison them.
+enum class Role : uint8_t { input, output, updated };
+
+/// How an operand's elements are drawn.
+enum class Draw : uint8_t {
+  normal,    ///< N(0, 1)
+  positive,  ///< uniform in [0.5, 1.5)
+  fraction,  ///< uniform in [0, 1) / cols, as of a probability
+  bit,       ///< 0 or 1
+  id         ///< an integer in [−2, limit + 2), so that some are in other shards
+};
+
+struct Operand {
+  std::string name;
+  DType type = DType::f32;
+  Shape shape;
+  Role role = Role::input;
+  Draw draw = Draw::normal;
+  int64_t limit = 0;  ///< of Draw::id
+};
+
+/// Operands' views by name; the empty view for a name that is not there.
+class Views {
+ public:
+  View operator[](const std::string& name) const {
+    const auto found = views_.find(name);
+    return found == views_.end() ? View() : found->second;
+  }
+  void set(const std::string& name, const View& view) { views_[name] = view; }
+
+ private:
+  std::map<std::string, View> views_;
+};
+
+/// Operands' elements in memory order, every one representable in its operand's type.
+using Values = std::map<std::string, std::vector<double>>;
+
+/// What a result must be: values, and for each the magnitude that rounding errors are relative to,
+/// such as Σ|a·b| for a dot product, which may be far larger than the value.
+class Expected {
+ public:
+  explicit Expected(Values before) : values_(std::move(before)), scale_(values_) {}
+
+  const std::vector<double>& operator[](const std::string& name) const { return values_.at(name); }
+  bool has(const std::string& name) const { return values_.contains(name); }
+  /// Errors are relative to max(|value|, scale).
+  void set(const std::string& name, int64_t i, double value, double scale = 0);
+  double scale(const std::string& name, int64_t i) const {
+    return scale_.at(name)[static_cast<size_t>(i)];
+  }
+
+ private:
+  Values values_, scale_;
+};
+
+/// One operation at given sizes and types, with its oracle.
+struct Case {
+  std::vector<Operand> operands;
+  /// Must use every operand.
+  std::function<Operation(const Views&)> bind;
+  /// The documented formula in float64 over memory order; sets every output and updated element
+  /// that the operation writes.
+  std::function<void(Expected&)> reference;
+  /// Roundings to accumulation type that one element may suffer; 0 demands the exact value of the
+  /// operand's type. An element may differ from the reference by
+  /// roundings · u(A) · scale + storage_roundings · u(its type) · |value|, A from its type.
+  double roundings = 0;
+  double storage_roundings = 1;
+  /// Makes inputs that depend on others (means, masks, statistics) what a forward pass leaves.
+  std::function<void(Values&)> prepare;
+  /// {output, input} that may share memory.
+  std::vector<std::pair<std::string, std::string>> aliases;
+  /// ∂(what is differentiated)/∂output where the backward operation takes it as an attribute.
+  std::map<std::string, double> cotangents;
+
+  const Operand& operand(const std::string& name) const;
+};
+
+struct Setting {
+  DType type = DType::f32;
+  int64_t rows = 1, cols = 1;
+  uint64_t seed = 1;  ///< of dropout and random streams
+};
+
+struct Row {
+  std::string name;
+  std::function<Case(const Setting&)> build;
+  /// Rows run one after the other (operands of the same name are the same) whose gradient this row
+  /// computes: operand "dz" is the gradient by (or the cotangent of) their operand "z".
+  std::vector<std::string> gradient_of;
+  /// FLOPs and bytes by hand for Setting{bf16, 6, 4}.
+  Cost by_hand;
+};
+
+/// In the order of the Operation variant.
+const std::vector<Row>& rows();
+const Row& row(const std::string& name);
+
+/// The operation on operands without memory, as on a virtual device: enough for its cost.
+Operation unbacked(const Case& test_case);
+
+/// Random elements for every operand (outputs: NaN), rounded to their type, then `prepare`d.
+Values random_values(const Case& test_case, uint64_t seed);
+/// The reference applied to `before`.
+Expected expected(const Case& test_case, Values before);
+
+/// To and from the bytes of a type. Integers take NaN as all bits set.
+double round_to(DType type, double value);
+void store(DType type, const std::vector<double>& values, void* bytes);
+std::vector<double> load(DType type, const void* bytes, int64_t size);
+/// Unit roundoff: half the distance from 1 to the next number. 0 for integers.
+double unit_roundoff(DType type);
+
+/// FRUGAL_TEST_SEED, or a fresh one for each run of the program.
+uint64_t test_seed();
+
+// One function per file rows_*.cpp, in the order of the variant.
+std::vector<Row> gemm_rows();                 // Gemm, ColumnSum
+std::vector<Row> layer_norm_and_gelu_rows();  // LayerNorm, Gelu and their backward operations
+std::vector<Row> softmax_rows();              // Softmax, SoftmaxBackward
+std::vector<Row> dropout_rows();              // BiasDropoutAdd and its backward operation
+std::vector<Row> vocabulary_rows();   // Embedding, CrossEntropy and their backward operations
+std::vector<Row> elementwise_rows();  // Adam, Sum, Fill, Convert, RandomNormal
+
+}  // namespace frugal::table

@@ -1,0 +1,36 @@
+#include "tests/support/oracle.h"
+
+namespace frugal::table {
+
+std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t even = uint64_t{0xD2511F53} * counter[0];
+    const uint64_t odd = uint64_t{0xCD9E8D57} * counter[2];
+    counter = {static_cast<uint32_t>(odd >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(odd),
+               static_cast<uint32_t>(even >> 32) ^ counter[3] ^ key[1],
+               static_cast<uint32_t>(even)};
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return counter;
+}
+
+std::array<uint32_t, 4> words_of(const RandomStream& stream, int64_t group) {
+  const auto g = static_cast<uint64_t>(group);
+  return philox(
+      {static_cast<uint32_t>(g), static_cast<uint32_t>(g >> 32), stream.site, stream.draw},
+      {static_cast<uint32_t>(stream.seed), static_cast<uint32_t>(stream.seed >> 32)});
+}
+
+double dropout_factor(const Dropout& dropout, int64_t element) {
+  if (!dropout.active()) return 1;
+  const int64_t global = dropout.index.at(element);
+  const uint32_t word = words_of(dropout.stream, global / 4)[static_cast<size_t>(global % 4)];
+  return word >= dropout.threshold() ? static_cast<double>(dropout.keep_scale()) : 0;
+}
+
+GlobalIndex scattered(uint64_t seed, int64_t run) {
+  return {(int64_t{1} << 35) + static_cast<int64_t>(seed % 1000), run, 3 * run + 1};
+}
+
+}  // namespace frugal::table

@@ -1,0 +1,28 @@
+#pragma once
+#include <array>
+#include <vector>
+
+#include "kernels/dropout.h"
+
+namespace frugal::table {
+
+inline double at(const std::vector<double>& values, int64_t i) {
+  return values[static_cast<size_t>(i)];
+}
+inline double& at(std::vector<double>& values, int64_t i) { return values[static_cast<size_t>(i)]; }
+
+/// Philox4x32-10 of Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3",
+/// written apart from the kernels' own.
+std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
+
+/// The words of a serial tensor's element group.
+std::array<uint32_t, 4> words_of(const RandomStream& stream, int64_t group);
+
+/// What dropout multiplies a local element with: 0 or keep_scale.
+double dropout_factor(const Dropout& dropout, int64_t element);
+
+/// An index that is neither aligned with the generator's groups of four words nor contiguous, so
+/// far out that the high word of the group counts.
+GlobalIndex scattered(uint64_t seed, int64_t run);
+
+}  // namespace frugal::table

@@ -1,0 +1,123 @@
+#include <cmath>
+
+#include "tests/support/operation_table.h"
+#include "tests/support/oracle.h"
+
+namespace frugal::table {
+namespace {
+
+/// Which of the operation's operands are there.
+struct Form {
+  int64_t groups = 0;  ///< of the bias; 0: no bias
+  bool residual = false, dropout = false, keep_mask = false;
+
+  /// Rows must be divisible by groups.
+  int64_t rows(const Setting& s) const { return s.rows * std::max<int64_t>(groups, 1); }
+  /// Where the bias of an element lies.
+  int64_t bias_at(const Setting& s, int64_t i) const {
+    return i / s.cols / s.rows * s.cols + i % s.cols;
+  }
+};
+
+Dropout dropout_of(const Setting& s, const Form& form) {
+  if (!form.dropout) return {};
+  return {0.1F, {s.seed, 2, 3}, scattered(s.seed, 2 * s.cols)};
+}
+
+Case bias_dropout_add(const Setting& s, const Form& form) {
+  const Shape shape = {form.rows(s), s.cols};
+  const Dropout dropout = dropout_of(s, form);
+  Case c;
+  c.operands = {{"x", s.type, shape}, {"y", s.type, shape, Role::output}};
+  if (form.groups > 0) c.operands.push_back({"bias", s.type, {form.groups, s.cols}});
+  if (form.residual) c.operands.push_back({"residual", s.type, shape});
+  if (form.keep_mask) c.operands.push_back({"mask", DType::u8, shape, Role::output});
+  c.bind = [dropout](const Views& v) {
+    return BiasDropoutAdd{.x = v["x"],
+                          .bias = v["bias"],
+                          .residual = v["residual"],
+                          .y = v["y"],
+                          .mask = v["mask"],
+                          .dropout = dropout};
+  };
+  c.aliases = {{"y", "x"}};
+  c.roundings = 3;  // one per arithmetic operation
+  c.reference = [=](Expected& e) {
+    for (int64_t i = 0; i < shape.size(); ++i) {
+      const double x = at(e["x"], i), factor = dropout_factor(dropout, i);
+      const double bias = form.groups > 0 ? at(e["bias"], form.bias_at(s, i)) : 0;
+      const double residual = form.residual ? at(e["residual"], i) : 0;
+      e.set("y", i, (x + bias) * factor + residual,
+            (std::abs(x) + std::abs(bias)) * factor + std::abs(residual));
+      if (form.keep_mask) e.set("mask", i, factor > 0 ? 1 : 0);
+    }
+  };
+  return c;
+}
+
+Case bias_dropout_add_backward(const Setting& s, const Form& form) {
+  const Shape shape = {form.rows(s), s.cols};
+  const Dropout dropout = dropout_of(s, form);
+  Case c;
+  c.operands = {{"dy", s.type, shape}, {"dx", s.type, shape, Role::output}};
+  if (form.keep_mask) {
+    c.operands.push_back({"mask", DType::u8, shape, Role::input, Draw::bit});
+    c.prepare = [=](Values& v) {
+      for (int64_t i = 0; i < shape.size(); ++i) {
+        at(v["mask"], i) = dropout_factor(dropout, i) > 0 ? 1 : 0;
+      }
+    };
+  }
+  if (form.groups > 0) {
+    c.operands.push_back(
+        {"dbias", accumulation_type(s.type), {form.groups, s.cols}, Role::updated});
+  }
+  c.bind = [dropout](const Views& v) {
+    return BiasDropoutAddBackward{
+        .dy = v["dy"], .mask = v["mask"], .dx = v["dx"], .dbias = v["dbias"], .dropout = dropout};
+  };
+  c.aliases = {{"dx", "dy"}};
+  c.roundings = static_cast<double>(s.rows + 2);  // a sum over the rows of a group
+  c.reference = [=](Expected& e) {
+    std::vector<double> sum, magnitude;
+    if (form.groups > 0) {
+      sum = e["dbias"];
+      for (const double before : sum) magnitude.push_back(std::abs(before));
+    }
+    for (int64_t i = 0; i < shape.size(); ++i) {
+      const double dx = at(e["dy"], i) * dropout_factor(dropout, i);
+      e.set("dx", i, dx);
+      if (form.groups == 0) continue;
+      at(sum, form.bias_at(s, i)) += dx;
+      at(magnitude, form.bias_at(s, i)) += std::abs(dx);
+    }
+    for (int64_t j = 0; j < form.groups * s.cols; ++j) {
+      e.set("dbias", j, at(sum, j), at(magnitude, j));
+    }
+  };
+  return c;
+}
+
+}  // namespace
+
+std::vector<Row> dropout_rows() {
+  const auto forward = [](const Form& form) {
+    return [form](const Setting& s) { return bias_dropout_add(s, form); };
+  };
+  const auto backward = [](const Form& form) {
+    return [form](const Setting& s) { return bias_dropout_add_backward(s, form); };
+  };
+  const Form all{1, true, true, true}, regenerated{2, true, true, false};
+  const Form bias_only{1, false, false, false}, dropout_only{0, false, true, false};
+  const std::string forth = "bias-dropout-add", back = "bias-dropout-add-backward";
+  return {{forth, forward(all), {}, {0, 176}},
+          {forth + "/regenerated", forward(regenerated), {}, {0, 304}},
+          {forth + "/bias-only", forward(bias_only), {}, {0, 104}},
+          {forth + "/dropout-only", forward(dropout_only), {}, {0, 96}},
+          {back, backward(all), {forth}, {0, 152}},
+          {back + "/regenerated", backward(regenerated), {forth + "/regenerated"}, {0, 256}},
+          {back + "/bias-only", backward(bias_only), {forth + "/bias-only"}, {0, 128}},
+          {back + "/dropout-only", backward(dropout_only), {forth + "/dropout-only"}, {0, 96}}};
+}
+
+}  // namespace frugal::table

@@ -1,0 +1,229 @@
+#include <cmath>
+
+#include "tests/support/operation_table.h"
+
+namespace frugal::table {
+namespace {
+
+/// Where a matrix's elements lie in its operand, in elements.
+struct Matrix {
+  std::string name;
+  int64_t row, col;
+  int64_t batch = 0, first = 0;
+
+  int64_t at(int64_t b, int64_t i, int64_t j) const {
+    return first + b * batch + i * row + j * col;
+  }
+};
+
+struct Product {
+  int64_t batch, m, n, k;
+  Matrix a, b, c;
+  bool accumulate = false;
+  std::string bias;
+
+  void operator()(Expected& e) const {
+    for (int64_t s = 0; s < batch; ++s) {
+      for (int64_t i = 0; i < m; ++i) {
+        for (int64_t j = 0; j < n; ++j) element(e, s, i, j);
+      }
+    }
+  }
+
+ private:
+  void element(Expected& e, int64_t s, int64_t i, int64_t j) const {
+    const auto target = static_cast<size_t>(c.at(s, i, j));
+    double sum = accumulate ? e[c.name][target] : 0;
+    if (!bias.empty()) sum += e[bias][static_cast<size_t>(j)];
+    double magnitude = std::abs(sum);
+    const auto& left = e[a.name];
+    const auto& right = e[b.name];
+    for (int64_t l = 0; l < k; ++l) {
+      const double term =
+          left[static_cast<size_t>(a.at(s, i, l))] * right[static_cast<size_t>(b.at(s, l, j))];
+      sum += term;
+      magnitude += std::abs(term);
+    }
+    e.set(c.name, static_cast<int64_t>(target), sum, magnitude);
+  }
+};
+
+/// A sum of n products in any order: n roundings of Σ|a·b| each at most.
+Case product_case(std::vector<Operand> operands, std::function<Operation(const Views&)> bind,
+                  Product product) {
+  Case c;
+  c.operands = std::move(operands);
+  c.bind = std::move(bind);
+  c.roundings = static_cast<double>(product.k + 2);
+  c.reference = std::move(product);
+  return c;
+}
+
+int64_t depth(const Setting& s) { return s.cols / 2 + 3; }
+
+Case forward(const Setting& s) {
+  const int64_t m = s.rows, n = s.cols, k = depth(s);
+  return product_case(
+      {{"a", s.type, {m, k}},
+       {"b", s.type, {k, n}},
+       {"bias", s.type, {n}},
+       {"c", s.type, {m, n}, Role::output}},
+      [](const Views& v) { return Gemm{.a = v["a"], .b = v["b"], .c = v["c"], .bias = v["bias"]}; },
+      {1, m, n, k, {"a", k, 1}, {"b", n, 1}, {"c", n, 1}, false, "bias"});
+}
+
+Case input_gradient(const Setting& s) {
+  const int64_t m = s.rows, n = s.cols, k = depth(s);
+  return product_case(
+      {{"dc", s.type, {m, n}}, {"b", s.type, {k, n}}, {"da", s.type, {m, k}, Role::output}},
+      [](const Views& v) {
+        return Gemm{.a = v["dc"], .b = v["b"], .c = v["da"], .bias = {}, .transpose_b = true};
+      },
+      {1, m, k, n, {"dc", n, 1}, {"b", 1, n}, {"da", k, 1}, false, ""});
+}
+
+Case weight_gradient(const Setting& s) {
+  const int64_t m = s.rows, n = s.cols, k = depth(s);
+  return product_case({{"a", s.type, {m, k}},
+                       {"dc", s.type, {m, n}},
+                       {"db", accumulation_type(s.type), {k, n}, Role::updated}},
+                      [](const Views& v) {
+                        return Gemm{.a = v["a"],
+                                    .b = v["dc"],
+                                    .c = v["db"],
+                                    .bias = {},
+                                    .transpose_a = true,
+                                    .accumulate = true};
+                      },
+                      {1, k, n, m, {"a", 1, k}, {"dc", n, 1}, {"db", n, 1}, true, ""});
+}
+
+/// Both transposed, all three parts of wider matrices: what lies beside c stays as it was.
+Case parts(const Setting& s) {
+  const int64_t m = s.rows, n = s.cols, k = depth(s);
+  return product_case(
+      {{"a", s.type, {k, m + 3}},
+       {"b", s.type, {n, k + 1}},
+       {"c", s.type, {m, n + 2}, Role::updated}},
+      [m, n, k](const Views& v) {
+        return Gemm{.a = v["a"].sliced(1, 2, m),
+                    .b = v["b"].sliced(1, 0, k),
+                    .c = v["c"].sliced(1, 1, n),
+                    .bias = {},
+                    .transpose_a = true,
+                    .transpose_b = true,
+                    .accumulate = true};
+      },
+      {1, m, n, k, {"a", 1, m + 3, 0, 2}, {"b", 1, k + 1}, {"c", n + 2, 1, 0, 1}, true, ""});
+}
+
+/// [s, heads, d] in memory, seen as one matrix per head.
+View heads_outermost(const View& v) {
+  const auto [s, heads, d] = std::array{v.shape[0], v.shape[1], v.shape[2]};
+  return v.strided(0, {heads, s, d}, {d, heads * d, 1});
+}
+
+constexpr int64_t heads = 3;
+
+Case attention_scores(const Setting& s) {
+  const int64_t m = s.rows, n = s.cols, d = depth(s);
+  return product_case({{"q", s.type, {m, heads, d}},
+                       {"k", s.type, {n, heads, d}},
+                       {"scores", s.type, {heads, m, n}, Role::output}},
+                      [](const Views& v) {
+                        return Gemm{.a = heads_outermost(v["q"]),
+                                    .b = heads_outermost(v["k"]),
+                                    .c = v["scores"],
+                                    .bias = {},
+                                    .transpose_b = true};
+                      },
+                      {heads,
+                       m,
+                       n,
+                       d,
+                       {"q", heads * d, 1, d},
+                       {"k", 1, heads * d, d},
+                       {"scores", n, 1, m * n},
+                       false,
+                       ""});
+}
+
+Case attention_context(const Setting& s) {
+  const int64_t m = s.rows, n = s.cols, d = depth(s);
+  return product_case({{"p", s.type, {heads, m, n}},
+                       {"v", s.type, {n, heads, d}},
+                       {"context", s.type, {m, heads, d}, Role::output}},
+                      [](const Views& v) {
+                        return Gemm{.a = v["p"],
+                                    .b = heads_outermost(v["v"]),
+                                    .c = heads_outermost(v["context"]),
+                                    .bias = {}};
+                      },
+                      {heads,
+                       m,
+                       d,
+                       n,
+                       {"p", n, 1, m * n},
+                       {"v", heads * d, 1, d},
+                       {"context", heads * d, 1, d},
+                       false,
+                       ""});
+}
+
+Case attention_key_gradient(const Setting& s) {
+  const int64_t m = s.rows, n = s.cols, d = depth(s);
+  return product_case({{"scores", s.type, {heads, m, n}},
+                       {"q", s.type, {m, heads, d}},
+                       {"dk", s.type, {n, heads, d}, Role::output}},
+                      [](const Views& v) {
+                        return Gemm{.a = v["scores"],
+                                    .b = heads_outermost(v["q"]),
+                                    .c = heads_outermost(v["dk"]),
+                                    .bias = {},
+                                    .transpose_a = true};
+                      },
+                      {heads,
+                       n,
+                       d,
+                       m,
+                       {"scores", 1, n, m * n},
+                       {"q", heads * d, 1, d},
+                       {"dk", heads * d, 1, d},
+                       false,
+                       ""});
+}
+
+Case column_sum(const Setting& s) {
+  Case c;
+  c.operands = {{"dc", s.type, {s.rows, s.cols}},
+                {"dbias", accumulation_type(s.type), {s.cols}, Role::updated}};
+  c.bind = [](const Views& v) { return ColumnSum{.x = v["dc"], .sum = v["dbias"]}; };
+  c.roundings = static_cast<double>(s.rows + 1);  // a sum of rows + 1 terms in any order
+  c.reference = [s](Expected& e) {
+    for (int64_t j = 0; j < s.cols; ++j) {
+      double sum = e["dbias"][static_cast<size_t>(j)], magnitude = std::abs(sum);
+      for (int64_t i = 0; i < s.rows; ++i) {
+        const double x = e["dc"][static_cast<size_t>(i * s.cols + j)];
+        sum += x;
+        magnitude += std::abs(x);
+      }
+      e.set("dbias", j, sum, magnitude);
+    }
+  };
+  return c;
+}
+
+}  // namespace
+
+std::vector<Row> gemm_rows() {
+  return {{"gemm", forward, {}, {240, 156}},
+          {"gemm/input-gradient", input_gradient, {"gemm"}, {240, 148}},
+          {"gemm/weight-gradient", weight_gradient, {"gemm"}, {240, 268}},
+          {"gemm/parts", parts, {}, {240, 196}},
+          {"gemm/attention-scores", attention_scores, {}, {720, 444}},
+          {"gemm/attention-context", attention_context, {}, {720, 444}},
+          {"gemm/attention-key-gradient", attention_key_gradient, {}, {720, 444}},
+          {"column-sum", column_sum, {"gemm"}, {0, 80}}};
+}
+
+}  // namespace frugal::table

@@ -1,0 +1,229 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tests/support/operation_table.h"
+#include "tests/support/oracle.h"
+
+namespace frugal::table {
+namespace {
+
+constexpr int64_t first_id = 7;
+
+int64_t shard_rows(const Setting& s) { return s.rows / 2 + 3; }
+
+Operand ids(const Setting& s) {
+  return {"ids", DType::i32, {s.rows}, Role::input, Draw::id, shard_rows(s)};
+}
+void move_ids(Values& v) {
+  for (double& id : v["ids"]) id += first_id;
+}
+/// Row of the table that row i of y comes from, or −1.
+int64_t table_row(const Expected& e, const Setting& s, int64_t i) {
+  const int64_t local = static_cast<int64_t>(at(e["ids"], i)) - first_id;
+  return local >= 0 && local < shard_rows(s) ? local : -1;
+}
+
+Case embedding(const Setting& s) {
+  Case c;
+  c.operands = {ids(s),
+                {"table", s.type, {shard_rows(s), s.cols}},
+                {"y", s.type, {s.rows, s.cols}, Role::output}};
+  c.bind = [](const Views& v) {
+    return Embedding{.ids = v["ids"], .table = v["table"], .y = v["y"], .first = first_id};
+  };
+  c.prepare = move_ids;
+  c.reference = [s](Expected& e) {  // copies: exact
+    for (int64_t i = 0; i < s.rows; ++i) {
+      const int64_t row = table_row(e, s, i);
+      for (int64_t j = 0; j < s.cols; ++j) {
+        e.set("y", i * s.cols + j, row < 0 ? 0 : at(e["table"], row * s.cols + j));
+      }
+    }
+  };
+  return c;
+}
+
+Case embedding_backward(const Setting& s) {
+  Case c;
+  c.operands = {ids(s),
+                {"dy", s.type, {s.rows, s.cols}},
+                {"dtable", accumulation_type(s.type), {shard_rows(s), s.cols}, Role::updated}};
+  c.bind = [](const Views& v) {
+    return EmbeddingBackward{
+        .ids = v["ids"], .dy = v["dy"], .dtable = v["dtable"], .first = first_id};
+  };
+  c.prepare = move_ids;
+  c.roundings = static_cast<double>(s.rows);  // all ids may be the same
+  c.reference = [s](Expected& e) {
+    std::vector<double> sum = e["dtable"], magnitude = sum;
+    for (double& m : magnitude) m = std::abs(m);
+    for (int64_t i = 0; i < s.rows; ++i) {
+      const int64_t row = table_row(e, s, i);
+      for (int64_t j = 0; row >= 0 && j < s.cols; ++j) {
+        at(sum, row * s.cols + j) += at(e["dy"], i * s.cols + j);
+        at(magnitude, row * s.cols + j) += std::abs(at(e["dy"], i * s.cols + j));
+      }
+    }
+    for (int64_t k = 0; k < shard_rows(s) * s.cols; ++k) {
+      e.set("dtable", k, at(sum, k), at(magnitude, k));
+    }
+  };
+  return c;
+}
+
+// Cross-entropy over a vocabulary of `shards` · cols, of which the operation holds the shard that
+// begins at `first`.
+struct Vocabulary {
+  int64_t shards = 1, first = 0;
+};
+
+Operand labels(const Setting& s, const Vocabulary& vocabulary) {
+  return {"labels", DType::i32, {s.rows}, Role::input, Draw::id, vocabulary.shards * s.cols};
+}
+/// Into the vocabulary, and some to ignore.
+void prepare_labels(Values& v, const Setting& s, const Vocabulary& vocabulary) {
+  const auto last = static_cast<double>(vocabulary.shards * s.cols - 1);
+  for (int64_t i = 0; i < s.rows; ++i) {
+    double& label = at(v["labels"], i);
+    label = i % 5 == 3 ? CrossEntropy::ignored_label : std::clamp(label, 0.0, last);
+  }
+}
+
+/// {max, Σ exp(x − max), x[label]} of row i, and how far the exponents reach.
+struct Statistics {
+  double largest = -INFINITY, sum = 0, chosen = 0, reach = 0;
+
+  template <class Container>  // by name: "logits", "labels"
+  Statistics(Container& v, const Setting& s, const Vocabulary& vocabulary, int64_t i) {
+    const std::vector<double>& x = v["logits"];
+    const int64_t label = static_cast<int64_t>(at(v["labels"], i)) - vocabulary.first;
+    for (int64_t j = 0; j < s.cols; ++j) largest = std::max(largest, at(x, i * s.cols + j));
+    for (int64_t j = 0; j < s.cols; ++j) {
+      sum += std::exp(at(x, i * s.cols + j) - largest);
+      reach = std::max(reach, largest - at(x, i * s.cols + j));
+    }
+    if (label >= 0 && label < s.cols) chosen = at(x, i * s.cols + label);
+  }
+};
+
+Case cross_entropy_statistics(const Setting& s, const Vocabulary& vocabulary) {
+  const DType a = accumulation_type(s.type);
+  Case c;
+  c.operands = {{"logits", a, {s.rows, s.cols}},
+                labels(s, vocabulary),
+                {"statistics", a, {s.rows, 3}, Role::output}};
+  c.bind = [=](const Views& v) {
+    return CrossEntropyStatistics{.logits = v["logits"],
+                                  .labels = v["labels"],
+                                  .statistics = v["statistics"],
+                                  .first = vocabulary.first};
+  };
+  c.prepare = [=](Values& v) { prepare_labels(v, s, vocabulary); };
+  c.roundings = static_cast<double>(s.cols) + 8;  // a sum of exponentials
+  c.reference = [=](Expected& e) {
+    for (int64_t i = 0; i < s.rows; ++i) {
+      const Statistics row(e, s, vocabulary, i);
+      e.set("statistics", 3 * i, row.largest);
+      e.set("statistics", 3 * i + 1, row.sum, row.sum * (1 + row.reach));
+      e.set("statistics", 3 * i + 2, row.chosen);
+    }
+  };
+  return c;
+}
+
+/// Own statistics for the shard held, plausible ones for the others.
+void prepare_cross_entropy(Values& v, const Setting& s, const Vocabulary& vocabulary) {
+  prepare_labels(v, s, vocabulary);
+  for (int64_t shard = 0; shard < vocabulary.shards; ++shard) {
+    for (int64_t i = 0; i < s.rows; ++i) {
+      double* const triple = &at(v["statistics"], 3 * (shard * s.rows + i));
+      if (shard * s.cols == vocabulary.first) {
+        const Statistics row(v, s, vocabulary, i);
+        triple[0] = row.largest, triple[1] = row.sum, triple[2] = row.chosen;
+      } else {
+        const double label = at(v["labels"], i) - static_cast<double>(shard * s.cols);
+        const bool here = label >= 0 && label < static_cast<double>(s.cols);
+        triple[0] += 2, triple[1] += 4, triple[2] = here ? triple[2] : 0;
+      }
+    }
+  }
+}
+
+constexpr float gradient_scale = 0.125F;
+
+void cross_entropy_reference(Expected& e, const Setting& s, const Vocabulary& vocabulary) {
+  for (int64_t i = 0; i < s.rows; ++i) {
+    const auto statistic = [&](int64_t shard, int64_t k) {
+      return at(e["statistics"], 3 * (shard * s.rows + i) + k);
+    };
+    double largest = -INFINITY, sum = 0, chosen = 0;
+    for (int64_t k = 0; k < vocabulary.shards; ++k) largest = std::max(largest, statistic(k, 0));
+    for (int64_t k = 0; k < vocabulary.shards; ++k) {
+      sum += statistic(k, 1) * std::exp(statistic(k, 0) - largest);
+      chosen += statistic(k, 2);
+    }
+    const auto label = static_cast<int64_t>(at(e["labels"], i));
+    const bool ignored = label == CrossEntropy::ignored_label;
+    e.set("loss", i, ignored ? 0 : std::log(sum) + largest - chosen,
+          ignored ? 0 : 1 + std::abs(std::log(sum)) + std::abs(largest) + std::abs(chosen));
+    for (int64_t j = 0; e.has("dlogits") && j < s.cols; ++j) {
+      const double argument = at(e["logits"], i * s.cols + j) - largest;
+      const double p = std::exp(argument) / sum, hit = label - vocabulary.first == j ? 1 : 0;
+      const double factor = ignored ? 0 : static_cast<double>(gradient_scale);
+      e.set("dlogits", i * s.cols + j, factor * (p - hit),
+            factor * (p * (1 + std::abs(argument)) + hit));
+    }
+  }
+}
+
+Case cross_entropy(const Setting& s, const Vocabulary& vocabulary, bool with_gradient) {
+  const DType a = accumulation_type(s.type);
+  Case c;
+  c.operands = {{"logits", a, {s.rows, s.cols}},
+                labels(s, vocabulary),
+                {"statistics", a, {vocabulary.shards, s.rows, 3}, Role::input, Draw::positive},
+                {"loss", a, {s.rows}, Role::output}};
+  if (with_gradient) {
+    c.operands.push_back({"dlogits", s.type, {s.rows, s.cols}, Role::output});
+    if (s.type == a) c.aliases = {{"dlogits", "logits"}};
+  }
+  c.bind = [=](const Views& v) {
+    return CrossEntropy{.logits = v["logits"],
+                        .labels = v["labels"],
+                        .statistics = v["statistics"],
+                        .loss = v["loss"],
+                        .gradient = v["dlogits"],
+                        .first = vocabulary.first,
+                        .gradient_scale = gradient_scale};
+  };
+  c.prepare = [=](Values& v) { prepare_cross_entropy(v, s, vocabulary); };
+  c.cotangents = {{"loss", static_cast<double>(gradient_scale)}};
+  c.roundings = 24;  // two exponentials, a logarithm and the products around them
+  c.reference = [=](Expected& e) { cross_entropy_reference(e, s, vocabulary); };
+  return c;
+}
+
+}  // namespace
+
+std::vector<Row> vocabulary_rows() {
+  const auto statistics = [](int64_t shards, bool second) {
+    return [=](const Setting& s) {
+      return cross_entropy_statistics(s, {shards, second ? s.cols : 0});
+    };
+  };
+  const auto loss = [](int64_t shards, bool with_gradient) {  // of the last shard
+    return [=](const Setting& s) {
+      return cross_entropy(s, {shards, (shards - 1) * s.cols}, with_gradient);
+    };
+  };
+  const std::vector<std::string> whole = {"cross-entropy-statistics", "cross-entropy"};
+  return {{"embedding", embedding, {}, {0, 120}},
+          {"embedding-backward", embedding_backward, {"embedding"}, {0, 264}},
+          {"cross-entropy-statistics", statistics(1, false), {}, {0, 192}},
+          {"cross-entropy-statistics/second-shard", statistics(2, true), {}, {0, 192}},
+          {"cross-entropy", loss(1, true), whole, {0, 264}},
+          {"cross-entropy/two-shards", loss(2, true), {}, {0, 336}},
+          {"cross-entropy/loss-only", loss(2, false), {}, {0, 192}}};
+}
+
+}  // namespace frugal::table
