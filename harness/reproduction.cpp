@@ -98,9 +98,13 @@ std::string document(const Reproduction& reproduction, const char* heading,
     for (const std::string& remark : remarks(reproduction, artifact)) out += "- " + remark + "\n";
     if (out.back() != '\n' || out[out.size() - 2] != '\n') out += "\n";
   }
-  if (!reproduction.claims.empty())
-    out += fmt::format("{}Claims\n\n", heading) + (claim_table(reproduction).*format)();
-  return out;
+  if (reproduction.claims.empty()) return out;
+  Table claims = claim_table(reproduction);
+  if (format == &Table::text) {  // a terminal is too narrow for sentences
+    claims.columns.resize(6);
+    for (auto& row : claims.rows) row.resize(6);
+  }
+  return out + fmt::format("{}Claims\n\n", heading) + (claims.*format)();
 }
 
 }  // namespace
@@ -171,19 +175,18 @@ Table cell_table(const Reproduction& reproduction, const std::string& artifact) 
 
 Table claim_table(const Reproduction& reproduction) {
   Table table{{{"claim"},
-               {"statement"},
                {"paper", true},
                {"tolerance", true},
                {"source"},
                {"value", true},
                {"verdict"},
+               {"statement"},
                {"why"}},
               {}};
   for (const Claim& claim : reproduction.claims)
-    table.rows.push_back({claim.id, claim.statement, relation_text(claim),
-                          "± " + format_number(claim.tolerance),
+    table.rows.push_back({claim.id, relation_text(claim), "± " + format_number(claim.tolerance),
                           origin(claim.source, claim.on, claim.scale), format_number(claim.value),
-                          std::string(name_of(claim.verdict())),
+                          std::string(name_of(claim.verdict())), claim.statement,
                           claim.reason.empty() ? claim.justification : claim.reason});
   return table;
 }

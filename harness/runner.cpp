@@ -102,7 +102,7 @@ Records Runner::run(const std::string& artifact, const std::vector<Case>& cases)
       Record skipped = record;
       skipped.status = Status::skipped;
       skipped.reason = c.skip;
-      skipped.started = utc_now();
+      begin(skipped);
       finish(skipped);
       progress_.finished(artifact + " " + c.id + " on " + c.on, c.skip);
       continue;
@@ -126,8 +126,7 @@ void Runner::run_group(std::vector<Running>& group) {
   try {
     for (Running& r : group) {
       progress_.working_on(r.name());
-      r.record.started = utc_now();
-      r.record.environment = environment().dump();
+      begin(r.record);
       run_guarded(r.record, [&] {
         stop_if_interrupted();
         r.cluster = target(r.record.on).cluster(r.record.config);
@@ -193,6 +192,11 @@ void Runner::time_group(std::vector<Running>& group) {
     r.record.utilization =
         utilization(*r.record.flops, median(total), target(r.record.on), r.record.config);
   }
+}
+
+void Runner::begin(Record& record) {
+  record.started = utc_now();
+  record.environment = environment().dump();
 }
 
 void Runner::finish(Record& record) {

@@ -34,6 +34,7 @@ class Runner {
   /// Cases that run together: one, or those that are timed interleaved.
   void run_group(std::vector<Running>& group);
   void time_group(std::vector<Running>& group);
+  static void begin(Record& record);
   void finish(Record& record);
 
   RecordFile& file_;

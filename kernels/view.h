@@ -52,7 +52,10 @@ struct View {
   /// The last extent.
   int64_t cols() const { return empty() ? 0 : shape[shape.dims - 1]; }
   /// The product of all extents but the last.
-  int64_t rows() const { return cols() == 0 ? 0 : size() / cols(); }
+  int64_t rows() const {
+    const int64_t last = cols();
+    return last == 0 ? 0 : size() / last;
+  }
   bool contiguous() const {
     int64_t step = 1;
     for (int i = shape.dims - 1; i >= 0; --i) {
@@ -73,6 +76,10 @@ struct View {
     assert(contiguous() && to.size() == size());
     return {data, type, to};
   }
+  /// The same contiguous elements as [rows, cols].
+  View matrix() const { return reshaped({rows(), cols()}); }
+  /// The same contiguous elements in one dimension.
+  View flat() const { return reshaped({size()}); }
   /// `count` steps of dimension `dim` from `begin`; strides are kept.
   View sliced(int dim, int64_t begin, int64_t count) const {
     assert(begin >= 0 && begin + count <= shape[dim]);

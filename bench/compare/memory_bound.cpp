@@ -88,7 +88,7 @@ void add(Report& report, CpuDevice& device, const Copy& copy, const table::Row& 
                 device.execute(operation);
                 device.synchronize();
               },
-              copy});
+              [&] { copy(); }});
 }
 
 }  // namespace

@@ -1,12 +1,10 @@
 #pragma once
 #include "kernels/view.h"
 
-namespace frugal {
-
 /// What a caller of a communicator must keep to (engine/comm/communicator.h), checked by every
 /// implementation where a collective is started. A breach is an error of the program:
 /// std::invalid_argument, which names the collective and the views.
-namespace contract {
+namespace frugal::contract {
 
 void summed(const char* collective, const View& data);
 void gathered(const char* collective, const View& shard, const View& all, int ranks);
@@ -14,5 +12,4 @@ void exchanged(const View& from, const View& to, int ranks);
 void moved(const char* collective, const View& data);
 void peer(const char* collective, int peer, int ranks);
 
-}  // namespace contract
-}  // namespace frugal
+}  // namespace frugal::contract

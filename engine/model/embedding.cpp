@@ -12,8 +12,6 @@ Dropout dropout_of(const Rank& rank) {
   return randomness::of_hidden(rank, randomness::Site::embedding, -1);
 }
 
-View as_rows(const View& x) { return x.reshaped({x.rows(), x.cols()}); }
-
 }  // namespace
 
 InputEmbedding::InputEmbedding(Rank& rank)
@@ -37,32 +35,31 @@ View InputEmbedding::local_positions(const Rank& rank, const View& positions) co
 Tensor InputEmbedding::forward(Rank& rank, const Tensor& ids, Saved& saved) const {
   const ModelConfig& m = rank.config.model;
   saved.ids = ids;
-  Tensor partial = rank.allocate({m.sequence, rank.config.micro_batch, m.hidden});
-  rank.run(Embedding{ids.view().reshaped({ids.view().size()}), table_.view(), as_rows(partial),
-                     first_token(rank)});
-  const Tensor x = parallel::leave(rank, std::move(partial)).wait();
+  const Tensor partial = rank.allocate({m.sequence, rank.config.micro_batch, m.hidden});
+  rank.run(Embedding{ids.view().flat(), table_.view(), partial.view().matrix(), first_token(rank)});
+  Tensor x = parallel::leave(rank, partial).wait();
 
   const Dropout dropout = dropout_of(rank);
   saved.mask = keep(mask_for(rank, {x.view().rows(), m.hidden}, dropout));
-  rank.run(BiasDropoutAdd{.x = as_rows(x),
+  rank.run(BiasDropoutAdd{.x = x.view().matrix(),
                           .bias = local_positions(rank, positions_.view()),
                           .residual = {},
-                          .y = as_rows(x),
+                          .y = x.view().matrix(),
                           .mask = saved.mask,
                           .dropout = dropout});
   return x;
 }
 
 void InputEmbedding::backward(Rank& rank, const Tensor& dy, Saved saved) const {
-  Tensor dx = rank.allocate(dy.shape());
-  rank.run(BiasDropoutAddBackward{.dy = as_rows(dy),
+  const Tensor dx = rank.allocate(dy.shape());
+  rank.run(BiasDropoutAddBackward{.dy = dy.view().matrix(),
                                   .mask = saved.mask,
-                                  .dx = as_rows(dx),
+                                  .dx = dx.view().matrix(),
                                   .dbias = local_positions(rank, positions_.grad()),
                                   .dropout = dropout_of(rank)});
   const Tensor all = parallel::enter(rank, dx).wait();
-  rank.run(EmbeddingBackward{saved.ids.view().reshaped({saved.ids.view().size()}), as_rows(all),
-                             table_.grad(), first_token(rank)});
+  rank.run(EmbeddingBackward{saved.ids.view().flat(), all.view().matrix(), table_.grad(),
+                             first_token(rank)});
 }
 
 }  // namespace frugal

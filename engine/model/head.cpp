@@ -6,16 +6,13 @@
 namespace frugal {
 namespace {
 
-View as_rows(const View& x) { return x.reshaped({x.rows(), x.cols()}); }
-View flat(const View& x) { return x.reshaped({x.size()}); }
-
 /// Every shard's statistics of every token: one collective, instead of one for the maximum, one
 /// for the sum and one for the label's logit.
 Tensor gathered_statistics(Rank& rank, const Tensor& logits, const Tensor& labels, int64_t first) {
   const int64_t rows = logits.view().rows();
   const int t = rank.tensor_group.size();
   Tensor local = rank.allocate(logits.type(), {rows, 3}, Kind::statistics);
-  rank.run(CrossEntropyStatistics{as_rows(logits), flat(labels), local, first});
+  rank.run(CrossEntropyStatistics{logits.view().matrix(), labels.view().flat(), local, first});
   if (t == 1) return local.reshaped({1, rows, 3});
   Tensor all = rank.allocate(logits.type(), {t, rows, 3}, Kind::statistics);
   rank.tensor_group.all_gather(local, all).wait();
@@ -34,8 +31,8 @@ Tensor OutputHead::forward(Rank& rank, const InputEmbedding& embedding, const Te
   saved.statistics = gathered_statistics(rank, saved.logits, labels, embedding.first_token(rank));
 
   Tensor losses = rank.allocate(wide, {saved.logits.view().rows()}, Kind::statistics);
-  rank.run(CrossEntropy{.logits = as_rows(saved.logits),
-                        .labels = flat(labels),
+  rank.run(CrossEntropy{.logits = saved.logits.view().matrix(),
+                        .labels = labels.view().flat(),
                         .statistics = saved.statistics,
                         .loss = losses,
                         .first = embedding.first_token(rank)});
@@ -49,11 +46,11 @@ Tensor OutputHead::backward(Rank& rank, const InputEmbedding& embedding, float s
   // The gradient takes the place of the logits where it has their type.
   Tensor dlogits =
       saved.logits.type() == rank.config.type ? saved.logits : rank.allocate(saved.logits.shape());
-  rank.run(CrossEntropy{.logits = as_rows(saved.logits),
-                        .labels = flat(saved.labels),
+  rank.run(CrossEntropy{.logits = saved.logits.view().matrix(),
+                        .labels = saved.labels.view().flat(),
                         .statistics = saved.statistics,
                         .loss = losses,
-                        .gradient = as_rows(dlogits),
+                        .gradient = dlogits.view().matrix(),
                         .first = embedding.first_token(rank),
                         .gradient_scale = scale});
   saved.logits.release();

@@ -5,7 +5,6 @@
 namespace frugal {
 namespace {
 
-View as_rows(const View& x) { return x.reshaped({x.rows(), x.cols()}); }
 View one_row(const View& bias) { return bias.reshaped({1, bias.size()}); }
 
 }  // namespace
@@ -20,10 +19,10 @@ Tensor add_dropped(Rank& rank, const Tensor& x, const Parameter& bias, const Ten
   mask = mask_for(rank, {x.view().rows(), x.view().cols()}, dropout);
   keep(mask);
   Tensor y = rank.allocate(x.shape());
-  rank.run(BiasDropoutAdd{.x = as_rows(x),
+  rank.run(BiasDropoutAdd{.x = x.view().matrix(),
                           .bias = one_row(bias.view()),
-                          .residual = as_rows(residual),
-                          .y = as_rows(y),
+                          .residual = residual.view().matrix(),
+                          .y = y.view().matrix(),
                           .mask = mask,
                           .dropout = dropout});
   return y;
@@ -32,9 +31,9 @@ Tensor add_dropped(Rank& rank, const Tensor& x, const Parameter& bias, const Ten
 Tensor undo_dropped(Rank& rank, const Tensor& dy, const Tensor& mask, const Parameter& bias,
                     const Dropout& dropout) {
   Tensor dx = rank.allocate(dy.shape());
-  rank.run(BiasDropoutAddBackward{.dy = as_rows(dy),
+  rank.run(BiasDropoutAddBackward{.dy = dy.view().matrix(),
                                   .mask = mask,
-                                  .dx = as_rows(dx),
+                                  .dx = dx.view().matrix(),
                                   .dbias = one_row(bias.grad()),
                                   .dropout = dropout});
   return dx;

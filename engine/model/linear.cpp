@@ -3,20 +3,17 @@
 namespace frugal {
 namespace {
 
-/// [s, b, n] as the matrix [s·b, n].
-View matrix(const View& x) { return x.reshaped({x.rows(), x.cols()}); }
-
 /// dx = dy · W.
 Tensor input_gradient(Rank& rank, const View& dy, const View& weight) {
   Tensor dx = rank.allocate(weight.type, {dy.shape[0], dy.shape[1], weight.cols()});
-  rank.run(Gemm{.a = matrix(dy), .b = weight, .c = matrix(dx)});
+  rank.run(Gemm{.a = dy.matrix(), .b = weight, .c = dx.view().matrix()});
   return dx;
 }
 
 /// dW += dyᵀ · x.
 void weight_gradient(Rank& rank, const View& dy, const View& x, const Parameter& weight) {
-  rank.run(Gemm{.a = matrix(dy),
-                .b = matrix(x),
+  rank.run(Gemm{.a = dy.matrix(),
+                .b = x.matrix(),
                 .c = weight.grad(),
                 .transpose_a = true,
                 .accumulate = true});
@@ -26,7 +23,8 @@ void weight_gradient(Rank& rank, const View& dy, const View& x, const Parameter&
 
 Tensor local_linear(Rank& rank, const View& x, const View& weight, const View& bias, DType type) {
   Tensor y = rank.allocate(type, {x.shape[0], x.shape[1], weight.shape[0]});
-  rank.run(Gemm{.a = matrix(x), .b = weight, .c = matrix(y), .bias = bias, .transpose_b = true});
+  rank.run(Gemm{
+      .a = x.matrix(), .b = weight, .c = y.view().matrix(), .bias = bias, .transpose_b = true});
   return y;
 }
 
@@ -34,7 +32,7 @@ Tensor column_parallel_backward(Rank& rank, const Tensor& dy, const Tensor& x,
                                 const Parameter& weight, const Parameter* bias) {
   parallel::Arriving gathering = parallel::enter(rank, x);
   parallel::Arriving leaving = parallel::leave(rank, input_gradient(rank, dy, weight.view()));
-  if (bias != nullptr) rank.run(ColumnSum{matrix(dy), bias->grad()});
+  if (bias != nullptr) rank.run(ColumnSum{dy.view().matrix(), bias->grad()});
   const Tensor all = gathering.wait();
   weight_gradient(rank, dy, all, weight);
   return leaving.wait();

@@ -14,19 +14,22 @@ namespace {
 struct Word {
   std::string name, help;
   std::vector<std::string> choices;  ///< of its value
-  bool file = false;                 ///< whether its value is a path
+  bool file = false;                 ///< whether its value can be a path
 };
 
 std::vector<Word> flags_of(const CLI::App& command) {
   std::vector<Word> words;
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_positional()) continue;
-    const std::string type = option->get_type_name();
-    const bool choice =
-        type.find('|') != std::string::npos && type.find("FILE") == std::string::npos;
-    words.push_back({option->get_name(false, true), option->get_description(),
-                     choice ? CLI::detail::split(type, '|') : std::vector<std::string>{},
-                     type.find("FILE") != std::string::npos || type == "DIR"});
+    words.push_back({option->get_name(false, true), option->get_description(), {}, false});
+    const auto alternatives = CLI::detail::split(option->get_type_name(), '|');
+    for (const std::string& value : alternatives) {
+      // Capitals stand for something else: FILE, DIR, NAME, virtual:MACHINE.
+      const bool file = value.find("FILE") != std::string::npos || value == "DIR";
+      words.back().file = words.back().file || file;
+      if (alternatives.size() > 1 && !file && value != "NAME" && !value.ends_with("MACHINE"))
+        words.back().choices.push_back(value);
+    }
     // "-h,--help": the long name.
     words.back().name = words.back().name.substr(words.back().name.rfind(',') + 1);
   }
@@ -68,14 +71,14 @@ std::string bash(const CLI::App& app, const Artifacts& artifacts) {
   }
   return fmt::format(R"(# bash completion for frugal: source <(frugal completion bash)
 _frugal() {{
-  local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" words=""
+  local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" words="" files=""
   local command="${{COMP_WORDS[1]}}"
   case "$command $previous" in
-{})    *) case "$command" in
+{}    *) case "$command" in
 {}      esac ;;
   esac
   [ "$COMP_CWORD" -eq 1 ] && words="{} --help --version"
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
+  COMPREPLY=($(compgen $files -W "$words" -- "$current"))
 }}
 complete -F _frugal frugal
 )",
@@ -104,10 +107,10 @@ std::string zsh(const CLI::App& app, const Artifacts& artifacts) {
     std::string arguments;
     for (const Word& flag : flags_of(*command)) {
       std::string value;
-      if (!flag.choices.empty())
-        value = fmt::format(":value:({})", fmt::join(flag.choices, " "));
-      else if (flag.file)
+      if (flag.file)
         value = ":file:_files";
+      else if (!flag.choices.empty())
+        value = fmt::format(":value:({})", fmt::join(flag.choices, " "));
       arguments +=
           fmt::format(" \\\n        '{}[{}]{}'", flag.name, quoted(flag.help, true), value);
     }
@@ -142,8 +145,8 @@ std::string fish(const CLI::App& app, const Artifacts& artifacts) {
         fmt::format("complete -c frugal -n '__fish_seen_subcommand_from {}'", command->get_name());
     for (const Word& flag : flags_of(*command)) {
       std::string value;
-      if (!flag.choices.empty()) value = fmt::format(" -x -a '{}'", fmt::join(flag.choices, " "));
-      if (flag.file) value = " -r -F";
+      if (flag.file || !flag.choices.empty()) value = flag.file ? " -r -F" : " -x";
+      if (!flag.choices.empty()) value += fmt::format(" -a '{}'", fmt::join(flag.choices, " "));
       out += fmt::format("{} -l {}{} -d '{}'\n", seen, flag.name.substr(2), value,
                          quoted(flag.help, false));
     }

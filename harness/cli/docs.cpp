@@ -17,7 +17,7 @@ constexpr const char* exit_statuses = R"(## Exit status
 | 3 | out of memory; the record says how much was missing |
 | 4 | a deadline passed |
 | 5 | a peer was lost |
-| 6 | wrong numbers, such as a loss that is not finite |
+| 6 | wrong numbers, such as a loss that is not finite, or an error of frugal itself |
 | 130 | interrupted; what was finished is kept, and the same command resumes |
 
 `reproduce` goes on after a case that did not end well, and exits with the highest status of its

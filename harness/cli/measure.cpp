@@ -26,7 +26,7 @@ struct Values {
   double dropout = 0.1;
   int64_t scale = 1, steps = 1, eval_every = 0;
   double learning_rate = 1e-3;
-  int threads = usable_processors();
+  int threads = 0;  // all processors
   RunConfig config;
   bool force = false;
 };
@@ -158,8 +158,8 @@ Exit measure(const Values& values) {
 }
 
 void add_model_flags(Flags& flags, Values& v) {
-  flags.text("--model", v.model, "NAME|FILE.json",
-             fmt::format("{}, or a JSON file", fmt::join(model_names(), ", ")));
+  flags.text("--model", v.model, fmt::format("{}|FILE.json", fmt::join(model_names(), "|")),
+             "A model by name, or described in a JSON file");
   flags.integer("--layers", v.layers, 1, "Transformer layers instead of the model's");
   flags.integer("--hidden", v.hidden, 1, "Hidden size instead of the model's");
   flags.integer("--heads", v.heads, 1, "Attention heads instead of the model's");
@@ -195,14 +195,18 @@ void add_run_flags(Flags& flags, Values& v) {
 void add_measure(Program& program) {
   const auto values = std::make_shared<Values>();
   values->dropout = -1;
-  Flags flags = program.command("measure", "Train your own configuration and record what it takes",
-                                [values] { return measure(*values); });
+  Flags flags =
+      program.command("measure", "Train your own configuration and record what it takes", [values] {
+        if (values->threads == 0) values->threads = usable_processors();
+        return measure(*values);
+      });
   add_model_flags(flags, *values);
   flags.text("--on", values->on, "cpu|virtual|virtual:MACHINE", "Where");
   flags.text("--hardware", values->hardware, "NAME|FILE",
              "The virtual machine, or the data sheet of the real one");
   add_run_flags(flags, *values);
-  flags.integer("--threads", values->threads, 1, "Kernel threads of the cpu", 4096);
+  flags.integer("--threads", values->threads, 1,
+                "Kernel threads of the cpu; all processors otherwise", 4096);
   flags.text("--save-tensors", values->save_tensors, "FILE",
              "Weights after the last step, and a microbatch's logits, loss and gradients "
              "(safetensors)");

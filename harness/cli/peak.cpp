@@ -16,7 +16,7 @@ namespace {
 
 struct Values {
   std::string on = "cpu", format = "table";
-  int threads = usable_processors();
+  int threads = 0;  // all processors
 };
 
 Exit peak(const Values& values) {
@@ -61,10 +61,13 @@ Exit peak(const Values& values) {
 
 void add_peak(Program& program) {
   const auto values = std::make_shared<Values>();
-  Flags flags = program.command("peak", "What this machine's GEMM and memory reach",
-                                [values] { return peak(*values); });
+  Flags flags = program.command("peak", "What this machine's GEMM and memory reach", [values] {
+    if (values->threads == 0) values->threads = usable_processors();
+    return peak(*values);
+  });
   flags.choice("--on", values->on, {"cpu", "cuda"}, "Which device");
-  flags.integer("--threads", values->threads, 1, "Kernel threads", 4096);
+  flags.integer("--threads", values->threads, 1,
+                "Kernel threads of the cpu; all processors otherwise", 4096);
   flags.choice("--format", values->format, {"table", "json"}, "How to print it");
 }
 

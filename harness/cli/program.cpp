@@ -27,9 +27,12 @@ std::string describe(const CLI::ParseError& error, const CLI::App& app) {
   const CLI::App& command = chosen.empty() ? app : *chosen.front();
   const std::string help = fmt::format("`{} --help` lists what there is",
                                        chosen.empty() ? "frugal" : "frugal " + command.get_name());
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr)
+  // An unknown command is reported as a missing one, with the unknown word left over.
+  const bool no_command = chosen.empty() && !app.remaining().empty();
+  if (!no_command && dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr)
     return fmt::format("{}; {}", message, help);
-  const std::string unknown = message.substr(message.rfind(' ') + 1);
+  const std::string unknown =
+      no_command ? app.remaining().front() : message.substr(message.rfind(' ') + 1);
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);

@@ -18,7 +18,7 @@ struct Values {
   std::vector<std::string> names;
   std::string on = "both", out = "out", format = "table";
   int64_t scale = 0;  // the artifact's choice
-  int threads = usable_processors();
+  int threads = 0;    // all processors
   TimingPlan timing;
   bool force = false, check = false;
 };
@@ -46,16 +46,29 @@ std::string rendered(const Reproduction& reproduction, const std::string& format
   return to_text(reproduction);
 }
 
+/// The cases of each artifact. Throws InputError where one is impossible, or none is possible.
+std::vector<std::vector<Case>> plan(const Artifacts& artifacts, const Selection& selection) {
+  std::vector<std::vector<Case>> cases;
+  std::string skipped;
+  bool possible = false;
+  for (const Artifact* artifact : artifacts) {
+    cases.push_back(artifact->cases(selection));
+    for (const Case& c : cases.back()) {
+      if (c.skip.empty()) c.config.validate();
+      possible = possible || c.skip.empty();
+      if (skipped.empty()) skipped = c.skip;
+    }
+  }
+  if (!possible && !skipped.empty()) throw InputError("no case can be run: " + skipped);
+  return cases;
+}
+
 Exit reproduce(const Values& values, const Artifacts& all) {
   const Artifacts artifacts = select_artifacts(all, values.names);
   const Selection selected = selection(values);
-  std::vector<std::vector<Case>> cases;
+  const auto cases = plan(artifacts, selected);
   size_t total = 0;
-  for (const Artifact* artifact : artifacts) {
-    cases.push_back(artifact->cases(selected));
-    total += cases.back().size();
-    for (const Case& c : cases.back()) c.config.validate();
-  }
+  for (const auto& of_artifact : cases) total += of_artifact.size();
   // Bad input has been noticed by now: from here on something is written.
   RecordFile file(values.out);
   catch_interrupts();
@@ -86,9 +99,11 @@ Exit reproduce(const Values& values, const Artifacts& all) {
 
 void add_reproduce(Program& program) {
   const auto values = std::make_shared<Values>();
-  Flags flags =
-      program.command("reproduce", "Tables and figures of a paper: its numbers beside ours",
-                      [values, &program] { return reproduce(*values, program.artifacts()); });
+  Flags flags = program.command(
+      "reproduce", "Tables and figures of a paper: its numbers beside ours", [values, &program] {
+        if (values->threads == 0) values->threads = usable_processors();
+        return reproduce(*values, program.artifacts());
+      });
   flags.positional("ARTIFACT", values->names, "Ids, globs, or a paper's id for all of it", true);
   flags.choice("--on", values->on, {"virtual", "cpu", "cuda", "both"},
                "Where: the paper's machine, virtually; this processor; or both of these");
@@ -98,7 +113,8 @@ void add_reproduce(Program& program) {
   flags.text("--out", values->out, "DIR", "Folder for records.jsonl; runs resume from it");
   flags.choice("--format", values->format, {"table", "json", "csv", "markdown"},
                "How to print the result on stdout; csv has the cells only");
-  flags.integer("--threads", values->threads, 1, "Kernel threads of the cpu", 4096);
+  flags.integer("--threads", values->threads, 1,
+                "Kernel threads of the cpu; all processors otherwise", 4096);
   flags.integer("--samples", values->timing.samples, TimingPlan::minimum,
                 "Timed rounds of each case on the cpu", 1000000);
   flags.number("--budget", values->timing.budget, 0, 1e9,

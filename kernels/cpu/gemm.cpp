@@ -128,8 +128,7 @@ class Prepared {
       arguments_.emplace_back(engine, description);
     }
   }
-  dnnl_status_t run(const dnnl::stream& stream, const Problem& p, const Gemm& op,
-                    int64_t i) const {
+  dnnl_status_t run(const dnnl::stream& stream, const Problem& p, const Gemm& op, int64_t i) const {
     const auto thread = static_cast<size_t>(arguments_.size() == 1 ? 0 : omp_get_thread_num());
     return arguments_[thread].run(matmul_, stream,
                                   {p.a.at(op.a, i), p.b.at(op.b, i), p.c.at(op.c, i),
@@ -192,9 +191,7 @@ void CpuGemm::run(const Gemm& op) {
   if (op.a.type == DType::f64) return multiply_f64(problem, op);
   auto found = cache_->prepared.find(problem);
   if (found == cache_->prepared.end()) {
-    found = cache_->prepared
-                .try_emplace(problem, cache_->engine, problem, cache_->threads)
-                .first;
+    found = cache_->prepared.try_emplace(problem, cache_->engine, problem, cache_->threads).first;
   }
   const Prepared& prepared = found->second;
   std::atomic<dnnl_status_t> status = dnnl_success;  // an exception may not leave the threads

@@ -33,8 +33,9 @@ void* CachingAllocator::obtain(int64_t size) {
 
 void* CachingAllocator::allocate(int64_t bytes) {
   const auto fail = [&](const char* reason) {
-    throw OutOfMemory(fmt::format("cpu: {} ({} bytes requested, {} in use)", reason, bytes, in_use_),
-                      bytes, in_use_, capacity_);
+    throw OutOfMemory(
+        fmt::format("cpu: {} ({} bytes requested, {} in use)", reason, bytes, in_use_), bytes,
+        in_use_, capacity_);
   };
   if (bytes > capacity_ - in_use_) fail("out of memory");
   const int64_t size = size_class(bytes);

@@ -8,13 +8,13 @@
 namespace frugal {
 namespace {
 
-/// Box and Muller, 1958: words (0, 1) of a group make its elements 0 and 1, words (2, 3) the others.
+/// Box and Muller, 1958: words (0, 1) of a group make its elements 0 and 1, words (2, 3) the
+/// others.
 double normal(const Philox::Words& words, int element) {
   const size_t pair = element < 2 ? 0 : 2;
   const double uniform = (words[pair] + 0.5) * 0x1p-32;  // never 0, never 1
   const double angle = 2 * std::numbers::pi * (words[pair + 1] * 0x1p-32);
-  return std::sqrt(-2 * std::log(uniform)) *
-         (element % 2 == 0 ? std::cos(angle) : std::sin(angle));
+  return std::sqrt(-2 * std::log(uniform)) * (element % 2 == 0 ? std::cos(angle) : std::sin(angle));
 }
 
 template <class T, class A>
@@ -33,9 +33,12 @@ void fill(const RandomNormal& op) {
 
 void run(const RandomNormal& op) {
   switch (op.x.type) {
-    case DType::bf16: return fill<Bf16, float>(op);
-    case DType::f64: return fill<double, double>(op);
-    default: return fill<float, float>(op);
+    case DType::bf16:
+      return fill<Bf16, float>(op);
+    case DType::f64:
+      return fill<double, double>(op);
+    default:
+      return fill<float, float>(op);
   }
 }
 

@@ -52,19 +52,23 @@ void run(const Sum& op) {
 
 void run(const Fill& op) {
   switch (op.x.type) {
-    case DType::f32: return fill<float>(op);
-    case DType::bf16: return fill<Bf16>(op);
-    case DType::f64: return fill<double>(op);
-    case DType::u8: return fill<uint8_t>(op);
-    case DType::i32: return fill<int32_t>(op);
+    case DType::f32:
+      return fill<float>(op);
+    case DType::bf16:
+      return fill<Bf16>(op);
+    case DType::f64:
+      return fill<double>(op);
+    case DType::u8:
+      return fill<uint8_t>(op);
+    case DType::i32:
+      return fill<int32_t>(op);
   }
 }
 
 void run(const Convert& op) {
   by_type(op.x.type, [&]<class From>(From) {
     by_type(op.y.type, [&]<class To>(To) {
-      convert_elements(op.x.as<From>(), op.y.as<To>(), op.x.size(),
-                       past_cache(op.y, op.x));
+      convert_elements(op.x.as<From>(), op.y.as<To>(), op.x.size(), past_cache(op.y, op.x));
     });
   });
 }

@@ -16,9 +16,8 @@ class RowSums {
         width_(width),
         chunk_(std::max<int64_t>(16, (rows_ + 31) / 32)),
         chunks_((rows_ + chunk_ - 1) / chunk_),
-        partial_(static_cast<A*>(
-            scratch(Scratch::partial_sums,
-                    static_cast<size_t>(groups_ * chunks_ * width_) * sizeof(A)))) {}
+        partial_(static_cast<A*>(scratch(
+            Scratch::partial_sums, static_cast<size_t>(groups_ * chunks_ * width_) * sizeof(A)))) {}
 
   /// f(row, partial) for every row; partial [width] is to be added to.
   template <class F>

@@ -12,9 +12,12 @@ namespace frugal::FRUGAL_SIMD {
 template <class F>
 inline void by_type(DType type, F f) {
   switch (type) {
-    case DType::bf16: return f(Bf16{});
-    case DType::f64: return f(double{});
-    default: return f(float{});
+    case DType::bf16:
+      return f(Bf16{});
+    case DType::f64:
+      return f(double{});
+    default:
+      return f(float{});
   }
 }
 
@@ -35,9 +38,8 @@ inline void parallel(int64_t n, int64_t elements, const F& f) {
 template <class F>
 inline void parallel_pieces(int64_t n, const F& f) {
   constexpr int64_t piece = 4096;
-  parallel((n + piece - 1) / piece, piece, [&](int64_t i) {
-    f(i * piece, std::min(piece, n - i * piece));
-  });
+  parallel((n + piece - 1) / piece, piece,
+           [&](int64_t i) { f(i * piece, std::min(piece, n - i * piece)); });
 }
 
 /// f(j, count) for each vector of A in [0, n); count is less than its lanes only in the last one.
@@ -77,7 +79,8 @@ inline Vec<A> reduce(int64_t n, A start, const Combine& combine, const F& f) {
 }
 template <class A, class F>
 inline A sum(int64_t n, const F& f) {
-  return sum_lanes(reduce<A>(n, A{0}, [](auto a, auto b) { return a + b; }, f));
+  return sum_lanes(reduce<A>(
+      n, A{0}, [](auto a, auto b) { return a + b; }, f));
 }
 
 }  // namespace frugal::FRUGAL_SIMD

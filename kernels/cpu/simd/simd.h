@@ -56,10 +56,12 @@ inline V broadcast(ElementOf<V> x) {
 template <class Raw>
 inline void store_past_cache(void* to, Raw raw) {
 #if defined(__AVX512F__)
-  if constexpr (sizeof raw == 64) _mm512_stream_si512(static_cast<__m512i*>(to), bits<__m512i>(raw));
+  if constexpr (sizeof raw == 64)
+    _mm512_stream_si512(static_cast<__m512i*>(to), bits<__m512i>(raw));
 #endif
 #if defined(__AVX2__)
-  if constexpr (sizeof raw == 32) _mm256_stream_si256(static_cast<__m256i*>(to), bits<__m256i>(raw));
+  if constexpr (sizeof raw == 32)
+    _mm256_stream_si256(static_cast<__m256i*>(to), bits<__m256i>(raw));
 #endif
 #if defined(__SSE2__)
   if constexpr (sizeof raw == 16) _mm_stream_si128(static_cast<__m128i*>(to), bits<__m128i>(raw));
@@ -130,9 +132,29 @@ inline V load_bytes(const uint8_t* from, int64_t count) {
   return convert<V>(convert<Integers>(load_raw<uint8_t, n>(from, count)));
 }
 
-template <class V>
-inline V max(V a, V b) {
+/// The second operand where one is NaN.
+inline Vec<float> max(Vec<float> a, Vec<float> b) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_max_ps(0xffff, a, b);
+#elif defined(__AVX2__)
+  return _mm256_max_ps(a, b);
+#elif defined(__SSE2__)
+  return _mm_max_ps(a, b);
+#else
   return a > b ? a : b;
+#endif
+}
+inline Vec<double> max(Vec<double> a, Vec<double> b) { return a > b ? a : b; }
+inline Vec<float> min(Vec<float> a, Vec<float> b) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_min_ps(0xffff, a, b);
+#elif defined(__AVX2__)
+  return _mm256_min_ps(a, b);
+#elif defined(__SSE2__)
+  return _mm_min_ps(a, b);
+#else
+  return a < b ? a : b;
+#endif
 }
 
 /// Over all lanes, always in the same order.
@@ -166,30 +188,34 @@ inline Vec<double> square_root(Vec<double> x) {
   return x;
 }
 
-/// e^x within 2 units in the last place; 0 below the least normal number, infinity above the
-/// largest, NaN of NaN. x = n ln 2 + r with |r| ≤ ln 2 / 2; e^r by its Taylor series.
+/// p · 2^n for whole n in [−151, 127]; may be 0 where the result is less than the least normal
+/// number.
+inline Vec<float> scale_by_power(Vec<float> p, Vec<float> n) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_scalef_ps(0xffff, p, n);
+#else
+  using Integers = VectorN<int32_t, lanes<float>>;
+  const auto result = p * bits<Vec<float>>((convert<Integers>(n) + 127) << 23);
+  return n < -126.0F ? Vec<float>{} : result;
+#endif
+}
+
+/// e^x within 2 units in the last place; below the least normal number it may be 0, above e^88.3 it
+/// is that, which is all that softmax and gelu need; NaN of NaN. x = n ln 2 + r, |r| ≤ ln 2 / 2;
+/// e^r by a minimax polynomial (relative error 2e-9), in Estrin's form because latency counts.
 inline Vec<float> exp(Vec<float> x) {
   using V = Vec<float>;
-  using I = VectorN<int32_t, lanes<float>>;
-  constexpr float round = 0x1.8p23F;           // adding it leaves the nearest integer in the low bits
-  constexpr float ln2_high = 0x1.62e4p-1F;     // 15 bits, so that n times it is exact
-  constexpr float ln2_low = 0x1.7f7d1cp-20F;   // ln 2 − ln2_high
-  const V clamped = x < -88.0F ? broadcast<V>(-88.0F) : (x > 89.0F ? broadcast<V>(89.0F) : x);
-  const V shifted = clamped * 1.44269504F + round;
-  const V n = shifted - round;
-  const V r = (clamped - n * ln2_high) - n * ln2_low;
-  V p = r * (1.0F / 5040) + 1.0F / 720;
-  p = p * r + 1.0F / 120;
-  p = p * r + 1.0F / 24;
-  p = p * r + 1.0F / 6;
-  p = p * r + 0.5F;
-  p = p * r + 1.0F;
-  p = p * r + 1.0F;
-  // 2^n in two factors: n reaches 128, which is no exponent of a finite number.
-  const I whole = bits<I>(shifted) - bits<int32_t>(round);
-  const I half = whole >> 1;
-  const V result = p * bits<V>((half + 127) << 23) * bits<V>((whole - half + 127) << 23);
-  return x < -87.33654F ? V{} : result;
+  constexpr float round = 0x1.8p23F;          // adding it leaves the nearest whole number
+  constexpr float ln2_high = 0x1.62e4p-1F;    // 15 bits, so that n times it is exact
+  constexpr float ln2_low = 0x1.7f7d1cp-20F;  // ln 2 − ln2_high
+  const V bounded = min(broadcast<V>(88.3F), max(broadcast<V>(-104.0F), x));
+  const V n = (bounded * 1.44269504F + round) - round;
+  const V r = (bounded - n * ln2_high) - n * ln2_low;
+  const V r2 = r * r;
+  const V low = r + 1.0F;
+  const V middle = r * 0.166664196804584F + 0.49999992056096365F;
+  const V high = (r * 0.008374857073818208F + 0.04166822868331438F) + r2 * 0.001383679401642862F;
+  return scale_by_power((high * r2 + middle) * r2 + low, n);
 }
 /// The library's, one by one: double precision is the tests' oracle, not meant to be fast.
 inline Vec<double> exp(Vec<double> x) {

@@ -9,8 +9,7 @@ namespace {
 
 template <class A>
 A* row_buffer(int64_t cols) {
-  return static_cast<A*>(
-      scratch(Scratch::row, static_cast<size_t>(cols + lanes<A>) * sizeof(A)));
+  return static_cast<A*>(scratch(Scratch::row, static_cast<size_t>(cols + lanes<A>) * sizeof(A)));
 }
 
 template <class T>
@@ -51,7 +50,8 @@ void forward_row(const Softmax& op, int64_t row) {
   const bool past = past_cache(op.p, op.x);
   segments(seen, [&](int64_t begin, int64_t length) {
     uint8_t buffer[segment];
-    const uint8_t* const keep = decide_keep(op.mask, op.dropout, row * cols + begin, length, buffer);
+    const uint8_t* const keep =
+        decide_keep(op.mask, op.dropout, row * cols + begin, length, buffer);
     vectors<A>(length, [&](int64_t j, int64_t count) {
       const auto v = load<Vec<A>>(e + begin + j, count) * inverse;
       store(p + begin + j, v, count, past);
@@ -80,8 +80,8 @@ void backward_row(const SoftmaxBackward& op, int64_t row) {
     uint8_t buffer[segment];
     const uint8_t* const keep = keep_of(op.mask, op.dropout, row * cols + begin, length, buffer);
     dot += sum<A>(length, [&](int64_t j, int64_t count) {
-      const auto v = load<Vec<A>>(dy + begin + j, count) *
-                     keep_factor<Vec<A>>(keep, j, count, keep_scale);
+      const auto v =
+          load<Vec<A>>(dy + begin + j, count) * keep_factor<Vec<A>>(keep, j, count, keep_scale);
       store(dp + begin + j, v, count);
       return load<Vec<A>>(p + begin + j, count) * v;
     });
