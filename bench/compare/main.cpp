@@ -28,5 +28,8 @@ int main(int argc, char** argv) {
   } catch (const frugal::InputError& error) {
     fmt::print(stderr, "frugal_bench_compare: {}\n", error.what());
     return 2;
+  } catch (const frugal::OutOfMemory& error) {
+    fmt::print(stderr, "frugal_bench_compare: {}\n", error.what());
+    return 3;
   }
 }

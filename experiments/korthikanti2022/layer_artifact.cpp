@@ -22,9 +22,7 @@ Case layer_case(const LayerPlan& plan, const Model& model, const Technique& tech
          .scale = setting.scale,
          .skip = ""};
   try {
-    const RunConfig scaled = layer_config(model, technique, setting.scale);
-    scaled.validate();
-    c.config = scaled;
+    c.config = layer_config(model, technique, setting.scale);
   } catch (const InputError& error) {
     c.skip = fmt::format("{} at scale {}: {}", model.config.name, scale_name(setting.scale),
                          error.what());

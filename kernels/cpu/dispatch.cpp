@@ -22,6 +22,21 @@ extern const Kernels kernels;
 
 namespace {
 
+// What x86-64-v3 and x86-64-v4 add, as far as compilers use it in these kernels.
+#ifdef FRUGAL_HAVE_AVX2
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
+         __builtin_cpu_supports("bmi") != 0 && __builtin_cpu_supports("bmi2") != 0;
+}
+#endif
+#ifdef FRUGAL_HAVE_AVX512
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") != 0 &&
+         __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512cd") != 0 &&
+         __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+}
+#endif
+
 struct Level {
   std::string_view name;
   const Kernels* kernels;  // null where they were not built
@@ -31,12 +46,12 @@ struct Level {
 std::array<Level, 3> levels() {
   return {{
 #ifdef FRUGAL_HAVE_AVX512
-      {"avx512", &avx512::kernels, __builtin_cpu_supports("x86-64-v4") != 0},
+      {"avx512", &avx512::kernels, has_avx512()},
 #else
       {"avx512", nullptr, false},
 #endif
 #ifdef FRUGAL_HAVE_AVX2
-      {"avx2", &avx2::kernels, __builtin_cpu_supports("x86-64-v3") != 0},
+      {"avx2", &avx2::kernels, has_avx2()},
 #else
       {"avx2", nullptr, false},
 #endif

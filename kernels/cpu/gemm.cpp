@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <dnnl.hpp>
 #include <unordered_map>
 #include <vector>
@@ -46,6 +47,17 @@ struct Matrices {
   dnnl::memory::desc description() const {
     return {Dims{rows, cols}, data_type(type), Dims{row_stride, col_stride}};
   }
+  // Runs of consecutive elements (rows, or columns where it is transposed) and how they lie.
+  int64_t run() const { return col_stride == 1 ? cols : rows; }
+  int64_t runs() const { return col_stride == 1 ? rows : cols; }
+  int64_t stride() const { return col_stride == 1 ? row_stride : col_stride; }
+
+  Matrices packed() const {
+    Matrices m = *this;
+    (col_stride == 1 ? m.row_stride : m.col_stride) = run();
+    return m;
+  }
+  int64_t bytes() const { return rows * cols * size_of(type); }
   void* at(const View& v, int64_t i) const {
     return static_cast<char*>(v.data) + i * batch_stride * size_of(type);
   }
@@ -101,10 +113,24 @@ class Arguments {
   int count_ = 0;
 };
 
+void copy(const Matrices& to, void* to_data, const Matrices& from, const void* from_data) {
+  const auto step = [](const Matrices& m) { return m.stride() * size_of(m.type); };
+  for (int64_t i = 0; i < to.runs(); ++i) {
+    std::memcpy(static_cast<char*>(to_data) + i * step(to),
+                static_cast<const char*>(from_data) + i * step(from),
+                static_cast<size_t>(to.run() * size_of(to.type)));
+  }
+}
+
 /// A prepared multiplication of one pair of matrices.
 class Prepared {
  public:
-  Prepared(const dnnl::engine& engine, const Problem& p, int threads) {
+  Prepared(const dnnl::engine& engine, const Problem& p, int threads) : used_{p.a, p.b, p.c} {
+    // oneDNN's fast method wants whole rows of memory. Parts of a larger tensor, as the heads of
+    // attention are, are packed first; where a is transposed that method is not the faster one.
+    if (p.c.batch_stride != 0 && p.a.col_stride == 1) {
+      for (Matrices& m : used_) m = m.packed();
+    }
     dnnl::primitive_attr attributes;
     // The library's own scratchpad belongs to the thread that prepares, not to those that execute.
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -113,7 +139,7 @@ class Prepared {
       sum.append_sum(1.0F);
       attributes.set_post_ops(sum);
     }
-    const auto a = p.a.description(), b = p.b.description(), c = p.c.description();
+    const auto a = used_[0].description(), b = used_[1].description(), c = used_[2].description();
     const dnnl::memory::desc bias =
         p.bias ? dnnl::memory::desc({1, p.c.cols}, data_type(p.a.type), Dims{p.c.cols, 1})
                : dnnl::memory::desc();
@@ -123,21 +149,45 @@ class Prepared {
     const dnnl::matmul::primitive_desc description(operation, attributes, engine);
     matmul_ = dnnl::matmul(description);
     omp_set_num_threads(threads);
-    scratchpad_bytes_ = description.scratchpad_desc().get_size();
+    place_scratch(p, static_cast<int64_t>(description.scratchpad_desc().get_size()));
     for (int i = 0; i < (p.one_thread ? threads : 1); ++i) {
       arguments_.emplace_back(engine, description);
     }
   }
+
+  /// The i-th of the batch.
   dnnl_status_t run(const dnnl::stream& stream, const Problem& p, const Gemm& op, int64_t i) const {
+    const std::array given{p.a, p.b, p.c};
+    const std::array<void*, 3> data{p.a.at(op.a, i), p.b.at(op.b, i), p.c.at(op.c, i)};
+    std::array<void*, 3> used = data;
+    auto* const memory = static_cast<char*>(scratch(Scratch::gemm, scratch_bytes_));
+    for (size_t x = 0; x < used.size(); ++x) {
+      if (used_[x] == given[x]) continue;
+      used[x] = memory + packed_at_[x];
+      if (x < 2 || p.accumulate) copy(used_[x], used[x], given[x], data[x]);
+    }
     const auto thread = static_cast<size_t>(arguments_.size() == 1 ? 0 : omp_get_thread_num());
-    return arguments_[thread].run(matmul_, stream,
-                                  {p.a.at(op.a, i), p.b.at(op.b, i), p.c.at(op.c, i),
-                                   scratch(Scratch::gemm, scratchpad_bytes_), op.bias.data});
+    const auto status =
+        arguments_[thread].run(matmul_, stream, {used[0], used[1], used[2], memory, op.bias.data});
+    if (used[2] != data[2]) copy(p.c, data[2], used_[2], used[2]);
+    return status;
   }
 
  private:
+  /// oneDNN's first, then those matrices that are packed.
+  void place_scratch(const Problem& p, int64_t bytes) {
+    const std::array given{p.a, p.b, p.c};
+    for (size_t x = 0; x < given.size(); ++x) {
+      packed_at_[x] = bytes = (bytes + 63) / 64 * 64;
+      if (used_[x] != given[x]) bytes += used_[x].bytes();
+    }
+    scratch_bytes_ = static_cast<size_t>(bytes);
+  }
+
+  std::array<Matrices, 3> used_;
+  std::array<int64_t, 3> packed_at_{};
+  size_t scratch_bytes_ = 0;
   dnnl::matmul matmul_;
-  size_t scratchpad_bytes_ = 0;
   std::vector<Arguments> arguments_;
 };
 
@@ -181,7 +231,7 @@ void CpuGemm::run(const Gemm& op) {
   if (batch == 0 || op.m() == 0 || op.n() == 0) return;
   // A batch of at least this many for each thread is divided among them, one thread to a matrix:
   // faster than oneDNN's batched form, above all where the matrices are strided as in attention.
-  const bool one_thread = batch >= 4 * cache_->threads && cache_->threads > 1;
+  const bool one_thread = batch >= int64_t{4} * cache_->threads && cache_->threads > 1;
   const Problem problem{.a = {op.a, op.transpose_a},
                         .b = {op.b, op.transpose_b},
                         .c = {op.c, false},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 
@@ -13,7 +14,7 @@ namespace {
 
 constexpr int64_t line = 64, huge_page = int64_t{2} << 20;
 
-/// Rounded up to one of eight sizes for each power of two, and huge pages for what is larger.
+/// Rounded up to one of eight sizes for each power of two: at most an eighth is lost.
 int64_t size_class(int64_t bytes) {
   const auto size = static_cast<uint64_t>(bytes < line ? line : bytes);
   const auto step = std::max(static_cast<uint64_t>(line), std::bit_floor(size) / 8);

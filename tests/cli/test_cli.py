@@ -152,6 +152,12 @@ class Reproduce(Cli):
         self.run_frugal(*self.ARGUMENTS)
         self.assertEqual(len(path.read_text().splitlines()), count + 1)
 
+    def test_a_failed_claim_is_a_status_only_with_check(self):
+        arguments = ["reproduce", "korthikanti2022/table4", "--on", "virtual", "--scale", "1/32", "--format", "json"]
+        claims = json.loads(self.run_frugal(*arguments).stdout)["claims"]
+        self.assertIn("not reproduced", [claim["verdict"] for claim in claims])
+        self.run_frugal(*arguments, "--check", status=1)
+
     def test_csv_and_markdown(self):
         cells = json.loads(self.run_frugal(*self.ARGUMENTS, "--format", "json").stdout)["cells"]
         rows = list(csv.DictReader(io.StringIO(self.run_frugal(*self.ARGUMENTS, "--format", "csv").stdout)))

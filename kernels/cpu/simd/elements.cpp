@@ -5,10 +5,9 @@ namespace frugal::FRUGAL_SIMD {
 namespace {
 
 template <class T>
-void fill(const Fill& op) {
-  T* const x = op.x.as<T>();
-  const T value = T(op.value);
-  parallel_pieces(op.x.size(),
+void fill(const View& view, T value) {
+  auto* const x = static_cast<T*>(view.data);
+  parallel_pieces(view.size(),
                   [=](int64_t first, int64_t count) { std::fill_n(x + first, count, value); });
 }
 
@@ -53,15 +52,15 @@ void run(const Sum& op) {
 void run(const Fill& op) {
   switch (op.x.type) {
     case DType::f32:
-      return fill<float>(op);
+      return fill(op.x, op.value);
     case DType::bf16:
-      return fill<Bf16>(op);
+      return fill(op.x, Bf16(op.value).bits);
     case DType::f64:
-      return fill<double>(op);
+      return fill(op.x, static_cast<double>(op.value));
     case DType::u8:
-      return fill<uint8_t>(op);
+      return fill(op.x, static_cast<uint8_t>(op.value));
     case DType::i32:
-      return fill<int32_t>(op);
+      return fill(op.x, static_cast<int32_t>(op.value));
   }
 }
 

@@ -7,7 +7,7 @@ namespace {
 // multiplication does not see. Lanes are consecutive groups.
 using Words = Vec<uint64_t>;
 constexpr int groups = lanes<uint64_t>;
-constexpr int64_t elements = 4 * groups;
+constexpr int64_t elements = int64_t{4} * groups;
 constexpr int overlapped = vector_bytes == 64 ? 4 : 2;  // as many as the registers hold
 
 inline Words multiply_low_halves(Words a, Words b) {

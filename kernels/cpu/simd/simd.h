@@ -69,28 +69,54 @@ inline void store_past_cache(void* to, Raw raw) {
   if constexpr (sizeof raw < 16) std::memcpy(to, &raw, sizeof raw);
 }
 
-/// The lanes of stored elements, before conversion: `count` of them from memory, zeros after.
+/// The lanes of stored elements, before conversion: `count` of them from memory, zeros after. What
+/// is copied one by one has variables of its own, so that whole vectors stay in registers.
 template <class T, int n>
 inline VectorN<T, n> load_raw(const T* from, int64_t count) {
-  VectorN<T, n> raw{};
   if (count >= n) {
+    VectorN<T, n> raw;
     std::memcpy(&raw, from, sizeof raw);
-  } else {
-    for (int64_t i = 0; i < count; ++i) raw[i] = from[i];
+    return raw;
   }
+  T part[n]{};
+  for (int64_t i = 0; i < count; ++i) part[i] = from[i];
+  VectorN<T, n> raw;
+  std::memcpy(&raw, part, sizeof raw);
   return raw;
 }
 template <class T, int n>
 inline void store_raw(T* to, VectorN<T, n> raw, int64_t count, bool past_cache) {
-  if (count >= n) {
-    if (past_cache && reinterpret_cast<uintptr_t>(to) % sizeof raw == 0) {
-      store_past_cache(to, raw);
-    } else {
-      std::memcpy(to, &raw, sizeof raw);
-    }
+  if (count < n) {
+    T part[n];
+    std::memcpy(part, &raw, sizeof raw);
+    for (int64_t i = 0; i < count; ++i) to[i] = part[i];
+  } else if (past_cache && reinterpret_cast<uintptr_t>(to) % sizeof raw == 0) {
+    store_past_cache(to, raw);
   } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = raw[i];
+    std::memcpy(to, &raw, sizeof raw);
   }
+}
+
+inline constexpr int floats = lanes<float>;
+using U16 = VectorN<uint16_t, floats>;
+using U32 = VectorN<uint32_t, floats>;
+
+/// GCC 12 takes the general conversions of these vectors apart.
+inline U32 widen(U16 x) {
+#if defined(__AVX512F__)
+  return bits<U32>(_mm512_maskz_cvtepu16_epi32(0xffff, bits<__m256i>(x)));
+#elif defined(__AVX2__)
+  return bits<U32>(_mm256_cvtepu16_epi32(bits<__m128i>(x)));
+#else
+  return convert<U32>(x);
+#endif
+}
+inline U16 narrow(U32 x) {
+#if defined(__AVX512F__)
+  return bits<U16>(_mm512_maskz_cvtepi32_epi16(0xffff, bits<__m512i>(x)));
+#else
+  return convert<U16>(x);
+#endif
 }
 
 /// Loads and stores as many elements as the vector has lanes, or `count` if that is fewer.
@@ -100,9 +126,7 @@ inline V load(const ElementOf<V>* from, int64_t count) {
 }
 template <class V>
 inline V load(const Bf16* from, int64_t count) {
-  constexpr int n = lanes<float>;
-  const auto raw = load_raw<uint16_t, n>(&from->bits, count);
-  return bits<V>(convert<VectorN<uint32_t, n>>(raw) << 16);
+  return bits<V>(widen(load_raw<uint16_t, floats>(&from->bits, count)) << 16);
 }
 template <class V>
 inline void store(ElementOf<V>* to, V x, int64_t count, bool past_cache = false) {
@@ -110,26 +134,40 @@ inline void store(ElementOf<V>* to, V x, int64_t count, bool past_cache = false)
 }
 template <class V>
 inline void store(Bf16* to, V x, int64_t count, bool past_cache = false) {
-  constexpr int n = lanes<float>;
-  const auto u = bits<VectorN<uint32_t, n>>(x);
+  const auto u = bits<U32>(x);
   const auto rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
   const auto result = x == x ? rounded : (u >> 16) | 0x40u;
-  store_raw<uint16_t, n>(&to->bits, convert<VectorN<uint16_t, n>>(result), count, past_cache);
+  store_raw<uint16_t, floats>(&to->bits, narrow(result), count, past_cache);
 }
 
 /// x with `fill` in the lanes from `count` on.
 template <class V>
 inline V fill_tail(V x, int64_t count, ElementOf<V> fill) {
-  for (int64_t i = count; i < lanes<ElementOf<V>>; ++i) x[i] = fill;
-  return x;
+  if (count >= lanes<ElementOf<V>>) return x;
+  V index{};
+  for (int i = 0; i < lanes<ElementOf<V>>; ++i) index[i] = static_cast<ElementOf<V>>(i);
+  return index < static_cast<ElementOf<V>>(count) ? x : broadcast<V>(fill);
 }
 
 /// Bytes as numbers.
 template <class V>
 inline V load_bytes(const uint8_t* from, int64_t count) {
   constexpr int n = lanes<ElementOf<V>>;
+  const auto bytes = load_raw<uint8_t, n>(from, count);
+#if defined(__AVX512F__)
+  if constexpr (n == 16) {
+    return _mm512_maskz_cvtepi32_ps(0xffff,
+                                    _mm512_maskz_cvtepu8_epi32(0xffff, bits<__m128i>(bytes)));
+  }
+#elif defined(__AVX2__)
+  if constexpr (n == 8) {
+    int64_t low;
+    std::memcpy(&low, &bytes, sizeof low);
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(low)));
+  }
+#endif
   using Integers = VectorN<std::conditional_t<sizeof(ElementOf<V>) == 4, int32_t, int64_t>, n>;
-  return convert<V>(convert<Integers>(load_raw<uint8_t, n>(from, count)));
+  return convert<V>(convert<Integers>(bytes));
 }
 
 /// The second operand where one is NaN.

@@ -12,26 +12,36 @@ A* row_buffer(int64_t cols) {
   return static_cast<A*>(scratch(Scratch::row, static_cast<size_t>(cols + lanes<A>) * sizeof(A)));
 }
 
-template <class T>
-void zero(T* row, int64_t begin, int64_t end) {
-  std::fill(row + begin, row + end, T{});
+/// The columns of a row that are computed: those that it sees, and more up to a whole vector, which
+/// come out as 0 like all others.
+struct Columns {
+  int64_t seen, computed;
+};
+template <class A>
+Columns columns(const View& p, bool causal, int64_t row) {
+  const int64_t cols = p.cols();
+  const int64_t seen = causal ? std::min(cols, row % p.shape[p.shape.dims - 2] + 1) : cols;
+  return {seen, std::min(cols, (seen + lanes<A> - 1) / lanes<A> * lanes<A>)};
 }
 
-int64_t visible(const View& p, bool causal, int64_t row) {
-  return causal ? std::min(p.cols(), row % p.shape[p.shape.dims - 2] + 1) : p.cols();
+template <class T>
+void zero(T* row, int64_t begin, int64_t end, bool past) {
+  using V = Vec<Accumulator<T>>;
+  vectors<Accumulator<T>>(
+      end - begin, [=](int64_t j, int64_t count) { store(row + begin + j, V{}, count, past); });
 }
 
 /// e[j] = exp(scale · x[j] − max), whole vectors of it; returns their sum.
 template <class T, class A>
-A exponentials(const T* x, int64_t n, A scale, A* e) {
+A exponentials(const T* x, Columns n, A scale, A* e) {
   constexpr A lowest = -std::numeric_limits<A>::infinity();
   const auto larger = [](auto a, auto b) { return max(a, b); };
-  const A most = max_lanes(reduce<A>(n, lowest, larger, [=](int64_t j, int64_t count) {
-    const auto v = fill_tail(load<Vec<A>>(x + j, count) * scale, count, lowest);
+  const A most = max_lanes(reduce<A>(n.computed, lowest, larger, [=](int64_t j, int64_t count) {
+    const auto v = fill_tail(load<Vec<A>>(x + j, count) * scale, n.seen - j, lowest);
     store(e + j, v, lanes<A>);
     return v;
   }));
-  return sum<A>(n, [=](int64_t j, int64_t) {
+  return sum<A>(n.computed, [=](int64_t j, int64_t) {
     const auto v = exp(load<Vec<A>>(e + j, lanes<A>) - most);
     store(e + j, v, lanes<A>);
     return v;
@@ -41,14 +51,15 @@ A exponentials(const T* x, int64_t n, A scale, A* e) {
 template <class T>
 void forward_row(const Softmax& op, int64_t row) {
   using A = Accumulator<T>;
-  const int64_t cols = op.p.cols(), seen = visible(op.p, op.causal, row);
+  const int64_t cols = op.p.cols();
+  const Columns n = columns<A>(op.p, op.causal, row);
   T* const p = op.p.as<T>() + row * cols;
   T* const dropped = op.dropped.empty() ? nullptr : op.dropped.as<T>() + row * cols;
   A* const e = row_buffer<A>(cols);
-  const A total = exponentials(op.x.as<T>() + row * cols, seen, A(op.scale), e);
+  const A total = exponentials(op.x.as<T>() + row * cols, n, A(op.scale), e);
   const A inverse = 1 / total, keep_scale = A(op.dropout.keep_scale());
   const bool past = past_cache(op.p, op.x);
-  segments(seen, [&](int64_t begin, int64_t length) {
+  segments(n.computed, [&](int64_t begin, int64_t length) {
     uint8_t buffer[segment];
     const uint8_t* const keep =
         decide_keep(op.mask, op.dropout, row * cols + begin, length, buffer);
@@ -61,37 +72,41 @@ void forward_row(const Softmax& op, int64_t row) {
       }
     });
   });
-  zero(p, seen, cols);
-  if (dropped != nullptr) zero(dropped, seen, cols);
-  if (!op.mask.empty()) zero(op.mask.as<uint8_t>() + row * cols, seen, cols);
+  zero(p, n.computed, cols, past);
+  if (dropped != nullptr) zero(dropped, n.computed, cols, past);
+  if (!op.mask.empty()) {
+    auto* const mask = op.mask.as<uint8_t>() + row * cols;
+    std::fill(mask + n.seen, mask + cols, uint8_t{0});
+  }
 }
 
 template <class T>
 void backward_row(const SoftmaxBackward& op, int64_t row) {
   using A = Accumulator<T>;
-  const int64_t cols = op.p.cols(), seen = visible(op.p, op.causal, row);
+  const int64_t cols = op.p.cols();
+  const Columns n = columns<A>(op.p, op.causal, row);
   const T* const p = op.p.as<T>() + row * cols;
   const T* const dy = op.dy.as<T>() + row * cols;
   T* const dx = op.dx.as<T>() + row * cols;
   A* const dp = row_buffer<A>(cols);
   const A scale = A(op.scale), keep_scale = A(op.dropout.keep_scale());
   A dot = 0;
-  segments(seen, [&](int64_t begin, int64_t length) {
+  segments(n.computed, [&](int64_t begin, int64_t length) {
     uint8_t buffer[segment];
     const uint8_t* const keep = keep_of(op.mask, op.dropout, row * cols + begin, length, buffer);
     dot += sum<A>(length, [&](int64_t j, int64_t count) {
-      const auto v =
-          load<Vec<A>>(dy + begin + j, count) * keep_factor<Vec<A>>(keep, j, count, keep_scale);
+      const auto v = fill_tail(load<Vec<A>>(dy + begin + j, count), n.seen - begin - j, 0) *
+                     keep_factor<Vec<A>>(keep, j, count, keep_scale);
       store(dp + begin + j, v, count);
       return load<Vec<A>>(p + begin + j, count) * v;
     });
   });
   const bool past = past_cache(op.dx, op.dy);
-  vectors<A>(seen, [&](int64_t j, int64_t count) {
+  vectors<A>(n.computed, [&](int64_t j, int64_t count) {
     const auto difference = load<Vec<A>>(dp + j, count) - dot;
     store(dx + j, load<Vec<A>>(p + j, count) * difference * scale, count, past);
   });
-  zero(dx, seen, cols);
+  zero(dx, n.computed, cols, past);
 }
 
 }  // namespace

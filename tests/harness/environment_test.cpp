@@ -1,0 +1,75 @@
+#include "harness/environment.h"
+
+#include <gmock/gmock.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <regex>
+
+#include "harness/base64.h"
+#include "harness/flops.h"
+#include "harness/models.h"
+#include "kernels/support/error.h"
+#include "tests/harness/support.h"
+
+namespace frugal {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::ThrowsMessage;
+
+TEST(Environment, NamesNoHostUserOrPath) {
+  const std::string text = environment().dump();
+  utsname system = {};
+  uname(&system);
+  EXPECT_THAT(text, Not(HasSubstr(std::string("\"") + system.nodename + "\"")));
+  EXPECT_THAT(text, Not(HasSubstr(FRUGAL_SOURCE_DIR)));
+  EXPECT_THAT(text, Not(HasSubstr("/home")));
+  EXPECT_EQ(environment()["processor"]["usable_processors"], usable_processors());
+}
+
+TEST(UtcNow, IsIso8601) {
+  EXPECT_TRUE(
+      std::regex_match(utc_now(), std::regex(R"(20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)")));
+}
+
+TEST(Flops, AreThePapersEquations) {
+  const ModelConfig m = find_model("530B");
+  const double s = 2048, h = 20480, v = 51200, l = 105, b = 280;
+  EXPECT_NEAR(
+      model_flops_eq7(m, b) / (72 * b * l * s * h * h * (1 + s / (6 * h) + v / (12 * h * l))), 1,
+      1e-12);
+  // Equation 9, to the order to which the paper derives it.
+  EXPECT_NEAR(hardware_flops_eq8(m, b) / model_flops_eq7(m, b), 1 + s / (6 * h), 1e-3);
+  // The logits are what a model has besides its layers: 6 b s h v.
+  EXPECT_NEAR((model_flops_eq7(m, b) - l * layer_flops_eq7(m, b)) / (6 * b * s * h * v), 1, 1e-9);
+}
+
+TEST(FindModel, KnowsThePapersModelsAndFiles) {
+  EXPECT_EQ(find_model("1T").heads, 160);
+  EXPECT_THAT([] { find_model("22b"); }, ThrowsMessage<InputError>(HasSubstr("22B")));
+  const testing::Folder folder;
+  const auto write = [&](const std::string& text) {
+    std::ofstream(folder / "own.json") << text;
+    return folder / "own.json";
+  };
+  const std::string good =
+      R"("layers": 1, "hidden_size": 8, "attention_heads": 2, "sequence_length": 4, "vocabulary_size": 9)";
+  EXPECT_EQ(find_model(write("{" + good + "}")).vocabulary, 9);
+  EXPECT_EQ(find_model(folder / "own.json").name, "own");
+  for (const char* extra : {R"(, "dropout": 2})", R"(, "layer": 2})", R"(, "layers": 0})"})
+    EXPECT_THROW(find_model(write("{" + good + extra)), InputError) << extra;
+}
+
+TEST(Base64, IsRfc4648) {
+  EXPECT_EQ(base64(""), "");
+  EXPECT_EQ(base64("f"), "Zg==");
+  EXPECT_EQ(base64("fo"), "Zm8=");
+  EXPECT_EQ(base64("foo"), "Zm9v");
+  EXPECT_EQ(base64("foobar"), "Zm9vYmFy");
+  EXPECT_EQ(base64(std::string_view("\xff\x00\xfe", 3)), "/wD+");
+}
+
+}  // namespace
+}  // namespace frugal

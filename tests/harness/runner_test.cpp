@@ -1,0 +1,134 @@
+#include "harness/runner.h"
+
+#include <gmock/gmock.h>
+
+#include "harness/cli/program.h"
+#include "harness/flops.h"
+#include "harness/interrupt.h"
+#include "kernels/support/error.h"
+#include "tests/harness/support.h"
+
+namespace frugal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr const char* machine = "virtual:a100-selene";
+
+class RunnerTest : public ::testing::Test {
+ protected:
+  Records run(const std::vector<Case>& cases) {
+    RecordFile file(folder_ / "");
+    Progress progress(cases.size());
+    Runner runner(file, progress, {1, {.warm_up = 1, .samples = 10, .budget = 0}, "frugal test"});
+    Records records = runner.run("paper/table", cases);
+    lines_ = file.records().size();
+    return records;
+  }
+
+  testing::Folder folder_;
+  size_t lines_ = 0;
+};
+
+Case layer(const std::string& id, Case::What what, const std::string& on) {
+  return {.id = id, .what = what, .config = testing::tiny(), .on = on, .scale = 1, .skip = ""};
+}
+
+TEST_F(RunnerTest, TimesOnTheCpuInterleavedAndOnAVirtualClockOnce) {
+  Case other = layer("b", Case::What::layer_time, "cpu");
+  other.config.recompute = Recompute::full;
+  const Records records = run({layer("a", Case::What::layer_time, "cpu"), other,
+                               layer("a", Case::What::layer_time, machine)});
+  ASSERT_EQ(records.all().size(), 3U);
+  for (const Record& r : records.all()) EXPECT_EQ(r.status, Status::ok) << r.reason;
+  EXPECT_EQ(records.all()[0].samples(metric::forward_time).size(), 10U);
+  EXPECT_EQ(records.all()[1].samples(metric::backward_time).size(), 10U);
+  EXPECT_LT(records.all()[1].started, records.all()[0].ended);  // not one after the other
+  EXPECT_EQ(records.all()[0].options.at("threads"), "1");
+  EXPECT_EQ(records.all()[2].samples(metric::forward_time).size(), 1U);
+  EXPECT_GT(*records.all()[0].utilization->mfu_measured.value, 0);
+  EXPECT_FALSE(records.all()[0].utilization->mfu_data_sheet.value);
+  EXPECT_GT(*records.all()[2].utilization->mfu_data_sheet.value, 0);
+  EXPECT_FALSE(records.all()[2].utilization->mfu_measured.value);
+  EXPECT_EQ(records.settings("paper/table").size(), 2U);
+}
+
+TEST_F(RunnerTest, ExecutedFlopsAreThePapersWithoutRecomputation) {
+  const Records records = run({layer("a", Case::What::layer_memory, machine)});
+  const Record& r = records.all().front();
+  EXPECT_DOUBLE_EQ(r.flops->hardware, layer_flops_eq7(r.config.model, 1));
+  EXPECT_DOUBLE_EQ(r.flops->model, r.flops->hardware);
+  EXPECT_GT((*r.memory->after_forward)[static_cast<size_t>(Kind::activation)], 0);
+}
+
+TEST_F(RunnerTest, DoesNotRunARecordedCaseAgain) {
+  const Case c = layer("a", Case::What::layer_memory, machine);
+  const std::string first = run({c}).all().front().started;
+  EXPECT_EQ(run({c}).all().front().started, first);
+  EXPECT_EQ(lines_, 1U);
+  Case changed = c;
+  changed.config.seed = 77;
+  run({changed});
+  EXPECT_EQ(lines_, 2U);
+}
+
+TEST_F(RunnerTest, RecordsSkippedAndOutOfMemoryWithAReason) {
+  Case skipped = layer("s", Case::What::layer_memory, machine);
+  skipped.skip = "not divisible";
+  Case huge = layer("h", Case::What::layer_memory, machine);
+  huge.config.model.hidden = 1 << 20;
+  const Records records = run({skipped, huge});
+  EXPECT_EQ(records.all()[0].status, Status::skipped);
+  EXPECT_EQ(records.all()[0].reason, "not divisible");
+  EXPECT_EQ(records.all()[1].status, Status::oom);
+  EXPECT_THAT(records.all()[1].reason, HasSubstr("bytes missing"));
+}
+
+TEST(RunGuarded, TurnsExceptionsIntoStatuses) {
+  const auto status_of = [](auto exception) {
+    Record record;
+    run_guarded(record, [&] { throw exception; });
+    EXPECT_FALSE(record.reason.empty());
+    return record.status;
+  };
+  EXPECT_EQ(status_of(OutOfMemory("m", 1, 1, 1)), Status::oom);
+  EXPECT_EQ(status_of(DeadlinePassed("d")), Status::timeout);
+  EXPECT_EQ(status_of(PeerLost("p")), Status::failed);
+  EXPECT_EQ(status_of(WrongNumbers("w")), Status::failed);
+  Record record;
+  EXPECT_THROW(run_guarded(record, [] { throw Interrupted(); }), Interrupted);
+  EXPECT_EQ(record.status, Status::interrupted);
+  EXPECT_THROW(run_guarded(record, [] { throw InputError("i"); }), InputError);
+}
+
+class Named : public Artifact {
+ public:
+  explicit Named(std::string id) : id_(std::move(id)) {}
+  std::string id() const override { return id_; }
+  std::string title() const override { return ""; }
+  std::vector<Case> cases(const Selection&) const override { return {}; }
+  std::vector<Cell> cells(const Records&) const override { return {}; }
+  std::vector<Claim> claims(const Records&) const override { return {}; }
+
+ private:
+  std::string id_;
+};
+
+TEST(SelectArtifacts, ByIdGlobAndPaperInTheListsOrder) {
+  const Named a("one2022/table1"), b("one2022/figure1"), c("two2021/table1");
+  const Artifacts all{&a, &b, &c};
+  EXPECT_THAT(select_artifacts(all, {}), ElementsAre(&a, &b, &c));
+  EXPECT_THAT(select_artifacts(all, {"two2021/table1", "one2022/table1"}), ElementsAre(&a, &c));
+  EXPECT_THAT(select_artifacts(all, {"one2022"}), ElementsAre(&a, &b));
+  EXPECT_THAT(select_artifacts(all, {"*/table?"}), ElementsAre(&a, &c));
+  EXPECT_THAT(
+      [&] {
+        select_artifacts(all, {"one2022/table1", "two2021/tabel1"});
+      },
+      ThrowsMessage<InputError>(HasSubstr("two2021/table1")));
+}
+
+}  // namespace
+}  // namespace frugal

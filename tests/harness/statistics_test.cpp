@@ -1,0 +1,76 @@
+#include "harness/statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+namespace frugal {
+namespace {
+
+/// Normal(mean, 1) by Box–Muller, the same everywhere.
+std::vector<double> normal(size_t count, double mean, std::mt19937_64& random) {
+  const auto uniform = [&] {
+    return (static_cast<double>(random() >> 11U) + 0.5) / 9007199254740992.0;
+  };
+  std::vector<double> samples(count);
+  for (double& x : samples)
+    x = mean + std::sqrt(-2 * std::log(uniform())) * std::cos(2 * M_PI * uniform());
+  return samples;
+}
+
+TEST(Quantile, InterpolatesBetweenOrderStatistics) {
+  const std::vector<double> samples{40, 10, 30, 20};  // R: quantile(c(10,20,30,40), type = 7)
+  EXPECT_DOUBLE_EQ(quantile(samples, 0), 10);
+  EXPECT_DOUBLE_EQ(quantile(samples, 0.25), 17.5);
+  EXPECT_DOUBLE_EQ(median(samples), 25);
+  EXPECT_DOUBLE_EQ(quantile(samples, 0.9), 37);
+  EXPECT_DOUBLE_EQ(quantile(samples, 1), 40);
+  EXPECT_DOUBLE_EQ(median(std::vector<double>{3, 1, 2}), 2);
+  EXPECT_THROW(median({}), std::invalid_argument);
+}
+
+TEST(MedianEstimate, IsDeterministicAndOrdered) {
+  std::mt19937_64 random(3);
+  const auto samples = normal(25, 10, random);
+  const Estimate one = median_estimate(samples), two = median_estimate(samples);
+  EXPECT_EQ(one.interval, two.interval);
+  EXPECT_LE(one.interval->low, one.value);
+  EXPECT_GE(one.interval->high, one.value);
+  // Few resamples, so that what they are shows in the interval.
+  EXPECT_NE(median_estimate(samples, {.resamples = 5, .seed = 1}).interval,
+            median_estimate(samples, {.resamples = 5, .seed = 2}).interval);
+  EXPECT_FALSE(median_estimate(std::vector<double>{7}).interval);
+}
+
+TEST(MedianEstimate, CoversTheTrueMedianAsOftenAsItSays) {
+  std::mt19937_64 random(5);
+  constexpr int trials = 400;
+  int covered = 0;
+  for (int i = 0; i < trials; ++i) {
+    const auto interval = median_estimate(normal(31, 2, random), {.resamples = 400}).interval;
+    covered += interval->low <= 2 && 2 <= interval->high ? 1 : 0;
+  }
+  // 95 % ± 4 standard deviations of a binomial of 400 trials.
+  EXPECT_NEAR(covered / double{trials}, 0.95, 0.045);
+}
+
+TEST(PairedRatio, CancelsWhatSlowsBothDown) {
+  std::mt19937_64 random(7);
+  std::vector<double> a, b;
+  for (int i = 0; i < 20; ++i) {
+    const double slow = 1 + static_cast<double>(random() % 100) / 10;  // up to 11 times slower
+    a.push_back(3 * slow);
+    b.push_back(2 * slow);
+  }
+  const Estimate ratio = paired_ratio(a, b);
+  EXPECT_NEAR(ratio.value, 1.5, 1e-12);
+  EXPECT_NEAR(ratio.interval->high - ratio.interval->low, 0, 1e-12);
+  EXPECT_THROW(paired_ratio(a, std::vector<double>{1}), std::invalid_argument);
+  EXPECT_THROW(paired_ratio({}, {}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace frugal

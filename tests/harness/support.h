@@ -1,0 +1,75 @@
+#pragma once
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "harness/artifact.h"
+#include "harness/environment.h"
+#include "harness/record.h"
+#include "nlohmann/json.hpp"
+
+namespace frugal::testing {
+
+/// A folder that is gone with the test.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "frugal-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+inline std::string read(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline RunConfig tiny() {
+  RunConfig config;
+  config.model = {
+      .name = "tiny", .layers = 1, .hidden = 16, .heads = 2, .sequence = 8, .vocabulary = 32};
+  return config;
+}
+
+/// A record in which every field has a value of its own.
+inline Record full_record() {
+  Record r;
+  r.artifact = "paper/table";
+  r.case_id = "a case";
+  r.what = "layer_time";
+  r.source = Source::measured;
+  r.on = "cpu";
+  r.device = "a processor";
+  r.scale = 4;
+  r.config = tiny();
+  r.config.recompute = Recompute::selective;
+  r.config.type = DType::bf16;
+  r.config.sequence_parallel = r.config.stored_masks = true;
+  r.config.tensor_parallel = 2;
+  r.config.micro_batch = 3;
+  r.config.microbatches = 5;
+  r.config.seed = 99;
+  r.options = {{"threads", "2"}};
+  r.fingerprint = fingerprint_of(r);
+  r.metrics["forward_time"] = {"s", {0.3, 0.1, 0.2}};
+  r.memory = {BytesPerKind{1, 2, 3, 4, 5, 6, 7}, BytesPerKind{8, 9, 10, 11, 12, 13, 14}, 77};
+  r.flops = Flops{100, "eq", 120, "executed", 110};
+  r.utilization = Utilization{1e12, {}, {0.5, ""}, {{}, "unknown"}, {0.6, ""}, {{}, "unknown"}};
+  r.losses = {3.5, 2.5};
+  r.held_out = {{2, 2.75}};
+  r.command = "frugal reproduce paper/table";
+  r.started = r.ended = "2022-05-10T12:00:00.000Z";
+  r.environment = environment().dump();
+  return r;
+}
+
+}  // namespace frugal::testing

@@ -1,0 +1,42 @@
+#include "harness/timing.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace frugal {
+namespace {
+
+TEST(TimeInterleaved, RunsEachCaseOncePerRoundAndKeepsNoWarmUp) {
+  std::string order;
+  int kept = 0;
+  const auto run = [&](char name) {
+    return [&, name](bool keep) {
+      order += name;
+      kept += keep ? 1 : 0;
+    };
+  };
+  const int rounds =
+      time_interleaved({run('A'), run('B'), run('C')}, {.warm_up = 3, .samples = 12});
+  EXPECT_EQ(rounds, 12);
+  EXPECT_EQ(kept, 36);
+  ASSERT_EQ(order.size(), 45U);
+  for (size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i], "ABC"[i % 3]);
+}
+
+TEST(TimeInterleaved, StopsAtTheBudgetButNotBelowTheMinimum) {
+  double now = 0;
+  const auto clock = [&] { return now; };
+  const auto case_of = [&](double seconds) {
+    return std::vector<std::function<void(bool)>>{[&now, seconds](bool) { now += seconds; }};
+  };
+  EXPECT_EQ(time_interleaved(case_of(100), {.warm_up = 1, .samples = 50, .budget = 5}, clock),
+            TimingPlan::minimum);
+  now = 0;
+  EXPECT_EQ(time_interleaved(case_of(1), {.warm_up = 2, .samples = 50, .budget = 20}, clock), 18);
+  EXPECT_EQ(time_interleaved(case_of(1), {.samples = 3, .budget = 1e9}, clock),
+            TimingPlan::minimum);
+}
+
+}  // namespace
+}  // namespace frugal
