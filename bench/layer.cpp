@@ -11,6 +11,7 @@
 #include "harness/statistics.h"
 #include "harness/timing.h"
 #include "kernels/cpu/device.h"
+#include "kernels/cpu/waiting.h"
 
 namespace frugal {
 namespace {
@@ -25,7 +26,7 @@ class SquareGemm {
     for (uint32_t i = 0; i < 3; ++i) {
       View v(nullptr, type, {gemm_size, gemm_size});
       v.data = device_.allocate(v.bytes());
-      device_.execute(RandomNormal{.x = v, .stream = {.seed = 1, .site = i}});
+      device_.execute(RandomNormal{v, 1, {1, i, 0}, {}});
       *operands[i] = v;
     }
   }
@@ -89,6 +90,7 @@ void compare(DType type, int threads, int samples) {
 }  // namespace frugal
 
 int main(int argc, char** argv) {
+  frugal::limit_spinning(argv);
   const int threads = argc > 1 ? std::atoi(argv[1]) : 2;
   const int samples = argc > 2 ? std::atoi(argv[2]) : 20;
   fmt::print("{} threads, {} rounds, median and 95 % bootstrap interval\n", threads, samples);

@@ -5,9 +5,11 @@
 
 #include "bench/compare/contest.h"
 #include "harness/environment.h"
+#include "kernels/cpu/waiting.h"
 #include "kernels/support/error.h"
 
 int main(int argc, char** argv) {
+  frugal::limit_spinning(argv);
   frugal::bench::Options options;
   options.threads = frugal::usable_processors();
   CLI::App app("Ratios of rates, both sides measured by turns in one run", "frugal_bench_compare");

@@ -25,6 +25,7 @@ struct Values {
   int64_t layers = 0, hidden = 0, heads = 0, sequence = 0, vocabulary = 0;
   double dropout = 0.1;
   int64_t scale = 1, steps = 1, eval_every = 0;
+  int64_t warm_up = -1;  // a twentieth of the steps
   double learning_rate = 1e-3;
   int threads = 0;  // all processors
   RunConfig config;
@@ -59,9 +60,9 @@ std::string command_of(const Values& v, const Record& record) {
   std::string command = fmt::format(
       "frugal measure --model {} --on {} --tensor-parallel {} "
       "--recompute {} --type {} --micro-batch {} --microbatches {} "
-      "--seed {} --steps {} --learning-rate {} --scale {}",
+      "--seed {} --steps {} --warm-up {} --learning-rate {} --scale {}",
       file_name(v.model), record.on, c.tensor_parallel, v.recompute, v.type, c.micro_batch,
-      c.microbatches, c.seed, v.steps, v.learning_rate, scale_name(v.scale));
+      c.microbatches, c.seed, v.steps, v.warm_up, v.learning_rate, scale_name(v.scale));
   const auto add = [&](const char* flag, int64_t value) {
     if (value != 0) command += fmt::format(" {} {}", flag, value);
   };
@@ -91,6 +92,7 @@ Record blank(const Values& values, const TrainingRun& run, const Target& target)
   record.scale = values.scale;
   record.config = run.config;
   record.options = {{"steps", std::to_string(values.steps)},
+                    {"warm_up", std::to_string(values.warm_up)},
                     {"learning_rate", fmt::format("{}", values.learning_rate)},
                     {"eval_every", std::to_string(values.eval_every)}};
   if (!target.simulated()) record.options["threads"] = std::to_string(values.threads);
@@ -130,6 +132,7 @@ Exit measure(const Values& values) {
   run.config = config_of(values);
   run.train.adam.learning_rate = values.learning_rate;
   run.train.steps = values.steps;
+  run.train.warm_up = values.warm_up;
   run.eval_every = values.eval_every;
   run.save_tensors = values.save_tensors;
   if (!values.text.empty()) run.text = Text::from_file(values.text, run.config);
@@ -182,7 +185,10 @@ void add_run_flags(Flags& flags, Values& v) {
   flags.integer("--micro-batch", c.micro_batch, 1, "Microbatch size, sequences");
   flags.integer("--microbatches", c.microbatches, 1, "Microbatches per step");
   flags.integer("--steps", v.steps, 1, "Training steps");
-  flags.number("--learning-rate", v.learning_rate, 0, 1e9, "Adam's, before its cosine decay");
+  flags.integer("--warm-up", v.warm_up, 0,
+                "Steps in which the learning rate rises; a twentieth of all otherwise");
+  flags.number("--learning-rate", v.learning_rate, 0, 1e9,
+               "Adam's, after warm-up and before its cosine decay to a tenth");
   flags.integer("--seed", c.seed, 0, "Of weights, dropout and batches",
                 std::numeric_limits<int64_t>::max());
   flags.text("--text", v.text, "FILE", "Train on its bytes, the last tenth held out");
@@ -198,6 +204,7 @@ void add_measure(Program& program) {
   Flags flags =
       program.command("measure", "Train your own configuration and record what it takes", [values] {
         if (values->threads == 0) values->threads = usable_processors();
+        if (values->warm_up < 0) values->warm_up = values->steps / 20;
         return measure(*values);
       });
   add_model_flags(flags, *values);

@@ -58,7 +58,7 @@ struct Matrices {
     return m;
   }
   int64_t bytes() const { return rows * cols * size_of(type); }
-  void* at(const View& v, int64_t i) const {
+  char* at(const View& v, int64_t i) const {
     return static_cast<char*>(v.data) + i * batch_stride * size_of(type);
   }
 };
@@ -113,13 +113,14 @@ class Arguments {
   int count_ = 0;
 };
 
-void copy(const Matrices& to, void* to_data, const Matrices& from, const void* from_data) {
-  const auto step = [](const Matrices& m) { return m.stride() * size_of(m.type); };
-  for (int64_t i = 0; i < to.runs(); ++i) {
-    std::memcpy(static_cast<char*>(to_data) + i * step(to),
-                static_cast<const char*>(from_data) + i * step(from),
-                static_cast<size_t>(to.run() * size_of(to.type)));
-  }
+/// Copies the runs of a matrix between where it lies and where it is packed.
+void pack(const Matrices& m, char* packed, const char* data) {
+  const int64_t size = size_of(m.type), run = m.run() * size, stride = m.stride() * size;
+  for (int64_t i = 0; i < m.runs(); ++i) std::memcpy(packed + i * run, data + i * stride, run);
+}
+void unpack(const Matrices& m, char* data, const char* packed) {
+  const int64_t size = size_of(m.type), run = m.run() * size, stride = m.stride() * size;
+  for (int64_t i = 0; i < m.runs(); ++i) std::memcpy(data + i * stride, packed + i * run, run);
 }
 
 /// A prepared multiplication of one pair of matrices.
@@ -158,18 +159,18 @@ class Prepared {
   /// The i-th of the batch.
   dnnl_status_t run(const dnnl::stream& stream, const Problem& p, const Gemm& op, int64_t i) const {
     const std::array given{p.a, p.b, p.c};
-    const std::array<void*, 3> data{p.a.at(op.a, i), p.b.at(op.b, i), p.c.at(op.c, i)};
-    std::array<void*, 3> used = data;
+    const std::array<char*, 3> data{p.a.at(op.a, i), p.b.at(op.b, i), p.c.at(op.c, i)};
+    std::array<char*, 3> used = data;
     auto* const memory = static_cast<char*>(scratch(Scratch::gemm, scratch_bytes_));
     for (size_t x = 0; x < used.size(); ++x) {
       if (used_[x] == given[x]) continue;
       used[x] = memory + packed_at_[x];
-      if (x < 2 || p.accumulate) copy(used_[x], used[x], given[x], data[x]);
+      if (x < 2 || p.accumulate) pack(given[x], used[x], data[x]);
     }
     const auto thread = static_cast<size_t>(arguments_.size() == 1 ? 0 : omp_get_thread_num());
     const auto status =
         arguments_[thread].run(matmul_, stream, {used[0], used[1], used[2], memory, op.bias.data});
-    if (used[2] != data[2]) copy(p.c, data[2], used_[2], used[2]);
+    if (used[2] != data[2]) unpack(p.c, data[2], used[2]);
     return status;
   }
 
@@ -197,9 +198,9 @@ void multiply_f64(const Problem& p, const Gemm& op) {
 #pragma omp parallel for schedule(static) collapse(2) if (batch * m * n * k > 32768)
   for (int64_t g = 0; g < batch; ++g) {
     for (int64_t i = 0; i < m; ++i) {
-      const auto* const a = static_cast<const double*>(p.a.at(op.a, g)) + i * p.a.row_stride;
-      const auto* const b = static_cast<const double*>(p.b.at(op.b, g));
-      auto* const c = static_cast<double*>(p.c.at(op.c, g)) + i * p.c.row_stride;
+      const auto* const a = reinterpret_cast<const double*>(p.a.at(op.a, g)) + i * p.a.row_stride;
+      const auto* const b = reinterpret_cast<const double*>(p.b.at(op.b, g));
+      auto* const c = reinterpret_cast<double*>(p.c.at(op.c, g)) + i * p.c.row_stride;
       for (int64_t j = 0; j < n; ++j) {
         double sum = p.bias ? op.bias.as<double>()[j] : 0;
         for (int64_t l = 0; l < k; ++l) {
