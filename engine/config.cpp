@@ -1,6 +1,9 @@
 #include "engine/config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <initializer_list>
 
 #include "kernels/support/error.h"
 
@@ -14,8 +17,42 @@ void divisible(std::string_view what, int64_t value, std::string_view by, int64_
         fmt::format("{} ({}) must be divisible by {} ({}); {}", what, value, by, divisor, next));
 }
 
-void positive(std::string_view what, int64_t value) {
-  if (value <= 0) throw InputError(fmt::format("{} is {}; it must be at least 1", what, value));
+void in_range(std::string_view what, int64_t value, int64_t high) {
+  if (value < 1 || value > high)
+    throw InputError(fmt::format("{} is {}; it must be from 1 to {}", what, value, high));
+}
+
+/// Far beyond any model there is; together with fits() they keep every size within int64.
+constexpr int64_t most_layers = 1 << 16, most_hidden = 1 << 20, most_tokens = 1 << 24,
+                  most_sequences = 1 << 16, most_ranks = 1 << 16;
+
+/// Refuses a size in bytes that is the product of these where it has no place in an int64.
+void fits(std::string_view what, std::initializer_list<int64_t> factors) {
+  int64_t product = 1;
+  for (const int64_t factor : factors)
+    if (__builtin_mul_overflow(product, factor, &product))
+      throw InputError(
+          fmt::format("{} would take {} bytes, and sizes must stay below 2^63 bytes; choose "
+                      "smaller ones",
+                      what, fmt::join(factors, " x ")));
+}
+
+/// The largest tensors, with room for all copies of them that a run holds at a time.
+void all_fit(const RunConfig& c) {
+  constexpr int64_t copies = 8 * 64;  // float64; activations take 34 s b h bytes, Adam 18 a weight
+  const ModelConfig& m = c.model;
+  fits("the layers' weights (12 x layers x hidden size squared)",
+       {copies, 12, m.layers, m.hidden, m.hidden});
+  fits("the embedding (vocabulary size x hidden size)", {copies, m.vocabulary, m.hidden});
+  fits("the position embedding (sequence length x hidden size)", {copies, m.sequence, m.hidden});
+  fits("the activations (layers x sequence length x microbatch size x hidden size)",
+       {copies, m.layers, m.sequence, c.micro_batch, m.hidden});
+  fits("attention (layers x heads x sequence length squared x microbatch size)",
+       {copies, m.layers, m.heads, m.sequence, m.sequence, c.micro_batch});
+  fits("the logits (sequence length x microbatch size x vocabulary size)",
+       {copies, m.sequence, c.micro_batch, m.vocabulary});
+  fits("a step's tokens (microbatches x sequence length x microbatch size)",
+       {copies, c.microbatches, m.sequence, c.micro_batch});
 }
 
 }  // namespace
@@ -33,28 +70,37 @@ std::string_view name_of(Recompute recompute) {
 }
 
 ModelConfig ModelConfig::scaled(int64_t k) const {
-  positive("scale divisor", k);
-  const char* next = "choose a scale that divides hidden size, sequence length and vocabulary";
-  divisible("hidden size", hidden, "the scale's divisor", k, next);
-  divisible("sequence length", sequence, "the scale's divisor", k, next);
-  divisible("vocabulary size", vocabulary, "the scale's divisor", k, next);
+  in_range("scale divisor", k, most_tokens);
+  const auto works = [this](int64_t d) {
+    return hidden % (d * heads) == 0 && sequence % d == 0 && vocabulary % d == 0;
+  };
+  if (!works(k)) {
+    int64_t near = k;
+    while (near > 1 && !works(near)) --near;
+    const std::string next =
+        near == 1 ? std::string("no scale below it works") : fmt::format("scale 1/{} works", near);
+    const char* divisor = "the scale's divisor";
+    divisible("hidden size", hidden, divisor, k, next);
+    divisible("sequence length", sequence, divisor, k, next);
+    divisible("vocabulary size", vocabulary, divisor, k, next);
+    divisible(fmt::format("hidden size / {}", k), hidden / k, "attention heads", heads, next);
+  }
   ModelConfig model = *this;
   model.hidden /= k;
   model.sequence /= k;
   model.vocabulary /= k;
-  divisible("hidden size", model.hidden, "attention heads", heads, next);
   return model;
 }
 
 void RunConfig::validate() const {
-  positive("layers", model.layers);
-  positive("hidden size", model.hidden);
-  positive("attention heads", model.heads);
-  positive("sequence length", model.sequence);
-  positive("vocabulary size", model.vocabulary);
-  positive("tensor-parallel size", tensor_parallel);
-  positive("microbatch size", micro_batch);
-  positive("microbatches", microbatches);
+  in_range("layers", model.layers, most_layers);
+  in_range("hidden size", model.hidden, most_hidden);
+  in_range("attention heads", model.heads, most_hidden);
+  in_range("sequence length", model.sequence, most_tokens);
+  in_range("vocabulary size", model.vocabulary, most_tokens);
+  in_range("tensor-parallel size", tensor_parallel, most_ranks);
+  in_range("microbatch size", micro_batch, most_sequences);
+  in_range("microbatches", microbatches, most_sequences);
   if (!(model.dropout >= 0 && model.dropout < 1))
     throw InputError(
         fmt::format("dropout is {}; it must be at least 0 and below 1", model.dropout));
@@ -70,6 +116,7 @@ void RunConfig::validate() const {
     divisible("sequence length", model.sequence, t, tensor_parallel,
               "choose a sequence length or tensor-parallel size that fits, or leave sequence "
               "parallelism off");
+  all_fit(*this);
 }
 
 }  // namespace frugal

@@ -18,7 +18,8 @@ struct ModelConfig {
 
   int64_t head_size() const { return hidden / heads; }
   /// h, s and v divided by k; L and a kept, so that a·s/h, s/h and v/(hL) stay what they were.
-  /// Throws InputError where k does not divide them.
+  /// Throws InputError where k does not divide them, or the heads what is left of h; it names the
+  /// nearest smaller scale that works.
   ModelConfig scaled(int64_t k) const;
 };
 
@@ -39,8 +40,9 @@ struct RunConfig {
   int64_t microbatches = 1;  ///< accumulated per step; global batch = micro_batch · microbatches
   uint64_t seed = 1;
 
-  /// Throws InputError that says which rule is broken: sizes positive, hidden divisible by heads,
-  /// heads, 4h and vocabulary by t, sequence by t under sequence parallelism, …
+  /// Throws InputError that says which rule is broken: sizes positive and so small that all
+  /// bytes fit an int64, hidden divisible by heads, heads, 4h and vocabulary by t, sequence by t
+  /// under sequence parallelism, …
   void validate() const;
 };
 

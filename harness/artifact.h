@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "engine/config.h"
-#include "harness/cell.h"
+#include "harness/device_kind.h"
 #include "harness/record.h"
 
 namespace frugal {
@@ -24,7 +24,7 @@ struct Case {
   int64_t scale = 1;  ///< k of the scale model 1/k
   std::string skip;   ///< why it cannot be run in this setting; recorded as skipped, not run
 
-  Source source() const { return on == "cpu" ? Source::measured : Source::simulated; }
+  Source source() const { return source_of(device_kind(on)); }
 };
 std::string_view name_of(Case::What what);
 

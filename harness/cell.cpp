@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 namespace frugal {
 
@@ -12,14 +13,14 @@ std::string_view name_of(Source source) {
 }
 
 std::string_view name_of(Status status) {
-  static constexpr std::array<std::string_view, 6> names = {"ok",     "oom",     "skipped",
-                                                            "failed", "timeout", "interrupted"};
+  static constexpr std::array<std::string_view, 7> names = {
+      "ok", "oom", "skipped", "failed", "timeout", "peer_lost", "interrupted"};
   return names[static_cast<size_t>(status)];
 }
 
 std::string_view name_of(Verdict verdict) {
-  static constexpr std::array<std::string_view, 3> names = {"reproduced", "not reproduced",
-                                                            "not measurable here"};
+  static constexpr std::array<std::string_view, 5> names = {
+      "reproduced", "not reproduced", "undecided", "calibrated", "not measurable here"};
   return names[static_cast<size_t>(verdict)];
 }
 
@@ -35,18 +36,38 @@ std::optional<int64_t> parse_scale(std::string_view text) {
   return k;
 }
 
+void Comparison::set(const Estimate& estimate) {
+  value = estimate.value;
+  interval = estimate.interval;
+  samples = source == Source::measured ? estimate.samples : 0;
+}
+
 std::optional<double> Cell::error_percent() const {
-  if (!paper || !value || !comparable || *paper == 0) return std::nullopt;
-  return 100 * (*value - *paper) / std::abs(*paper);
+  const auto beside = reference();
+  if (unit == "%" || !beside || !value || *beside == 0) return std::nullopt;
+  return 100 * (*value - *beside) / std::abs(*beside);
+}
+
+std::optional<double> Cell::error_points() const {
+  const auto beside = reference();
+  if (unit != "%" || !beside || !value) return std::nullopt;
+  return *value - *beside;
+}
+
+Interval Claim::band() const {
+  constexpr double open = std::numeric_limits<double>::infinity();
+  const double stated = reference().value();
+  return {relation == Relation::at_most ? -open : stated - tolerance,
+          relation == Relation::at_least ? open : stated + tolerance};
 }
 
 Verdict Claim::verdict() const {
-  if (!paper || !value || !std::isfinite(*value)) return Verdict::not_measurable;
-  const double above = *value - *paper;
-  const bool holds = relation == Relation::about      ? std::abs(above) <= tolerance
-                     : relation == Relation::at_least ? above >= -tolerance
-                                                      : above <= tolerance;
-  return holds ? Verdict::reproduced : Verdict::not_reproduced;
+  if (!reference() || !value || !std::isfinite(*value)) return Verdict::not_measurable;
+  if (fitted) return Verdict::calibrated;
+  const auto [low, high] = band();
+  if (low <= *value && *value <= high) return Verdict::reproduced;
+  const bool reaches = interval && interval->low <= high && low <= interval->high;
+  return reaches ? Verdict::undecided : Verdict::not_reproduced;
 }
 
 }  // namespace frugal

@@ -5,7 +5,9 @@ namespace frugal {
 
 /// Thrown at a safe point after Ctrl-C or SIGTERM; exit status 130.
 struct Interrupted : std::runtime_error {
-  Interrupted() : std::runtime_error("interrupted") {}
+  Interrupted()
+      : std::runtime_error(
+            "interrupted; finished cases are kept, and the same command runs the others") {}
 };
 
 /// From now on the first SIGINT or SIGTERM asks for a stop at the next safe point; a second one

@@ -32,6 +32,12 @@ void add_fraction(Lines& lines, const std::string& name, const Fraction& fractio
     lines.add(name, "not known", fraction.reason);
 }
 
+std::string held_out_unit(const Record& record) {
+  const auto bytes = record.options.find("held_out_bytes_evaluated");
+  return bytes == record.options.end() ? "nats"
+                                       : fmt::format("nats, mean of {} bytes", bytes->second);
+}
+
 }  // namespace
 
 Table measurement_table(const Record& record) {
@@ -45,19 +51,18 @@ Table measurement_table(const Record& record) {
   lines.add("status", std::string(name_of(record.status)), record.reason);
   for (const auto& [name, metric] : record.metrics) {
     const Estimate estimate = median_estimate(metric.samples);
-    lines.add(name, format_number(estimate.value),
-              !estimate.interval
-                  ? metric.unit
-                  : fmt::format("{} [{}, {}], median of {}", metric.unit,
-                                format_number(estimate.interval->low),
-                                format_number(estimate.interval->high), metric.samples.size()));
+    std::string unit = metric.unit;
+    if (const auto& interval = estimate.interval)
+      unit += fmt::format(" [{}, {}]", format_number(interval->low), format_number(interval->high));
+    if (estimate.samples > 1) unit += fmt::format(", median of {}", estimate.samples);
+    lines.add(name, format_number(estimate.value), unit);
   }
   if (!record.losses.empty()) {
     lines.add("first loss", format_number(record.losses.front()), "nats");
     lines.add("last loss", format_number(record.losses.back()), "nats");
   }
   if (!record.held_out.empty())
-    lines.add("held-out loss", format_number(record.held_out.back().second), "nats");
+    lines.add("held-out loss", format_number(record.held_out.back().second), held_out_unit(record));
   if (record.memory) add_memory(lines, *record.memory);
   if (record.flops) {
     lines.add("model FLOPs", fmt::format("{:.4g}", record.flops->model),
@@ -68,8 +73,8 @@ Table measurement_table(const Record& record) {
   if (record.utilization) {
     add_fraction(lines, "MFU, data-sheet peak", record.utilization->mfu_data_sheet);
     add_fraction(lines, "HFU, data-sheet peak", record.utilization->hfu_data_sheet);
-    add_fraction(lines, "MFU, measured peak", record.utilization->mfu_measured);
-    add_fraction(lines, "HFU, measured peak", record.utilization->hfu_measured);
+    add_fraction(lines, "MFU, measured peak (best median GEMM)", record.utilization->mfu_measured);
+    add_fraction(lines, "HFU, measured peak (best median GEMM)", record.utilization->hfu_measured);
   }
   return lines.table;
 }

@@ -18,7 +18,7 @@ inline constexpr int enumerators = 0;
 template <>
 inline constexpr int enumerators<Source> = 3;
 template <>
-inline constexpr int enumerators<Status> = 6;
+inline constexpr int enumerators<Status> = 7;
 template <>
 inline constexpr int enumerators<Recompute> = 3;
 template <>

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "harness/config_json.h"
+#include "kernels/support/json_file.h"
 
 namespace frugal {
 
@@ -15,22 +17,56 @@ const std::vector<double>& Record::samples(const std::string& name) const {
   return found == metrics.end() ? none : found->second.samples;
 }
 
-std::string fingerprint_of(const Record& record) {
-  const nlohmann::json decides = {
-      record.what, record.on, record.device, record.scale, to_json(record.config), record.options};
-  // FNV-1a, 64 bits: the same on every machine, unlike std::hash.
+void Record::add_sample(const std::string& name, const char* unit, double value) {
+  Metric& metric = metrics[name];
+  metric.unit = unit;
+  metric.samples.push_back(value);
+}
+
+std::string hash_of(std::string_view bytes) {
   uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : decides.dump()) {
+  for (const char c : bytes) {
     hash ^= static_cast<unsigned char>(c);
     hash *= 0x100000001b3;
   }
   return fmt::format("{:016x}", hash);
 }
 
+const std::string& program_hash() {
+  static const std::string hash = hash_of(read_text("/proc/self/exe"));
+  return hash;
+}
+
+std::string fingerprint_of(const Record& record) {
+  const nlohmann::json decides = {
+      record.what,    record.on,    record.device,          record.machine,
+      record.program, record.scale, to_json(record.config), record.options};
+  return hash_of(decides.dump());
+}
+
+Setting setting_of(const Record& record) {
+  Setting setting{record.source, record.on, record.scale};
+  if (const auto found = record.options.find("threads"); found != record.options.end()) {
+    const std::string& text = found->second;
+    std::from_chars(text.data(), text.data() + text.size(), setting.threads);
+  }
+  return setting;
+}
+
+namespace {
+
+/// Whether what two records of a setting say can be compared.
+bool comparable(const Record& a, const Record& b) {
+  return a.program == b.program && a.device == b.device && a.machine == b.machine &&
+         a.rounds == b.rounds;
+}
+
+}  // namespace
+
 std::vector<Setting> Records::settings(const std::string& artifact) const {
   std::vector<Setting> settings;
   for (const Record& record : records_) {
-    const Setting setting{record.source, record.on, record.scale};
+    const Setting setting = setting_of(record);
     if (record.artifact == artifact &&
         std::find(settings.begin(), settings.end(), setting) == settings.end())
       settings.push_back(setting);
@@ -40,11 +76,13 @@ std::vector<Setting> Records::settings(const std::string& artifact) const {
 
 const Record* Records::find(const std::string& artifact, const std::string& case_id,
                             const Setting& setting) const {
-  const auto found = std::find_if(records_.rbegin(), records_.rend(), [&](const Record& record) {
-    return record.artifact == artifact && record.case_id == case_id &&
-           Setting{record.source, record.on, record.scale} == setting;
-  });
-  return found == records_.rend() ? nullptr : &*found;
+  const Record* newest = nullptr;  // of the setting
+  for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
+    if (record->artifact != artifact || setting_of(*record) != setting) continue;
+    if (newest == nullptr) newest = &*record;
+    if (record->case_id == case_id) return comparable(*record, *newest) ? &*record : nullptr;
+  }
+  return nullptr;
 }
 
 }  // namespace frugal

@@ -3,6 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/config.h"
@@ -17,11 +18,12 @@ struct Metric {
   std::vector<double> samples;
 };
 
-/// Names of metrics and memory moments; in JSON as they are here.
+/// Names of metrics; in JSON as they are here.
 namespace metric {
 inline constexpr const char* forward_time = "forward_time";
 inline constexpr const char* backward_time = "backward_time";
 inline constexpr const char* step_time = "step_time";
+inline constexpr const char* gradient_norm = "gradient_norm";  ///< before clipping
 }  // namespace metric
 
 struct Memory {
@@ -51,6 +53,11 @@ struct Utilization {
   Fraction mfu_data_sheet, mfu_measured, hfu_data_sheet, hfu_measured;
 };
 
+/// 16 hexadecimal digits (FNV-1a, 64 bits), the same on every machine.
+std::string hash_of(std::string_view bytes);
+/// hash_of() this program's own file: another build, even of uncommitted code, is another program.
+const std::string& program_hash();
+
 /// What one case gave: the unit of evidence (docs/records.md). A line of records.jsonl.
 struct Record {
   static constexpr const char* schema = "frugal.record/1";
@@ -63,7 +70,12 @@ struct Record {
   std::string device;  ///< what that is, in words
   int64_t scale = 1;   ///< k of 1/k; `config` is already scaled
   RunConfig config;
-  std::string fingerprint;  ///< of all that decides the result; what resuming compares
+  std::string machine;                   ///< Target::machine_hash(); empty without a description
+  std::string program = program_hash();  ///< that ran the case
+  std::string fingerprint;               ///< of all that decides the result; what resuming compares
+  /// Which interleaved timing this is part of: samples of two records were taken in the same rounds
+  /// where this is the same. Empty where nothing was interleaved.
+  std::string rounds;
 
   Status status = Status::ok;
   std::string reason;
@@ -82,13 +94,14 @@ struct Record {
   bool ok() const { return status == Status::ok; }
   /// Samples of a metric; empty where it was not taken.
   const std::vector<double>& samples(const std::string& name) const;
+  void add_sample(const std::string& name, const char* unit, double value);
 };
 
 nlohmann::json to_json(const Record& record);
 /// Throws InputError that says what is missing or wrong, and in which file and line (`name`).
 Record record_from_json(const nlohmann::json& json, const std::string& name);
 
-/// Of what, on, device, scale, configuration and options: 16 hexadecimal digits.
+/// hash_of() what, on, device, machine, program, scale, configuration and options.
 std::string fingerprint_of(const Record& record);
 
 /// Where an artifact's cases ran.
@@ -96,8 +109,11 @@ struct Setting {
   Source source = Source::simulated;
   std::string on;
   int64_t scale = 1;
+  int threads = 0;  ///< of the processor; 0 where the result does not depend on them
   bool operator==(const Setting&) const = default;
 };
+
+Setting setting_of(const Record& record);
 
 /// The records that cells and claims are made from.
 class Records {
@@ -107,7 +123,9 @@ class Records {
 
   /// Each setting in which an artifact has records, once, in the order of the first.
   std::vector<Setting> settings(const std::string& artifact) const;
-  /// The last record of a case, or null where it was not run.
+  /// The last record of a case, or null where it was not run. Records that other programs, machines
+  /// or rounds than the setting's last one left behind do not count: all that is found in a setting
+  /// can be compared.
   const Record* find(const std::string& artifact, const std::string& case_id,
                      const Setting& setting) const;
 

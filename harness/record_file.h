@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/record.h"
@@ -7,18 +8,15 @@
 namespace frugal {
 
 /// records.jsonl of an output folder: one record per line, appended and flushed to the disk when
-/// its case ends, never rewritten.
+/// its case ends, never rewritten. One process writes it at a time.
 class RecordFile {
  public:
   static constexpr const char* name = "records.jsonl";
 
-  /// Makes the folder where there is none, and reads what it has. Throws InputError where it cannot
-  /// be written or a line that is not the last is not a record. A last line without its end, which
-  /// a killed run leaves, is ignored: see truncated().
+  /// Makes the folder where there is none, and reads what it has. A last line that was cut off, as
+  /// a killed run leaves it, is taken away: see truncated(). Throws InputError where the file
+  /// cannot be written, another process writes it, or it has any other line that is not a record.
   explicit RecordFile(const std::string& folder);
-  RecordFile(const RecordFile&) = delete;
-  RecordFile& operator=(const RecordFile&) = delete;
-  ~RecordFile();
 
   const std::vector<Record>& records() const { return records_; }
   bool truncated() const { return truncated_; }
@@ -30,10 +28,25 @@ class RecordFile {
   std::string set_aside();
 
  private:
-  void open();
+  /// An open file, locked against other processes until it is closed.
+  class Descriptor {
+   public:
+    explicit Descriptor(const std::string& path);
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    Descriptor& operator=(Descriptor&& other) noexcept {
+      std::swap(value_, other.value_);
+      return *this;
+    }
+    ~Descriptor();
+    int get() const { return value_; }
+
+   private:
+    int value_;
+  };
 
   std::string folder_, path_;
-  int file_ = -1;
+  Descriptor file_;
   bool truncated_ = false;
   std::vector<Record> records_;
 };
@@ -41,7 +54,8 @@ class RecordFile {
 /// The last record of the same case and fingerprint that is final (was not interrupted), or null.
 const Record* last_final(const std::vector<Record>& records, const Record& like);
 
-/// The records of a folder without writing to it. Throws InputError where it has none.
+/// The records of a folder without writing to it; `truncated` says whether a last line was cut off.
+/// Throws InputError where there are none, or for any other line that is not a record.
 std::vector<Record> read_records(const std::string& folder, bool& truncated);
 
 }  // namespace frugal

@@ -159,6 +159,9 @@ json to_json(const Record& record) {
           {"scale", scale_name(record.scale)},
           {"configuration", to_json(record.config)},
           {"options", record.options},
+          {"machine", record.machine},
+          {"program", record.program},
+          {"rounds", record.rounds},
           {"fingerprint", record.fingerprint},
           {"status", name_of(record.status)},
           {"reason", record.reason},
@@ -191,6 +194,10 @@ Record record_from_json(const json& json, const std::string& name) {
   const JsonObject options = object.object("options");
   for (const auto& [key, value] : object.at("options").items())
     record.options[key] = options.require<std::string>(key);
+  // Records of the first programs have none of these; they are never current.
+  record.machine = object.optional<std::string>("machine", "");
+  record.program = object.optional<std::string>("program", "");
+  record.rounds = object.optional<std::string>("rounds", "");
   record.fingerprint = object.require<std::string>("fingerprint");
   record.status = named<Status>(object, "status");
   record.reason = object.require<std::string>("reason");

@@ -16,55 +16,79 @@ json or_null(const std::optional<T>& value) {
   return value ? json(*value) : json(nullptr);
 }
 
+json interval_json(const std::optional<Interval>& interval) {
+  return interval ? json{interval->low, interval->high} : json(nullptr);
+}
+
+/// What cells and claims share.
+json to_json(const Comparison& number) {
+  return {{"unit", number.unit},
+          {"paper", or_null(number.paper)},
+          {"formula", or_null(number.formula)},
+          {"value", or_null(number.value)},
+          {"interval", interval_json(number.interval)},
+          {"samples", number.samples == 0 ? json(nullptr) : json(number.samples)},
+          {"source", name_of(number.source)},
+          {"on", number.on},
+          {"threads", number.threads > 0 ? json(number.threads) : json(nullptr)},
+          {"scale", scale_name(number.scale)},
+          {"fitted", number.fitted},
+          {"reason", number.reason}};
+}
+
 json to_json(const Cell& cell) {
-  return {
-      {"artifact", cell.artifact},
-      {"row", cell.row},
-      {"column", cell.column},
-      {"unit", cell.unit},
-      {"paper", or_null(cell.paper)},
-      {"read", cell.read},
-      {"value", or_null(cell.value)},
-      {"interval", cell.interval ? json{cell.interval->low, cell.interval->high} : json(nullptr)},
-      {"source", name_of(cell.source)},
-      {"on", cell.on},
-      {"scale", scale_name(cell.scale)},
-      {"error_percent", or_null(cell.error_percent())},
-      {"status", name_of(cell.status)},
-      {"reason", cell.reason}};
+  json object = to_json(static_cast<const Comparison&>(cell));
+  object.update({{"artifact", cell.artifact},
+                 {"row", cell.row},
+                 {"column", cell.column},
+                 {"read", cell.read},
+                 {"error_percent", or_null(cell.error_percent())},
+                 {"error_points", or_null(cell.error_points())},
+                 {"status", name_of(cell.status)},
+                 {"note", cell.note}});
+  return object;
 }
 
 json to_json(const Claim& claim) {
   static constexpr std::array relations = {"about", "at least", "at most"};
-  return {{"id", claim.id},
-          {"statement", claim.statement},
-          {"paper", or_null(claim.paper)},
-          {"unit", claim.unit},
-          {"value", or_null(claim.value)},
-          {"relation", relations[static_cast<size_t>(claim.relation)]},
-          {"tolerance", claim.tolerance},
-          {"justification", claim.justification},
-          {"source", name_of(claim.source)},
-          {"on", claim.on},
-          {"scale", scale_name(claim.scale)},
-          {"verdict", name_of(claim.verdict())},
-          {"reason", claim.reason}};
+  json object = to_json(static_cast<const Comparison&>(claim));
+  object.update({{"id", claim.id},
+                 {"statement", claim.statement},
+                 {"relation", relations[static_cast<size_t>(claim.relation)]},
+                 {"tolerance", claim.tolerance},
+                 {"justification", claim.justification},
+                 {"verdict", name_of(claim.verdict())},
+                 {"expected", claim.expected}});
+  return object;
 }
 
-/// "virtual:a100-selene", "measured cpu 1/8", "formula": the name of a column.
-std::string origin(Source source, const std::string& on, int64_t scale) {
-  std::string name = source == Source::simulated ? on : std::string(name_of(source));
-  if (source == Source::measured) name += " " + on;
-  return scale == 1 ? name : name + " at " + scale_name(scale);
+std::string at(int64_t scale) { return scale == 1 ? "" : " at " + scale_name(scale); }
+
+/// "virtual:a100-selene", "measured cpu at 1/8", "formula": the name of a column.
+std::string origin(const Comparison& number) {
+  std::string name =
+      number.source == Source::simulated ? number.on : std::string(name_of(number.source));
+  if (number.source == Source::measured) name += " " + number.on;
+  if (number.threads > 0) name += fmt::format(", {} threads", number.threads);
+  return name + at(number.scale);
 }
 
-std::string origin(const Cell& cell) { return origin(cell.source, cell.on, cell.scale); }
+/// With its interval, or why there is none.
+std::string value_text(const Comparison& number) {
+  if (!number.value) return "";
+  std::string text = format_number(*number.value);
+  if (number.interval)
+    text += fmt::format(" [{}, {}]", format_number(number.interval->low),
+                        format_number(number.interval->high));
+  else if (number.samples > 0)
+    text += fmt::format(" (median of {})", number.samples);
+  return number.fitted ? text + " (fitted)" : text;
+}
 
-std::string value_text(const Cell& cell) {
-  if (!cell.value) return std::string(name_of(cell.status));
-  if (!cell.interval) return format_number(*cell.value);
-  return fmt::format("{} [{}, {}]", format_number(*cell.value), format_number(cell.interval->low),
-                     format_number(cell.interval->high));
+std::string error_text(const Cell& cell) {
+  if (const auto points = cell.error_points()) return fmt::format("{:+.2f} pt", *points);
+  if (const auto percent = cell.error_percent()) return fmt::format("{:+.2f} %", *percent);
+  return "";
 }
 
 std::string paper_text(const Cell& cell) {
@@ -72,9 +96,12 @@ std::string paper_text(const Cell& cell) {
   return format_number(*cell.paper) + (cell.read == "printed" ? "" : " (" + cell.read + ")");
 }
 
-std::string relation_text(const Claim& claim) {
+/// "≥ 90 %", "formula at 1/8: 4096 bytes".
+std::string reference_text(const Claim& claim) {
   static constexpr std::array signs = {"", "≥ ", "≤ "};
-  return signs[static_cast<size_t>(claim.relation)] + format_number(claim.paper) + " " + claim.unit;
+  return (claim.paper ? "" : "formula" + at(claim.scale) + ": ") +
+         signs[static_cast<size_t>(claim.relation)] + format_number(claim.reference()) + " " +
+         claim.unit;
 }
 
 template <class T>
@@ -85,26 +112,77 @@ size_t position(std::vector<T>& all, const T& one) {
   return all.size() - 1;
 }
 
-std::string document(const Reproduction& reproduction, const char* heading,
-                     std::string (Table::*format)() const) {
+std::vector<const Cell*> select(const Reproduction& reproduction, const std::string& artifact,
+                                int64_t scale) {
+  std::vector<const Cell*> selected;
+  for (const Cell& cell : reproduction.cells)
+    if (cell.artifact == artifact && cell.scale == scale) selected.push_back(&cell);
+  return selected;
+}
+
+/// Of cells of one artifact at one scale. Columns: row, column, unit; references; values and
+/// errors.
+Table table_of(const std::vector<const Cell*>& cells) {
+  const std::string scale = at(cells.front()->scale);
+  Table table{{{"row"}, {"column"}, {"unit"}}, {}};
+  const auto add_reference = [&](auto member, const std::string& name) {
+    const size_t column = table.columns.size();
+    if (std::any_of(cells.begin(), cells.end(), [&](auto* cell) { return cell->*member; }))
+      table.columns.push_back({name, true});
+    return column;
+  };
+  const size_t paper = add_reference(&Cell::paper, scale.empty() ? "paper" : "paper, full size");
+  const size_t formula = add_reference(&Cell::formula, "formula" + scale);
+  std::map<std::string, size_t> columns;
+  for (const Cell* cell : cells)
+    if (columns.try_emplace(origin(*cell), table.columns.size()).second)
+      table.columns.insert(table.columns.end(), {{origin(*cell), true}, {"error", true}});
+  std::vector<std::pair<std::string, std::string>> lines;
+  for (const Cell* cell : cells) {
+    const size_t line = position(lines, {cell->row, cell->column});
+    if (line == table.rows.size()) {
+      table.rows.push_back({cell->row, cell->column, cell->unit});
+      table.rows.back().resize(table.columns.size());
+    }
+    auto& row = table.rows[line];
+    if (cell->paper) row[paper] = paper_text(*cell);
+    if (cell->formula) row[formula] = format_number(cell->formula);
+    const size_t column = columns[origin(*cell)];
+    row[column] = cell->value ? value_text(*cell) : std::string(name_of(cell->status));
+    row[column + 1] = error_text(*cell);
+  }
+  return table;
+}
+
+std::vector<std::string> remarks_on(const std::vector<const Cell*>& cells) {
+  std::vector<std::string> all;
+  for (const Cell* cell : cells)
+    for (const std::string& text : {cell->note, cell->reason})
+      if (!text.empty()) position(all, origin(*cell) + ": " + text);
+  return all;
+}
+
+enum class Style : uint8_t { text, markdown };
+
+std::string written(const Table& table, Style style) {
+  return style == Style::text ? table.text() : table.markdown();
+}
+
+std::string document(const Reproduction& reproduction, Style style) {
+  const char* heading = style == Style::text ? "" : "## ";
   std::string out;
-  std::vector<std::string> artifacts;
-  for (const Cell& cell : reproduction.cells) position(artifacts, cell.artifact);
-  for (const std::string& artifact : artifacts) {
-    const auto title = reproduction.titles.find(artifact);
-    out += fmt::format("{}{}: {}\n\n", heading, artifact,
-                       title == reproduction.titles.end() ? "" : title->second);
-    out += (cell_table(reproduction, artifact).*format)() + "\n";
-    for (const std::string& remark : remarks(reproduction, artifact)) out += "- " + remark + "\n";
-    if (out.back() != '\n' || out[out.size() - 2] != '\n') out += "\n";
+  for (const CellTable& part : cell_tables(reproduction)) {
+    out += fmt::format("{}{}\n\n{}\n", heading, part.heading, written(part.table, style));
+    for (const std::string& remark : part.remarks) out += "- " + remark + "\n";
+    if (!part.remarks.empty()) out += "\n";
   }
   if (reproduction.claims.empty()) return out;
   Table claims = claim_table(reproduction);
-  if (format == &Table::text) {  // a terminal is too narrow for sentences
+  if (style == Style::text) {  // a terminal is too narrow for sentences
     claims.columns.resize(6);
     for (auto& row : claims.rows) row.resize(6);
   }
-  return out + fmt::format("{}Claims\n\n", heading) + (claims.*format)();
+  return out + fmt::format("{}Claims\n\n", heading) + written(claims, style);
 }
 
 }  // namespace
@@ -116,8 +194,9 @@ void Reproduction::add(const Artifact& artifact, const Records& records) {
 }
 
 bool Reproduction::any_claim_failed() const {
-  return std::any_of(claims.begin(), claims.end(),
-                     [](const Claim& c) { return c.verdict() == Verdict::not_reproduced; });
+  return std::any_of(claims.begin(), claims.end(), [](const Claim& c) {
+    return c.verdict() == Verdict::not_reproduced && !c.expected;
+  });
 }
 
 json to_json(const Reproduction& reproduction) {
@@ -128,9 +207,10 @@ json to_json(const Reproduction& reproduction) {
 }
 
 std::string to_csv(const Reproduction& reproduction) {
-  static constexpr std::array keys = {"artifact", "row",   "column",        "unit",   "paper",
-                                      "read",     "value", "low",           "high",   "source",
-                                      "on",       "scale", "error_percent", "status", "reason"};
+  static constexpr std::array keys = {
+      "artifact", "row",           "column",       "unit",    "paper",  "read",   "formula",
+      "value",    "low",           "high",         "samples", "source", "on",     "threads",
+      "scale",    "error_percent", "error_points", "fitted",  "status", "reason", "note"};
   std::string out = fmt::format("{}\n", fmt::join(keys, ","));
   for (const Cell& cell : reproduction.cells) {
     json object = to_json(cell);
@@ -148,34 +228,28 @@ std::string to_csv(const Reproduction& reproduction) {
   return out;
 }
 
-Table cell_table(const Reproduction& reproduction, const std::string& artifact) {
-  Table table{{{"row"}, {"column"}, {"unit"}, {"paper", true}}, {}};
-  std::vector<std::string> origins;
-  std::vector<std::pair<std::string, std::string>> lines;
-  for (const Cell& cell : reproduction.cells)
-    if (cell.artifact == artifact) position(origins, origin(cell));
-  for (const std::string& name : origins) {
-    table.columns.push_back({name, true});
-    table.columns.push_back({"error %", true});
-  }
-  for (const Cell& cell : reproduction.cells) {
-    if (cell.artifact != artifact) continue;
-    const size_t line = position(lines, {cell.row, cell.column});
-    if (line == table.rows.size()) {
-      table.rows.push_back({cell.row, cell.column, cell.unit, paper_text(cell)});
-      table.rows.back().resize(table.columns.size());
+std::vector<CellTable> cell_tables(const Reproduction& reproduction) {
+  std::vector<std::pair<std::string, int64_t>> parts;
+  for (const Cell& cell : reproduction.cells) position(parts, {cell.artifact, cell.scale});
+  // All scales of an artifact together, in the order in which artifacts and scales first occur.
+  std::vector<std::string> artifacts;
+  for (const auto& part : parts) position(artifacts, part.first);
+  std::vector<CellTable> tables;
+  for (const std::string& artifact : artifacts)
+    for (const auto& [of, scale] : parts) {
+      if (of != artifact) continue;
+      const auto cells = select(reproduction, artifact, scale);
+      const auto title = reproduction.titles.find(artifact);
+      tables.push_back(
+          {artifact + at(scale) + (title == reproduction.titles.end() ? "" : ": " + title->second),
+           table_of(cells), remarks_on(cells)});
     }
-    const size_t column = 4 + 2 * position(origins, origin(cell));
-    table.rows[line][column] = value_text(cell);
-    if (const auto error = cell.error_percent())
-      table.rows[line][column + 1] = fmt::format("{:+.2f}", *error);
-  }
-  return table;
+  return tables;
 }
 
 Table claim_table(const Reproduction& reproduction) {
   Table table{{{"claim"},
-               {"paper", true},
+               {"stated", true},
                {"tolerance", true},
                {"source"},
                {"value", true},
@@ -183,23 +257,18 @@ Table claim_table(const Reproduction& reproduction) {
                {"statement"},
                {"why"}},
               {}};
-  for (const Claim& claim : reproduction.claims)
-    table.rows.push_back({claim.id, relation_text(claim), "± " + format_number(claim.tolerance),
-                          origin(claim.source, claim.on, claim.scale), format_number(claim.value),
-                          std::string(name_of(claim.verdict())), claim.statement,
-                          claim.reason.empty() ? claim.justification : claim.reason});
+  for (const Claim& claim : reproduction.claims) {
+    const Verdict verdict = claim.verdict();
+    const bool expected = claim.expected && verdict == Verdict::not_reproduced;
+    table.rows.push_back(
+        {claim.id, reference_text(claim), "± " + format_number(claim.tolerance), origin(claim),
+         value_text(claim), std::string(name_of(verdict)) + (expected ? ", as expected" : ""),
+         claim.statement, claim.reason.empty() ? claim.justification : claim.reason});
+  }
   return table;
 }
 
-std::vector<std::string> remarks(const Reproduction& reproduction, const std::string& artifact) {
-  std::vector<std::string> all;
-  for (const Cell& cell : reproduction.cells)
-    if (cell.artifact == artifact && !cell.reason.empty())
-      position(all, origin(cell) + ": " + cell.reason);
-  return all;
-}
-
-std::string to_text(const Reproduction& r) { return document(r, "", &Table::text); }
-std::string to_markdown(const Reproduction& r) { return document(r, "## ", &Table::markdown); }
+std::string to_text(const Reproduction& r) { return document(r, Style::text); }
+std::string to_markdown(const Reproduction& r) { return document(r, Style::markdown); }
 
 }  // namespace frugal

@@ -1,6 +1,10 @@
 #include "harness/runner.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 
 #include "engine/train/layer_run.h"
@@ -15,7 +19,23 @@ std::string_view name_of(Case::What what) {
   return what == Case::What::layer_memory ? "layer_memory" : "layer_time";
 }
 
-constexpr const char* interrupted_reason = "stopped by a signal; the same command resumes";
+namespace {
+
+constexpr const char* interrupted_reason =
+    "stopped by a signal; the same command runs this case again, from its start";
+
+/// Whether a case is timed in rounds with others.
+bool interleaved(const Case& c) {
+  return c.what == Case::What::layer_time && c.source() == Source::measured;
+}
+
+/// A name for the rounds that begin now, which no other run has.
+std::string new_rounds() {
+  static std::atomic<int> count{0};
+  return hash_of(fmt::format("{} {} {}", utc_now(), ::getpid(), ++count));
+}
+
+}  // namespace
 
 /// A case with all that is alive while it runs.
 struct Runner::Running {
@@ -43,6 +63,10 @@ void run_guarded(Record& record, const std::function<void()>& work) {
     ended(Status::oom, e.what());
   } catch (const DeadlinePassed& e) {
     ended(Status::timeout, e.what());
+  } catch (const PeerLost& e) {
+    ended(Status::peer_lost, e.what());
+  } catch (const std::bad_alloc&) {
+    ended(Status::oom, "the host has no more memory for what is not a tensor");
   } catch (const std::exception& e) {
     ended(Status::failed, e.what());
   }
@@ -76,46 +100,58 @@ Record Runner::blank(const std::string& artifact, const Case& c) {
   record.case_id = c.id;
   record.what = name_of(c.what);
   record.source = c.source();
-  record.on = c.on;
+  record.on = target(c.on).on();
   record.device = target(c.on).device();
+  record.machine = target(c.on).machine_hash();
   record.scale = c.scale;
   record.config = c.config;
-  if (c.what == Case::What::layer_time && c.source() == Source::measured)
+  if (interleaved(c))
     record.options = {{"threads", std::to_string(options_.threads)},
                       {"samples", std::to_string(options_.timing.samples)}};
   record.fingerprint = fingerprint_of(record);
   record.command = options_.command;
+  if (!c.skip.empty()) {
+    record.status = Status::skipped;
+    record.reason = c.skip;
+  }
   return record;
+}
+
+std::vector<std::vector<size_t>> grouped(const std::vector<Case>& cases) {
+  std::vector<std::vector<size_t>> groups;
+  std::map<std::string, size_t> timed;  // the group of each real device
+  for (size_t i = 0; i < cases.size(); ++i) {
+    size_t group = groups.size();
+    if (interleaved(cases[i])) group = timed.try_emplace(cases[i].on, group).first->second;
+    if (group == groups.size()) groups.emplace_back();
+    groups[group].push_back(i);
+  }
+  return groups;
+}
+
+bool Runner::recorded(const std::vector<Running>& group) const {
+  const Record* first = last_final(file_.records(), group.front().record);
+  return std::all_of(group.begin(), group.end(), [&](const Running& r) {
+    const Record* record = last_final(file_.records(), r.record);
+    return record != nullptr && record->rounds == first->rounds;
+  });
 }
 
 Records Runner::run(const std::string& artifact, const std::vector<Case>& cases) {
   std::vector<Record> blanks;
-  std::vector<std::vector<Running>> groups;
-  std::map<std::string, size_t> timed;  // the group of each device
-  for (const Case& c : cases) {
-    const Record& record = blanks.emplace_back(blank(artifact, c));
-    if (last_final(file_.records(), record) != nullptr) {
-      progress_.finished(artifact + " " + c.id + " on " + c.on, "already recorded");
+  for (const Case& c : cases) blanks.push_back(blank(artifact, c));
+  for (const std::vector<size_t>& members : grouped(cases)) {
+    std::vector<Running> group;
+    for (const size_t i : members) group.push_back({cases[i].what, blanks[i], nullptr, nullptr});
+    if (recorded(group)) {
+      for (const Running& r : group) progress_.finished(r.name(), "already recorded");
       continue;
     }
-    if (!c.skip.empty()) {
-      Record skipped = record;
-      skipped.status = Status::skipped;
-      skipped.reason = c.skip;
-      begin(skipped);
-      finish(skipped);
-      progress_.finished(artifact + " " + c.id + " on " + c.on, c.skip);
-      continue;
+    if (interleaved(cases[members.front()])) {
+      const std::string rounds = new_rounds();
+      for (Running& r : group) r.record.rounds = rounds;
     }
-    size_t group = groups.size();
-    if (c.what == Case::What::layer_time && c.source() == Source::measured)
-      group = timed.try_emplace(c.on, group).first->second;
-    if (group == groups.size()) groups.emplace_back();
-    groups[group].push_back({c.what, record, nullptr, nullptr});
-  }
-  for (auto& group : groups) {
     run_group(group);
-    group.clear();  // gives its memory back
   }
   Records records;
   for (const Record& record : blanks) records.add(*last_final(file_.records(), record));
@@ -125,8 +161,9 @@ Records Runner::run(const std::string& artifact, const std::vector<Case>& cases)
 void Runner::run_group(std::vector<Running>& group) {
   try {
     for (Running& r : group) {
-      progress_.working_on(r.name());
       begin(r.record);
+      if (!r.record.ok()) continue;  // skipped
+      progress_.working_on(r.name());
       run_guarded(r.record, [&] {
         stop_if_interrupted();
         r.cluster = target(r.record.on).cluster(r.record.config);
@@ -168,11 +205,8 @@ void Runner::time_group(std::vector<Running>& group) {
       run_guarded(r.record, [&] {
         const LayerTime time = r.layer->time();
         if (!keep) return;
-        for (const auto& [name, seconds] : {std::pair{metric::forward_time, time.forward},
-                                            std::pair{metric::backward_time, time.backward}}) {
-          r.record.metrics[name].unit = "s";
-          r.record.metrics[name].samples.push_back(seconds);
-        }
+        r.record.add_sample(metric::forward_time, "s", time.forward);
+        r.record.add_sample(metric::backward_time, "s", time.backward);
       });
     });
   if (target(group.front().record.on).simulated()) {  // its clock gives the same time every time

@@ -30,6 +30,8 @@ class Runner {
   struct Running;
 
   Target& target(const std::string& on);
+  /// Whether each of a group has a final record, all of the same rounds.
+  bool recorded(const std::vector<Running>& group) const;
   Record blank(const std::string& artifact, const Case& c);
   /// Cases that run together: one, or those that are timed interleaved.
   void run_group(std::vector<Running>& group);
@@ -43,9 +45,13 @@ class Runner {
   std::map<std::string, Target> targets_;
 };
 
+/// Positions of the cases that run together, in the order of their first: those that are timed on
+/// the same real device, in rounds, and every other case alone.
+std::vector<std::vector<size_t>> grouped(const std::vector<Case>& cases);
+
 /// Runs work and turns what it throws into the record's status and reason: OutOfMemory into oom,
-/// DeadlinePassed into timeout, Interrupted into interrupted, everything else into failed.
-/// Interrupted and InputError are thrown on.
+/// DeadlinePassed into timeout, PeerLost into peer_lost, Interrupted into interrupted, everything
+/// else into failed. Interrupted and InputError are thrown on.
 void run_guarded(Record& record, const std::function<void()>& work);
 
 /// MFU and HFU of `flops` in `seconds`.

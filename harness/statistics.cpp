@@ -28,8 +28,8 @@ double quantile(std::span<const double> samples, double q) {
 double median(std::span<const double> samples) { return quantile(samples, 0.5); }
 
 Estimate median_estimate(std::span<const double> samples, const Bootstrap& bootstrap) {
-  Estimate estimate{median(samples), {}};
-  if (samples.size() < 2) return estimate;
+  Estimate estimate{median(samples), {}, static_cast<int>(samples.size())};
+  if (samples.size() < interval_minimum) return estimate;
   std::mt19937_64 random(bootstrap.seed);
   std::vector<double> medians, drawn(samples.size());
   for (int i = 0; i < bootstrap.resamples; ++i) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,8 +15,15 @@ struct Interval {
 /// bytes, a virtual clock).
 struct Estimate {
   double value = 0;
-  std::optional<Interval> interval;
+  std::optional<Interval> interval = {};
+  int samples = 0;  ///< of which it is the median; 0 where it is exact
 };
+
+/// The fewest samples that give an interval. The widest interval that n samples can give, from the
+/// smallest to the largest, covers the median with probability 1 − 2^(1−n): it is missed only where
+/// all samples fall on the same side. That is 94 % for 5 samples and 97 % for 6, so that a 95 %
+/// interval of fewer than 6 would not be one.
+inline constexpr size_t interval_minimum = 6;
 
 /// How bootstrap intervals are made. The same samples and seed always give the same interval.
 struct Bootstrap {
@@ -28,7 +36,7 @@ struct Bootstrap {
 double quantile(std::span<const double> samples, double q);
 double median(std::span<const double> samples);
 
-/// Median with its percentile bootstrap interval; a single sample has no interval.
+/// Median with its percentile bootstrap interval; none below `interval_minimum` samples.
 Estimate median_estimate(std::span<const double> samples, const Bootstrap& bootstrap = {});
 
 /// Median of a[i] / b[i] with its percentile bootstrap interval, for samples taken in the same

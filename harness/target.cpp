@@ -2,29 +2,61 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "harness/environment.h"
 #include "harness/peak.h"
+#include "harness/record.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
+namespace {
+
+/// Values only: another source or description of the same number changes no result.
+std::string hash_of_values(const Machine& machine) {
+  std::string values = machine.name;
+  for (const auto& parameter : machine.parameters)
+    values += fmt::format(" {}={}", parameter.key, parameter.value);
+  for (const auto& tile : machine.tiles) values += fmt::format(" {}x{}", tile.m, tile.n);
+  return hash_of(values);
+}
+
+/// A file may bear a name that is known, or that another file bears: only the program's own
+/// machines go by their name alone.
+std::string label_of(const Machine& machine) {
+  const std::string hash = hash_of_values(machine);
+  const auto names = machine_names();
+  const bool own = std::find(names.begin(), names.end(), machine.name) != names.end() &&
+                   hash_of_values(find_machine(machine.name)) == hash;
+  return own ? fmt::format("virtual:{}", machine.name)
+             : fmt::format("virtual:{}#{}", machine.name, hash.substr(0, 8));
+}
+
+}  // namespace
+
+DeviceKind device_kind(std::string_view on) {
+  if (on == "cpu") return DeviceKind::cpu;
+  if (on == "cuda") return DeviceKind::cuda;
+  if (on == "virtual" || on.starts_with("virtual:")) return DeviceKind::simulated;
+  throw InputError(fmt::format("--on is \"{}\"; it must be cpu, virtual or virtual:MACHINE", on));
+}
 
 Target::Target(const std::string& on, int threads, const std::string& hardware)
-    : threads_(threads) {
-  const size_t colon = on.find(':');
-  const std::string kind = on.substr(0, colon);
-  std::string machine = colon == std::string::npos ? "" : on.substr(colon + 1);
-  if (kind == "cuda")
+    : kind_(device_kind(on)), threads_(threads) {
+  if (kind_ == DeviceKind::cuda)
     throw InputError(
         "--on is \"cuda\", and there is no CUDA device in this build; use cpu or virtual");
-  if ((kind != "cpu" && kind != "virtual") || (kind == "cpu" && colon != std::string::npos))
-    throw InputError(fmt::format("--on is \"{}\"; it must be cpu, virtual or virtual:MACHINE", on));
+  const size_t colon = on.find(':');
+  std::string machine = colon == std::string::npos ? "" : on.substr(colon + 1);
   if (!hardware.empty() && !machine.empty())
     throw InputError("a machine is named by --on and by --hardware; leave one of them out");
   if (machine.empty()) machine = hardware;
-  if (machine.empty() && kind == "virtual") machine = papers_machine;
+  if (machine.empty() && simulated()) machine = papers_machine;
   if (!machine.empty()) machine_ = find_machine(machine);
-  on_ = kind == "cpu" ? kind : "virtual:" + machine_->name;
+  on_ = simulated() ? label_of(*machine_) : on;
 }
+
+std::string Target::machine_hash() const { return machine_ ? hash_of_values(*machine_) : ""; }
 
 std::string Target::device() const {
   return simulated() ? machine_->description

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/cluster.h"
-#include "harness/cell.h"
+#include "harness/device_kind.h"
 #include "kernels/virtual/machine.h"
 
 namespace frugal {
@@ -21,12 +21,17 @@ class Target {
   /// Throws InputError for what is neither.
   Target(const std::string& on, int threads, const std::string& hardware = "");
 
+  /// "cpu", or "virtual:NAME" of a machine that this program has (hardware/NAME.json). A machine
+  /// with other values than those, or another name, is "virtual:NAME#HASH": HASH is the first 8
+  /// digits of its hash.
   const std::string& on() const { return on_; }
-  bool simulated() const { return on_ != "cpu"; }
-  Source source() const { return simulated() ? Source::simulated : Source::measured; }
+  bool simulated() const { return kind_ == DeviceKind::simulated; }
+  Source source() const { return source_of(kind_); }
   int threads() const { return threads_; }
   /// The processor or machine in words.
   std::string device() const;
+  /// hash_of() the values of the machine or data sheet; empty where there is neither.
+  std::string machine_hash() const;
   /// Ranks for this configuration. Throws InputError, OutOfMemory.
   std::unique_ptr<Cluster> cluster(const RunConfig& config) const;
 
@@ -37,6 +42,7 @@ class Target {
   std::optional<double> measured_peak(const RunConfig& config);
 
  private:
+  DeviceKind kind_;
   std::string on_;
   int threads_;
   std::optional<Machine> machine_;

@@ -10,9 +10,9 @@
 namespace frugal {
 namespace {
 
-constexpr int64_t held_out_microbatches = 8;
-
-Batch batch_of(const TrainingRun& run, int64_t step) {
+/// Without tokens on a virtual device, which would not read them.
+Batch batch_of(const TrainingRun& run, const Target& target, int64_t step) {
+  if (target.simulated()) return Batch(static_cast<size_t>(run.config.microbatches));
   return run.text ? run.text->training_batch(step) : random_batch(run.config, step);
 }
 
@@ -25,10 +25,10 @@ Flops flops_of(const RunConfig& config, double executed) {
 }
 
 /// What tests/golden/pytorch_gpt.py needs to compute the same.
-void save(Trainer& trainer, const TrainingRun& run) {
+void save(Trainer& trainer, const TrainingRun& run, const Target& target) {
   const ModelConfig& m = run.config.model;
   safetensors::File file;
-  file.tensors = trainer.snapshot(batch_of(run, run.train.steps).front());
+  file.tensors = trainer.snapshot(batch_of(run, target, run.train.steps).front());
   file.metadata = {{"hidden", std::to_string(m.hidden)},
                    {"heads", std::to_string(m.heads)},
                    {"layers", std::to_string(m.layers)},
@@ -43,20 +43,25 @@ void train(const TrainingRun& run, Target& target, Record& record, Progress& pro
   stop_if_interrupted();
   const auto cluster = target.cluster(run.config);
   Trainer trainer(*cluster, run.config, run.train);
-  Metric times{"s", {}};
   double executed = 0;
+  // The first step fills caches and makes the library's kernels: it is timed only where it is warm.
+  const bool warm = target.simulated() || run.train.steps == 1;
+  if (warm && !target.simulated()) trainer.warm_up(batch_of(run, target, 0));
   for (int64_t step = 0; step < run.train.steps; ++step) {
     stop_if_interrupted();
-    const StepResult result = trainer.step(batch_of(run, step));
+    const StepResult result = trainer.step(batch_of(run, target, step));
     executed = result.flops;
-    // The first step fills caches and makes the library's kernels.
-    if (step > 0 || run.train.steps == 1) times.samples.push_back(result.seconds);
-    if (!target.simulated()) record.losses.push_back(result.loss);
+    if (step > 0 || warm) record.add_sample(metric::step_time, "s", result.seconds);
+    if (!target.simulated()) {
+      record.losses.push_back(result.loss);
+      record.add_sample(metric::gradient_norm, "1", result.gradient_norm);
+    }
     const bool last = step + 1 == run.train.steps;
     if (run.text && !target.simulated() &&
         (last || (run.eval_every > 0 && (step + 1) % run.eval_every == 0)))
-      record.held_out.emplace_back(
-          step + 1, trainer.evaluate(run.text->held_out_batch(held_out_microbatches)));
+      record.held_out.emplace_back(step + 1,
+                                   trainer.evaluate(run.text->held_out_batch(
+                                       run.text->held_out_microbatches(held_out_tokens))));
     progress.finished(fmt::format("step {}", step + 1),
                       target.simulated()
                           ? fmt::format("{:.4g} virtual s", result.seconds)
@@ -65,9 +70,9 @@ void train(const TrainingRun& run, Target& target, Record& record, Progress& pro
   const Ledger& ledger = cluster->rank(0).ledger;
   record.memory = {std::nullopt, ledger.peak_per_kind(), ledger.peak()};
   record.flops = flops_of(run.config, executed);
-  record.metrics[metric::step_time] = times;
-  if (!run.save_tensors.empty()) save(trainer, run);
-  record.utilization = utilization(*record.flops, median(times.samples), target, run.config);
+  if (!run.save_tensors.empty()) save(trainer, run, target);
+  record.utilization =
+      utilization(*record.flops, median(record.samples(metric::step_time)), target, run.config);
 }
 
 }  // namespace

@@ -9,6 +9,9 @@
 
 namespace frugal {
 
+/// Held-out tokens that a loss is the mean of, where the text has as many; whole microbatches.
+inline constexpr int64_t held_out_tokens = 32768;
+
 /// A training run of the user's own configuration.
 struct TrainingRun {
   RunConfig config;

@@ -33,7 +33,7 @@ def table2(folder):
     for model, panel in zip(MODELS, axes):
         style.bars(panel, [
             (looks[0], [data.paper(row, model, BYTES_IN_GIB) for row in TABLE2]),
-            (looks[1], [data.ours(row, model, "virtual", BYTES_IN_GIB) for row in TABLE2])])
+            (looks[1], [data.ours(row, model, "virtual", BYTES_IN_GIB, "1") for row in TABLE2])])
         panel.set(title=model, xlabel="GiB")
     style.legend(figure, looks)
     return figure

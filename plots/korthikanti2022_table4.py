@@ -15,8 +15,8 @@ ROWS = {
 }
 
 
-def stacked(panel, look, rows, offset, height):
-    """Forward, and behind it, paler, backward; the sum at the end."""
+def stacked(panel, look, rows, offset, height, fitted=()):
+    """Forward, and behind it, paler, backward; the sum at the end, marked in rows that are fitted."""
     pale = matplotlib.colors.to_rgba(look["facecolor"], 0.45)
     for row, (forward, backward) in enumerate(rows):
         if forward is None or backward is None:
@@ -28,7 +28,8 @@ def stacked(panel, look, rows, offset, height):
         for x, text in ((forward[0] / 2, forward[0]), (forward[0] + backward[0] / 2, backward[0])):
             panel.annotate(f"{text:.1f}", (x, y), ha="center", va="center", fontsize=8.5,
                            bbox=style.BEHIND_TEXT)
-        panel.annotate(f"{total:.1f}", (total, y), xytext=(3, 0), textcoords="offset points",
+        mark = " fitted" if row in fitted else ""
+        panel.annotate(f"{total:.1f}{mark}", (total, y), xytext=(3, 0), textcoords="offset points",
                        va="center", fontsize=8.5, bbox=style.BEHIND_TEXT)
 
 
@@ -37,8 +38,10 @@ def times(panel, data, virtual):
     stacked(panel, style.PAPER,
             [(data.paper(row, "forward"), data.paper(row, "backward")) for row in ROWS], -0.2, 0.4)
     stacked(panel, virtual,
-            [(data.ours(row, "forward", "virtual"), data.ours(row, "backward", "virtual"))
-             for row in ROWS], 0.2, 0.4)
+            [(data.ours(row, "forward", "virtual", scale="1"),
+              data.ours(row, "backward", "virtual", scale="1"))
+             for row in ROWS], 0.2, 0.4,
+            [i for i, row in enumerate(ROWS) if data.fitted(row, "combined", "virtual")])
     panel.set_xlim(0, 1.12 * panel.get_xlim()[1])
     panel.set(title="forward (left) and backward (right) time", xlabel="ms")
 

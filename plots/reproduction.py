@@ -14,28 +14,34 @@ class Artifact:
     def __init__(self, cells):
         self.cells = cells
 
-    def find(self, row, column, source):
-        """The last cell of a source ("virtual", "measured", "formula"), or None."""
+    def find(self, row, column, source, scale=None):
+        """The last cell of a source ("virtual", "measured", "formula"), at any scale unless one is
+        given; or None."""
         for cell in reversed(self.cells):
-            if (cell["row"], cell["column"], cell["source"]) == (row, column, source):
+            if ((cell["row"], cell["column"], cell["source"]) == (row, column, source)
+                    and scale in (None, cell["scale"])):
                 return cell
         return None
 
-    def ours(self, row, column, source, factor=1):
+    def ours(self, row, column, source, factor=1, scale=None):
         """Its (value, interval), times a factor, or None."""
-        cell = self.find(row, column, source)
+        cell = self.find(row, column, source, scale)
         if cell is None or cell["value"] is None:
             return None
         interval = cell.get("interval")
         return cell["value"] * factor, interval and [factor * end for end in interval]
 
+    def fitted(self, row, column, source):
+        """Whether something was fitted so that this number meets the paper's."""
+        cell = self.find(row, column, source)
+        return cell is not None and cell["fitted"]
+
     def paper(self, row, column, factor=1):
-        """What the paper reports, as (value, None), or None. Where cells stand beside a formula at
-        their own scale, that of the full size."""
-        cells = [c for c in self.cells
-                 if (c["row"], c["column"]) == (row, column) and c["paper"] is not None]
-        cells.sort(key=lambda c: c["scale"] != "1")
-        return (cells[0]["paper"] * factor, None) if cells else None
+        """What the paper reports, as (value, None), or None."""
+        for cell in self.cells:
+            if (cell["row"], cell["column"]) == (row, column) and cell["paper"] is not None:
+                return cell["paper"] * factor, None
+        return None
 
     def origin(self, source):
         """Where numbers of a source come from, such as "measured (cpu, scale 1/4)"; None where

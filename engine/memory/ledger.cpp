@@ -19,10 +19,13 @@ Ledger::Entry Ledger::take(int64_t bytes, Kind kind) {
     entry.data = device_.allocate(bytes);
   } catch (const OutOfMemory& e) {
     throw OutOfMemory(
-        fmt::format("{}: {} bytes of {} for layer {} did not fit: {} bytes missing of "
-                    "a capacity of {}; try recomputation, sequence parallelism or a "
-                    "smaller microbatch",
-                    device_.name(), bytes, name_of(kind), place_.layer, e.missing(), e.capacity),
+        fmt::format(
+            "{}: {} bytes of {} {} did not fit: {} bytes missing of a capacity of {}; try "
+            "recomputation, a larger tensor-parallel size with sequence parallelism, or a "
+            "smaller microbatch",
+            device_.name(), bytes, name_of(kind),
+            place_.layer < 0 ? "outside the layers" : fmt::format("for layer {}", place_.layer),
+            e.missing(), e.capacity),
         e.requested, e.in_use, e.capacity);
   }
   change(kind, place_, bytes);

@@ -4,7 +4,10 @@ namespace frugal {
 
 Gpt::Gpt(Rank& rank) : embedding_(rank), head_(rank) {
   layers_.reserve(static_cast<size_t>(rank.config.model.layers));
-  for (int i = 0; i < rank.config.model.layers; ++i) layers_.emplace_back(rank, i);
+  for (int i = 0; i < rank.config.model.layers; ++i) {
+    const Ledger::Scope scope(rank.ledger, {i, -1});
+    layers_.emplace_back(rank, i);
+  }
 }
 
 Tensor Gpt::forward(Rank& rank, const Tensor& tokens, const Tensor& labels, Saved& saved) const {

@@ -49,9 +49,12 @@ Batch random_batch(const RunConfig& config, int64_t step) {
 Text Text::from_file(const std::string& path, const RunConfig& config) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream content;
-  if (!file || !(content << file.rdbuf()))
+  if (file && file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
+  if (!file.is_open() || file.bad() || content.fail())
     throw InputError(
         fmt::format("text file {} cannot be read; give a file of bytes to train on", path));
+  if (content.str().empty())
+    throw InputError(fmt::format("text file {} is empty; give a file of bytes to train on", path));
   try {
     return {content.str(), config};
   } catch (const InputError& e) {
@@ -98,14 +101,21 @@ Batch Text::training_batch(int64_t step) const {
   return batch;
 }
 
-Batch Text::held_out_batch(int64_t count) const {
+int64_t Text::held_out_microbatches(int64_t tokens) const {
+  const int64_t one = config_.model.sequence * config_.micro_batch;
   const int64_t sequences = (held_out_bytes() - 1) / config_.model.sequence;
-  count = std::min(count, sequences / config_.micro_batch);
+  return std::min((tokens + one - 1) / one, sequences / config_.micro_batch);
+}
+
+Batch Text::held_out_batch(int64_t count) const {
+  count = std::min(count, held_out_microbatches(held_out_bytes()));
   Batch batch(static_cast<size_t>(count), empty());
+  const int64_t last = held_out_bytes() - 1 - config_.model.sequence;
+  const int64_t gaps = std::max<int64_t>(count * config_.micro_batch - 1, 1);
   int64_t sequence = 0;
   for (MicroBatch& b : batch)
     for (int64_t column = 0; column < config_.micro_batch; ++column)
-      put(b, column, split_ + sequence++ * config_.model.sequence);
+      put(b, column, split_ + sequence++ * last / gaps);
   return batch;
 }
 

@@ -23,14 +23,18 @@ Batch random_batch(const RunConfig& config, int64_t step);
 /// The bytes of a text as tokens; the last tenth is held out.
 class Text {
  public:
-  /// Throws InputError when the file cannot be read or is too short for a sequence.
+  /// Throws InputError when the file cannot be read, is empty or is too short for a sequence.
   static Text from_file(const std::string& path, const RunConfig& config);
   Text(std::string bytes, const RunConfig& config);
 
   /// Sequences from random places of the training part; a function of (config.seed, step).
   Batch training_batch(int64_t step) const;
-  /// Up to `count` microbatches of the held-out part, read from its start without overlap.
+  /// How many microbatches hold this many tokens, or as many as the held-out part has.
+  int64_t held_out_microbatches(int64_t tokens) const;
+  /// `count` microbatches of sequences spread evenly from the first held-out byte to the last,
+  /// without overlap; fewer where there are not as many.
   Batch held_out_batch(int64_t count) const;
+  const std::string& bytes() const { return bytes_; }
   int64_t training_bytes() const { return split_; }
   int64_t held_out_bytes() const { return static_cast<int64_t>(bytes_.size()) - split_; }
 

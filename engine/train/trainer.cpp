@@ -68,6 +68,15 @@ double Trainer::run_batch(Rank& rank, const Batch& batch, float scale) {
   return read_scalar(rank, total);
 }
 
+void Trainer::warm_up(const Batch& batch) {
+  cluster_.run([&](Rank& rank) {
+    rank.training = true;
+    of(rank).optimizer->clear_gradients(rank);
+    run_batch(rank, batch, 1);
+    rank.device.synchronize();
+  });
+}
+
 StepResult Trainer::step(const Batch& batch) {
   const auto counted = static_cast<double>(std::max<int64_t>(counted_labels(batch), 1));
   AdamOptions options = train_.adam;

@@ -31,6 +31,9 @@ class Trainer {
  public:
   Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& train);
 
+  /// Computes a batch's gradients and drops them: what the first step would otherwise pay for once
+  /// (caches, pages, kernels made for these shapes) is there afterwards; no weight changes.
+  void warm_up(const Batch& batch);
   /// Throws WrongNumbers when the loss is not finite.
   StepResult step(const Batch& batch);
   /// The mean loss of a batch in nats, without dropout; nothing is changed. NaN on a virtual

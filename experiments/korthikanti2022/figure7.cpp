@@ -33,7 +33,7 @@ class Figure7 final : public LayerArtifact {
       claims.push_back(claim_about(
           c, fmt::format("figure7/{}/{}", c.row, c.column),
           fmt::format("{}: {} leaves {} % of the activations", c.row, c.column, c.paper.value()),
-          cell("figure7", c.row, c.column).uncertainty,
+          paper_cell("figure7", c.row, c.column).uncertainty,
           "the uncertainty of reading the bar's pixels"));
     return claims;
   }
@@ -43,13 +43,14 @@ class Figure7 final : public LayerArtifact {
     std::vector<Cell> cells;
     for (const std::string& name : model_names())
       for (const auto& [column, technique] : columns) {
-        Cell cell = empty_cell(name, column, "%", setting);
-        const Record* base = record(records, name, baseline, setting, cell);
-        const Record* ours = record(records, name, technique, setting, cell);
-        if (base != nullptr && ours != nullptr)
-          cell.value = 100.0 * static_cast<double>(bytes_kept(*ours, Kind::activation)) /
-                       static_cast<double>(bytes_kept(*base, Kind::activation));
-        cells.push_back(std::move(cell));
+        const Outcome percent = layers(records, name, setting)
+                                    .observe(
+                                        [](const Record& base, const Record& ours) {
+                                          return Estimate{100 * bytes_kept(ours, Kind::activation) /
+                                                          bytes_kept(base, Kind::activation)};
+                                        },
+                                        baseline, technique);
+        cells.push_back(make_cell(name, column, "%", setting, percent));
       }
     return cells;
   }

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "kernels/support/error.h"
-
 namespace frugal::korthikanti2022 {
 namespace {
 
@@ -68,51 +66,52 @@ std::vector<Cell> LayerArtifact::cells(const Records& records) const {
   return all;
 }
 
-Cell LayerArtifact::empty_cell(std::string_view row, std::string_view column, std::string_view unit,
-                               const Setting& setting) const {
+Cell LayerArtifact::make_cell(std::string_view row, std::string_view column, std::string_view unit,
+                              const Setting& setting, const Outcome& outcome) const {
   Cell cell;
   cell.artifact = id();
   cell.row = row;
   cell.column = column;
   cell.unit = unit;
-  cell.source = setting.source;
-  cell.on = setting.on;
-  cell.scale = setting.scale;
-  if (const PaperCell* paper = find_cell(name_, row, column)) {
+  if (const PaperCell* paper = find_paper_cell(name_, row, column)) {
     cell.paper = paper->value;
     cell.read = paper->read;
   }
+  cell.status = outcome.status;
+  set(cell, setting, outcome);
   return cell;
 }
 
-const Record* LayerArtifact::record(const Records& records, std::string_view model,
-                                    const Technique& technique, const Setting& setting,
-                                    Cell& cell) const {
-  const std::string wanted = case_id(model, technique);
-  const Record* found = records.find(id(), wanted, setting);
-  if (found != nullptr && found->ok()) return found;
-  cell.status = found != nullptr ? found->status : Status::skipped;
-  cell.reason = found != nullptr ? found->reason : "case " + wanted + " was not run";
-  return nullptr;
+Found Layers::find(const Technique& technique) const {
+  const std::string wanted = case_id(model_, technique);
+  const Record* found = records_.find(artifact_, wanted, setting_);
+  if (found == nullptr) return {nullptr, Status::skipped, "case " + wanted + " was not run"};
+  return {found->ok() ? found : nullptr, found->status, found->reason};
 }
 
-int64_t bytes_kept(const Record& record, Kind kind) {
-  return record.memory.value().after_forward.value()[static_cast<size_t>(kind)];
+void set(Comparison& number, const Setting& setting, const Outcome& outcome) {
+  number.source = setting.source;
+  number.on = setting.on;
+  number.scale = setting.scale;
+  number.threads = setting.threads;
+  number.reason = outcome.reason;
+  if (outcome.estimate) number.set(*outcome.estimate);
+}
+
+double bytes_kept(const Record& record, Kind kind) {
+  return static_cast<double>(
+      record.memory.value().after_forward.value()[static_cast<size_t>(kind)]);
 }
 
 Claim claim_about(const Cell& cell, std::string id, std::string statement, double tolerance,
                   std::string justification) {
-  return {.id = std::move(id),
-          .statement = std::move(statement),
-          .paper = cell.paper,
-          .unit = cell.unit,
-          .value = cell.value,
-          .tolerance = tolerance,
-          .justification = std::move(justification),
-          .source = cell.source,
-          .on = cell.on,
-          .scale = cell.scale,
-          .reason = cell.value ? "" : cell.reason};
+  Claim claim;
+  static_cast<Comparison&>(claim) = cell;
+  claim.id = std::move(id);
+  claim.statement = std::move(statement);
+  claim.tolerance = tolerance;
+  claim.justification = std::move(justification);
+  return claim;
 }
 
 }  // namespace frugal::korthikanti2022

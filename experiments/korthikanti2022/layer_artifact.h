@@ -1,8 +1,10 @@
 #pragma once
-#include <span>
+#include <array>
+#include <tuple>
 
 #include "experiments/korthikanti2022/paper.h"
 #include "harness/artifact.h"
+#include "kernels/support/error.h"
 
 namespace frugal::korthikanti2022 {
 
@@ -40,6 +42,60 @@ struct LayerPlan {
   std::optional<int64_t> cpu_micro_batch;  ///< the paper's otherwise
 };
 
+/// An estimate, or how the case that it lacks ended.
+struct Outcome {
+  std::optional<Estimate> estimate;
+  Status status = Status::ok;
+  std::string reason = {};
+};
+
+/// A case's record if it is ok; otherwise null, and how it ended.
+struct Found {
+  const Record* record;
+  Status status;
+  std::string reason;
+};
+
+/// Bytes of a kind kept after the forward pass of the layer; exact.
+double bytes_kept(const Record& record, Kind kind);
+
+/// The cases of one model in one setting.
+class Layers {
+ public:
+  Layers(const Records& records, std::string artifact, std::string_view model, Setting setting)
+      : records_(records),
+        artifact_(std::move(artifact)),
+        model_(model),
+        setting_(std::move(setting)) {}
+
+  const Setting& setting() const { return setting_; }
+
+  Found find(const Technique& technique) const;
+
+  /// What `estimate` makes of the records of these techniques, in their order. It may throw
+  /// InputError for records that do not belong together; the outcome is then failed.
+  template <class F, class... T>
+  Outcome observe(const F& estimate, const T&... techniques) const {
+    const std::array<Found, sizeof...(T)> found{find(techniques)...};
+    for (const Found& one : found)
+      if (one.record == nullptr) return {{}, one.status, one.reason};
+    try {
+      return {std::apply([&](const auto&... f) { return estimate(*f.record...); }, found)};
+    } catch (const InputError& error) {
+      return {{}, Status::failed, error.what()};
+    }
+  }
+
+ private:
+  const Records& records_;
+  std::string artifact_;
+  std::string model_;
+  Setting setting_;
+};
+
+/// Writes an outcome, and where it is from, into a cell or claim.
+void set(Comparison& number, const Setting& setting, const Outcome& outcome);
+
 /// A table or figure about single transformer layers: its cases are the models of the plan by its
 /// techniques, its cells what a derived class makes of them in each setting.
 class LayerArtifact : public Artifact {
@@ -56,20 +112,17 @@ class LayerArtifact : public Artifact {
   virtual std::vector<Cell> cells_in(const Setting& setting, const Records& records) const = 0;
 
   const std::vector<std::string>& model_names() const { return plan_.models; }
-  /// Without value; with the paper's number where there is one.
-  Cell empty_cell(std::string_view row, std::string_view column, std::string_view unit,
-                  const Setting& setting) const;
-  /// The record of a case if it is ok; otherwise null, and the cell says why.
-  const Record* record(const Records& records, std::string_view model, const Technique& technique,
-                       const Setting& setting, Cell& cell) const;
+  Layers layers(const Records& records, std::string_view model, const Setting& setting) const {
+    return {records, id(), model, setting};
+  }
+  /// With the paper's number where there is one.
+  Cell make_cell(std::string_view row, std::string_view column, std::string_view unit,
+                 const Setting& setting, const Outcome& outcome) const;
 
  private:
   std::string name_;
   LayerPlan plan_;
 };
-
-/// Bytes of a kind kept after the forward pass of the layer.
-int64_t bytes_kept(const Record& record, Kind kind);
 
 /// A claim about a cell's number.
 Claim claim_about(const Cell& cell, std::string id, std::string statement, double tolerance,

@@ -77,8 +77,8 @@ const std::vector<PaperCell>& paper_cells() {
   return cells;
 }
 
-const PaperCell* find_cell(std::string_view artifact, std::string_view row,
-                           std::string_view column) {
+const PaperCell* find_paper_cell(std::string_view artifact, std::string_view row,
+                                 std::string_view column) {
   const auto& cells = paper_cells();
   const auto found = std::find_if(cells.begin(), cells.end(), [&](const PaperCell& c) {
     return c.artifact == artifact && c.row == row && c.column == column;
@@ -86,8 +86,9 @@ const PaperCell* find_cell(std::string_view artifact, std::string_view row,
   return found == cells.end() ? nullptr : &*found;
 }
 
-const PaperCell& cell(std::string_view artifact, std::string_view row, std::string_view column) {
-  if (const PaperCell* found = find_cell(artifact, row, column)) return *found;
+const PaperCell& paper_cell(std::string_view artifact, std::string_view row,
+                            std::string_view column) {
+  if (const PaperCell* found = find_paper_cell(artifact, row, column)) return *found;
   unknown("cell", std::string(artifact) + " / " + std::string(row) + " / " + std::string(column));
 }
 

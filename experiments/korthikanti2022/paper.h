@@ -46,10 +46,11 @@ const Model& model(std::string_view name);
 
 const std::vector<PaperCell>& paper_cells();
 /// Null where the paper has no such number, such as the overhead of table 4's baseline.
-const PaperCell* find_cell(std::string_view artifact, std::string_view row,
-                           std::string_view column);
+const PaperCell* find_paper_cell(std::string_view artifact, std::string_view row,
+                                 std::string_view column);
 /// Throws std::out_of_range where the paper has no such number.
-const PaperCell& cell(std::string_view artifact, std::string_view row, std::string_view column);
+const PaperCell& paper_cell(std::string_view artifact, std::string_view row,
+                            std::string_view column);
 /// The artifact's caption; throws std::out_of_range.
 std::string caption(const std::string& artifact);
 

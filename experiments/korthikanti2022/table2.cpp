@@ -26,6 +26,13 @@ std::optional<double> printed(const Model& model, const Technique& technique, in
   return std::nullopt;
 }
 
+/// The paper prints formulas, and no bytes: those of its models follow from them, those of smaller
+/// ones are none of the paper's.
+void compare(Cell& cell, const std::optional<double>& printed) {
+  (cell.scale == 1 ? cell.paper : cell.formula) = printed;
+  if (cell.paper) cell.read = "derived";
+}
+
 /// Table 2: a layer's activations are what the ledger holds for it after its forward pass.
 class Table2 final : public LayerArtifact {
  public:
@@ -40,12 +47,12 @@ class Table2 final : public LayerArtifact {
 
   std::vector<Claim> claims(const Records& records) const override {
     std::vector<Claim> claims;
-    for (const Cell& cell : cells(records))
-      if (cell.paper)
+    for (const Cell& c : cells(records))
+      if (c.reference())
         claims.push_back(
-            claim_about(cell, fmt::format("table2/{}/{}", cell.row, cell.column),
+            claim_about(c, fmt::format("table2/{}/{}", c.row, c.column),
                         fmt::format("{}: a layer with {} keeps exactly the bytes of its formula",
-                                    cell.column, cell.row),
+                                    c.column, c.row),
                         0, "the formula counts whole bytes; what it neglects is shown apart"));
     return claims;
   }
@@ -55,19 +62,14 @@ class Table2 final : public LayerArtifact {
     std::vector<Cell> cells;
     for (const auto& [row, technique] : rows)
       for (const std::string& name : model_names()) {
-        Cell cell = empty_cell(row, name, "bytes", setting);
-        cell.paper = printed(model(name), technique, setting.scale);
-        cell.read = cell.paper ? "derived" : "";
-        if (setting.scale != 1) cell.reason = "beside the formula's bytes at the same scale";
-        Cell neglected = empty_cell(row, name + ", statistics", "bytes", setting);
-        if (const Record* r = record(records, name, technique, setting, cell)) {
-          cell.value = bytes_kept(*r, Kind::activation);
-          neglected.value = bytes_kept(*r, Kind::statistics);
-        }
-        neglected.status = cell.status;
-        neglected.reason = cell.value ? "" : cell.reason;
-        cells.push_back(std::move(cell));
-        cells.push_back(std::move(neglected));
+        const auto bytes = [&](Kind kind) {
+          return layers(records, name, setting)
+              .observe([&](const Record& r) { return Estimate{bytes_kept(r, kind)}; }, technique);
+        };
+        cells.push_back(make_cell(row, name, "bytes", setting, bytes(Kind::activation)));
+        compare(cells.back(), printed(model(name), technique, setting.scale));
+        cells.push_back(
+            make_cell(row, name + ", statistics", "bytes", setting, bytes(Kind::statistics)));
       }
     return cells;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "experiments/korthikanti2022/artifacts.h"
 #include "experiments/korthikanti2022/layer_artifact.h"
@@ -22,11 +23,23 @@ constexpr std::array rows{
 
 using Samples = std::vector<double>;
 
+/// Throws InputError unless the samples of all these records were taken in the same rounds: only
+/// then does what slowed one of them down cancel.
+void require_same_rounds(std::initializer_list<const Record*> records) {
+  const auto count = [](const Record& r) { return r.samples(metric::forward_time).size(); };
+  const Record& first = **records.begin();
+  for (const Record* r : records)
+    if (r->rounds != first.rounds || count(*r) != count(first))
+      throw InputError(fmt::format(
+          "{} and {} were not timed in the same rounds; run this artifact again with --force",
+          first.case_id, r->case_id));
+}
+
 Samples combine(const Samples& a, const Samples& b,
                 const std::function<double(double, double)>& f) {
-  Samples c(std::min(a.size(), b.size()));
-  std::transform(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(c.size()), b.begin(), c.begin(),
-                 f);
+  if (a.size() != b.size()) throw InputError("samples that are combined must be equally many");
+  Samples c(a.size());
+  std::transform(a.begin(), a.end(), b.begin(), c.begin(), f);
   return c;
 }
 
@@ -45,6 +58,29 @@ Estimate scaled(Estimate x, double factor, double offset) {
     x.interval = Interval{low, high};
   }
   return x;
+}
+
+constexpr const char* not_blind =
+    "one number of the machine's description (gemm_fraction) was fitted to the baseline row; the "
+    "other rows are predictions, but not blind ones: the structure of the machine's model "
+    "(overlap, "
+    "memory fraction) was chosen in view of all rows";
+
+/// What measured times depend on, from a record of them.
+std::string circumstances(const Record& r) {
+  std::string text = fmt::format("{}, microbatch {}, {} ranks as threads", name_of(r.config.type),
+                                 r.config.micro_batch, r.config.tensor_parallel);
+  const auto environment = nlohmann::json::parse(r.environment, nullptr, false);
+  if (const nlohmann::json::json_pointer at("/processor/usable_processors");
+      environment.is_object() && environment.contains(at))
+    text += fmt::format(" on {} processors", environment.at(at).get<int>());
+  if (const auto threads = r.options.find("threads"); threads != r.options.end())
+    text += fmt::format(" with {} kernel threads", threads->second);
+  if (r.scale != 1)
+    text +=
+        fmt::format("; scale {} keeps the ratios of memory and of FLOPs, not arithmetic intensity",
+                    scale_name(r.scale));
+  return text;
 }
 
 /// Table 4: forward and backward time of a layer of the 22B model on eight devices. Milliseconds
@@ -68,12 +104,12 @@ class Table4 final : public LayerArtifact {
                         fmt::format("{} adds {} % to the baseline's time", c.row, c.paper.value()),
                         1, "whole percents are printed, of times that are printed to 0.1 ms"));
       if (c.paper && c.column == "combined")
-        claims.push_back(claim_about(
-            c, fmt::format("table4/{}/combined", c.row),
-            fmt::format("{}: forward and backward take {} ms", c.row, c.paper.value()),
-            0.03 * c.paper.value(),
-            c.row == "baseline" ? "3 %; the machine's description was fitted to this row"
-                                : "3 %: a model of the machine, fitted to the baseline row only"));
+        claims.push_back(
+            claim_about(c, fmt::format("table4/{}/combined", c.row),
+                        fmt::format("{}: forward and backward take {} ms", c.row, c.paper.value()),
+                        0.03 * c.paper.value(),
+                        c.fitted ? "the machine's description was fitted to this row"
+                                 : "3 %: a model of the machine, fitted to the baseline row only"));
     }
     for (const Setting& setting : records.settings(id())) {
       claims.push_back(overhead_removed(setting, records));
@@ -99,58 +135,81 @@ class Table4 final : public LayerArtifact {
   Cell milliseconds(std::string_view row, std::string_view column, const Technique& technique,
                     Samples (*samples)(const Record&), const Setting& setting,
                     const Records& records) const {
-    Cell cell = empty_cell(row, column, "ms", setting);
+    const Layers layer = layers(records, model_name, setting);
+    const auto median_ms = [&](const Record& r) {
+      return scaled(median_estimate(samples(r)), 1e3, 0);
+    };
+    Cell c = make_cell(row, column, "ms", setting, layer.observe(median_ms, technique));
+    c.note = note(layer, technique);
     if (setting.source == Source::measured || setting.scale != 1) {
-      cell.paper.reset();
-      cell.read.clear();
-      cell.comparable = false;
-      cell.reason = "milliseconds of another machine or size";
+      c.paper.reset();
+      c.read.clear();
+      if (c.value)
+        c.reason = "milliseconds of another machine or size stand beside none of the paper's";
     }
-    if (const Record* r = record(records, model_name, technique, setting, cell))
-      cell.set(scaled(median_estimate(samples(*r)), 1e3, 0));
-    return cell;
+    c.fitted = c.paper && setting.source == Source::simulated && technique.id == baseline.id;
+    return c;
   }
 
   Cell overhead(std::string_view row, const Technique& technique, const Setting& setting,
                 const Records& records) const {
-    Cell cell = empty_cell(row, "overhead", "%", setting);
-    const Record* base = record(records, model_name, baseline, setting, cell);
-    const Record* ours = record(records, model_name, technique, setting, cell);
-    if (base != nullptr && ours != nullptr)
-      cell.set(scaled(paired_ratio(combined(*ours), combined(*base)), 100, -100));
-    return cell;
+    const Layers layer = layers(records, model_name, setting);
+    const auto percent = [](const Record& base, const Record& ours) {
+      require_same_rounds({&base, &ours});
+      return scaled(paired_ratio(combined(ours), combined(base)), 100, -100);
+    };
+    Cell c = make_cell(row, "overhead", "%", setting, layer.observe(percent, baseline, technique));
+    c.note = note(layer, technique);
+    return c;
+  }
+
+  static std::string note(const Layers& layer, const Technique& technique) {
+    if (layer.setting().source == Source::simulated) return not_blind;
+    const Record* record = layer.find(technique).record;
+    return record == nullptr ? "" : circumstances(*record);
   }
 
   Claim overhead_removed(const Setting& setting, const Records& records) const {
-    Cell cell = empty_cell("", "", "%", setting);
-    cell.paper = statement("overhead-90").value;
-    const Record* base = record(records, model_name, baseline, setting, cell);
-    const Record* all = record(records, model_name, full, setting, cell);
-    const Record* ours = record(records, model_name, present, setting, cell);
-    if (base != nullptr && all != nullptr && ours != nullptr) {
-      const Samples gained = combine(combined(*all), combined(*ours), std::minus<>());
-      const Samples lost = combine(combined(*all), combined(*base), std::minus<>());
-      cell.set(scaled(paired_ratio(gained, lost), 100, 0));
-    }
-    Claim claim = claim_about(
-        cell, "overhead-90",
+    const auto percent = [](const Record& base, const Record& all, const Record& ours) {
+      require_same_rounds({&base, &all, &ours});
+      const Samples gained = combine(combined(all), combined(ours), std::minus<>());
+      const Samples lost = combine(combined(all), combined(base), std::minus<>());
+      return scaled(paired_ratio(gained, lost), 100, 0);
+    };
+    Claim claim =
+        stated("overhead-90", setting,
+               layers(records, model_name, setting).observe(percent, baseline, full, present));
+    claim.statement =
         "sequence parallelism and selective recomputation remove over 90 % of the execution time "
-        "overhead of full recomputation",
-        2.5, "table 4's times are printed to 0.1 ms, which leaves 90.8 uncertain by 2.5 points");
+        "overhead of full recomputation";
     claim.relation = Claim::Relation::at_least;
+    claim.tolerance = 2.5;
+    claim.justification =
+        "table 4's times are printed to 0.1 ms, which leaves 90.8 uncertain by 2.5 points";
     return claim;
   }
 
   Claim forward_saved(const Setting& setting, const Records& records) const {
-    Cell cell = empty_cell("", "", "%", setting);
-    cell.paper = statement("sp-forward").value;
-    const Record* base = record(records, model_name, baseline, setting, cell);
-    const Record* ours = record(records, model_name, sequence, setting, cell);
-    if (base != nullptr && ours != nullptr)
-      cell.set(scaled(paired_ratio(forward(*ours), forward(*base)), -100, 100));
-    return claim_about(cell, "sp-forward",
-                       "sequence parallelism makes the forward pass 6 % shorter", 1.8,
-                       "7.7 and 7.2 ms are printed to 0.1 ms: 6.5 % ± 1.3, printed as 6");
+    const auto percent = [](const Record& base, const Record& ours) {
+      require_same_rounds({&base, &ours});
+      return scaled(paired_ratio(forward(ours), forward(base)), -100, 100);
+    };
+    Claim claim = stated("sp-forward", setting,
+                         layers(records, model_name, setting).observe(percent, baseline, sequence));
+    claim.statement = "sequence parallelism makes the forward pass 6 % shorter";
+    claim.tolerance = 1.8;
+    claim.justification = "7.7 and 7.2 ms are printed to 0.1 ms: 6.5 % ± 1.3, printed as 6";
+    return claim;
+  }
+
+  /// A claim about the percentage in one of the paper's statements.
+  static Claim stated(const char* id, const Setting& setting, const Outcome& outcome) {
+    Claim claim;
+    claim.id = id;
+    claim.paper = statement(id).value;
+    claim.unit = "%";
+    set(claim, setting, outcome);
+    return claim;
   }
 };
 

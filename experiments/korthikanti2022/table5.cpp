@@ -26,8 +26,8 @@ struct Derived {
 
 std::array<Derived, 3> derived(const Model& model) {
   const std::string& row = model.config.name;
-  const double before = cell(name, row, full_time).value;
-  const double after = cell(name, row, present_time).value;
+  const double before = paper_cell(name, row, full_time).value;
+  const double after = paper_cell(name, row, present_time).value;
   const auto batch = static_cast<double>(model.global_batch);
   const auto percent_of_peak = [&](double flops) {
     return 100 * utilization(flops, after, static_cast<double>(model.gpus), peak_flops_per_gpu());
@@ -43,7 +43,7 @@ std::array<Derived, 3> derived(const Model& model) {
 }
 
 Cell formula_cell(const std::string& row, const char* column) {
-  const PaperCell& paper = cell(name, row, column);
+  const PaperCell& paper = paper_cell(name, row, column);
   Cell c;
   c.artifact = fmt::format("{}/{}", paper_id, name);
   c.row = row;
@@ -83,7 +83,7 @@ class Table5 final : public Artifact {
     std::vector<Claim> claims;
     for (const Model& model : models())
       for (const Derived& d : derived(model)) {
-        const PaperCell& paper = cell(name, model.config.name, d.column);
+        const PaperCell& paper = paper_cell(name, model.config.name, d.column);
         Claim claim;
         claim.id = fmt::format("table5/{}/{}", paper.row, paper.column);
         claim.statement = fmt::format("{}: {} {} %", paper.row, d.statement, paper.value);

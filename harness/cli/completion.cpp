@@ -61,11 +61,9 @@ std::string bash(const CLI::App& app, const Artifacts& artifacts) {
     for (const Word& flag : flags_of(*command)) {
       all.push_back(flag.name);
       const std::string key = command->get_name() + " " + flag.name;
-      if (!flag.choices.empty())
-        values += fmt::format("    \"{}\") words=\"{}\" ;;\n", key, fmt::join(flag.choices, " "));
-      else if (flag.file)
-        values +=
-            fmt::format("    \"{}\") COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n", key);
+      if (flag.file || !flag.choices.empty())
+        values += fmt::format("    \"{}\") words=\"{}\"{} ;;\n", key, fmt::join(flag.choices, " "),
+                              flag.file ? " files=-f" : "");
     }
     words += fmt::format("      {}) words=\"{}\" ;;\n", command->get_name(), fmt::join(all, " "));
   }

@@ -69,15 +69,27 @@ void Flags::whole(const std::string& name, const std::function<void(int64_t)>& s
   });
 }
 
-void Flags::number(const std::string& name, double& target, double low, double high,
-                   const std::string& help) {
-  const std::string otherwise = target < low ? "" : fmt::format("{}", target);
-  add(name, "X", otherwise, help, [&target, name, low, high](const std::string& s) {
+void Flags::real(const std::string& name, const std::function<void(double)>& set,
+                 const std::string& otherwise, double low, double high, const std::string& help) {
+  add(name, "X", otherwise, help, [set, name, low, high](const std::string& s) {
     double value = 0;
     if (!parse(s, value) || !(value >= low && value < high))
       reject(name, s, fmt::format("a number that is at least {} and below {}", low, high));
-    target = value;
+    set(value);
   });
+}
+
+void Flags::number(const std::string& name, double& target, double low, double high,
+                   const std::string& help) {
+  real(
+      name, [&target](double value) { target = value; }, fmt::format("{}", target), low, high,
+      help);
+}
+
+void Flags::number(const std::string& name, std::optional<double>& target, double low, double high,
+                   const std::string& help) {
+  real(
+      name, [&target](double value) { target = value; }, "", low, high, help);
 }
 
 void Flags::scale(const std::string& name, int64_t& target, const std::string& help) {

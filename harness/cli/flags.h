@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,16 @@ class Flags {
         name, [&target](int64_t value) { target = static_cast<T>(value); },
         target < static_cast<T>(low) ? "" : std::to_string(target), low, high, help);
   }
-  /// A number in [low, high); defaults as above.
+  template <class T>
+  void integer(const std::string& name, std::optional<T>& target, int64_t low,
+               const std::string& help, int64_t high = std::numeric_limits<T>::max()) {
+    whole(
+        name, [&target](int64_t value) { target = static_cast<T>(value); }, "", low, high, help);
+  }
+  /// A number in [low, high).
   void number(const std::string& name, double& target, double low, double high,
+              const std::string& help);
+  void number(const std::string& name, std::optional<double>& target, double low, double high,
               const std::string& help);
   /// 1 or 1/k.
   void scale(const std::string& name, int64_t& target, const std::string& help);
@@ -46,6 +55,8 @@ class Flags {
            const std::string& help, const std::function<void(const std::string&)>& set);
   void whole(const std::string& name, const std::function<void(int64_t)>& set,
              const std::string& otherwise, int64_t low, int64_t high, const std::string& help);
+  void real(const std::string& name, const std::function<void(double)>& set,
+            const std::string& otherwise, double low, double high, const std::string& help);
 
   CLI::App& command_;
 };

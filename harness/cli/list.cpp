@@ -2,9 +2,9 @@
 #include <fmt/ranges.h>
 #include <fnmatch.h>
 
-#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "harness/cli/program.h"
 #include "harness/table.h"
@@ -16,6 +16,16 @@ namespace {
 
 std::string paper_of(const Artifact& artifact) {
   return artifact.id().substr(0, artifact.id().find('/'));
+}
+
+/// "table4" of "korthikanti2022/table4".
+std::string short_name_of(const Artifact& artifact) {
+  return artifact.id().substr(artifact.id().find('/') + 1);
+}
+
+bool matches(const std::string& name, const Artifact& artifact) {
+  return name == paper_of(artifact) || fnmatch(name.c_str(), artifact.id().c_str(), 0) == 0 ||
+         fnmatch(name.c_str(), short_name_of(artifact).c_str(), 0) == 0;
 }
 
 nlohmann::json as_json(const Artifacts& artifacts) {
@@ -53,18 +63,13 @@ Artifacts select_artifacts(const Artifacts& all, const std::vector<std::string>&
   for (const std::string& name : names) {
     bool any = false;
     for (size_t i = 0; i < all.size(); ++i) {
-      if (fnmatch(name.c_str(), all[i]->id().c_str(), 0) != 0 && name != paper_of(*all[i]))
-        continue;
-      any = chosen[i] = true;
+      if (matches(name, *all[i])) any = chosen[i] = true;
     }
     if (any) continue;
-    std::vector<std::string> known;
-    for (const Artifact* artifact : all) {
-      known.push_back(artifact->id());
-      if (std::find(known.begin(), known.end(), paper_of(*artifact)) == known.end())
-        known.push_back(paper_of(*artifact));
-    }
-    const auto similar = nearest(name, known);
+    std::set<std::string> known;
+    for (const Artifact* artifact : all)
+      known.insert({artifact->id(), paper_of(*artifact), short_name_of(*artifact)});
+    const auto similar = nearest(name, {known.begin(), known.end()});
     throw InputError(fmt::format(
         "there is no artifact \"{}\"; {}`frugal list` shows all", name,
         similar.empty() ? "" : fmt::format("did you mean {}? ", fmt::join(similar, ", "))));
@@ -89,7 +94,8 @@ void add_list(Program& program) {
       fmt::print("{}", as_text(artifacts, !values->names.empty()));
     return Exit::done;
   });
-  flags.positional("ARTIFACT", values->names, "Show the cases of these: ids, globs or papers",
+  flags.positional("ARTIFACT", values->names,
+                   "Show the cases of these: ids, the part after the slash, globs or papers",
                    false);
   flags.choice("--format", values->format, {"table", "json"}, "How to print it");
 }

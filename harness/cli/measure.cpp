@@ -1,9 +1,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
 
 #include "harness/cli/program.h"
 #include "harness/environment.h"
@@ -21,31 +26,32 @@ namespace {
 struct Values {
   std::string model, on = "virtual", hardware, recompute = "none", type = "f32", text, save_tensors,
                      out = "out", format = "table";
-  // 0: the model's own.
-  int64_t layers = 0, hidden = 0, heads = 0, sequence = 0, vocabulary = 0;
-  double dropout = 0.1;
-  int64_t scale = 1, steps = 1, eval_every = 0;
-  int64_t warm_up = -1;  // a twentieth of the steps
+  std::optional<int64_t> layers, hidden, heads, sequence, vocabulary;  // the model's own otherwise
+  std::optional<double> dropout;
+  int64_t scale = 1, steps = 1;
+  std::optional<int64_t> eval_every, warm_up;
   double learning_rate = 1e-3;
-  int threads = 0;  // all processors
+  std::optional<int> threads;
   RunConfig config;
   bool force = false;
+
+  int64_t warm_up_steps() const { return warm_up.value_or(steps / 20); }
 };
 
 RunConfig config_of(const Values& values) {
   RunConfig config = values.config;
   config.model = find_model(values.model);
-  const auto replace = [](int64_t& own, int64_t given) { own = given == 0 ? own : given; };
-  replace(config.model.layers, values.layers);
-  replace(config.model.hidden, values.hidden);
-  replace(config.model.heads, values.heads);
-  replace(config.model.sequence, values.sequence);
-  replace(config.model.vocabulary, values.vocabulary);
-  if (values.dropout >= 0) config.model.dropout = values.dropout;
+  ModelConfig& model = config.model;
+  model.layers = values.layers.value_or(model.layers);
+  model.hidden = values.hidden.value_or(model.hidden);
+  model.heads = values.heads.value_or(model.heads);
+  model.sequence = values.sequence.value_or(model.sequence);
+  model.vocabulary = values.vocabulary.value_or(model.vocabulary);
+  model.dropout = values.dropout.value_or(model.dropout);
   config.recompute = *from_name<Recompute>(values.recompute);
   config.type = *from_name<DType>(values.type);
   config.validate();
-  config.model = config.model.scaled(values.scale);
+  model = model.scaled(values.scale);
   config.validate();
   return config;
 }
@@ -55,16 +61,46 @@ std::string file_name(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }
 
-std::string command_of(const Values& v, const Record& record) {
+/// Throws InputError unless a file of this name can be made, and leaves none behind: a run must not
+/// find out at its end.
+void check_new_file(const std::string& flag, const std::string& path) {
+  std::FILE* const file = std::fopen(path.c_str(), "wx");
+  if (file != nullptr) {
+    std::fclose(file);
+    std::filesystem::remove(path);
+    return;
+  }
+  const std::error_code error(errno, std::generic_category());
+  if (error == std::errc::file_exists)
+    throw InputError(fmt::format("{}: {} exists already; choose another name", flag, path));
+  throw InputError(
+      fmt::format("{}: {} cannot be written: {}; choose a file in a folder that is "
+                  "there and can be written to",
+                  flag, path, error.message()));
+}
+
+/// A data sheet of another machine would give a processor an MFU that means nothing.
+void check_data_sheet(const Values& values, const Target& target) {
+  if (target.simulated() || values.hardware.empty()) return;
+  const std::vector<std::string> names = machine_names();
+  const std::string name = find_machine(values.hardware).name;
+  if (std::find(names.begin(), names.end(), name) != names.end())
+    throw InputError(
+        fmt::format("--hardware is \"{}\", the data sheet of {}, and --on is {}; give a machine "
+                    "file of this processor, or --on virtual:{}",
+                    file_name(values.hardware), name, target.on(), name));
+}
+
+std::string command_of(const Values& v, const Record& record, int threads) {
   const RunConfig& c = record.config;
   std::string command = fmt::format(
       "frugal measure --model {} --on {} --tensor-parallel {} "
       "--recompute {} --type {} --micro-batch {} --microbatches {} "
       "--seed {} --steps {} --warm-up {} --learning-rate {} --scale {}",
       file_name(v.model), record.on, c.tensor_parallel, v.recompute, v.type, c.micro_batch,
-      c.microbatches, c.seed, v.steps, v.warm_up, v.learning_rate, scale_name(v.scale));
-  const auto add = [&](const char* flag, int64_t value) {
-    if (value != 0) command += fmt::format(" {} {}", flag, value);
+      c.microbatches, c.seed, v.steps, v.warm_up_steps(), v.learning_rate, scale_name(v.scale));
+  const auto add = [&](const char* flag, const auto& value) {
+    if (value) command += fmt::format(" {} {}", flag, *value);
   };
   add("--layers", v.layers);
   add("--hidden", v.hidden);
@@ -72,11 +108,11 @@ std::string command_of(const Values& v, const Record& record) {
   add("--sequence", v.sequence);
   add("--vocabulary", v.vocabulary);
   add("--eval-every", v.eval_every);
-  if (v.dropout >= 0) command += fmt::format(" --dropout {}", v.dropout);
+  add("--dropout", v.dropout);
   if (c.sequence_parallel) command += " --sequence-parallel";
   if (c.stored_masks) command += " --stored-masks";
   if (!v.text.empty()) command += " --text " + file_name(v.text);
-  if (record.on == "cpu") add("--threads", v.threads);
+  if (record.on == "cpu") command += fmt::format(" --threads {}", threads);
   if (record.on == "cpu" && !v.hardware.empty()) command += " --hardware " + file_name(v.hardware);
   return command;
 }
@@ -90,18 +126,23 @@ Record blank(const Values& values, const TrainingRun& run, const Target& target)
   record.on = target.on();
   record.device = target.device();
   record.scale = values.scale;
+  record.machine = target.machine_hash();
   record.config = run.config;
   record.options = {{"steps", std::to_string(values.steps)},
-                    {"warm_up", std::to_string(values.warm_up)},
+                    {"warm_up", std::to_string(run.train.warm_up)},
                     {"learning_rate", fmt::format("{}", values.learning_rate)},
-                    {"eval_every", std::to_string(values.eval_every)}};
-  if (!target.simulated()) record.options["threads"] = std::to_string(values.threads);
-  if (run.text)
-    record.options["text"] =
-        fmt::format("{}, {} training bytes, {} held out", file_name(values.text),
-                    run.text->training_bytes(), run.text->held_out_bytes());
+                    {"eval_every", std::to_string(run.eval_every)}};
+  if (!target.simulated()) record.options["threads"] = std::to_string(target.threads());
+  if (run.text) {
+    const int64_t evaluated = run.text->held_out_microbatches(held_out_tokens) *
+                              run.config.micro_batch * run.config.model.sequence;
+    record.options["text"] = fmt::format("{}, hash {}, {} training bytes, {} held out",
+                                         file_name(values.text), hash_of(run.text->bytes()),
+                                         run.text->training_bytes(), run.text->held_out_bytes());
+    record.options["held_out_bytes_evaluated"] = std::to_string(evaluated);
+  }
   record.fingerprint = fingerprint_of(record);
-  record.command = command_of(values, record);
+  record.command = command_of(values, record, target.threads());
   return record;
 }
 
@@ -127,20 +168,19 @@ Exit measure(const Values& values) {
   if (values.model.empty())
     throw InputError(fmt::format("--model is missing; give one of {}, or a JSON file",
                                  fmt::join(model_names(), ", ")));
-  Target target(values.on, values.threads, values.hardware);
+  Target target(values.on, values.threads.value_or(usable_processors()), values.hardware);
+  check_data_sheet(values, target);
   TrainingRun run;
   run.config = config_of(values);
   run.train.adam.learning_rate = values.learning_rate;
   run.train.steps = values.steps;
-  run.train.warm_up = values.warm_up;
-  run.eval_every = values.eval_every;
+  run.train.warm_up = values.warm_up_steps();
+  run.eval_every = values.eval_every.value_or(0);
   run.save_tensors = values.save_tensors;
   if (!values.text.empty()) run.text = Text::from_file(values.text, run.config);
   if (target.simulated() && !run.save_tensors.empty())
     throw InputError("--save-tensors: a virtual device has no values to save; use --on cpu");
-  if (std::filesystem::exists(run.save_tensors))
-    throw InputError(
-        fmt::format("--save-tensors: {} exists already; choose another name", run.save_tensors));
+  if (!run.save_tensors.empty()) check_new_file("--save-tensors", run.save_tensors);
 
   Record record = blank(values, run, target);
   RecordFile file(values.out);
@@ -200,17 +240,12 @@ void add_run_flags(Flags& flags, Values& v) {
 
 void add_measure(Program& program) {
   const auto values = std::make_shared<Values>();
-  values->dropout = -1;
-  Flags flags =
-      program.command("measure", "Train your own configuration and record what it takes", [values] {
-        if (values->threads == 0) values->threads = usable_processors();
-        if (values->warm_up < 0) values->warm_up = values->steps / 20;
-        return measure(*values);
-      });
+  Flags flags = program.command("measure", "Train your own configuration and record what it takes",
+                                [values] { return measure(*values); });
   add_model_flags(flags, *values);
   flags.text("--on", values->on, "cpu|virtual|virtual:MACHINE", "Where");
   flags.text("--hardware", values->hardware, "NAME|FILE",
-             "The virtual machine, or the data sheet of the real one");
+             "The virtual machine, or a file with the data sheet of this processor");
   add_run_flags(flags, *values);
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);

@@ -16,38 +16,60 @@ namespace {
 
 struct Values {
   std::string on = "cpu", format = "table";
-  int threads = 0;  // all processors
+  std::optional<int> threads;  // all processors otherwise
 };
 
+nlohmann::json to_json(const GemmRate& rate) {
+  return {{"type", name_of(rate.type)},
+          {"size", rate.size},
+          {"flops_per_second", rate.flops_per_second},
+          {"interval", {rate.interval.low, rate.interval.high}},
+          {"seconds", rate.seconds}};
+}
+
+std::vector<std::string> row(const std::string& what, const std::string& size, double rate,
+                             const Interval& interval, const char* unit) {
+  return {what, size, format_number(rate / 1e9),
+          fmt::format("[{}, {}]", format_number(interval.low / 1e9),
+                      format_number(interval.high / 1e9)),
+          unit};
+}
+
 Exit peak(const Values& values) {
-  const Target target(values.on, values.threads);
+  const int threads = values.threads.value_or(usable_processors());
+  const Target target(values.on, threads);
   catch_interrupts();
   using nlohmann::json;
-  json gemms = json::array();
-  Table table{{{"what"}, {"size", true}, {"rate", true}, {"unit"}}, {}};
+  json gemms = json::array(), peaks = json::object();
+  Table table{{{"what"}, {"size", true}, {"median rate", true}, {"interval", true}, {"unit"}}, {}};
+  const auto add = [&](const std::string& what, const GemmRate& rate) {
+    table.rows.push_back(row(fmt::format("{} {}", what, name_of(rate.type)),
+                             std::to_string(rate.size), rate.flops_per_second, rate.interval,
+                             "GFLOP/s"));
+  };
   for (const DType type : {DType::f32, DType::bf16}) {
-    for (const int64_t size : {256, 512, 1024, 2048}) {
-      const GemmRate rate = gemm_rate(type, size, values.threads);
-      gemms.push_back({{"type", name_of(type)},
-                       {"size", size},
-                       {"flops_per_second", rate.flops_per_second},
-                       {"seconds", rate.seconds}});
-      table.rows.push_back({fmt::format("gemm {}", name_of(type)), std::to_string(size),
-                            format_number(rate.flops_per_second / 1e9), "GFLOP/s"});
+    const std::vector<GemmRate> rates = gemm_rates(type, threads);
+    for (const GemmRate& rate : rates) {
+      gemms.push_back(to_json(rate));
+      add("gemm", rate);
     }
+    peaks[std::string(name_of(type))] = to_json(measured_peak(rates));
+    add("measured peak", measured_peak(rates));
   }
-  const CopyRate copy = copy_rate(values.threads);
-  table.rows.push_back({"copy", fmt::format("{} MiB", copy.bytes >> 20),
-                        format_number(copy.bytes_per_second / 1e9), "GB/s"});
+  const CopyRate copy = copy_rate(threads);
+  table.rows.push_back(row("copy", fmt::format("{} MiB", copy.bytes >> 20), copy.bytes_per_second,
+                           copy.interval, "GB/s"));
   const json result = {{"schema", "frugal.peak/1"},
                        {"on", target.on()},
                        {"device", target.device()},
                        {"source", name_of(target.source())},
-                       {"threads", values.threads},
+                       {"threads", threads},
                        {"gemm", gemms},
+                       {"measured_peak", peaks},
                        {"copy",
                         {{"bytes", copy.bytes},
                          {"bytes_per_second", copy.bytes_per_second},
+                         {"interval", {copy.interval.low, copy.interval.high}},
                          {"seconds", copy.seconds}}},
                        {"environment", environment()}};
   if (values.format == "json")
@@ -61,10 +83,8 @@ Exit peak(const Values& values) {
 
 void add_peak(Program& program) {
   const auto values = std::make_shared<Values>();
-  Flags flags = program.command("peak", "What this machine's GEMM and memory reach", [values] {
-    if (values->threads == 0) values->threads = usable_processors();
-    return peak(*values);
-  });
+  Flags flags = program.command("peak", "What this machine's GEMM and memory reach",
+                                [values] { return peak(*values); });
   flags.choice("--on", values->on, {"cpu", "cuda"}, "Which device");
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);

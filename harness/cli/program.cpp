@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <new>
 
 #include "harness/interrupt.h"
 #include "kernels/support/error.h"
@@ -61,6 +62,8 @@ Exit exit_of(Status status) {
       return Exit::out_of_memory;
     case Status::timeout:
       return Exit::deadline;
+    case Status::peer_lost:
+      return Exit::peer_lost;
     case Status::failed:
       return Exit::wrong_numbers;
     case Status::interrupted:
@@ -111,15 +114,23 @@ Exit Program::parse_and_run(int argc, const char* const* argv) {
 }
 
 Exit Program::main(int argc, const char* const* argv) {
+  const Exit status = run_guarded(argc, argv);
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  return report("stdout cannot be written; what was recorded is kept",
+                status == Exit::done ? Exit::bad_input : status);
+}
+
+Exit Program::run_guarded(int argc, const char* const* argv) {
   try {
     return parse_and_run(argc, argv);
   } catch (const InputError& error) {
     return report(error.what(), Exit::bad_input);
-  } catch (const Interrupted&) {
-    return report("interrupted; what was finished is kept, and the same command resumes",
-                  Exit::interrupted);
+  } catch (const Interrupted& error) {
+    return report(error.what(), Exit::interrupted);
   } catch (const OutOfMemory& error) {
     return report(error.what(), Exit::out_of_memory);
+  } catch (const std::bad_alloc&) {
+    return report("the host has no more memory; choose a smaller run", Exit::out_of_memory);
   } catch (const DeadlinePassed& error) {
     return report(error.what(), Exit::deadline);
   } catch (const PeerLost& error) {
@@ -127,6 +138,7 @@ Exit Program::main(int argc, const char* const* argv) {
   } catch (const WrongNumbers& error) {
     return report(error.what(), Exit::wrong_numbers);
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) return Exit::done;  // main() says so
     return report(fmt::format("internal error: {}", error.what()), Exit::wrong_numbers);
   }
 }

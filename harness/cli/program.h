@@ -42,6 +42,7 @@ class Program {
   Exit main(int argc, const char* const* argv);
 
  private:
+  Exit run_guarded(int argc, const char* const* argv);
   Exit parse_and_run(int argc, const char* const* argv);
 
   Artifacts artifacts_;

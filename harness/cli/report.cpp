@@ -87,12 +87,12 @@ void add_figures(Document& document, const fs::path& folder) {
 
 void add_artifacts(Document& document, const Artifacts& artifacts, const Records& records) {
   Reproduction all;
-  for (const Artifact* artifact : artifacts) {
-    if (records.settings(artifact->id()).empty()) continue;
-    all.add(*artifact, records);
-    document.heading(artifact->id() + ": " + artifact->title());
-    document.table(cell_table(all, artifact->id()));
-    document.list(remarks(all, artifact->id()));
+  for (const Artifact* artifact : artifacts)
+    if (!records.settings(artifact->id()).empty()) all.add(*artifact, records);
+  for (const CellTable& part : cell_tables(all)) {
+    document.heading(part.heading);
+    document.table(part.table);
+    document.list(part.remarks);
   }
   if (all.claims.empty()) return;
   document.heading("Claims");
@@ -130,8 +130,9 @@ Document document_of(const Records& records, const Artifacts& artifacts, const f
       style);
   document.markdown = "# frugal report\n\n";
   document.paragraph(
-      "Numbers of the paper, of a virtual machine and measured ones stand in columns of their own. "
-      "Intervals are 95 % percentile bootstrap intervals of the median.");
+      "Numbers of the paper, of its formulas, of a virtual machine and measured ones stand in "
+      "columns of their own, those of each size in a table of their own. Intervals are 95 % "
+      "percentile bootstrap intervals of the median, of six samples or more.");
   add_artifacts(document, artifacts, records);
   for (const Record& record : records.all()) {
     if (record.artifact != "measure") continue;

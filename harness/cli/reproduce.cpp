@@ -121,7 +121,8 @@ void add_reproduce(Program& program) {
                "Seconds after which no timed round beyond the tenth begins, per artifact");
   flags.toggle("--force", values->force,
                "Run recorded cases again; the old records are kept aside");
-  flags.toggle("--check", values->check, "Exit with status 1 when a claim is not reproduced");
+  flags.toggle("--check", values->check,
+               "Exit with status 1 when a claim is not reproduced and nothing explains it");
 }
 
 }  // namespace frugal

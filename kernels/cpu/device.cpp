@@ -9,15 +9,14 @@
 
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/gemm.h"
-#include "kernels/cpu/random.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
 
-CpuDevice::CpuDevice(int threads, int64_t capacity)
+CpuDevice::CpuDevice(int threads, std::shared_ptr<MemoryBudget> memory)
     : threads_(threads),
       kernels_(choose_kernels()),
-      memory_(capacity),
+      memory_(std::move(memory)),
       gemm_(std::make_unique<CpuGemm>(threads)) {
   if (threads < 1) {
     throw InputError(fmt::format("threads of a cpu device ({}) must be at least 1", threads));
@@ -33,8 +32,6 @@ void CpuDevice::execute(const Operation& operation) {
         using Op = std::decay_t<decltype(op)>;
         if constexpr (std::is_same_v<Op, Gemm>) {
           gemm_->run(op);
-        } else if constexpr (std::is_same_v<Op, RandomNormal>) {
-          run(op);
         } else {
           kernels_(op);
         }

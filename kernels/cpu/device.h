@@ -13,9 +13,12 @@ class CpuGemm;
 /// whatever the stream. To be used by one thread, for which it sets the number of OpenMP threads.
 class CpuDevice final : public Device {
  public:
-  /// `capacity` limits the bytes allocated at a time. Throws InputError when threads < 1 or the
-  /// environment variable FRUGAL_SIMD asks for instructions that are not there.
-  explicit CpuDevice(int threads, int64_t capacity = CachingAllocator::unlimited);
+  /// `memory` limits the bytes allocated at a time, by all devices that share it. Throws InputError
+  /// when threads < 1 or the environment variable FRUGAL_SIMD asks for instructions that are not
+  /// there.
+  explicit CpuDevice(int threads, std::shared_ptr<MemoryBudget> memory = machine_memory());
+  CpuDevice(int threads, int64_t capacity)
+      : CpuDevice(threads, std::make_shared<MemoryBudget>(capacity)) {}
   ~CpuDevice() override;
 
   std::string name() const override { return "cpu"; }

@@ -32,45 +32,64 @@ void* CachingAllocator::obtain(int64_t size) {
   return address;
 }
 
-void* CachingAllocator::allocate(int64_t bytes) {
-  const auto fail = [&](const char* reason) {
-    throw OutOfMemory(
-        fmt::format("cpu: {} ({} bytes requested, {} in use)", reason, bytes, in_use_), bytes,
-        in_use_, capacity_);
-  };
-  if (bytes > capacity_ - in_use_) fail("out of memory");
-  const int64_t size = size_class(bytes);
+/// A block of this class that was given back, or null.
+void* CachingAllocator::reuse(int64_t size, int64_t bytes) {
   auto& blocks = free_[size];
-  void* address = nullptr;
-  if (!blocks.empty()) {
-    address = blocks.back();
-    blocks.pop_back();
-  } else {
-    blocks.reserve(blocks.capacity() + 1);
-    address = obtain(size);
-    if (address == nullptr) {
-      release_free_blocks();
-      address = obtain(size);
-    }
-    if (address == nullptr) fail("the operating system has no more memory");
+  if (blocks.empty()) return nullptr;
+  void* const address = blocks.back();
+  blocks.pop_back();
+  budget_->give_back(size - bytes);
+  return address;
+}
+
+void* CachingAllocator::allocate(int64_t bytes) {
+  const auto fail = [&](const char* reason, int64_t capacity) {
+    const int64_t taken = budget_->taken();
+    throw OutOfMemory(fmt::format("cpu: {} ({} bytes requested, {} in use)", reason, bytes, taken),
+                      bytes, taken, capacity);
+  };
+  // Also keeps the rounding of huge requests within range.
+  if (bytes > budget_->capacity()) {
+    release_free_blocks();
+    fail("out of memory", budget_->capacity());
   }
-  in_use_ += bytes;
+  const int64_t size = size_class(bytes);
+  if (void* const address = reuse(size, bytes)) return address;
+  if (!budget_->take(bytes)) {
+    release_free_blocks();
+    if (!budget_->take(bytes)) fail("out of memory", budget_->capacity());
+  }
+  void* address = obtain(size);
+  if (address == nullptr) {
+    release_free_blocks();
+    address = obtain(size);
+  }
+  if (address == nullptr) {
+    budget_->give_back(bytes);
+    fail("the operating system has no more memory", budget_->taken());
+  }
   return address;
 }
 
 void CachingAllocator::deallocate(void* address, int64_t bytes) noexcept {
   if (address == nullptr) return;
-  in_use_ -= bytes;
+  const int64_t size = size_class(bytes);
+  bool kept = budget_->take(size - bytes);
   try {
-    free_[size_class(bytes)].push_back(address);
+    if (kept) free_[size].push_back(address);
   } catch (...) {  // no memory for the list itself
-    std::free(address);
+    budget_->give_back(size - bytes);
+    kept = false;
   }
+  if (kept) return;
+  std::free(address);
+  budget_->give_back(bytes);
 }
 
 void CachingAllocator::release_free_blocks() noexcept {
   for (auto& [size, blocks] : free_) {
     for (void* const block : blocks) std::free(block);
+    budget_->give_back(size * static_cast<int64_t>(blocks.size()));
     blocks.clear();
   }
 }

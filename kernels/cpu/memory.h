@@ -1,32 +1,34 @@
 #pragma once
 #include <cstdint>
-#include <limits>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
+#include "kernels/cpu/memory_budget.h"
+
 namespace frugal {
 
-/// 64-byte aligned memory with a limit. Blocks that are given back are kept for the next request of
-/// about their size, because the operating system's page faults would cost more than the kernels.
+/// 64-byte aligned memory within a budget. Blocks that are given back are kept for the next request
+/// of about their size, because the operating system's page faults would cost more than the
+/// kernels; they count in the budget until they are released to make room.
 class CachingAllocator {
  public:
-  static constexpr int64_t unlimited = std::numeric_limits<int64_t>::max();
-
-  explicit CachingAllocator(int64_t capacity) : capacity_(capacity) {}
+  explicit CachingAllocator(std::shared_ptr<MemoryBudget> budget) : budget_(std::move(budget)) {}
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
   ~CachingAllocator() { release_free_blocks(); }
 
-  /// Throws OutOfMemory when the bytes requested and not given back would exceed the capacity, or
-  /// when the operating system has no more.
+  /// Throws OutOfMemory when the bytes requested and not given back would exceed the budget, or
+  /// when the operating system has no more; all that was requested is missing then.
   void* allocate(int64_t bytes);
   void deallocate(void* address, int64_t bytes) noexcept;
 
  private:
+  void* reuse(int64_t size, int64_t bytes);
   void* obtain(int64_t size);
   void release_free_blocks() noexcept;
 
-  int64_t capacity_, in_use_ = 0;
+  std::shared_ptr<MemoryBudget> budget_;
   std::unordered_map<int64_t, std::vector<void*>> free_;  // by size class
 };
 

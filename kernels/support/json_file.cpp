@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "kernels/support/error.h"
 
@@ -85,8 +86,19 @@ struct Expected<std::vector<std::string>> {
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, const std::string& name) {
+  using Event = nlohmann::json::parse_event_t;
+  // The library keeps the last of two equal keys, and a reader may have meant the first.
+  std::vector<std::set<std::string>> keys;  // of the objects around a place
+  const auto no_duplicates = [&](int /*depth*/, Event event, nlohmann::json& value) {
+    if (event == Event::object_start) keys.emplace_back();
+    if (event == Event::object_end) keys.pop_back();
+    if (event == Event::key && !keys.back().insert(value.get<std::string>()).second)
+      throw InputError(fmt::format("{}: key {} stands twice in one object; leave one of them out",
+                                   name, value.dump()));
+    return true;
+  };
   try {
-    return nlohmann::json::parse(text);
+    return nlohmann::json::parse(text, no_duplicates);
   } catch (const nlohmann::json::parse_error& e) {
     // `byte` counts from 1 and is one beyond the text where that ends too early.
     const bool truncated = e.byte > text.size();

@@ -39,6 +39,21 @@ TEST(RunConfig, BrokenRulesAreNamed) {
       {[](RunConfig& c) { c.model.dropout = 1; }, "dropout is 1"},
       {[](RunConfig& c) { c.micro_batch = 0; }, "microbatch size is 0"},
       {[](RunConfig& c) { c.type = DType::u8; }, "type is u8"},
+      {[](RunConfig& c) { c.model.hidden = int64_t{1} << 62; },
+       "hidden size is 4611686018427387904; it must be from 1 to 1048576"},
+      {[](RunConfig& c) { c.model.layers = 65537; }, "layers is 65537; it must be from 1 to 65536"},
+      {[](RunConfig& c) { c.microbatches = int64_t{1} << 40; }, "microbatches is 1099511627776"},
+      // Each size is allowed, and their product is not.
+      {[](RunConfig& c) {
+         c.model.layers = 65536;
+         c.model.hidden = 1 << 20;
+       },
+       "the layers' weights (12 x layers x hidden size squared) would take 512 x 12 x 65536 x"},
+      {[](RunConfig& c) {
+         c.model.sequence = 1 << 24;
+         c.micro_batch = 1 << 16;
+       },
+       "sizes must stay below 2^63 bytes"},
   };
   testing::small_gpt().validate();
   for (const Mistake& mistake : mistakes) {
@@ -67,6 +82,32 @@ TEST(ModelConfig, ScalingKeepsTheRatiosOfTheFormulas) {
   EXPECT_THROW(m.scaled(7), InputError);
   EXPECT_THROW(m.scaled(256), InputError) << "24 does not divide by 64 heads";
   EXPECT_THROW(m.scaled(0), InputError);
+}
+
+TEST(ModelConfig, AScaleThatDoesNotWorkNamesTheRuleAndOneThatDoes) {
+  ModelConfig m{.name = "22B",
+                .layers = 48,
+                .hidden = 6144,
+                .heads = 64,
+                .sequence = 2048,
+                .vocabulary = 51200};
+  const auto message = [&](int64_t k) -> std::string {
+    try {
+      m.scaled(k);
+      return "accepted";
+    } catch (const InputError& e) {
+      return e.what();
+    }
+  };
+  EXPECT_EQ(message(64),
+            "hidden size / 64 (96) must be divisible by attention heads (64); scale 1/32 works");
+  EXPECT_NO_THROW(m.scaled(32));
+  EXPECT_EQ(message(7),
+            "hidden size (6144) must be divisible by the scale's divisor (7); scale 1/4 works");
+  m.sequence = 2047;
+  EXPECT_EQ(message(2),
+            "sequence length (2047) must be divisible by the scale's divisor (2); no scale below "
+            "it works");
 }
 
 }  // namespace

@@ -27,7 +27,9 @@ TEST(Gradient, EqualsCentralDifferences) {
   Trainer trainer(*cluster, c, {});
   const HostTensors start = trainer.snapshot(batch);
 
-  std::mt19937_64 random(std::random_device{}());
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
   constexpr double step = 1e-5;
   constexpr int samples = 4;
   int checked = 0;

@@ -48,7 +48,9 @@ TEST(Ledger, TimelineSumsToWhatIsInUse) {
   CpuDevice device(1);
   Ledger ledger(device);
   ledger.record_timeline(true);
-  std::mt19937 random(std::random_device{}());
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
   std::vector<Tensor> alive;
   int64_t highest = 0;
   for (int i = 0; i < 200; ++i) {
@@ -84,6 +86,19 @@ TEST(Ledger, OutOfMemorySaysWhatAndHowMuchWasMissing) {
     EXPECT_NE(std::string(e.what()).find("activation for layer 4"), std::string::npos) << e.what();
   }
   EXPECT_EQ(ledger.current(), 600);
+}
+
+TEST(Ledger, OutOfMemoryOutsideTheLayersSaysSo) {
+  CpuDevice device(1, 1000);
+  Ledger ledger(device);
+  try {
+    const Tensor b(ledger, Kind::parameter, DType::u8, {1001});
+    FAIL() << "1001 bytes fitted into 1000";
+  } catch (const OutOfMemory& e) {
+    const std::string text = e.what();
+    EXPECT_NE(text.find("parameter outside the layers"), std::string::npos) << text;
+    EXPECT_NE(text.find("a larger tensor-parallel size"), std::string::npos) << text;
+  }
 }
 
 }  // namespace

@@ -130,8 +130,51 @@ TEST(Text, BatchesComeFromTheRightPartAndLabelsFollowTokens) {
   const Batch held_out = text.held_out_batch(1000);
   EXPECT_EQ(held_out.size(), 999U / 32 / b);
   for (const int32_t token : held_out[0].tokens) EXPECT_EQ(token, 'Z');
+  EXPECT_EQ(text.held_out_microbatches(1), 1);
+  EXPECT_EQ(text.held_out_microbatches(2 * 32 * c.micro_batch), 2);
   EXPECT_THROW(Text("too short", c), InputError);
   EXPECT_THROW(Text::from_file("/no/such/file", c), InputError);
+}
+
+TEST(Text, HeldOutSequencesAreSpreadFromTheFirstByteToTheLast) {
+  RunConfig c = small_gpt();
+  c.model.vocabulary = 256;
+  std::string bytes(9000, 'a');
+  for (int i = 0; i < 1000; ++i) bytes += static_cast<char>(i / 4);  // where it comes from
+  const Batch batch = Text(bytes, c).held_out_batch(3);
+  ASSERT_EQ(batch.size(), 3U);
+  EXPECT_EQ(batch.front().tokens.front(), 0);
+  EXPECT_EQ(batch.back().labels.back(), 999 / 4);
+  int previous = -1;
+  for (const MicroBatch& b : batch)
+    for (size_t column = 0; column < 2; ++column) {
+      const int first = b.tokens[column];
+      if (previous >= 0) {
+        EXPECT_NEAR(first - previous, 967 / 5 / 4, 1);
+      }
+      previous = first;
+    }
+}
+
+TEST(Training, WarmingUpChangesNothing) {
+  RunConfig c = small_gpt();
+  c.tensor_parallel = 2;
+  const Batch batch = random_batch(c, 0);
+  std::vector<double> losses[2];
+  for (const bool warm : {false, true}) {
+    const auto cluster = make_cpu_cluster(c, 2);
+    Trainer trainer(*cluster, c, {});
+    if (warm) trainer.warm_up(batch);
+    const int64_t peak = cluster->rank(0).ledger.peak();
+    for (int i = 0; i < 3; ++i) {
+      const StepResult result = trainer.step(batch);
+      losses[warm].insert(losses[warm].end(), {result.loss, result.gradient_norm, result.flops});
+    }
+    if (warm) {
+      EXPECT_GT(2 * peak, cluster->rank(0).ledger.peak()) << "it did not run";
+    }
+  }
+  EXPECT_EQ(losses[0], losses[1]);
 }
 
 TEST(LearningRate, WarmsUpAndFallsToATenth) {

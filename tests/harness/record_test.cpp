@@ -49,8 +49,40 @@ TEST(Fingerprint, DependsOnAllThatDecidesTheResultAndNothingElse) {
   EXPECT_TRUE(changed([](Record& r) { r.config.sequence_parallel = false; }));
   EXPECT_TRUE(changed([](Record& r) { r.options["threads"] = "3"; }));
   EXPECT_TRUE(changed([](Record& r) { r.on = "virtual:x"; }));
+  EXPECT_TRUE(changed([](Record& r) { r.machine = hash_of("another data sheet"); }));
+  EXPECT_TRUE(changed([](Record& r) { r.program = hash_of("another build"); }));
   EXPECT_FALSE(changed([](Record& r) { r.ended = "later"; }));
   EXPECT_FALSE(changed([](Record& r) { r.losses.clear(); }));
+  EXPECT_FALSE(changed([](Record& r) { r.rounds = "later"; }));
+}
+
+TEST(Hash, IsFnv1a) {
+  EXPECT_EQ(hash_of(""), "cbf29ce484222325");
+  EXPECT_EQ(hash_of("foobar"), "85944171f73967e8");  // the function's published test vector
+  EXPECT_EQ(program_hash(), hash_of(testing::read("/proc/self/exe")));
+}
+
+TEST(Records, MixesNeitherThreadsNorProgramsNorRounds) {
+  Record base = testing::full_record(), ours = base;
+  base.case_id = "base";
+  ours.case_id = "ours";
+  const Setting two{Source::measured, "cpu", 4, 2};
+  const auto both_after = [&](auto change) {
+    Records records;
+    records.add(base);
+    Record newer = ours;
+    change(newer);
+    records.add(newer);
+    EXPECT_NE(records.find("paper/table", "ours", setting_of(newer)), nullptr);
+    return records.find("paper/table", "base", setting_of(newer)) != nullptr;
+  };
+  EXPECT_EQ(setting_of(base), two);
+  EXPECT_TRUE(both_after([](Record&) {}));
+  EXPECT_FALSE(both_after([](Record& r) { r.options["threads"] = "1"; }));
+  EXPECT_FALSE(both_after([](Record& r) { r.rounds = hash_of("later"); }));
+  EXPECT_FALSE(both_after([](Record& r) { r.program = hash_of("another"); }));
+  EXPECT_FALSE(both_after([](Record& r) { r.machine = ""; }));
+  EXPECT_FALSE(both_after([](Record& r) { r.device = "another processor"; }));
 }
 
 TEST(Records, FindsTheLastOfACaseInItsSetting) {
@@ -62,9 +94,9 @@ TEST(Records, FindsTheLastOfACaseInItsSetting) {
   }
   record.scale = 8;
   records.add(record);
-  const Setting cpu{Source::measured, "cpu", 4};
+  const Setting cpu{Source::measured, "cpu", 4, 2};
   EXPECT_EQ(records.find("paper/table", "a case", cpu)->memory->peak_total, 2);
-  EXPECT_EQ(records.find("paper/table", "a case", {Source::measured, "cpu", 2}), nullptr);
+  EXPECT_EQ(records.find("paper/table", "a case", {Source::measured, "cpu", 2, 2}), nullptr);
   EXPECT_EQ(records.find("paper/table", "another", cpu), nullptr);
   EXPECT_EQ(records.settings("paper/table").size(), 2U);
   EXPECT_EQ(records.settings("paper/figure").size(), 0U);
@@ -82,24 +114,70 @@ TEST(RecordFile, AppendsAndReadsBack) {
   EXPECT_EQ(testing::read(out + "/records.jsonl"), first + first);
 }
 
-TEST(RecordFile, ToleratesACutOffLineThenAndLater) {
+TEST(RecordFile, TakesACutOffLastLineAway) {
   const testing::Folder folder;
   { RecordFile(folder / "").append(testing::full_record()); }
   const std::string line = testing::read(folder / "records.jsonl");
-  std::ofstream(folder / "records.jsonl") << line << line.substr(0, line.size() / 2);
-  {
+  for (const size_t left : {size_t{1}, line.size() / 2, line.size() - 2, line.size() - 1}) {
+    std::ofstream(folder / "records.jsonl") << line << line.substr(0, left);
+    bool truncated = false;
+    EXPECT_EQ(read_records(folder / "", truncated).size(), 1U);
+    EXPECT_TRUE(truncated);
+    EXPECT_EQ(testing::read(folder / "records.jsonl").size(), line.size() + left);  // only read
     RecordFile file(folder / "");
     EXPECT_TRUE(file.truncated());
     EXPECT_EQ(file.records().size(), 1U);
     file.append(testing::full_record());
+    EXPECT_EQ(testing::read(folder / "records.jsonl"), line + line);
   }
-  EXPECT_EQ(RecordFile(folder / "").records().size(), 2U);
 }
 
-TEST(RecordFile, RejectsALineThatIsJsonButNoRecord) {
+TEST(RecordFile, RejectsEveryOtherLineThatIsNoRecord) {
   const testing::Folder folder;
-  std::ofstream(folder / "records.jsonl") << "{\"schema\": \"other\"}\n";
-  EXPECT_THAT([&] { RecordFile(folder / ""); }, ThrowsMessage<InputError>(HasSubstr("line 1")));
+  { RecordFile(folder / "").append(testing::full_record()); }
+  const std::string line = testing::read(folder / "records.jsonl");
+  const auto rejects = [&](const std::string& content, const char* where) {
+    std::ofstream(folder / "records.jsonl") << content;
+    EXPECT_THAT([&] { RecordFile(folder / ""); },
+                ThrowsMessage<InputError>(HasSubstr(std::string("records.jsonl: line ") + where)));
+    EXPECT_EQ(testing::read(folder / "records.jsonl"), content);
+    bool truncated = false;
+    EXPECT_THROW(read_records(folder / "", truncated), InputError);
+  };
+  rejects("{\"schema\": \"other\"}\n", "1");
+  rejects(line + "{\"schema\": \"other\"}", "2");
+  rejects(line + line.substr(0, 99) + "\n" + line, "2");  // cut off, but not the last
+  rejects(line + line.substr(0, 99) + "\n", "2");
+  rejects(line + "\n" + line, "2");
+  rejects("garbage", "1");
+  rejects("\"garbage", "1");
+  rejects(std::string("\x7f"
+                      "ELF\0\1\2\n",
+                      8) +
+              line,
+          "1");
+}
+
+TEST(RecordFile, RejectsAFolderOfItsName) {
+  const testing::Folder folder;
+  std::filesystem::create_directory(folder / "records.jsonl");
+  bool truncated = false;
+  EXPECT_THAT([&] { RecordFile(folder / ""); }, ThrowsMessage<InputError>(HasSubstr("not a file")));
+  EXPECT_THAT([&] { read_records(folder / "", truncated); },
+              ThrowsMessage<InputError>(HasSubstr("not a file")));
+}
+
+TEST(RecordFile, HasOneWriter) {
+  const testing::Folder folder;
+  {
+    RecordFile file(folder / "");
+    const auto second = [&] { RecordFile(folder / ""); };
+    EXPECT_THAT(second, ThrowsMessage<InputError>(HasSubstr("another run of frugal")));
+    file.append(testing::full_record());
+    file.set_aside();
+    EXPECT_THAT(second, ThrowsMessage<InputError>(HasSubstr("another run of frugal")));
+  }
+  EXPECT_TRUE(RecordFile(folder / "").records().empty());
 }
 
 TEST(RecordFile, SetsAsideWithoutOverwriting) {

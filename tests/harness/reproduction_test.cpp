@@ -29,12 +29,30 @@ TEST(Cell, ErrorIsRelativeToThePapersSize) {
   EXPECT_DOUBLE_EQ(*cell(10, 11).error_percent(), 10);
   EXPECT_DOUBLE_EQ(*cell(-4, -3).error_percent(), 25);
   EXPECT_FALSE(cell(0, 1).error_percent());
+  EXPECT_FALSE(cell(10, 11).error_points());
   Cell seconds_at_scale = cell(10, 11);
-  seconds_at_scale.comparable = false;
+  seconds_at_scale.paper.reset();
   EXPECT_FALSE(seconds_at_scale.error_percent());
+  seconds_at_scale.formula = 8;
+  EXPECT_DOUBLE_EQ(*seconds_at_scale.error_percent(), 37.5);
   Cell without = cell(10, 11);
   without.value.reset();
   EXPECT_FALSE(without.error_percent());
+}
+
+/// 4 % for 5.3 % is 1.3 points off, not a third.
+TEST(Cell, ErrorOfAPercentageIsInPoints) {
+  Cell c = cell(5.3, 4);
+  c.unit = "%";
+  EXPECT_FALSE(c.error_percent());
+  EXPECT_DOUBLE_EQ(*c.error_points(), 4 - 5.3);
+  c.paper = 0;
+  EXPECT_DOUBLE_EQ(*c.error_points(), 4);
+  Reproduction r;
+  r.cells = {cell(5.3, 4)};
+  r.cells[0].unit = "%";
+  EXPECT_EQ(cell_tables(r)[0].table.rows[0].back(), "-1.30 pt");
+  EXPECT_TRUE(to_json(r)["cells"][0]["error_percent"].is_null());
 }
 
 TEST(Claim, VerdictFollowsFromRelationAndTolerance) {
@@ -61,6 +79,75 @@ TEST(Claim, VerdictFollowsFromRelationAndTolerance) {
   EXPECT_EQ(claim.verdict(), Verdict::not_measurable);
 }
 
+TEST(Claim, IsUndecidedWhereItsIntervalReachesIntoTheBand) {
+  Claim claim;
+  claim.paper = 90;
+  claim.tolerance = 2;
+  const auto verdict = [&](double low, double value, double high) {
+    claim.value = value;
+    claim.interval = {low, high};
+    return claim.verdict();
+  };
+  EXPECT_EQ(verdict(91, 91.9, 95), Verdict::reproduced);
+  EXPECT_EQ(verdict(91.9, 93, 95), Verdict::undecided);
+  EXPECT_EQ(verdict(92.1, 93, 95), Verdict::not_reproduced);
+  EXPECT_EQ(verdict(80, 87, 88.1), Verdict::undecided);
+  EXPECT_EQ(verdict(80, 87, 87.9), Verdict::not_reproduced);
+  EXPECT_EQ(verdict(80, 99, 100), Verdict::undecided);
+  claim.relation = Claim::Relation::at_least;
+  EXPECT_EQ(verdict(80, 87, 88.1), Verdict::undecided);
+  EXPECT_EQ(verdict(80, 87, 87.9), Verdict::not_reproduced);
+  claim.relation = Claim::Relation::at_most;
+  EXPECT_EQ(verdict(91.9, 93, 95), Verdict::undecided);
+  EXPECT_EQ(verdict(92.1, 93, 95), Verdict::not_reproduced);
+}
+
+TEST(Claim, WhatWasFittedCountsNeitherForNorAgainst) {
+  Claim claim;
+  claim.paper = 90;
+  claim.fitted = true;
+  EXPECT_EQ(claim.verdict(), Verdict::not_measurable);
+  for (const double value : {90.0, 10.0}) {
+    claim.value = value;
+    EXPECT_EQ(claim.verdict(), Verdict::calibrated);
+  }
+}
+
+TEST(Reproduction, OnlyUnexpectedClaimsFail) {
+  Reproduction r;
+  r.claims.resize(3);
+  for (Claim& claim : r.claims) claim.paper = claim.value = 1;
+  r.claims[0].value = 5;  // not reproduced, and known to be
+  r.claims[0].expected = true;
+  r.claims[1].value = 5;  // undecided
+  r.claims[1].interval = {0, 9};
+  r.claims[2].value = 5;
+  r.claims[2].fitted = true;
+  EXPECT_FALSE(r.any_claim_failed());
+  EXPECT_EQ(claim_table(r).rows[0][5], "not reproduced, as expected");
+  EXPECT_EQ(claim_table(r).rows[1][4], "5 [0, 9]");
+  EXPECT_EQ(claim_table(r).rows[2][4], "5 (fitted)");
+  const nlohmann::json json = to_json(r);
+  EXPECT_EQ(json["claims"][0]["expected"], true);
+  EXPECT_EQ(json["claims"][1]["verdict"], "undecided");
+  EXPECT_EQ(json["claims"][1]["interval"], nlohmann::json({0.0, 9.0}));
+  EXPECT_EQ(json["claims"][2]["verdict"], "calibrated");
+  r.claims[0].expected = false;
+  EXPECT_TRUE(r.any_claim_failed());
+}
+
+TEST(Comparison, OnlyWhatWasMeasuredWasSampled) {
+  Cell c = cell(10, 11);
+  c.set({3, {}, 1});
+  EXPECT_EQ(c.samples, 0);
+  c.source = Source::measured;
+  c.set({3, {}, 4});
+  EXPECT_EQ(c.samples, 4);
+  Reproduction r;
+  r.cells = {c};
+  EXPECT_EQ(cell_tables(r)[0].table.rows[0][4], "3 (median of 4)");
+}
+
 TEST(Scale, IsOneOrAFraction) {
   EXPECT_EQ(scale_name(1), "1");
   EXPECT_EQ(scale_name(8), "1/8");
@@ -77,20 +164,42 @@ Reproduction two_sources() {
   r.cells[1].on = "cpu";
   r.cells[1].scale = 4;
   r.cells[1].interval = {6.5, 7.5};
-  r.cells[1].comparable = false;
-  r.cells[1].reason = "milliseconds at another scale";
+  r.cells[1].paper.reset();
+  r.cells[1].formula = 8;
+  r.cells[1].note = "eight ranks";
   return r;
 }
 
-TEST(CellTable, NeverMixesSourcesInAColumn) {
-  const Table table = cell_table(two_sources(), "paper/table");
-  ASSERT_EQ(table.rows.size(), 1U);
-  EXPECT_EQ(table.columns[4].name, "virtual:machine");
-  EXPECT_EQ(table.columns[6].name, "measured cpu at 1/4");
-  const std::vector<std::string> expected{"a, \"b\" | <c>", "time",         "ms", "10", "11",
-                                          "+10.00",         "7 [6.5, 7.5]", ""};
-  EXPECT_EQ(table.rows[0], expected);
-  EXPECT_EQ(remarks(two_sources(), "paper/table").size(), 1U);
+TEST(CellTables, NeverMixSourcesInAColumnNorSizesInALine) {
+  const auto tables = cell_tables(two_sources());
+  ASSERT_EQ(tables.size(), 2U);
+  const auto names = [](const Table& table) {
+    std::vector<std::string> all;
+    for (const auto& column : table.columns) all.push_back(column.name);
+    return all;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(tables[0].heading, "paper/table");
+  EXPECT_EQ(names(tables[0].table),
+            (Texts{"row", "column", "unit", "paper", "virtual:machine", "error"}));
+  ASSERT_EQ(tables[0].table.rows.size(), 1U);
+  EXPECT_EQ(tables[0].table.rows[0],
+            (Texts{"a, \"b\" | <c>", "time", "ms", "10", "11", "+10.00 %"}));
+  EXPECT_TRUE(tables[0].remarks.empty());
+  EXPECT_EQ(tables[1].heading, "paper/table at 1/4");
+  EXPECT_EQ(names(tables[1].table),
+            (Texts{"row", "column", "unit", "formula at 1/4", "measured cpu at 1/4", "error"}));
+  EXPECT_EQ(tables[1].table.rows[0],
+            (Texts{"a, \"b\" | <c>", "time", "ms", "8", "7 [6.5, 7.5]", "-12.50 %"}));
+  EXPECT_EQ(tables[1].remarks, Texts{"measured cpu at 1/4: eight ranks"});
+}
+
+/// A ratio that a scale model keeps may stand beside the paper's, which is named for its size.
+TEST(CellTables, SayThatThePapersRatiosAreOfTheFullSize) {
+  Reproduction r = two_sources();
+  r.cells[1].paper = 9;
+  r.cells[1].formula.reset();
+  EXPECT_EQ(cell_tables(r)[1].table.columns[3].name, "paper, full size");
 }
 
 TEST(Reproduction, JsonHasTheDocumentedKeys) {
@@ -104,16 +213,17 @@ TEST(Reproduction, JsonHasTheDocumentedKeys) {
   EXPECT_EQ(json["cells"][0]["status"], "oom");
   EXPECT_EQ(json["cells"][1]["source"], "measured");
   EXPECT_EQ(json["cells"][1]["scale"], "1/4");
-  EXPECT_TRUE(json["cells"][1]["error_percent"].is_null());
+  EXPECT_TRUE(json["cells"][1]["paper"].is_null());
+  EXPECT_EQ(json["cells"][1]["formula"], 8);
   EXPECT_EQ(json["cells"][1]["interval"], nlohmann::json({6.5, 7.5}));
   EXPECT_EQ(json["claims"][0]["verdict"], "not measurable here");
 }
 
 TEST(Reproduction, CsvAndMarkdownEscape) {
   EXPECT_THAT(to_csv(two_sources()),
-              HasSubstr("\"a, \"\"b\"\" | <c>\",time,ms,10.0,printed,11.0,,,"));
+              HasSubstr("\"a, \"\"b\"\" | <c>\",time,ms,10.0,printed,,11.0,,,"));
   EXPECT_THAT(to_markdown(two_sources()), HasSubstr("\\| <c>"));
-  const std::string html = cell_table(two_sources(), "paper/table").html();
+  const std::string html = cell_tables(two_sources())[0].table.html();
   EXPECT_THAT(html, HasSubstr("&lt;c&gt;"));
   EXPECT_THAT(html, Not(HasSubstr("<c>")));
 }

@@ -53,6 +53,41 @@ TEST_F(RunnerTest, TimesOnTheCpuInterleavedAndOnAVirtualClockOnce) {
   EXPECT_GT(*records.all()[2].utilization->mfu_data_sheet.value, 0);
   EXPECT_FALSE(records.all()[2].utilization->mfu_measured.value);
   EXPECT_EQ(records.settings("paper/table").size(), 2U);
+  EXPECT_EQ(records.all()[0].rounds, records.all()[1].rounds);
+  EXPECT_FALSE(records.all()[0].rounds.empty());
+  EXPECT_EQ(records.all()[2].rounds, "");
+}
+
+TEST_F(RunnerTest, RunsAWholeGroupAgainWhereOneIsMissing) {
+  const Case a = layer("a", Case::What::layer_time, "cpu"),
+             b = layer("b", Case::What::layer_time, "cpu");
+  const std::string first = run({a}).all()[0].rounds;
+  const Records both = run({a, b});
+  EXPECT_EQ(lines_, 3U);
+  EXPECT_NE(both.all()[0].rounds, first);
+  EXPECT_EQ(both.all()[0].rounds, both.all()[1].rounds);
+  EXPECT_EQ(run({a, b}).all()[0].rounds, both.all()[0].rounds);
+  EXPECT_EQ(lines_, 3U);
+}
+
+TEST_F(RunnerTest, RunsAWholeGroupAgainWhereItsRoundsDiffer) {
+  const Case a = layer("a", Case::What::layer_time, "cpu"),
+             b = layer("b", Case::What::layer_time, "cpu");
+  run({a});
+  run({b});
+  EXPECT_EQ(lines_, 2U);
+  const Records both = run({a, b});
+  EXPECT_EQ(lines_, 4U);
+  EXPECT_EQ(both.all()[0].rounds, both.all()[1].rounds);
+}
+
+TEST(Grouped, TimedCasesOfARealDeviceAndEveryOtherAlone) {
+  const auto of = [](Case::What what, const char* on) { return layer("", what, on); };
+  constexpr auto time = Case::What::layer_time, memory = Case::What::layer_memory;
+  using Positions = std::vector<size_t>;
+  EXPECT_THAT(grouped({of(memory, "cpu"), of(time, "cpu"), of(time, machine), of(memory, "cpu"),
+                       of(time, "cpu"), of(time, machine)}),
+              ElementsAre(Positions{0}, Positions{1, 4}, Positions{2}, Positions{3}, Positions{5}));
 }
 
 TEST_F(RunnerTest, ExecutedFlopsAreThePapersWithoutRecomputation) {
@@ -95,12 +130,21 @@ TEST(RunGuarded, TurnsExceptionsIntoStatuses) {
   };
   EXPECT_EQ(status_of(OutOfMemory("m", 1, 1, 1)), Status::oom);
   EXPECT_EQ(status_of(DeadlinePassed("d")), Status::timeout);
-  EXPECT_EQ(status_of(PeerLost("p")), Status::failed);
+  EXPECT_EQ(status_of(PeerLost("p")), Status::peer_lost);
   EXPECT_EQ(status_of(WrongNumbers("w")), Status::failed);
   Record record;
   EXPECT_THROW(run_guarded(record, [] { throw Interrupted(); }), Interrupted);
   EXPECT_EQ(record.status, Status::interrupted);
+  EXPECT_THAT(record.reason, HasSubstr("from its start"));
   EXPECT_THROW(run_guarded(record, [] { throw InputError("i"); }), InputError);
+}
+
+TEST(ExitOf, IsTheDesignsForEveryStatus) {
+  EXPECT_EQ(static_cast<int>(exit_of(Status::oom)), 3);
+  EXPECT_EQ(static_cast<int>(exit_of(Status::timeout)), 4);
+  EXPECT_EQ(static_cast<int>(exit_of(Status::peer_lost)), 5);
+  EXPECT_EQ(static_cast<int>(exit_of(Status::failed)), 6);
+  EXPECT_EQ(static_cast<int>(exit_of(Status::interrupted)), 130);
 }
 
 class Named : public Artifact {

@@ -59,6 +59,8 @@ inline Record full_record() {
   r.config.microbatches = 5;
   r.config.seed = 99;
   r.options = {{"threads", "2"}};
+  r.machine = hash_of("a data sheet");
+  r.rounds = hash_of("its rounds");
   r.fingerprint = fingerprint_of(r);
   r.metrics["forward_time"] = {"s", {0.3, 0.1, 0.2}};
   r.memory = {BytesPerKind{1, 2, 3, 4, 5, 6, 7}, BytesPerKind{8, 9, 10, 11, 12, 13, 14}, 77};

@@ -26,7 +26,7 @@ void forward_row(const BiasDropoutAdd& op, int64_t row) {
       const int64_t j = begin + k;
       V v = load<V>(x + j, count);
       if (bias != nullptr) v += load<V>(bias + j, count);
-      v *= keep_factor<V>(keep, k, count, keep_scale);
+      v = apply_keep(v, keep, k, count, keep_scale);
       if (residual != nullptr) v += load<V>(residual + j, count);
       store(y + j, v, count, past);
     });
@@ -47,7 +47,7 @@ void backward_row(const BiasDropoutAddBackward& op, int64_t row, A* partial) {
     const uint8_t* const keep = keep_of(op.mask, op.dropout, first + begin, length, buffer);
     vectors<A>(length, [&](int64_t k, int64_t count) {
       const int64_t j = begin + k;
-      const V v = load<V>(dy + j, count) * keep_factor<V>(keep, k, count, keep_scale);
+      const V v = apply_keep(load<V>(dy + j, count), keep, k, count, keep_scale);
       store(dx + j, v, count, past);
       if (partial != nullptr) store(partial + j, load<V>(partial + j, count) + v, count);
     });

@@ -34,10 +34,17 @@ inline const uint8_t* decide_keep(const View& mask, const Dropout& dropout, int6
   return buffer;
 }
 
-/// What dropout multiplies elements by.
+/// x after dropout.
 template <class V>
-inline V keep_factor(const uint8_t* keep, int64_t j, int64_t count, ElementOf<V> scale) {
-  return keep == nullptr ? broadcast<V>(1) : load_bytes<V>(keep + j, count) * scale;
+inline V apply_keep(V x, const uint8_t* keep, int64_t j, int64_t count, ElementOf<V> scale) {
+  if (keep == nullptr) return x;
+#if defined(__AVX512F__)
+  if constexpr (sizeof(ElementOf<V>) == sizeof(float)) {
+    const auto bytes = bits<__m128i>(load_raw<uint8_t, floats>(keep + j, count));
+    return _mm512_maskz_mul_ps(_mm_test_epi8_mask(bytes, bytes), x, broadcast<V>(scale));
+  }
+#endif
+  return x * (load_bytes<V>(keep + j, count) * scale);
 }
 
 /// f(j, count) for each segment of [0, n).

@@ -8,8 +8,7 @@ struct Kernel {
   void (*run)(const Op&);
 };
 
-/// The vectorised kernels of one instruction set, one for each operation but Gemm (oneDNN) and
-/// RandomNormal (the same everywhere).
+/// The vectorised kernels of one instruction set, one for each operation but Gemm (oneDNN).
 struct Kernels : Kernel<ColumnSum>,
                  Kernel<LayerNorm>,
                  Kernel<LayerNormBackward>,
@@ -26,7 +25,8 @@ struct Kernels : Kernel<ColumnSum>,
                  Kernel<Adam>,
                  Kernel<Sum>,
                  Kernel<Fill>,
-                 Kernel<Convert> {
+                 Kernel<Convert>,
+                 Kernel<RandomNormal> {
   template <class Op>
   void operator()(const Op& op) const {
     Kernel<Op>::run(op);

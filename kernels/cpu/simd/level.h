@@ -23,6 +23,7 @@ void run(const Adam& op);
 void run(const Sum& op);
 void run(const Fill& op);
 void run(const Convert& op);
+void run(const RandomNormal& op);
 
 extern const Kernels kernels;
 

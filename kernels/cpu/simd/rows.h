@@ -45,7 +45,9 @@ inline void parallel_pieces(int64_t n, const F& f) {
 /// f(j, count) for each vector of A in [0, n); count is less than its lanes only in the last one.
 template <class A, class F>
 inline void vectors(int64_t n, const F& f) {
-  for (int64_t j = 0; j < n; j += lanes<A>) f(j, std::min<int64_t>(lanes<A>, n - j));
+  int64_t j = 0;
+  for (; j + lanes<A> <= n; j += lanes<A>) f(j, int64_t{lanes<A>});
+  if (j < n) f(j, n - j);
 }
 
 /// f(i, count) for each vector of A in [0, n).

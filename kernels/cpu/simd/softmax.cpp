@@ -67,8 +67,7 @@ void forward_row(const Softmax& op, int64_t row) {
       const auto v = load<Vec<A>>(e + begin + j, count) * inverse;
       store(p + begin + j, v, count, past);
       if (dropped != nullptr) {
-        const auto factor = keep_factor<Vec<A>>(keep, j, count, keep_scale);
-        store(dropped + begin + j, v * factor, count, past);
+        store(dropped + begin + j, apply_keep(v, keep, j, count, keep_scale), count, past);
       }
     });
   });
@@ -95,8 +94,8 @@ void backward_row(const SoftmaxBackward& op, int64_t row) {
     uint8_t buffer[segment];
     const uint8_t* const keep = keep_of(op.mask, op.dropout, row * cols + begin, length, buffer);
     dot += sum<A>(length, [&](int64_t j, int64_t count) {
-      const auto v = fill_tail(load<Vec<A>>(dy + begin + j, count), n.seen - begin - j, 0) *
-                     keep_factor<Vec<A>>(keep, j, count, keep_scale);
+      const auto seen = fill_tail(load<Vec<A>>(dy + begin + j, count), n.seen - begin - j, 0);
+      const auto v = apply_keep(seen, keep, j, count, keep_scale);
       store(dp + begin + j, v, count);
       return load<Vec<A>>(p + begin + j, count) * v;
     });

@@ -53,17 +53,17 @@ TEST(Formulas, ActivationsShrinkAboutFiveTimes) {
   for (const Model& m : models()) {
     const std::string& n = m.config.name;
     EXPECT_NEAR(bytes(n, baseline) / bytes(n, present),
-                cell("section5", n, "memory reduction").value, 0.005);
+                paper_cell("section5", n, "memory reduction").value, 0.005);
   }
 }
 
 TEST(Formulas, SelectiveSavesWhatSection5Says) {
   for (const char* n : {"175B", "530B"}) {
     EXPECT_NEAR(100 * (1 - bytes(n, present) / bytes(n, sequence)),
-                cell("section5", n, "activation memory saved").value, 0.5);
+                paper_cell("section5", n, "activation memory saved").value, 0.5);
     const ModelConfig& m = model(n).config;
     EXPECT_NEAR(100 * (hardware_flops_eq8(m, 1) / model_flops_eq7(m, 1) - 1),
-                cell("section5", n, "additional FLOPs").value, 0.05);
+                paper_cell("section5", n, "additional FLOPs").value, 0.05);
   }
 }
 
@@ -75,8 +75,8 @@ TEST(Formulas, Figure7WithinTheUncertaintyOfItsPixels) {
   for (const Model& m : models())
     for (const auto& [column, technique] : columns) {
       const std::string& n = m.config.name;
-      EXPECT_NEAR(100 * bytes(n, technique) / bytes(n, baseline), cell("figure7", n, column).value,
-                  0.12)
+      EXPECT_NEAR(100 * bytes(n, technique) / bytes(n, baseline),
+                  paper_cell("figure7", n, column).value, 0.12)
           << n << " " << column;
     }
 }

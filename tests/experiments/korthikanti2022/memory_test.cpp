@@ -35,9 +35,24 @@ TEST(MemoryArtifacts, BytesOfTheFormulaReproduceEveryClaimButEquation8) {
           claim.id.starts_with("equation-8") && claim.source != Source::formula;
       EXPECT_EQ(claim.verdict(), contradicts ? Verdict::not_reproduced : Verdict::reproduced)
           << claim.id << " on " << claim.on;
+      EXPECT_EQ(claim.expected, contradicts) << claim.id;
       EXPECT_FALSE(claim.justification.empty()) << claim.id;
+      EXPECT_EQ(claim.reason.empty(), !contradicts) << claim.id;
     }
   }
+}
+
+/// The paper's bytes are those of its models; those of an eighth of them are a formula's.
+TEST(MemoryArtifacts, BytesOfAnotherSizeStandBesideTheFormulaAtThatSize) {
+  for (const Cell& c : table2().cells(records_of(table2(), {}, as_printed))) {
+    if (c.column.ends_with(", statistics")) continue;
+    EXPECT_EQ(c.paper.has_value(), c.scale == 1);
+    EXPECT_EQ(c.formula.has_value(), c.scale != 1);
+    EXPECT_EQ(c.reference(), c.value) << c.row << " " << c.column;
+    EXPECT_EQ(c.error_percent(), 0);
+  }
+  for (const Claim& c : table2().claims(records_of(table2(), {}, as_printed)))
+    EXPECT_EQ(c.paper.has_value(), c.scale == 1);
 }
 
 TEST(MemoryArtifacts, OneByteMoreIsNotTable2) {

@@ -45,7 +45,7 @@ TEST(Paper, EveryCellIsReachable) {
     for (const auto& json : content.value("cells", nlohmann::json::array())) {
       const auto row = json.at("row").get<std::string>();
       const auto column = json.at("column").get<std::string>();
-      EXPECT_EQ(cell(artifact, row, column).value, json.at("value").get<double>());
+      EXPECT_EQ(paper_cell(artifact, row, column).value, json.at("value").get<double>());
       ++cells;
     }
   EXPECT_EQ(cells, paper_cells().size());
@@ -91,8 +91,8 @@ TEST(Paper, ModelsFitTheirMachines) {
 }
 
 TEST(Paper, UnknownNamesAreErrors) {
-  EXPECT_THROW(cell("table4", "baseline", "overhead"), std::out_of_range);
-  EXPECT_EQ(find_cell("table4", "baseline", "overhead"), nullptr);
+  EXPECT_THROW(paper_cell("table4", "baseline", "overhead"), std::out_of_range);
+  EXPECT_EQ(find_paper_cell("table4", "baseline", "overhead"), nullptr);
   EXPECT_THROW(model("22b"), std::out_of_range);
   EXPECT_THROW(statement("?"), std::out_of_range);
 }

@@ -36,7 +36,7 @@ TEST(Virtual, EveryMemoryClaimIsReproducedAtEveryScale) {
         if (claim.id.starts_with("equation-8")) continue;
         EXPECT_EQ(claim.verdict(), Verdict::reproduced)
             << claim.id << " at 1/" << scale << ": " << claim.value.value_or(-1) << " for "
-            << claim.paper.value();
+            << claim.reference().value();
       }
 }
 

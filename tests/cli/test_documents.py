@@ -1,0 +1,70 @@
+"""What the program writes to be read: reports, its documentation, completion and lists."""
+
+import json
+import subprocess
+
+from test_cli import FRUGAL, SOURCE, TINY, Cli
+
+
+class Report(Cli):
+    def test_html_and_markdown(self):
+        self.run_frugal("reproduce", "korthikanti2022/table4", "--on", "virtual")
+        self.run_frugal(*TINY)
+        (self.folder / "out/figures").mkdir()
+        (self.folder / "out/figures/one.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
+        self.run_frugal("report", "out")
+        html = (self.folder / "out/report.html").read_text()
+        markdown = (self.folder / "out/report.md").read_text()
+        for text in (html, markdown):
+            self.assertIn("korthikanti2022/table4", text)
+            self.assertIn("gpt-tiny", text)
+            self.assertIn("one.svg", text)
+        self.assertIn("data:image/svg+xml;base64,", html)
+        self.assertNotIn("http", html.replace("http://www.w3.org", ""))
+        done = self.run_frugal("report", "out", status=2)
+        self.assertIn("--force", done.stderr)
+        self.run_frugal("report", "out", "--force")
+
+
+class Documentation(Cli):
+    def commands(self):
+        return {"list": [], "reproduce": [], "measure": [], "peak": [], "report": [], "completion": []}
+
+    def flags(self, command):
+        text = self.run_frugal(command, "--help").stdout
+        return {word.rstrip(",") for word in text.replace(",", " ").split() if word.startswith("--") and len(word) > 2}
+
+    def test_cli_md_is_what_the_program_says(self):
+        self.assertEqual((SOURCE / "docs/cli.md").read_text(), self.run_frugal("docs").stdout,
+                         "write it anew: frugal docs > docs/cli.md")
+
+    def test_completion_knows_every_flag(self):
+        for shell, prefix in (("bash", "--"), ("zsh", "--"), ("fish", "-l ")):
+            script = self.run_frugal("completion", shell).stdout
+            for command in self.commands():
+                self.assertIn(command, script)
+                for flag in self.flags(command):
+                    self.assertIn(prefix + flag[2:], script, (shell, command))
+            self.assertIn("korthikanti2022/table2", script)
+
+    def test_bash_completes(self):
+        script = self.run_frugal("completion", "bash").stdout
+        asked = 'COMP_WORDS=(frugal measure --recompute ""); COMP_CWORD=3; _frugal; echo "${COMPREPLY[*]}"'
+        done = subprocess.run(["bash", "-c", script + asked], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout.split(), ["none", "selective", "full"])
+        (self.folder / "own.json").write_text("{}")
+        for flag in ("--model", "--hardware", "--text"):
+            asked = f'COMP_WORDS=(frugal measure {flag} ow); COMP_CWORD=3; _frugal; echo "${{COMPREPLY[*]}}"'
+            done = subprocess.run(["bash", "-c", script + asked], cwd=self.folder, capture_output=True, text=True,
+                                  check=True)
+            self.assertEqual(done.stdout.split(), ["own.json"], flag)
+
+    def test_list_and_peak(self):
+        artifacts = json.loads(self.run_frugal("list", "--format", "json").stdout)["artifacts"]
+        self.assertIn("korthikanti2022/table2", [a["id"] for a in artifacts])
+        peak = json.loads(self.run_frugal("peak", "--threads", "1", "--format", "json").stdout)
+        for type_, best in peak["measured_peak"].items():
+            rates = [g for g in peak["gemm"] if g["type"] == type_]
+            self.assertEqual(best["flops_per_second"], max(g["flops_per_second"] for g in rates))
+            self.assertTrue(all(len(g["seconds"]) >= 10 and g["flops_per_second"] > 0 for g in rates))
+        self.assertIn("22B/", self.run_frugal("list", "table4").stdout)
