@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and runs the tests: ./test.sh [PRESET]
-# PRESET is release (default), debug, asan-ubsan or tsan (of the engine only).
+# PRESET is release (default), ci, debug, asan-ubsan or tsan (of the engine only).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -13,4 +13,4 @@ fi
 
 scripts/install.sh
 "${wrapper[@]}" scripts/build.sh "$preset"
-"${wrapper[@]}" ctest --preset "$preset"
+"${wrapper[@]}" ctest --preset "$preset" --parallel "$(nproc)"

@@ -27,7 +27,7 @@ void charge_gemm(benchmark::State& state) {
 BENCHMARK(charge_gemm);
 
 void charge_gelu(benchmark::State& state) {
-  const View x = unbacked({2048, 4 * 12288});
+  const View x = unbacked({2048, 49152});
   charge(state, Gelu{.x = x, .y = x});
 }
 BENCHMARK(charge_gelu);

@@ -77,10 +77,11 @@ std::vector<Setting> Records::settings(const std::string& artifact) const {
 const Record* Records::find(const std::string& artifact, const std::string& case_id,
                             const Setting& setting) const {
   const Record* newest = nullptr;  // of the setting
-  for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
-    if (record->artifact != artifact || setting_of(*record) != setting) continue;
-    if (newest == nullptr) newest = &*record;
-    if (record->case_id == case_id) return comparable(*record, *newest) ? &*record : nullptr;
+  for (size_t i = records_.size(); i-- > 0;) {
+    const Record& record = records_[i];
+    if (record.artifact != artifact || setting_of(record) != setting) continue;
+    if (newest == nullptr) newest = &record;
+    if (record.case_id == case_id) return comparable(record, *newest) ? &record : nullptr;
   }
   return nullptr;
 }

@@ -20,8 +20,8 @@ View part_of(const View& whole, int64_t part, int64_t parts) {
 }
 
 void copy(const View& from, const View& to) {
-  if (from.data != to.data && from.size() > 0)
-    std::memcpy(to.data, from.data, static_cast<size_t>(from.bytes()));
+  if (from.data == nullptr || to.data == nullptr || from.data == to.data) return;
+  std::memcpy(to.data, from.data, static_cast<size_t>(from.bytes()));
 }
 
 std::vector<void*> addresses(const Calls& calls) {

@@ -60,8 +60,9 @@ class Table2 final : public LayerArtifact {
  protected:
   std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
     std::vector<Cell> cells;
-    for (const auto& [row, technique] : rows)
+    for (const auto& [row, recipe] : rows)
       for (const std::string& name : model_names()) {
+        const Technique& technique = recipe;  // a lambda may not capture a binding
         const auto bytes = [&](Kind kind) {
           return layers(records, name, setting)
               .observe([&](const Record& r) { return Estimate{bytes_kept(r, kind)}; }, technique);

@@ -16,6 +16,7 @@ Operand ids(const Setting& s) {
 }
 void move_ids(Values& v) {
   for (double& id : v["ids"]) id += first_id;
+  v["ids"][0] = first_id;  // one at least is in the shard
 }
 /// Row of the table that row i of y comes from, or −1.
 int64_t table_row(const Expected& e, const Setting& s, int64_t i) {

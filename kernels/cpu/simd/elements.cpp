@@ -11,6 +11,17 @@ void fill(const View& view, T value) {
                   [=](int64_t first, int64_t count) { std::fill_n(x + first, count, value); });
 }
 
+/// x as float32, an inexact one with its last bit set: rounded once more, to fewer bits, it is what
+/// rounding x itself would give (Boldo and Melquiond, "Emulation of FMA and correctly rounded
+/// sums", 2008).
+float rounded_to_odd(double x) {
+  const auto nearest = static_cast<float>(x);
+  if (static_cast<double>(nearest) == x || std::isnan(x) || std::isinf(nearest)) return nearest;
+  auto u = bits<uint32_t>(nearest);
+  if (std::abs(static_cast<double>(nearest)) > std::abs(x)) --u;  // towards zero
+  return bits<float>(u | 1U);
+}
+
 template <class From, class To>
 void convert_elements(const From* x, To* y, int64_t size, bool past) {
   if constexpr (std::is_same_v<Accumulator<From>, Accumulator<To>>) {
@@ -20,7 +31,10 @@ void convert_elements(const From* x, To* y, int64_t size, bool past) {
   } else {
     parallel_pieces(size, [=](int64_t first, int64_t count) {
       for (int64_t i = first; i < first + count; ++i) {
-        y[i] = To(static_cast<Accumulator<To>>(static_cast<Accumulator<From>>(x[i])));
+        if constexpr (std::is_same_v<From, double> && std::is_same_v<To, Bf16>)
+          y[i] = Bf16(rounded_to_odd(x[i]));
+        else
+          y[i] = To(static_cast<Accumulator<To>>(static_cast<Accumulator<From>>(x[i])));
       }
     });
   }

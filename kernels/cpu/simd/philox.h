@@ -68,11 +68,12 @@ class Groups {
   void generate(uint32_t low, GroupWords (&result)[vectors]) const {
     Words even{};
     for (int i = 0; i < lanes<uint64_t>; ++i) even[i] = static_cast<uint64_t>(2 * i);
-    const Words multiplier0 = broadcast<Words>(Philox::multiplier0);
-    const Words multiplier1 = broadcast<Words>(Philox::multiplier1);
+    const auto multiplier0 = broadcast<Words>(Philox::multiplier0);
+    const auto multiplier1 = broadcast<Words>(Philox::multiplier1);
     Words c[2 * vectors][4];
     for (int i = 0; i < 2 * vectors; ++i) {
-      const auto from = uint64_t{low} + static_cast<uint64_t>(i / 2 * floats + i % 2);
+      const auto from =
+          uint64_t{low} + static_cast<uint64_t>(i / 2) * floats + static_cast<uint64_t>(i % 2);
       const Words p0 = multiply_low_halves(even + from, multiplier0);
       const Words p1 = multiply_low_halves((p0 >> 32) ^ first_, multiplier1);
       c[i][0] = (p1 >> 32) ^ second_[0];

@@ -135,7 +135,8 @@ inline void store(ElementOf<V>* to, V x, int64_t count, bool past_cache = false)
 template <class V>
 inline void store(Bf16* to, V x, int64_t count, bool past_cache = false) {
   const auto u = bits<U32>(x);
-  const auto result = x == x ? u + 0x7fffu + ((u >> 16) & 1u) : u | 0x400000u;
+  const auto number = x == x;  // NOLINT(misc-redundant-expression): a NaN is not
+  const auto result = number ? u + 0x7fffu + ((u >> 16) & 1u) : u | 0x400000u;
   store_raw<uint16_t, floats>(&to->bits, narrow(result >> 16), count, past_cache);
 }
 
