@@ -1,4 +1,5 @@
 #include <numbers>
+#include <utility>
 
 #include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/philox.h"
@@ -50,16 +51,13 @@ struct Direction {
 };
 
 /// a[0], b[0], a[1], b[1], … in two vectors.
-inline void zip(V& a, V& b) {
-  Integers low{}, high{};
-  for (int i = 0; i < floats; ++i) {
-    low[i] = i / 2 + i % 2 * floats;
-    high[i] = low[i] + floats / 2;
-  }
-  const V first = __builtin_shuffle(a, b, low), second = __builtin_shuffle(a, b, high);
+template <int... i>
+void zip(V& a, V& b, std::integer_sequence<int, i...>) {
+  const V first = __builtin_shufflevector(a, b, (i / 2 + i % 2 * floats)...);
+  b = __builtin_shufflevector(a, b, (floats / 2 + i / 2 + i % 2 * floats)...);
   a = first;
-  b = second;
 }
+inline void zip(V& a, V& b) { zip(a, b, std::make_integer_sequence<int, floats>()); }
 
 /// Box and Muller, 1958: words (0, 1) of a group make its elements 0 and 1, words (2, 3) the
 /// others.
