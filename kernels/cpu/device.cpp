@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <type_traits>
@@ -14,10 +15,12 @@
 namespace frugal {
 
 CpuDevice::CpuDevice(int threads, std::shared_ptr<MemoryBudget> memory)
-    : threads_(threads),
+    // oneDNN divides work for as many threads as it is told, and gives wrong results when OpenMP
+    // then has fewer.
+    : threads_(std::min(threads, omp_get_thread_limit())),
       kernels_(choose_kernels()),
       memory_(std::move(memory)),
-      gemm_(std::make_unique<CpuGemm>(threads)) {
+      gemm_(std::make_unique<CpuGemm>(threads_)) {
   if (threads < 1) {
     throw InputError(fmt::format("threads of a cpu device ({}) must be at least 1", threads));
   }

@@ -67,7 +67,7 @@ class Groups {
   template <int vectors>
   void generate(uint32_t low, GroupWords (&result)[vectors]) const {
     Words even{};
-    for (int i = 0; i < lanes<uint64_t>; ++i) even[i] = static_cast<uint64_t>(2 * i);
+    for (int i = 0; i < lanes<uint64_t>; ++i) even[i] = 2 * static_cast<uint64_t>(i);
     const auto multiplier0 = broadcast<Words>(Philox::multiplier0);
     const auto multiplier1 = broadcast<Words>(Philox::multiplier1);
     Words c[2 * vectors][4];
