@@ -16,27 +16,27 @@ struct GlobalIndex {
   int64_t at(int64_t element) const { return offset + element / run * stride + element % run; }
 };
 
-/// Names one stream of random words: word w of element group g is Philox4x32-10 with
-/// key = seed (low word first) and counter = {g low, g high, site, draw}; element i takes word
-/// i mod 4 of group i / 4.
+/// Names one stream of random words: word w of group g is Philox4x32-10 with key = seed (low word
+/// first) and counter = {g low, g high, site, draw}. Normal numbers take a word each, element i word
+/// i mod 4 of group i / 4; dropout takes half a word each, see Dropout.
 struct RandomStream {
   uint64_t seed = 0;
   uint32_t site = 0;  ///< which tensor of the model
   uint32_t draw = 0;  ///< which microbatch of the whole run
 };
 
-/// Dropout of the elements whose word is below probability · 2^32; kept ones are scaled.
+/// Dropout of the elements whose 16 random bits are below probability · 2^16; kept ones are scaled,
+/// so that the expectation is exactly the input's. Element i takes half i mod 2 (low first) of word
+/// i mod 8 / 2 of group i / 8.
 struct Dropout {
-  float probability = 0;  ///< in [0, 1)
+  float probability = 0;  ///< 0, or in [2^−17, 1 − 2^−17]; rounded to a multiple of 2^−16
   RandomStream stream;
   GlobalIndex index;
 
   bool active() const { return probability > 0; }
-  /// An element is kept when its word is at least this.
-  uint32_t threshold() const {
-    return static_cast<uint32_t>(std::llround(static_cast<double>(probability) * 4294967296.0));
-  }
-  float keep_scale() const { return 1.0F / (1.0F - probability); }
+  /// An element is kept when its bits are at least this.
+  uint16_t threshold() const { return static_cast<uint16_t>(std::lround(probability * 0x1p16F)); }
+  float keep_scale() const { return 0x1p16F / (0x1p16F - static_cast<float>(threshold())); }
 };
 
 }  // namespace frugal

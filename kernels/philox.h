@@ -26,7 +26,7 @@ struct Philox {
     return c;
   }
 
-  /// The words of elements 4·group … 4·group + 3 of a stream.
+  /// The words of a group of a stream.
   static constexpr Words generate(const RandomStream& stream, uint64_t group) {
     return generate({static_cast<uint32_t>(group), static_cast<uint32_t>(group >> 32), stream.site,
                      stream.draw},

@@ -19,6 +19,9 @@ extern const Kernels kernels;
 namespace avx512 {
 extern const Kernels kernels;
 }
+namespace avx512bf16 {
+extern const Kernels kernels;
+}
 
 namespace {
 
@@ -36,6 +39,9 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
 }
 #endif
+#ifdef FRUGAL_HAVE_AVX512BF16
+bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16") != 0; }
+#endif
 
 struct Level {
   std::string_view name;
@@ -43,8 +49,13 @@ struct Level {
   bool supported;
 };
 
-std::array<Level, 3> levels() {
+std::array<Level, 4> levels() {
   return {{
+#ifdef FRUGAL_HAVE_AVX512BF16
+      {"avx512bf16", &avx512bf16::kernels, has_avx512bf16()},
+#else
+      {"avx512bf16", nullptr, false},
+#endif
 #ifdef FRUGAL_HAVE_AVX512
       {"avx512", &avx512::kernels, has_avx512()},
 #else
@@ -74,7 +85,7 @@ const Kernels& choose_kernels() {
     }
   }
   throw InputError(fmt::format(
-      "environment variable FRUGAL_SIMD={}: unknown; choose baseline, avx2 or avx512, or unset it",
+      "environment variable FRUGAL_SIMD={}: unknown; choose baseline, avx2, avx512 or avx512bf16, or unset it",
       wanted));
 }
 

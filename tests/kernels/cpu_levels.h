@@ -35,7 +35,7 @@ class CpuLevel {
 /// The levels that this processor and this build have; baseline always.
 inline std::vector<std::string> cpu_levels() {
   std::vector<std::string> levels;
-  for (const std::string level : {"baseline", "avx2", "avx512"}) {
+  for (const std::string level : {"baseline", "avx2", "avx512", "avx512bf16"}) {
     const CpuLevel scope(level);
     try {
       choose_kernels();

@@ -25,12 +25,16 @@ std::array<uint32_t, 4> words_of(const RandomStream& stream, int64_t group) {
 double dropout_factor(const Dropout& dropout, int64_t element) {
   if (!dropout.active()) return 1;
   const int64_t global = dropout.index.at(element);
-  const uint32_t word = words_of(dropout.stream, global / 4)[static_cast<size_t>(global % 4)];
-  return word >= dropout.threshold() ? static_cast<double>(dropout.keep_scale()) : 0;
+  const uint32_t word = words_of(dropout.stream, global / 8)[static_cast<size_t>(global % 8 / 2)];
+  const uint32_t random = global % 2 == 0 ? word & 0xffffU : word >> 16;
+  // Written out, as in the documentation of Dropout.
+  const double below = std::round(static_cast<double>(dropout.probability) * 65536);
+  return random >= below ? 65536 / (65536 - below) : 0;
 }
 
 GlobalIndex scattered(uint64_t seed, int64_t run) {
-  return {(int64_t{1} << 35) + static_cast<int64_t>(seed % 1000), run, 3 * run + 1};
+  // Group numbers pass 2^32 on the way: of dropout, and of normal numbers 2^33.
+  return {(int64_t{1} << 35) - static_cast<int64_t>(seed % 1000), run, 3 * run + 1};
 }
 
 }  // namespace frugal::table

@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "kernels/cpu/simd/exponential.h"
 #include "kernels/cpu/simd/keep.h"
 #include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
@@ -23,7 +24,7 @@ void statistics_row(const CrossEntropyStatistics& op, int64_t row) {
     const A before = most;
     most = std::max(most, max_lanes(reduce<A>(length, lowest, larger, at)));
     if (before != lowest) total *= std::exp(before - most);
-    total += sum<A>(length, [&](int64_t j, int64_t count) { return exp(at(j, count) - most); });
+    total += sum<A>(length, [&](int64_t j, int64_t count) { return exp_for<A>(at(j, count) - most); });
   });
   const int64_t label = op.labels.as<int32_t>()[row] - op.first;
   A* const statistics = op.statistics.as<A>() + 3 * row;
@@ -66,7 +67,7 @@ void gradient_row(const CrossEntropy& op, int64_t row, const WholeRow<A>& whole)
   const A at_label = here ? x[own] : 0;  // read before the gradient may overwrite it
   const bool past = past_cache(op.gradient, op.logits);
   vectors<A>(cols, [&](int64_t j, int64_t count) {
-    store(gradient + j, exp(load<Vec<A>>(x + j, count) - whole.most) * factor, count, past);
+    store(gradient + j, exp_for<T>(load<Vec<A>>(x + j, count) - whole.most) * factor, count, past);
   });
   if (here) {
     gradient[own] = T((std::exp(at_label - whole.most) / whole.total - 1) * scale);

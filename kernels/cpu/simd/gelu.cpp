@@ -1,3 +1,6 @@
+#include <numbers>
+
+#include "kernels/cpu/simd/exponential.h"
 #include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 
@@ -7,12 +10,12 @@ namespace {
 constexpr double root = 0.79788456080286535588;  // √(2/π)
 constexpr double cubic = 0.044715;
 
-/// (1 + tanh u) / 2 = 1 / (1 + e^(−2u)) for u = √(2/π) (x + 0.044715 x³).
-template <class V>
-inline V gate(V x) {
+/// 1 + e^(−2u) for u = √(2/π) (x + 0.044715 x³): its inverse is (1 + tanh u) / 2.
+template <class T, class V>
+inline V inverse_gate(V x) {
   using A = ElementOf<V>;
-  const V minus_2u = x * (x * x * A(-2 * root * cubic) + A(-2 * root));
-  return 1 / (1 + exp(minus_2u));
+  constexpr double factor = -2 * root * std::numbers::log2e;
+  return power_for<T>(x * (x * x * A(factor * cubic) + A(factor))) + 1;
 }
 
 }  // namespace
@@ -25,11 +28,12 @@ void run(const Gelu& op) {
     const bool past = past_cache(op.y, op.x);
     parallel_vectors<A>(op.x.size(), [=](int64_t i, int64_t count) {
       const auto v = load<Vec<A>>(x + i, count);
-      store(y + i, v * gate(v), count, past);
+      store(y + i, v / inverse_gate<T>(v), count, past);
     });
   });
 }
 
+/// With gate g and u' = √(2/π) (1 + 3 · 0.044715 x²): dy/dx = g + x g (1 − g) 2u'.
 void run(const GeluBackward& op) {
   by_type(op.x.type, [&]<class T>(T) {
     using A = Accumulator<T>;
@@ -38,9 +42,9 @@ void run(const GeluBackward& op) {
     const bool past = past_cache(op.dx, op.dy);
     parallel_vectors<A>(op.x.size(), [=](int64_t i, int64_t count) {
       const auto v = load<Vec<A>>(x + i, count);
-      const auto g = gate(v);
-      const auto twice_du = v * v * A(6 * root * cubic) + A(2 * root);
-      const auto slope = g + v * g * (1 - g) * twice_du;
+      const auto g = 1 / inverse_gate<T>(v);
+      const auto twice_v_du = v * (v * v * A(6 * root * cubic) + A(2 * root));
+      const auto slope = g * (1 - g) * twice_v_du + g;
       store(dx + i, load<Vec<A>>(dy + i, count) * slope, count, past);
     });
   });

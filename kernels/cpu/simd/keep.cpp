@@ -4,20 +4,36 @@
 
 namespace frugal::FRUGAL_SIMD {
 
+namespace {
+
+using Halves = VectorN<uint16_t, 2 * floats>;
+
+/// One byte for each half of a word: whether it is at least the threshold.
+inline void decide(U32 words, Halves threshold, uint8_t* to) {
+  const auto halves = bits<Halves>(words);
+#if defined(__AVX512BW__)
+  const auto kept = _mm512_cmpge_epu16_mask(bits<__m512i>(halves), bits<__m512i>(threshold));
+  const __m256i decisions = _mm256_maskz_set1_epi8(kept, 1);
+#else
+  const auto decisions =
+      convert<VectorN<uint8_t, 2 * floats>>(bits<Halves>(halves >= threshold) & 1);
+#endif
+  std::memcpy(to, &decisions, sizeof decisions);
+}
+
+}  // namespace
+
 void generate_keep(const Dropout& dropout, int64_t first, int64_t count, uint8_t* keep) {
   if (!dropout.active()) {
     std::memset(keep, 1, static_cast<size_t>(count));
     return;
   }
-  const U32 threshold = broadcast<U32>(dropout.threshold());
-  const auto decide = [=](const GroupWords& words, uint8_t* to) {
-    U32 decisions{};  // of a group in each lane, one byte for each word
-    for (int k = 0; k < 4; ++k) {
-      decisions |= words.word[k] >= threshold ? broadcast<U32>(1u << 8 * k) : U32{};
-    }
-    std::memcpy(to, &decisions, sizeof decisions);
-  };
-  random_elements(dropout.stream, dropout.index, first, count, keep, decide);
+  const auto threshold = broadcast<Halves>(dropout.threshold());
+  random_elements<8>(dropout.stream, dropout.index, first, count, keep,
+                     [=](const RandomWords& words, uint8_t* to) {
+                       decide(words.part[0], threshold, to);
+                       decide(words.part[1], threshold, to + 2 * floats);
+                     });
 }
 
 }  // namespace frugal::FRUGAL_SIMD

@@ -41,6 +41,7 @@ inline V apply_keep(V x, const uint8_t* keep, int64_t j, int64_t count, ElementO
 #if defined(__AVX512F__)
   if constexpr (sizeof(ElementOf<V>) == sizeof(float)) {
     const auto bytes = bits<__m128i>(load_raw<uint8_t, floats>(keep + j, count));
+    __asm__("" : "+v"(x));  // loaded by now: as a masked operand it would wait for the mask
     return _mm512_maskz_mul_ps(_mm_test_epi8_mask(bytes, bytes), x, broadcast<V>(scale));
   }
 #endif

@@ -50,31 +50,33 @@ struct Direction {
   }
 };
 
-/// a[0], b[0], a[1], b[1], … in two vectors.
-template <int... i>
-void zip(V& a, V& b, std::integer_sequence<int, i...>) {
-  const V first = __builtin_shufflevector(a, b, (i / 2 + i % 2 * floats)...);
+/// a[0], b[0], a[1], b[1], … in two vectors, and back.
+template <class X, int... i>
+void zip(X& a, X& b, std::integer_sequence<int, i...>) {
+  const X first = __builtin_shufflevector(a, b, (i / 2 + i % 2 * floats)...);
   b = __builtin_shufflevector(a, b, (floats / 2 + i / 2 + i % 2 * floats)...);
   a = first;
 }
-inline void zip(V& a, V& b) { zip(a, b, std::make_integer_sequence<int, floats>()); }
+template <class X, int... i>
+void unzip(X& a, X& b, std::integer_sequence<int, i...>) {
+  const X even = __builtin_shufflevector(a, b, (2 * i)...);
+  b = __builtin_shufflevector(a, b, (2 * i + 1)...);
+  a = even;
+}
 
 /// Box and Muller, 1958: words (0, 1) of a group make its elements 0 and 1, words (2, 3) the
 /// others.
 template <class T>
-void normals(const GroupWords& words, float deviation, T* to) {
-  V x[4];
-  for (int k = 0; k < 4; k += 2) {
-    const V radius = square_root(log_uniform(words.word[k]) * -2.0F) * deviation;
-    const Direction direction(words.word[k + 1]);
-    x[k] = radius * direction.cosine;
-    x[k + 1] = radius * direction.sine;
-  }
-  zip(x[0], x[2]);
-  zip(x[1], x[3]);
-  zip(x[0], x[1]);
-  zip(x[2], x[3]);
-  for (int k = 0; k < 4; ++k) store(to + k * floats, x[k], floats);
+void normals(RandomWords words, float deviation, T* to) {
+  constexpr auto indices = std::make_integer_sequence<int, floats>();
+  auto& [uniform, angle] = words.part;
+  unzip(uniform, angle, indices);
+  const V radius = square_root(log_uniform(uniform) * -2.0F) * deviation;
+  const Direction direction(angle);
+  V x = radius * direction.cosine, y = radius * direction.sine;
+  zip(x, y, indices);
+  store(to, x, floats);
+  store(to + floats, y, floats);
 }
 
 /// In double precision with the library's functions, one by one: for tests.
@@ -93,8 +95,8 @@ void fill(const RandomNormal& op, double* to, int64_t first, int64_t count) {
 
 template <class T>
 void fill(const RandomNormal& op, T* to, int64_t first, int64_t count) {
-  random_elements(op.stream, op.index, first, count, to + first,
-                  [&](const GroupWords& words, T* x) { normals(words, op.deviation, x); });
+  random_elements<4>(op.stream, op.index, first, count, to + first,
+                     [&](const RandomWords& words, T* x) { normals(words, op.deviation, x); });
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
 #pragma once
 #include <algorithm>
+#include <utility>
 
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/philox.h"
 
-/// Random words for vectors of groups. See Philox::generate for the scalar form.
+/// Random words, vectors of them at once. See Philox::generate for the scalar form.
 namespace frugal::FRUGAL_SIMD {
 
 // A 32-bit word in the lower half of each 64-bit lane; the upper halves hold anything, which the
@@ -33,11 +34,22 @@ inline U32 interleave_low_halves(Words even, Words odd) {
 #endif
 }
 
-/// The four words of as many groups as a vector has lanes, one word of each in every vector.
-struct GroupWords {
-  U32 word[4];
+/// Consecutive words of a stream: of `groups` groups, four of each.
+struct RandomWords {
+  U32 part[2];
 };
-inline constexpr int64_t group_elements = int64_t{4} * floats;
+inline constexpr int64_t groups = lanes<uint64_t>;
+
+/// Of every pair of 64-bit lanes the lower, or the upper, from both by turns.
+template <int upper, int... i>
+inline Words pick(Words a, Words b, std::integer_sequence<int, i...>) {
+  return __builtin_shufflevector(a, b, (i / 2 * 2 + upper + i % 2 * lanes<uint64_t>)...);
+}
+template <int upper>
+inline U32 pick(U32 a, U32 b) {
+  return bits<U32>(pick<upper>(bits<Words>(a), bits<Words>(b),
+                               std::make_integer_sequence<int, lanes<uint64_t>>()));
+}
 
 /// The groups whose numbers have the same upper half. What their first two rounds have in common
 /// is computed once.
@@ -62,24 +74,24 @@ class Groups {
     }
   }
 
-  /// Vectors of consecutive groups, the first of which has the lower half `low`. They are computed
-  /// together, so that latencies overlap.
-  template <int vectors>
-  void generate(uint32_t low, GroupWords (&result)[vectors]) const {
-    Words even{};
-    for (int i = 0; i < lanes<uint64_t>; ++i) even[i] = 2 * static_cast<uint64_t>(i);
+  /// Words of consecutive groups, the first of which has the lower half `low`. `count` times as many
+  /// are computed together, so that latencies overlap.
+  template <int count>
+  void generate(uint32_t low, RandomWords (&result)[count]) const {
     const auto multiplier0 = broadcast<Words>(Philox::multiplier0);
     const auto multiplier1 = broadcast<Words>(Philox::multiplier1);
-    Words c[2 * vectors][4];
-    for (int i = 0; i < 2 * vectors; ++i) {
-      const auto from =
-          uint64_t{low} + static_cast<uint64_t>(i / 2) * floats + static_cast<uint64_t>(i % 2);
-      const Words p0 = multiply_low_halves(even + from, multiplier0);
+    // A pair of lanes has a group of the first half and one of the second, for pick().
+    Words number = iota<Words>();
+    number = (number >> 1) + (number & 1u) * (groups / 2) + low;
+    Words c[count][4];
+    for (auto& [c0, c1, c2, c3] : c) {
+      const Words p0 = multiply_low_halves(number, multiplier0);
       const Words p1 = multiply_low_halves((p0 >> 32) ^ first_, multiplier1);
-      c[i][0] = (p1 >> 32) ^ second_[0];
-      c[i][1] = p1;
-      c[i][2] = p0 ^ second_[1];
-      c[i][3] = broadcast<Words>(last_);
+      c0 = (p1 >> 32) ^ second_[0];
+      c1 = p1;
+      c2 = p0 ^ second_[1];
+      c3 = broadcast<Words>(last_);
+      number += groups;
     }
 #pragma GCC unroll 8
     for (const auto& key : keys_) {
@@ -92,10 +104,10 @@ class Groups {
         c3 = p0;
       }
     }
-    for (int i = 0; i < vectors; ++i) {
-      for (int k = 0; k < 4; ++k) {
-        result[i].word[k] = interleave_low_halves(c[2 * i][k], c[2 * i + 1][k]);
-      }
+    for (int i = 0; i < count; ++i) {
+      const U32 w01 = interleave_low_halves(c[i][0], c[i][1]);
+      const U32 w23 = interleave_low_halves(c[i][2], c[i][3]);
+      result[i] = {{pick<0>(w01, w23), pick<1>(w01, w23)}};
     }
   }
 
@@ -104,46 +116,83 @@ class Groups {
   uint64_t keys_[Philox::rounds - 2][2];
 };
 
-/// Elements [at, at + count) of the serial run: make(words, to) writes group_elements of them.
-template <class T, class F>
-void random_run(const RandomStream& stream, uint64_t at, int64_t count, T* to, const F& make) {
-  constexpr int together = vector_bytes == 64 ? 2 : 1;  // as many as the registers hold
-  while (count > 0) {
-    const uint64_t high = at / 4 >> 32;
-    const Groups groups(stream, static_cast<uint32_t>(high));
-    int64_t left = std::min(count, static_cast<int64_t>(((high + 1) << 34) - at));
-    count -= left;
-    while (left > 0) {
-      const auto low = static_cast<uint32_t>(at / 4);
-      const auto skip = static_cast<int64_t>(at % 4);
-      int64_t n = together * group_elements;
-      if (skip == 0 && left >= n) {
-        GroupWords words[together];
-        groups.generate(low, words);
-        for (int i = 0; i < together; ++i) make(words[i], to + i * group_elements);
-      } else {
-        GroupWords words[1];
-        groups.generate(low, words);
-        T made[group_elements];
-        make(words[0], made);
-        n = std::min(left, group_elements - skip);
-        std::copy_n(made + skip, n, to);
-      }
-      at += static_cast<uint64_t>(n);
-      to += n;
-      left -= n;
+/// Elements of a stream, of which a group makes `per_group`, in order: make(words, to) writes those
+/// of RandomWords.
+template <int per_group, class T, class F>
+class RandomRun {
+ public:
+  /// Elements [at, at + count) of the serial run, none of which has a group number with another upper
+  /// half than the first.
+  RandomRun(const RandomStream& stream, uint64_t at, int64_t count, T* to, const F& make)
+      : groups_(stream, static_cast<uint32_t>(at / per_group >> 32)),
+        at_(at),
+        left_(count),
+        to_(to),
+        make_(make) {
+    if (const auto skip = static_cast<int64_t>(at % per_group); skip != 0) part(skip);
+    whole<most_together>();
+    if (left_ > 0) part(0);
+  }
+
+ private:
+  static constexpr int64_t at_once = int64_t{groups} * per_group;
+  static constexpr int most_together = vector_bytes == 64 ? 8 : 2;
+
+  void advance(int64_t n) {
+    at_ += static_cast<uint64_t>(n);
+    to_ += n;
+    left_ -= n;
+  }
+
+  template <int together>
+  void whole() {
+    for (; left_ >= together * at_once; advance(together * at_once)) {
+      RandomWords words[together];
+      groups_.generate(static_cast<uint32_t>(at_ / per_group), words);
+      for (int i = 0; i < together; ++i) make_(words[i], to_ + i * at_once);
     }
+    if constexpr (together > 1) whole<together / 2>();
+  }
+
+  /// Fewer than are made at once, without the first `skip` of them.
+  void part(int64_t skip) {
+    RandomWords words[1];
+    groups_.generate(static_cast<uint32_t>(at_ / per_group), words);
+    T made[at_once];
+    make_(words[0], made);
+    const int64_t n = std::min(left_, at_once - skip);
+    std::copy_n(made + skip, n, to_);
+    advance(n);
+  }
+
+  Groups groups_;
+  uint64_t at_;
+  int64_t left_;
+  T* to_;
+  const F& make_;
+};
+
+/// Elements [at, at + count) of the serial run.
+template <int per_group, class T, class F>
+void random_run(const RandomStream& stream, uint64_t at, int64_t count, T* to, const F& make) {
+  while (count > 0) {
+    constexpr uint64_t elements = (uint64_t{1} << 32) * per_group;  // of an upper half
+    const auto n = std::min(count, static_cast<int64_t>(elements - at % elements));
+    RandomRun<per_group, T, F>(stream, at, n, to, make);
+    at += static_cast<uint64_t>(n);
+    to += n;
+    count -= n;
   }
 }
 
 /// The same for local elements [first, first + count).
-template <class T, class F>
+template <int per_group, class T, class F>
 void random_elements(const RandomStream& stream, const GlobalIndex& index, int64_t first,
                      int64_t count, T* to, const F& make) {
   for (int64_t done = 0; done < count;) {
     const int64_t element = first + done;
     const int64_t n = std::min(count - done, index.run - element % index.run);
-    random_run(stream, static_cast<uint64_t>(index.at(element)), n, to + done, make);
+    random_run<per_group>(stream, static_cast<uint64_t>(index.at(element)), n, to + done, make);
     done += n;
   }
 }

@@ -52,6 +52,16 @@ inline V broadcast(ElementOf<V> x) {
   return V{} + x;
 }
 
+/// 0, 1, 2, …
+template <class V>
+inline V iota() {
+  V index{};
+  for (int i = 0; i < static_cast<int>(sizeof(V) / sizeof index[0]); ++i) {
+    index[i] = static_cast<ElementOf<V>>(i);
+  }
+  return index;
+}
+
 /// A store that does not read the line first nor keep it in the cache; `to` is aligned.
 template <class Raw>
 inline void store_past_cache(void* to, Raw raw) {
@@ -101,21 +111,32 @@ inline constexpr int floats = lanes<float>;
 using U16 = VectorN<uint16_t, floats>;
 using U32 = VectorN<uint32_t, floats>;
 
-/// GCC 12 takes the general conversions of these vectors apart.
-inline U32 widen(U16 x) {
-#if defined(__AVX512F__)
-  return bits<U32>(_mm512_maskz_cvtepu16_epi32(0xffff, bits<__m256i>(x)));
+/// bf16 as float: its bits are the upper half.
+inline Vec<float> widen(U16 x) {
+#if defined(__AVX512BW__)
+  const auto to_upper = bits<__m512i>(iota<U32>() << 16);
+  return bits<Vec<float>>(_mm512_maskz_permutexvar_epi16(
+      0xaaaaaaaa, to_upper, _mm512_castsi256_si512(bits<__m256i>(x))));
 #elif defined(__AVX2__)
-  return bits<U32>(_mm256_cvtepu16_epi32(bits<__m128i>(x)));
+  return bits<Vec<float>>(bits<U32>(_mm256_cvtepu16_epi32(bits<__m128i>(x))) << 16);
 #else
-  return convert<U32>(x);
+  return bits<Vec<float>>(convert<U32>(x) << 16);
 #endif
 }
-inline U16 narrow(U32 x) {
-#if defined(__AVX512F__)
-  return bits<U16>(_mm512_maskz_cvtepi32_epi16(0xffff, bits<__m512i>(x)));
+/// The nearest bf16, to even; NaN stays NaN. AVX512-BF16 takes what is below the least normal number
+/// for 0.
+inline U16 round_to_bf16(Vec<float> x) {
+#if defined(__AVX512BF16__)
+  return bits<U16>(_mm512_cvtneps_pbh(x));
 #else
-  return convert<U16>(x);
+  const auto u = bits<U32>(x);
+  const auto number = x == x;  // NOLINT(misc-redundant-expression): a NaN is not
+  const U32 rounded = (number ? u + 0x7fffu + ((u >> 16) & 1u) : u | 0x400000u) >> 16;
+#if defined(__AVX512F__)  // GCC 12 takes the general conversion apart
+  return bits<U16>(_mm512_maskz_cvtepi32_epi16(0xffff, bits<__m512i>(rounded)));
+#else
+  return convert<U16>(rounded);
+#endif
 #endif
 }
 
@@ -126,7 +147,7 @@ inline V load(const ElementOf<V>* from, int64_t count) {
 }
 template <class V>
 inline V load(const Bf16* from, int64_t count) {
-  return bits<V>(widen(load_raw<uint16_t, floats>(&from->bits, count)) << 16);
+  return widen(load_raw<uint16_t, floats>(&from->bits, count));
 }
 template <class V>
 inline void store(ElementOf<V>* to, V x, int64_t count, bool past_cache = false) {
@@ -134,19 +155,14 @@ inline void store(ElementOf<V>* to, V x, int64_t count, bool past_cache = false)
 }
 template <class V>
 inline void store(Bf16* to, V x, int64_t count, bool past_cache = false) {
-  const auto u = bits<U32>(x);
-  const auto number = x == x;  // NOLINT(misc-redundant-expression): a NaN is not
-  const auto result = number ? u + 0x7fffu + ((u >> 16) & 1u) : u | 0x400000u;
-  store_raw<uint16_t, floats>(&to->bits, narrow(result >> 16), count, past_cache);
+  store_raw<uint16_t, floats>(&to->bits, round_to_bf16(x), count, past_cache);
 }
 
 /// x with `fill` in the lanes from `count` on.
 template <class V>
 inline V fill_tail(V x, int64_t count, ElementOf<V> fill) {
   if (count >= lanes<ElementOf<V>>) return x;
-  V index{};
-  for (int i = 0; i < lanes<ElementOf<V>>; ++i) index[i] = static_cast<ElementOf<V>>(i);
-  return index < static_cast<ElementOf<V>>(count) ? x : broadcast<V>(fill);
+  return iota<V>() < static_cast<ElementOf<V>>(count) ? x : broadcast<V>(fill);
 }
 
 /// Bytes as numbers.
@@ -183,6 +199,7 @@ inline Vec<float> max(Vec<float> a, Vec<float> b) {
 #endif
 }
 inline Vec<double> max(Vec<double> a, Vec<double> b) { return a > b ? a : b; }
+inline Vec<double> min(Vec<double> a, Vec<double> b) { return a < b ? a : b; }
 inline Vec<float> min(Vec<float> a, Vec<float> b) {
 #if defined(__AVX512F__)
   return _mm512_maskz_min_ps(0xffff, a, b);
@@ -195,18 +212,25 @@ inline Vec<float> min(Vec<float> a, Vec<float> b) {
 #endif
 }
 
-/// Over all lanes, always in the same order.
+/// combine(…) of all lanes: halves, halves of these, and so on.
+template <class E, int n, class Combine>
+inline E reduce_lanes(VectorN<E, n> x, const Combine& combine) {
+  if constexpr (n == 1) {
+    return x[0];
+  } else {
+    VectorN<E, n / 2> half[2];
+    std::memcpy(half, &x, sizeof x);
+    return reduce_lanes<E, n / 2>(combine(half[0], half[1]), combine);
+  }
+}
 template <class V>
 inline ElementOf<V> sum_lanes(V x) {
-  ElementOf<V> sum = 0;
-  for (int i = 0; i < lanes<ElementOf<V>>; ++i) sum += x[i];
-  return sum;
+  return reduce_lanes<ElementOf<V>, lanes<ElementOf<V>>>(x, [](auto a, auto b) { return a + b; });
 }
 template <class V>
 inline ElementOf<V> max_lanes(V x) {
-  ElementOf<V> most = x[0];
-  for (int i = 1; i < lanes<ElementOf<V>>; ++i) most = x[i] > most ? x[i] : most;
-  return most;
+  return reduce_lanes<ElementOf<V>, lanes<ElementOf<V>>>(
+      x, [](auto a, auto b) { return a > b ? a : b; });
 }
 
 inline Vec<float> square_root(Vec<float> x) {
@@ -223,41 +247,6 @@ inline Vec<float> square_root(Vec<float> x) {
 }
 inline Vec<double> square_root(Vec<double> x) {
   for (int i = 0; i < lanes<double>; ++i) x[i] = std::sqrt(x[i]);
-  return x;
-}
-
-/// p · 2^n for whole n in [−151, 127]; may be 0 where the result is less than the least normal
-/// number.
-inline Vec<float> scale_by_power(Vec<float> p, Vec<float> n) {
-#if defined(__AVX512F__)
-  return _mm512_maskz_scalef_ps(0xffff, p, n);
-#else
-  using Integers = VectorN<int32_t, lanes<float>>;
-  const auto result = p * bits<Vec<float>>((convert<Integers>(n) + 127) << 23);
-  return n < -126.0F ? Vec<float>{} : result;
-#endif
-}
-
-/// e^x within 2 units in the last place; below the least normal number it may be 0, above e^88.3 it
-/// is that, which is all that softmax and gelu need; NaN of NaN. x = n ln 2 + r, |r| ≤ ln 2 / 2;
-/// e^r by a minimax polynomial (relative error 2e-9), in Estrin's form because latency counts.
-inline Vec<float> exp(Vec<float> x) {
-  using V = Vec<float>;
-  constexpr float round = 0x1.8p23F;          // adding it leaves the nearest whole number
-  constexpr float ln2_high = 0x1.62e4p-1F;    // 15 bits, so that n times it is exact
-  constexpr float ln2_low = 0x1.7f7d1cp-20F;  // ln 2 − ln2_high
-  const V bounded = min(broadcast<V>(88.3F), max(broadcast<V>(-104.0F), x));
-  const V n = (bounded * 1.44269504F + round) - round;
-  const V r = (bounded - n * ln2_high) - n * ln2_low;
-  const V r2 = r * r;
-  const V low = r + 1.0F;
-  const V middle = r * 0.166664196804584F + 0.49999992056096365F;
-  const V high = (r * 0.008374857073818208F + 0.04166822868331438F) + r2 * 0.001383679401642862F;
-  return scale_by_power((high * r2 + middle) * r2 + low, n);
-}
-/// The library's, one by one: double precision is the tests' oracle, not meant to be fast.
-inline Vec<double> exp(Vec<double> x) {
-  for (int i = 0; i < lanes<double>; ++i) x[i] = std::exp(x[i]);
   return x;
 }
 

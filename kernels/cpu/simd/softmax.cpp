@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "kernels/cpu/simd/exponential.h"
 #include "kernels/cpu/simd/keep.h"
 #include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
@@ -42,7 +43,7 @@ A exponentials(const T* x, Columns n, A scale, A* e) {
     return v;
   }));
   return sum<A>(n.computed, [=](int64_t j, int64_t) {
-    const auto v = exp(load<Vec<A>>(e + j, lanes<A>) - most);
+    const auto v = exp_for<T>(load<Vec<A>>(e + j, lanes<A>) - most);
     store(e + j, v, lanes<A>);
     return v;
   });
