@@ -54,6 +54,20 @@ void backward_row(const BiasDropoutAddBackward& op, int64_t row, A* partial) {
   });
 }
 
+/// Adds rows [rows, cols] to `partial` [cols], and fetches what is `ahead` elements further.
+template <int rows, class T, class A>
+void add_rows(const T* from, int64_t cols, int64_t ahead, A* partial) {
+  vectors<A>(cols, [=](int64_t j, int64_t count) {
+    auto total = load<Vec<A>>(partial + j, count);
+    for (int i = 0; i < rows; ++i) {
+      const T* const at = from + i * cols + j;
+      prefetch(at + ahead);
+      total += load<Vec<A>>(at, count);
+    }
+    store(partial + j, total, count);
+  });
+}
+
 }  // namespace
 
 void run(const BiasDropoutAdd& op) {
@@ -78,17 +92,17 @@ void run(const BiasDropoutAddBackward& op) {
 
 void run(const ColumnSum& op) {
   by_type(op.x.type, [&]<class T>(T) {
-    using A = Accumulator<T>;
-    const T* const x = op.x.as<T>();
     const int64_t cols = op.x.cols();
-    RowSums<A> sums(1, op.x.rows(), cols);
-    sums.each_row([&](int64_t row, A* partial) {
-      vectors<A>(cols, [&](int64_t j, int64_t count) {
-        const auto v = load<Vec<A>>(partial + j, count) + load<Vec<A>>(x + row * cols + j, count);
-        store(partial + j, v, count);
-      });
+    RowSums<Accumulator<T>> sums(1, op.x.rows(), cols);
+    sums.each_rows([&](int64_t first, int64_t rows, Accumulator<T>* partial) {
+      constexpr int64_t together = 8;  // so that reading and writing partial sums costs little
+      const T* from = op.x.as<T>() + first * cols;
+      for (; rows >= together; rows -= together, from += together * cols) {
+        add_rows<together>(from, cols, rows >= 2 * together ? together * cols : 0, partial);
+      }
+      for (; rows > 0; --rows, from += cols) add_rows<1>(from, cols, 0, partial);
     });
-    sums.add_to(op.sum.as<A>(), 0, cols);
+    sums.add_to(op.sum.as<Accumulator<T>>(), 0, cols);
   });
 }
 

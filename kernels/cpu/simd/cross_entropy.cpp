@@ -15,6 +15,7 @@ void statistics_row(const CrossEntropyStatistics& op, int64_t row) {
   const int64_t cols = op.logits.cols();
   const A* const x = op.logits.as<A>() + row * cols;
   A most = lowest, total = 0;
+  const int64_t ahead = row + 1 < op.logits.rows() ? std::min(cols, segment) : 0;
   // One pass over memory: what was summed so far is rescaled when a segment has a larger maximum.
   segments(cols, [&](int64_t begin, int64_t length) {
     const auto at = [&](int64_t j, int64_t count) {
@@ -24,7 +25,10 @@ void statistics_row(const CrossEntropyStatistics& op, int64_t row) {
     const A before = most;
     most = std::max(most, max_lanes(reduce<A>(length, lowest, larger, at)));
     if (before != lowest) total *= std::exp(before - most);
-    total += sum<A>(length, [&](int64_t j, int64_t count) { return exp_for<A>(at(j, count) - most); });
+    total += sum<A>(length, [&](int64_t j, int64_t count) {
+      prefetch(x + begin + ahead + j);
+      return exp_for<A>(at(j, count) - most);
+    });
   });
   const int64_t label = op.labels.as<int32_t>()[row] - op.first;
   A* const statistics = op.statistics.as<A>() + 3 * row;

@@ -22,12 +22,19 @@ class RowSums {
   /// f(row, partial) for every row; partial [width] is to be added to.
   template <class F>
   void each_row(const F& f) {
+    each_rows([&](int64_t first, int64_t count, A* partial) {
+      for (int64_t row = first; row < first + count; ++row) f(row, partial);
+    });
+  }
+
+  /// f(first, count, partial) for pieces of consecutive rows.
+  template <class F>
+  void each_rows(const F& f) {
     parallel(groups_ * chunks_, chunk_ * width_, [&](int64_t piece) {
       A* const partial = partial_ + piece * width_;
       std::fill_n(partial, width_, A{0});
       const int64_t group = piece / chunks_, begin = piece % chunks_ * chunk_;
-      const int64_t end = std::min(rows_, begin + chunk_);
-      for (int64_t row = begin; row < end; ++row) f(group * rows_ + row, partial);
+      f(group * rows_ + begin, std::min(rows_ - begin, chunk_), partial);
     });
   }
 
