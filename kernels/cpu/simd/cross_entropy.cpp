@@ -15,7 +15,7 @@ void statistics_row(const CrossEntropyStatistics& op, int64_t row) {
   const int64_t cols = op.logits.cols();
   const A* const x = op.logits.as<A>() + row * cols;
   A most = lowest, total = 0;
-  const int64_t ahead = row + 1 < op.logits.rows() ? std::min(cols, segment) : 0;
+  const int64_t ahead = std::min(next_row(op.logits, row), segment);
   // One pass over memory: what was summed so far is rescaled when a segment has a larger maximum.
   segments(cols, [&](int64_t begin, int64_t length) {
     const auto at = [&](int64_t j, int64_t count) {

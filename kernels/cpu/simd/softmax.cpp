@@ -32,18 +32,19 @@ void zero(T* row, int64_t begin, int64_t end, bool past) {
       end - begin, [=](int64_t j, int64_t count) { store(row + begin + j, V{}, count, past); });
 }
 
-/// e[j] = exp(scale · x[j] − max), whole vectors of it; returns their sum.
+/// e[j] = exp(scale · x[j] − max), whole vectors of it; returns their sum. Fetches the row `ahead`
+/// elements further meanwhile.
 template <class T, class A>
-A exponentials(const T* x, Columns n, A scale, A* e) {
+A exponentials(const T* x, Columns n, A scale, int64_t ahead, A* e) {
   constexpr A lowest = -std::numeric_limits<A>::infinity();
+  const auto scaled = [=](int64_t j, int64_t count) {
+    return fill_tail(load<Vec<A>>(x + j, count) * scale, n.seen - j, lowest);
+  };
   const auto larger = [](auto a, auto b) { return max(a, b); };
-  const A most = max_lanes(reduce<A>(n.computed, lowest, larger, [=](int64_t j, int64_t count) {
-    const auto v = fill_tail(load<Vec<A>>(x + j, count) * scale, n.seen - j, lowest);
-    store(e + j, v, lanes<A>);
-    return v;
-  }));
-  return sum<A>(n.computed, [=](int64_t j, int64_t) {
-    const auto v = exp_for<T>(load<Vec<A>>(e + j, lanes<A>) - most);
+  const A most = max_lanes(reduce<A>(n.computed, lowest, larger, scaled));
+  return sum<A>(n.computed, [=](int64_t j, int64_t count) {
+    prefetch(x + ahead + j);
+    const auto v = exp_for<T>(scaled(j, count) - most);
     store(e + j, v, lanes<A>);
     return v;
   });
@@ -57,7 +58,7 @@ void forward_row(const Softmax& op, int64_t row) {
   T* const p = op.p.as<T>() + row * cols;
   T* const dropped = op.dropped.empty() ? nullptr : op.dropped.as<T>() + row * cols;
   A* const e = row_buffer<A>(cols);
-  const A total = exponentials(op.x.as<T>() + row * cols, n, A(op.scale), e);
+  const A total = exponentials(op.x.as<T>() + row * cols, n, A(op.scale), next_row(op.p, row), e);
   const A inverse = 1 / total, keep_scale = A(op.dropout.keep_scale());
   const bool past = past_cache(op.p, op.x);
   segments(n.computed, [&](int64_t begin, int64_t length) {
@@ -102,7 +103,10 @@ void backward_row(const SoftmaxBackward& op, int64_t row) {
     });
   });
   const bool past = past_cache(op.dx, op.dy);
+  const int64_t ahead = next_row(op.p, row);
   vectors<A>(n.computed, [&](int64_t j, int64_t count) {
+    prefetch(p + ahead + j);
+    prefetch(dy + ahead + j);
     const auto difference = load<Vec<A>>(dp + j, count) - dot;
     store(dx + j, load<Vec<A>>(p + j, count) * difference * scale, count, past);
   });
