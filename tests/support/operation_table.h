@@ -92,7 +92,7 @@ struct Case {
 struct Setting {
   DType type = DType::f32;
   int64_t rows = 1, cols = 1;
-  uint64_t seed = 1;  ///< of dropout and random streams
+  uint64_t seed = 1;  ///< of dropout and random streams; 0: of the serial run's, unscattered
 };
 
 struct Row {

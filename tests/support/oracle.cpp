@@ -33,6 +33,7 @@ double dropout_factor(const Dropout& dropout, int64_t element) {
 }
 
 GlobalIndex scattered(uint64_t seed, int64_t run) {
+  if (seed == 0) return {};
   // Group numbers pass 2^32 on the way: of dropout, and of normal numbers 2^33.
   return {(int64_t{1} << 35) - static_cast<int64_t>(seed % 1000), run, 3 * run + 1};
 }

@@ -22,13 +22,13 @@ void forward_row(const BiasDropoutAdd& op, int64_t row) {
   segments(cols, [&](int64_t begin, int64_t length) {
     uint8_t buffer[segment];
     const uint8_t* const keep = decide_keep(op.mask, op.dropout, first + begin, length, buffer);
-    vectors<A>(length, [&](int64_t k, int64_t count) {
+    map(length, y + begin, past, [&](int64_t k, int64_t count) {
       const int64_t j = begin + k;
       V v = load<V>(x + j, count);
       if (bias != nullptr) v += load<V>(bias + j, count);
       v = apply_keep(v, keep, k, count, keep_scale);
       if (residual != nullptr) v += load<V>(residual + j, count);
-      store(y + j, v, count, past);
+      return v;
     });
   });
 }
@@ -45,11 +45,11 @@ void backward_row(const BiasDropoutAddBackward& op, int64_t row, A* partial) {
   segments(cols, [&](int64_t begin, int64_t length) {
     uint8_t buffer[segment];
     const uint8_t* const keep = keep_of(op.mask, op.dropout, first + begin, length, buffer);
-    vectors<A>(length, [&](int64_t k, int64_t count) {
+    map(length, dx + begin, past, [&](int64_t k, int64_t count) {
       const int64_t j = begin + k;
       const V v = apply_keep(load<V>(dy + j, count), keep, k, count, keep_scale);
-      store(dx + j, v, count, past);
       if (partial != nullptr) store(partial + j, load<V>(partial + j, count) + v, count);
+      return v;
     });
   });
 }

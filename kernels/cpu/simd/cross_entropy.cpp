@@ -27,7 +27,7 @@ void statistics_row(const CrossEntropyStatistics& op, int64_t row) {
     if (before != lowest) total *= std::exp(before - most);
     total += sum<A>(length, [&](int64_t j, int64_t count) {
       prefetch(x + begin + ahead + j);
-      return exp_for<A>(at(j, count) - most);
+      return exp_for<A>(at(j, count), A{1}, most);
     });
   });
   const int64_t label = op.labels.as<int32_t>()[row] - op.first;
@@ -70,8 +70,8 @@ void gradient_row(const CrossEntropy& op, int64_t row, const WholeRow<A>& whole)
   const bool here = own >= 0 && own < cols;
   const A at_label = here ? x[own] : 0;  // read before the gradient may overwrite it
   const bool past = past_cache(op.gradient, op.logits);
-  vectors<A>(cols, [&](int64_t j, int64_t count) {
-    store(gradient + j, exp_for<T>(load<Vec<A>>(x + j, count) - whole.most) * factor, count, past);
+  map(cols, gradient, past, [&](int64_t j, int64_t count) {
+    return exp_for<T>(load<Vec<A>>(x + j, count), A{1}, whole.most) * factor;
   });
   if (here) {
     gradient[own] = T((std::exp(at_label - whole.most) / whole.total - 1) * scale);

@@ -25,8 +25,8 @@ float rounded_to_odd(double x) {
 template <class From, class To>
 void convert_elements(const From* x, To* y, int64_t size, bool past) {
   if constexpr (std::is_same_v<Accumulator<From>, Accumulator<To>>) {
-    parallel_vectors<Accumulator<From>>(size, [=](int64_t i, int64_t count) {
-      store(y + i, load<Vec<Accumulator<From>>>(x + i, count), count, past);
+    parallel_map(size, y, past, [=](int64_t i, int64_t count) {
+      return load<Vec<Accumulator<From>>>(x + i, count);
     });
   } else {
     parallel_pieces(size, [=](int64_t first, int64_t count) {

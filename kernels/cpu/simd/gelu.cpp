@@ -24,11 +24,10 @@ void run(const Gelu& op) {
   by_type(op.x.type, [&]<class T>(T) {
     using A = Accumulator<T>;
     const T* x = op.x.as<T>();
-    T* y = op.y.as<T>();
     const bool past = past_cache(op.y, op.x);
-    parallel_vectors<A>(op.x.size(), [=](int64_t i, int64_t count) {
+    parallel_map(op.x.size(), op.y.as<T>(), past, [=](int64_t i, int64_t count) {
       const auto v = load<Vec<A>>(x + i, count);
-      store(y + i, v / inverse_gate<T>(v), count, past);
+      return v / inverse_gate<T>(v);
     });
   });
 }
@@ -38,14 +37,12 @@ void run(const GeluBackward& op) {
   by_type(op.x.type, [&]<class T>(T) {
     using A = Accumulator<T>;
     const T *x = op.x.as<T>(), *dy = op.dy.as<T>();
-    T* dx = op.dx.as<T>();
     const bool past = past_cache(op.dx, op.dy);
-    parallel_vectors<A>(op.x.size(), [=](int64_t i, int64_t count) {
+    parallel_map(op.x.size(), op.dx.as<T>(), past, [=](int64_t i, int64_t count) {
       const auto v = load<Vec<A>>(x + i, count);
       const auto g = 1 / inverse_gate<T>(v);
       const auto twice_v_du = v * (v * v * A(6 * root * cubic) + A(2 * root));
-      const auto slope = g * (1 - g) * twice_v_du + g;
-      store(dx + i, load<Vec<A>>(dy + i, count) * slope, count, past);
+      return load<Vec<A>>(dy + i, count) * (g * (1 - g) * twice_v_du + g);
     });
   });
 }

@@ -9,7 +9,7 @@
 namespace frugal::FRUGAL_SIMD {
 
 /// Rows are worked on in segments, so that their decisions fit a small buffer.
-inline constexpr int64_t segment = 1024;
+inline constexpr int64_t segment = 512;
 
 /// Decides for local elements [first, first + count).
 void generate_keep(const Dropout& dropout, int64_t first, int64_t count, uint8_t* keep);

@@ -23,10 +23,9 @@ void forward_row(const LayerNorm& op, int64_t row) {
                      static_cast<A>(cols);
   const A rstd = 1 / std::sqrt(variance + A(op.epsilon));
   const bool past = past_cache(op.y, op.x);
-  vectors<A>(cols, [=](int64_t j, int64_t count) {
+  map(cols, y, past, [=](int64_t j, int64_t count) {
     const auto normal = (load<Vec<A>>(x + j, count) - mean) * rstd;
-    store(y + j, normal * load<Vec<A>>(gamma + j, count) + load<Vec<A>>(beta + j, count), count,
-          past);
+    return normal * load<Vec<A>>(gamma + j, count) + load<Vec<A>>(beta + j, count);
   });
   op.mean.as<A>()[row] = mean;
   op.rstd.as<A>()[row] = rstd;
@@ -56,14 +55,14 @@ void backward_row(const LayerNormBackward& op, int64_t row, A* partial) {
   const A mean_g = sum_lanes(sum_g) / static_cast<A>(cols);
   const A mean_gn = sum_lanes(sum_gn) / static_cast<A>(cols);
   const bool past = past_cache(op.dx, op.add);
-  vectors<A>(cols, [&](int64_t j, int64_t count) {
+  map(cols, dx, past, [&](int64_t j, int64_t count) {
     prefetch(x + ahead + j);
     prefetch(dy + ahead + j);
     const V normal = (load<V>(x + j, count) - mean) * rstd;
     const V g = load<V>(dy + j, count) * load<V>(gamma + j, count);
     V d = (g - mean_g - normal * mean_gn) * rstd;
     if (add != nullptr) d += load<V>(add + j, count);
-    store(dx + j, d, count, past);
+    return d;
   });
 }
 

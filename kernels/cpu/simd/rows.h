@@ -50,6 +50,30 @@ inline void vectors(int64_t n, const F& f) {
   if (j < n) f(j, n - j);
 }
 
+/// y[j] … = f(j, count) for each vector in [0, n), two at a time.
+template <class T, class F>
+inline void map(int64_t n, T* y, bool past_cache, const F& f) {
+  constexpr int64_t width = lanes<Accumulator<T>>;
+  int64_t j = 0;
+  for (; j + 2 * width <= n; j += 2 * width) {
+    const auto first = f(j, width);
+    store_pair(y + j, first, f(j + width, width), past_cache);
+  }
+  for (; j < n; j += width) {
+    const int64_t count = std::min(width, n - j);
+    store(y + j, f(j, count), count, past_cache);
+  }
+}
+
+/// The same in parallel, with indices from the first element of all.
+template <class T, class F>
+inline void parallel_map(int64_t n, T* y, bool past_cache, const F& f) {
+  parallel_pieces(n, [&](int64_t first, int64_t length) {
+    map(length, y + first, past_cache,
+        [&](int64_t j, int64_t count) { return f(first + j, count); });
+  });
+}
+
 /// f(i, count) for each vector of A in [0, n).
 template <class A, class F>
 inline void parallel_vectors(int64_t n, const F& f) {

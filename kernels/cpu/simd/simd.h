@@ -162,6 +162,20 @@ inline void store(Bf16* to, V x, int64_t count, bool past_cache = false) {
   store_raw<uint16_t, floats>(&to->bits, round_to_bf16(x), count, past_cache);
 }
 
+/// Stores two vectors that follow each other.
+template <class T, class V>
+inline void store_pair(T* to, V first, V second, bool past_cache) {
+#if defined(__AVX512BF16__)
+  if constexpr (std::is_same_v<T, Bf16>) {
+    const auto both = bits<VectorN<uint16_t, 2 * floats>>(_mm512_cvtne2ps_pbh(second, first));
+    return store_raw<uint16_t, 2 * floats>(&to->bits, both, 2 * floats, past_cache);
+  }
+#endif
+  constexpr int64_t width = lanes<ElementOf<V>>;
+  store(to, first, width, past_cache);
+  store(to + width, second, width, past_cache);
+}
+
 /// x with `fill` in the lanes from `count` on.
 template <class V>
 inline V fill_tail(V x, int64_t count, ElementOf<V> fill) {

@@ -37,14 +37,14 @@ void zero(T* row, int64_t begin, int64_t end, bool past) {
 template <class T, class A>
 A exponentials(const T* x, Columns n, A scale, int64_t ahead, A* e) {
   constexpr A lowest = -std::numeric_limits<A>::infinity();
-  const auto scaled = [=](int64_t j, int64_t count) {
-    return fill_tail(load<Vec<A>>(x + j, count) * scale, n.seen - j, lowest);
-  };
+  const auto at = [=](int64_t j, int64_t count) { return load<Vec<A>>(x + j, count); };
   const auto larger = [](auto a, auto b) { return max(a, b); };
-  const A most = max_lanes(reduce<A>(n.computed, lowest, larger, scaled));
+  const A most = max_lanes(reduce<A>(n.computed, lowest, larger, [=](int64_t j, int64_t count) {
+    return fill_tail(at(j, count) * scale, n.seen - j, lowest);
+  }));
   return sum<A>(n.computed, [=](int64_t j, int64_t count) {
     prefetch(x + ahead + j);
-    const auto v = exp_for<T>(scaled(j, count) - most);
+    const auto v = fill_tail(exp_for<T>(at(j, count), scale, most), n.seen - j, 0);
     store(e + j, v, lanes<A>);
     return v;
   });
@@ -65,12 +65,12 @@ void forward_row(const Softmax& op, int64_t row) {
     uint8_t buffer[segment];
     const uint8_t* const keep =
         decide_keep(op.mask, op.dropout, row * cols + begin, length, buffer);
-    vectors<A>(length, [&](int64_t j, int64_t count) {
+    map(length, p + begin, past, [&](int64_t j, int64_t count) {
       const auto v = load<Vec<A>>(e + begin + j, count) * inverse;
-      store(p + begin + j, v, count, past);
       if (dropped != nullptr) {
         store(dropped + begin + j, apply_keep(v, keep, j, count, keep_scale), count, past);
       }
+      return v;
     });
   });
   zero(p, n.computed, cols, past);
@@ -104,11 +104,11 @@ void backward_row(const SoftmaxBackward& op, int64_t row) {
   });
   const bool past = past_cache(op.dx, op.dy);
   const int64_t ahead = next_row(op.p, row);
-  vectors<A>(n.computed, [&](int64_t j, int64_t count) {
+  map(n.computed, dx, past, [&](int64_t j, int64_t count) {
     prefetch(p + ahead + j);
     prefetch(dy + ahead + j);
     const auto difference = load<Vec<A>>(dp + j, count) - dot;
-    store(dx + j, load<Vec<A>>(p + j, count) * difference * scale, count, past);
+    return load<Vec<A>>(p + j, count) * difference * scale;
   });
   zero(dx, n.computed, cols, past);
 }
