@@ -45,11 +45,14 @@ void backward_row(const BiasDropoutAddBackward& op, int64_t row, A* partial) {
   segments(cols, [&](int64_t begin, int64_t length) {
     uint8_t buffer[segment];
     const uint8_t* const keep = keep_of(op.mask, op.dropout, first + begin, length, buffer);
-    map(length, dx + begin, past, [&](int64_t k, int64_t count) {
-      const int64_t j = begin + k;
-      const V v = apply_keep(load<V>(dy + j, count), keep, k, count, keep_scale);
-      if (partial != nullptr) store(partial + j, load<V>(partial + j, count) + v, count);
-      return v;
+    const auto value = [=](int64_t j, int64_t count) {
+      return apply_keep(load<V>(dy + begin + j, count), keep, j, count, keep_scale);
+    };
+    map(length, dx + begin, past, value);
+    if (partial == nullptr) return;
+    // Apart, because stores past the cache go slowly between others.
+    map(length, partial + begin, false, [=](int64_t j, int64_t count) {
+      return load<V>(partial + begin + j, count) + value(j, count);
     });
   });
 }

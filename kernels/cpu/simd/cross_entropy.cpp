@@ -1,7 +1,6 @@
 #include <limits>
 
 #include "kernels/cpu/simd/exponential.h"
-#include "kernels/cpu/simd/keep.h"
 #include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 
@@ -12,12 +11,13 @@ template <class A>
 void statistics_row(const CrossEntropyStatistics& op, int64_t row) {
   using V = Vec<A>;
   constexpr A lowest = -std::numeric_limits<A>::infinity();
-  const int64_t cols = op.logits.cols();
+  constexpr int64_t piece = 4096;  // in the innermost cache between its two passes
+  const int64_t cols = op.logits.cols(), ahead = std::min(next_row(op.logits, row), piece);
   const A* const x = op.logits.as<A>() + row * cols;
   A most = lowest, total = 0;
-  const int64_t ahead = std::min(next_row(op.logits, row), segment);
-  // One pass over memory: what was summed so far is rescaled when a segment has a larger maximum.
-  segments(cols, [&](int64_t begin, int64_t length) {
+  // One pass over memory: what was summed so far is rescaled when a piece has a larger maximum.
+  for (int64_t begin = 0; begin < cols; begin += piece) {
+    const int64_t length = std::min(piece, cols - begin);
     const auto at = [&](int64_t j, int64_t count) {
       return fill_tail(load<V>(x + begin + j, count), count, lowest);
     };
@@ -29,7 +29,7 @@ void statistics_row(const CrossEntropyStatistics& op, int64_t row) {
       prefetch(x + begin + ahead + j);
       return exp_for<A>(at(j, count), A{1}, most);
     });
-  });
+  }
   const int64_t label = op.labels.as<int32_t>()[row] - op.first;
   A* const statistics = op.statistics.as<A>() + 3 * row;
   statistics[0] = most;

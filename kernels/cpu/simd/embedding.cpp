@@ -34,8 +34,10 @@ void run(const EmbeddingBackward& op) {
         const int64_t id = ids[i] - op.first;
         if (id < 0 || id >= vocabulary) continue;
         const T* const from = dy + i * cols + begin;
+        const int64_t ahead = i + 1 < rows ? cols : 0;
         A* const to = dtable + id * cols + begin;
         vectors<A>(length, [&](int64_t j, int64_t count) {
+          prefetch(from + ahead + j);
           store(to + j, load<Vec<A>>(to + j, count) + load<Vec<A>>(from + j, count), count);
         });
       }

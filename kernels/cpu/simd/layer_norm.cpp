@@ -35,7 +35,7 @@ void forward_row(const LayerNorm& op, int64_t row) {
 template <class T, class A>
 void backward_row(const LayerNormBackward& op, int64_t row, A* partial) {
   using V = Vec<A>;
-  const int64_t cols = op.x.cols(), ahead = next_row(op.x, row);
+  const int64_t cols = op.x.cols();
   const T* const x = op.x.as<T>() + row * cols;
   const T* const dy = op.dy.as<T>() + row * cols;
   const T* const add = op.add.empty() ? nullptr : op.add.as<T>() + row * cols;
@@ -56,8 +56,6 @@ void backward_row(const LayerNormBackward& op, int64_t row, A* partial) {
   const A mean_gn = sum_lanes(sum_gn) / static_cast<A>(cols);
   const bool past = past_cache(op.dx, op.add);
   map(cols, dx, past, [&](int64_t j, int64_t count) {
-    prefetch(x + ahead + j);
-    prefetch(dy + ahead + j);
     const V normal = (load<V>(x + j, count) - mean) * rstd;
     const V g = load<V>(dy + j, count) * load<V>(gamma + j, count);
     V d = (g - mean_g - normal * mean_gn) * rstd;
