@@ -17,8 +17,8 @@ struct GlobalIndex {
 };
 
 /// Names one stream of random words: word w of group g is Philox4x32-10 with key = seed (low word
-/// first) and counter = {g low, g high, site, draw}. Normal numbers take a word each, element i word
-/// i mod 4 of group i / 4; dropout takes half a word each, see Dropout.
+/// first) and counter = {g low, g high, site, draw}. Normal numbers take a word each, element i
+/// word i mod 4 of group i / 4; dropout takes half a word each, see Dropout.
 struct RandomStream {
   uint64_t seed = 0;
   uint32_t site = 0;  ///< which tensor of the model
@@ -26,17 +26,21 @@ struct RandomStream {
 };
 
 /// Dropout of the elements whose 16 random bits are below probability · 2^16; kept ones are scaled,
-/// so that the expectation is exactly the input's. Element i takes half i mod 2 (low first) of word
-/// i mod 8 / 2 of group i / 8.
+/// so that the expectation is exactly the input's. Element i takes half i mod 2 (the low one first)
+/// of word i mod 8 / 2 of group i / 8.
 struct Dropout {
-  float probability = 0;  ///< 0, or in [2^−17, 1 − 2^−17]; rounded to a multiple of 2^−16
+  float probability = 0;  ///< rounded to a multiple of 2^−16
   RandomStream stream;
   GlobalIndex index;
 
+  /// 0, or what rounding leaves between 0 and 1.
+  static bool possible(float probability) {
+    return probability == 0 || (probability >= 0x1p-17F && probability < 1 - 0x1p-17F);
+  }
   bool active() const { return probability > 0; }
   /// An element is kept when its bits are at least this.
   uint16_t threshold() const { return static_cast<uint16_t>(std::lround(probability * 0x1p16F)); }
-  float keep_scale() const { return 0x1p16F / (0x1p16F - static_cast<float>(threshold())); }
+  double keep_scale() const { return 0x1p16 / (0x1p16 - threshold()); }
 };
 
 }  // namespace frugal

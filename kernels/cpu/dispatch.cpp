@@ -84,9 +84,10 @@ const Kernels& choose_kernels() {
           wanted));
     }
   }
-  throw InputError(fmt::format(
-      "environment variable FRUGAL_SIMD={}: unknown; choose baseline, avx2, avx512 or avx512bf16, or unset it",
-      wanted));
+  throw InputError(
+      fmt::format("environment variable FRUGAL_SIMD={}: unknown; choose baseline, avx2, avx512 or "
+                  "avx512bf16, or unset it",
+                  wanted));
 }
 
 }  // namespace frugal

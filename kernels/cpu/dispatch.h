@@ -4,8 +4,8 @@
 namespace frugal {
 
 /// The kernels for the widest instruction set that this processor has, or for the one that the
-/// environment variable FRUGAL_SIMD (baseline, avx2, avx512 or avx512bf16) asks for. Throws InputError when
-/// that one is unknown, not supported by the processor, or not built.
+/// environment variable FRUGAL_SIMD (baseline, avx2, avx512 or avx512bf16) asks for. Throws
+/// InputError when that one is unknown, not supported by the processor, or not built.
 const Kernels& choose_kernels();
 
 }  // namespace frugal

@@ -37,6 +37,7 @@ TEST(RunConfig, BrokenRulesAreNamed) {
        },
        "vocabulary size (63) must be divisible by tensor-parallel size (2)"},
       {[](RunConfig& c) { c.model.dropout = 1; }, "dropout is 1"},
+      {[](RunConfig& c) { c.model.dropout = 1e-6; }, "dropout is 1e-06"},
       {[](RunConfig& c) { c.micro_batch = 0; }, "microbatch size is 0"},
       {[](RunConfig& c) { c.type = DType::u8; }, "type is u8"},
       {[](RunConfig& c) { c.model.hidden = int64_t{1} << 62; },

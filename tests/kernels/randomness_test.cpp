@@ -103,6 +103,17 @@ TEST_F(DropoutMask, DropsItsShareWithinBinomialBounds) {
   }
 }
 
+/// The share that is kept, in units of the random bits, times the scale is 1.
+TEST_F(DropoutMask, KeepsTheExpectation) {
+  for (const float probability : {0.0F, 0x1p-17F, 0.1F, 0.3F, 0.5F, 0.9F, 1 - 0x1.02p-17F}) {
+    ASSERT_TRUE(Dropout::possible(probability));
+    dropout_.probability = probability;
+    const double kept = 1 - dropout_.threshold() * 0x1p-16;
+    EXPECT_NEAR(kept, 1 - probability, 0x1p-17);
+    EXPECT_DOUBLE_EQ(kept * dropout_.keep_scale(), 1);
+  }
+}
+
 TEST_F(DropoutMask, DependsOnSeedSiteAndDraw) {
   CpuDevice device(1);
   const Shape shape = {64, 64};

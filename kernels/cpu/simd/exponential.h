@@ -28,23 +28,25 @@ inline Vec<float> rounded(Vec<float> x) {
 #endif
 }
 
-/// 2^t with a relative error of 9e-5, where bf16's own is 2e-3; 0 or infinite out of range, or 2^±126.
+/// 2^t with a relative error of 3e-6, where bf16's own is 2e-3; 0 below the least normal number,
+/// and beyond 2^126 that or infinite.
 inline Vec<float> coarse_power(Vec<float> t) {
 #if defined(__AVX512DQ__)
   const auto f = bits<Vec<float>>(_mm512_maskz_reduce_ps(0xffff, t, _MM_FROUND_TO_NEG_INF));
   const Vec<float> n = t;  // scaling rounds it down
 #else
-  t = min(broadcast<Vec<float>>(126.0F), max(broadcast<Vec<float>>(-126.0F), t));
+  t = min(broadcast<Vec<float>>(126.0F), max(broadcast<Vec<float>>(-127.0F), t));
   const Vec<float> n = rounded(t - 0.5F), f = t - n;
 #endif
   // Minimax on [0, 1], exactly 1 at 0.
-  const auto p = ((f * 0.07706704F + 0.22764499F) * f + 0.69511679F) * f + 1.0F;
+  const auto p =
+      (((f * 0.0134266843F + 0.0522424742F) * f + 0.241280205F) * f + 0.693044845F) * f + 1.0F;
   return scale_by_power(p, n);
 }
 
-/// e^x for x < 88, or NaN, within 4 units in the last place; below the least normal number it may be
-/// 0. x = n ln 2 + r, |r| ≤ ln 2 / 2; e^r by a minimax polynomial (relative error 1e-7), in Estrin's
-/// form because latency counts.
+/// e^x for x < 88, or NaN, within 4 units in the last place; below the least normal number it may
+/// be 0. x = n ln 2 + r, |r| ≤ ln 2 / 2; e^r by a minimax polynomial (relative error 1e-7), in
+/// Estrin's form because latency counts.
 inline Vec<float> exp(Vec<float> x) {
   const auto bounded = max(broadcast<Vec<float>>(-104.0F), x);
   const auto n = rounded(bounded * 1.44269504F);

@@ -16,7 +16,7 @@ inline void decide(U32 words, Halves threshold, uint8_t* to) {
   const __m256i decisions = _mm256_maskz_set1_epi8(kept, 1);
 #else
   const auto decisions =
-      convert<VectorN<uint8_t, 2 * floats>>(bits<Halves>(halves >= threshold) & 1);
+      convert<VectorN<uint8_t, 2 * floats> >(bits<Halves>(halves >= threshold) & 1);
 #endif
   std::memcpy(to, &decisions, sizeof decisions);
 }

@@ -45,7 +45,7 @@ inline V apply_keep(V x, const uint8_t* keep, int64_t j, int64_t count, ElementO
     return _mm512_maskz_mul_ps(_mm_test_epi8_mask(bytes, bytes), x, broadcast<V>(scale));
   }
 #endif
-  return x * (load_bytes<V>(keep + j, count) * scale);
+  return load_bytes<V>(keep + j, count) > 0 ? x * scale : V{};
 }
 
 /// f(j, count) for each segment of [0, n).

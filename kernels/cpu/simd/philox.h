@@ -74,8 +74,8 @@ class Groups {
     }
   }
 
-  /// Words of consecutive groups, the first of which has the lower half `low`. `count` times as many
-  /// are computed together, so that latencies overlap.
+  /// Words of consecutive groups, the first of which has the lower half `low`. `count` times as
+  /// many are computed together, so that latencies overlap.
   template <int count>
   void generate(uint32_t low, RandomWords (&result)[count]) const {
     const auto multiplier0 = broadcast<Words>(Philox::multiplier0);
@@ -121,8 +121,8 @@ class Groups {
 template <int per_group, class T, class F>
 class RandomRun {
  public:
-  /// Elements [at, at + count) of the serial run, none of which has a group number with another upper
-  /// half than the first.
+  /// Elements [at, at + count) of the serial run, none of which has a group number with another
+  /// upper half than the first.
   RandomRun(const RandomStream& stream, uint64_t at, int64_t count, T* to, const F& make)
       : groups_(stream, static_cast<uint32_t>(at / per_group >> 32)),
         at_(at),

@@ -89,9 +89,7 @@ inline bool past_cache(const View& output, const View& input) {
 }
 
 /// How far the next row is, 0 where there is none.
-inline int64_t next_row(const View& x, int64_t row) {
-  return row + 1 < x.rows() ? x.cols() : 0;
-}
+inline int64_t next_row(const View& x, int64_t row) { return row + 1 < x.rows() ? x.cols() : 0; }
 
 /// combine(…) of f(j, count) for all vectors of [0, n), four chains at a time to hide latencies.
 template <class A, class Combine, class F>

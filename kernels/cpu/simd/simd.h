@@ -115,16 +115,16 @@ using U32 = VectorN<uint32_t, floats>;
 inline Vec<float> widen(U16 x) {
 #if defined(__AVX512BW__)
   const auto to_upper = bits<__m512i>(iota<U32>() << 16);
-  return bits<Vec<float>>(_mm512_maskz_permutexvar_epi16(
-      0xaaaaaaaa, to_upper, _mm512_castsi256_si512(bits<__m256i>(x))));
+  return bits<Vec<float>>(_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, to_upper,
+                                                         _mm512_castsi256_si512(bits<__m256i>(x))));
 #elif defined(__AVX2__)
   return bits<Vec<float>>(bits<U32>(_mm256_cvtepu16_epi32(bits<__m128i>(x))) << 16);
 #else
   return bits<Vec<float>>(convert<U32>(x) << 16);
 #endif
 }
-/// The nearest bf16, to even; NaN stays NaN. AVX512-BF16 takes what is below the least normal number
-/// for 0.
+/// The nearest bf16, to even; NaN stays NaN. AVX512-BF16 takes what is below the least normal
+/// number for 0.
 inline U16 round_to_bf16(Vec<float> x) {
 #if defined(__AVX512BF16__)
   return bits<U16>(_mm512_cvtneps_pbh(x));
@@ -140,8 +140,8 @@ inline U16 round_to_bf16(Vec<float> x) {
 #endif
 }
 
-/// Asks for a line that will be read, where the processor itself would not see it coming: at a row's
-/// end, or while a row is only computed on.
+/// Asks for a line that will be read, where the processor itself would not see it coming: at a
+/// row's end, or while a row is only computed on.
 inline void prefetch(const void* at) { __builtin_prefetch(at); }
 
 /// Loads and stores as many elements as the vector has lanes, or `count` if that is fewer.
