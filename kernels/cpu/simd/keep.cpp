@@ -1,6 +1,6 @@
 #include "kernels/cpu/simd/keep.h"
 
-#include "kernels/cpu/simd/philox.h"
+#include "kernels/cpu/simd/random_elements.h"
 
 namespace frugal::FRUGAL_SIMD {
 

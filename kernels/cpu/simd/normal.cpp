@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "kernels/cpu/simd/level.h"
-#include "kernels/cpu/simd/philox.h"
+#include "kernels/cpu/simd/random_elements.h"
 #include "kernels/cpu/simd/rows.h"
 
 // Compiled without contraction into fused operations, so that every processor draws the same.

@@ -1,0 +1,107 @@
+// How exact exponentials are, seen through an operation that writes them: the gradient of
+// cross-entropy, whose statistics say that the maximum is 0 and the sum 1.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/kernels/cpu_levels.h"
+
+namespace frugal {
+namespace {
+
+/// e^x of each level, rounded to T.
+template <class T>
+std::vector<double> exponentials(std::vector<float> x) {
+  const auto cols = static_cast<int64_t>(x.size());
+  float statistics[] = {0, 1, 0}, loss = 0;
+  int32_t elsewhere = static_cast<int32_t>(cols);
+  std::vector<T> y(x.size());
+  CpuDevice device(1);
+  device.execute(CrossEntropy{.logits = {x.data(), DType::f32, {1, cols}},
+                              .labels = {&elsewhere, DType::i32, {1}},
+                              .statistics = {statistics, DType::f32, {1, 1, 3}},
+                              .loss = {&loss, DType::f32, {1}},
+                              .gradient = {y.data(), dtype_of<T>, {1, cols}}});
+  device.synchronize();
+  std::vector<double> result;
+  for (const T value : y) result.push_back(static_cast<double>(static_cast<float>(value)));
+  return result;
+}
+
+std::vector<float> arguments() {
+  std::vector<float> x;
+  for (int i = 0; i < 200003; ++i) x.push_back(-104.0F * static_cast<float>(i) / 200003);
+  return x;
+}
+
+constexpr double least_normal = 0x1p-126;
+
+/// The last place of a number with so many bits after the first.
+double unit(double x, int bits) { return std::exp2(std::floor(std::log2(x)) - bits); }
+
+TEST(Exponential, IsWithin5UnitsInTheLastPlaceInFloat32) {
+  const std::vector<float> x = arguments();
+  for (const std::string& level : cpu_levels()) {
+    const CpuLevel scope(level);
+    const std::vector<double> y = exponentials<float>(x);
+    EXPECT_EQ(y[0], 1);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double expected = std::exp(static_cast<double>(x[i]));
+      const double allowed = (x[i] > -20 ? 3 : 5) * unit(expected, 23);
+      ASSERT_NEAR(y[i], expected, expected < least_normal ? least_normal : allowed)
+          << level << " e^" << x[i];
+    }
+  }
+}
+
+TEST(Exponential, IsRoundedOnlyOnceInBf16) {
+  const std::vector<float> x = arguments();
+  for (const std::string& level : cpu_levels()) {
+    const CpuLevel scope(level);
+    const std::vector<double> y = exponentials<Bf16>(x);
+    EXPECT_EQ(y[0], 1);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double expected = std::exp(static_cast<double>(x[i]));
+      const double allowed = unit(expected, 7) / 2 + expected * 1.5e-5;
+      ASSERT_NEAR(y[i], expected, expected < least_normal ? least_normal : allowed)
+          << level << " e^" << x[i];
+    }
+  }
+}
+
+TEST(Exponential, OfWhatIsFarAwayIs0AndOfNanNan) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> x = {-200, -1e30F, -infinity, std::nanf("")};
+  for (const std::string& level : cpu_levels()) {
+    const CpuLevel scope(level);
+    for (const std::vector<double>& y : {exponentials<float>(x), exponentials<Bf16>(x)}) {
+      for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(y[i], 0, 1e-44) << level << " e^" << x[i];
+      EXPECT_TRUE(std::isnan(y[3])) << level;
+    }
+  }
+}
+
+/// Where e^(−2u) overflows or vanishes, gelu is x or 0 and its slope 1 or 0.
+TEST(Exponential, SaturatesInGelu) {
+  const std::vector<float> x = {-1e18F, -1e13F, -1e4F, -50, 50, 1e4F, 1e13F, 1e18F};
+  const std::vector<float> one(x.size(), 1);
+  std::vector<float> y(x.size()), slope(x.size());
+  const auto view = [](const std::vector<float>& v) {
+    return View{const_cast<float*>(v.data()), DType::f32, {static_cast<int64_t>(v.size())}};
+  };
+  for (const std::string& level : cpu_levels()) {
+    const CpuLevel scope(level);
+    CpuDevice device(1);
+    device.execute(Gelu{.x = view(x), .y = view(y)});
+    device.execute(GeluBackward{.x = view(x), .dy = view(one), .dx = view(slope)});
+    device.synchronize();
+    for (size_t i = 0; i < x.size(); ++i) {
+      EXPECT_NEAR(y[i], x[i] < 0 ? 0 : x[i], 1e-18) << level << " " << x[i];
+      EXPECT_NEAR(slope[i], x[i] < 0 ? 0 : 1, 1e-18) << level << " " << x[i];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace frugal
