@@ -48,13 +48,14 @@ void backward_row(const BiasDropoutAddBackward& op, int64_t row, A* partial) {
     const auto value = [=](int64_t j, int64_t count) {
       return apply_keep(load<V>(dy + begin + j, count), keep, j, count, keep_scale);
     };
-    // Apart, because stores past the cache go slowly between others; first, because dx may be dy.
-    if (partial != nullptr) {
-      map(length, partial + begin, false, [=](int64_t j, int64_t count) {
-        return load<V>(partial + begin + j, count) + value(j, count);
-      });
-    }
-    map(length, dx + begin, past, value);
+    vectors<A>(length, [=](int64_t j, int64_t count) {
+      const V v = value(j, count);
+      store(dx + begin + j, v, count, past);  // first: out of cache faster than last
+      if (partial != nullptr) {
+        A* const to = partial + begin + j;
+        store(to, load<V>(to, count) + v, count);
+      }
+    });
   });
 }
 
