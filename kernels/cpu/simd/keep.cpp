@@ -31,8 +31,10 @@ void generate_keep(const Dropout& dropout, int64_t first, int64_t count, uint8_t
   const auto threshold = broadcast<Halves>(dropout.threshold());
   random_elements<8>(dropout.stream, dropout.index, first, count, keep,
                      [=](const RandomWords& words, uint8_t* to) {
-                       decide(words.part[0], threshold, to);
-                       decide(words.part[1], threshold, to + 2 * floats);
+                       for (const U32 part : words.part) {
+                         decide(part, threshold, to);
+                         to += 2 * floats;
+                       }
                      });
 }
 

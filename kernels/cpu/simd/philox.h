@@ -80,7 +80,7 @@ class Groups {
     const auto multiplier0 = broadcast<Words>(Philox::multiplier0);
     const auto multiplier1 = broadcast<Words>(Philox::multiplier1);
     // A pair of lanes has a group of the first half and one of the second, for pick().
-    Words number = iota<Words>();
+    auto number = iota<Words>();
     number = (number >> 1) + (number & 1u) * (groups / 2) + low;
     Words c[count][4];
     for (auto& [c0, c1, c2, c3] : c) {
