@@ -6,7 +6,7 @@ namespace frugal::FRUGAL_SIMD {
 
 namespace {
 
-using Halves = VectorN<uint16_t, 2 * floats>;
+using Halves = Vec<uint16_t>;
 
 /// One byte for each half of a word: whether it is at least the threshold.
 inline void decide(U32 words, Halves threshold, uint8_t* to) {
@@ -33,7 +33,7 @@ void generate_keep(const Dropout& dropout, int64_t first, int64_t count, uint8_t
                      [=](const RandomWords& words, uint8_t* to) {
                        for (const U32 part : words.part) {
                          decide(part, threshold, to);
-                         to += 2 * floats;
+                         to += lanes<uint16_t>;
                        }
                      });
 }
