@@ -50,7 +50,8 @@ def rates(cases, boundary):
         if len(values) < 2:
             return "none"
         tenths = statistics.quantiles(values, n=10)
-        return f"{tenths[0]:.0f} to {tenths[-1]:.0f} GB/s, {100 * len(values) // len(copies)} % of rounds"
+        share = round(100 * len(values) / len(copies))
+        return f"{tenths[0]:.0f} to {tenths[-1]:.0f} GB/s, {share} % of rounds"
     return {"slow": spread([c for c in copies if c < boundary]),
             "fast": spread([c for c in copies if c >= boundary])}
 
@@ -69,13 +70,13 @@ def draw(table, spreads):
         panel.set_yticks(range(len(part)), part, fontsize=8.5)
         panel.set_ylim(len(part) - 0.5, -0.5)
         panel.set_xlim(0, 1.3)
-        panel.set_xlabel("bytes per second over a copy's (▸: further right)")
+        panel.set_xlabel("bytes per second over a copy's")
         for state, look in LOOKS.items():
             for y, name in enumerate(part):
                 if (table[name][state] or 0) > 1.28:
                     panel.scatter(1.28, y, s=34, marker=">", facecolor=look["facecolor"],
                                   edgecolor="#000000", linewidth=0.6, zorder=3)
-    figure.suptitle("Memory-bound operations out of cache; dashed: the target")
+    figure.suptitle("Memory-bound operations out of cache (dashed: the target; triangles: beyond)")
     handles, labels = axes[0].get_legend_handles_labels()
     strip = 0.4 / figure.get_figheight()
     figure.get_layout_engine().set(rect=(0, strip, 1, 1 - strip))
