@@ -104,9 +104,8 @@ void RunConfig::validate() const {
   in_range("microbatch size", micro_batch, most_sequences);
   in_range("microbatches", microbatches, most_sequences);
   if (!Dropout::possible(static_cast<float>(model.dropout)))
-    throw InputError(
-        fmt::format("dropout is {}; it must be 0 or, as a multiple of 1/65536, between 0 and 1",
-                    model.dropout));
+    throw InputError(fmt::format(
+        "dropout is {}; it must be 0 or, rounded to 1/65536, above 0 and below 1", model.dropout));
   if (type != DType::f32 && type != DType::bf16 && type != DType::f64)
     throw InputError(fmt::format("type is {}; it must be f32, bf16 or f64", name_of(type)));
   const char* next = "choose a tensor-parallel size that divides it";

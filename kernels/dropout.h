@@ -1,4 +1,5 @@
 #pragma once
+#include <cassert>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -29,7 +30,7 @@ struct RandomStream {
 /// so that the expectation is exactly the input's. Element i takes half i mod 2 (the low one first)
 /// of word i mod 8 / 2 of group i / 8.
 struct Dropout {
-  float probability = 0;  ///< rounded to a multiple of 2^−16
+  float probability = 0;  ///< possible(); rounded to a multiple of 2^−16
   RandomStream stream;
   GlobalIndex index;
 
@@ -39,7 +40,10 @@ struct Dropout {
   }
   bool active() const { return probability > 0; }
   /// An element is kept when its bits are at least this.
-  uint16_t threshold() const { return static_cast<uint16_t>(std::lround(probability * 0x1p16F)); }
+  uint16_t threshold() const {
+    assert(possible(probability));
+    return static_cast<uint16_t>(std::lround(probability * 0x1p16F));
+  }
   double keep_scale() const { return 0x1p16 / (0x1p16 - threshold()); }
 };
 

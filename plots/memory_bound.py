@@ -64,7 +64,7 @@ def draw(table, spreads):
         panel.axvline(TARGET, color="#000000", linewidth=1, linestyle="--")
         for state, look in LOOKS.items():
             points = [(table[name][state], y) for y, name in enumerate(part) if table[name][state]]
-            panel.scatter(*zip(*points), s=34, marker=look["marker"], zorder=3,
+            panel.scatter([ratio for ratio, _ in points], [y for _, y in points], s=34, marker=look["marker"], zorder=3,
                           facecolor=look["facecolor"], edgecolor="#000000", linewidth=0.6,
                           label=f"copy at {spreads[state]}")
         panel.set_yticks(range(len(part)), part, fontsize=8.5)

@@ -56,7 +56,7 @@ void Report::finish() const {
                          {"threads", options_.threads},
                          {"environment", environment()},
                          {"contests", contests_}}
-              .dump(1)
+              .dump()
        << '\n';
   if (!file.flush()) {
     throw InputError(

@@ -46,9 +46,10 @@ bool memory_bound(const table::Row& row) {
   return row.by_hand.flops == 0 && bytes.moved > bytes.held / 2;
 }
 
-/// Plausible elements: what is drawn for one tile is repeated over the operand.
+/// Plausible elements: what is drawn for one tile is repeated over the operand. Indices are all
+/// drawn, so that they reach the whole table.
 void fill(const View& view, const Operand& operand) {
-  constexpr int64_t tile = 4099;  // a prime, so that rows differ
+  const int64_t tile = operand.type == DType::i32 ? view.size() : 4099;  // prime: rows differ
   Case small;
   small.operands = {operand};
   small.operands[0].shape = {tile};

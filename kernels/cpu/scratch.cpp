@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <new>
 
@@ -19,6 +20,11 @@ struct Buffer {
   size_t size = 0;
 };
 
+std::atomic<int64_t> last_level_cache = [] {
+  const long known = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return known > 0 ? int64_t{known} : int64_t{32} << 20;
+}();
+
 }  // namespace
 
 void* scratch(Scratch kind, size_t bytes) {
@@ -32,12 +38,8 @@ void* scratch(Scratch kind, size_t bytes) {
   return buffer.memory.get();
 }
 
-int64_t last_level_cache_bytes() {
-  static const int64_t bytes = [] {
-    const long known = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    return known > 0 ? int64_t{known} : int64_t{32} << 20;
-  }();
-  return bytes;
-}
+int64_t last_level_cache_bytes() { return last_level_cache; }
+
+void set_last_level_cache_bytes(int64_t bytes) { last_level_cache = bytes; }
 
 }  // namespace frugal

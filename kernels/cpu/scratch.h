@@ -11,7 +11,10 @@ enum class Scratch : unsigned char { row, partial_sums, gemm };
 /// kind again. They stay with the thread: small beside tensors, and not counted with them.
 void* scratch(Scratch kind, size_t bytes);
 
-/// Of the processor; 32 MiB where it does not say.
+/// Of the processor; 32 MiB where it does not say. Outputs that are larger are stored past it.
 int64_t last_level_cache_bytes();
+
+/// What last_level_cache_bytes() says from now on: for tests of how large outputs are stored.
+void set_last_level_cache_bytes(int64_t bytes);
 
 }  // namespace frugal

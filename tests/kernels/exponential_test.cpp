@@ -83,12 +83,18 @@ TEST(Exponential, OfWhatIsFarAwayIs0AndOfNanNan) {
 }
 
 /// Where e^(−2u) overflows or vanishes, gelu is x or 0 and its slope 1 or 0.
-TEST(Exponential, SaturatesInGelu) {
-  const std::vector<float> x = {-1e18F, -1e13F, -1e4F, -50, 50, 1e4F, 1e13F, 1e18F};
-  const std::vector<float> one(x.size(), 1);
-  std::vector<float> y(x.size()), slope(x.size());
-  const auto view = [](const std::vector<float>& v) {
-    return View{const_cast<float*>(v.data()), DType::f32, {static_cast<int64_t>(v.size())}};
+template <class T>
+void saturates_in_gelu() {
+  std::vector<T> x, one(10, T(1)), y(10), slope(10);
+  for (const float far : {50.0F, 1e4F, 1e13F, 1e18F, 1e30F}) {
+    x.push_back(T(-far));
+    x.push_back(T(far));
+  }
+  const auto view = [](std::vector<T>& v) {
+    return View{v.data(), dtype_of<T>, {static_cast<int64_t>(v.size())}};
+  };
+  const auto number = [](T value) {
+    return static_cast<double>(static_cast<std::conditional_t<sizeof(T) == 2, float, T>>(value));
   };
   for (const std::string& level : cpu_levels()) {
     const CpuLevel scope(level);
@@ -97,8 +103,55 @@ TEST(Exponential, SaturatesInGelu) {
     device.execute(GeluBackward{.x = view(x), .dy = view(one), .dx = view(slope)});
     device.synchronize();
     for (size_t i = 0; i < x.size(); ++i) {
-      EXPECT_NEAR(y[i], x[i] < 0 ? 0 : x[i], 1e-18) << level << " " << x[i];
-      EXPECT_NEAR(slope[i], x[i] < 0 ? 0 : 1, 1e-18) << level << " " << x[i];
+      EXPECT_NEAR(number(y[i]), i % 2 == 0 ? 0 : number(x[i]), 1e-18) << level << number(x[i]);
+      EXPECT_NEAR(number(slope[i]), i % 2, 1e-18) << level << number(x[i]);
+    }
+  }
+}
+TEST(Exponential, SaturatesInGelu) {
+  saturates_in_gelu<float>();
+  saturates_in_gelu<Bf16>();
+  saturates_in_gelu<double>();
+}
+
+/// The largest element's exponent is exactly 0, however large the element.
+TEST(Exponential, OfTheLargestIsOneInSoftmax) {
+  for (const float largest : {-3e38F, -12345.678F, 54321.9F, 3e38F}) {
+    for (const float scale : {0.1F, -0.1F}) {
+      std::vector<float> x(40, scale > 0 ? -3.4e38F : 3.4e38F), p(40);
+      x[7] = largest;
+      x[21] = largest;
+      for (const std::string& level : cpu_levels()) {
+        const CpuLevel scope(level);
+        CpuDevice device(1);
+        device.execute(Softmax{.x = {x.data(), DType::f32, {1, 1, 40}},
+                               .p = {p.data(), DType::f32, {1, 1, 40}},
+                               .scale = scale,
+                               .dropout = {}});
+        device.synchronize();
+        for (size_t i = 0; i < p.size(); ++i) {
+          EXPECT_EQ(p[i], i == 7 || i == 21 ? 0.5F : 0) << level << " " << largest << " " << i;
+        }
+      }
+    }
+  }
+}
+
+/// Masked out columns add nothing, wherever they are.
+TEST(Exponential, OfMinusInfinityAddsNothingToCrossEntropy) {
+  std::vector<float> logits(9000, -std::numeric_limits<float>::infinity());
+  logits[8999] = 3;
+  int32_t label = 8999;
+  for (const std::string& level : cpu_levels()) {
+    const CpuLevel scope(level);
+    CpuDevice device(1);
+    for (const int64_t cols : {int64_t{9000}, int64_t{5000}}) {
+      float statistics[3] = {};
+      device.execute(CrossEntropyStatistics{.logits = {logits.data(), DType::f32, {1, cols}},
+                                            .labels = {&label, DType::i32, {1}},
+                                            .statistics = {statistics, DType::f32, {1, 3}}});
+      device.synchronize();
+      EXPECT_EQ(statistics[1], cols == 9000 ? 1 : 0) << level;
     }
   }
 }

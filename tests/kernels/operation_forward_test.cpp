@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "kernels/cpu/scratch.h"
 #include "tests/kernels/cpu_levels.h"
 #include "tests/support/run_case.h"
 
@@ -53,6 +54,24 @@ TEST_P(OnTheCpu, AgreesWithFloat64) {
         const Memory after = run(device, test_case, before, {.shift = shift});
         EXPECT_TRUE(agrees(test_case, reference, values_of(test_case, after)))
             << level << ", " << shift << " elements off the boundary";
+      }
+    }
+  });
+}
+
+/// Small outputs as if they were larger than the cache.
+TEST_P(OnTheCpu, IsTheSamePastTheCache) {
+  const int64_t cache = last_level_cache_bytes();
+  everywhere([cache](const Case& test_case, const Values& before) {
+    for (const std::string& level : cpu_levels()) {
+      const CpuLevel scope(level);
+      CpuDevice device(1);
+      for (const int64_t shift : {0, 1}) {
+        const Memory kept = run(device, test_case, before, {.shift = shift});
+        set_last_level_cache_bytes(0);
+        const Memory past = run(device, test_case, before, {.shift = shift});
+        set_last_level_cache_bytes(cache);
+        EXPECT_EQ(kept, past) << level << ", " << shift << " elements off the boundary";
       }
     }
   });

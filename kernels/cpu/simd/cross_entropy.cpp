@@ -25,9 +25,10 @@ void statistics_row(const CrossEntropyStatistics& op, int64_t row) {
     const A before = most;
     most = std::max(most, max_lanes(reduce<A>(length, lowest, larger, at)));
     if (before != lowest) total *= std::exp(before - most);
+    const A shift = most == lowest ? 0 : most;  // where all are −∞, their exponentials are 0
     total += sum<A>(length, [&](int64_t j, int64_t count) {
       prefetch(x + begin + ahead + j);
-      return exp_for<A>(at(j, count), A{1}, most);
+      return exp_for<A>(at(j, count) - shift);
     });
   }
   const int64_t label = op.labels.as<int32_t>()[row] - op.first;
@@ -71,7 +72,7 @@ void gradient_row(const CrossEntropy& op, int64_t row, const WholeRow<A>& whole)
   const A at_label = here ? x[own] : 0;  // read before the gradient may overwrite it
   const bool past = past_cache(op.gradient, op.logits);
   map(cols, gradient, past, [&](int64_t j, int64_t count) {
-    return exp_for<T>(load<Vec<A>>(x + j, count), A{1}, whole.most) * factor;
+    return exp_for<T>(load<Vec<A>>(x + j, count) - whole.most) * factor;
   });
   if (here) {
     gradient[own] = T((std::exp(at_label - whole.most) / whole.total - 1) * scale);

@@ -6,8 +6,8 @@
 /// Exponentials, as exact as the type needs that the result is stored as.
 namespace frugal::FRUGAL_SIMD {
 
-/// p · 2^n for whole n in [−151, 128]; may be 0 where the result is less than the least normal
-/// number, and infinite for n = 128.
+/// p · 2^n, n rounded down; may be 0 where the result is less than the least normal number, and
+/// infinite from 2^128 on. Without AVX-512 n is whole, from −151 to 128.
 inline Vec<float> scale_by_power(Vec<float> p, Vec<float> n) {
 #if defined(__AVX512F__)
   return _mm512_maskz_scalef_ps(0xffff, p, n);
@@ -28,16 +28,14 @@ inline Vec<float> rounded(Vec<float> x) {
 #endif
 }
 
-/// Beyond it powers of 2 are infinite.
-inline constexpr float overflow = 128.4F;
-
-/// 2^t with a relative error of 3e-6, where that of bf16 is 4e-3; 0 below the least normal number.
+/// 2^t with a relative error of 3e-6, where that of bf16 is 4e-3; below the least normal number
+/// perhaps 0, and from 2^128 on infinite.
 inline Vec<float> coarse_power(Vec<float> t) {
 #if defined(__AVX512DQ__)
   const auto f = bits<Vec<float>>(_mm512_maskz_reduce_ps(0xffff, t, _MM_FROUND_TO_NEG_INF));
   const Vec<float> n = t;  // scaling rounds it down
 #else
-  t = min(broadcast<Vec<float>>(overflow), max(broadcast<Vec<float>>(-127.0F), t));
+  t = min(broadcast<Vec<float>>(128.4F), max(broadcast<Vec<float>>(-127.0F), t));
   const Vec<float> n = rounded(t - 0.5F), f = t - n;
 #endif
   // Minimax on [0, 1], exactly 1 at 0.
@@ -46,14 +44,17 @@ inline Vec<float> coarse_power(Vec<float> t) {
   return scale_by_power(p, n);
 }
 
-/// e^x for x < 89, or NaN, within 3 units in the last place, below e^−20 within 5, and below the
-/// least normal number perhaps 0. x = n ln 2 + r, |r| ≤ ln 2 / 2; e^r by a minimax polynomial
-/// (relative error 1e-7), in Estrin's form because latency counts.
+/// e^x for x ≤ 89, or NaN, within 3 units in the last place, below e^−20 within 5; below the least
+/// normal number perhaps 0, and from e^88.3 on perhaps infinite. x = n ln 2 + r, |r| ≤ ln 2 / 2;
+/// e^r by a minimax polynomial (relative error 1e-7), in Estrin's form because latency counts.
 inline Vec<float> exp(Vec<float> x) {
   const auto bounded = max(broadcast<Vec<float>>(-104.0F), x);
   const auto n = rounded(bounded * 1.44269504F);
-#if defined(__FMA__)
-  const auto r = bounded - n * 0.693147181F;
+#if defined(__AVX512F__)  // explicit, because compilers need not fuse
+  const Vec<float> r =
+      _mm512_maskz_fnmadd_ps(0xffff, n, broadcast<Vec<float>>(0.693147181F), bounded);
+#elif defined(__FMA__)
+  const Vec<float> r = _mm256_fnmadd_ps(n, broadcast<Vec<float>>(0.693147181F), bounded);
 #else
   constexpr float ln2_high = 0x1.62e4p-1F;    // 15 bits, so that n times it is exact
   constexpr float ln2_low = 0x1.7f7d1cp-20F;  // ln 2 − ln2_high
@@ -69,23 +70,22 @@ inline Vec<double> exp(Vec<double> x) {
   return x;
 }
 
-/// For a result that is stored as T: e^(factor · x − shift), which is at most 1, and 2^x.
+/// e^(factor · x) for a result that is stored as T.
 template <class T, class V>
-inline V exp_for(V x, ElementOf<V> factor, ElementOf<V> shift) {
+inline V exp_for(V x, ElementOf<V> factor = 1) {
   if constexpr (std::is_same_v<T, Bf16>) {
-    constexpr auto log2e = std::numbers::log2e_v<float>;
-    return coarse_power(x * (factor * log2e) - shift * log2e);
+    return coarse_power(x * (factor * std::numbers::log2e_v<float>));
   } else {
-    return exp(x * factor - shift);
+    return exp(x * factor);
   }
 }
+
+/// 2^x for a result that is stored as T.
 template <class T, class V>
 inline V power_for(V x) {
-  if constexpr (std::is_same_v<T, Bf16>) {
-    return coarse_power(x);
-  } else {
-    return exp(min(broadcast<V>(overflow), x) * std::numbers::ln2_v<ElementOf<V>>);
-  }
+  if constexpr (std::is_same_v<T, Bf16>) return coarse_power(x);
+  if constexpr (std::is_same_v<T, float>) x = min(broadcast<V>(128.4F), x);
+  return exp(x * std::numbers::ln2_v<ElementOf<V>>);
 }
 
 }  // namespace frugal::FRUGAL_SIMD

@@ -41,8 +41,11 @@ void run(const GeluBackward& op) {
     parallel_map(op.x.size(), op.dx.as<T>(), past, [=](int64_t i, int64_t count) {
       const auto v = load<Vec<A>>(x + i, count);
       const auto g = 1 / inverse_gate<T>(v);
-      const auto twice_du = v * v * A(6 * root * cubic) + A(2 * root);
-      return load<Vec<A>>(dy + i, count) * (g * (1 - g) * v * twice_du + g);
+      const auto near =
+          max(broadcast<Vec<A>>(-100), v);  // beyond, g is 0 or 1, and v² may overflow
+      const auto bounded = min(broadcast<Vec<A>>(100), near);
+      const auto twice_du = bounded * bounded * A(6 * root * cubic) + A(2 * root);
+      return load<Vec<A>>(dy + i, count) * (g * (1 - g) * bounded * twice_du + g);
     });
   });
 }

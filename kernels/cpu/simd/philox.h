@@ -33,11 +33,11 @@ inline U32 interleave_low_halves(Words even, Words odd) {
 #endif
 }
 
-/// Consecutive words of a stream: of `groups` groups, four of each.
+/// Consecutive words of a stream: of so many groups, four of each.
 struct RandomWords {
   U32 part[2];
 };
-inline constexpr int64_t groups = lanes<uint64_t>;
+inline constexpr int64_t groups_at_once = lanes<uint64_t>;
 
 /// Of every pair of 64-bit lanes the lower, or the upper, from both by turns.
 template <int upper, int... i>
@@ -81,7 +81,7 @@ class Groups {
     const auto multiplier1 = broadcast<Words>(Philox::multiplier1);
     // A pair of lanes has a group of the first half and one of the second, for pick().
     auto number = iota<Words>();
-    number = (number >> 1) + (number & 1u) * (groups / 2) + low;
+    number = (number >> 1) + (number & 1u) * (groups_at_once / 2) + low;
     Words c[count][4];
     for (auto& [c0, c1, c2, c3] : c) {
       const Words p0 = multiply_low_halves(number, multiplier0);
@@ -90,7 +90,7 @@ class Groups {
       c1 = p1;
       c2 = p0 ^ second_[1];
       c3 = broadcast<Words>(last_);
-      number += groups;
+      number += groups_at_once;
     }
 #pragma GCC unroll 8
     for (const auto& key : keys_) {

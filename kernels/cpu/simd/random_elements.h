@@ -25,8 +25,8 @@ class RandomRun {
   }
 
  private:
-  static constexpr int64_t at_once = int64_t{groups} * per_group;
-  static constexpr int most_together = vector_bytes == 64 ? 8 : 2;
+  static constexpr int64_t at_once = groups_at_once * per_group;
+  static constexpr int most_together = vector_bytes == 64 ? 8 : 2;  // measured
 
   void advance(int64_t n) {
     at_ += static_cast<uint64_t>(n);

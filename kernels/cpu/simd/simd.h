@@ -140,8 +140,8 @@ inline U16 round_to_bf16(Vec<float> x) {
 #endif
 }
 
-/// Asks for a line that will be read, where the processor itself would not see it coming: at a
-/// row's end, or while a row is only computed on.
+/// Fetches a line that will be read soon and that the processor does not see coming: the next
+/// row's.
 inline void prefetch(const void* at) { __builtin_prefetch(at); }
 
 /// Loads and stores as many elements as the vector has lanes, or `count` if that is fewer.

@@ -32,19 +32,21 @@ void zero(T* row, int64_t begin, int64_t end, bool past) {
       end - begin, [=](int64_t j, int64_t count) { store(row + begin + j, V{}, count, past); });
 }
 
-/// e[j] = exp(scale · x[j] − max), whole vectors of it; returns their sum. Fetches the row `ahead`
-/// elements further meanwhile.
+/// e[j] = exp(scale · (x[j] − the x where that is largest)), whole vectors of it; returns their
+/// sum. Fetches the row `ahead` elements further meanwhile.
 template <class T, class A>
 A exponentials(const T* x, Columns n, A scale, int64_t ahead, A* e) {
   constexpr A lowest = -std::numeric_limits<A>::infinity();
   const auto at = [=](int64_t j, int64_t count) { return load<Vec<A>>(x + j, count); };
   const auto larger = [](auto a, auto b) { return max(a, b); };
-  const A most = max_lanes(reduce<A>(n.computed, lowest, larger, [=](int64_t j, int64_t count) {
-    return fill_tail(at(j, count) * scale, n.seen - j, lowest);
-  }));
+  const A sign = std::copysign(A{1}, scale);
+  const A most =
+      sign * max_lanes(reduce<A>(n.computed, lowest, larger, [=](int64_t j, int64_t count) {
+        return fill_tail(at(j, count) * sign, n.seen - j, lowest);
+      }));
   return sum<A>(n.computed, [=](int64_t j, int64_t count) {
     prefetch(x + ahead + j);
-    const auto v = fill_tail(exp_for<T>(at(j, count), scale, most), n.seen - j, 0);
+    const auto v = fill_tail(exp_for<T>(at(j, count) - most, scale), n.seen - j, 0);
     store(e + j, v, lanes<A>);
     return v;
   });
