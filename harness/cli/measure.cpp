@@ -208,7 +208,8 @@ void add_model_flags(Flags& flags, Values& v) {
   flags.integer("--heads", v.heads, 1, "Attention heads instead of the model's");
   flags.integer("--sequence", v.sequence, 1, "Sequence length instead of the model's, tokens");
   flags.integer("--vocabulary", v.vocabulary, 1, "Vocabulary size instead of the model's");
-  flags.number("--dropout", v.dropout, 0, 1, "Dropout probability instead of the model's");
+  flags.number("--dropout", v.dropout, 0, 1,
+               "Dropout probability instead of the model's, rounded to 1/65536");
   flags.scale("--scale", v.scale, "Hidden size, sequence length and vocabulary divided by K");
 }
 
