@@ -30,6 +30,8 @@ def rounds(path):
                 copy = contest["reference_work"] / theirs
                 cases.setdefault(contest["case"], []).append(
                     (copy / 1e9, contest["work"] / ours / copy))
+    if not cases:
+        reproduction.fail(f"{path}: no comparisons; give a file with one comparison a line")
     return cases
 
 

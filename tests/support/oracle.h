@@ -21,8 +21,8 @@ std::array<uint32_t, 4> words_of(const RandomStream& stream, int64_t group);
 /// What dropout multiplies a local element with: 0 or keep_scale.
 double dropout_factor(const Dropout& dropout, int64_t element);
 
-/// An index that is neither aligned with the generator's groups of four words nor contiguous, so
-/// far out that the high word of the group counts.
+/// An index that is neither aligned with the generator's groups nor contiguous, and where the high
+/// word of the group's number changes. Seed 0: the serial run's own.
 GlobalIndex scattered(uint64_t seed, int64_t run);
 
 }  // namespace frugal::table
