@@ -2,7 +2,7 @@
 # Object libraries, so that files which register themselves are linked in.
 function(frugal_library name folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/kernels/cpu/simd/|/harness/main/")
+  list(FILTER sources EXCLUDE REGEX "/kernels/cpu/simd/|/kernels/cuda/|/harness/main/")
   add_library(${name} OBJECT ${sources})
   target_link_libraries(${name} PUBLIC frugal_options ${ARGN})
 endfunction()

@@ -33,8 +33,12 @@ class Device {
   virtual void* allocate(int64_t bytes) = 0;
   virtual void deallocate(void* address, int64_t bytes) noexcept = 0;
 
-  /// Issues an operation to the compute stream.
-  virtual void execute(const Operation& operation) = 0;
+  /// Issues an operation to a stream.
+  void execute(const Operation& operation) { execute_on(Stream::compute, operation); }
+  virtual void execute_on(Stream stream, const Operation& operation) = 0;
+  /// Keeps a stream busy for so many seconds, for work that is modelled and not done: the streams
+  /// that wait for it are kept waiting too. `name` must outlive the device.
+  virtual void occupy(Stream stream, double seconds, std::string_view name) = 0;
 
   virtual Event record(Stream stream) = 0;
   virtual void wait(Stream stream, const Event& event) = 0;

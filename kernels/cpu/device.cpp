@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <thread>
 #include <type_traits>
 
 #include "kernels/cpu/dispatch.h"
@@ -28,7 +29,8 @@ CpuDevice::CpuDevice(int threads, std::shared_ptr<MemoryBudget> memory)
 
 CpuDevice::~CpuDevice() = default;
 
-void CpuDevice::execute(const Operation& operation) {
+void CpuDevice::execute_on(Stream stream, const Operation& operation) {
+  wait_until(busy_until_[static_cast<size_t>(stream)]);
   if (omp_get_max_threads() != threads_) omp_set_num_threads(threads_);
   std::visit(
       [&](const auto& op) {
@@ -46,13 +48,43 @@ double CpuDevice::now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// Sleeps most of the time and looks at the clock for the rest, because waking up takes a while.
+void CpuDevice::wait_until(double moment) {
+  constexpr double waking = 200e-6;
+  for (double left = moment - now(); left > 0; left = moment - now())
+    if (left > waking)
+      std::this_thread::sleep_for(std::chrono::duration<double>(left - waking));
+    else
+      std::this_thread::yield();
+}
+
+void CpuDevice::occupy(Stream stream, double seconds, std::string_view /*name*/) {
+  double& until = busy_until_[static_cast<size_t>(stream)];
+  until = std::max(until, now()) + seconds;
+}
+
+Event CpuDevice::record(Stream stream) {
+  return {.time = std::max(busy_until_[static_cast<size_t>(stream)], now()), .handle = nullptr};
+}
+
+void CpuDevice::wait(Stream stream, const Event& event) {
+  double& until = busy_until_[static_cast<size_t>(stream)];
+  until = std::max(until, event.time);
+}
+
+void CpuDevice::synchronize() {
+  for (const double until : busy_until_) wait_until(until);
+}
+
 void CpuDevice::copy_to_host(void* host, const View& from) {
   assert(from.contiguous());
+  synchronize();
   if (from.size() > 0) std::memcpy(host, from.data, static_cast<size_t>(from.bytes()));
 }
 
 void CpuDevice::copy_from_host(const View& to, const void* host) {
   assert(to.contiguous());
+  synchronize();
   if (to.size() > 0) std::memcpy(to.data, host, static_cast<size_t>(to.bytes()));
 }
 

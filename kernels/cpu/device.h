@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <memory>
 
 #include "kernels/cpu/memory.h"
@@ -10,7 +11,8 @@ namespace frugal {
 class CpuGemm;
 
 /// The processor that the program runs on: everything is done when execute() returns, in one order,
-/// whatever the stream. To be used by one thread, for which it sets the number of OpenMP threads.
+/// whatever the stream. Only what occupy() pretends to do goes on beside it. To be used by one
+/// thread, for which it sets the number of OpenMP threads.
 class CpuDevice final : public Device {
  public:
   /// `memory` limits the bytes allocated at a time, by all devices that share it. Throws InputError
@@ -29,21 +31,25 @@ class CpuDevice final : public Device {
     memory_.deallocate(address, bytes);
   }
 
-  void execute(const Operation& operation) override;
+  void execute_on(Stream stream, const Operation& operation) override;
+  void occupy(Stream stream, double seconds, std::string_view name) override;
 
-  Event record(Stream) override { return {.time = now(), .handle = nullptr}; }
-  void wait(Stream, const Event&) override {}
-  void synchronize() override {}
+  Event record(Stream stream) override;
+  void wait(Stream stream, const Event& event) override;
+  void synchronize() override;
   double now() override;
 
   void copy_to_host(void* host, const View& from) override;
   void copy_from_host(const View& to, const void* host) override;
 
  private:
+  void wait_until(double moment);
+
   int threads_;
   const Kernels& kernels_;
   CachingAllocator memory_;
   std::unique_ptr<CpuGemm> gemm_;
+  std::array<double, stream_count> busy_until_{};  // by occupy()
 };
 
 }  // namespace frugal

@@ -37,16 +37,16 @@ void VirtualDevice::end(Stream stream, std::string_view name, double begin, doub
   if (logging_) log_.push_back({stream, name, begin, end});
 }
 
-void VirtualDevice::execute(const Operation& operation) {
-  const double begin = issue(Stream::compute);
+void VirtualDevice::execute_on(Stream stream, const Operation& operation) {
+  const double begin = issue(stream);
   double seconds = costs_.duration(operation);
   // A collective is issued before what overlaps it, so the whole overlap is known here.
-  const double shared = clock(Stream::communication) - begin;
+  const double shared = stream == Stream::compute ? clock(Stream::communication) - begin : 0;
   if (shared > 0) {
     const double done = shared * shared_speed_;
     seconds = seconds < done ? seconds / shared_speed_ : shared + seconds - done;
   }
-  end(Stream::compute, name_of(operation), begin, begin + seconds);
+  end(stream, name_of(operation), begin, begin + seconds);
 }
 
 void VirtualDevice::occupy(Stream stream, double seconds, std::string_view name) {

@@ -25,9 +25,8 @@ class VirtualDevice final : public Device {
   int64_t bytes_in_use() const { return in_use_; }
 
   /// Takes longer while the communication stream is busy, whose collectives take multiprocessors.
-  void execute(const Operation& operation) override;
-  /// Issues something that keeps a stream busy for so long; `name` must outlive the device.
-  void occupy(Stream stream, double seconds, std::string_view name);
+  void execute_on(Stream stream, const Operation& operation) override;
+  void occupy(Stream stream, double seconds, std::string_view name) override;
 
   Event record(Stream stream) override { return {clock(stream), nullptr}; }
   void wait(Stream stream, const Event& event) override;

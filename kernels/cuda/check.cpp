@@ -1,0 +1,41 @@
+#include "kernels/cuda/check.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace frugal::FRUGAL_CUDA {
+namespace {
+
+const char* next_step(cudaError_t error) {
+  switch (error) {
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+      return "check with nvidia-smi that there is a GPU and a driver that is new enough";
+    case cudaErrorNoKernelImageForDevice:
+      return "build with CMAKE_CUDA_ARCHITECTURES for this GPU";
+    case cudaErrorMemoryAllocation:
+      return "choose a smaller model or microbatch, or end other programs on this GPU";
+    default:
+      return "run again under compute-sanitizer to see which operation caused it";
+  }
+}
+
+}  // namespace
+
+std::string place(const std::source_location& where) {
+  const std::string_view file = where.file_name();
+  const size_t root = file.rfind("kernels/"), engine = file.rfind("engine/");
+  const size_t begin = root != std::string_view::npos     ? root
+                       : engine != std::string_view::npos ? engine
+                                                          : 0;
+  return fmt::format("{}:{}", file.substr(begin), where.line());
+}
+
+void fail(cudaError_t error, const char* call, const std::source_location& where) {
+  throw CudaError(fmt::format("{} at {}: {} ({}); {}", call, place(where),
+                              cudaGetErrorString(error), cudaGetErrorName(error),
+                              next_step(error)));
+}
+
+}  // namespace frugal::FRUGAL_CUDA

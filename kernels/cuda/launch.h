@@ -1,0 +1,50 @@
+#pragma once
+#include <cstddef>
+#include <utility>
+
+#include "kernels/cuda/check.h"
+
+namespace frugal::FRUGAL_CUDA {
+
+/// Device memory for what an operation needs for itself, such as partial sums. Not cleared. What
+/// one operation was given is the next one's: operations of a stream run one after the other.
+class Scratch {
+ public:
+  virtual ~Scratch() = default;
+  /// At least this many bytes, 256-byte aligned. Throws OutOfMemory.
+  virtual void* bytes(size_t count) = 0;
+  template <class T>
+  T* take(size_t elements) {
+    return static_cast<T*>(bytes(elements * sizeof(T)));
+  }
+};
+
+/// Where and for which device kernels are launched.
+struct Launch {
+  cudaStream_t stream = nullptr;
+  int multiprocessors = 1;
+  Scratch* scratch = nullptr;
+};
+
+/// Launches kernel(arguments…) on `blocks` blocks of `threads` threads; checked. Nothing is
+/// launched for no blocks.
+template <class... Parameters, class... Arguments>
+void launch(const Launch& on, void (*kernel)(Parameters...), int64_t blocks, int threads,
+            Arguments&&... arguments) {
+  if (blocks == 0) return;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.stream = on.stream;
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...),
+        "cudaLaunchKernelEx");
+}
+
+/// Blocks for `count` independent pieces of work when each thread or block loops over what is left:
+/// enough to fill the device several times over, no more than there is work.
+inline int64_t blocks_for(const Launch& on, int64_t count, int64_t per_multiprocessor = 16) {
+  const int64_t most = on.multiprocessors * per_multiprocessor;
+  return count < most ? count : most;
+}
+
+}  // namespace frugal::FRUGAL_CUDA

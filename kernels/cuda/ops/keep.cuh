@@ -1,0 +1,102 @@
+#pragma once
+#include "kernels/cuda/ops/pack.cuh"
+#include "kernels/philox.h"
+
+/// Dropout's decisions, eight at a time: those of the CPU, bit for bit.
+namespace frugal::FRUGAL_CUDA {
+
+/// Dropout as a kernel takes it.
+template <class A>
+struct Keep {
+  RandomStream stream;
+  GlobalIndex index;
+  uint32_t threshold = 0;
+  A scale = 1;
+  /// Whether eight local elements from a multiple of eight on are one group of the generator.
+  bool in_groups = false;
+
+  Keep() = default;
+  explicit Keep(const Dropout& dropout)
+      : stream(dropout.stream),
+        index(dropout.index),
+        threshold(dropout.threshold()),
+        scale(static_cast<A>(dropout.keep_scale())),
+        in_groups(index.offset % pack == 0 && index.run % pack == pack_remainder(index) &&
+                  index.stride % pack == 0) {}
+
+ private:
+  /// A run of all elements has no end that could lie within a group.
+  static int64_t pack_remainder(const GlobalIndex& i) {
+    return i.run == GlobalIndex{}.run ? i.run % pack : 0;
+  }
+};
+
+/// Bit e says whether local element first + e is kept.
+template <class A>
+__device__ inline uint32_t decide(const Keep<A>& keep, int64_t first) {
+  uint32_t kept = 0;
+  if (keep.in_groups && first % pack == 0) {
+    const auto group = static_cast<uint64_t>(keep.index.at(first)) / pack;
+    const Philox::Words words = Philox::generate(keep.stream, group);
+#pragma unroll
+    for (int e = 0; e < pack; ++e)
+      kept |= ((words[e / 2] >> (e % 2 * 16) & 0xffffU) >= keep.threshold ? 1U : 0U) << e;
+    return kept;
+  }
+  Philox::Words words{};
+  uint64_t made = ~uint64_t{0};
+  for (int e = 0; e < pack; ++e) {
+    const auto element = static_cast<uint64_t>(keep.index.at(first + e));
+    if (element / pack != made) {
+      made = element / pack;
+      words = Philox::generate(keep.stream, made);
+    }
+    const auto half = static_cast<uint32_t>(element % pack);
+    const uint32_t word = half < 2   ? words[0]
+                          : half < 4 ? words[1]
+                          : half < 6 ? words[2]
+                                     : words[3];
+    kept |= ((word >> (half % 2 * 16) & 0xffffU) >= keep.threshold ? 1U : 0U) << e;
+  }
+  return kept;
+}
+
+/// The decisions of a stored mask, one byte each, 1 = kept.
+template <bool wide>
+__device__ inline uint32_t read_mask(const uint8_t* mask, int64_t count) {
+  uint32_t kept = 0;
+  if constexpr (wide) {
+    const uint2 bytes = *reinterpret_cast<const uint2*>(mask);
+#pragma unroll
+    for (int e = 0; e < pack; ++e)
+      kept |= ((e < 4 ? bytes.x >> (8 * e) : bytes.y >> (8 * (e - 4))) & 1U) << e;
+  } else {
+    for (int e = 0; e < pack; ++e) kept |= (e < count && mask[e] != 0 ? 1U : 0U) << e;
+  }
+  return kept;
+}
+
+template <bool wide>
+__device__ inline void write_mask(uint8_t* mask, int64_t count, uint32_t kept) {
+  if constexpr (wide) {
+    uint2 bytes{0, 0};
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      bytes.x |= (kept >> e & 1U) << (8 * e);
+      bytes.y |= (kept >> (e + 4) & 1U) << (8 * e);
+    }
+    *reinterpret_cast<uint2*>(mask) = bytes;
+  } else {
+    for (int e = 0; e < pack; ++e)
+      if (e < count) mask[e] = static_cast<uint8_t>(kept >> e & 1U);
+  }
+}
+
+/// x after dropout: scaled, or 0 even where x is not a number.
+template <class A>
+__device__ inline void apply(uint32_t kept, A scale, A (&x)[pack]) {
+#pragma unroll
+  for (int e = 0; e < pack; ++e) x[e] = (kept >> e & 1U) != 0 ? x[e] * scale : A{0};
+}
+
+}  // namespace frugal::FRUGAL_CUDA

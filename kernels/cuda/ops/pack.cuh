@@ -1,0 +1,110 @@
+#pragma once
+#include <cuda_bf16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda/launch.h"
+#include "kernels/view.h"
+
+/// Memory in packs of eight elements: what a thread works on at a time, 16 bytes of bf16, and one
+/// group of dropout's random bits. Arithmetic is in accumulation type.
+namespace frugal::FRUGAL_CUDA {
+
+template <class T>
+using Accumulator = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+inline constexpr int pack = 8;
+
+__device__ inline float to_wide(Bf16 x) { return __uint_as_float(uint32_t{x.bits} << 16); }
+__device__ inline float to_wide(float x) { return x; }
+__device__ inline double to_wide(double x) { return x; }
+
+template <class T, class A>
+__device__ inline T to_stored(A x) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    Bf16 y;
+    y.bits = __bfloat16_as_ushort(__float2bfloat16_rn(static_cast<float>(x)));
+    return y;
+  } else {
+    return static_cast<T>(x);
+  }
+}
+
+/// Eight elements as they lie in memory.
+template <class T>
+struct alignas(16) Packed {
+  T element[pack];
+};
+
+/// x := from[0 … count), the rest `otherwise`. Wide: count is 8 and `from` aligned to 16 bytes.
+template <bool wide, class T, class A>
+__device__ inline void load(const T* from, int64_t count, A (&x)[pack], A otherwise = A{0}) {
+  if constexpr (wide) {
+    const Packed<T> y = *reinterpret_cast<const Packed<T>*>(from);
+#pragma unroll
+    for (int e = 0; e < pack; ++e) x[e] = to_wide(y.element[e]);
+  } else {
+#pragma unroll
+    for (int e = 0; e < pack; ++e) x[e] = e < count ? A(to_wide(from[e])) : otherwise;
+  }
+}
+
+/// to[0 … count) := x. Wide as for load().
+template <bool wide, class T, class A>
+__device__ inline void store(T* to, int64_t count, const A (&x)[pack]) {
+  if constexpr (wide) {
+    Packed<T> y;
+    if constexpr (std::is_same_v<T, Bf16>) {  // two conversions are one instruction
+#pragma unroll
+      for (int e = 0; e < pack; e += 2) {
+        const __nv_bfloat162 two = __floats2bfloat162_rn(x[e], x[e + 1]);
+        y.element[e].bits = __bfloat16_as_ushort(two.x);
+        y.element[e + 1].bits = __bfloat16_as_ushort(two.y);
+      }
+    } else {
+#pragma unroll
+      for (int e = 0; e < pack; ++e) y.element[e] = to_stored<T>(x[e]);
+    }
+    *reinterpret_cast<Packed<T>*>(to) = y;
+  } else {
+#pragma unroll
+    for (int e = 0; e < pack; ++e)
+      if (e < count) to[e] = to_stored<T>(x[e]);
+  }
+}
+
+/// This thread's first, and all threads' number, among all of the grid.
+__device__ inline int64_t grid_thread() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ inline int64_t grid_threads() { return int64_t{gridDim.x} * blockDim.x; }
+
+/// Whether every row of these views can be read and written 16 bytes at a time, eight elements
+/// each; empty views can.
+template <class... Views>
+bool all_wide(int64_t cols, const Views&... views) {
+  const auto aligned = [](const View& view) {
+    return reinterpret_cast<uintptr_t>(view.data) % (view.type == DType::u8 ? 8 : 16) == 0;
+  };
+  return cols % pack == 0 && (aligned(views) && ...);
+}
+
+/// f(T{}, std::bool_constant<wide>) for the type that elements are stored as.
+template <class F>
+void dispatch(DType type, bool wide, const F& f) {
+  const auto with_width = [&](auto tag) {
+    if (wide)
+      f(tag, std::true_type{});
+    else
+      f(tag, std::false_type{});
+  };
+  switch (type) {
+    case DType::bf16:
+      return with_width(Bf16{});
+    case DType::f64:
+      return with_width(double{});
+    default:
+      return with_width(float{});
+  }
+}
+
+}  // namespace frugal::FRUGAL_CUDA

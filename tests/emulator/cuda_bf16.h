@@ -1,0 +1,15 @@
+#pragma once
+#include "kernels/types.h"
+#include "tests/emulator/cuda_runtime.h"
+
+struct __nv_bfloat16 {
+  uint16_t bits;
+};
+struct __nv_bfloat162 {
+  __nv_bfloat16 x, y;
+};
+inline __nv_bfloat16 __float2bfloat16_rn(float x) { return {frugal::Bf16(x).bits}; }
+inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
+  return {__float2bfloat16_rn(x), __float2bfloat16_rn(y)};
+}
+inline uint16_t __bfloat16_as_ushort(__nv_bfloat16 x) { return x.bits; }

@@ -1,0 +1,178 @@
+#pragma once
+// What kernels/cuda/ops uses of CUDA, on the processor: it stands before the toolkit's headers on
+// the include path. A block's threads are fibers of one thread that take turns at barriers and
+// shuffles; between these they run in an order drawn anew each time, so that a result which depends
+// on a barrier that is missing changes. Blocks run one after the other, also in a drawn order.
+// No GPU, no toolkit.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <type_traits>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __shared__ static
+
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  dim3() = default;
+  explicit dim3(unsigned x, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+struct uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+struct float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
+  cudaErrorNoKernelImageForDevice = 209
+};
+const char* cudaGetErrorString(cudaError_t error);
+const char* cudaGetErrorName(cudaError_t error);
+
+struct CUstream_st;
+using cudaStream_t = CUstream_st*;
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes = 0;
+  cudaStream_t stream = nullptr;
+};
+
+namespace emulator {
+
+struct Index {
+  unsigned x = 0, y = 0, z = 0;
+};
+
+/// Runs body once for each thread of each block. cudaErrorInvalidConfiguration where a GPU would
+/// refuse.
+cudaError_t run(const cudaLaunchConfig_t& config, const std::function<void()>& body);
+/// Waits for all threads of the block (its first `threads` when not all).
+void barrier();
+/// Every lane of the warp shows 8 bytes and sees the lane's that it asks for.
+uint64_t exchange(uint64_t mine, unsigned lane);
+unsigned ballot(bool predicate);
+/// Orders the threads of a warp.
+void warp_barrier();
+unsigned lane();
+/// What seeds the order of threads and blocks from now on.
+void set_seed(uint64_t seed);
+
+template <class T>
+T shuffle(T x, unsigned lane) {
+  static_assert(sizeof(T) <= sizeof(uint64_t));
+  uint64_t bits = 0;
+  std::memcpy(&bits, &x, sizeof(T));
+  bits = exchange(bits, lane);
+  std::memcpy(&x, &bits, sizeof(T));
+  return x;
+}
+
+}  // namespace emulator
+
+extern emulator::Index threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+
+template <class... Parameters, class... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
+  return emulator::run(*config, [&] { kernel(arguments...); });
+}
+
+inline void __syncthreads() { emulator::barrier(); }
+inline void __syncwarp(unsigned = ~0U) { emulator::warp_barrier(); }
+template <class T>
+T __shfl_xor_sync(unsigned, T x, int mask) {
+  return emulator::shuffle(x, emulator::lane() ^ static_cast<unsigned>(mask));
+}
+template <class T>
+T __shfl_sync(unsigned, T x, int lane) {
+  return emulator::shuffle(x, static_cast<unsigned>(lane));
+}
+template <class T>
+T __shfl_down_sync(unsigned, T x, int distance) {
+  const unsigned lane = emulator::lane() + static_cast<unsigned>(distance);
+  return emulator::shuffle(x, lane < 32 ? lane : emulator::lane());
+}
+template <class T>
+T __shfl_up_sync(unsigned, T x, int distance) {
+  const unsigned lane = emulator::lane(), by = static_cast<unsigned>(distance);
+  return emulator::shuffle(x, lane >= by ? lane - by : lane);
+}
+inline unsigned __ballot_sync(unsigned, bool predicate) { return emulator::ballot(predicate); }
+
+inline float __uint_as_float(uint32_t bits) {
+  float x = 0;
+  std::memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+inline uint32_t __float_as_uint(float x) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+inline float __expf(float x) { return std::exp(x); }
+inline float __logf(float x) { return std::log(x); }
+inline float __fdividef(float x, float y) { return x / y; }
+inline float __frcp_rn(float x) { return 1 / x; }
+inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
+inline float rsqrt(float x) { return 1 / std::sqrt(x); }
+inline double rsqrt(double x) { return 1 / std::sqrt(x); }
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+template <class T>
+T __ldg(const T* x) {
+  return *x;
+}
+template <class T>
+T __ldcs(const T* x) {
+  return *x;
+}
+template <class T>
+void __stcs(T* to, T x) {
+  *to = x;
+}
+inline float __fmul_rn(float x, float y) { return x * y; }
+inline float __fadd_rn(float x, float y) { return x + y; }
+inline double __dmul_rn(double x, double y) { return x * y; }
+inline double __dadd_rn(double x, double y) { return x + y; }
+
+using std::abs;
+using std::cos;
+using std::exp;
+using std::exp2;
+using std::fma;
+using std::fmax;
+using std::fmin;
+using std::isnan;
+using std::log;
+using std::max;
+using std::min;
+using std::sin;
+using std::sqrt;
+using std::tanh;
+inline void sincospi(double x, double* s, double* c) {
+  *s = std::sin(x * 3.14159265358979323846), *c = std::cos(x * 3.14159265358979323846);
+}
+inline void sincospif(float x, float* s, float* c) {
+  double ds = 0, dc = 0;
+  sincospi(x, &ds, &dc);
+  *s = static_cast<float>(ds), *c = static_cast<float>(dc);
+}

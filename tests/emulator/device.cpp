@@ -1,0 +1,74 @@
+#include "tests/emulator/device.h"
+
+#include <vector>
+
+#include "kernels/cpu/device.h"
+#include "kernels/cuda/ops/kernels.h"
+
+namespace frugal {
+namespace {
+
+class HostScratch final : public cuda_emulated::Scratch {
+ public:
+  void* bytes(size_t count) override {
+    memory_.assign(count + alignment, 0xA5);  // whatever was there before
+    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
+    return memory_.data() + (alignment - address % alignment) % alignment;
+  }
+
+ private:
+  static constexpr size_t alignment = 256;
+  std::vector<unsigned char> memory_;
+};
+
+template <class Op>
+concept OwnKernel = requires(const Op& op, const cuda_emulated::Launch& on) {
+  cuda_emulated::run(op, on);
+};
+
+class EmulatedDevice final : public Device {
+ public:
+  EmulatedDevice(int multiprocessors, uint64_t seed)
+      : launch_{nullptr, multiprocessors, &scratch_} {
+    emulator::set_seed(seed);
+  }
+
+  std::string name() const override { return "cuda, emulated"; }
+  bool backed() const override { return true; }
+  void* allocate(int64_t bytes) override { return cpu_.allocate(bytes); }
+  void deallocate(void* address, int64_t bytes) noexcept override {
+    cpu_.deallocate(address, bytes);
+  }
+  void execute_on(Stream, const Operation& operation) override {
+    std::visit(
+        [&](const auto& op) {
+          if constexpr (OwnKernel<std::decay_t<decltype(op)>>)
+            cuda_emulated::run(op, launch_);
+          else
+            cpu_.execute(op);
+        },
+        operation);
+  }
+  void occupy(Stream stream, double seconds, std::string_view name) override {
+    cpu_.occupy(stream, seconds, name);
+  }
+  Event record(Stream stream) override { return cpu_.record(stream); }
+  void wait(Stream stream, const Event& event) override { cpu_.wait(stream, event); }
+  void synchronize() override { cpu_.synchronize(); }
+  double now() override { return cpu_.now(); }
+  void copy_to_host(void* host, const View& from) override { cpu_.copy_to_host(host, from); }
+  void copy_from_host(const View& to, const void* host) override { cpu_.copy_from_host(to, host); }
+
+ private:
+  CpuDevice cpu_{1};
+  HostScratch scratch_;
+  cuda_emulated::Launch launch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_emulated_device(int multiprocessors, uint64_t seed) {
+  return std::make_unique<EmulatedDevice>(multiprocessors, seed);
+}
+
+}  // namespace frugal
