@@ -28,8 +28,20 @@ class Cluster {
 /// each).
 std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads);
 
+/// Ranks as threads of this process, a GPU each: the first t of gpus() (kernels/cuda/gpus.h).
+/// Throws InputError where there are fewer, or where t > 1 and the build has no NCCL.
+std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config);
+
 /// One rank that stands for the t equal ones of a machine (kernels/virtual/machine.h).
 struct Machine;
 std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Machine& machine);
+
+/// Rank 0 of t on a real device, the others absent (engine/comm/modelled.h): memory, shapes and
+/// computation are one rank's own; collectives take the time that they would take on `machine`, and
+/// what the absent ranks would have sent is this rank's own data. So losses and gradients mean
+/// nothing.
+std::unique_ptr<Cluster> make_lone_cpu_cluster(const RunConfig& config, int threads,
+                                               const Machine& machine);
+std::unique_ptr<Cluster> make_lone_cuda_cluster(const RunConfig& config, const Machine& machine);
 
 }  // namespace frugal

@@ -32,6 +32,9 @@ class Device {
   /// 64-byte aligned memory whose content is arbitrary. Throws OutOfMemory.
   virtual void* allocate(int64_t bytes) = 0;
   virtual void deallocate(void* address, int64_t bytes) noexcept = 0;
+  /// Bytes that the device holds for allocations: those in use, rounded up as it does, and what it
+  /// keeps to hand out again.
+  virtual int64_t reserved() const = 0;
 
   /// Issues an operation to a stream.
   void execute(const Operation& operation) { execute_on(Stream::compute, operation); }

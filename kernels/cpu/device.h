@@ -30,6 +30,7 @@ class CpuDevice final : public Device {
   void deallocate(void* address, int64_t bytes) noexcept override {
     memory_.deallocate(address, bytes);
   }
+  int64_t reserved() const override { return memory_.reserved(); }
 
   void execute_on(Stream stream, const Operation& operation) override;
   void occupy(Stream stream, double seconds, std::string_view name) override;

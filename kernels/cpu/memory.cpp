@@ -29,6 +29,7 @@ void* CachingAllocator::obtain(int64_t size) {
   const size_t whole = (static_cast<size_t>(size) + alignment - 1) / alignment * alignment;
   void* const address = std::aligned_alloc(alignment, whole);
   if (address != nullptr && huge) madvise(address, whole, MADV_HUGEPAGE);
+  if (address != nullptr) reserved_ += size;
   return address;
 }
 
@@ -83,13 +84,16 @@ void CachingAllocator::deallocate(void* address, int64_t bytes) noexcept {
   }
   if (kept) return;
   std::free(address);
+  reserved_ -= size;
   budget_->give_back(bytes);
 }
 
 void CachingAllocator::release_free_blocks() noexcept {
   for (auto& [size, blocks] : free_) {
     for (void* const block : blocks) std::free(block);
-    budget_->give_back(size * static_cast<int64_t>(blocks.size()));
+    const int64_t bytes = size * static_cast<int64_t>(blocks.size());
+    reserved_ -= bytes;
+    budget_->give_back(bytes);
     blocks.clear();
   }
 }

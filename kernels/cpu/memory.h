@@ -22,6 +22,8 @@ class CachingAllocator {
   /// when the operating system has no more; all that was requested is missing then.
   void* allocate(int64_t bytes);
   void deallocate(void* address, int64_t bytes) noexcept;
+  /// Bytes taken from the operating system and not given back to it.
+  int64_t reserved() const { return reserved_; }
 
  private:
   void* reuse(int64_t size, int64_t bytes);
@@ -29,6 +31,7 @@ class CachingAllocator {
   void release_free_blocks() noexcept;
 
   std::shared_ptr<MemoryBudget> budget_;
+  int64_t reserved_ = 0;
   std::unordered_map<int64_t, std::vector<void*>> free_;  // by size class
 };
 

@@ -39,6 +39,7 @@ class EmulatedDevice final : public Device {
   void deallocate(void* address, int64_t bytes) noexcept override {
     cpu_.deallocate(address, bytes);
   }
+  int64_t reserved() const override { return cpu_.reserved(); }
   void execute_on(Stream, const Operation& operation) override {
     std::visit(
         [&](const auto& op) {

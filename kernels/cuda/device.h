@@ -1,0 +1,69 @@
+#pragma once
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/device.h"
+
+namespace frugal::FRUGAL_CUDA {
+
+class Blas;
+class FusedAttentions;
+
+/// One GPU. Everything is issued to its streams and returns at once; an error of something issued
+/// earlier surfaces in the next synchronize(), which names the operation that caused it or the ones
+/// that may have. To be used by one thread at a time.
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(int index);
+  ~CudaDevice() override;
+
+  std::string name() const override { return "cuda"; }
+  bool backed() const override { return true; }
+  int index() const { return index_; }
+
+  /// 256-byte aligned. What is given back may be handed out again at once: it is used in the order
+  /// in which operations are issued to the compute stream. Memory that another stream still uses
+  /// must be kept until the compute stream has waited for that.
+  void* allocate(int64_t bytes) override;
+  void deallocate(void* address, int64_t bytes) noexcept override;
+  int64_t reserved() const override;
+
+  void execute_on(Stream stream, const Operation& operation) override;
+  void occupy(Stream stream, double seconds, std::string_view name) override;
+
+  Event record(Stream stream) override;
+  void wait(Stream stream, const Event& event) override;
+  void synchronize() override;
+  double now() override;
+
+  void copy_to_host(void* host, const View& from) override;
+  void copy_from_host(const View& to, const void* host) override;
+
+  /// For communicators.
+  cudaStream_t stream(Stream stream) const { return streams_[static_cast<size_t>(stream)]; }
+  void make_current() const;
+  /// Called again and again while synchronize() waits; may throw.
+  void set_watch(std::function<void()> watch) { watch_ = std::move(watch); }
+
+ private:
+  class StreamScratch;
+
+  int index_;
+  int multiprocessors_ = 0;
+  std::array<cudaStream_t, stream_count> streams_{};
+  CudaMemory memory_;
+  std::array<std::unique_ptr<StreamScratch>, stream_count> scratch_;
+  std::unique_ptr<Blas> blas_;
+  std::unique_ptr<FusedAttentions> attention_;
+  std::vector<cudaEvent_t> events_;  // a ring: see record()
+  size_t next_event_ = 0;
+  std::function<void()> watch_;
+  const char* last_ = "nothing";  // what was issued last
+};
+
+}  // namespace frugal::FRUGAL_CUDA

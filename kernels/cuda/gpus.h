@@ -1,0 +1,36 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/device.h"
+
+/// What there is of CUDA here. Nothing of CUDA's own is needed to include this:
+/// kernels/cuda/none.cpp implements it where the program is built without.
+namespace frugal {
+
+/// One GPU, as its driver describes it.
+struct Gpu {
+  std::string name;          ///< "NVIDIA H200"
+  int major = 0, minor = 0;  ///< compute capability
+  int64_t memory = 0;        ///< bytes
+  int64_t l2 = 0;            ///< bytes
+  int multiprocessors = 0;
+  int driver = 0;   ///< CUDA version of the driver: 13000 is 13.0
+  int runtime = 0;  ///< of the toolkit that the program is built with
+};
+
+/// "9.0"
+std::string capability(const Gpu& gpu);
+
+/// The GPUs that can be used, in CUDA's order; at least one. Throws InputError that says why there
+/// is none (no CUDA in this build, no driver, no GPU) and what to do.
+const std::vector<Gpu>& gpus();
+
+/// The same without throwing: empty where there are GPUs, else the reason.
+std::string why_no_gpu();
+
+/// A device on GPU `index` of gpus(). Throws InputError, CudaError (a std::runtime_error).
+std::unique_ptr<Device> make_cuda_device(int index = 0);
+
+}  // namespace frugal

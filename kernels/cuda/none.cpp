@@ -1,0 +1,23 @@
+// In place of the CUDA back end, where the program is built without it.
+#include "kernels/cuda/gpus.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+constexpr const char* reason =
+    "this build has no CUDA; install the CUDA toolkit (nvcc, cuBLAS) and build again, or use cpu "
+    "or "
+    "virtual";
+
+}  // namespace
+
+std::string capability(const Gpu&) { return ""; }
+
+const std::vector<Gpu>& gpus() { throw InputError(reason); }
+
+std::string why_no_gpu() { return reason; }
+
+std::unique_ptr<Device> make_cuda_device(int) { throw InputError(reason); }
+
+}  // namespace frugal
