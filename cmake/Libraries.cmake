@@ -4,13 +4,30 @@ function(frugal_library name folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/kernels/cpu/simd/|/kernels/cuda/|/harness/main/")
   if(folder STREQUAL kernels)
-    list(APPEND sources ${CMAKE_SOURCE_DIR}/kernels/cuda/none.cpp)
+    list(APPEND sources ${cuda_sources})
   endif()
   add_library(${name} OBJECT ${sources})
   target_link_libraries(${name} PUBLIC frugal_options ${ARGN})
 endfunction()
 
-frugal_library(frugal_kernels_objects kernels
+# The CUDA back end, or what stands in its place.
+if(FRUGAL_HAVE_CUDA)
+  file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cpp
+    ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/ops/*.cu)
+  list(FILTER cuda_sources EXCLUDE REGEX "/none.cpp$|/attention.*.cpp$")
+  set(cuda_libraries CUDA::cudart_static CUDA::cublasLt)
+  if(FRUGAL_HAVE_CUDNN)
+    list(APPEND cuda_sources ${CMAKE_SOURCE_DIR}/kernels/cuda/attention.cpp)
+    list(APPEND cuda_libraries cudnn::cudnn)
+  else()
+    list(APPEND cuda_sources ${CMAKE_SOURCE_DIR}/kernels/cuda/attention_none.cpp)
+  endif()
+else()
+  set(cuda_sources ${CMAKE_SOURCE_DIR}/kernels/cuda/none.cpp)
+  set(cuda_libraries "")
+endif()
+
+frugal_library(frugal_kernels_objects kernels ${cuda_libraries}
   Threads::Threads OpenMP::OpenMP_CXX DNNL::dnnl fmt::fmt nlohmann_json::nlohmann_json)
 frugal_library(frugal_engine_objects engine fmt::fmt nlohmann_json::nlohmann_json Threads::Threads)
 frugal_library(frugal_harness_objects harness
