@@ -102,6 +102,9 @@ void CudaDevice::execute_on(Stream stream, const Operation& operation) {
         using Op = std::decay_t<decltype(op)>;
         if constexpr (std::is_same_v<Op, Gemm>)
           blas_->run(op, on);
+        else if constexpr (std::is_same_v<Op, FusedAttention> ||
+                           std::is_same_v<Op, FusedAttentionBackward>)
+          attention_->run(op, on);
         else
           run(op, on);
       },

@@ -1,6 +1,8 @@
 #include "tests/emulator/blas.h"
 
+#include <numeric>
 #include <stdexcept>
+#include <vector>
 
 #include "kernels/cuda/blas_problem.h"
 
@@ -59,14 +61,21 @@ void emulated_product(const Gemm& op) {
   const void* const a = p.exchanged ? op.b.data : op.a.data;
   const void* const b = p.exchanged ? op.a.data : op.b.data;
   const ColumnMajor bias{.type = p.bias_type, .rows = m, .cols = 1, .leading = m};
-  for (int64_t s = 0; s < p.batch; ++s)
+  for (int64_t s = 0; s < p.batch; ++s) {
+    std::vector<double> left, right;  // [m, k] and [n, k]
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t l = 0; l < k; ++l) left.push_back(element(p.a, a, s, i, l));
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t l = 0; l < k; ++l) right.push_back(element(p.b, b, s, l, j));
     for (int64_t j = 0; j < n; ++j)
       for (int64_t i = 0; i < m; ++i) {
         double sum = p.accumulate ? element(p.d, op.c.data, s, i, j) : 0;
         if (p.bias) sum += element(bias, op.bias.data, 0, i, 0);
-        for (int64_t l = 0; l < k; ++l) sum += element(p.a, a, s, i, l) * element(p.b, b, s, l, j);
+        sum = std::inner_product(left.begin() + i * k, left.begin() + (i + 1) * k,
+                                 right.begin() + j * k, sum);
         set(p.d, op.c.data, s, i, j, sum);
       }
+  }
 }
 
 }  // namespace frugal
