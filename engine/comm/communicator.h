@@ -51,6 +51,9 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  /// Whether every rank is there; otherwise one stands for all, and what it computes with the
+  /// others' data means nothing (engine/comm/modelled.h).
+  virtual bool whole() const { return true; }
 
   /// data := Σ over ranks of data.
   [[nodiscard]] virtual Pending all_reduce(const View& data) = 0;

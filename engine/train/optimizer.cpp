@@ -44,7 +44,7 @@ double AdamOptimizer::gradient_norm(Rank& rank) {
   if (!rank.device.backed()) return std::numeric_limits<double>::quiet_NaN();
   double squares = 0;
   rank.device.copy_to_host(&squares, total);
-  if (!std::isfinite(squares))
+  if (rank.tensor_group.whole() && !std::isfinite(squares))
     throw WrongNumbers(fmt::format("the gradient's norm is {} in step {}; lower the learning rate",
                                    std::sqrt(squares), steps_));
   return std::sqrt(squares);
@@ -78,7 +78,7 @@ double AdamOptimizer::step(Rank& rank, const AdamOptions& o) {
                   .gradient_scale = static_cast<float>(scale),
                   .step = steps_});
   }
-  return norm;
+  return rank.tensor_group.whole() ? norm : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace frugal

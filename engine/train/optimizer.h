@@ -17,7 +17,8 @@ class AdamOptimizer {
   /// Makes the gradients that cover a shard of the sequence whole (Parameter::gradient_is_partial).
   void sum_partial_gradients(Rank& rank);
   /// Makes partial gradients whole, clips by the global norm, updates. Returns the norm
-  /// before clipping; NaN on a device without values. Throws WrongNumbers when it is not finite.
+  /// before clipping; NaN on a device without values and where ranks are absent. Throws
+  /// WrongNumbers when it is not finite otherwise.
   double step(Rank& rank, const AdamOptions& options);
 
  private:
