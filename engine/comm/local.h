@@ -25,6 +25,8 @@ class LocalGroup final : public Group {
     return *communicators_[static_cast<size_t>(rank)];
   }
   void reset() override;
+  /// Throws PeerLost after an abort or a deadline that passed; for those who wait elsewhere.
+  void check();
 
  private:
   std::unique_ptr<Rendezvous> rendezvous_;

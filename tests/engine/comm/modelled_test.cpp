@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -235,6 +236,79 @@ TEST_F(ModelledOnCpu, AGroupOfOneNeedsNoMachine) {
   const double end = device.record(Stream::communication).time;
   EXPECT_LE(end, device.now()) << "nothing is modelled";
 }
+
+/// A device with a clock of its own, on which each operation takes a second: the host's, as on a
+/// CPU, or its stream's, as on a GPU.
+class SlowDevice final : public Device {
+ public:
+  explicit SlowDevice(bool asynchronous) : asynchronous_(asynchronous) {}
+  std::string name() const override { return "slow"; }
+  bool backed() const override { return true; }
+  void* allocate(int64_t) override { return nullptr; }
+  void deallocate(void*, int64_t) noexcept override {}
+  int64_t reserved() const override { return 0; }
+  void execute_on(Stream stream, const Operation&) override {
+    until(stream) = record(stream).time + 1;
+    if (!asynchronous_) clock_ = until(stream);
+  }
+  void occupy(Stream stream, double seconds, std::string_view) override {
+    until(stream) = record(stream).time + seconds;
+  }
+  Event record(Stream stream) override { return {std::max(until(stream), clock_), nullptr}; }
+  void wait(Stream stream, const Event& event) override {
+    until(stream) = std::max(until(stream), event.time);
+  }
+  void synchronize() override {
+    for (const double moment : until_) clock_ = std::max(clock_, moment);
+  }
+  double now() override { return clock_; }
+  void copy_to_host(void*, const View&) override {}
+  void copy_from_host(const View&, const void*) override {}
+
+ private:
+  double& until(Stream stream) { return until_[static_cast<size_t>(stream)]; }
+  const bool asynchronous_;
+  double clock_ = 0;
+  std::array<double, stream_count> until_{};
+};
+
+class ModelledBesideCopies : public testing::TestWithParam<bool> {
+ protected:
+  /// When what is computed after an all-gather can start.
+  double all_gather(double latency, int compute_beside) {
+    machine.collective_latency = latency;
+    machine.link_latency = 0;
+    machine.link_bandwidth = 1e30;
+    ModelledCommunicator c(device, CostModel(machine), 0, 4);
+    Pending pending = c.all_gather(shard, all);  // four copies: 4 s
+    for (int i = 0; i < compute_beside; ++i) device.execute(Fill{shard, 0});
+    pending.wait();
+    return device.record(Stream::compute).time;
+  }
+  const bool asynchronous = GetParam();
+  SlowDevice device{asynchronous};
+  Machine machine = find_machine("a100-selene");
+  std::vector<float> memory = std::vector<float>(8);
+  const View shard{memory.data(), DType::f32, {1}};
+  const View all{memory.data() + 4, DType::f32, {4}};
+};
+
+TEST_P(ModelledBesideCopies, TheLongerOfTheTwoCounts) {
+  EXPECT_NEAR(all_gather(10, 0), 10, 1e-9) << "the copies take no time of their own";
+}
+TEST_P(ModelledBesideCopies, WorkBetweenStartAndWaitOverlaps) {
+  EXPECT_NEAR(all_gather(10, 3), 10, 1e-9);
+}
+TEST_P(ModelledBesideCopies, MoreWorkThanItsTimeHidesIt) {
+  EXPECT_NEAR(all_gather(10, 12), asynchronous ? 12 : 4 + 12, 1e-9);
+}
+TEST_P(ModelledBesideCopies, CopiesThatTakeLongerAreWaitedFor) {
+  EXPECT_NEAR(all_gather(1, 0), 4, 1e-9);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ModelledBesideCopies, testing::Bool(), [](const auto& info) {
+  return info.param ? "asynchronous" : "synchronous";
+});
 
 }  // namespace
 }  // namespace frugal
