@@ -65,6 +65,16 @@ const std::vector<Gpu>& gpus() {
 
 std::string why_no_gpu() { return found().reason; }
 
+void copy_on_gpu(Device& device, const View& to, const View& from) {
+  const auto* gpu = dynamic_cast<const cuda::CudaDevice*>(&device);
+  if (gpu == nullptr || to.bytes() != from.bytes())
+    throw std::logic_error("a copy between views of different sizes, or on another device");
+  gpu->make_current();
+  cuda::check(cudaMemcpyAsync(to.data, from.data, static_cast<size_t>(to.bytes()),
+                              cudaMemcpyDeviceToDevice, gpu->stream(Stream::compute)),
+              "cudaMemcpyAsync");
+}
+
 std::unique_ptr<Device> make_cuda_device(int index) {
   const auto count = static_cast<int>(gpus().size());
   if (index < 0 || index >= count)
