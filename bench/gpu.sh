@@ -67,8 +67,8 @@ cp "$work/records/records.jsonl" "$out/records.jsonl"
 
 for model in 'gpt2-124m 16' 'gpt2-1.5b 4'; do
   read -r name batch <<<"$model"
-  part "$name and PyTorch" 150 python3 "$here/gpu/compare_steps.py" "$frugal" --model "$name" \
-    --micro-batch "$batch" --rounds 3 >>"$out/steps.jsonl" 2>>"$out/summary.txt"
+  part "$name and PyTorch" 110 python3 "$here/gpu/compare_steps.py" "$frugal" --model "$name" \
+    --micro-batch "$batch" >>"$out/steps.jsonl" 2>>"$out/summary.txt"
 done
 
 {

@@ -14,30 +14,45 @@ import tempfile
 HERE = pathlib.Path(__file__).parent
 
 
-def output_of(command):
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                            check=False)
+def fail(who, status, stderr):
+    lines = stderr.strip().splitlines() or ["nothing on stderr"]
+    sys.exit(f"compare_steps.py: {who} ended with {status}: {lines[-1]}")
+
+
+def frugal_steps(program, model, micro_batch, steps):
+    """Without dropout, as PyTorch's side: what is compared is the same computation. The record."""
+    with tempfile.TemporaryDirectory() as out:
+        result = subprocess.run(
+            [program, "measure", "--model", model, "--on", "cuda", "--type", "bf16", "--attention",
+             "fused", "--dropout", "0", "--micro-batch", str(micro_batch), "--steps",
+             str(steps + 1), "--out", out, "--format", "json"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     if result.returncode != 0:
-        lines = result.stderr.strip().splitlines() or ["nothing on stderr"]
-        sys.exit(f"compare_steps.py: {command[0]} ended with {result.returncode}: {lines[-1]}")
+        fail(program, result.returncode, result.stderr)
     return json.loads(result.stdout)
 
 
-def frugal_step(program, model, micro_batch, steps):
-    """Without dropout, as PyTorch's side: what is compared is the same computation."""
-    with tempfile.TemporaryDirectory() as out:
-        record = output_of([program, "measure", "--model", model, "--on", "cuda", "--type", "bf16",
-                            "--attention", "fused", "--dropout", "0", "--micro-batch",
-                            str(micro_batch), "--steps", str(steps + 1), "--out", out, "--format",
-                            "json"])
-    return record["metrics"]["step_time"]["samples"], record
+class PyTorch:
+    """bench/gpu/pytorch_step.py, started once: loading and compiling take longer than the steps."""
 
+    def __init__(self, model, micro_batch):
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "pytorch_step.py"), "--model", model, "--micro-batch",
+             str(micro_batch)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
 
-def pytorch_step(model, micro_batch, steps, compiled):
-    command = [sys.executable, str(HERE / "pytorch_step.py"), "--model", model, "--micro-batch",
-               str(micro_batch), "--steps", str(steps)] + (["--compile"] if compiled else [])
-    result = output_of(command)
-    return result["seconds"], result
+    def steps(self, kind, count):
+        try:
+            self.process.stdin.write(f"{kind} {count}\n")
+            self.process.stdin.flush()
+        except OSError:
+            pass  # the answer that is missing says it
+        answer = self.process.stdout.readline()
+        if not answer:
+            self.errors.seek(0)
+            fail("PyTorch", self.process.wait(), self.errors.read())
+        return json.loads(answer)
 
 
 def ratio(ours, theirs, draws=2000):
@@ -56,24 +71,24 @@ def main():
     parser.add_argument("frugal", help="the program")
     parser.add_argument("--model", required=True)
     parser.add_argument("--micro-batch", type=int, required=True)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--steps", type=int, default=10)
     arguments = parser.parse_args()
 
     model, batch, steps = arguments.model, arguments.micro_batch, arguments.steps
-    sides = {"frugal": lambda: frugal_step(arguments.frugal, model, batch, steps),
-             "eager": lambda: pytorch_step(model, batch, steps, False),
-             "compiled": lambda: pytorch_step(model, batch, steps, True)}
-    samples, last = {side: [] for side in sides}, {}
+    pytorch = PyTorch(model, batch)
+    samples = {"frugal": [], "eager": [], "compiled": []}
     for _ in range(arguments.rounds):
-        for side, run in sides.items():
-            seconds, last[side] = run()
-            samples[side].append(seconds)
+        for kind in ("eager", "compiled"):
+            answer = pytorch.steps(kind, steps)
+            samples[kind].append(answer["seconds"])
+        record = frugal_steps(arguments.frugal, model, batch, steps)
+        samples["frugal"].append(record["metrics"]["step_time"]["samples"])
     ratios = {side: ratio(samples["frugal"], samples[side]) for side in ("eager", "compiled")}
     json.dump({"schema": "frugal.step-comparison/1", "model": model, "micro_batch": batch,
                "seconds": samples, "speed_up": ratios,
-               "frugal": {key: last["frugal"][key] for key in ("device", "program", "command")},
-               "pytorch": {key: last["compiled"][key] for key in ("torch", "cudnn", "gpu")}},
+               "frugal": {key: record[key] for key in ("device", "program", "command")},
+               "pytorch": {key: answer[key] for key in ("torch", "cudnn", "gpu")}},
               sys.stdout)
     print()
     for side, (value, (low, high)) in ratios.items():

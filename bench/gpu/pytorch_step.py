@@ -2,8 +2,8 @@
 """The training step of a GPT-2 in PyTorch, to hold `frugal measure` against: the same shapes, bf16
 products with float32 master weights, gradients clipped by their global norm, Adam.
 
-Writes one JSON object with the seconds of every step. Rounds of this script and of frugal are meant
-to take turns (bench/gpu/compare_steps.py); nothing here is compared with anything."""
+Reads lines such as "eager 10" or "compiled 10", takes so many steps for each and answers with a line
+of JSON. bench/gpu/compare_steps.py lets it and frugal take turns."""
 
 import argparse
 import json
@@ -57,56 +57,59 @@ class Gpt(nn.Module):
         return F.cross_entropy(logits.view(-1, VOCABULARY).float(), labels.view(-1))
 
 
-def seconds_of(step, warm_up, steps):
-    """Host seconds of each step: a step ends when its loss is on the host, as frugal's does."""
-    samples = []
-    for i in range(warm_up + steps):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        step()
-        torch.cuda.synchronize()
-        if i >= warm_up:
-            samples.append(time.perf_counter() - start)
-    return samples
+class Steps:
+    """Steps of one model, eager or compiled, with the same weights and optimizer."""
+
+    def __init__(self, name, micro_batch):
+        torch.manual_seed(1)
+        torch.set_float32_matmul_precision("high")
+        self.model = Gpt(*MODELS[name]).cuda()
+        self.runs = {"eager": self.model, "compiled": torch.compile(self.model)}
+        self.warm = set()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, betas=(0.9, 0.95),
+                                           weight_decay=0, fused=True)
+        shape = (micro_batch, SEQUENCE)
+        self.ids = torch.randint(VOCABULARY, shape, device="cuda")
+        self.labels = torch.randint(VOCABULARY, shape, device="cuda")
+
+    def step(self, run):
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = run(self.ids, self.labels)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        return loss.item()
+
+    def seconds(self, kind, count):
+        """Host seconds of each step: it ends when its loss is on the host, as frugal's does."""
+        warm_up = 1 if kind in self.warm else 5
+        self.warm.add(kind)
+        samples = []
+        for i in range(warm_up + count):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            self.step(self.runs[kind])
+            torch.cuda.synchronize()
+            if i >= warm_up:
+                samples.append(time.perf_counter() - start)
+        return samples
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=MODELS, required=True)
     parser.add_argument("--micro-batch", type=int, required=True)
-    parser.add_argument("--compile", action="store_true", help="torch.compile the model")
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--warm-up", type=int, default=5)
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("pytorch_step.py: PyTorch sees no GPU")
-
-    torch.manual_seed(1)
-    torch.set_float32_matmul_precision("high")
-    model = Gpt(*MODELS[arguments.model]).cuda()
-    run = torch.compile(model) if arguments.compile else model
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0,
-                                  fused=True)
-    shape = (arguments.micro_batch, SEQUENCE)
-    ids = torch.randint(VOCABULARY, shape, device="cuda")
-    labels = torch.randint(VOCABULARY, shape, device="cuda")
-    losses = []
-
-    def step():
-        optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            loss = run(ids, labels)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        losses.append(loss.item())
-
-    samples = seconds_of(step, arguments.warm_up, arguments.steps)
-    print(json.dumps({"schema": "frugal.pytorch-step/1", "model": arguments.model,
-                      "micro_batch": arguments.micro_batch, "compiled": arguments.compile,
-                      "torch": torch.__version__, "gpu": torch.cuda.get_device_name(),
-                      "cudnn": torch.backends.cudnn.version(), "losses": losses,
-                      "peak_bytes": torch.cuda.max_memory_allocated(), "seconds": samples}))
+    steps = Steps(arguments.model, arguments.micro_batch)
+    for line in sys.stdin:  # "eager 10" or "compiled 10"
+        kind, count = line.split()
+        result = {"seconds": steps.seconds(kind, int(count)), "torch": torch.__version__,
+                  "gpu": torch.cuda.get_device_name(), "cudnn": torch.backends.cudnn.version(),
+                  "peak_bytes": torch.cuda.max_memory_allocated()}
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":
