@@ -88,6 +88,26 @@ struct GeluBackward {
   Cost cost() const { return {0, detail::bytes_of(x, dy, dx)}; }
 };
 
+/// gemm, then y = Gelu(gemm.c): a layer that keeps what it was before GELU. gemm.c and y are
+/// contiguous and of one type. What a device cannot do in one it does in `gemm` and `gelu()`.
+struct GemmGelu {
+  static constexpr std::string_view name = "gemm-gelu";
+  Gemm gemm;
+  View y;
+  Gelu gelu() const { return {gemm.c, y}; }
+  Cost cost() const { return {gemm.cost().flops, gemm.cost().bytes + detail::bytes_of(y)}; }
+};
+
+/// gemm, then gemm.c = gemm.c · Gelu'(x): the gradient that comes through a layer and the GELU
+/// before it. gemm.c and x are contiguous and of one type.
+struct GemmGeluBackward {
+  static constexpr std::string_view name = "gemm-gelu-backward";
+  Gemm gemm;
+  View x;
+  GeluBackward gelu() const { return {x, gemm.c, gemm.c}; }
+  Cost cost() const { return {gemm.cost().flops, gemm.cost().bytes + detail::bytes_of(x)}; }
+};
+
 /// p = softmax(scale · x) over the last dimension, then dropped = dropout(p). x, p and dropped are
 /// [batch, rows, cols]; causal: row i sees columns 0 … i (cols = rows), the others become 0.
 /// p may be x. `dropped` is empty exactly when dropout is not active. mask [batch, rows, cols] u8
@@ -228,10 +248,11 @@ struct RandomNormal {
   Cost cost() const { return {0, detail::bytes_of(x)}; }
 };
 
-using Operation = std::variant<Gemm, ColumnSum, LayerNorm, LayerNormBackward, Gelu, GeluBackward,
-                               Softmax, SoftmaxBackward, BiasDropoutAdd, BiasDropoutAddBackward,
-                               Embedding, EmbeddingBackward, CrossEntropyStatistics, CrossEntropy,
-                               Adam, Sum, Fill, Convert, RandomNormal>;
+using Operation =
+    std::variant<Gemm, GemmGelu, GemmGeluBackward, ColumnSum, LayerNorm, LayerNormBackward, Gelu,
+                 GeluBackward, Softmax, SoftmaxBackward, BiasDropoutAdd, BiasDropoutAddBackward,
+                 Embedding, EmbeddingBackward, CrossEntropyStatistics, CrossEntropy, Adam, Sum,
+                 Fill, Convert, RandomNormal>;
 
 inline std::string_view name_of(const Operation& operation) {
   return std::visit([](const auto& op) { return op.name; }, operation);

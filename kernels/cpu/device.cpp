@@ -37,6 +37,9 @@ void CpuDevice::execute_on(Stream stream, const Operation& operation) {
         using Op = std::decay_t<decltype(op)>;
         if constexpr (std::is_same_v<Op, Gemm>) {
           gemm_->run(op);
+        } else if constexpr (std::is_same_v<Op, GemmGelu> || std::is_same_v<Op, GemmGeluBackward>) {
+          gemm_->run(op.gemm);
+          kernels_(op.gelu());
         } else {
           kernels_(op);
         }

@@ -98,6 +98,18 @@ LayoutOwner layout(const ColumnMajor& m, int64_t batch) {
   return owner;
 }
 
+cublasLtEpilogue_t epilogue(const BlasProblem& p) {
+  switch (p.epilogue) {
+    case Epilogue::gelu:
+      return p.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case Epilogue::gelu_backward:
+      return CUBLASLT_EPILOGUE_DGELU;
+    case Epilogue::none:
+      break;
+  }
+  return p.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 Description describe(const BlasProblem& p) {
   Description description;
   check(cublasLtMatmulDescCreate(&description.value, compute_type(p),
@@ -108,10 +120,10 @@ Description describe(const BlasProblem& p) {
   };
   set(description, CUBLASLT_MATMUL_DESC_TRANSA, operation(p.a));
   set(description, CUBLASLT_MATMUL_DESC_TRANSB, operation(p.b));
-  if (p.bias) {
-    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(p.bias_type));
-  }
+  set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(p));
+  if (p.bias) set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(p.bias_type));
+  if (p.epilogue != Epilogue::none)
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.d.leading);
   return description;
 }
 
@@ -120,13 +132,27 @@ struct Plan {
   Description description;
   LayoutOwner a, b, d;
   cublasLtMatmulAlgo_t algorithm{};
+  bool possible = false;
 };
 
 /// What one execution of a plan works on.
 struct Operands {
-  const void *a, *b, *bias;
-  void* d;
+  const void *a = nullptr, *b = nullptr, *bias = nullptr;
+  void *d = nullptr, *auxiliary = nullptr;
+
+  Operands(const BlasProblem& problem, const Gemm& op, const View& auxiliary)
+      : a(problem.exchanged ? op.b.data : op.a.data),
+        b(problem.exchanged ? op.a.data : op.b.data),
+        bias(op.bias.data),
+        d(op.c.data),
+        auxiliary(auxiliary.data) {}
 };
+
+void point(const Plan& plan, const BlasProblem& problem, const Operands& operands) {
+  if (problem.bias) set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  if (problem.epilogue != Epilogue::none)
+    set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.auxiliary);
+}
 
 }  // namespace
 
@@ -139,6 +165,8 @@ struct Blas::State {
   State& operator=(const State&) = delete;
   ~State() { memory.deallocate(workspace, workspace_bytes); }
 
+  /// False where the library proposes nothing.
+  bool run(const BlasProblem& problem, const Operands& operands, cudaStream_t stream);
   Plan prepare(const BlasProblem& problem, const Operands& operands, cudaStream_t stream);
   cublasStatus_t multiply(const BlasProblem& problem, const Plan& plan, const Operands& operands,
                           const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream) const;
@@ -181,13 +209,11 @@ std::vector<cublasLtMatmulAlgo_t> Blas::State::propose(const BlasProblem& proble
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle.value, plan.description.value, plan.a.value, plan.b.value, plan.d.value, plan.d.value,
       preference.value, candidates, found.data(), &count);
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "cublasLtMatmulAlgoGetHeuristic");
   std::vector<cublasLtMatmulAlgo_t> proposed;
   for (int i = 0; i < count; ++i)
     if (found[static_cast<size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
       proposed.push_back(found[static_cast<size_t>(i)].algo);
-  if (proposed.empty())
-    throw CudaError(fmt::format("cublasLtMatmulAlgoGetHeuristic: {}; nothing computes {}",
-                                cublasLtGetStatusString(status), problem.text()));
   return proposed;
 }
 
@@ -240,9 +266,22 @@ Plan Blas::State::prepare(const BlasProblem& problem, const Operands& operands,
                           cudaStream_t stream) {
   Plan plan{describe(problem), layout(problem.a, problem.batch), layout(problem.b, problem.batch),
             layout(problem.d, problem.batch)};
-  if (problem.bias) set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
-  plan.algorithm = fastest(problem, plan, operands, propose(problem, plan), stream);
+  point(plan, problem, operands);
+  const auto proposed = propose(problem, plan);
+  plan.possible = !proposed.empty();
+  if (plan.possible) plan.algorithm = fastest(problem, plan, operands, proposed, stream);
   return plan;
+}
+
+bool Blas::State::run(const BlasProblem& problem, const Operands& operands, cudaStream_t stream) {
+  auto found = plans.find(problem);
+  if (found == plans.end())
+    found = plans.emplace(problem, prepare(problem, operands, stream)).first;
+  const Plan& plan = found->second;
+  if (!plan.possible) return false;
+  point(plan, problem, operands);
+  check(multiply(problem, plan, operands, plan.algorithm, stream), "cublasLtMatmul");
+  return true;
 }
 
 Blas::Blas(CudaMemory& memory) : state_(std::make_unique<State>(memory)) {}
@@ -251,14 +290,22 @@ Blas::~Blas() = default;
 void Blas::run(const Gemm& op, const Launch& on) {
   if (op.c.size() == 0) return;
   const BlasProblem problem(op, tf32_products());
-  const Operands operands{problem.exchanged ? op.b.data : op.a.data,
-                          problem.exchanged ? op.a.data : op.b.data, op.bias.data, op.c.data};
-  auto found = state_->plans.find(problem);
-  if (found == state_->plans.end())
-    found = state_->plans.emplace(problem, state_->prepare(problem, operands, on.stream)).first;
-  Plan& plan = found->second;
-  if (problem.bias) set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
-  check(state_->multiply(problem, plan, operands, plan.algorithm, on.stream), "cublasLtMatmul");
+  if (!state_->run(problem, Operands(problem, op, {}), on.stream))
+    throw CudaError(fmt::format("cublasLtMatmulAlgoGetHeuristic: nothing computes {} on this GPU",
+                                problem.text()));
+}
+
+/// What the library writes is y, and what stands before GELU its auxiliary output.
+bool Blas::run(const GemmGelu& op, const Launch& on) {
+  Gemm product = op.gemm;
+  product.c = op.y;
+  const BlasProblem problem(product, tf32_products(), Epilogue::gelu, op.gemm.c);
+  return state_->run(problem, Operands(problem, product, op.gemm.c), on.stream);
+}
+
+bool Blas::run(const GemmGeluBackward& op, const Launch& on) {
+  const BlasProblem problem(op.gemm, tf32_products(), Epilogue::gelu_backward, op.x);
+  return state_->run(problem, Operands(problem, op.gemm, op.x), on.stream);
 }
 
 }  // namespace frugal::FRUGAL_CUDA

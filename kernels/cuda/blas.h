@@ -20,6 +20,9 @@ class Blas {
   Blas& operator=(const Blas&) = delete;
 
   void run(const Gemm& op, const Launch& on);
+  /// Product and GELU in one; false, and nothing is done, where the library has no such algorithm.
+  bool run(const GemmGelu& op, const Launch& on);
+  bool run(const GemmGeluBackward& op, const Launch& on);
 
  private:
   struct State;

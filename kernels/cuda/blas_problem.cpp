@@ -44,17 +44,18 @@ void mix(uint64_t& hash, int64_t x) {
 
 }  // namespace
 
-BlasProblem::BlasProblem(const Gemm& op, bool tf32_)
+BlasProblem::BlasProblem(const Gemm& op, bool tf32_, Epilogue epilogue_, const View& auxiliary)
     : bias_type(op.bias.empty() ? DType::f32 : op.bias.type),
       bias(!op.bias.empty()),
       accumulate(op.accumulate),
       tf32(tf32_ && op.a.type == DType::f32),
-      batch(op.batch()) {
+      batch(op.batch()),
+      epilogue(epilogue_) {
   d = column_major(op.c, false);
   // Where c's rows are contiguous, column-major memory holds cᵀ = op(b)ᵀ · op(a)ᵀ.
   exchanged = d.transposed;
-  if (bias && !exchanged)
-    throw std::invalid_argument("gemm: a bias needs a result whose rows are contiguous");
+  if ((bias || epilogue != Epilogue::none) && !exchanged)
+    throw std::invalid_argument("gemm: a bias or GELU needs a result whose rows are contiguous");
   d.transposed = false;
   const ColumnMajor x = column_major(op.a, op.transpose_a), y = column_major(op.b, op.transpose_b);
   a = exchanged ? y : x;
@@ -67,6 +68,7 @@ BlasProblem::BlasProblem(const Gemm& op, bool tf32_)
   alignment_b = alignment(exchanged ? op.a : op.b);
   alignment_d = alignment(op.c);
   alignment_bias = bias ? alignment(op.bias) : 0;
+  alignment_auxiliary = epilogue == Epilogue::none ? 0 : alignment(auxiliary);
 }
 
 std::string BlasProblem::text() const {
@@ -74,8 +76,9 @@ std::string BlasProblem::text() const {
     return fmt::format("{} [{}, {}]{} leading {} batch {}", name_of(x.type), x.rows, x.cols,
                        x.transposed ? "T" : "", x.leading, x.batch_stride);
   };
-  return fmt::format("{} x {} -> {}, {} of them{}{}", matrix(a), matrix(b), matrix(d), batch,
-                     bias ? ", bias" : "", accumulate ? ", accumulated" : "");
+  return fmt::format("{} x {} -> {}, {} of them{}{}{}", matrix(a), matrix(b), matrix(d), batch,
+                     bias ? ", bias" : "", accumulate ? ", accumulated" : "",
+                     epilogue == Epilogue::none ? "" : ", GELU");
 }
 
 size_t BlasProblemHash::operator()(const BlasProblem& p) const {
@@ -86,7 +89,8 @@ size_t BlasProblemHash::operator()(const BlasProblem& p) const {
       mix(hash, x);
   for (const int64_t x : {static_cast<int64_t>(p.bias_type), int64_t{p.bias}, int64_t{p.accumulate},
                           int64_t{p.tf32}, p.batch, int64_t{p.alignment_a}, int64_t{p.alignment_b},
-                          int64_t{p.alignment_d}, int64_t{p.alignment_bias}})
+                          int64_t{p.alignment_d}, int64_t{p.alignment_bias},
+                          int64_t{p.alignment_auxiliary}, static_cast<int64_t>(p.epilogue)})
     mix(hash, x);
   return hash;
 }

@@ -100,10 +100,14 @@ void CudaDevice::execute_on(Stream stream, const Operation& operation) {
   std::visit(
       [&](const auto& op) {
         using Op = std::decay_t<decltype(op)>;
-        if constexpr (std::is_same_v<Op, Gemm>)
+        if constexpr (std::is_same_v<Op, Gemm>) {
           blas_->run(op, on);
-        else if constexpr (std::is_same_v<Op, FusedAttention> ||
-                           std::is_same_v<Op, FusedAttentionBackward>)
+        } else if constexpr (std::is_same_v<Op, GemmGelu> || std::is_same_v<Op, GemmGeluBackward>) {
+          if (blas_->run(op, on)) return;
+          blas_->run(op.gemm, on);
+          run(op.gelu(), on);
+        } else if constexpr (std::is_same_v<Op, FusedAttention> ||
+                             std::is_same_v<Op, FusedAttentionBackward>)
           attention_->run(op, on);
         else
           run(op, on);

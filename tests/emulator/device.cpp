@@ -48,6 +48,10 @@ class EmulatedDevice final : public Device {
             cuda_emulated::run(op, launch_);
           else if constexpr (std::is_same_v<std::decay_t<decltype(op)>, Gemm>)
             emulated_product(op);
+          else if constexpr (requires { op.gelu(); }) {
+            emulated_product(op.gemm);
+            cuda_emulated::run(op.gelu(), launch_);
+          }
           else
             cpu_.execute(op);
         },

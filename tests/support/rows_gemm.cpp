@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "tests/support/operation_table.h"
+#include "tests/support/oracle.h"
 
 namespace frugal::table {
 namespace {
@@ -193,6 +194,50 @@ Case attention_key_gradient(const Setting& s) {
                        ""});
 }
 
+/// Roundings that u, stored in its type before GELU is taken of it, adds to those of the product.
+double stored_roundings(DType type) {
+  return 2 * unit_roundoff(type) / unit_roundoff(accumulation_type(type)) + 16;
+}
+
+/// c is what comes before GELU, y what comes after it.
+Case gelu(const Setting& s) {
+  Case c = forward(s);
+  const auto product = c.reference;
+  const auto bind = c.bind;
+  c.operands.push_back({"y", s.type, {s.rows, s.cols}, Role::output});
+  c.bind = [bind](const Views& v) { return GemmGelu{std::get<Gemm>(bind(v)), v["y"]}; };
+  const double of_product = c.roundings;
+  c.roundings += stored_roundings(s.type);
+  c.reference = [=, all = c.roundings](Expected& e) {
+    product(e);
+    for (int64_t i = 0; i < s.rows * s.cols; ++i) {
+      const double u = e["c"][static_cast<size_t>(i)];
+      e.set("y", i, gelu_of(u), std::abs(u) + 2 * e.scale("c", i) * of_product / all);
+    }
+  };
+  return c;
+}
+
+/// da is the gradient of what came before GELU.
+Case gelu_backward(const Setting& s) {
+  Case c = input_gradient(s);
+  const int64_t size = s.rows * depth(s);
+  const auto product = c.reference;
+  const auto bind = c.bind;
+  c.operands.push_back({"u", s.type, {s.rows, depth(s)}});
+  c.bind = [bind](const Views& v) { return GemmGeluBackward{std::get<Gemm>(bind(v)), v["u"]}; };
+  c.roundings += stored_roundings(s.type);
+  c.reference = [=](Expected& e) {
+    product(e);
+    for (int64_t i = 0; i < size; ++i) {
+      const auto at = static_cast<size_t>(i);
+      const double u = e["u"][at], d = e["da"][at];
+      e.set("da", i, d * gelu_slope(u), e.scale("da", i) * gelu_slope_scale(u));
+    }
+  };
+  return c;
+}
+
 Case column_sum(const Setting& s) {
   Case c;
   c.operands = {{"dc", s.type, {s.rows, s.cols}},
@@ -223,6 +268,8 @@ std::vector<Row> gemm_rows() {
           {"gemm/attention-scores", attention_scores, {}, {720, 444}},
           {"gemm/attention-context", attention_context, {}, {720, 444}},
           {"gemm/attention-key-gradient", attention_key_gradient, {}, {720, 444}},
+          {"gemm-gelu", gelu, {}, {240, 204}},
+          {"gemm-gelu-backward", gelu_backward, {}, {240, 208}},
           {"column-sum", column_sum, {"gemm"}, {0, 80}}};
 }
 
