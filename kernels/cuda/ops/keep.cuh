@@ -20,6 +20,7 @@ inline bool keeps_packs(const GlobalIndex& index) {
 template <class A>
 struct Keep {
   RandomStream stream;
+  Philox::Keys keys{};  // in constant memory they take no registers
   GlobalIndex index;
   uint32_t threshold = 0;
   A scale = 1;
@@ -29,31 +30,39 @@ struct Keep {
   Keep() = default;
   explicit Keep(const Dropout& dropout)
       : stream(dropout.stream),
+        keys(Philox::keys(dropout.stream)),
         index(dropout.index),
         threshold(dropout.threshold()),
         scale(static_cast<A>(dropout.keep_scale())),
         in_groups(keeps_packs(index)) {}
 };
 
-/// Bit e says whether local element first + e is kept.
+/// Bit e says whether local element first + e is kept, where these eight are a group:
+/// keep.in_groups and first a multiple of eight.
+template <class A>
+__device__ inline uint32_t decide_group(const Keep<A>& keep, int64_t first) {
+  const auto group = static_cast<uint64_t>(position(keep.index, first)) / pack;
+  const Philox::Words words = Philox::generate(keep.stream, keep.keys, group);
+  uint32_t kept = 0;
+#pragma unroll
+  for (int e = 0; e < pack; ++e)
+    kept |= ((words[e / 2] >> (e % 2 * 16) & 0xffffU) >= keep.threshold ? 1U : 0U) << e;
+  return kept;
+}
+
+/// The same wherever they are.
 template <class A>
 __device__ inline uint32_t decide(const Keep<A>& keep, int64_t first) {
+  if (keep.in_groups && first % pack == 0) return decide_group(keep, first);
   uint32_t kept = 0;
-  if (keep.in_groups && first % pack == 0) {
-    const auto group = static_cast<uint64_t>(position(keep.index, first)) / pack;
-    const Philox::Words words = Philox::generate(keep.stream, group);
-#pragma unroll
-    for (int e = 0; e < pack; ++e)
-      kept |= ((words[e / 2] >> (e % 2 * 16) & 0xffffU) >= keep.threshold ? 1U : 0U) << e;
-    return kept;
-  }
   Philox::Words words{};
   uint64_t made = ~uint64_t{0};
+#pragma unroll 1  // else it takes more registers than all the rest
   for (int e = 0; e < pack; ++e) {
     const auto element = static_cast<uint64_t>(position(keep.index, first + e));
     if (element / pack != made) {
       made = element / pack;
-      words = Philox::generate(keep.stream, made);
+      words = Philox::generate(keep.stream, keep.keys, made);
     }
     const auto half = static_cast<uint32_t>(element % pack);
     const uint32_t word = half < 2   ? words[0]

@@ -67,8 +67,7 @@ static __global__ void __launch_bounds__(sort_threads)
   });
   equal = reduce_warp(equal, Plus{});
   if (lane == 0) of_warp[index] = equal;
-  int64_t to = sum_block(below);
-  __syncthreads();
+  int64_t to = sum_block(below);  // has barriers: of_warp is written
   for (int w = 0; w < index; ++w) to += of_warp[w];
   each_key(from, begin, end, [&](int64_t i, int32_t key, bool valid) {
     const bool chosen = valid && (key >> shift & mask) == mine;
