@@ -151,6 +151,7 @@ void __stcs(T* to, T x) {
 }
 inline float __fmul_rn(float x, float y) { return x * y; }
 inline float __fadd_rn(float x, float y) { return x + y; }
+inline float __fsqrt_rn(float x) { return std::sqrt(x); }
 inline double __dmul_rn(double x, double y) { return x * y; }
 inline double __dadd_rn(double x, double y) { return x + y; }
 

@@ -37,20 +37,48 @@ struct alignas(16) Packed {
   T element[pack];
 };
 
-/// x := from[0 … count), the rest `otherwise`. Wide: count is 8 and `from` aligned to 16 bytes.
+/// from[0 … count), then zeros, converted only where they are needed: so several can be on their
+/// way at once in few registers. Wide: count is 8 and `from` aligned to 16 bytes.
+template <bool wide, class T>
+__device__ inline Packed<T> fetch(const T* from, int64_t count) {
+  if constexpr (wide) {
+    return *reinterpret_cast<const Packed<T>*>(from);
+  } else {
+    Packed<T> x;
+#pragma unroll
+    for (int e = 0; e < pack; ++e) x.element[e] = e < count ? from[e] : T{};
+    return x;
+  }
+}
+template <class T, class A>
+__device__ inline void unpack(const Packed<T>& from, A (&x)[pack]) {
+#pragma unroll
+  for (int e = 0; e < pack; ++e) x[e] = to_wide(from.element[e]);
+}
+/// to[0 … count) := x, bit for bit.
+template <bool wide, class T>
+__device__ inline void put(T* to, int64_t count, const Packed<T>& x) {
+  if constexpr (wide) {
+    *reinterpret_cast<Packed<T>*>(to) = x;
+  } else {
+#pragma unroll
+    for (int e = 0; e < pack; ++e)
+      if (e < count) to[e] = x.element[e];
+  }
+}
+
+/// x := from[0 … count), the rest `otherwise`. Wide as for fetch().
 template <bool wide, class T, class A>
 __device__ inline void load(const T* from, int64_t count, A (&x)[pack], A otherwise = A{0}) {
   if constexpr (wide) {
-    const Packed<T> y = *reinterpret_cast<const Packed<T>*>(from);
-#pragma unroll
-    for (int e = 0; e < pack; ++e) x[e] = to_wide(y.element[e]);
+    unpack(fetch<wide>(from, count), x);
   } else {
 #pragma unroll
     for (int e = 0; e < pack; ++e) x[e] = e < count ? A(to_wide(from[e])) : otherwise;
   }
 }
 
-/// to[0 … count) := x. Wide as for load().
+/// to[0 … count) := x. Wide as for fetch().
 template <bool wide, class T, class A>
 __device__ inline void store(T* to, int64_t count, const A (&x)[pack]) {
   if constexpr (wide) {
@@ -66,7 +94,7 @@ __device__ inline void store(T* to, int64_t count, const A (&x)[pack]) {
 #pragma unroll
       for (int e = 0; e < pack; ++e) y.element[e] = to_stored<T>(x[e]);
     }
-    *reinterpret_cast<Packed<T>*>(to) = y;
+    put<wide>(to, count, y);
   } else {
 #pragma unroll
     for (int e = 0; e < pack; ++e)
