@@ -18,6 +18,8 @@ namespace {
 
 constexpr unsigned warp = 32, most_threads = 1024;
 constexpr size_t stack_bytes = size_t{64} << 10;
+constexpr size_t most_shared_bytes = size_t{227} << 10, guard_bytes = 64;
+constexpr unsigned char unset = 0xA5;
 
 enum class State : uint8_t { runnable, at_barrier, at_warp_barrier, ended };
 
@@ -34,6 +36,7 @@ unsigned current = 0;
 unsigned threads = 0;
 const std::function<void()>* body = nullptr;
 std::mt19937_64 order{1};
+alignas(16) unsigned char shared_memory[most_shared_bytes + guard_bytes];
 
 void entry() {
   (*body)();
@@ -77,6 +80,17 @@ bool release(unsigned first, unsigned count, State waiting) {
   std::abort();
 }
 
+/// Fills the block's shared memory, and what is behind it, with what is no number.
+void clear_shared(size_t bytes) { std::memset(shared_memory, unset, bytes + guard_bytes); }
+
+void check_shared(size_t bytes) {
+  if (std::all_of(shared_memory + bytes, shared_memory + bytes + guard_bytes,
+                  [](unsigned char c) { return c == unset; }))
+    return;
+  std::fprintf(stderr, "emulator: a block wrote behind its shared memory\n");
+  std::abort();
+}
+
 void run_block() {
   for (unsigned t = 0; t < threads; ++t) {
     Fiber& fiber = fibers[t];
@@ -114,7 +128,8 @@ void run_block() {
 cudaError_t run(const cudaLaunchConfig_t& config, const std::function<void()>& kernel) {
   threads = config.blockDim.x;
   if (threads == 0 || threads > most_threads || config.gridDim.x == 0 || config.blockDim.y != 1 ||
-      config.blockDim.z != 1 || config.gridDim.y != 1 || config.gridDim.z != 1)
+      config.dynamicSmemBytes > most_shared_bytes || config.blockDim.z != 1 ||
+      config.gridDim.y != 1 || config.gridDim.z != 1)
     return cudaErrorInvalidConfiguration;
   if (fibers.empty()) fibers.resize(most_threads);
   body = &kernel;
@@ -125,7 +140,9 @@ cudaError_t run(const cudaLaunchConfig_t& config, const std::function<void()>& k
   std::shuffle(blocks.begin(), blocks.end(), order);
   for (const unsigned block : blocks) {
     blockIdx = {block, 0, 0};
+    clear_shared(config.dynamicSmemBytes);
     run_block();
+    check_shared(config.dynamicSmemBytes);
   }
   return cudaSuccess;
 }
@@ -133,6 +150,7 @@ cudaError_t run(const cudaLaunchConfig_t& config, const std::function<void()>& k
 void barrier() { yield(State::at_barrier); }
 void warp_barrier() { yield(State::at_warp_barrier); }
 unsigned lane() { return current % warp; }
+void* dynamic_shared() { return shared_memory; }
 
 uint64_t exchange(uint64_t mine, unsigned lane) {
   fibers[current].shown = mine;
