@@ -91,6 +91,18 @@ void check_shared(size_t bytes) {
   std::abort();
 }
 
+/// Now and then a warp stands still while others go on, as far as they can without it: it may find
+/// overwritten what it was to read.
+void doze(std::vector<unsigned>& asleep) {
+  constexpr unsigned rarely = 64, longest = 256;
+  for (unsigned& rounds : asleep) {
+    if (rounds > 0)
+      --rounds;
+    else if (asleep.size() > 1 && order() % rarely == 0)
+      rounds = static_cast<unsigned>(order() % longest);
+  }
+}
+
 void run_block() {
   for (unsigned t = 0; t < threads; ++t) {
     Fiber& fiber = fibers[t];
@@ -104,11 +116,12 @@ void run_block() {
   }
   std::vector<unsigned> turn(threads);
   std::iota(turn.begin(), turn.end(), 0U);
+  std::vector<unsigned> asleep((threads + warp - 1) / warp, 0);
   for (;;) {
     std::shuffle(turn.begin(), turn.end(), order);
     bool ran = false;
     for (const unsigned t : turn) {
-      if (fibers[t].state != State::runnable) continue;
+      if (fibers[t].state != State::runnable || asleep[t / warp] > 0) continue;
       resume(t);
       ran = true;
     }
@@ -116,8 +129,12 @@ void run_block() {
     for (unsigned first = 0; first < threads; first += warp)
       released |= release(first, std::min(warp, threads - first), State::at_warp_barrier);
     released |= release(0, threads, State::at_barrier);
-    if (released) continue;
-    if (!ran) break;
+    if (ran || released)
+      doze(asleep);
+    else if (std::any_of(asleep.begin(), asleep.end(), [](unsigned a) { return a > 0; }))
+      std::fill(asleep.begin(), asleep.end(), 0U);
+    else
+      break;
   }
   for (unsigned t = 0; t < threads; ++t)
     if (fibers[t].state != State::ended) stuck();

@@ -15,9 +15,11 @@ int threads_for(int64_t cols) {
 }
 
 /// f(j, count, x) for this thread's packs of a row, of which it has several at a time. `otherwise`
-/// stands beyond the row's end.
-template <bool wide, class A, class F>
-__device__ inline void each_of_row(const A* row, int64_t cols, A otherwise, const F& f) {
+/// stands beyond the row's end. prepare() comes before the first f(), while the first packs are on
+/// their way.
+template <bool wide, class A, class Prepare, class F>
+__device__ inline void each_of_row(const A* row, int64_t cols, A otherwise, const Prepare& prepare,
+                                   const F& f) {
   const int64_t stride = int64_t{blockDim.x} * pack;
   for (int64_t begin = int64_t{threadIdx.x} * pack; begin < cols; begin += at_a_time * stride) {
     A x[at_a_time][pack];
@@ -26,6 +28,7 @@ __device__ inline void each_of_row(const A* row, int64_t cols, A otherwise, cons
       const int64_t j = begin + k * stride;
       if (j < cols) load<wide>(row + j, cols - j, x[k], otherwise);
     }
+    if (begin < stride) prepare();
 #pragma unroll
     for (int k = 0; k < at_a_time; ++k) {
       const int64_t j = begin + k * stride;
@@ -48,15 +51,17 @@ __global__ void __launch_bounds__(row_threads)
   const int64_t row = blockIdx.x;
   const A* const x = logits + row * cols;
   A most = lowest<A>(), total = 0;
-  each_of_row<wide>(x, cols, lowest<A>(), [&](int64_t, int64_t, const A(&v)[pack]) {
-    const A before = most;
+  each_of_row<wide>(
+      x, cols, lowest<A>(), [] {},
+      [&](int64_t, int64_t, const A(&v)[pack]) {
+        const A before = most;
 #pragma unroll
-    for (const auto& e : v) most = Maximum{}(most, e);
-    const A shift = shift_for(most);
-    total *= exp(before - shift);
+        for (const auto& e : v) most = Maximum{}(most, e);
+        const A shift = shift_for(most);
+        total *= exp(before - shift);
 #pragma unroll
-    for (const auto& e : v) total += exp(e - shift);
-  });
+        for (const auto& e : v) total += exp(e - shift);
+      });
   const A of_row = reduce_block(most, lowest<A>(), Maximum{});
   total = sum_block(total * exp(most - shift_for(of_row)));
   if (threadIdx.x != 0) return;
@@ -78,6 +83,7 @@ template <class A>
 struct WholeRow {
   A most = lowest<A>(), total = 0, label = 0;
 
+  WholeRow() = default;
   __device__ WholeRow(const Shards<A>& of, int64_t row) {
     const A* const first = of.statistics + 3 * row;
     for (int64_t k = 0; k < of.shards; ++k) most = Maximum{}(most, first[3 * of.rows * k]);
@@ -91,14 +97,11 @@ struct WholeRow {
 };
 
 template <class A>
-__device__ inline void write_loss(const Shards<A>& of, const WholeRow<A>& whole, int64_t row) {
-  of.loss[row] = of.labels[row] == CrossEntropy::ignored_label ? A{0} : whole.loss();
-}
-
-template <class A>
 __global__ void losses(Shards<A> of) {
   const int64_t row = grid_thread();
-  if (row < of.rows) write_loss(of, WholeRow<A>(of, row), row);
+  if (row >= of.rows) return;
+  const bool ignored = of.labels[row] == CrossEntropy::ignored_label;
+  of.loss[row] = ignored ? A{0} : WholeRow<A>(of, row).loss();
 }
 
 /// The loss as well. Every thread reads what it then overwrites, where gradients replace logits.
@@ -106,17 +109,24 @@ template <bool wide, class T, class A>
 __global__ void __launch_bounds__(row_threads)
     gradients(Shards<A> of, const A* logits, T* to, int64_t cols, int64_t first, A scale) {
   const int64_t row = blockIdx.x;
-  const WholeRow<A> whole(of, row);
-  if (threadIdx.x == 0) write_loss(of, whole, row);
+  const int32_t label = of.labels[row];
   T* const gradient = to + row * cols;
-  if (of.labels[row] == CrossEntropy::ignored_label) {
+  if (label == CrossEntropy::ignored_label) {
+    if (threadIdx.x == 0) of.loss[row] = 0;
     for (int64_t j = int64_t{threadIdx.x} * pack; j < cols; j += int64_t{blockDim.x} * pack)
       store<wide>(gradient + j, cols - j, {A{0}, A{0}, A{0}, A{0}, A{0}, A{0}, A{0}, A{0}});
     return;
   }
-  const A factor = scale / whole.total;
-  const int64_t own = of.labels[row] - first;
-  each_of_row<wide>(logits + row * cols, cols, A{0}, [&](int64_t j, int64_t count, A(&v)[pack]) {
+  const int64_t own = label - first;
+  WholeRow<A> whole;
+  A factor = 0;
+  const auto prepare = [&] {
+    whole = WholeRow<A>(of, row);
+    factor = scale / whole.total;
+    if (threadIdx.x == 0) of.loss[row] = whole.loss();
+  };
+  const A* const x = logits + row * cols;
+  each_of_row<wide>(x, cols, A{0}, prepare, [&](int64_t j, int64_t count, A(&v)[pack]) {
 #pragma unroll
     for (auto& e : v) e = exp(e - whole.most);
     const int64_t hit = own - j;

@@ -31,18 +31,23 @@ struct Keep {
   }
 };
 
+/// Bit e says whether element e of a group of the generator is kept.
+template <class A>
+__device__ inline uint32_t decide_group(const Keep<A>& keep, uint64_t group) {
+  const Philox::Words words = Philox::generate(keep.stream, group);
+  uint32_t kept = 0;
+#pragma unroll
+  for (int e = 0; e < pack; ++e)
+    kept |= ((words[e / 2] >> (e % 2 * 16) & 0xffffU) >= keep.threshold ? 1U : 0U) << e;
+  return kept;
+}
+
 /// Bit e says whether local element first + e is kept.
 template <class A>
 __device__ inline uint32_t decide(const Keep<A>& keep, int64_t first) {
+  if (keep.in_groups && first % pack == 0)
+    return decide_group(keep, static_cast<uint64_t>(keep.index.at(first)) / pack);
   uint32_t kept = 0;
-  if (keep.in_groups && first % pack == 0) {
-    const auto group = static_cast<uint64_t>(keep.index.at(first)) / pack;
-    const Philox::Words words = Philox::generate(keep.stream, group);
-#pragma unroll
-    for (int e = 0; e < pack; ++e)
-      kept |= ((words[e / 2] >> (e % 2 * 16) & 0xffffU) >= keep.threshold ? 1U : 0U) << e;
-    return kept;
-  }
   Philox::Words words{};
   uint64_t made = ~uint64_t{0};
   for (int e = 0; e < pack; ++e) {

@@ -13,6 +13,9 @@ struct Rows {
   A scale;
   bool causal, dropout;
   Keep<A> keep;
+  /// Whether each row's packs are consecutive groups of the generator, so that an element's place
+  /// in the serial run's tensor (a division) is asked for once in a row.
+  bool of_groups;
 
   template <class Op>
   explicit Rows(const Op& op)
@@ -22,7 +25,9 @@ struct Rows {
         scale(static_cast<A>(op.scale)),
         causal(op.causal),
         dropout(op.dropout.active()),
-        keep(op.dropout) {}
+        keep(op.dropout),
+        of_groups(keep.in_groups && cols % pack == 0 &&
+                  (keep.index.run == GlobalIndex{}.run || keep.index.run % cols == 0)) {}
 
   /// Columns that a row sees. The others are not read, and written as 0.
   __device__ int64_t seen(int64_t row) const {
@@ -42,7 +47,9 @@ class Kept {
   /// Of a row that begins at element `first`. Memory has time to answer earlier reads meanwhile.
   __device__ Kept(const Rows<A>& rows, const uint8_t* mask, bool needed, int64_t first,
                   int64_t seen)
-      : keep_(rows.keep), mask_(mask), first_(first), seen_(seen), needed_(needed) {
+      : rows_(rows), mask_(mask), first_(first), seen_(seen), needed_(needed) {
+    if (needed && mask == nullptr && rows.of_groups)
+      group_ = static_cast<uint64_t>(rows.keep.index.at(first)) / pack;
     if constexpr (L::held) {
       static_assert(L::packs <= 8);
       if (!needed) return;
@@ -70,15 +77,17 @@ class Kept {
   __device__ void put(int k, uint32_t kept) { bits_ |= uint64_t{kept} << (8 * k); }
   __device__ uint32_t made(int64_t j, int count) const {
     const uint32_t kept = mask_ != nullptr ? read_mask<L::wide>(mask_ + first_ + j, count)
-                                           : decide(keep_, first_ + j);
+                          : rows_.of_groups
+                              ? decide_group(rows_.keep, group_ + static_cast<uint64_t>(j) / pack)
+                              : decide(rows_.keep, first_ + j);
     return kept & bits_before(seen_ - j);
   }
 
-  const Keep<A>& keep_;
+  const Rows<A>& rows_;
   const uint8_t* mask_;
   int64_t first_, seen_;
   bool needed_;
-  uint64_t bits_ = 0;
+  uint64_t group_ = 0, bits_ = 0;
 };
 
 template <class L, class T>
