@@ -74,6 +74,23 @@ struct LayerNormBackward {
   }
 };
 
+/// y = x · rstd · gamma for each row with rstd = 1 / √(mean(x²) + epsilon); rstd [rows] of A is
+/// kept.
+struct RmsNorm {
+  static constexpr std::string_view name = "rms-norm";
+  View x, gamma, y, rstd;
+  float epsilon = 1e-5F;
+  Cost cost() const { return {0, detail::bytes_of(x, gamma, y, rstd)}; }
+};
+
+/// dx = RmsNorm'(dy) (+ add, as for LayerNormBackward; may be dx itself); dgamma [cols] of A is
+/// added to.
+struct RmsNormBackward {
+  static constexpr std::string_view name = "rms-norm-backward";
+  View dy, x, rstd, gamma, add, dx, dgamma;
+  Cost cost() const { return {0, detail::bytes_of(dy, x, rstd, gamma, add, dx, dgamma, dgamma)}; }
+};
+
 /// y = x · (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2. y may be x.
 struct Gelu {
   static constexpr std::string_view name = "gelu";
@@ -249,10 +266,10 @@ struct RandomNormal {
 };
 
 using Operation =
-    std::variant<Gemm, GemmGelu, GemmGeluBackward, ColumnSum, LayerNorm, LayerNormBackward, Gelu,
-                 GeluBackward, Softmax, SoftmaxBackward, BiasDropoutAdd, BiasDropoutAddBackward,
-                 Embedding, EmbeddingBackward, CrossEntropyStatistics, CrossEntropy, Adam, Sum,
-                 Fill, Convert, RandomNormal>;
+    std::variant<Gemm, GemmGelu, GemmGeluBackward, ColumnSum, LayerNorm, LayerNormBackward, RmsNorm,
+                 RmsNormBackward, Gelu, GeluBackward, Softmax, SoftmaxBackward, BiasDropoutAdd,
+                 BiasDropoutAddBackward, Embedding, EmbeddingBackward, CrossEntropyStatistics,
+                 CrossEntropy, Adam, Sum, Fill, Convert, RandomNormal>;
 
 inline std::string_view name_of(const Operation& operation) {
   return std::visit([](const auto& op) { return op.name; }, operation);

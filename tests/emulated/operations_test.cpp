@@ -11,6 +11,9 @@
 namespace frugal::table {
 namespace {
 
+/// Of an operand: a row of the table may square the columns.
+constexpr int64_t most_elements = int64_t{1} << 19;
+
 constexpr std::array types = {DType::f32, DType::bf16, DType::f64};
 
 /// Columns around packs of eight and warps, more than a block's threads have at a time, and one
@@ -35,6 +38,7 @@ class Emulated : public ::testing::TestWithParam<std::string> {
       for (const Setting& setting : settings(type)) {
         SCOPED_TRACE(describe(row_, setting));
         const Case test_case = row_.build(setting);
+        if (test_case.operands[0].shape.size() > most_elements) continue;
         test(test_case, random_values(test_case, test_seed()));
         if (HasFailure()) return;
       }

@@ -12,6 +12,8 @@ struct Kernel {
 struct Kernels : Kernel<ColumnSum>,
                  Kernel<LayerNorm>,
                  Kernel<LayerNormBackward>,
+                 Kernel<RmsNorm>,
+                 Kernel<RmsNormBackward>,
                  Kernel<Gelu>,
                  Kernel<GeluBackward>,
                  Kernel<Softmax>,

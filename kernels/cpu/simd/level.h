@@ -9,6 +9,8 @@ namespace frugal::FRUGAL_SIMD {
 void run(const ColumnSum& op);
 void run(const LayerNorm& op);
 void run(const LayerNormBackward& op);
+void run(const RmsNorm& op);
+void run(const RmsNormBackward& op);
 void run(const Gelu& op);
 void run(const GeluBackward& op);
 void run(const Softmax& op);

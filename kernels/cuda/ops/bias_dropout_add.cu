@@ -14,7 +14,7 @@ constexpr int resident = wide && sizeof(T) < 8 ? 4 : 2;
 /// registers even where it is not gone.
 template <bool wide, class A>
 __device__ uint32_t decide_pack(const Keep<A>& keep, int64_t first) {
-  return wide ? decide_group(keep, first) : decide(keep, first);
+  return wide ? decide_group(keep, group_of(keep, first)) : decide(keep, first);
 }
 
 template <class A>

@@ -37,11 +37,16 @@ struct Keep {
         in_groups(keeps_packs(index)) {}
 };
 
-/// Bit e says whether local element first + e is kept, where these eight are a group:
+/// The group of the generator that local elements first to first + 7 are, where they are one:
 /// keep.in_groups and first a multiple of eight.
 template <class A>
-__device__ inline uint32_t decide_group(const Keep<A>& keep, int64_t first) {
-  const auto group = static_cast<uint64_t>(position(keep.index, first)) / pack;
+__device__ inline uint64_t group_of(const Keep<A>& keep, int64_t first) {
+  return static_cast<uint64_t>(position(keep.index, first)) / pack;
+}
+
+/// Bit e says whether element e of a group is kept.
+template <class A>
+__device__ inline uint32_t decide_group(const Keep<A>& keep, uint64_t group) {
   const Philox::Words words = Philox::generate(keep.stream, keep.keys, group);
   uint32_t kept = 0;
 #pragma unroll
@@ -50,10 +55,10 @@ __device__ inline uint32_t decide_group(const Keep<A>& keep, int64_t first) {
   return kept;
 }
 
-/// The same wherever they are.
+/// Bit e says whether local element first + e is kept.
 template <class A>
 __device__ inline uint32_t decide(const Keep<A>& keep, int64_t first) {
-  if (keep.in_groups && first % pack == 0) return decide_group(keep, first);
+  if (keep.in_groups && first % pack == 0) return decide_group(keep, group_of(keep, first));
   uint32_t kept = 0;
   Philox::Words words{};
   uint64_t made = ~uint64_t{0};

@@ -9,18 +9,20 @@
 namespace frugal::FRUGAL_CUDA {
 
 void run(const ColumnSum& op, const Launch& on);
-// void run(const LayerNorm& op, const Launch& on);
-// void run(const LayerNormBackward& op, const Launch& on);
+void run(const LayerNorm& op, const Launch& on);
+void run(const LayerNormBackward& op, const Launch& on);
+void run(const RmsNorm& op, const Launch& on);
+void run(const RmsNormBackward& op, const Launch& on);
 void run(const Gelu& op, const Launch& on);
 void run(const GeluBackward& op, const Launch& on);
-// void run(const Softmax& op, const Launch& on);
-// void run(const SoftmaxBackward& op, const Launch& on);
+void run(const Softmax& op, const Launch& on);
+void run(const SoftmaxBackward& op, const Launch& on);
 void run(const BiasDropoutAdd& op, const Launch& on);
 void run(const BiasDropoutAddBackward& op, const Launch& on);
 void run(const Embedding& op, const Launch& on);
 void run(const EmbeddingBackward& op, const Launch& on);
-// void run(const CrossEntropyStatistics& op, const Launch& on);
-// void run(const CrossEntropy& op, const Launch& on);
+void run(const CrossEntropyStatistics& op, const Launch& on);
+void run(const CrossEntropy& op, const Launch& on);
 void run(const Adam& op, const Launch& on);
 void run(const Sum& op, const Launch& on);
 void run(const Fill& op, const Launch& on);

@@ -78,23 +78,27 @@ __device__ inline void load(const T* from, int64_t count, A (&x)[pack], A otherw
   }
 }
 
-/// to[0 … count) := x. Wide as for fetch().
+/// Two neighbours as they lie in memory: both conversions are one instruction.
+__device__ inline uint32_t two_stored(float low, float high) {
+  const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);
+  return uint32_t{__bfloat16_as_ushort(two.x)} | uint32_t{__bfloat16_as_ushort(two.y)} << 16;
+}
+
+/// to[0 … count) := x. Wide as for fetch(). Whole 16 bytes are written as such: the compiler would
+/// take an array apart that it has written elements of.
 template <bool wide, class T, class A>
 __device__ inline void store(T* to, int64_t count, const A (&x)[pack]) {
-  if constexpr (wide) {
+  if constexpr (wide && std::is_same_v<T, Bf16>) {
+    *reinterpret_cast<uint4*>(to) = uint4{two_stored(x[0], x[1]), two_stored(x[2], x[3]),
+                                          two_stored(x[4], x[5]), two_stored(x[6], x[7])};
+  } else if constexpr (wide && std::is_same_v<T, float>) {
+    reinterpret_cast<float4*>(to)[0] = float4{x[0], x[1], x[2], x[3]};
+    reinterpret_cast<float4*>(to)[1] = float4{x[4], x[5], x[6], x[7]};
+  } else if constexpr (wide) {
     Packed<T> y;
-    if constexpr (std::is_same_v<T, Bf16>) {  // two conversions are one instruction
 #pragma unroll
-      for (int e = 0; e < pack; e += 2) {
-        const __nv_bfloat162 two = __floats2bfloat162_rn(x[e], x[e + 1]);
-        y.element[e].bits = __bfloat16_as_ushort(two.x);
-        y.element[e + 1].bits = __bfloat16_as_ushort(two.y);
-      }
-    } else {
-#pragma unroll
-      for (int e = 0; e < pack; ++e) y.element[e] = to_stored<T>(x[e]);
-    }
-    put<wide>(to, count, y);
+    for (int e = 0; e < pack; ++e) y.element[e] = to_stored<T>(x[e]);
+    *reinterpret_cast<Packed<T>*>(to) = y;
   } else {
 #pragma unroll
     for (int e = 0; e < pack; ++e)
