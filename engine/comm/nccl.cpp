@@ -175,8 +175,6 @@ class NcclCommunicator final : public Communicator {
   }
   void abort(const std::string& reason) noexcept override { shared_.fail(reason); }
 
-  void forget() { watch_.forget(); }
-
  private:
   /// Issues a call of NCCL behind what was computed so far.
   template <class Issue>
@@ -246,7 +244,6 @@ class NcclGroup final : public Group {
     shared_.local.reset();
     if (!shared_.failed) return;
     shared_.failed = false;
-    for (const auto& communicator : communicators_) communicator->forget();
     shared_.make_id();
   }
 

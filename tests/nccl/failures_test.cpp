@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <nccl.h>
 
+#include <array>
 #include <atomic>
 
 #include "kernels/support/error.h"
@@ -48,22 +49,22 @@ void expect_usable(Cluster& cluster) {
 TEST(NcclFailure, TheCauseIsThrownAndTheOthersWakeUp) {
   const auto cluster = make_fake_cluster(of_ranks(4));
   for (int collectives = 0; collectives < 3; ++collectives) {
-    std::atomic<int> woken{0};
+    std::array<std::atomic<bool>, 4> woken{};
     const auto body = [&](Rank& rank) {
       const int self = rank.tensor_group.rank();
-      for (int i = 0; i < collectives; ++i) reduce(rank);
-      if (self == 1) throw OutOfMemory("no room", 10, 0, 5);
-      if (self == 2 && collectives > 0) return;
       try {
+        for (int i = 0; i < collectives; ++i) reduce(rank);
+        if (self == 1) throw OutOfMemory("no room", 10, 0, 5);
+        if (self == 2 && collectives > 0) return;
         reduce(rank);
       } catch (const PeerLost& e) {
         EXPECT_STREQ(e.what(), "no room");
-        ++woken;
+        woken[static_cast<size_t>(self)] = true;
         throw;
       }
     };
     EXPECT_EQ(message_of<OutOfMemory>(*cluster, body), "no room");
-    EXPECT_EQ(woken.load(), collectives > 0 ? 2 : 3);
+    EXPECT_TRUE(woken[0] && woken[3]);
     expect_usable(*cluster);
   }
 }

@@ -38,6 +38,7 @@ void CudaDevice::wait(Stream stream, const Event& event) {
   cudaStreamWaitEvent(this->stream(stream), static_cast<cudaEvent_t>(event.handle));
 }
 
+/// The last look is when all has ended: an abort ends collectives too, and their results are none.
 void CudaDevice::synchronize() {
   for (CUstream_st& stream : streams_) {
     while (!stream.idle()) {
@@ -45,6 +46,7 @@ void CudaDevice::synchronize() {
       std::this_thread::yield();
     }
   }
+  if (watch_) watch_();
 }
 
 void CudaDevice::copy_to_host(void* host, const View& from) {
