@@ -182,7 +182,7 @@ class NcclCommunicator final : public Communicator {
     device_.make_current();
     connect();
     device_.wait(Stream::communication, device_.record(Stream::compute));
-    const cudaStream_t stream = device_.stream(Stream::communication);
+    auto* const stream = device_.stream(Stream::communication);
     link_.use(call, [&](ncclComm_t comm) { return issue(comm, stream); });
     // Only then has it been issued to the stream.
     watch_.until(what, [this] { return link_.settled(); });
