@@ -34,6 +34,17 @@ HostTensor host_integers(const std::vector<int32_t>& values, const RunConfig& c)
   return {{c.model.sequence, c.micro_batch}, {values.begin(), values.end()}, DType::i32};
 }
 
+/// A model whose weights are one block of memory, and whose gradients are another.
+template <class Model>
+std::unique_ptr<Model> in_one_block(Rank& rank) {
+  rank.parameters.count();
+  const Model counted(rank);
+  rank.run(Fill{rank.parameters.reserve(rank.ledger, rank.config.type), 0});
+  auto model = std::make_unique<Model>(rank);
+  rank.parameters.close();
+  return model;
+}
+
 }  // namespace
 
 double TrainConfig::learning_rate(int64_t step) const {
@@ -52,7 +63,7 @@ Trainer::Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& trai
       members_(static_cast<size_t>(cluster.local_ranks())) {
   cluster_.run([this](Rank& rank) {
     Member& member = of(rank);
-    member.model = std::make_unique<Gpt>(rank);
+    member.model = in_one_block<Gpt>(rank);
     member.optimizer = std::make_unique<AdamOptimizer>(rank, member.model->parameters());
   });
 }

@@ -31,7 +31,7 @@ class CudaDevice final : public Device {
   /// must be kept until the compute stream has waited for that.
   void* allocate(int64_t bytes) override;
   void deallocate(void* address, int64_t bytes) noexcept override;
-  int64_t reserved() const override;
+  int64_t reserved() const override { return memory_.reserved(); }
 
   void execute_on(Stream stream, const Operation& operation) override;
   void occupy(Stream stream, double seconds, std::string_view name) override;
@@ -52,6 +52,8 @@ class CudaDevice final : public Device {
 
  private:
   class StreamScratch;
+  void wait_for(cudaStream_t stream);
+  void copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind);
 
   int index_;
   int multiprocessors_ = 0;
@@ -63,7 +65,7 @@ class CudaDevice final : public Device {
   std::vector<cudaEvent_t> events_;  // a ring: see record()
   size_t next_event_ = 0;
   std::function<void()> watch_;
-  const char* last_ = "nothing";  // what was issued last
+  std::string_view last_ = "nothing";  // what was issued last
 };
 
 }  // namespace frugal::FRUGAL_CUDA
