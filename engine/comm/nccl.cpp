@@ -175,8 +175,6 @@ class NcclCommunicator final : public Communicator {
   }
   void abort(const std::string& reason) noexcept override { shared_.fail(reason); }
 
-  void forget() { watch_.forget(); }
-
  private:
   /// Issues a call of NCCL behind what was computed so far.
   template <class Issue>
@@ -184,7 +182,7 @@ class NcclCommunicator final : public Communicator {
     device_.make_current();
     connect();
     device_.wait(Stream::communication, device_.record(Stream::compute));
-    const cudaStream_t stream = device_.stream(Stream::communication);
+    auto* const stream = device_.stream(Stream::communication);
     link_.use(call, [&](ncclComm_t comm) { return issue(comm, stream); });
     // Only then has it been issued to the stream.
     watch_.until(what, [this] { return link_.settled(); });
@@ -246,7 +244,6 @@ class NcclGroup final : public Group {
     shared_.local.reset();
     if (!shared_.failed) return;
     shared_.failed = false;
-    for (const auto& communicator : communicators_) communicator->forget();
     shared_.make_id();
   }
 

@@ -39,8 +39,6 @@ class Watch {
   /// The deadline is for each collective alone: it counts from the first look that finds it the
   /// oldest one.
   void check();
-  /// Forgets what is under way, which was ended.
-  void forget() { flights_.clear(); }
   /// Looks until `ready` says so, and throws as check() does.
   void until(const Call& call, const std::function<bool()>& ready);
 
