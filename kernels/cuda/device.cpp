@@ -157,6 +157,7 @@ void CudaDevice::wait_for(cudaStream_t stream) {
 void CudaDevice::synchronize() {
   make_current();
   for (const cudaStream_t stream : streams_) wait_for(stream);
+  if (watch_) watch_();  // an abort ends collectives too, and their results are none
 }
 
 double CudaDevice::now() {

@@ -47,7 +47,7 @@ class CudaDevice final : public Device {
   /// For communicators.
   cudaStream_t stream(Stream stream) const { return streams_[static_cast<size_t>(stream)]; }
   void make_current() const;
-  /// Called again and again while synchronize() waits; may throw.
+  /// Called again and again while synchronize() waits, and when all has ended; may throw.
   void set_watch(std::function<void()> watch) { watch_ = std::move(watch); }
 
  private:

@@ -38,7 +38,6 @@ void CudaDevice::wait(Stream stream, const Event& event) {
   cudaStreamWaitEvent(this->stream(stream), static_cast<cudaEvent_t>(event.handle));
 }
 
-/// The last look is when all has ended: an abort ends collectives too, and their results are none.
 void CudaDevice::synchronize() {
   for (CUstream_st& stream : streams_) {
     while (!stream.idle()) {
