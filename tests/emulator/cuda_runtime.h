@@ -158,6 +158,10 @@ template <class T>
 void __stcs(T* to, T x) {
   *to = x;
 }
+template <class T>
+void __stwb(T* to, T x) {
+  *to = x;
+}
 inline float __fmul_rn(float x, float y) { return x * y; }
 inline float __fadd_rn(float x, float y) { return x + y; }
 inline float __fsqrt_rn(float x) { return std::sqrt(x); }

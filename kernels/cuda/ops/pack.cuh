@@ -84,16 +84,16 @@ __device__ inline uint32_t two_stored(float low, float high) {
   return uint32_t{__bfloat16_as_ushort(two.x)} | uint32_t{__bfloat16_as_ushort(two.y)} << 16;
 }
 
-/// to[0 … count) := x. Wide as for fetch(). Whole 16 bytes are written as such: the compiler would
-/// take an array apart that it has written elements of.
+/// to[0 … count) := x. Wide as for fetch(). 16 bytes are written by an instruction of their own,
+/// because the compiler may take assignments apart, and does so in unrolled loops.
 template <bool wide, class T, class A>
 __device__ inline void store(T* to, int64_t count, const A (&x)[pack]) {
   if constexpr (wide && std::is_same_v<T, Bf16>) {
-    *reinterpret_cast<uint4*>(to) = uint4{two_stored(x[0], x[1]), two_stored(x[2], x[3]),
-                                          two_stored(x[4], x[5]), two_stored(x[6], x[7])};
+    __stwb(reinterpret_cast<uint4*>(to), uint4{two_stored(x[0], x[1]), two_stored(x[2], x[3]),
+                                               two_stored(x[4], x[5]), two_stored(x[6], x[7])});
   } else if constexpr (wide && std::is_same_v<T, float>) {
-    reinterpret_cast<float4*>(to)[0] = float4{x[0], x[1], x[2], x[3]};
-    reinterpret_cast<float4*>(to)[1] = float4{x[4], x[5], x[6], x[7]};
+    __stwb(reinterpret_cast<float4*>(to), float4{x[0], x[1], x[2], x[3]});
+    __stwb(reinterpret_cast<float4*>(to) + 1, float4{x[4], x[5], x[6], x[7]});
   } else if constexpr (wide) {
     Packed<T> y;
 #pragma unroll
