@@ -25,10 +25,9 @@ const char* next_step(ncclResult_t result) {
 
 }  // namespace
 
-void check(ncclResult_t result, const char* call, ncclComm_t comm,
-           const std::source_location& where) {
+void check(ncclResult_t result, const char* call, ncclComm_t comm, const char* file, int line) {
   if (result == ncclSuccess || result == ncclInProgress) return;
-  throw CudaError(fmt::format("{} at {}: {} ({}); {}", call, place(where),
+  throw CudaError(fmt::format("{} at {}: {} ({}); {}", call, place(file, line),
                               ncclGetErrorString(result), ncclGetLastError(comm),
                               next_step(result)));
 }

@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <mutex>
-#include <source_location>
 
 #include "kernels/cuda/device.h"
 
@@ -12,7 +11,7 @@ namespace frugal::FRUGAL_CUDA {
 /// Throws CudaError unless the call succeeded or is in progress; `call` is its name: "ncclSend",
 /// `comm` the communicator it was about, if there is one.
 void check(ncclResult_t result, const char* call, ncclComm_t comm = nullptr,
-           const std::source_location& where = std::source_location::current());
+           const char* file = __builtin_FILE(), int line = __builtin_LINE());
 
 /// One rank's communicator of NCCL, non-blocking: no call of NCCL waits for other ranks here. Any
 /// thread may end it.

@@ -19,20 +19,20 @@ namespace {
 namespace fe = cudnn_frontend;
 using Attributes = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-void check(fe::error_t error, const char* call,
-           const std::source_location& where = std::source_location::current()) {
+void check(fe::error_t error, const char* call, const char* file = __builtin_FILE(),
+           int line = __builtin_LINE()) {
   if (error.is_good()) return;
   throw CudaError(
       fmt::format("{} at {}: {}; run again with CUDNN_LOGLEVEL_DBG=3, which says what "
                   "the library objects to, or use --attention separate",
-                  call, place(where), error.get_message()));
+                  call, place(file, line), error.get_message()));
 }
 
-void check(cudnnStatus_t status, const char* call,
-           const std::source_location& where = std::source_location::current()) {
+void check(cudnnStatus_t status, const char* call, const char* file = __builtin_FILE(),
+           int line = __builtin_LINE()) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   throw CudaError(fmt::format("{} at {}: {}; check that libcudnn fits this GPU and driver", call,
-                              place(where), cudnnGetErrorString(status)));
+                              place(file, line), cudnnGetErrorString(status)));
 }
 
 /// Tensors by number, so that a prepared graph can be given other addresses.

@@ -26,11 +26,11 @@ bool tf32_products() {
 namespace frugal::FRUGAL_CUDA {
 namespace {
 
-void check(cublasStatus_t status, const char* call,
-           const std::source_location& where = std::source_location::current()) {
+void check(cublasStatus_t status, const char* call, const char* file = __builtin_FILE(),
+           int line = __builtin_LINE()) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw CudaError(fmt::format(
-      "{} at {}: {}; {}", call, place(where), cublasLtGetStatusString(status),
+      "{} at {}: {}; {}", call, place(file, line), cublasLtGetStatusString(status),
       status == CUBLAS_STATUS_NOT_SUPPORTED
           ? "this product is not one that the library computes on this GPU"
           : "run again with CUBLASLT_LOG_LEVEL=2, which says what the library objects to"));

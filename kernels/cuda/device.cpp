@@ -14,9 +14,9 @@
 namespace frugal::FRUGAL_CUDA {
 namespace {
 
-/// Events are used again after so many others. One that is used again while somebody still waits
-/// for its former moment makes that wait longer, never shorter.
-constexpr size_t event_count = 256;
+/// Events of a stream are used again after so many others of it. Who still waits for the former
+/// moment then waits for a later one of the same stream: longer, never shorter.
+constexpr size_t event_count = 128;
 
 /// Whether every operation is waited for, so that an error names the one that caused it.
 bool one_at_a_time() {
@@ -62,9 +62,11 @@ CudaDevice::CudaDevice(int index) : index_(index) {
           "cudaStreamCreateWithFlags");
     scratch_[i] = std::make_unique<StreamScratch>(memory_);
   }
-  events_.resize(event_count);
-  for (cudaEvent_t& event : events_)
-    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  for (auto& ring : events_) {
+    ring.resize(event_count);
+    for (cudaEvent_t& event : ring)
+      check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  }
   blas_ = std::make_unique<Blas>(memory_);
   attention_ = std::make_unique<FusedAttentions>(memory_);
 }
@@ -75,7 +77,8 @@ CudaDevice::~CudaDevice() {
   attention_.reset();
   blas_.reset();
   for (auto& scratch : scratch_) scratch.reset();
-  for (const cudaEvent_t event : events_) cudaEventDestroy(event);
+  for (const auto& ring : events_)
+    for (const cudaEvent_t event : ring) cudaEventDestroy(event);
   for (const cudaStream_t stream : streams_) cudaStreamDestroy(stream);
 }
 
@@ -124,8 +127,9 @@ void CudaDevice::occupy(Stream stream, double seconds, std::string_view name) {
 
 Event CudaDevice::record(Stream stream) {
   make_current();
-  const cudaEvent_t event = events_[next_event_++ % events_.size()];
-  check(cudaEventRecord(event, streams_[static_cast<size_t>(stream)]), "cudaEventRecord");
+  const auto i = static_cast<size_t>(stream);
+  const cudaEvent_t event = events_[i][next_event_[i]++ % event_count];
+  check(cudaEventRecord(event, streams_[i]), "cudaEventRecord");
   return {.time = 0, .handle = event};
 }
 

@@ -62,8 +62,8 @@ class CudaDevice final : public Device {
   std::array<std::unique_ptr<StreamScratch>, stream_count> scratch_;
   std::unique_ptr<Blas> blas_;
   std::unique_ptr<FusedAttentions> attention_;
-  std::vector<cudaEvent_t> events_;  // a ring: see record()
-  size_t next_event_ = 0;
+  std::array<std::vector<cudaEvent_t>, stream_count> events_;  // rings: see record()
+  std::array<size_t, stream_count> next_event_{};
   std::function<void()> watch_;
   std::string_view last_ = "nothing";  // what was issued last
 };

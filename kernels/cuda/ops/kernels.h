@@ -5,7 +5,7 @@
 /// Our own kernels: every operation but matrix products and fused attention, which libraries do.
 /// Each one issues its work to launch.stream and returns. Any address that is aligned to its type
 /// and any number of columns works; addresses aligned to 16 bytes and columns in multiples of 8 are
-/// fast. Sums have an order that depends on shapes only.
+/// fast. Sums have an order that depends on shapes and on the number of multiprocessors only.
 namespace frugal::FRUGAL_CUDA {
 
 void run(const ColumnSum& op, const Launch& on);
