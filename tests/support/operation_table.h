@@ -131,6 +131,7 @@ uint64_t test_seed();
 std::vector<Row> gemm_rows();                 // Gemm, ColumnSum
 std::vector<Row> layer_norm_and_gelu_rows();  // LayerNorm, Gelu and their backward operations
 std::vector<Row> softmax_rows();              // Softmax, SoftmaxBackward
+std::vector<Row> attention_rows();            // FusedAttention and its backward operation
 std::vector<Row> dropout_rows();              // BiasDropoutAdd and its backward operation
 std::vector<Row> vocabulary_rows();   // Embedding, CrossEntropy and their backward operations
 std::vector<Row> elementwise_rows();  // Adam, Sum, Fill, Convert, RandomNormal
