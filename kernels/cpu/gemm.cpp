@@ -129,8 +129,10 @@ class Prepared {
  public:
   Prepared(const dnnl::engine& engine, const Problem& p, int threads) : used_{p.a, p.b, p.c} {
     // oneDNN's fast method wants whole rows of memory. Parts of a larger tensor, as the heads of
-    // attention are, are packed first; where a is transposed that method is not the faster one.
-    if (p.c.batch_stride != 0 && p.a.col_stride == 1) {
+    // attention are, are packed first; where a is transposed that method is not the faster one,
+    // except for the small blocks that a thread multiplies alone.
+    const bool alone = p.one_thread && p.c.batch_stride == 0;
+    if (alone || (p.c.batch_stride != 0 && p.a.col_stride == 1)) {
       for (Matrices& m : used_) m = m.packed();
     }
     dnnl::primitive_attr attributes;
