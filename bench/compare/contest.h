@@ -62,5 +62,6 @@ class Buffer {
 
 void compare_gemm(const Options& options);          // gemm.cpp
 void compare_memory_bound(const Options& options);  // memory_bound.cpp
+void compare_attention(const Options& options);     // attention.cpp
 
 }  // namespace frugal::bench

@@ -25,6 +25,8 @@ int main(int argc, char** argv) {
       ->callback([&] { compare_gemm(options); });
   app.add_subcommand("memory-bound", "Operations' bytes per second against a copy's")
       ->callback([&] { compare_memory_bound(options); });
+  app.add_subcommand("attention", "Fused attention against separate products and softmax")
+      ->callback([&] { compare_attention(options); });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -14,6 +14,7 @@ struct Technique {
   bool tensor_parallel;
   bool sequence_parallel;
   Recompute recompute;
+  AttentionKind attention = AttentionKind::separate;  ///< the paper's
 };
 inline constexpr Technique serial{"serial", false, false, Recompute::none};
 inline constexpr Technique baseline{"baseline", true, false, Recompute::none};
@@ -21,6 +22,13 @@ inline constexpr Technique sequence{"sequence-parallel", true, true, Recompute::
 inline constexpr Technique selective{"selective", true, false, Recompute::selective};
 inline constexpr Technique present{"sequence-parallel+selective", true, true, Recompute::selective};
 inline constexpr Technique full{"full", true, false, Recompute::full};
+
+/// The paper's parallelism without what fused attention makes superfluous. Not the paper's rows.
+inline constexpr Technique fused{"fused", true, false, Recompute::none, AttentionKind::fused};
+inline constexpr Technique fused_sequence{"sequence-parallel+fused", true, true, Recompute::none,
+                                          AttentionKind::fused};
+inline constexpr std::string_view not_the_papers =
+    "not the paper's, which had no fused attention: there is no number to compare with";
 
 /// A technique under the name that a table or figure gives it.
 struct Named {

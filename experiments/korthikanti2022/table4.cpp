@@ -19,6 +19,8 @@ constexpr std::array rows{
     Named{"full recompute", full},
     Named{"selective recompute", selective},
     Named{"selective recompute + sequence parallel", present},
+    Named{"fused attention", fused},
+    Named{"fused attention + sequence parallel", fused_sequence},
 };
 
 using Samples = std::vector<double>;
@@ -90,7 +92,8 @@ class Table4 final : public LayerArtifact {
   Table4()
       : LayerArtifact("table4", {.what = Case::What::layer_time,
                                  .models = {model_name},
-                                 .techniques = {baseline, sequence, full, selective, present},
+                                 .techniques = {baseline, sequence, full, selective, present, fused,
+                                                fused_sequence},
                                  .cpu_scale = 4,
                                  .cpu_type = DType::f32,
                                  .cpu_micro_batch = 4}) {}
@@ -164,9 +167,16 @@ class Table4 final : public LayerArtifact {
   }
 
   static std::string note(const Layers& layer, const Technique& technique) {
-    if (layer.setting().source == Source::simulated) return not_blind;
+    const bool simulated = layer.setting().source == Source::simulated;
+    if (technique.attention == AttentionKind::fused && simulated)
+      return fmt::format("{}; the machine's model of fused attention is not calibrated",
+                         not_the_papers);
+    if (simulated) return not_blind;
     const Record* record = layer.find(technique).record;
-    return record == nullptr ? "" : circumstances(*record);
+    if (record == nullptr) return "";
+    const std::string text = circumstances(*record);
+    return technique.attention == AttentionKind::fused ? fmt::format("{}; {}", not_the_papers, text)
+                                                       : text;
   }
 
   Claim overhead_removed(const Setting& setting, const Records& records) const {

@@ -27,6 +27,11 @@ void run(const Fill& op);
 void run(const Convert& op);
 void run(const RandomNormal& op);
 
+void run(const OnlineSoftmax& op);
+void run(const ScoreGradient& op);
+void run(const RowDots& op);
+void run(const ScaledRows& op);
+
 extern const Kernels kernels;
 
 }  // namespace frugal::FRUGAL_SIMD
