@@ -155,6 +155,10 @@ T __ldcs(const T* x) {
   return *x;
 }
 template <class T>
+void __stwb(T* to, T x) {
+  *to = x;
+}
+template <class T>
 void __stcs(T* to, T x) {
   *to = x;
 }
