@@ -5,9 +5,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-version=1.32.0
+version=1.16.0  # later ones also want a run-time compiler to link with
 target=build/cudnn-frontend
-[[ -f $target/include/cudnn_frontend.h ]] && exit 0
+[[ -f $target/$version ]] && exit 0
 nvcc=$(command -v nvcc) || exit 0
 nvcc=$(readlink -f "$nvcc")
 [[ -f ${nvcc%/bin/*}/include/cudnn.h || -f /usr/include/cudnn.h || -f /usr/local/include/cudnn.h ]] ||
@@ -21,7 +21,8 @@ if ! python3 -m pip download --quiet --disable-pip-version-check --no-deps --onl
        "the build goes on without fused attention on GPUs" >&2
   exit 0
 fi
+rm -rf "$target"
 mkdir -p "$target"
 python3 -m zipfile -e "$wheel"/*.whl "$wheel/content"
-cp -r "$wheel/content/include" "$target/include.part"
-mv "$target/include.part" "$target/include"
+cp -r "$wheel/content/include" "$target/include"
+touch "$target/$version"

@@ -17,9 +17,9 @@ class Operand {
       : device_(device), view_(device.allocate(shape.size() * size_of(type)), type, shape) {}
   Operand(Device& device, DType type, const Shape& shape, const std::vector<Bf16>& values)
       : Operand(device, type, shape) {
-    if (type == DType::bf16) return device.copy_from_host(view_, values.data());
     const std::vector<double> wide = widened(values);
-    device.copy_from_host(view_, wide.data());
+    device.copy_from_host(view_, type == DType::bf16 ? static_cast<const void*>(values.data())
+                                                     : wide.data());
   }
   Operand(const Operand&) = delete;
   Operand& operator=(const Operand&) = delete;
