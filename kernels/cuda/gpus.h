@@ -30,6 +30,9 @@ const std::vector<Gpu>& gpus();
 /// The same without throwing: empty where there are GPUs, else the reason.
 std::string why_no_gpu();
 
+/// Whether products of float32 matrices are computed in tf32 on a GPU: FRUGAL_TF32=1.
+bool tf32_products();
+
 /// A device on GPU `index` of gpus(). Throws InputError, CudaError (a std::runtime_error).
 std::unique_ptr<Device> make_cuda_device(int index = 0);
 

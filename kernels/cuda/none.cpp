@@ -18,6 +18,8 @@ const std::vector<Gpu>& gpus() { throw InputError(reason); }
 
 std::string why_no_gpu() { return reason; }
 
+bool tf32_products() { return false; }
+
 std::unique_ptr<Device> make_cuda_device(int) { throw InputError(reason); }
 
 }  // namespace frugal
