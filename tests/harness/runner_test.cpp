@@ -33,7 +33,7 @@ class RunnerTest : public ::testing::Test {
 };
 
 Case layer(const std::string& id, Case::What what, const std::string& on) {
-  return {.id = id, .what = what, .config = testing::tiny(), .on = on, .scale = 1, .skip = ""};
+  return {.id = id, .what = what, .config = testing::tiny(), .on = on};
 }
 
 TEST_F(RunnerTest, TimesOnTheCpuInterleavedAndOnAVirtualClockOnce) {
