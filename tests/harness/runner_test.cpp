@@ -58,6 +58,35 @@ TEST_F(RunnerTest, TimesOnTheCpuInterleavedAndOnAVirtualClockOnce) {
   EXPECT_EQ(records.all()[2].rounds, "");
 }
 
+TEST_F(RunnerTest, ALoneRankIsTimedWithOthersAndSaysThatItIsOne) {
+  Case whole = layer("a", Case::What::layer_time, "cpu"), lone = whole;
+  whole.config.tensor_parallel = lone.config.tensor_parallel = 2;
+  lone.lone_rank = "h200-hgx";
+  const Records records = run({whole, lone});
+  const Record &real = records.all()[0], &modelled = records.all()[1];
+  ASSERT_EQ(modelled.status, Status::ok) << modelled.reason;
+  EXPECT_FALSE(real.modelled);
+  EXPECT_EQ(modelled.modelled.value().machine, "h200-hgx");
+  EXPECT_THAT(modelled.device, HasSubstr("one rank of 2"));
+  EXPECT_EQ(modelled.rounds, real.rounds);
+  EXPECT_EQ(records.settings("paper/table").size(), 2U);
+  EXPECT_EQ(modelled.memory->after_forward, real.memory->after_forward);
+  EXPECT_DOUBLE_EQ(modelled.flops->hardware, real.flops->hardware);
+  EXPECT_EQ(modelled.samples(metric::forward_time).size(), 10U);
+}
+
+TEST_F(RunnerTest, ADeviceHoldsAtLeastWhatWasInUse) {
+  const Records records =
+      run({layer("a", Case::What::layer_memory, "cpu"), layer("b", Case::What::layer_time, "cpu"),
+           layer("a", Case::What::layer_memory, machine)});
+  for (const Record& r : records.all()) {
+    if (r.on == "cpu")
+      EXPECT_GE(r.memory->reserved.value(), r.memory->peak_total) << r.case_id;
+    else
+      EXPECT_FALSE(r.memory->reserved);
+  }
+}
+
 TEST_F(RunnerTest, RunsAWholeGroupAgainWhereOneIsMissing) {
   const Case a = layer("a", Case::What::layer_time, "cpu"),
              b = layer("b", Case::What::layer_time, "cpu");
