@@ -23,9 +23,9 @@ struct Case {
   std::string on;    ///< "cpu", "cuda", or "virtual:" and a machine of hardware/
   /// A machine of hardware/ to whose links collectives are charged, where one rank runs without its
   /// peers (TargetOptions::lone_rank); empty: all ranks run.
-  std::string lone_rank = "";
+  std::string lone_rank = {};
   int64_t scale = 1;      ///< k of the scale model 1/k
-  std::string skip = "";  ///< why it cannot be run in this setting; recorded as skipped, not run
+  std::string skip = {};  ///< why it cannot be run in this setting; recorded as skipped, not run
 
   Source source() const { return source_of(device_kind(on)); }
 };

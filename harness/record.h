@@ -129,7 +129,7 @@ struct Setting {
   std::string on;
   int64_t scale = 1;
   int threads = 0;         ///< of the processor; 0 where the result does not depend on them
-  std::string links = "";  ///< ModelledCommunication::machine; empty where communication is real
+  std::string links = {};  ///< ModelledCommunication::machine; empty where communication is real
   bool operator==(const Setting&) const = default;
 
   /// What tables call it: "cuda", or "cuda, lone rank on h200-hgx". So numbers with modelled

@@ -21,10 +21,10 @@ struct TargetOptions {
   std::string on = "cpu";  ///< "cpu", "cuda", "virtual" (the papers' machine), "virtual:MACHINE"
   int threads = 1;         ///< kernel threads of the cpu; means nothing elsewhere
   /// A machine or a file: on a virtual target the machine itself, on a real one its data sheet.
-  std::string hardware = "";
+  std::string hardware = {};
   /// A machine or a file, to whose links collectives are charged where one rank runs without its
   /// peers (make_lone_*_cluster() of engine/cluster.h); empty: all ranks are there.
-  std::string lone_rank = "";
+  std::string lone_rank = {};
 };
 
 /// Where a run takes place: a processor, GPUs, or a machine that is described.
