@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and runs the tests: ./test.sh [PRESET]
-# PRESET is release (default), ci, debug, asan-ubsan or tsan (of the engine only).
+# PRESET is release (default), ci, debug, asan-ubsan or tsan (of the engine and NCCL only).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 

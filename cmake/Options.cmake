@@ -1,7 +1,10 @@
 # What every target is compiled with.
 add_library(frugal_options INTERFACE)
 target_include_directories(frugal_options INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_options(frugal_options INTERFACE -Wall -Wextra -Werror)
+target_compile_options(frugal_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror>
+  # Ordinary constexpr functions, such as Philox, may be called from kernels.
+  $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-Werror>)
 target_compile_definitions(frugal_options INTERFACE $<$<CONFIG:Debug>:_GLIBCXX_ASSERTIONS>)
 
 # Sanitizers, for example "address,undefined"; set by the presets.

@@ -21,6 +21,9 @@ class Cluster {
   /// The ranks that exist here: all t of them on a real device, one standing for all on a virtual
   /// one.
   virtual int local_ranks() const = 0;
+  /// Whether all t ranks exist; otherwise one stands for all, and losses and gradients mean
+  /// nothing.
+  virtual bool whole() const { return true; }
   virtual Rank& rank(int index) = 0;
 };
 
@@ -29,7 +32,8 @@ class Cluster {
 std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads);
 
 /// Ranks as threads of this process, a GPU each: the first t of gpus() (kernels/cuda/gpus.h).
-/// Throws InputError where there are fewer, or where t > 1 and the build has no NCCL.
+/// Throws InputError where there are fewer, or where t > 1 and the build has no NCCL; t = 1 needs
+/// none.
 std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config);
 
 /// One rank that stands for the t equal ones of a machine (kernels/virtual/machine.h).

@@ -49,8 +49,12 @@ void all_fit(const RunConfig& c) {
   fits("the position embedding (sequence length x hidden size)", {copies, m.sequence, m.hidden});
   fits("the activations (layers x sequence length x microbatch size x hidden size)",
        {copies, m.layers, m.sequence, c.micro_batch, m.hidden});
-  fits("attention (layers x heads x sequence length squared x microbatch size)",
-       {copies, m.layers, m.heads, m.sequence, m.sequence, c.micro_batch});
+  if (c.attention == AttentionKind::separate)
+    fits("attention (layers x heads x sequence length squared x microbatch size)",
+         {copies, m.layers, m.heads, m.sequence, m.sequence, c.micro_batch});
+  else  // no scores, but a number for each of them
+    fits("attention's positions (heads x sequence length squared x microbatch size)",
+         {m.heads, m.sequence, m.sequence, c.micro_batch});
   fits("the logits (sequence length x microbatch size x vocabulary size)",
        {copies, m.sequence, c.micro_batch, m.vocabulary});
   fits("a step's tokens (microbatches x sequence length x microbatch size)",
@@ -69,6 +73,10 @@ std::string_view name_of(Recompute recompute) {
       return "full";
   }
   return "?";
+}
+
+std::string_view name_of(AttentionKind attention) {
+  return attention == AttentionKind::fused ? "fused" : "separate";
 }
 
 ModelConfig ModelConfig::scaled(int64_t k) const {
@@ -108,6 +116,10 @@ void RunConfig::validate() const {
         "dropout is {}; it must be 0 or, rounded to 1/65536, above 0 and below 1", model.dropout));
   if (type != DType::f32 && type != DType::bf16 && type != DType::f64)
     throw InputError(fmt::format("type is {}; it must be f32, bf16 or f64", name_of(type)));
+  if (attention == AttentionKind::fused && recompute == Recompute::selective)
+    throw InputError(
+        "recompute is selective and attention is fused, which keeps nothing that selective "
+        "recomputation would drop; choose recompute none or full, or separate attention");
   const char* next = "choose a tensor-parallel size that divides it";
   const char* t = "tensor-parallel size";
   divisible("hidden size", model.hidden, "attention heads", model.heads,

@@ -26,12 +26,18 @@ struct ModelConfig {
 enum class Recompute : uint8_t { none, selective, full };
 std::string_view name_of(Recompute recompute);
 
+/// How attention computes softmax(QKᵀ / √d) V: by operations of their own, which keep [s, s] per
+/// head as the papers have it, or by one that never makes it (flash attention).
+enum class AttentionKind : uint8_t { separate, fused };
+std::string_view name_of(AttentionKind attention);
+
 /// Everything that decides what a run computes.
 struct RunConfig {
   ModelConfig model;
   int tensor_parallel = 1;         ///< [t]
   bool sequence_parallel = false;  ///< over the tensor-parallel group
   Recompute recompute = Recompute::none;
+  AttentionKind attention = AttentionKind::separate;  ///< fused: not with selective recomputation
   /// Whether dropout masks are kept, one byte per element, as the papers count them; otherwise they
   /// are regenerated.
   bool stored_masks = false;

@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/comm/communicator.h"
 #include "engine/config.h"
-#include "engine/memory/tensor.h"
+#include "engine/memory/parameter_store.h"
 
 namespace frugal {
 
@@ -15,6 +15,7 @@ class Rank {
   Communicator& tensor_group;
   const RunConfig config;
   Ledger ledger;
+  ParameterStore parameters;
 
   /// Microbatch of the whole run that is being computed: makes every dropout mask its own.
   uint32_t draw = 0;

@@ -40,6 +40,7 @@ json to_json(const RunConfig& config) {
           {"tensor_parallel_size", config.tensor_parallel},
           {"sequence_parallel", config.sequence_parallel},
           {"recompute", name_of(config.recompute)},
+          {"attention", name_of(config.attention)},
           {"stored_masks", config.stored_masks},
           {"type", name_of(config.type)},
           {"microbatch_size", config.micro_batch},
@@ -54,6 +55,7 @@ RunConfig run_config_from_json(const JsonObject& object) {
   config.tensor_parallel = static_cast<int>(object.integer("tensor_parallel_size", 1, 1 << 20));
   config.sequence_parallel = object.require<bool>("sequence_parallel");
   config.recompute = named<Recompute>(object, "recompute");
+  if (object.has("attention")) config.attention = named<AttentionKind>(object, "attention");
   config.stored_masks = object.require<bool>("stored_masks");
   config.type = named<DType>(object, "type");
   config.micro_batch = object.integer("microbatch_size", 1);

@@ -15,6 +15,7 @@ nlohmann::json to_json(const ModelConfig& model);
 ModelConfig model_from_json(const JsonObject& object);
 
 nlohmann::json to_json(const RunConfig& config);
+/// Records from before there was a choice have no "attention": separate.
 RunConfig run_config_from_json(const JsonObject& object);
 
 }  // namespace frugal

@@ -22,6 +22,8 @@ inline constexpr int enumerators<Status> = 7;
 template <>
 inline constexpr int enumerators<Recompute> = 3;
 template <>
+inline constexpr int enumerators<AttentionKind> = 2;
+template <>
 inline constexpr int enumerators<DType> = 3;  // those that weights can have
 
 template <class E>

@@ -14,7 +14,9 @@ struct GlobalIndex {
   int64_t run = std::numeric_limits<int64_t>::max();
   int64_t stride = 0;
 
-  constexpr int64_t at(int64_t element) const { return offset + element / run * stride + element % run; }
+  constexpr int64_t at(int64_t element) const {
+    return offset + element / run * stride + element % run;
+  }
 };
 
 /// Names one stream of random words: word w of group g is Philox4x32-10 with key = seed (low word

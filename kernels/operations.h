@@ -74,6 +74,23 @@ struct LayerNormBackward {
   }
 };
 
+/// y = x · rstd · gamma for each row with rstd = 1 / √(mean(x²) + epsilon); rstd [rows] of A is
+/// kept.
+struct RmsNorm {
+  static constexpr std::string_view name = "rms-norm";
+  View x, gamma, y, rstd;
+  float epsilon = 1e-5F;
+  Cost cost() const { return {0, detail::bytes_of(x, gamma, y, rstd)}; }
+};
+
+/// dx = RmsNorm'(dy) (+ add, as for LayerNormBackward; may be dx itself); dgamma [cols] of A is
+/// added to.
+struct RmsNormBackward {
+  static constexpr std::string_view name = "rms-norm-backward";
+  View dy, x, rstd, gamma, add, dx, dgamma;
+  Cost cost() const { return {0, detail::bytes_of(dy, x, rstd, gamma, add, dx, dgamma, dgamma)}; }
+};
+
 /// y = x · (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2. y may be x.
 struct Gelu {
   static constexpr std::string_view name = "gelu";
@@ -86,6 +103,26 @@ struct GeluBackward {
   static constexpr std::string_view name = "gelu-backward";
   View x, dy, dx;
   Cost cost() const { return {0, detail::bytes_of(x, dy, dx)}; }
+};
+
+/// gemm, then y = Gelu(gemm.c): a layer that keeps what it was before GELU. gemm.c and y are
+/// contiguous and of one type. What a device cannot do in one it does in `gemm` and `gelu()`.
+struct GemmGelu {
+  static constexpr std::string_view name = "gemm-gelu";
+  Gemm gemm;
+  View y;
+  Gelu gelu() const { return {gemm.c, y}; }
+  Cost cost() const { return {gemm.cost().flops, gemm.cost().bytes + detail::bytes_of(y)}; }
+};
+
+/// gemm, then gemm.c = gemm.c · Gelu'(x): the gradient that comes through a layer and the GELU
+/// before it. gemm.c and x are contiguous and of one type.
+struct GemmGeluBackward {
+  static constexpr std::string_view name = "gemm-gelu-backward";
+  Gemm gemm;
+  View x;
+  GeluBackward gelu() const { return {x, gemm.c, gemm.c}; }
+  Cost cost() const { return {gemm.cost().flops, gemm.cost().bytes + detail::bytes_of(x)}; }
 };
 
 /// p = softmax(scale · x) over the last dimension, then dropped = dropout(p). x, p and dropped are
@@ -110,6 +147,46 @@ struct SoftmaxBackward {
   bool causal = false;
   Dropout dropout;
   Cost cost() const { return {0, detail::bytes_of(dy, p, mask, dx)}; }
+};
+
+/// y = dropout(softmax(scale · q · kᵀ)) · v for each of `batch` matrices, without a tensor of
+/// [batch, rows, cols] (Dao et al. 2022, "FlashAttention"). q and y are [batch, rows, d], k and v
+/// [batch, cols, d], with any strides of which the last is 1; causal: row i sees columns 0 … i
+/// (cols = rows). log_sum_exp [batch, rows] of A is log Σ_j exp(scale · q · k), for the backward
+/// operation. The dropout mask is never stored: its decisions belong to positions in
+/// [batch, rows, cols] and are those of Softmax.
+struct FusedAttention {
+  static constexpr std::string_view name = "fused-attention";
+  View q, k, v, y, log_sum_exp;
+  float scale = 1;
+  bool causal = false;
+  Dropout dropout;
+
+  int64_t batch() const { return q.shape[0]; }
+  int64_t rows() const { return q.shape[1]; }
+  int64_t cols() const { return k.shape[1]; }
+  /// Of products with [rows, cols] in one matrix of the batch: each has d of them for every pair of
+  /// a row and a column that it sees, and no others count.
+  double flops(int products) const {
+    const auto n = static_cast<double>(rows());
+    const double pairs = causal ? n * (n + 1) / 2 : n * static_cast<double>(cols());
+    return 2.0 * products * static_cast<double>(batch()) * pairs * static_cast<double>(q.cols());
+  }
+  static constexpr int products = 2;
+  Cost cost() const { return {flops(products), detail::bytes_of(q, k, v, y, log_sum_exp)}; }
+};
+
+/// dq, dk and dv from dy, the gradient of y, and from the operands and results of `forward`. The
+/// probabilities are computed again, which is the first of five products.
+struct FusedAttentionBackward {
+  static constexpr std::string_view name = "fused-attention-backward";
+  FusedAttention forward;
+  View dy, dq, dk, dv;
+
+  static constexpr int products = 5;
+  Cost cost() const {
+    return {forward.flops(products), forward.cost().bytes + detail::bytes_of(dy, dq, dk, dv)};
+  }
 };
 
 /// y = dropout(x + bias) + residual. x, y, residual [rows, cols]; bias [groups, cols] of T, where
@@ -228,10 +305,12 @@ struct RandomNormal {
   Cost cost() const { return {0, detail::bytes_of(x)}; }
 };
 
-using Operation = std::variant<Gemm, ColumnSum, LayerNorm, LayerNormBackward, Gelu, GeluBackward,
-                               Softmax, SoftmaxBackward, BiasDropoutAdd, BiasDropoutAddBackward,
-                               Embedding, EmbeddingBackward, CrossEntropyStatistics, CrossEntropy,
-                               Adam, Sum, Fill, Convert, RandomNormal>;
+using Operation =
+    std::variant<Gemm, GemmGelu, GemmGeluBackward, ColumnSum, LayerNorm, LayerNormBackward, RmsNorm,
+                 RmsNormBackward, Gelu, GeluBackward, Softmax, SoftmaxBackward, FusedAttention,
+                 FusedAttentionBackward, BiasDropoutAdd, BiasDropoutAddBackward, Embedding,
+                 EmbeddingBackward, CrossEntropyStatistics, CrossEntropy, Adam, Sum, Fill, Convert,
+                 RandomNormal>;
 
 inline std::string_view name_of(const Operation& operation) {
   return std::visit([](const auto& op) { return op.name; }, operation);

@@ -14,23 +14,43 @@ struct Philox {
   static constexpr uint32_t weyl0 = 0x9E3779B9u, weyl1 = 0xBB67AE85u;
   static constexpr int rounds = 10;
 
-  static constexpr Words generate(Words c, uint32_t key0, uint32_t key1) {
-    for (int round = 0; round < rounds; ++round) {
-      const uint64_t p0 = uint64_t{multiplier0} * c[0];
-      const uint64_t p1 = uint64_t{multiplier1} * c[2];
-      c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ key0, static_cast<uint32_t>(p1),
-           static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ key1, static_cast<uint32_t>(p0)};
+  /// The two words that each round takes.
+  using Keys = std::array<std::array<uint32_t, 2>, rounds>;
+  static constexpr Keys keys(uint32_t key0, uint32_t key1) {
+    Keys all{};
+    for (auto& of_round : all) {
+      of_round = {key0, key1};
       key0 += weyl0;
       key1 += weyl1;
     }
+    return all;
+  }
+
+  static constexpr Words generate(Words c, const Keys& keys) {
+    for (const auto& key : keys) {
+      const uint64_t p0 = uint64_t{multiplier0} * c[0];
+      const uint64_t p1 = uint64_t{multiplier1} * c[2];
+      c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ key[0], static_cast<uint32_t>(p1),
+           static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ key[1], static_cast<uint32_t>(p0)};
+    }
     return c;
+  }
+  static constexpr Words generate(Words c, uint32_t key0, uint32_t key1) {
+    return generate(c, keys(key0, key1));
   }
 
   /// The words of a group of a stream.
   static constexpr Words generate(const RandomStream& stream, uint64_t group) {
+    return generate(stream, keys(stream), group);
+  }
+  /// The same with keys(stream), for those who make many.
+  static constexpr Words generate(const RandomStream& stream, const Keys& keys, uint64_t group) {
     return generate({static_cast<uint32_t>(group), static_cast<uint32_t>(group >> 32), stream.site,
                      stream.draw},
-                    static_cast<uint32_t>(stream.seed), static_cast<uint32_t>(stream.seed >> 32));
+                    keys);
+  }
+  static constexpr Keys keys(const RandomStream& stream) {
+    return keys(static_cast<uint32_t>(stream.seed), static_cast<uint32_t>(stream.seed >> 32));
   }
 };
 

@@ -19,11 +19,11 @@ Report::Report(Options options, std::string unit) : options_(std::move(options))
 
 void Report::add(const Contest& contest) {
   std::vector<double> ours, theirs;
-  const auto timed = [](const std::function<void()>& run, std::vector<double>& samples) {
+  const auto timed = [&](const std::function<void()>& run, std::vector<double>& samples) {
     return [&](bool keep) {
       const double start = steady_seconds();
       run();
-      if (keep) samples.push_back(steady_seconds() - start);
+      if (keep) samples.push_back((steady_seconds() - start) / contest.repetitions);
     };
   };
   time_interleaved({timed(contest.run, ours), timed(contest.reference, theirs)},
@@ -53,6 +53,7 @@ void Report::finish() const {
   std::ofstream file(options_.json);
   file << nlohmann::json{{"schema", "frugal.comparison/1"},
                          {"unit", table_.columns[1].name},
+                         {"on", options_.on},
                          {"threads", options_.threads},
                          {"environment", environment()},
                          {"contests", contests_}}

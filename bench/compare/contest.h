@@ -10,6 +10,7 @@
 namespace frugal::bench {
 
 struct Options {
+  std::string on = "cpu";
   int threads = 1;
   int samples = 15;
   double budget = 20;  ///< seconds for one contest
@@ -22,6 +23,8 @@ struct Contest {
   std::string name;
   double work = 0, reference_work = 0;
   std::function<void()> run, reference;
+  /// Both sides are done so often in one sample; a GPU's are over too soon to time one alone.
+  int repetitions = 1;
 };
 
 /// Times contests by turns and reports the ratio of rates: 1 is as fast as the reference.
@@ -59,5 +62,6 @@ class Buffer {
 
 void compare_gemm(const Options& options);          // gemm.cpp
 void compare_memory_bound(const Options& options);  // memory_bound.cpp
+void compare_attention(const Options& options);     // attention.cpp
 
 }  // namespace frugal::bench

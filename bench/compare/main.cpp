@@ -13,6 +13,8 @@ int main(int argc, char** argv) {
   frugal::bench::Options options;
   options.threads = frugal::usable_processors();
   CLI::App app("Ratios of rates, both sides measured by turns in one run", "frugal_bench_compare");
+  app.add_option("--on", options.on, "Where memory-bound operations run")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--threads", options.threads, "Threads of both sides")->check(CLI::PositiveNumber);
   app.add_option("--samples", options.samples, "Rounds that are wanted, at least 10");
   app.add_option("--budget", options.budget, "Seconds after which a case has no further rounds");
@@ -23,6 +25,8 @@ int main(int argc, char** argv) {
       ->callback([&] { compare_gemm(options); });
   app.add_subcommand("memory-bound", "Operations' bytes per second against a copy's")
       ->callback([&] { compare_memory_bound(options); });
+  app.add_subcommand("attention", "Fused attention against separate products and softmax")
+      ->callback([&] { compare_attention(options); });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

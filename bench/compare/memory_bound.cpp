@@ -1,4 +1,5 @@
-// Every memory-bound row of the operation table, far out of cache, against a parallel copy.
+// Every memory-bound row of the operation table, far out of cache, against a copy: on the CPU a
+// parallel memcpy, on a GPU the driver's own.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -6,6 +7,7 @@
 
 #include "bench/compare/contest.h"
 #include "kernels/cpu/device.h"
+#include "kernels/cuda/gpus.h"
 #include "tests/support/operation_table.h"
 
 namespace frugal::bench {
@@ -16,9 +18,15 @@ using table::Draw;
 using table::Operand;
 using table::Setting;
 
-/// Several times any last-level cache, so that nothing of one run is there in the next.
-constexpr double bytes_to_move = 192 << 20;
 constexpr int64_t cols = 1024;
+
+/// How much one execution moves, several times any last-level cache, so that nothing of one is
+/// there in the next; and how many make one sample.
+struct Amount {
+  double bytes = 192 << 20;
+  int repetitions = 1;
+};
+constexpr Amount on_cpu{}, on_gpu{512 << 20, 20};
 
 /// Bytes of a case: moved, and of all its operands.
 struct Bytes {
@@ -32,7 +40,7 @@ struct Bytes {
 };
 
 /// The fewest rows that move so much.
-Setting enlarged(const table::Row& row, DType type) {
+Setting enlarged(const table::Row& row, DType type, double bytes_to_move) {
   Setting setting = {type, cols, cols, 0};  // elements stand as in a serial run
   const double factor = bytes_to_move / Bytes(row.build(setting)).moved;
   setting.rows = static_cast<int64_t>(static_cast<double>(cols) * factor) + 1;
@@ -48,7 +56,7 @@ bool memory_bound(const table::Row& row) {
 
 /// Plausible elements: what is drawn for one tile is repeated over the operand. Indices are all
 /// drawn, so that they reach the whole table.
-void fill(const View& view, const Operand& operand) {
+void fill(Device& device, const View& view, const Operand& operand) {
   const int64_t tile = operand.type == DType::i32 ? view.size() : 4099;  // prime: rows differ
   Case small;
   small.operands = {operand};
@@ -60,21 +68,34 @@ void fill(const View& view, const Operand& operand) {
   }
   std::vector<char> bytes(static_cast<size_t>(tile * size_of(operand.type)));
   table::store(operand.type, values, bytes.data());
-  const auto length = static_cast<int64_t>(bytes.size());
-  for (int64_t at = 0; at < view.bytes(); at += length) {
-    std::memcpy(static_cast<char*>(view.data) + at, bytes.data(),
-                static_cast<size_t>(std::min(length, view.bytes() - at)));
-  }
+  std::vector<char> whole(static_cast<size_t>(view.bytes()));
+  for (size_t at = 0; at < whole.size(); at += bytes.size())
+    std::memcpy(whole.data() + at, bytes.data(), std::min(bytes.size(), whole.size() - at));
+  device.copy_from_host(view, whole.data());
 }
 
-/// Reads and writes as many bytes as an operation does; plain memcpy in each thread.
+/// What operations are held against: reads and writes as many bytes as one of them does.
 class Copy {
  public:
-  explicit Copy(Device& device, int threads)
-      : threads_(threads), from_(device, DType::f32, shape()), to_(device, DType::f32, shape()) {}
-  static double bytes() { return 2.0 * static_cast<double>(shape().size()) * sizeof(float); }
+  Copy(Device& device, const Options& options, double bytes)
+      : device_(device),
+        threads_(options.threads),
+        gpu_(options.on == "cuda"),
+        from_(device, DType::f32, shape(bytes)),
+        to_(device, DType::f32, shape(bytes)) {}
+  double bytes() const { return 2.0 * static_cast<double>(from_.view().bytes()); }
 
   void operator()() const {
+    if (gpu_)
+      copy_on_gpu(device_, to_.view(), from_.view());
+    else
+      copy_in_threads();
+  }
+
+ private:
+  static Shape shape(double bytes) { return {static_cast<int64_t>(bytes / 2 / sizeof(float))}; }
+
+  void copy_in_threads() const {
     const int64_t part = from_.view().bytes() / threads_;
 #pragma omp parallel for num_threads(threads_)
     for (int i = 0; i < threads_; ++i) {
@@ -84,43 +105,49 @@ class Copy {
     }
   }
 
- private:
-  static Shape shape() { return {static_cast<int64_t>(bytes_to_move / 2 / sizeof(float))}; }
+  Device& device_;
   int threads_;
+  bool gpu_;
   Buffer from_, to_;
 };
 
-void add(Report& report, CpuDevice& device, const Copy& copy, const table::Row& row, DType type) {
-  const Setting setting = enlarged(row, type);
+void add(Report& report, Device& device, const Copy& copy, const Amount& amount,
+         const table::Row& row, DType type) {
+  const Setting setting = enlarged(row, type, amount.bytes);
   const Case test_case = row.build(setting);
   std::vector<std::unique_ptr<Buffer>> buffers;
   table::Views views;
   for (const Operand& operand : test_case.operands) {
     buffers.push_back(std::make_unique<Buffer>(device, operand.type, operand.shape));
-    fill(buffers.back()->view(), operand);
+    fill(device, buffers.back()->view(), operand);
     views.set(operand.name, buffers.back()->view());
   }
   const Operation operation = test_case.bind(views);
-  report.add({fmt::format("{}/{}", row.name, name_of(type)), cost_of(operation).bytes,
-              Copy::bytes(),
-              [&] {
-                device.execute(operation);
-                device.synchronize();
-              },
-              [&] { copy(); }});
+  const auto repeated = [&](const auto& work) {
+    return [&] {
+      for (int i = 0; i < amount.repetitions; ++i) work();
+      device.synchronize();
+    };
+  };
+  const auto run = [&] { device.execute(operation); };
+  report.add({fmt::format("{}/{}", row.name, name_of(type)), cost_of(operation).bytes, copy.bytes(),
+              repeated(run), repeated(copy), amount.repetitions});
 }
 
 }  // namespace
 
 void compare_memory_bound(const Options& options) {
   Report report(options, "GB/s");
-  CpuDevice device(options.threads);
-  const Copy copy(device, options.threads);
+  const bool gpu = options.on == "cuda";
+  const Amount amount = gpu ? on_gpu : on_cpu;
+  const std::unique_ptr<Device> device =
+      gpu ? make_cuda_device() : std::make_unique<CpuDevice>(options.threads);
+  const Copy copy(*device, options, amount.bytes);
   for (const table::Row& row : table::rows()) {
     if (!memory_bound(row)) continue;
     for (const DType type : {DType::f32, DType::bf16}) {
       if (report.wants(fmt::format("{}/{}", row.name, name_of(type)))) {
-        add(report, device, copy, row, type);
+        add(report, *device, copy, amount, row, type);
       }
     }
   }

@@ -42,6 +42,12 @@ class Pending {
 /// bf16 or f64 (any type where nothing is summed). Every rank calls the same collectives in the
 /// same order. Sums are in accumulation type and in the order of ranks, so results do not depend on
 /// timing, and reduce-scatter followed by all-gather equals all-reduce bit for bit.
+///
+/// NCCL's differ (engine/comm/nccl.h): each addition of a sum is rounded to the views' type, bf16
+/// too, and their order is NCCL's own, so sums are as good as the type but agree with no other
+/// communicator, nor need an all-reduce agree with a reduce-scatter and an all-gather bit for bit.
+/// And a send may last until it is received: ranks that all send before they receive may wait for
+/// each other.
 class Communicator {
  public:
   Communicator() = default;
@@ -51,6 +57,9 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  /// Whether every rank is there; otherwise one stands for all, and what it computes with the
+  /// others' data means nothing (engine/comm/modelled.h).
+  virtual bool whole() const { return true; }
 
   /// data := Σ over ranks of data.
   [[nodiscard]] virtual Pending all_reduce(const View& data) = 0;

@@ -178,5 +178,6 @@ LocalGroup::LocalGroup(int size, double deadline)
 LocalGroup::~LocalGroup() = default;
 
 void LocalGroup::reset() { rendezvous_->reset(); }
+void LocalGroup::check() { rendezvous_->check(); }
 
 }  // namespace frugal

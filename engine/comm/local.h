@@ -2,7 +2,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/comm/communicator.h"
+#include "engine/comm/group.h"
 
 namespace frugal {
 
@@ -12,21 +12,21 @@ class Rendezvous;
 /// for it waits for the others, does this rank's part directly on everybody's memory, and waits
 /// until nobody needs this rank's memory any more. Collectives of several ranks that do not belong
 /// together throw std::logic_error that names both.
-class LocalGroup {
+class LocalGroup final : public Group {
  public:
   static constexpr double default_deadline = 600;
 
   /// No single wait lasts longer than `deadline` seconds.
   explicit LocalGroup(int size, double deadline = default_deadline);
-  ~LocalGroup();
-  LocalGroup(const LocalGroup&) = delete;
-  LocalGroup& operator=(const LocalGroup&) = delete;
+  ~LocalGroup() override;
 
-  int size() const { return static_cast<int>(communicators_.size()); }
-  /// Each is used by one thread at a time, and not after the group.
-  Communicator& communicator(int rank) { return *communicators_[static_cast<size_t>(rank)]; }
-  /// Forgets an abort and everything unfinished; no rank may be using the group.
-  void reset();
+  int size() const override { return static_cast<int>(communicators_.size()); }
+  Communicator& communicator(int rank) override {
+    return *communicators_[static_cast<size_t>(rank)];
+  }
+  void reset() override;
+  /// Throws PeerLost after an abort or a deadline that passed; for those who wait elsewhere.
+  void check();
 
  private:
   std::unique_ptr<Rendezvous> rendezvous_;

@@ -82,6 +82,11 @@ void Rendezvous::fail(const std::string& reason) noexcept {
   changed_.notify_all();
 }
 
+void Rendezvous::check() {
+  const std::lock_guard lock(mutex_);
+  throw_if_failed();
+}
+
 void Rendezvous::throw_if_failed() const {
   if (failed_) throw PeerLost(reason_);
 }

@@ -54,6 +54,8 @@ class Rendezvous {
   void take(int from, int to, uint64_t number, const View& data);
 
   void fail(const std::string& reason) noexcept;
+  /// PeerLost after a failure.
+  void check();
   /// Forgets failures and everything unfinished; no rank may be using the group.
   void reset();
 

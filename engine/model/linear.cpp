@@ -3,10 +3,14 @@
 namespace frugal {
 namespace {
 
-/// dx = dy · W.
-Tensor input_gradient(Rank& rank, const View& dy, const View& weight) {
+/// dx = dy · W, and where x is GELU of u, du in its place.
+Tensor input_gradient(Rank& rank, const View& dy, const View& weight, const View& u = {}) {
   Tensor dx = rank.allocate(weight.type, {dy.shape[0], dy.shape[1], weight.cols()});
-  rank.run(Gemm{.a = dy.matrix(), .b = weight, .c = dx.view().matrix()});
+  const Gemm product{.a = dy.matrix(), .b = weight, .c = dx.view().matrix()};
+  if (u.empty())
+    rank.run(product);
+  else
+    rank.run(GemmGeluBackward{product, u.matrix()});
   return dx;
 }
 
@@ -19,12 +23,20 @@ void weight_gradient(Rank& rank, const View& dy, const View& x, const Parameter&
                 .accumulate = true});
 }
 
+Shape output_shape(const View& x, const View& weight) {
+  return {x.shape[0], x.shape[1], weight.shape[0]};
+}
+
+/// y = x · Wᵀ (+ bias).
+Gemm product(const View& x, const View& weight, const View& bias, const View& y) {
+  return {.a = x.matrix(), .b = weight, .c = y.matrix(), .bias = bias, .transpose_b = true};
+}
+
 }  // namespace
 
 Tensor local_linear(Rank& rank, const View& x, const View& weight, const View& bias, DType type) {
-  Tensor y = rank.allocate(type, {x.shape[0], x.shape[1], weight.shape[0]});
-  rank.run(Gemm{
-      .a = x.matrix(), .b = weight, .c = y.view().matrix(), .bias = bias, .transpose_b = true});
+  Tensor y = rank.allocate(type, output_shape(x, weight));
+  rank.run(product(x, weight, bias, y));
   return y;
 }
 
@@ -48,6 +60,14 @@ Tensor ColumnParallelLinear::forward(Rank& rank, const Tensor& x) const {
   return local_linear(rank, all, weight_.view(), bias_.view(), rank.config.type);
 }
 
+Tensor ColumnParallelLinear::forward_gelu(Rank& rank, const Tensor& x, Tensor& u) const {
+  const Tensor all = parallel::enter(rank, x).wait();
+  u = rank.allocate(output_shape(all, weight_.view()));
+  Tensor z = rank.allocate(u.shape());
+  rank.run(GemmGelu{product(all, weight_.view(), bias_.view(), u), z.view().matrix()});
+  return z;
+}
+
 Tensor ColumnParallelLinear::backward(Rank& rank, const Tensor& dy, const Tensor& x) const {
   return column_parallel_backward(rank, dy, x, weight_, &bias_);
 }
@@ -63,9 +83,10 @@ Tensor RowParallelLinear::forward(Rank& rank, const Tensor& x) const {
   return parallel::leave(rank, local_linear(rank, x, weight_.view(), {}, rank.config.type)).wait();
 }
 
-Tensor RowParallelLinear::backward(Rank& rank, const Tensor& dy, const Tensor& x) const {
+Tensor RowParallelLinear::backward(Rank& rank, const Tensor& dy, const Tensor& x,
+                                   const View& u) const {
   const Tensor all = parallel::enter(rank, dy).wait();
-  Tensor dx = input_gradient(rank, all, weight_.view());
+  Tensor dx = input_gradient(rank, all, weight_.view(), u);
   weight_gradient(rank, all, x, weight_);
   return dx;
 }

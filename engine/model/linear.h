@@ -14,6 +14,8 @@ class ColumnParallelLinear {
 
   /// x [s/t, b, in] or [s, b, in] → [s, b, out/t].
   Tensor forward(Rank& rank, const Tensor& x) const;
+  /// The same, and `u` is y before GELU, the result after it.
+  Tensor forward_gelu(Rank& rank, const Tensor& x, Tensor& u) const;
   /// dy [s, b, out/t] → dx as x was.
   Tensor backward(Rank& rank, const Tensor& dy, const Tensor& x) const;
 
@@ -32,12 +34,20 @@ class RowParallelLinear {
   /// x [s, b, in/t] → [s, b, out], or [s/t, b, out] under sequence parallelism.
   Tensor forward(Rank& rank, const Tensor& x) const;
   /// dy as y was → dx [s, b, in/t].
-  Tensor backward(Rank& rank, const Tensor& dy, const Tensor& x) const;
+  Tensor backward(Rank& rank, const Tensor& dy, const Tensor& x) const {
+    return backward(rank, dy, x, {});
+  }
+  /// The same where x is GELU of u: dy → du.
+  Tensor backward_gelu(Rank& rank, const Tensor& dy, const Tensor& x, const Tensor& u) const {
+    return backward(rank, dy, x, u);
+  }
 
   const Parameter& bias() const { return bias_; }
   ParameterList parameters() { return {&weight_, &bias_}; }
 
  private:
+  Tensor backward(Rank& rank, const Tensor& dy, const Tensor& x, const View& u) const;
+
   Parameter weight_, bias_;
 };
 

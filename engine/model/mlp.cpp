@@ -15,9 +15,8 @@ Mlp::Mlp(Rank& rank, const std::string& name, int layer)
 
 Tensor Mlp::forward(Rank& rank, const Tensor& x, const Tensor& residual, Saved& saved) const {
   saved.input = keep(x);
-  saved.u = keep(up_.forward(rank, x));
-  saved.z = keep(rank.allocate(saved.u.shape()));
-  rank.run(Gelu{saved.u, saved.z});
+  saved.z = keep(up_.forward_gelu(rank, x, saved.u));
+  keep(saved.u);
   const Tensor projected = down_.forward(rank, saved.z);
   return add_dropped(rank, projected, down_.bias(), residual, saved.mask,
                      randomness::of_hidden(rank, randomness::Site::mlp_output, layer_));
@@ -27,10 +26,9 @@ Tensor Mlp::backward(Rank& rank, const Tensor& dy, Saved saved) const {
   Tensor dprojected =
       undo_dropped(rank, dy, saved.mask, down_.bias(),
                    randomness::of_hidden(rank, randomness::Site::mlp_output, layer_));
-  const Tensor du = down_.backward(rank, dprojected, saved.z);
+  const Tensor du = down_.backward_gelu(rank, dprojected, saved.z, saved.u);
   dprojected.release();
   saved.z.release();
-  rank.run(GeluBackward{saved.u, du, du});
   saved.u.release();
   return up_.backward(rank, du, saved.input);
 }

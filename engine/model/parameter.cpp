@@ -25,8 +25,14 @@ Parameter::Parameter(Rank& rank, std::string name_, const Shape& serial, Shardin
                      Initial initial)
     : name(std::move(name_)), sharding(sharding_), serial_shape(serial) {
   const Shape local = local_shape(serial, sharding, rank.tensor_group.size());
-  weight = rank.allocate(local, Kind::parameter);
-  gradient = rank.allocate(accumulation_type(rank.config.type), local, Kind::gradient);
+  if (rank.parameters.counting()) {
+    rank.parameters.add(local.size());
+    return;
+  }
+  ParameterStore::Place place = rank.parameters.take(rank.ledger, rank.config.type, local);
+  weight = std::move(place.weight);
+  gradient = std::move(place.gradient);
+  offset = place.offset;
   if (initial.deviation > 0) {
     rank.run(RandomNormal{weight,
                           initial.deviation,

@@ -29,10 +29,11 @@ struct Parameter {
   bool gradient_is_partial = false;
   Shape serial_shape;
   Tensor weight, gradient;
+  int64_t offset = -1;  ///< in the rank's block of parameters (ParameterStore), −1 for none
 
   Parameter() = default;
   /// Allocates the rank's part, fills it, and clears the gradient. Element i of the serial weight
-  /// is the same for every sharding.
+  /// is the same for every sharding. Only tells its size while the rank's parameters are counted.
   Parameter(Rank& rank, std::string name, const Shape& serial, Sharding sharding, Initial initial);
 
   const View& view() const { return weight.view(); }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <mutex>
 #include <numbers>
+#include <stdexcept>
 
 #include "kernels/support/error.h"
 
@@ -19,15 +20,29 @@ Tensor to_device(Rank& rank, const std::vector<int32_t>& values) {
   return tensor;
 }
 
+/// Whether what a rank computes is the model's, so that it must be finite.
+bool meaningful(const Rank& rank) { return rank.device.backed() && rank.tensor_group.whole(); }
+
+/// NaN where it means nothing.
 double read_scalar(Rank& rank, const Tensor& scalar) {
-  if (!rank.device.backed()) return std::numeric_limits<double>::quiet_NaN();
-  double value = 0;
-  rank.device.copy_to_host(&value, scalar);
-  return value;
+  double value = std::numeric_limits<double>::quiet_NaN();
+  if (rank.device.backed()) rank.device.copy_to_host(&value, scalar);
+  return meaningful(rank) ? value : std::numeric_limits<double>::quiet_NaN();
 }
 
 HostTensor host_integers(const std::vector<int32_t>& values, const RunConfig& c) {
   return {{c.model.sequence, c.micro_batch}, {values.begin(), values.end()}, DType::i32};
+}
+
+/// A model whose weights are one block of memory, and whose gradients are another.
+template <class Model>
+std::unique_ptr<Model> in_one_block(Rank& rank) {
+  rank.parameters.count();
+  const Model counted(rank);
+  rank.run(Fill{rank.parameters.reserve(rank.ledger, rank.config.type), 0});
+  auto model = std::make_unique<Model>(rank);
+  rank.parameters.close();
+  return model;
 }
 
 }  // namespace
@@ -48,7 +63,7 @@ Trainer::Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& trai
       members_(static_cast<size_t>(cluster.local_ranks())) {
   cluster_.run([this](Rank& rank) {
     Member& member = of(rank);
-    member.model = std::make_unique<Gpt>(rank);
+    member.model = in_one_block<Gpt>(rank);
     member.optimizer = std::make_unique<AdamOptimizer>(rank, member.model->parameters());
   });
 }
@@ -89,7 +104,7 @@ StepResult Trainer::step(const Batch& batch) {
     const double start = rank.device.now();
     of(rank).optimizer->clear_gradients(rank);
     const double loss = run_batch(rank, batch, static_cast<float>(1 / counted)) / counted;
-    if (rank.device.backed() && !std::isfinite(loss))
+    if (meaningful(rank) && !std::isfinite(loss))
       throw WrongNumbers(
           fmt::format("the loss is {} in step {}; lower the learning rate", loss, steps_ + 1));
     const double norm = of(rank).optimizer->step(rank, options);
@@ -119,6 +134,8 @@ double Trainer::evaluate(const Batch& batch) {
 }
 
 HostTensors Trainer::snapshot(const MicroBatch& batch) {
+  if (!cluster_.whole())
+    throw std::logic_error("a snapshot needs all ranks, and some of this cluster are absent");
   const ModelConfig& m = run_.model;
   const double counted = static_cast<double>(std::max<int64_t>(counted_labels({batch}), 1));
   HostTensors tensors;

@@ -19,9 +19,11 @@ struct TrainConfig {
   double learning_rate(int64_t step) const;
 };
 
+/// Loss and norm are NaN where they would mean nothing: on a virtual device, and where ranks are
+/// absent (Cluster::whole).
 struct StepResult {
-  double loss = 0;  ///< mean over the batch's counted labels, nats; NaN on a virtual device
-  double gradient_norm = 0;  ///< before clipping; NaN on a virtual device
+  double loss = 0;           ///< mean over the batch's counted labels, nats
+  double gradient_norm = 0;  ///< before clipping
   double seconds = 0;        ///< until the last rank ended
   double flops = 0;          ///< of the matrix multiplications executed by all t ranks
 };
@@ -34,15 +36,16 @@ class Trainer {
   /// Computes a batch's gradients and drops them: what the first step would otherwise pay for once
   /// (caches, pages, kernels made for these shapes) is there afterwards; no weight changes.
   void warm_up(const Batch& batch);
-  /// Throws WrongNumbers when the loss is not finite.
+  /// Throws WrongNumbers when the loss or the gradient's norm means something and is not finite.
   StepResult step(const Batch& batch);
-  /// The mean loss of a batch in nats, without dropout; nothing is changed. NaN on a virtual
-  /// device.
+  /// The mean loss of a batch in nats, without dropout; nothing is changed. NaN where
+  /// a step's loss is.
   double evaluate(const Batch& batch);
 
   /// Weights, tokens, labels, logits, loss and all gradients of one microbatch under the current
   /// weights, in their serial shapes: "weight/NAME", "gradient/NAME", "tokens", "labels", "logits",
-  /// "loss". The weights do not change. Not on a virtual device.
+  /// "loss". The weights do not change. Throws std::logic_error on a virtual device and where ranks
+  /// are absent.
   HostTensors snapshot(const MicroBatch& batch);
   /// Replaces all weights by the tensors "weight/NAME"; throws InputError when one is missing or
   /// has another shape. Only before the first step.

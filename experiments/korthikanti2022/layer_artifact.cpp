@@ -41,6 +41,7 @@ RunConfig layer_config(const Model& model, const Technique& technique, int64_t k
       .tensor_parallel = technique.tensor_parallel ? static_cast<int>(model.tensor_parallel) : 1,
       .sequence_parallel = technique.sequence_parallel,
       .recompute = technique.recompute,
+      .attention = technique.attention,
       .stored_masks = true,
       .type = DType::bf16,
       .micro_batch = model.micro_batch};

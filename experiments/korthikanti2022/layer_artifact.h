@@ -14,6 +14,7 @@ struct Technique {
   bool tensor_parallel;
   bool sequence_parallel;
   Recompute recompute;
+  AttentionKind attention = AttentionKind::separate;  ///< the paper's
 };
 inline constexpr Technique serial{"serial", false, false, Recompute::none};
 inline constexpr Technique baseline{"baseline", true, false, Recompute::none};
@@ -22,10 +23,19 @@ inline constexpr Technique selective{"selective", true, false, Recompute::select
 inline constexpr Technique present{"sequence-parallel+selective", true, true, Recompute::selective};
 inline constexpr Technique full{"full", true, false, Recompute::full};
 
+/// The paper's parallelism without what fused attention makes superfluous. Not the paper's rows.
+inline constexpr Technique fused{"fused", true, false, Recompute::none, AttentionKind::fused};
+inline constexpr Technique fused_sequence{"sequence-parallel+fused", true, true, Recompute::none,
+                                          AttentionKind::fused};
+inline constexpr std::string_view not_the_papers =
+    "not the paper's, which had no fused attention: there is no number to compare with";
+
 /// Techniques on one device, where there is nothing to communicate: what they cost by themselves.
 inline constexpr Technique alone_baseline{"baseline/t1", false, false, Recompute::none};
 inline constexpr Technique alone_selective{"selective/t1", false, false, Recompute::selective};
 inline constexpr Technique alone_full{"full/t1", false, false, Recompute::full};
+inline constexpr Technique alone_fused{"fused/t1", false, false, Recompute::none,
+                                       AttentionKind::fused};
 
 /// A technique under the name that a table or figure gives it.
 struct Named {

@@ -22,8 +22,9 @@ namespace frugal {
 namespace {
 
 struct Values {
-  std::string model, on = "virtual", hardware, lone_rank, recompute = "none", type = "f32", text,
-                     save_tensors, out = "out", format = "table";
+  std::string model, on = "virtual", hardware, lone_rank, recompute = "none",
+                     attention = "separate", type = "f32", text, save_tensors, out = "out",
+                     format = "table";
   std::optional<int64_t> layers, hidden, heads, sequence, vocabulary;  // the model's own otherwise
   std::optional<double> dropout;
   int64_t scale = 1, steps = 1;
@@ -47,6 +48,7 @@ RunConfig config_of(const Values& values) {
   model.vocabulary = values.vocabulary.value_or(model.vocabulary);
   model.dropout = values.dropout.value_or(model.dropout);
   config.recompute = *from_name<Recompute>(values.recompute);
+  config.attention = *from_name<AttentionKind>(values.attention);
   config.type = *from_name<DType>(values.type);
   config.validate();
   model = model.scaled(values.scale);
@@ -90,10 +92,11 @@ std::string command_of(const Values& v, const Record& record, int threads) {
   const RunConfig& c = record.config;
   std::string command = fmt::format(
       "frugal measure --model {} --on {} --tensor-parallel {} "
-      "--recompute {} --type {} --micro-batch {} --microbatches {} "
+      "--recompute {} --attention {} --type {} --micro-batch {} --microbatches {} "
       "--seed {} --steps {} --warm-up {} --learning-rate {} --scale {}",
-      file_name(v.model), record.on, c.tensor_parallel, v.recompute, v.type, c.micro_batch,
-      c.microbatches, c.seed, v.steps, v.warm_up_steps(), v.learning_rate, scale_name(v.scale));
+      file_name(v.model), record.on, c.tensor_parallel, v.recompute, v.attention, v.type,
+      c.micro_batch, c.microbatches, c.seed, v.steps, v.warm_up_steps(), v.learning_rate,
+      scale_name(v.scale));
   const auto add = [&](const char* flag, const auto& value) {
     if (value) command += fmt::format(" {} {}", flag, *value);
   };
@@ -226,6 +229,8 @@ void add_run_flags(Flags& flags, Values& v) {
                "Sequence parallelism over the tensor-parallel group");
   flags.choice("--recompute", v.recompute, all_names<Recompute>(),
                "Activations that are computed again");
+  flags.choice("--attention", v.attention, all_names<AttentionKind>(),
+               "Fused attention keeps no scores; not with --recompute selective");
   flags.toggle("--stored-masks", c.stored_masks,
                "Keep dropout masks, one byte per element, instead of regenerating them");
   flags.choice("--type", v.type, all_names<DType>(), "Of weights and activations");

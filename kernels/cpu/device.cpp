@@ -9,6 +9,7 @@
 #include <thread>
 #include <type_traits>
 
+#include "kernels/cpu/attention.h"
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/support/error.h"
@@ -21,7 +22,8 @@ CpuDevice::CpuDevice(int threads, std::shared_ptr<MemoryBudget> memory)
     : threads_(std::min(threads, omp_get_thread_limit())),
       kernels_(choose_kernels()),
       memory_(std::move(memory)),
-      gemm_(std::make_unique<CpuGemm>(threads_)) {
+      gemm_(std::make_unique<CpuGemm>(threads_)),
+      attention_(std::make_unique<CpuAttention>(*gemm_, kernels_)) {
   if (threads < 1) {
     throw InputError(fmt::format("threads of a cpu device ({}) must be at least 1", threads));
   }
@@ -37,6 +39,11 @@ void CpuDevice::execute_on(Stream stream, const Operation& operation) {
         using Op = std::decay_t<decltype(op)>;
         if constexpr (std::is_same_v<Op, Gemm>) {
           gemm_->run(op);
+        } else if constexpr (std::is_same_v<Op, GemmGelu> || std::is_same_v<Op, GemmGeluBackward>) {
+          gemm_->run(op.gemm);
+          kernels_(op.gelu());
+        } else if constexpr (requires { attention_->run(op); }) {
+          attention_->run(op);
         } else {
           kernels_(op);
         }

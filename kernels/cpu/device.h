@@ -8,6 +8,7 @@
 
 namespace frugal {
 
+class CpuAttention;
 class CpuGemm;
 
 /// The processor that the program runs on: everything is done when execute() returns, in one order,
@@ -50,6 +51,7 @@ class CpuDevice final : public Device {
   const Kernels& kernels_;
   CachingAllocator memory_;
   std::unique_ptr<CpuGemm> gemm_;
+  std::unique_ptr<CpuAttention> attention_;
   std::array<double, stream_count> busy_until_{};  // by occupy()
 };
 

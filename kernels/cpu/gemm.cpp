@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cassert>
 #include <cstring>
 #include <dnnl.hpp>
 #include <unordered_map>
@@ -128,8 +129,10 @@ class Prepared {
  public:
   Prepared(const dnnl::engine& engine, const Problem& p, int threads) : used_{p.a, p.b, p.c} {
     // oneDNN's fast method wants whole rows of memory. Parts of a larger tensor, as the heads of
-    // attention are, are packed first; where a is transposed that method is not the faster one.
-    if (p.c.batch_stride != 0 && p.a.col_stride == 1) {
+    // attention are, are packed first; where a is transposed that method is not the faster one,
+    // except for the small blocks that a thread multiplies alone.
+    const bool alone = p.one_thread && p.c.batch_stride == 0;
+    if (alone || (p.c.batch_stride != 0 && p.a.col_stride == 1)) {
       for (Matrices& m : used_) m = m.packed();
     }
     dnnl::primitive_attr attributes;
@@ -218,11 +221,32 @@ void multiply_f64(const Problem& p, const Gemm& op) {
 struct CpuGemm::Cache {
   explicit Cache(int threads) : threads(threads) {}
 
+  const Prepared& prepare(const Problem& problem) {
+    auto found = prepared.find(problem);
+    if (found == prepared.end()) {
+      found = prepared.try_emplace(problem, engine, problem, threads).first;
+    }
+    return found->second;
+  }
+
   int threads;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   std::unordered_map<Problem, Prepared, Hash> prepared;
 };
+
+namespace {
+
+Problem problem_of(const Gemm& op, bool one_thread) {
+  return {.a = {op.a, op.transpose_a},
+          .b = {op.b, op.transpose_b},
+          .c = {op.c, false},
+          .bias = !op.bias.empty(),
+          .accumulate = op.accumulate,
+          .one_thread = one_thread};
+}
+
+}  // namespace
 
 CpuGemm::CpuGemm(int threads) : cache_(std::make_unique<Cache>(threads)) {}
 CpuGemm::~CpuGemm() = default;
@@ -233,18 +257,9 @@ void CpuGemm::run(const Gemm& op) {
   // A batch of at least this many for each thread is divided among them, one thread to a matrix:
   // faster than oneDNN's batched form, above all where the matrices are strided as in attention.
   const bool one_thread = batch >= int64_t{4} * cache_->threads && cache_->threads > 1;
-  const Problem problem{.a = {op.a, op.transpose_a},
-                        .b = {op.b, op.transpose_b},
-                        .c = {op.c, false},
-                        .bias = !op.bias.empty(),
-                        .accumulate = op.accumulate,
-                        .one_thread = one_thread};
+  const Problem problem = problem_of(op, one_thread);
   if (op.a.type == DType::f64) return multiply_f64(problem, op);
-  auto found = cache_->prepared.find(problem);
-  if (found == cache_->prepared.end()) {
-    found = cache_->prepared.try_emplace(problem, cache_->engine, problem, cache_->threads).first;
-  }
-  const Prepared& prepared = found->second;
+  const Prepared& prepared = cache_->prepare(problem);
   std::atomic<dnnl_status_t> status = dnnl_success;  // an exception may not leave the threads
 #pragma omp parallel for schedule(static) if (one_thread)
   for (int64_t i = 0; i < batch; ++i) {
@@ -252,6 +267,21 @@ void CpuGemm::run(const Gemm& op) {
     if (result != dnnl_success) status = result;
   }
   dnnl::error::wrap_c_api(status, "cpu: oneDNN could not execute a matrix multiplication");
+}
+
+void CpuGemm::prepare_alone(const Gemm& op) {
+  if (op.a.type != DType::f64) cache_->prepare(problem_of(op, true));
+}
+
+bool CpuGemm::run_alone(const Gemm& op) const {
+  const Problem problem = problem_of(op, true);
+  if (op.a.type == DType::f64) {
+    multiply_f64(problem, op);
+    return true;
+  }
+  const auto found = cache_->prepared.find(problem);
+  assert(found != cache_->prepared.end());
+  return found->second.run(cache_->stream, problem, op, 0) == dnnl_success;
 }
 
 }  // namespace frugal

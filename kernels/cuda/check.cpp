@@ -23,17 +23,17 @@ const char* next_step(cudaError_t error) {
 
 }  // namespace
 
-std::string place(const std::source_location& where) {
-  const std::string_view file = where.file_name();
+std::string place(const char* path, int line) {
+  const std::string_view file = path;
   const size_t root = file.rfind("kernels/"), engine = file.rfind("engine/");
   const size_t begin = root != std::string_view::npos     ? root
                        : engine != std::string_view::npos ? engine
                                                           : 0;
-  return fmt::format("{}:{}", file.substr(begin), where.line());
+  return fmt::format("{}:{}", file.substr(begin), line);
 }
 
-void fail(cudaError_t error, const char* call, const std::source_location& where) {
-  throw CudaError(fmt::format("{} at {}: {} ({}); {}", call, place(where),
+void fail(cudaError_t error, const char* call, const char* file, int line) {
+  throw CudaError(fmt::format("{} at {}: {} ({}); {}", call, place(file, line),
                               cudaGetErrorString(error), cudaGetErrorName(error),
                               next_step(error)));
 }

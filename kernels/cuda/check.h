@@ -1,7 +1,6 @@
 #pragma once
 #include <cuda_runtime.h>
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
 
@@ -14,15 +13,16 @@ struct CudaError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The file of a call relative to the root, and its line.
-std::string place(const std::source_location& where);
+/// "kernels/cuda/device.cpp:17" of a file's path and a line.
+std::string place(const char* file, int line);
 
-[[noreturn]] void fail(cudaError_t error, const char* call, const std::source_location& where);
+[[noreturn]] void fail(cudaError_t error, const char* call, const char* file, int line);
 
-/// Throws CudaError unless the call succeeded; `call` is its name: "cudaMemcpyAsync".
-inline void check(cudaError_t error, const char* call,
-                  const std::source_location& where = std::source_location::current()) {
-  if (error != cudaSuccess) fail(error, call, where);
+/// Throws CudaError unless the call succeeded; `call` is its name: "cudaMemcpyAsync". Where it was
+/// made is found by itself.
+inline void check(cudaError_t error, const char* call, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
+  if (error != cudaSuccess) fail(error, call, file, line);
 }
 
 }  // namespace frugal::FRUGAL_CUDA

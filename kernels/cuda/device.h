@@ -31,7 +31,7 @@ class CudaDevice final : public Device {
   /// must be kept until the compute stream has waited for that.
   void* allocate(int64_t bytes) override;
   void deallocate(void* address, int64_t bytes) noexcept override;
-  int64_t reserved() const override;
+  int64_t reserved() const override { return memory_.reserved(); }
 
   void execute_on(Stream stream, const Operation& operation) override;
   void occupy(Stream stream, double seconds, std::string_view name) override;
@@ -47,11 +47,13 @@ class CudaDevice final : public Device {
   /// For communicators.
   cudaStream_t stream(Stream stream) const { return streams_[static_cast<size_t>(stream)]; }
   void make_current() const;
-  /// Called again and again while synchronize() waits; may throw.
+  /// Called again and again while synchronize() waits, and when all has ended; may throw.
   void set_watch(std::function<void()> watch) { watch_ = std::move(watch); }
 
  private:
   class StreamScratch;
+  void wait_for(cudaStream_t stream);
+  void copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind);
 
   int index_;
   int multiprocessors_ = 0;
@@ -60,10 +62,10 @@ class CudaDevice final : public Device {
   std::array<std::unique_ptr<StreamScratch>, stream_count> scratch_;
   std::unique_ptr<Blas> blas_;
   std::unique_ptr<FusedAttentions> attention_;
-  std::vector<cudaEvent_t> events_;  // a ring: see record()
-  size_t next_event_ = 0;
+  std::array<std::vector<cudaEvent_t>, stream_count> events_;  // rings: see record()
+  std::array<size_t, stream_count> next_event_{};
   std::function<void()> watch_;
-  const char* last_ = "nothing";  // what was issued last
+  std::string_view last_ = "nothing";  // what was issued last
 };
 
 }  // namespace frugal::FRUGAL_CUDA

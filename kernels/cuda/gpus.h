@@ -33,6 +33,10 @@ std::string why_no_gpu();
 /// Whether products of float32 matrices are computed in tf32 on a GPU: FRUGAL_TF32=1.
 bool tf32_products();
 
+/// Issues a copy of contiguous views of one size to a CUDA device's compute stream, as the driver
+/// copies. Throws std::logic_error for another device.
+void copy_on_gpu(Device& device, const View& to, const View& from);
+
 /// A device on GPU `index` of gpus(). Throws InputError, CudaError (a std::runtime_error).
 std::unique_ptr<Device> make_cuda_device(int index = 0);
 

@@ -26,18 +26,30 @@ struct Launch {
   Scratch* scratch = nullptr;
 };
 
-/// Launches kernel(arguments…) on `blocks` blocks of `threads` threads; checked. Nothing is
-/// launched for no blocks.
+/// Launches kernel(arguments…) on `blocks` blocks of `threads` threads, each block with `shared`
+/// bytes of dynamic_shared(); checked. Nothing is launched for no blocks.
 template <class... Parameters, class... Arguments>
-void launch(const Launch& on, void (*kernel)(Parameters...), int64_t blocks, int threads,
-            Arguments&&... arguments) {
+void launch_with_shared(const Launch& on, void (*kernel)(Parameters...), int64_t blocks,
+                        int threads, size_t shared, Arguments&&... arguments) {
+  constexpr size_t without_asking = size_t{48} << 10;
   if (blocks == 0) return;
+  if (shared > without_asking)
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared)),
+          "cudaFuncSetAttribute");
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared;
   config.stream = on.stream;
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...),
         "cudaLaunchKernelEx");
+}
+
+template <class... Parameters, class... Arguments>
+void launch(const Launch& on, void (*kernel)(Parameters...), int64_t blocks, int threads,
+            Arguments&&... arguments) {
+  launch_with_shared(on, kernel, blocks, threads, 0, std::forward<Arguments>(arguments)...);
 }
 
 /// Blocks for `count` independent pieces of work when each thread or block loops over what is left:

@@ -20,6 +20,8 @@ std::string why_no_gpu() { return reason; }
 
 bool tf32_products() { return false; }
 
+void copy_on_gpu(Device&, const View&, const View&) { throw InputError(reason); }
+
 std::unique_ptr<Device> make_cuda_device(int) { throw InputError(reason); }
 
 }  // namespace frugal

@@ -42,8 +42,25 @@ CostModel::CostModel(const Machine& machine)
 
 double CostModel::duration(const Operation& operation) const {
   const double memory = cost_of(operation).bytes * seconds_per_byte_;
-  const auto* gemm = std::get_if<Gemm>(&operation);
-  return kernel_latency_ + (gemm == nullptr ? memory : std::max(memory, gemm_arithmetic(*gemm)));
+  double arithmetic = 0;
+  if (const auto* gemm = std::get_if<Gemm>(&operation))
+    arithmetic = gemm_arithmetic(*gemm);
+  else if (const auto* attention = std::get_if<FusedAttention>(&operation))
+    arithmetic = attention_arithmetic(*attention, FusedAttention::products);
+  else if (const auto* backward = std::get_if<FusedAttentionBackward>(&operation))
+    arithmetic = attention_arithmetic(backward->forward, FusedAttentionBackward::products);
+  return kernel_latency_ + std::max(memory, arithmetic);
+}
+
+double CostModel::attention_arithmetic(const FusedAttention& attention, int products) const {
+  // The scores as a product of their own; the others have as many steps over as many tiles.
+  const Gemm scores{
+      .a = attention.q,
+      .b = attention.k,
+      .c = View(nullptr, attention.q.type, {attention.batch(), attention.rows(), attention.cols()}),
+      .bias = {},
+      .transpose_b = true};
+  return products * gemm_arithmetic(scores) * attention.flops(1) / scores.cost().flops;
 }
 
 double CostModel::gemm_arithmetic(const Gemm& gemm) const {

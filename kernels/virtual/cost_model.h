@@ -43,6 +43,8 @@ class CostModel {
 
  private:
   double gemm_arithmetic(const Gemm& gemm) const;
+  /// Of so many products on the tiles of visible scores.
+  double attention_arithmetic(const FusedAttention& attention, int products) const;
   /// (n − 1) / n: the part of a buffer that crosses each link of a ring.
   static double share(const Group& group) { return (group.size - 1.0) / group.size; }
   /// `passes` times around the ring, `bytes` over each link each time.

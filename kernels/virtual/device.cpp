@@ -38,6 +38,15 @@ void VirtualDevice::end(Stream stream, std::string_view name, double begin, doub
 }
 
 void VirtualDevice::execute_on(Stream stream, const Operation& operation) {
+  // The machines that are described run a GELU as an operation of its own, as their papers did.
+  if (const auto* both = std::get_if<GemmGelu>(&operation)) {
+    execute_on(stream, both->gemm);
+    return execute_on(stream, both->gelu());
+  }
+  if (const auto* both = std::get_if<GemmGeluBackward>(&operation)) {
+    execute_on(stream, both->gemm);
+    return execute_on(stream, both->gelu());
+  }
   const double begin = issue(stream);
   double seconds = costs_.duration(operation);
   // A collective is issued before what overlaps it, so the whole overlap is known here.

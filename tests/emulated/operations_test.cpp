@@ -11,6 +11,9 @@
 namespace frugal::table {
 namespace {
 
+/// Of an operand: a row of the table may square the columns.
+constexpr int64_t most_elements = int64_t{1} << 19;
+
 constexpr std::array types = {DType::f32, DType::bf16, DType::f64};
 
 /// Columns around packs of eight and warps, more than a block's threads have at a time, and one
@@ -21,6 +24,7 @@ std::vector<Setting> settings(DType type) {
   std::vector<Setting> all;
   for (const int64_t cols : {1, 8, 65, 520, 2056}) all.push_back({type, up_to(5), cols, random()});
   all.push_back({type, up_to(70), up_to(70), random()});
+  all.push_back({type, up_to(70), 8 * up_to(40), 0});  // whole packs have whole groups of bits
   return all;
 }
 
@@ -34,6 +38,7 @@ class Emulated : public ::testing::TestWithParam<std::string> {
       for (const Setting& setting : settings(type)) {
         SCOPED_TRACE(describe(row_, setting));
         const Case test_case = row_.build(setting);
+        if (test_case.operands[0].shape.size() > most_elements) continue;
         test(test_case, random_values(test_case, test_seed()));
         if (HasFailure()) return;
       }
@@ -93,8 +98,7 @@ TEST_P(Emulated, MasksAreTheCpusOwn) {
 
 std::vector<std::string> all_rows() {
   std::vector<std::string> names;
-  for (const Row& candidate : rows())
-    if (candidate.name.starts_with("gelu")) names.push_back(candidate.name);
+  for (const Row& candidate : rows()) names.push_back(candidate.name);
   return names;
 }
 

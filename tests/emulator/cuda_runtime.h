@@ -72,6 +72,8 @@ unsigned ballot(bool predicate);
 /// Orders the threads of a warp.
 void warp_barrier();
 unsigned lane();
+/// The block's dynamic shared memory: not what an earlier block left there.
+void* dynamic_shared();
 /// What seeds the order of threads and blocks from now on.
 void set_seed(uint64_t seed);
 
@@ -94,6 +96,13 @@ template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
   return emulator::run(*config, [&] { kernel(arguments...); });
+}
+
+/// Any block may have as much as the largest may.
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+template <class Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel*, cudaFuncAttribute, int) {
+  return cudaSuccess;
 }
 
 inline void __syncthreads() { emulator::barrier(); }
@@ -149,8 +158,13 @@ template <class T>
 void __stcs(T* to, T x) {
   *to = x;
 }
+template <class T>
+void __stwb(T* to, T x) {
+  *to = x;
+}
 inline float __fmul_rn(float x, float y) { return x * y; }
 inline float __fadd_rn(float x, float y) { return x + y; }
+inline float __fsqrt_rn(float x) { return std::sqrt(x); }
 inline double __dmul_rn(double x, double y) { return x * y; }
 inline double __dadd_rn(double x, double y) { return x + y; }
 

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/device.h"
 #include "kernels/cuda/ops/kernels.h"
+#include "tests/emulator/blas.h"
 
 namespace frugal {
 namespace {
@@ -45,6 +46,12 @@ class EmulatedDevice final : public Device {
         [&](const auto& op) {
           if constexpr (OwnKernel<std::decay_t<decltype(op)>>)
             cuda_emulated::run(op, launch_);
+          else if constexpr (std::is_same_v<std::decay_t<decltype(op)>, Gemm>)
+            emulated_product(op);
+          else if constexpr (requires { op.gelu(); }) {
+            emulated_product(op.gemm);
+            cuda_emulated::run(op.gelu(), launch_);
+          }
           else
             cpu_.execute(op);
         },

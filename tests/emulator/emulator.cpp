@@ -18,6 +18,8 @@ namespace {
 
 constexpr unsigned warp = 32, most_threads = 1024;
 constexpr size_t stack_bytes = size_t{64} << 10;
+constexpr size_t most_shared_bytes = size_t{227} << 10, guard_bytes = 64;
+constexpr unsigned char unset = 0xA5;
 
 enum class State : uint8_t { runnable, at_barrier, at_warp_barrier, ended };
 
@@ -34,6 +36,7 @@ unsigned current = 0;
 unsigned threads = 0;
 const std::function<void()>* body = nullptr;
 std::mt19937_64 order{1};
+alignas(16) unsigned char shared_memory[most_shared_bytes + guard_bytes];
 
 void entry() {
   (*body)();
@@ -77,6 +80,29 @@ bool release(unsigned first, unsigned count, State waiting) {
   std::abort();
 }
 
+/// Fills the block's shared memory, and what is behind it, with what is no number.
+void clear_shared(size_t bytes) { std::memset(shared_memory, unset, bytes + guard_bytes); }
+
+void check_shared(size_t bytes) {
+  if (std::all_of(shared_memory + bytes, shared_memory + bytes + guard_bytes,
+                  [](unsigned char c) { return c == unset; }))
+    return;
+  std::fprintf(stderr, "emulator: a block wrote behind its shared memory\n");
+  std::abort();
+}
+
+/// Now and then a warp stands still while others go on, as far as they can without it: it may find
+/// overwritten what it was to read.
+void doze(std::vector<unsigned>& asleep) {
+  constexpr unsigned rarely = 64, longest = 256;
+  for (unsigned& rounds : asleep) {
+    if (rounds > 0)
+      --rounds;
+    else if (asleep.size() > 1 && order() % rarely == 0)
+      rounds = static_cast<unsigned>(order() % longest);
+  }
+}
+
 void run_block() {
   for (unsigned t = 0; t < threads; ++t) {
     Fiber& fiber = fibers[t];
@@ -90,11 +116,12 @@ void run_block() {
   }
   std::vector<unsigned> turn(threads);
   std::iota(turn.begin(), turn.end(), 0U);
+  std::vector<unsigned> asleep((threads + warp - 1) / warp, 0);
   for (;;) {
     std::shuffle(turn.begin(), turn.end(), order);
     bool ran = false;
     for (const unsigned t : turn) {
-      if (fibers[t].state != State::runnable) continue;
+      if (fibers[t].state != State::runnable || asleep[t / warp] > 0) continue;
       resume(t);
       ran = true;
     }
@@ -102,8 +129,12 @@ void run_block() {
     for (unsigned first = 0; first < threads; first += warp)
       released |= release(first, std::min(warp, threads - first), State::at_warp_barrier);
     released |= release(0, threads, State::at_barrier);
-    if (released) continue;
-    if (!ran) break;
+    if (ran || released)
+      doze(asleep);
+    else if (std::any_of(asleep.begin(), asleep.end(), [](unsigned a) { return a > 0; }))
+      std::fill(asleep.begin(), asleep.end(), 0U);
+    else
+      break;
   }
   for (unsigned t = 0; t < threads; ++t)
     if (fibers[t].state != State::ended) stuck();
@@ -114,7 +145,8 @@ void run_block() {
 cudaError_t run(const cudaLaunchConfig_t& config, const std::function<void()>& kernel) {
   threads = config.blockDim.x;
   if (threads == 0 || threads > most_threads || config.gridDim.x == 0 || config.blockDim.y != 1 ||
-      config.blockDim.z != 1 || config.gridDim.y != 1 || config.gridDim.z != 1)
+      config.dynamicSmemBytes > most_shared_bytes || config.blockDim.z != 1 ||
+      config.gridDim.y != 1 || config.gridDim.z != 1)
     return cudaErrorInvalidConfiguration;
   if (fibers.empty()) fibers.resize(most_threads);
   body = &kernel;
@@ -125,7 +157,9 @@ cudaError_t run(const cudaLaunchConfig_t& config, const std::function<void()>& k
   std::shuffle(blocks.begin(), blocks.end(), order);
   for (const unsigned block : blocks) {
     blockIdx = {block, 0, 0};
+    clear_shared(config.dynamicSmemBytes);
     run_block();
+    check_shared(config.dynamicSmemBytes);
   }
   return cudaSuccess;
 }
@@ -133,6 +167,7 @@ cudaError_t run(const cudaLaunchConfig_t& config, const std::function<void()>& k
 void barrier() { yield(State::at_barrier); }
 void warp_barrier() { yield(State::at_warp_barrier); }
 unsigned lane() { return current % warp; }
+void* dynamic_shared() { return shared_memory; }
 
 uint64_t exchange(uint64_t mine, unsigned lane) {
   fibers[current].shown = mine;

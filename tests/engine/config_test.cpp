@@ -44,6 +44,11 @@ TEST(RunConfig, BrokenRulesAreNamed) {
        "hidden size is 4611686018427387904; it must be from 1 to 1048576"},
       {[](RunConfig& c) { c.model.layers = 65537; }, "layers is 65537; it must be from 1 to 65536"},
       {[](RunConfig& c) { c.microbatches = int64_t{1} << 40; }, "microbatches is 1099511627776"},
+      {[](RunConfig& c) {
+         c.attention = AttentionKind::fused;
+         c.recompute = Recompute::selective;
+       },
+       "choose recompute none or full, or separate attention"},
       // Each size is allowed, and their product is not.
       {[](RunConfig& c) {
          c.model.layers = 65536;

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "engine/train/safetensors.h"
 #include "tests/engine/support.h"
 
@@ -25,13 +27,13 @@ std::vector<int32_t> integers(const HostTensor& tensor) {
   return {tensor.values.begin(), tensor.values.end()};
 }
 
-class Golden : public ::testing::TestWithParam<int> {};
+class Golden : public ::testing::TestWithParam<std::tuple<int, AttentionKind>> {};
 
 TEST_P(Golden, LogitsLossAndGradientsEqualPyTorch) {
   const auto file = safetensors::read(FRUGAL_SOURCE_DIR "/tests/golden/gpt.safetensors");
   RunConfig c = config_of(file);
-  c.tensor_parallel = GetParam();
-  c.sequence_parallel = GetParam() > 1;
+  std::tie(c.tensor_parallel, c.attention) = GetParam();
+  c.sequence_parallel = c.tensor_parallel > 1;
   const auto cluster = make_cpu_cluster(c, 2);
   Trainer trainer(*cluster, c, {});
   trainer.load_weights(file.tensors);
@@ -42,7 +44,10 @@ TEST_P(Golden, LogitsLossAndGradientsEqualPyTorch) {
   EXPECT_LT(worst.value, 1e-4) << worst.tensor;
 }
 
-INSTANTIATE_TEST_SUITE_P(TensorParallel, Golden, ::testing::Values(1, 2, 4));
+INSTANTIATE_TEST_SUITE_P(TensorParallel, Golden,
+                         ::testing::Combine(::testing::Values(1, 2, 4),
+                                            ::testing::Values(AttentionKind::separate,
+                                                              AttentionKind::fused)));
 
 }  // namespace
 }  // namespace frugal

@@ -15,8 +15,11 @@ double loss_with(Trainer& trainer, const HostTensors& weights, const MicroBatch&
   return trainer.snapshot(batch).at("loss").values[0];
 }
 
-TEST(Gradient, EqualsCentralDifferences) {
+class Gradient : public ::testing::TestWithParam<AttentionKind> {};
+
+TEST_P(Gradient, EqualsCentralDifferences) {
   RunConfig c = small_gpt();
+  c.attention = GetParam();
   c.model.hidden = 16;
   c.model.heads = 2;
   c.model.sequence = 8;
@@ -52,6 +55,10 @@ TEST(Gradient, EqualsCentralDifferences) {
   }
   EXPECT_EQ(checked, samples * 28);  // 2 layers of 12 weights, 2 embeddings, the final norm's 2
 }
+
+INSTANTIATE_TEST_SUITE_P(Attention, Gradient,
+                         ::testing::Values(AttentionKind::separate, AttentionKind::fused),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
 
 }  // namespace
 }  // namespace frugal

@@ -17,7 +17,11 @@ struct Variant {
   bool sequence_parallel;
   Recompute recompute;
   bool stored_masks;
+  AttentionKind attention = AttentionKind::separate;
 };
+
+/// The oracle of a variant.
+Variant serial_of(const Variant& v) { return {1, false, Recompute::none, false, v.attention}; }
 
 RunConfig with(const Variant& v, DType type) {
   RunConfig c = small_gpt();
@@ -25,14 +29,16 @@ RunConfig with(const Variant& v, DType type) {
   c.sequence_parallel = v.sequence_parallel;
   c.recompute = v.recompute;
   c.stored_masks = v.stored_masks;
+  c.attention = v.attention;
   c.type = type;
   return c;
 }
 
 std::string describe(const ::testing::TestParamInfo<Variant>& info) {
   const Variant& v = info.param;
-  return fmt::format("t{}{}_{}{}", v.t, v.sequence_parallel ? "_sequence" : "",
-                     name_of(v.recompute), v.stored_masks ? "_masks" : "");
+  return fmt::format("t{}{}_{}{}{}", v.t, v.sequence_parallel ? "_sequence" : "",
+                     name_of(v.recompute), v.stored_masks ? "_masks" : "",
+                     v.attention == AttentionKind::fused ? "_fused" : "");
 }
 
 std::vector<Variant> all_variants() {
@@ -40,14 +46,18 @@ std::vector<Variant> all_variants() {
   for (const int t : {1, 2, 4, 8})
     for (const bool sequence : {false, true})
       for (const Recompute r : {Recompute::none, Recompute::selective, Recompute::full})
-        for (const bool masks : {false, true}) variants.push_back({t, sequence, r, masks});
+        for (const bool masks : {false, true}) {
+          variants.push_back({t, sequence, r, masks});
+          if (t <= 4 && r != Recompute::selective)
+            variants.push_back({t, sequence, r, masks, AttentionKind::fused});
+        }
   return variants;
 }
 
 class ParallelEqualsSerial : public ::testing::TestWithParam<Variant> {};
 
 TEST_P(ParallelEqualsSerial, InFloat32) {
-  const RunConfig serial = with({1, false, Recompute::none, false}, DType::f32);
+  const RunConfig serial = with(serial_of(GetParam()), DType::f32);
   const MicroBatch batch = random_batch(serial, 0)[0];
   const HostTensors expected = snapshot_of(serial, batch);
   const auto worst = worst_error(snapshot_of(with(GetParam(), DType::f32), batch), expected);
@@ -58,7 +68,7 @@ TEST_P(ParallelEqualsSerial, InFloat32) {
 }
 
 TEST_P(ParallelEqualsSerial, InFloat64) {
-  const RunConfig serial = with({1, false, Recompute::none, false}, DType::f64);
+  const RunConfig serial = with(serial_of(GetParam()), DType::f64);
   const MicroBatch batch = random_batch(serial, 0)[0];
   const HostTensors expected = snapshot_of(serial, batch);
   const auto worst = worst_error(snapshot_of(with(GetParam(), DType::f64), batch), expected);
@@ -78,6 +88,24 @@ TEST_P(ParallelEqualsSerial, RecomputationIsBitwise) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ParallelEqualsSerial, ::testing::ValuesIn(all_variants()), describe);
+
+/// With dropout on: both drop the same probabilities. Long enough for blocks with a rest.
+TEST(Oracle, FusedAttentionEqualsSeparate) {
+  RunConfig separate = small_gpt();
+  separate.model.sequence = 136;
+  separate.model.heads = 4;
+  for (const bool causal : {true, false})
+    for (const auto& [type, tolerance] : {std::pair{DType::f64, 1e-12}, {DType::f32, 1e-5}}) {
+      separate.model.causal = causal;
+      separate.type = type;
+      RunConfig fused = separate;
+      fused.attention = AttentionKind::fused;
+      const MicroBatch batch = random_batch(separate, 0)[0];
+      const HostTensors expected = snapshot_of(separate, batch);
+      const auto worst = worst_error(snapshot_of(fused, batch), expected);
+      EXPECT_LT(worst.value, tolerance) << worst.tensor << " in " << name_of(type);
+    }
+}
 
 TEST(Oracle, DropoutAndSeedMatter) {
   RunConfig c = small_gpt();

@@ -87,6 +87,17 @@ TEST_F(RunnerTest, ADeviceHoldsAtLeastWhatWasInUse) {
   }
 }
 
+/// Such as fused attention on a GPU without its library.
+TEST_F(RunnerTest, WhatCannotBeDoneHereIsSkippedAndTheOthersRun) {
+  Case impossible = layer("a", Case::What::layer_time, "cpu");
+  impossible.config.tensor_parallel = 3;
+  const Records records = run({impossible, layer("b", Case::What::layer_time, "cpu")});
+  EXPECT_EQ(records.all()[0].status, Status::skipped);
+  EXPECT_THAT(records.all()[0].reason, HasSubstr("divisible"));
+  EXPECT_TRUE(records.all()[0].metrics.empty());
+  EXPECT_EQ(records.all()[1].status, Status::ok);
+}
+
 TEST_F(RunnerTest, RunsAWholeGroupAgainWhereOneIsMissing) {
   const Case a = layer("a", Case::What::layer_time, "cpu"),
              b = layer("b", Case::What::layer_time, "cpu");

@@ -94,8 +94,9 @@ const Operand& Case::operand(const std::string& name) const {
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> joined;
-    for (const auto& part : {gemm_rows(), layer_norm_and_gelu_rows(), softmax_rows(),
-                             dropout_rows(), vocabulary_rows(), elementwise_rows()}) {
+    for (const auto& part :
+         {gemm_rows(), norm_rows(), gelu_rows(), softmax_rows(), attention_rows(), dropout_rows(),
+          vocabulary_rows(), elementwise_rows()}) {
       joined.insert(joined.end(), part.begin(), part.end());
     }
     return joined;

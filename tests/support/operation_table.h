@@ -128,10 +128,12 @@ double unit_roundoff(DType type);
 uint64_t test_seed();
 
 // One function per file rows_*.cpp, in the order of the variant.
-std::vector<Row> gemm_rows();                 // Gemm, ColumnSum
-std::vector<Row> layer_norm_and_gelu_rows();  // LayerNorm, Gelu and their backward operations
-std::vector<Row> softmax_rows();              // Softmax, SoftmaxBackward
-std::vector<Row> dropout_rows();              // BiasDropoutAdd and its backward operation
+std::vector<Row> gemm_rows();         // Gemm, ColumnSum
+std::vector<Row> norm_rows();         // LayerNorm, RmsNorm and their backward operations
+std::vector<Row> gelu_rows();         // Gelu, GeluBackward
+std::vector<Row> softmax_rows();      // Softmax, SoftmaxBackward
+std::vector<Row> attention_rows();    // FusedAttention and its backward operation
+std::vector<Row> dropout_rows();      // BiasDropoutAdd and its backward operation
 std::vector<Row> vocabulary_rows();   // Embedding, CrossEntropy and their backward operations
 std::vector<Row> elementwise_rows();  // Adam, Sum, Fill, Convert, RandomNormal
 

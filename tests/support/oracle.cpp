@@ -1,5 +1,8 @@
 #include "tests/support/oracle.h"
 
+#include <cmath>
+#include <numbers>
+
 namespace frugal::table {
 
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
@@ -37,5 +40,23 @@ GlobalIndex scattered(uint64_t seed, int64_t run) {
   // Group numbers pass 2^32 on the way: of dropout, and of normal numbers 2^33.
   return {(int64_t{1} << 35) - static_cast<int64_t>(seed % 1000), run, 3 * run + 1};
 }
+
+namespace {
+
+constexpr double root_two_over_pi = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+
+double gelu_tanh(double x) { return std::tanh(root_two_over_pi * (x + 0.044715 * x * x * x)); }
+double gelu_inner(double x) { return root_two_over_pi * (1 + 3 * 0.044715 * x * x); }
+
+}  // namespace
+
+double gelu_of(double x) { return x * (1 + gelu_tanh(x)) / 2; }
+
+double gelu_slope(double x) {
+  const double t = gelu_tanh(x);
+  return (1 + t) / 2 + x * (1 - t * t) * gelu_inner(x) / 2;
+}
+
+double gelu_slope_scale(double x) { return 1 + std::abs(x) * gelu_inner(x); }
 
 }  // namespace frugal::table

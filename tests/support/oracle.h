@@ -21,6 +21,12 @@ std::array<uint32_t, 4> words_of(const RandomStream& stream, int64_t group);
 /// What dropout multiplies a local element with: 0 or keep_scale.
 double dropout_factor(const Dropout& dropout, int64_t element);
 
+/// GELU as its operation says, its derivative, and the magnitude that the derivative's rounding
+/// errors are relative to: 1 − tanh² cancels in both tails.
+double gelu_of(double x);
+double gelu_slope(double x);
+double gelu_slope_scale(double x);
+
 /// An index that is neither aligned with the generator's groups nor contiguous, and where the high
 /// word of the group's number changes. Seed 0: the serial run's own.
 GlobalIndex scattered(uint64_t seed, int64_t run);

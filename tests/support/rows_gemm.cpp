@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "tests/support/operation_table.h"
+#include "tests/support/oracle.h"
 
 namespace frugal::table {
 namespace {
@@ -193,6 +194,70 @@ Case attention_key_gradient(const Setting& s) {
                        ""});
 }
 
+/// Roundings that u, stored in its type before GELU is taken of it, adds to those of the product.
+double stored_roundings(DType type) {
+  return 2 * unit_roundoff(type) / unit_roundoff(accumulation_type(type)) + 16;
+}
+
+/// c is what comes before GELU, y what comes after it.
+Case gelu(const Setting& s) {
+  Case c = forward(s);
+  const auto product = c.reference;
+  const auto bind = c.bind;
+  c.operands.push_back({"y", s.type, {s.rows, s.cols}, Role::output});
+  c.bind = [bind](const Views& v) { return GemmGelu{std::get<Gemm>(bind(v)), v["y"]}; };
+  const double of_product = c.roundings;
+  c.roundings += stored_roundings(s.type);
+  c.reference = [=, all = c.roundings](Expected& e) {
+    product(e);
+    for (int64_t i = 0; i < s.rows * s.cols; ++i) {
+      const double u = e["c"][static_cast<size_t>(i)];
+      e.set("y", i, gelu_of(u), std::abs(u) + 2 * e.scale("c", i) * of_product / all);
+    }
+  };
+  return c;
+}
+
+/// The left operand of a product, as GELU of u.
+Case gelu_before(const Setting& s) {
+  const Shape shape = {s.rows, depth(s)};
+  Case c;
+  c.operands = {{"u", s.type, shape}, {"a", s.type, shape, Role::output}};
+  c.bind = [](const Views& v) { return Gelu{.x = v["u"], .y = v["a"]}; };
+  c.roundings = 16;
+  c.reference = [=](Expected& e) {
+    for (int64_t i = 0; i < shape.size(); ++i) {
+      const double u = e["u"][static_cast<size_t>(i)];
+      e.set("a", i, gelu_of(u), std::abs(u));
+    }
+  };
+  return c;
+}
+
+Case gelu_backward(const Setting& s) {
+  const int64_t m = s.rows, n = s.cols, k = depth(s);
+  Case c = product_case(
+      {{"dc", s.type, {m, n}},
+       {"b", s.type, {k, n}},
+       {"u", s.type, {m, k}},
+       {"du", s.type, {m, k}, Role::output}},
+      [](const Views& v) {
+        return GemmGeluBackward{
+            {.a = v["dc"], .b = v["b"], .c = v["du"], .bias = {}, .transpose_b = true}, v["u"]};
+      },
+      {1, m, k, n, {"dc", n, 1}, {"b", 1, n}, {"du", k, 1}, false, ""});
+  c.roundings += stored_roundings(s.type);
+  c.reference = [product = c.reference, size = m * k](Expected& e) {
+    product(e);
+    for (int64_t i = 0; i < size; ++i) {
+      const auto at = static_cast<size_t>(i);
+      const double u = e["u"][at], d = e["du"][at];
+      e.set("du", i, d * gelu_slope(u), e.scale("du", i) * gelu_slope_scale(u));
+    }
+  };
+  return c;
+}
+
 Case column_sum(const Setting& s) {
   Case c;
   c.operands = {{"dc", s.type, {s.rows, s.cols}},
@@ -223,6 +288,9 @@ std::vector<Row> gemm_rows() {
           {"gemm/attention-scores", attention_scores, {}, {720, 444}},
           {"gemm/attention-context", attention_context, {}, {720, 444}},
           {"gemm/attention-key-gradient", attention_key_gradient, {}, {720, 444}},
+          {"gemm-gelu", gelu, {}, {240, 204}},
+          {"gelu/before-product", gelu_before, {}, {0, 120}},
+          {"gemm-gelu-backward", gelu_backward, {"gelu/before-product", "gemm"}, {240, 208}},
           {"column-sum", column_sum, {"gemm"}, {0, 80}}};
 }
 

@@ -1,30 +1,16 @@
+#include "kernels/adam.h"
+
 #include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 
 namespace frugal::FRUGAL_SIMD {
 namespace {
 
-template <class A>
-struct Factors {
-  A scale, beta1, beta2, decay, step, correction2, epsilon;
-
-  /// Kingma and Ba, "Adam", ICLR 2015, algorithm 1; decay of Loshchilov and Hutter, "Decoupled
-  /// weight decay regularization", ICLR 2019, algorithm 2.
-  explicit Factors(const Adam& op)
-      : scale(A(op.gradient_scale)),
-        beta1(A(op.beta1)),
-        beta2(A(op.beta2)),
-        decay(1 - A(op.learning_rate) * A(op.weight_decay)),
-        step(A(op.learning_rate / (1 - std::pow(double{op.beta1}, double(op.step))))),
-        correction2(A(1 / std::sqrt(1 - std::pow(double{op.beta2}, double(op.step))))),
-        epsilon(A(op.epsilon)) {}
-};
-
 /// `exact` are the weights themselves, or the master copy that they are rounded from.
 template <class T, class A>
 void update(const Adam& op, A* exact, T* rounded) {
   using V = Vec<A>;
-  const Factors<A> f(op);
+  const AdamFactors<A> f(op);
   const A* const gradient = op.gradient.as<A>();
   A *const first = op.first_moment.as<A>(), *const second = op.second_moment.as<A>();
   parallel_vectors<A>(op.weights.size(), [=](int64_t i, int64_t count) {

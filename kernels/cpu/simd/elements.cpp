@@ -1,5 +1,6 @@
 #include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
+#include "kernels/rounding.h"
 
 namespace frugal::FRUGAL_SIMD {
 namespace {
@@ -9,17 +10,6 @@ void fill(const View& view, T value) {
   auto* const x = static_cast<T*>(view.data);
   parallel_pieces(view.size(),
                   [=](int64_t first, int64_t count) { std::fill_n(x + first, count, value); });
-}
-
-/// x as float32, an inexact one with its last bit set: rounded once more, to fewer bits, it is what
-/// rounding x itself would give (Boldo and Melquiond, "Emulation of FMA and correctly rounded
-/// sums", 2008).
-float rounded_to_odd(double x) {
-  const auto nearest = static_cast<float>(x);
-  if (static_cast<double>(nearest) == x || std::isnan(x) || std::isinf(nearest)) return nearest;
-  auto u = bits<uint32_t>(nearest);
-  if (std::abs(static_cast<double>(nearest)) > std::abs(x)) --u;  // towards zero
-  return bits<float>(u | 1U);
 }
 
 template <class From, class To>

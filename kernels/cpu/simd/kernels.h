@@ -1,4 +1,5 @@
 #pragma once
+#include "kernels/cpu/simd/attention_steps.h"
 #include "kernels/operations.h"
 
 namespace frugal {
@@ -8,10 +9,13 @@ struct Kernel {
   void (*run)(const Op&);
 };
 
-/// The vectorised kernels of one instruction set, one for each operation but Gemm (oneDNN).
+/// The vectorised kernels of one instruction set, one for each operation but Gemm (oneDNN)
+/// and fused attention (kernels/cpu/attention.h), of which these are steps.
 struct Kernels : Kernel<ColumnSum>,
                  Kernel<LayerNorm>,
                  Kernel<LayerNormBackward>,
+                 Kernel<RmsNorm>,
+                 Kernel<RmsNormBackward>,
                  Kernel<Gelu>,
                  Kernel<GeluBackward>,
                  Kernel<Softmax>,
@@ -26,7 +30,11 @@ struct Kernels : Kernel<ColumnSum>,
                  Kernel<Sum>,
                  Kernel<Fill>,
                  Kernel<Convert>,
-                 Kernel<RandomNormal> {
+                 Kernel<RandomNormal>,
+                 Kernel<OnlineSoftmax>,
+                 Kernel<ScoreGradient>,
+                 Kernel<RowDots>,
+                 Kernel<ScaledRows> {
   template <class Op>
   void operator()(const Op& op) const {
     Kernel<Op>::run(op);

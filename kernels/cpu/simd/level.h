@@ -9,6 +9,8 @@ namespace frugal::FRUGAL_SIMD {
 void run(const ColumnSum& op);
 void run(const LayerNorm& op);
 void run(const LayerNormBackward& op);
+void run(const RmsNorm& op);
+void run(const RmsNormBackward& op);
 void run(const Gelu& op);
 void run(const GeluBackward& op);
 void run(const Softmax& op);
@@ -24,6 +26,11 @@ void run(const Sum& op);
 void run(const Fill& op);
 void run(const Convert& op);
 void run(const RandomNormal& op);
+
+void run(const OnlineSoftmax& op);
+void run(const ScoreGradient& op);
+void run(const RowDots& op);
+void run(const ScaledRows& op);
 
 extern const Kernels kernels;
 

@@ -10,6 +10,27 @@ __device__ inline void each_pack(int64_t size, const F& f) {
     f(i, size - i < pack ? size - i : pack);
 }
 
+/// The same in two steps: use(first, count, fetch(first, count)), where `at_once` packs of a thread
+/// are fetched before the first is used. The compiler may not do that itself: for all it knows what
+/// one pack stores is what the next one loads.
+template <int at_once, class Fetch, class Use>
+__device__ inline void each_pack(int64_t size, const Fetch& fetch, const Use& use) {
+  const int64_t step = grid_threads() * pack;
+  for (int64_t i = grid_thread() * pack; i < size; i += at_once * step) {
+    decltype(fetch(i, i)) held[at_once]{};
+#pragma unroll
+    for (int u = 0; u < at_once; ++u) {
+      const int64_t left = size - i - u * step;
+      if (left > 0) held[u] = fetch(i + u * step, left < pack ? left : pack);
+    }
+#pragma unroll
+    for (int u = 0; u < at_once; ++u) {
+      const int64_t left = size - i - u * step;
+      if (left > 0) use(i + u * step, left < pack ? left : pack, held[u]);
+    }
+  }
+}
+
 inline constexpr int elementwise_threads = 256;
 
 /// Blocks for each_pack().

@@ -37,35 +37,67 @@ struct alignas(16) Packed {
   T element[pack];
 };
 
-/// x := from[0 … count), the rest `otherwise`. Wide: count is 8 and `from` aligned to 16 bytes.
+/// from[0 … count), then zeros, converted only where they are needed: so several can be on their
+/// way at once in few registers. Wide: count is 8 and `from` aligned to 16 bytes.
+template <bool wide, class T>
+__device__ inline Packed<T> fetch(const T* from, int64_t count) {
+  if constexpr (wide) {
+    return *reinterpret_cast<const Packed<T>*>(from);
+  } else {
+    Packed<T> x;
+#pragma unroll
+    for (int e = 0; e < pack; ++e) x.element[e] = e < count ? from[e] : T{};
+    return x;
+  }
+}
+template <class T, class A>
+__device__ inline void unpack(const Packed<T>& from, A (&x)[pack]) {
+#pragma unroll
+  for (int e = 0; e < pack; ++e) x[e] = to_wide(from.element[e]);
+}
+/// to[0 … count) := x, bit for bit.
+template <bool wide, class T>
+__device__ inline void put(T* to, int64_t count, const Packed<T>& x) {
+  if constexpr (wide) {
+    *reinterpret_cast<Packed<T>*>(to) = x;
+  } else {
+#pragma unroll
+    for (int e = 0; e < pack; ++e)
+      if (e < count) to[e] = x.element[e];
+  }
+}
+
+/// x := from[0 … count), the rest `otherwise`. Wide as for fetch().
 template <bool wide, class T, class A>
 __device__ inline void load(const T* from, int64_t count, A (&x)[pack], A otherwise = A{0}) {
   if constexpr (wide) {
-    const Packed<T> y = *reinterpret_cast<const Packed<T>*>(from);
-#pragma unroll
-    for (int e = 0; e < pack; ++e) x[e] = to_wide(y.element[e]);
+    unpack(fetch<wide>(from, count), x);
   } else {
 #pragma unroll
     for (int e = 0; e < pack; ++e) x[e] = e < count ? A(to_wide(from[e])) : otherwise;
   }
 }
 
-/// to[0 … count) := x. Wide as for load().
+/// Two neighbours as they lie in memory: both conversions are one instruction.
+__device__ inline uint32_t two_stored(float low, float high) {
+  const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);
+  return uint32_t{__bfloat16_as_ushort(two.x)} | uint32_t{__bfloat16_as_ushort(two.y)} << 16;
+}
+
+/// to[0 … count) := x. Wide as for fetch(). 16 bytes are written by an instruction of their own,
+/// because the compiler may take assignments apart, and does so in unrolled loops.
 template <bool wide, class T, class A>
 __device__ inline void store(T* to, int64_t count, const A (&x)[pack]) {
-  if constexpr (wide) {
+  if constexpr (wide && std::is_same_v<T, Bf16>) {
+    __stwb(reinterpret_cast<uint4*>(to), uint4{two_stored(x[0], x[1]), two_stored(x[2], x[3]),
+                                               two_stored(x[4], x[5]), two_stored(x[6], x[7])});
+  } else if constexpr (wide && std::is_same_v<T, float>) {
+    __stwb(reinterpret_cast<float4*>(to), float4{x[0], x[1], x[2], x[3]});
+    __stwb(reinterpret_cast<float4*>(to) + 1, float4{x[4], x[5], x[6], x[7]});
+  } else if constexpr (wide) {
     Packed<T> y;
-    if constexpr (std::is_same_v<T, Bf16>) {  // two conversions are one instruction
 #pragma unroll
-      for (int e = 0; e < pack; e += 2) {
-        const __nv_bfloat162 two = __floats2bfloat162_rn(x[e], x[e + 1]);
-        y.element[e].bits = __bfloat16_as_ushort(two.x);
-        y.element[e + 1].bits = __bfloat16_as_ushort(two.y);
-      }
-    } else {
-#pragma unroll
-      for (int e = 0; e < pack; ++e) y.element[e] = to_stored<T>(x[e]);
-    }
+    for (int e = 0; e < pack; ++e) y.element[e] = to_stored<T>(x[e]);
     *reinterpret_cast<Packed<T>*>(to) = y;
   } else {
 #pragma unroll

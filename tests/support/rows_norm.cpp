@@ -1,5 +1,4 @@
 #include <cmath>
-#include <numbers>
 
 #include "tests/support/operation_table.h"
 #include "tests/support/oracle.h"
@@ -8,17 +7,23 @@ namespace frugal::table {
 namespace {
 
 constexpr float epsilon = 1e-5F;
-/// Evaluating exp, tanh, sqrt and a handful of products around them.
+/// Evaluating sqrt and a handful of products around it.
 constexpr double function_roundings = 16;
 
-/// Mean and reciprocal deviation of row i of x.
+/// LayerNorm, or without a mean and without beta RmsNorm.
+struct Kind {
+  bool centred = true;
+};
+constexpr Kind layer_norm{true}, rms_norm{false};
+
+/// Mean (0 where none is subtracted) and reciprocal deviation of row i of x.
 struct RowStatistics {
   double mean = 0, rstd = 0, absolute = 0;
 
-  RowStatistics(const std::vector<double>& x, int64_t i, int64_t cols) {
+  RowStatistics(const std::vector<double>& x, Kind kind, int64_t i, int64_t cols) {
     const auto n = static_cast<double>(cols);
     double variance = 0;
-    for (int64_t j = 0; j < cols; ++j) mean += at(x, i * cols + j) / n;
+    for (int64_t j = 0; kind.centred && j < cols; ++j) mean += at(x, i * cols + j) / n;
     for (int64_t j = 0; j < cols; ++j) variance += std::pow(at(x, i * cols + j) - mean, 2) / n;
     for (int64_t j = 0; j < cols; ++j) absolute += std::abs(at(x, i * cols + j)) / n;
     rstd = 1 / std::sqrt(variance + static_cast<double>(epsilon));
@@ -30,13 +35,22 @@ void move_off_centre(Values& v) {
   for (double& x : v["x"]) x += 3;
 }
 
-Case layer_norm(const Setting& s) {
+Case forward(const Setting& s, Kind kind) {
   const DType a = accumulation_type(s.type);
   Case c;
-  c.operands = {{"x", s.type, {s.rows, s.cols}},     {"gamma", s.type, {s.cols}},
-                {"beta", s.type, {s.cols}},          {"y", s.type, {s.rows, s.cols}, Role::output},
-                {"mean", a, {s.rows}, Role::output}, {"rstd", a, {s.rows}, Role::output}};
-  c.bind = [](const Views& v) {
+  c.operands = {{"x", s.type, {s.rows, s.cols}},
+                {"gamma", s.type, {s.cols}},
+                {"y", s.type, {s.rows, s.cols}, Role::output},
+                {"rstd", a, {s.rows}, Role::output}};
+  if (kind.centred) {
+    c.operands.push_back({"beta", s.type, {s.cols}});
+    c.operands.push_back({"mean", a, {s.rows}, Role::output});
+  }
+  c.bind = [kind](const Views& v) -> Operation {
+    if (!kind.centred) {
+      return RmsNorm{
+          .x = v["x"], .gamma = v["gamma"], .y = v["y"], .rstd = v["rstd"], .epsilon = epsilon};
+    }
     return LayerNorm{.x = v["x"],
                      .gamma = v["gamma"],
                      .beta = v["beta"],
@@ -47,16 +61,16 @@ Case layer_norm(const Setting& s) {
   };
   c.prepare = move_off_centre;
   c.roundings = static_cast<double>(s.cols) + function_roundings;  // sums over a row
-  c.reference = [s](Expected& e) {
+  c.reference = [=](Expected& e) {
     for (int64_t i = 0; i < s.rows; ++i) {
-      const RowStatistics row(e["x"], i, s.cols);
+      const RowStatistics row(e["x"], kind, i, s.cols);
       // The mean is off by roundings of E|x|; that moves the deviation relative to itself.
-      const double moved = row.absolute * row.rstd;
-      e.set("mean", i, row.mean, row.absolute);
+      const double moved = kind.centred ? row.absolute * row.rstd : 0;
+      if (kind.centred) e.set("mean", i, row.mean, row.absolute);
       e.set("rstd", i, row.rstd, row.rstd * (1 + moved));
       for (int64_t j = 0; j < s.cols; ++j) {
         const double hat = (at(e["x"], i * s.cols + j) - row.mean) * row.rstd;
-        const double gamma = at(e["gamma"], j), beta = at(e["beta"], j);
+        const double gamma = at(e["gamma"], j), beta = kind.centred ? at(e["beta"], j) : 0;
         e.set("y", i * s.cols + j, hat * gamma + beta,
               std::abs(gamma) * (moved + std::abs(hat) * (1 + moved)) + std::abs(beta));
       }
@@ -65,28 +79,30 @@ Case layer_norm(const Setting& s) {
   return c;
 }
 
-void prepare_layer_norm_backward(Values& v, int64_t cols) {
+void prepare_backward(Values& v, Kind kind, int64_t cols) {
   move_off_centre(v);
-  for (size_t i = 0; i < v["mean"].size(); ++i) {
-    const RowStatistics row(v["x"], static_cast<int64_t>(i), cols);
-    v["mean"][i] = row.mean;
+  for (size_t i = 0; i < v["rstd"].size(); ++i) {
+    const RowStatistics row(v["x"], kind, static_cast<int64_t>(i), cols);
+    if (kind.centred) v["mean"][i] = row.mean;
     v["rstd"][i] = row.rstd;
   }
 }
 
-/// Ba, Kiros, Hinton 2016 (arXiv:1607.06450) differentiated by x, γ and β.
-void layer_norm_gradient(Expected& e, const Setting& s) {
+/// Ba, Kiros, Hinton 2016 (arXiv:1607.06450) and Zhang, Sennrich 2019 (arXiv:1910.07467),
+/// differentiated by x, γ and β.
+void gradient(Expected& e, const Setting& s, Kind kind) {
   const auto n = static_cast<double>(s.cols);
-  std::vector<double> dgamma = e["dgamma"], dbeta = e["dbeta"];
+  std::vector<double> dgamma = e["dgamma"];
+  std::vector<double> dbeta = kind.centred ? e["dbeta"] : std::vector<double>(dgamma.size());
   std::vector<double> dgamma_scale(dgamma.size()), dbeta_scale(dbeta.size());
   for (int64_t i = 0; i < s.rows; ++i) {
-    const double mean = at(e["mean"], i), rstd = at(e["rstd"], i);
+    const double mean = kind.centred ? at(e["mean"], i) : 0, rstd = at(e["rstd"], i);
     const auto hat = [&](int64_t j) { return (at(e["x"], i * s.cols + j) - mean) * rstd; };
     const auto dy = [&](int64_t j) { return at(e["dy"], i * s.cols + j); };
     double mean_g = 0, mean_gh = 0, abs_g = 0, abs_gh = 0;
     for (int64_t j = 0; j < s.cols; ++j) {
       const double g = dy(j) * at(e["gamma"], j);
-      mean_g += g / n;
+      if (kind.centred) mean_g += g / n;
       mean_gh += g * hat(j) / n;
       abs_g += std::abs(g) / n;
       abs_gh += std::abs(g * hat(j)) / n;
@@ -104,26 +120,38 @@ void layer_norm_gradient(Expected& e, const Setting& s) {
   }
   for (int64_t j = 0; j < s.cols; ++j) {
     e.set("dgamma", j, at(dgamma, j), at(dgamma_scale, j) + std::abs(at(e["dgamma"], j)));
+    if (!kind.centred) continue;
     e.set("dbeta", j, at(dbeta, j), at(dbeta_scale, j) + std::abs(at(e["dbeta"], j)));
   }
 }
 
-Case layer_norm_backward(const Setting& s, bool residual) {
+Case backward(const Setting& s, Kind kind, bool residual) {
   const DType a = accumulation_type(s.type);
   Case c;
   c.operands = {{"dy", s.type, {s.rows, s.cols}},
                 {"x", s.type, {s.rows, s.cols}},
-                {"mean", a, {s.rows}},
                 {"rstd", a, {s.rows}, Role::input, Draw::positive},
                 {"gamma", s.type, {s.cols}},
                 {"dx", s.type, {s.rows, s.cols}, Role::output},
-                {"dgamma", a, {s.cols}, Role::updated},
-                {"dbeta", a, {s.cols}, Role::updated}};
+                {"dgamma", a, {s.cols}, Role::updated}};
+  if (kind.centred) {
+    c.operands.push_back({"mean", a, {s.rows}});
+    c.operands.push_back({"dbeta", a, {s.cols}, Role::updated});
+  }
   if (residual) {
     c.operands.push_back({"add", s.type, {s.rows, s.cols}});
     c.aliases = {{"dx", "add"}};
   }
-  c.bind = [](const Views& v) {
+  c.bind = [kind](const Views& v) -> Operation {
+    if (!kind.centred) {
+      return RmsNormBackward{.dy = v["dy"],
+                             .x = v["x"],
+                             .rstd = v["rstd"],
+                             .gamma = v["gamma"],
+                             .add = v["add"],
+                             .dx = v["dx"],
+                             .dgamma = v["dgamma"]};
+    }
     return LayerNormBackward{.dy = v["dy"],
                              .x = v["x"],
                              .mean = v["mean"],
@@ -134,67 +162,27 @@ Case layer_norm_backward(const Setting& s, bool residual) {
                              .dgamma = v["dgamma"],
                              .dbeta = v["dbeta"]};
   };
-  c.prepare = [s](Values& v) { prepare_layer_norm_backward(v, s.cols); };
+  c.prepare = [=](Values& v) { prepare_backward(v, kind, s.cols); };
   c.roundings = static_cast<double>(std::max(s.rows, s.cols)) + function_roundings;
-  c.reference = [s](Expected& e) { layer_norm_gradient(e, s); };
-  return c;
-}
-
-constexpr double root_two_over_pi = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
-
-double gelu_tanh(double x) { return std::tanh(root_two_over_pi * (x + 0.044715 * x * x * x)); }
-
-/// Wide enough to reach both tails.
-void widen(Values& v) {
-  for (double& x : v["x"]) x *= 3;
-}
-
-Case gelu(const Setting& s) {
-  Case c;
-  c.operands = {{"x", s.type, {s.rows, s.cols}}, {"y", s.type, {s.rows, s.cols}, Role::output}};
-  c.bind = [](const Views& v) { return Gelu{.x = v["x"], .y = v["y"]}; };
-  c.prepare = widen;
-  c.aliases = {{"y", "x"}};
-  c.roundings = function_roundings;
-  c.reference = [s](Expected& e) {
-    for (int64_t i = 0; i < s.rows * s.cols; ++i) {
-      const double x = at(e["x"], i);
-      e.set("y", i, x * (1 + gelu_tanh(x)) / 2, std::abs(x));  // 1 + tanh cancels on the left
-    }
-  };
-  return c;
-}
-
-Case gelu_backward(const Setting& s) {
-  Case c;
-  c.operands = {{"x", s.type, {s.rows, s.cols}},
-                {"dy", s.type, {s.rows, s.cols}},
-                {"dx", s.type, {s.rows, s.cols}, Role::output}};
-  c.bind = [](const Views& v) { return GeluBackward{.x = v["x"], .dy = v["dy"], .dx = v["dx"]}; };
-  c.prepare = widen;
-  c.aliases = {{"dx", "dy"}};
-  c.roundings = function_roundings;
-  c.reference = [s](Expected& e) {
-    for (int64_t i = 0; i < s.rows * s.cols; ++i) {
-      const double x = at(e["x"], i), t = gelu_tanh(x), dy = at(e["dy"], i);
-      const double inner = root_two_over_pi * (1 + 3 * 0.044715 * x * x);
-      e.set("dx", i, dy * ((1 + t) / 2 + x * (1 - t * t) * inner / 2),
-            std::abs(dy) * (1 + std::abs(x) * inner));  // 1 − tanh² cancels in both tails
-    }
-  };
+  c.reference = [=](Expected& e) { gradient(e, s, kind); };
   return c;
 }
 
 }  // namespace
 
-std::vector<Row> layer_norm_and_gelu_rows() {
-  const auto plain = [](const Setting& s) { return layer_norm_backward(s, false); };
-  const auto residual = [](const Setting& s) { return layer_norm_backward(s, true); };
-  return {{"layer-norm", layer_norm, {}, {0, 160}},
-          {"layer-norm-backward", plain, {"layer-norm"}, {0, 264}},
-          {"layer-norm-backward/residual", residual, {}, {0, 312}},
-          {"gelu", gelu, {}, {0, 96}},
-          {"gelu-backward", gelu_backward, {"gelu"}, {0, 144}}};
+std::vector<Row> norm_rows() {
+  const auto forth = [](Kind kind) {
+    return [kind](const Setting& s) { return forward(s, kind); };
+  };
+  const auto back = [](Kind kind, bool residual) {
+    return [=](const Setting& s) { return backward(s, kind, residual); };
+  };
+  return {{"layer-norm", forth(layer_norm), {}, {0, 160}},
+          {"layer-norm-backward", back(layer_norm, false), {"layer-norm"}, {0, 264}},
+          {"layer-norm-backward/residual", back(layer_norm, true), {}, {0, 312}},
+          {"rms-norm", forth(rms_norm), {}, {0, 128}},
+          {"rms-norm-backward", back(rms_norm, false), {"rms-norm"}, {0, 208}},
+          {"rms-norm-backward/residual", back(rms_norm, true), {}, {0, 256}}};
 }
 
 }  // namespace frugal::table

@@ -1,0 +1,69 @@
+# The CUDA back end, where there is a CUDA toolkit; its parts that need NCCL or cuDNN, where these
+# are. Sets FRUGAL_HAVE_CUDA, FRUGAL_HAVE_NCCL and FRUGAL_HAVE_CUDNN, which choose source files.
+foreach(part CUDA NCCL CUDNN)
+  set(FRUGAL_WITH_${part} AUTO CACHE STRING "Build with ${part}: AUTO (where it is found), ON or OFF")
+  set_property(CACHE FRUGAL_WITH_${part} PROPERTY STRINGS AUTO ON OFF)
+  set(FRUGAL_HAVE_${part} OFF)
+endforeach()
+
+# frugal_optional(PART WHAT CONDITION…): sets FRUGAL_HAVE_PART where the condition holds; fails where
+# it does not and the user asked for the part.
+macro(frugal_optional part what)
+  if(${ARGN})
+    set(FRUGAL_HAVE_${part} ON)
+  elseif(FRUGAL_WITH_${part} STREQUAL ON)
+    message(FATAL_ERROR "FRUGAL_WITH_${part} is ON and ${what} was not found; "
+                        "install it or leave FRUGAL_WITH_${part} at AUTO")
+  endif()
+endmacro()
+
+if(NOT FRUGAL_WITH_CUDA STREQUAL OFF)
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    # Machine code for Ampere and Hopper, and PTX for what comes later.
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
+    endif()
+    enable_language(CUDA)
+    # CMake 3.25 does not know that nvcc has C++20.
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+    endif()
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    set(CMAKE_CUDA_EXTENSIONS OFF)
+    find_package(CUDAToolkit)
+  endif()
+  frugal_optional(CUDA "the CUDA toolkit (nvcc, cuBLAS)" TARGET CUDA::cublasLt)
+endif()
+
+if(FRUGAL_HAVE_CUDA AND NOT FRUGAL_WITH_NCCL STREQUAL OFF)
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
+  frugal_optional(NCCL "NCCL (nccl.h, libnccl)" NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+  if(FRUGAL_HAVE_NCCL)
+    add_library(nccl::nccl SHARED IMPORTED)
+    set_target_properties(nccl::nccl PROPERTIES IMPORTED_LOCATION ${NCCL_LIBRARY}
+                          INTERFACE_INCLUDE_DIRECTORIES ${NCCL_INCLUDE_DIR})
+  endif()
+endif()
+
+if(FRUGAL_HAVE_CUDA AND NOT FRUGAL_WITH_CUDNN STREQUAL OFF)
+  find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
+  # Headers only, from the Python package of this name or from NVIDIA's repository.
+  find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
+            HINTS ${CMAKE_SOURCE_DIR}/build/cudnn-frontend/include)
+  frugal_optional(CUDNN "cuDNN (cudnn.h, libcudnn, cudnn_frontend.h)"
+                  CUDNN_INCLUDE_DIR AND CUDNN_LIBRARY AND CUDNN_FRONTEND_INCLUDE_DIR)
+  if(FRUGAL_HAVE_CUDNN)
+    add_library(cudnn::cudnn SHARED IMPORTED)
+    set_target_properties(cudnn::cudnn PROPERTIES IMPORTED_LOCATION ${CUDNN_LIBRARY})
+    target_include_directories(cudnn::cudnn SYSTEM INTERFACE ${CUDNN_INCLUDE_DIR}
+                               ${CUDNN_FRONTEND_INCLUDE_DIR})
+  endif()
+endif()
+message(STATUS "Back ends: cpu, virtual, cuda ${FRUGAL_HAVE_CUDA} "
+               "(NCCL ${FRUGAL_HAVE_NCCL}, cuDNN ${FRUGAL_HAVE_CUDNN})")

@@ -1,0 +1,27 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "engine/cluster.h"
+#include "engine/comm/group.h"
+
+namespace frugal {
+
+/// Ranks as threads of this process, each with a device of its own.
+class ThreadedCluster final : public Cluster {
+ public:
+  /// Device r is rank r's; the group may use the devices, and goes before them.
+  ThreadedCluster(const RunConfig& config, std::vector<std::unique_ptr<Device>> devices,
+                  std::unique_ptr<Group> group);
+
+  void run(const std::function<void(Rank&)>& body) override;
+  int local_ranks() const override { return static_cast<int>(ranks_.size()); }
+  Rank& rank(int index) override { return *ranks_.at(static_cast<size_t>(index)); }
+
+ private:
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::unique_ptr<Group> group_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+};
+
+}  // namespace frugal

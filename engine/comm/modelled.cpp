@@ -1,0 +1,122 @@
+#include "engine/comm/modelled.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "engine/comm/contract.h"
+
+namespace frugal {
+namespace {
+
+class ModelledWork final : public Pending::Work {
+ public:
+  ModelledWork(Device& device, const Event& end) : device_(device), end_(end) {}
+  void wait() override { device_.wait(Stream::compute, end_); }
+
+ private:
+  Device& device_;
+  const Event end_;
+};
+
+double bytes(const View& view) { return static_cast<double>(view.bytes()); }
+
+View part_of(const View& whole, int64_t part, int64_t parts) {
+  const int64_t count = whole.size() / parts;
+  return whole.flat().sliced(0, part * count, count);
+}
+
+/// The same memory as numbers, which is what operations work on.
+View numbers(const View& view) {
+  if (view.type != DType::i32 && view.type != DType::u8) return view.flat();
+  if (view.bytes() % size_of(DType::f32) != 0)
+    throw std::invalid_argument(
+        fmt::format("{} {} are not a multiple of 4 bytes", view.size(), name_of(view.type)));
+  return {view.data, DType::f32, {view.bytes() / size_of(DType::f32)}};
+}
+
+}  // namespace
+
+template <class Move>
+Pending ModelledCommunicator::start(std::string_view name, double seconds, Move move) {
+  const bool alone = group_.size == 1;
+  if (alone && !device_.backed()) return {};
+  const Event ready = device_.record(Stream::compute);
+  device_.wait(Stream::communication, ready);
+  // First, so that on a cpu device the time begins to pass before the copies take theirs.
+  if (!alone) device_.occupy(Stream::communication, seconds, name);
+  if (device_.backed()) {
+    device_.wait(Stream::copy, ready);
+    move();
+    device_.wait(Stream::communication, device_.record(Stream::copy));
+  }
+  return Pending(std::make_unique<ModelledWork>(device_, device_.record(Stream::communication)));
+}
+
+Pending ModelledCommunicator::start(std::string_view name, double seconds) {
+  return start(name, seconds, [] {});
+}
+
+void ModelledCommunicator::copy(const View& from, const View& to) {
+  if (from.data != to.data) device_.execute_on(Stream::copy, Convert{numbers(from), numbers(to)});
+}
+
+void ModelledCommunicator::clear(const View& to) {
+  device_.execute_on(Stream::copy, Fill{numbers(to), 0});
+}
+
+Pending ModelledCommunicator::all_reduce(const View& data) {
+  contract::summed("all-reduce", data);
+  return start("all-reduce", costs_.all_reduce(group_, bytes(data)));
+}
+
+Pending ModelledCommunicator::all_gather(const View& shard, const View& all) {
+  contract::gathered("all-gather", shard, all, size());
+  return start("all-gather", costs_.all_gather(group_, bytes(all)), [&] {
+    for (int j = 0; j < size(); ++j) copy(shard, part_of(all, j, size()));
+  });
+}
+
+Pending ModelledCommunicator::reduce_scatter(const View& all, const View& shard) {
+  contract::summed("reduce-scatter", all);
+  contract::gathered("reduce-scatter", shard, all, size());
+  return start("reduce-scatter", costs_.reduce_scatter(group_, bytes(all)),
+               [&] { copy(part_of(all, rank_, size()), shard); });
+}
+
+Pending ModelledCommunicator::all_to_all(const View& from, const View& to) {
+  contract::exchanged(from, to, size());
+  return start("all-to-all", costs_.all_to_all(group_, bytes(from)), [&] { copy(from, to); });
+}
+
+Pending ModelledCommunicator::broadcast(const View& data, int root) {
+  contract::moved("broadcast", data);
+  contract::peer("broadcast", root, size());
+  return start("broadcast", costs_.broadcast(group_, bytes(data)), [&] {
+    if (root != rank_) clear(data);
+  });
+}
+
+double ModelledCommunicator::message_seconds(const View& data, int peer) const {
+  const bool same_node = group_.size == 1 || peer / group_.per_node == rank_ / group_.per_node;
+  return costs_.message(same_node, bytes(data));
+}
+
+Pending ModelledCommunicator::send(const View& data, int to) {
+  contract::moved("send", data);
+  contract::peer("send", to, size());
+  return start("send", message_seconds(data, to));
+}
+
+Pending ModelledCommunicator::receive(const View& data, int from) {
+  contract::moved("receive", data);
+  contract::peer("receive", from, size());
+  return start("receive", message_seconds(data, from), [&] { clear(data); });
+}
+
+void ModelledCommunicator::barrier() {
+  start("barrier", costs_.all_reduce(group_, 0)).wait();
+  device_.synchronize();
+}
+
+}  // namespace frugal

@@ -1,0 +1,64 @@
+#pragma once
+#include "engine/comm/communicator.h"
+#include "kernels/device.h"
+#include "kernels/virtual/cost_model.h"
+
+namespace frugal {
+
+/// One rank of a group whose other ranks are absent. A collective keeps the device's communication
+/// stream busy for as long as the cost model of a described machine says, from the moment at which
+/// the compute stream has produced its operands; waiting makes the compute stream wait for it.
+///
+/// On a device whose memory holds values, the absent ranks' part is this rank's own: a gathered
+/// tensor repeats its shard, a sum is its own addend, a reduce-scatter keeps its own part, an
+/// exchange copies, and what would come from a single other rank is zeros. The values mean nothing,
+/// but all are defined, and finite where the operands are.
+///
+/// These copies go to the copy stream, beside the modelled time, so a collective takes the longer
+/// of the two. On a cpu device they are computed before start returns, as everything is there; the
+/// modelled end is not pushed back by that. A copy may run while an earlier collective is still
+/// under way, which a real one would wait for.
+class ModelledCommunicator final : public Communicator {
+ public:
+  /// The ranks of the group fill nodes one after the other.
+  ModelledCommunicator(Device& device, const CostModel& costs, int rank, int size)
+      : ModelledCommunicator(device, costs, rank, costs.group(size)) {}
+  /// A group of which only some ranks share a node, as data-parallel groups do.
+  ModelledCommunicator(Device& device, const CostModel& costs, int rank,
+                       const CostModel::Group& group)
+      : device_(device), costs_(costs), rank_(rank), group_(group) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return group_.size; }
+  bool whole() const override { return group_.size == 1; }
+
+  /// i32 and u8 can be moved in multiples of 4 bytes.
+  Pending all_reduce(const View& data) override;
+  Pending all_gather(const View& shard, const View& all) override;
+  Pending reduce_scatter(const View& all, const View& shard) override;
+  Pending all_to_all(const View& from, const View& to) override;
+  Pending broadcast(const View& data, int root) override;
+  /// Both sides of a message are charged; the peer is taken to be as far as this rank is.
+  Pending send(const View& data, int to) override;
+  Pending receive(const View& data, int from) override;
+  /// Waits for the device too.
+  void barrier() override;
+  /// There is nobody to tell.
+  void abort(const std::string& /*reason*/) noexcept override {}
+
+ private:
+  /// `move` issues the copies; it is called where there is memory to copy.
+  template <class Move>
+  Pending start(std::string_view name, double seconds, Move move);
+  Pending start(std::string_view name, double seconds);
+  double message_seconds(const View& data, int peer) const;
+  void copy(const View& from, const View& to);
+  void clear(const View& to);
+
+  Device& device_;
+  const CostModel costs_;
+  const int rank_;
+  const CostModel::Group group_;
+};
+
+}  // namespace frugal

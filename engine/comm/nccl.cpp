@@ -1,0 +1,261 @@
+#include "engine/comm/nccl.h"
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+
+#include "engine/comm/contract.h"
+#include "engine/comm/nccl_link.h"
+#include "engine/comm/watch.h"
+
+namespace frugal {
+namespace {
+
+using namespace FRUGAL_CUDA;  // NOLINT: what is below is CUDA's, in the program's namespace
+
+ncclDataType_t nccl_type(DType type) {
+  switch (type) {
+    case DType::f32:
+      return ncclFloat32;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::f64:
+      return ncclFloat64;
+    case DType::u8:
+      return ncclUint8;
+    case DType::i32:
+      return ncclInt32;
+  }
+  throw std::logic_error("nccl_type: no such type");
+}
+
+size_t count(const View& view) { return static_cast<size_t>(view.size()); }
+
+View part_of(const View& whole, int part, int parts) {
+  const int64_t size = whole.size() / parts;
+  return whole.flat().sliced(0, part * size, size);
+}
+
+/// The moment at which a stream has done what was issued to it so far. An event of its own: those
+/// of Device::record() are for waits that follow soon.
+class Moment {
+ public:
+  explicit Moment(cudaStream_t stream) {
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    check(cudaEventRecord(event_, stream), "cudaEventRecord");
+  }
+  Moment(const Moment&) = delete;
+  Moment& operator=(const Moment&) = delete;
+  ~Moment() { (void)cudaEventDestroy(event_); }
+
+  bool passed() const {
+    const cudaError_t state = cudaEventQuery(event_);
+    if (state == cudaErrorNotReady) return false;
+    check(state, "cudaEventQuery");
+    return true;
+  }
+  void hold(cudaStream_t stream) const {
+    check(cudaStreamWaitEvent(stream, event_), "cudaStreamWaitEvent");
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// What the ranks of a group share.
+struct Shared {
+  Shared(int size, double deadline) : deadline(deadline), local(size, deadline) {}
+
+  const double deadline;
+  LocalGroup local;  ///< where the threads meet, and learn of failures
+  std::vector<std::unique_ptr<NcclLink>> links;
+  ncclUniqueId id{};
+  std::atomic<bool> failed{false};
+
+  void make_id() { check(ncclGetUniqueId(&id), "ncclGetUniqueId"); }
+  /// The links of a group end together: NCCL frees memory that the other ranks may still use.
+  void stop() noexcept {
+    std::vector<std::jthread> threads;
+    for (const auto& link : links) threads.emplace_back([&link] { link->stop(); });
+  }
+  void fail(const std::string& reason) noexcept {
+    local.communicator(0).abort(reason);  // the first reason counts
+    failed = true;
+    stop();
+  }
+};
+
+class NcclWork final : public Pending::Work {
+ public:
+  NcclWork(Shared& shared, CudaDevice& device, std::shared_ptr<const Moment> end)
+      : shared_(shared), device_(device), end_(std::move(end)) {}
+  void wait() override {
+    shared_.local.check();
+    end_->hold(device_.stream(Stream::compute));
+  }
+
+ private:
+  Shared& shared_;
+  CudaDevice& device_;
+  const std::shared_ptr<const Moment> end_;
+};
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(Shared& shared, CudaDevice& device, int rank)
+      : shared_(shared),
+        device_(device),
+        link_(*shared.links[static_cast<size_t>(rank)]),
+        rank_(rank),
+        watch_(rank, shared.deadline,
+               {.throw_if_failed = [&shared] { shared.local.check(); },
+                .throw_if_broken = [this] { (void)link_.settled(); },
+                .fail = [&shared](const std::string& reason) { shared.fail(reason); },
+                .now = [this] { return device_.now(); }}) {
+    device_.set_watch([this] { watch_.check(); });
+  }
+  ~NcclCommunicator() override { device_.set_watch({}); }
+
+  int rank() const override { return rank_; }
+  int size() const override { return shared_.local.size(); }
+
+  Pending all_reduce(const View& data) override {
+    contract::summed("all-reduce", data);
+    return start({"all-reduce", data}, "ncclAllReduce", [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclAllReduce(data.data, data.data, count(data), nccl_type(data.type), ncclSum, comm,
+                           stream);
+    });
+  }
+  Pending all_gather(const View& shard, const View& all) override {
+    contract::gathered("all-gather", shard, all, size());
+    return start({"all-gather", shard}, "ncclAllGather", [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclAllGather(shard.data, all.data, count(shard), nccl_type(shard.type), comm, stream);
+    });
+  }
+  Pending reduce_scatter(const View& all, const View& shard) override {
+    contract::summed("reduce-scatter", all);
+    contract::gathered("reduce-scatter", shard, all, size());
+    return start({"reduce-scatter", all}, "ncclReduceScatter",
+                 [&](ncclComm_t comm, cudaStream_t stream) {
+                   return ncclReduceScatter(all.data, shard.data, count(shard), nccl_type(all.type),
+                                            ncclSum, comm, stream);
+                 });
+  }
+  Pending all_to_all(const View& from, const View& to) override {
+    contract::exchanged(from, to, size());
+    return start({"all-to-all", from}, "ncclGroupEnd", [&](ncclComm_t comm, cudaStream_t stream) {
+      return exchange(from, to, comm, stream);
+    });
+  }
+  Pending broadcast(const View& data, int root) override {
+    contract::moved("broadcast", data);
+    contract::peer("broadcast", root, size());
+    return start({"broadcast", data}, "ncclBroadcast", [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclBroadcast(data.data, data.data, count(data), nccl_type(data.type), root, comm,
+                           stream);
+    });
+  }
+  Pending send(const View& data, int to) override {
+    contract::moved("send", data);
+    contract::peer("send", to, size());
+    return start({"send", data}, "ncclSend", [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclSend(data.data, count(data), nccl_type(data.type), to, comm, stream);
+    });
+  }
+  Pending receive(const View& data, int from) override {
+    contract::moved("receive", data);
+    contract::peer("receive", from, size());
+    return start({"receive", data}, "ncclRecv", [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclRecv(data.data, count(data), nccl_type(data.type), from, comm, stream);
+    });
+  }
+  void barrier() override {
+    device_.synchronize();
+    shared_.local.communicator(rank_).barrier();
+  }
+  void abort(const std::string& reason) noexcept override { shared_.fail(reason); }
+
+ private:
+  /// Issues a call of NCCL behind what was computed so far.
+  template <class Issue>
+  Pending start(const Watch::Call& what, const char* call, Issue issue) {
+    device_.make_current();
+    connect();
+    device_.wait(Stream::communication, device_.record(Stream::compute));
+    auto* const stream = device_.stream(Stream::communication);
+    link_.use(call, [&](ncclComm_t comm) { return issue(comm, stream); });
+    // Only then has it been issued to the stream.
+    watch_.until(what, [this] { return link_.settled(); });
+    const auto end = std::make_shared<const Moment>(stream);
+    watch_.started(what, [end] { return end->passed(); });
+    return Pending(std::make_unique<NcclWork>(shared_, device_, end));
+  }
+
+  /// All ranks come here before their first collective, in threads of their own.
+  void connect() {
+    if (link_.is_open()) return;
+    link_.open(shared_.id, rank_, size());
+    watch_.until({"connecting the ranks", {}}, [this] { return link_.settled(); });
+  }
+
+  /// A group of calls that has begun must end, whatever happens in it.
+  ncclResult_t exchange(const View& from, const View& to, ncclComm_t comm, cudaStream_t stream) {
+    const ncclDataType_t type = nccl_type(from.type);
+    ncclResult_t result = ncclGroupStart();
+    if (result != ncclSuccess) return result;
+    const auto add = [&](ncclResult_t next) {
+      if (result == ncclSuccess || result == ncclInProgress) result = next;
+    };
+    for (int peer = 0; peer < size(); ++peer) {
+      const View out = part_of(from, peer, size()), in = part_of(to, peer, size());
+      add(ncclSend(out.data, count(out), type, peer, comm, stream));
+      add(ncclRecv(in.data, count(in), type, peer, comm, stream));
+    }
+    add(ncclGroupEnd());
+    return result;
+  }
+
+  Shared& shared_;
+  CudaDevice& device_;
+  NcclLink& link_;
+  const int rank_;
+  Watch watch_;
+};
+
+class NcclGroup final : public Group {
+ public:
+  NcclGroup(const std::vector<Device*>& devices, double deadline)
+      : shared_(static_cast<int>(devices.size()), deadline) {
+    shared_.make_id();
+    for (Device* device : devices) {
+      auto& gpu = dynamic_cast<CudaDevice&>(*device);
+      shared_.links.push_back(std::make_unique<NcclLink>(gpu, [this] { shared_.local.check(); }));
+      communicators_.push_back(std::make_unique<NcclCommunicator>(
+          shared_, gpu, static_cast<int>(communicators_.size())));
+    }
+  }
+  ~NcclGroup() override { shared_.stop(); }
+
+  int size() const override { return shared_.local.size(); }
+  Communicator& communicator(int rank) override {
+    return *communicators_[static_cast<size_t>(rank)];
+  }
+  void reset() override {
+    shared_.local.reset();
+    if (!shared_.failed) return;
+    shared_.failed = false;
+    shared_.make_id();
+  }
+
+ private:
+  Shared shared_;
+  std::vector<std::unique_ptr<NcclCommunicator>> communicators_;
+};
+
+}  // namespace
+
+std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline) {
+  return std::make_unique<NcclGroup>(devices, deadline);
+}
+
+}  // namespace frugal

@@ -1,0 +1,20 @@
+#pragma once
+#include <vector>
+
+#include "engine/comm/local.h"
+#include "kernels/device.h"
+
+/// NCCL, which carries collectives between GPUs. Nothing of NCCL's own is needed to include this:
+/// engine/comm/no_nccl.cpp implements it where the program is built without.
+namespace frugal {
+
+/// A group of ranks on CUDA devices, rank r on devices[r]; the devices outlive it. Its
+/// communicators are made when the ranks first use them. Collectives are issued to the devices'
+/// communication streams and end there; when one of them fails, or does not end within `deadline`
+/// seconds, each rank learns it the next time it starts one or waits for its device.
+///
+/// Throws InputError where the build has no NCCL.
+std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices,
+                                       double deadline = LocalGroup::default_deadline);
+
+}  // namespace frugal

@@ -1,0 +1,49 @@
+#pragma once
+#include "engine/memory/tensor.h"
+
+namespace frugal {
+
+/// Where the weights and gradients of one rank live. Reserved ahead for a whole model they are one
+/// block each, in which parameters follow each other, so that what is done to all of them alike
+/// (clearing gradients, their norm, the optimizer's step) is one operation and not one for each.
+/// Otherwise each parameter has memory of its own.
+///
+/// How much to reserve is found by constructing the model twice: the first time, while counting,
+/// parameters only say how large they are.
+class ParameterStore {
+ public:
+  /// Parameters begin at multiples of this many elements, so that every one can be read and written
+  /// 16 bytes at a time.
+  static constexpr int64_t alignment = 8;
+  static int64_t padded(int64_t elements) {
+    return (elements + alignment - 1) / alignment * alignment;
+  }
+
+  void count() {
+    counting_ = true;
+    counted_ = 0;
+  }
+  bool counting() const { return counting_; }
+  /// One parameter more, while counting.
+  void add(int64_t elements) { counted_ += padded(elements); }
+  /// Ends counting and allocates what was counted. Throws OutOfMemory. Content is arbitrary; the
+  /// caller fills the weights' block, so that nothing between two parameters is undefined.
+  const Tensor& reserve(Ledger& ledger, DType type);
+
+  struct Place {
+    Tensor weight, gradient;
+    int64_t offset = -1;  ///< in the block, in elements; −1 for memory of its own
+  };
+  /// Memory for one parameter: the next part of the block, or its own where none is reserved.
+  Place take(Ledger& ledger, DType type, const Shape& shape);
+
+  /// What comes after has memory of its own again.
+  void close();
+
+ private:
+  bool counting_ = false;
+  int64_t counted_ = 0, used_ = 0;
+  Tensor weights_, gradients_;
+};
+
+}  // namespace frugal

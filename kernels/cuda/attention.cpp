@@ -1,0 +1,234 @@
+#include "kernels/cuda/attention.h"
+
+#define CUDNN_FRONTEND_SKIP_JSON_LIB
+#include <cudnn_frontend.h>
+#include <fmt/format.h>
+
+#include <map>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/cuda/seed.h"
+#include "kernels/philox.h"
+#include "kernels/support/error.h"
+
+namespace frugal::FRUGAL_CUDA {
+namespace {
+
+namespace fe = cudnn_frontend;
+using Attributes = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+void check(fe::error_t error, const char* call, const char* file = __builtin_FILE(),
+           int line = __builtin_LINE()) {
+  if (error.is_good()) return;
+  throw CudaError(
+      fmt::format("{} at {}: {}; run again with CUDNN_LOGLEVEL_DBG=3, which says what "
+                  "the library objects to, or use --attention separate",
+                  call, place(file, line), error.get_message()));
+}
+
+void check(cudnnStatus_t status, const char* call, const char* file = __builtin_FILE(),
+           int line = __builtin_LINE()) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  throw CudaError(fmt::format("{} at {}: {}; check that libcudnn fits this GPU and driver", call,
+                              place(file, line), cudnnGetErrorString(status)));
+}
+
+/// Tensors by number, so that a prepared graph can be given other addresses.
+enum Id : int64_t { q, k, v, y, statistics, dy, dq, dk, dv, seed, offset };
+
+/// What decides how an attention is prepared.
+using Layout = std::tuple<std::array<int64_t, 3>, std::array<int64_t, 2>>;  // shape, strides
+using Key = std::tuple<std::vector<Layout>, float, bool, float>;
+
+Key key_of(const FusedAttention& op, std::initializer_list<View> gradients) {
+  std::vector<Layout> layouts;
+  const auto add = [&](const View& view) {
+    layouts.push_back(
+        {{view.shape[0], view.shape[1], view.shape[2]}, {view.stride[0], view.stride[1]}});
+  };
+  for (const View& view : {op.q, op.k, op.v, op.y}) add(view);
+  for (const View& view : gradients) add(view);
+  return {layouts, op.scale, op.causal, op.dropout.active() ? op.dropout.probability : 0};
+}
+
+/// [batch, rows, d] as the library's [1, heads, rows, d].
+fe::graph::Tensor_attributes described(const View& view, Id id) {
+  const int64_t heads = view.shape[0];
+  return fe::graph::Tensor_attributes()
+      .set_uid(id)
+      .set_dim({1, heads, view.shape[1], view.shape[2]})
+      .set_stride({heads * view.stride[0], view.stride[0], view.stride[1], 1});
+}
+
+fe::graph::Tensor_attributes described_statistics(const FusedAttention& op) {
+  return fe::graph::Tensor_attributes()
+      .set_uid(statistics)
+      .set_dim({1, op.batch(), op.rows(), 1})
+      .set_stride({op.batch() * op.rows(), op.rows(), 1, 1})
+      .set_data_type(fe::DataType_t::FLOAT);
+}
+
+void make_output(const Attributes& tensor, const View& view, Id id) {
+  const fe::graph::Tensor_attributes wanted = described(view, id);
+  tensor->set_output(true).set_uid(id).set_dim(wanted.get_dim()).set_stride(wanted.get_stride());
+}
+
+template <class Options>
+void choose(fe::graph::Graph& graph, const FusedAttention& op, Options& options) {
+  options.set_attn_scale(op.scale);
+  if (op.causal)
+    options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
+        .set_diagonal_band_right_bound(0);
+  if (!op.dropout.active()) return;
+  const auto word = [&](Id id) {
+    return graph.tensor(fe::graph::Tensor_attributes()
+                            .set_uid(id)
+                            .set_dim({1, 1, 1, 1})
+                            .set_stride({1, 1, 1, 1})
+                            .set_data_type(fe::DataType_t::INT64));
+  };
+  options.set_dropout(op.dropout.probability, word(seed), word(offset));
+}
+
+std::unique_ptr<fe::graph::Graph> new_graph() {
+  auto graph = std::make_unique<fe::graph::Graph>();
+  graph->set_io_data_type(fe::DataType_t::BFLOAT16)
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  return graph;
+}
+
+std::unique_ptr<fe::graph::Graph> forward_graph(const FusedAttention& op) {
+  auto graph = new_graph();
+  auto options = fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true);
+  choose(*graph, op, options);
+  auto [result, sums] =
+      graph->sdpa(graph->tensor(described(op.q, q)), graph->tensor(described(op.k, k)),
+                  graph->tensor(described(op.v, v)), options);
+  make_output(result, op.y, y);
+  const auto wanted = described_statistics(op);
+  sums->set_output(true)
+      .set_uid(statistics)
+      .set_dim(wanted.get_dim())
+      .set_stride(wanted.get_stride())
+      .set_data_type(fe::DataType_t::FLOAT);
+  return graph;
+}
+
+std::unique_ptr<fe::graph::Graph> backward_graph(const FusedAttentionBackward& op) {
+  const FusedAttention& f = op.forward;
+  auto graph = new_graph();
+  auto options = fe::graph::SDPA_backward_attributes().set_name("attention_backward");
+  choose(*graph, f, options);
+  auto [gradient_q, gradient_k, gradient_v] = graph->sdpa_backward(
+      graph->tensor(described(f.q, q)), graph->tensor(described(f.k, k)),
+      graph->tensor(described(f.v, v)), graph->tensor(described(f.y, y)),
+      graph->tensor(described(op.dy, dy)), graph->tensor(described_statistics(f)), options);
+  make_output(gradient_q, op.dq, dq);
+  make_output(gradient_k, op.dk, dk);
+  make_output(gradient_v, op.dv, dv);
+  return graph;
+}
+
+void require_bf16(const FusedAttention& op) {
+  if (op.q.type != DType::bf16)
+    throw InputError(fmt::format(
+        "fused attention on cuda is computed in bf16, not {}; use --type bf16, or --attention "
+        "separate",
+        name_of(op.q.type)));
+}
+
+/// A seed for the library's generator that differs wherever ours would.
+int64_t library_seed(const Dropout& dropout) {
+  const auto words = Philox::generate(dropout.stream, static_cast<uint64_t>(dropout.index.offset));
+  return static_cast<int64_t>(uint64_t{words[0]} << 32 | words[1]) & 0x7fffffffffffffff;
+}
+
+}  // namespace
+
+struct FusedAttentions::State {
+  explicit State(CudaMemory& memory_) : memory(memory_) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    if (handle != nullptr) cudnnDestroy(handle);
+    memory.deallocate(words, word_bytes);
+  }
+
+  /// Made with the first attention: the library takes a while to load.
+  void prepare() {
+    if (handle == nullptr) check(cudnnCreate(&handle), "cudnnCreate");
+    if (words == nullptr) words = static_cast<int64_t*>(memory.allocate(word_bytes));
+  }
+
+  template <class Make>
+  fe::graph::Graph& graph(const Key& key, const Make& make) {
+    auto& graph = graphs[key];
+    if (!graph) {
+      auto made = make();
+      check(made->build(handle, {fe::HeurMode_t::A}), "cudnn_frontend::Graph::build");
+      graph = std::move(made);
+    }
+    return *graph;
+  }
+
+  void execute(fe::graph::Graph& graph, const FusedAttention& op,
+               std::unordered_map<int64_t, void*> addresses, const Launch& on) {
+    check(cudnnSetStream(handle, on.stream), "cudnnSetStream");
+    if (op.dropout.active()) {
+      write_seed(on, words, library_seed(op.dropout), 0);
+      addresses[seed] = words;
+      addresses[offset] = words + 1;
+    }
+    int64_t workspace = 0;
+    check(graph.get_workspace_size(workspace), "cudnn_frontend::Graph::get_workspace_size");
+    void* const scratch =
+        workspace == 0 ? nullptr : on.scratch->bytes(static_cast<size_t>(workspace));
+    check(graph.execute(handle, addresses, scratch), "cudnn_frontend::Graph::execute");
+  }
+
+  static constexpr int64_t word_bytes = 2 * sizeof(int64_t);
+  CudaMemory& memory;
+  cudnnHandle_t handle = nullptr;
+  int64_t* words = nullptr;  // seed and offset
+  std::map<Key, std::unique_ptr<fe::graph::Graph>> graphs;
+};
+
+FusedAttentions::FusedAttentions(CudaMemory& memory) : state_(std::make_unique<State>(memory)) {}
+FusedAttentions::~FusedAttentions() = default;
+
+void FusedAttentions::run(const FusedAttention& op, const Launch& on) {
+  require_bf16(op);
+  state_->prepare();
+  auto& graph = state_->graph(key_of(op, {}), [&] { return forward_graph(op); });
+  state_->execute(graph, op,
+                  {{q, op.q.data},
+                   {k, op.k.data},
+                   {v, op.v.data},
+                   {y, op.y.data},
+                   {statistics, op.log_sum_exp.data}},
+                  on);
+}
+
+void FusedAttentions::run(const FusedAttentionBackward& op, const Launch& on) {
+  const FusedAttention& f = op.forward;
+  require_bf16(f);
+  state_->prepare();
+  auto& graph =
+      state_->graph(key_of(f, {op.dy, op.dq, op.dk, op.dv}), [&] { return backward_graph(op); });
+  state_->execute(graph, f,
+                  {{q, f.q.data},
+                   {k, f.k.data},
+                   {v, f.v.data},
+                   {y, f.y.data},
+                   {statistics, f.log_sum_exp.data},
+                   {dy, op.dy.data},
+                   {dq, op.dq.data},
+                   {dk, op.dk.data},
+                   {dv, op.dv.data}},
+                  on);
+}
+
+}  // namespace frugal::FRUGAL_CUDA

@@ -1,0 +1,31 @@
+#pragma once
+#include <memory>
+
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/operations.h"
+
+namespace frugal::FRUGAL_CUDA {
+
+/// Fused attention by cuDNN (kernels/cuda/attention.cpp), or its refusal in a build without it
+/// (attention_none.cpp). bf16 only: throws InputError for other types. For one thread at a time.
+///
+/// Dropout is the one place where a GPU does not drop the elements that the CPU drops: the library
+/// draws its own masks, from a seed that is made of this operation's stream and index.
+/// Recomputation and the backward pass draw the same again; another sharding draws others.
+class FusedAttentions {
+ public:
+  explicit FusedAttentions(CudaMemory& memory);
+  ~FusedAttentions();
+  FusedAttentions(const FusedAttentions&) = delete;
+  FusedAttentions& operator=(const FusedAttentions&) = delete;
+
+  void run(const FusedAttention& op, const Launch& on);
+  void run(const FusedAttentionBackward& op, const Launch& on);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace frugal::FRUGAL_CUDA

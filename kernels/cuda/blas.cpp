@@ -1,0 +1,311 @@
+#include "kernels/cuda/blas.h"
+
+#include <cublasLt.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+#include <unordered_map>
+
+#include "kernels/cuda/blas_problem.h"
+#include "kernels/cuda/gpus.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+
+bool tf32_products() {
+  const char* const wanted = std::getenv("FRUGAL_TF32");
+  return wanted != nullptr && std::string_view(wanted) == "1";
+}
+
+}  // namespace frugal
+
+namespace frugal::FRUGAL_CUDA {
+namespace {
+
+void check(cublasStatus_t status, const char* call, const char* file = __builtin_FILE(),
+           int line = __builtin_LINE()) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw CudaError(fmt::format(
+      "{} at {}: {}; {}", call, place(file, line), cublasLtGetStatusString(status),
+      status == CUBLAS_STATUS_NOT_SUPPORTED
+          ? "this product is not one that the library computes on this GPU"
+          : "run again with CUBLASLT_LOG_LEVEL=2, which says what the library objects to"));
+}
+
+/// What NVIDIA recommends for Hopper; also enough for older GPUs.
+constexpr int64_t workspace_bytes = int64_t{32} << 20;
+/// Algorithms that are timed, and how often each.
+constexpr int candidates = 12, repetitions = 5;
+
+cudaDataType_t data_type(DType type) {
+  return type == DType::bf16 ? CUDA_R_16BF : type == DType::f64 ? CUDA_R_64F : CUDA_R_32F;
+}
+
+cublasComputeType_t compute_type(const BlasProblem& p) {
+  if (p.a.type == DType::f64) return CUBLAS_COMPUTE_64F;
+  return p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+/// A library's object that is destroyed with its owner.
+template <class T, auto destroy>
+struct Owned {
+  T value = nullptr;
+  Owned() = default;
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  Owned(Owned&& other) noexcept : value(std::exchange(other.value, nullptr)) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(value, other.value);
+    return *this;
+  }
+  ~Owned() {
+    if (value != nullptr) destroy(value);
+  }
+};
+using Handle = Owned<cublasLtHandle_t, cublasLtDestroy>;
+using Description = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using LayoutOwner = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+template <class T>
+void set(const Description& description, cublasLtMatmulDescAttributes_t attribute, T value) {
+  check(cublasLtMatmulDescSetAttribute(description.value, attribute, &value, sizeof(value)),
+        "cublasLtMatmulDescSetAttribute");
+}
+template <class T>
+void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference.value, attribute, &value, sizeof(value)),
+        "cublasLtMatmulPreferenceSetAttribute");
+}
+
+LayoutOwner layout(const ColumnMajor& m, int64_t batch) {
+  LayoutOwner owner;
+  check(cublasLtMatrixLayoutCreate(&owner.value, data_type(m.type), static_cast<uint64_t>(m.rows),
+                                   static_cast<uint64_t>(m.cols), m.leading),
+        "cublasLtMatrixLayoutCreate");
+  if (batch == 1) return owner;
+  const auto count = static_cast<int32_t>(batch);
+  check(cublasLtMatrixLayoutSetAttribute(owner.value, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                         sizeof(count)),
+        "cublasLtMatrixLayoutSetAttribute");
+  check(cublasLtMatrixLayoutSetAttribute(owner.value, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                         &m.batch_stride, sizeof(m.batch_stride)),
+        "cublasLtMatrixLayoutSetAttribute");
+  return owner;
+}
+
+cublasLtEpilogue_t epilogue(const BlasProblem& p) {
+  switch (p.epilogue) {
+    case Epilogue::gelu:
+      return p.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case Epilogue::gelu_backward:
+      return CUBLASLT_EPILOGUE_DGELU;
+    case Epilogue::none:
+      break;
+  }
+  return p.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+Description describe(const BlasProblem& p) {
+  Description description;
+  check(cublasLtMatmulDescCreate(&description.value, compute_type(p),
+                                 p.a.type == DType::f64 ? CUDA_R_64F : CUDA_R_32F),
+        "cublasLtMatmulDescCreate");
+  const auto operation = [](const ColumnMajor& m) {
+    return m.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  };
+  set(description, CUBLASLT_MATMUL_DESC_TRANSA, operation(p.a));
+  set(description, CUBLASLT_MATMUL_DESC_TRANSB, operation(p.b));
+  set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(p));
+  if (p.bias) set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(p.bias_type));
+  if (p.epilogue != Epilogue::none)
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.d.leading);
+  return description;
+}
+
+/// A product that was prepared, and the algorithm that won.
+struct Plan {
+  Description description;
+  LayoutOwner a, b, d;
+  cublasLtMatmulAlgo_t algorithm{};
+  bool possible = false;
+};
+
+/// What one execution of a plan works on.
+struct Operands {
+  const void *a = nullptr, *b = nullptr, *bias = nullptr;
+  void *d = nullptr, *auxiliary = nullptr;
+
+  Operands(const BlasProblem& problem, const Gemm& op, const View& auxiliary)
+      : a(problem.exchanged ? op.b.data : op.a.data),
+        b(problem.exchanged ? op.a.data : op.b.data),
+        bias(op.bias.data),
+        d(op.c.data),
+        auxiliary(auxiliary.data) {}
+};
+
+void point(const Plan& plan, const BlasProblem& problem, const Operands& operands) {
+  if (problem.bias) set(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  if (problem.epilogue != Epilogue::none)
+    set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.auxiliary);
+}
+
+}  // namespace
+
+struct Blas::State {
+  explicit State(CudaMemory& memory_) : memory(memory_) {
+    check(cublasLtCreate(&handle.value), "cublasLtCreate");
+    workspace = memory.allocate(workspace_bytes);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { memory.deallocate(workspace, workspace_bytes); }
+
+  /// False where the library proposes nothing.
+  bool run(const BlasProblem& problem, const Operands& operands, cudaStream_t stream);
+  Plan prepare(const BlasProblem& problem, const Operands& operands, cudaStream_t stream);
+  cublasStatus_t multiply(const BlasProblem& problem, const Plan& plan, const Operands& operands,
+                          const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream) const;
+  std::vector<cublasLtMatmulAlgo_t> propose(const BlasProblem& problem, const Plan& plan) const;
+  cublasLtMatmulAlgo_t fastest(const BlasProblem& problem, const Plan& plan, Operands operands,
+                               const std::vector<cublasLtMatmulAlgo_t>& proposed,
+                               cudaStream_t stream);
+
+  CudaMemory& memory;
+  Handle handle;
+  void* workspace = nullptr;
+  std::unordered_map<BlasProblem, Plan, BlasProblemHash> plans;
+};
+
+cublasStatus_t Blas::State::multiply(const BlasProblem& problem, const Plan& plan,
+                                     const Operands& operands,
+                                     const cublasLtMatmulAlgo_t& algorithm,
+                                     cudaStream_t stream) const {
+  const float one = 1, beta = problem.accumulate ? 1 : 0;
+  const double wide_one = 1, wide_beta = beta;
+  const bool wide = problem.a.type == DType::f64;
+  return cublasLtMatmul(
+      handle.value, plan.description.value, wide ? static_cast<const void*>(&wide_one) : &one,
+      operands.a, plan.a.value, operands.b, plan.b.value,
+      wide ? static_cast<const void*>(&wide_beta) : &beta, operands.d, plan.d.value, operands.d,
+      plan.d.value, &algorithm, workspace, static_cast<size_t>(workspace_bytes), stream);
+}
+
+std::vector<cublasLtMatmulAlgo_t> Blas::State::propose(const BlasProblem& problem,
+                                                       const Plan& plan) const {
+  Preference preference;
+  check(cublasLtMatmulPreferenceCreate(&preference.value), "cublasLtMatmulPreferenceCreate");
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(workspace_bytes));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem.alignment_a);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem.alignment_b);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, problem.alignment_d);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, problem.alignment_d);
+  std::array<cublasLtMatmulHeuristicResult_t, candidates> found{};
+  int count = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle.value, plan.description.value, plan.a.value, plan.b.value, plan.d.value, plan.d.value,
+      preference.value, candidates, found.data(), &count);
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "cublasLtMatmulAlgoGetHeuristic");
+  std::vector<cublasLtMatmulAlgo_t> proposed;
+  for (int i = 0; i < count; ++i)
+    if (found[static_cast<size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
+      proposed.push_back(found[static_cast<size_t>(i)].algo);
+  return proposed;
+}
+
+/// On the operands themselves, by turns, the median of each; what is accumulated into is spared:
+/// the sums go to memory of its size, or the library's first choice is taken where there is none.
+cublasLtMatmulAlgo_t Blas::State::fastest(const BlasProblem& problem, const Plan& plan,
+                                          Operands operands,
+                                          const std::vector<cublasLtMatmulAlgo_t>& proposed,
+                                          cudaStream_t stream) {
+  if (proposed.size() == 1) return proposed.front();
+  const int64_t extent = problem.d.leading * (problem.d.cols - 1) + problem.d.rows +
+                         problem.d.batch_stride * (problem.batch - 1);
+  const int64_t spare_bytes = problem.accumulate ? extent * size_of(problem.d.type) : 0;
+  void* spare = nullptr;
+  if (problem.accumulate) {
+    try {
+      spare = memory.allocate(spare_bytes);
+    } catch (const OutOfMemory&) {
+      return proposed.front();
+    }
+    check(cudaMemsetAsync(spare, 0, static_cast<size_t>(spare_bytes), stream), "cudaMemsetAsync");
+    operands.d = spare;
+  }
+  std::array<cudaEvent_t, 2> events{};
+  for (cudaEvent_t& event : events) FRUGAL_CUDA::check(cudaEventCreate(&event), "cudaEventCreate");
+  std::vector<std::vector<float>> times(proposed.size());
+  for (int round = -1; round < repetitions; ++round) {
+    for (size_t i = 0; i < proposed.size(); ++i) {
+      check(cudaEventRecord(events[0], stream), "cudaEventRecord");
+      const cublasStatus_t status = multiply(problem, plan, operands, proposed[i], stream);
+      check(cudaEventRecord(events[1], stream), "cudaEventRecord");
+      check(cudaEventSynchronize(events[1]), "cudaEventSynchronize");
+      float milliseconds = 0;
+      check(cudaEventElapsedTime(&milliseconds, events[0], events[1]), "cudaEventElapsedTime");
+      if (status != CUBLAS_STATUS_SUCCESS) milliseconds = HUGE_VALF;
+      if (round >= 0) times[i].push_back(milliseconds);
+    }
+  }
+  for (const cudaEvent_t event : events) cudaEventDestroy(event);
+  memory.deallocate(spare, spare_bytes);
+  for (auto& samples : times)
+    std::nth_element(samples.begin(), samples.begin() + repetitions / 2, samples.end());
+  const auto best = std::min_element(times.begin(), times.end(), [](const auto& x, const auto& y) {
+    return x[repetitions / 2] < y[repetitions / 2];
+  });
+  return proposed[static_cast<size_t>(best - times.begin())];
+}
+
+Plan Blas::State::prepare(const BlasProblem& problem, const Operands& operands,
+                          cudaStream_t stream) {
+  Plan plan{describe(problem), layout(problem.a, problem.batch), layout(problem.b, problem.batch),
+            layout(problem.d, problem.batch)};
+  point(plan, problem, operands);
+  const auto proposed = propose(problem, plan);
+  plan.possible = !proposed.empty();
+  if (plan.possible) plan.algorithm = fastest(problem, plan, operands, proposed, stream);
+  return plan;
+}
+
+bool Blas::State::run(const BlasProblem& problem, const Operands& operands, cudaStream_t stream) {
+  auto found = plans.find(problem);
+  if (found == plans.end())
+    found = plans.emplace(problem, prepare(problem, operands, stream)).first;
+  const Plan& plan = found->second;
+  if (!plan.possible) return false;
+  point(plan, problem, operands);
+  check(multiply(problem, plan, operands, plan.algorithm, stream), "cublasLtMatmul");
+  return true;
+}
+
+Blas::Blas(CudaMemory& memory) : state_(std::make_unique<State>(memory)) {}
+Blas::~Blas() = default;
+
+void Blas::run(const Gemm& op, const Launch& on) {
+  if (op.c.size() == 0) return;
+  const BlasProblem problem(op, tf32_products());
+  if (!state_->run(problem, Operands(problem, op, {}), on.stream))
+    throw CudaError(fmt::format("cublasLtMatmulAlgoGetHeuristic: nothing computes {} on this GPU",
+                                problem.text()));
+}
+
+/// What the library writes is y, and what stands before GELU its auxiliary output.
+bool Blas::run(const GemmGelu& op, const Launch& on) {
+  Gemm product = op.gemm;
+  product.c = op.y;
+  const BlasProblem problem(product, tf32_products(), Epilogue::gelu, op.gemm.c);
+  return state_->run(problem, Operands(problem, product, op.gemm.c), on.stream);
+}
+
+bool Blas::run(const GemmGeluBackward& op, const Launch& on) {
+  const BlasProblem problem(op.gemm, tf32_products(), Epilogue::gelu_backward, op.x);
+  return state_->run(problem, Operands(problem, op.gemm, op.x), on.stream);
+}
+
+}  // namespace frugal::FRUGAL_CUDA

@@ -1,0 +1,49 @@
+#pragma once
+#include <string>
+
+#include "kernels/cuda/name.h"
+#include "kernels/operations.h"
+
+namespace frugal::FRUGAL_CUDA {
+
+/// One matrix of a product as cuBLASLt sees it: column by column.
+struct ColumnMajor {
+  DType type = DType::f32;
+  int64_t rows = 0, cols = 0, leading = 0, batch_stride = 0;
+  bool transposed = false;  ///< is used as its transpose
+  bool operator==(const ColumnMajor&) const = default;
+};
+
+/// What the library does with a product before it writes it. `auxiliary` is what stands before
+/// GELU: written by gelu, read by gelu_backward.
+enum class Epilogue : uint8_t { none, gelu, gelu_backward };
+
+/// A product as cuBLASLt is asked for it: d [m, n] = a [m, k] · b [k, n], everything column by
+/// column. A product of row-major matrices, c = x · y, is one of column-major ones with the
+/// operands exchanged: cᵀ = yᵀ · xᵀ. What decides how it is computed, and so the key of what was
+/// decided.
+struct BlasProblem {
+  ColumnMajor a, b, d;
+  DType bias_type = DType::f32;
+  bool bias = false, accumulate = false, tf32 = false;
+  int64_t batch = 1;
+  Epilogue epilogue = Epilogue::none;
+  uint32_t alignment_a = 0, alignment_b = 0, alignment_d = 0, alignment_bias = 0,
+           alignment_auxiliary = 0;  ///< of addresses, bytes
+
+  bool exchanged = true;  ///< a is op.b and b is op.a; always where there is a bias or epilogue
+
+  /// `auxiliary` is laid out as op.c is. Throws std::invalid_argument for a bias or an epilogue
+  /// where c's rows are not contiguous.
+  BlasProblem(const Gemm& op, bool tf32, Epilogue epilogue = Epilogue::none,
+              const View& auxiliary = {});
+
+  bool operator==(const BlasProblem&) const = default;
+  std::string text() const;
+};
+
+struct BlasProblemHash {
+  size_t operator()(const BlasProblem& problem) const;
+};
+
+}  // namespace frugal::FRUGAL_CUDA

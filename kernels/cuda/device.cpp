@@ -1,0 +1,190 @@
+#include "kernels/cuda/device.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/blas.h"
+#include "kernels/cuda/occupy.h"
+#include "kernels/cuda/ops/kernels.h"
+
+namespace frugal::FRUGAL_CUDA {
+namespace {
+
+/// Events of a stream are used again after so many others of it. Who still waits for the former
+/// moment then waits for a later one of the same stream: longer, never shorter.
+constexpr size_t event_count = 128;
+
+/// Whether every operation is waited for, so that an error names the one that caused it.
+bool one_at_a_time() {
+  static const bool wanted = std::getenv("FRUGAL_CUDA_SYNCHRONOUS") != nullptr;
+  return wanted;
+}
+
+}  // namespace
+
+/// A stream's scratch memory: grows, and is kept.
+class CudaDevice::StreamScratch final : public Scratch {
+ public:
+  explicit StreamScratch(CudaMemory& memory) : memory_(memory) {}
+  StreamScratch(const StreamScratch&) = delete;
+  StreamScratch& operator=(const StreamScratch&) = delete;
+  ~StreamScratch() override { memory_.deallocate(data_, size_); }
+
+  void* bytes(size_t count) override {
+    const auto wanted = static_cast<int64_t>(count);
+    if (wanted > size_) {
+      memory_.deallocate(data_, size_);  // still used by what was issued: the stream's order holds
+      data_ = nullptr;
+      size_ = 0;
+      data_ = memory_.allocate(wanted);
+      size_ = wanted;
+    }
+    return data_;
+  }
+
+ private:
+  CudaMemory& memory_;
+  void* data_ = nullptr;
+  int64_t size_ = 0;
+};
+
+CudaDevice::CudaDevice(int index) : index_(index) {
+  make_current();
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  multiprocessors_ = properties.multiProcessorCount;
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    check(cudaStreamCreateWithFlags(&streams_[i], cudaStreamNonBlocking),
+          "cudaStreamCreateWithFlags");
+    scratch_[i] = std::make_unique<StreamScratch>(memory_);
+  }
+  for (auto& ring : events_) {
+    ring.resize(event_count);
+    for (cudaEvent_t& event : ring)
+      check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  }
+  blas_ = std::make_unique<Blas>(memory_);
+  attention_ = std::make_unique<FusedAttentions>(memory_);
+}
+
+CudaDevice::~CudaDevice() {
+  cudaSetDevice(index_);
+  cudaDeviceSynchronize();
+  attention_.reset();
+  blas_.reset();
+  for (auto& scratch : scratch_) scratch.reset();
+  for (const auto& ring : events_)
+    for (const cudaEvent_t event : ring) cudaEventDestroy(event);
+  for (const cudaStream_t stream : streams_) cudaStreamDestroy(stream);
+}
+
+/// Each thread has a current device of its own.
+void CudaDevice::make_current() const { check(cudaSetDevice(index_), "cudaSetDevice"); }
+
+void* CudaDevice::allocate(int64_t bytes) {
+  make_current();
+  return memory_.allocate(bytes);
+}
+
+void CudaDevice::deallocate(void* address, int64_t bytes) noexcept {
+  cudaSetDevice(index_);
+  memory_.deallocate(address, bytes);
+}
+
+void CudaDevice::execute_on(Stream stream, const Operation& operation) {
+  make_current();
+  const size_t i = static_cast<size_t>(stream);
+  const Launch on{streams_[i], multiprocessors_, scratch_[i].get()};
+  last_ = name_of(operation);
+  std::visit(
+      [&](const auto& op) {
+        using Op = std::decay_t<decltype(op)>;
+        if constexpr (std::is_same_v<Op, Gemm>) {
+          blas_->run(op, on);
+        } else if constexpr (std::is_same_v<Op, GemmGelu> || std::is_same_v<Op, GemmGeluBackward>) {
+          if (blas_->run(op, on)) return;
+          blas_->run(op.gemm, on);
+          run(op.gelu(), on);
+        } else if constexpr (std::is_same_v<Op, FusedAttention> ||
+                             std::is_same_v<Op, FusedAttentionBackward>)
+          attention_->run(op, on);
+        else
+          run(op, on);
+      },
+      operation);
+  if (one_at_a_time()) synchronize();
+}
+
+void CudaDevice::occupy(Stream stream, double seconds, std::string_view name) {
+  make_current();
+  last_ = name;
+  cuda::occupy(streams_[static_cast<size_t>(stream)], seconds);
+}
+
+Event CudaDevice::record(Stream stream) {
+  make_current();
+  const auto i = static_cast<size_t>(stream);
+  const cudaEvent_t event = events_[i][next_event_[i]++ % event_count];
+  check(cudaEventRecord(event, streams_[i]), "cudaEventRecord");
+  return {.time = 0, .handle = event};
+}
+
+void CudaDevice::wait(Stream stream, const Event& event) {
+  if (event.handle == nullptr) return;
+  make_current();
+  check(cudaStreamWaitEvent(streams_[static_cast<size_t>(stream)],
+                            static_cast<cudaEvent_t>(event.handle), 0),
+        "cudaStreamWaitEvent");
+}
+
+void CudaDevice::wait_for(cudaStream_t stream) {
+  cudaError_t error = cudaSuccess;
+  if (watch_) {
+    while ((error = cudaStreamQuery(stream)) == cudaErrorNotReady) {
+      watch_();
+      std::this_thread::yield();
+    }
+  } else {
+    error = cudaStreamSynchronize(stream);
+  }
+  if (error == cudaSuccess) return;
+  throw CudaError(fmt::format(
+      "{} ({}) in {} or an operation before it since the last synchronisation; run again with "
+      "FRUGAL_CUDA_SYNCHRONOUS=1, which names the operation, and under compute-sanitizer",
+      cudaGetErrorString(error), cudaGetErrorName(error), last_));
+}
+
+void CudaDevice::synchronize() {
+  make_current();
+  for (const cudaStream_t stream : streams_) wait_for(stream);
+  if (watch_) watch_();  // an abort ends collectives too, and their results are none
+}
+
+double CudaDevice::now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void CudaDevice::copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
+  synchronize();
+  if (bytes == 0) return;
+  const cudaStream_t stream = streams_[static_cast<size_t>(Stream::copy)];
+  last_ = "copy";
+  check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream), "cudaMemcpyAsync");
+  wait_for(stream);
+}
+
+void CudaDevice::copy_to_host(void* host, const View& from) {
+  assert(from.contiguous());
+  copy(host, from.data, from.bytes(), cudaMemcpyDeviceToHost);
+}
+
+void CudaDevice::copy_from_host(const View& to, const void* host) {
+  assert(to.contiguous());
+  copy(to.data, host, to.bytes(), cudaMemcpyHostToDevice);
+}
+
+}  // namespace frugal::FRUGAL_CUDA

@@ -1,0 +1,85 @@
+#include "kernels/cuda/gpus.h"
+
+#include <fmt/format.h>
+
+#include "kernels/cuda/device.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+struct Found {
+  std::vector<Gpu> gpus;
+  std::string reason;  ///< why there is none
+};
+
+Gpu describe(int index, int driver) {
+  cudaDeviceProp properties{};
+  cuda::check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  return {.name = properties.name,
+          .major = properties.major,
+          .minor = properties.minor,
+          .memory = static_cast<int64_t>(properties.totalGlobalMem),
+          .l2 = properties.l2CacheSize,
+          .multiprocessors = properties.multiProcessorCount,
+          .driver = driver,
+          .runtime = CUDART_VERSION};
+}
+
+Found find() {
+  int driver = 0, count = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+    return {{}, "there is no NVIDIA driver on this machine; use cpu or virtual"};
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaErrorInsufficientDriver)
+    return {{},
+            fmt::format("the driver knows CUDA up to {}.{} and this build needs {}.{}; install a "
+                        "newer driver, or use cpu or virtual",
+                        driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
+                        CUDART_VERSION % 1000 / 10)};
+  if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0))
+    return {{},
+            "there is a driver but no GPU that this program may use (see nvidia-smi and "
+            "CUDA_VISIBLE_DEVICES); use cpu or virtual"};
+  if (error != cudaSuccess)
+    return {{},
+            fmt::format("cudaGetDeviceCount: {}; use cpu or virtual", cudaGetErrorString(error))};
+  Found found;
+  for (int index = 0; index < count; ++index) found.gpus.push_back(describe(index, driver));
+  return found;
+}
+
+const Found& found() {
+  static const Found once = find();
+  return once;
+}
+
+}  // namespace
+
+std::string capability(const Gpu& gpu) { return fmt::format("{}.{}", gpu.major, gpu.minor); }
+
+const std::vector<Gpu>& gpus() {
+  if (found().gpus.empty()) throw InputError(found().reason);
+  return found().gpus;
+}
+
+std::string why_no_gpu() { return found().reason; }
+
+void copy_on_gpu(Device& device, const View& to, const View& from) {
+  const auto* gpu = dynamic_cast<const cuda::CudaDevice*>(&device);
+  if (gpu == nullptr || to.bytes() != from.bytes())
+    throw std::logic_error("a copy between views of different sizes, or on another device");
+  gpu->make_current();
+  cuda::check(cudaMemcpyAsync(to.data, from.data, static_cast<size_t>(to.bytes()),
+                              cudaMemcpyDeviceToDevice, gpu->stream(Stream::compute)),
+              "cudaMemcpyAsync");
+}
+
+std::unique_ptr<Device> make_cuda_device(int index) {
+  const auto count = static_cast<int>(gpus().size());
+  if (index < 0 || index >= count)
+    throw InputError(fmt::format("GPU {} is asked for and there are {}", index, count));
+  return std::make_unique<cuda::CudaDevice>(index);
+}
+
+}  // namespace frugal

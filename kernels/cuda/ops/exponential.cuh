@@ -1,0 +1,21 @@
+#pragma once
+#include "kernels/cuda/ops/pack.cuh"
+
+namespace frugal::FRUGAL_CUDA {
+
+/// e^x for a result that is stored as T: a product and one instruction where that is bf16.
+template <class T, class A>
+__device__ inline A exponential(A x) {
+  if constexpr (std::is_same_v<T, Bf16>)
+    return __expf(x);
+  else
+    return exp(x);
+}
+
+/// The least number of all.
+template <class A>
+__device__ inline A lowest() {
+  return -static_cast<A>(INFINITY);
+}
+
+}  // namespace frugal::FRUGAL_CUDA

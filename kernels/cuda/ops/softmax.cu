@@ -1,0 +1,214 @@
+#include "kernels/cuda/ops/exponential.cuh"
+#include "kernels/cuda/ops/keep.cuh"
+#include "kernels/cuda/ops/kernels.h"
+#include "kernels/cuda/ops/rows.cuh"
+
+namespace frugal::FRUGAL_CUDA {
+namespace {
+
+/// What both operations know of their rows.
+template <class A>
+struct Rows {
+  int64_t count, of_matrix, cols;
+  A scale;
+  bool causal, dropout;
+  Keep<A> keep;
+  /// Whether each row's packs are consecutive groups of the generator, so that an element's place
+  /// in the serial run's tensor (a division) is asked for once in a row.
+  bool of_groups;
+
+  template <class Op>
+  explicit Rows(const Op& op)
+      : count(op.p.rows()),
+        of_matrix(op.p.shape[op.p.shape.dims - 2]),
+        cols(op.p.cols()),
+        scale(static_cast<A>(op.scale)),
+        causal(op.causal),
+        dropout(op.dropout.active()),
+        keep(op.dropout),
+        of_groups(keep.in_groups && cols % pack == 0 &&
+                  (keep.index.run == GlobalIndex{}.run || keep.index.run % cols == 0)) {}
+
+  /// Columns that a row sees. The others are not read, and written as 0.
+  __device__ int64_t seen(int64_t row) const {
+    return causal ? min(cols, row % of_matrix + 1) : cols;
+  }
+};
+
+/// What a pack has of bits for its elements before `seen`.
+__device__ inline uint32_t bits_before(int64_t valid) {
+  return valid >= pack ? 0xffU : valid <= 0 ? 0U : (1U << valid) - 1;
+}
+
+/// Which elements of a team's packs are kept, by Dropout, or by its stored mask.
+template <class L, class A>
+class Kept {
+ public:
+  /// Of a row that begins at element `first`. Memory has time to answer earlier reads meanwhile.
+  __device__ Kept(const Rows<A>& rows, const uint8_t* mask, bool needed, int64_t first,
+                  int64_t seen)
+      : rows_(rows), mask_(mask), first_(first), seen_(seen), needed_(needed) {
+    if (needed && mask == nullptr && rows.of_groups)
+      group_ = static_cast<uint64_t>(rows.keep.index.at(first)) / pack;
+    if constexpr (L::held) {
+      static_assert(L::packs <= 8);
+      if (!needed) return;
+      if (mask != nullptr) {
+        L::each(seen, [&](int k, auto j, int count) { put(k, made(j, count)); });
+      } else {
+        int j = L::rank() * pack;
+#pragma unroll 1  // ten rounds of Philox once, not once for each pack
+        for (int k = 0; k < L::packs; ++k, j += L::size() * pack)
+          if (j < seen) put(k, made(j, pack));
+      }
+    }
+  }
+
+  /// Bit e says whether element e of pack k is kept and seen.
+  __device__ uint32_t get(int k, int64_t j, int count) const {
+    if constexpr (L::held)
+      return static_cast<uint32_t>(bits_ >> (8 * k)) & 0xffU;
+    else
+      return made(j, count);
+  }
+  __device__ bool needed() const { return needed_; }
+
+ private:
+  __device__ void put(int k, uint32_t kept) { bits_ |= uint64_t{kept} << (8 * k); }
+  __device__ uint32_t made(int64_t j, int count) const {
+    const uint32_t kept = mask_ != nullptr ? read_mask<L::wide>(mask_ + first_ + j, count)
+                          : rows_.of_groups
+                              ? decide_group(rows_.keep, group_ + static_cast<uint64_t>(j) / pack)
+                              : decide(rows_.keep, first_ + j);
+    return kept & bits_before(seen_ - j);
+  }
+
+  const Rows<A>& rows_;
+  const uint8_t* mask_;
+  int64_t first_, seen_;
+  bool needed_;
+  uint64_t group_ = 0, bits_ = 0;
+};
+
+template <class L, class T>
+__global__ void __launch_bounds__(L::most_threads, L::least_blocks)
+    forward(Rows<Accumulator<T>> rows, const T* x, T* p, T* dropped, uint8_t* mask) {
+  using A = Accumulator<T>;
+  const int64_t row = L::row();
+  if (row >= rows.count) return;
+  const int64_t first = row * rows.cols, seen = rows.seen(row);
+  Row<L, T> of_row(x + first, seen);
+  const Kept<L, A> kept(rows, nullptr, dropped != nullptr || mask != nullptr, first, seen);
+  const A sign = rows.scale < 0 ? A(-1) : A(1);
+  A most = lowest<A>();
+  L::each(seen, [&](int k, auto j, int count) {
+    A v[pack];
+    of_row.get(k, j, count, v);
+#pragma unroll
+    for (auto& e : v) e *= sign;
+    fill_tail(v, seen - j, lowest<A>());
+#pragma unroll
+    for (const auto& e : v) most = Maximum{}(most, e);
+  });
+  most = sign * L::reduce(most, lowest<A>(), Maximum{});
+  of_row.between_uses();
+
+  A held[L::slots][pack], total = 0;
+  const auto exponentials = [&](int k, auto j, int count) {
+    of_row.get(k, j, count, held[k]);
+#pragma unroll
+    for (auto& e : held[k]) e = exponential<T>((e - most) * rows.scale);
+    fill_tail(held[k], seen - j, A{0});
+  };
+  L::each(seen, [&](int k, auto j, int count) {
+    exponentials(k, j, count);
+#pragma unroll
+    for (const auto& e : held[k]) total += e;
+  });
+  const A inverse = 1 / L::sum(total);
+
+  L::each(rows.cols, [&](int k, auto j, int count) {
+    A v[pack] = {};
+    uint32_t bits = 0;
+    if (j < seen) {
+      if constexpr (!L::held) exponentials(k, j, count);
+#pragma unroll
+      for (int e = 0; e < pack; ++e) v[e] = held[k][e] * inverse;
+      if (kept.needed()) bits = kept.get(k, j, count);
+    }
+    store<L::wide>(p + first + j, count, v);
+    if (mask != nullptr) write_mask<L::wide>(mask + first + j, count, bits);
+    if (dropped == nullptr) return;
+    apply(bits, rows.keep.scale, v);
+    store<L::wide>(dropped + first + j, count, v);
+  });
+}
+
+template <class L, class T>
+__global__ void __launch_bounds__(L::most_threads, L::least_blocks)
+    backward(Rows<Accumulator<T>> rows, const T* dy, const T* p, const uint8_t* mask, T* dx) {
+  using A = Accumulator<T>;
+  const int64_t row = L::row();
+  if (row >= rows.count) return;
+  const int64_t first = row * rows.cols, seen = rows.seen(row);
+  Row<L, T> dy_row(dy + first, seen), p_row(p + first, seen);
+  const Kept<L, A> kept(rows, mask, mask != nullptr || rows.dropout, first, seen);
+  const auto gradient = [&](int k, auto j, int count, A(&dp)[pack]) {
+    dy_row.get(k, j, count, dp);
+    fill_tail(dp, seen - j, A{0});
+    if (kept.needed()) apply(kept.get(k, j, count), rows.keep.scale, dp);
+  };
+
+  A dot = 0;
+  L::each(seen, [&](int k, auto j, int count) {
+    A dp[pack], v[pack];
+    gradient(k, j, count, dp);
+    p_row.get(k, j, count, v);
+#pragma unroll
+    for (int e = 0; e < pack; ++e) dot += v[e] * dp[e];
+  });
+  dot = L::sum(dot);
+  dy_row.between_uses();
+  p_row.between_uses();
+
+  L::each(rows.cols, [&](int k, auto j, int count) {
+    A d[pack] = {};
+    if (j < seen) {
+      A dp[pack];
+      gradient(k, j, count, dp);
+      p_row.get(k, j, count, d);
+#pragma unroll
+      for (int e = 0; e < pack; ++e) d[e] *= (dp[e] - dot) * rows.scale;
+      fill_tail(d, seen - j, A{0});
+    }
+    store<L::wide>(dx + first + j, count, d);
+  });
+}
+
+}  // namespace
+
+void run(const Softmax& op, const Launch& on) {
+  const int64_t cols = op.p.cols(), rows = op.p.rows();
+  dispatch(op.p.type, all_wide(cols, op.x, op.p, op.mask, op.dropped),
+           [&]<class T, class Wide>(T, Wide) {
+             dispatch_row<T, Wide::value, 1>(cols, [&]<class L>(L, int threads) {
+               launch(on, forward<L, T>, row_blocks<L>(rows, threads), threads,
+                      Rows<Accumulator<T>>(op), op.x.as<T>(), op.p.as<T>(), op.dropped.as<T>(),
+                      op.mask.as<uint8_t>());
+             });
+           });
+}
+
+void run(const SoftmaxBackward& op, const Launch& on) {
+  const int64_t cols = op.p.cols(), rows = op.p.rows();
+  dispatch(op.p.type, all_wide(cols, op.dy, op.p, op.mask, op.dx),
+           [&]<class T, class Wide>(T, Wide) {
+             dispatch_row<T, Wide::value, 2>(cols, [&]<class L>(L, int threads) {
+               launch(on, backward<L, T>, row_blocks<L>(rows, threads), threads,
+                      Rows<Accumulator<T>>(op), op.dy.as<T>(), op.p.as<T>(), op.mask.as<uint8_t>(),
+                      op.dx.as<T>());
+             });
+           });
+}
+
+}  // namespace frugal::FRUGAL_CUDA

@@ -1,0 +1,53 @@
+// Kernels that hold a row in registers choose how by its length, and blocks that sum over rows work
+// on many: at lengths on both sides of each choice, and more rows than blocks.
+#include <gtest/gtest.h>
+
+#include "tests/emulator/device.h"
+#include "tests/support/run_case.h"
+
+namespace frugal::table {
+namespace {
+
+void expect_agreement(const std::string& name, const Setting& setting) {
+  const Row& of_table = row(name);
+  SCOPED_TRACE(describe(of_table, setting));
+  const Case test_case = of_table.build(setting);
+  const Values before = random_values(test_case, test_seed());
+  const auto device = make_emulated_device(2, test_seed());
+  const Memory after = run(*device, test_case, before);
+  EXPECT_TRUE(agrees(test_case, expected(test_case, before), values_of(test_case, after)));
+  EXPECT_EQ(after, run(*make_emulated_device(2, test_seed() + 1), test_case, before));
+}
+
+class HeldRows : public ::testing::TestWithParam<std::string> {};
+
+/// Warps that have a row each, and several teams of a block.
+TEST_P(HeldRows, AgreeWithFloat64WhenThereAreManyOfThem) {
+  for (const DType type : {DType::f32, DType::bf16})
+    for (const int64_t cols : {256, 264, 1032, 2064})
+      expect_agreement(GetParam(), {type, 21, cols, test_seed()});
+}
+
+/// Blocks that have one, and rows that are too long to be held.
+TEST_P(HeldRows, AgreeWithFloat64WhenTheyAreLong) {
+  for (const int64_t cols : {8192, 8200, 16384, 16392, 28680, 32776})
+    expect_agreement(GetParam(), {DType::bf16, 5, cols, test_seed()});
+  for (const int64_t cols : {8200, 14344, 16392})
+    expect_agreement(GetParam(), {DType::f32, 5, cols, test_seed()});
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, HeldRows,
+                         ::testing::Values("layer-norm", "layer-norm-backward/residual", "rms-norm",
+                                           "rms-norm-backward", "softmax", "softmax-backward",
+                                           "cross-entropy-statistics", "cross-entropy"),
+                         test_name);
+
+/// Rows of every length up to the matrix's: with a mask that is stored, and one that is not.
+TEST(CausalRows, AgreeWithFloat64InABlock) {
+  for (const std::string name : {"softmax/causal-dropout", "softmax-backward/causal-dropout",
+                                 "softmax-backward/regenerated"})
+    expect_agreement(name, {DType::bf16, 1, 1032, 0});
+}
+
+}  // namespace
+}  // namespace frugal::table

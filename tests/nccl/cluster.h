@@ -1,0 +1,27 @@
+#pragma once
+#include "engine/cluster_threads.h"
+#include "engine/comm/nccl.h"
+#include "kernels/cuda/device.h"
+#include "tests/engine/support.h"
+
+namespace frugal::testing {
+
+/// The cluster of make_cuda_cluster(), on devices that are not there.
+inline std::unique_ptr<Cluster> make_fake_cluster(const RunConfig& config, double deadline = 60) {
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<Device*> members;
+  for (int r = 0; r < config.tensor_parallel; ++r) {
+    devices.push_back(std::make_unique<FRUGAL_CUDA::CudaDevice>());
+    members.push_back(devices.back().get());
+  }
+  return std::make_unique<ThreadedCluster>(config, std::move(devices),
+                                           make_nccl_group(members, deadline));
+}
+
+inline RunConfig of_ranks(int ranks) {
+  RunConfig c = small_gpt();
+  c.tensor_parallel = ranks;
+  return c;
+}
+
+}  // namespace frugal::testing

@@ -1,0 +1,144 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <array>
+#include <atomic>
+
+#include "kernels/support/error.h"
+#include "tests/nccl/cluster.h"
+
+namespace frugal {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::make_fake_cluster;
+using testing::of_ranks;
+
+template <class Error>
+std::string message_of(Cluster& cluster, const std::function<void(Rank&)>& body) {
+  try {
+    cluster.run(body);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+void reduce(Rank& rank) {
+  const Tensor data = rank.allocate(DType::f32, {8});
+  rank.run(Fill{data, 1});
+  rank.tensor_group.all_reduce(data).wait();
+  rank.device.synchronize();
+}
+
+void expect_usable(Cluster& cluster) {
+  cluster.run([](Rank& rank) {
+    const Tensor data = rank.allocate(DType::f32, {1});
+    rank.run(Fill{data, 1});
+    rank.tensor_group.all_reduce(data).wait();
+    float sum = 0;
+    rank.device.copy_to_host(&sum, data);
+    EXPECT_EQ(sum, static_cast<float>(rank.tensor_group.size()));
+  });
+  EXPECT_EQ(fake_nccl::communicators(), cluster.local_ranks());
+}
+
+/// Wherever the others are when a rank fails: connecting, waiting for their device, or done.
+TEST(NcclFailure, TheCauseIsThrownAndTheOthersWakeUp) {
+  const auto cluster = make_fake_cluster(of_ranks(4));
+  for (int collectives = 0; collectives < 3; ++collectives) {
+    std::array<std::atomic<bool>, 4> woken{};
+    const auto body = [&](Rank& rank) {
+      const int self = rank.tensor_group.rank();
+      try {
+        for (int i = 0; i < collectives; ++i) reduce(rank);
+        if (self == 1) throw OutOfMemory("no room", 10, 0, 5);
+        if (self == 2 && collectives > 0) return;
+        reduce(rank);
+      } catch (const PeerLost& e) {
+        EXPECT_STREQ(e.what(), "no room");
+        woken[static_cast<size_t>(self)] = true;
+        throw;
+      }
+    };
+    EXPECT_EQ(message_of<OutOfMemory>(*cluster, body), "no room");
+    EXPECT_TRUE(woken[0] && woken[3]);
+    expect_usable(*cluster);
+  }
+}
+
+TEST(NcclFailure, AfterAnAbortEveryCallSaysWhy) {
+  const auto cluster = make_fake_cluster(of_ranks(2));
+  cluster->run([](Rank& rank) {
+    const Tensor data = rank.allocate(DType::f32, {8});
+    Pending pending = rank.tensor_group.all_reduce(data);
+    rank.device.synchronize();
+    rank.tensor_group.barrier();
+    if (rank.tensor_group.rank() == 0) rank.tensor_group.abort("enough");
+    while (fake_nccl::communicators() > 0) std::this_thread::yield();
+    EXPECT_THROW(pending.wait(), PeerLost);
+    EXPECT_THROW((void)rank.tensor_group.all_reduce(data), PeerLost);
+    EXPECT_THROW(rank.tensor_group.barrier(), PeerLost);
+  });
+  expect_usable(*cluster);
+}
+
+/// Rank 1 leaves the others alone after so many collectives. The message is of the slowest of them
+/// where the machine is busy, so that only its end is certain.
+std::string message_without_rank_one(int collectives) {
+  const auto cluster = make_fake_cluster(of_ranks(2), 0.3);
+  std::atomic<bool> over{false};
+  return message_of<DeadlinePassed>(*cluster, [&](Rank& rank) {
+    try {
+      for (int i = 0; i < collectives; ++i) reduce(rank);
+      while (rank.tensor_group.rank() == 1 && !over) std::this_thread::yield();
+      if (rank.tensor_group.rank() == 0) reduce(rank);
+    } catch (...) {
+      over = true;
+      throw;
+    }
+  });
+}
+
+TEST(NcclFailure, ARankThatDoesNotComeIsNoticed) {
+  EXPECT_THAT(message_without_rank_one(2), HasSubstr(" did not end within 0.3 s"));
+}
+
+TEST(NcclFailure, ARankThatNeverConnectsIsNoticed) {
+  EXPECT_EQ(message_without_rank_one(0),
+            "rank 0: connecting the ranks (number 0) did not end within 0.3 s");
+}
+
+TEST(NcclFailure, WhatTheLibraryReportsNamesTheCallAndWhatToDo) {
+  const auto cluster = make_fake_cluster(of_ranks(2));
+  const auto body = [](Rank& rank) {
+    reduce(rank);
+    if (rank.tensor_group.rank() == 1) fake_nccl::break_rank(1);
+    reduce(rank);
+  };
+  const std::string message = message_of<FRUGAL_CUDA::CudaError>(*cluster, body);
+  fake_nccl::repair();
+  EXPECT_THAT(message, AllOf(HasSubstr("ncclCommGetAsyncError at engine/comm/nccl_link.cpp:"),
+                             HasSubstr("a link went down"), HasSubstr("NCCL_DEBUG=INFO")));
+  expect_usable(*cluster);
+}
+
+TEST(NcclContract, ViewsThatDoNotFit) {
+  const auto cluster = make_fake_cluster(of_ranks(2));
+  cluster->run([](Rank& rank) {
+    Communicator& c = rank.tensor_group;
+    const Tensor data = rank.allocate(DType::f32, {8}), wrong = rank.allocate(DType::f32, {15});
+    const Tensor integers = rank.allocate(DType::i32, {8});
+    EXPECT_THROW((void)c.all_reduce(integers), std::invalid_argument);
+    EXPECT_THROW((void)c.all_gather(data, wrong), std::invalid_argument);
+    EXPECT_THROW((void)c.reduce_scatter(wrong, data), std::invalid_argument);
+    EXPECT_THROW((void)c.all_to_all(wrong, wrong), std::invalid_argument);
+    EXPECT_THROW((void)c.broadcast(data, 2), std::invalid_argument);
+    EXPECT_THROW((void)c.send(data, -1), std::invalid_argument);
+  });
+}
+
+}  // namespace
+}  // namespace frugal

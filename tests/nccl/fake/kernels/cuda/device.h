@@ -1,0 +1,46 @@
+#pragma once
+#include <array>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "kernels/cpu/device.h"
+#include "kernels/cuda/check.h"
+
+namespace frugal::FRUGAL_CUDA {
+
+/// What communicators see of a GPU, with streams that are threads. As on a GPU, memory that was
+/// given back is handed out again at once.
+class CudaDevice final : public Device {
+ public:
+  ~CudaDevice() override;
+
+  std::string name() const override { return "cuda, fake"; }
+  bool backed() const override { return true; }
+  void* allocate(int64_t bytes) override;
+  void deallocate(void* address, int64_t bytes) noexcept override { free_.emplace(bytes, address); }
+  int64_t reserved() const override { return 0; }
+
+  void execute_on(Stream stream, const Operation& operation) override;
+  void occupy(Stream, double, std::string_view) override {}
+  Event record(Stream stream) override;
+  void wait(Stream stream, const Event& event) override;
+  void synchronize() override;
+  double now() override { return cpu_[0].now(); }
+  void copy_to_host(void* host, const View& from) override;
+  void copy_from_host(const View& to, const void* host) override;
+
+  cudaStream_t stream(Stream s) { return &streams_[static_cast<size_t>(s)]; }
+  void make_current() const {}
+  void set_watch(std::function<void()> watch) { watch_ = std::move(watch); }
+
+ private:
+  std::array<CpuDevice, stream_count> cpu_{CpuDevice(1), CpuDevice(1), CpuDevice(1)};
+  std::vector<cudaEvent_t> events_;
+  std::multimap<int64_t, void*> free_;
+  std::vector<std::unique_ptr<std::byte[]>> memory_;
+  std::function<void()> watch_;
+  std::array<CUstream_st, stream_count> streams_;  // last: they end before what they use
+};
+
+}  // namespace frugal::FRUGAL_CUDA

@@ -1,0 +1,278 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tests/support/operation_table.h"
+#include "tests/support/oracle.h"
+
+namespace frugal::table {
+namespace {
+
+/// Which of the operation's forms; packed: q, k and v inside one tensor, as a transformer has them.
+struct Form {
+  bool causal = false, dropout = false, packed = false;
+};
+
+/// The sizes, and where elements lie in their operands.
+struct Sizes {
+  Form form;
+  int64_t batch, rows, cols, d;
+
+  Sizes(const Setting& s, const Form& f)
+      : form(f),
+        batch(f.causal ? (s.rows + s.cols - 1) / s.cols : 2),
+        rows(f.causal ? s.cols : s.rows),
+        cols(s.cols),
+        d(5 + s.cols % 16) {}
+
+  Shape like_q() const { return form.packed ? Shape{rows, batch, d} : Shape{batch, rows, d}; }
+  Shape like_k() const { return {batch, cols, d}; }
+  Shape packed() const { return {rows, batch, 3 * d}; }
+  /// As [batch, rows, d], part `which` of the three in a packed tensor.
+  View matrices(const View& v, int64_t which, int64_t of) const {
+    if (!form.packed) return v;
+    return v.strided(which * d, {batch, rows, d}, {of * d, batch * of * d, 1});
+  }
+  int64_t at(int64_t b, int64_t i, int64_t l, int64_t all_rows, int64_t which, int64_t of) const {
+    return form.packed ? ((i * batch + b) * of + which) * d + l : (b * all_rows + i) * d + l;
+  }
+  int64_t q(int64_t b, int64_t i, int64_t l) const { return at(b, i, l, rows, 0, 3); }
+  int64_t k(int64_t b, int64_t j, int64_t l) const { return at(b, j, l, cols, 1, 3); }
+  int64_t v(int64_t b, int64_t j, int64_t l) const { return at(b, j, l, cols, 2, 3); }
+  int64_t y(int64_t b, int64_t i, int64_t l) const { return at(b, i, l, rows, 0, 1); }
+  int64_t visible(int64_t i) const { return form.causal ? i + 1 : cols; }
+  float scale() const { return 1.0F / std::sqrt(static_cast<float>(d)); }
+
+  std::string name(const char* part) const { return form.packed ? "qkv" : part; }
+  std::string gradient(const char* part) const { return std::string("d").append(name(part)); }
+  /// q, k and v, or their gradients: what stands before their names, and their role.
+  void add(Case& c, const Setting& s, const char* prefix, Role role) const {
+    const auto named = [&](const char* part) { return std::string(prefix).append(name(part)); };
+    if (form.packed) {
+      c.operands.push_back({named("q"), s.type, packed(), role});
+      return;
+    }
+    c.operands.push_back({named("q"), s.type, like_q(), role});
+    c.operands.push_back({named("k"), s.type, like_k(), role});
+    c.operands.push_back({named("v"), s.type, like_k(), role});
+  }
+  double roundings() const { return static_cast<double>(cols + rows + d + 64); }
+};
+
+Dropout dropout_of(const Setting& s, const Form& form) {
+  if (!form.dropout) return {};
+  return {0.3F, {s.seed, 4, 9}, scattered(s.seed, 3 * s.cols)};
+}
+
+/// What rounding a probability or its gradient to T adds to its relative error, in the unit of
+/// Case::roundings.
+double stored(const Setting& s, const Sizes& sizes) {
+  return unit_roundoff(s.type) / unit_roundoff(accumulation_type(s.type)) / sizes.roundings();
+}
+
+/// One row of scores: scale · q · kᵀ and how large its terms are.
+struct Scores {
+  std::vector<double> x, magnitude;
+
+  template <class Container>  // by name
+  Scores(Container& e, const Sizes& z, int64_t b, int64_t i)
+      : x(static_cast<size_t>(z.visible(i))), magnitude(x.size()) {
+    const std::vector<double>&q = e[z.name("q")], &k = e[z.name("k")];
+    for (int64_t j = 0; j < z.visible(i); ++j)
+      for (int64_t l = 0; l < z.d; ++l) {
+        const double term = static_cast<double>(z.scale()) * table::at(q, z.q(b, i, l)) *
+                            table::at(k, z.k(b, j, l));
+        table::at(x, j) += term;
+        table::at(magnitude, j) += std::abs(term);
+      }
+  }
+};
+
+/// The same after softmax, with relative errors in the unit of Case::roundings.
+struct Probabilities {
+  std::vector<double> p, condition;
+  double log_sum_exp = 0, uncertainty = 0;
+
+  explicit Probabilities(const Scores& s) : p(s.x.size()), condition(s.x.size()) {
+    const double largest = *std::max_element(s.x.begin(), s.x.end());
+    double sum = 0;
+    for (size_t j = 0; j < p.size(); ++j) sum += p[j] = std::exp(s.x[j] - largest);
+    log_sum_exp = largest + std::log(sum);
+    for (size_t j = 0; j < p.size(); ++j) {
+      p[j] /= sum;
+      condition[j] = 1 + s.magnitude[j] + 2 * std::abs(s.x[j] - largest);
+      uncertainty += p[j] * condition[j];
+    }
+    for (double& c : condition) c += uncertainty;
+    uncertainty += std::abs(largest) + std::abs(std::log(sum));
+  }
+};
+
+/// f(b, i) for all rows of all matrices.
+template <class F>
+void each_row(const Sizes& z, const F& f) {
+  for (int64_t b = 0; b < z.batch; ++b)
+    for (int64_t i = 0; i < z.rows; ++i) f(b, i);
+}
+
+FusedAttention bound(const Views& v, const Sizes& z, const Dropout& dropout) {
+  return {.q = z.matrices(v[z.name("q")], 0, 3),
+          .k = z.matrices(v[z.name("k")], 1, 3),
+          .v = z.matrices(v[z.name("v")], 2, 3),
+          .y = z.matrices(v["y"], 0, 1),
+          .log_sum_exp = v["log_sum_exp"],
+          .scale = z.scale(),
+          .causal = z.form.causal,
+          .dropout = dropout};
+}
+
+Case attention(const Setting& s, const Form& form) {
+  const Sizes z(s, form);
+  const Dropout dropout = dropout_of(s, form);
+  Case c;
+  z.add(c, s, "", Role::input);
+  c.operands.push_back({"y", s.type, z.like_q(), Role::output});
+  c.operands.push_back({"log_sum_exp", accumulation_type(s.type), {z.batch, z.rows}, Role::output});
+  c.bind = [=](const Views& v) { return bound(v, z, dropout); };
+  c.roundings = z.roundings();
+  c.reference = [=](Expected& e) {
+    each_row(z, [&](int64_t b, int64_t i) {
+      const Probabilities row{Scores(e, z, b, i)};
+      e.set("log_sum_exp", b * z.rows + i, row.log_sum_exp, row.uncertainty);
+      for (int64_t l = 0; l < z.d; ++l) {
+        double sum = 0, magnitude = 0;
+        for (int64_t j = 0; j < z.visible(i); ++j) {
+          const double term = at(row.p, j) *
+                              dropout_factor(dropout, (b * z.rows + i) * z.cols + j) *
+                              at(e[z.name("v")], z.v(b, j, l));
+          sum += term;
+          magnitude += std::abs(term) * (at(row.condition, j) + 2 * stored(s, z));
+        }
+        e.set("y", z.y(b, i, l), sum, magnitude);
+      }
+    });
+  };
+  return c;
+}
+
+/// Sums of products, with magnitudes, over an operand.
+class Sums {
+ public:
+  explicit Sums(int64_t size) : value_(static_cast<size_t>(size)), magnitude_(value_) {}
+  void add(int64_t i, double term, double condition) {
+    at(value_, i) += term;
+    at(magnitude_, i) += std::abs(term) * condition;
+  }
+  void add_between(int64_t i, double term, double magnitude) {
+    at(value_, i) += term;
+    at(magnitude_, i) += magnitude;
+  }
+  void set(Expected& e, const std::string& name) const {
+    for (size_t i = 0; i < value_.size(); ++i)
+      e.set(name, static_cast<int64_t>(i), value_[i], magnitude_[i]);
+  }
+
+ private:
+  std::vector<double> value_, magnitude_;
+};
+
+/// What row i of matrix b adds to the three gradients.
+void backward_row(const Expected& e, const Setting& s, const Sizes& z, const Dropout& dropout,
+                  int64_t b, int64_t i, Sums& dq, Sums& dk, Sums& dv) {
+  const Scores scores(e, z, b, i);
+  const double log_sum_exp = at(e["log_sum_exp"], b * z.rows + i);
+  double dot = 0, dot_magnitude = 0;
+  for (int64_t l = 0; l < z.d; ++l) {
+    const double term = at(e["dy"], z.y(b, i, l)) * at(e["y"], z.y(b, i, l));
+    dot += term;
+    dot_magnitude += std::abs(term);
+  }
+  for (int64_t j = 0; j < z.visible(i); ++j) {
+    const double p = std::exp(at(scores.x, j) - log_sum_exp),
+                 scale = static_cast<double>(z.scale());
+    const double factor = dropout_factor(dropout, (b * z.rows + i) * z.cols + j);
+    const double condition = 2 + at(scores.magnitude, j) + 2 * std::abs(log_sum_exp);
+    double dp = 0, dp_magnitude = 0;
+    for (int64_t l = 0; l < z.d; ++l) {
+      const double dy = at(e["dy"], z.y(b, i, l));
+      const double term = factor * dy * at(e[z.name("v")], z.v(b, j, l));
+      dp += term;
+      dp_magnitude += std::abs(term);
+      dv.add(z.v(b, j, l), p * factor * dy, condition + 2 * stored(s, z));
+    }
+    const double ds = scale * p * (dp - dot);
+    const double magnitude =
+        scale * p * condition * (dp_magnitude + dot_magnitude) + 2 * stored(s, z) * std::abs(ds);
+    for (int64_t l = 0; l < z.d; ++l) {
+      const double q = at(e[z.name("q")], z.q(b, i, l)), k = at(e[z.name("k")], z.k(b, j, l));
+      dq.add_between(z.q(b, i, l), ds * k, magnitude * std::abs(k));
+      dk.add_between(z.k(b, j, l), ds * q, magnitude * std::abs(q));
+    }
+  }
+}
+
+void backward_reference(Expected& e, const Setting& s, const Sizes& z, const Dropout& dropout) {
+  const auto size = [&](const char* part) {
+    return static_cast<int64_t>(e[z.gradient(part)].size());
+  };
+  Sums dq(size("q")), dk(size("k")), dv(size("v"));
+  // In a packed tensor each of the three is the sum of all.
+  Sums& dk_in = z.form.packed ? dq : dk;
+  Sums& dv_in = z.form.packed ? dq : dv;
+  each_row(z,
+           [&](int64_t b, int64_t i) { backward_row(e, s, z, dropout, b, i, dq, dk_in, dv_in); });
+  dq.set(e, z.gradient("q"));
+  if (z.form.packed) return;
+  dk.set(e, "dk");
+  dv.set(e, "dv");
+}
+
+Case attention_backward(const Setting& s, const Form& form) {
+  const Sizes z(s, form);
+  const Dropout dropout = dropout_of(s, form);
+  Case c;
+  z.add(c, s, "", Role::input);
+  c.operands.push_back({"y", s.type, z.like_q()});
+  c.operands.push_back({"log_sum_exp", accumulation_type(s.type), {z.batch, z.rows}});
+  c.operands.push_back({"dy", s.type, z.like_q()});
+  z.add(c, s, "d", Role::output);
+  c.bind = [=](const Views& v) {
+    return FusedAttentionBackward{.forward = bound(v, z, dropout),
+                                  .dy = z.matrices(v["dy"], 0, 1),
+                                  .dq = z.matrices(v[z.gradient("q")], 0, 3),
+                                  .dk = z.matrices(v[z.gradient("k")], 1, 3),
+                                  .dv = z.matrices(v[z.gradient("v")], 2, 3)};
+  };
+  c.prepare = [=](Values& v) {  // y stays random: only its product with dy counts
+    each_row(z, [&](int64_t b, int64_t i) {
+      at(v["log_sum_exp"], b * z.rows + i) = Probabilities(Scores(v, z, b, i)).log_sum_exp;
+    });
+  };
+  c.roundings = z.roundings();
+  c.reference = [=](Expected& e) { backward_reference(e, s, z, dropout); };
+  return c;
+}
+
+}  // namespace
+
+std::vector<Row> attention_rows() {
+  const auto forward = [](const Form& form) {
+    return [form](const Setting& s) { return attention(s, form); };
+  };
+  const auto backward = [](const Form& form) {
+    return [form](const Setting& s) { return attention_backward(s, form); };
+  };
+  const Form plain, causal{true, false, false}, model{true, true, true};
+  // Setting{bf16, 6, 4} has d = 9: plain 2 matrices of 6 x 4 pairs, causal of 10 pairs.
+  return {
+      {"fused-attention", forward(plain), {}, {1728, 768}},
+      {"fused-attention/causal", forward(causal), {}, {720, 608}},
+      {"fused-attention/model", forward(model), {}, {720, 608}},
+      {"fused-attention-backward", backward(plain), {"fused-attention"}, {4320, 1488}},
+      {"fused-attention-backward/causal",
+       backward(causal),
+       {"fused-attention/causal"},
+       {1800, 1184}},
+      {"fused-attention-backward/model", backward(model), {"fused-attention/model"}, {1800, 1184}}};
+}
+
+}  // namespace frugal::table
