@@ -13,6 +13,11 @@ ROWS = {
     "selective recompute": "selective recompute",
     "selective recompute + sequence parallel": "selective recompute\n+ sequence parallel",
 }
+# In results of programs that have them.
+NOT_THE_PAPERS = {
+    "fused attention": "fused attention",
+    "fused attention + sequence parallel": "fused attention\n+ sequence parallel",
+}
 
 
 def stacked(panel, look, rows, offset, height, fitted=()):
@@ -33,23 +38,23 @@ def stacked(panel, look, rows, offset, height, fitted=()):
                        va="center", fontsize=8.5, bbox=style.BEHIND_TEXT)
 
 
-def times(panel, data, virtual):
+def times(panel, data, rows, virtual):
     """Milliseconds on the paper's machine: printed, and on its virtual likeness."""
     stacked(panel, style.PAPER,
-            [(data.paper(row, "forward"), data.paper(row, "backward")) for row in ROWS], -0.2, 0.4)
+            [(data.paper(row, "forward"), data.paper(row, "backward")) for row in rows], -0.2, 0.4)
     stacked(panel, virtual,
             [(data.ours(row, "forward", "virtual", scale="1"),
               data.ours(row, "backward", "virtual", scale="1"))
-             for row in ROWS], 0.2, 0.4,
-            [i for i, row in enumerate(ROWS) if data.fitted(row, "combined", "virtual")])
+             for row in rows], 0.2, 0.4,
+            [i for i, row in enumerate(rows) if data.fitted(row, "combined", "virtual")])
     panel.set_xlim(0, 1.12 * panel.get_xlim()[1])
     panel.set(title="forward (left) and backward (right) time", xlabel="ms")
 
 
-def overheads(panel, data, looks):
+def overheads(panel, data, rows, looks):
     """Ratios, which a smaller layer on another machine can be compared by."""
-    series = [(looks["paper"], [data.paper(row, "overhead") for row in ROWS])]
-    series += [(looks[source], [data.ours(row, "overhead", source) for row in ROWS])
+    series = [(looks["paper"], [data.paper(row, "overhead") for row in rows])]
+    series += [(looks[source], [data.ours(row, "overhead", source) for row in rows])
                for source in ("virtual", "measured") if source in looks]
     style.bars(panel, series, "{:+.3g}")
     panel.axvline(0, color="#000000", linewidth=0.8)
@@ -64,10 +69,14 @@ def main():
     for look, source in ((style.VIRTUAL, "virtual"), (style.MEASURED, "measured")):
         if data.origin(source):
             looks[source] = {**look, "label": data.origin(source)}
-    figure, (left, right) = style.panels(2, 5, "Table 4: one layer of the 22B model on 8 devices",
-                                         ROWS.values(), widths=[1.25, 1])
-    times(left, data, looks["virtual"])
-    overheads(right, data, looks)
+    more = {row: label for row, label in NOT_THE_PAPERS.items() if data.has(row)}
+    rows = ROWS | more
+    figure, axes = style.panels(2, len(rows), "Table 4: one layer of the 22B model on 8 devices",
+                                rows.values(), widths=[1.25, 1])
+    times(axes[0], data, rows, looks["virtual"])
+    overheads(axes[1], data, rows, looks)
+    if more:
+        style.set_apart(axes, len(ROWS), "not the paper's")
     style.legend(figure, looks.values())
     style.save(figure, args.output, "korthikanti2022-table4")
 

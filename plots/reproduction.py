@@ -31,6 +31,10 @@ class Artifact:
         interval = cell.get("interval")
         return cell["value"] * factor, interval and [factor * end for end in interval]
 
+    def has(self, name):
+        """Whether a row or column of this name has a value."""
+        return any(name in (c["row"], c["column"]) and c["value"] is not None for c in self.cells)
+
     def fitted(self, row, column, source):
         """Whether something was fitted so that this number meets the paper's."""
         cell = self.find(row, column, source)

@@ -51,6 +51,15 @@ def panels(count, height, title, labels, widths=None):
     return figure, axes
 
 
+def set_apart(axes, first, why):
+    """Shades the rows from `first` on, which are not the paper's, and says so in the last panel."""
+    for panel in axes:
+        panel.axhspan(first - 0.5, panel.get_ylim()[0], facecolor="#F0F0F0", zorder=0)
+        panel.axhline(first - 0.5, color="#000000", linewidth=0.8, linestyle="--")
+    axes[-1].annotate(why, (1, first - 0.47), xycoords=("axes fraction", "data"), ha="right", va="top",
+                      fontsize=8.5, fontstyle="italic")
+
+
 def bars(panel, series, number="{:.3g}"):
     """Groups of horizontal bars. `series` is a list of (look, cells), one cell or None for each
     row of the panel: (value, interval), where the interval is [low, high] or None."""

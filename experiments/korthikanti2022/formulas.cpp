@@ -20,9 +20,10 @@ int64_t layer_activation_bytes(const RunConfig& run) {
     return 2 * sbh(run);
   }
   const ModelConfig& model = run.model;
-  const int64_t core = run.recompute == Recompute::selective
-                           ? 0
-                           : 5 * model.heads * model.sequence * model.sequence * run.micro_batch;
+  const bool dropped =
+      run.recompute == Recompute::selective || run.attention == AttentionKind::fused;
+  const int64_t core =
+      dropped ? 0 : 5 * model.heads * model.sequence * model.sequence * run.micro_batch;
   const int64_t replicated = run.sequence_parallel ? 0 : 10;
   return replicated * sbh(run) + ((34 - replicated) * sbh(run) + core) / run.tensor_parallel;
 }

@@ -70,6 +70,11 @@ class BadInput(Cli):
         self.rejected("list", "korthikanti", says=["korthikanti2022"])
         self.rejected("list", "tabel4", says=["did you mean", "table4"])
 
+    def test_fused_attention_leaves_nothing_to_selective_recomputation(self):
+        self.rejected("measure", "--model", "gpt-tiny", "--attention", "fused", "--recompute", "selective",
+                      says=["recompute is selective", "attention is fused", "choose recompute none or full"])
+        self.rejected("measure", "--model", "gpt-tiny", "--attention", "flash", says=["flash", "separate, fused"])
+
     def test_flags(self):
         artifact = ["reproduce", "korthikanti2022/table2"]
         self.rejected(*artifact, "--formt", "json", says=["--formt", "did you mean --format"])

@@ -20,7 +20,8 @@ class Exact : public ::testing::Test {
     const Memory theirs = run(cpu, test_case, before);
     for (const int64_t shift : {0, 1}) {
       const auto emulated = make_emulated_device(3, test_seed());
-      EXPECT_EQ(run(*emulated, test_case, before, {.shift = shift}), theirs);
+      EXPECT_TRUE(run(*emulated, test_case, before, {.shift = shift}) == theirs)  // not printed
+          << shift << " elements off the boundary";
     }
   }
   void expect_the_cpus(const Case& test_case) {
@@ -80,7 +81,7 @@ TEST_F(Exact, Masks) {
 TEST_F(Exact, EmbeddingGradients) {
   for (const DType type : {DType::f32, DType::bf16, DType::f64}) {
     for (const int64_t vocabulary : {1, 6, 127, 300}) {
-      constexpr int64_t rows = 700, cols = 264, first = 1000;
+      constexpr int64_t rows = 300, cols = 264, first = 1000;
       Case c;
       c.operands = {{"ids", DType::i32, {rows}, Role::input, Draw::id, vocabulary},
                     {"dy", type, {rows, cols}},

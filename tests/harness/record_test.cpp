@@ -53,6 +53,18 @@ TEST(Record, OlderThanCommunicationAndReservedMemoryCanBeRead) {
   EXPECT_TRUE(to_json(record)["memory"]["reserved"].is_null());
 }
 
+/// As records were before there was a choice.
+TEST(Record, WithoutAttentionHasSeparateAttention) {
+  Record fused = testing::full_record();
+  fused.config.recompute = Recompute::none;
+  fused.config.attention = AttentionKind::fused;
+  json record = to_json(fused);
+  EXPECT_EQ(record["configuration"]["attention"], "fused");
+  EXPECT_EQ(record_from_json(record, "file").config.attention, AttentionKind::fused);
+  record["configuration"].erase("attention");
+  EXPECT_EQ(record_from_json(record, "file").config.attention, AttentionKind::separate);
+}
+
 TEST(Record, SaysWhatIsWrongWithJson) {
   const auto broken = [](const char* path, const json& value) {
     json record = to_json(testing::full_record());
@@ -64,6 +76,7 @@ TEST(Record, SaysWhatIsWrongWithJson) {
   EXPECT_THAT(broken("/status", "good"), says("oom"));
   EXPECT_THAT(broken("/scale", "4"), says("scale"));
   EXPECT_THAT(broken("/configuration/recompute", "all"), says("configuration.recompute"));
+  EXPECT_THAT(broken("/configuration/attention", "flash"), says("configuration.attention"));
   EXPECT_THAT(broken("/memory/peak/activation", -1), says("memory.peak.activation"));
   EXPECT_THAT(broken("/metrics/forward_time/samples", json::array()), says("samples"));
   EXPECT_THAT(broken("/communication/kind", "guessed"), says("real or modelled"));
@@ -80,6 +93,7 @@ TEST(Fingerprint, DependsOnAllThatDecidesTheResultAndNothingElse) {
   EXPECT_TRUE(changed([](Record& r) { r.config.seed = 5; }));
   EXPECT_TRUE(changed([](Record& r) { r.config.model.dropout = 0.2; }));
   EXPECT_TRUE(changed([](Record& r) { r.config.sequence_parallel = false; }));
+  EXPECT_TRUE(changed([](Record& r) { r.config.attention = AttentionKind::fused; }));
   EXPECT_TRUE(changed([](Record& r) { r.options["threads"] = "3"; }));
   EXPECT_TRUE(changed([](Record& r) { r.on = "virtual:x"; }));
   EXPECT_TRUE(changed([](Record& r) { r.machine = hash_of("another data sheet"); }));

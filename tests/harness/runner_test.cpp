@@ -138,6 +138,17 @@ TEST_F(RunnerTest, ExecutedFlopsAreThePapersWithoutRecomputation) {
   EXPECT_GT((*r.memory->after_forward)[static_cast<size_t>(Kind::activation)], 0);
 }
 
+/// Fused attention has 7 products where separate attention has 6, of visible pairs only.
+TEST_F(RunnerTest, ExecutedFlopsOfFusedAttentionAreThoseOfVisiblePairs) {
+  Case c = layer("a", Case::What::layer_memory, machine);
+  c.config.attention = AttentionKind::fused;
+  const Record r = run({c}).all().front();
+  const ModelConfig& m = r.config.model;
+  const auto h = static_cast<double>(m.hidden), s = static_cast<double>(m.sequence);
+  EXPECT_DOUBLE_EQ(r.flops->model, layer_flops_eq7(m, 1));
+  EXPECT_DOUBLE_EQ(r.flops->hardware, 72 * s * h * h + 14 * h * s * (s + 1) / 2);
+}
+
 TEST_F(RunnerTest, DoesNotRunARecordedCaseAgain) {
   const Case c = layer("a", Case::What::layer_memory, machine);
   const std::string first = run({c}).all().front().started;

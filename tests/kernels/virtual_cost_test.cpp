@@ -49,6 +49,27 @@ TEST(CostModel, MemoryBoundOperationsTakeBytesOverBandwidth) {
   EXPECT_DOUBLE_EQ(costs.duration(Fill{x}), 1e-6 + 1e6 / 1e12);
 }
 
+/// The larger of memory and its products, of which causal attention has those that it sees.
+TEST(CostModel, FusedAttentionTakesItsProductsOnTiles) {
+  const CostModel costs(simple_machine());
+  const View x(nullptr, DType::bf16, {10, 256, 1000}), sums(nullptr, DType::f32, {10, 256});
+  FusedAttention op{.q = x, .k = x, .v = x, .y = x, .log_sum_exp = sums, .dropout = {}};
+  const double product = 4 * (1e-7 + 1000 * 2.0 * 128 * 128 / 5e12);  // 40 tiles in 4 waves
+  EXPECT_DOUBLE_EQ(costs.duration(op), 1e-6 + 2 * product);
+  const auto backward = [&] {
+    return FusedAttentionBackward{.forward = op, .dy = x, .dq = x, .dk = x, .dv = x};
+  };
+  EXPECT_DOUBLE_EQ(costs.duration(backward()), 1e-6 + 5 * product);
+  op.causal = true;
+  const double seen = 257.0 / 512;
+  EXPECT_DOUBLE_EQ(costs.duration(backward()), 1e-6 + 5 * product * seen);
+  op.k = op.v = View(nullptr, DType::bf16, {10, 1, 1000});
+  op.causal = false;
+  Machine slow = simple_machine();
+  slow.memory_bandwidth = 2e9;  // 1 GB/s
+  EXPECT_DOUBLE_EQ(CostModel(slow).duration(op), 1e-6 + op.cost().bytes / 1e9);
+}
+
 TEST(CostModel, GemmTakesWholeWavesOfTiles) {
   const CostModel costs(simple_machine());
   const double k = 100000;

@@ -15,13 +15,15 @@ __device__ A gate(A x) {
 
 template <bool wide, class T>
 __global__ void forward(const T* x, T* y, int64_t size) {
-  each_pack(size, [=](int64_t i, int64_t count) {
-    Accumulator<T> v[pack];
-    load<wide>(x + i, count, v);
+  each_pack<sizeof(T) == 2 ? 2 : 1>(
+      size, [=](int64_t i, int64_t count) { return fetch<wide>(x + i, count); },
+      [=](int64_t i, int64_t count, const Packed<T>& held) {
+        Accumulator<T> v[pack];
+        unpack(held, v);
 #pragma unroll
-    for (auto& e : v) e *= gate(e);
-    store<wide>(y + i, count, v);
-  });
+        for (auto& e : v) e *= gate(e);
+        store<wide>(y + i, count, v);
+      });
 }
 
 /// With gate g and u' = √(2/π) (1 + 3 · 0.044715 x²): dy/dx = g + x g (1 − g) 2u'.

@@ -1,6 +1,7 @@
 #pragma once
 #include <cuda_bf16.h>
 
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 
@@ -37,6 +38,10 @@ struct alignas(16) Packed {
   T element[pack];
 };
 
+/// Writes 16 bytes by one instruction. Of an assignment the compiler may make a store for each
+/// element, even where a vector is assigned.
+__device__ inline void put_line(uint4* to, uint4 line) { __stwb(to, line); }
+
 /// from[0 … count), then zeros, converted only where they are needed: so several can be on their
 /// way at once in few registers. Wide: count is 8 and `from` aligned to 16 bytes.
 template <bool wide, class T>
@@ -59,7 +64,13 @@ __device__ inline void unpack(const Packed<T>& from, A (&x)[pack]) {
 template <bool wide, class T>
 __device__ inline void put(T* to, int64_t count, const Packed<T>& x) {
   if constexpr (wide) {
-    *reinterpret_cast<Packed<T>*>(to) = x;
+    struct Lines {
+      uint4 line[sizeof(Packed<T>) / sizeof(uint4)];
+    };
+    const auto lines = std::bit_cast<Lines>(x);
+#pragma unroll
+    for (size_t i = 0; i < sizeof(Packed<T>) / sizeof(uint4); ++i)
+      put_line(reinterpret_cast<uint4*>(to) + i, lines.line[i]);
   } else {
 #pragma unroll
     for (int e = 0; e < pack; ++e)
@@ -84,21 +95,17 @@ __device__ inline uint32_t two_stored(float low, float high) {
   return uint32_t{__bfloat16_as_ushort(two.x)} | uint32_t{__bfloat16_as_ushort(two.y)} << 16;
 }
 
-/// to[0 … count) := x. Wide as for fetch(). 16 bytes are written by an instruction of their own,
-/// because the compiler may take assignments apart, and does so in unrolled loops.
+/// to[0 … count) := x. Wide as for fetch().
 template <bool wide, class T, class A>
 __device__ inline void store(T* to, int64_t count, const A (&x)[pack]) {
   if constexpr (wide && std::is_same_v<T, Bf16>) {
-    __stwb(reinterpret_cast<uint4*>(to), uint4{two_stored(x[0], x[1]), two_stored(x[2], x[3]),
-                                               two_stored(x[4], x[5]), two_stored(x[6], x[7])});
-  } else if constexpr (wide && std::is_same_v<T, float>) {
-    __stwb(reinterpret_cast<float4*>(to), float4{x[0], x[1], x[2], x[3]});
-    __stwb(reinterpret_cast<float4*>(to) + 1, float4{x[4], x[5], x[6], x[7]});
+    put_line(reinterpret_cast<uint4*>(to), uint4{two_stored(x[0], x[1]), two_stored(x[2], x[3]),
+                                                 two_stored(x[4], x[5]), two_stored(x[6], x[7])});
   } else if constexpr (wide) {
     Packed<T> y;
 #pragma unroll
     for (int e = 0; e < pack; ++e) y.element[e] = to_stored<T>(x[e]);
-    *reinterpret_cast<Packed<T>*>(to) = y;
+    put<wide>(to, count, y);
   } else {
 #pragma unroll
     for (int e = 0; e < pack; ++e)

@@ -20,7 +20,7 @@ struct Rows {
   template <class Op>
   explicit Rows(const Op& op)
       : count(op.p.rows()),
-        of_matrix(op.p.shape[op.p.shape.dims - 2]),
+        of_matrix(op.p.shape[1]),
         cols(op.p.cols()),
         scale(static_cast<A>(op.scale)),
         causal(op.causal),

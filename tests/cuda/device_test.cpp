@@ -1,0 +1,88 @@
+// The CUDA device itself: memory, streams, errors.
+#include <vector>
+
+#include "kernels/support/error.h"
+#include "tests/cuda/gpu.h"
+
+namespace frugal {
+namespace {
+
+class CudaDeviceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    FRUGAL_NEEDS_GPU();
+    device_ = make_cuda_device();
+  }
+  View floats(int64_t count) { return {device_->allocate(count * 4), DType::f32, {count}}; }
+  std::vector<float> read(const View& view) {
+    std::vector<float> values(static_cast<size_t>(view.size()));
+    device_->copy_to_host(values.data(), view);
+    return values;
+  }
+  std::unique_ptr<Device> device_;
+};
+
+TEST_F(CudaDeviceTest, SaysWhatTheGpuIs) {
+  const Gpu& gpu = gpus().front();
+  EXPECT_FALSE(gpu.name.empty());
+  EXPECT_GT(gpu.memory, int64_t{1} << 30);
+  EXPECT_GT(gpu.multiprocessors, 0);
+  EXPECT_EQ(device_->name(), "cuda");
+  EXPECT_TRUE(device_->backed());
+}
+
+TEST_F(CudaDeviceTest, KeepsMemoryForTheNextRequestOfItsSize) {
+  void* const first = device_->allocate(100 << 20);
+  const int64_t reserved = device_->reserved();
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % 256, 0U);
+  device_->deallocate(first, 100 << 20);
+  EXPECT_EQ(device_->reserved(), reserved);
+  void* const second = device_->allocate(100 << 20);
+  EXPECT_EQ(second, first);
+  EXPECT_EQ(device_->reserved(), reserved);
+  device_->deallocate(second, 100 << 20);
+}
+
+TEST_F(CudaDeviceTest, SaysWhatWasMissing) {
+  const int64_t more_than_there_is = gpus().front().memory * 2;
+  try {
+    device_->allocate(more_than_there_is);
+    FAIL();
+  } catch (const OutOfMemory& error) {
+    EXPECT_EQ(error.requested, more_than_there_is);
+    EXPECT_GT(error.missing(), gpus().front().memory / 2);
+  }
+  const View x = floats(16);  // and goes on
+  device_->execute(Fill{x, 2});
+  EXPECT_EQ(read(x), std::vector<float>(16, 2));
+  device_->deallocate(x.data, x.bytes());
+}
+
+TEST_F(CudaDeviceTest, StreamsWaitForEachOther) {
+  const View x = floats(1 << 20);
+  device_->execute(Fill{x, 1});
+  device_->synchronize();
+  const double start = device_->now();
+  device_->occupy(Stream::communication, 0.02, "test");
+  device_->execute_on(Stream::communication, Fill{x, 2});
+  device_->wait(Stream::compute, device_->record(Stream::communication));
+  device_->execute(Convert{x, x});
+  EXPECT_EQ(read(x)[12345], 2);
+  EXPECT_GE(device_->now() - start, 0.02);
+  device_->deallocate(x.data, x.bytes());
+}
+
+TEST_F(CudaDeviceTest, ComputesBesideWhatIsModelled) {
+  const View x = floats(1 << 20);
+  device_->occupy(Stream::communication, 0.05, "test");
+  const double start = device_->now();
+  device_->execute(Fill{x, 3});
+  const Event done = device_->record(Stream::compute);
+  device_->wait(Stream::copy, done);
+  EXPECT_LT(device_->now() - start, 0.05) << "issuing waited";
+  EXPECT_EQ(read(x)[0], 3);
+  device_->deallocate(x.data, x.bytes());
+}
+
+}  // namespace
+}  // namespace frugal

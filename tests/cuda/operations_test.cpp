@@ -1,0 +1,58 @@
+// Every row of the operation table on a GPU: against float64, in place, twice, and the CPU's masks.
+#include "tests/cuda/gpu.h"
+#include "tests/support/device_rows.h"
+
+namespace frugal::table {
+namespace {
+
+/// Many blocks, rows that fill several warps: sizes at which a GPU's kernels run as in earnest.
+std::vector<Setting> large(DType type) {
+  return {{type, 517, 768, test_seed()}, {type, 64, 6144, 0}};
+}
+
+class OnTheGpu : public DeviceRows {
+ protected:
+  void SetUp() override {
+    FRUGAL_NEEDS_GPU();
+    device_ = make_cuda_device();
+  }
+  std::unique_ptr<Device> device_;
+};
+
+TEST_P(OnTheGpu, AgreesWithFloat64) {
+  everywhere([&](const Case& c, const Values& before) { expect_float64(*device_, c, before); });
+}
+
+TEST_P(OnTheGpu, AgreesWithFloat64WhereItIsLarge) {
+  everywhere(large,
+             [&](const Case& c, const Values& before) { expect_float64(*device_, c, before); });
+}
+
+TEST_P(OnTheGpu, IsTheSameInPlace) {
+  everywhere(
+      [&](const Case& c, const Values& before) { expect_same_in_place(*device_, c, before); });
+}
+
+TEST_P(OnTheGpu, MasksAreTheCpusOwn) {
+  everywhere([&](const Case& c, const Values& before) { expect_cpu_masks(*device_, c, before); });
+}
+
+/// Sums have one order.
+TEST_P(OnTheGpu, HasTheSameBitsTwice) {
+  everywhere(large, [&](const Case& c, const Values& before) {
+    EXPECT_TRUE(run(*device_, c, before) == run(*device_, c, before));
+  });
+}
+
+/// Fused attention is the library's, which takes bf16 and heads of certain sizes only: see
+/// attention_test.cpp.
+std::vector<std::string> own_rows() {
+  std::vector<std::string> names = all_rows();
+  std::erase_if(names, [](const std::string& name) { return name.starts_with("fused-attention"); });
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, OnTheGpu, ::testing::ValuesIn(own_rows()), test_name);
+
+}  // namespace
+}  // namespace frugal::table

@@ -1,0 +1,66 @@
+// Training on a GPU beside the CPU: the same losses, step by step.
+#include <cmath>
+
+#include "engine/train/trainer.h"
+#include "tests/cuda/gpu.h"
+
+namespace frugal {
+namespace {
+
+/// 3.4 million parameters.
+RunConfig small_gpt() {
+  RunConfig config;
+  config.model = {.name = "gpt-3m",
+                  .layers = 4,
+                  .hidden = 256,
+                  .heads = 8,
+                  .sequence = 128,
+                  .vocabulary = 256,
+                  .dropout = 0.1};
+  config.micro_batch = 4;
+  return config;
+}
+
+std::vector<double> losses(Cluster& cluster, const RunConfig& run, int64_t steps) {
+  TrainConfig train;
+  train.steps = steps;
+  train.warm_up = steps / 20;
+  Trainer trainer(cluster, run, train);
+  std::vector<double> all;
+  for (int64_t step = 0; step < steps; ++step)
+    all.push_back(trainer.step(random_batch(run, step)).loss);
+  return all;
+}
+
+TEST(TrainingOnTheGpu, FollowsTheCpuWithDropout) {
+  FRUGAL_NEEDS_GPU();
+  if (tf32_products()) GTEST_SKIP() << "FRUGAL_TF32 is set";
+  constexpr int64_t steps = 200;
+  const RunConfig run = small_gpt();
+  const auto gpu = make_cuda_cluster(run);
+  const auto cpu = make_cpu_cluster(run, 8);
+  const std::vector<double> ours = losses(*gpu, run, steps), theirs = losses(*cpu, run, steps);
+  double worst = 0;
+  for (size_t i = 0; i < ours.size(); ++i) worst = std::max(worst, std::abs(ours[i] - theirs[i]));
+  RecordProperty("largest_difference", std::to_string(worst));
+  EXPECT_LT(worst, 1e-3);
+}
+
+TEST(TrainingOnTheGpu, RecomputationChangesNothing) {
+  FRUGAL_NEEDS_GPU();
+  RunConfig run = small_gpt();
+  run.type = DType::bf16;
+  const auto with = [&](Recompute recompute) {
+    run.recompute = recompute;
+    return losses(*make_cuda_cluster(run), run, 10);
+  };
+  const std::vector<double> plain = with(Recompute::none);
+  // Algorithms of products are chosen anew by each cluster, so the last bits may differ.
+  for (const Recompute recompute : {Recompute::selective, Recompute::full}) {
+    const std::vector<double> again = with(recompute);
+    for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(again[i], plain[i], 2e-3);
+  }
+}
+
+}  // namespace
+}  // namespace frugal

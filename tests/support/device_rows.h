@@ -1,0 +1,32 @@
+#pragma once
+#include "tests/support/run_case.h"
+
+/// Tests of the operation table that every device with kernels of its own passes.
+namespace frugal::table {
+
+/// Settings around packs of eight and warps, more than a block's threads have at a time, and pairs
+/// drawn anew in every run; only a few where the environment variable FRUGAL_TEST_SMALL is set.
+std::vector<Setting> kernel_settings(DType type);
+
+/// Calls test(case, values) for f32, bf16 and f64 and all settings that are not too large; stops
+/// after the first failure.
+class DeviceRows : public ::testing::TestWithParam<std::string> {
+ protected:
+  using Test = std::function<void(const Case&, const Values&)>;
+  void everywhere(const Test& test) const { everywhere(kernel_settings, test); }
+  void everywhere(const std::function<std::vector<Setting>(DType)>& settings,
+                  const Test& test) const;
+
+  const Row& row_ = row(GetParam());
+};
+
+/// On and off the boundary of 64 bytes.
+void expect_float64(Device& device, const Case& test_case, const Values& before);
+/// Outputs in the memory of the inputs that they may share.
+void expect_same_in_place(Device& device, const Case& test_case, const Values& before);
+/// Masks that are written, bit for bit.
+void expect_cpu_masks(Device& device, const Case& test_case, const Values& before);
+
+std::vector<std::string> all_rows();
+
+}  // namespace frugal::table
