@@ -11,6 +11,7 @@
 #include "harness/flops.h"
 #include "harness/peak.h"
 #include "harness/statistics.h"
+#include "harness/target.h"
 #include "harness/timing.h"
 #include "kernels/cpu/waiting.h"
 
@@ -41,8 +42,12 @@ void compare(DType type, int threads, int samples) {
     const LayerTime time = layer.time();
     if (keep) layer_rate.push_back(flops / (time.forward + time.backward));
   }};
-  std::vector<SquareGemm> gemms;
-  for (const int64_t size : gemm_sizes(type)) gemms.emplace_back(type, size, threads);
+  const Target target("cpu", threads);
+  const auto alone = one_rank(target);
+  const std::vector<GemmShape> shapes = gemm_shapes(target, type);
+  std::vector<TimedGemm> gemms;
+  for (const GemmShape& shape : shapes)
+    gemms.emplace_back(alone->rank(0), type, shape, shortest_sample(target));
   std::vector<std::vector<double>> rates(gemms.size());
   for (size_t i = 0; i < gemms.size(); ++i)
     cases.emplace_back([&, i](bool keep) {
@@ -56,7 +61,7 @@ void compare(DType type, int threads, int samples) {
   const Estimate ratio = paired_ratio(layer_rate, rates[best]);
   fmt::print(
       "{:<5} layer {:6.1f} GFLOP/s  gemm {}³ {:6.1f} GFLOP/s  ratio {:.3f} [{:.3f}, {:.3f}]\n",
-      name_of(type), median(layer_rate) / 1e9, gemms[best].size(), median(rates[best]) / 1e9,
+      name_of(type), median(layer_rate) / 1e9, shapes[best].m, median(rates[best]) / 1e9,
       ratio.value, ratio.interval->low, ratio.interval->high);
 }
 

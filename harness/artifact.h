@@ -19,22 +19,39 @@ struct Case {
 
   std::string id;  ///< within its artifact, the same in every setting: "22B/baseline"
   What what = What::layer_memory;
-  RunConfig config;   ///< already scaled
-  std::string on;     ///< "cpu", or "virtual:" and a machine of hardware/
-  int64_t scale = 1;  ///< k of the scale model 1/k
-  std::string skip;   ///< why it cannot be run in this setting; recorded as skipped, not run
+  RunConfig config;  ///< already scaled
+  std::string on;    ///< "cpu", "cuda", or "virtual:" and a machine of hardware/
+  /// A machine of hardware/ to whose links collectives are charged, where one rank runs without its
+  /// peers (TargetOptions::lone_rank); empty: all ranks run.
+  std::string lone_rank = {};
+  int64_t scale = 1;      ///< k of the scale model 1/k
+  std::string skip = {};  ///< why it cannot be run in this setting; recorded as skipped, not run
 
   Source source() const { return source_of(device_kind(on)); }
 };
 std::string_view name_of(Case::What what);
 
+/// The GPUs that cases can run on.
+struct GpuSelection {
+  int count = 1;
+  /// Of hardware/: what a lone rank's collectives are charged to where a case has more ranks than
+  /// there are GPUs.
+  std::string machine;
+
+  /// Case::lone_rank of a case.
+  std::string lone_rank(const RunConfig& config) const {
+    return config.tensor_parallel > count ? machine : "";
+  }
+};
+
 /// What the user asked for.
 struct Selection {
   bool virtual_machine = true;
   bool cpu = true;
+  std::optional<GpuSelection> cuda = {};
   /// k of the scale model 1/k, on every device; otherwise the artifact chooses (1 on a virtual
   /// machine, what a laptop can hold on a real one).
-  std::optional<int64_t> scale;
+  std::optional<int64_t> scale = {};
 };
 
 /// One table or figure of a paper: which cases are run, and which cells and claims follow.

@@ -17,6 +17,7 @@
 #include <sstream>
 
 #include "build_info.h"
+#include "kernels/cuda/gpus.h"
 
 namespace frugal {
 namespace {
@@ -125,25 +126,42 @@ std::string utc_now() {
                      fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)), ms);
 }
 
-json environment() {
+std::string cuda_version(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+json to_json(const Gpu& gpu) {
+  return {{"name", gpu.name},
+          {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
+          {"memory_bytes", gpu.memory},
+          {"l2_bytes", gpu.l2},
+          {"multiprocessors", gpu.multiprocessors},
+          {"driver_cuda", cuda_version(gpu.driver)},
+          {"runtime_cuda", cuda_version(gpu.runtime)}};
+}
+
+json environment(bool with_gpus) {
   utsname system = {};
   uname(&system);
   std::array<double, 3> load = {};
   const bool loaded = getloadavg(load.data(), 3) == 3;
-  return {{"processor",
-           {{"model", or_null(cpuinfo("model name"))},
-            {"architecture", system.machine},
-            {"physical_cores", or_null(physical_cores())},
-            {"usable_processors", usable_processors()},
-            {"caches", caches()},
-            {"simd", simd()},
-            {"governor",
-             or_null(first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"))}}},
-          {"memory_bytes", int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE)},
-          {"kernel", fmt::format("{} {}", system.sysname, system.release)},
-          {"build", build_json()},
-          {"libraries", libraries()},
-          {"load_average", loaded ? json(load) : json(nullptr)}};
+  json all = {{"processor",
+               {{"model", or_null(cpuinfo("model name"))},
+                {"architecture", system.machine},
+                {"physical_cores", or_null(physical_cores())},
+                {"usable_processors", usable_processors()},
+                {"caches", caches()},
+                {"simd", simd()},
+                {"governor",
+                 or_null(first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"))}}},
+              {"memory_bytes", int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE)},
+              {"kernel", fmt::format("{} {}", system.sysname, system.release)},
+              {"build", build_json()},
+              {"libraries", libraries()},
+              {"load_average", loaded ? json(load) : json(nullptr)}};
+  if (with_gpus)
+    for (const Gpu& gpu : gpus()) all["gpus"].push_back(to_json(gpu));
+  return all;
 }
 
 }  // namespace frugal

@@ -23,6 +23,7 @@ void add_memory(Lines& lines, const Memory& memory) {
       lines.add(fmt::format("peak {} memory of a rank", name_of(static_cast<Kind>(i))), gib(bytes),
                 "GiB");
   lines.add("peak memory of a rank", gib(memory.peak_total), "GiB");
+  if (memory.reserved) lines.add("memory reserved by its device", gib(*memory.reserved), "GiB");
 }
 
 void add_fraction(Lines& lines, const std::string& name, const Fraction& fraction) {
@@ -47,6 +48,9 @@ Table measurement_table(const Record& record) {
             fmt::format("{} layers, hidden size {}, {} heads, sequence length {}, vocabulary {}",
                         model.layers, model.hidden, model.heads, model.sequence, model.vocabulary));
   lines.add("source", std::string(name_of(record.source)), record.on + ": " + record.device);
+  if (record.modelled)
+    lines.add("communication", "modelled",
+              fmt::format("on {}: {}", record.modelled->machine, ModelledCommunication::left_out));
   lines.add("scale", scale_name(record.scale));
   lines.add("status", std::string(name_of(record.status)), record.reason);
   for (const auto& [name, metric] : record.metrics) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "harness/target.h"
 #include "harness/timing.h"
 
 namespace frugal {
@@ -9,21 +10,18 @@ namespace {
 
 constexpr TimingPlan plan{.warm_up = 2, .samples = TimingPlan::minimum, .budget = 0};
 
-/// Any small model makes a cluster of one rank; only its processor is used.
-std::unique_ptr<Cluster> one_rank(int threads) {
-  RunConfig config;
-  config.model = {.name = "", .layers = 1, .hidden = 8, .heads = 1, .sequence = 8, .vocabulary = 8};
-  return make_cpu_cluster(config, threads);
+/// n executions between two synchronisations.
+Repeated repeated(Device& device, const Operation& operation, double shortest) {
+  return {[&device, operation](int n) {
+            device.synchronize();
+            const double start = device.now();
+            for (int i = 0; i < n; ++i) device.execute(operation);
+            device.synchronize();
+            return device.now() - start;
+          },
+          shortest};
 }
 
-double time_operation(Device& device, const Operation& operation) {
-  const double start = device.now();
-  device.execute(operation);
-  device.synchronize();
-  return device.now() - start;
-}
-
-/// Random elements: products of zeros or denormals may be faster or slower than those of numbers.
 Tensor random_tensor(Rank& rank, DType type, const Shape& shape) {
   Tensor tensor = rank.allocate(type, shape);
   RandomNormal fill;
@@ -32,38 +30,59 @@ Tensor random_tensor(Rank& rank, DType type, const Shape& shape) {
   return tensor;
 }
 
-/// Work per second in each sample.
-Estimate rate_of(double work, const std::vector<double>& seconds) {
-  std::vector<double> rates;
-  for (const double s : seconds) rates.push_back(work / s);
-  return median_estimate(rates);
-}
+bool on_gpu(const Target& target) { return target.kind() == DeviceKind::cuda; }
 
 }  // namespace
 
-SquareGemm::SquareGemm(DType type, int64_t size, int threads) : cluster_(one_rank(threads)) {
-  Rank& rank = cluster_->rank(0);
-  a_ = random_tensor(rank, type, {size, size});
-  b_ = random_tensor(rank, type, {size, size});
-  c_ = rank.allocate(type, {size, size});
-  gemm_.a = a_;
-  gemm_.b = b_;
-  gemm_.c = c_;
+std::unique_ptr<Cluster> one_rank(const Target& target) {
+  // Any small model makes a cluster of one rank; only its device is used.
+  RunConfig config;
+  config.model = {.name = "", .layers = 1, .hidden = 8, .heads = 1, .sequence = 8, .vocabulary = 8};
+  return target.cluster(config);
 }
 
-double SquareGemm::run() { return time_operation(cluster_->rank(0).device, gemm_); }
+double shortest_sample(const Target& target) { return on_gpu(target) ? 5e-3 : 0; }
 
-std::vector<int64_t> gemm_sizes(DType type) {
-  if (type == DType::f64) return {64, 128, 256};
-  return {512, 1024, 2048};
+TimedGemm::TimedGemm(Rank& rank, DType type, const GemmShape& shape, double shortest)
+    : a_(random_tensor(rank, type, {shape.m, shape.k})),
+      b_(random_tensor(rank, type, {shape.k, shape.n})),
+      c_(rank.allocate(type, {shape.m, shape.n})),
+      gemm_{.a = a_, .b = b_, .c = c_},
+      timed_(repeated(rank.device, gemm_, shortest)) {}
+
+void Rate::set(double work) {
+  std::vector<double> rates;
+  for (const double s : seconds) rates.push_back(work / s);
+  const Estimate estimate = median_estimate(rates);
+  value = estimate.value;
+  interval = estimate.interval.value();
 }
 
-std::vector<GemmRate> gemm_rates(DType type, int threads) {
-  std::vector<SquareGemm> gemms;
+std::vector<GemmShape> gemm_shapes(const Target& target, DType type) {
+  std::vector<GemmShape> shapes;
+  std::vector<int64_t> sizes = {512, 1024, 2048};
+  if (type == DType::f64) sizes = {64, 128, 256};
+  if (on_gpu(target)) sizes = {1024, 2048, 4096, 8192, 16384};
+  for (const int64_t size : sizes) shapes.push_back({size, size, size});
+  if (!on_gpu(target)) return shapes;
+  // Rows are 2048 tokens of 4 sequences; query, key and value, projection, and the two of the MLP.
+  for (const int64_t t : {8, 1})
+    shapes.insert(shapes.end(), {{8192, 3 * 6144 / t, 6144},
+                                 {8192, 6144, 6144 / t},
+                                 {8192, 24576 / t, 6144},
+                                 {8192, 6144, 24576 / t}});
+  return shapes;
+}
+
+std::vector<GemmRate> gemm_rates(DType type, const Target& target) {
+  const auto cluster = one_rank(target);
+  std::vector<TimedGemm> gemms;
   std::vector<GemmRate> rates;
-  for (const int64_t size : gemm_sizes(type)) {
-    gemms.emplace_back(type, size, threads);
-    rates.push_back({type, size, 0, {}, {}});
+  for (const GemmShape& shape : gemm_shapes(target, type)) {
+    gemms.emplace_back(cluster->rank(0), type, shape, shortest_sample(target));
+    rates.emplace_back();
+    rates.back().type = type;
+    rates.back().shape = shape;
   }
   std::vector<std::function<void(bool)>> cases;
   for (size_t i = 0; i < gemms.size(); ++i)
@@ -73,41 +92,60 @@ std::vector<GemmRate> gemm_rates(DType type, int threads) {
     });
   time_interleaved(cases, plan);
   for (size_t i = 0; i < gemms.size(); ++i) {
-    const Estimate rate = rate_of(gemms[i].flops(), rates[i].seconds);
-    rates[i].flops_per_second = rate.value;
-    rates[i].interval = *rate.interval;
+    rates[i].repetitions = gemms[i].repetitions();
+    rates[i].set(gemms[i].flops());
   }
   return rates;
 }
 
 const GemmRate& measured_peak(const std::vector<GemmRate>& rates) {
-  return *std::max_element(rates.begin(), rates.end(), [](const GemmRate& a, const GemmRate& b) {
-    return a.flops_per_second < b.flops_per_second;
-  });
+  return *std::max_element(rates.begin(), rates.end(),
+                           [](const GemmRate& a, const GemmRate& b) { return a.value < b.value; });
 }
 
-GemmRate gemm_peak(DType type, int threads) { return measured_peak(gemm_rates(type, threads)); }
+GemmRate gemm_peak(DType type, const Target& target) {
+  return measured_peak(gemm_rates(type, target));
+}
 
-CopyRate copy_rate(int threads) {
-  const auto cluster = one_rank(threads);
+CopyRate copy_rate(const Target& target) {
+  const auto cluster = one_rank(target);
   Rank& rank = cluster->rank(0);
-  constexpr int64_t elements = int64_t{1} << 26;  // 256 MiB
+  const int64_t elements = int64_t{1} << (on_gpu(target) ? 28 : 26);  // 1 GiB, 256 MiB
   const Tensor x = random_tensor(rank, DType::f32, {elements}),
                y = rank.allocate(DType::f32, {elements});
-  Convert copy;
-  copy.x = x;
-  copy.y = y;
+  Repeated copy = repeated(rank.device, Convert{x, y}, shortest_sample(target));
   CopyRate rate;
   rate.bytes = x.view().bytes() + y.view().bytes();
   const auto run = [&](bool keep) {
-    const double seconds = time_operation(rank.device, copy);
+    const double seconds = copy.run();
     if (keep) rate.seconds.push_back(seconds);
   };
   time_interleaved({run}, plan);
-  const Estimate estimate = rate_of(static_cast<double>(rate.bytes), rate.seconds);
-  rate.bytes_per_second = estimate.value;
-  rate.interval = *estimate.interval;
+  rate.repetitions = copy.repetitions();
+  rate.set(static_cast<double>(rate.bytes));
   return rate;
+}
+
+LaunchTime launch_time(const Target& target) {
+  const auto cluster = one_rank(target);
+  Rank& rank = cluster->rank(0);
+  const Tensor x = rank.allocate(DType::f32, {1});
+  const Operation small = Fill{x, 1};
+  std::vector<double> each, issue;
+  const auto run = [&](bool keep) {
+    Device& device = rank.device;
+    device.synchronize();
+    const double start = device.now();
+    for (int i = 0; i < LaunchTime::operations; ++i) device.execute(small);
+    const double issued = device.now();
+    device.synchronize();
+    const double end = device.now();
+    if (!keep) return;
+    issue.push_back((issued - start) / LaunchTime::operations);
+    each.push_back((end - start) / LaunchTime::operations);
+  };
+  time_interleaved({run}, plan);
+  return {median_estimate(each), median_estimate(issue)};
 }
 
 }  // namespace frugal

@@ -38,14 +38,25 @@ const std::string& program_hash() {
 }
 
 std::string fingerprint_of(const Record& record) {
-  const nlohmann::json decides = {
-      record.what,    record.on,    record.device,          record.machine,
-      record.program, record.scale, to_json(record.config), record.options};
+  const nlohmann::json decides = {record.what,
+                                  record.on,
+                                  record.device,
+                                  record.machine,
+                                  record.modelled ? record.modelled->hash : "",
+                                  record.program,
+                                  record.scale,
+                                  to_json(record.config),
+                                  record.options};
   return hash_of(decides.dump());
+}
+
+std::string Setting::where() const {
+  return links.empty() ? on : fmt::format("{}, lone rank on {}", on, links);
 }
 
 Setting setting_of(const Record& record) {
   Setting setting{record.source, record.on, record.scale};
+  if (record.modelled) setting.links = record.modelled->machine;
   if (const auto found = record.options.find("threads"); found != record.options.end()) {
     const std::string& text = found->second;
     std::from_chars(text.data(), text.data() + text.size(), setting.threads);
@@ -55,10 +66,19 @@ Setting setting_of(const Record& record) {
 
 namespace {
 
+/// The device without the number of ranks that were absent: cases of a setting may differ in it.
+std::string_view hardware(const Record& record) {
+  return std::string_view(record.device).substr(0, record.device.find(one_rank_of));
+}
+
+std::string_view links(const Record& record) {
+  return record.modelled ? record.modelled->hash : std::string_view();
+}
+
 /// Whether what two records of a setting say can be compared.
 bool comparable(const Record& a, const Record& b) {
-  return a.program == b.program && a.device == b.device && a.machine == b.machine &&
-         a.rounds == b.rounds;
+  return a.program == b.program && hardware(a) == hardware(b) && links(a) == links(b) &&
+         a.machine == b.machine && a.rounds == b.rounds;
 }
 
 }  // namespace

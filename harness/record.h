@@ -30,6 +30,9 @@ struct Memory {
   std::optional<BytesPerKind> after_forward;  ///< kept for the backward pass; one layer only
   BytesPerKind peak{};                        ///< each kind's own peak
   int64_t peak_total = 0;                     ///< bytes in use at the moment there were most
+  /// What the device held for all this at the end, what it keeps to hand out again included; none
+  /// where memory is only counted, and in records that are older than this.
+  std::optional<int64_t> reserved = {};
 };
 
 /// All ranks together, per forward and backward pass or per step. What the numbers were computed
@@ -53,6 +56,20 @@ struct Utilization {
   Fraction mfu_data_sheet, mfu_measured, hfu_data_sheet, hfu_measured;
 };
 
+/// Where one rank ran without its peers: the machine to whose links collectives were charged.
+struct ModelledCommunication {
+  std::string machine;  ///< "h200-hgx", or "NAME#HASH" (harness/target.h)
+  std::string hash;     ///< hash_of() its values
+
+  /// Why there are no losses and no gradient norms.
+  static constexpr const char* left_out =
+      "one rank ran without its peers: what they would have sent is its own data, so that losses, "
+      "held-out losses and gradient norms mean nothing and are left out";
+};
+
+/// Where a record's `device` says that the other ranks were absent.
+inline constexpr const char* one_rank_of = "; one rank of ";
+
 /// 16 hexadecimal digits (FNV-1a, 64 bits), the same on every machine.
 std::string hash_of(std::string_view bytes);
 /// hash_of() this program's own file: another build, even of uncommitted code, is another program.
@@ -66,9 +83,10 @@ struct Record {
   std::string case_id;   ///< within the artifact: "22B/baseline"
   std::string what;      ///< "layer_memory", "layer_time", "training"
   Source source = Source::simulated;
-  std::string on;      ///< "cpu", "virtual:a100-selene"
-  std::string device;  ///< what that is, in words
-  int64_t scale = 1;   ///< k of 1/k; `config` is already scaled
+  std::string on;                                 ///< "cpu", "cuda", "virtual:a100-selene"
+  std::string device;                             ///< what that is, in words
+  std::optional<ModelledCommunication> modelled;  ///< none: as real as the device is
+  int64_t scale = 1;                              ///< k of 1/k; `config` is already scaled
   RunConfig config;
   std::string machine;                   ///< Target::machine_hash(); empty without a description
   std::string program = program_hash();  ///< that ran the case
@@ -101,7 +119,8 @@ nlohmann::json to_json(const Record& record);
 /// Throws InputError that says what is missing or wrong, and in which file and line (`name`).
 Record record_from_json(const nlohmann::json& json, const std::string& name);
 
-/// hash_of() what, on, device, machine, program, scale, configuration and options.
+/// hash_of() what, on, device, machine, modelled communication, program, scale, configuration and
+/// options.
 std::string fingerprint_of(const Record& record);
 
 /// Where an artifact's cases ran.
@@ -109,8 +128,13 @@ struct Setting {
   Source source = Source::simulated;
   std::string on;
   int64_t scale = 1;
-  int threads = 0;  ///< of the processor; 0 where the result does not depend on them
+  int threads = 0;         ///< of the processor; 0 where the result does not depend on them
+  std::string links = {};  ///< ModelledCommunication::machine; empty where communication is real
   bool operator==(const Setting&) const = default;
+
+  /// What tables call it: "cuda", or "cuda, lone rank on h200-hgx". So numbers with modelled
+  /// communication never stand in a column with others.
+  std::string where() const;
 };
 
 Setting setting_of(const Record& record);

@@ -49,7 +49,30 @@ json to_json(const Memory& memory) {
   return {{"unit", "bytes"},
           {"after_forward", memory.after_forward ? to_json(*memory.after_forward) : json(nullptr)},
           {"peak", to_json(memory.peak)},
-          {"peak_total", memory.peak_total}};
+          {"peak_total", memory.peak_total},
+          {"reserved", or_null(memory.reserved)}};
+}
+
+/// Null for a virtual machine, which models everything.
+json communication(const Record& record) {
+  if (record.source == Source::simulated) return nullptr;
+  if (!record.modelled) return {{"kind", "real"}};
+  return {{"kind", "modelled"},
+          {"machine", record.modelled->machine},
+          {"machine_hash", record.modelled->hash},
+          {"left_out", ModelledCommunication::left_out}};
+}
+
+std::optional<ModelledCommunication> communication_from_json(const JsonObject& object) {
+  // Records of the first programs do not say: all that they had was real or virtual.
+  if (!object.has("communication") || object.at("communication").is_null()) return std::nullopt;
+  const JsonObject communication = object.object("communication");
+  const auto kind = communication.require<std::string>("kind");
+  if (kind == "real") return std::nullopt;
+  if (kind != "modelled")
+    communication.fail("kind", fmt::format("is \"{}\"; it must be real or modelled", kind));
+  return ModelledCommunication{communication.require<std::string>("machine"),
+                               communication.require<std::string>("machine_hash")};
 }
 
 json to_json(const Flops& flops) {
@@ -133,6 +156,8 @@ void results_from_json(const JsonObject& object, Record& record) {
       record.memory->after_forward = bytes_from_json(memory.object("after_forward"));
     record.memory->peak = bytes_from_json(memory.object("peak"));
     record.memory->peak_total = memory.integer("peak_total", 0);
+    if (memory.has("reserved") && !memory.at("reserved").is_null())
+      record.memory->reserved = memory.integer("reserved", 0);
   }
   if (!object.at("flops").is_null()) record.flops = flops_from_json(object.object("flops"));
   if (!object.at("utilization").is_null())
@@ -156,6 +181,7 @@ json to_json(const Record& record) {
           {"source", name_of(record.source)},
           {"on", record.on},
           {"device", record.device},
+          {"communication", communication(record)},
           {"scale", scale_name(record.scale)},
           {"configuration", to_json(record.config)},
           {"options", record.options},
@@ -189,6 +215,7 @@ Record record_from_json(const json& json, const std::string& name) {
   record.source = named<Source>(object, "source");
   record.on = object.require<std::string>("on");
   record.device = object.require<std::string>("device");
+  record.modelled = communication_from_json(object);
   record.scale = scale_from_json(object);
   record.config = run_config_from_json(object.object("configuration"));
   const JsonObject options = object.object("options");

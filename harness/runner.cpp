@@ -35,16 +35,30 @@ std::string new_rounds() {
   return hash_of(fmt::format("{} {} {}", utc_now(), ::getpid(), ++count));
 }
 
+/// run_guarded() for a case that an artifact wants and the user did not spell out: what cannot be
+/// done here, such as fused attention without its library, is no reason to stop the others.
+void run_case(Record& record, const std::function<void()>& work) {
+  try {
+    run_guarded(record, work);
+  } catch (const InputError& error) {
+    record.status = Status::skipped;
+    record.reason = error.what();
+  }
+}
+
 }  // namespace
 
 /// A case with all that is alive while it runs.
 struct Runner::Running {
   Case::What what;
+  Target* target;
   Record record;
   std::unique_ptr<Cluster> cluster;
   std::unique_ptr<LayerRun> layer;
 
-  std::string name() const { return record.artifact + " " + record.case_id + " on " + record.on; }
+  std::string name() const {
+    return record.artifact + " " + record.case_id + " on " + setting_of(record).where();
+  }
 };
 
 void run_guarded(Record& record, const std::function<void()>& work) {
@@ -72,14 +86,28 @@ void run_guarded(Record& record, const std::function<void()>& work) {
   }
 }
 
+void add_precision(Record& record, const Target& target) {
+  if (target.tf32(record.config.type)) record.options["float32_products"] = "tf32";
+}
+
+std::string command_prefix(const Record& record) {
+  return record.options.contains("float32_products") ? "FRUGAL_TF32=1 " : "";
+}
+
+std::optional<int64_t> reserved_by(const Device& device) {
+  if (!device.backed()) return std::nullopt;
+  return device.reserved();
+}
+
 Utilization utilization(const Flops& flops, double seconds, Target& target,
                         const RunConfig& config) {
   Utilization u{target.data_sheet_peak(config), target.measured_peak(config), {}, {}, {}, {}};
-  const auto fraction = [&](double count, const std::optional<double>& peak, const char* unknown) {
+  const auto fraction = [&](double count, const std::optional<double>& peak,
+                            const std::string& unknown) {
     return peak && seconds > 0 ? Fraction{count / seconds / *peak, ""} : Fraction{{}, unknown};
   };
-  const char* no_sheet = "no data sheet of this processor; name one with --hardware";
-  const char* not_measured = "a virtual machine has no measured peak";
+  const std::string no_sheet = target.why_no_data_sheet(config);
+  const std::string not_measured = "a virtual machine has no measured peak";
   u.mfu_data_sheet = fraction(flops.model, u.data_sheet_peak, no_sheet);
   u.hfu_data_sheet = fraction(flops.hardware, u.data_sheet_peak, no_sheet);
   u.mfu_measured = fraction(flops.model, u.measured_peak, not_measured);
@@ -90,26 +118,32 @@ Utilization utilization(const Flops& flops, double seconds, Target& target,
 Runner::Runner(RecordFile& file, Progress& progress, Options options)
     : file_(file), progress_(progress), options_(std::move(options)) {}
 
-Target& Runner::target(const std::string& on) {
-  return targets_.try_emplace(on, on, options_.threads).first->second;
+Target& Runner::target(const Case& c) {
+  const TargetOptions where{.on = c.on, .threads = options_.threads, .lone_rank = c.lone_rank};
+  return targets_.try_emplace({c.on, c.lone_rank}, where).first->second;
 }
 
 Record Runner::blank(const std::string& artifact, const Case& c) {
+  const Target& place = target(c);
   Record record;
   record.artifact = artifact;
   record.case_id = c.id;
   record.what = name_of(c.what);
   record.source = c.source();
-  record.on = target(c.on).on();
-  record.device = target(c.on).device();
-  record.machine = target(c.on).machine_hash();
+  record.on = place.on();
+  record.device = place.device(c.config);
+  record.modelled = place.modelled();
+  record.machine = place.machine_hash();
   record.scale = c.scale;
   record.config = c.config;
-  if (interleaved(c))
-    record.options = {{"threads", std::to_string(options_.threads)},
-                      {"samples", std::to_string(options_.timing.samples)}};
+  if (interleaved(c)) {
+    record.options = {{"samples", std::to_string(options_.timing.samples)}};
+    if (place.kind() == DeviceKind::cpu)
+      record.options["threads"] = std::to_string(options_.threads);
+  }
+  add_precision(record, place);
   record.fingerprint = fingerprint_of(record);
-  record.command = options_.command;
+  record.command = command_prefix(record) + options_.command;
   if (!c.skip.empty()) {
     record.status = Status::skipped;
     record.reason = c.skip;
@@ -142,7 +176,8 @@ Records Runner::run(const std::string& artifact, const std::vector<Case>& cases)
   for (const Case& c : cases) blanks.push_back(blank(artifact, c));
   for (const std::vector<size_t>& members : grouped(cases)) {
     std::vector<Running> group;
-    for (const size_t i : members) group.push_back({cases[i].what, blanks[i], nullptr, nullptr});
+    for (const size_t i : members)
+      group.push_back({cases[i].what, &target(cases[i]), blanks[i], nullptr, nullptr});
     if (recorded(group)) {
       for (const Running& r : group) progress_.finished(r.name(), "already recorded");
       continue;
@@ -161,16 +196,17 @@ Records Runner::run(const std::string& artifact, const std::vector<Case>& cases)
 void Runner::run_group(std::vector<Running>& group) {
   try {
     for (Running& r : group) {
-      begin(r.record);
+      begin(r.record, *r.target);
       if (!r.record.ok()) continue;  // skipped
       progress_.working_on(r.name());
-      run_guarded(r.record, [&] {
+      run_case(r.record, [&] {
         stop_if_interrupted();
-        r.cluster = target(r.record.on).cluster(r.record.config);
+        r.cluster = r.target->cluster(r.record.config);
         r.layer = std::make_unique<LayerRun>(*r.cluster);
         const LayerMemory memory = r.layer->memory();
         const double ranks = r.record.config.tensor_parallel;
-        r.record.memory = {memory.after_forward, memory.peak, memory.peak_total};
+        r.record.memory = {memory.after_forward, memory.peak, memory.peak_total,
+                           reserved_by(r.cluster->rank(0).device)};
         r.record.flops = Flops{layer_flops_eq7(r.record.config.model,
                                                static_cast<double>(r.record.config.micro_batch)),
                                layer_eq7_id,
@@ -202,18 +238,24 @@ void Runner::time_group(std::vector<Running>& group) {
   for (Running& r : group)
     runs.emplace_back([&r](bool keep) {
       if (!r.record.ok()) return;
-      run_guarded(r.record, [&] {
+      run_case(r.record, [&] {
         const LayerTime time = r.layer->time();
         if (!keep) return;
         r.record.add_sample(metric::forward_time, "s", time.forward);
         r.record.add_sample(metric::backward_time, "s", time.backward);
       });
     });
-  if (target(group.front().record.on).simulated()) {  // its clock gives the same time every time
+  if (group.front().target->simulated()) {  // its clock gives the same time every time
     for (const auto& run : runs) run(true);
   } else {
     progress_.working_on(group.front().record.artifact + " timing, interleaved");
     time_interleaved(runs, options_.timing);
+  }
+  for (Running& r : group) {  // the measured peak is to have the device for itself
+    if (r.record.ok() && r.cluster)
+      r.record.memory->reserved = reserved_by(r.cluster->rank(0).device);
+    r.layer.reset();
+    r.cluster.reset();
   }
   for (Running& r : group) {
     if (!r.record.ok()) {
@@ -223,14 +265,13 @@ void Runner::time_group(std::vector<Running>& group) {
     std::vector<double> total = r.record.samples(metric::forward_time);
     const std::vector<double>& backward = r.record.samples(metric::backward_time);
     std::transform(total.begin(), total.end(), backward.begin(), total.begin(), std::plus<>());
-    r.record.utilization =
-        utilization(*r.record.flops, median(total), target(r.record.on), r.record.config);
+    r.record.utilization = utilization(*r.record.flops, median(total), *r.target, r.record.config);
   }
 }
 
-void Runner::begin(Record& record) {
+void Runner::begin(Record& record, const Target& target) {
   record.started = utc_now();
-  record.environment = environment().dump();
+  record.environment = environment(target.kind() == DeviceKind::cuda).dump();
 }
 
 void Runner::finish(Record& record) {

@@ -29,20 +29,20 @@ class Runner {
  private:
   struct Running;
 
-  Target& target(const std::string& on);
+  Target& target(const Case& c);
   /// Whether each of a group has a final record, all of the same rounds.
   bool recorded(const std::vector<Running>& group) const;
   Record blank(const std::string& artifact, const Case& c);
   /// Cases that run together: one, or those that are timed interleaved.
   void run_group(std::vector<Running>& group);
   void time_group(std::vector<Running>& group);
-  static void begin(Record& record);
+  static void begin(Record& record, const Target& target);
   void finish(Record& record);
 
   RecordFile& file_;
   Progress& progress_;
   Options options_;
-  std::map<std::string, Target> targets_;
+  std::map<std::pair<std::string, std::string>, Target> targets_;  ///< by `on` and lone rank
 };
 
 /// Positions of the cases that run together, in the order of their first: those that are timed on
@@ -53,6 +53,14 @@ std::vector<std::vector<size_t>> grouped(const std::vector<Case>& cases);
 /// DeadlinePassed into timeout, PeerLost into peer_lost, Interrupted into interrupted, everything
 /// else into failed. Interrupted and InputError are thrown on.
 void run_guarded(Record& record, const std::function<void()>& work);
+
+/// Notes among a record's options what else than its type decides how numbers are multiplied.
+void add_precision(Record& record, const Target& target);
+/// What stands before the record's command because of it.
+std::string command_prefix(const Record& record);
+
+/// What a device holds for all that was allocated so far (Memory::reserved).
+std::optional<int64_t> reserved_by(const Device& device);
 
 /// MFU and HFU of `flops` in `seconds`.
 Utilization utilization(const Flops& flops, double seconds, Target& target,

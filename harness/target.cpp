@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "harness/artifact.h"
 #include "harness/environment.h"
 #include "harness/peak.h"
-#include "harness/record.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -21,15 +21,27 @@ std::string hash_of_values(const Machine& machine) {
   return hash_of(values);
 }
 
-/// A file may bear a name that is known, or that another file bears: only the program's own
-/// machines go by their name alone.
+/// "NAME" or "NAME#HASH". A file may bear a name that is known, or that another file bears: only
+/// the program's own machines go by their name alone.
 std::string label_of(const Machine& machine) {
   const std::string hash = hash_of_values(machine);
   const auto names = machine_names();
   const bool own = std::find(names.begin(), names.end(), machine.name) != names.end() &&
                    hash_of_values(find_machine(machine.name)) == hash;
-  return own ? fmt::format("virtual:{}", machine.name)
-             : fmt::format("virtual:{}#{}", machine.name, hash.substr(0, 8));
+  return own ? machine.name : fmt::format("{}#{}", machine.name, hash.substr(0, 8));
+}
+
+/// What the target's own name and --hardware say of its machine; none where neither does.
+std::optional<Machine> machine_of(const TargetOptions& options, DeviceKind kind) {
+  const size_t colon = options.on.find(':');
+  const std::string named = colon == std::string::npos ? "" : options.on.substr(colon + 1);
+  if (!options.hardware.empty() && !named.empty())
+    throw InputError("a machine is named by --on and by --hardware; leave one of them out");
+  if (!named.empty()) return find_machine(named);
+  if (!options.hardware.empty()) return find_machine(options.hardware);
+  if (kind == DeviceKind::simulated) return find_machine(papers_machine);
+  if (kind == DeviceKind::cuda) return machine_of_device(gpus().front().name);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -38,46 +50,109 @@ DeviceKind device_kind(std::string_view on) {
   if (on == "cpu") return DeviceKind::cpu;
   if (on == "cuda") return DeviceKind::cuda;
   if (on == "virtual" || on.starts_with("virtual:")) return DeviceKind::simulated;
-  throw InputError(fmt::format("--on is \"{}\"; it must be cpu, virtual or virtual:MACHINE", on));
+  throw InputError(
+      fmt::format("--on is \"{}\"; it must be cpu, cuda, virtual or virtual:MACHINE", on));
 }
 
-Target::Target(const std::string& on, int threads, const std::string& hardware)
-    : kind_(device_kind(on)), threads_(threads) {
-  if (kind_ == DeviceKind::cuda)
+std::string describe(const Gpu& gpu) {
+  return fmt::format("{}, compute capability {}.{}, {:.1f} GiB, driver {}, CUDA {}", gpu.name,
+                     gpu.major, gpu.minor,
+                     static_cast<double>(gpu.memory) / static_cast<double>(int64_t{1} << 30),
+                     cuda_version(gpu.driver), cuda_version(gpu.runtime));
+}
+
+GpuSelection gpu_selection(const std::vector<Gpu>& gpus) {
+  const auto machine = machine_of_device(gpus.front().name);
+  return {static_cast<int>(gpus.size()), machine ? machine->name : papers_machine};
+}
+
+Target::Target(const TargetOptions& options)
+    : kind_(device_kind(options.on)), threads_(options.threads) {
+  if (kind_ == DeviceKind::cuda) gpus();  // says why there is none
+  machine_ = machine_of(options, kind_);
+  on_ = simulated() ? "virtual:" + label_of(*machine_) : options.on;
+  if (options.lone_rank.empty()) return;
+  if (simulated())
     throw InputError(
-        "--on is \"cuda\", and there is no CUDA device in this build; use cpu or virtual");
-  const size_t colon = on.find(':');
-  std::string machine = colon == std::string::npos ? "" : on.substr(colon + 1);
-  if (!hardware.empty() && !machine.empty())
-    throw InputError("a machine is named by --on and by --hardware; leave one of them out");
-  if (machine.empty()) machine = hardware;
-  if (machine.empty() && simulated()) machine = papers_machine;
-  if (!machine.empty()) machine_ = find_machine(machine);
-  on_ = simulated() ? label_of(*machine_) : on;
+        fmt::format("--lone-rank is \"{}\", and --on is {}, whose communication is modelled "
+                    "anyway; leave --lone-rank out, or use --on cpu or cuda",
+                    options.lone_rank, on_));
+  links_ = find_machine(options.lone_rank);
 }
 
 std::string Target::machine_hash() const { return machine_ ? hash_of_values(*machine_) : ""; }
 
 std::string Target::device() const {
-  return simulated() ? machine_->description
-                     : fmt::format("{}, {} threads", processor_name(), threads_);
+  if (simulated()) return machine_->description;
+  if (kind_ == DeviceKind::cuda) return describe(gpus().front());
+  return fmt::format("{}, {} threads", processor_name(), threads_);
+}
+
+std::string Target::device(const RunConfig& config) const {
+  if (!links_) return device();
+  return fmt::format("{}{}{}; communication modelled on {}", device(), one_rank_of,
+                     config.tensor_parallel, label_of(*links_));
+}
+
+std::optional<ModelledCommunication> Target::modelled() const {
+  if (!links_) return std::nullopt;
+  return ModelledCommunication{label_of(*links_), hash_of_values(*links_)};
 }
 
 std::unique_ptr<Cluster> Target::cluster(const RunConfig& config) const {
-  return simulated() ? make_virtual_cluster(config, *machine_) : make_cpu_cluster(config, threads_);
+  const bool lone = links_ && config.tensor_parallel > 1;
+  if (simulated()) return make_virtual_cluster(config, *machine_);
+  if (kind_ == DeviceKind::cuda)
+    return lone ? make_lone_cuda_cluster(config, *links_) : make_cuda_cluster(config);
+  return lone ? make_lone_cpu_cluster(config, threads_, *links_)
+              : make_cpu_cluster(config, threads_);
+}
+
+void check_gpus(int ranks, int gpus) {
+  if (ranks <= gpus) return;
+  throw InputError(
+      fmt::format("--tensor-parallel is {} and there {} {} GPU{}; choose a smaller one, or run one "
+                  "of the ranks with --lone-rank MACHINE",
+                  ranks, gpus == 1 ? "is" : "are", gpus, gpus == 1 ? "" : "s"));
+}
+
+void Target::check(const RunConfig& config) const {
+  if (kind_ == DeviceKind::cuda && !links_)
+    check_gpus(config.tensor_parallel, static_cast<int>(gpus().size()));
+}
+
+bool Target::tf32(DType type) const {
+  return kind_ == DeviceKind::cuda && type == DType::f32 && tf32_products();
+}
+
+double Target::devices(const RunConfig& config) const {
+  return kind_ == DeviceKind::cpu && !links_ ? 1 : config.tensor_parallel;
 }
 
 std::optional<double> Target::data_sheet_peak(const RunConfig& config) const {
-  if (!machine_) return std::nullopt;
-  const double peak = machine_->peak_flops(config.type);
-  return simulated() ? peak * config.tensor_parallel : peak;
+  if (!machine_ || tf32(config.type)) return std::nullopt;
+  return machine_->peak_flops(config.type) * devices(config);
+}
+
+std::string Target::why_no_data_sheet(const RunConfig& config) const {
+  if (tf32(config.type))
+    return "products of float32 are computed in tf32 (FRUGAL_TF32=1), whose peak machine files do "
+           "not have";
+  if (machine_) return "";
+  if (kind_ == DeviceKind::cuda)
+    return fmt::format(
+        "no file of hardware/ has {} among its device_names; name one with "
+        "--hardware",
+        gpus().front().name);
+  return "no data sheet of this processor; name one with --hardware";
 }
 
 std::optional<double> Target::measured_peak(const RunConfig& config) {
   if (simulated()) return std::nullopt;
-  const auto found = measured_.find(config.type);
-  if (found != measured_.end()) return found->second;
-  return measured_[config.type] = gemm_peak(config.type, threads_).flops_per_second;
+  auto found = measured_.find(config.type);
+  if (found == measured_.end())
+    found = measured_.emplace(config.type, gemm_peak(config.type, *this).value).first;
+  return found->second * devices(config);
 }
 
 }  // namespace frugal

@@ -3,9 +3,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/cluster.h"
 #include "harness/device_kind.h"
+#include "harness/record.h"
+#include "kernels/cuda/gpus.h"
 #include "kernels/virtual/machine.h"
 
 namespace frugal {
@@ -13,40 +16,84 @@ namespace frugal {
 /// The machine of korthikanti2022, in hardware/.
 inline constexpr const char* papers_machine = "a100-selene";
 
-/// Where a run takes place: "cpu", or "virtual:" and a machine.
+/// What a user says of where a run takes place.
+struct TargetOptions {
+  std::string on = "cpu";  ///< "cpu", "cuda", "virtual" (the papers' machine), "virtual:MACHINE"
+  int threads = 1;         ///< kernel threads of the cpu; means nothing elsewhere
+  /// A machine or a file: on a virtual target the machine itself, on a real one its data sheet.
+  std::string hardware = {};
+  /// A machine or a file, to whose links collectives are charged where one rank runs without its
+  /// peers (make_lone_*_cluster() of engine/cluster.h); empty: all ranks are there.
+  std::string lone_rank = {};
+};
+
+/// Where a run takes place: a processor, GPUs, or a machine that is described.
 class Target {
  public:
-  /// `on` is "cpu", "virtual" (the papers' machine) or "virtual:MACHINE". `hardware` names a
-  /// machine or a file: on a virtual target the machine itself, on a real one its data sheet.
-  /// Throws InputError for what is neither.
-  Target(const std::string& on, int threads, const std::string& hardware = "");
+  /// Throws InputError for what is no place, and where there is no GPU.
+  explicit Target(const TargetOptions& options);
+  Target(const std::string& on, int threads, const std::string& hardware = "")
+      : Target(TargetOptions{on, threads, hardware}) {}
 
-  /// "cpu", or "virtual:NAME" of a machine that this program has (hardware/NAME.json). A machine
-  /// with other values than those, or another name, is "virtual:NAME#HASH": HASH is the first 8
-  /// digits of its hash.
+  /// "cpu", "cuda", or "virtual:NAME" of a machine that this program has (hardware/NAME.json). A
+  /// machine with other values than those, or another name, is "virtual:NAME#HASH": HASH is the
+  /// first 8 digits of its hash.
   const std::string& on() const { return on_; }
+  DeviceKind kind() const { return kind_; }
   bool simulated() const { return kind_ == DeviceKind::simulated; }
   Source source() const { return source_of(kind_); }
   int threads() const { return threads_; }
-  /// The processor or machine in words.
+  /// The processor, GPU or machine in words.
   std::string device() const;
+  /// The same with what is not there: "…; one rank of 8; communication modelled on h200-hgx".
+  std::string device(const RunConfig& config) const;
+  /// The virtual machine, or the data sheet of a real one: --hardware's, else that of the GPU's
+  /// name; none where there is neither.
+  const std::optional<Machine>& machine() const { return machine_; }
   /// hash_of() the values of the machine or data sheet; empty where there is neither.
   std::string machine_hash() const;
-  /// Ranks for this configuration. Throws InputError, OutOfMemory.
+  /// The machine that collectives are charged to; none where they really take place, and on a
+  /// virtual machine, which is itself charged.
+  std::optional<ModelledCommunication> modelled() const;
+  /// Whether products of this type are computed in tf32, which is not float32.
+  bool tf32(DType type) const;
+  /// Ranks for this configuration. One that is not parallel has no peers that could be absent: it
+  /// runs as it always does. Throws InputError, OutOfMemory.
   std::unique_ptr<Cluster> cluster(const RunConfig& config) const;
 
+  /// Throws InputError where there are fewer GPUs than ranks: before anything is written.
+  void check(const RunConfig& config) const;
+
   /// FLOP/s of all devices of a run together, from the data sheet; none where there is no sheet.
+  /// The threads that are ranks share one processor; every other rank has a device of its own, and
+  /// so has one that is absent.
   std::optional<double> data_sheet_peak(const RunConfig& config) const;
+  /// Why it is not known.
+  std::string why_no_data_sheet(const RunConfig& config) const;
   /// The same as large matrix products reach it here (harness/peak.h), measured once per type; none
   /// on a virtual machine.
   std::optional<double> measured_peak(const RunConfig& config);
 
  private:
+  /// That a run of this configuration counts.
+  double devices(const RunConfig& config) const;
+
   DeviceKind kind_;
   std::string on_;
   int threads_;
-  std::optional<Machine> machine_;
+  std::optional<Machine> machine_, links_;
   std::map<DType, double> measured_;
 };
+
+struct GpuSelection;
+/// The GPUs for cases. A GPU that no file of hardware/ names has its lone ranks charged to the
+/// papers' machine.
+GpuSelection gpu_selection(const std::vector<Gpu>& gpus);
+
+/// Throws InputError unless there are as many GPUs as ranks.
+void check_gpus(int ranks, int gpus);
+
+/// "NVIDIA H200, compute capability 9.0, 139.7 GiB, driver 13.0, CUDA 13.0"
+std::string describe(const Gpu& gpu);
 
 }  // namespace frugal

@@ -48,6 +48,7 @@ class Figure7 final : public LayerArtifact {
     std::vector<Cell> cells;
     for (const std::string& name : model_names())
       for (const auto& [column, technique] : columns) {
+        if (!layers(records, name, setting).expects(baseline, technique)) continue;
         const Outcome percent = layers(records, name, setting)
                                     .observe(
                                         [](const Record& base, const Record& ours) {

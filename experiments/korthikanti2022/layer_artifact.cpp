@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace frugal::korthikanti2022 {
 namespace {
 
@@ -17,15 +19,14 @@ Case layer_case(const LayerPlan& plan, const Model& model, const Technique& tech
          .what = plan.what,
          .config = layer_config(model, technique, 1),
          .on = setting.on,
-         .scale = setting.scale,
-         .skip = ""};
+         .scale = setting.scale};
   try {
     c.config = layer_config(model, technique, setting.scale);
   } catch (const InputError& error) {
     c.skip = fmt::format("{} at scale {}: {}", model.config.name, scale_name(setting.scale),
                          error.what());
   }
-  if (setting.source == Source::measured) {
+  if (setting.on == "cpu") {
     c.config.type = plan.cpu_type;
     c.config.micro_batch = plan.cpu_micro_batch.value_or(c.config.micro_batch);
   }
@@ -52,11 +53,18 @@ std::vector<Case> LayerArtifact::cases(const Selection& selection) const {
     settings.push_back({Source::simulated, paper_machine, selection.scale.value_or(1)});
   if (selection.cpu)
     settings.push_back({Source::measured, "cpu", selection.scale.value_or(plan_.cpu_scale)});
+  if (selection.cuda) settings.push_back({Source::measured, "cuda", selection.scale.value_or(1)});
   std::vector<Case> cases;
-  for (const Setting& setting : settings)
+  for (const Setting& setting : settings) {
+    const bool cuda = setting.on == "cuda";
+    std::vector<Technique> techniques = plan_.techniques;
+    if (cuda) techniques.insert(techniques.end(), plan_.cuda_only.begin(), plan_.cuda_only.end());
     for (const std::string& name : plan_.models)
-      for (const Technique& technique : plan_.techniques)
-        cases.push_back(layer_case(plan_, model(name), technique, setting));
+      for (const Technique& technique : techniques) {
+        Case& c = cases.emplace_back(layer_case(plan_, model(name), technique, setting));
+        if (cuda) c.lone_rank = selection.cuda->lone_rank(c.config);
+      }
+  }
   return cases;
 }
 
@@ -83,6 +91,14 @@ Cell LayerArtifact::make_cell(std::string_view row, std::string_view column, std
   return cell;
 }
 
+bool Layers::recorded(const Technique& technique) const {
+  const auto& all = records_.all();
+  return std::any_of(all.begin(), all.end(), [&](const Record& r) {
+    return r.artifact == artifact_ && r.case_id == case_id(model_, technique) &&
+           setting_of(r) == setting_;
+  });
+}
+
 Found Layers::find(const Technique& technique) const {
   const std::string wanted = case_id(model_, technique);
   const Record* found = records_.find(artifact_, wanted, setting_);
@@ -92,7 +108,7 @@ Found Layers::find(const Technique& technique) const {
 
 void set(Comparison& number, const Setting& setting, const Outcome& outcome) {
   number.source = setting.source;
-  number.on = setting.on;
+  number.on = setting.where();
   number.scale = setting.scale;
   number.threads = setting.threads;
   number.reason = outcome.reason;

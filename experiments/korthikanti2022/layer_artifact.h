@@ -30,6 +30,13 @@ inline constexpr Technique fused_sequence{"sequence-parallel+fused", true, true,
 inline constexpr std::string_view not_the_papers =
     "not the paper's, which had no fused attention: there is no number to compare with";
 
+/// Techniques on one device, where there is nothing to communicate: what they cost by themselves.
+inline constexpr Technique alone_baseline{"baseline/t1", false, false, Recompute::none};
+inline constexpr Technique alone_selective{"selective/t1", false, false, Recompute::selective};
+inline constexpr Technique alone_full{"full/t1", false, false, Recompute::full};
+inline constexpr Technique alone_fused{"fused/t1", false, false, Recompute::none,
+                                       AttentionKind::fused};
+
 /// A technique under the name that a table or figure gives it.
 struct Named {
   std::string_view name;
@@ -40,7 +47,8 @@ struct Named {
 /// divide it.
 RunConfig layer_config(const Model& model, const Technique& technique, int64_t k);
 
-/// Which layers an artifact runs, on the paper's machine and, smaller, on the CPU.
+/// Which layers an artifact runs: on the paper's machine and on GPUs as the paper runs them,
+/// smaller on the CPU.
 struct LayerPlan {
   Case::What what = Case::What::layer_memory;
   std::vector<std::string> models;
@@ -48,6 +56,7 @@ struct LayerPlan {
   int64_t cpu_scale = 8;
   DType cpu_type = DType::bf16;
   std::optional<int64_t> cpu_micro_batch;  ///< the paper's otherwise
+  std::vector<Technique> cuda_only = {};   ///< that are run on GPUs besides
 };
 
 /// An estimate, or how the case that it lacks ended.
@@ -79,6 +88,13 @@ class Layers {
   const Setting& setting() const { return setting_; }
 
   Found find(const Technique& technique) const;
+  /// Whether what is made of these techniques has a place in this setting. On GPUs the cases of an
+  /// artifact are divided among two: the parallel ones may be lone ranks, the others are real. What
+  /// is in one of them is not missing from the other.
+  template <class... T>
+  bool expects(const T&... techniques) const {
+    return setting_.on != "cuda" || (recorded(techniques) && ...);
+  }
 
   /// What `estimate` makes of the records of these techniques, in their order. It may throw
   /// InputError for records that do not belong together; the outcome is then failed.
@@ -95,6 +111,8 @@ class Layers {
   }
 
  private:
+  bool recorded(const Technique& technique) const;
+
   const Records& records_;
   std::string artifact_;
   std::string model_;

@@ -68,6 +68,7 @@ class Section5 final : public LayerArtifact {
     std::vector<Cell> cells;
     const auto add = [&](const std::string& name, const char* column, const char* unit,
                          const Technique& without, const auto& compare) {
+      if (!layers(records, name, setting).expects(without, present)) return;
       const auto estimate = [&](const Record& before, const Record& after) {
         return Estimate{compare(after, before)};
       };

@@ -63,6 +63,7 @@ class Table2 final : public LayerArtifact {
     for (const auto& [row, recipe] : rows)
       for (const std::string& name : model_names()) {
         const Technique& technique = recipe;  // a lambda may not capture a binding
+        if (!layers(records, name, setting).expects(technique)) continue;
         const auto bytes = [&](Kind kind) {
           return layers(records, name, setting)
               .observe([&](const Record& r) { return Estimate{bytes_kept(r, kind)}; }, technique);

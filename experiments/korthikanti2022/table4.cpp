@@ -23,6 +23,16 @@ constexpr std::array rows{
     Named{"fused attention + sequence parallel", fused_sequence},
 };
 
+/// On one GPU: what recomputation costs where no communication hides or adds anything. The paper
+/// has no such numbers.
+constexpr const char* alone = ", one device";
+constexpr std::array alone_rows{
+    Named{"baseline", alone_baseline},
+    Named{"full recompute", alone_full},
+    Named{"selective recompute", alone_selective},
+    Named{"fused attention", alone_fused},
+};
+
 using Samples = std::vector<double>;
 
 /// Throws InputError unless the samples of all these records were taken in the same rounds: only
@@ -68,21 +78,33 @@ constexpr const char* not_blind =
     "(overlap, "
     "memory fraction) was chosen in view of all rows";
 
+std::string at_scale(int64_t scale) {
+  if (scale == 1) return "";
+  return fmt::format("; scale {} keeps the ratios of memory and of FLOPs, not arithmetic intensity",
+                     scale_name(scale));
+}
+
 /// What measured times depend on, from a record of them.
 std::string circumstances(const Record& r) {
-  std::string text = fmt::format("{}, microbatch {}, {} ranks as threads", name_of(r.config.type),
-                                 r.config.micro_batch, r.config.tensor_parallel);
+  const RunConfig& c = r.config;
+  std::string text = fmt::format("{}, microbatch {}, ", name_of(c.type), c.micro_batch);
+  if (r.on != "cpu") {
+    text += r.modelled
+                ? fmt::format(
+                      "one rank of {}, the others absent; their communication takes "
+                      "the time that the model of {} gives it",
+                      c.tensor_parallel, r.modelled->machine)
+                : fmt::format("{} GPU{}", c.tensor_parallel, c.tensor_parallel > 1 ? "s" : "");
+    return text + at_scale(r.scale);
+  }
+  text += fmt::format("{} ranks as threads", c.tensor_parallel);
   const auto environment = nlohmann::json::parse(r.environment, nullptr, false);
   if (const nlohmann::json::json_pointer at("/processor/usable_processors");
       environment.is_object() && environment.contains(at))
     text += fmt::format(" on {} processors", environment.at(at).get<int>());
   if (const auto threads = r.options.find("threads"); threads != r.options.end())
     text += fmt::format(" with {} kernel threads", threads->second);
-  if (r.scale != 1)
-    text +=
-        fmt::format("; scale {} keeps the ratios of memory and of FLOPs, not arithmetic intensity",
-                    scale_name(r.scale));
-  return text;
+  return text + at_scale(r.scale);
 }
 
 /// Table 4: forward and backward time of a layer of the 22B model on eight devices. Milliseconds
@@ -90,13 +112,15 @@ std::string circumstances(const Record& r) {
 class Table4 final : public LayerArtifact {
  public:
   Table4()
-      : LayerArtifact("table4", {.what = Case::What::layer_time,
-                                 .models = {model_name},
-                                 .techniques = {baseline, sequence, full, selective, present, fused,
-                                                fused_sequence},
-                                 .cpu_scale = 4,
-                                 .cpu_type = DType::f32,
-                                 .cpu_micro_batch = 4}) {}
+      : LayerArtifact(
+            "table4",
+            {.what = Case::What::layer_time,
+             .models = {model_name},
+             .techniques = {baseline, sequence, full, selective, present, fused, fused_sequence},
+             .cpu_scale = 4,
+             .cpu_type = DType::f32,
+             .cpu_micro_batch = 4,
+             .cuda_only = {alone_baseline, alone_full, alone_selective, alone_fused}}) {}
 
   std::vector<Claim> claims(const Records& records) const override {
     std::vector<Claim> claims;
@@ -115,6 +139,7 @@ class Table4 final : public LayerArtifact {
                                  : "3 %: a model of the machine, fitted to the baseline row only"));
     }
     for (const Setting& setting : records.settings(id())) {
+      if (!layers(records, model_name, setting).expects(baseline)) continue;
       claims.push_back(overhead_removed(setting, records));
       claims.push_back(forward_saved(setting, records));
     }
@@ -124,17 +149,28 @@ class Table4 final : public LayerArtifact {
  protected:
   std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
     std::vector<Cell> cells;
-    for (const auto& [row, technique] : rows) {
-      const std::pair<const char*, Samples (*)(const Record&)> times[] = {
-          {"forward", forward}, {"backward", backward}, {"combined", combined}};
-      for (const auto& [column, samples] : times)
-        cells.push_back(milliseconds(row, column, technique, samples, setting, records));
-      if (technique.id != baseline.id) cells.push_back(overhead(row, technique, setting, records));
-    }
+    for (const auto& [row, technique] : rows)
+      add_row(cells, row, "", technique, baseline, setting, records);
+    if (setting.on == "cuda")
+      for (const auto& [row, technique] : alone_rows)
+        add_row(cells, row, alone, technique, alone_baseline, setting, records);
     return cells;
   }
 
  private:
+  /// Times of a technique, and what it adds to those of `base`; columns end in `suffix`.
+  void add_row(std::vector<Cell>& cells, std::string_view row, const std::string& suffix,
+               const Technique& technique, const Technique& base, const Setting& setting,
+               const Records& records) const {
+    if (!layers(records, model_name, setting).expects(technique)) return;
+    const std::pair<const char*, Samples (*)(const Record&)> times[] = {
+        {"forward", forward}, {"backward", backward}, {"combined", combined}};
+    for (const auto& [column, samples] : times)
+      cells.push_back(milliseconds(row, column + suffix, technique, samples, setting, records));
+    if (technique.id != base.id)
+      cells.push_back(overhead(row, "overhead" + suffix, technique, base, setting, records));
+  }
+
   Cell milliseconds(std::string_view row, std::string_view column, const Technique& technique,
                     Samples (*samples)(const Record&), const Setting& setting,
                     const Records& records) const {
@@ -154,14 +190,14 @@ class Table4 final : public LayerArtifact {
     return c;
   }
 
-  Cell overhead(std::string_view row, const Technique& technique, const Setting& setting,
-                const Records& records) const {
+  Cell overhead(std::string_view row, const std::string& column, const Technique& technique,
+                const Technique& base, const Setting& setting, const Records& records) const {
     const Layers layer = layers(records, model_name, setting);
     const auto percent = [](const Record& base, const Record& ours) {
       require_same_rounds({&base, &ours});
       return scaled(paired_ratio(combined(ours), combined(base)), 100, -100);
     };
-    Cell c = make_cell(row, "overhead", "%", setting, layer.observe(percent, baseline, technique));
+    Cell c = make_cell(row, column, "%", setting, layer.observe(percent, base, technique));
     c.note = note(layer, technique);
     return c;
   }

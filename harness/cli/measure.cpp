@@ -2,14 +2,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <system_error>
 
+#include "harness/cli/files.h"
 #include "harness/cli/program.h"
 #include "harness/environment.h"
 #include "harness/interrupt.h"
@@ -17,6 +14,7 @@
 #include "harness/models.h"
 #include "harness/names.h"
 #include "harness/record_file.h"
+#include "harness/runner.h"
 #include "harness/training.h"
 #include "kernels/support/error.h"
 
@@ -24,8 +22,9 @@ namespace frugal {
 namespace {
 
 struct Values {
-  std::string model, on = "virtual", hardware, recompute = "none", attention = "separate",
-                     type = "f32", text, save_tensors, out = "out", format = "table";
+  std::string model, on = "virtual", hardware, lone_rank, recompute = "none",
+                     attention = "separate", type = "f32", text, save_tensors, out = "out",
+                     format = "table";
   std::optional<int64_t> layers, hidden, heads, sequence, vocabulary;  // the model's own otherwise
   std::optional<double> dropout;
   int64_t scale = 1, steps = 1;
@@ -57,39 +56,36 @@ RunConfig config_of(const Values& values) {
   return config;
 }
 
-/// A file without its folder: records name no paths.
-std::string file_name(const std::string& path) {
-  return std::filesystem::path(path).filename().string();
-}
-
-/// Throws InputError unless a file of this name can be made, and leaves none behind: a run must not
-/// find out at its end.
-void check_new_file(const std::string& flag, const std::string& path) {
-  std::FILE* const file = std::fopen(path.c_str(), "wx");
-  if (file != nullptr) {
-    std::fclose(file);
-    std::filesystem::remove(path);
-    return;
-  }
-  const std::error_code error(errno, std::generic_category());
-  if (error == std::errc::file_exists)
-    throw InputError(fmt::format("{}: {} exists already; choose another name", flag, path));
-  throw InputError(
-      fmt::format("{}: {} cannot be written: {}; choose a file in a folder that is "
-                  "there and can be written to",
-                  flag, path, error.message()));
-}
-
-/// A data sheet of another machine would give a processor an MFU that means nothing.
+/// A data sheet of another machine would give a device an MFU that means nothing.
 void check_data_sheet(const Values& values, const Target& target) {
   if (target.simulated() || values.hardware.empty()) return;
+  const bool gpu = target.kind() == DeviceKind::cuda;
   const std::vector<std::string> names = machine_names();
-  const std::string name = find_machine(values.hardware).name;
+  const std::string& name = target.machine()->name;
+  const std::vector<std::string>& devices = target.machine()->device_names;
+  if (gpu && std::find(devices.begin(), devices.end(), gpus().front().name) != devices.end())
+    return;
   if (std::find(names.begin(), names.end(), name) != names.end())
+    throw InputError(fmt::format(
+        "--hardware is \"{}\", the data sheet of {}, and --on is {}; give a machine "
+        "file of this {}, or --on virtual:{}",
+        file_name(values.hardware), name, target.on(), gpu ? "GPU" : "processor", name));
+}
+
+/// What a run that is one rank without its peers cannot do.
+void check_lone_rank(const Values& values, const RunConfig& config) {
+  if (values.lone_rank.empty()) return;
+  if (config.tensor_parallel == 1)
     throw InputError(
-        fmt::format("--hardware is \"{}\", the data sheet of {}, and --on is {}; give a machine "
-                    "file of this processor, or --on virtual:{}",
-                    file_name(values.hardware), name, target.on(), name));
+        "--lone-rank: a run with a tensor-parallel size of 1 has no other ranks; leave it out, or "
+        "give --tensor-parallel");
+  const auto refuse = [](const char* flag, const char* what) {
+    throw InputError(fmt::format(
+        "{}: one rank without its peers has no {} that mean anything; leave it or --lone-rank out",
+        flag, what));
+  };
+  if (!values.save_tensors.empty()) refuse("--save-tensors", "values");
+  if (!values.text.empty()) refuse("--text", "losses");
 }
 
 std::string command_of(const Values& v, const Record& record, int threads) {
@@ -115,7 +111,9 @@ std::string command_of(const Values& v, const Record& record, int threads) {
   if (c.stored_masks) command += " --stored-masks";
   if (!v.text.empty()) command += " --text " + file_name(v.text);
   if (record.on == "cpu") command += fmt::format(" --threads {}", threads);
-  if (record.on == "cpu" && !v.hardware.empty()) command += " --hardware " + file_name(v.hardware);
+  if (record.source == Source::measured && !v.hardware.empty())
+    command += " --hardware " + file_name(v.hardware);
+  if (!v.lone_rank.empty()) command += " --lone-rank " + file_name(v.lone_rank);
   return command;
 }
 
@@ -126,7 +124,8 @@ Record blank(const Values& values, const TrainingRun& run, const Target& target)
   record.what = "training";
   record.source = target.source();
   record.on = target.on();
-  record.device = target.device();
+  record.device = target.device(run.config);
+  record.modelled = target.modelled();
   record.scale = values.scale;
   record.machine = target.machine_hash();
   record.config = run.config;
@@ -134,7 +133,8 @@ Record blank(const Values& values, const TrainingRun& run, const Target& target)
                     {"warm_up", std::to_string(run.train.warm_up)},
                     {"learning_rate", fmt::format("{}", values.learning_rate)},
                     {"eval_every", std::to_string(run.eval_every)}};
-  if (!target.simulated()) record.options["threads"] = std::to_string(target.threads());
+  if (target.kind() == DeviceKind::cpu)
+    record.options["threads"] = std::to_string(target.threads());
   if (run.text) {
     const int64_t evaluated = run.text->held_out_microbatches(held_out_tokens) *
                               run.config.micro_batch * run.config.model.sequence;
@@ -143,8 +143,9 @@ Record blank(const Values& values, const TrainingRun& run, const Target& target)
                                          run.text->training_bytes(), run.text->held_out_bytes());
     record.options["held_out_bytes_evaluated"] = std::to_string(evaluated);
   }
+  add_precision(record, target);
   record.fingerprint = fingerprint_of(record);
-  record.command = command_of(values, record, target.threads());
+  record.command = command_prefix(record) + command_of(values, record, target.threads());
   return record;
 }
 
@@ -152,7 +153,7 @@ Record blank(const Values& values, const TrainingRun& run, const Target& target)
 void run_and_record(const TrainingRun& run, Target& target, Record& record, RecordFile& file) {
   Progress progress(static_cast<size_t>(run.train.steps));
   record.started = utc_now();
-  record.environment = environment().dump();
+  record.environment = environment(target.kind() == DeviceKind::cuda).dump();
   const auto end = [&] {
     record.ended = utc_now();
     file.append(record);
@@ -170,10 +171,15 @@ Exit measure(const Values& values) {
   if (values.model.empty())
     throw InputError(fmt::format("--model is missing; give one of {}, or a JSON file",
                                  fmt::join(model_names(), ", ")));
-  Target target(values.on, values.threads.value_or(usable_processors()), values.hardware);
+  Target target({.on = values.on,
+                 .threads = values.threads.value_or(usable_processors()),
+                 .hardware = values.hardware,
+                 .lone_rank = values.lone_rank});
   check_data_sheet(values, target);
   TrainingRun run;
   run.config = config_of(values);
+  check_lone_rank(values, run.config);
+  target.check(run.config);
   run.train.adam.learning_rate = values.learning_rate;
   run.train.steps = values.steps;
   run.train.warm_up = values.warm_up_steps();
@@ -181,7 +187,8 @@ Exit measure(const Values& values) {
   run.save_tensors = values.save_tensors;
   if (!values.text.empty()) run.text = Text::from_file(values.text, run.config);
   if (target.simulated() && !run.save_tensors.empty())
-    throw InputError("--save-tensors: a virtual device has no values to save; use --on cpu");
+    throw InputError(
+        "--save-tensors: a virtual device has no values to save; use --on cpu or cuda");
   if (!run.save_tensors.empty()) check_new_file("--save-tensors", run.save_tensors);
 
   Record record = blank(values, run, target);
@@ -248,9 +255,12 @@ void add_measure(Program& program) {
   Flags flags = program.command("measure", "Train your own configuration and record what it takes",
                                 [values] { return measure(*values); });
   add_model_flags(flags, *values);
-  flags.text("--on", values->on, "cpu|virtual|virtual:MACHINE", "Where");
+  flags.text("--on", values->on, "cpu|cuda|virtual|virtual:MACHINE", "Where");
   flags.text("--hardware", values->hardware, "NAME|FILE",
-             "The virtual machine, or a file with the data sheet of this processor");
+             "The virtual machine, or a file with the data sheet of this processor or GPU");
+  flags.text("--lone-rank", values->lone_rank, "NAME|FILE",
+             "Run one rank of the tensor-parallel ones, and let collectives take the time that "
+             "they would take on the links of this machine; on cpu or cuda");
   add_run_flags(flags, *values);
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);

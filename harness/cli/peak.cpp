@@ -1,81 +1,59 @@
-#include "harness/peak.h"
-
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "harness/cli/files.h"
 #include "harness/cli/program.h"
 #include "harness/environment.h"
 #include "harness/interrupt.h"
-#include "harness/table.h"
+#include "harness/peak_report.h"
 #include "harness/target.h"
+#include "kernels/support/error.h"
 
 namespace frugal {
 namespace {
 
 struct Values {
-  std::string on = "cpu", format = "table";
+  std::string on = "cpu", format = "table", write;
   std::optional<int> threads;  // all processors otherwise
+  bool force = false;
 };
 
-nlohmann::json to_json(const GemmRate& rate) {
-  return {{"type", name_of(rate.type)},
-          {"size", rate.size},
-          {"flops_per_second", rate.flops_per_second},
-          {"interval", {rate.interval.low, rate.interval.high}},
-          {"seconds", rate.seconds}};
+/// Before anything is measured: a folder, or a place that cannot be written to, is no place.
+void check_output(const Values& values) {
+  if (values.write.empty()) {
+    if (values.force) throw InputError("--force is given without --write FILE, which it is about");
+    return;
+  }
+  if (std::filesystem::is_directory(values.write))
+    throw InputError(fmt::format("--write: {} is a folder; give a file", values.write));
+  if (!values.force || !std::filesystem::exists(values.write))
+    check_new_file("--write", values.write, "choose another name, or replace it with --force");
 }
 
-std::vector<std::string> row(const std::string& what, const std::string& size, double rate,
-                             const Interval& interval, const char* unit) {
-  return {what, size, format_number(rate / 1e9),
-          fmt::format("[{}, {}]", format_number(interval.low / 1e9),
-                      format_number(interval.high / 1e9)),
-          unit};
+std::string command_of(const Values& values, const Target& target) {
+  std::string command = target.tf32(DType::f32) ? "FRUGAL_TF32=1 " : "";
+  command += fmt::format("frugal peak --on {} --write {}", target.on(), file_name(values.write));
+  if (target.kind() == DeviceKind::cpu) command += fmt::format(" --threads {}", target.threads());
+  return command;
 }
 
 Exit peak(const Values& values) {
-  const int threads = values.threads.value_or(usable_processors());
-  const Target target(values.on, threads);
+  const Target target(values.on, values.threads.value_or(usable_processors()));
+  check_output(values);
   catch_interrupts();
-  using nlohmann::json;
-  json gemms = json::array(), peaks = json::object();
-  Table table{{{"what"}, {"size", true}, {"median rate", true}, {"interval", true}, {"unit"}}, {}};
-  const auto add = [&](const std::string& what, const GemmRate& rate) {
-    table.rows.push_back(row(fmt::format("{} {}", what, name_of(rate.type)),
-                             std::to_string(rate.size), rate.flops_per_second, rate.interval,
-                             "GFLOP/s"));
-  };
-  for (const DType type : {DType::f32, DType::bf16}) {
-    const std::vector<GemmRate> rates = gemm_rates(type, threads);
-    for (const GemmRate& rate : rates) {
-      gemms.push_back(to_json(rate));
-      add("gemm", rate);
-    }
-    peaks[std::string(name_of(type))] = to_json(measured_peak(rates));
-    add("measured peak", measured_peak(rates));
+  const Peaks peaks = measure_peaks(target);
+  if (!values.write.empty()) {
+    const std::string name = std::filesystem::path(values.write).stem().string();
+    const auto machine = measured_machine(peaks, target, name, command_of(values, target));
+    write_file(values.write, machine.dump(2) + "\n");
   }
-  const CopyRate copy = copy_rate(threads);
-  table.rows.push_back(row("copy", fmt::format("{} MiB", copy.bytes >> 20), copy.bytes_per_second,
-                           copy.interval, "GB/s"));
-  const json result = {{"schema", "frugal.peak/1"},
-                       {"on", target.on()},
-                       {"device", target.device()},
-                       {"source", name_of(target.source())},
-                       {"threads", threads},
-                       {"gemm", gemms},
-                       {"measured_peak", peaks},
-                       {"copy",
-                        {{"bytes", copy.bytes},
-                         {"bytes_per_second", copy.bytes_per_second},
-                         {"interval", {copy.interval.low, copy.interval.high}},
-                         {"seconds", copy.seconds}}},
-                       {"environment", environment()}};
   if (values.format == "json")
-    fmt::print("{}\n", result.dump(2));
+    fmt::print("{}\n", to_json(peaks, target).dump(2));
   else
-    fmt::print("{}\n{}", target.device(), table.text());
+    fmt::print("{}\n{}", target.device(), peak_table(peaks).text());
   return Exit::done;
 }
 
@@ -83,12 +61,16 @@ Exit peak(const Values& values) {
 
 void add_peak(Program& program) {
   const auto values = std::make_shared<Values>();
-  Flags flags = program.command("peak", "What this machine's GEMM and memory reach",
-                                [values] { return peak(*values); });
+  Flags flags = program.command(
+      "peak", "What this machine's matrix products, memory, launches and links reach",
+      [values] { return peak(*values); });
   flags.choice("--on", values->on, {"cpu", "cuda"}, "Which device");
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);
   flags.choice("--format", values->format, {"table", "json"}, "How to print it");
+  flags.text("--write", values->write, "FILE",
+             "Also write it to this file, with where it comes from (docs/peak.md)");
+  flags.toggle("--force", values->force, "Replace the file of --write");
 }
 
 }  // namespace frugal

@@ -108,7 +108,7 @@ void add_evidence(Document& document, const Records& records) {
     const nlohmann::json commit = environment["build"]["commit"];
     std::string build = commit.is_string() ? commit.get<std::string>().substr(0, 12) : "unknown";
     if (environment["build"]["dirty"] == true) build += " with changes";
-    table.rows.push_back({r.artifact + " " + r.case_id, r.on, scale_name(r.scale),
+    table.rows.push_back({r.artifact + " " + r.case_id, setting_of(r).where(), scale_name(r.scale),
                           r.ok() ? "ok" : fmt::format("{}: {}", name_of(r.status), r.reason),
                           r.ended, build, r.command});
     environment.erase("load_average");

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -24,8 +26,13 @@ struct Values {
 };
 
 Selection selection(const Values& values) {
-  if (values.on == "cuda") Target(values.on, 1);  // says that there is none
-  Selection selection{values.on != "cpu", values.on != "virtual", {}};
+  const auto among = [&](std::initializer_list<const char*> names) {
+    return std::find(names.begin(), names.end(), values.on) != names.end();
+  };
+  Selection selection;
+  selection.virtual_machine = among({"virtual", "both", "all"});
+  selection.cpu = among({"cpu", "both", "all"});
+  if (among({"cuda", "all"})) selection.cuda = gpu_selection(gpus());
   if (values.scale != 0) selection.scale = values.scale;
   return selection;
 }
@@ -105,8 +112,9 @@ void add_reproduce(Program& program) {
         return reproduce(*values, program.artifacts());
       });
   flags.positional("ARTIFACT", values->names, "Ids, globs, or a paper's id for all of it", true);
-  flags.choice("--on", values->on, {"virtual", "cpu", "cuda", "both"},
-               "Where: the paper's machine, virtually; this processor; or both of these");
+  flags.choice("--on", values->on, {"virtual", "cpu", "cuda", "both", "all"},
+               "Where: the paper's machine, virtually; this processor; GPUs; both of the first, or "
+               "all three");
   flags.scale("--scale", values->scale,
               "Hidden size, sequence length and vocabulary divided by K; the artifact chooses "
               "otherwise");
@@ -116,7 +124,7 @@ void add_reproduce(Program& program) {
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);
   flags.integer("--samples", values->timing.samples, TimingPlan::minimum,
-                "Timed rounds of each case on the cpu", 1000000);
+                "Timed rounds of each case on the cpu or GPUs", 1000000);
   flags.number("--budget", values->timing.budget, 0, 1e9,
                "Seconds after which no timed round beyond the tenth begins, per artifact");
   flags.toggle("--force", values->force,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -125,13 +126,14 @@ void read_network(const JsonObject& network, Machine& machine) {
 Machine parse_machine(std::string_view text, const std::string& file) {
   const nlohmann::json json = parse_json(text, file);
   const JsonObject root(json, file);
-  root.allow_only({"schema", "name", "description", "device", "network"});
+  root.allow_only({"schema", "name", "description", "device_names", "device", "network"});
   const auto schema = root.require<std::string>("schema");
   if (schema != "frugal.machine/1")
     root.fail("schema", fmt::format("is \"{}\"; it must be \"frugal.machine/1\"", schema));
   Machine machine;
   machine.name = root.require<std::string>("name");
   machine.description = root.require<std::string>("description");
+  machine.device_names = root.optional<std::vector<std::string>>("device_names", {});
   read_device(root.object("device"), machine);
   read_network(root.object("network"), machine);
   return machine;
@@ -157,6 +159,15 @@ Machine find_machine(const std::string& name_or_path) {
       "no machine is called \"{}\"; {} {}, or give the path of a machine file (FILE.json)",
       name_or_path, near.empty() ? "known are" : "did you mean",
       fmt::join(near.empty() ? names : near, ", ")));
+}
+
+std::optional<Machine> machine_of_device(std::string_view device_name) {
+  for (const std::string& name : machine_names()) {
+    Machine machine = find_machine(name);
+    const auto& names = machine.device_names;
+    if (std::find(names.begin(), names.end(), device_name) != names.end()) return machine;
+  }
+  return std::nullopt;
 }
 
 }  // namespace frugal

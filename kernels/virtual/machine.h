@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct Machine {
   };
 
   std::string name, description;
+  /// What a driver calls this machine's GPUs, exactly: "NVIDIA H200". May be empty.
+  std::vector<std::string> device_names;
 
   // One device.
   double flops_bf16 = 0, flops_f32 = 0, flops_f64 = 0;  ///< dense peaks
@@ -67,5 +70,9 @@ Machine find_machine(const std::string& name_or_path);
 
 /// Names that find_machine() knows.
 std::vector<std::string> machine_names();
+
+/// The machine of hardware/ whose GPUs the driver calls so (Machine::device_names); none where no
+/// file has that name.
+std::optional<Machine> machine_of_device(std::string_view device_name);
 
 }  // namespace frugal

@@ -1,6 +1,7 @@
 """The built program as its users run it. CTest sets FRUGAL (the program) and FRUGAL_SOURCE_DIR."""
 
 import csv
+import glob
 import io
 import json
 import os
@@ -16,6 +17,7 @@ import jsonschema
 FRUGAL = os.environ["FRUGAL"]
 SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
 SCHEMA = json.loads((SOURCE / "docs/record.schema.json").read_text())
+GPU = bool(glob.glob("/dev/nvidia[0-9]*"))
 TINY = ["measure", "--model", "gpt-tiny", "--on", "cpu", "--threads", "1"]
 
 
@@ -77,7 +79,6 @@ class BadInput(Cli):
         artifact = ["reproduce", "korthikanti2022/table2"]
         self.rejected(*artifact, "--formt", "json", says=["--formt", "did you mean --format"])
         self.rejected(*artifact, "--format", "xml", says=["--format", "xml", "table, json, csv, markdown"])
-        self.rejected(*artifact, "--on", "cuda", says=["no CUDA device in this build"])
         self.rejected(*artifact, "--on", "tpu", says=["--on", "tpu", "virtual, cpu"])
         self.rejected(*artifact, "--scale", "4", says=["--scale", "1/4"])
         self.rejected(*artifact, "--scale", "1/0", says=["--scale", "1/0"])
@@ -87,6 +88,35 @@ class BadInput(Cli):
         self.rejected(*artifact, "--threads", "two", says=["--threads", "two"])
         self.rejected(*artifact, "--budget", "-1", says=["--budget", "-1", "at least 0"])
         self.rejected(*artifact, "--out", says=["--out"])
+
+    @unittest.skipIf(GPU, "there is a GPU")
+    def test_cuda_without_a_gpu(self):
+        says = ["use cpu"]
+        for on in ("cuda", "all"):
+            self.rejected("reproduce", "korthikanti2022/table2", "--on", on, says=says)
+        self.rejected(*TINY[:3], "--on", "cuda", says=says)
+        self.rejected(*TINY[:3], "--on", "cuda", "--hardware", "h200-hgx", says=says)
+        self.rejected(*TINY[:3], "--on", "cuda", "--tensor-parallel", "2", "--lone-rank", "h200-hgx", says=says)
+        self.rejected("peak", "--on", "cuda", says=says)
+        self.rejected("peak", "--on", "cuda", "--write", "machine.json", says=says)
+
+    def test_lone_rank(self):
+        lone = [*TINY, "--lone-rank", "h200-hgx"]
+        two = [*lone, "--tensor-parallel", "2"]
+        self.rejected(*lone, says=["--lone-rank", "--tensor-parallel"])
+        self.rejected(*TINY, "--tensor-parallel", "2", "--lone-rank", "h200", says=["h200", "did you mean h200-hgx"])
+        self.rejected(*TINY[:3], "--tensor-parallel", "2", "--lone-rank", "h200-hgx",
+                      says=["--lone-rank", "virtual", "--on cpu"])
+        self.rejected(*two, "--save-tensors", "x", says=["--save-tensors", "--lone-rank"])
+        self.rejected(*two, "--text", self.given("some text"), says=["--text", "--lone-rank"])
+
+    def test_peak(self):
+        self.rejected("peak", "--force", says=["--force", "--write"])
+        self.rejected("peak", "--write", "absent/x.json", says=["--write", "absent/x.json", "No such file"])
+        given = self.given("mine")
+        self.rejected("peak", "--write", given, says=["--write", "exists already", "--force"])
+        self.assertEqual(pathlib.Path(given).read_text(), "mine")
+        self.rejected("peak", "--write", str(self.folder / "given"), "--force", says=["--write", "is a folder"])
 
     def test_measure(self):
         self.rejected("measure", says=["--model is missing"])
@@ -98,7 +128,7 @@ class BadInput(Cli):
         self.rejected(*TINY, "--recompute", "some", says=["none, selective, full"])
         self.rejected(*TINY, "--text", "absent.txt", says=["absent.txt"])
         self.rejected(*TINY[:3], "--on", "virtual:a100", says=["a100", "a100-selene"])
-        self.rejected(*TINY[:3], "--on", "gpu", says=["--on", "cpu, virtual"])
+        self.rejected(*TINY[:3], "--on", "gpu", says=["--on", "cpu, cuda, virtual"])
         self.rejected(*TINY[:3], "--on", "virtual", "--save-tensors", "x", says=["--save-tensors", "--on cpu"])
         self.rejected(*TINY, "--save-tensors", "absent/x", says=["--save-tensors", "absent/x", "No such file"])
         self.rejected(*TINY, "--hardware", "a100-selene", says=["a100-selene", "machine file of this processor"])
@@ -206,6 +236,37 @@ class Measure(Cli):
         self.assertGreater(record["utilization"]["mfu"]["measured"]["value"], 0)
         self.assertIsNone(record["utilization"]["mfu"]["data_sheet"]["value"])
         self.assertIn("--hardware", record["utilization"]["mfu"]["data_sheet"]["reason"])
+
+    def test_lone_rank(self):
+        run = [*TINY, "--tensor-parallel", "2", "--sequence-parallel", "--steps", "3"]
+        self.run_frugal(*run, "--out", "whole")
+        shown = self.run_frugal(*run, "--lone-rank", "h200-hgx", "--out", "lone")
+        (whole,), (lone,) = self.records("whole"), self.records("lone")
+        self.assertEqual(whole["communication"], {"kind": "real"})
+        modelled = lone["communication"]
+        self.assertEqual((modelled["kind"], modelled["machine"]), ("modelled", "h200-hgx"))
+        self.assertIn("mean nothing", modelled["left_out"])
+        self.assertEqual(lone["device"], whole["device"] + "; one rank of 2; communication modelled on h200-hgx")
+        self.assertIn("--lone-rank h200-hgx", lone["command"])
+        self.assertEqual((lone["source"], lone["on"], lone["status"]), ("measured", "cpu", "ok"))
+        self.assertEqual((lone["losses"], lone["held_out"], list(lone["metrics"])), ([], [], ["step_time"]))
+        self.assertEqual(len(whole["losses"]), 3)
+        self.assertEqual(lone["flops"], whole["flops"])
+        for key in ("peak", "peak_total"):
+            self.assertEqual(lone["memory"][key], whole["memory"][key])
+        self.assertGreaterEqual(lone["memory"]["reserved"], lone["memory"]["peak_total"])
+        self.assertGreater(lone["utilization"]["mfu"]["measured"]["value"], 0)
+        self.assertIn("modelled on h200-hgx", shown.stdout.replace("modelled  on", "modelled on"))
+        self.assertNotIn("loss ", shown.stderr)
+        wrong = dict(lone, losses=[1.5])
+        self.assertRaises(jsonschema.ValidationError, jsonschema.validate, wrong, SCHEMA)
+
+    def test_gpt2(self):
+        for model, parameters in (("gpt2-124m", 124e6), ("gpt2-1.5b", 1.56e9)):
+            self.run_frugal("measure", "--model", model, "--type", "bf16", "--out", model)
+            (record,) = self.records(model)
+            # bf16 weights, besides which the tables are padded.
+            self.assertAlmostEqual(record["memory"]["peak"]["parameter"] / 2 / parameters, 1, delta=0.01)
 
     def test_parallel_equals_serial(self):
         losses = []

@@ -3,6 +3,8 @@
 import json
 import subprocess
 
+import jsonschema
+
 from test_cli import FRUGAL, SOURCE, TINY, Cli
 
 
@@ -62,7 +64,15 @@ class Documentation(Cli):
     def test_list_and_peak(self):
         artifacts = json.loads(self.run_frugal("list", "--format", "json").stdout)["artifacts"]
         self.assertIn("korthikanti2022/table2", [a["id"] for a in artifacts])
-        peak = json.loads(self.run_frugal("peak", "--threads", "1", "--format", "json").stdout)
+        arguments = ["peak", "--threads", "1", "--format", "json", "--write"]
+        peak = json.loads(self.run_frugal(*arguments, "mine.json").stdout)
+        machine = json.loads((self.folder / "mine.json").read_text())
+        jsonschema.validate(machine, json.loads((SOURCE / "docs/measured-machine.schema.json").read_text()))
+        self.assertEqual(machine["name"], "mine")
+        self.assertEqual(machine["provenance"]["command"], "frugal peak --on cpu --write mine.json --threads 1")
+        self.assertEqual(machine["measured"]["flops_bf16"]["value"], peak["measured_peak"]["bf16"]["flops_per_second"])
+        self.assertEqual(machine["samples"]["gemm"], peak["gemm"])
+        self.assertLess(0, machine["measured"]["launch_overhead"]["value"])
         for type_, best in peak["measured_peak"].items():
             rates = [g for g in peak["gemm"] if g["type"] == type_]
             self.assertEqual(best["flops_per_second"], max(g["flops_per_second"] for g in rates))

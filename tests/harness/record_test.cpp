@@ -21,6 +21,38 @@ TEST(Record, SurvivesJson) {
   EXPECT_TRUE(once["utilization"]["mfu"]["measured"]["value"].is_null());
 }
 
+Record lone_record() {
+  Record record = testing::full_record();
+  record.on = "cuda";
+  record.device = "a GPU; one rank of 8; communication modelled on m";
+  record.modelled = {"m", hash_of("m")};
+  return record;
+}
+
+TEST(Record, SaysWhetherItsCommunicationWasReal) {
+  EXPECT_EQ(to_json(testing::full_record())["communication"], json({{"kind", "real"}}));
+  const json lone = to_json(lone_record());
+  EXPECT_EQ(lone["communication"]["kind"], "modelled");
+  EXPECT_EQ(lone["communication"]["machine"], "m");
+  EXPECT_EQ(lone["communication"]["machine_hash"], hash_of("m"));
+  EXPECT_THAT(lone["communication"]["left_out"].get<std::string>(), HasSubstr("losses"));
+  EXPECT_EQ(to_json(record_from_json(lone, "test")), lone);
+  Record simulated = testing::full_record();
+  simulated.source = Source::simulated;
+  EXPECT_TRUE(to_json(simulated)["communication"].is_null());
+}
+
+TEST(Record, OlderThanCommunicationAndReservedMemoryCanBeRead) {
+  json old = to_json(testing::full_record());
+  EXPECT_EQ(old["memory"]["reserved"], 88);
+  old.erase("communication");
+  old["memory"].erase("reserved");
+  const Record record = record_from_json(old, "test");
+  EXPECT_FALSE(record.modelled);
+  EXPECT_FALSE(record.memory->reserved);
+  EXPECT_TRUE(to_json(record)["memory"]["reserved"].is_null());
+}
+
 /// As records were before there was a choice.
 TEST(Record, WithoutAttentionHasSeparateAttention) {
   Record fused = testing::full_record();
@@ -47,6 +79,7 @@ TEST(Record, SaysWhatIsWrongWithJson) {
   EXPECT_THAT(broken("/configuration/attention", "flash"), says("configuration.attention"));
   EXPECT_THAT(broken("/memory/peak/activation", -1), says("memory.peak.activation"));
   EXPECT_THAT(broken("/metrics/forward_time/samples", json::array()), says("samples"));
+  EXPECT_THAT(broken("/communication/kind", "guessed"), says("real or modelled"));
   EXPECT_THAT(broken("/losses", {"x"}), says("file: line 3"));
 }
 
@@ -64,6 +97,7 @@ TEST(Fingerprint, DependsOnAllThatDecidesTheResultAndNothingElse) {
   EXPECT_TRUE(changed([](Record& r) { r.options["threads"] = "3"; }));
   EXPECT_TRUE(changed([](Record& r) { r.on = "virtual:x"; }));
   EXPECT_TRUE(changed([](Record& r) { r.machine = hash_of("another data sheet"); }));
+  EXPECT_TRUE(changed([](Record& r) { r.modelled = {"m", hash_of("m")}; }));
   EXPECT_TRUE(changed([](Record& r) { r.program = hash_of("another build"); }));
   EXPECT_FALSE(changed([](Record& r) { r.ended = "later"; }));
   EXPECT_FALSE(changed([](Record& r) { r.losses.clear(); }));
@@ -97,6 +131,35 @@ TEST(Records, MixesNeitherThreadsNorProgramsNorRounds) {
   EXPECT_FALSE(both_after([](Record& r) { r.program = hash_of("another"); }));
   EXPECT_FALSE(both_after([](Record& r) { r.machine = ""; }));
   EXPECT_FALSE(both_after([](Record& r) { r.device = "another processor"; }));
+}
+
+TEST(Records, MixesNoModelledCommunicationWithReal) {
+  Records records;
+  Record lone = lone_record(), real = lone;
+  real.modelled.reset();
+  real.device = "a GPU";
+  records.add(lone);
+  records.add(real);
+  const auto settings = records.settings("paper/table");
+  ASSERT_EQ(settings.size(), 2U);
+  EXPECT_EQ(settings[0].where(), "cuda, lone rank on m");
+  EXPECT_EQ(settings[1].where(), "cuda");
+  EXPECT_TRUE(records.find("paper/table", "a case", settings[0])->modelled);
+  EXPECT_FALSE(records.find("paper/table", "a case", settings[1])->modelled);
+}
+
+/// A setting's cases may have different numbers of ranks, of which `device` speaks.
+TEST(Records, LoneRanksOfDifferentGroupsAreComparable) {
+  Records records;
+  Record two = lone_record(), eight = two;
+  two.case_id = "two";
+  two.device = "a GPU; one rank of 2; communication modelled on m";
+  records.add(two);
+  records.add(eight);
+  EXPECT_NE(records.find("paper/table", "two", setting_of(eight)), nullptr);
+  two.device = "another GPU; one rank of 2; communication modelled on m";
+  records.add(two);
+  EXPECT_EQ(records.find("paper/table", "a case", setting_of(eight)), nullptr);
 }
 
 TEST(Records, FindsTheLastOfACaseInItsSetting) {

@@ -33,7 +33,7 @@ class RunnerTest : public ::testing::Test {
 };
 
 Case layer(const std::string& id, Case::What what, const std::string& on) {
-  return {.id = id, .what = what, .config = testing::tiny(), .on = on, .scale = 1, .skip = ""};
+  return {.id = id, .what = what, .config = testing::tiny(), .on = on};
 }
 
 TEST_F(RunnerTest, TimesOnTheCpuInterleavedAndOnAVirtualClockOnce) {
@@ -56,6 +56,46 @@ TEST_F(RunnerTest, TimesOnTheCpuInterleavedAndOnAVirtualClockOnce) {
   EXPECT_EQ(records.all()[0].rounds, records.all()[1].rounds);
   EXPECT_FALSE(records.all()[0].rounds.empty());
   EXPECT_EQ(records.all()[2].rounds, "");
+}
+
+TEST_F(RunnerTest, ALoneRankIsTimedWithOthersAndSaysThatItIsOne) {
+  Case whole = layer("a", Case::What::layer_time, "cpu"), lone = whole;
+  whole.config.tensor_parallel = lone.config.tensor_parallel = 2;
+  lone.lone_rank = "h200-hgx";
+  const Records records = run({whole, lone});
+  const Record &real = records.all()[0], &modelled = records.all()[1];
+  ASSERT_EQ(modelled.status, Status::ok) << modelled.reason;
+  EXPECT_FALSE(real.modelled);
+  EXPECT_EQ(modelled.modelled.value().machine, "h200-hgx");
+  EXPECT_THAT(modelled.device, HasSubstr("one rank of 2"));
+  EXPECT_EQ(modelled.rounds, real.rounds);
+  EXPECT_EQ(records.settings("paper/table").size(), 2U);
+  EXPECT_EQ(modelled.memory->after_forward, real.memory->after_forward);
+  EXPECT_DOUBLE_EQ(modelled.flops->hardware, real.flops->hardware);
+  EXPECT_EQ(modelled.samples(metric::forward_time).size(), 10U);
+}
+
+TEST_F(RunnerTest, ADeviceHoldsAtLeastWhatWasInUse) {
+  const Records records =
+      run({layer("a", Case::What::layer_memory, "cpu"), layer("b", Case::What::layer_time, "cpu"),
+           layer("a", Case::What::layer_memory, machine)});
+  for (const Record& r : records.all()) {
+    if (r.on == "cpu")
+      EXPECT_GE(r.memory->reserved.value(), r.memory->peak_total) << r.case_id;
+    else
+      EXPECT_FALSE(r.memory->reserved);
+  }
+}
+
+/// Such as fused attention on a GPU without its library.
+TEST_F(RunnerTest, WhatCannotBeDoneHereIsSkippedAndTheOthersRun) {
+  Case impossible = layer("a", Case::What::layer_time, "cpu");
+  impossible.config.tensor_parallel = 3;
+  const Records records = run({impossible, layer("b", Case::What::layer_time, "cpu")});
+  EXPECT_EQ(records.all()[0].status, Status::skipped);
+  EXPECT_THAT(records.all()[0].reason, HasSubstr("divisible"));
+  EXPECT_TRUE(records.all()[0].metrics.empty());
+  EXPECT_EQ(records.all()[1].status, Status::ok);
 }
 
 TEST_F(RunnerTest, RunsAWholeGroupAgainWhereOneIsMissing) {

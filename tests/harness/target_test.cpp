@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "harness/artifact.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 
@@ -9,7 +10,10 @@ namespace frugal {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::ThrowsMessage;
 
 class MachineFile : public ::testing::Test {
  protected:
@@ -48,6 +52,84 @@ TEST(Target, HasTheHashOfADataSheetOnly) {
   EXPECT_EQ(Target("cpu", 1).machine_hash(), "");
   EXPECT_EQ(Target("cpu", 1, "a100-selene").machine_hash(), Target("virtual", 1).machine_hash());
   EXPECT_EQ(Target("cpu", 1, "a100-selene").on(), "cpu");
+}
+
+TargetOptions lone(const std::string& on) {
+  return {.on = on, .threads = 2, .lone_rank = "h200-hgx"};
+}
+
+RunConfig parallel(int ranks) {
+  RunConfig config = testing::tiny();
+  config.tensor_parallel = ranks;
+  return config;
+}
+
+TEST(LoneRank, IsNamedWithTheMachineThatItsCollectivesAreChargedTo) {
+  const Target target(lone("cpu"));
+  const Target whole("cpu", 2);
+  EXPECT_EQ(target.on(), "cpu");
+  EXPECT_EQ(target.device(parallel(2)),
+            whole.device() + "; one rank of 2; communication modelled on h200-hgx");
+  ASSERT_TRUE(target.modelled());
+  EXPECT_EQ(target.modelled()->machine, "h200-hgx");
+  EXPECT_EQ(target.modelled()->hash, Target("virtual:h200-hgx", 1).machine_hash());
+  EXPECT_EQ(target.machine_hash(), "");  // it is no data sheet
+  EXPECT_FALSE(whole.modelled());
+  EXPECT_EQ(whole.device(parallel(2)), whole.device());
+}
+
+TEST(LoneRank, IsRefusedWhereAllIsModelled) {
+  EXPECT_THAT([] { Target{lone("virtual")}; },
+              ThrowsMessage<InputError>(AllOf(HasSubstr("--lone-rank"), HasSubstr("--on cpu"))));
+  EXPECT_THROW(Target({.on = "cpu", .lone_rank = "h300"}), InputError);
+}
+
+/// Threads share a processor; ranks that are absent would each have one like it.
+TEST(LoneRank, IsOneOfAsManyDevicesAsRanks) {
+  TargetOptions options = lone("cpu");
+  options.hardware = "a100-selene";
+  EXPECT_DOUBLE_EQ(*Target(options).data_sheet_peak(parallel(2)), 2 * 19.5e12);
+  EXPECT_DOUBLE_EQ(*Target("cpu", 2, "a100-selene").data_sheet_peak(parallel(2)), 19.5e12);
+  EXPECT_DOUBLE_EQ(*Target("virtual", 2).data_sheet_peak(parallel(2)), 2 * 19.5e12);
+}
+
+TEST(Gpus, InWords) {
+  const Gpu gpu{.name = "NVIDIA H200",
+                .major = 9,
+                .minor = 0,
+                .memory = 150'000'000'000,
+                .multiprocessors = 132,
+                .driver = 13000,
+                .runtime = 12080};
+  EXPECT_EQ(describe(gpu),
+            "NVIDIA H200, compute capability 9.0, 139.7 GiB, driver 13.0, CUDA 12.8");
+  EXPECT_EQ(to_json(gpu)["compute_capability"], "9.0");
+  EXPECT_EQ(to_json(gpu)["runtime_cuda"], "12.8");
+}
+
+TEST(Gpus, ChargeLoneRanksToTheirOwnMachineOrThePapers) {
+  const auto selected = [](const char* name) { return gpu_selection({{.name = name}}); };
+  EXPECT_EQ(selected("NVIDIA H200").machine, "h200-hgx");
+  EXPECT_EQ(selected("a GPU that nobody knows").machine, papers_machine);
+  const GpuSelection one = selected("NVIDIA H200");
+  EXPECT_EQ(one.count, 1);
+  EXPECT_EQ(one.lone_rank(parallel(2)), "h200-hgx");
+  EXPECT_EQ(one.lone_rank(parallel(1)), "");
+}
+
+TEST(Gpus, AreAsManyAsRanks) {
+  check_gpus(2, 2);
+  EXPECT_THAT(
+      [] { check_gpus(8, 1); },
+      ThrowsMessage<InputError>(AllOf(HasSubstr("--tensor-parallel is 8"),
+                                      HasSubstr("there is 1 GPU;"), HasSubstr("--lone-rank"))));
+}
+
+TEST(Gpus, WithoutOneThereIsNoTarget) {
+  const std::string why = why_no_gpu();
+  if (why.empty()) GTEST_SKIP() << "there is a GPU";
+  EXPECT_THAT([] { Target("cuda", 1); }, ThrowsMessage<InputError>(why));
+  EXPECT_THAT([] { Target{lone("cuda")}; }, ThrowsMessage<InputError>(why));
 }
 
 TEST(DeviceKind, ByTheFirstWord) {

@@ -45,6 +45,32 @@ TEST(MachineFile, SeleneIsTheDataSheets) {
   EXPECT_EQ(fitted, 1) << "docs/cost-model.md says that one parameter is fitted";
 }
 
+TEST(MachineFile, H200IsTheDataSheetsAndSaysWhatIsCarriedOver) {
+  const Machine m = find_machine("h200-hgx"), selene = find_machine("a100-selene");
+  EXPECT_EQ(m.peak_flops(DType::bf16), 989.4e12);
+  EXPECT_EQ(m.peak_flops(DType::f32), 66.9e12);
+  EXPECT_EQ(m.memory_bandwidth, 4.8e12);
+  EXPECT_EQ(m.multiprocessors, 132);
+  EXPECT_EQ(m.link_bandwidth, 450e9);
+  EXPECT_EQ(m.network_bandwidth, 50e9);
+  ASSERT_EQ(m.parameters.size(), selene.parameters.size());
+  int carried = 0;
+  for (size_t i = 0; i < m.parameters.size(); ++i) {
+    if (!m.parameters[i].source.starts_with("carried over from a100-selene, not calibrated"))
+      continue;
+    EXPECT_EQ(m.parameters[i].value, selene.parameters[i].value) << m.parameters[i].key;
+    ++carried;
+  }
+  EXPECT_EQ(carried, 12);
+}
+
+TEST(MachineFile, IsFoundByTheNameOfItsGpu) {
+  EXPECT_EQ(machine_of_device("NVIDIA H200").value().name, "h200-hgx");
+  EXPECT_EQ(machine_of_device("NVIDIA A100-SXM4-80GB").value().name, "a100-selene");
+  for (const char* other : {"", "H200", "NVIDIA H200 NVL", "NVIDIA GeForce RTX 4090"})
+    EXPECT_FALSE(machine_of_device(other)) << other;
+}
+
 TEST(MachineFile, ByPathToo) {
   const Machine m = find_machine(FRUGAL_SOURCE_DIR "/hardware/a100-selene.json");
   EXPECT_EQ(m.name, "a100-selene");
@@ -83,6 +109,8 @@ TEST(MachineFile, WrongValuesNameTheirKey) {
   EXPECT_THAT(
       error_after([](auto& j) { j["device"]["memory_capasity"] = 1; }),
       HasSubstr("device.memory_capasity is not a known key; did you mean memory_capacity?"));
+  EXPECT_THAT(error_after([](auto& j) { j["device_names"] = "NVIDIA H200"; }),
+              HasSubstr("device_names is \"NVIDIA H200\""));
   EXPECT_THAT(error_after([](auto& j) { j["device"] = 3; }),
               HasSubstr("device is 3 (number); it must be an object"));
 }

@@ -1,0 +1,46 @@
+#include "harness/cli/files.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "kernels/support/error.h"
+
+namespace frugal {
+
+std::string file_name(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+void check_new_file(const std::string& flag, const std::string& path,
+                    const std::string& otherwise) {
+  std::FILE* const file = std::fopen(path.c_str(), "wx");
+  if (file != nullptr) {
+    std::fclose(file);
+    std::filesystem::remove(path);
+    return;
+  }
+  const std::error_code error(errno, std::generic_category());
+  if (error == std::errc::file_exists)
+    throw InputError(fmt::format("{}: {} exists already; {}", flag, path, otherwise));
+  throw InputError(
+      fmt::format("{}: {} cannot be written: {}; choose a file in a folder that is "
+                  "there and can be written to",
+                  flag, path, error.message()));
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  const std::string part = path + ".part";
+  std::ofstream out(part, std::ios::binary);
+  std::error_code error;
+  if ((out << text) && out.flush()) std::filesystem::rename(part, path, error);
+  if (out && !error) return;
+  std::filesystem::remove(part, error);
+  throw InputError(fmt::format("{} cannot be written; make its folder writable", path));
+}
+
+}  // namespace frugal

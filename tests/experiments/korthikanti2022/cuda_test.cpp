@@ -1,0 +1,115 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "experiments/korthikanti2022/artifacts.h"
+#include "experiments/korthikanti2022/formulas.h"
+#include "experiments/korthikanti2022/paper.h"
+#include "tests/experiments/korthikanti2022/synthetic.h"
+
+namespace frugal::korthikanti2022 {
+namespace {
+
+constexpr const char* lone = "cuda, lone rank on h200-hgx";
+
+Selection on_gpus(int count) {
+  return {.virtual_machine = false, .cpu = false, .cuda = GpuSelection{count, "h200-hgx"}};
+}
+
+/// Every case with memory as printed and times of its own.
+void observe(Record& r) {
+  BytesPerKind held{};
+  held[static_cast<size_t>(Kind::activation)] = layer_activation_bytes(r.config);
+  r.memory = Memory{held, {}, 0};
+  r.flops = Flops{};
+  r.flops->hardware = 1;
+  const double forward = r.config.tensor_parallel > 1 ? 1 : 6;
+  const double backward = r.config.recompute == Recompute::full ? 3 * forward : 2 * forward;
+  r.metrics = {{metric::forward_time, {"s", std::vector<double>(12, forward)}},
+               {metric::backward_time, {"s", std::vector<double>(12, backward)}}};
+}
+
+TEST(Cuda, CasesAreThePapersOwn) {
+  for (const Artifact* artifact : {&table2(), &table4(), &figure7(), &section5()})
+    for (const Case& c : artifact->cases(on_gpus(1))) {
+      EXPECT_EQ(c.on, "cuda");
+      EXPECT_EQ(c.scale, 1);
+      EXPECT_EQ(c.config.type, DType::bf16);
+      EXPECT_EQ(c.config.micro_batch, model(c.config.model.name).micro_batch);
+      EXPECT_EQ(c.lone_rank, c.config.tensor_parallel == 8 ? "h200-hgx" : "") << c.id;
+    }
+}
+
+TEST(Cuda, WithAGpuForEveryRankNothingIsModelled) {
+  for (const Case& c : table4().cases(on_gpus(8))) EXPECT_EQ(c.lone_rank, "") << c.id;
+  for (const Case& c : table4().cases(on_gpus(7)))
+    EXPECT_EQ(c.lone_rank.empty(), c.id.ends_with("/t1")) << c.id;
+  const Records records = records_of(table4(), on_gpus(8), observe);
+  EXPECT_EQ(records.settings(table4().id()).size(), 1U);
+}
+
+TEST(Cuda, OnlyTable4RunsOnOneDeviceBesides) {
+  std::set<std::string> alone;
+  for (const Case& c : table4().cases(on_gpus(1)))
+    if (c.config.tensor_parallel == 1) alone.insert(c.id);
+  EXPECT_EQ(alone, (std::set<std::string>{"22B/baseline/t1", "22B/full/t1", "22B/fused/t1",
+                                          "22B/selective/t1"}));
+  Selection elsewhere;
+  for (const Case& c : table4().cases(elsewhere)) EXPECT_FALSE(c.id.ends_with("/t1"));
+}
+
+TEST(Cuda, ModelledCommunicationIsInAColumnOfItsOwn) {
+  std::map<std::string, std::set<std::string>> rows;  // of each origin
+  for (const Cell& c : table2().cells(records_of(table2(), on_gpus(1), observe))) {
+    EXPECT_TRUE(c.value) << c.row << ": " << c.reason;
+    EXPECT_EQ(c.source, Source::measured);
+    rows[c.on].insert(c.row);
+  }
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows.at("cuda"), std::set<std::string>{"no parallelism"});
+  EXPECT_EQ(rows.at(lone).size(), 5U);
+}
+
+TEST(Cuda, BytesAtFullSizeStandBesideThePapers) {
+  const Records records = records_of(table2(), on_gpus(1), observe);
+  for (const Claim& claim : table2().claims(records)) {
+    EXPECT_TRUE(claim.paper);
+    EXPECT_EQ(claim.verdict(), Verdict::reproduced) << claim.id;
+  }
+  EXPECT_EQ(table2().claims(records).size(), 6U * 4);
+}
+
+TEST(Cuda, Table4HasTheOverheadsOfOneDeviceWithoutThePapersNumbers) {
+  const Records records = records_of(table4(), on_gpus(1), observe);
+  size_t parallel = 0, alone = 0;
+  for (const Cell& c : table4().cells(records)) {
+    EXPECT_TRUE(c.value) << c.row << " " << c.column << ": " << c.reason;
+    const bool one_device = c.column.ends_with(", one device");
+    EXPECT_EQ(c.on, one_device ? "cuda" : lone);
+    const bool papers = !c.row.starts_with("fused");
+    EXPECT_EQ(c.paper.has_value(), papers && !one_device && c.unit == "%") << c.row << c.column;
+    EXPECT_THAT(c.note, testing::HasSubstr(one_device ? "1 GPU" : "one rank of 8"));
+    if (c.row == "full recompute" && c.unit == "%") {
+      EXPECT_NEAR(c.value.value(), 100.0 / 3, 1e-9);
+    }
+    ++(one_device ? alone : parallel);
+  }
+  EXPECT_EQ(parallel, 7U * 3 + 6);
+  EXPECT_EQ(alone, 4U * 3 + 3);
+  for (const Claim& claim : table4().claims(records)) EXPECT_EQ(claim.on, lone) << claim.id;
+}
+
+/// A case that did not end well is no case that belongs elsewhere.
+TEST(Cuda, ACaseThatFailedLeavesItsReason) {
+  const Records records = records_of(table4(), on_gpus(1), [](Record& r) {
+    r.status = Status::oom;
+    r.reason = "12 GiB missing";
+  });
+  const auto cells = table4().cells(records);
+  EXPECT_EQ(cells.size(), 7U * 3 + 6 + 4 * 3 + 3);
+  for (const Cell& c : cells) EXPECT_EQ(c.reason, "12 GiB missing");
+}
+
+}  // namespace
+}  // namespace frugal::korthikanti2022

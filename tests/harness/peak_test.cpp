@@ -1,0 +1,125 @@
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "harness/peak_report.h"
+#include "harness/target.h"
+#include "kernels/support/error.h"
+#include "tests/harness/support.h"
+
+namespace frugal {
+namespace {
+
+using nlohmann::json;
+using ::testing::Each;
+using ::testing::Gt;
+
+/// A device that takes so many seconds for each execution, and records how many it was asked for.
+struct Fake {
+  double each = 0;
+  std::vector<int> asked = {};
+  double operator()(int n) {
+    asked.push_back(n);
+    return n * each;
+  }
+};
+
+TEST(Repeated, RunsOnceWhereOneExecutionIsLongEnough) {
+  Fake fake{.each = 0.5};
+  Repeated timed(std::ref(fake), 0.1);
+  EXPECT_EQ(timed.run(), 0.5);
+  EXPECT_EQ(timed.run(), 0.5);
+  EXPECT_EQ(fake.asked, (std::vector<int>{1, 1, 1}));
+  Repeated any(std::ref(fake), 0);
+  any.run();
+  EXPECT_EQ(any.repetitions(), 1);
+}
+
+TEST(Repeated, MakesASampleAsLongAsWanted) {
+  Fake fake{.each = 1e-5};
+  Repeated timed(std::ref(fake), 5e-3);
+  EXPECT_EQ(timed.repetitions(), 0);
+  EXPECT_NEAR(timed.run(), 1e-5, 1e-12);
+  EXPECT_GE(timed.repetitions() * 1e-5, 5e-3);
+  EXPECT_LE(timed.repetitions() * 1e-5, 8e-3);
+  const size_t asked = fake.asked.size();
+  timed.run();
+  EXPECT_EQ(fake.asked.size(), asked + 1) << "it is found out once";
+}
+
+TEST(Repeated, EndsWhereSomethingTakesNoTime) {
+  Fake fake{.each = 0};
+  Repeated timed(std::ref(fake), 5e-3);
+  EXPECT_EQ(timed.run(), 0);
+}
+
+TEST(CollectiveRates, CountBytesThatEachLinkCarries) {
+  const auto rates = collective_rates(Target("cpu", 2), 2, int64_t{4} << 20);
+  ASSERT_EQ(rates.size(), 6U);  // three collectives of two sizes
+  for (const CollectiveRate& rate : rates) {
+    EXPECT_EQ(rate.ranks, 2);
+    EXPECT_EQ(rate.factor, rate.name == "all-reduce" ? 1 : 0.5) << rate.name;
+    EXPECT_THAT(rate.seconds, Each(Gt(0)));
+    EXPECT_EQ(rate.seconds.size(), 10U);
+    const double work = rate.factor * static_cast<double>(rate.bytes);
+    const auto [fastest, slowest] = std::minmax_element(rate.seconds.begin(), rate.seconds.end());
+    EXPECT_GE(rate.value, work / *slowest);
+    EXPECT_LE(rate.value, work / *fastest);
+  }
+  EXPECT_EQ(rates[0].bytes, int64_t{1} << 20);
+  EXPECT_EQ(rates[1].bytes, int64_t{4} << 20);
+}
+
+/// As `frugal peak` would report it, without measuring.
+Peaks invented() {
+  Peaks peaks;
+  for (const DType type : {DType::f32, DType::bf16}) {
+    auto& rates = peaks.gemms.emplace_back();
+    for (const int64_t k : {64, 32}) {
+      GemmRate& rate = rates.emplace_back();
+      rate.type = type;
+      rate.shape = {64, 64, k};
+      rate.seconds.assign(10, 1e-6);
+      rate.set(static_cast<double>(k));
+    }
+  }
+  peaks.copy.bytes = 2 << 20;
+  peaks.copy.seconds.assign(10, 1e-3);
+  peaks.copy.set(2 << 20);
+  peaks.launch = {median_estimate(std::vector<double>(10, 2e-6)),
+                  median_estimate(std::vector<double>(10, 1e-6))};
+  peaks.why_no_collectives = "alone";
+  return peaks;
+}
+
+TEST(PeakReport, KeepsItsKeys) {
+  const json report = to_json(invented(), Target("cpu", 2));
+  EXPECT_EQ(report["schema"], "frugal.peak/1");
+  EXPECT_EQ(report["threads"], 2);
+  ASSERT_EQ(report["gemm"].size(), 4U);
+  EXPECT_EQ(report["gemm"][0]["size"], 64);
+  EXPECT_TRUE(report["gemm"][1]["size"].is_null());
+  EXPECT_EQ(report["gemm"][1]["k"], 32);
+  EXPECT_EQ(report["measured_peak"]["bf16"], report["gemm"][2]);
+  EXPECT_NEAR(report["copy"]["bytes_per_second"], (2 << 20) / 1e-3, 1);
+  EXPECT_EQ(report["launch"]["each"]["seconds"], 2e-6);
+  EXPECT_TRUE(report["collectives"].empty());
+  EXPECT_EQ(report["why_no_collectives"], "alone");
+}
+
+TEST(PeakReport, AMeasuredMachineNamesItsOrigin) {
+  const json machine =
+      measured_machine(invented(), Target("cpu", 2, "a100-selene"), "mine", "frugal peak");
+  EXPECT_EQ(machine["schema"], "frugal.measured-machine/1");
+  EXPECT_EQ(machine["name"], "mine");
+  EXPECT_NEAR(machine["measured"]["flops_bf16"]["value"], 64e6, 1);
+  EXPECT_EQ(machine["measured"]["memory_bandwidth"]["unit"], "B/s");
+  EXPECT_FALSE(machine["measured"].contains("link_bandwidth"));
+  EXPECT_EQ(machine["data_sheet"]["machine"], "a100-selene");
+  EXPECT_EQ(machine["data_sheet"]["parameters"]["device.flops_bf16"]["value"], 312e12);
+  EXPECT_EQ(machine["provenance"]["command"], "frugal peak");
+  EXPECT_TRUE(measured_machine(invented(), Target("cpu", 2), "", "")["data_sheet"].is_null());
+}
+
+}  // namespace
+}  // namespace frugal
