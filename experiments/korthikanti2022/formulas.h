@@ -9,9 +9,9 @@ namespace frugal::korthikanti2022 {
 
 /// Activations of one transformer layer on one device, in bytes: the row of table 2 that the
 /// configuration names. Equation 1 is t = 1, equation 2 t > 1, equation 4 sequence parallelism;
-/// the selective rows are those without 5as²b/t, and so is fused attention; full recomputation keeps
-/// 2sbh. Exact, because the heads are divisible by t. Throws InputError for full recomputation with sequence parallelism,
-/// which table 2 does not have.
+/// the selective rows are those without 5as²b/t, and so is fused attention; full recomputation
+/// keeps 2sbh. Exact, because the heads are divisible by t. Throws InputError for full
+/// recomputation with sequence parallelism, which table 2 does not have.
 int64_t layer_activation_bytes(const RunConfig& run);
 
 /// How the layers of a model are spread over its pipeline.

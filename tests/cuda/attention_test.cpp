@@ -18,8 +18,8 @@ class Operand {
   Operand(Device& device, DType type, const Shape& shape, const std::vector<Bf16>& values)
       : Operand(device, type, shape) {
     const std::vector<double> wide = widened(values);
-    device.copy_from_host(view_, type == DType::bf16 ? static_cast<const void*>(values.data())
-                                                     : wide.data());
+    device.copy_from_host(
+        view_, type == DType::bf16 ? static_cast<const void*>(values.data()) : wide.data());
   }
   Operand(const Operand&) = delete;
   Operand& operator=(const Operand&) = delete;

@@ -51,8 +51,7 @@ class EmulatedDevice final : public Device {
           else if constexpr (requires { op.gelu(); }) {
             emulated_product(op.gemm);
             cuda_emulated::run(op.gelu(), launch_);
-          }
-          else
+          } else
             cpu_.execute(op);
         },
         operation);
