@@ -6,6 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 preset=${1:?"usage: scripts/build.sh PRESET [TARGET...]"}
 shift
+scripts/cudnn-frontend.sh
 command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache
 cmake --preset "$preset"
 cmake --build --preset "$preset" --parallel "$(nproc)" ${1:+--target "$@"}

@@ -15,8 +15,8 @@ nvcc=$(readlink -f "$nvcc")
 
 wheel=$(mktemp -d)
 trap 'rm -rf "$wheel"' EXIT
-if ! python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
-     --dest "$wheel" "nvidia-cudnn-frontend==$version" </dev/null >&2; then
+if ! python3 -m pip download --quiet --disable-pip-version-check --retries 1 --timeout 10 \
+     --no-deps --only-binary=:all: --dest "$wheel" "nvidia-cudnn-frontend==$version" </dev/null >&2; then
   echo "cudnn-frontend.sh: pip could not bring nvidia-cudnn-frontend $version;" \
        "the build goes on without fused attention on GPUs" >&2
   exit 0

@@ -13,6 +13,18 @@ std::string_view name_of(Kind kind) {
   return names[static_cast<size_t>(kind)];
 }
 
+namespace {
+
+/// What makes less memory of a kind be needed.
+const char* next_step(Kind kind) {
+  if (kind == Kind::parameter || kind == Kind::gradient || kind == Kind::optimizer)
+    return "a larger tensor-parallel size, or a smaller model";
+  return "recomputation, a larger tensor-parallel size with sequence parallelism, or a smaller "
+         "microbatch";
+}
+
+}  // namespace
+
 Ledger::Entry Ledger::take(int64_t bytes, Kind kind) {
   Entry entry{nullptr, bytes, kind, place_};
   try {
@@ -20,12 +32,10 @@ Ledger::Entry Ledger::take(int64_t bytes, Kind kind) {
   } catch (const OutOfMemory& e) {
     throw OutOfMemory(
         fmt::format(
-            "{}: {} bytes of {} {} did not fit: {} bytes missing of a capacity of {}; try "
-            "recomputation, a larger tensor-parallel size with sequence parallelism, or a "
-            "smaller microbatch",
+            "{}: {} bytes of {} {} did not fit: {} bytes missing of a capacity of {}; try {}",
             device_.name(), bytes, name_of(kind),
             place_.layer < 0 ? "outside the layers" : fmt::format("for layer {}", place_.layer),
-            e.missing(), e.capacity),
+            e.missing(), e.capacity, next_step(kind)),
         e.requested, e.in_use, e.capacity);
   }
   change(kind, place_, bytes);

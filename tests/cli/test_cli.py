@@ -288,21 +288,23 @@ class Measure(Cli):
         self.assertRegex(record["options"]["text"], "hash [0-9a-f]{16}")
 
     def test_out_of_memory(self):
-        done = self.run_frugal("measure", "--model", "1T", "--on", "virtual", "--type", "bf16", "--tensor-parallel", "8",
-                               status=3)
-        self.assertRegex(done.stderr, "for layer [0-9]+ did not fit: [0-9]+ bytes missing of a capacity")
+        run = ["measure", "--on", "virtual", "--type", "bf16", "--tensor-parallel", "8"]
+        done = self.run_frugal(*run, "--model", "22B", "--micro-batch", "64", status=3)
+        self.assertRegex(done.stderr, "for layer [0-9]+ did not fit: [0-9]+ bytes missing .* smaller microbatch")
         (record,) = self.records()
         self.assertEqual(record["status"], "oom")
+        done = self.run_frugal(*run, "--model", "1T", status=3)
+        self.assertRegex(done.stderr, "of parameter .* did not fit: .* try a larger tensor-parallel size")
 
     def test_out_of_memory_on_the_processor(self):
-        # 16 TiB of embedding: beyond any machine, and beyond what its operating system would promise.
+        # 112 TiB of weights: beyond any machine, and beyond what its operating system would promise.
         self.run_frugal(*TINY, "--hidden", str(2**20), "--vocabulary", str(2**22), status=3)
         (record,) = self.records()
         self.assertEqual(record["status"], "oom")
         self.assertIn("outside the layers", record["reason"])
         missing = int(record["reason"].split(" bytes missing")[0].rsplit(" ", 1)[1])
-        self.assertGreater(missing, 2**42)
-        self.assertLessEqual(missing, 2**44)
+        self.assertGreater(missing, 2**46)
+        self.assertLessEqual(missing, 2**47)
 
     def test_a_virtual_run_holds_no_tokens(self):
         # 8 GiB of tokens if there were any; the machine described has no room for their activations.

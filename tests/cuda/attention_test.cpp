@@ -1,11 +1,13 @@
 // Fused attention on a GPU against the CPU's separate one, in float64.
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <random>
 #include <vector>
 
 #include "kernels/cpu/device.h"
+#include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
-#include "tests/cuda/gpu.h"
 
 namespace frugal {
 namespace {
@@ -97,7 +99,6 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 TEST(FusedAttentionOnTheGpu, AgreesWithTheCpusFloat64) {
-  FRUGAL_NEEDS_GPU();
   const auto gpu = make_cuda_device();
   CpuDevice cpu(2);
   for (const Size& size :
@@ -121,7 +122,6 @@ TEST(FusedAttentionOnTheGpu, AgreesWithTheCpusFloat64) {
 }
 
 TEST(FusedAttentionOnTheGpu, RefusesOtherTypesThanBf16) {
-  FRUGAL_NEEDS_GPU();
   const auto gpu = make_cuda_device();
   EXPECT_THROW(attend(*gpu, DType::f64, {1, 64, 64, true}, 1), InputError);
 }

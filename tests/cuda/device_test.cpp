@@ -1,25 +1,23 @@
 // The CUDA device itself: memory, streams, errors.
+#include <gtest/gtest.h>
+
 #include <vector>
 
+#include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
-#include "tests/cuda/gpu.h"
 
 namespace frugal {
 namespace {
 
 class CudaDeviceTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    FRUGAL_NEEDS_GPU();
-    device_ = make_cuda_device();
-  }
   View floats(int64_t count) { return {device_->allocate(count * 4), DType::f32, {count}}; }
   std::vector<float> read(const View& view) {
     std::vector<float> values(static_cast<size_t>(view.size()));
     device_->copy_to_host(values.data(), view);
     return values;
   }
-  std::unique_ptr<Device> device_;
+  const std::unique_ptr<Device> device_ = make_cuda_device();
 };
 
 TEST_F(CudaDeviceTest, SaysWhatTheGpuIs) {

@@ -1,8 +1,10 @@
 // Training on a GPU beside the CPU: the same losses, step by step.
+#include <gtest/gtest.h>
+
 #include <cmath>
 
 #include "engine/train/trainer.h"
-#include "tests/cuda/gpu.h"
+#include "kernels/cuda/gpus.h"
 
 namespace frugal {
 namespace {
@@ -33,7 +35,6 @@ std::vector<double> losses(Cluster& cluster, const RunConfig& run, int64_t steps
 }
 
 TEST(TrainingOnTheGpu, FollowsTheCpuWithDropout) {
-  FRUGAL_NEEDS_GPU();
   if (tf32_products()) GTEST_SKIP() << "FRUGAL_TF32 is set";
   constexpr int64_t steps = 200;
   const RunConfig run = small_gpt();
@@ -47,7 +48,6 @@ TEST(TrainingOnTheGpu, FollowsTheCpuWithDropout) {
 }
 
 TEST(TrainingOnTheGpu, RecomputationChangesNothing) {
-  FRUGAL_NEEDS_GPU();
   RunConfig run = small_gpt();
   run.type = DType::bf16;
   const auto with = [&](Recompute recompute) {
