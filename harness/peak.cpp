@@ -62,7 +62,8 @@ std::vector<GemmShape> gemm_shapes(const Target& target, DType type) {
   std::vector<GemmShape> shapes;
   std::vector<int64_t> sizes = {512, 1024, 2048};
   if (type == DType::f64) sizes = {64, 128, 256};
-  if (on_gpu(target)) sizes = {1024, 2048, 4096, 8192, 16384};
+  if (on_gpu(target)) sizes = {1024, 2048, 4096, 8192};
+  if (on_gpu(target) && type == DType::bf16) sizes.push_back(16384);
   for (const int64_t size : sizes) shapes.push_back({size, size, size});
   if (!on_gpu(target)) return shapes;
   // Rows are 2048 tokens of 4 sequences; query, key and value, projection, and the two of the MLP.

@@ -71,19 +71,23 @@ def main():
     parser.add_argument("frugal", help="the program")
     parser.add_argument("--model", required=True)
     parser.add_argument("--micro-batch", type=int, required=True)
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=10)
     arguments = parser.parse_args()
 
     model, batch, steps = arguments.model, arguments.micro_batch, arguments.steps
     pytorch = PyTorch(model, batch)
     samples = {"frugal": [], "eager": [], "compiled": []}
-    for _ in range(arguments.rounds):
-        for kind in ("eager", "compiled"):
-            answer = pytorch.steps(kind, steps)
-            samples[kind].append(answer["seconds"])
-        record = frugal_steps(arguments.frugal, model, batch, steps)
-        samples["frugal"].append(record["metrics"]["step_time"]["samples"])
+    try:
+        for _ in range(arguments.rounds):
+            taken = {kind: pytorch.steps(kind, steps) for kind in ("eager", "compiled")}
+            record = frugal_steps(arguments.frugal, model, batch, steps)
+            for kind, answer in taken.items():
+                samples[kind].append(answer["seconds"])
+            samples["frugal"].append(record["metrics"]["step_time"]["samples"])
+    except KeyboardInterrupt:
+        if not samples["frugal"]:
+            sys.exit("compare_steps.py: stopped before the first round was complete")
     ratios = {side: ratio(samples["frugal"], samples[side]) for side in ("eager", "compiled")}
     json.dump({"schema": "frugal.step-comparison/1", "model": model, "micro_batch": batch,
                "seconds": samples, "speed_up": ratios,

@@ -180,7 +180,7 @@ struct FusedAttentions::State {
     if (op.dropout.active()) {
       write_seed(on, words, library_seed(op.dropout), 0);
       addresses[seed] = words;
-      addresses[offset] = words + 1;
+      addresses[offset] = words + 2;
     }
     int64_t workspace = 0;
     check(graph.get_workspace_size(workspace), "cudnn_frontend::Graph::get_workspace_size");
@@ -189,10 +189,10 @@ struct FusedAttentions::State {
     check(graph.execute(handle, addresses, scratch), "cudnn_frontend::Graph::execute");
   }
 
-  static constexpr int64_t word_bytes = 2 * sizeof(int64_t);
+  static constexpr int64_t word_bytes = 4 * sizeof(int64_t);
   CudaMemory& memory;
   cudnnHandle_t handle = nullptr;
-  int64_t* words = nullptr;  // seed and offset
+  int64_t* words = nullptr;  // seed and offset, 16 bytes apart
   std::map<Key, std::unique_ptr<fe::graph::Graph>> graphs;
 };
 

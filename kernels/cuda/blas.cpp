@@ -7,11 +7,13 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 
 #include "kernels/cuda/blas_problem.h"
 #include "kernels/cuda/gpus.h"
+#include "kernels/cuda/occupy.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -173,7 +175,7 @@ struct Blas::State {
   std::vector<cublasLtMatmulAlgo_t> propose(const BlasProblem& problem, const Plan& plan) const;
   cublasLtMatmulAlgo_t fastest(const BlasProblem& problem, const Plan& plan, Operands operands,
                                const std::vector<cublasLtMatmulAlgo_t>& proposed,
-                               cudaStream_t stream);
+                               cudaStream_t stream) const;
 
   CudaMemory& memory;
   Handle handle;
@@ -200,6 +202,9 @@ std::vector<cublasLtMatmulAlgo_t> Blas::State::propose(const BlasProblem& proble
   Preference preference;
   check(cublasLtMatmulPreferenceCreate(&preference.value), "cublasLtMatmulPreferenceCreate");
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(workspace_bytes));
+  // Where depth is divided, partial sums are kept in float32 and not in the result's type.
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem.alignment_a);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem.alignment_b);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, problem.alignment_d);
@@ -209,7 +214,11 @@ std::vector<cublasLtMatmulAlgo_t> Blas::State::propose(const BlasProblem& proble
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle.value, plan.description.value, plan.a.value, plan.b.value, plan.d.value, plan.d.value,
       preference.value, candidates, found.data(), &count);
-  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "cublasLtMatmulAlgoGetHeuristic");
+  const bool refused =
+      status == CUBLAS_STATUS_NOT_SUPPORTED ||
+      (problem.epilogue != Epilogue::none && status == CUBLAS_STATUS_INVALID_VALUE);
+  if (refused) return {};
+  check(status, "cublasLtMatmulAlgoGetHeuristic");
   std::vector<cublasLtMatmulAlgo_t> proposed;
   for (int i = 0; i < count; ++i)
     if (found[static_cast<size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
@@ -217,48 +226,99 @@ std::vector<cublasLtMatmulAlgo_t> Blas::State::propose(const BlasProblem& proble
   return proposed;
 }
 
-/// On the operands themselves, by turns, the median of each; what is accumulated into is spared:
-/// the sums go to memory of its size, or the library's first choice is taken where there is none.
+namespace {
+
+/// Memory of d's size for sums that must not go to d itself; gone when this goes. Null where there
+/// is none to spare.
+class Spare {
+ public:
+  Spare(const BlasProblem& p, cudaStream_t stream) {
+    const int64_t elements =
+        p.d.leading * (p.d.cols - 1) + p.d.rows + p.d.batch_stride * (p.batch - 1);
+    const auto bytes = static_cast<size_t>(elements * size_of(p.d.type));
+    if (cudaMalloc(&data_, bytes) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      data_ = nullptr;
+      return;
+    }
+    FRUGAL_CUDA::check(cudaMemsetAsync(data_, 0, bytes, stream), "cudaMemsetAsync");
+  }
+  Spare(const Spare&) = delete;
+  Spare& operator=(const Spare&) = delete;
+  ~Spare() { cudaFree(data_); }
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+/// Milliseconds between two moments of a stream.
+class Stopwatch {
+ public:
+  explicit Stopwatch(cudaStream_t stream) : stream_(stream) {
+    for (cudaEvent_t& event : events_)
+      FRUGAL_CUDA::check(cudaEventCreate(&event), "cudaEventCreate");
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() {
+    for (const cudaEvent_t event : events_) cudaEventDestroy(event);
+  }
+  /// Keeps the stream busy meanwhile, so that what is timed has been issued when it begins.
+  void start() {
+    constexpr double issuing = 2e-5;
+    occupy(stream_, issuing);
+    FRUGAL_CUDA::check(cudaEventRecord(events_[0], stream_), "cudaEventRecord");
+  }
+  float stop() {
+    FRUGAL_CUDA::check(cudaEventRecord(events_[1], stream_), "cudaEventRecord");
+    FRUGAL_CUDA::check(cudaEventSynchronize(events_[1]), "cudaEventSynchronize");
+    float milliseconds = 0;
+    FRUGAL_CUDA::check(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]),
+                       "cudaEventElapsedTime");
+    return milliseconds;
+  }
+
+ private:
+  cudaStream_t stream_;
+  std::array<cudaEvent_t, 2> events_{};
+};
+
+}  // namespace
+
+/// The least time of each, by turns, on the operands themselves but for what is accumulated into.
+/// What is far behind is not timed again, and large products are not timed often.
 cublasLtMatmulAlgo_t Blas::State::fastest(const BlasProblem& problem, const Plan& plan,
                                           Operands operands,
                                           const std::vector<cublasLtMatmulAlgo_t>& proposed,
-                                          cudaStream_t stream) {
+                                          cudaStream_t stream) const {
+  constexpr float enough = 60;      // milliseconds for all rounds together
+  constexpr float hopeless = 1.3F;  // times the best
+  constexpr float cold = 2;         // milliseconds that a first execution does not distort
   if (proposed.size() == 1) return proposed.front();
-  const int64_t extent = problem.d.leading * (problem.d.cols - 1) + problem.d.rows +
-                         problem.d.batch_stride * (problem.batch - 1);
-  const int64_t spare_bytes = problem.accumulate ? extent * size_of(problem.d.type) : 0;
-  void* spare = nullptr;
+  std::optional<Spare> spare;
   if (problem.accumulate) {
-    try {
-      spare = memory.allocate(spare_bytes);
-    } catch (const OutOfMemory&) {
-      return proposed.front();
-    }
-    check(cudaMemsetAsync(spare, 0, static_cast<size_t>(spare_bytes), stream), "cudaMemsetAsync");
-    operands.d = spare;
+    spare.emplace(problem, stream);
+    if (spare->data() == nullptr) return proposed.front();
+    operands.d = spare->data();
   }
-  std::array<cudaEvent_t, 2> events{};
-  for (cudaEvent_t& event : events) FRUGAL_CUDA::check(cudaEventCreate(&event), "cudaEventCreate");
-  std::vector<std::vector<float>> times(proposed.size());
-  for (int round = -1; round < repetitions; ++round) {
+  Stopwatch watch(stream);
+  std::vector<float> times(proposed.size(), HUGE_VALF);
+  float least = HUGE_VALF, spent = 0;
+  for (int round = -1; round < repetitions && spent < enough; ++round) {
     for (size_t i = 0; i < proposed.size(); ++i) {
-      check(cudaEventRecord(events[0], stream), "cudaEventRecord");
+      if (round > 0 && times[i] > hopeless * least) continue;
+      if (spent > 5 * enough && i >= 3) break;  // the library's best guesses come first
+      watch.start();
       const cublasStatus_t status = multiply(problem, plan, operands, proposed[i], stream);
-      check(cudaEventRecord(events[1], stream), "cudaEventRecord");
-      check(cudaEventSynchronize(events[1]), "cudaEventSynchronize");
-      float milliseconds = 0;
-      check(cudaEventElapsedTime(&milliseconds, events[0], events[1]), "cudaEventElapsedTime");
-      if (status != CUBLAS_STATUS_SUCCESS) milliseconds = HUGE_VALF;
-      if (round >= 0) times[i].push_back(milliseconds);
+      const float milliseconds = watch.stop();
+      spent += milliseconds;
+      if (status != CUBLAS_STATUS_SUCCESS) continue;
+      if (round >= 0 || milliseconds > cold) times[i] = std::min(times[i], milliseconds);
+      least = std::min(least, times[i]);
     }
   }
-  for (const cudaEvent_t event : events) cudaEventDestroy(event);
-  memory.deallocate(spare, spare_bytes);
-  for (auto& samples : times)
-    std::nth_element(samples.begin(), samples.begin() + repetitions / 2, samples.end());
-  const auto best = std::min_element(times.begin(), times.end(), [](const auto& x, const auto& y) {
-    return x[repetitions / 2] < y[repetitions / 2];
-  });
+  const auto best = std::min_element(times.begin(), times.end());
   return proposed[static_cast<size_t>(best - times.begin())];
 }
 
@@ -300,11 +360,13 @@ bool Blas::run(const GemmGelu& op, const Launch& on) {
   Gemm product = op.gemm;
   product.c = op.y;
   const BlasProblem problem(product, tf32_products(), Epilogue::gelu, op.gemm.c);
+  if (!problem.fusable()) return false;
   return state_->run(problem, Operands(problem, product, op.gemm.c), on.stream);
 }
 
 bool Blas::run(const GemmGeluBackward& op, const Launch& on) {
   const BlasProblem problem(op.gemm, tf32_products(), Epilogue::gelu_backward, op.x);
+  if (!problem.fusable()) return false;
   return state_->run(problem, Operands(problem, op.gemm, op.x), on.stream);
 }
 

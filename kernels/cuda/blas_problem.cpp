@@ -71,6 +71,13 @@ BlasProblem::BlasProblem(const Gemm& op, bool tf32_, Epilogue epilogue_, const V
   alignment_auxiliary = epilogue == Epilogue::none ? 0 : alignment(auxiliary);
 }
 
+bool BlasProblem::fusable() const {
+  constexpr uint32_t wide = 16;
+  return a.type == DType::bf16 && b.type == DType::bf16 && d.type == DType::bf16 && batch == 1 &&
+         !accumulate && d.leading % 8 == 0 && alignment_d >= wide && alignment_auxiliary >= wide &&
+         (!bias || (bias_type == DType::bf16 && alignment_bias >= wide));
+}
+
 std::string BlasProblem::text() const {
   const auto matrix = [](const ColumnMajor& x) {
     return fmt::format("{} [{}, {}]{} leading {} batch {}", name_of(x.type), x.rows, x.cols,

@@ -38,6 +38,9 @@ struct BlasProblem {
   BlasProblem(const Gemm& op, bool tf32, Epilogue epilogue = Epilogue::none,
               const View& auxiliary = {});
 
+  /// Whether the library may be asked to do the epilogue with the product: bf16 only (GELU of
+  /// float32 would be an approximation), and laid out as its documentation demands.
+  bool fusable() const;
   bool operator==(const BlasProblem&) const = default;
   std::string text() const;
 };

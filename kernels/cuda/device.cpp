@@ -57,6 +57,7 @@ CudaDevice::CudaDevice(int index) : index_(index) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
   multiprocessors_ = properties.multiProcessorCount;
+  shared_memory_ = properties.sharedMemPerBlockOptin;
   for (size_t i = 0; i < streams_.size(); ++i) {
     check(cudaStreamCreateWithFlags(&streams_[i], cudaStreamNonBlocking),
           "cudaStreamCreateWithFlags");
@@ -98,7 +99,7 @@ void CudaDevice::deallocate(void* address, int64_t bytes) noexcept {
 void CudaDevice::execute_on(Stream stream, const Operation& operation) {
   make_current();
   const size_t i = static_cast<size_t>(stream);
-  const Launch on{streams_[i], multiprocessors_, scratch_[i].get()};
+  const Launch on{streams_[i], multiprocessors_, shared_memory_, scratch_[i].get()};
   last_ = name_of(operation);
   std::visit(
       [&](const auto& op) {

@@ -57,6 +57,7 @@ class CudaDevice final : public Device {
 
   int index_;
   int multiprocessors_ = 0;
+  size_t shared_memory_ = 0;
   std::array<cudaStream_t, stream_count> streams_{};
   CudaMemory memory_;
   std::array<std::unique_ptr<StreamScratch>, stream_count> scratch_;

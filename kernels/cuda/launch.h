@@ -23,6 +23,7 @@ class Scratch {
 struct Launch {
   cudaStream_t stream = nullptr;
   int multiprocessors = 1;
+  size_t shared_memory = size_t{48} << 10;  ///< bytes that a block may have
   Scratch* scratch = nullptr;
 };
 

@@ -5,7 +5,7 @@ namespace {
 
 __global__ void write(int64_t* words, int64_t seed, int64_t offset) {
   words[0] = seed;
-  words[1] = offset;
+  words[2] = offset;
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 namespace frugal::FRUGAL_CUDA {
 
-/// words[0] := seed, words[1] := offset, in the order of the stream.
+/// words[0] := seed, words[2] := offset, in the order of the stream.
 void write_seed(const Launch& on, int64_t* words, int64_t seed, int64_t offset);
 
 }  // namespace frugal::FRUGAL_CUDA

@@ -72,6 +72,8 @@ TEST_F(CudaDeviceTest, StreamsWaitForEachOther) {
 
 TEST_F(CudaDeviceTest, ComputesBesideWhatIsModelled) {
   const View x = floats(1 << 20);
+  device_->execute(Fill{x, 1});  // a kernel is loaded with its first launch, which may wait
+  device_->synchronize();
   device_->occupy(Stream::communication, 0.05, "test");
   const double start = device_->now();
   device_->execute(Fill{x, 3});

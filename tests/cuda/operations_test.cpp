@@ -8,8 +8,9 @@ namespace frugal::table {
 namespace {
 
 /// Many blocks, rows that fill several warps: sizes at which a GPU's kernels run as in earnest.
+/// Only what the float64 reference computes soon.
 std::vector<Setting> large(DType type) {
-  return {{type, 517, 704, test_seed()}, {type, 64, 6144, 0}};
+  return {{type, 517, 704, test_seed()}, {type, 64, 1536, 0}};
 }
 
 class OnTheGpu : public DeviceRows {

@@ -30,7 +30,7 @@ concept OwnKernel = requires(const Op& op, const cuda_emulated::Launch& on) {
 class EmulatedDevice final : public Device {
  public:
   EmulatedDevice(int multiprocessors, uint64_t seed)
-      : launch_{nullptr, multiprocessors, &scratch_} {
+      : launch_{nullptr, multiprocessors, size_t{227} << 10, &scratch_} {
     emulator::set_seed(seed);
   }
 

@@ -277,7 +277,8 @@ int64_t norm_backward(NormBackward<T>& op, const Launch& on) {
     if (all <= most * threads)
       return held(std::integral_constant<int, most>{}, std::true_type{},
                   std::integral_constant<int, threads>{});
-    if (all <= most * many)
+    constexpr size_t of_pack = sizeof(float) * pack * parts;
+    if (all <= most * many && of_pack * most * many <= on.shared_memory)
       return held(std::integral_constant<int, most>{}, std::false_type{},
                   std::integral_constant<int, many>{});
   }

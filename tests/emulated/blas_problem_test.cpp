@@ -1,0 +1,51 @@
+// Which products cuBLASLt may be asked to end with GELU: its documentation's conditions.
+#include "kernels/cuda/blas_problem.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace frugal {
+namespace {
+
+using cuda_emulated::BlasProblem;
+using cuda_emulated::Epilogue;
+
+struct Shapes {
+  DType type = DType::bf16;
+  int64_t m = 16, n = 24, k = 8;
+  int64_t shift = 0;  ///< of what stands before GELU, in elements
+};
+
+bool fusable(const Shapes& s) {
+  alignas(256) static std::array<char, 1 << 14> memory;
+  const auto view = [&](const Shape& shape) { return View(memory.data(), s.type, shape); };
+  const Gemm product{.a = view({s.m, s.k}),
+                     .b = view({s.n, s.k}),
+                     .c = view({s.m, s.n}),
+                     .bias = view({s.n}),
+                     .transpose_b = true};
+  const View before(memory.data() + s.shift * size_of(s.type), s.type, {s.m, s.n});
+  return BlasProblem(product, false, Epilogue::gelu, before).fusable();
+}
+
+TEST(BlasProblemTest, FusesGeluWhereTheLibraryCan) {
+  EXPECT_TRUE(fusable({}));
+  EXPECT_FALSE(fusable({.type = DType::f32})) << "its GELU is an approximation";
+  EXPECT_FALSE(fusable({.type = DType::f64}));
+  EXPECT_FALSE(fusable({.n = 20})) << "columns of 20 elements";
+  EXPECT_FALSE(fusable({.shift = 1})) << "off the boundary of 16 bytes";
+  EXPECT_TRUE(fusable({.shift = 8}));
+}
+
+TEST(BlasProblemTest, RefusesABiasAlongColumns) {
+  std::array<float, 64> memory{};
+  const View x(memory.data(), DType::f32, {4, 4});
+  const View by_columns = x.strided(0, {4, 4}, {1, 4});
+  const View bias(memory.data(), DType::f32, {4});
+  EXPECT_THROW(BlasProblem({.a = x, .b = x, .c = by_columns, .bias = bias}, false),
+               std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace frugal
