@@ -145,6 +145,7 @@ json to_json(const Peaks& peaks, const Target& target) {
           {"device", target.device()},
           {"source", name_of(target.source())},
           {"float32_products", peaks.tf32 ? "tf32" : "float32"},
+          {"options", target.options(DType::f32)},
           {"threads", cpu ? json(target.threads()) : json(nullptr)},
           {"gemm", gemms},
           {"measured_peak", best},

@@ -6,6 +6,7 @@
 #include "harness/target.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
+#include "tests/kernels/cpu_levels.h"
 
 namespace frugal {
 namespace {
@@ -96,6 +97,8 @@ TEST(PeakReport, KeepsItsKeys) {
   const json report = to_json(invented(), Target("cpu", 2));
   EXPECT_EQ(report["schema"], "frugal.peak/1");
   EXPECT_EQ(report["threads"], 2);
+  const CpuLevel baseline("baseline");
+  EXPECT_EQ(to_json(invented(), Target("cpu", 2))["options"], json({{"simd", "baseline"}}));
   ASSERT_EQ(report["gemm"].size(), 4U);
   EXPECT_EQ(report["gemm"][0]["size"], 64);
   EXPECT_TRUE(report["gemm"][1]["size"].is_null());
