@@ -31,9 +31,12 @@ class Cluster {
 /// each).
 std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads);
 
+/// Why `ranks` ranks of this configuration cannot run on so many GPUs, as this build is: too few
+/// GPUs, no NCCL for several ranks, no fused attention of the type. Empty where they can.
+std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus);
+
 /// Ranks as threads of this process, a GPU each: the first t of gpus() (kernels/cuda/gpus.h).
-/// Throws InputError where there are fewer, or where t > 1 and the build has no NCCL; t = 1 needs
-/// none.
+/// Throws InputError for what why_not_on_gpus() says.
 std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config);
 
 /// One rank that stands for the t equal ones of a machine (kernels/virtual/machine.h).

@@ -8,17 +8,24 @@
 
 namespace frugal {
 
+std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
+  if (ranks > gpus)
+    return fmt::format(
+        "--tensor-parallel is {} and there {} {} GPU{}; choose a smaller one, or run one of the "
+        "ranks with --lone-rank MACHINE",
+        ranks, gpus == 1 ? "is" : "are", gpus, gpus == 1 ? "" : "s");
+  if (ranks > 1)
+    if (std::string why = why_no_nccl(); !why.empty()) return why;
+  return config.attention == AttentionKind::fused ? why_no_fused_attention(config.type) : "";
+}
+
 std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config) {
   config.validate();
   const int ranks = config.tensor_parallel;
-  const size_t available = gpus().size();
+  const std::string why_not = why_not_on_gpus(config, ranks, static_cast<int>(gpus().size()));
+  if (!why_not.empty()) throw InputError(why_not);
   // A lone rank of one is whole, and says nothing that a machine would have to take time for.
   if (ranks == 1) return make_lone_cuda_cluster(config, Machine{});
-  if (static_cast<size_t>(ranks) > available)
-    throw InputError(
-        fmt::format("tensor-parallel size ({}) is more than the GPUs of this machine ({}); choose "
-                    "at most that, or measure one rank alone, with modelled communication",
-                    ranks, available));
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<Device*> members;
   for (int r = 0; r < ranks; ++r) {

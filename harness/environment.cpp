@@ -17,6 +17,8 @@
 #include <sstream>
 
 #include "build_info.h"
+#include "engine/comm/nccl.h"
+#include "kernels/cpu/dispatch.h"
 #include "kernels/cuda/gpus.h"
 
 namespace frugal {
@@ -140,7 +142,13 @@ json to_json(const Gpu& gpu) {
           {"runtime_cuda", cuda_version(gpu.runtime)}};
 }
 
-json environment(bool with_gpus) {
+std::map<std::string, std::string> gpu_libraries() {
+  std::map<std::string, std::string> versions = cuda_libraries();
+  if (const std::string nccl = nccl_version(); !nccl.empty()) versions["NCCL"] = nccl;
+  return versions;
+}
+
+json environment(std::optional<DeviceKind> of) {
   utsname system = {};
   uname(&system);
   std::array<double, 3> load = {};
@@ -159,8 +167,10 @@ json environment(bool with_gpus) {
               {"build", build_json()},
               {"libraries", libraries()},
               {"load_average", loaded ? json(load) : json(nullptr)}};
-  if (with_gpus)
-    for (const Gpu& gpu : gpus()) all["gpus"].push_back(to_json(gpu));
+  if (of == DeviceKind::cpu) all["kernels"] = choose_instructions();
+  if (of != DeviceKind::cuda) return all;
+  for (const Gpu& gpu : gpus()) all["gpus"].push_back(to_json(gpu));
+  all["libraries"].update(json(gpu_libraries()));
   return all;
 }
 

@@ -1,6 +1,10 @@
 #pragma once
+#include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+
+#include "harness/device_kind.h"
 
 namespace frugal {
 
@@ -8,9 +12,13 @@ struct Gpu;
 
 /// What a number may depend on besides its configuration, by allow-list: processor, caches, memory,
 /// kernel, compiler, libraries, commit, governor, load. What is not known is null. Never a host
-/// name, user name or path. With the GPUs, which are there, where the run is on them.
-nlohmann::json environment(bool with_gpus = false);
+/// name, user name or path. Of a run on the cpu, also which kernels ran; of one on GPUs, which are
+/// there, and their libraries.
+nlohmann::json environment(std::optional<DeviceKind> of = {});
 nlohmann::json to_json(const Gpu& gpu);
+
+/// Versions of what is loaded for GPUs: "cuBLASLt", "cuDNN", "NCCL", as far as the build has them.
+std::map<std::string, std::string> gpu_libraries();
 
 /// "AMD EPYC 9554", as the processor names itself.
 std::string processor_name();

@@ -51,6 +51,11 @@ Table measurement_table(const Record& record) {
   if (record.modelled)
     lines.add("communication", "modelled",
               fmt::format("on {}: {}", record.modelled->machine, ModelledCommunication::left_out));
+  for (const auto& [option, what] : {std::pair{"float32_products", "products of float32"},
+                                     {"simd", "instructions, by FRUGAL_SIMD"},
+                                     {"cuda_synchronous", "every operation waited for"}})
+    if (const auto found = record.options.find(option); found != record.options.end())
+      lines.add(what, found->second);
   lines.add("scale", scale_name(record.scale));
   lines.add("status", std::string(name_of(record.status)), record.reason);
   for (const auto& [name, metric] : record.metrics) {

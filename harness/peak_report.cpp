@@ -17,9 +17,9 @@ constexpr const char* machine_schema = "frugal.measured-machine/1";
 
 json interval_json(const Interval& interval) { return {interval.low, interval.high}; }
 
-json to_json(const GemmRate& rate) {
+json to_json(const GemmRate& rate, bool tf32) {
   const auto [m, n, k] = rate.shape;
-  return {{"type", name_of(rate.type)},
+  return {{"type", type_label(rate.type, tf32)},
           {"size", rate.shape.square() ? json(m) : json(nullptr)},
           {"m", m},
           {"n", n},
@@ -60,12 +60,11 @@ json parameter(double value, const Interval& interval, const char* unit, std::st
           {"source", std::move(source)}};
 }
 
-json measured_parameters(const Peaks& peaks, const Target& target) {
+json measured_parameters(const Peaks& peaks) {
   json measured = json::object();
   for (const auto& rates : peaks.gemms) {
     const GemmRate& best = measured_peak(rates);
-    const std::string_view type = target.tf32(best.type) ? "tf32" : name_of(best.type);
-    measured[fmt::format("flops_{}", type)] =
+    measured[fmt::format("flops_{}", type_label(best.type, peaks.tf32))] =
         parameter(best.value, best.interval, "FLOP/s",
                   fmt::format("best median of {} matrix products, m x n x k {} x {} x {}",
                               rates.size(), best.shape.m, best.shape.n, best.shape.k));
@@ -108,8 +107,13 @@ std::vector<std::string> row(const std::string& what, const std::string& size, c
 
 }  // namespace
 
+std::string_view type_label(DType type, bool tf32) {
+  return tf32 && type == DType::f32 ? "tf32" : name_of(type);
+}
+
 Peaks measure_peaks(const Target& target) {
   Peaks peaks;
+  peaks.tf32 = target.tf32(DType::f32);
   for (const DType type : {DType::f32, DType::bf16})
     peaks.gemms.push_back(gemm_rates(type, target));
   peaks.copy = copy_rate(target);
@@ -130,8 +134,9 @@ Peaks measure_peaks(const Target& target) {
 json to_json(const Peaks& peaks, const Target& target) {
   json gemms = json::array(), best = json::object(), collectives = json::array();
   for (const auto& rates : peaks.gemms) {
-    for (const GemmRate& rate : rates) gemms.push_back(to_json(rate));
-    best[std::string(name_of(rates.front().type))] = to_json(measured_peak(rates));
+    for (const GemmRate& rate : rates) gemms.push_back(to_json(rate, peaks.tf32));
+    best[std::string(type_label(rates.front().type, peaks.tf32))] =
+        to_json(measured_peak(rates), peaks.tf32);
   }
   for (const CollectiveRate& rate : peaks.collectives) collectives.push_back(to_json(rate));
   const bool cpu = target.kind() == DeviceKind::cpu;
@@ -139,7 +144,8 @@ json to_json(const Peaks& peaks, const Target& target) {
           {"on", target.on()},
           {"device", target.device()},
           {"source", name_of(target.source())},
-          {"float32_products", target.tf32(DType::f32) ? "tf32" : "float32"},
+          {"float32_products", peaks.tf32 ? "tf32" : "float32"},
+          {"options", target.options(DType::f32)},
           {"threads", cpu ? json(target.threads()) : json(nullptr)},
           {"gemm", gemms},
           {"measured_peak", best},
@@ -155,14 +161,14 @@ json to_json(const Peaks& peaks, const Target& target) {
             {"issue", to_json(peaks.launch.issue)}}},
           {"collectives", collectives},
           {"why_no_collectives", peaks.why_no_collectives},
-          {"environment", environment(!cpu)}};
+          {"environment", environment(target.kind())}};
 }
 
 Table peak_table(const Peaks& peaks) {
   Table table{{{"what"}, {"size", true}, {"median rate", true}, {"interval", true}, {"unit"}}, {}};
   const auto add = [&](const char* what, const GemmRate& rate) {
-    table.rows.push_back(row(fmt::format("{} {}", what, name_of(rate.type)), size_text(rate.shape),
-                             rate, "GFLOP/s"));
+    table.rows.push_back(row(fmt::format("{} {}", what, type_label(rate.type, peaks.tf32)),
+                             size_text(rate.shape), rate, "GFLOP/s"));
   };
   for (const auto& rates : peaks.gemms) {
     for (const GemmRate& rate : rates) add("gemm", rate);
@@ -185,13 +191,13 @@ Table peak_table(const Peaks& peaks) {
 
 json measured_machine(const Peaks& peaks, const Target& target, const std::string& name,
                       const std::string& command) {
-  const json found = environment(target.kind() == DeviceKind::cuda);
+  const json found = environment(target.kind());
   json details = to_json(peaks, target);
   details.erase("environment");
   return {{"schema", machine_schema},
           {"name", name},
           {"description", target.device()},
-          {"measured", measured_parameters(peaks, target)},
+          {"measured", measured_parameters(peaks)},
           {"data_sheet", data_sheet(target.machine())},
           {"samples", details},
           {"provenance",

@@ -1,6 +1,7 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/collective_rates.h"
@@ -13,12 +14,16 @@ namespace frugal {
 struct Peaks {
   static constexpr const char* schema = "frugal.peak/1";
 
+  bool tf32 = false;                         ///< products of float32 are tf32's (Target::tf32)
   std::vector<std::vector<GemmRate>> gemms;  ///< those of each type
   CopyRate copy;
   LaunchTime launch;
   std::vector<CollectiveRate> collectives;
   std::string why_no_collectives;  ///< empty where there are some
 };
+
+/// What products of a type are called: "tf32" where those of float32 are.
+std::string_view type_label(DType type, bool tf32);
 
 /// Measures it. Collectives where the target has several GPUs.
 Peaks measure_peaks(const Target& target);

@@ -140,7 +140,8 @@ std::string RecordFile::set_aside() {
 const Record* last_final(const std::vector<Record>& records, const Record& like) {
   const auto found = std::find_if(records.rbegin(), records.rend(), [&](const Record& r) {
     return r.artifact == like.artifact && r.case_id == like.case_id &&
-           r.fingerprint == like.fingerprint && r.status != Status::interrupted;
+           r.fingerprint == like.fingerprint && r.status != Status::interrupted &&
+           (r.status != Status::skipped || like.status == Status::skipped);
   });
   return found == records.rend() ? nullptr : &*found;
 }

@@ -51,7 +51,8 @@ class RecordFile {
   std::vector<Record> records_;
 };
 
-/// The last record of the same case and fingerprint that is final (was not interrupted), or null.
+/// The last record of the same case and fingerprint that is final, or null. One that was
+/// interrupted is not; one that was skipped is only where `like` is to be skipped too.
 const Record* last_final(const std::vector<Record>& records, const Record& like);
 
 /// The records of a folder without writing to it; `truncated` says whether a last line was cut off.

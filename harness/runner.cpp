@@ -35,17 +35,6 @@ std::string new_rounds() {
   return hash_of(fmt::format("{} {} {}", utc_now(), ::getpid(), ++count));
 }
 
-/// run_guarded() for a case that an artifact wants and the user did not spell out: what cannot be
-/// done here, such as fused attention without its library, is no reason to stop the others.
-void run_case(Record& record, const std::function<void()>& work) {
-  try {
-    run_guarded(record, work);
-  } catch (const InputError& error) {
-    record.status = Status::skipped;
-    record.reason = error.what();
-  }
-}
-
 }  // namespace
 
 /// A case with all that is alive while it runs.
@@ -86,14 +75,6 @@ void run_guarded(Record& record, const std::function<void()>& work) {
   }
 }
 
-void add_precision(Record& record, const Target& target) {
-  if (target.tf32(record.config.type)) record.options["float32_products"] = "tf32";
-}
-
-std::string command_prefix(const Record& record) {
-  return record.options.contains("float32_products") ? "FRUGAL_TF32=1 " : "";
-}
-
 std::optional<int64_t> reserved_by(const Device& device) {
   if (!device.backed()) return std::nullopt;
   return device.reserved();
@@ -125,6 +106,8 @@ Target& Runner::target(const Case& c) {
 
 Record Runner::blank(const std::string& artifact, const Case& c) {
   const Target& place = target(c);
+  if (c.skip.empty()) c.config.validate();
+  const std::string skip = c.skip.empty() ? place.why_not(c.config) : c.skip;
   Record record;
   record.artifact = artifact;
   record.case_id = c.id;
@@ -141,12 +124,12 @@ Record Runner::blank(const std::string& artifact, const Case& c) {
     if (place.kind() == DeviceKind::cpu)
       record.options["threads"] = std::to_string(options_.threads);
   }
-  add_precision(record, place);
+  record.options.merge(place.options(c.config.type));
   record.fingerprint = fingerprint_of(record);
-  record.command = command_prefix(record) + options_.command;
-  if (!c.skip.empty()) {
+  record.command = command_prefix(record.options) + options_.command;
+  if (!skip.empty()) {
     record.status = Status::skipped;
-    record.reason = c.skip;
+    record.reason = skip;
   }
   return record;
 }
@@ -199,7 +182,7 @@ void Runner::run_group(std::vector<Running>& group) {
       begin(r.record, *r.target);
       if (!r.record.ok()) continue;  // skipped
       progress_.working_on(r.name());
-      run_case(r.record, [&] {
+      run_guarded(r.record, [&] {
         stop_if_interrupted();
         r.cluster = r.target->cluster(r.record.config);
         r.layer = std::make_unique<LayerRun>(*r.cluster);
@@ -238,7 +221,7 @@ void Runner::time_group(std::vector<Running>& group) {
   for (Running& r : group)
     runs.emplace_back([&r](bool keep) {
       if (!r.record.ok()) return;
-      run_case(r.record, [&] {
+      run_guarded(r.record, [&] {
         const LayerTime time = r.layer->time();
         if (!keep) return;
         r.record.add_sample(metric::forward_time, "s", time.forward);
@@ -271,7 +254,7 @@ void Runner::time_group(std::vector<Running>& group) {
 
 void Runner::begin(Record& record, const Target& target) {
   record.started = utc_now();
-  record.environment = environment(target.kind() == DeviceKind::cuda).dump();
+  record.environment = environment(target.kind()).dump();
 }
 
 void Runner::finish(Record& record) {

@@ -23,7 +23,8 @@ class Runner {
   Runner(RecordFile& file, Progress& progress, Options options);
 
   /// Records of all these cases, in their order: recorded before, or run now. Throws Interrupted,
-  /// after a record that says so.
+  /// after a record that says so; InputError for a case that is wrong anywhere, before any is run.
+  /// A case that cannot be done here (Case::skip, Target::why_not) is recorded as skipped.
   Records run(const std::string& artifact, const std::vector<Case>& cases);
 
  private:
@@ -53,11 +54,6 @@ std::vector<std::vector<size_t>> grouped(const std::vector<Case>& cases);
 /// DeadlinePassed into timeout, PeerLost into peer_lost, Interrupted into interrupted, everything
 /// else into failed. Interrupted and InputError are thrown on.
 void run_guarded(Record& record, const std::function<void()>& work);
-
-/// Notes among a record's options what else than its type decides how numbers are multiplied.
-void add_precision(Record& record, const Target& target);
-/// What stands before the record's command because of it.
-std::string command_prefix(const Record& record);
 
 /// What a device holds for all that was allocated so far (Memory::reserved).
 std::optional<int64_t> reserved_by(const Device& device);

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
+#include "engine/comm/nccl.h"
 #include "harness/artifact.h"
 #include "harness/environment.h"
 #include "harness/peak.h"
+#include "kernels/cpu/dispatch.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -55,20 +57,22 @@ DeviceKind device_kind(std::string_view on) {
 }
 
 std::string describe(const Gpu& gpu) {
-  return fmt::format("{}, compute capability {}.{}, {:.1f} GiB, driver {}, CUDA {}", gpu.name,
-                     gpu.major, gpu.minor,
+  return fmt::format("{}, compute capability {}.{}, {:.1f} GiB, driver for CUDA up to {}, CUDA {}",
+                     gpu.name, gpu.major, gpu.minor,
                      static_cast<double>(gpu.memory) / static_cast<double>(int64_t{1} << 30),
                      cuda_version(gpu.driver), cuda_version(gpu.runtime));
 }
 
 GpuSelection gpu_selection(const std::vector<Gpu>& gpus) {
   const auto machine = machine_of_device(gpus.front().name);
-  return {static_cast<int>(gpus.size()), machine ? machine->name : papers_machine};
+  const int usable = why_no_nccl().empty() ? static_cast<int>(gpus.size()) : 1;
+  return {usable, machine ? machine->name : papers_machine};
 }
 
 Target::Target(const TargetOptions& options)
     : kind_(device_kind(options.on)), threads_(options.threads) {
-  if (kind_ == DeviceKind::cuda) gpus();  // says why there is none
+  if (kind_ == DeviceKind::cuda) gpus();           // says why there is none
+  if (kind_ == DeviceKind::cpu) choose_kernels();  // says what is wrong with FRUGAL_SIMD
   machine_ = machine_of(options, kind_);
   on_ = simulated() ? "virtual:" + label_of(*machine_) : options.on;
   if (options.lone_rank.empty()) return;
@@ -108,17 +112,50 @@ std::unique_ptr<Cluster> Target::cluster(const RunConfig& config) const {
               : make_cpu_cluster(config, threads_);
 }
 
-void check_gpus(int ranks, int gpus) {
-  if (ranks <= gpus) return;
-  throw InputError(
-      fmt::format("--tensor-parallel is {} and there {} {} GPU{}; choose a smaller one, or run one "
-                  "of the ranks with --lone-rank MACHINE",
-                  ranks, gpus == 1 ? "is" : "are", gpus, gpus == 1 ? "" : "s"));
+void check_threads(const std::optional<int>& threads, std::string_view on, bool cpu) {
+  if (!threads || cpu) return;
+  throw InputError(fmt::format(
+      "--threads is {} and --on is {}: kernel threads are the cpu's alone; leave --threads out, or "
+      "use --on cpu",
+      *threads, on));
+}
+
+std::string Target::why_not(const RunConfig& config) const {
+  if (kind_ != DeviceKind::cuda) return "";
+  return why_not_on_gpus(config, links_ ? 1 : config.tensor_parallel,
+                         static_cast<int>(gpus().size()));
 }
 
 void Target::check(const RunConfig& config) const {
-  if (kind_ == DeviceKind::cuda && !links_)
-    check_gpus(config.tensor_parallel, static_cast<int>(gpus().size()));
+  if (const std::string why = why_not(config); !why.empty()) throw InputError(why);
+}
+
+namespace {
+
+constexpr const char* float32_products = "float32_products";
+constexpr const char* simd = "simd";
+constexpr const char* synchronous = "cuda_synchronous";
+
+}  // namespace
+
+std::map<std::string, std::string> Target::options(DType type) const {
+  std::map<std::string, std::string> options;
+  if (tf32(type)) options[float32_products] = "tf32";
+  if (kind_ == DeviceKind::cpu && !wanted_instructions().empty())
+    options[simd] = wanted_instructions();
+  if (kind_ != DeviceKind::cuda) return options;
+  if (cuda_synchronous()) options[synchronous] = "yes";
+  options.merge(gpu_libraries());
+  return options;
+}
+
+std::string command_prefix(const std::map<std::string, std::string>& options) {
+  std::string prefix;
+  if (options.contains(float32_products)) prefix += "FRUGAL_TF32=1 ";
+  if (const auto wanted = options.find(simd); wanted != options.end())
+    prefix += fmt::format("FRUGAL_SIMD={} ", wanted->second);
+  if (options.contains(synchronous)) prefix += "FRUGAL_CUDA_SYNCHRONOUS=1 ";
+  return prefix;
 }
 
 bool Target::tf32(DType type) const {

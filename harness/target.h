@@ -30,7 +30,8 @@ struct TargetOptions {
 /// Where a run takes place: a processor, GPUs, or a machine that is described.
 class Target {
  public:
-  /// Throws InputError for what is no place, and where there is no GPU.
+  /// Throws InputError for what is no place, where there is no GPU, and where FRUGAL_SIMD asks the
+  /// processor for what it does not have.
   explicit Target(const TargetOptions& options);
   Target(const std::string& on, int threads, const std::string& hardware = "")
       : Target(TargetOptions{on, threads, hardware}) {}
@@ -61,8 +62,15 @@ class Target {
   /// runs as it always does. Throws InputError, OutOfMemory.
   std::unique_ptr<Cluster> cluster(const RunConfig& config) const;
 
-  /// Throws InputError where there are fewer GPUs than ranks: before anything is written.
+  /// Why a configuration that is right cannot run here: too few GPUs, or a library that this build
+  /// does not have. Empty where it can.
+  std::string why_not(const RunConfig& config) const;
+  /// Throws it as InputError: before anything is written.
   void check(const RunConfig& config) const;
+
+  /// What else than the configuration decides results here, for a record's `options`: variables of
+  /// the environment, and on GPUs the versions of the libraries.
+  std::map<std::string, std::string> options(DType type) const;
 
   /// FLOP/s of all devices of a run together, from the data sheet; none where there is no sheet.
   /// The threads that are ranks share one processor; every other rank has a device of its own, and
@@ -86,14 +94,18 @@ class Target {
 };
 
 struct GpuSelection;
-/// The GPUs for cases. A GPU that no file of hardware/ names has its lone ranks charged to the
-/// papers' machine.
+/// The GPUs for cases: one where the build has no NCCL, which several need. A GPU that no file of
+/// hardware/ names has its lone ranks charged to the papers' machine.
 GpuSelection gpu_selection(const std::vector<Gpu>& gpus);
 
-/// Throws InputError unless there are as many GPUs as ranks.
-void check_gpus(int ranks, int gpus);
+/// Throws InputError where --threads is given and nothing that --on names is the cpu.
+void check_threads(const std::optional<int>& threads, std::string_view on, bool cpu);
 
-/// "NVIDIA H200, compute capability 9.0, 139.7 GiB, driver 13.0, CUDA 13.0"
+/// The variables of the environment that Target::options() took into account, to stand before a
+/// command: "FRUGAL_TF32=1 ".
+std::string command_prefix(const std::map<std::string, std::string>& options);
+
+/// "NVIDIA H200, compute capability 9.0, 139.7 GiB, driver for CUDA up to 13.0, CUDA 13.0"
 std::string describe(const Gpu& gpu);
 
 }  // namespace frugal

@@ -1,4 +1,5 @@
 #pragma once
+#include <string>
 #include <vector>
 
 #include "engine/comm/local.h"
@@ -7,6 +8,12 @@
 /// NCCL, which carries collectives between GPUs. Nothing of NCCL's own is needed to include this:
 /// engine/comm/no_nccl.cpp implements it where the program is built without.
 namespace frugal {
+
+/// Why this build cannot run several ranks on GPUs; empty where it has NCCL.
+std::string why_no_nccl();
+
+/// Of NCCL, as it was loaded: "2.27.3"; empty in a build without it.
+std::string nccl_version();
 
 /// A group of ranks on CUDA devices, rank r on devices[r]; the devices outlive it. Its
 /// communicators are made when the ranks first use them. Collectives are issued to the devices'

@@ -143,9 +143,9 @@ Record blank(const Values& values, const TrainingRun& run, const Target& target)
                                          run.text->training_bytes(), run.text->held_out_bytes());
     record.options["held_out_bytes_evaluated"] = std::to_string(evaluated);
   }
-  add_precision(record, target);
+  record.options.merge(target.options(run.config.type));
   record.fingerprint = fingerprint_of(record);
-  record.command = command_prefix(record) + command_of(values, record, target.threads());
+  record.command = command_prefix(record.options) + command_of(values, record, target.threads());
   return record;
 }
 
@@ -153,7 +153,7 @@ Record blank(const Values& values, const TrainingRun& run, const Target& target)
 void run_and_record(const TrainingRun& run, Target& target, Record& record, RecordFile& file) {
   Progress progress(static_cast<size_t>(run.train.steps));
   record.started = utc_now();
-  record.environment = environment(target.kind() == DeviceKind::cuda).dump();
+  record.environment = environment(target.kind()).dump();
   const auto end = [&] {
     record.ended = utc_now();
     file.append(record);
@@ -171,6 +171,7 @@ Exit measure(const Values& values) {
   if (values.model.empty())
     throw InputError(fmt::format("--model is missing; give one of {}, or a JSON file",
                                  fmt::join(model_names(), ", ")));
+  check_threads(values.threads, values.on, device_kind(values.on) == DeviceKind::cpu);
   Target target({.on = values.on,
                  .threads = values.threads.value_or(usable_processors()),
                  .hardware = values.hardware,

@@ -34,13 +34,14 @@ void check_output(const Values& values) {
 }
 
 std::string command_of(const Values& values, const Target& target) {
-  std::string command = target.tf32(DType::f32) ? "FRUGAL_TF32=1 " : "";
+  std::string command = command_prefix(target.options(DType::f32));
   command += fmt::format("frugal peak --on {} --write {}", target.on(), file_name(values.write));
   if (target.kind() == DeviceKind::cpu) command += fmt::format(" --threads {}", target.threads());
   return command;
 }
 
 Exit peak(const Values& values) {
+  check_threads(values.threads, values.on, device_kind(values.on) == DeviceKind::cpu);
   const Target target(values.on, values.threads.value_or(usable_processors()));
   check_output(values);
   catch_interrupts();

@@ -19,10 +19,12 @@ namespace {
 struct Values {
   std::vector<std::string> names;
   std::string on = "both", out = "out", format = "table";
-  int64_t scale = 0;  // the artifact's choice
-  int threads = 0;    // all processors
+  int64_t scale = 0;           // the artifact's choice
+  std::optional<int> threads;  // all processors otherwise
   TimingPlan timing;
   bool force = false, check = false;
+
+  int cpu_threads() const { return threads.value_or(usable_processors()); }
 };
 
 Selection selection(const Values& values) {
@@ -32,16 +34,19 @@ Selection selection(const Values& values) {
   Selection selection;
   selection.virtual_machine = among({"virtual", "both", "all"});
   selection.cpu = among({"cpu", "both", "all"});
+  check_threads(values.threads, values.on, selection.cpu);
+  if (selection.cpu) const Target usable("cpu", values.cpu_threads());  // says why it is not
   if (among({"cuda", "all"})) selection.cuda = gpu_selection(gpus());
   if (values.scale != 0) selection.scale = values.scale;
   return selection;
 }
 
 /// With every choice that decides the numbers, and no path.
-std::string command_of(const Values& values, const std::string& artifact) {
+std::string command_of(const Values& values, const std::string& artifact, bool cpu) {
   std::string command =
-      fmt::format("frugal reproduce {} --on {} --threads {} --samples {} --budget {}", artifact,
-                  values.on, values.threads, values.timing.samples, values.timing.budget);
+      fmt::format("frugal reproduce {} --on {} --samples {} --budget {}", artifact, values.on,
+                  values.timing.samples, values.timing.budget);
+  if (cpu) command += fmt::format(" --threads {}", values.cpu_threads());
   if (values.scale != 0) command += " --scale " + scale_name(values.scale);
   return command;
 }
@@ -90,7 +95,8 @@ Exit reproduce(const Values& values, const Artifacts& all) {
   Exit worst = Exit::done;
   for (size_t i = 0; i < artifacts.size(); ++i) {
     const std::string id = artifacts[i]->id();
-    Runner runner(file, progress, {values.threads, values.timing, command_of(values, id)});
+    Runner runner(file, progress,
+                  {values.cpu_threads(), values.timing, command_of(values, id, selected.cpu)});
     const Records records = runner.run(id, cases[i]);
     for (const Record& record : records.all()) worst = std::max(worst, exit_of(record.status));
     reproduction.add(*artifacts[i], records);
@@ -106,11 +112,9 @@ Exit reproduce(const Values& values, const Artifacts& all) {
 
 void add_reproduce(Program& program) {
   const auto values = std::make_shared<Values>();
-  Flags flags = program.command(
-      "reproduce", "Tables and figures of a paper: its numbers beside ours", [values, &program] {
-        if (values->threads == 0) values->threads = usable_processors();
-        return reproduce(*values, program.artifacts());
-      });
+  Flags flags =
+      program.command("reproduce", "Tables and figures of a paper: its numbers beside ours",
+                      [values, &program] { return reproduce(*values, program.artifacts()); });
   flags.positional("ARTIFACT", values->names, "Ids, globs, or a paper's id for all of it", true);
   flags.choice("--on", values->on, {"virtual", "cpu", "cuda", "both", "all"},
                "Where: the paper's machine, virtually; this processor; GPUs; both of the first, or "

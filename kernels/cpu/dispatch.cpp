@@ -70,14 +70,11 @@ std::array<Level, 4> levels() {
   }};
 }
 
-}  // namespace
-
-const Kernels& choose_kernels() {
-  const char* const variable = std::getenv("FRUGAL_SIMD");
-  const std::string_view wanted = variable == nullptr ? "" : variable;
+Level choose() {
+  const std::string_view wanted = wanted_instructions();
   for (const Level& level : levels()) {
     if (wanted.empty() ? level.supported : level.name == wanted) {
-      if (level.supported) return *level.kernels;
+      if (level.supported) return level;
       throw InputError(fmt::format(
           "environment variable FRUGAL_SIMD={}: this processor does not have these instructions; "
           "unset it to use the best that it has",
@@ -88,6 +85,17 @@ const Kernels& choose_kernels() {
       fmt::format("environment variable FRUGAL_SIMD={}: unknown; choose baseline, avx2, avx512 or "
                   "avx512bf16, or unset it",
                   wanted));
+}
+
+}  // namespace
+
+const Kernels& choose_kernels() { return *choose().kernels; }
+
+std::string_view choose_instructions() { return choose().name; }
+
+std::string_view wanted_instructions() {
+  const char* const variable = std::getenv("FRUGAL_SIMD");
+  return variable == nullptr ? "" : variable;
 }
 
 }  // namespace frugal

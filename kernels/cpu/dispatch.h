@@ -1,4 +1,6 @@
 #pragma once
+#include <string_view>
+
 #include "kernels/cpu/simd/kernels.h"
 
 namespace frugal {
@@ -7,5 +9,9 @@ namespace frugal {
 /// environment variable FRUGAL_SIMD (baseline, avx2, avx512 or avx512bf16) asks for. Throws
 /// InputError when that one is unknown, not supported by the processor, or not built.
 const Kernels& choose_kernels();
+/// The instruction set of choose_kernels(): "avx2". Throws as it does.
+std::string_view choose_instructions();
+/// What FRUGAL_SIMD asks for; empty where it does not.
+std::string_view wanted_instructions();
 
 }  // namespace frugal

@@ -9,9 +9,23 @@
 #include <unordered_map>
 #include <vector>
 
+#include "kernels/cuda/gpus.h"
 #include "kernels/cuda/seed.h"
 #include "kernels/philox.h"
 #include "kernels/support/error.h"
+#include "kernels/support/version.h"
+
+namespace frugal {
+
+std::string why_no_fused_attention(DType type) {
+  if (type == DType::bf16) return "";
+  return fmt::format(
+      "fused attention on cuda is computed in bf16, not {}; use --type bf16, or --attention "
+      "separate",
+      name_of(type));
+}
+
+}  // namespace frugal
 
 namespace frugal::FRUGAL_CUDA {
 namespace {
@@ -133,11 +147,8 @@ std::unique_ptr<fe::graph::Graph> backward_graph(const FusedAttentionBackward& o
 }
 
 void require_bf16(const FusedAttention& op) {
-  if (op.q.type != DType::bf16)
-    throw InputError(fmt::format(
-        "fused attention on cuda is computed in bf16, not {}; use --type bf16, or --attention "
-        "separate",
-        name_of(op.q.type)));
+  if (const std::string why = why_no_fused_attention(op.q.type); !why.empty())
+    throw InputError(why);
 }
 
 /// A seed for the library's generator that differs wherever ours would.
@@ -147,6 +158,8 @@ int64_t library_seed(const Dropout& dropout) {
 }
 
 }  // namespace
+
+std::string cudnn_version() { return library_version(cudnnGetVersion()); }
 
 struct FusedAttentions::State {
   explicit State(CudaMemory& memory_) : memory(memory_) {}

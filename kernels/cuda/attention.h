@@ -1,11 +1,15 @@
 #pragma once
 #include <memory>
+#include <string>
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/operations.h"
 
 namespace frugal::FRUGAL_CUDA {
+
+/// Of cuDNN, as it was loaded: "9.1.0"; empty in a build without it.
+std::string cudnn_version();
 
 /// Fused attention by cuDNN (kernels/cuda/attention.cpp), or its refusal in a build without it
 /// (attention_none.cpp). bf16 only: throws InputError for other types. For one thread at a time.

@@ -8,8 +8,18 @@
 
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/blas.h"
+#include "kernels/cuda/gpus.h"
 #include "kernels/cuda/occupy.h"
 #include "kernels/cuda/ops/kernels.h"
+
+namespace frugal {
+
+bool cuda_synchronous() {
+  static const bool wanted = std::getenv("FRUGAL_CUDA_SYNCHRONOUS") != nullptr;
+  return wanted;
+}
+
+}  // namespace frugal
 
 namespace frugal::FRUGAL_CUDA {
 namespace {
@@ -17,12 +27,6 @@ namespace {
 /// Events of a stream are used again after so many others of it. Who still waits for the former
 /// moment then waits for a later one of the same stream: longer, never shorter.
 constexpr size_t event_count = 128;
-
-/// Whether every operation is waited for, so that an error names the one that caused it.
-bool one_at_a_time() {
-  static const bool wanted = std::getenv("FRUGAL_CUDA_SYNCHRONOUS") != nullptr;
-  return wanted;
-}
 
 }  // namespace
 
@@ -117,7 +121,7 @@ void CudaDevice::execute_on(Stream stream, const Operation& operation) {
           run(op, on);
       },
       operation);
-  if (one_at_a_time()) synchronize();
+  if (cuda_synchronous()) synchronize();
 }
 
 void CudaDevice::occupy(Stream stream, double seconds, std::string_view name) {

@@ -1,9 +1,12 @@
 #include "kernels/cuda/gpus.h"
 
+#include <cublasLt.h>
 #include <fmt/format.h>
 
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/device.h"
 #include "kernels/support/error.h"
+#include "kernels/support/version.h"
 
 namespace frugal {
 namespace {
@@ -64,6 +67,13 @@ const std::vector<Gpu>& gpus() {
 }
 
 std::string why_no_gpu() { return found().reason; }
+
+std::map<std::string, std::string> cuda_libraries() {
+  std::map<std::string, std::string> versions = {
+      {"cuBLASLt", library_version(cublasLtGetVersion())}};
+  if (const std::string cudnn = cuda::cudnn_version(); !cudnn.empty()) versions["cuDNN"] = cudnn;
+  return versions;
+}
 
 void copy_on_gpu(Device& device, const View& to, const View& from) {
   const auto* gpu = dynamic_cast<const cuda::CudaDevice*>(&device);

@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ struct Gpu {
   int64_t memory = 0;        ///< bytes
   int64_t l2 = 0;            ///< bytes
   int multiprocessors = 0;
-  int driver = 0;   ///< CUDA version of the driver: 13000 is 13.0
+  int driver = 0;   ///< newest CUDA version that the driver supports: 13000 is 13.0
   int runtime = 0;  ///< of the toolkit that the program is built with
 };
 
@@ -32,6 +33,17 @@ std::string why_no_gpu();
 
 /// Whether products of float32 matrices are computed in tf32 on a GPU: FRUGAL_TF32=1.
 bool tf32_products();
+
+/// Whether every operation is waited for, so that an error names the one that caused it:
+/// FRUGAL_CUDA_SYNCHRONOUS is set.
+bool cuda_synchronous();
+
+/// Why fused attention of this type cannot be computed on a GPU by this build; empty where it can.
+std::string why_no_fused_attention(DType type);
+
+/// Versions of CUDA's libraries as they were loaded, not as they were built with: "cuBLASLt", and
+/// "cuDNN" where the build has it.
+std::map<std::string, std::string> cuda_libraries();
 
 /// Issues a copy of contiguous views of one size to a CUDA device's compute stream, as the driver
 /// copies. Throws std::logic_error for another device.

@@ -20,6 +20,12 @@ std::string why_no_gpu() { return reason; }
 
 bool tf32_products() { return false; }
 
+bool cuda_synchronous() { return false; }
+
+std::string why_no_fused_attention(DType) { return reason; }
+
+std::map<std::string, std::string> cuda_libraries() { return {}; }
+
 void copy_on_gpu(Device&, const View&, const View&) { throw InputError(reason); }
 
 std::unique_ptr<Device> make_cuda_device(int) { throw InputError(reason); }

@@ -27,8 +27,9 @@ class Cli(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def run_frugal(self, *arguments, status=0):
-        done = subprocess.run([FRUGAL, *arguments], cwd=self.folder, capture_output=True, text=True, check=False)
+    def run_frugal(self, *arguments, status=0, variables=None):
+        done = subprocess.run([FRUGAL, *arguments], cwd=self.folder, capture_output=True, text=True, check=False,
+                              env={**os.environ, **(variables or {})})
         self.assertEqual(done.returncode, status, done.stderr)
         return done
 
@@ -39,11 +40,9 @@ class Cli(unittest.TestCase):
             jsonschema.validate(record, SCHEMA)
         return records
 
-
-class BadInput(Cli):
-    def rejected(self, *arguments, says):
+    def rejected(self, *arguments, says, variables=None):
         """Status 2, one line that says what, and nothing written."""
-        done = self.run_frugal(*arguments, status=2)
+        done = self.run_frugal(*arguments, status=2, variables=variables)
         lines = done.stderr.splitlines()
         self.assertEqual(len(lines), 1, done.stderr)
         self.assertTrue(lines[0].startswith("frugal: "), lines[0])
@@ -52,6 +51,8 @@ class BadInput(Cli):
         self.assertEqual(done.stdout, "")
         self.assertEqual([p.name for p in self.folder.iterdir() if p.name != "given"], [])
 
+
+class BadInput(Cli):
     def given(self, text):
         (self.folder / "given").mkdir(exist_ok=True)
         path = self.folder / "given/model.json"

@@ -10,7 +10,9 @@
 #include "harness/flops.h"
 #include "harness/models.h"
 #include "kernels/support/error.h"
+#include "kernels/support/version.h"
 #include "tests/harness/support.h"
+#include "tests/kernels/cpu_levels.h"
 
 namespace frugal {
 namespace {
@@ -27,6 +29,20 @@ TEST(Environment, NamesNoHostUserOrPath) {
   EXPECT_THAT(text, Not(HasSubstr(FRUGAL_SOURCE_DIR)));
   EXPECT_THAT(text, Not(HasSubstr("/home")));
   EXPECT_EQ(environment()["processor"]["usable_processors"], usable_processors());
+}
+
+TEST(Environment, OfTheCpuSaysWhichKernelsRan) {
+  EXPECT_FALSE(environment().contains("kernels"));
+  EXPECT_FALSE(environment(DeviceKind::simulated).contains("kernels"));
+  const CpuLevel baseline("baseline");
+  EXPECT_EQ(environment(DeviceKind::cpu)["kernels"], "baseline");
+}
+
+TEST(LibraryVersion, IsDotted) {
+  EXPECT_EQ(library_version(130002), "13.0.2");
+  EXPECT_EQ(library_version(91002), "9.10.2");
+  EXPECT_EQ(library_version(22703), "2.27.3");
+  EXPECT_EQ(library_version(8905), "8.9.5");
 }
 
 TEST(UtcNow, IsIso8601) {

@@ -6,6 +6,7 @@
 #include "harness/target.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
+#include "tests/kernels/cpu_levels.h"
 
 namespace frugal {
 namespace {
@@ -96,6 +97,8 @@ TEST(PeakReport, KeepsItsKeys) {
   const json report = to_json(invented(), Target("cpu", 2));
   EXPECT_EQ(report["schema"], "frugal.peak/1");
   EXPECT_EQ(report["threads"], 2);
+  const CpuLevel baseline("baseline");
+  EXPECT_EQ(to_json(invented(), Target("cpu", 2))["options"], json({{"simd", "baseline"}}));
   ASSERT_EQ(report["gemm"].size(), 4U);
   EXPECT_EQ(report["gemm"][0]["size"], 64);
   EXPECT_TRUE(report["gemm"][1]["size"].is_null());
@@ -105,6 +108,27 @@ TEST(PeakReport, KeepsItsKeys) {
   EXPECT_EQ(report["launch"]["each"]["seconds"], 2e-6);
   EXPECT_TRUE(report["collectives"].empty());
   EXPECT_EQ(report["why_no_collectives"], "alone");
+}
+
+TEST(PeakReport, CallsProductsOfFloat32WhatTheyAre) {
+  EXPECT_EQ(type_label(DType::f32, false), "f32");
+  EXPECT_EQ(type_label(DType::bf16, true), "bf16");
+  Peaks peaks = invented();
+  for (const bool tf32 : {false, true}) {
+    peaks.tf32 = tf32;
+    const char *const right = tf32 ? "tf32" : "f32", *const wrong = tf32 ? "f32" : "tf32";
+    const Target cpu("cpu", 2);
+    const json report = to_json(peaks, cpu), machine = measured_machine(peaks, cpu, "", "");
+    EXPECT_EQ(report["gemm"][0]["type"], right);
+    EXPECT_EQ(report["gemm"][2]["type"], "bf16");
+    EXPECT_EQ(report["float32_products"], tf32 ? "tf32" : "float32");
+    EXPECT_EQ(report["measured_peak"][right]["type"], right);
+    EXPECT_FALSE(report["measured_peak"].contains(wrong));
+    EXPECT_TRUE(machine["measured"].contains(std::string("flops_") + right));
+    const auto rows = peak_table(peaks).rows;
+    EXPECT_EQ(rows[0][0], std::string("gemm ") + right);
+    EXPECT_EQ(rows[2][0], std::string("measured peak ") + right);
+  }
 }
 
 TEST(PeakReport, AMeasuredMachineNamesItsOrigin) {

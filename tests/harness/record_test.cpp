@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include "harness/measurement.h"
 #include "harness/record_file.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
@@ -8,6 +9,7 @@ namespace frugal {
 namespace {
 
 using nlohmann::json;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -272,6 +274,16 @@ TEST(RecordFile, SetsAsideWithoutOverwriting) {
   EXPECT_EQ(testing::read(folder / "records.jsonl"), line);
 }
 
+TEST(MeasurementTable, SaysWhatDecidedBesidesTheConfiguration) {
+  Record record = testing::full_record();
+  EXPECT_EQ(measurement_table(record).text().find("products of float32"), std::string::npos);
+  record.options["float32_products"] = "tf32";
+  record.options["simd"] = "avx2";
+  const std::string text = measurement_table(record).text();
+  EXPECT_THAT(text, ContainsRegex("products of float32 +tf32"));
+  EXPECT_THAT(text, ContainsRegex("FRUGAL_SIMD +avx2"));
+}
+
 TEST(LastFinal, IgnoresInterruptedRecords) {
   Record record = testing::full_record();
   std::vector<Record> records{record};
@@ -280,6 +292,17 @@ TEST(LastFinal, IgnoresInterruptedRecords) {
   EXPECT_EQ(last_final(records, record), records.data());
   records.erase(records.begin());
   EXPECT_EQ(last_final(records, record), nullptr);
+}
+
+/// What could not be done then may be possible now.
+TEST(LastFinal, IgnoresSkippedRecordsUnlessItIsToBeSkippedAgain) {
+  Record run = testing::full_record(), skipped = run;
+  skipped.status = Status::skipped;
+  std::vector<Record> records{skipped};
+  EXPECT_EQ(last_final(records, run), nullptr);
+  EXPECT_EQ(last_final(records, skipped), records.data());
+  records = {run, skipped};
+  EXPECT_EQ(last_final(records, run), records.data());
 }
 
 }  // namespace

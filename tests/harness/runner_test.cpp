@@ -7,6 +7,7 @@
 #include "harness/interrupt.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
+#include "tests/kernels/cpu_levels.h"
 
 namespace frugal {
 namespace {
@@ -87,15 +88,25 @@ TEST_F(RunnerTest, ADeviceHoldsAtLeastWhatWasInUse) {
   }
 }
 
-/// Such as fused attention on a GPU without its library.
-TEST_F(RunnerTest, WhatCannotBeDoneHereIsSkippedAndTheOthersRun) {
-  Case impossible = layer("a", Case::What::layer_time, "cpu");
-  impossible.config.tensor_parallel = 3;
-  const Records records = run({impossible, layer("b", Case::What::layer_time, "cpu")});
-  EXPECT_EQ(records.all()[0].status, Status::skipped);
-  EXPECT_THAT(records.all()[0].reason, HasSubstr("divisible"));
-  EXPECT_TRUE(records.all()[0].metrics.empty());
-  EXPECT_EQ(records.all()[1].status, Status::ok);
+TEST_F(RunnerTest, BadInputStopsAllAndNothingIsRecorded) {
+  Case bad = layer("a", Case::What::layer_time, "cpu");
+  bad.config.tensor_parallel = 3;
+  const Case good = layer("b", Case::What::layer_memory, "cpu");
+  EXPECT_THAT([&] { run({good, bad}); }, ThrowsMessage<InputError>(HasSubstr("divisible")));
+  const CpuLevel nonsense("nonsense");
+  EXPECT_THAT([&] { run({good}); }, ThrowsMessage<InputError>(HasSubstr("FRUGAL_SIMD=nonsense")));
+  EXPECT_TRUE(RecordFile(folder_ / "").records().empty());
+}
+
+TEST_F(RunnerTest, ASkippedCaseIsRunWhereItCanBeRunLater) {
+  Case c = layer("a", Case::What::layer_memory, machine);
+  c.skip = "not here";
+  EXPECT_EQ(run({c}).all().front().status, Status::skipped);
+  run({c});
+  EXPECT_EQ(lines_, 1U) << "it was skipped already";
+  c.skip.clear();
+  EXPECT_EQ(run({c}).all().front().status, Status::ok);
+  EXPECT_EQ(lines_, 2U);
 }
 
 TEST_F(RunnerTest, RunsAWholeGroupAgainWhereOneIsMissing) {

@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include "engine/comm/nccl.h"
 #include "harness/artifact.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
+#include "tests/kernels/cpu_levels.h"
 
 namespace frugal {
 namespace {
@@ -101,8 +103,9 @@ TEST(Gpus, InWords) {
                 .multiprocessors = 132,
                 .driver = 13000,
                 .runtime = 12080};
-  EXPECT_EQ(describe(gpu),
-            "NVIDIA H200, compute capability 9.0, 139.7 GiB, driver 13.0, CUDA 12.8");
+  EXPECT_EQ(
+      describe(gpu),
+      "NVIDIA H200, compute capability 9.0, 139.7 GiB, driver for CUDA up to 13.0, CUDA 12.8");
   EXPECT_EQ(to_json(gpu)["compute_capability"], "9.0");
   EXPECT_EQ(to_json(gpu)["runtime_cuda"], "12.8");
 }
@@ -115,14 +118,59 @@ TEST(Gpus, ChargeLoneRanksToTheirOwnMachineOrThePapers) {
   EXPECT_EQ(one.count, 1);
   EXPECT_EQ(one.lone_rank(parallel(2)), "h200-hgx");
   EXPECT_EQ(one.lone_rank(parallel(1)), "");
+  // Ranks on several GPUs need NCCL; without it each case runs one.
+  const Gpu gpu{.name = "NVIDIA H200"};
+  EXPECT_EQ(gpu_selection({gpu, gpu}).count, why_no_nccl().empty() ? 2 : 1);
 }
 
-TEST(Gpus, AreAsManyAsRanks) {
-  check_gpus(2, 2);
-  EXPECT_THAT(
-      [] { check_gpus(8, 1); },
-      ThrowsMessage<InputError>(AllOf(HasSubstr("--tensor-parallel is 8"),
-                                      HasSubstr("there is 1 GPU;"), HasSubstr("--lone-rank"))));
+TEST(Gpus, AreAsManyAsRanksThatNcclConnects) {
+  EXPECT_EQ(why_not_on_gpus(parallel(1), 1, 1), "");
+  EXPECT_EQ(why_not_on_gpus(parallel(2), 1, 1), "") << "a lone rank";
+  EXPECT_EQ(why_not_on_gpus(parallel(2), 2, 2), why_no_nccl());
+  EXPECT_THAT(why_not_on_gpus(parallel(8), 8, 1),
+              AllOf(HasSubstr("--tensor-parallel is 8"), HasSubstr("there is 1 GPU;"),
+                    HasSubstr("--lone-rank")));
+  EXPECT_THAT(why_not_on_gpus(parallel(8), 8, 4), HasSubstr("there are 4 GPUs;"));
+}
+
+TEST(Gpus, FuseAttentionAsFarAsTheBuildDoes) {
+  RunConfig config = parallel(1);
+  config.attention = AttentionKind::fused;
+  EXPECT_NE(why_not_on_gpus(config, 1, 1), "") << "not in float32";
+  config.type = DType::bf16;
+  EXPECT_EQ(why_not_on_gpus(config, 1, 1), why_no_fused_attention(DType::bf16));
+  EXPECT_EQ(Target("cpu", 1).why_not(config), "");
+  EXPECT_EQ(Target("virtual", 1).why_not(config), "");
+}
+
+TEST(CheckThreads, AreTheProcessorsAlone) {
+  check_threads({}, "cuda", false);
+  check_threads(2, "both", true);
+  EXPECT_THAT([] { check_threads(2, "cuda", false); },
+              ThrowsMessage<InputError>(
+                  AllOf(HasSubstr("--threads is 2"), HasSubstr("cuda"), HasSubstr("--on cpu"))));
+}
+
+TEST(Target, SaysWhatElseDecides) {
+  const Target cpu("cpu", 1);
+  const CpuLevel unset("");
+  EXPECT_TRUE(cpu.options(DType::f32).empty());
+  const CpuLevel baseline("baseline");
+  EXPECT_EQ(cpu.options(DType::f32).at("simd"), "baseline");
+  EXPECT_TRUE(Target("virtual", 1).options(DType::f32).empty());
+}
+
+TEST(Target, RefusesInstructionsThatAreNotThere) {
+  const CpuLevel nonsense("nonsense");
+  EXPECT_THAT([] { Target("cpu", 1); }, ThrowsMessage<InputError>(HasSubstr("FRUGAL_SIMD")));
+  Target("virtual", 1);
+}
+
+TEST(CommandPrefix, HasTheVariables) {
+  EXPECT_EQ(command_prefix({{"threads", "2"}, {"cuBLASLt", "13.0.0"}}), "");
+  EXPECT_EQ(
+      command_prefix({{"cuda_synchronous", "yes"}, {"simd", "avx2"}, {"float32_products", "tf32"}}),
+      "FRUGAL_TF32=1 FRUGAL_SIMD=avx2 FRUGAL_CUDA_SYNCHRONOUS=1 ");
 }
 
 TEST(Gpus, WithoutOneThereIsNoTarget) {
