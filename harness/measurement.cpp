@@ -51,6 +51,9 @@ Table measurement_table(const Record& record) {
   if (record.modelled)
     lines.add("communication", "modelled",
               fmt::format("on {}: {}", record.modelled->machine, ModelledCommunication::left_out));
+  if (record.source == Source::simulated && record.config.attention == AttentionKind::fused)
+    lines.add("fused attention", "not calibrated",
+              "its time is what its products take at the speed of separate ones");
   lines.add("scale", scale_name(record.scale));
   lines.add("status", std::string(name_of(record.status)), record.reason);
   for (const auto& [name, metric] : record.metrics) {
