@@ -211,7 +211,7 @@ class Table4 final : public LayerArtifact {
     const Record* record = layer.find(technique).record;
     if (record == nullptr) return "";
     const std::string text = circumstances(*record);
-    return technique.attention == AttentionKind::fused ? fmt::format("{}; {}", not_the_papers, text)
+    return technique.attention == AttentionKind::fused ? fmt::format("{}; {}", text, not_the_papers)
                                                        : text;
   }
 

@@ -176,7 +176,7 @@ TEST_F(RunnerTest, RecordsSkippedAndOutOfMemoryWithAReason) {
 /// Cases that are timed by turns are in memory together, and one that needs more may fit alone.
 TEST_F(RunnerTest, OutOfMemoryNamesWhatElseWasInMemory) {
   Case huge = layer("h", Case::What::layer_time, "cpu");
-  huge.config.model.hidden = 1 << 22;
+  huge.config.model.hidden = 1 << 20;
   const auto small = [](const char* id) { return layer(id, Case::What::layer_time, "cpu"); };
   const Records records = run({small("a"), small("b"), huge, small("c")});
   EXPECT_EQ(records.all()[2].status, Status::oom);
