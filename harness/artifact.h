@@ -35,13 +35,16 @@ std::string_view name_of(Case::What what);
 struct GpuSelection {
   int count = 1;
   /// Of hardware/: what a lone rank's collectives are charged to where a case has more ranks than
-  /// there are GPUs.
+  /// there are GPUs. Empty where no file names these GPUs.
   std::string machine;
+  std::string gpu = {};  ///< its name, for messages
 
   /// Case::lone_rank of a case.
   std::string lone_rank(const RunConfig& config) const {
     return config.tensor_parallel > count ? machine : "";
   }
+  /// Case::skip of a case: why its absent ranks have no links; empty where it can be run.
+  std::string skip(const RunConfig& config) const;
 };
 
 /// What the user asked for.

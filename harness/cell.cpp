@@ -54,6 +54,10 @@ std::optional<double> Cell::error_points() const {
   return *value - *beside;
 }
 
+std::string Claim::note() const {
+  return links.empty() ? "" : "communication modelled on " + links;
+}
+
 Interval Claim::band() const {
   constexpr double open = std::numeric_limits<double>::infinity();
   const double stated = reference().value();

@@ -36,7 +36,9 @@ struct Comparison {
   int64_t scale = 1;    ///< k of the scale model 1/k
   int threads = 0;      ///< of the processor; 0 where the value does not depend on them
   bool fitted = false;  ///< whether something was fitted so that `value` meets `paper`
-  std::string reason;   ///< why there is no value, or why it is not what was to be expected
+  /// The machine that collectives were charged to, one rank having run alone; otherwise empty.
+  std::string links = {};
+  std::string reason;  ///< why there is no value, or why it is not what was to be expected
 
   /// The paper's number, or its formula's.
   std::optional<double> reference() const { return paper ? paper : formula; }
@@ -71,6 +73,10 @@ struct Claim : Comparison {
   std::string justification;  ///< of the tolerance, one line
   /// Whether the paper's own contradictions predict that it is not reproduced; `reason` says how.
   bool expected = false;
+
+  /// What a reader of the value has to know: that its communication was modelled, and on which
+  /// machine. Otherwise empty.
+  std::string note() const;
 
   /// The values that reproduce the statement; infinite on the side that it leaves open.
   Interval band() const;

@@ -56,6 +56,9 @@ Table measurement_table(const Record& record) {
                                      {"cuda_synchronous", "every operation waited for"}})
     if (const auto found = record.options.find(option); found != record.options.end())
       lines.add(what, found->second);
+  if (record.source == Source::simulated && record.config.attention == AttentionKind::fused)
+    lines.add("fused attention", "not calibrated",
+              "its time is what its products take at the speed of separate ones");
   lines.add("scale", scale_name(record.scale));
   lines.add("status", std::string(name_of(record.status)), record.reason);
   for (const auto& [name, metric] : record.metrics) {

@@ -58,6 +58,7 @@ json to_json(const Claim& claim) {
                  {"tolerance", claim.tolerance},
                  {"justification", claim.justification},
                  {"verdict", name_of(claim.verdict())},
+                 {"note", claim.note()},
                  {"expected", claim.expected}});
   return object;
 }
@@ -102,6 +103,14 @@ std::string reference_text(const Claim& claim) {
   return (claim.paper ? "" : "formula" + at(claim.scale) + ": ") +
          signs[static_cast<size_t>(claim.relation)] + format_number(claim.reference()) + " " +
          claim.unit;
+}
+
+/// With its note, whatever the verdict follows from.
+std::string why(const Claim& claim) {
+  std::string text = claim.reason.empty() ? claim.justification : claim.reason;
+  if (const std::string note = claim.note(); !note.empty())
+    text += (text.empty() ? "" : "; ") + note;
+  return text;
 }
 
 template <class T>
@@ -260,10 +269,10 @@ Table claim_table(const Reproduction& reproduction) {
   for (const Claim& claim : reproduction.claims) {
     const Verdict verdict = claim.verdict();
     const bool expected = claim.expected && verdict == Verdict::not_reproduced;
-    table.rows.push_back(
-        {claim.id, reference_text(claim), "± " + format_number(claim.tolerance), origin(claim),
-         value_text(claim), std::string(name_of(verdict)) + (expected ? ", as expected" : ""),
-         claim.statement, claim.reason.empty() ? claim.justification : claim.reason});
+    table.rows.push_back({claim.id, reference_text(claim), "± " + format_number(claim.tolerance),
+                          origin(claim), value_text(claim),
+                          std::string(name_of(verdict)) + (expected ? ", as expected" : ""),
+                          claim.statement, why(claim)});
   }
   return table;
 }

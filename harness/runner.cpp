@@ -197,6 +197,7 @@ void Runner::run_group(std::vector<Running>& group) {
                                "executed",
                                {}};
       });
+      add_others_in_memory(r, group);
     }
     if (group.front().what == Case::What::layer_time) time_group(group);
   } catch (const Interrupted&) {
@@ -216,10 +217,20 @@ void Runner::run_group(std::vector<Running>& group) {
   }
 }
 
+void Runner::add_others_in_memory(Running& r, const std::vector<Running>& group) {
+  if (r.record.status != Status::oom) return;
+  const auto others = std::count_if(group.begin(), group.end(), [&](const Running& other) {
+    return &other != &r && other.layer;
+  });
+  if (others > 0)
+    r.record.reason += fmt::format("; beside the {} other case{} timed by turns with it", others,
+                                   others > 1 ? "s" : "");
+}
+
 void Runner::time_group(std::vector<Running>& group) {
   std::vector<std::function<void(bool)>> runs;
   for (Running& r : group)
-    runs.emplace_back([&r](bool keep) {
+    runs.emplace_back([&r, &group](bool keep) {
       if (!r.record.ok()) return;
       run_guarded(r.record, [&] {
         const LayerTime time = r.layer->time();
@@ -227,6 +238,7 @@ void Runner::time_group(std::vector<Running>& group) {
         r.record.add_sample(metric::forward_time, "s", time.forward);
         r.record.add_sample(metric::backward_time, "s", time.backward);
       });
+      add_others_in_memory(r, group);
     });
   if (group.front().target->simulated()) {  // its clock gives the same time every time
     for (const auto& run : runs) run(true);

@@ -35,6 +35,8 @@ class Runner {
   bool recorded(const std::vector<Running>& group) const;
   Record blank(const std::string& artifact, const Case& c);
   /// Cases that run together: one, or those that are timed interleaved.
+  /// Says of a case that ran out of memory how many others were in it.
+  static void add_others_in_memory(Running& r, const std::vector<Running>& group);
   void run_group(std::vector<Running>& group);
   void time_group(std::vector<Running>& group);
   static void begin(Record& record, const Target& target);

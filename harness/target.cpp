@@ -23,6 +23,11 @@ std::string hash_of_values(const Machine& machine) {
   return hash_of(values);
 }
 
+/// What it is, and how good its numbers are.
+std::string in_words(const Machine& machine) {
+  return machine.description + (machine.calibration.empty() ? "" : "; " + machine.calibration);
+}
+
 /// "NAME" or "NAME#HASH". A file may bear a name that is known, or that another file bears: only
 /// the program's own machines go by their name alone.
 std::string label_of(const Machine& machine) {
@@ -66,7 +71,15 @@ std::string describe(const Gpu& gpu) {
 GpuSelection gpu_selection(const std::vector<Gpu>& gpus) {
   const auto machine = machine_of_device(gpus.front().name);
   const int usable = why_no_nccl().empty() ? static_cast<int>(gpus.size()) : 1;
-  return {usable, machine ? machine->name : papers_machine};
+  return {usable, machine ? machine->name : "", gpus.front().name};
+}
+
+std::string GpuSelection::skip(const RunConfig& config) const {
+  if (config.tensor_parallel <= count || !machine.empty()) return "";
+  return fmt::format(
+      "no file of hardware/ names this GPU; there are no links to which the collectives of one "
+      "rank of {} could be charged. Describe {} in a file (HACKING.md, A machine), or use {} GPUs",
+      config.tensor_parallel, gpu.empty() ? "it" : gpu, config.tensor_parallel);
 }
 
 Target::Target(const TargetOptions& options)
@@ -87,15 +100,17 @@ Target::Target(const TargetOptions& options)
 std::string Target::machine_hash() const { return machine_ ? hash_of_values(*machine_) : ""; }
 
 std::string Target::device() const {
-  if (simulated()) return machine_->description;
+  if (simulated()) return in_words(*machine_);
   if (kind_ == DeviceKind::cuda) return describe(gpus().front());
   return fmt::format("{}, {} threads", processor_name(), threads_);
 }
 
 std::string Target::device(const RunConfig& config) const {
   if (!links_) return device();
-  return fmt::format("{}{}{}; communication modelled on {}", device(), one_rank_of,
-                     config.tensor_parallel, label_of(*links_));
+  const std::string& known = links_->calibration;
+  return fmt::format("{}{}{}; communication modelled on {}{}", device(), one_rank_of,
+                     config.tensor_parallel, label_of(*links_),
+                     known.empty() ? "" : " (" + known + ")");
 }
 
 std::optional<ModelledCommunication> Target::modelled() const {

@@ -44,9 +44,10 @@ class Target {
   bool simulated() const { return kind_ == DeviceKind::simulated; }
   Source source() const { return source_of(kind_); }
   int threads() const { return threads_; }
-  /// The processor, GPU or machine in words.
+  /// The processor, GPU or machine in words; of a machine with what is calibrated.
   std::string device() const;
-  /// The same with what is not there: "…; one rank of 8; communication modelled on h200-hgx".
+  /// The same with what is not there: "…; one rank of 8; communication modelled on h200-hgx
+  /// (not calibrated: …)".
   std::string device(const RunConfig& config) const;
   /// The virtual machine, or the data sheet of a real one: --hardware's, else that of the GPU's
   /// name; none where there is neither.
@@ -94,8 +95,8 @@ class Target {
 };
 
 struct GpuSelection;
-/// The GPUs for cases: one where the build has no NCCL, which several need. A GPU that no file of
-/// hardware/ names has its lone ranks charged to the papers' machine.
+/// The GPUs for cases: one where the build has no NCCL, which several need. Of a GPU that no file
+/// of hardware/ names there are no lone ranks (GpuSelection::skip).
 GpuSelection gpu_selection(const std::vector<Gpu>& gpus);
 
 /// Throws InputError where --threads is given and nothing that --on names is the cpu.

@@ -153,8 +153,8 @@ struct SoftmaxBackward {
 /// [batch, rows, cols] (Dao et al. 2022, "FlashAttention"). q and y are [batch, rows, d], k and v
 /// [batch, cols, d], with any strides of which the last is 1; causal: row i sees columns 0 … i
 /// (cols = rows). log_sum_exp [batch, rows] of A is log Σ_j exp(scale · q · k), for the backward
-/// operation. The dropout mask is never stored: its decisions belong to positions in
-/// [batch, rows, cols] and are those of Softmax.
+/// operation. The dropout mask is never stored: its decisions are those of Softmax, by position in
+/// [batch, rows, cols]; on GPUs they are cuDNN's own, and others where the sharding is another.
 struct FusedAttention {
   static constexpr std::string_view name = "fused-attention";
   View q, k, v, y, log_sum_exp;

@@ -31,37 +31,36 @@ BYTES_IN_GIB = 1 / 2**30
 def table2(folder):
     """Full size only: bytes at another scale are other bytes."""
     data = reproduction.read(folder, "korthikanti2022/table2", "virtual")
-    looks = [{**style.PAPER, "label": "paper (formula)"},
-             {**style.VIRTUAL, "label": data.origin("virtual")}]
-    figure, axes = style.panels(4, 5.4, "Table 2: activations of one layer on one device",
-                                TABLE2.values())
+    paper = {**style.PAPER, "label": "paper (formula)"}
+    virtual = style.looks(data.origins("virtual", TABLE2, MODELS, "1"))
+    figure, axes = style.panels(4, style.height(5.4, 1 + len(virtual)),
+                                "Table 2: activations of one layer on one device", TABLE2.values())
     for model, panel in zip(MODELS, axes):
-        style.bars(panel, [
-            (looks[0], [data.paper(row, model, BYTES_IN_GIB) for row in TABLE2]),
-            (looks[1], [data.ours(row, model, "virtual", BYTES_IN_GIB, "1") for row in TABLE2])])
+        style.bars(panel, [(paper, [data.paper(row, model, BYTES_IN_GIB) for row in TABLE2])] +
+                   [(look, [data.ours(row, model, origin, BYTES_IN_GIB) for row in TABLE2])
+                    for look, origin in virtual])
         panel.set(title=model, xlabel="GiB")
-    style.legend(figure, looks)
+    style.legend(figure, [paper] + [look for look, _ in virtual])
     return figure
 
 
 def figure7(folder):
     data = reproduction.read(folder, "korthikanti2022/figure7")
-    sources = [({**look, "label": data.origin(source)}, source)
-               for look, source in ((style.VIRTUAL, "virtual"), (style.MEASURED, "measured"))
-               if data.origin(source)]
-    more = {column: label for column, label in NOT_THE_PAPERS.items() if data.has(column)}
+    more = {column: label for column, label in NOT_THE_PAPERS.items() if data.has(MODELS, [column])}
     columns = FIGURE7 | more
+    series = [one for source in ("virtual", "measured")
+              for one in style.looks(data.origins(source, MODELS, columns))]
     figure, axes = style.panels(
-        4, 5 if not more else 6.5, "Figure 7: activations as a percentage of tensor parallelism alone",
-        columns.values())
+        4, style.height(5 if not more else 6.5, 1 + len(series)),
+        "Figure 7: activations as a percentage of tensor parallelism alone", columns.values())
     for model, panel in zip(MODELS, axes):
         style.bars(panel, [(style.PAPER, [data.paper(model, column) for column in columns])] +
-                   [(look, [data.ours(model, column, source) for column in columns])
-                    for look, source in sources], "{:.1f}")
+                   [(look, [data.ours(model, column, origin) for column in columns])
+                    for look, origin in series], "{:.1f}")
         panel.set(title=model, xlabel="% of baseline")
     if more:
         style.set_apart(axes, len(FIGURE7), "not the paper's")
-    style.legend(figure, [style.PAPER] + [look for look, _ in sources])
+    style.legend(figure, [style.PAPER] + [look for look, _ in series])
     return figure
 
 

@@ -13,6 +13,7 @@ ROWS = {
     "selective recompute": "selective recompute",
     "selective recompute + sequence parallel": "selective recompute\n+ sequence parallel",
 }
+COLUMNS = ("forward", "backward", "overhead")
 # In results of programs that have them.
 NOT_THE_PAPERS = {
     "fused attention": "fused attention",
@@ -38,25 +39,28 @@ def stacked(panel, look, rows, offset, height, fitted=()):
                        va="center", fontsize=8.5, bbox=style.BEHIND_TEXT)
 
 
-def times(panel, data, rows, virtual):
-    """Milliseconds on the paper's machine: printed, and on its virtual likeness."""
+def times(panel, data, rows, series):
+    """Milliseconds on the paper's machine: printed, and on its virtual likeness at full size."""
+    virtual = [(look, origin) for look, origin in series
+               if (origin.source, origin.scale) == ("virtual", "1")]
+    height = 0.8 / (1 + len(virtual))
     stacked(panel, style.PAPER,
-            [(data.paper(row, "forward"), data.paper(row, "backward")) for row in rows], -0.2, 0.4)
-    stacked(panel, virtual,
-            [(data.ours(row, "forward", "virtual", scale="1"),
-              data.ours(row, "backward", "virtual", scale="1"))
-             for row in rows], 0.2, 0.4,
-            [i for i, row in enumerate(rows) if data.fitted(row, "combined", "virtual")])
+            [(data.paper(row, "forward"), data.paper(row, "backward")) for row in rows],
+            -0.4 + height / 2, height)
+    for i, (look, origin) in enumerate(virtual):
+        stacked(panel, look,
+                [(data.ours(row, "forward", origin), data.ours(row, "backward", origin))
+                 for row in rows], -0.4 + (i + 1.5) * height, height,
+                [n for n, row in enumerate(rows) if data.fitted(row, "combined", origin)])
     panel.set_xlim(0, 1.12 * panel.get_xlim()[1])
     panel.set(title="forward (left) and backward (right) time", xlabel="ms")
 
 
-def overheads(panel, data, rows, looks):
+def overheads(panel, data, rows, series):
     """Ratios, which a smaller layer on another machine can be compared by."""
-    series = [(looks["paper"], [data.paper(row, "overhead") for row in rows])]
-    series += [(looks[source], [data.ours(row, "overhead", source) for row in rows])
-               for source in ("virtual", "measured") if source in looks]
-    style.bars(panel, series, "{:+.3g}")
+    style.bars(panel, [(style.PAPER, [data.paper(row, "overhead") for row in rows])] +
+               [(look, [data.ours(row, "overhead", origin) for row in rows])
+                for look, origin in series], "{:+.3g}")
     panel.axvline(0, color="#000000", linewidth=0.8)
     panel.spines["left"].set_visible(False)
     panel.set(title="overhead over the baseline", xlabel="%")
@@ -65,19 +69,19 @@ def overheads(panel, data, rows, looks):
 def main():
     args = reproduction.arguments(__doc__)
     data = reproduction.read(args.input, "korthikanti2022/table4", "virtual")
-    looks = {"paper": style.PAPER}
-    for look, source in ((style.VIRTUAL, "virtual"), (style.MEASURED, "measured")):
-        if data.origin(source):
-            looks[source] = {**look, "label": data.origin(source)}
-    more = {row: label for row, label in NOT_THE_PAPERS.items() if data.has(row)}
+    more = {row: label for row, label in NOT_THE_PAPERS.items() if data.has([row], COLUMNS)}
     rows = ROWS | more
-    figure, axes = style.panels(2, len(rows), "Table 4: one layer of the 22B model on 8 devices",
+    # Milliseconds of a measurement stand beside none of the paper's, and are not drawn.
+    series = (style.looks(data.origins("virtual", rows, COLUMNS)) +
+              style.looks(data.origins("measured", rows, ["overhead"])))
+    figure, axes = style.panels(2, style.height(len(rows), 1 + len(series)),
+                                "Table 4: one layer of the 22B model on 8 devices",
                                 rows.values(), widths=[1.25, 1])
-    times(axes[0], data, rows, looks["virtual"])
-    overheads(axes[1], data, rows, looks)
+    times(axes[0], data, rows, series)
+    overheads(axes[1], data, rows, series)
     if more:
         style.set_apart(axes, len(ROWS), "not the paper's")
-    style.legend(figure, looks.values())
+    style.legend(figure, [style.PAPER] + [look for look, _ in series])
     style.save(figure, args.output, "korthikanti2022-table4")
 
 

@@ -4,8 +4,34 @@ import argparse
 import json
 import pathlib
 import sys
+import typing
 
 SCHEMA = "frugal.reproduction/1"
+
+
+class Origin(typing.NamedTuple):
+    """Where numbers come from. Those of two origins are two series: another device, size or number
+    of threads, or one rank whose communication is modelled (`on` then says so)."""
+
+    source: str  # "virtual", "measured", "formula"
+    on: str
+    scale: str
+    threads: int | None
+
+    @classmethod
+    def of(cls, cell):
+        return cls(cell["source"], cell["on"], cell["scale"], cell.get("threads"))
+
+    @property
+    def lone_rank(self):
+        return ", lone rank on " in self.on
+
+    def label(self):
+        """Such as "measured (cpu, 2 threads, scale 1/4)"."""
+        where = [self.on.removeprefix("virtual:")] if self.on else []
+        where += [f"{self.threads} threads"] if self.threads else []
+        where += [] if self.scale == "1" else [f"scale {self.scale}"]
+        return f"{self.source} ({', '.join(where)})" if where else self.source
 
 
 class Artifact:
@@ -14,30 +40,35 @@ class Artifact:
     def __init__(self, cells):
         self.cells = cells
 
-    def find(self, row, column, source, scale=None):
-        """The last cell of a source ("virtual", "measured", "formula"), at any scale unless one is
-        given; or None."""
+    def origins(self, source, rows, columns, scale=None):
+        """Each origin of a source ("virtual", "measured", "formula") that has a value in these rows
+        and columns, at any scale unless one is given."""
+        found = [Origin.of(cell) for cell in self._with_value(rows, columns)
+                 if cell["source"] == source and scale in (None, cell["scale"])]
+        return list(dict.fromkeys(found))
+
+    def find(self, row, column, origin):
+        """The last cell of an origin, or None."""
         for cell in reversed(self.cells):
-            if ((cell["row"], cell["column"], cell["source"]) == (row, column, source)
-                    and scale in (None, cell["scale"])):
+            if (cell["row"], cell["column"], Origin.of(cell)) == (row, column, origin):
                 return cell
         return None
 
-    def ours(self, row, column, source, factor=1, scale=None):
+    def ours(self, row, column, origin, factor=1):
         """Its (value, interval), times a factor, or None."""
-        cell = self.find(row, column, source, scale)
+        cell = self.find(row, column, origin)
         if cell is None or cell["value"] is None:
             return None
         interval = cell.get("interval")
         return cell["value"] * factor, interval and [factor * end for end in interval]
 
-    def has(self, name):
-        """Whether a row or column of this name has a value."""
-        return any(name in (c["row"], c["column"]) and c["value"] is not None for c in self.cells)
+    def has(self, rows, columns):
+        """Whether there is a value in these rows and columns."""
+        return any(True for _ in self._with_value(rows, columns))
 
-    def fitted(self, row, column, source):
+    def fitted(self, row, column, origin):
         """Whether something was fitted so that this number meets the paper's."""
-        cell = self.find(row, column, source)
+        cell = self.find(row, column, origin)
         return cell is not None and cell["fitted"]
 
     def paper(self, row, column, factor=1):
@@ -47,15 +78,9 @@ class Artifact:
                 return cell["paper"] * factor, None
         return None
 
-    def origin(self, source):
-        """Where numbers of a source come from, such as "measured (cpu, scale 1/4)"; None where
-        there are none."""
-        for cell in reversed(self.cells):
-            if cell["source"] == source and cell["value"] is not None:
-                where = [cell["on"].removeprefix("virtual:")] if cell["on"] else []
-                where += [] if cell["scale"] == "1" else [f"scale {cell['scale']}"]
-                return f"{source} ({', '.join(where)})" if where else source
-        return None
+    def _with_value(self, rows, columns):
+        return (c for c in self.cells
+                if c["row"] in rows and c["column"] in columns and c["value"] is not None)
 
 
 def fail(message):

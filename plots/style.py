@@ -1,6 +1,7 @@
 """The look that all plots share: colours and hatches that survive grey print and colour blindness,
 and files that come out the same byte for byte."""
 
+import math
 import pathlib
 
 import matplotlib
@@ -13,6 +14,15 @@ PAPER = {"facecolor": "#FFFFFF", "edgecolor": "#000000", "label": "paper"}
 FORMULA = {"facecolor": "#56B4E9", "edgecolor": "#000000", "hatch": "...", "label": "formula"}
 VIRTUAL = {"facecolor": "#E69F00", "edgecolor": "#000000", "hatch": "///", "label": "virtual"}
 MEASURED = {"facecolor": "#0072B2", "edgecolor": "#000000", "label": "measured"}
+
+# Further devices or sizes of one source. Measured ones have no hatch: that is a lone rank's.
+MORE = {
+    "formula": [FORMULA],
+    "virtual": [VIRTUAL, {**VIRTUAL, "facecolor": "#F0E442", "hatch": "---"}],
+    "measured": [MEASURED] + [{**MEASURED, "facecolor": colour}
+                              for colour in ("#009E73", "#CC79A7", "#D55E00")],
+}
+LONE_RANK = "xxx"
 
 # Keeps grid lines and hatches out of numbers.
 BEHIND_TEXT = {"boxstyle": "square,pad=0.12", "facecolor": "white", "edgecolor": "none"}
@@ -36,6 +46,25 @@ plt.rcParams.update({
     "svg.hashsalt": "frugal",
     "svg.fonttype": "path",
 })
+
+
+def looks(origins):
+    """For each of some origins (reproduction.Origin) of one source its look, with its label."""
+    series = []
+    for i, origin in enumerate(origins):
+        known = MORE[origin.source]
+        if i == len(known):
+            raise SystemExit(f"{len(origins)} series of {origin.source} numbers are more than a figure "
+                             f"can show ({len(known)}); keep some of the results in another folder: "
+                             + "; ".join(o.label() for o in origins))
+        look = {**known[i], "label": origin.label()}
+        series.append(({**look, "hatch": LONE_RANK} if origin.lone_rank else look, origin))
+    return series
+
+
+def height(usual, series):
+    """Of a figure, in inches, that usually has at most three series in a row."""
+    return usual * max(1, series / 3)
 
 
 def panels(count, height, title, labels, widths=None):
@@ -86,10 +115,12 @@ def bars(panel, series, number="{:.3g}"):
 
 def legend(figure, looks):
     """One legend below all panels, in a strip that the layout leaves free."""
-    strip = 0.4 / figure.get_figheight()
+    columns = min(len(looks), 3)
+    lines = math.ceil(len(looks) / columns)
+    strip = (0.4 + 0.22 * (lines - 1)) / figure.get_figheight()
     figure.get_layout_engine().set(rect=(0, strip, 1, 1 - strip))
     handles = [plt.Rectangle((0, 0), 1, 1, **look) for look in looks]
-    figure.legend(handles, [look["label"] for look in looks], loc="lower center", ncol=len(looks))
+    figure.legend(handles, [look["label"] for look in looks], loc="lower center", ncol=columns)
 
 
 def save(figure, folder, name):

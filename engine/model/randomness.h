@@ -3,7 +3,7 @@
 
 /// Which random words belong to what: dropout is a function of seed, microbatch, layer, site and
 /// the element's index in the serial run's tensor, whatever the sharding, schedule or
-/// recomputation.
+/// recomputation; fused attention on a GPU draws words of its own.
 namespace frugal::randomness {
 
 enum class Site : uint32_t { embedding, attention_probabilities, attention_output, mlp_output };

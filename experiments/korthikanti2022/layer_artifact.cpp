@@ -62,7 +62,9 @@ std::vector<Case> LayerArtifact::cases(const Selection& selection) const {
     for (const std::string& name : plan_.models)
       for (const Technique& technique : techniques) {
         Case& c = cases.emplace_back(layer_case(plan_, model(name), technique, setting));
-        if (cuda) c.lone_rank = selection.cuda->lone_rank(c.config);
+        if (!cuda) continue;
+        c.lone_rank = selection.cuda->lone_rank(c.config);
+        if (c.skip.empty()) c.skip = selection.cuda->skip(c.config);
       }
   }
   return cases;
@@ -109,6 +111,7 @@ Found Layers::find(const Technique& technique) const {
 void set(Comparison& number, const Setting& setting, const Outcome& outcome) {
   number.source = setting.source;
   number.on = setting.where();
+  number.links = setting.links;
   number.scale = setting.scale;
   number.threads = setting.threads;
   number.reason = outcome.reason;

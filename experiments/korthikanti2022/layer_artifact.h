@@ -90,10 +90,11 @@ class Layers {
   Found find(const Technique& technique) const;
   /// Whether what is made of these techniques has a place in this setting. On GPUs the cases of an
   /// artifact are divided among two: the parallel ones may be lone ranks, the others are real. What
-  /// is in one of them is not missing from the other.
+  /// is in one of them is not missing from the other. Nor does anything lack that is not the
+  /// paper's: results may be older than it.
   template <class... T>
   bool expects(const T&... techniques) const {
-    return setting_.on != "cuda" || (recorded(techniques) && ...);
+    return ((recorded(techniques) || (setting_.on != "cuda" && papers(techniques))) && ...);
   }
 
   /// What `estimate` makes of the records of these techniques, in their order. It may throw
@@ -111,6 +112,7 @@ class Layers {
   }
 
  private:
+  static bool papers(const Technique& t) { return t.attention == AttentionKind::separate; }
   bool recorded(const Technique& technique) const;
 
   const Records& records_;

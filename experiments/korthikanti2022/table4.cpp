@@ -87,13 +87,13 @@ std::string at_scale(int64_t scale) {
 /// What measured times depend on, from a record of them.
 std::string circumstances(const Record& r) {
   const RunConfig& c = r.config;
-  std::string text = fmt::format("{}, microbatch {}, ", name_of(c.type), c.micro_batch);
+  // The device says of a lone rank that it is one, and whose links its communication is charged to.
+  std::string text =
+      fmt::format("{}; {}, microbatch {}, ", r.device, name_of(c.type), c.micro_batch);
   if (r.on != "cpu") {
     text += r.modelled
-                ? fmt::format(
-                      "one rank of {}, the others absent; their communication takes "
-                      "the time that the model of {} gives it",
-                      c.tensor_parallel, r.modelled->machine)
+                ? fmt::format("the other {} ranks absent: their communication is modelled",
+                              c.tensor_parallel - 1)
                 : fmt::format("{} GPU{}", c.tensor_parallel, c.tensor_parallel > 1 ? "s" : "");
     return text + at_scale(r.scale);
   }
@@ -211,7 +211,7 @@ class Table4 final : public LayerArtifact {
     const Record* record = layer.find(technique).record;
     if (record == nullptr) return "";
     const std::string text = circumstances(*record);
-    return technique.attention == AttentionKind::fused ? fmt::format("{}; {}", not_the_papers, text)
+    return technique.attention == AttentionKind::fused ? fmt::format("{}; {}", text, not_the_papers)
                                                        : text;
   }
 

@@ -165,14 +165,13 @@ std::string completion_script(const CLI::App& app, const Artifacts& artifacts,
 }
 
 void add_completion(Program& program) {
-  const auto shell = std::make_shared<std::vector<std::string>>();
+  const auto shell = std::make_shared<std::string>();
   Flags flags =
       program.command("completion", "Print a shell's completion script", [shell, &program] {
-        if (shell->size() != 1) throw InputError("give one shell: bash, zsh or fish");
-        fmt::print("{}", completion_script(program.app(), program.artifacts(), shell->front()));
+        fmt::print("{}", completion_script(program.app(), program.artifacts(), *shell));
         return Exit::done;
       });
-  flags.positional("SHELL", *shell, "bash, zsh or fish", true);
+  flags.positional("SHELL", *shell, "bash, zsh or fish");
 }
 
 }  // namespace frugal

@@ -49,9 +49,11 @@ std::string cli_markdown(const CLI::App& app) {
     if (command->get_group().empty()) continue;
     std::string usage = "frugal " + command->get_name();
     for (const CLI::Option* option : command->get_options())
-      if (option->get_positional())
-        usage += option->get_required() ? " " + option->get_name() + "…"
-                                        : " [" + option->get_name() + "…]";
+      if (option->get_positional()) {
+        const std::string name =
+            option->get_name() + (option->get_items_expected_max() > 1 ? "…" : "");
+        usage += option->get_required() ? " " + name : " [" + name + "]";
+      }
     out += fmt::format("## `{} [flags]`\n\n{}.\n\n| flag | meaning |\n|---|---|\n", usage,
                        command->get_description());
     for (const CLI::Option* option : command->get_options()) out += describe(*option);

@@ -152,9 +152,7 @@ void write(const fs::path& path, const std::string& text) {
   fmt::print("{}\n", path.string());
 }
 
-Exit report(const std::vector<std::string>& folders, bool force, const Artifacts& artifacts) {
-  if (folders.size() != 1) throw InputError("give one folder with records");
-  const fs::path folder = folders.front();
+Exit report(const fs::path& folder, bool force, const Artifacts& artifacts) {
   bool truncated = false;
   Records records;
   for (Record& record : read_records(folder.string(), truncated)) records.add(std::move(record));
@@ -172,14 +170,14 @@ Exit report(const std::vector<std::string>& folders, bool force, const Artifacts
 
 void add_report(Program& program) {
   struct Values {
-    std::vector<std::string> folders;
+    std::string folder;
     bool force = false;
   };
   const auto values = std::make_shared<Values>();
   Flags flags = program.command(
       "report", "One HTML page and Markdown from a folder's records",
-      [=, &program] { return report(values->folders, values->force, program.artifacts()); });
-  flags.positional("DIR", values->folders, "What --out was; its figures/ are included", true);
+      [=, &program] { return report(values->folder, values->force, program.artifacts()); });
+  flags.positional("DIR", values->folder, "What --out was; its figures/ are included");
   flags.toggle("--force", values->force, "Replace an earlier report");
 }
 

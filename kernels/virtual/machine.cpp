@@ -126,13 +126,15 @@ void read_network(const JsonObject& network, Machine& machine) {
 Machine parse_machine(std::string_view text, const std::string& file) {
   const nlohmann::json json = parse_json(text, file);
   const JsonObject root(json, file);
-  root.allow_only({"schema", "name", "description", "device_names", "device", "network"});
+  root.allow_only(
+      {"schema", "name", "description", "calibration", "device_names", "device", "network"});
   const auto schema = root.require<std::string>("schema");
   if (schema != "frugal.machine/1")
     root.fail("schema", fmt::format("is \"{}\"; it must be \"frugal.machine/1\"", schema));
   Machine machine;
   machine.name = root.require<std::string>("name");
   machine.description = root.require<std::string>("description");
+  machine.calibration = root.optional<std::string>("calibration", "");
   machine.device_names = root.optional<std::vector<std::string>>("device_names", {});
   read_device(root.object("device"), machine);
   read_network(root.object("network"), machine);

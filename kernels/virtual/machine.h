@@ -25,6 +25,8 @@ struct Machine {
   };
 
   std::string name, description;
+  /// What of it was fitted or measured, or that nothing was: "not calibrated: …". May be empty.
+  std::string calibration;
   /// What a driver calls this machine's GPUs, exactly: "NVIDIA H200". May be empty.
   std::vector<std::string> device_names;
 

@@ -238,6 +238,15 @@ class Measure(Cli):
         self.assertIsNone(record["utilization"]["mfu"]["data_sheet"]["value"])
         self.assertIn("--hardware", record["utilization"]["mfu"]["data_sheet"]["reason"])
 
+    def test_a_virtual_machine_says_whether_it_is_calibrated(self):
+        shown = self.run_frugal(*TINY[:3], "--on", "virtual:h200-hgx", "--attention", "fused").stdout
+        self.assertRegex(shown, "source +virtual .*not calibrated: ")
+        self.assertRegex(shown, "fused attention +not calibrated")
+        self.assertIn("not calibrated", self.records()[-1]["device"])
+        shown = self.run_frugal(*TINY[:3], "--on", "virtual").stdout
+        self.assertRegex(shown, "source +virtual .*gemm_fraction fitted")
+        self.assertNotIn("not calibrated", shown)
+
     def test_lone_rank(self):
         run = [*TINY, "--tensor-parallel", "2", "--sequence-parallel", "--steps", "3"]
         self.run_frugal(*run, "--out", "whole")
@@ -247,7 +256,8 @@ class Measure(Cli):
         modelled = lone["communication"]
         self.assertEqual((modelled["kind"], modelled["machine"]), ("modelled", "h200-hgx"))
         self.assertIn("mean nothing", modelled["left_out"])
-        self.assertEqual(lone["device"], whole["device"] + "; one rank of 2; communication modelled on h200-hgx")
+        self.assertTrue(lone["device"].startswith(
+            whole["device"] + "; one rank of 2; communication modelled on h200-hgx (not calibrated: "), lone["device"])
         self.assertIn("--lone-rank h200-hgx", lone["command"])
         self.assertEqual((lone["source"], lone["on"], lone["status"]), ("measured", "cpu", "ok"))
         self.assertEqual((lone["losses"], lone["held_out"], list(lone["metrics"])), ([], [], ["step_time"]))

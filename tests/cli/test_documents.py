@@ -27,6 +27,23 @@ class Report(Cli):
         self.assertIn("--force", done.stderr)
         self.run_frugal("report", "out", "--force")
 
+    def test_one_folder(self):
+        said = self.run_frugal("report", "one", "two", status=2).stderr
+        self.assertIn("two", said)
+        self.assertIn("`frugal report DIR [flags]`", self.run_frugal("docs").stdout)
+        self.assertIn("`frugal reproduce ARTIFACT… [flags]`", self.run_frugal("docs").stdout)
+
+    def test_results_of_older_programs_lack_nothing_of_the_papers(self):
+        """Those of a machine in results/, which are older than fused attention."""
+        (self.folder / "out").mkdir()
+        records = SOURCE / "results/amd-epyc-2-cores/records.jsonl"
+        (self.folder / "out/records.jsonl").write_bytes(records.read_bytes())
+        self.run_frugal("report", "out")
+        tables = (self.folder / "out/report.md").read_text().split("## Evidence")[0]
+        self.assertIn("| full recompute | overhead |", tables)
+        self.assertNotIn("fused", tables)
+        self.assertNotIn("was not run", tables)
+
 
 class Documentation(Cli):
     def commands(self):

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "harness/measurement.h"
 #include "tests/harness/support.h"
 
 namespace frugal {
@@ -217,6 +219,35 @@ TEST(Reproduction, JsonHasTheDocumentedKeys) {
   EXPECT_EQ(json["cells"][1]["formula"], 8);
   EXPECT_EQ(json["cells"][1]["interval"], nlohmann::json({6.5, 7.5}));
   EXPECT_EQ(json["claims"][0]["verdict"], "not measurable here");
+}
+
+TEST(Reproduction, ClaimsAboutLoneRanksSayThatTheirCommunicationIsModelled) {
+  Reproduction r;
+  r.claims.resize(2);
+  for (Claim& claim : r.claims) claim.paper = claim.value = 1;
+  r.claims[0].links = "h200-hgx";
+  r.claims[0].justification = "printed to a tenth";
+  const nlohmann::json json = to_json(r);
+  EXPECT_EQ(json["claims"][0]["note"], "communication modelled on h200-hgx");
+  EXPECT_EQ(json["claims"][1]["note"], "");
+  EXPECT_EQ(claim_table(r).rows[0].back(),
+            "printed to a tenth; communication modelled on h200-hgx");
+  EXPECT_EQ(claim_table(r).rows[1].back(), "");
+}
+
+TEST(MeasurementTable, SaysThatFusedAttentionOnAVirtualMachineIsNotCalibrated) {
+  const auto lines = [](Source source, AttentionKind attention) {
+    Record record = testing::full_record();
+    record.source = source;
+    record.config.attention = attention;
+    const Table table = measurement_table(record);
+    return std::count_if(table.rows.begin(), table.rows.end(), [](const auto& row) {
+      return row[0] == "fused attention" && row[1] == "not calibrated";
+    });
+  };
+  EXPECT_EQ(lines(Source::simulated, AttentionKind::fused), 1);
+  EXPECT_EQ(lines(Source::measured, AttentionKind::fused), 0);
+  EXPECT_EQ(lines(Source::simulated, AttentionKind::separate), 0);
 }
 
 TEST(Reproduction, CsvAndMarkdownEscape) {

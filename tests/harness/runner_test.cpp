@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 constexpr const char* machine = "virtual:a100-selene";
@@ -181,6 +182,20 @@ TEST_F(RunnerTest, RecordsSkippedAndOutOfMemoryWithAReason) {
   EXPECT_EQ(records.all()[0].reason, "not divisible");
   EXPECT_EQ(records.all()[1].status, Status::oom);
   EXPECT_THAT(records.all()[1].reason, HasSubstr("bytes missing"));
+}
+
+/// Cases that are timed by turns are in memory together, and one that needs more may fit alone.
+TEST_F(RunnerTest, OutOfMemoryNamesWhatElseWasInMemory) {
+  Case huge = layer("h", Case::What::layer_time, "cpu");
+  huge.config.model.hidden = 1 << 20;
+  const auto small = [](const char* id) { return layer(id, Case::What::layer_time, "cpu"); };
+  const Records records = run({small("a"), small("b"), huge, small("c")});
+  EXPECT_EQ(records.all()[2].status, Status::oom);
+  EXPECT_THAT(records.all()[2].reason,
+              HasSubstr("beside the 2 other cases timed by turns with it"));
+  EXPECT_EQ(records.all()[3].status, Status::ok);
+  huge.id = "alone";
+  EXPECT_THAT(run({huge}).all()[0].reason, Not(HasSubstr("by turns")));
 }
 
 TEST(RunGuarded, TurnsExceptionsIntoStatuses) {

@@ -50,6 +50,19 @@ TEST_F(MachineFile, WithOtherValuesIsNotCalledLikeOurs) {
   EXPECT_NE(peak.machine_hash(), own_.machine_hash());
 }
 
+TEST(Target, SaysWhatIsCalibrated) {
+  for (const char* name : {"a100-selene", "h200-hgx"}) {
+    const Machine machine = find_machine(name);
+    EXPECT_EQ(Target(std::string("virtual:") + name, 1).device(),
+              machine.description + "; " + machine.calibration);
+  }
+}
+
+/// Records of this machine are kept in results/: calibrated or not, its values are the same.
+TEST(Target, HasTheHashOfTheMachinesValuesOnly) {
+  EXPECT_EQ(Target("virtual:a100-selene", 1).machine_hash(), "1fa48f578c996720");
+}
+
 TEST(Target, HasTheHashOfADataSheetOnly) {
   EXPECT_EQ(Target("cpu", 1).machine_hash(), "");
   EXPECT_EQ(Target("cpu", 1, "a100-selene").machine_hash(), Target("virtual", 1).machine_hash());
@@ -71,7 +84,8 @@ TEST(LoneRank, IsNamedWithTheMachineThatItsCollectivesAreChargedTo) {
   const Target whole("cpu", 2);
   EXPECT_EQ(target.on(), "cpu");
   EXPECT_EQ(target.device(parallel(2)),
-            whole.device() + "; one rank of 2; communication modelled on h200-hgx");
+            whole.device() + "; one rank of 2; communication modelled on h200-hgx (" +
+                find_machine("h200-hgx").calibration + ")");
   ASSERT_TRUE(target.modelled());
   EXPECT_EQ(target.modelled()->machine, "h200-hgx");
   EXPECT_EQ(target.modelled()->hash, Target("virtual:h200-hgx", 1).machine_hash());
@@ -110,14 +124,19 @@ TEST(Gpus, InWords) {
   EXPECT_EQ(to_json(gpu)["runtime_cuda"], "12.8");
 }
 
-TEST(Gpus, ChargeLoneRanksToTheirOwnMachineOrThePapers) {
+TEST(Gpus, ChargeLoneRanksToTheirOwnMachineOrAreSkipped) {
   const auto selected = [](const char* name) { return gpu_selection({{.name = name}}); };
   EXPECT_EQ(selected("NVIDIA H200").machine, "h200-hgx");
-  EXPECT_EQ(selected("a GPU that nobody knows").machine, papers_machine);
+  const GpuSelection unknown = selected("a GPU that nobody knows");
+  EXPECT_EQ(unknown.lone_rank(parallel(2)), "");
+  EXPECT_THAT(unknown.skip(parallel(2)), AllOf(HasSubstr("no file of hardware/ names this GPU"),
+                                               HasSubstr("nobody knows"), HasSubstr("2 GPUs")));
+  EXPECT_EQ(unknown.skip(parallel(1)), "");
   const GpuSelection one = selected("NVIDIA H200");
   EXPECT_EQ(one.count, 1);
   EXPECT_EQ(one.lone_rank(parallel(2)), "h200-hgx");
   EXPECT_EQ(one.lone_rank(parallel(1)), "");
+  EXPECT_EQ(one.skip(parallel(2)), "");
   // Ranks on several GPUs need NCCL; without it each case runs one.
   const Gpu gpu{.name = "NVIDIA H200"};
   EXPECT_EQ(gpu_selection({gpu, gpu}).count, why_no_nccl().empty() ? 2 : 1);

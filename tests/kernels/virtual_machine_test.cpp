@@ -50,6 +50,7 @@ TEST(MachineFile, H200IsTheDataSheetsAndSaysWhatIsCarriedOver) {
   EXPECT_EQ(m.peak_flops(DType::bf16), 989.4e12);
   EXPECT_EQ(m.peak_flops(DType::f32), 66.9e12);
   EXPECT_EQ(m.memory_bandwidth, 4.8e12);
+  EXPECT_EQ(m.memory_capacity, int64_t{143771} << 20);
   EXPECT_EQ(m.multiprocessors, 132);
   EXPECT_EQ(m.link_bandwidth, 450e9);
   EXPECT_EQ(m.network_bandwidth, 50e9);
@@ -62,6 +63,15 @@ TEST(MachineFile, H200IsTheDataSheetsAndSaysWhatIsCarriedOver) {
     ++carried;
   }
   EXPECT_EQ(carried, 12);
+}
+
+TEST(MachineFile, SaysWhatIsCalibrated) {
+  EXPECT_THAT(find_machine("a100-selene").calibration, HasSubstr("gemm_fraction fitted"));
+  EXPECT_THAT(find_machine("h200-hgx").calibration, testing::StartsWith("not calibrated"));
+  nlohmann::json json = nlohmann::json::parse(selene_text());
+  json.erase("calibration");
+  EXPECT_EQ(parse_machine(json.dump(), "m.json").calibration, "");
+  EXPECT_THAT(error_after([](auto& j) { j["calibration"] = 1; }), HasSubstr("calibration is 1"));
 }
 
 TEST(MachineFile, IsFoundByTheNameOfItsGpu) {

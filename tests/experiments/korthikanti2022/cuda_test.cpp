@@ -89,7 +89,8 @@ TEST(Cuda, Table4HasTheOverheadsOfOneDeviceWithoutThePapersNumbers) {
     EXPECT_EQ(c.on, one_device ? "cuda" : lone);
     const bool papers = !c.row.starts_with("fused");
     EXPECT_EQ(c.paper.has_value(), papers && !one_device && c.unit == "%") << c.row << c.column;
-    EXPECT_THAT(c.note, testing::HasSubstr(one_device ? "1 GPU" : "one rank of 8"));
+    EXPECT_THAT(c.note, testing::HasSubstr(one_device ? "1 GPU" : "the other 7 ranks absent"));
+    EXPECT_THAT(c.note, testing::StartsWith("NVIDIA H200 in words; "));
     if (c.row == "full recompute" && c.unit == "%") {
       EXPECT_NEAR(c.value.value(), 100.0 / 3, 1e-9);
     }
@@ -97,7 +98,25 @@ TEST(Cuda, Table4HasTheOverheadsOfOneDeviceWithoutThePapersNumbers) {
   }
   EXPECT_EQ(parallel, 7U * 3 + 6);
   EXPECT_EQ(alone, 4U * 3 + 3);
-  for (const Claim& claim : table4().claims(records)) EXPECT_EQ(claim.on, lone) << claim.id;
+  for (const Claim& claim : table4().claims(records)) {
+    EXPECT_EQ(claim.on, lone) << claim.id;
+    EXPECT_EQ(claim.note(), "communication modelled on h200-hgx") << claim.id;
+  }
+}
+
+/// Nobody knows its links, and the paper's machine has others.
+TEST(Cuda, OfAGpuThatNobodyKnowsLoneRanksAreSkipped) {
+  Selection unknown = on_gpus(1);
+  unknown.cuda = GpuSelection{1, "", "another GPU"};
+  for (const Case& c : table4().cases(unknown)) {
+    EXPECT_EQ(c.lone_rank, "") << c.id;
+    EXPECT_EQ(c.skip.empty(), c.id.ends_with("/t1")) << c.id;
+    if (!c.skip.empty()) {
+      EXPECT_THAT(c.skip, testing::StartsWith("no file of hardware/ names this GPU")) << c.id;
+    }
+  }
+  unknown.cuda->count = 8;
+  for (const Case& c : table4().cases(unknown)) EXPECT_EQ(c.skip, "") << c.id;
 }
 
 /// A case that did not end well is no case that belongs elsewhere.

@@ -55,6 +55,28 @@ TEST(MemoryArtifacts, BytesOfAnotherSizeStandBesideTheFormulaAtThatSize) {
     EXPECT_EQ(c.paper.has_value(), c.scale == 1);
 }
 
+/// Results of programs that had no fused attention lack nothing of the paper's.
+TEST(Artifacts, WhatIsNotThePapersAndWasNotRunIsLeftOut) {
+  for (const Artifact* artifact : {&table4(), &figure7()}) {
+    Records old;
+    for (const Case& c : artifact->cases({})) {
+      Record r = record_of(*artifact, c);
+      as_printed(r);
+      for (const char* time : {metric::forward_time, metric::backward_time})
+        r.metrics[time] = {"s", {1}};
+      if (c.config.attention == AttentionKind::separate && !c.id.ends_with("/full"))
+        old.add(std::move(r));
+    }
+    bool full = false;
+    for (const Cell& c : artifact->cells(old)) {
+      EXPECT_FALSE((c.row + c.column).find("fused") != std::string::npos)
+          << c.row << " " << c.column;
+      full = full || c.reason.ends_with("full was not run");
+    }
+    EXPECT_TRUE(full) << "what is the paper's is missing, and said to be";
+  }
+}
+
 TEST(MemoryArtifacts, OneByteMoreIsNotTable2) {
   const auto off = observing([](const RunConfig& run) { return layer_activation_bytes(run) + 1; });
   size_t claims = 0;

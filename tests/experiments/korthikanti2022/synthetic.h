@@ -10,7 +10,11 @@ inline Record record_of(const Artifact& artifact, const Case& c) {
   r.case_id = c.id;
   r.source = c.source();
   r.on = c.on;
-  if (!c.lone_rank.empty()) r.modelled = {c.lone_rank, "hash of " + c.lone_rank};
+  r.device = "NVIDIA H200 in words";
+  if (!c.lone_rank.empty()) {
+    r.modelled = {c.lone_rank, "hash of " + c.lone_rank};
+    r.device += "; one rank of 8; communication modelled on " + c.lone_rank;
+  }
   r.scale = c.scale;
   r.config = c.config;
   return r;
