@@ -37,10 +37,10 @@ std::unique_ptr<Cluster> ranks_of(const Target& target, int ranks) {
   RunConfig config;  // any model that can be divided among them
   config.model = {.name = "",
                   .layers = 1,
-                  .hidden = 8 * ranks,
+                  .hidden = int64_t{8} * ranks,
                   .heads = ranks,
                   .sequence = 8,
-                  .vocabulary = 8 * ranks};
+                  .vocabulary = int64_t{8} * ranks};
   config.tensor_parallel = ranks;
   return target.cluster(config);
 }

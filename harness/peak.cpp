@@ -68,7 +68,7 @@ std::vector<GemmShape> gemm_shapes(const Target& target, DType type) {
   if (!on_gpu(target)) return shapes;
   // Rows are 2048 tokens of 4 sequences; query, key and value, projection, and the two of the MLP.
   for (const int64_t t : {8, 1})
-    shapes.insert(shapes.end(), {{8192, 3 * 6144 / t, 6144},
+    shapes.insert(shapes.end(), {{8192, int64_t{3} * 6144 / t, 6144},
                                  {8192, 6144, 6144 / t},
                                  {8192, 24576 / t, 6144},
                                  {8192, 6144, 24576 / t}});

@@ -103,17 +103,19 @@ void doze(std::vector<unsigned>& asleep) {
   }
 }
 
+/// On its own: getcontext() comes back twice, and nothing of its caller may lie in registers then.
+__attribute__((noinline)) void prepare(Fiber& fiber) {
+  if (!fiber.stack) fiber.stack = std::make_unique<char[]>(stack_bytes);
+  getcontext(&fiber.context);
+  fiber.context.uc_stack.ss_sp = fiber.stack.get();
+  fiber.context.uc_stack.ss_size = stack_bytes;
+  fiber.context.uc_link = &scheduler;
+  makecontext(&fiber.context, entry, 0);
+  fiber.state = State::runnable;
+}
+
 void run_block() {
-  for (unsigned t = 0; t < threads; ++t) {
-    Fiber& fiber = fibers[t];
-    if (!fiber.stack) fiber.stack = std::make_unique<char[]>(stack_bytes);
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = stack_bytes;
-    fiber.context.uc_link = &scheduler;
-    makecontext(&fiber.context, entry, 0);
-    fiber.state = State::runnable;
-  }
+  for (unsigned t = 0; t < threads; ++t) prepare(fibers[t]);
   std::vector<unsigned> turn(threads);
   std::iota(turn.begin(), turn.end(), 0U);
   std::vector<unsigned> asleep((threads + warp - 1) / warp, 0);
