@@ -58,11 +58,14 @@ double CpuDevice::now() {
 /// Sleeps most of the time and looks at the clock for the rest, because waking up takes a while.
 void CpuDevice::wait_until(double moment) {
   constexpr double waking = 200e-6;
-  for (double left = moment - now(); left > 0; left = moment - now())
+  while (true) {
+    const double left = moment - now();
+    if (left <= 0) return;
     if (left > waking)
       std::this_thread::sleep_for(std::chrono::duration<double>(left - waking));
     else
       std::this_thread::yield();
+  }
 }
 
 void CpuDevice::occupy(Stream stream, double seconds, std::string_view /*name*/) {

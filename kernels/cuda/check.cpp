@@ -23,13 +23,13 @@ const char* next_step(cudaError_t error) {
 
 }  // namespace
 
-std::string place(const char* path, int line) {
-  const std::string_view file = path;
-  const size_t root = file.rfind("kernels/"), engine = file.rfind("engine/");
+std::string place(const char* file, int line) {
+  const std::string_view path = file;
+  const size_t root = path.rfind("kernels/"), engine = path.rfind("engine/");
   const size_t begin = root != std::string_view::npos     ? root
                        : engine != std::string_view::npos ? engine
                                                           : 0;
-  return fmt::format("{}:{}", file.substr(begin), line);
+  return fmt::format("{}:{}", path.substr(begin), line);
 }
 
 void fail(cudaError_t error, const char* call, const char* file, int line) {

@@ -102,7 +102,7 @@ void CudaDevice::deallocate(void* address, int64_t bytes) noexcept {
 
 void CudaDevice::execute_on(Stream stream, const Operation& operation) {
   make_current();
-  const size_t i = static_cast<size_t>(stream);
+  const auto i = static_cast<size_t>(stream);
   const Launch on{streams_[i], multiprocessors_, shared_memory_, scratch_[i].get()};
   last_ = name_of(operation);
   std::visit(
