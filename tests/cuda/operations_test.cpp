@@ -43,15 +43,7 @@ TEST_P(OnTheGpu, HasTheSameBitsTwice) {
   });
 }
 
-/// Fused attention is the library's, which takes bf16 and heads of certain sizes only: see
-/// attention_test.cpp.
-std::vector<std::string> own_rows() {
-  std::vector<std::string> names = all_rows();
-  std::erase_if(names, [](const std::string& name) { return name.starts_with("fused-attention"); });
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(Rows, OnTheGpu, ::testing::ValuesIn(own_rows()), test_name);
+INSTANTIATE_TEST_SUITE_P(Rows, OnTheGpu, ::testing::ValuesIn(kernel_rows()), test_name);
 
 }  // namespace
 }  // namespace frugal::table

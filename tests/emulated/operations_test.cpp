@@ -32,7 +32,7 @@ TEST_P(Emulated, HasTheSameBitsInAnyOrderOfThreads) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, Emulated, ::testing::ValuesIn(all_rows()), test_name);
+INSTANTIATE_TEST_SUITE_P(Rows, Emulated, ::testing::ValuesIn(kernel_rows()), test_name);
 
 }  // namespace
 }  // namespace frugal::table
