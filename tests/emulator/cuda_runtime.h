@@ -64,7 +64,7 @@ struct Index {
 /// Runs body once for each thread of each block. cudaErrorInvalidConfiguration where a GPU would
 /// refuse.
 cudaError_t run(const cudaLaunchConfig_t& config, const std::function<void()>& body);
-/// Waits for all threads of the block (its first `threads` when not all).
+/// Waits for all threads of the block that have not ended.
 void barrier();
 /// Every lane of the warp shows 8 bytes and sees the lane's that it asks for.
 uint64_t exchange(uint64_t mine, unsigned lane);

@@ -3,13 +3,11 @@
 #include "kernels/cuda/ops/tiles.cuh"
 
 // The gradient is one sum for each id that occurs, over its positions in their order, so ids are
-// sorted first, stably (sort.cuh; about 10 µs for 16 Ki ids and 40 µs for 64 Ki, whatever the
-// vocabulary). Then there is a warp for each position in this order and each 256 columns. It does
-// nothing unless its id is the first of its kind; else it loads the id's row of the table once,
-// adds the id's rows of dy to it in registers, and stores it. So dy is read once and the rows of
-// the table that occur are read and written once, at the speed of memory where ids are many. An id
-// that occurs n times takes n / 4 loads one after the other, about 0.2 µs each: what is slow is one
-// id that occurs tens of thousands of times.
+// sorted first, stably (sort.cuh). Then there is a warp for each position in this order and each
+// 256 columns. It does nothing unless its id is the first of its kind; else it loads the id's row
+// of the table once, adds the id's rows of dy to it in registers, and stores it. So dy is read once
+// and the rows of the table that occur are read and written once. An id that occurs n times takes n
+// / 4 loads one after the other: what is slow is one id that occurs tens of thousands of times.
 namespace frugal::FRUGAL_CUDA {
 namespace {
 
