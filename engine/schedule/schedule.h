@@ -1,0 +1,62 @@
+#pragma once
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace frugal {
+
+/// Which pipeline schedule (engine/schedule/schedules.h has one function for each).
+enum class ScheduleKind : uint8_t {
+  inter_layer,               ///< one microbatch at a time: model parallelism without a pipeline
+  gpipe,                     ///< all forward passes, then all backward passes
+  one_forward_one_backward,  ///< PipeDream-Flush
+  interleaved,               ///< the same with several chunks of the model on each stage
+  pipedream,                 ///< no flush; weights stashed per microbatch
+  pipedream_vertical_sync,   ///< the same; a microbatch sees one version on all stages
+  two_buffered,              ///< PipeDream-2BW
+  zero_bubble_h1,            ///< 1F1B with backward split in two, at 1F1B's memory
+  zero_bubble_h2             ///< the same at twice the memory, without a bubble
+};
+/// As on the command line: "inter-layer", "gpipe", "1f1b", "interleaved", "pipedream",
+/// "pipedream-vertical-sync", "2bw", "zb-h1", "zb-h2".
+std::string_view name_of(ScheduleKind kind);
+
+enum class ActionKind : uint8_t {
+  forward,
+  backward,         ///< of inputs and weights
+  input_backward,   ///< the gradient of the input alone
+  weight_backward,  ///< what input_backward left out
+  receive_activation,
+  send_activation,
+  receive_gradient,
+  send_gradient,
+  step  ///< the optimizer's, after the last microbatch of a batch
+};
+
+/// What a stage does next. The model is cut into stages · chunks parts of layers; chunk c of stage
+/// s is part c · stages + s. Activations go from part j to part j + 1, gradients back.
+struct Action {
+  ActionKind kind = ActionKind::forward;
+  int chunk = 0;
+  int microbatch = -1;  ///< of the run: batch · microbatches + its number in the batch; −1: step
+  int version = -1;     ///< of the weights: which one a pass uses, or a step makes; −1: messages
+
+  bool operator==(const Action&) const = default;
+};
+using Actions = std::vector<Action>;
+
+/// What every stage of a pipeline does, in order, for some batches of a run: from its fill to its
+/// drain. Version v of the weights is what v steps have made of them.
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::one_forward_one_backward;
+  int stages = 1;
+  int chunks = 1;        ///< parts of the model on each stage
+  int microbatches = 1;  ///< of a batch
+  int first_batch = 0;
+  int batches = 1;
+  std::vector<Actions> actions;  ///< of each stage
+
+  bool operator==(const Schedule&) const = default;
+};
+
+}  // namespace frugal
