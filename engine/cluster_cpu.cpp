@@ -6,14 +6,16 @@
 
 namespace frugal {
 
-std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads) {
+std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads, double deadline) {
   config.validate();
-  const int ranks = config.tensor_parallel;
+  const Layout layout = layout_of(config);
   std::vector<std::unique_ptr<Device>> devices;
-  for (int r = 0; r < ranks; ++r)
-    devices.push_back(std::make_unique<CpuDevice>(std::max(1, threads / ranks)));
-  return std::make_unique<ThreadedCluster>(config, std::move(devices),
-                                           std::make_unique<LocalGroup>(ranks));
+  for (int r = 0; r < layout.ranks(); ++r)
+    devices.push_back(std::make_unique<CpuDevice>(std::max(1, threads / layout.ranks())));
+  return std::make_unique<ThreadedCluster>(
+      config, layout, std::move(devices), [&](GroupUse /*use*/, const std::vector<int>& ranks) {
+        return std::make_unique<LocalGroup>(static_cast<int>(ranks.size()), deadline);
+      });
 }
 
 }  // namespace frugal

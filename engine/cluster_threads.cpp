@@ -1,5 +1,6 @@
 #include "engine/cluster_threads.h"
 
+#include <algorithm>
 #include <exception>
 #include <thread>
 
@@ -14,17 +15,20 @@ struct Outcome {
   bool peer_lost = false;  ///< another rank's error is the cause
 };
 
-Outcome run_rank(Rank& rank, const std::function<void(Rank&)>& body) {
+/// Whatever ends a rank ends all its groups, so that the ranks of other groups learn it from those
+/// that wait for both.
+Outcome run_rank(Rank& rank, RankGrid& grid, const std::function<void(Rank&)>& body) {
   try {
     body(rank);
     return {};
-  } catch (const PeerLost&) {
+  } catch (const PeerLost& e) {
+    grid.abort(rank.index, e.what());
     return {std::current_exception(), true};
   } catch (const std::exception& e) {
-    rank.tensor_group.abort(e.what());
+    grid.abort(rank.index, e.what());
     return {std::current_exception(), false};
   } catch (...) {
-    rank.tensor_group.abort("a rank failed");
+    grid.abort(rank.index, "a rank failed");
     return {std::current_exception(), false};
   }
 }
@@ -39,24 +43,29 @@ void rethrow_first(const std::vector<Outcome>& outcomes) {
 
 }  // namespace
 
-ThreadedCluster::ThreadedCluster(const RunConfig& config,
+ThreadedCluster::ThreadedCluster(const RunConfig& config, const Layout& layout,
                                  std::vector<std::unique_ptr<Device>> devices,
-                                 std::unique_ptr<Group> group)
-    : devices_(std::move(devices)), group_(std::move(group)) {
-  for (size_t r = 0; r < devices_.size(); ++r)
-    ranks_.push_back(
-        std::make_unique<Rank>(*devices_[r], group_->communicator(static_cast<int>(r)), config));
+                                 const RankGrid::MakeGroup& make)
+    : devices_(std::move(devices)), grid_(layout, make) {
+  for (int r = 0; r < layout.ranks(); ++r)
+    ranks_.push_back(std::make_unique<Rank>(r, *devices_.at(static_cast<size_t>(r)),
+                                            grid_.groups(r), config));
+}
+
+bool ThreadedCluster::whole() const {
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [](const auto& rank) { return rank->whole(); });
 }
 
 void ThreadedCluster::run(const std::function<void(Rank&)>& body) {
-  group_->reset();
+  grid_.reset();
   std::vector<Outcome> outcomes(ranks_.size());
   if (ranks_.size() == 1) {
-    outcomes[0] = run_rank(*ranks_[0], body);
+    outcomes[0] = run_rank(*ranks_[0], grid_, body);
   } else {
     std::vector<std::jthread> threads;
     for (size_t r = 0; r < ranks_.size(); ++r)
-      threads.emplace_back([&, r] { outcomes[r] = run_rank(*ranks_[r], body); });
+      threads.emplace_back([&, r] { outcomes[r] = run_rank(*ranks_[r], grid_, body); });
     threads.clear();  // joins
   }
   rethrow_first(outcomes);

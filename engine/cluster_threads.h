@@ -3,25 +3,31 @@
 #include <vector>
 
 #include "engine/cluster.h"
-#include "engine/comm/group.h"
+#include "engine/rank_grid.h"
 
 namespace frugal {
 
 /// Ranks as threads of this process, each with a device of its own.
 class ThreadedCluster final : public Cluster {
  public:
-  /// Device r is rank r's; the group may use the devices, and goes before them.
-  ThreadedCluster(const RunConfig& config, std::vector<std::unique_ptr<Device>> devices,
-                  std::unique_ptr<Group> group);
+  /// Device r is rank r's of the layout; the groups may use the devices, and go before them.
+  ThreadedCluster(const RunConfig& config, const Layout& layout,
+                  std::vector<std::unique_ptr<Device>> devices, const RankGrid::MakeGroup& make);
 
   void run(const std::function<void(Rank&)>& body) override;
   int local_ranks() const override { return static_cast<int>(ranks_.size()); }
+  bool whole() const override;
   Rank& rank(int index) override { return *ranks_.at(static_cast<size_t>(index)); }
 
  private:
   std::vector<std::unique_ptr<Device>> devices_;
-  std::unique_ptr<Group> group_;
+  RankGrid grid_;
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
+
+/// Of all ranks of a run.
+inline Layout layout_of(const RunConfig& config) {
+  return {config.tensor_parallel, config.data_parallel, config.pipeline_parallel};
+}
 
 }  // namespace frugal

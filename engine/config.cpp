@@ -71,6 +71,8 @@ std::string_view name_of(Recompute recompute) {
       return "selective";
     case Recompute::full:
       return "full";
+    case Recompute::stage:
+      return "stage";
   }
   return "?";
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 
+#include "engine/schedule/schedule.h"
 #include "kernels/types.h"
 
 namespace frugal {
@@ -23,7 +24,10 @@ struct ModelConfig {
   ModelConfig scaled(int64_t k) const;
 };
 
-enum class Recompute : uint8_t { none, selective, full };
+/// What is not kept from the forward pass but computed again in the backward pass: nothing, the
+/// attention cores, each layer from its input (korthikanti2022, section 5), or all that a stage of
+/// a pipeline has from the stage's input (pipedream2bw2021, section 3.3).
+enum class Recompute : uint8_t { none, selective, full, stage };
 std::string_view name_of(Recompute recompute);
 
 /// How attention computes softmax(QKᵀ / √d) V: by operations of their own, which keep [s, s] per
@@ -36,6 +40,10 @@ struct RunConfig {
   ModelConfig model;
   int tensor_parallel = 1;         ///< [t]
   bool sequence_parallel = false;  ///< over the tensor-parallel group
+  int pipeline_parallel = 1;       ///< [p], stages
+  int chunks = 1;         ///< [v], parts of the model on each stage, of the interleaved schedule
+  int data_parallel = 1;  ///< [w], replicas
+  ScheduleKind schedule = ScheduleKind::one_forward_one_backward;
   Recompute recompute = Recompute::none;
   AttentionKind attention = AttentionKind::separate;  ///< fused: not with selective recomputation
   /// Whether dropout masks are kept, one byte per element, as the papers count them; otherwise they
@@ -43,8 +51,19 @@ struct RunConfig {
   bool stored_masks = false;
   DType type = DType::f32;   ///< of weights and activations
   int64_t micro_batch = 1;   ///< [b], sequences
-  int64_t microbatches = 1;  ///< accumulated per step; global batch = micro_batch · microbatches
+  int64_t microbatches = 1;  ///< [m], of a batch, that one pipeline accumulates
+  /// Whether a stage keeps what it has sent until its backward pass, which does not need it
+  /// (korthikanti2022, appendix B).
+  bool keep_outputs = false;
+  /// Of each stage's microbatches in flight, so many that are kept whole and not recomputed
+  /// (korthikanti2022, appendix C).
+  int64_t kept_microbatches = 0;
   uint64_t seed = 1;
+
+  int ranks() const { return tensor_parallel * pipeline_parallel * data_parallel; }
+  /// Microbatches of one batch over all replicas; global batch = micro_batch ·
+  /// batch_microbatches().
+  int64_t batch_microbatches() const { return microbatches * data_parallel; }
 
   /// Throws InputError that says which rule is broken: sizes positive and so small that all
   /// bytes fit an int64, hidden divisible by heads, heads, 4h and vocabulary by t, sequence by t

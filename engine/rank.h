@@ -1,19 +1,48 @@
 #pragma once
+#include <functional>
+#include <vector>
+
 #include "engine/comm/communicator.h"
 #include "engine/config.h"
 #include "engine/memory/parameter_store.h"
 
 namespace frugal {
 
-/// One member of a run: its processor, its memory, and the group it computes with.
+/// The groups that a rank computes with; it is alone in those that a run does not need.
+struct RankGroups {
+  Communicator& tensor;       ///< the t that share every layer
+  Communicator& activations;  ///< the p stages of its pipeline: messages of forward passes, sums
+  Communicator& gradients;    ///< the same stages: messages of backward passes
+  Communicator& data;         ///< the w replicas of its part
+  Communicator& ends;         ///< of the first and the last stage, to each other
+};
+
+/// Weight gradients that a backward pass has left for later (ActionKind::weight_backward).
+using Deferred = std::vector<std::function<void()>>;
+
+/// One member of a run: its processor, its memory, and the groups it computes with.
 class Rank {
  public:
-  Rank(Device& device, Communicator& tensor_group, const RunConfig& config)
-      : device(device), tensor_group(tensor_group), config(config), ledger(device) {}
+  Rank(int index, Device& device, const RankGroups& groups, const RunConfig& config)
+      : index(index),
+        device(device),
+        groups(groups),
+        tensor_group(groups.tensor),
+        config(config),
+        ledger(device),
+        recompute(config.recompute) {}
 
+  const int index;  ///< among the cluster's local ranks
   Device& device;
+  const RankGroups groups;
   Communicator& tensor_group;
   const RunConfig config;
+
+  int stage() const { return groups.activations.rank(); }
+  int replica() const { return groups.data.rank(); }
+  /// Whether no rank of its groups is absent; otherwise what it computes means nothing.
+  bool whole() const { return groups.tensor.whole() && groups.data.whole(); }
+
   Ledger ledger;
   ParameterStore parameters;
 
@@ -21,6 +50,10 @@ class Rank {
   uint32_t draw = 0;
   /// Whether dropout is applied.
   bool training = true;
+  /// What the microbatch that is being computed does not keep.
+  Recompute recompute;
+  /// Where backward passes leave their weight gradients; null: they compute them at once.
+  Deferred* deferred = nullptr;
   /// FLOPs of the matrix multiplications executed so far on this rank.
   double flops = 0;
 

@@ -19,7 +19,7 @@ Tensor Attention::forward(Rank& rank, const Tensor& x, const Tensor& residual, S
   saved.qkv = keep(qkv_.forward(rank, x));
   AttentionCore::Saved core;
   saved.context = keep(core_->forward(rank, saved.qkv, core));
-  if (rank.config.recompute != Recompute::selective) saved.core = core.kept();
+  if (rank.recompute != Recompute::selective) saved.core = core.kept();
   core = {};
   const Tensor projected = projection_.forward(rank, saved.context);
   return add_dropped(rank, projected, projection_.bias(), residual, saved.mask,

@@ -14,16 +14,20 @@ Dropout dropout_of(const Rank& rank) {
 
 }  // namespace
 
+Parameter make_token_table(Rank& rank) {
+  const ModelConfig& m = rank.config.model;
+  return {rank, "embedding.token", {m.vocabulary, m.hidden}, Sharding::rows, initial::weight()};
+}
+
+int64_t first_token(const Rank& rank) {
+  return rank.tensor_group.rank() * (rank.config.model.vocabulary / rank.tensor_group.size());
+}
+
 InputEmbedding::InputEmbedding(Rank& rank)
-    : table_(rank, "embedding.token", {rank.config.model.vocabulary, rank.config.model.hidden},
-             Sharding::rows, initial::weight()),
+    : table_(make_token_table(rank)),
       positions_(rank, "embedding.position", {rank.config.model.sequence, rank.config.model.hidden},
                  Sharding::replicated, initial::weight()) {
   positions_.gradient_is_partial = rank.config.sequence_parallel;
-}
-
-int64_t InputEmbedding::first_token(const Rank& rank) const {
-  return rank.tensor_group.rank() * table_.view().shape[0];
 }
 
 View InputEmbedding::local_positions(const Rank& rank, const View& positions) const {

@@ -3,6 +3,12 @@
 
 namespace frugal {
 
+/// The table of all tokens, [v, h], divided by its rows: what the embedding reads and the output
+/// layer multiplies by.
+Parameter make_token_table(Rank& rank);
+/// First token of this rank's shard of it.
+int64_t first_token(const Rank& rank);
+
 /// Token embedding, its vocabulary divided over the tensor-parallel group, plus learned positions,
 /// then dropout.
 class InputEmbedding {
@@ -19,9 +25,8 @@ class InputEmbedding {
   void backward(Rank& rank, const Tensor& dy, Saved saved) const;
 
   /// [v/t, h]; the output layer uses it again.
+  Parameter& table() { return table_; }
   const Parameter& table() const { return table_; }
-  /// First token of this rank's shard.
-  int64_t first_token(const Rank& rank) const;
 
   ParameterList parameters() { return {&table_, &positions_}; }
 

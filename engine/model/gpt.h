@@ -1,31 +1,50 @@
 #pragma once
+#include <optional>
+
 #include "engine/model/head.h"
 #include "engine/model/layer.h"
+#include "engine/model/part.h"
 
 namespace frugal {
 
-/// A GPT on one rank: embedding, L transformer layers, output head.
+/// A GPT on one rank, or the part of it that a stage of a pipeline has: embedding, transformer
+/// layers, output head.
 class Gpt {
  public:
+  struct Input {
+    Tensor hidden;  // [s/t, b, h], of the part before; empty in the first
+    Tensor tokens;  // [s, b] i32, for the first part
+    Tensor labels;  // [s, b] i32, for the last
+  };
+  /// What is kept for the backward pass. Where the whole part is recomputed, its input is all.
   struct Saved {
+    Input input;
     InputEmbedding::Saved embedding;
     std::vector<TransformerLayer::Saved> layers;
     OutputHead::Saved head;
   };
 
-  explicit Gpt(Rank& rank);
+  explicit Gpt(Rank& rank) : Gpt(rank, ModelPart::whole(rank.config)) {}
+  Gpt(Rank& rank, const ModelPart& part);
 
-  /// tokens, labels [s, b] i32 → the loss of each token [s·b].
-  Tensor forward(Rank& rank, const Tensor& tokens, const Tensor& labels, Saved& saved) const;
-  /// Adds the gradients of `scale` · Σ of the tokens' losses to the parameters' gradients.
-  void backward(Rank& rank, float scale, Saved saved) const;
+  /// [s/t, b, h], or in the last part the loss of each token [s·b].
+  Tensor forward(Rank& rank, const Input& input, Saved& saved) const;
+  /// Adds the gradients to the parameters' and returns that of the input; empty in the first part.
+  /// dy is the output's gradient; the last part's is for `scale` · Σ of the tokens' losses.
+  Tensor backward(Rank& rank, Tensor dy, float scale, Saved saved) const;
 
+  const ModelPart& part() const { return part_; }
   ParameterList parameters();
 
  private:
-  InputEmbedding embedding_;
+  const Parameter& table() const { return embedding_ ? embedding_->table() : *tied_table_; }
+  Tensor compute(Rank& rank, const Input& input, Saved& saved) const;
+
+  ModelPart part_;
+  std::optional<InputEmbedding> embedding_;
+  std::optional<Parameter> tied_table_;  // of a last part that is not the first
   std::vector<TransformerLayer> layers_;
-  OutputHead head_;
+  std::optional<OutputHead> head_;
 };
 
 }  // namespace frugal

@@ -21,26 +21,25 @@ Tensor gathered_statistics(Rank& rank, const Tensor& logits, const Tensor& label
 
 }  // namespace
 
-Tensor OutputHead::forward(Rank& rank, const InputEmbedding& embedding, const Tensor& x,
+Tensor OutputHead::forward(Rank& rank, const Parameter& table, const Tensor& x,
                            const Tensor& labels, Saved& saved) const {
   const DType wide = accumulation_type(rank.config.type);
   saved.input = keep(norm_.forward(rank, x, saved.norm));
   saved.labels = labels;
   const Tensor all = parallel::enter(rank, saved.input).wait();
-  saved.logits = keep(local_linear(rank, all, embedding.table().view(), {}, wide));
-  saved.statistics = gathered_statistics(rank, saved.logits, labels, embedding.first_token(rank));
+  saved.logits = keep(local_linear(rank, all, table.view(), {}, wide));
+  saved.statistics = gathered_statistics(rank, saved.logits, labels, first_token(rank));
 
   Tensor losses = rank.allocate(wide, {saved.logits.view().rows()}, Kind::statistics);
   rank.run(CrossEntropy{.logits = saved.logits.view().matrix(),
                         .labels = labels.view().flat(),
                         .statistics = saved.statistics,
                         .loss = losses,
-                        .first = embedding.first_token(rank)});
+                        .first = first_token(rank)});
   return losses;
 }
 
-Tensor OutputHead::backward(Rank& rank, const InputEmbedding& embedding, float scale,
-                            Saved saved) const {
+Tensor OutputHead::backward(Rank& rank, const Parameter& table, float scale, Saved saved) const {
   const Tensor losses =
       rank.allocate(saved.logits.type(), {saved.logits.view().rows()}, Kind::statistics);
   // The gradient takes the place of the logits where it has their type.
@@ -51,12 +50,11 @@ Tensor OutputHead::backward(Rank& rank, const InputEmbedding& embedding, float s
                         .statistics = saved.statistics,
                         .loss = losses,
                         .gradient = dlogits.view().matrix(),
-                        .first = embedding.first_token(rank),
+                        .first = first_token(rank),
                         .gradient_scale = scale});
   saved.logits.release();
 
-  const Tensor dnormed =
-      column_parallel_backward(rank, dlogits, saved.input, embedding.table(), nullptr);
+  const Tensor dnormed = column_parallel_backward(rank, dlogits, saved.input, table, nullptr);
   dlogits.release();
   return norm_.backward(rank, dnormed, {}, std::move(saved.norm));
 }

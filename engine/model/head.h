@@ -19,10 +19,11 @@ class OutputHead {
   explicit OutputHead(Rank& rank) : norm_(rank, "final_norm") {}
 
   /// x [s/t, b, h], labels [s, b] i32 (−100: not counted) → the loss of each token [s·b].
-  Tensor forward(Rank& rank, const InputEmbedding& embedding, const Tensor& x, const Tensor& labels,
+  /// `table` is the token embedding's, [v/t, h].
+  Tensor forward(Rank& rank, const Parameter& table, const Tensor& x, const Tensor& labels,
                  Saved& saved) const;
   /// The gradient of x for a loss that is `scale` · Σ of the tokens' losses.
-  Tensor backward(Rank& rank, const InputEmbedding& embedding, float scale, Saved saved) const;
+  Tensor backward(Rank& rank, const Parameter& table, float scale, Saved saved) const;
 
   ParameterList parameters() { return norm_.parameters(); }
 

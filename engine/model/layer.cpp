@@ -26,14 +26,14 @@ Tensor TransformerLayer::compute(Rank& rank, const Tensor& x, Saved& saved) cons
 Tensor TransformerLayer::forward(Rank& rank, const Tensor& x, Saved& saved) const {
   const Ledger::Scope scope(rank.ledger, {index_, rank.ledger.place().microbatch});
   saved.input = keep(x);
-  if (rank.config.recompute != Recompute::full) return compute(rank, x, saved);
+  if (rank.recompute != Recompute::full) return compute(rank, x, saved);
   Saved not_kept;
   return compute(rank, x, not_kept);
 }
 
 Tensor TransformerLayer::backward(Rank& rank, const Tensor& dy, Saved saved) const {
   const Ledger::Scope scope(rank.ledger, {index_, rank.ledger.place().microbatch});
-  if (rank.config.recompute == Recompute::full) compute(rank, saved.input, saved);
+  if (rank.recompute == Recompute::full) compute(rank, saved.input, saved);
   Tensor d = mlp_.backward(rank, dy, std::move(saved.mlp));
   const Tensor dmiddle = mlp_norm_.backward(rank, d, dy, std::move(saved.mlp_norm));
   d = attention_.backward(rank, dmiddle, std::move(saved.attention));

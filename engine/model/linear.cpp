@@ -1,5 +1,7 @@
 #include "engine/model/linear.h"
 
+#include "engine/model/saved.h"
+
 namespace frugal {
 namespace {
 
@@ -42,6 +44,14 @@ Tensor local_linear(Rank& rank, const View& x, const View& weight, const View& b
 
 Tensor column_parallel_backward(Rank& rank, const Tensor& dy, const Tensor& x,
                                 const Parameter& weight, const Parameter* bias) {
+  if (rank.deferred != nullptr) {
+    Tensor dx = parallel::leave(rank, input_gradient(rank, dy, weight.view())).wait();
+    if (bias != nullptr) rank.run(ColumnSum{dy.view().matrix(), bias->grad()});
+    rank.deferred->push_back([&rank, &weight, dy = keep(dy), x] {
+      weight_gradient(rank, dy, parallel::enter(rank, x).wait(), weight);
+    });
+    return dx;
+  }
   parallel::Arriving gathering = parallel::enter(rank, x);
   parallel::Arriving leaving = parallel::leave(rank, input_gradient(rank, dy, weight.view()));
   if (bias != nullptr) rank.run(ColumnSum{dy.view().matrix(), bias->grad()});
@@ -87,7 +97,13 @@ Tensor RowParallelLinear::backward(Rank& rank, const Tensor& dy, const Tensor& x
                                    const View& u) const {
   const Tensor all = parallel::enter(rank, dy).wait();
   Tensor dx = input_gradient(rank, all, weight_.view(), u);
-  weight_gradient(rank, all, x, weight_);
+  if (rank.deferred == nullptr) {
+    weight_gradient(rank, all, x, weight_);
+  } else {
+    rank.deferred->push_back([&rank, this, dy = keep(dy), x] {
+      weight_gradient(rank, parallel::enter(rank, dy).wait(), x, weight_);
+    });
+  }
   return dx;
 }
 

@@ -27,6 +27,11 @@ struct Parameter {
   /// Replicated, but each rank's gradient covers only its shard of the sequence: the gradients of
   /// the tensor-parallel group must be summed before they are used.
   bool gradient_is_partial = false;
+  /// The first and the last stage of the pipeline both have it: they step with the sum of their
+  /// gradients.
+  bool tied = false;
+  /// Another stage has it too and counts for it: in the norm of the gradient, in files.
+  bool is_copy = false;
   Shape serial_shape;
   Tensor weight, gradient;
   int64_t offset = -1;  ///< in the rank's block of parameters (ParameterStore), −1 for none

@@ -13,7 +13,7 @@ namespace {
 
 /// The whole model's norm has a replicated weight once.
 bool is_counted(const Rank& rank, const Parameter& p) {
-  return p.sharding != Sharding::replicated || rank.tensor_group.rank() == 0;
+  return !p.is_copy && (p.sharding != Sharding::replicated || rank.tensor_group.rank() == 0);
 }
 
 /// `elements` from a tensor's first on: its own, and what follows it in the block.

@@ -1,0 +1,22 @@
+#pragma once
+#include "engine/config.h"
+
+namespace frugal {
+
+/// Some layers of a model that follow each other: what one chunk of a pipeline's stage computes.
+struct ModelPart {
+  int64_t first_layer = 0, layers = 0;
+  bool first = true;  ///< begins with the embedding
+  bool last = true;   ///< ends with the output head
+
+  static ModelPart whole(const RunConfig& config) { return {0, config.model.layers, true, true}; }
+  /// Chunk `chunk` of a stage is part chunk · p + stage of p · chunks equal ones.
+  static ModelPart of(const RunConfig& config, int stage, int chunk) {
+    const int parts = config.pipeline_parallel * config.chunks;
+    const int index = chunk * config.pipeline_parallel + stage;
+    const int64_t layers = config.model.layers / parts;
+    return {index * layers, layers, index == 0, index == parts - 1};
+  }
+};
+
+}  // namespace frugal

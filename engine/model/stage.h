@@ -1,0 +1,27 @@
+#pragma once
+#include "engine/model/gpt.h"
+
+namespace frugal {
+
+/// The parts of the model that a rank has: one for each chunk of its stage.
+class StageModel {
+ public:
+  explicit StageModel(Rank& rank) {
+    parts_.reserve(static_cast<size_t>(rank.config.chunks));
+    for (int chunk = 0; chunk < rank.config.chunks; ++chunk)
+      parts_.push_back(
+          std::make_unique<Gpt>(rank, ModelPart::of(rank.config, rank.stage(), chunk)));
+  }
+
+  Gpt& part(int chunk) { return *parts_.at(static_cast<size_t>(chunk)); }
+  ParameterList parameters() {
+    ParameterList all;
+    for (const auto& part : parts_) all = join({all, part->parameters()});
+    return all;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Gpt>> parts_;
+};
+
+}  // namespace frugal

@@ -1,0 +1,56 @@
+#include "engine/rank_grid.h"
+
+#include <algorithm>
+
+namespace frugal {
+namespace {
+
+Axis axis_of(GroupUse use) {
+  switch (use) {
+    case GroupUse::tensor:
+      return Axis::tensor;
+    case GroupUse::activations:
+    case GroupUse::gradients:
+      return Axis::stages;
+    case GroupUse::data:
+      return Axis::data;
+    case GroupUse::ends:
+      break;
+  }
+  return Axis::ends;
+}
+
+}  // namespace
+
+RankGrid::RankGrid(const Layout& layout, const MakeGroup& make)
+    : seats_(static_cast<size_t>(layout.ranks() * group_uses)) {
+  for (int rank = 0; rank < layout.ranks(); ++rank)
+    for (int i = 0; i < group_uses; ++i) {
+      const auto use = static_cast<GroupUse>(i);
+      if (seat(rank, use).group != nullptr) continue;
+      const RankPlace place = layout.place(rank);
+      std::vector<int> members = layout.members(axis_of(use), place);
+      // A stage between the ends is its own end.
+      if (layout.index(axis_of(use), place) < 0) members = {rank};
+      groups_.push_back(make(use, members));
+      for (size_t m = 0; m < members.size(); ++m)
+        seat(members[m], use) = {groups_.back().get(), static_cast<int>(m)};
+    }
+}
+
+RankGroups RankGrid::groups(int rank) {
+  const auto at = [&](GroupUse use) -> Communicator& { return seat(rank, use).communicator(); };
+  return {at(GroupUse::tensor), at(GroupUse::activations), at(GroupUse::gradients),
+          at(GroupUse::data), at(GroupUse::ends)};
+}
+
+void RankGrid::abort(int rank, const std::string& reason) noexcept {
+  for (int i = 0; i < group_uses; ++i)
+    seat(rank, static_cast<GroupUse>(i)).communicator().abort(reason);
+}
+
+void RankGrid::reset() {
+  for (const auto& group : groups_) group->reset();
+}
+
+}  // namespace frugal

@@ -1,0 +1,44 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "engine/comm/group.h"
+#include "engine/comm/layout.h"
+#include "engine/rank.h"
+
+namespace frugal {
+
+/// What a group of ranks is for: a member of RankGroups.
+enum class GroupUse : uint8_t { tensor, activations, gradients, data, ends };
+inline constexpr int group_uses = 5;
+
+/// The groups of all ranks of a cluster.
+class RankGrid {
+ public:
+  /// A group of these ranks, in this order.
+  using MakeGroup =
+      std::function<std::unique_ptr<Group>(GroupUse use, const std::vector<int>& ranks)>;
+
+  RankGrid(const Layout& layout, const MakeGroup& make);
+
+  RankGroups groups(int rank);
+  /// Makes all groups of this rank throw PeerLost(reason) on their other members.
+  void abort(int rank, const std::string& reason) noexcept;
+  /// Group::reset() of all.
+  void reset();
+
+ private:
+  struct Seat {
+    Group* group = nullptr;
+    int index = 0;
+    Communicator& communicator() const { return group->communicator(index); }
+  };
+  Seat& seat(int rank, GroupUse use) {
+    return seats_[static_cast<size_t>(rank * group_uses + static_cast<int>(use))];
+  }
+
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::vector<Seat> seats_;
+};
+
+}  // namespace frugal

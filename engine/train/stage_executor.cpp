@@ -1,0 +1,218 @@
+#include "engine/train/stage_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/comm/parallel.h"
+#include "engine/schedule/text.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+bool is_pass(const Action& action) { return action.version >= 0 && action.microbatch >= 0; }
+
+/// [s/t, b, h]: what stages send to each other.
+Tensor hidden_state(Rank& rank) {
+  const RunConfig& c = rank.config;
+  return rank.allocate(c.type, {parallel::local_sequence(rank), c.micro_batch, c.model.hidden},
+                       Kind::communication);
+}
+
+Tensor to_device(Rank& rank, const std::vector<int32_t>& values) {
+  const RunConfig& c = rank.config;
+  Tensor tensor = rank.allocate(DType::i32, {c.model.sequence, c.micro_batch});
+  if (rank.device.backed()) rank.device.copy_from_host(tensor, values.data());
+  return tensor;
+}
+
+int stage_after(const Rank& rank) { return (rank.stage() + 1) % rank.config.pipeline_parallel; }
+int stage_before(const Rank& rank) {
+  const int stages = rank.config.pipeline_parallel;
+  return (rank.stage() + stages - 1) % stages;
+}
+
+/// When all passes so far have ended.
+double time_of(Rank& rank) {
+  if (!rank.device.backed()) return rank.device.record(Stream::compute).time;
+  rank.device.synchronize();
+  return rank.device.now();
+}
+
+}  // namespace
+
+StageExecutor::Result StageExecutor::run(const ScheduleRun& run) {
+  run_ = &run;
+  result_ = {};
+  const Actions& actions = run.schedule.actions.at(static_cast<size_t>(rank_.stage()));
+  last_use_.clear();
+  for (size_t i = 0; i < actions.size(); ++i)
+    if (is_pass(actions[i])) last_use_[actions[i].version] = i;
+  totals_ = rank_.allocate(DType::f64, {run.schedule.batches}, Kind::statistics);
+  rank_.run(Fill{totals_, 0});
+  for (size_t i = 0; i < actions.size(); ++i) {
+    try {
+      execute(actions[i], i);
+    } catch (const DeadlinePassed& e) {
+      throw DeadlinePassed(text(actions[i]) + ": " + e.what());
+    } catch (const OutOfMemory& e) {
+      throw OutOfMemory(text(actions[i]) + ": " + e.what(), e.requested, e.in_use, e.capacity);
+    }
+  }
+  for (auto* last : {&activation_, &gradient_})
+    if (const auto departure = std::exchange(*last, {})) departure->pending.wait();
+  result_.losses.assign(static_cast<size_t>(run.schedule.batches),
+                        std::numeric_limits<double>::quiet_NaN());
+  if (rank_.device.backed()) rank_.device.copy_to_host(result_.losses.data(), totals_);
+  totals_.release();
+  return std::move(result_);
+}
+
+std::string StageExecutor::text(const Action& action) const {
+  return fmt::format("stage {}, {}", rank_.stage(), describe(action));
+}
+
+void StageExecutor::execute(const Action& action, size_t index) {
+  if (action.kind == ActionKind::step) {
+    step(action, index);
+    return;
+  }
+  const auto found = flights_.try_emplace({action.chunk, action.microbatch}).first;
+  Flight& flight = found->second;
+  // A pass begins when what it needs has come.
+  if (action.kind == ActionKind::forward) flight.activation.pending.wait();
+  if (action.kind == ActionKind::backward || action.kind == ActionKind::input_backward)
+    flight.gradient.pending.wait();
+  const double begin = keep_timeline ? time_of(rank_) : 0;
+  {
+    const Ledger::Scope scope(rank_.ledger, {-1, action.microbatch});
+    perform(action, flight);
+  }
+  if (flight.over()) flights_.erase(found);
+  if (keep_timeline) result_.timeline.push_back({action, begin, time_of(rank_)});
+  if (is_pass(action) && last_use_.at(action.version) == index) weights_.drop(action.version);
+}
+
+void StageExecutor::perform(const Action& action, Flight& flight) {
+  const RankGroups& groups = rank_.groups;
+  switch (action.kind) {
+    case ActionKind::forward:
+      flight.recompute = recomputation();
+      prepare(action, flight);
+      forward(action, flight);
+      break;
+    case ActionKind::backward:
+    case ActionKind::input_backward:
+      prepare(action, flight);
+      backward(action, flight);
+      break;
+    case ActionKind::weight_backward:
+      for (const auto& compute : flight.deferred) compute();
+      flight.deferred.clear();
+      break;
+    case ActionKind::receive_activation:
+      receive(groups.activations, stage_before(rank_), flight.activation);
+      break;
+    case ActionKind::receive_gradient:
+      receive(groups.gradients, stage_after(rank_), flight.gradient);
+      break;
+    case ActionKind::send_activation:
+      send(groups.activations, stage_after(rank_), flight.output, activation_);
+      if (!rank_.config.keep_outputs) flight.output.release();
+      break;
+    case ActionKind::send_gradient:
+      send(groups.gradients, stage_before(rank_), flight.input_gradient, gradient_);
+      flight.input_gradient.release();
+      break;
+    case ActionKind::step:
+      break;
+  }
+}
+
+std::pair<size_t, size_t> StageExecutor::place_of(const Action& action) const {
+  const Schedule& s = run_->schedule;
+  const int batch = action.microbatch / s.microbatches;
+  return {batch - s.first_batch,
+          action.microbatch - batch * s.microbatches + rank_.replica() * s.microbatches};
+}
+
+Recompute StageExecutor::recomputation() const {
+  const auto whole = std::count_if(flights_.begin(), flights_.end(), [](const auto& flight) {
+    return flight.second.recompute == Recompute::none && !flight.second.passed;
+  });
+  // The microbatch that asks is among them.
+  return whole <= rank_.config.kept_microbatches ? Recompute::none : rank_.config.recompute;
+}
+
+/// Makes the rank compute this microbatch with its version of the weights.
+void StageExecutor::prepare(const Action& action, const Flight& flight) {
+  const auto [batch, microbatch] = place_of(action);
+  const auto before = static_cast<uint64_t>(run_->schedule.first_batch) + batch;
+  rank_.draw =
+      static_cast<uint32_t>(before * static_cast<uint64_t>(rank_.config.batch_microbatches()) +
+                            microbatch);
+  rank_.recompute = flight.recompute;
+  weights_.use(action.version);
+}
+
+void StageExecutor::forward(const Action& action, Flight& flight) {
+  const Gpt& part = model_.part(action.chunk);
+  const auto [batch, microbatch] = place_of(action);
+  const MicroBatch& data = run_->batches.at(batch).at(microbatch);
+  Gpt::Input input{.hidden = std::move(flight.activation.tensor)};
+  if (part.part().first) input.tokens = to_device(rank_, data.tokens);
+  if (part.part().last) input.labels = to_device(rank_, data.labels);
+  Tensor y = part.forward(rank_, input, flight.saved);
+  if (after_forward) after_forward(flight.saved);
+  if (part.part().last)
+    rank_.run(Sum{y, totals_.view().sliced(0, static_cast<int64_t>(batch), 1)});
+  else
+    flight.output = std::move(y);
+  if (run_->scales.empty()) {
+    flight.saved = {};
+    flight.passed = true;
+  }
+}
+
+void StageExecutor::backward(const Action& action, Flight& flight) {
+  flight.output.release();
+  if (action.kind == ActionKind::input_backward) rank_.deferred = &flight.deferred;
+  flight.input_gradient =
+      model_.part(action.chunk)
+          .backward(rank_, std::move(flight.gradient.tensor),
+                    run_->scales.at(place_of(action).first), std::move(flight.saved));
+  rank_.deferred = nullptr;
+  flight.passed = true;
+}
+
+void StageExecutor::receive(Communicator& from, int peer, Arrival& arrival) {
+  arrival.tensor = hidden_state(rank_);
+  arrival.pending = from.receive(arrival.tensor, peer);
+}
+
+/// One message to a side is on its way at a time: what was sent before is released first.
+void StageExecutor::send(Communicator& to, int peer, const Tensor& tensor,
+                         std::optional<Departure>& before) {
+  if (before) before->pending.wait();
+  before.emplace(Departure{tensor, to.send(tensor, peer)});
+}
+
+void StageExecutor::step(const Action& action, size_t index) {
+  const double begin = keep_timeline ? time_of(rank_) : 0;
+  const auto batch = static_cast<size_t>(action.version - 1 - run_->schedule.first_batch);
+  const int before = weights_.newest();
+  const auto use = last_use_.find(before);
+  // 2BW's next batch, of another run perhaps, is computed with it.
+  const bool needed = run_->schedule.kind == ScheduleKind::two_buffered ||
+                      (use != last_use_.end() && use->second > index);
+  const auto [from, to] = weights_.advance(rank_, needed);
+  result_.gradient_norms.push_back(
+      optimizer_.step(rank_, run_->optimizer.at(batch), {from, to}));
+  optimizer_.clear_gradients(rank_);
+  result_.step_ends.push_back(time_of(rank_));
+  if (keep_timeline) result_.timeline.push_back({action, begin, result_.step_ends.back()});
+}
+
+}  // namespace frugal

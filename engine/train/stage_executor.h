@@ -1,0 +1,104 @@
+#pragma once
+#include <deque>
+#include <map>
+#include <optional>
+
+#include "engine/model/stage.h"
+#include "engine/schedule/schedule.h"
+#include "engine/train/batch.h"
+#include "engine/train/optimizer.h"
+#include "engine/train/weight_versions.h"
+
+namespace frugal {
+
+/// What the ranks of a pipeline do together: a schedule, and what it is done with.
+struct ScheduleRun {
+  const Schedule& schedule;
+  /// Of the schedule's batches, each with the microbatches of all replicas, one replica's after the
+  /// other's.
+  const std::vector<Batch>& batches;
+  /// For each batch: its gradients are those of `scale` · Σ of the tokens' losses.
+  /// Empty: there are no backward passes.
+  std::vector<float> scales;
+  std::vector<OptimizerOptions> optimizer;
+};
+
+/// An action as it was executed, in seconds on the device's clock.
+struct ExecutedAction {
+  Action action;
+  double begin = 0, end = 0;
+};
+
+/// One rank's part in a schedule: executes its stage's actions one after the other, on any device.
+/// Messages are sent and received as the schedule says; a pass waits for the message that it needs.
+class StageExecutor {
+ public:
+  StageExecutor(Rank& rank, StageModel& model, WeightVersions& weights, Optimizer& optimizer)
+      : rank_(rank), model_(model), weights_(weights), optimizer_(optimizer) {}
+
+  struct Result {
+    std::vector<double> losses;          ///< Σ over the tokens of each batch; the last stage's
+    std::vector<double> gradient_norms;  ///< of each batch that a step ended
+    std::vector<double> step_ends;       ///< seconds on the device's clock
+    std::vector<ExecutedAction> timeline;
+  };
+  /// Throws what passes and steps throw. DeadlinePassed and OutOfMemory name stage and action.
+  Result run(const ScheduleRun& run);
+
+  /// Called between a forward pass and what follows, with what it kept.
+  std::function<void(const Gpt::Saved&)> after_forward = nullptr;
+  bool keep_timeline = false;
+
+ private:
+  /// A message that was asked for.
+  struct Arrival {
+    Tensor tensor;
+    Pending pending;
+  };
+  /// A microbatch between its forward and its backward pass through a chunk.
+  struct Flight {
+    Recompute recompute = Recompute::none;
+    Gpt::Saved saved;
+    Arrival activation, gradient;
+    Tensor output, input_gradient;  // to be sent
+    Deferred deferred;
+    bool passed = false;  ///< its last pass but for weight gradients has been made
+
+    bool over() const {
+      return passed && output.empty() && input_gradient.empty() && deferred.empty();
+    }
+  };
+  /// A message on its way.
+  struct Departure {
+    Tensor tensor;
+    Pending pending;
+  };
+
+  void execute(const Action& action, size_t index);
+  void perform(const Action& action, Flight& flight);
+  void prepare(const Action& action, const Flight& flight);
+  void forward(const Action& action, Flight& flight);
+  void backward(const Action& action, Flight& flight);
+  void receive(Communicator& from, int peer, Arrival& arrival);
+  void send(Communicator& to, int peer, const Tensor& tensor, std::optional<Departure>& before);
+  void step(const Action& action, size_t index);
+  /// Of a microbatch that begins.
+  Recompute recomputation() const;
+  /// Which of the run's batches, and which of its microbatches, of all replicas.
+  std::pair<size_t, size_t> place_of(const Action& action) const;
+  std::string text(const Action& action) const;
+
+  Rank& rank_;
+  StageModel& model_;
+  WeightVersions& weights_;
+  Optimizer& optimizer_;
+
+  const ScheduleRun* run_ = nullptr;
+  Result result_;
+  Tensor totals_;  // [batches] f64
+  std::map<std::pair<int, int>, Flight> flights_;   // by chunk and microbatch
+  std::optional<Departure> activation_, gradient_;  // the last ones sent
+  std::map<int, size_t> last_use_;                  // of each version, in the stage's actions
+};
+
+}  // namespace frugal

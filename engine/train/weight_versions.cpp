@@ -1,0 +1,55 @@
+#include "engine/train/weight_versions.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace frugal {
+
+WeightVersions::WeightVersions(ParameterList parameters, Tensor block)
+    : parameters_(std::move(parameters)) {
+  blocks_.emplace(0, std::move(block));
+}
+
+void WeightVersions::use(int version) {
+  const auto found = blocks_.find(version);
+  if (found == blocks_.end())
+    throw std::logic_error(fmt::format("version {} of the weights is not there", version));
+  const Tensor& block = found->second;
+  if (version == used_) return;
+  used_ = version;
+  for (Parameter* p : parameters_) {
+    const View& before = p->weight.view();
+    p->weight = block.with_view(
+        block.view().sliced(0, p->offset, before.size()).reshaped(before.shape));
+  }
+}
+
+WeightVersions::Step WeightVersions::advance(Rank& rank, bool previous_is_needed) {
+  const int version = newest();
+  const Tensor from = blocks_.at(version);
+  Tensor to = from;
+  if (!previous_is_needed) {
+    blocks_.erase(version);
+    // The block that the parameters look at has become the next version.
+    if (used_ == version) used_ = version + 1;
+  } else if (!free_.empty()) {
+    to = std::move(free_.back());
+    free_.pop_back();
+  } else {
+    to = rank.allocate(from.type(), from.shape(), Kind::parameter);
+  }
+  blocks_.emplace(version + 1, to);
+  return {from, to};
+}
+
+void WeightVersions::drop(int version) {
+  if (version == newest()) return;
+  const auto found = blocks_.find(version);
+  if (found == blocks_.end()) return;
+  free_.push_back(std::move(found->second));
+  blocks_.erase(found);
+  if (used_ == version) used_ = -1;  // its block may hold another version next
+}
+
+}  // namespace frugal

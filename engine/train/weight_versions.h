@@ -1,0 +1,42 @@
+#pragma once
+#include <map>
+
+#include "engine/model/parameter.h"
+
+namespace frugal {
+
+/// The weights of one rank in as many versions as its schedule needs at a time: one where batches
+/// are flushed, two with 2BW, up to the depth of the pipeline with weight stashing. Version v is
+/// what v steps have made of the initial weights. A version is a block of memory of its own; the
+/// blocks that are not needed are used again and not given back.
+class WeightVersions {
+ public:
+  /// `block` holds the weights of all parameters (ParameterStore) and is version 0.
+  WeightVersions(ParameterList parameters, Tensor block);
+
+  /// From now on the parameters' weights are those of this version, which must be alive.
+  void use(int version);
+
+  /// Blocks between which the optimizer steps.
+  struct Step {
+    Tensor from, to;
+  };
+  /// A new newest version, for the optimizer to write: in place of the one before, or elsewhere
+  /// where that one is still needed. Throws OutOfMemory.
+  Step advance(Rank& rank, bool previous_is_needed);
+  /// This version is not needed any more. The newest one stays.
+  void drop(int version);
+
+  int newest() const { return blocks_.rbegin()->first; }
+  bool alive(int version) const { return blocks_.contains(version); }
+  /// Blocks in memory, in use or not.
+  size_t blocks() const { return blocks_.size() + free_.size(); }
+
+ private:
+  ParameterList parameters_;
+  std::map<int, Tensor> blocks_;
+  std::vector<Tensor> free_;
+  int used_ = 0;
+};
+
+}  // namespace frugal
