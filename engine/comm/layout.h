@@ -1,0 +1,61 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "kernels/virtual/cost_model.h"
+
+namespace frugal {
+
+/// A rank of a run, by what it has a share of.
+struct Place {
+  int stage = 0;    ///< of the pipeline, in [0, p)
+  int replica = 0;  ///< of the model, in [0, w)
+  int tensor = 0;   ///< part of each tensor, in [0, t)
+
+  bool operator==(const Place&) const = default;
+};
+
+/// Ranks that communicate with each other, in the order of their places.
+enum class Axis : uint8_t {
+  tensor,  ///< the parts of one stage of one replica
+  data,    ///< the replicas of one part of one stage
+  stages,  ///< the stages of one pipeline
+  ends     ///< the first and the last of them, which share a tied embedding
+};
+
+/// How the ranks of a run are numbered and which of them form groups: tensor-parallel ranks next to
+/// each other, then replicas, then stages, as Megatron-LM's initialize_model_parallel has them.
+/// Ranks fill the nodes of a machine one after the other.
+struct Layout {
+  int tensor = 1;  ///< [t]
+  int data = 1;    ///< [w] replicas
+  int stages = 1;  ///< [p]
+
+  int ranks() const { return tensor * data * stages; }
+  int rank(const Place& place) const {
+    return (place.stage * data + place.replica) * tensor + place.tensor;
+  }
+  Place place(int rank) const {
+    return {
+        .stage = rank / (tensor * data), .replica = rank / tensor % data, .tensor = rank % tensor};
+  }
+
+  /// Ranks of each group of this axis; the ends of a pipeline of one stage are that stage.
+  int size(Axis axis) const;
+  /// The ranks of the group that `place` belongs to; for ends, the ends of its pipeline, whether it
+  /// is one of them or not.
+  std::vector<int> members(Axis axis, const Place& place) const;
+  /// Which of members() the place itself is; −1 for the ends when it is in the middle.
+  int index(Axis axis, const Place& place) const;
+
+  /// The groups of this axis that have members in `stage`, as the cost model sees them. Where they
+  /// lie differently on the nodes, the one with the fewest members to a node, because the others
+  /// wait for it.
+  CostModel::Group group(Axis axis, int stage, int devices_per_node) const;
+  /// When a stage sends to another, each rank to the one of the same replica and part: how many do
+  /// so from the same node to other nodes, on the node where these are most. 0: none leaves its
+  /// node.
+  int senders(int from_stage, int to_stage, int devices_per_node) const;
+};
+
+}  // namespace frugal
