@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/comm/local.h"
 #include "engine/rank.h"
 
 namespace frugal {
@@ -18,10 +19,10 @@ class Cluster {
   /// Calls body once per rank, concurrently, and returns when all have ended. An exception of one
   /// rank aborts the others and is thrown here (the first rank's that is not itself a PeerLost).
   virtual void run(const std::function<void(Rank&)>& body) = 0;
-  /// The ranks that exist here: all t of them on a real device, one standing for all on a virtual
-  /// one.
+  /// The ranks that exist here: all t · w · p of them on a real device; on a virtual one, one for
+  /// each stage, which stands for all of it.
   virtual int local_ranks() const = 0;
-  /// Whether all t ranks exist; otherwise one stands for all, and losses and gradients mean
+  /// Whether all ranks exist; otherwise one stands for all, and losses and gradients mean
   /// nothing.
   virtual bool whole() const { return true; }
   virtual Rank& rank(int index) = 0;
@@ -29,7 +30,10 @@ class Cluster {
 
 /// Ranks as threads of this process. `threads` kernel threads are divided among them (at least one
 /// each).
-std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads);
+///
+/// A rank that waits for another one longer than `deadline` seconds ends the run.
+std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads,
+                                          double deadline = LocalGroup::default_deadline);
 
 /// Why `ranks` ranks of this configuration cannot run on so many GPUs, as this build is: too few
 /// GPUs, no NCCL for several ranks, no fused attention of the type. Empty where they can.
@@ -39,7 +43,7 @@ std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus);
 /// Throws InputError for what why_not_on_gpus() says.
 std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config);
 
-/// One rank that stands for the t equal ones of a machine (kernels/virtual/machine.h).
+/// One rank for each stage, which stands for its t · w equal ones of a machine (kernels/virtual/machine.h).
 struct Machine;
 std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Machine& machine);
 

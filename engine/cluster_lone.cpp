@@ -10,19 +10,6 @@
 namespace frugal {
 namespace {
 
-/// A group of which one rank is here.
-class LoneGroup final : public Group {
- public:
-  LoneGroup(Device& device, const CostModel& costs, const CostModel::Group& group)
-      : communicator_(device, costs, 0, group) {}
-  int size() const override { return communicator_.size(); }
-  Communicator& communicator(int /*rank*/) override { return communicator_; }
-  void reset() override {}
-
- private:
-  ModelledCommunicator communicator_;
-};
-
 /// The axis along which one rank stands for all, if it does.
 std::optional<Axis> represented(GroupUse use) {
   if (use == GroupUse::tensor) return Axis::tensor;
@@ -48,7 +35,7 @@ std::unique_ptr<Cluster> make_lone_cluster(const RunConfig& config, std::unique_
       [&](GroupUse use, const std::vector<int>&) -> std::unique_ptr<Group> {
         const auto axis = represented(use);
         const int nodes = static_cast<int>(machine.devices_per_node);
-        return std::make_unique<LoneGroup>(alone, costs,
+        return std::make_unique<ModelledGroup>(alone, costs,
                                            axis ? all.group(*axis, 0, nodes) : CostModel::Group{});
       });
 }

@@ -5,6 +5,7 @@
 
 #include <initializer_list>
 
+#include "engine/schedule/schedules.h"
 #include "kernels/dropout.h"
 #include "kernels/support/error.h"
 
@@ -113,6 +114,12 @@ void RunConfig::validate() const {
   in_range("tensor-parallel size", tensor_parallel, most_ranks);
   in_range("microbatch size", micro_batch, most_sequences);
   in_range("microbatches", microbatches, most_sequences);
+  in_range("pipeline-parallel size", pipeline_parallel, most_ranks);
+  in_range("chunks of a stage", chunks, most_layers);
+  in_range("data-parallel size", data_parallel, most_ranks);
+  if (kept_microbatches < 0 || kept_microbatches > most_sequences)
+    throw InputError(fmt::format("microbatches kept whole is {}; it must be from 0 to {}",
+                                 kept_microbatches, most_sequences));
   if (!Dropout::possible(static_cast<float>(model.dropout)))
     throw InputError(fmt::format(
         "dropout is {}; it must be 0 or, rounded to 1/65536, above 0 and below 1", model.dropout));
@@ -128,6 +135,13 @@ void RunConfig::validate() const {
             "choose a number of heads that divides it");
   divisible("heads", model.heads, t, tensor_parallel, next);
   divisible("vocabulary size", model.vocabulary, t, tensor_parallel, next);
+  divisible("layers", model.layers, "stages x chunks of the pipeline",
+            int64_t{pipeline_parallel} * chunks,
+            "choose a pipeline-parallel size and chunks that divide it");
+  ScheduleShape{.stages = pipeline_parallel,
+                .chunks = chunks,
+                .microbatches = static_cast<int>(microbatches)}
+      .validate(schedule);
   if (sequence_parallel)
     divisible("sequence length", model.sequence, t, tensor_parallel,
               "choose a sequence length or tensor-parallel size that fits, or leave sequence "

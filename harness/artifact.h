@@ -41,7 +41,7 @@ struct GpuSelection {
 
   /// Case::lone_rank of a case.
   std::string lone_rank(const RunConfig& config) const {
-    return config.tensor_parallel > count ? machine : "";
+    return config.ranks() > count ? machine : "";
   }
   /// Case::skip of a case: why its absent ranks have no links; empty where it can be run.
   std::string skip(const RunConfig& config) const;

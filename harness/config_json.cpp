@@ -39,13 +39,19 @@ json to_json(const RunConfig& config) {
   return {{"model", to_json(config.model)},
           {"tensor_parallel_size", config.tensor_parallel},
           {"sequence_parallel", config.sequence_parallel},
+          {"pipeline_parallel_size", config.pipeline_parallel},
+          {"chunks", config.chunks},
+          {"data_parallel_size", config.data_parallel},
+          {"schedule", name_of(config.schedule)},
           {"recompute", name_of(config.recompute)},
           {"attention", name_of(config.attention)},
           {"stored_masks", config.stored_masks},
           {"type", name_of(config.type)},
           {"microbatch_size", config.micro_batch},
           {"microbatches", config.microbatches},
-          {"global_batch", config.micro_batch * config.microbatches},
+          {"global_batch", config.micro_batch * config.batch_microbatches()},
+          {"keep_outputs", config.keep_outputs},
+          {"kept_microbatches", config.kept_microbatches},
           {"seed", config.seed}};
 }
 
@@ -54,6 +60,17 @@ RunConfig run_config_from_json(const JsonObject& object) {
   config.model = model_from_json(object.object("model"));
   config.tensor_parallel = static_cast<int>(object.integer("tensor_parallel_size", 1, 1 << 20));
   config.sequence_parallel = object.require<bool>("sequence_parallel");
+  // Records from before there were pipelines do not have these.
+  const auto size = [&](std::string_view key) {
+    return object.has(key) ? static_cast<int>(object.integer(key, 1, 1 << 20)) : 1;
+  };
+  config.pipeline_parallel = size("pipeline_parallel_size");
+  config.chunks = size("chunks");
+  config.data_parallel = size("data_parallel_size");
+  if (object.has("schedule")) config.schedule = named<ScheduleKind>(object, "schedule");
+  config.keep_outputs = object.optional<bool>("keep_outputs", false);
+  if (object.has("kept_microbatches"))
+    config.kept_microbatches = object.integer("kept_microbatches", 0, 1 << 20);
   config.recompute = named<Recompute>(object, "recompute");
   if (object.has("attention")) config.attention = named<AttentionKind>(object, "attention");
   config.stored_masks = object.require<bool>("stored_masks");

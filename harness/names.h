@@ -20,7 +20,9 @@ inline constexpr int enumerators<Source> = 3;
 template <>
 inline constexpr int enumerators<Status> = 7;
 template <>
-inline constexpr int enumerators<Recompute> = 3;
+inline constexpr int enumerators<Recompute> = 4;
+template <>
+inline constexpr int enumerators<ScheduleKind> = schedule_kinds;
 template <>
 inline constexpr int enumerators<AttentionKind> = 2;
 template <>

@@ -26,6 +26,12 @@ inline constexpr const char* step_time = "step_time";
 inline constexpr const char* gradient_norm = "gradient_norm";  ///< before clipping
 }  // namespace metric
 
+/// Of one stage of a pipeline, its first rank's.
+struct StageMemory {
+  BytesPerKind at_peak{};  ///< what each kind held at the moment of the peak
+  int64_t peak = 0;        ///< bytes in use at the moment there were most
+};
+
 struct Memory {
   std::optional<BytesPerKind> after_forward;  ///< kept for the backward pass; one layer only
   BytesPerKind peak{};                        ///< each kind's own peak
@@ -33,6 +39,7 @@ struct Memory {
   /// What the device held for all this at the end, what it keeps to hand out again included; none
   /// where memory is only counted, and in records that are older than this.
   std::optional<int64_t> reserved = {};
+  std::vector<StageMemory> stages = {};  ///< of a pipeline; the rest is the stage's that has most
 };
 
 /// All ranks together, per forward and backward pass or per step. What the numbers were computed

@@ -46,7 +46,11 @@ BytesPerKind bytes_from_json(const JsonObject& object) {
 }
 
 json to_json(const Memory& memory) {
-  return {{"unit", "bytes"},
+  json stages = json::array();
+  for (const StageMemory& stage : memory.stages)
+    stages.push_back({{"at_peak", to_json(stage.at_peak)}, {"peak", stage.peak}});
+  return {{"stages", stages},
+          {"unit", "bytes"},
           {"after_forward", memory.after_forward ? to_json(*memory.after_forward) : json(nullptr)},
           {"peak", to_json(memory.peak)},
           {"peak_total", memory.peak_total},
@@ -158,6 +162,10 @@ void results_from_json(const JsonObject& object, Record& record) {
     record.memory->peak_total = memory.integer("peak_total", 0);
     if (memory.has("reserved") && !memory.at("reserved").is_null())
       record.memory->reserved = memory.integer("reserved", 0);
+    if (memory.has("stages"))
+      for (const JsonObject& stage : memory.objects("stages"))
+        record.memory->stages.push_back(
+            {bytes_from_json(stage.object("at_peak")), stage.integer("peak", 0)});
   }
   if (!object.at("flops").is_null()) record.flops = flops_from_json(object.object("flops"));
   if (!object.at("utilization").is_null())

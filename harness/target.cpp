@@ -75,11 +75,11 @@ GpuSelection gpu_selection(const std::vector<Gpu>& gpus) {
 }
 
 std::string GpuSelection::skip(const RunConfig& config) const {
-  if (config.tensor_parallel <= count || !machine.empty()) return "";
+  if (config.ranks() <= count || !machine.empty()) return "";
   return fmt::format(
       "no file of hardware/ names this GPU; there are no links to which the collectives of one "
       "rank of {} could be charged. Describe {} in a file (HACKING.md, A machine), or use {} GPUs",
-      config.tensor_parallel, gpu.empty() ? "it" : gpu, config.tensor_parallel);
+      config.ranks(), gpu.empty() ? "it" : gpu, config.ranks());
 }
 
 Target::Target(const TargetOptions& options)
@@ -109,7 +109,7 @@ std::string Target::device(const RunConfig& config) const {
   if (!links_) return device();
   const std::string& known = links_->calibration;
   return fmt::format("{}{}{}; communication modelled on {}{}", device(), one_rank_of,
-                     config.tensor_parallel, label_of(*links_),
+                     config.ranks(), label_of(*links_),
                      known.empty() ? "" : " (" + known + ")");
 }
 
@@ -119,7 +119,7 @@ std::optional<ModelledCommunication> Target::modelled() const {
 }
 
 std::unique_ptr<Cluster> Target::cluster(const RunConfig& config) const {
-  const bool lone = links_ && config.tensor_parallel > 1;
+  const bool lone = links_ && config.ranks() > 1;
   if (simulated()) return make_virtual_cluster(config, *machine_);
   if (kind_ == DeviceKind::cuda)
     return lone ? make_lone_cuda_cluster(config, *links_) : make_cuda_cluster(config);
@@ -137,7 +137,7 @@ void check_threads(const std::optional<int>& threads, std::string_view on, bool 
 
 std::string Target::why_not(const RunConfig& config) const {
   if (kind_ != DeviceKind::cuda) return "";
-  return why_not_on_gpus(config, links_ ? 1 : config.tensor_parallel,
+  return why_not_on_gpus(config, links_ ? 1 : config.ranks(),
                          static_cast<int>(gpus().size()));
 }
 
@@ -178,7 +178,7 @@ bool Target::tf32(DType type) const {
 }
 
 double Target::devices(const RunConfig& config) const {
-  return kind_ == DeviceKind::cpu && !links_ ? 1 : config.tensor_parallel;
+  return kind_ == DeviceKind::cpu && !links_ ? 1 : config.ranks();
 }
 
 std::optional<double> Target::data_sheet_peak(const RunConfig& config) const {

@@ -12,7 +12,7 @@ namespace {
 
 /// Without tokens on a virtual device, which would not read them.
 Batch batch_of(const TrainingRun& run, const Target& target, int64_t step) {
-  if (target.simulated()) return Batch(static_cast<size_t>(run.config.microbatches));
+  if (target.simulated()) return Batch(static_cast<size_t>(run.config.batch_microbatches()));
   return run.text ? run.text->training_batch(step) : random_batch(run.config, step);
 }
 
@@ -26,11 +26,39 @@ std::string outcome(const StepResult& result, const Target& target) {
 }
 
 Flops flops_of(const RunConfig& config, double executed) {
-  const auto sequences = static_cast<double>(config.micro_batch * config.microbatches);
+  const auto sequences = static_cast<double>(config.micro_batch * config.batch_microbatches());
   Flops flops{model_flops_eq7(config.model, sequences), eq7_id, executed, "executed", {}};
   if (config.recompute == Recompute::selective)
     flops.hardware_eq8 = hardware_flops_eq8(config.model, sequences);
   return flops;
+}
+
+/// Of the rank with the highest peak, and of every stage.
+Memory memory_of(Cluster& cluster) {
+  Memory memory;
+  for (int i = 0; i < cluster.local_ranks(); ++i) {
+    const Rank& rank = cluster.rank(i);
+    const Ledger& ledger = rank.ledger;
+    if (i == 0 || ledger.peak() > memory.peak_total) {
+      memory.peak = ledger.peak_per_kind();
+      memory.peak_total = ledger.peak();
+      memory.reserved = reserved_by(rank.device);
+    }
+    if (rank.config.pipeline_parallel > 1 && rank.replica() == 0 && rank.tensor_group.rank() == 0)
+      memory.stages.push_back({ledger.at_peak(), ledger.peak()});
+  }
+  return memory;
+}
+
+/// Steps from `step` on that are trained in one go. A schedule without a flush runs through many; it
+/// drains where a held-out loss is wanted, and now and then so that an interrupt is seen.
+int64_t steps_at_once(const TrainingRun& run, int64_t step) {
+  constexpr int64_t most = 64;
+  if (flushes(run.config.schedule)) return 1;
+  const int64_t left = run.train.steps - step;
+  const int64_t until_evaluation =
+      run.text && run.eval_every > 0 ? run.eval_every - step % run.eval_every : left;
+  return std::min({left, until_evaluation, most});
 }
 
 /// What tests/golden/pytorch_gpt.py needs to compute the same.
@@ -57,26 +85,28 @@ void train(const TrainingRun& run, Target& target, Record& record, Progress& pro
   // The first step fills caches and makes the library's kernels: it is timed only where it is warm.
   const bool warm = target.simulated() || run.train.steps == 1;
   if (warm && !target.simulated()) trainer.warm_up(batch_of(run, target, 0));
-  for (int64_t step = 0; step < run.train.steps; ++step) {
+  for (int64_t step = 0; step < run.train.steps;) {
     stop_if_interrupted();
-    const StepResult result = trainer.step(batch_of(run, target, step));
-    executed = result.flops;
-    if (step > 0 || warm) record.add_sample(metric::step_time, "s", result.seconds);
-    if (losses_count(target)) {
-      record.losses.push_back(result.loss);
-      record.add_sample(metric::gradient_norm, "1", result.gradient_norm);
+    std::vector<Batch> batches;
+    for (int64_t i = 0; i < steps_at_once(run, step); ++i)
+      batches.push_back(batch_of(run, target, step + i));
+    for (const StepResult& result : trainer.run(batches)) {
+      executed = result.flops;
+      if (step > 0 || warm) record.add_sample(metric::step_time, "s", result.seconds);
+      if (losses_count(target)) {
+        record.losses.push_back(result.loss);
+        record.add_sample(metric::gradient_norm, "1", result.gradient_norm);
+      }
+      ++step;
+      progress.finished(fmt::format("step {}", step), outcome(result, target));
     }
-    const bool last = step + 1 == run.train.steps;
     if (run.text && losses_count(target) &&
-        (last || (run.eval_every > 0 && (step + 1) % run.eval_every == 0)))
-      record.held_out.emplace_back(step + 1,
-                                   trainer.evaluate(run.text->held_out_batch(
-                                       run.text->held_out_microbatches(held_out_tokens))));
-    progress.finished(fmt::format("step {}", step + 1), outcome(result, target));
+        (step == run.train.steps || (run.eval_every > 0 && step % run.eval_every == 0)))
+      record.held_out.emplace_back(
+          step, trainer.evaluate(run.text->held_out_batch(
+                    run.text->held_out_microbatches(held_out_tokens))));
   }
-  const Rank& rank = cluster->rank(0);
-  record.memory = {std::nullopt, rank.ledger.peak_per_kind(), rank.ledger.peak(),
-                   reserved_by(rank.device)};
+  record.memory = memory_of(*cluster);
   record.flops = flops_of(run.config, executed);
   if (!run.save_tensors.empty()) save(trainer, run, target);
 }

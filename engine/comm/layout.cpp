@@ -29,10 +29,10 @@ int Layout::size(Axis axis) const {
   return 0;
 }
 
-std::vector<int> Layout::members(Axis axis, const Place& place) const {
+std::vector<int> Layout::members(Axis axis, const RankPlace& place) const {
   std::vector<int> ranks;
   for (int i = 0; i < size(axis); ++i) {
-    Place member = place;
+    RankPlace member = place;
     switch (axis) {
       case Axis::tensor:
         member.tensor = i;
@@ -52,7 +52,7 @@ std::vector<int> Layout::members(Axis axis, const Place& place) const {
   return ranks;
 }
 
-int Layout::index(Axis axis, const Place& place) const {
+int Layout::index(Axis axis, const RankPlace& place) const {
   const std::vector<int> ranks = members(axis, place);
   const auto found = std::find(ranks.begin(), ranks.end(), rank(place));
   return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());

@@ -7,12 +7,12 @@
 namespace frugal {
 
 /// A rank of a run, by what it has a share of.
-struct Place {
+struct RankPlace {
   int stage = 0;    ///< of the pipeline, in [0, p)
   int replica = 0;  ///< of the model, in [0, w)
   int tensor = 0;   ///< part of each tensor, in [0, t)
 
-  bool operator==(const Place&) const = default;
+  bool operator==(const RankPlace&) const = default;
 };
 
 /// Ranks that communicate with each other, in the order of their places.
@@ -32,10 +32,10 @@ struct Layout {
   int stages = 1;  ///< [p]
 
   int ranks() const { return tensor * data * stages; }
-  int rank(const Place& place) const {
+  int rank(const RankPlace& place) const {
     return (place.stage * data + place.replica) * tensor + place.tensor;
   }
-  Place place(int rank) const {
+  RankPlace place(int rank) const {
     return {
         .stage = rank / (tensor * data), .replica = rank / tensor % data, .tensor = rank % tensor};
   }
@@ -44,9 +44,9 @@ struct Layout {
   int size(Axis axis) const;
   /// The ranks of the group that `place` belongs to; for ends, the ends of its pipeline, whether it
   /// is one of them or not.
-  std::vector<int> members(Axis axis, const Place& place) const;
+  std::vector<int> members(Axis axis, const RankPlace& place) const;
   /// Which of members() the place itself is; −1 for the ends when it is in the middle.
-  int index(Axis axis, const Place& place) const;
+  int index(Axis axis, const RankPlace& place) const;
 
   /// The groups of this axis that have members in `stage`, as the cost model sees them. Where they
   /// lie differently on the nodes, the one with the fewest members to a node, because the others

@@ -1,5 +1,5 @@
 #pragma once
-#include "engine/comm/communicator.h"
+#include "engine/comm/group.h"
 #include "kernels/device.h"
 #include "kernels/virtual/cost_model.h"
 
@@ -59,6 +59,19 @@ class ModelledCommunicator final : public Communicator {
   const CostModel costs_;
   const int rank_;
   const CostModel::Group group_;
+};
+
+/// A group of which one rank is here, or that has no other.
+class ModelledGroup final : public Group {
+ public:
+  ModelledGroup(Device& device, const CostModel& costs, const CostModel::Group& group)
+      : communicator_(device, costs, 0, group) {}
+  int size() const override { return communicator_.size(); }
+  Communicator& communicator(int /*rank*/) override { return communicator_; }
+  void reset() override {}
+
+ private:
+  ModelledCommunicator communicator_;
 };
 
 }  // namespace frugal

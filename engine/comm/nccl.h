@@ -16,12 +16,13 @@ std::string why_no_nccl();
 std::string nccl_version();
 
 /// A group of ranks on CUDA devices, rank r on devices[r]; the devices outlive it. Its
-/// communicators are made when the ranks first use them. Collectives are issued to the devices'
-/// communication streams and end there; when one of them fails, or does not end within `deadline`
+/// communicators are made when the ranks first use them. Collectives are issued to this stream of
+/// each device and end there; when one of them fails, or does not end within `deadline`
 /// seconds, each rank learns it the next time it starts one or waits for its device.
 ///
 /// Throws InputError where the build has no NCCL.
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices,
-                                       double deadline = LocalGroup::default_deadline);
+                                       double deadline = LocalGroup::default_deadline,
+                                       Stream stream = Stream::communication);
 
 }  // namespace frugal

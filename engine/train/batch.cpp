@@ -36,7 +36,7 @@ Batch random_batch(const RunConfig& config, int64_t step) {
   const auto token = [&] {
     return static_cast<int32_t>(random() % static_cast<uint64_t>(config.model.vocabulary));
   };
-  Batch batch(static_cast<size_t>(config.microbatches));
+  Batch batch(static_cast<size_t>(config.batch_microbatches()));
   for (MicroBatch& b : batch) {
     b.tokens.resize(size);
     b.labels.resize(size);
@@ -94,7 +94,7 @@ void Text::put(MicroBatch& batch, int64_t column, int64_t first_byte) const {
 Batch Text::training_batch(int64_t step) const {
   std::mt19937_64 random = generator(config_, step);
   const auto places = static_cast<uint64_t>(split_ - config_.model.sequence);
-  Batch batch(static_cast<size_t>(config_.microbatches), empty());
+  Batch batch(static_cast<size_t>(config_.batch_microbatches()), empty());
   for (MicroBatch& b : batch)
     for (int64_t column = 0; column < config_.micro_batch; ++column)
       put(b, column, static_cast<int64_t>(random() % places));

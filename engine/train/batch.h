@@ -11,7 +11,7 @@ namespace frugal {
 struct MicroBatch {
   std::vector<int32_t> tokens, labels;
 };
-/// The microbatches of one step.
+/// The microbatches of one step, of all replicas: one replica's after the other's.
 using Batch = std::vector<MicroBatch>;
 
 /// How many labels count.

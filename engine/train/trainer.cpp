@@ -1,54 +1,77 @@
 #include "engine/train/trainer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <mutex>
 #include <numbers>
 #include <stdexcept>
 
+#include "engine/schedule/schedules.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
 namespace {
 
-Tensor to_device(Rank& rank, const std::vector<int32_t>& values) {
-  const RunConfig& c = rank.config;
-  Tensor tensor = rank.allocate(DType::i32, {c.model.sequence, c.micro_batch});
-  if (rank.device.backed()) rank.device.copy_from_host(tensor, values.data());
-  return tensor;
-}
+constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
 
 /// Whether what a rank computes is the model's, so that it must be finite.
-bool meaningful(const Rank& rank) { return rank.device.backed() && rank.tensor_group.whole(); }
+bool meaningful(const Rank& rank) { return rank.device.backed() && rank.whole(); }
 
-/// NaN where it means nothing.
-double read_scalar(Rank& rank, const Tensor& scalar) {
-  double value = std::numeric_limits<double>::quiet_NaN();
-  if (rank.device.backed()) rank.device.copy_to_host(&value, scalar);
-  return meaningful(rank) ? value : std::numeric_limits<double>::quiet_NaN();
+bool is_last_stage(const Rank& rank) { return rank.stage() + 1 == rank.config.pipeline_parallel; }
+
+/// Makes the ranks of a pipeline meet, and tells when they did.
+double meet(Rank& rank) {
+  if (rank.config.pipeline_parallel > 1) rank.groups.activations.barrier();
+  return rank.device.now();
 }
 
 HostTensor host_integers(const std::vector<int32_t>& values, const RunConfig& c) {
   return {{c.model.sequence, c.micro_batch}, {values.begin(), values.end()}, DType::i32};
 }
 
-/// A model whose weights are one block of memory, and whose gradients are another.
-template <class Model>
-std::unique_ptr<Model> in_one_block(Rank& rank) {
-  rank.parameters.count();
-  const Model counted(rank);
-  rank.run(Fill{rank.parameters.reserve(rank.ledger, rank.config.type), 0});
-  auto model = std::make_unique<Model>(rank);
-  rank.parameters.close();
-  return model;
+double counted(const Batch& batch) {
+  return static_cast<double>(std::max<int64_t>(counted_labels(batch), 1));
+}
+
+bool belongs_to_forward(ActionKind kind) {
+  return kind == ActionKind::forward || kind == ActionKind::receive_activation ||
+         kind == ActionKind::send_activation;
+}
+
+/// `batch` and microbatches behind it without any label, so that every replica has as many, and as
+/// many as the interleaved schedule needs. They add nothing to a loss or a gradient.
+Batch filled(const RunConfig& c, Batch batch) {
+  const size_t unit = static_cast<size_t>(c.data_parallel) *
+                      static_cast<size_t>(c.chunks > 1 ? c.pipeline_parallel : 1);
+  MicroBatch unlabelled = batch.front();
+  for (int32_t& label : unlabelled.labels) label = CrossEntropy::ignored_label;
+  while (batch.size() % unit != 0) batch.push_back(unlabelled);
+  return batch;
+}
+
+/// One batch under the newest weights, and no step after it.
+Schedule without_step(const RunConfig& c, const Batch& batch, int newest, bool backward) {
+  Schedule schedule =
+      make_schedule(c.chunks > 1 ? ScheduleKind::interleaved : ScheduleKind::gpipe,
+                    {.stages = c.pipeline_parallel,
+                     .chunks = c.chunks,
+                     .microbatches = static_cast<int>(batch.size()) / c.data_parallel,
+                     .first_batch = newest});
+  for (Actions& actions : schedule.actions)
+    std::erase_if(actions, [&](const Action& action) {
+      return action.kind == ActionKind::step || (!backward && !belongs_to_forward(action.kind));
+    });
+  return schedule;
 }
 
 }  // namespace
 
 double TrainConfig::learning_rate(int64_t step) const {
-  const double top = adam.learning_rate;
+  const double top = optimizer.learning_rate;
   if (step < warm_up) return top * static_cast<double>(step + 1) / static_cast<double>(warm_up);
   if (steps <= warm_up) return top;
   const double done = static_cast<double>(step - warm_up) / static_cast<double>(steps - warm_up);
@@ -63,113 +86,140 @@ Trainer::Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& trai
       members_(static_cast<size_t>(cluster.local_ranks())) {
   cluster_.run([this](Rank& rank) {
     Member& member = of(rank);
-    member.model = in_one_block<Gpt>(rank);
-    member.optimizer = std::make_unique<AdamOptimizer>(rank, member.model->parameters());
+    // First only to know how large all weights are together: they become one block of memory.
+    rank.parameters.count();
+    { const StageModel counted(rank); }
+    const Tensor block = rank.parameters.reserve(rank.ledger, rank.config.type);
+    rank.run(Fill{block, 0});
+    member.model = std::make_unique<StageModel>(rank);
+    rank.parameters.close();
+    member.weights = std::make_unique<WeightVersions>(member.model->parameters(), block);
+    member.optimizer =
+        std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer.kind);
   });
 }
 
-double Trainer::run_batch(Rank& rank, const Batch& batch, float scale) {
-  const Tensor total = rank.allocate(DType::f64, {1}, Kind::statistics);
-  rank.run(Fill{total, 0});
-  for (size_t k = 0; k < batch.size(); ++k) {
-    const Ledger::Scope scope(rank.ledger, {-1, static_cast<int>(k)});
-    rank.draw = static_cast<uint32_t>(steps_ * run_.microbatches + static_cast<int64_t>(k));
-    Gpt::Saved saved;
-    const Tensor losses = of(rank).model->forward(rank, to_device(rank, batch[k].tokens),
-                                                  to_device(rank, batch[k].labels), saved);
-    rank.run(Sum{losses, total});
-    if (scale != 0) of(rank).model->backward(rank, scale, std::move(saved));
-  }
-  return read_scalar(rank, total);
+StageExecutor Trainer::executor(Rank& rank) {
+  Member& member = of(rank);
+  return {rank, *member.model, *member.weights, *member.optimizer};
+}
+
+Schedule Trainer::schedule(int batches) const {
+  return make_schedule(run_.schedule, {.stages = run_.pipeline_parallel,
+                                       .chunks = run_.chunks,
+                                       .microbatches = static_cast<int>(run_.microbatches),
+                                       .first_batch = steps_,
+                                       .batches = batches});
 }
 
 void Trainer::warm_up(const Batch& batch) {
+  const Schedule schedule = without_step(run_, batch, steps_, true);
   cluster_.run([&](Rank& rank) {
     rank.training = true;
+    executor(rank).run({schedule, {batch}, {1}, {}});
     of(rank).optimizer->clear_gradients(rank);
-    run_batch(rank, batch, 1);
     rank.device.synchronize();
   });
 }
 
-StepResult Trainer::step(const Batch& batch) {
-  const auto counted = static_cast<double>(std::max<int64_t>(counted_labels(batch), 1));
-  AdamOptions options = train_.adam;
-  options.learning_rate = train_.learning_rate(steps_);
-  StepResult result;
+std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches) {
+  const Schedule plan = schedule(static_cast<int>(batches.size()));
+  ScheduleRun what{plan, batches, {}, {}};
+  for (size_t i = 0; i < batches.size(); ++i) {
+    what.scales.push_back(static_cast<float>(1 / counted(batches[i])));
+    what.optimizer.push_back(train_.optimizer);
+    what.optimizer.back().learning_rate =
+        train_.learning_rate(steps_ + static_cast<int64_t>(i));
+  }
+  std::vector<StepResult> results(batches.size());
+  timelines_.assign(members_.size(), {});
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
     rank.training = true;
     const double flops = rank.flops;
-    const double start = rank.device.now();
-    of(rank).optimizer->clear_gradients(rank);
-    const double loss = run_batch(rank, batch, static_cast<float>(1 / counted)) / counted;
-    if (meaningful(rank) && !std::isfinite(loss))
-      throw WrongNumbers(
-          fmt::format("the loss is {} in step {}; lower the learning rate", loss, steps_ + 1));
-    const double norm = of(rank).optimizer->step(rank, options);
+    const double start = meet(rank);
+    StageExecutor stage = executor(rank);
+    stage.keep_timeline = keep_timelines_;
+    StageExecutor::Result done = stage.run(what);
     rank.device.synchronize();
-    const double seconds = rank.device.now() - start;
-    const double share = run_.tensor_parallel / static_cast<double>(cluster_.local_ranks());
-
+    const double share = run_.ranks() / static_cast<double>(cluster_.local_ranks()) /
+                         static_cast<double>(batches.size());
     const std::lock_guard lock(guard);
-    result.loss = loss;
-    result.gradient_norm = norm;
-    result.seconds = std::max(result.seconds, seconds);
-    result.flops += (rank.flops - flops) * share;
+    timelines_[static_cast<size_t>(rank.index)] = std::move(done.timeline);
+    for (size_t i = 0; i < batches.size(); ++i) {
+      StepResult& result = results[i];
+      // Replicas have a part of the batch each; the ranks of a tensor-parallel group all of it.
+      if (is_last_stage(rank) && rank.tensor_group.rank() == 0)
+        result.loss += meaningful(rank) ? done.losses[i] / counted(batches[i]) : nothing;
+      result.gradient_norm = done.gradient_norms[i];
+      result.seconds = std::max(result.seconds, done.step_ends[i] - start);
+      result.flops += (rank.flops - flops) * share;
+    }
   });
-  ++steps_;
-  return result;
+  for (size_t i = results.size(); i-- > 1;) results[i].seconds -= results[i - 1].seconds;
+  for (StepResult& result : results) {
+    ++steps_;
+    if (cluster_.whole() && cluster_.rank(0).device.backed() && !std::isfinite(result.loss))
+      throw WrongNumbers(
+          fmt::format("the loss is {} in step {}; lower the learning rate", result.loss, steps_));
+  }
+  return results;
 }
 
 double Trainer::evaluate(const Batch& batch) {
+  const Batch all = filled(run_, batch);
+  const Schedule schedule = without_step(run_, all, steps_, false);
   double loss = 0;
+  std::mutex guard;
   cluster_.run([&](Rank& rank) {
     rank.training = false;
-    const double sum = run_batch(rank, batch, 0);
+    const StageExecutor::Result done = executor(rank).run({schedule, {all}, {}, {}});
     rank.training = true;
-    if (rank.tensor_group.rank() == 0) loss = sum;
+    const std::lock_guard lock(guard);
+    if (is_last_stage(rank) && rank.tensor_group.rank() == 0)
+      loss += meaningful(rank) ? done.losses.front() : nothing;
   });
-  return loss / static_cast<double>(std::max<int64_t>(counted_labels(batch), 1));
+  return loss / counted(batch);
 }
 
-HostTensors Trainer::snapshot(const MicroBatch& batch) {
+HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
   if (!cluster_.whole())
     throw std::logic_error("a snapshot needs all ranks, and some of this cluster are absent");
   const ModelConfig& m = run_.model;
-  const double counted = static_cast<double>(std::max<int64_t>(counted_labels({batch}), 1));
+  // The other replicas compute nothing that counts.
+  const Batch batch = filled(run_, {microbatch});
+  const Schedule schedule = without_step(run_, batch, steps_, true);
+  const auto scale = static_cast<float>(1 / counted(batch));
   HostTensors tensors;
-  tensors["tokens"] = host_integers(batch.tokens, run_);
-  tensors["labels"] = host_integers(batch.labels, run_);
+  tensors["tokens"] = host_integers(microbatch.tokens, run_);
+  tensors["labels"] = host_integers(microbatch.labels, run_);
   tensors["logits"] = serial_host_tensor({m.sequence * run_.micro_batch, m.vocabulary});
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
-    Gpt& model = *of(rank).model;
+    StageExecutor stage = executor(rank);
     of(rank).optimizer->clear_gradients(rank);
-    rank.draw = static_cast<uint32_t>(steps_ * run_.microbatches);
-    Gpt::Saved saved;
-    const Tensor losses =
-        model.forward(rank, to_device(rank, batch.tokens), to_device(rank, batch.labels), saved);
-    const Tensor total = rank.allocate(DType::f64, {1}, Kind::statistics);
-    rank.run(Fill{total, 0});
-    rank.run(Sum{losses, total});
-    {
-      const std::lock_guard lock(guard);
+    bool first = rank.replica() == 0;
+    stage.after_forward = [&](const Gpt::Saved& saved) {
       const View logits = saved.head.logits;
+      if (logits.empty() || !std::exchange(first, false)) return;
+      const std::lock_guard lock(guard);
       gather_into(tensors["logits"], rank.device, logits,
                   {.offset = rank.tensor_group.rank() * logits.cols(),
                    .run = logits.cols(),
                    .stride = m.vocabulary});
-      tensors["loss"] = {{1}, {read_scalar(rank, total) / counted}};
-    }
-    model.backward(rank, static_cast<float>(1 / counted), std::move(saved));
-    of(rank).optimizer->sum_partial_gradients(rank);
+    };
+    const StageExecutor::Result done = stage.run({schedule, {batch}, {scale}, {}});
+    of(rank).optimizer->complete_gradients(rank);
     const std::lock_guard lock(guard);
-    for (const Parameter* p : model.parameters()) {
-      for (const auto& [kind, view] : {std::pair{"weight/", p->view()}, {"gradient/", p->grad()}}) {
-        auto [entry, created] = tensors.try_emplace(kind + p->name);
-        if (created) entry->second = serial_host_tensor(p->serial_shape);
-        gather_into(entry->second, rank.device, view, p->global_index(rank));
+    if (rank.replica() > 0) return;
+    if (is_last_stage(rank)) tensors["loss"] = {{1}, {done.losses.front() / counted(batch)}};
+    for (const Parameter* p : of(rank).model->parameters()) {
+      if (p->is_copy) continue;
+      const GlobalIndex index = p->global_index(rank);
+      for (const auto& [prefix, view] : {std::pair{"weight/", p->view()}, {"gradient/", p->grad()}}) {
+        HostTensor& tensor =
+            tensors.try_emplace(prefix + p->name, serial_host_tensor(p->serial_shape)).first->second;
+        gather_into(tensor, rank.device, view, index);
       }
     }
   });
@@ -190,8 +240,15 @@ void Trainer::load_weights(const HostTensors& tensors) {
                                      fmt::join(expected.shape, ", ")));
       scatter_from(found->second, rank.device, p->view(), p->global_index(rank));
     }
-    member.optimizer = std::make_unique<AdamOptimizer>(rank, member.model->parameters());
+    member.optimizer =
+        std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer.kind);
   });
+}
+
+std::vector<size_t> Trainer::weight_blocks() const {
+  std::vector<size_t> blocks;
+  for (const Member& member : members_) blocks.push_back(member.weights->blocks());
+  return blocks;
 }
 
 }  // namespace frugal

@@ -2,16 +2,14 @@
 #include <memory>
 
 #include "engine/cluster.h"
-#include "engine/model/gpt.h"
-#include "engine/train/batch.h"
 #include "engine/train/host_tensor.h"
-#include "engine/train/optimizer.h"
+#include "engine/train/stage_executor.h"
 
 namespace frugal {
 
 struct TrainConfig {
-  AdamOptions adam;
-  /// Learning rate: linear up to adam.learning_rate over warm_up steps, then a cosine down to a
+  OptimizerOptions optimizer;
+  /// Learning rate: linear up to optimizer.learning_rate over warm_up steps, then a cosine down to a
   /// tenth of it at `steps`.
   int64_t warm_up = 0;
   int64_t steps = 1;
@@ -28,7 +26,8 @@ struct StepResult {
   double flops = 0;          ///< of the matrix multiplications executed by all t ranks
 };
 
-/// Trains a GPT on a cluster: gradient accumulation over the microbatches of a batch, then Adam.
+/// Trains a GPT on a cluster: each rank executes its stage's part of the run's schedule. Without a
+/// pipeline that is one microbatch after another, forward and backward, and then the optimizer.
 class Trainer {
  public:
   Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& train);
@@ -36,10 +35,13 @@ class Trainer {
   /// Computes a batch's gradients and drops them: what the first step would otherwise pay for once
   /// (caches, pages, kernels made for these shapes) is there afterwards; no weight changes.
   void warm_up(const Batch& batch);
-  /// Throws WrongNumbers when the loss or the gradient's norm means something and is not finite.
-  StepResult step(const Batch& batch);
-  /// The mean loss of a batch in nats, without dropout; nothing is changed. NaN where
-  /// a step's loss is.
+  /// The next batches, one behind the other: a schedule without a flush fills and drains its
+  /// pipeline once for all of them. Throws WrongNumbers when a loss or a gradient's norm means
+  /// something and is not finite.
+  std::vector<StepResult> run(const std::vector<Batch>& batches);
+  StepResult step(const Batch& batch) { return run({batch}).front(); }
+  /// The mean loss of a batch in nats, under the newest weights and without dropout; nothing is
+  /// changed. NaN where a step's loss is. Any number of microbatches.
   double evaluate(const Batch& batch);
 
   /// Weights, tokens, labels, logits, loss and all gradients of one microbatch under the current
@@ -52,21 +54,30 @@ class Trainer {
   void load_weights(const HostTensors& tensors);
 
   const RunConfig& run_config() const { return run_; }
+  /// What the local ranks did in the last run(), where it was asked for.
+  void keep_timelines(bool on) { keep_timelines_ = on; }
+  const std::vector<std::vector<ExecutedAction>>& timelines() const { return timelines_; }
+  /// Blocks of weights that each local rank has.
+  std::vector<size_t> weight_blocks() const;
 
  private:
   struct Member {
-    std::unique_ptr<Gpt> model;
-    std::unique_ptr<AdamOptimizer> optimizer;
+    std::unique_ptr<StageModel> model;
+    std::unique_ptr<WeightVersions> weights;
+    std::unique_ptr<Optimizer> optimizer;
   };
-  Member& of(const Rank& rank) { return members_[static_cast<size_t>(rank.tensor_group.rank())]; }
-  /// Σ of the tokens' losses; with gradients of its `scale`-fold where scale is not 0.
-  double run_batch(Rank& rank, const Batch& batch, float scale);
+  Member& of(const Rank& rank) { return members_[static_cast<size_t>(rank.index)]; }
+  StageExecutor executor(Rank& rank);
+  /// Of some batches from the next one on, as the run is configured.
+  Schedule schedule(int batches) const;
 
   Cluster& cluster_;
   RunConfig run_;
   TrainConfig train_;
   std::vector<Member> members_;
-  int64_t steps_ = 0;
+  bool keep_timelines_ = false;
+  std::vector<std::vector<ExecutedAction>> timelines_;
+  int steps_ = 0;
 };
 
 }  // namespace frugal

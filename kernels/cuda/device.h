@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,10 +49,16 @@ class CudaDevice final : public Device {
   cudaStream_t stream(Stream stream) const { return streams_[static_cast<size_t>(stream)]; }
   void make_current() const;
   /// Called again and again while synchronize() waits, and when all has ended; may throw.
-  void set_watch(std::function<void()> watch) { watch_ = std::move(watch); }
+  void add_watch(const void* owner, std::function<void()> watch) {
+    watches_[owner] = std::move(watch);
+  }
+  void remove_watch(const void* owner) { watches_.erase(owner); }
 
  private:
   class StreamScratch;
+  void look() const {
+    for (const auto& [owner, watch] : watches_) watch();
+  }
   void wait_for(cudaStream_t stream);
   void copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind);
 
@@ -65,7 +72,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<FusedAttentions> attention_;
   std::array<std::vector<cudaEvent_t>, stream_count> events_;  // rings: see record()
   std::array<size_t, stream_count> next_event_{};
-  std::function<void()> watch_;
+  std::map<const void*, std::function<void()>> watches_;
   std::string_view last_ = "nothing";  // what was issued last
 };
 

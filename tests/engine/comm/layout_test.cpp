@@ -27,7 +27,7 @@ TEST(Layout, NumbersPartsThenReplicasThenStages) {
     for (int stage = 0; stage < layout.stages; ++stage) {
       for (int replica = 0; replica < layout.data; ++replica) {
         for (int part = 0; part < layout.tensor; ++part, ++next) {
-          const Place place{.stage = stage, .replica = replica, .tensor = part};
+          const RankPlace place{.stage = stage, .replica = replica, .tensor = part};
           EXPECT_EQ(layout.rank(place), next);
           EXPECT_EQ(layout.place(next), place);
         }
@@ -39,7 +39,7 @@ TEST(Layout, NumbersPartsThenReplicasThenStages) {
 
 TEST(Layout, GroupsByHand) {
   const Layout layout{.tensor = 2, .data = 3, .stages = 4};
-  const Place place{.stage = 1, .replica = 2, .tensor = 1};  // rank 11
+  const RankPlace place{.stage = 1, .replica = 2, .tensor = 1};  // rank 11
   EXPECT_THAT(layout.members(Axis::tensor, place), ElementsAre(10, 11));
   EXPECT_THAT(layout.members(Axis::data, place), ElementsAre(7, 9, 11));
   EXPECT_THAT(layout.members(Axis::stages, place), ElementsAre(5, 11, 17, 23));
@@ -64,7 +64,7 @@ TEST(Layout, GroupsOfAnAxisDivideTheRanks) {
       std::set<std::vector<int>> groups;
       std::vector<int> covered;
       for (int rank = 0; rank < layout.ranks(); ++rank) {
-        const Place place = layout.place(rank);
+        const RankPlace place = layout.place(rank);
         const std::vector<int> members = layout.members(axis, place);
         EXPECT_EQ(std::ssize(members), layout.size(axis));
         const int index = layout.index(axis, place);

@@ -41,11 +41,11 @@ void CudaDevice::wait(Stream stream, const Event& event) {
 void CudaDevice::synchronize() {
   for (CUstream_st& stream : streams_) {
     while (!stream.idle()) {
-      if (watch_) watch_();
+      look();
       std::this_thread::yield();
     }
   }
-  if (watch_) watch_();
+  look();
 }
 
 void CudaDevice::copy_to_host(void* host, const View& from) {

@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/pipeline/serial_pipeline.h"
+#include "tests/engine/support.h"
+
+/// Pipelines equal the recursions of pipedream2bw2021, executed serially, bit for bit: W(t + 1) =
+/// W(t) − ν · ∇f(version), where the version is W(t) with a flush, W(t − 1) with 2BW (section 3.1),
+/// and differs from stage to stage with weight stashing (section 2.2).
+namespace frugal {
+namespace {
+
+using testing::SerialPipeline;
+using testing::small_gpt;
+
+struct Case {
+  ScheduleKind schedule;
+  OptimizerKind optimizer = OptimizerKind::sgd;
+  int stages = 1;
+  Recompute recompute = Recompute::none;
+  DType type = DType::f32;
+  int batches_at_once = 5;
+};
+
+constexpr int batches = 11;
+
+int version_of(ScheduleKind kind, int stages, int stage, int batch) {
+  switch (kind) {
+    case ScheduleKind::two_buffered:
+      return std::max(batch - 1, 0);
+    case ScheduleKind::pipedream:
+      return std::max(batch - (stages - 1 - stage), 0);
+    case ScheduleKind::pipedream_vertical_sync:
+      return std::max(batch - (stages - 1), 0);
+    default:
+      return batch;
+  }
+}
+
+RunConfig config_of(const Case& c) {
+  RunConfig config = small_gpt();
+  config.model.layers = 8;
+  config.pipeline_parallel = c.stages;
+  config.schedule = c.schedule;
+  config.recompute = c.recompute;
+  config.type = c.type;
+  const bool stashing = c.schedule == ScheduleKind::pipedream ||
+                        c.schedule == ScheduleKind::pipedream_vertical_sync;
+  config.microbatches = stashing ? 1 : std::max(4, c.stages);
+  return config;
+}
+
+TrainConfig train_config(const Case& c) {
+  TrainConfig train;
+  train.steps = batches;
+  OptimizerOptions& options = train.optimizer;
+  options.kind = c.optimizer;
+  options.learning_rate = c.optimizer == OptimizerKind::sgd ? 0.1 : 3e-3;
+  options.clip = 0;
+  options.weight_decay = 0.01;
+  return train;
+}
+
+class Recursion : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Recursion, IsWhatThePipelineComputes) {
+  const Case& c = GetParam();
+  const RunConfig config = config_of(c);
+  SerialPipeline serial(config, train_config(c), [&](int stage, int batch) {
+    return version_of(c.schedule, c.stages, stage, batch);
+  });
+  std::vector<double> expected, losses;
+  std::vector<Batch> all;
+  for (int i = 0; i < batches; ++i) {
+    all.push_back(random_batch(config, i));
+    expected.push_back(serial.step(all.back()));
+  }
+
+  const auto cluster = make_cpu_cluster(config, 1, 60);
+  Trainer trainer(*cluster, config, train_config(c));
+  for (size_t i = 0; i < all.size(); i += static_cast<size_t>(c.batches_at_once)) {
+    const size_t end = std::min(all.size(), i + static_cast<size_t>(c.batches_at_once));
+    for (const StepResult& result :
+         trainer.run({all.begin() + static_cast<int64_t>(i), all.begin() + static_cast<int64_t>(end)}))
+      losses.push_back(result.loss);
+  }
+  EXPECT_EQ(losses, expected);
+  const HostTensors after = trainer.snapshot(all.front().front());
+  for (const auto& [name, values] : serial.weights())
+    EXPECT_EQ(after.at("weight/" + name).values, values) << name;
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const OptimizerKind optimizer :
+       {OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam, OptimizerKind::adamw}) {
+    for (const int stages : {1, 2, 4, 8})
+      cases.push_back({ScheduleKind::two_buffered, optimizer, stages});
+    cases.push_back({ScheduleKind::pipedream, optimizer, 4, Recompute::none, DType::f32, batches});
+  }
+  // Continued after a drain, stashing begins again with one version: run in one go.
+  for (const int stages : {1, 2, 8})
+    for (const auto kind : {ScheduleKind::pipedream, ScheduleKind::pipedream_vertical_sync})
+      cases.push_back({kind, OptimizerKind::sgd, stages, Recompute::none, DType::f32, batches});
+  for (const auto kind : {ScheduleKind::gpipe, ScheduleKind::one_forward_one_backward,
+                          ScheduleKind::inter_layer, ScheduleKind::zero_bubble_h1,
+                          ScheduleKind::zero_bubble_h2})
+    for (const int stages : {2, 4})
+      cases.push_back({kind, OptimizerKind::adamw, stages});
+  for (const auto recompute : {Recompute::selective, Recompute::full, Recompute::stage})
+    cases.push_back({ScheduleKind::two_buffered, OptimizerKind::adam, 4, recompute});
+  cases.push_back({ScheduleKind::two_buffered, OptimizerKind::adam, 4, Recompute::none, DType::bf16});
+  cases.push_back({ScheduleKind::two_buffered, OptimizerKind::adam, 2, Recompute::none, DType::f64});
+  return cases;
+}
+
+std::string describe(const ::testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  std::string name = fmt::format("{}_{}_{}_stages_{}_{}", name_of(c.schedule), name_of(c.optimizer),
+                                 c.stages, name_of(c.recompute), name_of(c.type));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Recursion, ::testing::ValuesIn(all_cases()), describe);
+
+}  // namespace
+}  // namespace frugal

@@ -1,0 +1,142 @@
+#pragma once
+#include <map>
+#include <memory>
+
+#include "engine/comm/local.h"
+#include "engine/train/trainer.h"
+#include "kernels/cpu/device.h"
+
+namespace frugal::testing {
+
+/// The oracle of pipelines: the same parts of a model one after another on one rank, and the
+/// weights that each update is computed with chosen by a formula. There is no schedule, no message
+/// and no version kept on the device: weights are copied to and from the host.
+class SerialPipeline {
+ public:
+  /// The version with which a stage computes batch t.
+  using VersionOf = std::function<int(int stage, int batch)>;
+
+  SerialPipeline(const RunConfig& config, const TrainConfig& train, VersionOf version)
+      : config_(config),
+        train_(train),
+        version_(std::move(version)),
+        rank_(0, device_, {alone(0), alone(1), alone(2), alone(3), alone(4)}, config) {
+    for (int stage = 0; stage < config.pipeline_parallel; ++stage) {
+      parts_.push_back(std::make_unique<Gpt>(rank_, ModelPart::of(config, stage, 0)));
+      history_.push_back({weights_of(stage)});
+      optimizers_.push_back(
+          std::make_unique<Optimizer>(rank_, parts_.back()->parameters(), train.optimizer.kind));
+      optimizers_.back()->clear_gradients(rank_);
+    }
+  }
+
+  /// W(t + 1) = W(t) − ν · update of ∇f(W(version)); returns Σ of the tokens' losses.
+  double step(const Batch& batch) {
+    const int t = static_cast<int>(history_.front().size()) - 1;
+    for (size_t s = 0; s < parts_.size(); ++s)
+      write(s, history_[s].at(static_cast<size_t>(version_(static_cast<int>(s), t))));
+    const double loss = compute(batch, t);
+    if (parts_.size() > 1) tie();
+    OptimizerOptions options = train_.optimizer;
+    options.learning_rate = train_.learning_rate(t);
+    for (size_t s = 0; s < parts_.size(); ++s) {
+      write(s, history_[s].back());
+      optimizers_[s]->update(rank_, options, 0, {});
+      optimizers_[s]->clear_gradients(rank_);
+      history_[s].push_back(weights_of(static_cast<int>(s)));
+    }
+    return loss;
+  }
+
+  /// By the parameters' names.
+  std::map<std::string, std::vector<double>> weights() const {
+    std::map<std::string, std::vector<double>> all;
+    for (size_t s = 0; s < parts_.size(); ++s)
+      for (const Parameter* p : parts_[s]->parameters())
+        if (!p->is_copy) all[p->name] = history_[s].back().at(p->name);
+    return all;
+  }
+
+ private:
+  using Values = std::map<std::string, std::vector<double>>;
+
+  Communicator& alone(size_t i) {
+    while (groups_.size() <= i) groups_.push_back(std::make_unique<LocalGroup>(1));
+    return groups_[i]->communicator(0);
+  }
+
+  double compute(const Batch& batch, int t) {
+    const Tensor total = rank_.allocate(DType::f64, {1});
+    rank_.run(Fill{total, 0});
+    const auto counted = static_cast<double>(std::max<int64_t>(counted_labels(batch), 1));
+    for (size_t k = 0; k < batch.size(); ++k) {
+      rank_.draw = static_cast<uint32_t>(static_cast<size_t>(t) * batch.size() + k);
+      std::vector<Gpt::Saved> saved(parts_.size());
+      Gpt::Input input{{}, tokens(batch[k].tokens), tokens(batch[k].labels)};
+      for (size_t s = 0; s < parts_.size(); ++s) {
+        const Tensor y = parts_[s]->forward(rank_, input, saved[s]);
+        if (s + 1 == parts_.size()) rank_.run(Sum{y, total});
+        input.hidden = y;
+      }
+      Tensor dy;
+      for (size_t s = parts_.size(); s-- > 0;)
+        dy = parts_[s]->backward(rank_, dy, static_cast<float>(1 / counted), std::move(saved[s]));
+    }
+    double loss = 0;
+    device_.copy_to_host(&loss, total);
+    return loss / counted;
+  }
+
+  /// Both tables get the sum of their gradients, added in their own type.
+  void tie() {
+    const View first = table(*parts_.front()).grad(), last = table(*parts_.back()).grad();
+    const auto add = [&]<class T>(T) {
+      std::vector<T> a(static_cast<size_t>(first.size())), b(a.size());
+      device_.copy_to_host(a.data(), first);
+      device_.copy_to_host(b.data(), last);
+      for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+      device_.copy_from_host(first, a.data());
+      device_.copy_from_host(last, a.data());
+    };
+    first.type == DType::f64 ? add(double{}) : add(float{});
+  }
+  static const Parameter& table(Gpt& part) {
+    for (const Parameter* p : part.parameters())
+      if (p->tied) return *p;
+    throw std::logic_error("no tied table");
+  }
+
+  Tensor tokens(const std::vector<int32_t>& values) {
+    Tensor tensor = rank_.allocate(DType::i32, {config_.model.sequence, config_.micro_batch});
+    device_.copy_from_host(tensor, values.data());
+    return tensor;
+  }
+  Values weights_of(int stage) {
+    Values values;
+    for (const Parameter* p : parts_[static_cast<size_t>(stage)]->parameters()) {
+      HostTensor tensor = serial_host_tensor(p->serial_shape);
+      gather_into(tensor, device_, p->view(), {});
+      values[p->name] = tensor.values;
+    }
+    return values;
+  }
+  void write(size_t stage, const Values& values) {
+    for (const Parameter* p : parts_[stage]->parameters()) {
+      HostTensor tensor = serial_host_tensor(p->serial_shape);
+      tensor.values = values.at(p->name);
+      scatter_from(tensor, device_, p->view(), {});
+    }
+  }
+
+  RunConfig config_;
+  TrainConfig train_;
+  VersionOf version_;
+  CpuDevice device_{1};
+  std::vector<std::unique_ptr<LocalGroup>> groups_;
+  Rank rank_;
+  std::vector<std::unique_ptr<Gpt>> parts_;
+  std::vector<std::vector<Values>> history_;  // of each stage, by version
+  std::vector<std::unique_ptr<Optimizer>> optimizers_;
+};
+
+}  // namespace frugal::testing
