@@ -30,4 +30,24 @@ std::string to_text(const Action& action, int chunks) {
   return "";
 }
 
+std::string to_text(const Schedule& schedule) {
+  std::string out = fmt::format(
+      "frugal schedule 1\nkind {}\nstages {}\nchunks {}\nmicrobatches {}\nfirst-batch {}\n"
+      "batches {}\n",
+      name_of(schedule.kind), schedule.stages, schedule.chunks, schedule.microbatches,
+      schedule.first_batch, schedule.batches);
+  for (size_t stage = 0; stage < schedule.actions.size(); ++stage) {
+    out += fmt::format("\nstage {}\n", stage);
+    bool received = false, begun = false;  // a line has a pass with what it receives and sends
+    for (const Action& action : schedule.actions[stage]) {
+      if (begun) out += received || is_send(action.kind) ? ' ' : '\n';
+      out += to_text(action, schedule.chunks);
+      received = is_message(action.kind) && !is_send(action.kind);
+      begun = true;
+    }
+    if (begun) out += '\n';
+  }
+  return out;
+}
+
 }  // namespace frugal

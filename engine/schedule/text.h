@@ -14,4 +14,13 @@ namespace frugal {
 /// With several chunks each names its own: F3.1@1, <F3.1.
 std::string to_text(const Action& action, int chunks);
 
+/// A schedule as a file that can be read and compared line by line: a header of the schedule's
+/// members, and for each stage one line for each pass with its messages, in order.
+std::string to_text(const Schedule& schedule);
+
+/// The inverse; "#" begins a comment, and where a stage's lines end means nothing. `name` stands
+/// for the file. Throws InputError that names the line, what stands there and what is allowed, or
+/// the rule that the header's shape breaks. Whether the schedule is right is check()'s to say.
+Schedule schedule_from_text(std::string_view text, const std::string& name);
+
 }  // namespace frugal
