@@ -10,8 +10,6 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-bool computes(const Span& span) { return !is_message(span.action.kind); }
-
 /// When each message was on its way, by where and as what it is received.
 using Arrivals = std::map<std::tuple<int, ActionKind, int, int>, Span>;
 
@@ -32,39 +30,26 @@ Arrivals arrivals(const Timeline& timeline) {
   return found;
 }
 
-/// How much of [begin, end] a stage waited for messages that were on their way; `waits` are its
-/// receives in it.
-double on_the_way(const std::vector<std::pair<Span, Span>>& waits, double begin, double end) {
-  double sum = 0, covered = begin;
-  for (const auto& [receive, send] : waits) {
-    const double from = std::max({receive.begin, send.begin, covered});
-    const double to = std::min({receive.end, send.end, end});
-    sum += std::max(to - from, 0.0);
-    covered = std::max(covered, to);
-  }
-  return sum;
-}
-
-Bubble bubble_of(const Timeline& timeline, int stage, const Arrivals& arrivals) {
+Bubble bubble_of(const std::vector<Span>& spans, const std::vector<Span>& transits, double begin,
+                 double end) {
   Bubble bubble;
-  const double begin = timeline.begin(), end = timeline.end();
   bool started = false;
   double idle_since = begin;
-  std::vector<std::pair<Span, Span>> waits;  // since then: receives, with their sends
-  for (const Span& span : timeline.stages[stage]) {
-    const Action& action = span.action;
-    if (!computes(span)) {
-      const auto send = arrivals.find({stage, action.kind, action.chunk, action.microbatch});
-      if (send != arrivals.end()) waits.emplace_back(span, send->second);
-      continue;
+  auto transit = transits.begin();
+  for (const Span& span : spans) {
+    if (is_message(span.action.kind)) continue;
+    double communication = 0;
+    for (double covered = idle_since; transit != transits.end() && transit->begin < span.begin;
+         ++transit) {
+      const double until = std::min(transit->end, span.begin);
+      communication += std::max(until - std::max(transit->begin, covered), 0.0);
+      covered = std::max(covered, until);
     }
-    const double gap = span.begin - idle_since;
-    const double communication = started ? on_the_way(waits, idle_since, span.begin) : 0;
-    (started ? bubble.stalls : bubble.start_up) += gap - communication;
+    if (!started) communication = 0;  // nothing was to be done yet
+    (started ? bubble.stalls : bubble.start_up) += span.begin - idle_since - communication;
     bubble.communication += communication;
     bubble.busy += span.end - span.begin;
     idle_since = span.end;
-    waits.clear();
     started = true;
   }
   bubble.drain = end - idle_since;
@@ -87,11 +72,27 @@ double Timeline::end() const {
   return last;
 }
 
-std::vector<Bubble> bubbles(const Timeline& timeline) {
+std::vector<std::vector<Span>> transits(const Timeline& timeline) {
   const Arrivals found = arrivals(timeline);
+  std::vector<std::vector<Span>> out(timeline.stages.size());
+  for (int stage = 0; stage < static_cast<int>(out.size()); ++stage)
+    for (const Span& span : timeline.stages[stage]) {
+      const Action& action = span.action;
+      const auto send = found.find({stage, action.kind, action.chunk, action.microbatch});
+      if (send == found.end()) continue;
+      const double begin = std::max(span.begin, send->second.begin);
+      const double end = std::min(span.end, send->second.end);
+      if (end > begin) out[stage].push_back({action, begin, end});
+    }
+  return out;
+}
+
+std::vector<Bubble> bubbles(const Timeline& timeline) {
+  const auto under_way = transits(timeline);
   std::vector<Bubble> out;
-  for (int stage = 0; stage < static_cast<int>(timeline.stages.size()); ++stage)
-    out.push_back(bubble_of(timeline, stage, found));
+  for (size_t stage = 0; stage < timeline.stages.size(); ++stage)
+    out.push_back(
+        bubble_of(timeline.stages[stage], under_way[stage], timeline.begin(), timeline.end()));
   return out;
 }
 

@@ -46,6 +46,10 @@ struct Durations {
 Timeline simulate(const Schedule& schedule, const Durations& durations = {},
                   bool late_warm_up = false);
 
+/// For each stage, the parts of its receives in which their message was on its way: what is left of
+/// a receive it waited for something else.
+std::vector<std::vector<Span>> transits(const Timeline& timeline);
+
 /// Where a stage's time went, between the timeline's begin and end.
 struct Bubble {
   double busy = 0;           ///< passes and steps
