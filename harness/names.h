@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/config.h"
+#include "engine/schedule/schedule.h"
 #include "harness/cell.h"
 #include "kernels/support/json_file.h"
 
@@ -27,6 +28,8 @@ template <>
 inline constexpr int enumerators<AttentionKind> = 2;
 template <>
 inline constexpr int enumerators<DType> = 3;  // those that weights can have
+template <>
+inline constexpr int enumerators<ScheduleKind> = schedule_kinds;
 
 template <class E>
 std::vector<std::string> all_names() {

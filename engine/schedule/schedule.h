@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +22,12 @@ enum class ScheduleKind : uint8_t {
 /// As on the command line: "inter-layer", "gpipe", "1f1b", "interleaved", "pipedream",
 /// "pipedream-vertical-sync", "2bw", "zb-h1", "zb-h2".
 std::string_view name_of(ScheduleKind kind);
+inline constexpr int schedule_kinds = 9;
+/// The inverse; nothing for a name that is none of them.
+std::optional<ScheduleKind> schedule_kind(std::string_view name);
+/// Whether the pipeline drains after each batch, so that a batch sees the weights that all before
+/// it have made.
+bool flushes(ScheduleKind kind);
 
 enum class ActionKind : uint8_t {
   forward,
@@ -43,6 +51,14 @@ struct Action {
 
   bool operator==(const Action&) const = default;
 };
+
+// What an action is: a pass through a chunk, the last pass that a microbatch makes through it (the
+// one that completes its weights' gradient), a message, and a message that leaves.
+bool is_pass(ActionKind kind);
+bool completes_gradient(ActionKind kind);
+bool is_message(ActionKind kind);
+bool is_send(ActionKind kind);
+
 using Actions = std::vector<Action>;
 
 /// What every stage of a pipeline does, in order, for some batches of a run: from its fill to its
@@ -56,7 +72,23 @@ struct Schedule {
   int batches = 1;
   std::vector<Actions> actions;  ///< of each stage
 
+  int parts() const { return stages * chunks; }
+  int first_microbatch() const { return first_batch * microbatches; }
+  int end_microbatch() const { return (first_batch + batches) * microbatches; }
+  int batch_of(int microbatch) const { return microbatch / microbatches; }
+
   bool operator==(const Schedule&) const = default;
 };
+
+/// Where a message goes to or comes from: the stage at the other end, and the chunk there.
+struct Peer {
+  int stage = 0;
+  int chunk = 0;
+};
+/// The other end of a message, or of the message that a pass of this chunk would have: `ahead`
+/// towards the last part. Nothing at the ends of the model.
+std::optional<Peer> neighbour(const Schedule& schedule, int stage, int chunk, bool ahead);
+/// The other end of a message of this stage, and nothing where the model ends there.
+std::optional<Peer> peer_of(const Schedule& schedule, int stage, const Action& message);
 
 }  // namespace frugal

@@ -1,0 +1,117 @@
+#include <fmt/format.h>
+
+#include <map>
+
+#include "engine/schedule/check_parts.h"
+#include "engine/schedule/text.h"
+
+namespace frugal {
+namespace {
+
+/// An order that must hold within a stage between actions of the same microbatch and chunk.
+struct Rule {
+  ActionKind first, second;
+  std::string_view reason;
+};
+constexpr Rule rules[] = {
+    {ActionKind::forward, ActionKind::backward, "its forward does not precede it"},
+    {ActionKind::forward, ActionKind::input_backward, "its forward does not precede it"},
+    {ActionKind::input_backward, ActionKind::weight_backward,
+     "its input backward does not precede it"},
+    {ActionKind::receive_activation, ActionKind::forward,
+     "its activation is not received before it"},
+    {ActionKind::receive_gradient, ActionKind::backward, "its gradient is not received before it"},
+    {ActionKind::receive_gradient, ActionKind::input_backward,
+     "its gradient is not received before it"},
+    {ActionKind::forward, ActionKind::send_activation, "what it sends is not computed before it"},
+    {ActionKind::backward, ActionKind::send_gradient, "what it sends is not computed before it"},
+    {ActionKind::input_backward, ActionKind::send_gradient,
+     "what it sends is not computed before it"},
+};
+
+void check_rules(const Schedule& schedule, int stage, const ActionIndex& index,
+                 Findings& findings) {
+  const Actions& actions = schedule.actions[stage];
+  for (int i = 0; i < static_cast<int>(actions.size()); ++i)
+    for (const Rule& rule : rules)
+      if (actions[i].kind == rule.second &&
+          index.find(rule.first, actions[i].microbatch, actions[i].chunk) > i)
+        findings.push_back(finding(schedule, stage, i, std::string(rule.reason)));
+}
+
+/// On one stage alone, parts follow each other without a message.
+void check_parts(const Schedule& schedule, const ActionIndex& index, Findings& findings) {
+  const Actions& actions = schedule.actions[0];
+  for (int i = 0; i < static_cast<int>(actions.size()); ++i) {
+    const Action& action = actions[i];
+    const bool forward = action.kind == ActionKind::forward;
+    if (!forward && action.kind != ActionKind::backward &&
+        action.kind != ActionKind::input_backward)
+      continue;
+    const auto before = neighbour(schedule, 0, action.chunk, !forward);
+    if (before && index.find(action.kind, action.microbatch, before->chunk) > i)
+      findings.push_back(finding(
+          schedule, 0, i, fmt::format("chunk {}, which it needs, comes later", before->chunk)));
+  }
+}
+
+/// The i-th step comes after the last pass of the i-th batch.
+void check_steps(const Schedule& schedule, int stage, Findings& findings) {
+  const Actions& actions = schedule.actions[stage];
+  std::vector<int> last(schedule.batches, -1);
+  for (int i = 0; i < static_cast<int>(actions.size()); ++i)
+    if (is_pass(actions[i].kind))
+      last[schedule.batch_of(actions[i].microbatch) - schedule.first_batch] = i;
+  int batch = 0;
+  for (int i = 0; i < static_cast<int>(actions.size()); ++i) {
+    if (actions[i].kind != ActionKind::step) continue;
+    if (last[batch] > i)
+      findings.push_back(
+          finding(schedule, stage, i,
+                  fmt::format("{} of its batch comes after it, as action {}",
+                              to_text(actions[last[batch]], schedule.chunks), last[batch])));
+    ++batch;
+  }
+}
+
+}  // namespace
+
+void check_order(const Schedule& schedule, Findings& findings) {
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    const ActionIndex index(schedule, stage);
+    check_rules(schedule, stage, index, findings);
+    if (schedule.stages == 1) check_parts(schedule, index, findings);
+    check_steps(schedule, stage, findings);
+  }
+}
+
+void check_channels(const Schedule& schedule, Findings& findings) {
+  // By sender and what is carried: what was sent, as its receiver names it.
+  std::map<std::pair<int, ActionKind>, Actions> sent;
+  for (int stage = 0; stage < schedule.stages; ++stage)
+    for (const Action& action : schedule.actions[stage]) {
+      if (!is_send(action.kind)) continue;
+      const ActionKind receive = action.kind == ActionKind::send_activation
+                                     ? ActionKind::receive_activation
+                                     : ActionKind::receive_gradient;
+      sent[{stage, receive}].push_back({.kind = receive,
+                                        .chunk = peer_of(schedule, stage, action)->chunk,
+                                        .microbatch = action.microbatch});
+    }
+  std::map<std::pair<int, ActionKind>, size_t> received;
+  for (int stage = 0; stage < schedule.stages; ++stage)
+    for (int i = 0; i < static_cast<int>(schedule.actions[stage].size()); ++i) {
+      const Action& action = schedule.actions[stage][i];
+      if (!is_message(action.kind) || is_send(action.kind)) continue;
+      const std::pair channel = {peer_of(schedule, stage, action)->stage, action.kind};
+      const Action& arrives = sent.at(channel).at(received[channel]++);
+      if (arrives != action)
+        findings.push_back(finding(
+            schedule, stage, i,
+            fmt::format("stage {} sends {} at its turn; messages are received in the order in "
+                        "which they were sent",
+                        channel.first, to_text(arrives, schedule.chunks))));
+    }
+}
+
+}  // namespace frugal

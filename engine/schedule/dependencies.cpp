@@ -1,0 +1,121 @@
+#include "engine/schedule/dependencies.h"
+
+#include <algorithm>
+#include <deque>
+
+namespace frugal {
+namespace {
+
+bool carries_activation(const Action& message) {
+  return message.kind == ActionKind::send_activation ||
+         message.kind == ActionKind::receive_activation;
+}
+
+}  // namespace
+
+Dependencies::Dependencies(const Schedule& schedule, std::optional<int> capacity) {
+  int size = 0;
+  for (const Actions& actions : schedule.actions) {
+    offsets_.push_back(size);
+    size += static_cast<int>(actions.size());
+  }
+  before_.resize(size);
+  other_end_.resize(size, -1);
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    int held_up_by = -1;          // the last action that is no send
+    int on_stream[2] = {-1, -1};  // the last message of gradients and of activations
+    const Actions& actions = schedule.actions[stage];
+    for (int i = 0; i < static_cast<int>(actions.size()); ++i) {
+      const int here = node(stage, i);
+      if (held_up_by >= 0) before_[here].push_back(held_up_by);
+      if (is_message(actions[i].kind)) {
+        // A channel that holds everything lets a receive past the sends before it.
+        const bool waits = capacity.has_value() || is_send(actions[i].kind);
+        int& last = on_stream[carries_activation(actions[i]) ? 1 : 0];
+        if (waits && last >= 0) before_[here].push_back(last);
+        if (waits) last = here;
+      }
+      if (!is_send(actions[i].kind)) held_up_by = here;
+    }
+  }
+  match_messages(schedule, capacity);
+}
+
+void Dependencies::match_messages(const Schedule& schedule, std::optional<int> capacity) {
+  // A stage sends activations to one other stage only, and gradients to one: a channel is known by
+  // its sender and what it carries.
+  std::vector<std::vector<int>> sent(schedule.stages * 2), received(schedule.stages * 2);
+  for (int stage = 0; stage < schedule.stages; ++stage)
+    for (int i = 0; i < static_cast<int>(schedule.actions[stage].size()); ++i) {
+      const Action& action = schedule.actions[stage][i];
+      if (!is_message(action.kind)) continue;
+      const bool send = is_send(action.kind);
+      const int sender = send ? stage : peer_of(schedule, stage, action)->stage;
+      auto& channels = send ? sent : received;
+      channels[sender * 2 + (carries_activation(action) ? 1 : 0)].push_back(node(stage, i));
+    }
+  for (size_t channel = 0; channel < sent.size(); ++channel)
+    for (size_t n = 0; n < sent[channel].size(); ++n) {
+      const int send = sent[channel][n], receive = received[channel].at(n);
+      other_end_[send] = receive;
+      other_end_[receive] = send;
+      if (capacity == 0)  // what the receive waits for, the send does too
+        before_[send].insert(before_[send].end(), before_[receive].begin(), before_[receive].end());
+      else if (capacity && n >= static_cast<size_t>(*capacity))
+        before_[send].push_back(received[channel].at(n - *capacity));
+      before_[receive].push_back(send);
+    }
+}
+
+int Dependencies::stage_of(int node) const {
+  const auto next = std::upper_bound(offsets_.begin(), offsets_.end(), node);
+  return static_cast<int>(next - offsets_.begin()) - 1;
+}
+
+std::vector<int> Dependencies::order() const {
+  std::vector<int> waits_for(before_.size());
+  std::vector<std::vector<int>> after(before_.size());
+  std::vector<int> order;
+  for (int here = 0; here < size(); ++here) {
+    for (const int earlier : before_[here]) after[earlier].push_back(here);
+    waits_for[here] = static_cast<int>(before_[here].size());
+    if (waits_for[here] == 0) order.push_back(here);
+  }
+  for (size_t done = 0; done < order.size(); ++done)
+    for (const int later : after[order[done]])
+      if (--waits_for[later] == 0) order.push_back(later);
+  return order;
+}
+
+std::vector<int> Dependencies::cycle() const {
+  std::vector<bool> stuck(before_.size(), true);
+  for (const int free : order()) stuck[free] = false;
+  const auto first = std::find(stuck.begin(), stuck.end(), true);
+  if (first == stuck.end()) return {};
+  const auto stuck_before = [&](int here) {
+    return *std::find_if(before_[here].begin(), before_[here].end(),
+                         [&](int earlier) { return stuck[earlier]; });
+  };
+  // What is stuck waits for something stuck; so this walk ends up in a circle.
+  int inside = static_cast<int>(first - stuck.begin());
+  for (int i = 0; i < size(); ++i) inside = stuck_before(inside);
+  // The shortest way from there back to it.
+  std::vector<int> reached_from(before_.size(), -1);
+  std::deque<int> front = {inside};
+  while (reached_from[inside] < 0) {
+    const int here = front.front();
+    front.pop_front();
+    for (const int earlier : before_[here])
+      if (stuck[earlier] && reached_from[earlier] < 0) {
+        reached_from[earlier] = here;
+        front.push_back(earlier);
+      }
+  }
+  std::vector<int> circle = {inside};
+  for (int here = reached_from[inside]; here != inside; here = reached_from[here])
+    circle.push_back(here);
+  std::reverse(circle.begin(), circle.end());
+  return circle;
+}
+
+}  // namespace frugal

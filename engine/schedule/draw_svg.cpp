@@ -1,0 +1,210 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "engine/schedule/draw.h"
+#include "engine/schedule/draw_parts.h"
+#include "engine/schedule/text.h"
+
+namespace frugal {
+namespace {
+
+// Pixels.
+constexpr double margin = 16, names = 60, shares = 74, cell_height = 26, row_pitch = 30;
+constexpr double title_height = 28, axis_height = 26, legend_height = 30, font = 12;
+constexpr double least_cell = 24, widest = 1800, between_ticks = 56;
+
+// For each batch in turn: forward, backward, weight backward.
+constexpr std::array<std::array<std::string_view, 3>, batch_colours> fills = {
+    {{"#bcd6f2", "#2f6fb3", "#84b0de"},
+     {"#fbdab5", "#d0690a", "#f0ae6a"},
+     {"#c2e5c9", "#2b8552", "#83c498"},
+     {"#decef0", "#754ab0", "#b093d6"}}};
+
+int shade_of(ActionKind kind) {
+  if (kind == ActionKind::forward) return 0;
+  return kind == ActionKind::weight_backward ? 2 : 1;
+}
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string text_at(double x, double y, std::string_view style, const std::string& text) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\">{}</text>\n", x, y, style,
+                     escaped(text));
+}
+
+std::string rectangle(double x, double y, double width, std::string_view style) {
+  return fmt::format(
+      "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.0f}\" class=\"{}\"/>\n", x, y,
+      width, cell_height, style);
+}
+
+std::string head(double width, double height) {
+  std::string out = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+      "height=\"{1:.0f}\">\n<style>\ntext {{ font: {2:.0f}px 'DejaVu Sans', Verdana, sans-serif; "
+      "fill: #27313d }}\n.title {{ font-weight: bold; font-size: 14px }}\n.right {{ text-anchor: "
+      "end }}\n.cell {{ text-anchor: middle }}\n.strong {{ text-anchor: middle; fill: #fff }}\n"
+      ".tick {{ text-anchor: middle; font-size: 10px; fill: #6b7684 }}\n.idle {{ fill: #eceff3 }}\n"
+      ".waiting {{ fill: #c5ceda }}\n.step {{ fill: #27313d }}\n",
+      width, height, font);
+  for (int batch = 0; batch < batch_colours; ++batch)
+    for (int shade = 0; shade < 3; ++shade)
+      out += fmt::format(".p{}{} {{ fill: {}; stroke: #fff; stroke-width: 1 }}\n", batch, shade,
+                         fills[batch][shade]);
+  return out + "</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n";
+}
+
+/// 1, 2 or 5 times a power of ten, at least `least`.
+double round_step(double least) {
+  const double power = std::pow(10, std::floor(std::log10(least)));
+  for (const double factor : {1.0, 2.0, 5.0})
+    if (factor * power >= least) return factor * power;
+  return 10 * power;
+}
+
+/// One timeline with its left upper corner at (0, top).
+class Panel {
+ public:
+  Panel(const Timeline& timeline, double top, double scale, double width)
+      : timeline_(timeline), top_(top), scale_(scale), width_(width) {}
+
+  static double height(const Timeline& timeline) {
+    return title_height + row_pitch * static_cast<double>(timeline.stages.size()) + axis_height;
+  }
+
+  std::string draw() const {
+    std::string out = text_at(margin, top_ + 0.6 * title_height, "title", timeline_.title);
+    const std::vector<Bubble> idle = bubbles(timeline_);
+    const std::vector<std::vector<Span>> waits = transits(timeline_);
+    for (size_t stage = 0; stage < timeline_.stages.size(); ++stage) {
+      const double y = row_top(stage), text = y + cell_height / 2 + 0.36 * font;
+      out += text_at(margin, text, "", fmt::format("stage {}", stage));
+      out += bar(timeline_.begin(), timeline_.end(), y, "idle");
+      for (const Span& span : waits[stage]) out += bar(span.begin, span.end, y, "waiting");
+      for (const Span& span : timeline_.stages[stage])
+        if (is_pass(span.action.kind)) out += pass_cell(span, y);
+      for (const Span& span : timeline_.stages[stage])  // over their neighbours: they may be short
+        if (span.action.kind == ActionKind::step)
+          out += rectangle(x_of(span.begin) - 1, y, x_of(span.end) - x_of(span.begin) + 2, "step");
+      out += text_at(margin + names + width_ + shares, text, "right",
+                     fmt::format("idle {:.0f} %", 100 * idle[stage].idle_fraction()));
+    }
+    return out + axis();
+  }
+
+ private:
+  double row_top(size_t stage) const {
+    return top_ + title_height + row_pitch * static_cast<double>(stage);
+  }
+  double x_of(double time) const { return margin + names + (time - timeline_.begin()) * scale_; }
+
+  std::string bar(double begin, double end, double y, std::string_view style) const {
+    return rectangle(x_of(begin), y, x_of(end) - x_of(begin), style);
+  }
+
+  /// A pass: its cell, its label where that fits, and what it is where the pointer rests on it.
+  std::string pass_cell(const Span& span, double y) const {
+    const int shade = shade_of(span.action.kind);
+    const double x = x_of(span.begin), width = x_of(span.end) - x;
+    const std::string label = cell_label(timeline_, span.action);
+    std::string out = fmt::format("<g><title>{}: {:.6g} to {:.6g}{}</title>\n",
+                                  escaped(to_text(span.action, timeline_.chunks)), span.begin,
+                                  span.end, timeline_.unit.empty() ? "" : " " + timeline_.unit);
+    out += rectangle(x, y, width, fmt::format("p{}{}", colour_of(timeline_, span.action), shade));
+    if (static_cast<double>(label.size()) * 0.66 * font < width)
+      out += text_at(x + width / 2, y + cell_height / 2 + 0.36 * font,
+                     shade == 1 ? "strong" : "cell", label);
+    return out + "</g>\n";
+  }
+
+  std::string axis() const {
+    if (scale_ <= 0) return "";
+    const double y = row_top(timeline_.stages.size()) + 8;
+    const double step = round_step(between_ticks / scale_);
+    std::string out;
+    for (double time = 0; time <= timeline_.end() - timeline_.begin() + step * 1e-6; time += step)
+      out += text_at(x_of(timeline_.begin() + time), y, "tick", fmt::format("{:.4g}", time));
+    if (!timeline_.unit.empty())
+      out += text_at(margin + names + width_ + 10, y, "tick", timeline_.unit);
+    return out;
+  }
+
+  const Timeline& timeline_;
+  double top_, scale_, width_;
+};
+
+std::string legend(const std::vector<Timeline>& timelines, double y) {
+  struct Entry {
+    std::string_view style, text;
+    bool shown;
+  };
+  const auto any = [&](ActionKind kind) {
+    for (const Timeline& timeline : timelines)
+      for (const auto& spans : timeline.stages)
+        for (const Span& span : spans)
+          if (span.action.kind == kind) return true;
+    return false;
+  };
+  bool waiting = false, chunked = false;
+  for (const Timeline& timeline : timelines) {
+    for (const auto& spans : transits(timeline)) waiting = waiting || !spans.empty();
+    chunked = chunked || timeline.chunks > 1;
+  }
+  const Entry entries[] = {{"p00", "forward", true},
+                           {"p01", "backward", any(ActionKind::backward)},
+                           {"p01", "backward of inputs", any(ActionKind::input_backward)},
+                           {"p02", "backward of weights", any(ActionKind::weight_backward)},
+                           {"step", "step", any(ActionKind::step)},
+                           {"waiting", "waiting for a message on its way", waiting},
+                           {"idle", "idle", true}};
+  double x = margin + names;
+  std::string out;
+  for (const Entry& entry : entries) {
+    if (!entry.shown) continue;
+    const double width = entry.style == "step" ? 2 : 14;
+    out +=
+        fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"14\" class=\"{}\"/>\n",
+                    x, y - 11, width, entry.style);
+    out += text_at(x + width + 5, y, "", std::string(entry.text));
+    x += width + 24 + 0.56 * font * static_cast<double>(entry.text.size());
+  }
+  return out + text_at(x, y, "",
+                       chunked ? "Colour: batch. Number: microbatch. Letter: chunk."
+                               : "Colour: batch. Number: microbatch.");
+}
+
+}  // namespace
+
+std::string draw_svg(const std::vector<Timeline>& timelines) {
+  const std::vector<double> units = scales(timelines, least_cell, widest);
+  double width = 0, height = margin / 2;
+  for (size_t i = 0; i < timelines.size(); ++i) {
+    width = std::max(width, (timelines[i].end() - timelines[i].begin()) * units[i]);
+    height += Panel::height(timelines[i]);
+  }
+  std::string out = head(2 * margin + names + width + shares, height + legend_height);
+  double top = margin / 2;
+  for (size_t i = 0; i < timelines.size(); ++i) {
+    out += Panel(timelines[i], top, units[i], width).draw();
+    top += Panel::height(timelines[i]);
+  }
+  return out + legend(timelines, top + 0.5 * legend_height) + "</svg>\n";
+}
+
+}  // namespace frugal

@@ -1,0 +1,51 @@
+#include "engine/schedule/schedule.h"
+
+#include <array>
+
+namespace frugal {
+namespace {
+
+constexpr std::array<std::string_view, schedule_kinds> names = {
+    "inter-layer", "gpipe", "1f1b", "interleaved", "pipedream", "pipedream-vertical-sync",
+    "2bw",         "zb-h1", "zb-h2"};
+
+}  // namespace
+
+std::string_view name_of(ScheduleKind kind) { return names.at(static_cast<size_t>(kind)); }
+
+std::optional<ScheduleKind> schedule_kind(std::string_view name) {
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name) return static_cast<ScheduleKind>(i);
+  return std::nullopt;
+}
+
+bool flushes(ScheduleKind kind) {
+  return kind != ScheduleKind::pipedream && kind != ScheduleKind::pipedream_vertical_sync &&
+         kind != ScheduleKind::two_buffered;
+}
+
+bool is_pass(ActionKind kind) { return kind <= ActionKind::weight_backward; }
+
+bool completes_gradient(ActionKind kind) {
+  return kind == ActionKind::backward || kind == ActionKind::weight_backward;
+}
+
+bool is_message(ActionKind kind) { return !is_pass(kind) && kind != ActionKind::step; }
+
+bool is_send(ActionKind kind) {
+  return kind == ActionKind::send_activation || kind == ActionKind::send_gradient;
+}
+
+std::optional<Peer> neighbour(const Schedule& schedule, int stage, int chunk, bool ahead) {
+  const int part = chunk * schedule.stages + stage + (ahead ? 1 : -1);
+  if (part < 0 || part >= schedule.parts()) return std::nullopt;
+  return Peer{part % schedule.stages, part / schedule.stages};
+}
+
+std::optional<Peer> peer_of(const Schedule& schedule, int stage, const Action& message) {
+  const bool ahead =
+      message.kind == ActionKind::send_activation || message.kind == ActionKind::receive_gradient;
+  return neighbour(schedule, stage, message.chunk, ahead);
+}
+
+}  // namespace frugal

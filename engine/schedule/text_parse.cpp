@@ -1,0 +1,183 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "engine/schedule/schedules.h"
+#include "engine/schedule/text.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+constexpr std::string_view actions_help =
+    "an action is F0@0, B0@0, I0@0, W0@0, <F0, F0>, <B0, B0> or step@1";
+constexpr std::string_view chunks_help =
+    "an action is F0.0@0, B0.0@0, I0.0@0, W0.0@0, <F0.0, F0.0>, <B0.0, B0.0> or step@1";
+
+bool consume(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+/// A whole number ≥ 0 at the beginning of the text.
+bool consume(std::string_view& text, int& number) {
+  if (text.empty() || text.front() == '-') return false;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return false;
+  text.remove_prefix(stop - text.data());
+  return true;
+}
+
+std::optional<Action> action_of(std::string_view word, bool chunked) {
+  Action action;
+  if (consume(word, "step@")) {
+    action.kind = ActionKind::step;
+    return consume(word, action.version) && word.empty() ? std::optional(action) : std::nullopt;
+  }
+  const bool receive = consume(word, "<");
+  if (word.empty()) return std::nullopt;
+  const size_t letter = std::string_view("FBIW").find(word.front());
+  word.remove_prefix(1);
+  if (letter > 3 || !consume(word, action.microbatch)) return std::nullopt;
+  if (chunked && !(consume(word, ".") && consume(word, action.chunk))) return std::nullopt;
+  const bool send = !receive && word == ">";
+  if (receive ? word.empty() : send) {
+    if (letter > 1) return std::nullopt;
+    constexpr ActionKind messages[2][2] = {
+        {ActionKind::receive_activation, ActionKind::receive_gradient},
+        {ActionKind::send_activation, ActionKind::send_gradient}};
+    action.kind = messages[send ? 1 : 0][letter];
+    return action;
+  }
+  if (receive || !consume(word, "@") || !consume(word, action.version) || !word.empty())
+    return std::nullopt;
+  constexpr ActionKind passes[] = {ActionKind::forward, ActionKind::backward,
+                                   ActionKind::input_backward, ActionKind::weight_backward};
+  action.kind = passes[letter];
+  return action;
+}
+
+/// The words of a text, line by line; lines without any are passed over.
+class Lines {
+ public:
+  Lines(std::string_view text, std::string name) : rest_(text), name_(std::move(name)) {}
+
+  /// The next line's words; none at the end of the text.
+  const std::vector<std::string_view>& next() {
+    words_.clear();
+    while (words_.empty() && !rest_.empty()) {
+      const size_t end = std::min(rest_.find('\n'), rest_.size());
+      split(rest_.substr(0, end));
+      rest_.remove_prefix(std::min(end + 1, rest_.size()));
+      ++number_;
+    }
+    return words_;
+  }
+
+  [[noreturn]] void fail(const std::string& message) const {
+    throw InputError(fmt::format("{} line {}: {}", name_, std::max(number_, 1), message));
+  }
+
+  /// The line as it stands, for messages.
+  std::string quoted() const {
+    if (words_.empty()) return "the file ends";
+    std::string line;
+    for (const std::string_view word : words_)
+      line += fmt::format("{}{}", line.empty() ? "" : " ", word);
+    return fmt::format("\"{}\"", line.substr(0, 60));
+  }
+
+ private:
+  void split(std::string_view line) {
+    line = line.substr(0, line.find('#'));
+    constexpr std::string_view blanks = " \t\r";
+    for (size_t at = line.find_first_not_of(blanks); at < line.size();
+         at = line.find_first_not_of(blanks, at)) {
+      const size_t end = std::min(line.find_first_of(blanks, at), line.size());
+      words_.push_back(line.substr(at, end - at));
+      at = end;
+    }
+  }
+
+  std::string_view rest_;
+  std::string name_;
+  int number_ = 0;
+  std::vector<std::string_view> words_;
+};
+
+int number_of(Lines& lines, std::string_view key) {
+  const auto& words = lines.next();
+  int number = 0;
+  if (words.size() == 2 && words[0] == key)
+    if (std::string_view text = words[1]; consume(text, number) && text.empty()) return number;
+  lines.fail(fmt::format("{}; here must be \"{}\" and a whole number", lines.quoted(), key));
+}
+
+Schedule header_of(Lines& lines, const std::string& name) {
+  if (lines.next() != std::vector<std::string_view>{"frugal", "schedule", "1"})
+    lines.fail(fmt::format("{}; a schedule begins with \"frugal schedule 1\"", lines.quoted()));
+  const auto& words = lines.next();
+  const auto kind =
+      words.size() == 2 && words[0] == "kind" ? schedule_kind(words[1]) : std::nullopt;
+  if (!kind) {
+    std::string kinds;
+    for (int i = 0; i < schedule_kinds; ++i)
+      kinds += fmt::format("{}{}", i == 0 ? "" : ", ", name_of(static_cast<ScheduleKind>(i)));
+    lines.fail(fmt::format("{}; here must be \"kind\" and one of {}", lines.quoted(), kinds));
+  }
+  ScheduleShape shape;
+  shape.stages = number_of(lines, "stages");
+  shape.chunks = number_of(lines, "chunks");
+  shape.microbatches = number_of(lines, "microbatches");
+  shape.first_batch = number_of(lines, "first-batch");
+  shape.batches = number_of(lines, "batches");
+  try {
+    shape.validate(*kind);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", name, error.what()));
+  }
+  return {.kind = *kind,
+          .stages = shape.stages,
+          .chunks = shape.chunks,
+          .microbatches = shape.microbatches,
+          .first_batch = shape.first_batch,
+          .batches = shape.batches,
+          .actions = {}};
+}
+
+}  // namespace
+
+Schedule schedule_from_text(std::string_view text, const std::string& name) {
+  Lines lines(text, name);
+  Schedule schedule = header_of(lines, name);
+  const bool chunked = schedule.chunks > 1;
+  const auto stages = [&] { return static_cast<int>(schedule.actions.size()); };
+  for (auto words = lines.next(); !words.empty(); words = lines.next()) {
+    if (words[0] == "stage") {
+      int stage = -1;
+      if (words.size() == 2) consume(words[1], stage);
+      if (stage != stages() || stage >= schedule.stages || !words[1].empty())
+        lines.fail(fmt::format("{}; stages come in order, from 0 to {}, and the next is {}",
+                               lines.quoted(), schedule.stages - 1, stages()));
+      schedule.actions.emplace_back();
+      continue;
+    }
+    if (schedule.actions.empty())
+      lines.fail(fmt::format("{}; actions come after \"stage 0\"", lines.quoted()));
+    for (const std::string_view word : words) {
+      const auto action = action_of(word, chunked);
+      if (!action)
+        lines.fail(
+            fmt::format("\"{}\" is not an action; {}", word, chunked ? chunks_help : actions_help));
+      schedule.actions.back().push_back(*action);
+    }
+  }
+  if (stages() != schedule.stages)
+    lines.fail(
+        fmt::format("the file ends after {} stages; there are {}", stages(), schedule.stages));
+  return schedule;
+}
+
+}  // namespace frugal

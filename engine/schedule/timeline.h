@@ -1,0 +1,69 @@
+#pragma once
+#include <string>
+
+#include "engine/schedule/schedule.h"
+
+namespace frugal {
+
+/// One action, and when. A message's receive begins when its stage begins to wait for it; its send
+/// when it sets out.
+struct Span {
+  Action action;
+  double begin = 0;
+  double end = 0;
+};
+
+/// What each stage did and when: planned by simulate(), or recorded by a run, virtual or measured.
+struct Timeline {
+  std::string title;
+  std::string unit;      ///< of all times: "s", or empty where a forward pass takes 1
+  int chunks = 1;        ///< of each stage
+  int microbatches = 1;  ///< of a batch
+  std::vector<std::vector<Span>> stages;  ///< each in the order of its schedule
+
+  double begin() const;
+  double end() const;
+};
+
+/// How long actions take. A pass through one of several chunks takes its share.
+struct Durations {
+  double forward = 1;
+  double backward = 2;
+  double input_backward = 1;
+  double weight_backward = 1;
+  double activation = 0;  ///< a message's way
+  double gradient = 0;
+  double step = 0;
+
+  double of(const Action& action, int chunks) const;
+};
+
+/// When each action happens, if each begins as soon as it can and channels hold everything
+/// (dependencies.h); messages of one channel travel one after another. The pipelines' papers draw
+/// it so. With `late_warm_up` each stage's last forward before a backward it waits for is as late
+/// as changes nothing else, as pipedream2bw2021 draws 1F1B and its kin. The schedule must be right
+/// (check.h).
+Timeline simulate(const Schedule& schedule, const Durations& durations = {},
+                  bool late_warm_up = false);
+
+/// For each stage, the parts of its receives in which their message was on its way: what is left of
+/// a receive it waited for something else.
+std::vector<std::vector<Span>> transits(const Timeline& timeline);
+
+/// Where a stage's time went, between the timeline's begin and end.
+struct Bubble {
+  double busy = 0;           ///< passes and steps
+  double start_up = 0;       ///< before the first of them
+  double drain = 0;          ///< after the last
+  double communication = 0;  ///< in between, waiting for a message that was on its way
+  double stalls = 0;         ///< in between, waiting for anything else
+
+  double total() const { return busy + start_up + drain + communication + stalls; }
+  double idle() const { return total() - busy; }
+  /// Of the total; 0 of nothing.
+  double idle_fraction() const { return total() > 0 ? idle() / total() : 0; }
+};
+/// Of each stage.
+std::vector<Bubble> bubbles(const Timeline& timeline);
+
+}  // namespace frugal

@@ -1,0 +1,187 @@
+#include "engine/schedule/schedules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "engine/schedule/peaks.h"
+#include "engine/schedule/text.h"
+#include "kernels/support/error.h"
+#include "tests/engine/schedule/shapes.h"
+
+namespace frugal {
+namespace {
+
+std::string line(const Actions& actions, int chunks = 1) {
+  std::ostringstream out;
+  for (const Action& action : actions)
+    out << (&action == actions.data() ? "" : " ") << to_text(action, chunks);
+  return out.str();
+}
+
+TEST(Schedules, NamesAndKindsAreOneToOne) {
+  for (int i = 0; i < schedule_kinds; ++i) {
+    const auto kind = static_cast<ScheduleKind>(i);
+    EXPECT_EQ(schedule_kind(name_of(kind)), kind);
+  }
+  EXPECT_EQ(schedule_kind("2BW"), std::nullopt);
+}
+
+// Written out by hand from the papers' figures.
+TEST(Schedules, SmallOnesAreThePapers) {
+  const auto stages = [](ScheduleKind kind, const ScheduleShape& shape) {
+    return make_schedule(kind, shape).actions;
+  };
+  const auto gpipe = stages(ScheduleKind::gpipe, {.stages = 2, .microbatches = 2});
+  EXPECT_EQ(line(gpipe[0]), "F0@0 F0> F1@0 F1> <B0 B0@0 <B1 B1@0 step@1");
+  EXPECT_EQ(line(gpipe[1]), "<F0 F0@0 <F1 F1@0 B0@0 B0> B1@0 B1> step@1");
+
+  const auto flush = stages(ScheduleKind::one_forward_one_backward,
+                            {.stages = 2, .microbatches = 2, .batches = 2});
+  EXPECT_EQ(
+      line(flush[1]),
+      "<F0 F0@0 B0@0 B0> <F1 F1@0 B1@0 B1> step@1 <F2 F2@1 B2@1 B2> <F3 F3@1 B3@1 B3> step@2");
+
+  const auto two_buffered =
+      stages(ScheduleKind::two_buffered, {.stages = 2, .microbatches = 2, .batches = 3});
+  EXPECT_EQ(line(two_buffered[0]),
+            "F0@0 F0> F1@0 F1> <B0 B0@0 F2@0 F2> <B1 B1@0 step@1 F3@0 F3> <B2 B2@0 F4@1 F4> <B3 "
+            "B3@0 step@2 F5@1 F5> <B4 B4@1 <B5 B5@1 step@3");
+
+  const auto stash = stages(ScheduleKind::pipedream, {.stages = 2, .batches = 3});
+  EXPECT_EQ(line(stash[0]),
+            "F0@0 F0> F1@0 F1> <B0 B0@0 step@1 F2@1 F2> <B1 B1@0 step@2 <B2 B2@1 step@3");
+  EXPECT_EQ(line(stash[1]),
+            "<F0 F0@0 B0@0 B0> step@1 <F1 F1@1 B1@1 B1> step@2 <F2 F2@2 B2@2 B2> step@3");
+
+  const auto zero_bubble = stages(ScheduleKind::zero_bubble_h1, {.stages = 2, .microbatches = 2});
+  EXPECT_EQ(line(zero_bubble[1]), "<F0 F0@0 I0@0 B0> <F1 F1@0 I1@0 B1> W0@0 W1@0 step@1");
+
+  const auto interleaved =
+      stages(ScheduleKind::interleaved, {.stages = 2, .chunks = 2, .microbatches = 2});
+  EXPECT_EQ(line(interleaved[1], 2),
+            "<F0.0 F0.0@0 F0.0> <F1.0 F1.0@0 F1.0> <F0.1 F0.1@0 B0.1@0 B0.1> <F1.1 F1.1@0 B1.1@0 "
+            "B1.1> <B0.0 B0.0@0 B0.0> <B1.0 B1.0@0 B1.0> step@1");
+}
+
+/// The version that a kind's forward uses, from closed forms: in 1F1B's order, stage s of d has
+/// done max(k − (d − s) + 1, 0) backward passes when it comes to the k-th forward.
+int expected_version(ScheduleKind kind, const ScheduleShape& shape, int stage, int microbatch) {
+  const int k = microbatch - shape.first_batch * shape.microbatches;
+  const auto newest = [&](int s) {
+    return shape.first_batch + std::max(k - (shape.stages - s) + 1, 0) / shape.microbatches;
+  };
+  switch (kind) {
+    case ScheduleKind::pipedream:
+      return newest(stage);
+    case ScheduleKind::pipedream_vertical_sync:
+      return newest(0);
+    case ScheduleKind::two_buffered:  // the paper's microbatch counts from 1
+      return std::max((microbatch + 1 - 1) / shape.microbatches - 1, 0);
+    default:
+      return microbatch / shape.microbatches;
+  }
+}
+
+TEST(Schedules, VersionsAreThePapersClosedForms) {
+  for_all_shapes([](ScheduleKind kind, const ScheduleShape& shape) {
+    const Schedule schedule = make_schedule(kind, shape);
+    int wrong = 0;
+    for (int stage = 0; stage < shape.stages; ++stage)
+      for (const Action& action : schedule.actions[stage])
+        if (is_pass(action.kind))
+          wrong +=
+              action.version != expected_version(kind, shape, stage, action.microbatch) ? 1 : 0;
+    EXPECT_EQ(wrong, 0);
+  });
+}
+
+TEST(Schedules, TwoBufferedIsThePapersExample) {
+  const Schedule schedule =
+      make_schedule(ScheduleKind::two_buffered, {.stages = 4, .microbatches = 4, .batches = 4});
+  for (const Actions& actions : schedule.actions)
+    for (const Action& action : actions)
+      if (is_pass(action.kind)) {
+        const int k = action.microbatch + 1;  // as the paper counts
+        EXPECT_EQ(action.version, k <= 8 ? 0 : k <= 12 ? 1 : 2);
+      }
+}
+
+TEST(Schedules, PeaksAreThePapers) {
+  constexpr int d = 4, m = 8;
+  for (int stage = 0; stage < d; ++stage) {
+    const auto actions = [&](ScheduleKind kind, int microbatches = 8, int batches = 5) {
+      return make_schedule(kind, {.stages = d, .microbatches = microbatches, .batches = batches})
+          .actions[stage];
+    };
+    EXPECT_EQ(peak_in_flight(actions(ScheduleKind::inter_layer)), 1);
+    EXPECT_EQ(peak_in_flight(actions(ScheduleKind::gpipe)), m);
+    for (const auto kind : {ScheduleKind::one_forward_one_backward, ScheduleKind::two_buffered,
+                            ScheduleKind::pipedream, ScheduleKind::zero_bubble_h1})
+      EXPECT_EQ(peak_in_flight(actions(kind)), d - stage) << name_of(kind);
+    EXPECT_EQ(peak_in_flight(actions(ScheduleKind::one_forward_one_backward, 2)),
+              std::min(d - stage, 2));
+    EXPECT_EQ(peak_in_flight(actions(ScheduleKind::zero_bubble_h2)), 2 * (d - stage) - 1);
+    EXPECT_EQ(peak_versions(actions(ScheduleKind::one_forward_one_backward), 0), 1);
+    EXPECT_EQ(peak_versions(actions(ScheduleKind::two_buffered), 0), 2);
+    EXPECT_EQ(peak_versions(actions(ScheduleKind::pipedream, 1, 20), 0), d - stage);
+    EXPECT_EQ(peak_versions(actions(ScheduleKind::pipedream_vertical_sync, 1, 20), 0), d);
+  }
+}
+
+// Qi et al., table 2 and the text under it, worker i = stage + 1.
+TEST(Schedules, ZeroBubblePeakActivations) {
+  const double whole = 34 + 5 * 24, for_weights = 32;  // table 1, of sbh, with a = 24, s = h
+  for (int p = 1; p <= 8; ++p)
+    for (int i = 1; i <= p; ++i) {
+      const ScheduleShape shape = {.stages = p, .microbatches = 3 * p};
+      const auto peak = [&](ScheduleKind kind) {
+        return peak_activations(make_schedule(kind, shape).actions[i - 1], whole, for_weights);
+      };
+      EXPECT_EQ(peak(ScheduleKind::zero_bubble_h1), (p - i + 1) * whole + (i - 1) * for_weights);
+      EXPECT_EQ(peak(ScheduleKind::zero_bubble_h2),
+                (2 * p - 2 * i + 1) * whole + (2 * i - 2) * for_weights);
+    }
+}
+
+TEST(Schedules, BadShapesAreRefusedWithTheRule) {
+  struct Bad {
+    ScheduleKind kind;
+    ScheduleShape shape;
+    const char* says;
+  };
+  const Bad shapes[] = {
+      {ScheduleKind::two_buffered,
+       {.stages = 4, .microbatches = 3},
+       "microbatches (3) must be at least stages (4)"},
+      {ScheduleKind::gpipe,
+       {.stages = 4, .chunks = 2, .microbatches = 4},
+       "chunks is 2; only interleaved"},
+      {ScheduleKind::interleaved,
+       {.stages = 4, .chunks = 1, .microbatches = 4},
+       "chunks is 1; it must be at least 2"},
+      {ScheduleKind::interleaved,
+       {.stages = 4, .chunks = 2, .microbatches = 6},
+       "microbatches (6) must be divisible by stages (4)"},
+      {ScheduleKind::gpipe, {.stages = 0}, "schedule gpipe: stages is 0; it must be at least 1"},
+      {ScheduleKind::gpipe, {.microbatches = -1}, "microbatches is -1"},
+      {ScheduleKind::interleaved, {.chunks = 0}, "chunks is 0"},
+      {ScheduleKind::gpipe, {.first_batch = -1}, "first batch is -1"},
+      {ScheduleKind::gpipe, {.batches = 0}, "batches is 0"},
+      {ScheduleKind::gpipe, {.stages = 1 << 20, .microbatches = 1 << 20}, "must be at most"},
+      {ScheduleKind::gpipe, {.microbatches = 2, .first_batch = 1 << 30}, "too many to count"},
+  };
+  for (const Bad& bad : shapes) {
+    try {
+      make_schedule(bad.kind, bad.shape);
+      ADD_FAILURE() << "not refused: " << bad.says;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr(bad.says));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace frugal

@@ -1,0 +1,42 @@
+#pragma once
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "engine/schedule/schedules.h"
+
+namespace frugal {
+
+inline std::string describe(ScheduleKind kind, const ScheduleShape& shape) {
+  return std::string(name_of(kind)) + " stages " + std::to_string(shape.stages) + " chunks " +
+         std::to_string(shape.chunks) + " microbatches " + std::to_string(shape.microbatches) +
+         " first batch " + std::to_string(shape.first_batch) + " batches " +
+         std::to_string(shape.batches);
+}
+
+/// Calls `test` for every kind and every small shape that it allows.
+inline void for_all_shapes(
+    const std::function<void(ScheduleKind kind, const ScheduleShape& shape)>& test) {
+  for (int i = 0; i < schedule_kinds; ++i)
+    for (int stages = 1; stages <= 8; ++stages)
+      for (const int microbatches : {1, 2, 3, 4, 7, 8, 12, 16})
+        for (const int chunks : {1, 2, 3})
+          for (const int batches : {1, 2, 5})
+            for (const int first_batch : {0, 3}) {
+              const auto kind = static_cast<ScheduleKind>(i);
+              const bool interleaved = kind == ScheduleKind::interleaved;
+              if (interleaved != (chunks > 1)) continue;
+              if (interleaved && microbatches % stages != 0) continue;
+              if (kind == ScheduleKind::two_buffered && microbatches < stages) continue;
+              const ScheduleShape shape = {.stages = stages,
+                                           .chunks = chunks,
+                                           .microbatches = microbatches,
+                                           .first_batch = first_batch,
+                                           .batches = batches};
+              SCOPED_TRACE(describe(kind, shape));
+              test(kind, shape);
+            }
+}
+
+}  // namespace frugal
