@@ -102,9 +102,10 @@ class NcclWork final : public Pending::Work {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(Shared& shared, CudaDevice& device, int rank)
+  NcclCommunicator(Shared& shared, CudaDevice& device, Stream stream, int rank)
       : shared_(shared),
         device_(device),
+        stream_(stream),
         link_(*shared.links[static_cast<size_t>(rank)]),
         rank_(rank),
         watch_(rank, shared.deadline,
@@ -112,9 +113,9 @@ class NcclCommunicator final : public Communicator {
                 .throw_if_broken = [this] { (void)link_.settled(); },
                 .fail = [&shared](const std::string& reason) { shared.fail(reason); },
                 .now = [this] { return device_.now(); }}) {
-    device_.set_watch([this] { watch_.check(); });
+    device_.add_watch(this, [this] { watch_.check(); });
   }
-  ~NcclCommunicator() override { device_.set_watch({}); }
+  ~NcclCommunicator() override { device_.remove_watch(this); }
 
   int rank() const override { return rank_; }
   int size() const override { return shared_.local.size(); }
@@ -181,8 +182,8 @@ class NcclCommunicator final : public Communicator {
   Pending start(const Watch::Call& what, const char* call, Issue issue) {
     device_.make_current();
     connect();
-    device_.wait(Stream::communication, device_.record(Stream::compute));
-    auto* const stream = device_.stream(Stream::communication);
+    device_.wait(stream_, device_.record(Stream::compute));
+    auto* const stream = device_.stream(stream_);
     link_.use(call, [&](ncclComm_t comm) { return issue(comm, stream); });
     // Only then has it been issued to the stream.
     watch_.until(what, [this] { return link_.settled(); });
@@ -217,6 +218,7 @@ class NcclCommunicator final : public Communicator {
 
   Shared& shared_;
   CudaDevice& device_;
+  const Stream stream_;
   NcclLink& link_;
   const int rank_;
   Watch watch_;
@@ -224,14 +226,14 @@ class NcclCommunicator final : public Communicator {
 
 class NcclGroup final : public Group {
  public:
-  NcclGroup(const std::vector<Device*>& devices, double deadline)
+  NcclGroup(const std::vector<Device*>& devices, double deadline, Stream stream)
       : shared_(static_cast<int>(devices.size()), deadline) {
     shared_.make_id();
     for (Device* device : devices) {
       auto& gpu = dynamic_cast<CudaDevice&>(*device);
       shared_.links.push_back(std::make_unique<NcclLink>(gpu, [this] { shared_.local.check(); }));
       communicators_.push_back(std::make_unique<NcclCommunicator>(
-          shared_, gpu, static_cast<int>(communicators_.size())));
+          shared_, gpu, stream, static_cast<int>(communicators_.size())));
     }
   }
   ~NcclGroup() override { shared_.stop(); }
@@ -254,8 +256,9 @@ class NcclGroup final : public Group {
 
 }  // namespace
 
-std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline) {
-  return std::make_unique<NcclGroup>(devices, deadline);
+std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,
+                                       Stream stream) {
+  return std::make_unique<NcclGroup>(devices, deadline, stream);
 }
 
 }  // namespace frugal

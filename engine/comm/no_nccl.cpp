@@ -12,8 +12,8 @@ std::string why_no_nccl() {
 
 std::string nccl_version() { return ""; }
 
-std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& /*devices*/,
-                                       double /*deadline*/) {
+std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& /*devices*/, double /*deadline*/,
+                                       Stream /*stream*/) {
   throw InputError(why_no_nccl());
 }
 
