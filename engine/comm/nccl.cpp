@@ -171,6 +171,8 @@ class NcclCommunicator final : public Communicator {
     });
   }
   void barrier() override {
+    device_.make_current();
+    connect();
     device_.synchronize();
     shared_.local.communicator(rank_).barrier();
   }

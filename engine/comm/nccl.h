@@ -16,7 +16,8 @@ std::string why_no_nccl();
 std::string nccl_version();
 
 /// A group of ranks on CUDA devices, rank r on devices[r]; the devices outlive it. Its
-/// communicators are made when the ranks first use them, all of them waiting for each other then.
+/// communicators are made when the ranks first use them, waiting for each other: ranks that are in
+/// several groups first use them in the same order, if only for a barrier.
 /// Collectives and messages are issued to the devices' stream `stream` and end there; when one of
 /// them fails, or does not end within `deadline` seconds, each rank learns it the next time it
 /// starts one or waits for its device. Groups that share devices have streams of their own where

@@ -166,6 +166,8 @@ TEST(NcclGroup, OnStreamsOfTheirOwnDoNotWaitForEachOther) {
     Communicator& in = (rank == 0 ? backward : forward)->communicator(rank);
     std::vector<float> values = rank == 0 ? activations : gradients;
     std::vector<float>& got = received[static_cast<size_t>(rank)];
+    forward->communicator(rank).barrier();
+    backward->communicator(rank).barrier();
     Pending sent = out.send(view(values), 1 - rank);
     in.receive(view(got), 1 - rank).wait();
     sent.wait();
