@@ -34,6 +34,7 @@ Program random_program(uint64_t seed) {
   Program program;
   program.layout = {.tensor = 1 + draw(4), .data = 1 + draw(3), .stages = 2 + draw(4)};
   program.machine.devices_per_port = 1 + draw(8);
+  program.machine.launch_overhead = 1e-6 * draw(300);  // so that the host is what is late, at times
   const int stages = program.layout.stages;
   std::vector<Step> on_their_way;
   const auto receive = [&](size_t i) {  // the first of those between the same stages
