@@ -6,8 +6,16 @@
 namespace frugal {
 
 /// Work is issued to streams: in order within one, concurrently across them.
-enum class Stream : uint8_t { compute, communication, copy };
-inline constexpr int stream_count = 3;
+enum class Stream : uint8_t {
+  compute,
+  communication,  ///< collectives
+  copy,
+  // Messages between the stages of a pipeline. The two directions of a link do not wait for each
+  // other, and two stages that send to each other before they receive would, on one stream.
+  activations,  ///< to later stages
+  gradients     ///< to earlier stages
+};
+inline constexpr int stream_count = 5;
 
 /// A point of a stream that another can wait for; opaque outside the device that made it.
 struct Event {

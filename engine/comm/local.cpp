@@ -1,13 +1,10 @@
 #include "engine/comm/local.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
-#include <exception>
 
 #include "engine/comm/contract.h"
 #include "engine/comm/reduce.h"
-#include "engine/comm/rendezvous.h"
+#include "engine/comm/rendezvous_work.h"
 
 namespace frugal {
 namespace {
@@ -67,48 +64,14 @@ void broadcast_part(int rank, const Calls& calls) {
   copy(calls[static_cast<size_t>(own.root)].in, own.in);
 }
 
-/// Waiting while an exception unwinds the rank would wait for peers that it is about to let down.
-class LocalWork : public Pending::Work {
- public:
-  LocalWork(Rendezvous& rendezvous, int rank) : rendezvous_(rendezvous), rank_(rank) {}
-  void wait() final {
-    if (std::uncaught_exceptions() > exceptions_)
-      rendezvous_.fail(fmt::format("rank {} failed before it had waited for its peers", rank_));
-    finish();
-  }
-
- protected:
-  virtual void finish() = 0;
-  Rendezvous& rendezvous_;
-  const int rank_;
-
- private:
-  const int exceptions_ = std::uncaught_exceptions();
-};
-
-class CollectiveWork final : public LocalWork {
+class CollectiveWork final : public RendezvousWork {
  public:
   CollectiveWork(Rendezvous& rendezvous, int rank, const Rendezvous::Call& call)
-      : LocalWork(rendezvous, rank), collective_(rendezvous.start(rank, call)) {}
+      : RendezvousWork(rendezvous, rank), collective_(rendezvous.start(rank, call)) {}
 
  private:
   void finish() override { rendezvous_.finish(rank_, *collective_); }
   const std::shared_ptr<Rendezvous::Collective> collective_;
-};
-
-class ReceiveWork final : public LocalWork {
- public:
-  ReceiveWork(Rendezvous& rendezvous, int rank, int from, const View& data)
-      : LocalWork(rendezvous, rank),
-        from_(from),
-        number_(rendezvous.expect(from, rank)),
-        data_(data) {}
-
- private:
-  void finish() override { rendezvous_.take(from_, rank_, number_, data_); }
-  const int from_;
-  const uint64_t number_;
-  const View data_;
 };
 
 class LocalCommunicator final : public Communicator {
@@ -169,8 +132,8 @@ class LocalCommunicator final : public Communicator {
 
 }  // namespace
 
-LocalGroup::LocalGroup(int size, double deadline)
-    : rendezvous_(std::make_unique<Rendezvous>(size, deadline)) {
+LocalGroup::LocalGroup(int size, double deadline, std::vector<std::string> names)
+    : rendezvous_(std::make_unique<Rendezvous>(size, deadline, std::move(names))) {
   for (int r = 0; r < size; ++r)
     communicators_.push_back(std::make_unique<LocalCommunicator>(*rendezvous_, r, size));
 }

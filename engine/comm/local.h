@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/comm/group.h"
@@ -16,8 +17,10 @@ class LocalGroup final : public Group {
  public:
   static constexpr double default_deadline = 600;
 
-  /// No single wait lasts longer than `deadline` seconds.
-  explicit LocalGroup(int size, double deadline = default_deadline);
+  /// No single wait lasts longer than `deadline` seconds. `names` are what messages call the ranks:
+  /// "stage 3"; without them it is "rank 3".
+  explicit LocalGroup(int size, double deadline = default_deadline,
+                      std::vector<std::string> names = {});
   ~LocalGroup() override;
 
   int size() const override { return static_cast<int>(communicators_.size()); }

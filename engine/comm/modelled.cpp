@@ -9,16 +9,6 @@
 namespace frugal {
 namespace {
 
-class ModelledWork final : public Pending::Work {
- public:
-  ModelledWork(Device& device, const Event& end) : device_(device), end_(end) {}
-  void wait() override { device_.wait(Stream::compute, end_); }
-
- private:
-  Device& device_;
-  const Event end_;
-};
-
 double bytes(const View& view) { return static_cast<double>(view.bytes()); }
 
 View part_of(const View& whole, int64_t part, int64_t parts) {

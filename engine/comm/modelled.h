@@ -5,6 +5,17 @@
 
 namespace frugal {
 
+/// What has an end on its device's clock, or its streams.
+class ModelledWork final : public Pending::Work {
+ public:
+  ModelledWork(Device& device, const Event& end) : device_(device), end_(end) {}
+  void wait() override { device_.wait(Stream::compute, end_); }
+
+ private:
+  Device& device_;
+  const Event end_;
+};
+
 /// One rank of a group whose other ranks are absent. A collective keeps the device's communication
 /// stream busy for as long as the cost model of a described machine says, from the moment at which
 /// the compute stream has produced its operands; waiting makes the compute stream wait for it.

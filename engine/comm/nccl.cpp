@@ -102,7 +102,7 @@ class NcclWork final : public Pending::Work {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(Shared& shared, CudaDevice& device, int rank, Stream stream)
+  NcclCommunicator(Shared& shared, CudaDevice& device, Stream stream, int rank)
       : shared_(shared),
         device_(device),
         stream_(stream),
@@ -171,6 +171,8 @@ class NcclCommunicator final : public Communicator {
     });
   }
   void barrier() override {
+    device_.make_current();
+    connect();
     device_.synchronize();
     shared_.local.communicator(rank_).barrier();
   }
@@ -233,7 +235,7 @@ class NcclGroup final : public Group {
       auto& gpu = dynamic_cast<CudaDevice&>(*device);
       shared_.links.push_back(std::make_unique<NcclLink>(gpu, [this] { shared_.local.check(); }));
       communicators_.push_back(std::make_unique<NcclCommunicator>(
-          shared_, gpu, static_cast<int>(communicators_.size()), stream));
+          shared_, gpu, stream, static_cast<int>(communicators_.size())));
     }
   }
   ~NcclGroup() override { shared_.stop(); }

@@ -16,9 +16,12 @@ std::string why_no_nccl();
 std::string nccl_version();
 
 /// A group of ranks on CUDA devices, rank r on devices[r]; the devices outlive it. Its
-/// communicators are made when the ranks first use them. Collectives are issued to this stream of
-/// each device and end there; when one of them fails, or does not end within `deadline`
-/// seconds, each rank learns it the next time it starts one or waits for its device.
+/// communicators are made when the ranks first use them, waiting for each other: ranks that are in
+/// several groups first use them in the same order, if only for a barrier.
+/// Collectives and messages are issued to the devices' stream `stream` and end there; when one of
+/// them fails, or does not end within `deadline` seconds, each rank learns it the next time it
+/// starts one or waits for its device. Groups that share devices have streams of their own where
+/// they must not wait for each other.
 ///
 /// Throws InputError where the build has no NCCL.
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices,

@@ -5,15 +5,15 @@
 namespace frugal {
 
 std::string why_no_nccl() {
-  return "this build has no NCCL, which several ranks need on GPUs; install NCCL "
-         "(packages libnccl2 and libnccl-dev) and build again, choose one rank, or "
+  return "this build has no NCCL, which a tensor-parallel size above 1 needs on GPUs; install NCCL "
+         "(packages libnccl2 and libnccl-dev) and build again, choose tensor-parallel size 1, or "
          "run one of the ranks with --lone-rank MACHINE";
 }
 
 std::string nccl_version() { return ""; }
 
-std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& /*devices*/,
-                                       double /*deadline*/, Stream /*stream*/) {
+std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& /*devices*/, double /*deadline*/,
+                                       Stream /*stream*/) {
   throw InputError(why_no_nccl());
 }
 

@@ -19,13 +19,6 @@ void spin_until(const std::atomic<int>& count, int target) {
     std::this_thread::yield();
 }
 
-std::string absent(const std::vector<bool>& present) {
-  std::vector<size_t> ranks;
-  for (size_t r = 0; r < present.size(); ++r)
-    if (!present[r]) ranks.push_back(r);
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
-}
-
 }  // namespace
 
 /// The group's mutex guards all but `calls`, which do not change once all have arrived.
@@ -45,6 +38,7 @@ struct Rendezvous::Mailbox {
   struct Message {
     View view;
     std::unique_ptr<std::byte[]> bytes;
+    double arrival;
   };
   uint64_t sent = 0, expected = 0;
   std::map<uint64_t, Message> messages;
@@ -60,7 +54,12 @@ bool Rendezvous::Call::matches(const Call& other) const {
          root == other.root;
 }
 
-Rendezvous::Rendezvous(int size, double deadline) : size_(size), deadline_(deadline) { reset(); }
+Rendezvous::Rendezvous(int size, double deadline, std::vector<std::string> names)
+    : size_(size), deadline_(deadline), names_(std::move(names)) {
+  for (int r = static_cast<int>(names_.size()); r < size; ++r)
+    names_.push_back(fmt::format("rank {}", r));
+  reset();
+}
 Rendezvous::~Rendezvous() = default;
 
 void Rendezvous::reset() {
@@ -131,8 +130,11 @@ void Rendezvous::let_go(Lock& lock, Collective& collective) {
 void Rendezvous::finish(int rank, Collective& collective) {
   const auto r = static_cast<size_t>(rank);
   const auto late = [&](const std::vector<bool>& present) {
-    return fmt::format("rank {}: {} (number {}): {} did not come", rank, collective.calls[r].text(),
-                       collective.number, absent(present));
+    std::vector<std::string> absent;
+    for (size_t peer = 0; peer < present.size(); ++peer)
+      if (!present[peer]) absent.push_back(names_[peer]);
+    return fmt::format("{}: {} (number {}): {} did not come", names_[r], collective.calls[r].text(),
+                       collective.number, fmt::join(absent, ", "));
   };
   spin_until(collective.arrived, size_);
   Lock lock(mutex_);
@@ -143,9 +145,9 @@ void Rendezvous::finish(int rank, Collective& collective) {
     for (size_t peer = 1; peer < collective.calls.size(); ++peer) {
       if (!collective.calls[peer].matches(collective.calls[0]))
         throw std::logic_error(fmt::format(
-            "collective number {} is {} on rank 0 (root {}) but {} on rank {} (root {})",
-            collective.number, collective.calls[0].text(), collective.calls[0].root,
-            collective.calls[peer].text(), peer, collective.calls[peer].root));
+            "collective number {} is {} on {} (root {}) but {} on {} (root {})", collective.number,
+            collective.calls[0].text(), names_[0], collective.calls[0].root,
+            collective.calls[peer].text(), names_[peer], collective.calls[peer].root));
     }
     ++collective.working;
     lock.unlock();
@@ -172,14 +174,17 @@ Rendezvous::Mailbox& Rendezvous::mailbox(int from, int to) {
                     static_cast<size_t>(to)];
 }
 
-void Rendezvous::post(int from, int to, const View& data) {
-  const auto bytes = static_cast<size_t>(data.bytes());
-  auto copy = std::make_unique<std::byte[]>(bytes);
-  if (bytes > 0) std::memcpy(copy.get(), data.data, bytes);
+void Rendezvous::post(int from, int to, const View& data, double arrival) {
+  std::unique_ptr<std::byte[]> copy;
+  if (data.data != nullptr) {
+    const auto bytes = static_cast<size_t>(data.bytes());
+    copy = std::make_unique<std::byte[]>(bytes);
+    std::memcpy(copy.get(), data.data, bytes);
+  }
   const std::lock_guard lock(mutex_);
   throw_if_failed();
   Mailbox& box = mailbox(from, to);
-  box.messages[box.sent++] = {data, std::move(copy)};
+  box.messages[box.sent++] = {data, std::move(copy), arrival};
   changed_.notify_all();
 }
 
@@ -189,22 +194,23 @@ uint64_t Rendezvous::expect(int from, int to) {
   return mailbox(from, to).expected++;
 }
 
-void Rendezvous::take(int from, int to, uint64_t number, const View& data) {
+double Rendezvous::take(int from, int to, uint64_t number, const View& data) {
   Lock lock(mutex_);
   Mailbox& box = mailbox(from, to);
   wait_for(
       lock, [&] { return box.sent > number; },
       [&] {
-        return fmt::format("rank {}: message {} from rank {} did not come", to, number, from);
+        return fmt::format("{}: message {} from {} did not come", name(to), number, name(from));
       });
   const auto message = box.messages.extract(number);
   lock.unlock();
-  const auto& [sent, bytes] = message.mapped();
+  const auto& [sent, bytes, arrival] = message.mapped();
   if (sent.size() != data.size() || sent.type != data.type)
     throw std::logic_error(fmt::format(
-        "message {} is sent as {} {} by rank {} but received as {} {} by rank {}", number,
-        sent.size(), name_of(sent.type), from, data.size(), name_of(data.type), to));
-  if (data.size() > 0) std::memcpy(data.data, bytes.get(), static_cast<size_t>(data.bytes()));
+        "message {} is sent as {} {} by {} but received as {} {} by {}", number, sent.size(),
+        name_of(sent.type), name(from), data.size(), name_of(data.type), name(to)));
+  if (bytes && data.data) std::memcpy(data.data, bytes.get(), static_cast<size_t>(data.bytes()));
+  return arrival;
 }
 
 }  // namespace frugal

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,7 +16,8 @@ namespace frugal {
 
 /// Where the threads of a group meet. It numbers each rank's collectives, brings together the calls
 /// of the same number, lets each rank do its part on the memory of all, and keeps every rank until
-/// nobody needs its memory. Messages are kept in mailboxes.
+/// nobody needs its memory. Messages are kept in mailboxes. Views without memory count too: nothing
+/// of theirs is copied.
 ///
 /// Once a rank fails or a deadline passes, every present and future call of any rank throws; no
 /// rank is let go while another still works on its memory.
@@ -27,7 +29,8 @@ class Rendezvous {
     View in, out;
     int root = 0;
     /// Does one rank's part, when all calls are here. They are in the order of ranks.
-    void (*part)(int rank, const std::vector<Call>& calls) = nullptr;
+    std::function<void(int rank, const std::vector<Call>& calls)> part;
+    double ready = 0;  ///< when the rank's operands are there, where time is modelled
 
     std::string text() const;
     /// Whether both are calls of one and the same collective.
@@ -35,8 +38,9 @@ class Rendezvous {
   };
   struct Collective;
 
-  /// No single wait lasts longer than `deadline` seconds.
-  Rendezvous(int size, double deadline);
+  /// No single wait lasts longer than `deadline` seconds. `names` are what messages call the ranks:
+  /// "stage 3"; without them it is "rank 3".
+  Rendezvous(int size, double deadline, std::vector<std::string> names = {});
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
@@ -47,11 +51,15 @@ class Rendezvous {
   /// two calls that do not belong together.
   void finish(int rank, Collective& collective);
 
-  /// Copies a message into the mailbox; does not wait.
-  void post(int from, int to, const View& data);
+  /// Copies a message into the mailbox; does not wait. `arrival` is when it is there, where time is
+  /// modelled.
+  void post(int from, int to, const View& data, double arrival = 0);
   /// The number of the next message to be received.
   uint64_t expect(int from, int to);
-  void take(int from, int to, uint64_t number, const View& data);
+  /// Its arrival.
+  double take(int from, int to, uint64_t number, const View& data);
+
+  const std::string& name(int rank) const { return names_[static_cast<size_t>(rank)]; }
 
   void fail(const std::string& reason) noexcept;
   /// PeerLost after a failure.
@@ -73,6 +81,7 @@ class Rendezvous {
 
   const int size_;
   const std::chrono::duration<double> deadline_;
+  std::vector<std::string> names_;
 
   std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;

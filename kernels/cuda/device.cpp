@@ -146,11 +146,15 @@ void CudaDevice::wait(Stream stream, const Event& event) {
         "cudaStreamWaitEvent");
 }
 
+void CudaDevice::watch() const {
+  for (const auto& [owner, look] : watches_) look();
+}
+
 void CudaDevice::wait_for(cudaStream_t stream) {
   cudaError_t error = cudaSuccess;
   if (!watches_.empty()) {
     while ((error = cudaStreamQuery(stream)) == cudaErrorNotReady) {
-      look();
+      watch();
       std::this_thread::yield();
     }
   } else {
@@ -166,7 +170,7 @@ void CudaDevice::wait_for(cudaStream_t stream) {
 void CudaDevice::synchronize() {
   make_current();
   for (const cudaStream_t stream : streams_) wait_for(stream);
-  look();  // an abort ends collectives too, and their results are none
+  watch();  // an abort ends collectives too, and their results are none
 }
 
 double CudaDevice::now() {

@@ -1,7 +1,6 @@
 #pragma once
 #include <array>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,17 +47,18 @@ class CudaDevice final : public Device {
   /// For communicators.
   cudaStream_t stream(Stream stream) const { return streams_[static_cast<size_t>(stream)]; }
   void make_current() const;
-  /// Called again and again while synchronize() waits, and when all has ended; may throw.
+  /// Called again and again while synchronize() waits, and when all has ended; may throw. A device
+  /// has as many as groups it is in, each of an owner that removes it.
   void add_watch(const void* owner, std::function<void()> watch) {
-    watches_[owner] = std::move(watch);
+    watches_.emplace_back(owner, std::move(watch));
   }
-  void remove_watch(const void* owner) { watches_.erase(owner); }
+  void remove_watch(const void* owner) {
+    std::erase_if(watches_, [&](const auto& watch) { return watch.first == owner; });
+  }
 
  private:
   class StreamScratch;
-  void look() const {
-    for (const auto& [owner, watch] : watches_) watch();
-  }
+  void watch() const;
   void wait_for(cudaStream_t stream);
   void copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind);
 
@@ -72,7 +72,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<FusedAttentions> attention_;
   std::array<std::vector<cudaEvent_t>, stream_count> events_;  // rings: see record()
   std::array<size_t, stream_count> next_event_{};
-  std::map<const void*, std::function<void()>> watches_;
+  std::vector<std::pair<const void*, std::function<void()>>> watches_;
   std::string_view last_ = "nothing";  // what was issued last
 };
 

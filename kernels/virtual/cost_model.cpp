@@ -21,7 +21,8 @@ CostModel::CostModel(const Machine& machine)
       collective_latency_(machine.collective_latency),
       link_latency_(machine.link_latency),
       network_latency_(machine.network_latency),
-      devices_per_node_(static_cast<int>(machine.devices_per_node)) {
+      devices_per_node_(static_cast<int>(machine.devices_per_node)),
+      devices_per_port_(static_cast<int>(machine.devices_per_port)) {
   const auto processors = static_cast<double>(machine.multiprocessors);
   for (const Machine::Tile& shape : machine.tiles) {
     if (tile_count_ == tiles_.size()) break;
@@ -104,9 +105,10 @@ double CostModel::all_to_all(const Group& group, double bytes) const {
   return collective_latency_ + network_latency_ + std::max(within, between);
 }
 
-double CostModel::message(bool same_node, double bytes) const {
-  return same_node ? collective_latency_ + link_latency_ + bytes / link_bandwidth_
-                   : collective_latency_ + network_latency_ + bytes / network_bandwidth_;
+double CostModel::message_between_nodes(int senders, double bytes) const {
+  const int sharing = std::min(senders, devices_per_port_);
+  const double bandwidth = network_bandwidth_ * devices_per_port_ / sharing;
+  return collective_latency_ + network_latency_ + bytes / std::min(link_bandwidth_, bandwidth);
 }
 
 }  // namespace frugal

@@ -38,8 +38,14 @@ class CostModel {
   }
   double broadcast(const Group& group, double bytes) const { return ring(group, 1, bytes); }
   double all_to_all(const Group& group, double bytes) const;
-  /// A message between two ranks, of the same node or not.
-  double message(bool same_node, double bytes) const;
+  /// A message between two ranks, of the same node or, where every device sends to another node at
+  /// once, of two.
+  double message(bool same_node, double bytes) const {
+    return same_node ? collective_latency_ + link_latency_ + bytes / link_bandwidth_
+                     : message_between_nodes(devices_per_node_, bytes);
+  }
+  /// A message to another node, when so many devices of the node send one at once.
+  double message_between_nodes(int senders, double bytes) const;
 
  private:
   double gemm_arithmetic(const Gemm& gemm) const;
@@ -61,7 +67,7 @@ class CostModel {
   double kernel_latency_, memory_latency_, seconds_per_byte_;
   double link_bandwidth_, network_bandwidth_;
   double collective_latency_, link_latency_, network_latency_;
-  int devices_per_node_;
+  int devices_per_node_, devices_per_port_;
 };
 
 }  // namespace frugal

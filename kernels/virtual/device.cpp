@@ -32,7 +32,7 @@ double VirtualDevice::issue(Stream stream) {
   return std::max(clock(stream), host_);
 }
 
-void VirtualDevice::end(Stream stream, std::string_view name, double begin, double end) {
+void VirtualDevice::occupy_between(Stream stream, std::string_view name, double begin, double end) {
   clock(stream) = end;
   if (logging_) log_.push_back({stream, name, begin, end});
 }
@@ -55,12 +55,12 @@ void VirtualDevice::execute_on(Stream stream, const Operation& operation) {
     const double done = shared * shared_speed_;
     seconds = seconds < done ? seconds / shared_speed_ : shared + seconds - done;
   }
-  end(stream, name_of(operation), begin, begin + seconds);
+  occupy_between(stream, name_of(operation), begin, begin + seconds);
 }
 
 void VirtualDevice::occupy(Stream stream, double seconds, std::string_view name) {
   const double begin = issue(stream);
-  end(stream, name, begin, begin + seconds);
+  occupy_between(stream, name, begin, begin + seconds);
 }
 
 void VirtualDevice::wait(Stream stream, const Event& event) {

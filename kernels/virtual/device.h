@@ -29,6 +29,11 @@ class VirtualDevice final : public Device {
   void execute_on(Stream stream, const Operation& operation) override;
   void occupy(Stream stream, double seconds, std::string_view name) override;
 
+  /// For what devices do together. Issues something to a stream: when this device is ready for it.
+  double issue(Stream stream);
+  /// Keeps the stream busy from `begin`, which is not before issue() said, until `end`.
+  void occupy_between(Stream stream, std::string_view name, double begin, double end);
+
   Event record(Stream stream) override { return {clock(stream), nullptr}; }
   void wait(Stream stream, const Event& event) override;
   void synchronize() override { host_ = now(); }
@@ -48,9 +53,6 @@ class VirtualDevice final : public Device {
   const std::vector<Interval>& log() const { return log_; }
 
  private:
-  /// When something issued now to this stream begins.
-  double issue(Stream stream);
-  void end(Stream stream, std::string_view name, double begin, double end);
   double& clock(Stream stream) { return clocks_[static_cast<size_t>(stream)]; }
 
   const Machine machine_;

@@ -103,13 +103,15 @@ void read_device(const JsonObject& device, Machine& machine) {
 
 void read_network(const JsonObject& network, Machine& machine) {
   network.allow_only({"devices_per_node", "link_bandwidth", "link_fraction", "network_bandwidth",
-                      "network_fraction", "collective_multiprocessors", "collective_latency",
-                      "link_latency", "network_latency"});
+                      "devices_per_port", "network_fraction", "collective_multiprocessors",
+                      "collective_latency", "link_latency", "network_latency"});
   const ParameterReader read(network, machine.parameters);
   machine.devices_per_node = read.whole("devices_per_node", "1");
   machine.link_bandwidth = read.positive("link_bandwidth", "B/s");
   machine.link_fraction = read.fraction("link_fraction");
   machine.network_bandwidth = read.positive("network_bandwidth", "B/s");
+  if (network.has("devices_per_port"))
+    machine.devices_per_port = read.whole("devices_per_port", "1");
   machine.network_fraction = read.fraction("network_fraction");
   machine.collective_multiprocessors = read.whole("collective_multiprocessors", "1");
   if (machine.collective_multiprocessors >= machine.multiprocessors)

@@ -47,7 +47,8 @@ struct Machine {
   int64_t devices_per_node = 0;
   double link_bandwidth = 0;     ///< a device's, one direction, within a node; peak
   double link_fraction = 0;      ///< of it that collectives reach
-  double network_bandwidth = 0;  ///< a device's, one direction, between nodes; peak
+  double network_bandwidth = 0;  ///< a device's when all send, one direction, between nodes; peak
+  int64_t devices_per_port = 1;  ///< devices that share a network port, of network_bandwidth each
   double network_fraction = 0;   ///< of it that collectives reach
   int64_t collective_multiprocessors =
       0;                          ///< that a collective takes from what is computed beside it

@@ -151,6 +151,33 @@ TEST(NcclOrder, TrainingComputesWhatTheCpusRanksCompute) {
     }
 }
 
+/// Neighbours that both send before they receive, over two groups of the same devices.
+TEST(NcclGroup, OnStreamsOfTheirOwnDoNotWaitForEachOther) {
+  std::vector<FRUGAL_CUDA::CudaDevice> devices(2);
+  const std::vector<Device*> members{&devices[0], &devices[1]};
+  const auto forward = make_nccl_group(members, 60, Stream::activations);
+  const auto backward = make_nccl_group(members, 60, Stream::gradients);
+  const std::vector<float> activations = random_values<float>(100, 1);
+  const std::vector<float> gradients = random_values<float>(100, 2);
+  std::vector<std::vector<float>> received(2, std::vector<float>(100));
+  const auto exchange = [&](int rank) {
+    FRUGAL_CUDA::CudaDevice& device = devices[static_cast<size_t>(rank)];
+    Communicator& out = (rank == 0 ? forward : backward)->communicator(rank);
+    Communicator& in = (rank == 0 ? backward : forward)->communicator(rank);
+    std::vector<float> values = rank == 0 ? activations : gradients;
+    std::vector<float>& got = received[static_cast<size_t>(rank)];
+    forward->communicator(rank).barrier();
+    backward->communicator(rank).barrier();
+    Pending sent = out.send(view(values), 1 - rank);
+    in.receive(view(got), 1 - rank).wait();
+    sent.wait();
+    device.synchronize();
+  };
+  { const std::jthread first(exchange, 0), second(exchange, 1); }
+  EXPECT_EQ(received[0], gradients);
+  EXPECT_EQ(received[1], activations);
+}
+
 TEST(NcclGroup, EndsItsCommunicators) {
   EXPECT_EQ(fake_nccl::communicators(), 0);
   {

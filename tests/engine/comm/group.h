@@ -11,7 +11,7 @@
 namespace frugal {
 
 /// Runs `body` once per rank, each in a thread of its own.
-inline void on_every_rank(LocalGroup& group, const std::function<void(Communicator&)>& body) {
+inline void on_every_rank(Group& group, const std::function<void(Communicator&)>& body) {
   std::vector<std::jthread> threads;
   for (int r = 0; r < group.size(); ++r)
     threads.emplace_back([&, r] { body(group.communicator(r)); });

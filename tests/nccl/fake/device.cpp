@@ -23,7 +23,7 @@ void* CudaDevice::allocate(int64_t bytes) {
 }
 
 void CudaDevice::execute_on(Stream stream, const Operation& operation) {
-  CpuDevice& cpu = cpu_[static_cast<size_t>(stream)];
+  CpuDevice& cpu = cpu_[static_cast<size_t>(stream)].device;
   this->stream(stream)->push([&cpu, operation] { cpu.execute(operation); });
 }
 
@@ -41,11 +41,11 @@ void CudaDevice::wait(Stream stream, const Event& event) {
 void CudaDevice::synchronize() {
   for (CUstream_st& stream : streams_) {
     while (!stream.idle()) {
-      look();
+      watch();
       std::this_thread::yield();
     }
   }
-  look();
+  watch();
 }
 
 void CudaDevice::copy_to_host(void* host, const View& from) {

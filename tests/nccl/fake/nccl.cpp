@@ -10,15 +10,22 @@
 using frugal::Communicator;
 using frugal::DType;
 using frugal::View;
-using Work = std::function<void(Communicator&)>;
 
 namespace {
 
 struct Clique {
-  explicit Clique(int size) : group(size, 3600) {}
+  explicit Clique(int size) : group(size, 3600), receipts(size, 3600) {}
   frugal::LocalGroup group;
+  frugal::LocalGroup receipts;  // for senders, whose streams are held until they are received
   int here = 0, aborted = 0;
 };
+
+/// What one rank's communicators carry.
+struct Carriers {
+  Communicator &data, &receipts;
+};
+using Work = std::function<void(const Carriers&)>;
+using Collective = std::function<void(Communicator&)>;
 
 std::mutex mutex;  // guards everything below, and all cliques
 std::condition_variable changed;
@@ -29,7 +36,7 @@ thread_local int depth = 0;
 struct Collected {
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
-  std::vector<Work> sends, receives;
+  std::vector<Collective> sends, receives;
 };
 thread_local Collected collected;
 
@@ -60,14 +67,17 @@ struct ncclComm {
   int polls = 0;  // until what was asked for is issued
   std::function<void()> asked;
 
-  ncclResult_t ask(cudaStream_t stream, Work work) {
+  ncclResult_t ask(cudaStream_t stream, const Collective& collective) {
+    return ask_for(stream, [collective](const Carriers& carriers) { collective(carriers.data); });
+  }
+  ncclResult_t ask_for(cudaStream_t stream, Work work) {
     const std::lock_guard lock(mutex);
     if (asked) return ncclInvalidUsage;  // the call before has not settled
     polls = 3;
     asked = [stream, work = std::move(work), clique = clique, rank = rank] {
       stream->push([work, clique, rank] {
         try {
-          work(clique->group.communicator(rank));
+          work({clique->group.communicator(rank), clique->receipts.communicator(rank)});
         } catch (const frugal::PeerLost&) {  // aborted
         }
       });
@@ -109,7 +119,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   std::unique_lock lock(mutex);
   const auto clique = comm->clique;
-  clique->group.communicator(comm->rank).abort("aborted");
+  for (auto* group : {&clique->group, &clique->receipts})
+    group->communicator(comm->rank).abort("aborted");
   ++clique->aborted;
   --alive;
   changed.notify_all();
@@ -163,8 +174,13 @@ ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataTyp
 
 ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int to, ncclComm_t comm,
                       cudaStream_t stream) {
-  const Work work = [=](Communicator& c) { c.send(view(data, count, type), to).wait(); };
-  if (depth == 0) return comm->ask(stream, work);
+  const auto work = [=](Communicator& c) { c.send(view(data, count, type), to).wait(); };
+  if (depth == 0) {
+    return comm->ask_for(stream, [=](const Carriers& carriers) {
+      work(carriers.data);
+      carriers.receipts.receive({}, to).wait();
+    });
+  }
   collected.comm = comm, collected.stream = stream;
   collected.sends.push_back(work);
   return ncclSuccess;
@@ -172,8 +188,13 @@ ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int t
 
 ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int from, ncclComm_t comm,
                       cudaStream_t stream) {
-  const Work work = [=](Communicator& c) { c.receive(view(data, count, type), from).wait(); };
-  if (depth == 0) return comm->ask(stream, work);
+  const auto work = [=](Communicator& c) { c.receive(view(data, count, type), from).wait(); };
+  if (depth == 0) {
+    return comm->ask_for(stream, [=](const Carriers& carriers) {
+      work(carriers.data);
+      carriers.receipts.send({}, from).wait();
+    });
+  }
   collected.comm = comm, collected.stream = stream;
   collected.receives.push_back(work);
   return ncclSuccess;

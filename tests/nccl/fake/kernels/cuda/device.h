@@ -26,20 +26,32 @@ class CudaDevice final : public Device {
   Event record(Stream stream) override;
   void wait(Stream stream, const Event& event) override;
   void synchronize() override;
-  double now() override { return cpu_[0].now(); }
+  double now() override { return cpu_[0].device.now(); }
   void copy_to_host(void* host, const View& from) override;
   void copy_from_host(const View& to, const void* host) override;
 
   cudaStream_t stream(Stream s) { return &streams_[static_cast<size_t>(s)]; }
   void make_current() const {}
-  void set_watch(std::function<void()> watch) { watch_ = std::move(watch); }
+  void add_watch(const void* owner, std::function<void()> watch) {
+    watches_.emplace_back(owner, std::move(watch));
+  }
+  void remove_watch(const void* owner) {
+    std::erase_if(watches_, [&](const auto& watch) { return watch.first == owner; });
+  }
 
  private:
-  std::array<CpuDevice, stream_count> cpu_{CpuDevice(1), CpuDevice(1), CpuDevice(1)};
+  void watch() const {
+    for (const auto& [owner, look] : watches_) look();
+  }
+
+  struct Worker {
+    CpuDevice device{1};
+  };
+  std::array<Worker, stream_count> cpu_;
   std::vector<cudaEvent_t> events_;
   std::multimap<int64_t, void*> free_;
   std::vector<std::unique_ptr<std::byte[]>> memory_;
-  std::function<void()> watch_;
+  std::vector<std::pair<const void*, std::function<void()>>> watches_;
   std::array<CUstream_st, stream_count> streams_;  // last: they end before what they use
 };
 

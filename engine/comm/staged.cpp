@@ -1,0 +1,154 @@
+#include "engine/comm/staged.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/comm/contract.h"
+#include "engine/comm/modelled.h"
+#include "engine/comm/rendezvous_work.h"
+
+namespace frugal {
+namespace {
+
+double bytes(const View& view) { return static_cast<double>(view.bytes()); }
+
+class StagedReceive final : public ReceiveWork {
+ public:
+  StagedReceive(VirtualDevice& device, Rendezvous& rendezvous, int rank, int from, const View& data)
+      : ReceiveWork(rendezvous, rank, from, data), device_(device) {}
+
+ private:
+  void finish() override { device_.wait(Stream::compute, {.time = take(), .handle = nullptr}); }
+
+  VirtualDevice& device_;
+};
+
+class StagedCommunicator final : public Communicator {
+ public:
+  /// `senders` are those of a node that send with this one to each rank of the group, or 0 for
+  /// ranks of its own node (Layout::senders).
+  StagedCommunicator(VirtualDevice& device, Stream stream, Rendezvous& rendezvous, int rank,
+                     const CostModel::Group& group, std::vector<int> senders)
+      : device_(device),
+        costs_(device.costs()),
+        stream_(stream),
+        rendezvous_(rendezvous),
+        rank_(rank),
+        group_(group),
+        senders_(std::move(senders)) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return group_.size; }
+
+  Pending all_reduce(const View& data) override {
+    contract::summed("all-reduce", data);
+    return meet("all-reduce", data, 0, costs_.all_reduce(group_, bytes(data)));
+  }
+  Pending all_gather(const View& shard, const View& all) override {
+    contract::gathered("all-gather", shard, all, size());
+    return meet("all-gather", shard, 0, costs_.all_gather(group_, bytes(all)));
+  }
+  Pending reduce_scatter(const View& all, const View& shard) override {
+    contract::summed("reduce-scatter", all);
+    contract::gathered("reduce-scatter", shard, all, size());
+    return meet("reduce-scatter", all, 0, costs_.reduce_scatter(group_, bytes(all)));
+  }
+  Pending all_to_all(const View& from, const View& to) override {
+    contract::exchanged(from, to, size());
+    return meet("all-to-all", from, 0, costs_.all_to_all(group_, bytes(from)));
+  }
+  Pending broadcast(const View& data, int root) override {
+    contract::moved("broadcast", data);
+    contract::peer("broadcast", root, size());
+    return meet("broadcast", data, root, costs_.broadcast(group_, bytes(data)));
+  }
+  Pending send(const View& data, int to) override {
+    contract::moved("send", data);
+    contract::peer("send", to, size());
+    const int senders = senders_[static_cast<size_t>(to)];
+    const double seconds = senders == 0 ? costs_.message(true, bytes(data))
+                                        : costs_.message_between_nodes(senders, bytes(data));
+    const double begin = issue();
+    Pending sent = occupy("send", begin, seconds);
+    rendezvous_.post(rank_, to, data, begin + seconds);
+    return sent;
+  }
+  Pending receive(const View& data, int from) override {
+    contract::moved("receive", data);
+    contract::peer("receive", from, size());
+    (void)device_.issue(stream_);  // the host's time; the stream is free to send
+    return Pending(std::make_unique<StagedReceive>(device_, rendezvous_, rank_, from, data));
+  }
+  /// Waits for the device too.
+  void barrier() override {
+    meet("barrier", {}, 0, costs_.all_reduce(group_, 0)).wait();
+    device_.synchronize();
+  }
+  void abort(const std::string& reason) noexcept override { rendezvous_.fail(reason); }
+
+ private:
+  /// When this rank is ready for something that it issues now, behind what was computed so far.
+  double issue() {
+    device_.wait(stream_, device_.record(Stream::compute));
+    return device_.issue(stream_);
+  }
+  /// A collective: begins when the last of the ranks is ready for it.
+  Pending meet(std::string_view name, const View& data, int root, double seconds) {
+    if (size() == 1) return {};
+    double begin = 0;
+    const Rendezvous::Call call{
+        .name = name,
+        .in = data,
+        .out = {},
+        .root = root,
+        .part =
+            [&begin](int /*rank*/, const std::vector<Rendezvous::Call>& calls) {
+              for (const Rendezvous::Call& each : calls) begin = std::max(begin, each.ready);
+            },
+        .ready = issue()};
+    rendezvous_.finish(rank_, *rendezvous_.start(rank_, call));
+    return occupy(name, begin, seconds);
+  }
+  Pending occupy(std::string_view name, double begin, double seconds) {
+    device_.occupy_between(stream_, name, begin, begin + seconds);
+    return Pending(std::make_unique<ModelledWork>(device_, device_.record(stream_)));
+  }
+
+  VirtualDevice& device_;
+  const CostModel& costs_;
+  const Stream stream_;
+  Rendezvous& rendezvous_;
+  const int rank_;
+  const CostModel::Group group_;
+  const std::vector<int> senders_;
+};
+
+}  // namespace
+
+StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Layout& layout,
+                         Axis axis, Stream stream, double deadline) {
+  std::vector<int> stages;
+  std::vector<std::string> names;
+  for (const int member : layout.members(axis, {})) {
+    stages.push_back(layout.place(member).stage);
+    names.push_back(fmt::format("stage {}", stages.back()));
+  }
+  rendezvous_ = std::make_unique<Rendezvous>(layout.size(axis), deadline, std::move(names));
+  for (int rank = 0; rank < layout.size(axis); ++rank) {
+    const int stage = stages[static_cast<size_t>(rank)];
+    VirtualDevice& device = *devices.at(static_cast<size_t>(stage));
+    const auto per_node = static_cast<int>(device.machine().devices_per_node);
+    std::vector<int> senders;
+    for (const int to : stages) senders.push_back(layout.senders(stage, to, per_node));
+    communicators_.push_back(std::make_unique<StagedCommunicator>(
+        device, stream, *rendezvous_, rank, layout.group(axis, stage, per_node),
+        std::move(senders)));
+  }
+}
+
+StagedGroup::~StagedGroup() = default;
+
+void StagedGroup::reset() { rendezvous_->reset(); }
+
+}  // namespace frugal

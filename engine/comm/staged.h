@@ -1,0 +1,49 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "engine/comm/group.h"
+#include "engine/comm/layout.h"
+#include "engine/comm/local.h"
+#include "kernels/virtual/device.h"
+
+namespace frugal {
+
+/// The stages of a virtual pipeline, or the ends of one: threads that each have a virtual device,
+/// and stand for the t · w equal ranks of their stage. What they say to each other takes the time
+/// that the cost model says, and begins when those whom it takes are ready for it. Views have no
+/// memory; sizes and types count, and std::logic_error says where they do not fit together.
+///
+/// Everything goes to one stream of each device: one group for each direction of messages, and one
+/// for collectives.
+///
+/// A message occupies its sender's stream from the moment at which the sender has computed it, and
+/// is there when that ends; whether the receiver waits for it by then makes no difference. Waiting
+/// to receive it blocks the thread until it has been sent, and holds the compute stream until it is
+/// there. A collective begins when the last stage is ready for it and ends for all at once. Its end
+/// decides when later work of the stream begins, so starting one blocks the thread until all have
+/// started it.
+///
+/// So clocks are functions of what the stages do, and not of when their threads do it.
+class StagedGroup final : public Group {
+ public:
+  /// The devices of all stages in their order, equal ones; they outlive the group. `axis` is
+  /// stages, or ends for the first and the last alone. No single wait lasts longer than `deadline`
+  /// seconds of the real clock: then DeadlinePassed names the stages and what they wait for.
+  StagedGroup(const std::vector<VirtualDevice*>& devices, const Layout& layout, Axis axis,
+              Stream stream, double deadline = LocalGroup::default_deadline);
+  ~StagedGroup() override;
+
+  int size() const override { return static_cast<int>(communicators_.size()); }
+  Communicator& communicator(int rank) override {
+    return *communicators_[static_cast<size_t>(rank)];
+  }
+  /// Clocks stay where they are.
+  void reset() override;
+
+ private:
+  std::unique_ptr<Rendezvous> rendezvous_;
+  std::vector<std::unique_ptr<Communicator>> communicators_;
+};
+
+}  // namespace frugal

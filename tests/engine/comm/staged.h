@@ -1,0 +1,54 @@
+#pragma once
+#include "engine/comm/staged.h"
+#include "tests/engine/comm/group.h"
+
+namespace frugal {
+
+/// Where a message of `unit` takes 1 s within a node and 2 s between two, and an all-reduce of it
+/// by two stages of a node 1.25 s, all without rounding.
+inline Machine round_machine() {
+  Machine machine = find_machine("a100-selene");
+  machine.launch_overhead = 0;
+  machine.devices_per_node = 8;
+  machine.link_fraction = machine.network_fraction = 1;
+  machine.link_bandwidth = 1 << 20;
+  machine.network_bandwidth = 1 << 19;
+  machine.collective_latency = machine.link_latency = 0.25;
+  machine.network_latency = 0.75;
+  return machine;
+}
+inline const View unit{nullptr, DType::f32, {1 << 17}};
+
+/// The stages of a pipeline with their groups.
+struct Pipeline {
+  explicit Pipeline(const Machine& machine, const Layout& layout, double deadline = 60) {
+    for (int stage = 0; stage < layout.stages; ++stage) {
+      owned.push_back(std::make_unique<VirtualDevice>(machine));
+      devices.push_back(owned.back().get());
+      devices.back()->keep_log(true);
+    }
+    const auto make = [&](Axis axis, Stream stream) {
+      return std::make_unique<StagedGroup>(devices, layout, axis, stream, deadline);
+    };
+    forward = make(Axis::stages, Stream::activations);
+    backward = make(Axis::stages, Stream::gradients);
+    all = make(Axis::stages, Stream::communication);
+    ends = make(Axis::ends, Stream::communication);
+  }
+  double clock(int stage, Stream stream) const {
+    return devices[static_cast<size_t>(stage)]->record(stream).time;
+  }
+  /// When what a stage computed began.
+  std::vector<double> begins(size_t stage) const {
+    std::vector<double> times;
+    for (const auto& interval : devices[stage]->log())
+      if (interval.stream == Stream::compute) times.push_back(interval.begin);
+    return times;
+  }
+
+  std::vector<std::unique_ptr<VirtualDevice>> owned;
+  std::vector<VirtualDevice*> devices;
+  std::unique_ptr<StagedGroup> forward, backward, all, ends;
+};
+
+}  // namespace frugal

@@ -1,0 +1,208 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <map>
+#include <tuple>
+
+#include "tests/engine/comm/staged.h"
+
+namespace frugal {
+namespace {
+
+/// What a stage of a random program does.
+struct Step {
+  enum Kind : uint8_t { compute, send, receive, reduce, reduce_ends } kind;
+  int stage = 0, peer = 0;
+  Stream stream = Stream::compute;
+  double seconds = 0;
+  View data;
+};
+
+struct Program {
+  Machine machine = find_machine("a100-selene");
+  Layout layout;
+  std::vector<Step> steps;  ///< in an order in which one thread could do them all
+};
+
+Program random_program(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto draw = [&](int below) {
+    return static_cast<int>(random() % static_cast<uint64_t>(below));
+  };
+  Program program;
+  program.layout = {.tensor = 1 + draw(4), .data = 1 + draw(3), .stages = 2 + draw(4)};
+  program.machine.devices_per_port = 1 + draw(8);
+  program.machine.launch_overhead = 1e-6 * draw(300);  // so that the host is what is late, at times
+  const int stages = program.layout.stages;
+  std::vector<Step> on_their_way;
+  const auto receive = [&](size_t i) {  // the first of those between the same stages
+    Step message = on_their_way[i];
+    for (auto it = on_their_way.begin();; ++it) {
+      if (it->stage != message.stage || it->peer != message.peer || it->stream != message.stream)
+        continue;
+      message = *it;
+      on_their_way.erase(it);
+      break;
+    }
+    std::swap(message.stage, message.peer);
+    message.kind = Step::receive;
+    program.steps.push_back(message);
+  };
+  for (int i = 0; i < 300; ++i) {
+    const int stage = draw(stages);
+    const View data{nullptr, DType::bf16, {1 + draw(1 << 20)}};
+    const int what = draw(20);
+    if (what < 8) {
+      program.steps.push_back({Step::compute, stage, 0, Stream::compute, 1e-6 * draw(300), {}});
+    } else if (what < 13) {
+      const Stream stream = draw(2) == 0 ? Stream::activations : Stream::gradients;
+      const int peer = (stage + 1 + draw(stages - 1)) % stages;
+      on_their_way.push_back({Step::send, stage, peer, stream, 0, data});
+      program.steps.push_back(on_their_way.back());
+    } else if (what < 18) {
+      if (!on_their_way.empty())
+        receive(static_cast<size_t>(draw(static_cast<int>(on_their_way.size()))));
+    } else {
+      const bool ends = what == 19;
+      for (int s = 0; s < stages; ++s)
+        if (!ends || s == 0 || s == stages - 1)
+          program.steps.push_back(
+              {ends ? Step::reduce_ends : Step::reduce, s, 0, Stream::communication, 0, data});
+    }
+  }
+  while (!on_their_way.empty()) receive(0);
+  return program;
+}
+
+using Clocks = std::vector<std::array<double, stream_count>>;
+
+/// What the clocks must be: the program run by one thread, on plain numbers.
+class Oracle {
+ public:
+  explicit Oracle(const Program& program)
+      : program_(program),
+        costs_(program.machine),
+        clocks_(static_cast<size_t>(program.layout.stages)),
+        host_(clocks_.size()) {
+    for (const Step& step : program.steps) run(step);
+    for (int stage = 0; stage < program.layout.stages; ++stage)  // which waits for what it sent
+      clock(stage, Stream::compute) =
+          std::max({clock(stage, Stream::compute), clock(stage, Stream::activations),
+                    clock(stage, Stream::gradients)});
+  }
+  const Clocks& clocks() const { return clocks_; }
+
+ private:
+  double& clock(int stage, Stream stream) {
+    return clocks_[static_cast<size_t>(stage)][static_cast<size_t>(stream)];
+  }
+  /// When something can begin that needs what was computed so far.
+  double issue(int stage, Stream stream) {
+    double& host = host_[static_cast<size_t>(stage)];
+    host += program_.machine.launch_overhead;
+    return std::max({clock(stage, stream), clock(stage, Stream::compute), host});
+  }
+  void run(const Step& step) {
+    const auto bytes = static_cast<double>(step.data.bytes());
+    const auto per_node = static_cast<int>(program_.machine.devices_per_node);
+    switch (step.kind) {
+      case Step::compute:
+        clock(step.stage, Stream::compute) = issue(step.stage, Stream::compute) + step.seconds;
+        break;
+      case Step::send: {
+        const int senders = program_.layout.senders(step.stage, step.peer, per_node);
+        const double end = issue(step.stage, step.stream) +
+                           (senders == 0 ? costs_.message(true, bytes)
+                                         : costs_.message_between_nodes(senders, bytes));
+        clock(step.stage, step.stream) = end;
+        arrivals_[{step.stage, step.peer, step.stream}].push_back(end);
+        break;
+      }
+      case Step::receive: {
+        issue(step.stage, step.stream);
+        auto& arrivals = arrivals_[{step.peer, step.stage, step.stream}];
+        double& compute = clock(step.stage, Stream::compute);
+        compute = std::max(compute, arrivals.front());
+        arrivals.pop_front();
+        break;
+      }
+      case Step::reduce:
+      case Step::reduce_ends:
+        meet(step, step.kind == Step::reduce ? Axis::stages : Axis::ends, bytes, per_node);
+    }
+  }
+  /// The last of those who meet knows when it begins.
+  void meet(const Step& step, Axis axis, double bytes, int per_node) {
+    ready_.emplace_back(step.stage, issue(step.stage, Stream::communication));
+    if (std::ssize(ready_) < program_.layout.size(axis)) return;
+    double begin = 0;
+    for (const auto& [stage, time] : ready_) begin = std::max(begin, time);
+    const CostModel::Group group = program_.layout.group(axis, 0, per_node);
+    for (const auto& [stage, time] : ready_)
+      clock(stage, Stream::compute) = clock(stage, Stream::communication) =
+          begin + costs_.all_reduce(group, bytes);
+    ready_.clear();
+  }
+
+  const Program& program_;
+  const CostModel costs_;
+  Clocks clocks_;
+  std::vector<double> host_;
+  std::map<std::tuple<int, int, Stream>, std::deque<double>> arrivals_;
+  std::vector<std::pair<int, double>> ready_;
+};
+
+void run_stage(const Program& program, Pipeline& pipeline, int stage, std::mt19937& random) {
+  VirtualDevice& device = *pipeline.devices[static_cast<size_t>(stage)];
+  const int end = stage == 0 ? 0 : 1;
+  std::vector<Pending> sent;
+  for (const Step& step : program.steps) {
+    if (step.stage != stage) continue;
+    for (auto i = random() % 4; i > 0; --i) std::this_thread::yield();
+    StagedGroup& messages =
+        step.stream == Stream::gradients ? *pipeline.backward : *pipeline.forward;
+    switch (step.kind) {
+      case Step::compute:
+        device.occupy(Stream::compute, step.seconds, "compute");
+        break;
+      case Step::send:
+        sent.push_back(messages.communicator(stage).send(step.data, step.peer));
+        break;
+      case Step::receive:
+        messages.communicator(stage).receive(step.data, step.peer).wait();
+        break;
+      case Step::reduce:
+        pipeline.all->communicator(stage).all_reduce(step.data).wait();
+        break;
+      case Step::reduce_ends:
+        pipeline.ends->communicator(end).all_reduce(step.data).wait();
+        break;
+    }
+  }
+}
+
+TEST(StagedGroupRandom, ClocksDoNotDependOnThreads) {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    const Program program = random_program(seed);
+    const Clocks expected = Oracle(program).clocks();
+    for (unsigned interleaving = 0; interleaving < 5; ++interleaving) {
+      Pipeline pipeline(program.machine, program.layout);
+      on_every_rank(*pipeline.all, [&](Communicator& c) {
+        std::mt19937 random(100 * interleaving + static_cast<unsigned>(c.rank()));
+        run_stage(program, pipeline, c.rank(), random);
+      });
+      Clocks clocks;
+      for (const auto& device : pipeline.devices) {
+        clocks.emplace_back();
+        for (size_t i = 0; i < clocks.back().size(); ++i)
+          clocks.back()[i] = device->record(static_cast<Stream>(i)).time;
+      }
+      ASSERT_EQ(clocks, expected) << "program " << seed << ", interleaving " << interleaving;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace frugal

@@ -1,0 +1,141 @@
+#include "tests/engine/comm/staged.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace frugal {
+namespace {
+
+using ::testing::ElementsAre;
+
+/// One stage of PipeDream-Flush: 2 s forward, 4 s backward, messages between.
+void one_forward_one_backward(Pipeline& pipeline, int stage, int stages, int microbatches) {
+  VirtualDevice& device = *pipeline.devices[static_cast<size_t>(stage)];
+  Communicator& forward = pipeline.forward->communicator(stage);
+  Communicator& backward = pipeline.backward->communicator(stage);
+  std::vector<Pending> sent;
+  const auto pass = [&](Communicator& group, int from, int to, double seconds) {
+    if (from >= 0 && from < stages) group.receive(unit, from).wait();
+    device.occupy(Stream::compute, seconds, "pass");
+    if (to >= 0 && to < stages) sent.push_back(group.send(unit, to));
+  };
+  const int warm_up = stages - 1 - stage;
+  for (int k = 0; k < microbatches + warm_up; ++k) {
+    if (k < microbatches) pass(forward, stage - 1, stage + 1, 2);
+    if (k >= warm_up) pass(backward, stage + 1, stage - 1, 4);
+  }
+}
+
+TEST(StagedGroup, PipelineByHand) {
+  Pipeline pipeline(round_machine(), {.stages = 3});
+  on_every_rank(*pipeline.all, [&](Communicator& c) {
+    one_forward_one_backward(pipeline, c.rank(), c.size(), 4);
+  });
+  // Fill: what leaves stage 0 at 2 is at stage 1 at 3 and at stage 2 at 6, and its gradient is back
+  // at 13 and 18. Drain: stage 2 ends at 34, and the last gradient is there at 35 and 40.
+  //                                         F0 F1 F2 B0  F3  B1  B2  B3
+  EXPECT_THAT(pipeline.begins(0), ElementsAre(0, 2, 4, 18, 22, 24, 32, 40));
+  //                                         F0 F1 B0  F2  B1  F3  B2  B3
+  EXPECT_THAT(pipeline.begins(1), ElementsAre(3, 5, 13, 17, 19, 25, 27, 35));
+  //                                         F0 B0 F1  B1  F2  B2  F3  B3
+  EXPECT_THAT(pipeline.begins(2), ElementsAre(6, 8, 12, 14, 20, 22, 28, 30));
+  EXPECT_EQ(pipeline.clock(0, Stream::compute), 44);
+}
+
+TEST(StagedGroup, MessagesOfOneDirectionFollowEachOther) {
+  Pipeline pipeline(round_machine(), {.stages = 2});
+  Communicator& first = pipeline.forward->communicator(0);
+  Communicator& second = pipeline.forward->communicator(1);
+  std::vector<Pending> sent;
+  for (int i = 0; i < 2; ++i) sent.push_back(first.send(unit, 1));
+  sent.push_back(pipeline.backward->communicator(0).send(unit, 1));
+  EXPECT_EQ(pipeline.clock(0, Stream::activations), 2);
+  EXPECT_EQ(pipeline.clock(0, Stream::gradients), 1) << "the directions do not wait for each other";
+  EXPECT_EQ(pipeline.clock(0, Stream::compute), 0) << "sending returns at once";
+  second.receive(unit, 0).wait();
+  EXPECT_EQ(pipeline.clock(1, Stream::compute), 1);
+  second.receive(unit, 0).wait();
+  EXPECT_EQ(pipeline.clock(1, Stream::compute), 2);
+  EXPECT_EQ(pipeline.clock(1, Stream::activations), 0) << "receiving keeps nobody from sending";
+  sent[1].wait();
+  EXPECT_EQ(pipeline.clock(0, Stream::compute), 2) << "its memory is free again";
+}
+
+TEST(StagedGroup, MessagesTakeNoMultiprocessors) {
+  Pipeline pipeline(round_machine(), {.stages = 2});
+  VirtualDevice& device = *pipeline.devices[0];
+  const Pending sent = pipeline.forward->communicator(0).send(unit, 1);
+  const Fill fill{View(nullptr, DType::f32, {1 << 20}), 0};
+  device.execute(fill);
+  EXPECT_EQ(pipeline.clock(0, Stream::compute), device.costs().duration(fill));
+}
+
+/// Stages of 4 ranks on nodes of 8: the second message leaves its node, and 4 send at once.
+TEST(StagedGroup, MessagesBetweenNodes) {
+  for (const int devices_per_port : {1, 2, 8}) {
+    Machine machine = round_machine();
+    machine.devices_per_port = devices_per_port;
+    Pipeline pipeline(machine, {.tensor = 2, .data = 2, .stages = 3});
+    const Pending within = pipeline.forward->communicator(0).send(unit, 1);
+    const Pending between = pipeline.forward->communicator(1).send(unit, 2);
+    EXPECT_EQ(pipeline.clock(0, Stream::activations), 1);
+    // 4 that have the port of 8 alone send twice as fast.
+    EXPECT_EQ(pipeline.clock(1, Stream::activations), devices_per_port == 8 ? 1.5 : 2);
+  }
+}
+
+TEST(StagedGroup, CollectivesBeginWithTheLastAndEndTogether) {
+  Pipeline pipeline(round_machine(), {.stages = 4});
+  on_every_rank(*pipeline.all, [&](Communicator& c) {
+    VirtualDevice& device = *pipeline.devices[static_cast<size_t>(c.rank())];
+    device.occupy(Stream::compute, 10 - 2 * c.rank(), "pass");
+    if (c.rank() % 3 == 0) {
+      Communicator& ends = pipeline.ends->communicator(c.rank() / 3);
+      EXPECT_EQ(ends.rank(), c.rank() / 3);
+      EXPECT_EQ(ends.size(), 2);
+      const Pending reduced = ends.all_reduce(unit);
+      EXPECT_EQ(device.record(Stream::communication).time, 10 + 0.25 + 2 * (0.25 + 0.25));
+    }
+    c.barrier();
+  });
+  const CostModel costs(round_machine());
+  for (int stage = 0; stage < 4; ++stage)
+    EXPECT_EQ(pipeline.devices[static_cast<size_t>(stage)]->now(),
+              11.25 + costs.all_reduce({.size = 4, .per_node = 4}, 0));
+}
+
+TEST(StagedGroup, EveryCollectiveTakesItsOwnTime) {
+  const Machine machine = round_machine();
+  const CostModel costs(machine);
+  const View whole{nullptr, DType::f32, {4, 1 << 17}};
+  const CostModel::Group group{.size = 4, .per_node = 2};  // as stages of 4 ranks lie
+  const auto bytes = static_cast<double>(whole.bytes());
+  Pipeline pipeline(machine, {.tensor = 2, .data = 2, .stages = 4});
+  on_every_rank(*pipeline.all, [&](Communicator& c) {
+    double expected = 0;
+    const auto took = [&](double seconds) {
+      EXPECT_EQ(pipeline.clock(c.rank(), Stream::compute), expected += seconds);
+    };
+    c.all_reduce(whole).wait();
+    took(costs.all_reduce(group, bytes));
+    c.all_gather(unit, whole).wait();
+    took(costs.all_gather(group, bytes));
+    c.reduce_scatter(whole, unit).wait();
+    took(costs.reduce_scatter(group, bytes));
+    c.all_to_all(whole, whole).wait();
+    took(costs.all_to_all(group, bytes));
+    c.broadcast(whole, 3).wait();
+    took(costs.broadcast(group, bytes));
+  });
+}
+
+TEST(StagedGroup, AStageAloneWaitsForNobody) {
+  Pipeline pipeline(round_machine(), {.tensor = 2, .stages = 1});
+  pipeline.all->communicator(0).all_reduce(unit).wait();
+  pipeline.ends->communicator(0).all_reduce(unit).wait();
+  pipeline.all->communicator(0).barrier();
+  EXPECT_EQ(pipeline.devices[0]->now(), 0);
+}
+
+}  // namespace
+}  // namespace frugal
