@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "engine/cluster_threads.h"
-#include "engine/comm/local.h"
 #include "engine/comm/modelled.h"
 #include "engine/comm/staged.h"
 #include "kernels/cpu/device.h"
@@ -10,11 +13,14 @@
 namespace frugal {
 namespace {
 
-/// The axis along which one rank stands for all, if it does.
-std::optional<Axis> represented(GroupUse use) {
-  if (use == GroupUse::tensor) return Axis::tensor;
-  if (use == GroupUse::data) return Axis::data;
-  return std::nullopt;
+/// The group of a rank that stands for all members, or is alone.
+std::unique_ptr<Group> represented(Device& device, const Machine& machine, const Layout& all,
+                                   GroupUse use, int stage) {
+  const auto nodes = std::max<int64_t>(machine.devices_per_node, 1);
+  CostModel::Group group;
+  if (use == GroupUse::tensor || use == GroupUse::data)
+    group = all.group(axis_of(use), stage, static_cast<int>(nodes));
+  return std::make_unique<ModelledGroup>(device, CostModel(machine), group);
 }
 
 std::unique_ptr<Cluster> make_lone_cluster(const RunConfig& config, std::unique_ptr<Device> device,
@@ -25,27 +31,36 @@ std::unique_ptr<Cluster> make_lone_cluster(const RunConfig& config, std::unique_
         "pipeline-parallel size is {}: a lone rank has no other stages to exchange messages with; "
         "use 1, or --on virtual:MACHINE",
         config.pipeline_parallel));
-  const CostModel costs(machine);
   const Layout all = layout_of(config);
   Device& alone = *device;
   std::vector<std::unique_ptr<Device>> devices;
   devices.push_back(std::move(device));
-  return std::make_unique<ThreadedCluster>(
-      config, Layout{}, std::move(devices),
-      [&](GroupUse use, const std::vector<int>&) -> std::unique_ptr<Group> {
-        const auto axis = represented(use);
-        const int nodes = static_cast<int>(machine.devices_per_node);
-        return std::make_unique<ModelledGroup>(alone, costs,
-                                           axis ? all.group(*axis, 0, nodes) : CostModel::Group{});
-      });
+  return std::make_unique<ThreadedCluster>(config, Layout{}, std::move(devices),
+                                           [&](GroupUse use, const std::vector<int>& /*ranks*/) {
+                                             return represented(alone, machine, all, use, 0);
+                                           });
 }
 
 }  // namespace
 
 std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Machine& machine) {
-  if (config.pipeline_parallel == 1)
-    return make_lone_cluster(config, std::make_unique<VirtualDevice>(machine), machine);
   config.validate();
+  const Layout all = layout_of(config);
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<VirtualDevice*> stages;
+  for (int stage = 0; stage < all.stages; ++stage) {
+    auto device = std::make_unique<VirtualDevice>(machine);
+    stages.push_back(device.get());
+    devices.push_back(std::move(device));
+  }
+  return std::make_unique<ThreadedCluster>(
+      config, Layout{.stages = all.stages}, std::move(devices),
+      [&](GroupUse use, const std::vector<int>& ranks) -> std::unique_ptr<Group> {
+        const auto stage = static_cast<size_t>(ranks.front());
+        if (ranks.size() == 1) return represented(*stages[stage], machine, all, use, ranks.front());
+        const Axis axis = use == GroupUse::ends ? Axis::ends : Axis::stages;
+        return std::make_unique<StagedGroup>(stages, all, axis, stream_of(use));
+      });
 }
 
 std::unique_ptr<Cluster> make_lone_cpu_cluster(const RunConfig& config, int threads,

@@ -5,23 +5,6 @@
 
 namespace frugal {
 
-/// Groups that must not wait for each other have a stream each: neighbouring stages send to each
-/// other at the same time, and the ends of a pipeline may wait long for each other.
-inline Stream stream_of(GroupUse use) {
-  switch (use) {
-    case GroupUse::activations:
-      return Stream::activations;
-    case GroupUse::gradients:
-      return Stream::gradients;
-    case GroupUse::ends:
-      return Stream::copy;
-    case GroupUse::tensor:
-    case GroupUse::data:
-      break;
-  }
-  return Stream::communication;
-}
-
 /// The groups of ranks on GPUs: device r is rank r's.
 inline RankGrid::MakeGroup nccl_groups(std::vector<Device*> devices, double deadline) {
   return [devices = std::move(devices), deadline](

@@ -11,8 +11,9 @@ namespace frugal {
 /// The groups that a rank computes with; it is alone in those that a run does not need.
 struct RankGroups {
   Communicator& tensor;       ///< the t that share every layer
-  Communicator& activations;  ///< the p stages of its pipeline: messages of forward passes, sums
-  Communicator& gradients;    ///< the same stages: messages of backward passes
+  Communicator& stages;       ///< the p stages of its pipeline
+  Communicator& activations;  ///< the same, for messages of forward passes alone
+  Communicator& gradients;    ///< the same, for messages of backward passes
   Communicator& data;         ///< the w replicas of its part
   Communicator& ends;         ///< of the first and the last stage, to each other
 };
@@ -38,7 +39,7 @@ class Rank {
   Communicator& tensor_group;
   const RunConfig config;
 
-  int stage() const { return groups.activations.rank(); }
+  int stage() const { return groups.stages.rank(); }
   int replica() const { return groups.data.rank(); }
   /// Whether no rank of its groups is absent; otherwise what it computes means nothing.
   bool whole() const { return groups.tensor.whole() && groups.data.whole(); }

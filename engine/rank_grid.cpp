@@ -3,12 +3,12 @@
 #include <algorithm>
 
 namespace frugal {
-namespace {
 
 Axis axis_of(GroupUse use) {
   switch (use) {
     case GroupUse::tensor:
       return Axis::tensor;
+    case GroupUse::stages:
     case GroupUse::activations:
     case GroupUse::gradients:
       return Axis::stages;
@@ -20,7 +20,21 @@ Axis axis_of(GroupUse use) {
   return Axis::ends;
 }
 
-}  // namespace
+Stream stream_of(GroupUse use) {
+  switch (use) {
+    case GroupUse::activations:
+      return Stream::activations;
+    case GroupUse::gradients:
+      return Stream::gradients;
+    case GroupUse::ends:
+      return Stream::copy;
+    case GroupUse::tensor:
+    case GroupUse::stages:
+    case GroupUse::data:
+      break;
+  }
+  return Stream::communication;
+}
 
 RankGrid::RankGrid(const Layout& layout, const MakeGroup& make)
     : seats_(static_cast<size_t>(layout.ranks() * group_uses)) {
@@ -40,8 +54,8 @@ RankGrid::RankGrid(const Layout& layout, const MakeGroup& make)
 
 RankGroups RankGrid::groups(int rank) {
   const auto at = [&](GroupUse use) -> Communicator& { return seat(rank, use).communicator(); };
-  return {at(GroupUse::tensor), at(GroupUse::activations), at(GroupUse::gradients),
-          at(GroupUse::data), at(GroupUse::ends)};
+  return {at(GroupUse::tensor),    at(GroupUse::stages), at(GroupUse::activations),
+          at(GroupUse::gradients), at(GroupUse::data),   at(GroupUse::ends)};
 }
 
 void RankGrid::abort(int rank, const std::string& reason) noexcept {

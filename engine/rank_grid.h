@@ -9,8 +9,12 @@
 namespace frugal {
 
 /// What a group of ranks is for: a member of RankGroups.
-enum class GroupUse : uint8_t { tensor, activations, gradients, data, ends };
-inline constexpr int group_uses = 5;
+enum class GroupUse : uint8_t { tensor, stages, activations, gradients, data, ends };
+inline constexpr int group_uses = 6;
+Axis axis_of(GroupUse use);
+/// Groups that must not wait for each other have a stream each: neighbouring stages send to each
+/// other at the same time, and the ends of a pipeline may wait long for each other.
+Stream stream_of(GroupUse use);
 
 /// The groups of all ranks of a cluster.
 class RankGrid {

@@ -50,8 +50,8 @@ Memory memory_of(Cluster& cluster) {
   return memory;
 }
 
-/// Steps from `step` on that are trained in one go. A schedule without a flush runs through many; it
-/// drains where a held-out loss is wanted, and now and then so that an interrupt is seen.
+/// Steps from `step` on that are trained in one go. A schedule without a flush runs through many;
+/// it drains where a held-out loss is wanted, and now and then so that an interrupt is seen.
 int64_t steps_at_once(const TrainingRun& run, int64_t step) {
   constexpr int64_t most = 64;
   if (flushes(run.config.schedule)) return 1;
@@ -102,9 +102,8 @@ void train(const TrainingRun& run, Target& target, Record& record, Progress& pro
     }
     if (run.text && losses_count(target) &&
         (step == run.train.steps || (run.eval_every > 0 && step % run.eval_every == 0)))
-      record.held_out.emplace_back(
-          step, trainer.evaluate(run.text->held_out_batch(
-                    run.text->held_out_microbatches(held_out_tokens))));
+      record.held_out.emplace_back(step, trainer.evaluate(run.text->held_out_batch(
+                                             run.text->held_out_microbatches(held_out_tokens))));
   }
   record.memory = memory_of(*cluster);
   record.flops = flops_of(run.config, executed);

@@ -61,8 +61,11 @@ StageExecutor::Result StageExecutor::run(const ScheduleRun& run) {
       throw OutOfMemory(text(actions[i]) + ": " + e.what(), e.requested, e.in_use, e.capacity);
     }
   }
-  for (auto* last : {&activation_, &gradient_})
-    if (const auto departure = std::exchange(*last, {})) departure->pending.wait();
+  optimizer_.finish(rank_);
+  for (auto* last : {&activation_, &gradient_}) {
+    if (*last) (*last)->pending.wait();
+    last->reset();
+  }
   result_.losses.assign(static_cast<size_t>(run.schedule.batches),
                         std::numeric_limits<double>::quiet_NaN());
   if (rank_.device.backed()) rank_.device.copy_to_host(result_.losses.data(), totals_);
@@ -71,7 +74,7 @@ StageExecutor::Result StageExecutor::run(const ScheduleRun& run) {
 }
 
 std::string StageExecutor::text(const Action& action) const {
-  return fmt::format("stage {}, {}", rank_.stage(), describe(action));
+  return fmt::format("stage {}, {}", rank_.stage(), to_text(action, run_->schedule.chunks));
 }
 
 void StageExecutor::execute(const Action& action, size_t index) {
@@ -150,10 +153,10 @@ Recompute StageExecutor::recomputation() const {
 void StageExecutor::prepare(const Action& action, const Flight& flight) {
   const auto [batch, microbatch] = place_of(action);
   const auto before = static_cast<uint64_t>(run_->schedule.first_batch) + batch;
-  rank_.draw =
-      static_cast<uint32_t>(before * static_cast<uint64_t>(rank_.config.batch_microbatches()) +
-                            microbatch);
+  rank_.draw = static_cast<uint32_t>(
+      before * static_cast<uint64_t>(rank_.config.batch_microbatches()) + microbatch);
   rank_.recompute = flight.recompute;
+  if (action.version == weights_.newest()) optimizer_.finish(rank_);
   weights_.use(action.version);
 }
 
@@ -161,7 +164,7 @@ void StageExecutor::forward(const Action& action, Flight& flight) {
   const Gpt& part = model_.part(action.chunk);
   const auto [batch, microbatch] = place_of(action);
   const MicroBatch& data = run_->batches.at(batch).at(microbatch);
-  Gpt::Input input{.hidden = std::move(flight.activation.tensor)};
+  Gpt::Input input{std::move(flight.activation.tensor), {}, {}};
   if (part.part().first) input.tokens = to_device(rank_, data.tokens);
   if (part.part().last) input.labels = to_device(rank_, data.labels);
   Tensor y = part.forward(rank_, input, flight.saved);
@@ -207,9 +210,9 @@ void StageExecutor::step(const Action& action, size_t index) {
   // 2BW's next batch, of another run perhaps, is computed with it.
   const bool needed = run_->schedule.kind == ScheduleKind::two_buffered ||
                       (use != last_use_.end() && use->second > index);
+  optimizer_.finish(rank_);  // what it steps from
   const auto [from, to] = weights_.advance(rank_, needed);
-  result_.gradient_norms.push_back(
-      optimizer_.step(rank_, run_->optimizer.at(batch), {from, to}));
+  result_.gradient_norms.push_back(optimizer_.step(rank_, run_->optimizer.at(batch), {from, to}));
   optimizer_.clear_gradients(rank_);
   result_.step_ends.push_back(time_of(rank_));
   if (keep_timeline) result_.timeline.push_back({action, begin, result_.step_ends.back()});

@@ -95,7 +95,7 @@ class StageExecutor {
 
   const ScheduleRun* run_ = nullptr;
   Result result_;
-  Tensor totals_;  // [batches] f64
+  Tensor totals_;                                   // [batches] f64
   std::map<std::pair<int, int>, Flight> flights_;   // by chunk and microbatch
   std::optional<Departure> activation_, gradient_;  // the last ones sent
   std::map<int, size_t> last_use_;                  // of each version, in the stage's actions

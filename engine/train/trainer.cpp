@@ -9,6 +9,7 @@
 #include <mutex>
 #include <numbers>
 #include <stdexcept>
+#include <utility>
 
 #include "engine/schedule/schedules.h"
 #include "kernels/support/error.h"
@@ -25,7 +26,7 @@ bool is_last_stage(const Rank& rank) { return rank.stage() + 1 == rank.config.pi
 
 /// Makes the ranks of a pipeline meet, and tells when they did.
 double meet(Rank& rank) {
-  if (rank.config.pipeline_parallel > 1) rank.groups.activations.barrier();
+  if (rank.config.pipeline_parallel > 1) rank.groups.stages.barrier();
   return rank.device.now();
 }
 
@@ -128,8 +129,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches) {
   for (size_t i = 0; i < batches.size(); ++i) {
     what.scales.push_back(static_cast<float>(1 / counted(batches[i])));
     what.optimizer.push_back(train_.optimizer);
-    what.optimizer.back().learning_rate =
-        train_.learning_rate(steps_ + static_cast<int64_t>(i));
+    what.optimizer.back().learning_rate = train_.learning_rate(steps_ + static_cast<int64_t>(i));
   }
   std::vector<StepResult> results(batches.size());
   timelines_.assign(members_.size(), {});
@@ -216,9 +216,11 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
     for (const Parameter* p : of(rank).model->parameters()) {
       if (p->is_copy) continue;
       const GlobalIndex index = p->global_index(rank);
-      for (const auto& [prefix, view] : {std::pair{"weight/", p->view()}, {"gradient/", p->grad()}}) {
+      for (const auto& [prefix, view] :
+           {std::pair{"weight/", p->view()}, {"gradient/", p->grad()}}) {
         HostTensor& tensor =
-            tensors.try_emplace(prefix + p->name, serial_host_tensor(p->serial_shape)).first->second;
+            tensors.try_emplace(prefix + p->name, serial_host_tensor(p->serial_shape))
+                .first->second;
         gather_into(tensor, rank.device, view, index);
       }
     }

@@ -9,8 +9,8 @@ namespace frugal {
 
 struct TrainConfig {
   OptimizerOptions optimizer;
-  /// Learning rate: linear up to optimizer.learning_rate over warm_up steps, then a cosine down to a
-  /// tenth of it at `steps`.
+  /// Learning rate: linear up to optimizer.learning_rate over warm_up steps, then a cosine down to
+  /// a tenth of it at `steps`.
   int64_t warm_up = 0;
   int64_t steps = 1;
 

@@ -20,8 +20,8 @@ void WeightVersions::use(int version) {
   used_ = version;
   for (Parameter* p : parameters_) {
     const View& before = p->weight.view();
-    p->weight = block.with_view(
-        block.view().sliced(0, p->offset, before.size()).reshaped(before.shape));
+    p->weight =
+        block.with_view(block.view().sliced(0, p->offset, before.size()).reshaped(before.shape));
   }
 }
 

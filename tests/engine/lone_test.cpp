@@ -99,8 +99,8 @@ TEST_P(LoneRank, ComputesFiniteNumbersThatMeanNothing) {
       return tensor;
     };
     const Tensor losses =
-        model.forward(rank, on_device(batch[0].tokens), on_device(batch[0].labels), saved);
-    model.backward(rank, 1, std::move(saved));
+        model.forward(rank, {{}, on_device(batch[0].tokens), on_device(batch[0].labels)}, saved);
+    model.backward(rank, {}, 1, std::move(saved));
     std::vector<View> views{losses};
     for (const Parameter* p : model.parameters()) views.push_back(p->grad());
     for (const View& view : views) {

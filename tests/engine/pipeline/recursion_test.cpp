@@ -44,8 +44,8 @@ RunConfig config_of(const Case& c) {
   config.schedule = c.schedule;
   config.recompute = c.recompute;
   config.type = c.type;
-  const bool stashing = c.schedule == ScheduleKind::pipedream ||
-                        c.schedule == ScheduleKind::pipedream_vertical_sync;
+  const bool stashing =
+      c.schedule == ScheduleKind::pipedream || c.schedule == ScheduleKind::pipedream_vertical_sync;
   config.microbatches = stashing ? 1 : std::max(4, c.stages);
   return config;
 }
@@ -80,8 +80,8 @@ TEST_P(Recursion, IsWhatThePipelineComputes) {
   Trainer trainer(*cluster, config, train_config(c));
   for (size_t i = 0; i < all.size(); i += static_cast<size_t>(c.batches_at_once)) {
     const size_t end = std::min(all.size(), i + static_cast<size_t>(c.batches_at_once));
-    for (const StepResult& result :
-         trainer.run({all.begin() + static_cast<int64_t>(i), all.begin() + static_cast<int64_t>(end)}))
+    for (const StepResult& result : trainer.run(
+             {all.begin() + static_cast<int64_t>(i), all.begin() + static_cast<int64_t>(end)}))
       losses.push_back(result.loss);
   }
   EXPECT_EQ(losses, expected);
@@ -102,15 +102,16 @@ std::vector<Case> all_cases() {
   for (const int stages : {1, 2, 8})
     for (const auto kind : {ScheduleKind::pipedream, ScheduleKind::pipedream_vertical_sync})
       cases.push_back({kind, OptimizerKind::sgd, stages, Recompute::none, DType::f32, batches});
-  for (const auto kind : {ScheduleKind::gpipe, ScheduleKind::one_forward_one_backward,
-                          ScheduleKind::inter_layer, ScheduleKind::zero_bubble_h1,
-                          ScheduleKind::zero_bubble_h2})
-    for (const int stages : {2, 4})
-      cases.push_back({kind, OptimizerKind::adamw, stages});
+  for (const auto kind :
+       {ScheduleKind::gpipe, ScheduleKind::one_forward_one_backward, ScheduleKind::inter_layer,
+        ScheduleKind::zero_bubble_h1, ScheduleKind::zero_bubble_h2})
+    for (const int stages : {2, 4}) cases.push_back({kind, OptimizerKind::adamw, stages});
   for (const auto recompute : {Recompute::selective, Recompute::full, Recompute::stage})
     cases.push_back({ScheduleKind::two_buffered, OptimizerKind::adam, 4, recompute});
-  cases.push_back({ScheduleKind::two_buffered, OptimizerKind::adam, 4, Recompute::none, DType::bf16});
-  cases.push_back({ScheduleKind::two_buffered, OptimizerKind::adam, 2, Recompute::none, DType::f64});
+  cases.push_back(
+      {ScheduleKind::two_buffered, OptimizerKind::adam, 4, Recompute::none, DType::bf16});
+  cases.push_back(
+      {ScheduleKind::two_buffered, OptimizerKind::adam, 2, Recompute::none, DType::f64});
   return cases;
 }
 
