@@ -14,9 +14,9 @@ Dropout dropout_of(const Rank& rank) {
 
 }  // namespace
 
-Parameter make_token_table(Rank& rank) {
+Parameter make_token_table(Rank& rank, const std::string& name) {
   const ModelConfig& m = rank.config.model;
-  return {rank, "embedding.token", {m.vocabulary, m.hidden}, Sharding::rows, initial::weight()};
+  return {rank, name, {m.vocabulary, m.hidden}, Sharding::rows, initial::weight()};
 }
 
 int64_t first_token(const Rank& rank) {
@@ -24,7 +24,7 @@ int64_t first_token(const Rank& rank) {
 }
 
 InputEmbedding::InputEmbedding(Rank& rank)
-    : table_(make_token_table(rank)),
+    : table_(make_token_table(rank, token_table)),
       positions_(rank, "embedding.position", {rank.config.model.sequence, rank.config.model.hidden},
                  Sharding::replicated, initial::weight()) {
   positions_.gradient_is_partial = rank.config.sequence_parallel;

@@ -4,13 +4,22 @@
 
 namespace frugal {
 
+namespace {
+
+/// With weight stashing the last stage uses a microbatch's update at once, when the first stage has
+/// not computed its part of it yet: nothing can be tied.
+bool ties_tables(const Rank& rank) { return rank.config.schedule != ScheduleKind::pipedream; }
+
+}  // namespace
+
 Gpt::Gpt(Rank& rank, const ModelPart& part) : part_(part) {
+  const bool tied = ties_tables(rank);
   if (part.first) {
     embedding_.emplace(rank);
-    embedding_->table().tied = !part.last;
+    embedding_->table().tied = tied && !part.last;
   } else if (part.last) {
-    tied_table_.emplace(make_token_table(rank));
-    tied_table_->tied = tied_table_->is_copy = true;
+    output_table_.emplace(make_token_table(rank, tied ? token_table : "output.token"));
+    output_table_->tied = output_table_->is_copy = tied;
   }
   layers_.reserve(static_cast<size_t>(part.layers));
   for (int64_t i = 0; i < part.layers; ++i) {
@@ -51,7 +60,7 @@ Tensor Gpt::backward(Rank& rank, Tensor dy, float scale, Saved saved) const {
 ParameterList Gpt::parameters() {
   ParameterList all;
   if (embedding_) all = embedding_->parameters();
-  if (tied_table_) all.push_back(&*tied_table_);
+  if (output_table_) all.push_back(&*output_table_);
   for (TransformerLayer& layer : layers_) all = join({all, layer.parameters()});
   return head_ ? join({all, head_->parameters()}) : all;
 }

@@ -8,7 +8,8 @@
 namespace frugal {
 
 /// A GPT on one rank, or the part of it that a stage of a pipeline has: embedding, transformer
-/// layers, output head.
+/// layers, output head. The head's table is the embedding's, which the last stage has a copy of;
+/// only the weight-stashing schedule has a table of its own there, which changes the model.
 class Gpt {
  public:
   struct Input {
@@ -37,12 +38,12 @@ class Gpt {
   ParameterList parameters();
 
  private:
-  const Parameter& table() const { return embedding_ ? embedding_->table() : *tied_table_; }
+  const Parameter& table() const { return embedding_ ? embedding_->table() : *output_table_; }
   Tensor compute(Rank& rank, const Input& input, Saved& saved) const;
 
   ModelPart part_;
   std::optional<InputEmbedding> embedding_;
-  std::optional<Parameter> tied_table_;  // of a last part that is not the first
+  std::optional<Parameter> output_table_;  // of a last part that is not the first
   std::vector<TransformerLayer> layers_;
   std::optional<OutputHead> head_;
 };

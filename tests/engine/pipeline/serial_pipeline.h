@@ -36,7 +36,7 @@ class SerialPipeline {
     for (size_t s = 0; s < parts_.size(); ++s)
       write(s, history_[s].at(static_cast<size_t>(version_(static_cast<int>(s), t))));
     const double loss = compute(batch, t);
-    if (parts_.size() > 1) tie();
+    if (parts_.size() > 1 && config_.schedule != ScheduleKind::pipedream) tie();
     OptimizerOptions options = train_.optimizer;
     options.learning_rate = train_.learning_rate(t);
     for (size_t s = 0; s < parts_.size(); ++s) {
