@@ -8,6 +8,7 @@
 
 #include "engine/config.h"
 #include "engine/schedule/schedule.h"
+#include "engine/train/optimizer.h"
 #include "harness/cell.h"
 #include "kernels/support/json_file.h"
 
@@ -27,9 +28,9 @@ inline constexpr int enumerators<ScheduleKind> = schedule_kinds;
 template <>
 inline constexpr int enumerators<AttentionKind> = 2;
 template <>
-inline constexpr int enumerators<DType> = 3;  // those that weights can have
+inline constexpr int enumerators<OptimizerKind> = 4;
 template <>
-inline constexpr int enumerators<ScheduleKind> = schedule_kinds;
+inline constexpr int enumerators<DType> = 3;  // those that weights can have
 
 template <class E>
 std::vector<std::string> all_names() {

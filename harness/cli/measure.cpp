@@ -22,20 +22,32 @@ namespace frugal {
 namespace {
 
 struct Values {
-  std::string model, on = "virtual", hardware, lone_rank, recompute = "none",
-                     attention = "separate", type = "f32", text, save_tensors, out = "out",
-                     format = "table";
+  std::string model, on = "virtual", hardware, lone_rank, recompute = "none", schedule = "1f1b",
+                     attention = "separate", type = "f32", optimizer = "adamw", text, save_tensors,
+                     out = "out", format = "table";
   std::optional<int64_t> layers, hidden, heads, sequence, vocabulary;  // the model's own otherwise
   std::optional<double> dropout;
   int64_t scale = 1, steps = 1;
   std::optional<int64_t> eval_every, warm_up;
-  double learning_rate = 1e-3;
+  OptimizerOptions options;
+  std::optional<double> momentum;  // of momentum only
   std::optional<int> threads;
   RunConfig config;
   bool force = false;
 
   int64_t warm_up_steps() const { return warm_up.value_or(steps / 20); }
 };
+
+OptimizerOptions optimizer_of(const Values& values) {
+  OptimizerOptions options = values.options;
+  options.kind = *from_name<OptimizerKind>(values.optimizer);
+  if (values.momentum && options.kind != OptimizerKind::momentum)
+    throw InputError(
+        fmt::format("--momentum: the optimizer is {}; leave it out, or give --optimizer momentum",
+                    values.optimizer));
+  options.momentum = values.momentum.value_or(options.momentum);
+  return options;
+}
 
 RunConfig config_of(const Values& values) {
   RunConfig config = values.config;
@@ -48,6 +60,7 @@ RunConfig config_of(const Values& values) {
   model.vocabulary = values.vocabulary.value_or(model.vocabulary);
   model.dropout = values.dropout.value_or(model.dropout);
   config.recompute = *from_name<Recompute>(values.recompute);
+  config.schedule = *from_name<ScheduleKind>(values.schedule);
   config.attention = *from_name<AttentionKind>(values.attention);
   config.type = *from_name<DType>(values.type);
   config.validate();
@@ -91,11 +104,14 @@ void check_lone_rank(const Values& values, const RunConfig& config) {
 std::string command_of(const Values& v, const Record& record, int threads) {
   const RunConfig& c = record.config;
   std::string command = fmt::format(
-      "frugal measure --model {} --on {} --tensor-parallel {} "
+      "frugal measure --model {} --on {} --tensor-parallel {} --pipeline-parallel {} "
+      "--data-parallel {} --schedule {} "
       "--recompute {} --attention {} --type {} --micro-batch {} --microbatches {} "
-      "--seed {} --steps {} --warm-up {} --learning-rate {} --scale {}",
-      file_name(v.model), record.on, c.tensor_parallel, v.recompute, v.attention, v.type,
-      c.micro_batch, c.microbatches, c.seed, v.steps, v.warm_up_steps(), v.learning_rate,
+      "--seed {} --steps {} --warm-up {} --optimizer {} --learning-rate {} --weight-decay {} "
+      "--scale {}",
+      file_name(v.model), record.on, c.tensor_parallel, c.pipeline_parallel, c.data_parallel,
+      v.schedule, v.recompute, v.attention, v.type, c.micro_batch, c.microbatches, c.seed, v.steps,
+      v.warm_up_steps(), v.optimizer, v.options.learning_rate, v.options.weight_decay,
       scale_name(v.scale));
   const auto add = [&](const char* flag, const auto& value) {
     if (value) command += fmt::format(" {} {}", flag, *value);
@@ -107,6 +123,11 @@ std::string command_of(const Values& v, const Record& record, int threads) {
   add("--vocabulary", v.vocabulary);
   add("--eval-every", v.eval_every);
   add("--dropout", v.dropout);
+  add("--momentum", v.momentum);
+  if (c.chunks > 1) command += fmt::format(" --chunks {}", c.chunks);
+  if (c.kept_microbatches > 0)
+    command += fmt::format(" --kept-microbatches {}", c.kept_microbatches);
+  if (c.keep_outputs) command += " --keep-outputs";
   if (c.sequence_parallel) command += " --sequence-parallel";
   if (c.stored_masks) command += " --stored-masks";
   if (!v.text.empty()) command += " --text " + file_name(v.text);
@@ -118,6 +139,7 @@ std::string command_of(const Values& v, const Record& record, int threads) {
 }
 
 Record blank(const Values& values, const TrainingRun& run, const Target& target) {
+  const OptimizerOptions& optimizer = run.train.optimizer;
   Record record;
   record.artifact = "measure";
   record.case_id = run.config.model.name;
@@ -131,8 +153,12 @@ Record blank(const Values& values, const TrainingRun& run, const Target& target)
   record.config = run.config;
   record.options = {{"steps", std::to_string(values.steps)},
                     {"warm_up", std::to_string(run.train.warm_up)},
-                    {"learning_rate", fmt::format("{}", values.learning_rate)},
+                    {"optimizer", values.optimizer},
+                    {"learning_rate", fmt::format("{}", optimizer.learning_rate)},
+                    {"weight_decay", fmt::format("{}", optimizer.weight_decay)},
                     {"eval_every", std::to_string(run.eval_every)}};
+  if (optimizer.kind == OptimizerKind::momentum)
+    record.options["momentum"] = fmt::format("{}", optimizer.momentum);
   if (target.kind() == DeviceKind::cpu)
     record.options["threads"] = std::to_string(target.threads());
   if (run.text) {
@@ -181,7 +207,7 @@ Exit measure(const Values& values) {
   run.config = config_of(values);
   check_lone_rank(values, run.config);
   target.check(run.config);
-  run.train.adam.learning_rate = values.learning_rate;
+  run.train.optimizer = optimizer_of(values);
   run.train.steps = values.steps;
   run.train.warm_up = values.warm_up_steps();
   run.eval_every = values.eval_every.value_or(0);
@@ -226,6 +252,16 @@ void add_model_flags(Flags& flags, Values& v) {
 void add_run_flags(Flags& flags, Values& v) {
   RunConfig& c = v.config;
   flags.integer("--tensor-parallel", c.tensor_parallel, 1, "Tensor-parallel size", 1 << 16);
+  flags.integer("--pipeline-parallel", c.pipeline_parallel, 1, "Stages of the pipeline", 1 << 16);
+  flags.choice("--schedule", v.schedule, all_names<ScheduleKind>(),
+               "In which order stages compute microbatches, and with which weights");
+  flags.integer("--chunks", c.chunks, 1,
+                "Parts of the model on each stage; --schedule interleaved");
+  flags.integer("--data-parallel", c.data_parallel, 1, "Replicas of the pipeline", 1 << 16);
+  flags.integer("--kept-microbatches", c.kept_microbatches, 0,
+                "Of a stage's microbatches in flight, so many that are kept and not recomputed");
+  flags.toggle("--keep-outputs", c.keep_outputs,
+               "Keep what a stage has sent until its backward pass");
   flags.toggle("--sequence-parallel", c.sequence_parallel,
                "Sequence parallelism over the tensor-parallel group");
   flags.choice("--recompute", v.recompute, all_names<Recompute>(),
@@ -236,12 +272,17 @@ void add_run_flags(Flags& flags, Values& v) {
                "Keep dropout masks, one byte per element, instead of regenerating them");
   flags.choice("--type", v.type, all_names<DType>(), "Of weights and activations");
   flags.integer("--micro-batch", c.micro_batch, 1, "Microbatch size, sequences");
-  flags.integer("--microbatches", c.microbatches, 1, "Microbatches per step");
+  flags.integer("--microbatches", c.microbatches, 1, "Microbatches per step, of each replica");
   flags.integer("--steps", v.steps, 1, "Training steps");
   flags.integer("--warm-up", v.warm_up, 0,
                 "Steps in which the learning rate rises; a twentieth of all otherwise");
-  flags.number("--learning-rate", v.learning_rate, 0, 1e9,
-               "Adam's, after warm-up and before its cosine decay to a tenth");
+  flags.choice("--optimizer", v.optimizer, all_names<OptimizerKind>(),
+               "Weight decay is decoupled from the gradient but for adam");
+  flags.number("--learning-rate", v.options.learning_rate, 0, 1e9,
+               "After warm-up and before its cosine decay to a tenth");
+  flags.number("--momentum", v.momentum, 0, 1,
+               "Part of the moment that a step keeps, with --optimizer momentum; 0.9 otherwise");
+  flags.number("--weight-decay", v.options.weight_decay, 0, 1e9, "Of all parameters");
   flags.integer("--seed", c.seed, 0, "Of weights, dropout and batches",
                 std::numeric_limits<int64_t>::max());
   flags.text("--text", v.text, "FILE", "Train on its bytes, the last tenth held out");
