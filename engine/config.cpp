@@ -40,7 +40,7 @@ void fits(std::string_view what, std::initializer_list<int64_t> factors) {
 
 /// The largest tensors, with room for all copies of them that a run holds at a time.
 void all_fit(const RunConfig& c) {
-  // float64, 64 times: activations take 34 s b h bytes, Adam 18 a weight.
+  // float64, 64 times: activations take 34 s b h bytes, weights 18 each with Adam.
   constexpr int64_t copies = int64_t{8} * 64;
   const ModelConfig& m = c.model;
   fits("the layers' weights (12 x layers x hidden size squared)",

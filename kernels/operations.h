@@ -255,19 +255,48 @@ struct CrossEntropy {
   }
 };
 
-/// Adam (decoupled weight decay) on `size` elements: gradient is multiplied by gradient_scale
-/// first; moments, gradient and master of type A; master is empty where weights are of type A.
-/// step counts from 1.
+/// What the optimizers' operations have in common: weights of type T with their gradient of type A,
+/// which is multiplied by gradient_scale first. master, of type A, is empty where T is A; otherwise
+/// it is what is updated, and the weights are only rounded from it.
+///
+/// The new weights go to `result`, of the weights' type and size, which may be the weights and must
+/// not overlap them otherwise; to the weights themselves where it is empty.
+struct WeightUpdate {
+  View weights, gradient, master{}, result{};
+  float learning_rate = 1e-3F, weight_decay = 0;
+  /// Decay takes learning_rate · weight_decay · weight from a weight; otherwise weight_decay ·
+  /// weight is part of the gradient, as of a loss with weight_decay / 2 · Σ weight² (L2).
+  bool decoupled = true;
+  float gradient_scale = 1;
+
+  const View& target() const { return result.empty() ? weights : result; }
+  double bytes() const {
+    return detail::bytes_of(gradient, target()) +
+           (master.empty() ? detail::bytes_of(weights) : detail::bytes_of(master, master));
+  }
+};
+
+/// Momentum: m := beta · m + (1 − beta) · gradient, w := w − learning_rate · m (Narayanan et al.
+/// 2021, arXiv:2006.09503, section 3.1: without bias correction). moment is of type A; an empty one
+/// with beta = 0 makes it stochastic gradient descent.
+struct Momentum {
+  static constexpr std::string_view name = "momentum";
+  WeightUpdate update;
+  View moment{};
+  float beta = 0.9F;
+  Cost cost() const { return {0, update.bytes() + detail::bytes_of(moment, moment)}; }
+};
+
+/// Adam, with decoupled decay AdamW; moments of type A. step counts from 1.
 struct Adam {
   static constexpr std::string_view name = "adam";
-  View weights, gradient, master{}, first_moment, second_moment;
-  float learning_rate = 1e-3F, beta1 = 0.9F, beta2 = 0.999F, epsilon = 1e-8F, weight_decay = 0;
-  float gradient_scale = 1;
+  WeightUpdate update;
+  View first_moment, second_moment;
+  float beta1 = 0.9F, beta2 = 0.999F, epsilon = 1e-8F;
   int64_t step = 1;
   Cost cost() const {
-    return {0, detail::bytes_of(weights, gradient, master, master, first_moment, first_moment,
-                                second_moment, second_moment) +
-                   (master.empty() ? detail::bytes_of(weights) : 0)};
+    return {0, update.bytes() +
+                   detail::bytes_of(first_moment, first_moment, second_moment, second_moment)};
   }
 };
 
@@ -309,8 +338,8 @@ using Operation =
     std::variant<Gemm, GemmGelu, GemmGeluBackward, ColumnSum, LayerNorm, LayerNormBackward, RmsNorm,
                  RmsNormBackward, Gelu, GeluBackward, Softmax, SoftmaxBackward, FusedAttention,
                  FusedAttentionBackward, BiasDropoutAdd, BiasDropoutAddBackward, Embedding,
-                 EmbeddingBackward, CrossEntropyStatistics, CrossEntropy, Adam, Sum, Fill, Convert,
-                 RandomNormal>;
+                 EmbeddingBackward, CrossEntropyStatistics, CrossEntropy, Momentum, Adam, Sum, Fill,
+                 Convert, RandomNormal>;
 
 inline std::string_view name_of(const Operation& operation) {
   return std::visit([](const auto& op) { return op.name; }, operation);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include "kernels/support/error.h"
 
@@ -17,68 +18,67 @@ bool is_counted(const Rank& rank, const Parameter& p) {
 }
 
 /// `elements` from a tensor's first on: its own, and what follows it in the block.
-Tensor from(const Tensor& first, int64_t elements) {
-  return first.with_view(View(first.view().data, first.type(), {elements}));
+View from(const Tensor& first, int64_t elements) {
+  return {first.view().data, first.type(), {elements}};
 }
 
 }  // namespace
 
-AdamOptimizer::AdamOptimizer(Rank& rank, ParameterList parameters)
-    : parameters_(std::move(parameters)) {
+std::string_view name_of(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::sgd:
+      return "sgd";
+    case OptimizerKind::momentum:
+      return "momentum";
+    case OptimizerKind::adam:
+      return "adam";
+    case OptimizerKind::adamw:
+      return "adamw";
+  }
+  return "?";
+}
+
+Optimizer::Optimizer(Rank& rank, ParameterList parameters, OptimizerKind kind)
+    : parameters_(std::move(parameters)), kind_(kind) {
   for (size_t begin = 0, end = 0; begin < parameters_.size(); begin = end) {
-    const Parameter& first = *parameters_[begin];
-    const bool counted = is_counted(rank, first);
-    int64_t elements = 0;
+    Group group{.first = parameters_[begin], .counted = is_counted(rank, *parameters_[begin])};
     const auto follows = [&](const Parameter& p) {
-      return p.offset >= 0 && p.offset == first.offset + ParameterStore::padded(elements) &&
-             is_counted(rank, p) == counted;
+      return p.offset >= 0 &&
+             p.offset == group.first->offset + ParameterStore::padded(group.elements) &&
+             is_counted(rank, p) == group.counted;
     };
     do {
       const Parameter& p = *parameters_[end];
-      elements = ParameterStore::padded(elements) + p.view().size();
+      group.elements = ParameterStore::padded(group.elements) + p.view().size();
       ++end;
     } while (end < parameters_.size() && follows(*parameters_[end]));
-    add(rank, from(first.weight, elements), from(first.gradient, elements), counted);
+    allocate_state(rank, group);
+    groups_.push_back(std::move(group));
   }
 }
 
-void AdamOptimizer::add(Rank& rank, const Tensor& weights, const Tensor& gradients, bool counted) {
-  const DType wide = gradients.type();
-  Group group{weights,
-              gradients,
-              counted,
-              {},
-              rank.allocate(wide, weights.shape(), Kind::optimizer),
-              rank.allocate(wide, weights.shape(), Kind::optimizer)};
-  if (wide != weights.type()) {
-    group.master = rank.allocate(wide, weights.shape(), Kind::optimizer);
-    rank.run(Convert{weights, group.master});
+void Optimizer::allocate_state(Rank& rank, Group& group) const {
+  const DType wide = group.first->gradient.type();
+  const auto allocate = [&] { return rank.allocate(wide, {group.elements}, Kind::optimizer); };
+  if (kind_ != OptimizerKind::sgd) {
+    group.moment = allocate();
+    rank.run(Fill{group.moment, 0});
   }
-  rank.run(Fill{group.first, 0});
-  rank.run(Fill{group.second, 0});
-  groups_.push_back(std::move(group));
+  if (kind_ == OptimizerKind::adam || kind_ == OptimizerKind::adamw) {
+    group.second_moment = allocate();
+    rank.run(Fill{group.second_moment, 0});
+  }
+  if (wide != group.first->weight.type()) {
+    group.master = allocate();
+    rank.run(Convert{from(group.first->weight, group.elements), group.master});
+  }
 }
 
-void AdamOptimizer::clear_gradients(Rank& rank) {
-  for (const Group& group : groups_) rank.run(Fill{group.gradients, 0});
+void Optimizer::clear_gradients(Rank& rank) {
+  for (const Group& group : groups_) rank.run(Fill{from(group.first->gradient, group.elements), 0});
 }
 
-double AdamOptimizer::gradient_norm(Rank& rank) {
-  const Tensor total = rank.allocate(DType::f64, {1});
-  rank.run(Fill{total, 0});
-  for (const Group& group : groups_)
-    if (group.counted) rank.run(Sum{group.gradients, total, true});
-  if (rank.tensor_group.size() > 1) rank.tensor_group.all_reduce(total).wait();
-  if (!rank.device.backed()) return std::numeric_limits<double>::quiet_NaN();
-  double squares = 0;
-  rank.device.copy_to_host(&squares, total);
-  if (rank.tensor_group.whole() && !std::isfinite(squares))
-    throw WrongNumbers(fmt::format("the gradient's norm is {} in step {}; lower the learning rate",
-                                   std::sqrt(squares), steps_));
-  return std::sqrt(squares);
-}
-
-void AdamOptimizer::sum_partial_gradients(Rank& rank) {
+void Optimizer::sum_partial_gradients(Rank& rank) {
   if (rank.tensor_group.size() == 1) return;
   std::vector<Pending> sums;
   for (const Parameter* p : parameters_)
@@ -86,25 +86,72 @@ void AdamOptimizer::sum_partial_gradients(Rank& rank) {
   for (Pending& sum : sums) sum.wait();
 }
 
-double AdamOptimizer::step(Rank& rank, const AdamOptions& o) {
+Tensor Optimizer::squared_norm(Rank& rank) const {
+  Tensor total = rank.allocate(DType::f64, {1});
+  rank.run(Fill{total, 0});
+  for (const Group& group : groups_)
+    if (group.counted) rank.run(Sum{from(group.first->gradient, group.elements), total, true});
+  if (rank.tensor_group.size() > 1) rank.tensor_group.all_reduce(total).wait();
+  return total;
+}
+
+double Optimizer::norm_of(Rank& rank, const Tensor& squares) const {
+  if (!rank.device.backed()) return std::numeric_limits<double>::quiet_NaN();
+  double value = 0;
+  rank.device.copy_to_host(&value, squares);
+  if (rank.tensor_group.whole() && !std::isfinite(value))
+    throw WrongNumbers(fmt::format("the gradient's norm is {} in step {}; lower the learning rate",
+                                   std::sqrt(value), steps_ + 1));
+  return std::sqrt(value);
+}
+
+WeightUpdate Optimizer::update_of(const Group& group, const OptimizerOptions& o,
+                                  const WeightBlocks& blocks) {
+  WeightUpdate update{.weights = from(group.first->weight, group.elements),
+                      .gradient = from(group.first->gradient, group.elements),
+                      .master = group.master,
+                      .learning_rate = static_cast<float>(o.learning_rate),
+                      .weight_decay = static_cast<float>(o.weight_decay),
+                      .decoupled = o.kind != OptimizerKind::adam};
+  if (group.first->offset >= 0 && !blocks.from.empty()) {
+    const auto part = [&](const Tensor& block) {
+      return block.view().sliced(0, group.first->offset, group.elements);
+    };
+    update.weights = part(blocks.from);
+    update.result = part(blocks.to);
+  }
+  return update;
+}
+
+void Optimizer::update(Rank& rank, const OptimizerOptions& o, double norm,
+                       const WeightBlocks& blocks) {
+  if (o.kind != kind_)
+    throw std::logic_error(
+        fmt::format("an optimizer made as {} cannot step as {}", name_of(kind_), name_of(o.kind)));
   ++steps_;
-  sum_partial_gradients(rank);
-  const double norm = gradient_norm(rank);
   const double scale = o.clip > 0 && norm > o.clip ? o.clip / norm : 1;
   for (const Group& group : groups_) {
-    rank.run(Adam{.weights = group.weights,
-                  .gradient = group.gradients,
-                  .master = group.master,
-                  .first_moment = group.first,
-                  .second_moment = group.second,
-                  .learning_rate = static_cast<float>(o.learning_rate),
-                  .beta1 = static_cast<float>(o.beta1),
-                  .beta2 = static_cast<float>(o.beta2),
-                  .epsilon = static_cast<float>(o.epsilon),
-                  .weight_decay = static_cast<float>(o.weight_decay),
-                  .gradient_scale = static_cast<float>(scale),
-                  .step = steps_});
+    WeightUpdate update = update_of(group, o, blocks);
+    update.gradient_scale = static_cast<float>(scale);
+    if (group.second_moment.empty()) {
+      const auto beta = static_cast<float>(group.moment.empty() ? 0 : o.momentum);
+      rank.run(Momentum{.update = update, .moment = group.moment, .beta = beta});
+    } else {
+      rank.run(Adam{.update = update,
+                    .first_moment = group.moment,
+                    .second_moment = group.second_moment,
+                    .beta1 = static_cast<float>(o.beta1),
+                    .beta2 = static_cast<float>(o.beta2),
+                    .epsilon = static_cast<float>(o.epsilon),
+                    .step = steps_});
+    }
   }
+}
+
+double Optimizer::step(Rank& rank, const OptimizerOptions& options, const WeightBlocks& blocks) {
+  sum_partial_gradients(rank);
+  const double norm = norm_of(rank, squared_norm(rank));
+  update(rank, options, norm, blocks);
   return rank.tensor_group.whole() ? norm : std::numeric_limits<double>::quiet_NaN();
 }
 

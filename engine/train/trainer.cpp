@@ -48,7 +48,7 @@ std::unique_ptr<Model> in_one_block(Rank& rank) {
 }  // namespace
 
 double TrainConfig::learning_rate(int64_t step) const {
-  const double top = adam.learning_rate;
+  const double top = optimizer.learning_rate;
   if (step < warm_up) return top * static_cast<double>(step + 1) / static_cast<double>(warm_up);
   if (steps <= warm_up) return top;
   const double done = static_cast<double>(step - warm_up) / static_cast<double>(steps - warm_up);
@@ -64,7 +64,8 @@ Trainer::Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& trai
   cluster_.run([this](Rank& rank) {
     Member& member = of(rank);
     member.model = in_one_block<Gpt>(rank);
-    member.optimizer = std::make_unique<AdamOptimizer>(rank, member.model->parameters());
+    member.optimizer =
+        std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer.kind);
   });
 }
 
@@ -94,7 +95,7 @@ void Trainer::warm_up(const Batch& batch) {
 
 StepResult Trainer::step(const Batch& batch) {
   const auto counted = static_cast<double>(std::max<int64_t>(counted_labels(batch), 1));
-  AdamOptions options = train_.adam;
+  OptimizerOptions options = train_.optimizer;
   options.learning_rate = train_.learning_rate(steps_);
   StepResult result;
   std::mutex guard;
@@ -190,7 +191,8 @@ void Trainer::load_weights(const HostTensors& tensors) {
                                      fmt::join(expected.shape, ", ")));
       scatter_from(found->second, rank.device, p->view(), p->global_index(rank));
     }
-    member.optimizer = std::make_unique<AdamOptimizer>(rank, member.model->parameters());
+    member.optimizer =
+        std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer.kind);
   });
 }
 

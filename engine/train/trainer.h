@@ -10,9 +10,9 @@
 namespace frugal {
 
 struct TrainConfig {
-  AdamOptions adam;
-  /// Learning rate: linear up to adam.learning_rate over warm_up steps, then a cosine down to a
-  /// tenth of it at `steps`.
+  OptimizerOptions optimizer;
+  /// Learning rate: linear up to optimizer.learning_rate over warm_up steps, then a cosine down to
+  /// a tenth of it at `steps`.
   int64_t warm_up = 0;
   int64_t steps = 1;
 
@@ -28,7 +28,8 @@ struct StepResult {
   double flops = 0;          ///< of the matrix multiplications executed by all t ranks
 };
 
-/// Trains a GPT on a cluster: gradient accumulation over the microbatches of a batch, then Adam.
+/// Trains a GPT on a cluster: gradient accumulation over the microbatches of a batch, then
+/// the optimizer.
 class Trainer {
  public:
   Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& train);
@@ -56,7 +57,7 @@ class Trainer {
  private:
   struct Member {
     std::unique_ptr<Gpt> model;
-    std::unique_ptr<AdamOptimizer> optimizer;
+    std::unique_ptr<Optimizer> optimizer;
   };
   Member& of(const Rank& rank) { return members_[static_cast<size_t>(rank.tensor_group.rank())]; }
   /// Σ of the tokens' losses; with gradients of its `scale`-fold where scale is not 0.

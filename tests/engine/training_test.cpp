@@ -101,7 +101,7 @@ TEST(Training, ALossThatIsNotFiniteIsAnError) {
   c.tensor_parallel = 2;
   const auto cluster = make_cpu_cluster(c, 2);
   TrainConfig train;
-  train.adam.learning_rate = 1e30;
+  train.optimizer.learning_rate = 1e30;
   train.steps = 100;
   Trainer trainer(*cluster, c, train);
   EXPECT_THROW(
@@ -179,7 +179,7 @@ TEST(Training, WarmingUpChangesNothing) {
 
 TEST(LearningRate, WarmsUpAndFallsToATenth) {
   TrainConfig train;
-  train.adam.learning_rate = 1;
+  train.optimizer.learning_rate = 1;
   train.warm_up = 10;
   train.steps = 110;
   EXPECT_DOUBLE_EQ(train.learning_rate(0), 0.1);

@@ -47,6 +47,18 @@ TEST(OperationTable, CostsAreThoseComputedByHand) {
   }
 }
 
+/// 24 elements of 4 bytes. The new weights are written once, wherever they go.
+TEST(OperationTable, WeightsWithoutAMasterCopyAreReadAndWritten) {
+  constexpr Setting f32 = {DType::f32, 6, 4, 1};
+  const auto bytes = [&](const std::string& name) {
+    return cost_of(unbacked(row(name).build(f32))).bytes;
+  };
+  for (const std::string where : {"", "/result"}) {
+    EXPECT_EQ(bytes("momentum" + where), 5 * 96) << where;
+    EXPECT_EQ(bytes("adam" + where), 7 * 96) << where;
+  }
+}
+
 TEST(Bf16Rounding, IsToTheNearestAndToEvenBetween) {
   EXPECT_EQ(round_to(DType::bf16, 1 + 0x1p-8), 1);                     // a tie, to even
   EXPECT_EQ(round_to(DType::bf16, 1 + 0x3p-8), 1 + 0x1p-6);            // a tie, to even

@@ -96,7 +96,7 @@ const std::vector<Row>& rows() {
     std::vector<Row> joined;
     for (const auto& part :
          {gemm_rows(), norm_rows(), gelu_rows(), softmax_rows(), attention_rows(), dropout_rows(),
-          vocabulary_rows(), elementwise_rows()}) {
+          vocabulary_rows(), optimizer_rows(), elementwise_rows()}) {
       joined.insert(joined.end(), part.begin(), part.end());
     }
     return joined;

@@ -135,6 +135,7 @@ std::vector<Row> softmax_rows();      // Softmax, SoftmaxBackward
 std::vector<Row> attention_rows();    // FusedAttention and its backward operation
 std::vector<Row> dropout_rows();      // BiasDropoutAdd and its backward operation
 std::vector<Row> vocabulary_rows();   // Embedding, CrossEntropy and their backward operations
-std::vector<Row> elementwise_rows();  // Adam, Sum, Fill, Convert, RandomNormal
+std::vector<Row> optimizer_rows();    // Momentum, Adam
+std::vector<Row> elementwise_rows();  // Sum, Fill, Convert, RandomNormal
 
 }  // namespace frugal::table

@@ -7,60 +7,6 @@
 namespace frugal::table {
 namespace {
 
-/// Loshchilov and Hutter 2019 (arXiv:1711.05101), algorithm 2, with the learning rate as schedule.
-void adam_reference(Expected& e, const Adam& adam, int64_t size) {
-  const auto wide = [](float x) { return static_cast<double>(x); };
-  const double beta1 = wide(adam.beta1), beta2 = wide(adam.beta2);
-  const bool with_master = e.has("master");
-  const auto step = static_cast<double>(adam.step);
-  for (int64_t i = 0; i < size; ++i) {
-    const double g = at(e["gradient"], i) * wide(adam.gradient_scale);
-    const double m_before = at(e["first_moment"], i), v_before = at(e["second_moment"], i);
-    const double m = beta1 * m_before + (1 - beta1) * g;
-    const double v = beta2 * v_before + (1 - beta2) * g * g;
-    const double m_scale = beta1 * std::abs(m_before) + (1 - beta1) * std::abs(g);
-    const double denominator = std::sqrt(v / (1 - std::pow(beta2, step))) + wide(adam.epsilon);
-    const double rate = wide(adam.learning_rate) / (1 - std::pow(beta1, step)) / denominator;
-    const double w_before = at(e[with_master ? "master" : "weights"], i);
-    const double w =
-        w_before - rate * m - wide(adam.learning_rate) * wide(adam.weight_decay) * w_before;
-    const double w_scale = std::abs(w_before) + rate * m_scale;
-    e.set("first_moment", i, m, m_scale);
-    e.set("second_moment", i, v);
-    e.set("weights", i, w, w_scale);
-    if (with_master) e.set("master", i, w, w_scale);
-  }
-}
-
-Case adam(const Setting& s, int64_t step) {
-  const DType a = accumulation_type(s.type);
-  const Shape shape = {s.rows, s.cols};
-  const bool with_master = s.type != a;
-  Adam attributes{};
-  attributes.learning_rate = 0.01F;
-  attributes.weight_decay = 0.1F;
-  attributes.gradient_scale = 0.5F;
-  attributes.step = step;
-  Case c;
-  c.operands = {{"weights", s.type, shape, with_master ? Role::output : Role::updated},
-                {"gradient", a, shape},
-                {"first_moment", a, shape, Role::updated},
-                {"second_moment", a, shape, Role::updated, Draw::positive}};
-  if (with_master) c.operands.push_back({"master", a, shape, Role::updated});
-  c.bind = [attributes](const Views& v) {
-    Adam operation = attributes;
-    operation.weights = v["weights"];
-    operation.gradient = v["gradient"];
-    operation.master = v["master"];
-    operation.first_moment = v["first_moment"];
-    operation.second_moment = v["second_moment"];
-    return operation;
-  };
-  c.roundings = 16;  // arithmetic operations on the way to a weight
-  c.reference = [=](Expected& e) { adam_reference(e, attributes, shape.size()); };
-  return c;
-}
-
 Case sum(const Setting& s, bool squared) {
   Case c;
   c.operands = {{"x", s.type, {s.rows, s.cols}}, {"total", DType::f64, {1}, Role::updated}};
@@ -135,7 +81,6 @@ Case random_normal(const Setting& s) {
 }  // namespace
 
 std::vector<Row> elementwise_rows() {
-  const auto adam_at = [](int64_t step) { return [=](const Setting& s) { return adam(s, step); }; };
   const auto sum_of = [](bool squared) {
     return [=](const Setting& s) { return sum(s, squared); };
   };
@@ -145,9 +90,7 @@ std::vector<Row> elementwise_rows() {
   };
   const auto to_f64 = [](const Setting& s) { return convert(s, s.type, DType::f64); };
   const auto from_f64 = [](const Setting& s) { return convert(s, DType::f64, s.type); };
-  return {{"adam", adam_at(3), {}, {0, 720}},
-          {"adam/first-step", adam_at(1), {}, {0, 720}},
-          {"sum", sum_of(false), {}, {0, 56}},
+  return {{"sum", sum_of(false), {}, {0, 56}},
           {"sum/squared", sum_of(true), {}, {0, 56}},
           {"fill", fill, {}, {0, 48}},
           {"convert/widen", widen, {}, {0, 144}},

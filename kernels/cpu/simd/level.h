@@ -21,6 +21,7 @@ void run(const Embedding& op);
 void run(const EmbeddingBackward& op);
 void run(const CrossEntropyStatistics& op);
 void run(const CrossEntropy& op);
+void run(const Momentum& op);
 void run(const Adam& op);
 void run(const Sum& op);
 void run(const Fill& op);

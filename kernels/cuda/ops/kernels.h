@@ -23,6 +23,7 @@ void run(const Embedding& op, const Launch& on);
 void run(const EmbeddingBackward& op, const Launch& on);
 void run(const CrossEntropyStatistics& op, const Launch& on);
 void run(const CrossEntropy& op, const Launch& on);
+void run(const Momentum& op, const Launch& on);
 void run(const Adam& op, const Launch& on);
 void run(const Sum& op, const Launch& on);
 void run(const Fill& op, const Launch& on);

@@ -1,0 +1,64 @@
+#include "kernels/optimizers.h"
+
+#include "kernels/cpu/simd/level.h"
+#include "kernels/cpu/simd/rows.h"
+
+namespace frugal::FRUGAL_SIMD {
+namespace {
+
+/// change(i, count, g) is what a vector of weights loses by its gradients g, beside its decay.
+template <class T, class A, class Change>
+void update(const WeightUpdate& op, const Change& change) {
+  using V = Vec<A>;
+  const UpdateFactors<A> f(op);
+  const bool copied = !op.master.empty();
+  const A* const gradient = op.gradient.as<A>();
+  // Updated exactly: the weights where they have type A, or their master copy, which stays behind.
+  const A* const before = (copied ? op.master : op.weights).template as<A>();
+  A* const after = (copied ? op.master : op.target()).template as<A>();
+  T* const rounded = copied ? op.target().as<T>() : nullptr;
+  const bool past = past_cache(op.target(), op.weights);
+  parallel_vectors<A>(op.weights.size(), [=](int64_t i, int64_t count) {
+    const V w = load<V>(before + i, count);
+    const V g = load<V>(gradient + i, count) * f.scale + w * f.l2;
+    const V updated = w * f.decay - change(i, count, g);
+    store(after + i, updated, count, past && !copied);
+    if (rounded != nullptr) store(rounded + i, updated, count, past);
+  });
+}
+
+}  // namespace
+
+void run(const Momentum& op) {
+  by_type(op.update.weights.type, [&]<class T>(T) {
+    using A = Accumulator<T>;
+    using V = Vec<A>;
+    const MomentumFactors<A> f(op);
+    if (op.moment.empty())
+      return update<T, A>(op.update, [=](int64_t, int64_t, V g) { return g * f.rate; });
+    A* const moment = op.moment.as<A>();
+    update<T, A>(op.update, [=](int64_t i, int64_t count, V g) {
+      const V m = load<V>(moment + i, count) * f.beta + g * (1 - f.beta);
+      store(moment + i, m, count);
+      return m * f.rate;
+    });
+  });
+}
+
+void run(const Adam& op) {
+  by_type(op.update.weights.type, [&]<class T>(T) {
+    using A = Accumulator<T>;
+    using V = Vec<A>;
+    const AdamFactors<A> f(op);
+    A *const first = op.first_moment.as<A>(), *const second = op.second_moment.as<A>();
+    update<T, A>(op.update, [=](int64_t i, int64_t count, V g) {
+      const V m = load<V>(first + i, count) * f.beta1 + g * (1 - f.beta1);
+      const V v = load<V>(second + i, count) * f.beta2 + g * g * (1 - f.beta2);
+      store(first + i, m, count);
+      store(second + i, v, count);
+      return m * f.rate / (square_root(v) * f.correction2 + f.epsilon);
+    });
+  });
+}
+
+}  // namespace frugal::FRUGAL_SIMD

@@ -1,0 +1,115 @@
+#include "kernels/cuda/ops/elementwise.cuh"
+#include "kernels/cuda/ops/kernels.h"
+#include "kernels/optimizers.h"
+
+namespace frugal::FRUGAL_CUDA {
+namespace {
+
+/// `before` and `after` are the weights and what they become, or the master copy, both times;
+/// `rounded` is null, or what is rounded from it.
+template <class T>
+struct Update {
+  using A = Accumulator<T>;
+  const A *gradient, *before;
+  A* after;
+  T* rounded;
+  UpdateFactors<A> f;
+
+  explicit Update(const WeightUpdate& op)
+      : gradient(op.gradient.as<A>()),
+        before((op.master.empty() ? op.weights : op.master).template as<A>()),
+        after((op.master.empty() ? op.target() : op.master).template as<A>()),
+        rounded(op.master.empty() ? nullptr : op.target().as<T>()),
+        f(op) {}
+};
+
+/// `moment` may be null where beta is 0.
+template <class A>
+struct MomentumRule {
+  A* moment;
+  MomentumFactors<A> f;
+
+  /// g: gradients of elements i to i + count, then what the weights lose by them.
+  template <bool wide>
+  __device__ void operator()(int64_t i, int64_t count, A (&g)[pack]) const {
+    A m[pack] = {};
+    if (moment != nullptr) load<wide>(moment + i, count, m);
+#pragma unroll
+    for (int e = 0; e < pack; ++e) {
+      m[e] = m[e] * f.beta + g[e] * (1 - f.beta);
+      g[e] = m[e] * f.rate;
+    }
+    if (moment != nullptr) store<wide>(moment + i, count, m);
+  }
+};
+
+template <class A>
+struct AdamRule {
+  A *first, *second;
+  AdamFactors<A> f;
+
+  template <bool wide>
+  __device__ void operator()(int64_t i, int64_t count, A (&g)[pack]) const {
+    A m[pack], v[pack];
+    load<wide>(first + i, count, m);
+    load<wide>(second + i, count, v);
+#pragma unroll
+    for (int e = 0; e < pack; ++e) {
+      m[e] = m[e] * f.beta1 + g[e] * (1 - f.beta1);
+      v[e] = v[e] * f.beta2 + g[e] * g[e] * (1 - f.beta2);
+      g[e] = m[e] * f.rate / (sqrt(v[e]) * f.correction2 + f.epsilon);
+    }
+    store<wide>(first + i, count, m);
+    store<wide>(second + i, count, v);
+  }
+};
+
+/// One pack at a time: Adam's four operands are 128 bytes.
+template <bool wide, class T, class Rule>
+__global__ void __launch_bounds__(elementwise_threads)
+    update(Update<T> op, Rule rule, int64_t size) {
+  using A = Accumulator<T>;
+  each_pack(size, [=](int64_t i, int64_t count) {
+    A g[pack], w[pack];
+    load<wide>(op.gradient + i, count, g);
+    load<wide>(op.before + i, count, w);
+#pragma unroll
+    for (int e = 0; e < pack; ++e) g[e] = g[e] * op.f.scale + w[e] * op.f.l2;
+    rule.template operator()<wide>(i, count, g);
+#pragma unroll
+    for (int e = 0; e < pack; ++e) w[e] = w[e] * op.f.decay - g[e];
+    store<wide>(op.after + i, count, w);
+    if (op.rounded != nullptr) store<wide>(op.rounded + i, count, w);
+  });
+}
+
+/// rule_of(A{}) is the rule in arithmetic of type A; `moments` are what it reads and writes.
+template <class RuleOf, class... Moments>
+void update_weights(const WeightUpdate& op, const Launch& on, const RuleOf& rule_of,
+                    const Moments&... moments) {
+  const int64_t size = op.weights.size();
+  const bool wide = all_wide(size, op.weights, op.gradient, op.master, op.result, moments...);
+  dispatch(op.weights.type, wide, [&]<class T, class Wide>(T, Wide) {
+    using Rule = decltype(rule_of(Accumulator<T>{}));
+    launch(on, update<Wide::value, T, Rule>, elementwise_blocks(on, size), elementwise_threads,
+           Update<T>(op), rule_of(Accumulator<T>{}), size);
+  });
+}
+
+}  // namespace
+
+void run(const Momentum& op, const Launch& on) {
+  const auto rule = [&]<class A>(A) {
+    return MomentumRule<A>{op.moment.as<A>(), MomentumFactors<A>(op)};
+  };
+  update_weights(op.update, on, rule, op.moment);
+}
+
+void run(const Adam& op, const Launch& on) {
+  const auto rule = [&]<class A>(A) {
+    return AdamRule<A>{op.first_moment.as<A>(), op.second_moment.as<A>(), AdamFactors<A>(op)};
+  };
+  update_weights(op.update, on, rule, op.first_moment, op.second_moment);
+}
+
+}  // namespace frugal::FRUGAL_CUDA

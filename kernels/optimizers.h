@@ -1,0 +1,45 @@
+#pragma once
+#include <cmath>
+
+#include "kernels/operations.h"
+
+/// What every element of an optimizer's step is computed with, in arithmetic of type A.
+namespace frugal {
+
+/// g := scale · gradient + l2 · w for the weight's rule below, and w := decay · w − what it says.
+/// Decoupled decay: Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019,
+/// algorithm 2.
+template <class A>
+struct UpdateFactors {
+  A scale, l2, decay;
+
+  explicit UpdateFactors(const WeightUpdate& op)
+      : scale(A(op.gradient_scale)),
+        l2(op.decoupled ? A(0) : A(op.weight_decay)),
+        decay(op.decoupled ? 1 - A(op.learning_rate) * A(op.weight_decay) : A(1)) {}
+};
+
+/// m := beta m + (1 − beta) g, and w loses rate m.
+template <class A>
+struct MomentumFactors {
+  A beta, rate;
+
+  explicit MomentumFactors(const Momentum& op)
+      : beta(A(op.beta)), rate(A(op.update.learning_rate)) {}
+};
+
+/// m := beta1 m + (1 − beta1) g, v := beta2 v + (1 − beta2) g², and w loses rate m / (correction2
+/// √v + epsilon). Kingma and Ba, "Adam", ICLR 2015, algorithm 1.
+template <class A>
+struct AdamFactors {
+  A beta1, beta2, rate, correction2, epsilon;
+
+  explicit AdamFactors(const Adam& op)
+      : beta1(A(op.beta1)),
+        beta2(A(op.beta2)),
+        rate(A(op.update.learning_rate / (1 - std::pow(double{op.beta1}, double(op.step))))),
+        correction2(A(1 / std::sqrt(1 - std::pow(double{op.beta2}, double(op.step))))),
+        epsilon(A(op.epsilon)) {}
+};
+
+}  // namespace frugal

@@ -1,0 +1,174 @@
+#include <cmath>
+
+#include "tests/support/operation_table.h"
+#include "tests/support/oracle.h"
+
+namespace frugal::table {
+namespace {
+
+double wide(float x) { return static_cast<double>(x); }
+
+/// Which of an optimizer's ways a row takes.
+struct Way {
+  bool apart = false;      ///< new weights beside the old ones
+  bool decoupled = true;   ///< weight decay
+  bool has_moment = true;  ///< of Momentum; without one its beta is 0
+  int64_t step = 3;        ///< of Adam
+};
+
+WeightUpdate attributes(const Way& way) {
+  WeightUpdate update;
+  update.learning_rate = 0.01F;
+  update.weight_decay = 0.1F;
+  update.decoupled = way.decoupled;
+  update.gradient_scale = 0.5F;
+  return update;
+}
+
+/// A quantity, and what its rounding errors are relative to.
+struct Rounded {
+  double value = 0, scale = 0;
+};
+
+/// The gradient as an optimizer takes it; decay that is not decoupled is part of it.
+Rounded gradient_of(const Expected& e, const WeightUpdate& update, int64_t i) {
+  const double g = at(e["gradient"], i) * wide(update.gradient_scale);
+  if (update.decoupled) return {g, std::abs(g)};
+  const double w = at(e[e.has("master") ? "master" : "weights"], i);
+  const double decay = w * wide(update.weight_decay);
+  return {g + decay, std::abs(g) + std::abs(decay)};
+}
+
+/// A weight loses `change`, and its decay where that is decoupled.
+void move_weight(Expected& e, const WeightUpdate& update, int64_t i, const Rounded& change) {
+  const bool with_master = e.has("master");
+  const double before = at(e[with_master ? "master" : "weights"], i);
+  const double rate = update.decoupled ? wide(update.learning_rate) : 0;
+  const double after = before - change.value - rate * wide(update.weight_decay) * before;
+  const double scale = std::abs(before) + change.scale;
+  e.set(e.has("result") ? "result" : "weights", i, after, scale);
+  if (with_master) e.set("master", i, after, scale);
+}
+
+/// Of a moment: decay · before + (1 − decay) · added.
+Rounded moment_of(double before, const Rounded& added, double decay) {
+  return {decay * before + (1 - decay) * added.value,
+          decay * std::abs(before) + (1 - decay) * added.scale};
+}
+
+/// Narayanan et al. 2021 (arXiv:2006.09503), section 3.1.
+void momentum_reference(Expected& e, const Momentum& op, int64_t size) {
+  for (int64_t i = 0; i < size; ++i) {
+    Rounded m = gradient_of(e, op.update, i);
+    if (e.has("moment")) {
+      m = moment_of(at(e["moment"], i), m, wide(op.beta));
+      e.set("moment", i, m.value, m.scale);
+    }
+    const double rate = wide(op.update.learning_rate);
+    move_weight(e, op.update, i, {rate * m.value, rate * m.scale});
+  }
+}
+
+/// Loshchilov and Hutter 2019 (arXiv:1711.05101), algorithm 2, both kinds of decay, with the
+/// learning rate as schedule.
+void adam_reference(Expected& e, const Adam& op, int64_t size) {
+  const double beta1 = wide(op.beta1), beta2 = wide(op.beta2);
+  const auto step = static_cast<double>(op.step);
+  for (int64_t i = 0; i < size; ++i) {
+    const Rounded g = gradient_of(e, op.update, i);
+    const Rounded m = moment_of(at(e["first_moment"], i), g, beta1);
+    const Rounded square = {g.value * g.value, g.scale * g.scale};
+    const Rounded v = moment_of(at(e["second_moment"], i), square, beta2);
+    e.set("first_moment", i, m.value, m.scale);
+    e.set("second_moment", i, v.value, v.scale);
+    const double denominator = std::sqrt(v.value / (1 - std::pow(beta2, step))) + wide(op.epsilon);
+    const double rate = wide(op.update.learning_rate) / (1 - std::pow(beta1, step)) / denominator;
+    move_weight(e, op.update, i, {rate * m.value, rate * m.scale * v.scale / v.value});
+  }
+}
+
+/// The operands of every optimizer; its moments follow.
+Case weight_update(const Setting& s, const Way& way) {
+  const DType a = accumulation_type(s.type);
+  const Shape shape = {s.rows, s.cols};
+  const bool with_master = s.type != a;
+  const Role in_place = with_master ? Role::output : Role::updated;
+  Case c;
+  c.operands = {{"weights", s.type, shape, way.apart ? Role::input : in_place},
+                {"gradient", a, shape}};
+  if (with_master) c.operands.push_back({"master", a, shape, Role::updated});
+  if (way.apart) {
+    c.operands.push_back({"result", s.type, shape, Role::output});
+    c.aliases = {{"result", "weights"}};
+  }
+  c.roundings = 16;  // arithmetic operations on the way to a weight
+  return c;
+}
+
+WeightUpdate bound(const Views& v, WeightUpdate update) {
+  update.weights = v["weights"];
+  update.gradient = v["gradient"];
+  update.master = v["master"];
+  update.result = v["result"];
+  return update;
+}
+
+Case momentum(const Setting& s, const Way& way) {
+  Case c = weight_update(s, way);
+  const Shape shape = c.operand("weights").shape;
+  if (way.has_moment)
+    c.operands.push_back({"moment", accumulation_type(s.type), shape, Role::updated});
+  Momentum op;
+  op.update = attributes(way);
+  op.beta = way.has_moment ? 0.8F : 0;
+  c.bind = [op](const Views& v) {
+    Momentum operation = op;
+    operation.update = bound(v, op.update);
+    operation.moment = v["moment"];
+    return operation;
+  };
+  c.reference = [=](Expected& e) { momentum_reference(e, op, shape.size()); };
+  return c;
+}
+
+Case adam(const Setting& s, const Way& way) {
+  Case c = weight_update(s, way);
+  const Shape shape = c.operand("weights").shape;
+  const DType a = accumulation_type(s.type);
+  c.operands.push_back({"first_moment", a, shape, Role::updated});
+  c.operands.push_back({"second_moment", a, shape, Role::updated, Draw::positive});
+  Adam op;
+  op.update = attributes(way);
+  op.step = way.step;
+  c.bind = [op](const Views& v) {
+    Adam operation = op;
+    operation.update = bound(v, op.update);
+    operation.first_moment = v["first_moment"];
+    operation.second_moment = v["second_moment"];
+    return operation;
+  };
+  c.reference = [=](Expected& e) { adam_reference(e, op, shape.size()); };
+  return c;
+}
+
+}  // namespace
+
+std::vector<Row> optimizer_rows() {
+  const auto momentum_by = [](const Way& way) {
+    return [=](const Setting& s) { return momentum(s, way); };
+  };
+  const auto adam_by = [](const Way& way) {
+    return [=](const Setting& s) { return adam(s, way); };
+  };
+  return {{"momentum", momentum_by({}), {}, {0, 528}},
+          {"momentum/result", momentum_by({.apart = true}), {}, {0, 528}},
+          {"momentum/l2", momentum_by({.decoupled = false}), {}, {0, 528}},
+          {"momentum/sgd", momentum_by({.has_moment = false}), {}, {0, 336}},
+          {"momentum/sgd-result", momentum_by({.apart = true, .has_moment = false}), {}, {0, 336}},
+          {"adam", adam_by({}), {}, {0, 720}},
+          {"adam/first-step", adam_by({.step = 1}), {}, {0, 720}},
+          {"adam/result", adam_by({.apart = true}), {}, {0, 720}},
+          {"adam/l2", adam_by({.decoupled = false}), {}, {0, 720}}};
+}
+
+}  // namespace frugal::table
