@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/config.h"
+#include "engine/train/optimizer.h"
 #include "harness/cell.h"
 #include "kernels/support/json_file.h"
 
@@ -23,6 +24,8 @@ template <>
 inline constexpr int enumerators<Recompute> = 3;
 template <>
 inline constexpr int enumerators<AttentionKind> = 2;
+template <>
+inline constexpr int enumerators<OptimizerKind> = 4;
 template <>
 inline constexpr int enumerators<DType> = 3;  // those that weights can have
 

@@ -23,19 +23,31 @@ namespace {
 
 struct Values {
   std::string model, on = "virtual", hardware, lone_rank, recompute = "none",
-                     attention = "separate", type = "f32", text, save_tensors, out = "out",
-                     format = "table";
+                     attention = "separate", type = "f32", optimizer = "adamw", text, save_tensors,
+                     out = "out", format = "table";
   std::optional<int64_t> layers, hidden, heads, sequence, vocabulary;  // the model's own otherwise
   std::optional<double> dropout;
   int64_t scale = 1, steps = 1;
   std::optional<int64_t> eval_every, warm_up;
-  double learning_rate = 1e-3;
+  OptimizerOptions options;
+  std::optional<double> momentum;  // of momentum only
   std::optional<int> threads;
   RunConfig config;
   bool force = false;
 
   int64_t warm_up_steps() const { return warm_up.value_or(steps / 20); }
 };
+
+OptimizerOptions optimizer_of(const Values& values) {
+  OptimizerOptions options = values.options;
+  options.kind = *from_name<OptimizerKind>(values.optimizer);
+  if (values.momentum && options.kind != OptimizerKind::momentum)
+    throw InputError(
+        fmt::format("--momentum: the optimizer is {}; leave it out, or give --optimizer momentum",
+                    values.optimizer));
+  options.momentum = values.momentum.value_or(options.momentum);
+  return options;
+}
 
 RunConfig config_of(const Values& values) {
   RunConfig config = values.config;
@@ -93,10 +105,11 @@ std::string command_of(const Values& v, const Record& record, int threads) {
   std::string command = fmt::format(
       "frugal measure --model {} --on {} --tensor-parallel {} "
       "--recompute {} --attention {} --type {} --micro-batch {} --microbatches {} "
-      "--seed {} --steps {} --warm-up {} --learning-rate {} --scale {}",
+      "--seed {} --steps {} --warm-up {} --optimizer {} --learning-rate {} --weight-decay {} "
+      "--scale {}",
       file_name(v.model), record.on, c.tensor_parallel, v.recompute, v.attention, v.type,
-      c.micro_batch, c.microbatches, c.seed, v.steps, v.warm_up_steps(), v.learning_rate,
-      scale_name(v.scale));
+      c.micro_batch, c.microbatches, c.seed, v.steps, v.warm_up_steps(), v.optimizer,
+      v.options.learning_rate, v.options.weight_decay, scale_name(v.scale));
   const auto add = [&](const char* flag, const auto& value) {
     if (value) command += fmt::format(" {} {}", flag, *value);
   };
@@ -107,6 +120,7 @@ std::string command_of(const Values& v, const Record& record, int threads) {
   add("--vocabulary", v.vocabulary);
   add("--eval-every", v.eval_every);
   add("--dropout", v.dropout);
+  add("--momentum", v.momentum);
   if (c.sequence_parallel) command += " --sequence-parallel";
   if (c.stored_masks) command += " --stored-masks";
   if (!v.text.empty()) command += " --text " + file_name(v.text);
@@ -118,6 +132,7 @@ std::string command_of(const Values& v, const Record& record, int threads) {
 }
 
 Record blank(const Values& values, const TrainingRun& run, const Target& target) {
+  const OptimizerOptions& optimizer = run.train.optimizer;
   Record record;
   record.artifact = "measure";
   record.case_id = run.config.model.name;
@@ -131,8 +146,12 @@ Record blank(const Values& values, const TrainingRun& run, const Target& target)
   record.config = run.config;
   record.options = {{"steps", std::to_string(values.steps)},
                     {"warm_up", std::to_string(run.train.warm_up)},
-                    {"learning_rate", fmt::format("{}", values.learning_rate)},
+                    {"optimizer", values.optimizer},
+                    {"learning_rate", fmt::format("{}", optimizer.learning_rate)},
+                    {"weight_decay", fmt::format("{}", optimizer.weight_decay)},
                     {"eval_every", std::to_string(run.eval_every)}};
+  if (optimizer.kind == OptimizerKind::momentum)
+    record.options["momentum"] = fmt::format("{}", optimizer.momentum);
   if (target.kind() == DeviceKind::cpu)
     record.options["threads"] = std::to_string(target.threads());
   if (run.text) {
@@ -181,7 +200,7 @@ Exit measure(const Values& values) {
   run.config = config_of(values);
   check_lone_rank(values, run.config);
   target.check(run.config);
-  run.train.adam.learning_rate = values.learning_rate;
+  run.train.optimizer = optimizer_of(values);
   run.train.steps = values.steps;
   run.train.warm_up = values.warm_up_steps();
   run.eval_every = values.eval_every.value_or(0);
@@ -240,8 +259,13 @@ void add_run_flags(Flags& flags, Values& v) {
   flags.integer("--steps", v.steps, 1, "Training steps");
   flags.integer("--warm-up", v.warm_up, 0,
                 "Steps in which the learning rate rises; a twentieth of all otherwise");
-  flags.number("--learning-rate", v.learning_rate, 0, 1e9,
-               "Adam's, after warm-up and before its cosine decay to a tenth");
+  flags.choice("--optimizer", v.optimizer, all_names<OptimizerKind>(),
+               "Weight decay is decoupled from the gradient but for adam");
+  flags.number("--learning-rate", v.options.learning_rate, 0, 1e9,
+               "After warm-up and before its cosine decay to a tenth");
+  flags.number("--momentum", v.momentum, 0, 1,
+               "Part of the moment that a step keeps, with --optimizer momentum; 0.9 otherwise");
+  flags.number("--weight-decay", v.options.weight_decay, 0, 1e9, "Of all parameters");
   flags.integer("--seed", c.seed, 0, "Of weights, dropout and batches",
                 std::numeric_limits<int64_t>::max());
   flags.text("--text", v.text, "FILE", "Train on its bytes, the last tenth held out");
