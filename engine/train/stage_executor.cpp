@@ -12,8 +12,6 @@
 namespace frugal {
 namespace {
 
-bool is_pass(const Action& action) { return action.version >= 0 && action.microbatch >= 0; }
-
 /// [s/t, b, h]: what stages send to each other.
 Tensor hidden_state(Rank& rank) {
   const RunConfig& c = rank.config;
@@ -49,7 +47,7 @@ StageExecutor::Result StageExecutor::run(const ScheduleRun& run) {
   const Actions& actions = run.schedule.actions.at(static_cast<size_t>(rank_.stage()));
   last_use_.clear();
   for (size_t i = 0; i < actions.size(); ++i)
-    if (is_pass(actions[i])) last_use_[actions[i].version] = i;
+    if (is_pass(actions[i].kind)) last_use_[actions[i].version] = i;
   totals_ = rank_.allocate(DType::f64, {run.schedule.batches}, Kind::statistics);
   rank_.run(Fill{totals_, 0});
   for (size_t i = 0; i < actions.size(); ++i) {
@@ -85,17 +83,17 @@ void StageExecutor::execute(const Action& action, size_t index) {
   const auto found = flights_.try_emplace({action.chunk, action.microbatch}).first;
   Flight& flight = found->second;
   // A pass begins when what it needs has come.
-  if (action.kind == ActionKind::forward) flight.activation.pending.wait();
+  if (action.kind == ActionKind::forward) wait(flight.activation);
   if (action.kind == ActionKind::backward || action.kind == ActionKind::input_backward)
-    flight.gradient.pending.wait();
+    wait(flight.gradient);
   const double begin = keep_timeline ? time_of(rank_) : 0;
   {
     const Ledger::Scope scope(rank_.ledger, {-1, action.microbatch});
     perform(action, flight);
   }
   if (flight.over()) flights_.erase(found);
-  if (keep_timeline) result_.timeline.push_back({action, begin, time_of(rank_)});
-  if (is_pass(action) && last_use_.at(action.version) == index) weights_.drop(action.version);
+  if (!is_message(action.kind) || is_send(action.kind)) note(action, begin);
+  if (is_pass(action.kind) && last_use_.at(action.version) == index) weights_.drop(action.version);
 }
 
 void StageExecutor::perform(const Action& action, Flight& flight) {
@@ -116,10 +114,10 @@ void StageExecutor::perform(const Action& action, Flight& flight) {
       flight.deferred.clear();
       break;
     case ActionKind::receive_activation:
-      receive(groups.activations, stage_before(rank_), flight.activation);
+      receive(action, groups.activations, stage_before(rank_), flight.activation);
       break;
     case ActionKind::receive_gradient:
-      receive(groups.gradients, stage_after(rank_), flight.gradient);
+      receive(action, groups.gradients, stage_after(rank_), flight.gradient);
       break;
     case ActionKind::send_activation:
       send(groups.activations, stage_after(rank_), flight.output, activation_);
@@ -190,9 +188,23 @@ void StageExecutor::backward(const Action& action, Flight& flight) {
   flight.passed = true;
 }
 
-void StageExecutor::receive(Communicator& from, int peer, Arrival& arrival) {
+void StageExecutor::receive(const Action& action, Communicator& from, int peer, Arrival& arrival) {
+  arrival.action = action;
   arrival.tensor = hidden_state(rank_);
   arrival.pending = from.receive(arrival.tensor, peer);
+}
+
+/// For a message that a pass needs. In a timeline that is when it is received.
+void StageExecutor::wait(Arrival& arrival) {
+  if (arrival.tensor.empty()) return;
+  const double begin = keep_timeline ? time_of(rank_) : 0;
+  arrival.pending.wait();
+  note(arrival.action, begin);
+}
+
+/// What has ended now.
+void StageExecutor::note(const Action& action, double begin) {
+  if (keep_timeline) result_.timeline.push_back({action, begin, time_of(rank_)});
 }
 
 /// One message to a side is on its way at a time: what was sent before is released first.
@@ -215,7 +227,7 @@ void StageExecutor::step(const Action& action, size_t index) {
   result_.gradient_norms.push_back(optimizer_.step(rank_, run_->optimizer.at(batch), {from, to}));
   optimizer_.clear_gradients(rank_);
   result_.step_ends.push_back(time_of(rank_));
-  if (keep_timeline) result_.timeline.push_back({action, begin, result_.step_ends.back()});
+  note(action, begin);
 }
 
 }  // namespace frugal

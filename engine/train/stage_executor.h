@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "engine/model/stage.h"
-#include "engine/schedule/schedule.h"
+#include "engine/schedule/timeline.h"
 #include "engine/train/batch.h"
 #include "engine/train/optimizer.h"
 #include "engine/train/weight_versions.h"
@@ -23,12 +23,6 @@ struct ScheduleRun {
   std::vector<OptimizerOptions> optimizer;
 };
 
-/// An action as it was executed, in seconds on the device's clock.
-struct ExecutedAction {
-  Action action;
-  double begin = 0, end = 0;
-};
-
 /// One rank's part in a schedule: executes its stage's actions one after the other, on any device.
 /// Messages are sent and received as the schedule says; a pass waits for the message that it needs.
 class StageExecutor {
@@ -40,7 +34,7 @@ class StageExecutor {
     std::vector<double> losses;          ///< Σ over the tokens of each batch; the last stage's
     std::vector<double> gradient_norms;  ///< of each batch that a step ended
     std::vector<double> step_ends;       ///< seconds on the device's clock
-    std::vector<ExecutedAction> timeline;
+    std::vector<Span> timeline;          ///< in seconds on the device's clock, where it was kept
   };
   /// Throws what passes and steps throw. DeadlinePassed and OutOfMemory name stage and action.
   Result run(const ScheduleRun& run);
@@ -52,6 +46,7 @@ class StageExecutor {
  private:
   /// A message that was asked for.
   struct Arrival {
+    Action action;
     Tensor tensor;
     Pending pending;
   };
@@ -79,7 +74,9 @@ class StageExecutor {
   void prepare(const Action& action, const Flight& flight);
   void forward(const Action& action, Flight& flight);
   void backward(const Action& action, Flight& flight);
-  void receive(Communicator& from, int peer, Arrival& arrival);
+  void receive(const Action& action, Communicator& from, int peer, Arrival& arrival);
+  void wait(Arrival& arrival);
+  void note(const Action& action, double begin);
   void send(Communicator& to, int peer, const Tensor& tensor, std::optional<Departure>& before);
   void step(const Action& action, size_t index);
   /// Of a microbatch that begins.

@@ -132,20 +132,30 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches) {
     what.optimizer.back().learning_rate = train_.learning_rate(steps_ + static_cast<int64_t>(i));
   }
   std::vector<StepResult> results(batches.size());
-  timelines_.assign(members_.size(), {});
+  timeline_ = {.title = cluster_.rank(0).device.name(),
+               .unit = "s",
+               .chunks = plan.chunks,
+               .microbatches = plan.microbatches,
+               .stages = std::vector<std::vector<Span>>(static_cast<size_t>(plan.stages))};
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
     rank.training = true;
     const double flops = rank.flops;
     const double start = meet(rank);
     StageExecutor stage = executor(rank);
-    stage.keep_timeline = keep_timelines_;
+    stage.keep_timeline = keep_timeline_;
     StageExecutor::Result done = stage.run(what);
     rank.device.synchronize();
     const double share = run_.ranks() / static_cast<double>(cluster_.local_ranks()) /
                          static_cast<double>(batches.size());
     const std::lock_guard lock(guard);
-    timelines_[static_cast<size_t>(rank.index)] = std::move(done.timeline);
+    if (rank.replica() == 0 && rank.tensor_group.rank() == 0) {
+      for (Span& span : done.timeline) {
+        span.begin -= start;
+        span.end -= start;
+      }
+      timeline_.stages[static_cast<size_t>(rank.stage())] = std::move(done.timeline);
+    }
     for (size_t i = 0; i < batches.size(); ++i) {
       StepResult& result = results[i];
       // Replicas have a part of the batch each; the ranks of a tensor-parallel group all of it.

@@ -54,9 +54,10 @@ class Trainer {
   void load_weights(const HostTensors& tensors);
 
   const RunConfig& run_config() const { return run_; }
-  /// What the local ranks did in the last run(), where it was asked for.
-  void keep_timelines(bool on) { keep_timelines_ = on; }
-  const std::vector<std::vector<ExecutedAction>>& timelines() const { return timelines_; }
+  /// What the stages of the first replica did in the last run(), in seconds from its beginning,
+  /// where it was asked for. Asking makes real devices wait after each action.
+  void keep_timeline(bool on) { keep_timeline_ = on; }
+  const Timeline& timeline() const { return timeline_; }
   /// Blocks of weights that each local rank has.
   std::vector<size_t> weight_blocks() const;
 
@@ -75,8 +76,8 @@ class Trainer {
   RunConfig run_;
   TrainConfig train_;
   std::vector<Member> members_;
-  bool keep_timelines_ = false;
-  std::vector<std::vector<ExecutedAction>> timelines_;
+  bool keep_timeline_ = false;
+  Timeline timeline_;
   int steps_ = 0;
 };
 

@@ -90,9 +90,9 @@ void update_weights(const WeightUpdate& op, const Launch& on, const RuleOf& rule
   const int64_t size = op.weights.size();
   const bool wide = all_wide(size, op.weights, op.gradient, op.master, op.result, moments...);
   dispatch(op.weights.type, wide, [&]<class T, class Wide>(T, Wide) {
-    const auto rule = rule_of(Accumulator<T>{});
-    launch(on, update<Wide::value, T, decltype(rule)>, elementwise_blocks(on, size),
-           elementwise_threads, Update<T>(op), rule, size);
+    using Rule = decltype(rule_of(Accumulator<T>{}));
+    launch(on, update<Wide::value, T, Rule>, elementwise_blocks(on, size), elementwise_threads,
+           Update<T>(op), rule_of(Accumulator<T>{}), size);
   });
 }
 
