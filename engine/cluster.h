@@ -27,9 +27,14 @@ class Cluster {
   virtual Rank& rank(int index) = 0;
 };
 
+/// Where the threads of a rank on the CPU run: wherever the system puts them, or on as many cores
+/// as they are, which no other rank uses.
+enum class Pinning : uint8_t { none, cores };
+
 /// Ranks as threads of this process. `threads` kernel threads are divided among them (at least one
-/// each).
-std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads);
+/// each). Throws InputError where they are to be pinned and there are fewer cores.
+std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads,
+                                          Pinning pinning = Pinning::none);
 
 /// Why `ranks` ranks of this configuration cannot run on so many GPUs, as this build is: too few
 /// GPUs, no NCCL for several ranks, no fused attention of the type. Empty where they can.

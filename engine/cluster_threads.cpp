@@ -51,12 +51,17 @@ ThreadedCluster::ThreadedCluster(const RunConfig& config,
 void ThreadedCluster::run(const std::function<void(Rank&)>& body) {
   group_->reset();
   std::vector<Outcome> outcomes(ranks_.size());
-  if (ranks_.size() == 1) {
+  if (ranks_.size() == 1 && processors_.empty()) {
     outcomes[0] = run_rank(*ranks_[0], body);
   } else {
     std::vector<std::jthread> threads;
     for (size_t r = 0; r < ranks_.size(); ++r)
-      threads.emplace_back([&, r] { outcomes[r] = run_rank(*ranks_[r], body); });
+      threads.emplace_back([&, r] {
+        outcomes[r] = run_rank(*ranks_[r], [&](Rank& rank) {
+          if (!processors_.empty()) pin_this_thread(processors_[r]);
+          body(rank);
+        });
+      });
     threads.clear();  // joins
   }
   rethrow_first(outcomes);

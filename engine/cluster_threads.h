@@ -4,6 +4,7 @@
 
 #include "engine/cluster.h"
 #include "engine/comm/group.h"
+#include "kernels/cpu/cores.h"
 
 namespace frugal {
 
@@ -14,6 +15,9 @@ class ThreadedCluster final : public Cluster {
   ThreadedCluster(const RunConfig& config, std::vector<std::unique_ptr<Device>> devices,
                   std::unique_ptr<Group> group);
 
+  /// Keeps rank r's threads on processors[r].
+  void pin(std::vector<Processors> processors) { processors_ = std::move(processors); }
+
   void run(const std::function<void(Rank&)>& body) override;
   int local_ranks() const override { return static_cast<int>(ranks_.size()); }
   Rank& rank(int index) override { return *ranks_.at(static_cast<size_t>(index)); }
@@ -22,6 +26,7 @@ class ThreadedCluster final : public Cluster {
   std::vector<std::unique_ptr<Device>> devices_;
   std::unique_ptr<Group> group_;
   std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<Processors> processors_;  // of each rank; none where ranks run anywhere
 };
 
 }  // namespace frugal
