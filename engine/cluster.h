@@ -28,12 +28,17 @@ class Cluster {
   virtual Rank& rank(int index) = 0;
 };
 
+/// Where the threads of a rank on the CPU run: wherever the system puts them, or on as many cores
+/// as they are, which no other rank uses.
+enum class Pinning : uint8_t { none, cores };
+
 /// Ranks as threads of this process. `threads` kernel threads are divided among them (at least one
-/// each).
+/// each). Throws InputError where they are to be pinned and there are fewer cores.
 ///
 /// A rank that waits for another one longer than `deadline` seconds ends the run.
 std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads,
-                                          double deadline = LocalGroup::default_deadline);
+                                          double deadline = LocalGroup::default_deadline,
+                                          Pinning pinning = Pinning::none);
 
 /// Why `ranks` ranks of this configuration cannot run on so many GPUs, as this build is: too few
 /// GPUs, no NCCL for several ranks, no fused attention of the type. Empty where they can.
@@ -43,7 +48,8 @@ std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus);
 /// Throws InputError for what why_not_on_gpus() says.
 std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config);
 
-/// One rank for each stage, which stands for its t · w equal ones of a machine (kernels/virtual/machine.h).
+/// One rank for each stage, which stands for its t · w equal ones of a machine
+/// (kernels/virtual/machine.h).
 struct Machine;
 std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Machine& machine);
 

@@ -2,20 +2,25 @@
 
 #include "engine/cluster_threads.h"
 #include "engine/comm/local.h"
+#include "kernels/cpu/cores.h"
 #include "kernels/cpu/device.h"
 
 namespace frugal {
 
-std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads, double deadline) {
+std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads, double deadline,
+                                          Pinning pinning) {
   config.validate();
   const Layout layout = layout_of(config);
+  const int threads_each = std::max(1, threads / layout.ranks());
   std::vector<std::unique_ptr<Device>> devices;
   for (int r = 0; r < layout.ranks(); ++r)
-    devices.push_back(std::make_unique<CpuDevice>(std::max(1, threads / layout.ranks())));
-  return std::make_unique<ThreadedCluster>(
+    devices.push_back(std::make_unique<CpuDevice>(threads_each));
+  auto cluster = std::make_unique<ThreadedCluster>(
       config, layout, std::move(devices), [&](GroupUse /*use*/, const std::vector<int>& ranks) {
         return std::make_unique<LocalGroup>(static_cast<int>(ranks.size()), deadline);
       });
+  if (pinning == Pinning::cores) cluster->pin(divide_cores(layout.ranks(), threads_each));
+  return cluster;
 }
 
 }  // namespace frugal

@@ -48,24 +48,28 @@ ThreadedCluster::ThreadedCluster(const RunConfig& config, const Layout& layout,
                                  const RankGrid::MakeGroup& make)
     : devices_(std::move(devices)), grid_(layout, make) {
   for (int r = 0; r < layout.ranks(); ++r)
-    ranks_.push_back(std::make_unique<Rank>(r, *devices_.at(static_cast<size_t>(r)),
-                                            grid_.groups(r), config));
+    ranks_.push_back(
+        std::make_unique<Rank>(r, *devices_.at(static_cast<size_t>(r)), grid_.groups(r), config));
 }
 
 bool ThreadedCluster::whole() const {
-  return std::all_of(ranks_.begin(), ranks_.end(),
-                     [](const auto& rank) { return rank->whole(); });
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->whole(); });
 }
 
 void ThreadedCluster::run(const std::function<void(Rank&)>& body) {
   grid_.reset();
   std::vector<Outcome> outcomes(ranks_.size());
-  if (ranks_.size() == 1) {
+  if (ranks_.size() == 1 && processors_.empty()) {
     outcomes[0] = run_rank(*ranks_[0], grid_, body);
   } else {
     std::vector<std::jthread> threads;
     for (size_t r = 0; r < ranks_.size(); ++r)
-      threads.emplace_back([&, r] { outcomes[r] = run_rank(*ranks_[r], grid_, body); });
+      threads.emplace_back([&, r] {
+        outcomes[r] = run_rank(*ranks_[r], grid_, [&](Rank& rank) {
+          if (!processors_.empty()) pin_this_thread(processors_[r]);
+          body(rank);
+        });
+      });
     threads.clear();  // joins
   }
   rethrow_first(outcomes);

@@ -4,6 +4,7 @@
 
 #include "engine/cluster.h"
 #include "engine/rank_grid.h"
+#include "kernels/cpu/cores.h"
 
 namespace frugal {
 
@@ -14,6 +15,9 @@ class ThreadedCluster final : public Cluster {
   ThreadedCluster(const RunConfig& config, const Layout& layout,
                   std::vector<std::unique_ptr<Device>> devices, const RankGrid::MakeGroup& make);
 
+  /// Keeps rank r's threads on processors[r].
+  void pin(std::vector<Processors> processors) { processors_ = std::move(processors); }
+
   void run(const std::function<void(Rank&)>& body) override;
   int local_ranks() const override { return static_cast<int>(ranks_.size()); }
   bool whole() const override;
@@ -23,6 +27,7 @@ class ThreadedCluster final : public Cluster {
   std::vector<std::unique_ptr<Device>> devices_;
   RankGrid grid_;
   std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<Processors> processors_;  // of each rank; none where ranks run anywhere
 };
 
 /// Of all ranks of a run.

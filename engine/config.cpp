@@ -138,9 +138,8 @@ void RunConfig::validate() const {
   divisible("layers", model.layers, "stages x chunks of the pipeline",
             int64_t{pipeline_parallel} * chunks,
             "choose a pipeline-parallel size and chunks that divide it");
-  ScheduleShape{.stages = pipeline_parallel,
-                .chunks = chunks,
-                .microbatches = static_cast<int>(microbatches)}
+  ScheduleShape{
+      .stages = pipeline_parallel, .chunks = chunks, .microbatches = static_cast<int>(microbatches)}
       .validate(schedule);
   if (sequence_parallel)
     divisible("sequence length", model.sequence, t, tensor_parallel,

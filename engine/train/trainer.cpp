@@ -24,6 +24,14 @@ bool meaningful(const Rank& rank) { return rank.device.backed() && rank.whole();
 
 bool is_last_stage(const Rank& rank) { return rank.stage() + 1 == rank.config.pipeline_parallel; }
 
+/// Uses every group once, in the same order on all ranks: NCCL makes its connections then, and
+/// groups that were connected in different orders would wait for each other.
+void connect(Rank& rank) {
+  const RankGroups& g = rank.groups;
+  for (Communicator* group : {&g.tensor, &g.stages, &g.activations, &g.gradients, &g.data, &g.ends})
+    if (group->size() > 1) group->barrier();
+}
+
 /// Makes the ranks of a pipeline meet, and tells when they did.
 double meet(Rank& rank) {
   if (rank.config.pipeline_parallel > 1) rank.groups.stages.barrier();
@@ -86,6 +94,7 @@ Trainer::Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& trai
       train_(train),
       members_(static_cast<size_t>(cluster.local_ranks())) {
   cluster_.run([this](Rank& rank) {
+    connect(rank);
     Member& member = of(rank);
     // First only to know how large all weights are together: they become one block of memory.
     rank.parameters.count();

@@ -1,20 +1,60 @@
 #include "engine/cluster.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <set>
 
+#include "kernels/cpu/cores.h"
 #include "kernels/support/error.h"
 #include "kernels/virtual/machine.h"
 
 namespace frugal {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
 RunConfig config(int ranks) {
   RunConfig c;
   c.model = {"tiny", 2, 48, 12, 24, 96, 0, true};
   c.tensor_parallel = ranks;
   return c;
+}
+
+TEST(CpuCluster, PinsRanksToCoresOfTheirOwn) {
+  const Processors all = processors_of_this_thread();
+  for (const int ranks : {1, 2, 4}) {
+    const auto make = [&] { return make_cpu_cluster(config(ranks), ranks, Pinning::cores); };
+    std::unique_ptr<Cluster> cluster;
+    try {
+      cluster = make();
+    } catch (const InputError&) {
+      GTEST_LOG_(INFO) << "fewer than " << ranks << " cores";
+      continue;
+    }
+    std::vector<Processors> own(static_cast<size_t>(ranks));
+    cluster->run([&](Rank& rank) {
+      own[static_cast<size_t>(rank.tensor_group.rank())] = processors_of_this_thread();
+    });
+    std::set<int> used;
+    for (const Processors& processors : own) {
+      ASSERT_EQ(processors.size(), 1U);
+      EXPECT_TRUE(used.insert(processors[0]).second) << "two ranks on one core";
+    }
+  }
+  EXPECT_EQ(processors_of_this_thread(), all) << "the caller runs where it did";
+}
+
+TEST(CpuCluster, RefusesToPinMoreThanThereAreCores) {
+  try {
+    (void)make_cpu_cluster(config(2), 1 << 20, Pinning::cores);
+    FAIL() << "a million cores";
+  } catch (const InputError& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("2 ranks of 524288 threads pinned"),
+                                HasSubstr("need 1048576 cores"), HasSubstr("may use")));
+  }
 }
 
 TEST(CpuCluster, RunsEveryRankAndKeepsThem) {

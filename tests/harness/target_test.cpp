@@ -51,7 +51,7 @@ TEST_F(MachineFile, WithOtherValuesIsNotCalledLikeOurs) {
 }
 
 TEST(Target, SaysWhatIsCalibrated) {
-  for (const char* name : {"a100-selene", "h200-hgx"}) {
+  for (const char* name : {"a100-selene", "h200-hgx", "v100-p3-16xlarge"}) {
     const Machine machine = find_machine(name);
     EXPECT_EQ(Target(std::string("virtual:") + name, 1).device(),
               machine.description + "; " + machine.calibration);

@@ -158,6 +158,24 @@ TEST(CostModel, CollectivesAcrossNodes) {
   EXPECT_DOUBLE_EQ(costs.message(false, 1e6), 10e-6 + 5e-6 + 1e6 / 10e9);
 }
 
+/// network_bandwidth is what a device has when all of its port send.
+TEST(CostModel, MessagesShareThePortsOfTheirNode) {
+  Machine machine = simple_machine();
+  const auto seconds = [&](int senders) {
+    return CostModel(machine).message_between_nodes(senders, 1e6) - (10e-6 + 5e-6);
+  };
+  EXPECT_NEAR(seconds(1), 1e6 / 10e9, 1e-12) << "a port each";
+  machine.devices_per_port = 4;
+  EXPECT_NEAR(seconds(4), 1e6 / 10e9, 1e-12);
+  EXPECT_NEAR(seconds(2), 1e6 / 20e9, 1e-12);
+  EXPECT_NEAR(seconds(1), 1e6 / 40e9, 1e-12);
+  machine.devices_per_port = 20;
+  machine.devices_per_node = 20;
+  EXPECT_NEAR(seconds(1), 1e6 / 100e9, 1e-12) << "a device's own links are the limit";
+  EXPECT_DOUBLE_EQ(CostModel(machine).message(false, 1e6), 10e-6 + 5e-6 + 1e6 / 10e9)
+      << "where all send";
+}
+
 TEST(CostModel, AGroupOfOneNeedsNoTime) {
   const CostModel costs(simple_machine());
   const auto alone = costs.group(1);

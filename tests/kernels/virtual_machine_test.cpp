@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "kernels/support/error.h"
@@ -45,8 +46,22 @@ TEST(MachineFile, SeleneIsTheDataSheets) {
   EXPECT_EQ(fitted, 1) << "docs/cost-model.md says that one parameter is fitted";
 }
 
+/// How many values are carried over from a100-selene, which they must equal.
+int carried_over(const Machine& machine) {
+  std::map<std::string, double> selene;
+  for (const auto& parameter : find_machine("a100-selene").parameters)
+    selene[parameter.key] = parameter.value;
+  int carried = 0;
+  for (const auto& parameter : machine.parameters) {
+    if (!parameter.source.starts_with("carried over from a100-selene, not calibrated")) continue;
+    EXPECT_EQ(parameter.value, selene.at(parameter.key)) << parameter.key;
+    ++carried;
+  }
+  return carried;
+}
+
 TEST(MachineFile, H200IsTheDataSheetsAndSaysWhatIsCarriedOver) {
-  const Machine m = find_machine("h200-hgx"), selene = find_machine("a100-selene");
+  const Machine m = find_machine("h200-hgx");
   EXPECT_EQ(m.peak_flops(DType::bf16), 989.4e12);
   EXPECT_EQ(m.peak_flops(DType::f32), 66.9e12);
   EXPECT_EQ(m.memory_bandwidth, 4.8e12);
@@ -54,20 +69,27 @@ TEST(MachineFile, H200IsTheDataSheetsAndSaysWhatIsCarriedOver) {
   EXPECT_EQ(m.multiprocessors, 132);
   EXPECT_EQ(m.link_bandwidth, 450e9);
   EXPECT_EQ(m.network_bandwidth, 50e9);
-  ASSERT_EQ(m.parameters.size(), selene.parameters.size());
-  int carried = 0;
-  for (size_t i = 0; i < m.parameters.size(); ++i) {
-    if (!m.parameters[i].source.starts_with("carried over from a100-selene, not calibrated"))
-      continue;
-    EXPECT_EQ(m.parameters[i].value, selene.parameters[i].value) << m.parameters[i].key;
-    ++carried;
-  }
-  EXPECT_EQ(carried, 12);
+  EXPECT_EQ(m.devices_per_port, 1) << "a port each, where nothing else is said";
+  EXPECT_EQ(carried_over(m), 12);
+}
+
+TEST(MachineFile, V100IsTheDataSheetsAndSaysWhatIsCarriedOver) {
+  const Machine m = find_machine("v100-p3-16xlarge");
+  EXPECT_EQ(m.peak_flops(DType::bf16), 125e12);
+  EXPECT_EQ(m.peak_flops(DType::f32), 15.7e12);
+  EXPECT_EQ(m.memory_bandwidth, 900e9);
+  EXPECT_EQ(m.memory_capacity, int64_t{16} << 30);
+  EXPECT_EQ(m.multiprocessors, 80);
+  EXPECT_EQ(m.link_bandwidth, 6 * 25e9);
+  EXPECT_EQ(m.network_bandwidth * static_cast<double>(m.devices_per_node), 25e9 / 8);
+  EXPECT_EQ(m.devices_per_port, m.devices_per_node) << "which share the node's network";
+  EXPECT_EQ(carried_over(m), 6);
 }
 
 TEST(MachineFile, SaysWhatIsCalibrated) {
   EXPECT_THAT(find_machine("a100-selene").calibration, HasSubstr("gemm_fraction fitted"));
-  EXPECT_THAT(find_machine("h200-hgx").calibration, testing::StartsWith("not calibrated"));
+  for (const char* name : {"h200-hgx", "v100-p3-16xlarge"})
+    EXPECT_THAT(find_machine(name).calibration, testing::StartsWith("not calibrated")) << name;
   nlohmann::json json = nlohmann::json::parse(selene_text());
   json.erase("calibration");
   EXPECT_EQ(parse_machine(json.dump(), "m.json").calibration, "");
@@ -77,6 +99,7 @@ TEST(MachineFile, SaysWhatIsCalibrated) {
 TEST(MachineFile, IsFoundByTheNameOfItsGpu) {
   EXPECT_EQ(machine_of_device("NVIDIA H200").value().name, "h200-hgx");
   EXPECT_EQ(machine_of_device("NVIDIA A100-SXM4-80GB").value().name, "a100-selene");
+  EXPECT_EQ(machine_of_device("Tesla V100-SXM2-16GB").value().name, "v100-p3-16xlarge");
   for (const char* other : {"", "H200", "NVIDIA H200 NVL", "NVIDIA GeForce RTX 4090"})
     EXPECT_FALSE(machine_of_device(other)) << other;
 }
