@@ -26,7 +26,7 @@ RunConfig config(int ranks) {
 TEST(CpuCluster, PinsRanksToCoresOfTheirOwn) {
   const Processors all = processors_of_this_thread();
   for (const int ranks : {1, 2, 4}) {
-    const auto make = [&] { return make_cpu_cluster(config(ranks), ranks, Pinning::cores); };
+    const auto make = [&] { return make_cpu_cluster(config(ranks), ranks, LocalGroup::default_deadline, Pinning::cores); };
     std::unique_ptr<Cluster> cluster;
     try {
       cluster = make();
@@ -49,7 +49,7 @@ TEST(CpuCluster, PinsRanksToCoresOfTheirOwn) {
 
 TEST(CpuCluster, RefusesToPinMoreThanThereAreCores) {
   try {
-    (void)make_cpu_cluster(config(2), 1 << 20, Pinning::cores);
+    (void)make_cpu_cluster(config(2), 1 << 20, LocalGroup::default_deadline, Pinning::cores);
     FAIL() << "a million cores";
   } catch (const InputError& e) {
     EXPECT_THAT(e.what(), AllOf(HasSubstr("2 ranks of 524288 threads pinned"),
