@@ -20,8 +20,6 @@ struct Pipeline {
   double tied = 0;  // seconds in which the ends sum a tied table's gradients
 
   int stages() const { return run.pipeline_parallel; }
-  double microbatches() const { return static_cast<double>(run.microbatches); }
-  bool flush() const { return flushes(run.schedule); }
   double compute(int i) const {
     const PartCost& part = parts[static_cast<size_t>(i)];
     return part.forward + part.backward;
@@ -49,7 +47,7 @@ Pipeline pipeline_of(const RunConfig& run, const PartCosts& costs, const Machine
                                 ? times.message(true, pipe.message_bytes)
                                 : times.message_between_nodes(senders, pipe.message_bytes));
   }
-  if (run.pipeline_parallel > 1 && flushes(run.schedule)) {
+  if (run.pipeline_parallel > 1) {
     const int64_t table = run.model.vocabulary / run.tensor_parallel * run.model.hidden;
     pipe.tied = times.all_reduce(layout.group(Axis::ends, 0, per_node),
                                  static_cast<double>(table * size_of(accumulation_type(run.type))));
@@ -81,13 +79,13 @@ Spent round_trip(const Pipeline& pipe, int i, int j) {
 
 /// Of each microbatch in the steady state of 1F1B: T_comp + Σ T_comm of the slowest stage. Stages i
 /// to j pass a microbatch there and back while j − i others are between them, so that they share
-/// the round trip; `fixed` is added to each stage's compute.
-Spent steady_state(const Pipeline& pipe, const std::vector<double>& fixed) {
+/// the round trip.
+Spent steady_state(const Pipeline& pipe) {
   Spent slowest;
   for (int i = 0; i < pipe.stages(); ++i) {
     Spent trip;
     for (int j = i; j < pipe.stages(); ++j) {
-      trip.compute += pipe.compute(j) + fixed[static_cast<size_t>(j)];
+      trip.compute += pipe.compute(j);
       if (j > i) trip.messages += 2 * pipe.message(j - 1);
       const Spent each = 1.0 / (j - i + 1) * trip;
       if (each.total() > slowest.total()) slowest = each;
@@ -178,45 +176,39 @@ Prediction predict(const RunConfig& run, const PartCosts& costs, const Machine& 
   if (!predictable(run.schedule))
     throw std::invalid_argument("no prediction of schedule " + std::string(name_of(run.schedule)));
   const Pipeline pipe = pipeline_of(run, costs, machine);
-  const double m = pipe.microbatches();
   Prediction prediction;
   predict_stages(pipe, prediction);
   predict_memory(pipe, prediction);
 
+  const double m = static_cast<double>(run.microbatches);
+  const Spent trip = round_trip(pipe, 0, pipe.stages() - 1);
+  Spent each;  // microbatch, in the steady state
+  if (run.schedule == ScheduleKind::inter_layer) {
+    each = trip;
+  } else if (run.schedule == ScheduleKind::gpipe) {
+    each = one_way(pipe, &PartCost::forward);
+    each += one_way(pipe, &PartCost::backward);
+  } else {
+    each = steady_state(pipe);
+  }
   double all_reduce = 0, update = 0;
   for (const StagePrediction& stage : prediction.stages) {
     all_reduce = std::max(all_reduce, stage.all_reduce);
     update = std::max(update, stage.update);
   }
-  std::vector<double> nothing(prediction.stages.size());
-  Spent work, bubble;
-  switch (run.schedule) {
-    case ScheduleKind::inter_layer:
-      work = m * round_trip(pipe, 0, pipe.stages() - 1);
-      break;
-    case ScheduleKind::gpipe: {
-      Spent each = one_way(pipe, &PartCost::forward);
-      each += one_way(pipe, &PartCost::backward);
-      work = m * each;
-      bubble = round_trip(pipe, 0, pipe.stages() - 1);
-      bubble += -1.0 * each;
-      break;
-    }
-    default: {
-      std::vector<double> fixed = nothing;
-      const Spent each = steady_state(pipe, fixed);
-      work = m * each;
-      if (pipe.flush()) {
-        bubble = round_trip(pipe, 0, pipe.stages() - 1);
-        bubble += -1.0 * each;
-      }
-    }
-  }
-  prediction.parts[0] = work.compute;
-  prediction.parts[1] = work.messages;
-  prediction.parts[2] = all_reduce + pipe.tied;
+  // The batch's first microbatch has nobody to share its round trip with.
+  const double bubble = flushes(run.schedule) ? trip.total() - each.total() : 0;
+  // Without a flush the ends sum a tied table's gradients from the first stage's step on, beside the
+  // next batch. The one after it begins with the sum, and the first of its microbatches ends its
+  // round trip just after the next step.
+  const double batch = m * each.total() + all_reduce + update;
+  const double late = pipe.tied + trip.total() - pipe.compute(0) - prediction.stages[0].update;
+  const double tied = flushes(run.schedule) ? pipe.tied : std::max(0.0, late - batch);
+  prediction.parts[0] = m * each.compute;
+  prediction.parts[1] = m * each.messages;
+  prediction.parts[2] = all_reduce + tied;
   prediction.parts[3] = update;
-  prediction.parts[4] = bubble.total();
+  prediction.parts[4] = bubble;
   prediction.seconds =
       std::accumulate(std::begin(prediction.parts), std::end(prediction.parts), 0.0);
   return prediction;
