@@ -11,9 +11,8 @@ Execution execute_plan(const RunConfig& run, const OptimizerOptions& optimizer, 
   train.optimizer = optimizer;
   Trainer trainer(*cluster, run, train);
   // The first batch has the fill, and the last one no passes of another between its own.
-  constexpr size_t batches = 4;
   const Batch empty(static_cast<size_t>(run.batch_microbatches()));
-  const auto results = trainer.run(std::vector<Batch>(batches, empty));
+  const auto results = trainer.run(std::vector<Batch>(Execution::batches, empty));
   Execution done{(results[1].seconds + results[2].seconds) / 2, {}};
   for (int i = 0; i < cluster->local_ranks(); ++i)
     done.memory.push_back(cluster->rank(i).ledger.peak());

@@ -6,6 +6,7 @@ namespace frugal {
 
 /// A configuration as the virtual machine executes it, all of its stages together.
 struct Execution {
+  static constexpr int batches = 4;  ///< that are trained in one go
   double seconds = 0;  ///< of a batch, with neither the pipeline's first fill nor its last drain
                        ///< where the schedule has no flush
   std::vector<int64_t> memory;  ///< peak of each stage, bytes

@@ -198,19 +198,14 @@ Prediction predict(const RunConfig& run, const PartCosts& costs, const Machine& 
   }
   // The batch's first microbatch has nobody to share its round trip with.
   const double bubble = flushes(run.schedule) ? trip.total() - each.total() : 0;
-  // Without a flush the ends sum a tied table's gradients from the first stage's step on, beside the
-  // next batch. The one after it begins with the sum, and the first of its microbatches ends its
-  // round trip just after the next step.
+  // Without a flush the ends sum a tied table's gradients from the first stage's step on, beside
+  // the next batch. The one after it begins with the sum, and the first of its microbatches ends
+  // its round trip just after the next step.
   const double batch = m * each.total() + all_reduce + update;
   const double late = pipe.tied + trip.total() - pipe.compute(0) - prediction.stages[0].update;
   const double tied = flushes(run.schedule) ? pipe.tied : std::max(0.0, late - batch);
-  prediction.parts[0] = m * each.compute;
-  prediction.parts[1] = m * each.messages;
-  prediction.parts[2] = all_reduce + tied;
-  prediction.parts[3] = update;
-  prediction.parts[4] = bubble;
-  prediction.seconds =
-      std::accumulate(std::begin(prediction.parts), std::end(prediction.parts), 0.0);
+  prediction.parts = {m * each.compute, m * each.messages, all_reduce + tied, update, bubble};
+  prediction.seconds = std::accumulate(prediction.parts.begin(), prediction.parts.end(), 0.0);
   return prediction;
 }
 

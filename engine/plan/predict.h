@@ -1,4 +1,7 @@
 #pragma once
+#include <array>
+#include <vector>
+
 #include "engine/plan/part_cost.h"
 
 namespace frugal {
@@ -14,14 +17,15 @@ struct StagePrediction {
 
 /// What decides how long a batch takes.
 enum class Bound : uint8_t { compute, messages, all_reduce, update, bubble };
+inline constexpr int bounds = 5;
 std::string_view name_of(Bound bound);
 
 struct Prediction {
   double seconds = 0;  ///< of a batch
   std::vector<StagePrediction> stages;
-  /// Seconds of a batch by what they are spent on, along its slowest path; they add up to
-  /// `seconds`.
-  double parts[5] = {};
+  /// Seconds of a batch by what it is spent on, along its slowest path; they add up
+  /// to `seconds`.
+  std::array<double, bounds> parts{};
 
   double part(Bound bound) const { return parts[static_cast<size_t>(bound)]; }
   /// The stage with the highest peak.

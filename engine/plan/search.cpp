@@ -87,8 +87,7 @@ class Search {
   void consider(const RunConfig& run) {
     run.validate();
     Candidate candidate{run, predict(run, costs_.of(run), request_.machine), 0};
-    candidate.missing =
-        std::max<int64_t>(candidate.prediction.memory() - request_.memory, 0);
+    candidate.missing = std::max<int64_t>(candidate.prediction.memory() - request_.memory, 0);
     (candidate.fits() ? plan_.fitting : plan_.too_large).push_back(std::move(candidate));
   }
 

@@ -10,9 +10,9 @@ namespace frugal {
 struct PlanRequest {
   RunConfig run;  ///< model, schedule, type, attention and masks; the rest is searched
   Machine machine;
-  int devices = 1;             ///< [N], all of which are used
-  int64_t batch = 1;           ///< [B], sequences
-  int64_t memory = 0;          ///< bytes of each device
+  int devices = 1;                ///< [N], all of which are used
+  int64_t batch = 1;              ///< [B], sequences
+  int64_t memory = 0;             ///< bytes of each device
   std::vector<int> tensor = {1};  ///< tensor-parallel sizes to consider
   std::vector<Recompute> recompute = {Recompute::none, Recompute::stage};
 

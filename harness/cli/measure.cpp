@@ -23,8 +23,8 @@ namespace {
 struct Values {
   ModelFlags model;
   std::string on = "virtual", hardware, lone_rank, recompute = "none", schedule = "1f1b",
-                     attention = "separate", type = "f32", optimizer = "adamw", text, save_tensors,
-                     out = "out", format = "table";
+              attention = "separate", type = "f32", optimizer = "adamw", text, save_tensors,
+              out = "out", format = "table";
   int64_t steps = 1;
   std::optional<int64_t> eval_every, warm_up;
   OptimizerOptions options;

@@ -6,7 +6,7 @@ namespace frugal {
 
 /// The flags that say which model a command is about.
 struct ModelFlags {
-  std::string name;  ///< --model
+  std::string name;                                                    ///< --model
   std::optional<int64_t> layers, hidden, heads, sequence, vocabulary;  ///< its own otherwise
   std::optional<double> dropout;
   int64_t scale = 1;
