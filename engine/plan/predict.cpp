@@ -136,6 +136,14 @@ void predict_stages(const Pipeline& pipe, Prediction& prediction) {
   }
 }
 
+/// The least seconds of a batch without a flush because of a tied table, whose gradients the ends
+/// sum from the first stage's step on. The sum goes on beside the next batch. The one after it
+/// begins with it, and its first microbatch returns one microbatch after the next step.
+double late_table(const Pipeline& pipe, const StagePrediction& first, const Spent& each) {
+  const double returned = std::max(first.all_reduce + first.update + first.compute, each.total());
+  return first.all_reduce + pipe.tied + round_trip(pipe, 0, pipe.stages() - 1).total() - returned;
+}
+
 }  // namespace
 
 std::string_view name_of(Bound bound) {
@@ -198,12 +206,10 @@ Prediction predict(const RunConfig& run, const PartCosts& costs, const Machine& 
   }
   // The batch's first microbatch has nobody to share its round trip with.
   const double bubble = flushes(run.schedule) ? trip.total() - each.total() : 0;
-  // Without a flush the ends sum a tied table's gradients from the first stage's step on, beside
-  // the next batch. The one after it begins with the sum, and the first of its microbatches ends
-  // its round trip just after the next step.
   const double batch = m * each.total() + all_reduce + update;
-  const double late = pipe.tied + trip.total() - pipe.compute(0) - prediction.stages[0].update;
-  const double tied = flushes(run.schedule) ? pipe.tied : std::max(0.0, late - batch);
+  const double tied = flushes(run.schedule)
+                          ? pipe.tied
+                          : std::max(0.0, late_table(pipe, prediction.stages[0], each) - batch);
   prediction.parts = {m * each.compute, m * each.messages, all_reduce + tied, update, bubble};
   prediction.seconds = std::accumulate(prediction.parts.begin(), prediction.parts.end(), 0.0);
   return prediction;
