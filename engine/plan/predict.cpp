@@ -137,11 +137,14 @@ void predict_stages(const Pipeline& pipe, Prediction& prediction) {
 }
 
 /// The least seconds of a batch without a flush because of a tied table, whose gradients the ends
-/// sum from the first stage's step on. The sum goes on beside the next batch. The one after it
-/// begins with it, and its first microbatch returns one microbatch after the next step.
+/// sum from the first stage's step on, beside the next batch. The batch after that begins with the
+/// sum. From there to the next step the first stage has the pairs of passes that fill the pipeline;
+/// and the first microbatch returns to it one microbatch after that step.
 double late_table(const Pipeline& pipe, const StagePrediction& first, const Spent& each) {
-  const double returned = std::max(first.all_reduce + first.update + first.compute, each.total());
-  return first.all_reduce + pipe.tied + round_trip(pipe, 0, pipe.stages() - 1).total() - returned;
+  const double fill = (pipe.stages() - 1) * first.compute;
+  const double step = first.all_reduce + first.update + first.compute;
+  const double trip = round_trip(pipe, 0, pipe.stages() - 1).total();
+  return first.all_reduce + pipe.tied + std::max(fill, trip - std::max(step, each.total()));
 }
 
 }  // namespace
