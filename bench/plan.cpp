@@ -1,6 +1,6 @@
 // Is the planner's first choice the fastest? In each case every configuration that fits and that it
-// predicts to be at most a quarter slower than its first choice is executed on the virtual machine,
-// all stages together, and compared.
+// predicts to take at most half as long again as its first choice is executed on the virtual
+// machine, all stages together, and compared.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -89,7 +89,7 @@ struct Outcome {
 Outcome execute(const Plan& plan, const Machine& machine) {
   Outcome outcome;
   for (const Candidate& c : plan.fitting) {
-    if (c.prediction.seconds > 1.25 * plan.fitting.front().prediction.seconds) break;
+    if (c.prediction.seconds > 1.5 * plan.fitting.front().prediction.seconds) break;
     const Execution done = execute_plan(c.run, planned_optimizer(c.run.schedule), machine);
     if (outcome.executed++ == 0) outcome.chosen = done.seconds;
     if (outcome.executed == 1 || done.seconds < outcome.best) {

@@ -76,6 +76,8 @@ nlohmann::json json_of(const PlanRequest& request, const Candidate& candidate) {
           {"missing_memory", candidate.missing}};
 }
 
+bool misses_less(const Candidate& a, const Candidate& b) { return a.missing < b.missing; }
+
 Bound largest_part(const Prediction& p) {
   return static_cast<Bound>(std::max_element(p.parts.begin(), p.parts.end()) - p.parts.begin());
 }
@@ -99,8 +101,11 @@ std::string PlanReport::why() const {
     why += fmt::format("; the next ({}) spends {} s more on {}", name_of(next.run),
                        format_number(saved(most)), frugal::name_of(static_cast<Bound>(most)));
   }
-  if (!plan.too_large.empty() && plan.too_large.front().prediction.seconds < p.seconds) {
-    const Candidate& large = plan.too_large.front();
+  const auto slower =
+      std::find_if(plan.too_large.begin(), plan.too_large.end(),
+                   [&](const auto& c) { return c.prediction.seconds >= p.seconds; });
+  if (slower != plan.too_large.begin()) {
+    const Candidate& large = *std::min_element(plan.too_large.begin(), slower, misses_less);
     why +=
         fmt::format("; {} would be {:.1f} % faster, but does not fit by {} GiB", name_of(large.run),
                     100 * (p.seconds / large.prediction.seconds - 1), gib(large.missing));
@@ -158,9 +163,8 @@ nlohmann::json PlanReport::json() const {
 }
 
 std::string why_nothing_fits(const PlanRequest& request, const Plan& plan) {
-  const Candidate& closest = *std::min_element(
-      plan.too_large.begin(), plan.too_large.end(),
-      [](const Candidate& a, const Candidate& b) { return a.missing < b.missing; });
+  const Candidate& closest =
+      *std::min_element(plan.too_large.begin(), plan.too_large.end(), misses_less);
   return fmt::format(
       "none of {} configurations fits in {} GiB of a device (--memory); the closest ({}) misses by "
       "{} GiB on stage {}; give more --devices, --tensor-parallel searched or another --schedule",

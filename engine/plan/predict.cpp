@@ -4,7 +4,6 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "engine/comm/layout.h"
 #include "engine/schedule/peaks.h"
 
 namespace frugal {
@@ -13,7 +12,6 @@ namespace {
 /// A configuration with what its prediction is made of.
 struct Pipeline {
   const RunConfig& run;
-  const Machine& machine;
   std::vector<PartCost> parts;   // of each stage
   std::vector<double> messages;  // seconds from each stage to the next, or back
   double message_bytes = 0;
@@ -27,31 +25,22 @@ struct Pipeline {
   double message(int i) const { return messages[static_cast<size_t>(i)]; }
 };
 
-Layout layout_of(const RunConfig& run) {
-  return {run.tensor_parallel, run.data_parallel, run.pipeline_parallel};
-}
-
-Pipeline pipeline_of(const RunConfig& run, const PartCosts& costs, const Machine& machine) {
-  Pipeline pipe{run, machine, {}, {}, 0, 0};
-  const CostModel times(machine);
-  const Layout layout = layout_of(run);
-  const auto per_node = static_cast<int>(machine.devices_per_node);
+Pipeline pipeline_of(const RunConfig& run, const PartCosts& costs, const Links& links,
+                     const CostModel& times) {
+  Pipeline pipe{run, {}, {}, 0, 0};
   const int64_t shards = run.sequence_parallel ? run.tensor_parallel : 1;
   pipe.message_bytes = static_cast<double>(run.model.sequence / shards * run.micro_batch *
                                            run.model.hidden * size_of(run.type));
-  for (int i = 0; i < run.pipeline_parallel; ++i) {
-    pipe.parts.push_back(costs.of(ModelPart::of(run, i, 0)));
-    if (i + 1 == run.pipeline_parallel) break;
-    const int senders = layout.senders(i, i + 1, per_node);
+  for (const int senders : links.senders)
     pipe.messages.push_back(senders == 0
                                 ? times.message(true, pipe.message_bytes)
                                 : times.message_between_nodes(senders, pipe.message_bytes));
-  }
-  if (run.pipeline_parallel > 1) {
-    const int64_t table = run.model.vocabulary / run.tensor_parallel * run.model.hidden;
-    pipe.tied = times.all_reduce(layout.group(Axis::ends, 0, per_node),
+  for (int i = 0; i < run.pipeline_parallel; ++i)
+    pipe.parts.push_back(costs.of(ModelPart::of(run, i, 0)));
+  const int64_t table = run.model.vocabulary / run.tensor_parallel * run.model.hidden;
+  if (run.pipeline_parallel > 1)
+    pipe.tied = times.all_reduce(links.ends,
                                  static_cast<double>(table * size_of(accumulation_type(run.type))));
-  }
   return pipe;
 }
 
@@ -119,17 +108,15 @@ void predict_memory(const Pipeline& pipe, Prediction& prediction) {
   }
 }
 
-void predict_stages(const Pipeline& pipe, Prediction& prediction) {
-  const CostModel times(pipe.machine);
-  const Layout layout = layout_of(pipe.run);
-  const auto per_node = static_cast<int>(pipe.machine.devices_per_node);
+void predict_stages(const Pipeline& pipe, const Links& links, const CostModel& times,
+                    Prediction& prediction) {
   for (int i = 0; i < pipe.stages(); ++i) {
     const PartCost& part = pipe.parts[static_cast<size_t>(i)];
     StagePrediction stage;
     stage.compute = pipe.compute(i);
     if (i > 0) stage.messages += pipe.message(i - 1);
     if (i + 1 < pipe.stages()) stage.messages += pipe.message(i);
-    stage.all_reduce = times.all_reduce(layout.group(Axis::data, i, per_node),
+    stage.all_reduce = times.all_reduce(links.replicas[static_cast<size_t>(i)],
                                         static_cast<double>(part.gradients));
     stage.update = part.step;
     prediction.stages.push_back(stage);
@@ -183,12 +170,24 @@ OptimizerOptions planned_optimizer(ScheduleKind kind) {
   return options;
 }
 
-Prediction predict(const RunConfig& run, const PartCosts& costs, const Machine& machine) {
+Links::Links(const RunConfig& run, const Machine& machine) {
+  const Layout layout{run.tensor_parallel, run.data_parallel, run.pipeline_parallel};
+  const auto per_node = static_cast<int>(machine.devices_per_node);
+  for (int i = 0; i < layout.stages; ++i) {
+    replicas.push_back(layout.group(Axis::data, i, per_node));
+    if (i + 1 < layout.stages) senders.push_back(layout.senders(i, i + 1, per_node));
+  }
+  if (layout.stages > 1) ends = layout.group(Axis::ends, 0, per_node);
+}
+
+Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& links,
+                   const Machine& machine) {
   if (!predictable(run.schedule))
     throw std::invalid_argument("no prediction of schedule " + std::string(name_of(run.schedule)));
-  const Pipeline pipe = pipeline_of(run, costs, machine);
+  const CostModel times(machine);
+  const Pipeline pipe = pipeline_of(run, costs, links, times);
   Prediction prediction;
-  predict_stages(pipe, prediction);
+  predict_stages(pipe, links, times, prediction);
   predict_memory(pipe, prediction);
 
   const double m = static_cast<double>(run.microbatches);

@@ -2,6 +2,7 @@
 #include <array>
 #include <vector>
 
+#include "engine/comm/layout.h"
 #include "engine/plan/part_cost.h"
 
 namespace frugal {
@@ -36,10 +37,21 @@ struct Prediction {
 /// The schedules that can be predicted: inter-layer, gpipe, 1f1b and 2bw.
 bool predictable(ScheduleKind kind);
 
+/// How the stages and replicas of a configuration lie on a machine's nodes. It depends on t, w and
+/// d alone, and takes long to find for thousands of devices.
+struct Links {
+  Links(const RunConfig& run, const Machine& machine);
+
+  std::vector<CostModel::Group> replicas;  ///< of each stage
+  CostModel::Group ends;
+  std::vector<int> senders;  ///< from each stage to the next (Layout::senders)
+};
+
 /// How many seconds a batch of `run` takes on the machine, and how much memory on each stage:
 /// pipedream2bw2021, appendix A, for costs of the parts of this model, microbatch, recomputation
 /// and tensor-parallel size. Equations and where they differ from the paper's: docs/planner.md.
-Prediction predict(const RunConfig& run, const PartCosts& costs, const Machine& machine);
+Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& links,
+                   const Machine& machine);
 
 /// As the schedule asks: without clipping, which makes stages wait for each other, where it has no
 /// flush.

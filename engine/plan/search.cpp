@@ -70,6 +70,7 @@ class Search {
     run.data_parallel = static_cast<int>(width);
     // A pipeline of one stage has no bubble that a second version of its weights could fill.
     if (depth == 1) run.schedule = ScheduleKind::one_forward_one_backward;
+    const Links links(run, request_.machine);
     for (const int64_t micro_batch : divisors(sequences)) {
       run.micro_batch = micro_batch;
       run.microbatches = sequences / micro_batch;
@@ -79,14 +80,14 @@ class Search {
       }
       for (const Recompute recompute : request_.recompute) {
         run.recompute = recompute;
-        consider(run);
+        consider(run, links);
       }
     }
   }
 
-  void consider(const RunConfig& run) {
+  void consider(const RunConfig& run, const Links& links) {
     run.validate();
-    Candidate candidate{run, predict(run, costs_.of(run), request_.machine), 0};
+    Candidate candidate{run, predict(run, costs_.of(run), links, request_.machine), 0};
     candidate.missing = std::max<int64_t>(candidate.prediction.memory() - request_.memory, 0);
     (candidate.fits() ? plan_.fitting : plan_.too_large).push_back(std::move(candidate));
   }

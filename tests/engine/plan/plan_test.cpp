@@ -69,7 +69,8 @@ class Predicted : public ::testing::TestWithParam<Case> {
   void SetUp() override {
     run_ = config_of(GetParam());
     options_ = planned_optimizer(run_.schedule);
-    prediction_ = predict(run_, PartCosts(run_, options_, machine_), machine_);
+    prediction_ =
+        predict(run_, PartCosts(run_, options_, machine_), Links(run_, machine_), machine_);
   }
 
   const Machine machine_ = find_machine("v100-p3-16xlarge");
