@@ -1,0 +1,67 @@
+"""frugal plan, and that the command it prints does what it says."""
+
+import json
+import shlex
+
+from test_cli import Cli
+
+ASKED = ["plan", "--model", "gpt-3m", "--hardware", "v100-p3-16xlarge", "--devices", "4", "--batch", "32"]
+GIB = 1 << 30
+
+
+class Plan(Cli):
+    def plan(self, *arguments):
+        return json.loads(self.run_frugal(*ASKED, *arguments, "--format", "json").stdout)
+
+    def test_its_command_takes_what_it_predicts(self):
+        """The best of those with a pipeline, whatever the machine prefers for so small a model."""
+        plan = self.plan("--schedule", "2bw", "--execute", "1", "--memory", "0.038")
+        best = plan["fitting"][0]
+        self.assertGreater(best["config"]["pipeline_parallel_size"], 1)
+        command = shlex.split(plan["command"])
+        self.assertEqual(command[0], "frugal")
+        record = json.loads(self.run_frugal(*command[1:], "--format", "json").stdout)
+        config = record["configuration"]
+        for key in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "microbatch_size", "microbatches",
+                    "recompute", "schedule", "type"):
+            self.assertEqual(config[key], best["config"][key], key)
+        samples = record["metrics"]["step_time"]["samples"]
+        self.assertAlmostEqual((samples[1] + samples[2]) / 2, best["executed"]["seconds"], delta=1e-9)
+        self.assertAlmostEqual(best["seconds"] / best["executed"]["seconds"], 1, delta=0.05)
+        # But for 8 bytes of each batch that is trained in one go.
+        peaks = [stage["peak"] - 8 * 4 for stage in record["memory"]["stages"]]
+        self.assertEqual(peaks, best["memory_per_stage"])
+
+    def test_devices_are_used_and_memory_is_kept(self):
+        plan = self.plan("--memory", "0.04")
+        self.assertTrue(plan["fitting"] and plan["too_large"])
+        for group in ("fitting", "too_large"):
+            for candidate in plan[group]:
+                c = candidate["config"]
+                self.assertEqual(c["data_parallel_size"] * c["pipeline_parallel_size"], 4)
+                self.assertEqual(c["microbatch_size"] * c["microbatches"] * c["data_parallel_size"], 32)
+                missing = max(candidate["memory_per_stage"]) - int(0.04 * GIB)
+                self.assertEqual(candidate["missing_memory"], max(missing, 0))
+                self.assertEqual(candidate["missing_memory"] == 0, group == "fitting")
+                self.assertAlmostEqual(sum(candidate["seconds_by_part"].values()), candidate["seconds"])
+
+    def test_table(self):
+        text = self.run_frugal(*ASKED, "--rows", "3").stdout
+        self.assertIn("gpt-3m on 4 devices of v100-p3-16xlarge, batch 32, schedule 2bw", text)
+        self.assertIn("\nwhy: w ", text)
+        self.assertIn("\nrun: frugal measure --model gpt-3m --on virtual --hardware v100-p3-16xlarge ", text)
+
+    def test_bad_input(self):
+        def rejected(*arguments, says):
+            self.rejected("plan", "--model", "gpt-3m", "--hardware", "a100-selene", *arguments, says=says)
+
+        self.rejected("plan", says=["--model is missing"])
+        self.rejected("plan", "--model", "gpt-3m", says=["--hardware is missing", "v100-p3-16xlarge"])
+        rejected("--devices", "4", says=["--batch is missing"])
+        rejected("--batch", "4", says=["--devices is missing"])
+        rejected("--batch", "12", "--devices", "8", says=["--batch is 12", "multiple of 8, such as 8"])
+        rejected("--batch", "8", "--devices", "8", "--tensor-parallel", "3", says=["--devices is 8", "(3)"])
+        rejected("--batch", "8", "--devices", "8", "--tensor-parallel", "all", says=["\"all\"", "searched"])
+        rejected("--batch", "8", "--devices", "8", "--schedule", "zb-h1", says=["--schedule", "2bw"])
+        rejected("--batch", "8", "--devices", "8", "--memory", "0.01",
+                 says=["none of", "0.01 GiB", "the closest (w ", "misses by", "on stage", "--devices"])
