@@ -106,9 +106,8 @@ void Flags::positional(const std::string& name, std::vector<std::string>& target
   command_.add_option(name, target, help)->type_name("")->required(required);
 }
 
-void Flags::positional(const std::string& name, std::string& target, const std::string& help,
-                       bool required) {
-  command_.add_option(name, target, help)->type_name("")->required(required);
+void Flags::positional(const std::string& name, std::string& target, const std::string& help) {
+  command_.add_option(name, target, help)->type_name("")->required();
 }
 
 }  // namespace frugal

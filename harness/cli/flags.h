@@ -49,9 +49,8 @@ class Flags {
   /// What stands without a flag.
   void positional(const std::string& name, std::vector<std::string>& target,
                   const std::string& help, bool required);
-  /// One of them.
-  void positional(const std::string& name, std::string& target, const std::string& help,
-                  bool required = true);
+  /// One of them, required.
+  void positional(const std::string& name, std::string& target, const std::string& help);
 
  private:
   void add(const std::string& name, const std::string& value, const std::string& otherwise,

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -19,7 +20,8 @@ namespace frugal {
 namespace {
 
 struct Values {
-  std::string kind, file, format = "timeline";
+  std::vector<std::string> kinds;
+  std::string file, format = "timeline";
   std::optional<int> stages, microbatches, chunks, batches, first_batch;
   int capacity = 1;
   double backward = 2, message = 0;
@@ -32,12 +34,18 @@ ScheduleKind kind_of(const std::string& name) {
                                fmt::join(all_names<ScheduleKind>(), ", ")));
 }
 
+/// A schedule and what it is called in messages.
+struct Named {
+  std::string name;
+  Schedule schedule;
+};
+
 /// A file says all that these flags would.
-Schedule from_file(const Values& values) {
-  if (!values.kind.empty())
+Named from_file(const Values& values) {
+  if (!values.kinds.empty())
     throw InputError(fmt::format(
         "KIND (\"{}\") is given with --file, which has a schedule of its own; leave one out",
-        values.kind));
+        values.kinds.front()));
   const std::pair<const char*, std::optional<int>> flags[] = {
       {"--stages", values.stages},
       {"--microbatches", values.microbatches},
@@ -47,24 +55,34 @@ Schedule from_file(const Values& values) {
   for (const auto& [flag, value] : flags)
     if (value)
       throw InputError(fmt::format("{} is given with --file, which says it; leave it out", flag));
-  return schedule_from_text(read_text(values.file), values.file);
+  return {values.file, schedule_from_text(read_text(values.file), values.file)};
 }
 
-Schedule schedule_of(const Values& values) {
-  if (!values.file.empty()) return from_file(values);
-  if (values.kind.empty())
-    throw InputError(fmt::format("KIND is missing; give one of {}, or a schedule with --file",
+std::vector<Named> schedules_of(const Values& values) {
+  if (!values.file.empty()) return {from_file(values)};
+  if (values.kinds.empty())
+    throw InputError(fmt::format("KIND is missing; give some of {}, or a schedule with --file",
                                  fmt::join(all_names<ScheduleKind>(), ", ")));
-  const ScheduleKind kind = kind_of(values.kind);
   const auto required = [](const char* flag, std::optional<int> value) {
     if (!value) throw InputError(fmt::format("{} is missing; give a whole number from 1", flag));
     return *value;
   };
-  return make_schedule(kind, {.stages = required("--stages", values.stages),
-                              .chunks = values.chunks.value_or(1),
-                              .microbatches = required("--microbatches", values.microbatches),
-                              .first_batch = values.first_batch.value_or(0),
-                              .batches = values.batches.value_or(1)});
+  const auto is_interleaved = [](const std::string& name) {
+    return kind_of(name) == ScheduleKind::interleaved;
+  };
+  // Beside an interleaved one, the others do without the chunks that are meant for it.
+  const bool for_all = std::none_of(values.kinds.begin(), values.kinds.end(), is_interleaved);
+  std::vector<Named> out;
+  for (const std::string& name : values.kinds) {
+    const bool chunked = for_all || is_interleaved(name);
+    const ScheduleShape shape = {.stages = required("--stages", values.stages),
+                                 .chunks = chunked ? values.chunks.value_or(1) : 1,
+                                 .microbatches = required("--microbatches", values.microbatches),
+                                 .first_batch = values.first_batch.value_or(0),
+                                 .batches = values.batches.value_or(1)};
+    out.push_back({name, make_schedule(kind_of(name), shape)});
+  }
+  return out;
 }
 
 std::string title_of(const Schedule& schedule) {
@@ -108,20 +126,14 @@ Table table_of(const Schedule& schedule, const Timeline& timeline) {
 }
 
 /// Prints all findings; the first of them is the error.
-void check_and_report(const Values& values, const Schedule& schedule, const std::string& name) {
+void refuse_wrong(const Values& values, const Named& named) {
   if (values.check)
-    for (const Finding& finding : check(schedule, values.capacity))
+    for (const Finding& finding : check(named.schedule, values.capacity))
       fmt::print("{}\n", finding.describe());
-  require_valid(schedule, name, values.capacity);
+  require_valid(named.schedule, named.name, values.capacity);
 }
 
-Exit run(const Values& values) {
-  const Schedule schedule = schedule_of(values);
-  check_and_report(values, schedule, values.file.empty() ? values.kind : values.file);
-  if (values.format == "text" && !values.check) {
-    fmt::print("{}", to_text(schedule));
-    return Exit::done;
-  }
+Timeline timeline_of(const Values& values, const Schedule& schedule) {
   const Durations durations = {.forward = 1,
                                .backward = values.backward,
                                .input_backward = values.backward / 2,
@@ -130,14 +142,32 @@ Exit run(const Values& values) {
                                .gradient = values.message};
   Timeline timeline = simulate(schedule, durations, values.late);
   timeline.title = title_of(schedule);
-  if (values.check) {
-    fmt::print("{}\nnothing is wrong with it; channels of {} messages do not block\n\n{}",
-               timeline.title, values.capacity, table_of(schedule, timeline).text());
-  } else if (values.format == "svg") {
-    fmt::print("{}", draw_svg({timeline}));
-  } else {
-    const bool colour = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
-    fmt::print("{}\n{}", draw_text({timeline}, colour), table_of(schedule, timeline).text());
+  return timeline;
+}
+
+Exit run(const Values& values) {
+  const std::vector<Named> all = schedules_of(values);
+  for (const Named& named : all) refuse_wrong(values, named);
+  if (values.format == "text" && !values.check) {
+    if (all.size() > 1) throw InputError("--format text is of one KIND; leave out the others");
+    fmt::print("{}", to_text(all.front().schedule));
+    return Exit::done;
+  }
+  std::vector<Timeline> timelines;
+  for (const Named& named : all) timelines.push_back(timeline_of(values, named.schedule));
+  if (values.format == "svg" && !values.check) {
+    fmt::print("{}", draw_svg(timelines));
+    return Exit::done;
+  }
+  const bool colour = isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
+  if (!values.check) fmt::print("{}", draw_text(timelines, colour));
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (values.check)
+      fmt::print("{}{}\nnothing is wrong with it; channels of {} messages do not block\n",
+                 i == 0 ? "" : "\n", timelines[i].title, values.capacity);
+    else
+      fmt::print("\n{}", all.size() == 1 ? "" : timelines[i].title + "\n");
+    fmt::print("{}", table_of(all[i].schedule, timelines[i]).text());
   }
   return Exit::done;
 }
@@ -146,10 +176,11 @@ Exit run(const Values& values) {
 
 void add_schedule(Program& program) {
   const auto values = std::make_shared<Values>();
-  Flags flags = program.command("schedule", "A pipeline's schedule: drawn, checked, or as a file",
+  Flags flags = program.command("schedule", "Pipeline schedules: drawn, checked, or as a file",
                                 [values] { return run(*values); });
-  flags.positional("KIND", values->kind,
-                   fmt::format("{}", fmt::join(all_names<ScheduleKind>(), ", ")), false);
+  flags.positional("KIND", values->kinds,
+                   fmt::format("One or several of {}", fmt::join(all_names<ScheduleKind>(), ", ")),
+                   false);
   flags.integer("--stages", values->stages, 1, "Pipeline stages [d]");
   flags.integer("--microbatches", values->microbatches, 1, "Microbatches of a batch [m]");
   flags.integer("--chunks", values->chunks, 1,
