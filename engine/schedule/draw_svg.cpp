@@ -138,8 +138,10 @@ class Panel {
     const double y = row_top(timeline_.stages.size()) + 8;
     const double step = round_step(between_ticks / scale_);
     std::string out;
-    for (double time = 0; time <= timeline_.end() - timeline_.begin() + step * 1e-6; time += step)
-      out += text_at(x_of(timeline_.begin() + time), y, "tick", fmt::format("{:.4g}", time));
+    const int ticks = static_cast<int>((timeline_.end() - timeline_.begin()) / step + 1e-6);
+    for (int i = 0; i <= ticks; ++i)
+      out +=
+          text_at(x_of(timeline_.begin() + i * step), y, "tick", fmt::format("{:.4g}", i * step));
     if (!timeline_.unit.empty())
       out += text_at(margin + names + width_ + 10, y, "tick", timeline_.unit);
     return out;
