@@ -157,8 +157,10 @@ TEST(KeptOutputs, ChangeNothingButMemory) {
     peaks.push_back(cluster->rank(0).ledger.peak());
   }
   EXPECT_EQ(losses[0], losses[1]);
+  // At the peak, in the first backward pass, its own output is not kept any more, and the one that
+  // was sent last may still be on its way.
   const ModelConfig& m = config.model;
-  EXPECT_EQ(peaks[1] - peaks[0], (config.microbatches - 1) * m.sequence * m.hidden * 4);
+  EXPECT_EQ(peaks[1] - peaks[0], (config.microbatches - 2) * m.sequence * m.hidden * 4);
 }
 
 }  // namespace
