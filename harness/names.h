@@ -21,6 +21,8 @@ inline constexpr int enumerators<Source> = 3;
 template <>
 inline constexpr int enumerators<Status> = 7;
 template <>
+inline constexpr int enumerators<Objective> = 2;
+template <>
 inline constexpr int enumerators<Recompute> = 3;
 template <>
 inline constexpr int enumerators<AttentionKind> = 2;
