@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "engine/schedule/schedules.h"
+#include "engine/train/one_block.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -96,13 +97,8 @@ Trainer::Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& trai
   cluster_.run([this](Rank& rank) {
     connect(rank);
     Member& member = of(rank);
-    // First only to know how large all weights are together: they become one block of memory.
-    rank.parameters.count();
-    { const StageModel counted(rank); }
-    const Tensor block = rank.parameters.reserve(rank.ledger, rank.config.type);
-    rank.run(Fill{block, 0});
-    member.model = std::make_unique<StageModel>(rank);
-    rank.parameters.close();
+    auto [model, block] = in_one_block(rank, [&] { return std::make_unique<StageModel>(rank); });
+    member.model = std::move(model);
     member.weights = std::make_unique<WeightVersions>(member.model->parameters(), block);
     member.optimizer =
         std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer.kind);

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -7,11 +6,11 @@
 #include <optional>
 
 #include "harness/cli/files.h"
+#include "harness/cli/model_flags.h"
 #include "harness/cli/program.h"
 #include "harness/environment.h"
 #include "harness/interrupt.h"
 #include "harness/measurement.h"
-#include "harness/models.h"
 #include "harness/names.h"
 #include "harness/record_file.h"
 #include "harness/runner.h"
@@ -22,12 +21,11 @@ namespace frugal {
 namespace {
 
 struct Values {
-  std::string model, on = "virtual", hardware, lone_rank, recompute = "none", schedule = "1f1b",
-                     attention = "separate", type = "f32", optimizer = "adamw", text, save_tensors,
-                     out = "out", format = "table";
-  std::optional<int64_t> layers, hidden, heads, sequence, vocabulary;  // the model's own otherwise
-  std::optional<double> dropout;
-  int64_t scale = 1, steps = 1;
+  ModelFlags model;
+  std::string on = "virtual", hardware, lone_rank, recompute = "none", schedule = "1f1b",
+              attention = "separate", type = "f32", optimizer = "adamw", text, save_tensors,
+              out = "out", format = "table";
+  int64_t steps = 1;
   std::optional<int64_t> eval_every, warm_up;
   OptimizerOptions options;
   std::optional<double> momentum;  // of momentum only
@@ -51,20 +49,13 @@ OptimizerOptions optimizer_of(const Values& values) {
 
 RunConfig config_of(const Values& values) {
   RunConfig config = values.config;
-  config.model = find_model(values.model);
-  ModelConfig& model = config.model;
-  model.layers = values.layers.value_or(model.layers);
-  model.hidden = values.hidden.value_or(model.hidden);
-  model.heads = values.heads.value_or(model.heads);
-  model.sequence = values.sequence.value_or(model.sequence);
-  model.vocabulary = values.vocabulary.value_or(model.vocabulary);
-  model.dropout = values.dropout.value_or(model.dropout);
+  config.model = values.model.unscaled();
   config.recompute = *from_name<Recompute>(values.recompute);
   config.schedule = *from_name<ScheduleKind>(values.schedule);
   config.attention = *from_name<AttentionKind>(values.attention);
   config.type = *from_name<DType>(values.type);
   config.validate();
-  model = model.scaled(values.scale);
+  config.model = config.model.scaled(values.model.scale);
   config.validate();
   return config;
 }
@@ -109,21 +100,18 @@ std::string command_of(const Values& v, const Record& record, int threads) {
       "--recompute {} --attention {} --type {} --micro-batch {} --microbatches {} "
       "--seed {} --steps {} --warm-up {} --optimizer {} --learning-rate {} --weight-decay {} "
       "--scale {}",
-      file_name(v.model), record.on, c.tensor_parallel, c.pipeline_parallel, c.data_parallel,
+      file_name(v.model.name), record.on, c.tensor_parallel, c.pipeline_parallel, c.data_parallel,
       v.schedule, v.recompute, v.attention, v.type, c.micro_batch, c.microbatches, c.seed, v.steps,
       v.warm_up_steps(), v.optimizer, v.options.learning_rate, v.options.weight_decay,
-      scale_name(v.scale));
+      scale_name(v.model.scale));
   const auto add = [&](const char* flag, const auto& value) {
     if (value) command += fmt::format(" {} {}", flag, *value);
   };
-  add("--layers", v.layers);
-  add("--hidden", v.hidden);
-  add("--heads", v.heads);
-  add("--sequence", v.sequence);
-  add("--vocabulary", v.vocabulary);
+  command += v.model.changes();
   add("--eval-every", v.eval_every);
-  add("--dropout", v.dropout);
   add("--momentum", v.momentum);
+  if (v.options.clip != OptimizerOptions().clip)
+    command += fmt::format(" --clip {}", v.options.clip);
   if (c.chunks > 1) command += fmt::format(" --chunks {}", c.chunks);
   if (c.kept_microbatches > 0)
     command += fmt::format(" --kept-microbatches {}", c.kept_microbatches);
@@ -148,7 +136,7 @@ Record blank(const Values& values, const TrainingRun& run, const Target& target)
   record.on = target.on();
   record.device = target.device(run.config);
   record.modelled = target.modelled();
-  record.scale = values.scale;
+  record.scale = values.model.scale;
   record.machine = target.machine_hash();
   record.config = run.config;
   record.options = {{"steps", std::to_string(values.steps)},
@@ -159,6 +147,8 @@ Record blank(const Values& values, const TrainingRun& run, const Target& target)
                     {"eval_every", std::to_string(run.eval_every)}};
   if (optimizer.kind == OptimizerKind::momentum)
     record.options["momentum"] = fmt::format("{}", optimizer.momentum);
+  if (optimizer.clip != OptimizerOptions().clip)
+    record.options["clip"] = fmt::format("{}", optimizer.clip);
   if (target.kind() == DeviceKind::cpu)
     record.options["threads"] = std::to_string(target.threads());
   if (run.text) {
@@ -194,9 +184,6 @@ void run_and_record(const TrainingRun& run, Target& target, Record& record, Reco
 }
 
 Exit measure(const Values& values) {
-  if (values.model.empty())
-    throw InputError(fmt::format("--model is missing; give one of {}, or a JSON file",
-                                 fmt::join(model_names(), ", ")));
   check_threads(values.threads, values.on, device_kind(values.on) == DeviceKind::cpu);
   Target target({.on = values.on,
                  .threads = values.threads.value_or(usable_processors()),
@@ -236,19 +223,6 @@ Exit measure(const Values& values) {
   return exit_of(record.status);
 }
 
-void add_model_flags(Flags& flags, Values& v) {
-  flags.text("--model", v.model, fmt::format("{}|FILE.json", fmt::join(model_names(), "|")),
-             "A model by name, or described in a JSON file");
-  flags.integer("--layers", v.layers, 1, "Transformer layers instead of the model's");
-  flags.integer("--hidden", v.hidden, 1, "Hidden size instead of the model's");
-  flags.integer("--heads", v.heads, 1, "Attention heads instead of the model's");
-  flags.integer("--sequence", v.sequence, 1, "Sequence length instead of the model's, tokens");
-  flags.integer("--vocabulary", v.vocabulary, 1, "Vocabulary size instead of the model's");
-  flags.number("--dropout", v.dropout, 0, 1,
-               "Dropout probability instead of the model's, rounded to 1/65536");
-  flags.scale("--scale", v.scale, "Hidden size, sequence length and vocabulary divided by K");
-}
-
 void add_run_flags(Flags& flags, Values& v) {
   RunConfig& c = v.config;
   flags.integer("--tensor-parallel", c.tensor_parallel, 1, "Tensor-parallel size", 1 << 16);
@@ -283,6 +257,9 @@ void add_run_flags(Flags& flags, Values& v) {
   flags.number("--momentum", v.momentum, 0, 1,
                "Part of the moment that a step keeps, with --optimizer momentum; 0.9 otherwise");
   flags.number("--weight-decay", v.options.weight_decay, 0, 1e9, "Of all parameters");
+  flags.number("--clip", v.options.clip, 0, 1e9,
+               "Greatest norm of the whole model's gradient; 0: none, and then no stage waits for "
+               "the others in a schedule without a flush");
   flags.integer("--seed", c.seed, 0, "Of weights, dropout and batches",
                 std::numeric_limits<int64_t>::max());
   flags.text("--text", v.text, "FILE", "Train on its bytes, the last tenth held out");
@@ -296,7 +273,7 @@ void add_measure(Program& program) {
   const auto values = std::make_shared<Values>();
   Flags flags = program.command("measure", "Train your own configuration and record what it takes",
                                 [values] { return measure(*values); });
-  add_model_flags(flags, *values);
+  values->model.add(flags);
   flags.text("--on", values->on, "cpu|cuda|virtual|virtual:MACHINE", "Where");
   flags.text("--hardware", values->hardware, "NAME|FILE",
              "The virtual machine, or a file with the data sheet of this processor or GPU");
