@@ -146,6 +146,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches) {
                .chunks = plan.chunks,
                .microbatches = plan.microbatches,
                .stages = std::vector<std::vector<Span>>(static_cast<size_t>(plan.stages))};
+  notes_.assign(timeline_.stages.size(), {});
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
     rank.training = true;
@@ -163,7 +164,9 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches) {
         span.begin -= start;
         span.end -= start;
       }
-      timeline_.stages[static_cast<size_t>(rank.stage())] = std::move(done.timeline);
+      const auto stage_index = static_cast<size_t>(rank.stage());
+      timeline_.stages[stage_index] = std::move(done.timeline);
+      notes_[stage_index] = {start, std::move(done.versions)};
     }
     for (size_t i = 0; i < batches.size(); ++i) {
       StepResult& result = results[i];

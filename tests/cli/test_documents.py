@@ -47,7 +47,7 @@ class Report(Cli):
 
 class Documentation(Cli):
     def commands(self):
-        return {"list": [], "reproduce": [], "measure": [], "peak": [], "report": [], "completion": []}
+        return {"list": [], "reproduce": [], "measure": [], "trace": [], "peak": [], "report": [], "completion": []}
 
     def flags(self, command):
         text = self.run_frugal(command, "--help").stdout
