@@ -24,7 +24,7 @@ std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
   return config.attention == AttentionKind::fused ? why_no_fused_attention(config.type) : "";
 }
 
-std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config) {
+std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadline) {
   config.validate();
   const Layout layout = layout_of(config);
   const std::string why_not =
@@ -37,7 +37,7 @@ std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config) {
     members.push_back(devices.back().get());
   }
   return std::make_unique<ThreadedCluster>(config, layout, std::move(devices),
-                                           nccl_groups(members, LocalGroup::default_deadline));
+                                           nccl_groups(members, deadline));
 }
 
 }  // namespace frugal

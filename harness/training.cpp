@@ -84,33 +84,49 @@ void train(const TrainingRun& run, Target& target, Record& record, Progress& pro
   double executed = 0;
   // The first step fills caches and makes the library's kernels: it is timed only where it is warm.
   const bool warm = target.simulated() || run.train.steps == 1;
-  if (warm && !target.simulated()) trainer.warm_up(batch_of(run, target, 0));
-  for (int64_t step = 0; step < run.train.steps;) {
-    stop_if_interrupted();
-    std::vector<Batch> batches;
-    for (int64_t i = 0; i < steps_at_once(run, step); ++i)
-      batches.push_back(batch_of(run, target, step + i));
-    for (const StepResult& result : trainer.run(batches)) {
-      executed = result.flops;
-      if (step > 0 || warm) record.add_sample(metric::step_time, "s", result.seconds);
-      if (losses_count(target)) {
-        record.losses.push_back(result.loss);
-        record.add_sample(metric::gradient_norm, "1", result.gradient_norm);
-      }
-      ++step;
-      progress.finished(fmt::format("step {}", step), outcome(result, target));
-    }
-    if (run.text && losses_count(target) &&
-        (step == run.train.steps || (run.eval_every > 0 && step % run.eval_every == 0)))
-      record.held_out.emplace_back(step, trainer.evaluate(run.text->held_out_batch(
-                                             run.text->held_out_microbatches(held_out_tokens))));
-  }
+  if (warm) warm_up(trainer, run, target);
+  train_steps(trainer, run, target, progress,
+              [&](int64_t step, const std::vector<StepResult>& results) {
+                for (const StepResult& result : results) {
+                  executed = result.flops;
+                  if (step > 0 || warm) record.add_sample(metric::step_time, "s", result.seconds);
+                  ++step;
+                  if (!losses_count(target)) continue;
+                  record.losses.push_back(result.loss);
+                  record.add_sample(metric::gradient_norm, "1", result.gradient_norm);
+                }
+                if (run.text && losses_count(target) &&
+                    (step == run.train.steps || (run.eval_every > 0 && step % run.eval_every == 0)))
+                  record.held_out.emplace_back(
+                      step, trainer.evaluate(run.text->held_out_batch(
+                                run.text->held_out_microbatches(held_out_tokens))));
+              });
   record.memory = memory_of(*cluster);
   record.flops = flops_of(run.config, executed);
   if (!run.save_tensors.empty()) save(trainer, run, target);
 }
 
 }  // namespace
+
+void warm_up(Trainer& trainer, const TrainingRun& run, const Target& target) {
+  if (!target.simulated()) trainer.warm_up(batch_of(run, target, 0));
+}
+
+void train_steps(
+    Trainer& trainer, const TrainingRun& run, const Target& target, Progress& progress,
+    const std::function<void(int64_t first, const std::vector<StepResult>& results)>& done) {
+  for (int64_t step = 0; step < run.train.steps;) {
+    stop_if_interrupted();
+    std::vector<Batch> batches;
+    for (int64_t i = 0; i < steps_at_once(run, step); ++i)
+      batches.push_back(batch_of(run, target, step + i));
+    const std::vector<StepResult> results = trainer.run(batches);
+    const int64_t first = step;
+    for (const StepResult& result : results)
+      progress.finished(fmt::format("step {}", ++step), outcome(result, target));
+    done(first, results);
+  }
+}
 
 void run_training(const TrainingRun& run, Target& target, Record& record, Progress& progress) {
   run_guarded(record, [&] {

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,17 @@ struct TrainingRun {
   int64_t eval_every = 0;    ///< steps; 0: at the end only
   std::string save_tensors;  ///< a safetensors file; empty: none
 };
+
+/// Does once what only the first step would pay for; on a virtual device that is nothing. No weight
+/// changes.
+void warm_up(Trainer& trainer, const TrainingRun& run, const Target& target);
+
+/// Trains all steps, as many at once as the schedule goes through without a flush. `done` is called
+/// after each time, with the number of the first of them and what each gave. Throws Interrupted in
+/// between.
+void train_steps(
+    Trainer& trainer, const TrainingRun& run, const Target& target, Progress& progress,
+    const std::function<void(int64_t first, const std::vector<StepResult>& results)>& done);
 
 /// Trains and fills in the record: losses, step times, memory, FLOPs, MFU and HFU. However it ends,
 /// the record says so; Interrupted and InputError are thrown on.

@@ -141,6 +141,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
                .chunks = plan.chunks,
                .microbatches = plan.microbatches,
                .stages = std::vector<std::vector<Span>>(static_cast<size_t>(plan.stages))};
+  notes_.assign(timeline_.stages.size(), {});
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
     rank.training = true;
@@ -158,7 +159,9 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
         span.begin -= start;
         span.end -= start;
       }
-      timeline_.stages[static_cast<size_t>(rank.stage())] = std::move(done.timeline);
+      const auto stage_index = static_cast<size_t>(rank.stage());
+      timeline_.stages[stage_index] = std::move(done.timeline);
+      notes_[stage_index] = {start, std::move(done.versions)};
     }
     for (size_t i = 0; i < batches.size(); ++i) {
       StepResult& result = results[i];

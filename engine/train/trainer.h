@@ -63,6 +63,12 @@ class Trainer {
   /// where it was asked for. Asking makes real devices wait after each action.
   void keep_timeline(bool on) { keep_timeline_ = on; }
   const Timeline& timeline() const { return timeline_; }
+  /// What the timeline does not say of a stage.
+  struct StageNotes {
+    double start = 0;                    ///< of the timeline, on its device's clock
+    std::vector<VersionCount> versions;  ///< on its device's clock
+  };
+  const std::vector<StageNotes>& notes() const { return notes_; }
   /// Blocks of weights that each local rank has.
   std::vector<size_t> weight_blocks() const;
 
@@ -83,6 +89,7 @@ class Trainer {
   std::vector<Member> members_;
   bool keep_timeline_ = false;
   Timeline timeline_;
+  std::vector<StageNotes> notes_;
   int steps_ = 0;
 };
 
