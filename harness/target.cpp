@@ -109,8 +109,7 @@ std::string Target::device(const RunConfig& config) const {
   if (!links_) return device();
   const std::string& known = links_->calibration;
   return fmt::format("{}{}{}; communication modelled on {}{}", device(), one_rank_of,
-                     config.ranks(), label_of(*links_),
-                     known.empty() ? "" : " (" + known + ")");
+                     config.ranks(), label_of(*links_), known.empty() ? "" : " (" + known + ")");
 }
 
 std::optional<ModelledCommunication> Target::modelled() const {
@@ -137,8 +136,7 @@ void check_threads(const std::optional<int>& threads, std::string_view on, bool 
 
 std::string Target::why_not(const RunConfig& config) const {
   if (kind_ != DeviceKind::cuda) return "";
-  return why_not_on_gpus(config, links_ ? 1 : config.ranks(),
-                         static_cast<int>(gpus().size()));
+  return why_not_on_gpus(config, links_ ? 1 : config.ranks(), static_cast<int>(gpus().size()));
 }
 
 void Target::check(const RunConfig& config) const {

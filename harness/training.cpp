@@ -77,7 +77,7 @@ void save(Trainer& trainer, const TrainingRun& run, const Target& target) {
 }
 
 /// All steps. Leaves no cluster behind: what is timed afterwards has the device for itself.
-void train(const TrainingRun& run, Target& target, Record& record, Progress& progress) {
+void train(const TrainingRun& run, Target& target, Record& record, const StepDone& done) {
   stop_if_interrupted();
   const auto cluster = target.cluster(run.config);
   Trainer trainer(*cluster, run.config, run.train);
@@ -97,8 +97,7 @@ void train(const TrainingRun& run, Target& target, Record& record, Progress& pro
         record.losses.push_back(result.loss);
         record.add_sample(metric::gradient_norm, "1", result.gradient_norm);
       }
-      ++step;
-      progress.finished(fmt::format("step {}", step), outcome(result, target));
+      done(++step, outcome(result, target));
     }
     if (run.text && losses_count(target) &&
         (step == run.train.steps || (run.eval_every > 0 && step % run.eval_every == 0)))
@@ -112,9 +111,24 @@ void train(const TrainingRun& run, Target& target, Record& record, Progress& pro
 
 }  // namespace
 
-void run_training(const TrainingRun& run, Target& target, Record& record, Progress& progress) {
+std::map<std::string, std::string> options_of(const TrainingRun& run) {
+  const OptimizerOptions& optimizer = run.train.optimizer;
+  std::map<std::string, std::string> options = {
+      {"steps", std::to_string(run.train.steps)},
+      {"warm_up", std::to_string(run.train.warm_up)},
+      {"optimizer", std::string(name_of(optimizer.kind))},
+      {"learning_rate", fmt::format("{}", optimizer.learning_rate)},
+      {"weight_decay", fmt::format("{}", optimizer.weight_decay)},
+      {"clip", fmt::format("{}", optimizer.clip)},
+      {"eval_every", std::to_string(run.eval_every)}};
+  if (optimizer.kind == OptimizerKind::momentum)
+    options["momentum"] = fmt::format("{}", optimizer.momentum);
+  return options;
+}
+
+void run_training(const TrainingRun& run, Target& target, Record& record, const StepDone& done) {
   run_guarded(record, [&] {
-    train(run, target, record, progress);
+    train(run, target, record, done);
     record.utilization =
         utilization(*record.flops, median(record.samples(metric::step_time)), target, run.config);
   });

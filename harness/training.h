@@ -1,9 +1,10 @@
 #pragma once
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
 #include "engine/train/trainer.h"
-#include "harness/progress.h"
 #include "harness/record.h"
 #include "harness/target.h"
 
@@ -21,8 +22,14 @@ struct TrainingRun {
   std::string save_tensors;  ///< a safetensors file; empty: none
 };
 
+/// Record::options of a run: what decides it beside its configuration and its text.
+std::map<std::string, std::string> options_of(const TrainingRun& run);
+
+/// Called after each step, counted from 1, with what it gave in words.
+using StepDone = std::function<void(int64_t step, const std::string& outcome)>;
+
 /// Trains and fills in the record: losses, step times, memory, FLOPs, MFU and HFU. However it ends,
 /// the record says so; Interrupted and InputError are thrown on.
-void run_training(const TrainingRun& run, Target& target, Record& record, Progress& progress);
+void run_training(const TrainingRun& run, Target& target, Record& record, const StepDone& done);
 
 }  // namespace frugal

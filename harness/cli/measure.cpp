@@ -139,7 +139,6 @@ std::string command_of(const Values& v, const Record& record, int threads) {
 }
 
 Record blank(const Values& values, const TrainingRun& run, const Target& target) {
-  const OptimizerOptions& optimizer = run.train.optimizer;
   Record record;
   record.artifact = "measure";
   record.case_id = run.config.model.name;
@@ -151,14 +150,7 @@ Record blank(const Values& values, const TrainingRun& run, const Target& target)
   record.scale = values.scale;
   record.machine = target.machine_hash();
   record.config = run.config;
-  record.options = {{"steps", std::to_string(values.steps)},
-                    {"warm_up", std::to_string(run.train.warm_up)},
-                    {"optimizer", values.optimizer},
-                    {"learning_rate", fmt::format("{}", optimizer.learning_rate)},
-                    {"weight_decay", fmt::format("{}", optimizer.weight_decay)},
-                    {"eval_every", std::to_string(run.eval_every)}};
-  if (optimizer.kind == OptimizerKind::momentum)
-    record.options["momentum"] = fmt::format("{}", optimizer.momentum);
+  record.options = options_of(run);
   if (target.kind() == DeviceKind::cpu)
     record.options["threads"] = std::to_string(target.threads());
   if (run.text) {
@@ -185,7 +177,9 @@ void run_and_record(const TrainingRun& run, Target& target, Record& record, Reco
     file.append(record);
   };
   try {
-    run_training(run, target, record, progress);
+    run_training(run, target, record, [&](int64_t step, const std::string& outcome) {
+      progress.finished(fmt::format("step {}", step), outcome);
+    });
   } catch (const Interrupted&) {
     end();
     throw;
