@@ -32,8 +32,11 @@ class Cluster {
 /// as they are, which no other rank uses.
 enum class Pinning : uint8_t { none, cores };
 
-/// Ranks as threads of this process. `threads` kernel threads are divided among them (at least one
-/// each). Throws InputError where they are to be pinned and there are fewer cores.
+/// Kernel threads of each of a run's ranks on the CPU, which divide `threads` among them.
+int threads_each(const RunConfig& config, int threads);
+
+/// Ranks as threads of this process with threads_each() kernel threads. Throws InputError where
+/// they are to be pinned and there are fewer cores.
 ///
 /// A rank that waits for another one longer than `deadline` seconds ends the run.
 std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads,
@@ -45,13 +48,17 @@ std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads,
 std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus);
 
 /// Ranks as threads of this process, a GPU each: the first t of gpus() (kernels/cuda/gpus.h).
-/// Throws InputError for what why_not_on_gpus() says.
-std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config);
+/// A collective or message that takes longer than `deadline` seconds ends the run. Throws
+/// InputError for what why_not_on_gpus() says.
+std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config,
+                                           double deadline = LocalGroup::default_deadline);
 
 /// One rank for each stage, which stands for its t · w equal ones of a machine
-/// (kernels/virtual/machine.h).
+/// (kernels/virtual/machine.h). A stage that waits for another one longer than `deadline` seconds
+/// of the real clock ends the run.
 struct Machine;
-std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Machine& machine);
+std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Machine& machine,
+                                              double deadline = LocalGroup::default_deadline);
 
 /// Rank 0 of t on a real device, the others absent (engine/comm/modelled.h): memory, shapes and
 /// computation are one rank's own; collectives take the time that they would take on `machine`, and

@@ -7,19 +7,22 @@
 
 namespace frugal {
 
+int threads_each(const RunConfig& config, int threads) {
+  return std::max(1, threads / config.ranks());
+}
+
 std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads, double deadline,
                                           Pinning pinning) {
   config.validate();
   const Layout layout = layout_of(config);
-  const int threads_each = std::max(1, threads / layout.ranks());
+  const int each = threads_each(config, threads);
   std::vector<std::unique_ptr<Device>> devices;
-  for (int r = 0; r < layout.ranks(); ++r)
-    devices.push_back(std::make_unique<CpuDevice>(threads_each));
+  for (int r = 0; r < layout.ranks(); ++r) devices.push_back(std::make_unique<CpuDevice>(each));
   auto cluster = std::make_unique<ThreadedCluster>(
       config, layout, std::move(devices), [&](GroupUse /*use*/, const std::vector<int>& ranks) {
         return std::make_unique<LocalGroup>(static_cast<int>(ranks.size()), deadline);
       });
-  if (pinning == Pinning::cores) cluster->pin(divide_cores(layout.ranks(), threads_each));
+  if (pinning == Pinning::cores) cluster->pin(divide_cores(layout.ranks(), each));
   return cluster;
 }
 

@@ -43,7 +43,8 @@ std::unique_ptr<Cluster> make_lone_cluster(const RunConfig& config, std::unique_
 
 }  // namespace
 
-std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Machine& machine) {
+std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Machine& machine,
+                                              double deadline) {
   config.validate();
   const Layout all = layout_of(config);
   std::vector<std::unique_ptr<Device>> devices;
@@ -59,7 +60,7 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
         const auto stage = static_cast<size_t>(ranks.front());
         if (ranks.size() == 1) return represented(*stages[stage], machine, all, use, ranks.front());
         const Axis axis = use == GroupUse::ends ? Axis::ends : Axis::stages;
-        return std::make_unique<StagedGroup>(stages, all, axis, stream_of(use));
+        return std::make_unique<StagedGroup>(stages, all, axis, stream_of(use), deadline);
       });
 }
 

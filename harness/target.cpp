@@ -8,6 +8,7 @@
 #include "harness/artifact.h"
 #include "harness/environment.h"
 #include "harness/peak.h"
+#include "kernels/cpu/cores.h"
 #include "kernels/cpu/dispatch.h"
 #include "kernels/support/error.h"
 
@@ -51,6 +52,20 @@ std::optional<Machine> machine_of(const TargetOptions& options, DeviceKind kind)
   return std::nullopt;
 }
 
+/// Only the processor's ranks are threads that could be pinned, and a lone one has no others to
+/// share it with.
+void check_pinning(const TargetOptions& options, DeviceKind kind) {
+  if (options.pinning == Pinning::none) return;
+  if (kind != DeviceKind::cpu)
+    throw InputError(
+        fmt::format("--pin: cores are the cpu's, and --on is {}; leave --pin out, or use --on cpu",
+                    options.on));
+  if (!options.lone_rank.empty())
+    throw InputError(
+        "--pin: a rank without its peers shares the processor with none; leave --pin or "
+        "--lone-rank out");
+}
+
 }  // namespace
 
 DeviceKind device_kind(std::string_view on) {
@@ -83,7 +98,11 @@ std::string GpuSelection::skip(const RunConfig& config) const {
 }
 
 Target::Target(const TargetOptions& options)
-    : kind_(device_kind(options.on)), threads_(options.threads) {
+    : kind_(device_kind(options.on)),
+      threads_(options.threads),
+      pinning_(options.pinning),
+      deadline_(options.deadline) {
+  check_pinning(options, kind_);
   if (kind_ == DeviceKind::cuda) gpus();           // says why there is none
   if (kind_ == DeviceKind::cpu) choose_kernels();  // says what is wrong with FRUGAL_SIMD
   machine_ = machine_of(options, kind_);
@@ -109,8 +128,7 @@ std::string Target::device(const RunConfig& config) const {
   if (!links_) return device();
   const std::string& known = links_->calibration;
   return fmt::format("{}{}{}; communication modelled on {}{}", device(), one_rank_of,
-                     config.ranks(), label_of(*links_),
-                     known.empty() ? "" : " (" + known + ")");
+                     config.ranks(), label_of(*links_), known.empty() ? "" : " (" + known + ")");
 }
 
 std::optional<ModelledCommunication> Target::modelled() const {
@@ -120,11 +138,12 @@ std::optional<ModelledCommunication> Target::modelled() const {
 
 std::unique_ptr<Cluster> Target::cluster(const RunConfig& config) const {
   const bool lone = links_ && config.ranks() > 1;
-  if (simulated()) return make_virtual_cluster(config, *machine_);
+  const double deadline = deadline_.value_or(LocalGroup::default_deadline);
+  if (simulated()) return make_virtual_cluster(config, *machine_, deadline);
   if (kind_ == DeviceKind::cuda)
-    return lone ? make_lone_cuda_cluster(config, *links_) : make_cuda_cluster(config);
+    return lone ? make_lone_cuda_cluster(config, *links_) : make_cuda_cluster(config, deadline);
   return lone ? make_lone_cpu_cluster(config, threads_, *links_)
-              : make_cpu_cluster(config, threads_);
+              : make_cpu_cluster(config, threads_, deadline, pinning_);
 }
 
 void check_threads(const std::optional<int>& threads, std::string_view on, bool cpu) {
@@ -137,12 +156,12 @@ void check_threads(const std::optional<int>& threads, std::string_view on, bool 
 
 std::string Target::why_not(const RunConfig& config) const {
   if (kind_ != DeviceKind::cuda) return "";
-  return why_not_on_gpus(config, links_ ? 1 : config.ranks(),
-                         static_cast<int>(gpus().size()));
+  return why_not_on_gpus(config, links_ ? 1 : config.ranks(), static_cast<int>(gpus().size()));
 }
 
 void Target::check(const RunConfig& config) const {
   if (const std::string why = why_not(config); !why.empty()) throw InputError(why);
+  if (pinning_ == Pinning::cores) divide_cores(config.ranks(), threads_each(config, threads_));
 }
 
 namespace {
@@ -155,6 +174,8 @@ constexpr const char* synchronous = "cuda_synchronous";
 
 std::map<std::string, std::string> Target::options(DType type) const {
   std::map<std::string, std::string> options;
+  if (pinning_ == Pinning::cores) options["pinned"] = "yes";
+  if (deadline_) options["deadline"] = fmt::format("{}", *deadline_);
   if (tf32(type)) options[float32_products] = "tf32";
   if (kind_ == DeviceKind::cpu && !wanted_instructions().empty())
     options[simd] = wanted_instructions();

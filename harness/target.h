@@ -25,13 +25,16 @@ struct TargetOptions {
   /// A machine or a file, to whose links collectives are charged where one rank runs without its
   /// peers (make_lone_*_cluster() of engine/cluster.h); empty: all ranks are there.
   std::string lone_rank = {};
+  Pinning pinning = Pinning::none;      ///< of the cpu's ranks; none elsewhere
+  std::optional<double> deadline = {};  ///< LocalGroup::default_deadline otherwise
 };
 
 /// Where a run takes place: a processor, GPUs, or a machine that is described.
 class Target {
  public:
-  /// Throws InputError for what is no place, where there is no GPU, and where FRUGAL_SIMD asks the
-  /// processor for what it does not have.
+  /// Throws InputError for what is no place, where there is no GPU, where ranks are to be pinned
+  /// that are no threads of the processor, and where FRUGAL_SIMD asks it for what it does not
+  /// have.
   explicit Target(const TargetOptions& options);
   Target(const std::string& on, int threads, const std::string& hardware = "")
       : Target(TargetOptions{on, threads, hardware}) {}
@@ -66,11 +69,13 @@ class Target {
   /// Why a configuration that is right cannot run here: too few GPUs, or a library that this build
   /// does not have. Empty where it can.
   std::string why_not(const RunConfig& config) const;
-  /// Throws it as InputError: before anything is written.
+  /// Throws it as InputError, and where there are too few cores to pin its ranks to: before
+  /// anything is written.
   void check(const RunConfig& config) const;
 
-  /// What else than the configuration decides results here, for a record's `options`: variables of
-  /// the environment, and on GPUs the versions of the libraries.
+  /// What else than the configuration decides results here, for a record's `options`: pinning, a
+  /// deadline of the user's, variables of the environment, and on GPUs the versions of the
+  /// libraries.
   std::map<std::string, std::string> options(DType type) const;
 
   /// FLOP/s of all devices of a run together, from the data sheet; none where there is no sheet.
@@ -90,6 +95,8 @@ class Target {
   DeviceKind kind_;
   std::string on_;
   int threads_;
+  Pinning pinning_;
+  std::optional<double> deadline_;
   std::optional<Machine> machine_, links_;
   std::map<DType, double> measured_;
 };

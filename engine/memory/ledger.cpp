@@ -75,7 +75,10 @@ void Ledger::change(Kind kind, Place place, int64_t bytes) {
     peak_total_ = total_;
     at_peak_ = current_;
   }
-  if (recording_) timeline_.push_back({device_.now(), kind, place, bytes});
+  if (!recording_) return;
+  // What a virtual device sends or reduces beside its passes may end long after them.
+  const double time = device_.backed() ? device_.now() : device_.record(Stream::compute).time;
+  timeline_.push_back({time, kind, place, bytes});
 }
 
 }  // namespace frugal

@@ -44,7 +44,7 @@ class Ledger {
   };
   /// One change of the memory in use.
   struct Change {
-    double time;  ///< seconds on the device's clock
+    double time;  ///< seconds on the device's clock; a virtual one's of its compute stream
     Kind kind;
     Place place;
     int64_t bytes;  ///< negative when given back

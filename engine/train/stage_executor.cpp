@@ -39,6 +39,16 @@ double time_of(Rank& rank) {
   return rank.device.now();
 }
 
+/// The same before and after an action: a virtual device's messages go on beside the passes, and
+/// one sets out when those before it have arrived.
+double time_of(Rank& rank, const Action& action) {
+  const double passed = time_of(rank);
+  if (rank.device.backed() || !is_send(action.kind)) return passed;
+  const Stream stream =
+      action.kind == ActionKind::send_activation ? Stream::activations : Stream::gradients;
+  return std::max(passed, rank.device.record(stream).time);
+}
+
 }  // namespace
 
 StageExecutor::Result StageExecutor::run(const ScheduleRun& run) {
@@ -50,9 +60,11 @@ StageExecutor::Result StageExecutor::run(const ScheduleRun& run) {
     if (is_pass(actions[i].kind)) last_use_[actions[i].version] = i;
   totals_ = rank_.allocate(DType::f64, {run.schedule.batches}, Kind::statistics);
   rank_.run(Fill{totals_, 0});
+  note_versions();
   for (size_t i = 0; i < actions.size(); ++i) {
     try {
       execute(actions[i], i);
+      note_versions();
     } catch (const DeadlinePassed& e) {
       throw DeadlinePassed(text(actions[i]) + ": " + e.what());
     } catch (const OutOfMemory& e) {
@@ -86,7 +98,7 @@ void StageExecutor::execute(const Action& action, size_t index) {
   if (action.kind == ActionKind::forward) wait(flight.activation);
   if (action.kind == ActionKind::backward || action.kind == ActionKind::input_backward)
     wait(flight.gradient);
-  const double begin = keep_timeline ? time_of(rank_) : 0;
+  const double begin = keep_timeline ? time_of(rank_, action) : 0;
   {
     const Ledger::Scope scope(rank_.ledger, {-1, action.microbatch});
     perform(action, flight);
@@ -166,7 +178,6 @@ void StageExecutor::forward(const Action& action, Flight& flight) {
   if (part.part().first) input.tokens = to_device(rank_, data.tokens);
   if (part.part().last) input.labels = to_device(rank_, data.labels);
   Tensor y = part.forward(rank_, input, flight.saved);
-  if (after_forward) after_forward(flight.saved);
   if (part.part().last)
     rank_.run(Sum{y, totals_.view().sliced(0, static_cast<int64_t>(batch), 1)});
   else
@@ -204,7 +215,14 @@ void StageExecutor::wait(Arrival& arrival) {
 
 /// What has ended now.
 void StageExecutor::note(const Action& action, double begin) {
-  if (keep_timeline) result_.timeline.push_back({action, begin, time_of(rank_)});
+  if (keep_timeline) result_.timeline.push_back({action, begin, time_of(rank_, action)});
+}
+
+void StageExecutor::note_versions() {
+  if (!keep_timeline) return;
+  std::vector<VersionCount>& noted = result_.versions;
+  if (noted.empty() || noted.back().alive != weights_.alive())
+    noted.push_back({time_of(rank_), weights_.alive()});
 }
 
 /// One message to a side is on its way at a time: what was sent before is released first.

@@ -23,6 +23,12 @@ struct ScheduleRun {
   std::vector<OptimizerOptions> optimizer;
 };
 
+/// From `time` on, seconds on the device's clock, there are so many versions of the weights.
+struct VersionCount {
+  double time = 0;
+  size_t alive = 0;
+};
+
 /// One rank's part in a schedule: executes its stage's actions one after the other, on any device.
 /// Messages are sent and received as the schedule says; a pass waits for the message that it needs.
 class StageExecutor {
@@ -34,13 +40,13 @@ class StageExecutor {
     std::vector<double> losses;          ///< Σ over the tokens of each batch; the last stage's
     std::vector<double> gradient_norms;  ///< of each batch that a step ended
     std::vector<double> step_ends;       ///< seconds on the device's clock
-    std::vector<Span> timeline;          ///< in seconds on the device's clock, where it was kept
+    // In seconds on the device's clock, where the timeline was kept:
+    std::vector<Span> timeline;
+    std::vector<VersionCount> versions;  ///< at the beginning and after each change
   };
   /// Throws what passes and steps throw. DeadlinePassed and OutOfMemory name stage and action.
   Result run(const ScheduleRun& run);
 
-  /// Called between a forward pass and what follows, with what it kept.
-  std::function<void(const Gpt::Saved&)> after_forward = nullptr;
   bool keep_timeline = false;
 
  private:
@@ -77,6 +83,7 @@ class StageExecutor {
   void receive(const Action& action, Communicator& from, int peer, Arrival& arrival);
   void wait(Arrival& arrival);
   void note(const Action& action, double begin);
+  void note_versions();
   void send(Communicator& to, int peer, const Tensor& tensor, std::optional<Departure>& before);
   void step(const Action& action, size_t index);
   /// Of a microbatch that begins.

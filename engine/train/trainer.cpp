@@ -128,8 +128,7 @@ void Trainer::warm_up(const Batch& batch) {
   });
 }
 
-std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches) {
-  const Schedule plan = schedule(static_cast<int>(batches.size()));
+std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Schedule& plan) {
   ScheduleRun what{plan, batches, {}, {}};
   for (size_t i = 0; i < batches.size(); ++i) {
     what.scales.push_back(static_cast<float>(1 / counted(batches[i])));
@@ -142,6 +141,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches) {
                .chunks = plan.chunks,
                .microbatches = plan.microbatches,
                .stages = std::vector<std::vector<Span>>(static_cast<size_t>(plan.stages))};
+  notes_.assign(timeline_.stages.size(), {});
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
     rank.training = true;
@@ -159,7 +159,9 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches) {
         span.begin -= start;
         span.end -= start;
       }
-      timeline_.stages[static_cast<size_t>(rank.stage())] = std::move(done.timeline);
+      const auto stage_index = static_cast<size_t>(rank.stage());
+      timeline_.stages[stage_index] = std::move(done.timeline);
+      notes_[stage_index] = {start, std::move(done.versions)};
     }
     for (size_t i = 0; i < batches.size(); ++i) {
       StepResult& result = results[i];
@@ -214,9 +216,8 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
     StageExecutor stage = executor(rank);
     of(rank).optimizer->clear_gradients(rank);
     bool first = rank.replica() == 0;
-    stage.after_forward = [&](const Gpt::Saved& saved) {
-      const View logits = saved.head.logits;
-      if (logits.empty() || !std::exchange(first, false)) return;
+    rank.on_logits = [&](const View& logits) {
+      if (!std::exchange(first, false)) return;
       const std::lock_guard lock(guard);
       gather_into(tensors["logits"], rank.device, logits,
                   {.offset = rank.tensor_group.rank() * logits.cols(),
@@ -224,6 +225,7 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
                    .stride = m.vocabulary});
     };
     const StageExecutor::Result done = stage.run({schedule, {batch}, {scale}, {}});
+    rank.on_logits = nullptr;
     of(rank).optimizer->complete_gradients(rank);
     const std::lock_guard lock(guard);
     if (rank.replica() > 0) return;

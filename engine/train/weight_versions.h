@@ -29,6 +29,7 @@ class WeightVersions {
 
   int newest() const { return blocks_.rbegin()->first; }
   bool alive(int version) const { return blocks_.contains(version); }
+  size_t alive() const { return blocks_.size(); }
   /// Blocks in memory, in use or not.
   size_t blocks() const { return blocks_.size() + free_.size(); }
 

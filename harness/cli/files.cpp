@@ -33,6 +33,13 @@ void check_new_file(const std::string& flag, const std::string& path,
                   flag, path, error.message()));
 }
 
+void check_output_file(const std::string& flag, const std::string& path, bool force) {
+  if (std::filesystem::is_directory(path))
+    throw InputError(fmt::format("{}: {} is a folder; give a file", flag, path));
+  if (!force || !std::filesystem::exists(path))
+    check_new_file(flag, path, "choose another name, or replace it with --force");
+}
+
 void write_file(const std::string& path, const std::string& text) {
   const std::string part = path + ".part";
   std::ofstream out(part, std::ios::binary);

@@ -11,6 +11,9 @@ std::string file_name(const std::string& path);
 void check_new_file(const std::string& flag, const std::string& path,
                     const std::string& otherwise = "choose another name");
 
+/// The same for a file that --force replaces. A folder is none.
+void check_output_file(const std::string& flag, const std::string& path, bool force);
+
 /// Replaces a file by a new one, which is there whole or not at all. Throws InputError where it
 /// cannot be written.
 void write_file(const std::string& path, const std::string& text);

@@ -27,10 +27,7 @@ void check_output(const Values& values) {
     if (values.force) throw InputError("--force is given without --write FILE, which it is about");
     return;
   }
-  if (std::filesystem::is_directory(values.write))
-    throw InputError(fmt::format("--write: {} is a folder; give a file", values.write));
-  if (!values.force || !std::filesystem::exists(values.write))
-    check_new_file("--write", values.write, "choose another name, or replace it with --force");
+  check_output_file("--write", values.write, values.force);
 }
 
 std::string command_of(const Values& values, const Target& target) {

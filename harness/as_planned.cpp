@@ -1,0 +1,48 @@
+#include "harness/as_planned.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "engine/schedule/schedules.h"
+#include "harness/statistics.h"
+
+namespace frugal {
+
+Durations median_durations(const Timeline& timeline) {
+  std::map<ActionKind, std::vector<double>> taken;
+  for (const auto& spans : timeline.stages)
+    for (const Span& span : spans) taken[span.action.kind].push_back(span.end - span.begin);
+  const auto of = [&](ActionKind kind) {
+    const auto found = taken.find(kind);
+    return found == taken.end() ? 0 : median(found->second);
+  };
+  const double chunks = timeline.chunks;
+  return {.forward = of(ActionKind::forward) * chunks,
+          .backward = of(ActionKind::backward) * chunks,
+          .input_backward = of(ActionKind::input_backward) * chunks,
+          .weight_backward = of(ActionKind::weight_backward) * chunks,
+          .activation = of(ActionKind::send_activation),
+          .gradient = of(ActionKind::send_gradient),
+          .step = of(ActionKind::step)};
+}
+
+Timeline as_planned(ScheduleKind kind, const Timeline& timeline) {
+  int first = std::numeric_limits<int>::max(), last = 0;
+  for (const auto& spans : timeline.stages)
+    for (const Span& span : spans) {
+      if (span.action.microbatch < 0) continue;
+      first = std::min(first, span.action.microbatch / timeline.microbatches);
+      last = std::max(last, span.action.microbatch / timeline.microbatches);
+    }
+  const Schedule schedule = make_schedule(kind, {.stages = static_cast<int>(timeline.stages.size()),
+                                                 .chunks = timeline.chunks,
+                                                 .microbatches = timeline.microbatches,
+                                                 .first_batch = first,
+                                                 .batches = last - first + 1});
+  Timeline planned = simulate(schedule, median_durations(timeline));
+  planned.unit = timeline.unit;
+  return planned;
+}
+
+}  // namespace frugal

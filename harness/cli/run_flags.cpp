@@ -1,0 +1,194 @@
+#include "harness/cli/run_flags.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "harness/cli/files.h"
+#include "harness/environment.h"
+#include "harness/names.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+OptimizerOptions optimizer_of(const RunFlags& flags) {
+  OptimizerOptions options = flags.options;
+  options.kind = *from_name<OptimizerKind>(flags.optimizer);
+  if (flags.momentum && options.kind != OptimizerKind::momentum)
+    throw InputError(
+        fmt::format("--momentum: the optimizer is {}; leave it out, or give --optimizer momentum",
+                    flags.optimizer));
+  options.momentum = flags.momentum.value_or(options.momentum);
+  return options;
+}
+
+RunConfig config_of(const RunFlags& flags) {
+  RunConfig config = flags.config;
+  config.model = flags.model.unscaled();
+  config.recompute = *from_name<Recompute>(flags.recompute);
+  config.schedule = *from_name<ScheduleKind>(flags.schedule);
+  config.attention = *from_name<AttentionKind>(flags.attention);
+  config.type = *from_name<DType>(flags.type);
+  config.validate();
+  config.model = config.model.scaled(flags.model.scale);
+  config.validate();
+  return config;
+}
+
+/// A data sheet of another machine would give a device an MFU that means nothing.
+void check_data_sheet(const RunFlags& flags, const Target& target) {
+  if (target.simulated() || flags.hardware.empty()) return;
+  const bool gpu = target.kind() == DeviceKind::cuda;
+  const std::vector<std::string> names = machine_names();
+  const std::string& name = target.machine()->name;
+  const std::vector<std::string>& devices = target.machine()->device_names;
+  if (gpu && std::find(devices.begin(), devices.end(), gpus().front().name) != devices.end())
+    return;
+  if (std::find(names.begin(), names.end(), name) != names.end())
+    throw InputError(
+        fmt::format("--hardware is \"{}\", the data sheet of {}, and --on is {}; give a machine "
+                    "file of this {}, or --on virtual:{}",
+                    file_name(flags.hardware), name, target.on(), gpu ? "GPU" : "processor", name));
+}
+
+/// What a run that is one rank without its peers cannot do.
+void check_lone_rank(const RunFlags& flags, const RunConfig& config) {
+  if (flags.lone_rank.empty()) return;
+  if (config.tensor_parallel == 1)
+    throw InputError(
+        "--lone-rank: a run with a tensor-parallel size of 1 has no other ranks; leave it out, or "
+        "give --tensor-parallel");
+  if (!flags.text.empty())
+    throw InputError(
+        "--text: one rank without its peers has no losses that mean anything; leave it or "
+        "--lone-rank out");
+}
+
+void add_place_flags(Flags& flags, RunFlags& v) {
+  flags.text("--on", v.on, "cpu|cuda|virtual|virtual:MACHINE", "Where");
+  flags.text("--hardware", v.hardware, "NAME|FILE",
+             "The virtual machine, or a file with the data sheet of this processor or GPU");
+  flags.text("--lone-rank", v.lone_rank, "NAME|FILE",
+             "Run one rank of the tensor-parallel ones, and let collectives take the time that "
+             "they would take on the links of this machine; on cpu or cuda");
+  flags.integer("--threads", v.threads, 1, "Kernel threads of the cpu; all processors otherwise",
+                4096);
+  flags.toggle("--pin", v.pin, "Keep each rank on cores of its own; on cpu");
+  flags.number("--deadline", v.deadline, 0.001, 1e9,
+               "Seconds that a rank waits for another before the run ends; 600 otherwise");
+}
+
+void add_parallel_flags(Flags& flags, RunFlags& v) {
+  RunConfig& c = v.config;
+  flags.integer("--tensor-parallel", c.tensor_parallel, 1, "Tensor-parallel size", 1 << 16);
+  flags.integer("--pipeline-parallel", c.pipeline_parallel, 1, "Stages of the pipeline", 1 << 16);
+  flags.choice("--schedule", v.schedule, all_names<ScheduleKind>(),
+               "In which order stages compute microbatches, and with which weights");
+  flags.integer("--chunks", c.chunks, 1,
+                "Parts of the model on each stage; --schedule interleaved");
+  flags.integer("--data-parallel", c.data_parallel, 1, "Replicas of the pipeline", 1 << 16);
+  flags.integer("--kept-microbatches", c.kept_microbatches, 0,
+                "Of a stage's microbatches in flight, so many that are kept and not recomputed");
+  flags.toggle("--keep-outputs", c.keep_outputs,
+               "Keep what a stage has sent until its backward pass");
+  flags.toggle("--sequence-parallel", c.sequence_parallel,
+               "Sequence parallelism over the tensor-parallel group");
+  flags.choice("--recompute", v.recompute, all_names<Recompute>(),
+               "Activations that are computed again");
+  flags.choice("--attention", v.attention, all_names<AttentionKind>(),
+               "Fused attention keeps no scores; not with --recompute selective");
+  flags.toggle("--stored-masks", c.stored_masks,
+               "Keep dropout masks, one byte per element, instead of regenerating them");
+}
+
+void add_training_flags(Flags& flags, RunFlags& v) {
+  RunConfig& c = v.config;
+  flags.choice("--type", v.type, all_names<DType>(), "Of weights and activations");
+  flags.integer("--micro-batch", c.micro_batch, 1, "Microbatch size, sequences");
+  flags.integer("--microbatches", c.microbatches, 1, "Microbatches per step, of each replica");
+  flags.integer("--steps", v.steps, 1, "Training steps");
+  flags.integer("--warm-up", v.warm_up, 0,
+                "Steps in which the learning rate rises; a twentieth of all otherwise");
+  flags.choice("--optimizer", v.optimizer, all_names<OptimizerKind>(),
+               "Weight decay is decoupled from the gradient but for adam");
+  flags.number("--learning-rate", v.options.learning_rate, 0, 1e9,
+               "After warm-up and before its cosine decay to a tenth");
+  flags.number("--momentum", v.momentum, 0, 1,
+               "Part of the moment that a step keeps, with --optimizer momentum; 0.9 otherwise");
+  flags.number("--clip", v.options.clip, 0, 1e9,
+               "Greatest norm of the gradient of the whole model; 0: none, and stages without a "
+               "flush do not wait for each other");
+  flags.number("--weight-decay", v.options.weight_decay, 0, 1e9, "Of all parameters");
+  flags.integer("--seed", c.seed, 0, "Of weights, dropout and batches",
+                std::numeric_limits<int64_t>::max());
+  flags.text("--text", v.text, "FILE", "Train on its bytes, the last tenth held out");
+}
+
+}  // namespace
+
+void RunFlags::add_to(Flags& flags) {
+  model.add(flags);
+  add_place_flags(flags, *this);
+  add_parallel_flags(flags, *this);
+  add_training_flags(flags, *this);
+}
+
+Target RunFlags::target() const {
+  (void)model.unscaled();  // says what is wrong with it before anything is looked for
+  check_threads(threads, on, device_kind(on) == DeviceKind::cpu);
+  Target target({.on = on,
+                 .threads = threads.value_or(usable_processors()),
+                 .hardware = hardware,
+                 .lone_rank = lone_rank,
+                 .pinning = pin ? Pinning::cores : Pinning::none,
+                 .deadline = deadline});
+  check_data_sheet(*this, target);
+  return target;
+}
+
+TrainingRun RunFlags::run(const Target& target) const {
+  TrainingRun run;
+  run.config = config_of(*this);
+  check_lone_rank(*this, run.config);
+  target.check(run.config);
+  run.train.optimizer = optimizer_of(*this);
+  run.train.steps = steps;
+  run.train.warm_up = warm_up.value_or(steps / 20);
+  if (!text.empty()) run.text = Text::from_file(text, run.config);
+  return run;
+}
+
+std::string RunFlags::text_of(const TrainingRun& run, const Target& target) const {
+  const RunConfig& c = run.config;
+  std::string all = fmt::format(
+      "--model {} --on {} --tensor-parallel {} --pipeline-parallel {} --data-parallel {} "
+      "--schedule {} --recompute {} --attention {} --type {} --micro-batch {} --microbatches {} "
+      "--seed {} --steps {} --warm-up {} --optimizer {} --learning-rate {} --weight-decay {} "
+      "--scale {}",
+      file_name(model.name), target.on(), c.tensor_parallel, c.pipeline_parallel, c.data_parallel,
+      schedule, recompute, attention, type, c.micro_batch, c.microbatches, c.seed, steps,
+      run.train.warm_up, optimizer, options.learning_rate, options.weight_decay,
+      scale_name(model.scale));
+  const auto add = [&](const char* flag, const auto& value) {
+    if (value) all += fmt::format(" {} {}", flag, *value);
+  };
+  all += model.changes();
+  add("--momentum", momentum);
+  add("--deadline", deadline);
+  if (options.clip != OptimizerOptions().clip) all += fmt::format(" --clip {}", options.clip);
+  if (c.chunks > 1) all += fmt::format(" --chunks {}", c.chunks);
+  if (c.kept_microbatches > 0) all += fmt::format(" --kept-microbatches {}", c.kept_microbatches);
+  if (c.keep_outputs) all += " --keep-outputs";
+  if (c.sequence_parallel) all += " --sequence-parallel";
+  if (c.stored_masks) all += " --stored-masks";
+  if (!text.empty()) all += " --text " + file_name(text);
+  if (target.kind() == DeviceKind::cpu) all += fmt::format(" --threads {}", target.threads());
+  if (pin) all += " --pin";
+  if (!target.simulated() && !hardware.empty()) all += " --hardware " + file_name(hardware);
+  if (!lone_rank.empty()) all += " --lone-rank " + file_name(lone_rank);
+  return all;
+}
+
+}  // namespace frugal

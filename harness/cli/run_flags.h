@@ -1,0 +1,36 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "harness/cli/model_flags.h"
+#include "harness/training.h"
+
+namespace frugal {
+
+/// The flags that describe a training run and where it takes place, for all commands that train:
+/// what the user said, and what follows from it.
+struct RunFlags {
+  ModelFlags model;
+  std::string on = "virtual", hardware, lone_rank, recompute = "none", schedule = "1f1b",
+              attention = "separate", type = "f32", optimizer = "adamw", text;
+  int64_t steps = 1;
+  std::optional<int64_t> warm_up;
+  OptimizerOptions options;
+  std::optional<double> momentum;  // of momentum only
+  std::optional<int> threads;
+  std::optional<double> deadline;
+  RunConfig config;
+  bool pin = false;
+
+  void add_to(Flags& flags);
+
+  /// Throws InputError where the model is missing, and for what is no place.
+  Target target() const;
+  /// The run. Throws InputError for a configuration that is wrong, here or anywhere, before
+  /// anything is written.
+  TrainingRun run(const Target& target) const;
+  /// The flags that describe this run again: "--model 22B …". Files stand without their folders.
+  std::string text_of(const TrainingRun& run, const Target& target) const;
+};
+
+}  // namespace frugal

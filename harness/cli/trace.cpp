@@ -1,0 +1,114 @@
+#include "harness/trace.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "engine/schedule/draw.h"
+#include "harness/as_planned.h"
+#include "harness/cli/files.h"
+#include "harness/cli/program.h"
+#include "harness/cli/run_flags.h"
+#include "harness/interrupt.h"
+#include "harness/table.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+struct Values {
+  RunFlags run;
+  std::string out_file, svg;
+  bool force = false;
+};
+
+/// Before anything is run.
+void check_outputs(const Values& values) {
+  if (values.out_file.empty())
+    throw InputError("--out-file is missing; give a file for the trace, such as trace.json");
+  check_output_file("--out-file", values.out_file, values.force);
+  if (values.svg.empty()) return;
+  if (values.svg == values.out_file)
+    throw InputError(fmt::format("--svg and --out-file are both {}; give two files", values.svg));
+  check_output_file("--svg", values.svg, values.force);
+}
+
+std::map<std::string, std::string> about(const Values& values, const TrainingRun& run,
+                                         const Target& target) {
+  return {{"command", command_prefix(target.options(run.config.type)) + "frugal trace " +
+                          values.run.text_of(run, target) + " --out-file " +
+                          file_name(values.out_file)},
+          {"device", target.device(run.config)},
+          {"source", std::string(name_of(target.source()))},
+          {"program", program_hash()}};
+}
+
+std::string picture(const Timeline& timeline, const TrainingRun& run, const Target& target) {
+  Timeline planned = as_planned(run.config.schedule, timeline);
+  planned.title = fmt::format("{}, planned with the medians of the actions' times",
+                              name_of(run.config.schedule));
+  Timeline done = timeline;
+  done.title = fmt::format("{}, {} on {}", name_of(run.config.schedule), name_of(target.source()),
+                           target.on());
+  return draw_svg({planned, done});
+}
+
+/// Where each stage's time went.
+Table bubble_table(const Timeline& timeline) {
+  Table table;
+  table.columns = {{"stage"},       {"busy", true},          {"idle", true},  {"start-up", true},
+                   {"drain", true}, {"communication", true}, {"stalls", true}};
+  const std::vector<Bubble> all = bubbles(timeline);
+  for (size_t stage = 0; stage < all.size(); ++stage) {
+    const Bubble& b = all[stage];
+    std::vector<std::string> row{std::to_string(stage)};
+    for (const double part : {b.busy, b.idle(), b.start_up, b.drain, b.communication, b.stalls})
+      row.push_back(fmt::format("{:.1f} %", 100 * part / b.total()));
+    table.rows.push_back(row);
+  }
+  return table;
+}
+
+Exit trace(const Values& values) {
+  const Target target = values.run.target();
+  const TrainingRun run = values.run.run(target);
+  check_outputs(values);
+  catch_interrupts();
+  const auto cluster = target.cluster(run.config);
+  TraceRecorder recorder(*cluster);
+  Trainer trainer(*cluster, run.config, run.train);
+  warm_up(trainer, run, target);
+  recorder.begin(trainer);
+  Progress progress(static_cast<size_t>(run.train.steps));
+  train_steps(
+      trainer, run, target,
+      [&](int64_t step, const std::string& outcome) {
+        progress.finished(fmt::format("step {}", step), outcome);
+      },
+      [&](int64_t, const std::vector<StepResult>&) { recorder.add(trainer); });
+  progress.finish();
+  Trace trace = recorder.take();
+  trace.about = about(values, run, target);
+  write_file(values.out_file, to_json(trace));
+  if (!values.svg.empty()) write_file(values.svg, picture(trainer.timeline(), run, target));
+  fmt::print("{}open {} at https://ui.perfetto.dev or in chrome://tracing\n",
+             bubble_table(trainer.timeline()).text(), values.out_file);
+  return Exit::done;
+}
+
+}  // namespace
+
+void add_trace(Program& program) {
+  const auto values = std::make_shared<Values>();
+  Flags flags =
+      program.command("trace", "Train your own configuration and write when each stage did what",
+                      [values] { return trace(*values); });
+  values->run.add_to(flags);
+  flags.text("--out-file", values->out_file, "FILE",
+             "The trace, for Perfetto or Chrome (docs/trace.md)");
+  flags.text("--svg", values->svg, "FILE",
+             "Also draw the last batches' passes, below what the schedule plans");
+  flags.toggle("--force", values->force, "Replace the files of --out-file and --svg");
+}
+
+}  // namespace frugal

@@ -1,0 +1,66 @@
+"""frugal trace, and the flags that it shares with frugal measure."""
+
+import json
+import xml.etree.ElementTree as tree
+
+from test_cli import TINY, Cli
+
+RUN = ["--model", "gpt-tiny", "--layers", "4", "--pipeline-parallel", "2", "--microbatches", "4"]
+TRACE = ["trace", *RUN]
+
+
+class Trace(Cli):
+    def test_bad_input(self):
+        self.rejected(*TRACE, says=["--out-file is missing", "trace.json"])
+        self.rejected("trace", "--out-file", "x", says=["--model is missing"])
+        self.rejected(*TRACE, "--out-file", "absent/x", says=["--out-file", "absent/x", "No such file"])
+        self.rejected(*TRACE, "--out-file", "x", "--svg", "absent/x", says=["--svg", "absent/x", "No such file"])
+        self.rejected(*TRACE, "--out-file", "x", "--svg", "x", says=["--svg", "--out-file", "both x"])
+        self.rejected(*TRACE, "--out-file", "x", "--schedule", "2bw", "--microbatches", "1", says=["2bw"])
+
+    def test_files_are_not_overwritten(self):
+        (self.folder / "given").mkdir()
+        there = self.folder / "given/x"
+        there.write_text("mine")
+        for flag, other in (("--out-file", "--svg"), ("--svg", "--out-file")):
+            self.rejected(*TRACE, flag, str(there), other, "new", says=[flag, "exists already", "--force"])
+        self.rejected(*TRACE, "--out-file", str(self.folder / "given"), "--force", says=["--out-file", "is a folder"])
+        self.assertEqual(there.read_text(), "mine")
+        self.run_frugal(*TRACE, "--out-file", str(there), "--force")
+        json.loads(there.read_text())
+
+    def test_virtual_and_measured(self):
+        places = [["--on", "virtual:v100-p3-16xlarge"], ["--on", "cpu", "--threads", "2"]]
+        for number, place in enumerate(places):
+            trace, svg = f"{number}.json", f"{number}.svg"
+            shown = self.run_frugal(*TRACE, *place, "--schedule", "2bw", "--steps", "3", "--out-file", trace,
+                                    "--svg", svg).stdout
+            self.assertIn("perfetto", shown)
+            document = json.loads((self.folder / trace).read_text())
+            passes = [e for e in document["traceEvents"] if e["ph"] == "X" and e["tid"] == 0]
+            self.assertEqual(len(passes), 2 * (2 * 12 + 3))
+            self.assertIn("frugal trace --model gpt-tiny --on " + place[1], document["otherData"]["command"])
+            text = "".join(tree.parse(self.folder / svg).getroot().itertext())
+            self.assertIn("planned", text)
+            self.assertIn(place[1], text)
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["0.json", "0.svg", "1.json", "1.svg"])
+
+
+class Ranks(Cli):
+    def test_bad_input(self):
+        self.rejected(*TINY[:3], "--on", "virtual", "--pin", says=["--pin", "virtual", "--on cpu"])
+        self.rejected(*TRACE, "--out-file", "x", "--pin", says=["--pin", "virtual", "--on cpu"])
+        self.rejected(*TINY, "--tensor-parallel", "2", "--lone-rank", "h200-hgx", "--pin",
+                      says=["--pin", "--lone-rank"])
+        self.rejected(*TINY[:5], "--threads", "4096", "--pin", says=["4096 cores", "do not pin"])
+        self.rejected(*TINY, "--deadline", "0", says=["--deadline", "0", "at least 0.001"])
+        self.rejected(*TINY, "--deadline", "soon", says=["--deadline", "soon"])
+
+    def test_are_pinned_and_it_is_recorded(self):
+        self.run_frugal(*TINY, "--pin", "--deadline", "60")
+        self.run_frugal(*TINY)
+        pinned, free = self.records()
+        self.assertEqual((pinned["options"]["pinned"], pinned["options"]["deadline"]), ("yes", "60"))
+        self.assertIn("--deadline 60 --threads 1 --pin", pinned["command"])
+        self.assertNotEqual(pinned["fingerprint"], free["fingerprint"])
+        self.assertFalse({"pinned", "deadline"} & free["options"].keys())
