@@ -9,6 +9,7 @@
 
 #include "engine/plan/execute.h"
 #include "engine/plan/search.h"
+#include "harness/models.h"
 #include "harness/table.h"
 #include "kernels/support/error.h"
 
@@ -27,26 +28,12 @@ struct Case {
   std::vector<int> tensor = {1};
 };
 
-ModelConfig gpt(const char* name, int64_t layers, int64_t hidden, int64_t heads) {
-  return {.name = name,
-          .layers = layers,
-          .hidden = hidden,
-          .heads = heads,
-          .sequence = 512,
-          .vocabulary = 50304};
-}
-
-/// The models of pipedream2bw2021 on its machine, and of korthikanti2022 on its own.
+/// The models of pipedream2bw2021 on its machine, the smallest of korthikanti2022 on its own, and a
+/// small one.
 std::vector<Case> cases() {
-  const ModelConfig m355 = gpt("gpt-355m", 24, 1024, 16), m1300 = gpt("gpt-1.3b", 24, 2048, 16),
-                    m2200 = gpt("gpt-2.2b", 32, 2304, 32), m3800 = gpt("gpt-3.8b", 32, 3072, 32),
-                    small = gpt("gpt-53m", 8, 512, 8);
-  const ModelConfig m22b = {.name = "22B",
-                            .layers = 48,
-                            .hidden = 6144,
-                            .heads = 64,
-                            .sequence = 2048,
-                            .vocabulary = 51200};
+  const ModelConfig m355 = find_model("gpt-355m"), m1300 = find_model("gpt-1.3b"),
+                    m2200 = find_model("gpt-2.2b"), m3800 = find_model("gpt-3.8b"),
+                    m22b = find_model("22B"), small = find_model("gpt2-124m");
   const char* v100 = "v100-p3-16xlarge";
   const char* a100 = "a100-selene";
   return {{m355, v100, 8, 64, two_buffered},

@@ -135,15 +135,15 @@ Shape shape_of(const Candidate& c) {
 
 /// All (t, w, d, b, m) there are, by trying.
 TEST(Search, ConsidersEveryConfigurationOnce) {
-  PlanRequest asked = request(gpt(12, 256, 4), "a100-selene", 24, 48, two_buffered);
+  PlanRequest asked = request(gpt(12, 256, 4), "a100-selene", 24, 72, two_buffered);
   asked.tensor = {1, 2, 4};
   std::set<Shape> expected;
   for (int t : asked.tensor)
     for (int w = 1; w <= 24; ++w)
       for (int d = 1; d <= 12; ++d)
-        for (int64_t b = 1; b <= 48; ++b)
-          for (int64_t g = 1; g <= 48; ++g)
-            if (t * w * d == 24 && 12 % d == 0 && b * w * d * g == 48)
+        for (int64_t b = 1; b <= 72; ++b)
+          for (int64_t g = 1; g <= 72; ++g)
+            if (t * w * d == 24 && 12 % d == 0 && b * w * d * g == 72)
               for (const Recompute r : asked.recompute) expected.insert({t, w, d, b, d * g, r});
   const Plan plan = search(asked);
   std::set<Shape> found;
