@@ -29,8 +29,8 @@ Pipeline pipeline_of(const RunConfig& run, const PartCosts& costs, const Links& 
                      const CostModel& times) {
   Pipeline pipe{run, {}, {}, 0, 0};
   const int64_t shards = run.sequence_parallel ? run.tensor_parallel : 1;
-  pipe.message_bytes = static_cast<double>(run.model.sequence / shards * run.micro_batch *
-                                           run.model.hidden * size_of(run.type));
+  const int64_t tokens = run.model.sequence / shards * run.micro_batch;
+  pipe.message_bytes = static_cast<double>(tokens * run.model.hidden * size_of(run.type));
   for (const int senders : links.senders)
     pipe.messages.push_back(senders == 0
                                 ? times.message(true, pipe.message_bytes)
@@ -190,7 +190,7 @@ Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& li
   predict_stages(pipe, links, times, prediction);
   predict_memory(pipe, prediction);
 
-  const double m = static_cast<double>(run.microbatches);
+  const auto m = static_cast<double>(run.microbatches);
   const Spent trip = round_trip(pipe, 0, pipe.stages() - 1);
   Spent each;  // microbatch, in the steady state
   if (run.schedule == ScheduleKind::inter_layer) {

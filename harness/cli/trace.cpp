@@ -10,6 +10,7 @@
 #include "harness/cli/program.h"
 #include "harness/cli/run_flags.h"
 #include "harness/interrupt.h"
+#include "harness/progress.h"
 #include "harness/table.h"
 #include "kernels/support/error.h"
 
