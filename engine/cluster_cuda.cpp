@@ -15,6 +15,10 @@ std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
         "--lone-rank MACHINE",
         ranks, config.tensor_parallel, config.pipeline_parallel, config.data_parallel,
         gpus == 1 ? "is" : "are", gpus);
+  if (config.chunks > 1)
+    return "messages between GPUs last until they are received, and the stages of the interleaved "
+           "schedule form a ring that would wait for itself; choose --schedule 1f1b, or --on cpu "
+           "or virtual";
   if (ranks > 1)
     if (std::string why = why_no_nccl(); !why.empty()) return why;
   return config.attention == AttentionKind::fused ? why_no_fused_attention(config.type) : "";

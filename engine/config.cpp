@@ -64,6 +64,10 @@ void all_fit(const RunConfig& c) {
 
 }  // namespace
 
+std::string_view name_of(Objective objective) {
+  return objective == Objective::masked_token ? "masked-token" : "next-token";
+}
+
 std::string_view name_of(Recompute recompute) {
   switch (recompute) {
     case Recompute::none:
@@ -111,6 +115,10 @@ void RunConfig::validate() const {
   in_range("attention heads", model.heads, most_hidden);
   in_range("sequence length", model.sequence, most_tokens);
   in_range("vocabulary size", model.vocabulary, most_tokens);
+  if (model.objective == Objective::masked_token && model.vocabulary == 1)
+    throw InputError(
+        "vocabulary size is 1; the masked-token objective needs an id for the mask token, and one "
+        "for a token");
   in_range("tensor-parallel size", tensor_parallel, most_ranks);
   in_range("microbatch size", micro_batch, most_sequences);
   in_range("microbatches", microbatches, most_sequences);

@@ -6,7 +6,11 @@
 
 namespace frugal {
 
-/// The shape of a transformer. Symbols in brackets are the papers'.
+/// What a model learns to tell: the token that follows (GPT), or those that are hidden (BERT).
+enum class Objective : uint8_t { next_token, masked_token };
+std::string_view name_of(Objective objective);
+
+/// A transformer. Symbols in brackets are the papers'.
 struct ModelConfig {
   std::string name;
   int64_t layers = 0;      ///< [L]
@@ -15,7 +19,8 @@ struct ModelConfig {
   int64_t sequence = 0;    ///< [s], tokens
   int64_t vocabulary = 0;  ///< [v]
   double dropout = 0.1;    ///< probability, of attention and of hidden states
-  bool causal = true;
+  bool causal = true;      ///< whether a position sees no later one
+  Objective objective = Objective::next_token;
 
   int64_t head_size() const { return hidden / heads; }
   /// h, s and v divided by k; L and a kept, so that a·s/h, s/h and v/(hL) stay what they were.

@@ -55,6 +55,8 @@ class Rank {
   Recompute recompute;
   /// Where backward passes leave their weight gradients; null: they compute them at once.
   Deferred* deferred = nullptr;
+  /// Where it is set, sees the logits of each forward pass, [s, b, v/t].
+  std::function<void(const View&)> on_logits;
   /// FLOPs of the matrix multiplications executed so far on this rank.
   double flops = 0;
 

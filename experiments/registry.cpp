@@ -1,10 +1,21 @@
 #include "experiments/korthikanti2022/artifacts.h"
+#include "experiments/pipedream2bw2021/artifacts.h"
 
 namespace frugal {
 
 std::vector<const Artifact*> all_artifacts() {
   namespace k = korthikanti2022;
-  return {&k::table2(), &k::figure7(), &k::table4(), &k::section5(), &k::table5()};
+  namespace p = pipedream2bw2021;
+  std::vector<const Artifact*> all = {&k::table2(), &k::figure7(), &k::table4(), &k::section5(),
+                                      &k::table5()};
+  const auto add = [&](const std::vector<const Artifact*>& figures) {
+    all.insert(all.end(), figures.begin(), figures.end());
+  };
+  add(p::timelines());
+  add(p::throughputs());
+  add(p::footprints());
+  add({&p::figure8(), &p::figure9(), &p::figure12()});
+  return all;
 }
 
 }  // namespace frugal

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/config.h"
+#include "engine/train/optimizer.h"
 #include "harness/device_kind.h"
 #include "harness/record.h"
 
@@ -13,8 +14,10 @@ namespace frugal {
 struct Case {
   enum class What : uint8_t {
     layer_memory,  ///< bytes and FLOPs of one transformer layer (LayerRun::memory)
-    layer_time     ///< its forward and backward time, and its memory; on a real device the
+    layer_time,    ///< its forward and backward time, and its memory; on a real device the
                    ///< cases of one artifact are timed together, interleaved round by round
+    training  ///< steps of the whole model through its schedule, on random tokens: their times,
+              ///< memory and FLOPs
   };
 
   std::string id;  ///< within its artifact, the same in every setting: "22B/baseline"
@@ -26,6 +29,11 @@ struct Case {
   std::string lone_rank = {};
   int64_t scale = 1;      ///< k of the scale model 1/k
   std::string skip = {};  ///< why it cannot be run in this setting; recorded as skipped, not run
+  int64_t steps = 1;      ///< of training
+  OptimizerOptions optimizer = {};  ///< of training
+  /// What is run besides where this case runs out of memory: the same at a smaller size, say. At
+  /// most one, which may have its own.
+  std::vector<Case> smaller = {};
 
   Source source() const { return source_of(device_kind(on)); }
 };
@@ -73,6 +81,8 @@ class Artifact {
   /// that carries the status and reason. Cells of formulas need no record.
   virtual std::vector<Cell> cells(const Records& records) const = 0;
   virtual std::vector<Claim> claims(const Records& records) const = 0;
+  /// Whether running out of memory is a result that its cells show, and no failure.
+  virtual bool expects_oom() const { return false; }
 };
 
 /// Every artifact, in the order in which they are listed. Defined in experiments/.

@@ -49,7 +49,8 @@ struct Comparison {
 struct Cell : Comparison {
   std::string artifact;  ///< "korthikanti2022/table4"
   std::string row, column;
-  std::string read;  ///< "printed", "digitized", "derived"; empty without `paper`
+  std::string read;        ///< "printed", "digitized", "derived"; empty where the paper has nothing
+  bool paper_oom = false;  ///< the paper reports that memory ran out; without `paper`
   Status status = Status::ok;
   std::string note;  ///< what a reader of the value has to know
 

@@ -17,12 +17,13 @@ json to_json(const ModelConfig& model) {
           {"sequence_length", model.sequence},
           {"vocabulary_size", model.vocabulary},
           {"dropout", model.dropout},
-          {"causal", model.causal}};
+          {"causal", model.causal},
+          {"objective", name_of(model.objective)}};
 }
 
 ModelConfig model_from_json(const JsonObject& object) {
   object.allow_only({"name", "layers", "hidden_size", "attention_heads", "sequence_length",
-                     "vocabulary_size", "dropout", "causal"});
+                     "vocabulary_size", "dropout", "causal", "objective"});
   ModelConfig model;
   model.name = object.optional<std::string>("name", "");
   model.layers = object.integer("layers", 1);
@@ -32,6 +33,7 @@ ModelConfig model_from_json(const JsonObject& object) {
   model.vocabulary = object.integer("vocabulary_size", 1);
   model.dropout = object.has("dropout") ? object.number("dropout", 0, 1) : model.dropout;
   model.causal = object.optional<bool>("causal", model.causal);
+  if (object.has("objective")) model.objective = named<Objective>(object, "objective");
   return model;
 }
 

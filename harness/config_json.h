@@ -8,10 +8,10 @@ namespace frugal {
 class JsonObject;
 
 /// The keys are the project's terms: layers, hidden_size, attention_heads, sequence_length,
-/// vocabulary_size, dropout, causal, name.
+/// vocabulary_size, dropout, causal, objective, name.
 nlohmann::json to_json(const ModelConfig& model);
-/// Reads what to_json() writes; dropout (0.1), causal (true) and name may be left out. Throws
-/// InputError that names file and key.
+/// Reads what to_json() writes; dropout (0.1), causal (true), objective (next-token) and name may
+/// be left out. Throws InputError that names file and key.
 ModelConfig model_from_json(const JsonObject& object);
 
 nlohmann::json to_json(const RunConfig& config);

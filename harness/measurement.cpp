@@ -35,8 +35,9 @@ void add_fraction(Lines& lines, const std::string& name, const Fraction& fractio
 
 std::string held_out_unit(const Record& record) {
   const auto bytes = record.options.find("held_out_bytes_evaluated");
-  return bytes == record.options.end() ? "nats"
-                                       : fmt::format("nats, mean of {} bytes", bytes->second);
+  if (bytes == record.options.end()) return "nats";
+  const bool masked = record.config.model.objective == Objective::masked_token;
+  return fmt::format("nats, mean of {}{} bytes", masked ? "those hidden of " : "", bytes->second);
 }
 
 }  // namespace
@@ -47,6 +48,9 @@ Table measurement_table(const Record& record) {
   lines.add("model", model.name,
             fmt::format("{} layers, hidden size {}, {} heads, sequence length {}, vocabulary {}",
                         model.layers, model.hidden, model.heads, model.sequence, model.vocabulary));
+  if (model.objective == Objective::masked_token)
+    lines.add("objective", std::string(name_of(model.objective)),
+              "losses are means over the positions that were chosen");
   lines.add("source", std::string(name_of(record.source)), record.on + ": " + record.device);
   if (record.modelled)
     lines.add("communication", "modelled",

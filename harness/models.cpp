@@ -13,57 +13,62 @@
 namespace frugal {
 namespace {
 
-const std::vector<ModelConfig>& models() {
-  static const std::vector<ModelConfig> all = {{.name = "22B",
-                                                .layers = 48,
-                                                .hidden = 6144,
-                                                .heads = 64,
-                                                .sequence = 2048,
-                                                .vocabulary = 51200},
-                                               {.name = "175B",
-                                                .layers = 96,
-                                                .hidden = 12288,
-                                                .heads = 96,
-                                                .sequence = 2048,
-                                                .vocabulary = 51200},
-                                               {.name = "530B",
-                                                .layers = 105,
-                                                .hidden = 20480,
-                                                .heads = 128,
-                                                .sequence = 2048,
-                                                .vocabulary = 51200},
-                                               {.name = "1T",
-                                                .layers = 128,
-                                                .hidden = 25600,
-                                                .heads = 160,
-                                                .sequence = 2048,
-                                                .vocabulary = 51200},
-                                               // 50257 tokens, rounded up to a multiple of 128.
-                                               {.name = "gpt2-124m",
-                                                .layers = 12,
-                                                .hidden = 768,
-                                                .heads = 12,
-                                                .sequence = 1024,
-                                                .vocabulary = 50304},
-                                               {.name = "gpt2-1.5b",
-                                                .layers = 48,
-                                                .hidden = 1600,
-                                                .heads = 25,
-                                                .sequence = 1024,
-                                                .vocabulary = 50304},
-                                               // 3.4 million parameters, bytes as tokens.
-                                               {.name = "gpt-3m",
-                                                .layers = 4,
-                                                .hidden = 256,
-                                                .heads = 8,
-                                                .sequence = 128,
-                                                .vocabulary = 256},
-                                               {.name = "gpt-tiny",
-                                                .layers = 2,
-                                                .hidden = 64,
-                                                .heads = 4,
-                                                .sequence = 32,
-                                                .vocabulary = 256}};
+struct Size {
+  const char* name;
+  int64_t layers, hidden, heads;
+};
+
+/// GPTs, or BERTs: bidirectional, and trained to tell hidden tokens.
+struct Family {
+  int64_t sequence, vocabulary;
+  std::vector<Size> sizes;
+  bool is_bert = false;
+};
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> all = {
+      // korthikanti2022, table 3.
+      {2048,
+       51200,
+       {{"22B", 48, 6144, 64},
+        {"175B", 96, 12288, 96},
+        {"530B", 105, 20480, 128},
+        {"1T", 128, 25600, 160}}},
+      // 50257 tokens, rounded up to a multiple of 128.
+      {1024, 50304, {{"gpt2-124m", 12, 768, 12}, {"gpt2-1.5b", 48, 1600, 25}}},
+      // pipedream2bw2021, section 5.
+      {512,
+       50304,
+       {{"gpt-355m", 24, 1024, 16},
+        {"gpt-1.3b", 24, 2048, 16},
+        {"gpt-2.2b", 32, 2304, 32},
+        {"gpt-3.8b", 32, 3072, 32},
+        {"gpt-28.3b", 2240, 1024, 16}}},
+      {512,
+       30592,
+       {{"bert-355m", 24, 1024, 16}, {"bert-2.2b", 32, 2304, 32}, {"bert-3.8b", 32, 3072, 32}},
+       true},
+      // 3.4 million parameters, bytes as tokens.
+      {128, 256, {{"gpt-3m", 4, 256, 8}}},
+      // Bytes and the mask token, rounded up to a multiple of 8.
+      {128, 264, {{"bert-3m", 4, 256, 8}}, true},
+      {32, 256, {{"gpt-tiny", 2, 64, 4}}}};
+  return all;
+}
+
+std::vector<ModelConfig> models() {
+  std::vector<ModelConfig> all;
+  for (const Family& family : families())
+    for (const Size& size : family.sizes)
+      all.push_back(
+          {.name = size.name,
+           .layers = size.layers,
+           .hidden = size.hidden,
+           .heads = size.heads,
+           .sequence = family.sequence,
+           .vocabulary = family.vocabulary,
+           .causal = !family.is_bert,
+           .objective = family.is_bert ? Objective::masked_token : Objective::next_token});
   return all;
 }
 

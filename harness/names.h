@@ -22,6 +22,8 @@ inline constexpr int enumerators<Source> = 3;
 template <>
 inline constexpr int enumerators<Status> = 7;
 template <>
+inline constexpr int enumerators<Objective> = 2;
+template <>
 inline constexpr int enumerators<Recompute> = 4;
 template <>
 inline constexpr int enumerators<ScheduleKind> = schedule_kinds;

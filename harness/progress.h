@@ -13,6 +13,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  /// So many cases more than was known.
+  void more(size_t cases) { total_ += cases; }
   void working_on(const std::string& what);
   void finished(const std::string& what, const std::string& outcome);
   /// A line that stays.

@@ -42,6 +42,7 @@ json to_json(const Cell& cell) {
                  {"row", cell.row},
                  {"column", cell.column},
                  {"read", cell.read},
+                 {"paper_oom", cell.paper_oom},
                  {"error_percent", or_null(cell.error_percent())},
                  {"error_points", or_null(cell.error_points())},
                  {"status", name_of(cell.status)},
@@ -93,7 +94,7 @@ std::string error_text(const Cell& cell) {
 }
 
 std::string paper_text(const Cell& cell) {
-  if (!cell.paper) return "";
+  if (!cell.paper) return cell.paper_oom ? "oom" : "";
   return format_number(*cell.paper) + (cell.read == "printed" ? "" : " (" + cell.read + ")");
 }
 
@@ -134,14 +135,15 @@ std::vector<const Cell*> select(const Reproduction& reproduction, const std::str
 Table table_of(const std::vector<const Cell*>& cells) {
   const std::string scale = at(cells.front()->scale);
   Table table{{{"row"}, {"column"}, {"unit"}}, {}};
-  const auto add_reference = [&](auto member, const std::string& name) {
+  const auto add_reference = [&](const std::string& name, const auto& has) {
     const size_t column = table.columns.size();
-    if (std::any_of(cells.begin(), cells.end(), [&](auto* cell) { return cell->*member; }))
-      table.columns.push_back({name, true});
+    if (std::any_of(cells.begin(), cells.end(), has)) table.columns.push_back({name, true});
     return column;
   };
-  const size_t paper = add_reference(&Cell::paper, scale.empty() ? "paper" : "paper, full size");
-  const size_t formula = add_reference(&Cell::formula, "formula" + scale);
+  const size_t paper = add_reference(scale.empty() ? "paper" : "paper, full size",
+                                     [](auto* cell) { return cell->paper || cell->paper_oom; });
+  const size_t formula =
+      add_reference("formula" + scale, [](auto* cell) { return cell->formula.has_value(); });
   std::map<std::string, size_t> columns;
   for (const Cell* cell : cells)
     if (columns.try_emplace(origin(*cell), table.columns.size()).second)
@@ -154,7 +156,7 @@ Table table_of(const std::vector<const Cell*>& cells) {
       table.rows.back().resize(table.columns.size());
     }
     auto& row = table.rows[line];
-    if (cell->paper) row[paper] = paper_text(*cell);
+    if (cell->paper || cell->paper_oom) row[paper] = paper_text(*cell);
     if (cell->formula) row[formula] = format_number(cell->formula);
     const size_t column = columns[origin(*cell)];
     row[column] = cell->value ? value_text(*cell) : std::string(name_of(cell->status));

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <nlohmann/json.hpp>
 
@@ -11,12 +12,15 @@
 #include "harness/environment.h"
 #include "harness/flops.h"
 #include "harness/interrupt.h"
+#include "harness/training.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
 
 std::string_view name_of(Case::What what) {
-  return what == Case::What::layer_memory ? "layer_memory" : "layer_time";
+  static constexpr std::array<std::string_view, 3> names = {"layer_memory", "layer_time",
+                                                            "training"};
+  return names[static_cast<size_t>(what)];
 }
 
 namespace {
@@ -29,6 +33,15 @@ bool interleaved(const Case& c) {
   return c.what == Case::What::layer_time && c.source() == Source::measured;
 }
 
+/// Of a training case.
+TrainingRun training_of(const Case& c) {
+  TrainingRun run;
+  run.config = c.config;
+  run.train.optimizer = c.optimizer;
+  run.train.steps = c.steps;
+  return run;
+}
+
 /// A name for the rounds that begin now, which no other run has.
 std::string new_rounds() {
   static std::atomic<int> count{0};
@@ -39,7 +52,7 @@ std::string new_rounds() {
 
 /// A case with all that is alive while it runs.
 struct Runner::Running {
-  Case::What what;
+  const Case* of;
   Target* target;
   Record record;
   std::unique_ptr<Cluster> cluster;
@@ -119,11 +132,11 @@ Record Runner::blank(const std::string& artifact, const Case& c) {
   record.machine = place.machine_hash();
   record.scale = c.scale;
   record.config = c.config;
-  if (interleaved(c)) {
-    record.options = {{"samples", std::to_string(options_.timing.samples)}};
-    if (place.kind() == DeviceKind::cpu)
-      record.options["threads"] = std::to_string(options_.threads);
-  }
+  const bool trained = c.what == Case::What::training;
+  if (interleaved(c)) record.options = {{"samples", std::to_string(options_.timing.samples)}};
+  if (trained) record.options = options_of(training_of(c));
+  if ((interleaved(c) || trained) && place.kind() == DeviceKind::cpu)
+    record.options["threads"] = std::to_string(options_.threads);
   record.options.merge(place.options(c.config.type));
   record.fingerprint = fingerprint_of(record);
   record.command = command_prefix(record.options) + options_.command;
@@ -156,11 +169,15 @@ bool Runner::recorded(const std::vector<Running>& group) const {
 
 Records Runner::run(const std::string& artifact, const std::vector<Case>& cases) {
   std::vector<Record> blanks;
-  for (const Case& c : cases) blanks.push_back(blank(artifact, c));
+  for (const Case& c : cases) {
+    blanks.push_back(blank(artifact, c));
+    for (const Case* at = &c; !at->smaller.empty(); at = &at->smaller.front())
+      blank(artifact, at->smaller.front());
+  }
   for (const std::vector<size_t>& members : grouped(cases)) {
     std::vector<Running> group;
     for (const size_t i : members)
-      group.push_back({cases[i].what, &target(cases[i]), blanks[i], nullptr, nullptr});
+      group.push_back({&cases[i], &target(cases[i]), blanks[i], nullptr, nullptr});
     if (recorded(group)) {
       for (const Running& r : group) progress_.finished(r.name(), "already recorded");
       continue;
@@ -172,7 +189,17 @@ Records Runner::run(const std::string& artifact, const std::vector<Case>& cases)
     run_group(group);
   }
   Records records;
-  for (const Record& record : blanks) records.add(*last_final(file_.records(), record));
+  std::vector<Case> smaller;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Record& record = *last_final(file_.records(), blanks[i]);
+    if (record.status == Status::oom)
+      smaller.insert(smaller.end(), cases[i].smaller.begin(), cases[i].smaller.end());
+    records.add(record);
+  }
+  if (smaller.empty()) return records;
+  progress_.more(smaller.size());
+  const Records instead = run(artifact, smaller);
+  for (const Record& record : instead.all()) records.add(record);
   return records;
 }
 
@@ -182,24 +209,13 @@ void Runner::run_group(std::vector<Running>& group) {
       begin(r.record, *r.target);
       if (!r.record.ok()) continue;  // skipped
       progress_.working_on(r.name());
-      run_guarded(r.record, [&] {
-        stop_if_interrupted();
-        r.cluster = r.target->cluster(r.record.config);
-        r.layer = std::make_unique<LayerRun>(*r.cluster);
-        const LayerMemory memory = r.layer->memory();
-        const double ranks = r.record.config.tensor_parallel;
-        r.record.memory = {memory.after_forward, memory.peak, memory.peak_total,
-                           reserved_by(r.cluster->rank(0).device)};
-        r.record.flops = Flops{layer_flops_eq7(r.record.config.model,
-                                               static_cast<double>(r.record.config.micro_batch)),
-                               layer_eq7_id,
-                               ranks * (memory.forward_flops + memory.backward_flops),
-                               "executed",
-                               {}};
-      });
+      if (r.of->what == Case::What::training)
+        train(r);
+      else
+        observe_layer(r);
       add_others_in_memory(r, group);
     }
-    if (group.front().what == Case::What::layer_time) time_group(group);
+    if (group.front().of->what == Case::What::layer_time) time_group(group);
   } catch (const Interrupted&) {
     // None of the group has ended: its samples are worth something only together.
     for (Running& r : group) {
@@ -215,6 +231,31 @@ void Runner::run_group(std::vector<Running>& group) {
     finish(r.record);
     progress_.finished(r.name(), r.record.ok() ? "ok" : r.record.reason);
   }
+}
+
+void Runner::observe_layer(Running& r) {
+  Record& record = r.record;
+  run_guarded(record, [&] {
+    stop_if_interrupted();
+    r.cluster = r.target->cluster(record.config);
+    r.layer = std::make_unique<LayerRun>(*r.cluster);
+    const LayerMemory memory = r.layer->memory();
+    const double ranks = record.config.tensor_parallel;
+    record.memory = {memory.after_forward, memory.peak, memory.peak_total,
+                     reserved_by(r.cluster->rank(0).device)};
+    record.flops =
+        Flops{layer_flops_eq7(record.config.model, static_cast<double>(record.config.micro_batch)),
+              layer_eq7_id,
+              ranks * (memory.forward_flops + memory.backward_flops),
+              "executed",
+              {}};
+  });
+}
+
+void Runner::train(Running& r) {
+  run_training(training_of(*r.of), *r.target, r.record, [&](int64_t step, const std::string&) {
+    progress_.working_on(fmt::format("{}, step {}", r.name(), step));
+  });
 }
 
 void Runner::add_others_in_memory(Running& r, const std::vector<Running>& group) {

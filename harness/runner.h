@@ -22,8 +22,9 @@ class Runner {
 
   Runner(RecordFile& file, Progress& progress, Options options);
 
-  /// Records of all these cases, in their order: recorded before, or run now. Throws Interrupted,
-  /// after a record that says so; InputError for a case that is wrong anywhere, before any is run.
+  /// Records of all these cases, in their order, and behind them of the smaller ones that stand in
+  /// for those that ran out of memory: recorded before, or run now. Throws Interrupted, after a
+  /// record that says so; InputError for a case that is wrong anywhere, before any is run.
   /// A case that cannot be done here (Case::skip, Target::why_not) is recorded as skipped.
   Records run(const std::string& artifact, const std::vector<Case>& cases);
 
@@ -38,6 +39,8 @@ class Runner {
   /// Says of a case that ran out of memory how many others were in it.
   static void add_others_in_memory(Running& r, const std::vector<Running>& group);
   void run_group(std::vector<Running>& group);
+  static void observe_layer(Running& r);
+  void train(Running& r);
   void time_group(std::vector<Running>& group);
   static void begin(Record& record, const Target& target);
   void finish(Record& record);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "engine/train/safetensors.h"
 #include "harness/flops.h"
 #include "harness/interrupt.h"
@@ -77,7 +80,7 @@ void save(Trainer& trainer, const TrainingRun& run, const Target& target) {
 }
 
 /// All steps. Leaves no cluster behind: what is timed afterwards has the device for itself.
-void train(const TrainingRun& run, Target& target, Record& record, Progress& progress) {
+void train(const TrainingRun& run, Target& target, Record& record, const StepDone& done) {
   stop_if_interrupted();
   const auto cluster = target.cluster(run.config);
   Trainer trainer(*cluster, run.config, run.train);
@@ -85,7 +88,7 @@ void train(const TrainingRun& run, Target& target, Record& record, Progress& pro
   // The first step fills caches and makes the library's kernels: it is timed only where it is warm.
   const bool warm = target.simulated() || run.train.steps == 1;
   if (warm) warm_up(trainer, run, target);
-  train_steps(trainer, run, target, progress,
+  train_steps(trainer, run, target, done,
               [&](int64_t step, const std::vector<StepResult>& results) {
                 for (const StepResult& result : results) {
                   executed = result.flops;
@@ -93,7 +96,8 @@ void train(const TrainingRun& run, Target& target, Record& record, Progress& pro
                   ++step;
                   if (!losses_count(target)) continue;
                   record.losses.push_back(result.loss);
-                  record.add_sample(metric::gradient_norm, "1", result.gradient_norm);
+                  if (std::isfinite(result.gradient_norm))
+                    record.add_sample(metric::gradient_norm, "1", result.gradient_norm);
                 }
                 if (run.text && losses_count(target) &&
                     (step == run.train.steps || (run.eval_every > 0 && step % run.eval_every == 0)))
@@ -112,9 +116,8 @@ void warm_up(Trainer& trainer, const TrainingRun& run, const Target& target) {
   if (!target.simulated()) trainer.warm_up(batch_of(run, target, 0));
 }
 
-void train_steps(
-    Trainer& trainer, const TrainingRun& run, const Target& target, Progress& progress,
-    const std::function<void(int64_t first, const std::vector<StepResult>& results)>& done) {
+void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
+                 const StepDone& done, const StepsTaken& taken) {
   for (int64_t step = 0; step < run.train.steps;) {
     stop_if_interrupted();
     std::vector<Batch> batches;
@@ -122,15 +125,29 @@ void train_steps(
       batches.push_back(batch_of(run, target, step + i));
     const std::vector<StepResult> results = trainer.run(batches);
     const int64_t first = step;
-    for (const StepResult& result : results)
-      progress.finished(fmt::format("step {}", ++step), outcome(result, target));
-    done(first, results);
+    for (const StepResult& result : results) done(++step, outcome(result, target));
+    taken(first, results);
   }
 }
 
-void run_training(const TrainingRun& run, Target& target, Record& record, Progress& progress) {
+std::map<std::string, std::string> options_of(const TrainingRun& run) {
+  const OptimizerOptions& optimizer = run.train.optimizer;
+  std::map<std::string, std::string> options = {
+      {"steps", std::to_string(run.train.steps)},
+      {"warm_up", std::to_string(run.train.warm_up)},
+      {"optimizer", std::string(name_of(optimizer.kind))},
+      {"learning_rate", fmt::format("{}", optimizer.learning_rate)},
+      {"weight_decay", fmt::format("{}", optimizer.weight_decay)},
+      {"clip", fmt::format("{}", optimizer.clip)},
+      {"eval_every", std::to_string(run.eval_every)}};
+  if (optimizer.kind == OptimizerKind::momentum)
+    options["momentum"] = fmt::format("{}", optimizer.momentum);
+  return options;
+}
+
+void run_training(const TrainingRun& run, Target& target, Record& record, const StepDone& done) {
   run_guarded(record, [&] {
-    train(run, target, record, progress);
+    train(run, target, record, done);
     record.utilization =
         utilization(*record.flops, median(record.samples(metric::step_time)), target, run.config);
   });

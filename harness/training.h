@@ -1,10 +1,10 @@
 #pragma once
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
 #include "engine/train/trainer.h"
-#include "harness/progress.h"
 #include "harness/record.h"
 #include "harness/target.h"
 
@@ -22,19 +22,26 @@ struct TrainingRun {
   std::string save_tensors;  ///< a safetensors file; empty: none
 };
 
+/// Record::options of a run: what decides it beside its configuration and its text.
+std::map<std::string, std::string> options_of(const TrainingRun& run);
+
+/// Called after each step, counted from 1, with what it gave in words.
+using StepDone = std::function<void(int64_t step, const std::string& outcome)>;
+
 /// Does once what only the first step would pay for; on a virtual device that is nothing. No weight
 /// changes.
 void warm_up(Trainer& trainer, const TrainingRun& run, const Target& target);
 
-/// Trains all steps, as many at once as the schedule goes through without a flush. `done` is called
-/// after each time, with the number of the first of them and what each gave. Throws Interrupted in
-/// between.
-void train_steps(
-    Trainer& trainer, const TrainingRun& run, const Target& target, Progress& progress,
-    const std::function<void(int64_t first, const std::vector<StepResult>& results)>& done);
+/// Some steps that were trained at once: the number of the first, from 0, and what each gave.
+using StepsTaken = std::function<void(int64_t first, const std::vector<StepResult>& results)>;
+
+/// Trains all steps, as many at once as the schedule goes through without a flush. Throws
+/// Interrupted in between.
+void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
+                 const StepDone& done, const StepsTaken& taken);
 
 /// Trains and fills in the record: losses, step times, memory, FLOPs, MFU and HFU. However it ends,
 /// the record says so; Interrupted and InputError are thrown on.
-void run_training(const TrainingRun& run, Target& target, Record& record, Progress& progress);
+void run_training(const TrainingRun& run, Target& target, Record& record, const StepDone& done);
 
 }  // namespace frugal

@@ -28,6 +28,7 @@ Tensor OutputHead::forward(Rank& rank, const Parameter& table, const Tensor& x,
   saved.labels = labels;
   const Tensor all = parallel::enter(rank, saved.input).wait();
   saved.logits = keep(local_linear(rank, all, table.view(), {}, wide));
+  if (rank.on_logits) rank.on_logits(saved.logits);
   saved.statistics = gathered_statistics(rank, saved.logits, labels, first_token(rank));
 
   Tensor losses = rank.allocate(wide, {saved.logits.view().rows()}, Kind::statistics);

@@ -52,7 +52,7 @@ void add_messages(Schedule& schedule) {
 
 void assign_versions(Schedule& schedule) {
   const int first = schedule.first_microbatch();
-  const int microbatches = schedule.end_microbatch() - first;
+  const size_t microbatches = schedule.end_microbatch() - first;
   const bool bound = schedule.kind == ScheduleKind::pipedream_vertical_sync;
   // What the forward of each microbatch through each chunk used; of stage 0, where all are bound.
   std::vector<int> used(microbatches * schedule.chunks, -1);

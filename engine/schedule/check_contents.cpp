@@ -82,7 +82,7 @@ ActionIndex::ActionIndex(const Schedule& schedule, int stage)
     : first_(schedule.first_microbatch()),
       microbatches_(schedule.end_microbatch() - first_),
       chunks_(schedule.chunks),
-      positions_(static_cast<int>(ActionKind::step) * microbatches_ * chunks_, -1) {
+      positions_(slot(ActionKind::step, first_, 0), -1) {
   const Actions& actions = schedule.actions[stage];
   for (int i = static_cast<int>(actions.size()) - 1; i >= 0; --i)
     if (actions[i].kind != ActionKind::step)

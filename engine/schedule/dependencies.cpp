@@ -43,8 +43,9 @@ Dependencies::Dependencies(const Schedule& schedule, std::optional<int> capacity
 
 void Dependencies::match_messages(const Schedule& schedule, std::optional<int> capacity) {
   // A stage sends activations to one other stage only, and gradients to one: a channel is known by
-  // its sender and what it carries.
-  std::vector<std::vector<int>> sent(schedule.stages * 2), received(schedule.stages * 2);
+  // what it carries and its sender.
+  const size_t stages = schedule.stages;
+  std::vector<std::vector<int>> sent(stages * 2), received(stages * 2);
   for (int stage = 0; stage < schedule.stages; ++stage)
     for (int i = 0; i < static_cast<int>(schedule.actions[stage].size()); ++i) {
       const Action& action = schedule.actions[stage][i];
@@ -52,7 +53,7 @@ void Dependencies::match_messages(const Schedule& schedule, std::optional<int> c
       const bool send = is_send(action.kind);
       const int sender = send ? stage : peer_of(schedule, stage, action)->stage;
       auto& channels = send ? sent : received;
-      channels[sender * 2 + (carries_activation(action) ? 1 : 0)].push_back(node(stage, i));
+      channels[(carries_activation(action) ? stages : 0) + sender].push_back(node(stage, i));
     }
   for (size_t channel = 0; channel < sent.size(); ++channel)
     for (size_t n = 0; n < sent[channel].size(); ++n) {

@@ -138,8 +138,10 @@ class Panel {
     const double y = row_top(timeline_.stages.size()) + 8;
     const double step = round_step(between_ticks / scale_);
     std::string out;
-    for (double time = 0; time <= timeline_.end() - timeline_.begin() + step * 1e-6; time += step)
-      out += text_at(x_of(timeline_.begin() + time), y, "tick", fmt::format("{:.4g}", time));
+    const int ticks = static_cast<int>((timeline_.end() - timeline_.begin()) / step + 1e-6);
+    for (int i = 0; i <= ticks; ++i)
+      out +=
+          text_at(x_of(timeline_.begin() + i * step), y, "tick", fmt::format("{:.4g}", i * step));
     if (!timeline_.unit.empty())
       out += text_at(margin + names + width_ + 10, y, "tick", timeline_.unit);
     return out;
@@ -149,7 +151,11 @@ class Panel {
   double top_, scale_, width_;
 };
 
-std::string legend(const std::vector<Timeline>& timelines, double y) {
+/// About how wide a text is.
+double width_of(std::string_view text) { return 0.56 * font * static_cast<double>(text.size()); }
+
+/// What the colours mean; `right` is set to where it ends.
+std::string legend(const std::vector<Timeline>& timelines, double y, double& right) {
   struct Entry {
     std::string_view style, text;
     bool shown;
@@ -182,11 +188,12 @@ std::string legend(const std::vector<Timeline>& timelines, double y) {
         fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"14\" class=\"{}\"/>\n",
                     x, y - 11, width, entry.style);
     out += text_at(x + width + 5, y, "", std::string(entry.text));
-    x += width + 24 + 0.56 * font * static_cast<double>(entry.text.size());
+    x += width + 24 + width_of(entry.text);
   }
-  return out + text_at(x, y, "",
-                       chunked ? "Colour: batch. Number: microbatch. Letter: chunk."
-                               : "Colour: batch. Number: microbatch.");
+  const std::string_view cells = chunked ? "Colour: batch. Number: microbatch. Letter: chunk."
+                                         : "Colour: batch. Number: microbatch.";
+  right = x + width_of(cells);
+  return out + text_at(x, y, "", std::string(cells));
 }
 
 }  // namespace
@@ -198,13 +205,16 @@ std::string draw_svg(const std::vector<Timeline>& timelines) {
     width = std::max(width, (timelines[i].end() - timelines[i].begin()) * units[i]);
     height += Panel::height(timelines[i]);
   }
-  std::string out = head(2 * margin + names + width + shares, height + legend_height);
+  double right = 0;
+  const std::string explained = legend(timelines, height + 0.5 * legend_height, right);
+  const double all = std::max(2 * margin + names + width + shares, right + margin);
+  std::string out = head(all, height + legend_height);
   double top = margin / 2;
   for (size_t i = 0; i < timelines.size(); ++i) {
     out += Panel(timelines[i], top, units[i], width).draw();
     top += Panel::height(timelines[i]);
   }
-  return out + legend(timelines, top + 0.5 * legend_height) + "</svg>\n";
+  return out + explained + "</svg>\n";
 }
 
 }  // namespace frugal

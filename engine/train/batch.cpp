@@ -7,6 +7,7 @@
 #include <random>
 #include <sstream>
 
+#include "engine/train/masking.h"
 #include "kernels/operations.h"
 #include "kernels/support/error.h"
 
@@ -18,6 +19,25 @@ std::mt19937_64 generator(const RunConfig& config, int64_t step) {
   std::seed_seq seeds{static_cast<uint32_t>(config.seed), static_cast<uint32_t>(config.seed >> 32U),
                       static_cast<uint32_t>(step)};
   return std::mt19937_64(seeds);
+}
+
+constexpr int64_t bytes_there_are = 256;
+
+bool is_masked(const RunConfig& config) {
+  return config.model.objective == Objective::masked_token;
+}
+
+masking::Draw draw_of(const RunConfig& config, int64_t step) {
+  return {config.seed, static_cast<uint32_t>(step)};
+}
+
+/// All bytes, and the mask token where there is one.
+void check_vocabulary(const RunConfig& config) {
+  const int64_t needed = bytes_there_are + (is_masked(config) ? 1 : 0);
+  if (config.model.vocabulary < needed)
+    throw InputError(fmt::format("vocabulary size ({}) must be at least {} to train on bytes{}",
+                                 config.model.vocabulary, needed,
+                                 is_masked(config) ? ", of which none is the mask token" : ""));
 }
 
 }  // namespace
@@ -33,9 +53,8 @@ int64_t counted_labels(const Batch& batch) {
 Batch random_batch(const RunConfig& config, int64_t step) {
   std::mt19937_64 random = generator(config, step);
   const auto size = static_cast<size_t>(config.model.sequence * config.micro_batch);
-  const auto token = [&] {
-    return static_cast<int32_t>(random() % static_cast<uint64_t>(config.model.vocabulary));
-  };
+  const int64_t ids = is_masked(config) ? masking::token(config.model) : config.model.vocabulary;
+  const auto token = [&] { return static_cast<int32_t>(random() % static_cast<uint64_t>(ids)); };
   Batch batch(static_cast<size_t>(config.batch_microbatches()));
   for (MicroBatch& b : batch) {
     b.tokens.resize(size);
@@ -43,6 +62,7 @@ Batch random_batch(const RunConfig& config, int64_t step) {
     std::generate(b.tokens.begin(), b.tokens.end(), token);
     std::generate(b.labels.begin(), b.labels.end(), token);
   }
+  if (is_masked(config)) masking::apply(batch, config, draw_of(config, step), ids);
   return batch;
 }
 
@@ -66,9 +86,7 @@ Text::Text(std::string bytes, const RunConfig& config)
     : bytes_(std::move(bytes)),
       config_(config),
       split_(static_cast<int64_t>(bytes_.size()) / 10 * 9) {
-  if (config.model.vocabulary < 256)
-    throw InputError(fmt::format("vocabulary size ({}) must be at least 256 to train on bytes",
-                                 config.model.vocabulary));
+  check_vocabulary(config);
   const int64_t needed = config.model.sequence * config.micro_batch + 1;
   if (held_out_bytes() < needed)
     throw InputError(
@@ -98,6 +116,7 @@ Batch Text::training_batch(int64_t step) const {
   for (MicroBatch& b : batch)
     for (int64_t column = 0; column < config_.micro_batch; ++column)
       put(b, column, static_cast<int64_t>(random() % places));
+  if (is_masked(config_)) masking::apply(batch, config_, draw_of(config_, step), bytes_there_are);
   return batch;
 }
 
@@ -116,6 +135,7 @@ Batch Text::held_out_batch(int64_t count) const {
   for (MicroBatch& b : batch)
     for (int64_t column = 0; column < config_.micro_batch; ++column)
       put(b, column, split_ + sequence++ * last / gaps);
+  if (is_masked(config_)) masking::apply(batch, config_, masking::held_out, bytes_there_are);
   return batch;
 }
 

@@ -7,7 +7,8 @@
 
 namespace frugal {
 
-/// Tokens and the tokens that follow them, each [s, b], row-major; a label of −100 is not counted.
+/// Tokens, and what the model shall tell at each: the token that follows, or the one that is hidden
+/// there. Each [s, b], row-major; a label of −100 is not counted.
 struct MicroBatch {
   std::vector<int32_t> tokens, labels;
 };
@@ -17,13 +18,14 @@ using Batch = std::vector<MicroBatch>;
 /// How many labels count.
 int64_t counted_labels(const Batch& batch);
 
-/// Uniformly random tokens and labels; a function of (config.seed, step).
+/// Uniformly random tokens and labels, or such tokens masked; a function of (config.seed, step).
 Batch random_batch(const RunConfig& config, int64_t step);
 
-/// The bytes of a text as tokens; the last tenth is held out.
+/// The bytes of a text as tokens, masked where that is the objective; the last tenth is held out.
 class Text {
  public:
-  /// Throws InputError when the file cannot be read, is empty or is too short for a sequence.
+  /// Throws InputError when the file cannot be read, is empty or is too short for a sequence, and
+  /// where the vocabulary has no place for all bytes and the mask token that the objective needs.
   static Text from_file(const std::string& path, const RunConfig& config);
   Text(std::string bytes, const RunConfig& config);
 

@@ -178,7 +178,6 @@ void StageExecutor::forward(const Action& action, Flight& flight) {
   if (part.part().first) input.tokens = to_device(rank_, data.tokens);
   if (part.part().last) input.labels = to_device(rank_, data.labels);
   Tensor y = part.forward(rank_, input, flight.saved);
-  if (after_forward) after_forward(flight.saved);
   if (part.part().last)
     rank_.run(Sum{y, totals_.view().sliced(0, static_cast<int64_t>(batch), 1)});
   else

@@ -47,8 +47,6 @@ class StageExecutor {
   /// Throws what passes and steps throw. DeadlinePassed and OutOfMemory name stage and action.
   Result run(const ScheduleRun& run);
 
-  /// Called between a forward pass and what follows, with what it kept.
-  std::function<void(const Gpt::Saved&)> after_forward = nullptr;
   bool keep_timeline = false;
 
  private:

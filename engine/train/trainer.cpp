@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "engine/schedule/schedules.h"
+#include "engine/train/one_block.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -96,13 +97,8 @@ Trainer::Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& trai
   cluster_.run([this](Rank& rank) {
     connect(rank);
     Member& member = of(rank);
-    // First only to know how large all weights are together: they become one block of memory.
-    rank.parameters.count();
-    { const StageModel counted(rank); }
-    const Tensor block = rank.parameters.reserve(rank.ledger, rank.config.type);
-    rank.run(Fill{block, 0});
-    member.model = std::make_unique<StageModel>(rank);
-    rank.parameters.close();
+    auto [model, block] = in_one_block(rank, [&] { return std::make_unique<StageModel>(rank); });
+    member.model = std::move(model);
     member.weights = std::make_unique<WeightVersions>(member.model->parameters(), block);
     member.optimizer =
         std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer.kind);
@@ -132,8 +128,7 @@ void Trainer::warm_up(const Batch& batch) {
   });
 }
 
-std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches) {
-  const Schedule plan = schedule(static_cast<int>(batches.size()));
+std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Schedule& plan) {
   ScheduleRun what{plan, batches, {}, {}};
   for (size_t i = 0; i < batches.size(); ++i) {
     what.scales.push_back(static_cast<float>(1 / counted(batches[i])));
@@ -221,9 +216,8 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
     StageExecutor stage = executor(rank);
     of(rank).optimizer->clear_gradients(rank);
     bool first = rank.replica() == 0;
-    stage.after_forward = [&](const Gpt::Saved& saved) {
-      const View logits = saved.head.logits;
-      if (logits.empty() || !std::exchange(first, false)) return;
+    rank.on_logits = [&](const View& logits) {
+      if (!std::exchange(first, false)) return;
       const std::lock_guard lock(guard);
       gather_into(tensors["logits"], rank.device, logits,
                   {.offset = rank.tensor_group.rank() * logits.cols(),
@@ -231,6 +225,7 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
                    .stride = m.vocabulary});
     };
     const StageExecutor::Result done = stage.run({schedule, {batch}, {scale}, {}});
+    rank.on_logits = nullptr;
     of(rank).optimizer->complete_gradients(rank);
     const std::lock_guard lock(guard);
     if (rank.replica() > 0) return;

@@ -38,7 +38,12 @@ class Trainer {
   /// The next batches, one behind the other: a schedule without a flush fills and drains its
   /// pipeline once for all of them. Throws WrongNumbers when a loss or a gradient's norm means
   /// something and is not finite.
-  std::vector<StepResult> run(const std::vector<Batch>& batches);
+  std::vector<StepResult> run(const std::vector<Batch>& batches) {
+    return run(batches, schedule(static_cast<int>(batches.size())));
+  }
+  /// By a schedule of these batches that is the caller's (engine/schedule/check.h): one that is
+  /// wrong computes something else, or ends when the deadline of the ranks' waiting passes.
+  std::vector<StepResult> run(const std::vector<Batch>& batches, const Schedule& schedule);
   StepResult step(const Batch& batch) { return run({batch}).front(); }
   /// The mean loss of a batch in nats, under the newest weights and without dropout; nothing is
   /// changed. NaN where a step's loss is. Any number of microbatches.

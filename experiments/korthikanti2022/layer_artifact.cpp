@@ -79,18 +79,7 @@ std::vector<Cell> LayerArtifact::cells(const Records& records) const {
 
 Cell LayerArtifact::make_cell(std::string_view row, std::string_view column, std::string_view unit,
                               const Setting& setting, const Outcome& outcome) const {
-  Cell cell;
-  cell.artifact = id();
-  cell.row = row;
-  cell.column = column;
-  cell.unit = unit;
-  if (const PaperCell* paper = find_paper_cell(name_, row, column)) {
-    cell.paper = paper->value;
-    cell.read = paper->read;
-  }
-  cell.status = outcome.status;
-  set(cell, setting, outcome);
-  return cell;
+  return frugal::make_cell(paper(), name_, row, column, unit, setting, outcome);
 }
 
 bool Layers::recorded(const Technique& technique) const {
@@ -102,36 +91,12 @@ bool Layers::recorded(const Technique& technique) const {
 }
 
 Found Layers::find(const Technique& technique) const {
-  const std::string wanted = case_id(model_, technique);
-  const Record* found = records_.find(artifact_, wanted, setting_);
-  if (found == nullptr) return {nullptr, Status::skipped, "case " + wanted + " was not run"};
-  return {found->ok() ? found : nullptr, found->status, found->reason};
-}
-
-void set(Comparison& number, const Setting& setting, const Outcome& outcome) {
-  number.source = setting.source;
-  number.on = setting.where();
-  number.links = setting.links;
-  number.scale = setting.scale;
-  number.threads = setting.threads;
-  number.reason = outcome.reason;
-  if (outcome.estimate) number.set(*outcome.estimate);
+  return find_case(records_, artifact_, case_id(model_, technique), setting_);
 }
 
 double bytes_kept(const Record& record, Kind kind) {
   return static_cast<double>(
       record.memory.value().after_forward.value()[static_cast<size_t>(kind)]);
-}
-
-Claim claim_about(const Cell& cell, std::string id, std::string statement, double tolerance,
-                  std::string justification) {
-  Claim claim;
-  static_cast<Comparison&>(claim) = cell;
-  claim.id = std::move(id);
-  claim.statement = std::move(statement);
-  claim.tolerance = tolerance;
-  claim.justification = std::move(justification);
-  return claim;
 }
 
 }  // namespace frugal::korthikanti2022

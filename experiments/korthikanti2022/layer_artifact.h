@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "experiments/korthikanti2022/paper.h"
+#include "experiments/outcome.h"
 #include "harness/artifact.h"
 #include "kernels/support/error.h"
 
@@ -59,20 +60,6 @@ struct LayerPlan {
   std::vector<Technique> cuda_only = {};   ///< that are run on GPUs besides
 };
 
-/// An estimate, or how the case that it lacks ended.
-struct Outcome {
-  std::optional<Estimate> estimate;
-  Status status = Status::ok;
-  std::string reason = {};
-};
-
-/// A case's record if it is ok; otherwise null, and how it ended.
-struct Found {
-  const Record* record;
-  Status status;
-  std::string reason;
-};
-
 /// Bytes of a kind kept after the forward pass of the layer; exact.
 double bytes_kept(const Record& record, Kind kind);
 
@@ -121,9 +108,6 @@ class Layers {
   Setting setting_;
 };
 
-/// Writes an outcome, and where it is from, into a cell or claim.
-void set(Comparison& number, const Setting& setting, const Outcome& outcome);
-
 /// A table or figure about single transformer layers: its cases are the models of the plan by its
 /// techniques, its cells what a derived class makes of them in each setting.
 class LayerArtifact : public Artifact {
@@ -151,9 +135,5 @@ class LayerArtifact : public Artifact {
   std::string name_;
   LayerPlan plan_;
 };
-
-/// A claim about a cell's number.
-Claim claim_about(const Cell& cell, std::string id, std::string statement, double tolerance,
-                  std::string justification);
 
 }  // namespace frugal::korthikanti2022

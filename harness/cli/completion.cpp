@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "harness/cli/program.h"
+#include "harness/names.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -36,9 +37,10 @@ std::vector<Word> flags_of(const CLI::App& command) {
   return words;
 }
 
-/// What can stand without a flag: artifacts, or the shells.
+/// What can stand without a flag: artifacts, the shells, or the kinds of schedules.
 std::vector<std::string> operands_of(const CLI::App& command, const Artifacts& artifacts) {
   if (command.get_name() == "completion") return {"bash", "zsh", "fish"};
+  if (command.get_name() == "schedule") return all_names<ScheduleKind>();
   std::vector<std::string> ids;
   if (command.get_name() == "list" || command.get_name() == "reproduce")
     for (const Artifact* artifact : artifacts) ids.push_back(artifact->id());

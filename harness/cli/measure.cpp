@@ -42,7 +42,6 @@ TrainingRun run_of(const Values& values, const Target& target) {
 }
 
 Record blank(const Values& values, const TrainingRun& run, const Target& target) {
-  const OptimizerOptions& optimizer = run.train.optimizer;
   Record record;
   record.artifact = "measure";
   record.case_id = run.config.model.name;
@@ -51,17 +50,10 @@ Record blank(const Values& values, const TrainingRun& run, const Target& target)
   record.on = target.on();
   record.device = target.device(run.config);
   record.modelled = target.modelled();
-  record.scale = values.run.scale;
+  record.scale = values.run.model.scale;
   record.machine = target.machine_hash();
   record.config = run.config;
-  record.options = {{"steps", std::to_string(run.train.steps)},
-                    {"warm_up", std::to_string(run.train.warm_up)},
-                    {"optimizer", values.run.optimizer},
-                    {"learning_rate", fmt::format("{}", optimizer.learning_rate)},
-                    {"weight_decay", fmt::format("{}", optimizer.weight_decay)},
-                    {"eval_every", std::to_string(run.eval_every)}};
-  if (optimizer.kind == OptimizerKind::momentum)
-    record.options["momentum"] = fmt::format("{}", optimizer.momentum);
+  record.options = options_of(run);
   if (target.kind() == DeviceKind::cpu)
     record.options["threads"] = std::to_string(target.threads());
   if (run.text) {
@@ -90,7 +82,9 @@ void run_and_record(const TrainingRun& run, Target& target, Record& record, Reco
     file.append(record);
   };
   try {
-    run_training(run, target, record, progress);
+    run_training(run, target, record, [&](int64_t step, const std::string& outcome) {
+      progress.finished(fmt::format("step {}", step), outcome);
+    });
   } catch (const Interrupted&) {
     end();
     throw;

@@ -54,8 +54,10 @@ class Program {
 void add_list(Program& program);
 void add_reproduce(Program& program);
 void add_measure(Program& program);
+void add_plan(Program& program);
 void add_trace(Program& program);
 void add_peak(Program& program);
+void add_schedule(Program& program);
 void add_report(Program& program);
 void add_completion(Program& program);
 void add_docs(Program& program);

@@ -7,7 +7,6 @@
 
 #include "harness/cli/files.h"
 #include "harness/environment.h"
-#include "harness/models.h"
 #include "harness/names.h"
 #include "kernels/support/error.h"
 
@@ -27,20 +26,13 @@ OptimizerOptions optimizer_of(const RunFlags& flags) {
 
 RunConfig config_of(const RunFlags& flags) {
   RunConfig config = flags.config;
-  config.model = find_model(flags.model);
-  ModelConfig& model = config.model;
-  model.layers = flags.layers.value_or(model.layers);
-  model.hidden = flags.hidden.value_or(model.hidden);
-  model.heads = flags.heads.value_or(model.heads);
-  model.sequence = flags.sequence.value_or(model.sequence);
-  model.vocabulary = flags.vocabulary.value_or(model.vocabulary);
-  model.dropout = flags.dropout.value_or(model.dropout);
+  config.model = flags.model.unscaled();
   config.recompute = *from_name<Recompute>(flags.recompute);
   config.schedule = *from_name<ScheduleKind>(flags.schedule);
   config.attention = *from_name<AttentionKind>(flags.attention);
   config.type = *from_name<DType>(flags.type);
   config.validate();
-  model = model.scaled(flags.scale);
+  config.model = config.model.scaled(flags.model.scale);
   config.validate();
   return config;
 }
@@ -72,19 +64,6 @@ void check_lone_rank(const RunFlags& flags, const RunConfig& config) {
     throw InputError(
         "--text: one rank without its peers has no losses that mean anything; leave it or "
         "--lone-rank out");
-}
-
-void add_model_flags(Flags& flags, RunFlags& v) {
-  flags.text("--model", v.model, fmt::format("{}|FILE.json", fmt::join(model_names(), "|")),
-             "A model by name, or described in a JSON file");
-  flags.integer("--layers", v.layers, 1, "Transformer layers instead of the model's");
-  flags.integer("--hidden", v.hidden, 1, "Hidden size instead of the model's");
-  flags.integer("--heads", v.heads, 1, "Attention heads instead of the model's");
-  flags.integer("--sequence", v.sequence, 1, "Sequence length instead of the model's, tokens");
-  flags.integer("--vocabulary", v.vocabulary, 1, "Vocabulary size instead of the model's");
-  flags.number("--dropout", v.dropout, 0, 1,
-               "Dropout probability instead of the model's, rounded to 1/65536");
-  flags.scale("--scale", v.scale, "Hidden size, sequence length and vocabulary divided by K");
 }
 
 void add_place_flags(Flags& flags, RunFlags& v) {
@@ -138,6 +117,9 @@ void add_training_flags(Flags& flags, RunFlags& v) {
                "After warm-up and before its cosine decay to a tenth");
   flags.number("--momentum", v.momentum, 0, 1,
                "Part of the moment that a step keeps, with --optimizer momentum; 0.9 otherwise");
+  flags.number("--clip", v.options.clip, 0, 1e9,
+               "Greatest norm of the gradient of the whole model; 0: none, and stages without a "
+               "flush do not wait for each other");
   flags.number("--weight-decay", v.options.weight_decay, 0, 1e9, "Of all parameters");
   flags.integer("--seed", c.seed, 0, "Of weights, dropout and batches",
                 std::numeric_limits<int64_t>::max());
@@ -147,16 +129,14 @@ void add_training_flags(Flags& flags, RunFlags& v) {
 }  // namespace
 
 void RunFlags::add_to(Flags& flags) {
-  add_model_flags(flags, *this);
+  model.add(flags);
   add_place_flags(flags, *this);
   add_parallel_flags(flags, *this);
   add_training_flags(flags, *this);
 }
 
 Target RunFlags::target() const {
-  if (model.empty())
-    throw InputError(fmt::format("--model is missing; give one of {}, or a JSON file",
-                                 fmt::join(model_names(), ", ")));
+  (void)model.unscaled();  // says what is wrong with it before anything is looked for
   check_threads(threads, on, device_kind(on) == DeviceKind::cpu);
   Target target({.on = on,
                  .threads = threads.value_or(usable_processors()),
@@ -187,20 +167,17 @@ std::string RunFlags::text_of(const TrainingRun& run, const Target& target) cons
       "--schedule {} --recompute {} --attention {} --type {} --micro-batch {} --microbatches {} "
       "--seed {} --steps {} --warm-up {} --optimizer {} --learning-rate {} --weight-decay {} "
       "--scale {}",
-      file_name(model), target.on(), c.tensor_parallel, c.pipeline_parallel, c.data_parallel,
+      file_name(model.name), target.on(), c.tensor_parallel, c.pipeline_parallel, c.data_parallel,
       schedule, recompute, attention, type, c.micro_batch, c.microbatches, c.seed, steps,
-      run.train.warm_up, optimizer, options.learning_rate, options.weight_decay, scale_name(scale));
+      run.train.warm_up, optimizer, options.learning_rate, options.weight_decay,
+      scale_name(model.scale));
   const auto add = [&](const char* flag, const auto& value) {
     if (value) all += fmt::format(" {} {}", flag, *value);
   };
-  add("--layers", layers);
-  add("--hidden", hidden);
-  add("--heads", heads);
-  add("--sequence", sequence);
-  add("--vocabulary", vocabulary);
-  add("--dropout", dropout);
+  all += model.changes();
   add("--momentum", momentum);
   add("--deadline", deadline);
+  if (options.clip != OptimizerOptions().clip) all += fmt::format(" --clip {}", options.clip);
   if (c.chunks > 1) all += fmt::format(" --chunks {}", c.chunks);
   if (c.kept_microbatches > 0) all += fmt::format(" --kept-microbatches {}", c.kept_microbatches);
   if (c.keep_outputs) all += " --keep-outputs";

@@ -2,7 +2,7 @@
 #include <optional>
 #include <string>
 
-#include "harness/cli/flags.h"
+#include "harness/cli/model_flags.h"
 #include "harness/training.h"
 
 namespace frugal {
@@ -10,11 +10,10 @@ namespace frugal {
 /// The flags that describe a training run and where it takes place, for all commands that train:
 /// what the user said, and what follows from it.
 struct RunFlags {
-  std::string model, on = "virtual", hardware, lone_rank, recompute = "none", schedule = "1f1b",
-                     attention = "separate", type = "f32", optimizer = "adamw", text;
-  std::optional<int64_t> layers, hidden, heads, sequence, vocabulary;  // the model's own otherwise
-  std::optional<double> dropout;
-  int64_t scale = 1, steps = 1;
+  ModelFlags model;
+  std::string on = "virtual", hardware, lone_rank, recompute = "none", schedule = "1f1b",
+              attention = "separate", type = "f32", optimizer = "adamw", text;
+  int64_t steps = 1;
   std::optional<int64_t> warm_up;
   OptimizerOptions options;
   std::optional<double> momentum;  // of momentum only

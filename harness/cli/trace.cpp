@@ -80,8 +80,12 @@ Exit trace(const Values& values) {
   warm_up(trainer, run, target);
   recorder.begin(trainer);
   Progress progress(static_cast<size_t>(run.train.steps));
-  train_steps(trainer, run, target, progress,
-              [&](int64_t, const std::vector<StepResult>&) { recorder.add(trainer); });
+  train_steps(
+      trainer, run, target,
+      [&](int64_t step, const std::string& outcome) {
+        progress.finished(fmt::format("step {}", step), outcome);
+      },
+      [&](int64_t, const std::vector<StepResult>&) { recorder.add(trainer); });
   progress.finish();
   Trace trace = recorder.take();
   trace.about = about(values, run, target);

@@ -279,25 +279,6 @@ class Measure(Cli):
             # bf16 weights, besides which the tables are padded.
             self.assertAlmostEqual(record["memory"]["peak"]["parameter"] / 2 / parameters, 1, delta=0.01)
 
-    def test_parallel_equals_serial(self):
-        losses = []
-        for t, out in (("1", "a"), ("2", "b")):
-            self.run_frugal(*TINY, "--steps", "3", "--tensor-parallel", t, "--out", out)
-            losses.append(self.records(out)[0]["losses"])
-        for serial, parallel in zip(*losses):
-            self.assertAlmostEqual(serial, parallel, places=4)
-
-    def test_text_is_learned_and_evaluated(self):
-        (self.folder / "text").write_text("to be or not to be, that is the question. " * 200)
-        self.run_frugal(*TINY, "--steps", "40", "--micro-batch", "4", "--learning-rate", "0.01", "--text", "text",
-                        "--eval-every", "20")
-        (record,) = self.records()
-        self.assertLess(record["losses"][-1], record["losses"][0] - 1)
-        self.assertEqual([point["step"] for point in record["held_out"]], [20, 40])
-        self.assertIn("--text text", record["command"])
-        self.assertEqual(record["options"]["held_out_bytes_evaluated"], str(840 // 32 // 4 * 4 * 32))
-        self.assertRegex(record["options"]["text"], "hash [0-9a-f]{16}")
-
     def test_out_of_memory(self):
         run = ["measure", "--on", "virtual", "--type", "bf16", "--tensor-parallel", "8"]
         done = self.run_frugal(*run, "--model", "22B", "--micro-batch", "64", status=3)

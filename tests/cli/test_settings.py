@@ -23,22 +23,6 @@ class Settings(Cli):
         self.rejected(*TINY, says=says, variables=simd)
         self.rejected("peak", says=says, variables=simd)
 
-    def test_optimizers_are_recorded_and_hold_their_state(self):
-        self.rejected(*TINY, "--momentum", "0.5", says=["--momentum", "adamw", "--optimizer momentum"])
-        self.rejected(*TINY, "--optimizer", "adamax", says=["--optimizer", "sgd, momentum, adam, adamw"])
-        ways = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}
-        for optimizer in ways:
-            own = ["--momentum", "0.5"] if optimizer == "momentum" else []
-            self.run_frugal(*TINY, "--steps", "2", "--optimizer", optimizer, "--weight-decay", "0.125", *own)
-        for (optimizer, moments), record in zip(ways.items(), self.records(), strict=True):
-            options = record["options"]
-            self.assertEqual((options["optimizer"], options["weight_decay"]), (optimizer, "0.125"))
-            self.assertEqual(options.get("momentum"), "0.5" if optimizer == "momentum" else None)
-            self.assertIn(f"--optimizer {optimizer} ", record["command"])
-            self.assertEqual("--momentum 0.5" in record["command"], optimizer == "momentum")
-            peak = record["memory"]["peak"]
-            self.assertEqual(peak["optimizer"], moments * peak["parameter"])
-
     @unittest.skipUnless(GPU, "there is no GPU")
     def test_what_gpus_cannot_do_is_refused_before_anything_is_written(self):
         run = [*TINY[:3], "--on", "cuda"]

@@ -26,7 +26,9 @@ RunConfig config(int ranks) {
 TEST(CpuCluster, PinsRanksToCoresOfTheirOwn) {
   const Processors all = processors_of_this_thread();
   for (const int ranks : {1, 2, 4}) {
-    const auto make = [&] { return make_cpu_cluster(config(ranks), ranks, LocalGroup::default_deadline, Pinning::cores); };
+    const auto make = [&] {
+      return make_cpu_cluster(config(ranks), ranks, LocalGroup::default_deadline, Pinning::cores);
+    };
     std::unique_ptr<Cluster> cluster;
     try {
       cluster = make();

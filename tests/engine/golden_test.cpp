@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -5,7 +6,7 @@
 #include "engine/train/safetensors.h"
 #include "tests/engine/support.h"
 
-// The same small GPT computed by PyTorch (tests/golden/pytorch_gpt.py --make-golden).
+// The same small GPT and BERT computed by PyTorch (tests/golden/pytorch_gpt.py --make-golden).
 namespace frugal {
 namespace {
 
@@ -18,7 +19,8 @@ RunConfig config_of(const safetensors::File& file) {
              .heads = number("heads"),
              .sequence = number("sequence"),
              .vocabulary = number("vocabulary"),
-             .dropout = 0};
+             .dropout = 0,
+             .causal = file.metadata.at("causal") == "true"};
   c.micro_batch = number("micro_batch");
   return c;
 }
@@ -27,12 +29,15 @@ std::vector<int32_t> integers(const HostTensor& tensor) {
   return {tensor.values.begin(), tensor.values.end()};
 }
 
-class Golden : public ::testing::TestWithParam<std::tuple<int, AttentionKind>> {};
+class Golden : public ::testing::TestWithParam<std::tuple<const char*, int, AttentionKind>> {};
 
 TEST_P(Golden, LogitsLossAndGradientsEqualPyTorch) {
-  const auto file = safetensors::read(FRUGAL_SOURCE_DIR "/tests/golden/gpt.safetensors");
+  const auto [name, t, attention] = GetParam();
+  const auto file =
+      safetensors::read(fmt::format("{}/tests/golden/{}.safetensors", FRUGAL_SOURCE_DIR, name));
   RunConfig c = config_of(file);
-  std::tie(c.tensor_parallel, c.attention) = GetParam();
+  c.tensor_parallel = t;
+  c.attention = attention;
   c.sequence_parallel = c.tensor_parallel > 1;
   const auto cluster = make_cpu_cluster(c, 2);
   Trainer trainer(*cluster, c, {});
@@ -44,10 +49,10 @@ TEST_P(Golden, LogitsLossAndGradientsEqualPyTorch) {
   EXPECT_LT(worst.value, 1e-4) << worst.tensor;
 }
 
-INSTANTIATE_TEST_SUITE_P(TensorParallel, Golden,
-                         ::testing::Combine(::testing::Values(1, 2, 4),
-                                            ::testing::Values(AttentionKind::separate,
-                                                              AttentionKind::fused)));
+INSTANTIATE_TEST_SUITE_P(
+    TensorParallel, Golden,
+    ::testing::Combine(::testing::Values("gpt", "bert"), ::testing::Values(1, 2, 4),
+                       ::testing::Values(AttentionKind::separate, AttentionKind::fused)));
 
 }  // namespace
 }  // namespace frugal

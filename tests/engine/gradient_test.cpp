@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <tuple>
 
 #include "tests/engine/support.h"
 
@@ -8,6 +9,7 @@
 namespace frugal {
 namespace {
 
+using testing::small_bert;
 using testing::small_gpt;
 
 double loss_with(Trainer& trainer, const HostTensors& weights, const MicroBatch& batch) {
@@ -15,11 +17,12 @@ double loss_with(Trainer& trainer, const HostTensors& weights, const MicroBatch&
   return trainer.snapshot(batch).at("loss").values[0];
 }
 
-class Gradient : public ::testing::TestWithParam<AttentionKind> {};
+class Gradient : public ::testing::TestWithParam<std::tuple<Objective, AttentionKind>> {};
 
 TEST_P(Gradient, EqualsCentralDifferences) {
-  RunConfig c = small_gpt();
-  c.attention = GetParam();
+  const auto [objective, attention] = GetParam();
+  RunConfig c = objective == Objective::masked_token ? small_bert() : small_gpt();
+  c.attention = attention;
   c.model.hidden = 16;
   c.model.heads = 2;
   c.model.sequence = 8;
@@ -56,9 +59,10 @@ TEST_P(Gradient, EqualsCentralDifferences) {
   EXPECT_EQ(checked, samples * 28);  // 2 layers of 12 weights, 2 embeddings, the final norm's 2
 }
 
-INSTANTIATE_TEST_SUITE_P(Attention, Gradient,
-                         ::testing::Values(AttentionKind::separate, AttentionKind::fused),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(
+    Models, Gradient,
+    ::testing::Combine(::testing::Values(Objective::next_token, Objective::masked_token),
+                       ::testing::Values(AttentionKind::separate, AttentionKind::fused)));
 
 }  // namespace
 }  // namespace frugal

@@ -8,6 +8,7 @@
 namespace frugal {
 namespace {
 
+using testing::small_bert;
 using testing::small_gpt;
 using testing::snapshot_of;
 using testing::worst_error;
@@ -88,6 +89,34 @@ TEST_P(ParallelEqualsSerial, RecomputationIsBitwise) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ParallelEqualsSerial, ::testing::ValuesIn(all_variants()), describe);
+
+class BertParallelEqualsSerial : public ::testing::TestWithParam<Variant> {};
+
+RunConfig bert_with(const Variant& v) {
+  RunConfig c = with(v, DType::f64);
+  c.model = small_bert().model;
+  return c;
+}
+
+/// Each run masks its own batch: tokens and labels are among what is compared.
+TEST_P(BertParallelEqualsSerial, InFloat64) {
+  const RunConfig serial = bert_with(serial_of(GetParam())), parallel = bert_with(GetParam());
+  for (const int step : {0, 1}) {
+    const HostTensors expected = snapshot_of(serial, random_batch(serial, step)[0]);
+    const auto worst =
+        worst_error(snapshot_of(parallel, random_batch(parallel, step)[0]), expected);
+    EXPECT_LT(worst.value, 1e-12) << worst.tensor;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Some, BertParallelEqualsSerial,
+                         ::testing::Values(Variant{2, false, Recompute::none, false},
+                                           Variant{2, true, Recompute::full, true},
+                                           Variant{4, true, Recompute::selective, false},
+                                           Variant{8, false, Recompute::selective, true},
+                                           Variant{4, true, Recompute::none, false,
+                                                   AttentionKind::fused}),
+                         describe);
 
 /// With dropout on: both drop the same probabilities. Long enough for blocks with a rest.
 TEST(Oracle, FusedAttentionEqualsSeparate) {

@@ -22,6 +22,14 @@ inline RunConfig small_gpt() {
   return c;
 }
 
+/// The same for a BERT: sees both ways, and tells hidden tokens.
+inline RunConfig small_bert() {
+  RunConfig c = small_gpt();
+  c.model.causal = false;
+  c.model.objective = Objective::masked_token;
+  return c;
+}
+
 /// One microbatch's weights, logits, loss and gradients under a configuration.
 inline HostTensors snapshot_of(const RunConfig& config, const MicroBatch& batch) {
   const auto cluster = make_cpu_cluster(config, 2);

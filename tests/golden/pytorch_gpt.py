@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""The engine's GPT once more, in PyTorch, so that the two can be compared.
+"""The engine's GPT and BERT once more, in PyTorch, so that the two can be compared.
 
-    pytorch_gpt.py FILE                 compare what `frugal measure --save-tensors FILE` wrote
-    pytorch_gpt.py --make-golden FILE   write a small model with its results, all from PyTorch
+    pytorch_gpt.py FILE                         compare what `frugal measure --save-tensors FILE` wrote
+    pytorch_gpt.py --make-golden FILE [--bert]  write a small model with its results, all from PyTorch
 
 Nothing here is derived from the engine: attention, layer norm, GELU and cross-entropy are PyTorch's
 own, and the gradients come from its autograd. Needs the Python packages torch and safetensors.
 
 The file is a safetensors file. Symbols: s sequence, b microbatch, h hidden, v vocabulary.
-  tokens, labels             int32   [s, b]
+  tokens, labels             int32   [s, b]; a label of -100 is not counted
   logits                     float32 [s*b, v], rows in the order of tokens
-  loss                       float32 [1], the mean cross-entropy over all s*b tokens
+  loss                       float32 [1], the mean cross-entropy over the labels that count
   weight/NAME, gradient/NAME float32, NAME and shape as in parameter_shapes()
   metadata                   the fields of Config, as strings
 Exit status: 0 all agree, 1 some tensor does not, 2 the file cannot be used.
@@ -119,9 +119,10 @@ def results(config, weights, tokens, labels, dtype):
     return {name: t.to(torch.float32).contiguous() for name, t in tensors.items()}
 
 
-def make_golden(path):
-    """Computed in float64, so that the file is right to the last bits of its float32."""
-    config = Config(32, 4, 2, 16, 2, 64, True)
+def make_golden(path, bert):
+    """Computed in float64, so that the file is right to the last bits of its float32. A BERT sees
+    both ways, and a quarter of its labels count."""
+    config = Config(16, 4, 1, 16, 2, 64, False) if bert else Config(32, 4, 2, 16, 2, 64, True)
     torch.manual_seed(20220510)
     weights = {}
     for name, shape in parameter_shapes(config).items():
@@ -131,6 +132,8 @@ def make_golden(path):
     size = (config.sequence, config.micro_batch)
     tokens = torch.randint(config.vocabulary, size, dtype=torch.int32)
     labels = torch.randint(config.vocabulary, size, dtype=torch.int32)
+    if bert:
+        labels[torch.rand(size) >= 0.25] = -100
     tensors = {"tokens": tokens, "labels": labels}
     tensors.update({f"weight/{name}": w for name, w in weights.items()})
     tensors.update(results(config, weights, tokens, labels, torch.float64))
@@ -185,11 +188,12 @@ def main():
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("file", nargs="?", help="what to compare")
     what.add_argument("--make-golden", metavar="FILE", help="write the golden file of the tests")
+    parser.add_argument("--bert", action="store_true", help="make a BERT and not a GPT")
     parser.add_argument("--tolerance", type=float, default=1e-4, help="default 1e-4")
     parser.add_argument("--float64", action="store_true", help="let PyTorch compute in float64")
     arguments = parser.parse_args()
     if arguments.make_golden:
-        make_golden(arguments.make_golden)
+        make_golden(arguments.make_golden, arguments.bert)
         return 0
     try:
         dtype = torch.float64 if arguments.float64 else torch.float32

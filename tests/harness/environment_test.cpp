@@ -62,6 +62,29 @@ TEST(Flops, AreThePapersEquations) {
   EXPECT_NEAR((model_flops_eq7(m, b) - l * layer_flops_eq7(m, b)) / (6 * b * s * h * v), 1, 1e-9);
 }
 
+/// Narayanan et al. 2021 count weights, biases, norms and both embeddings: 12 l h² (1 + 13 / (12 h)
+/// + (v + s) / (12 l h)).
+TEST(FindModel, HasTheParametersThatTheirNamesSay) {
+  for (const auto& [name, billions] : {std::pair{"gpt-355m", 0.355},
+                                       {"gpt-1.3b", 1.3},
+                                       {"gpt-2.2b", 2.2},
+                                       {"gpt-3.8b", 3.8},
+                                       {"gpt-28.3b", 28.3}}) {
+    const ModelConfig m = find_model(name);
+    const auto l = static_cast<double>(m.layers), h = static_cast<double>(m.hidden);
+    const auto tokens = static_cast<double>(m.vocabulary + m.sequence);
+    EXPECT_NEAR((12 * l * h * h + 13 * l * h + tokens * h) / 1e9 / billions, 1, 0.025) << name;
+  }
+  for (const std::string size : {"-355m", "-2.2b", "-3.8b"}) {
+    ModelConfig bert = find_model("bert" + size), gpt = find_model("gpt" + size);
+    EXPECT_EQ(bert.vocabulary, 30592);
+    EXPECT_FALSE(bert.causal);
+    EXPECT_EQ(bert.objective, Objective::masked_token);
+    EXPECT_EQ(std::tuple(bert.layers, bert.hidden, bert.heads, bert.sequence),
+              std::tuple(gpt.layers, gpt.hidden, gpt.heads, gpt.sequence));
+  }
+}
+
 TEST(FindModel, KnowsThePapersModelsAndFiles) {
   EXPECT_EQ(find_model("1T").heads, 160);
   EXPECT_THAT([] { find_model("22b"); }, ThrowsMessage<InputError>(HasSubstr("22B")));
@@ -74,7 +97,11 @@ TEST(FindModel, KnowsThePapersModelsAndFiles) {
       R"("layers": 1, "hidden_size": 8, "attention_heads": 2, "sequence_length": 4, "vocabulary_size": 9)";
   EXPECT_EQ(find_model(write("{" + good + "}")).vocabulary, 9);
   EXPECT_EQ(find_model(folder / "own.json").name, "own");
-  for (const char* extra : {R"(, "dropout": 2})", R"(, "layer": 2})", R"(, "layers": 0})"})
+  EXPECT_EQ(find_model(folder / "own.json").objective, Objective::next_token);
+  EXPECT_EQ(find_model(write("{" + good + R"(, "objective": "masked-token"})")).objective,
+            Objective::masked_token);
+  for (const char* extra : {R"(, "dropout": 2})", R"(, "layer": 2})", R"(, "layers": 0})",
+                            R"(, "objective": "tokens"})"})
     EXPECT_THROW(find_model(write("{" + good + extra)), InputError) << extra;
 }
 

@@ -51,6 +51,8 @@ inline Record full_record() {
   r.device = "a processor";
   r.scale = 4;
   r.config = tiny();
+  r.config.model.causal = false;
+  r.config.model.objective = Objective::masked_token;
   r.config.recompute = Recompute::selective;
   r.config.type = DType::bf16;
   r.config.sequence_parallel = r.config.stored_masks = true;

@@ -55,6 +55,8 @@ TEST(DrawText, ANarrowerOneLeavesOutLabelsThatDoNotFit) {
   const Timeline timeline =
       planned(ScheduleKind::one_forward_one_backward, {.stages = 2, .microbatches = 2});
   EXPECT_EQ(draw_text({timeline}, false, 9), "1f1b\nstage 0  FF  B0 B1\nstage 1   FB0FB1\n");
+  const ScheduleShape tenth = {.stages = 1, .first_batch = 10};
+  EXPECT_EQ(draw_text({planned(ScheduleKind::gpipe, tenth)}, false, 6), "gpipe\nstage 0  ──B10═\n");
 }
 
 /// A planned timeline as if it were measured: in seconds, and slower.
@@ -107,7 +109,7 @@ TEST(DrawSvg, PutsMeasuredUnderPlanned) {
   const Timeline plan = planned(ScheduleKind::gpipe, {.stages = 2, .microbatches = 3});
   const std::string svg = draw_svg({plan, measured(plan, 0.01)});
   EXPECT_LT(svg.find(">gpipe<"), svg.find(">measured<"));
-  EXPECT_THAT(svg, HasSubstr("<title>F0@0: 100 to 100.01 s</title>"));
+  EXPECT_THAT(svg, HasSubstr("<title>F0@0: 100 to 100.01 s</title>\n<rect x=\"76.00\""));
   EXPECT_EQ(count(svg, "<title>"), 2 * 2 * 6);
   EXPECT_EQ(count(svg, "class=\"waiting\"/>"), 0);
 }

@@ -131,6 +131,15 @@ TEST(Schedules, PeaksAreThePapers) {
   }
 }
 
+TEST(Schedules, AVersionIsKeptFromItsStepToItsLastUse) {
+  const Action forward = {ActionKind::forward, 0, 0, 0}, backward = {ActionKind::backward, 0, 0, 0};
+  const Action step = {ActionKind::step, 0, -1, 1}, next = {ActionKind::step, 0, -1, 2};
+  EXPECT_EQ(peak_versions({forward, backward, step, next}, 0), 1);
+  EXPECT_EQ(peak_versions({forward, step, backward, next}, 0), 2);
+  EXPECT_EQ(peak_versions({forward, step, next, backward}, 0), 2);  // nothing uses version 1
+  EXPECT_EQ(peak_versions({forward, backward}, 1), 2);              // 1 was made before
+}
+
 // Qi et al., table 2 and the text under it, worker i = stage + 1.
 TEST(Schedules, ZeroBubblePeakActivations) {
   const double whole = 34 + 5 * 24, for_weights = 32;  // table 1, of sbh, with a = 24, s = h

@@ -1,0 +1,18 @@
+#pragma once
+#include "engine/train/trainer.h"
+#include "kernels/virtual/machine.h"
+
+namespace frugal {
+
+/// A configuration as the virtual machine executes it, all of its stages together.
+struct Execution {
+  static constexpr int batches = 4;  ///< that are trained in one go
+  double seconds = 0;  ///< of a batch, with neither the pipeline's first fill nor its last drain
+                       ///< where the schedule has no flush
+  std::vector<int64_t> memory;  ///< peak of each stage, bytes
+};
+
+/// Trains a few batches on make_virtual_cluster(), on devices that have as much memory as it takes.
+Execution execute_plan(const RunConfig& run, const OptimizerOptions& optimizer, Machine machine);
+
+}  // namespace frugal

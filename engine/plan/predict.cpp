@@ -1,0 +1,221 @@
+#include "engine/plan/predict.h"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+#include "engine/comm/layout.h"
+#include "engine/schedule/peaks.h"
+
+namespace frugal {
+namespace {
+
+/// A configuration with what its prediction is made of.
+struct Pipeline {
+  const RunConfig& run;
+  const Machine& machine;
+  std::vector<PartCost> parts;   // of each stage
+  std::vector<double> messages;  // seconds from each stage to the next, or back
+  double message_bytes = 0;
+  double tied = 0;  // seconds in which the ends sum a tied table's gradients
+
+  int stages() const { return run.pipeline_parallel; }
+  double compute(int i) const {
+    const PartCost& part = parts[static_cast<size_t>(i)];
+    return part.forward + part.backward;
+  }
+  double message(int i) const { return messages[static_cast<size_t>(i)]; }
+};
+
+Layout layout_of(const RunConfig& run) {
+  return {run.tensor_parallel, run.data_parallel, run.pipeline_parallel};
+}
+
+Pipeline pipeline_of(const RunConfig& run, const PartCosts& costs, const Machine& machine) {
+  Pipeline pipe{run, machine, {}, {}, 0, 0};
+  const CostModel times(machine);
+  const Layout layout = layout_of(run);
+  const auto per_node = static_cast<int>(machine.devices_per_node);
+  const int64_t shards = run.sequence_parallel ? run.tensor_parallel : 1;
+  pipe.message_bytes = static_cast<double>(run.model.sequence / shards * run.micro_batch *
+                                           run.model.hidden * size_of(run.type));
+  for (int i = 0; i < run.pipeline_parallel; ++i) {
+    pipe.parts.push_back(costs.of(ModelPart::of(run, i, 0)));
+    if (i + 1 == run.pipeline_parallel) break;
+    const int senders = layout.senders(i, i + 1, per_node);
+    pipe.messages.push_back(senders == 0
+                                ? times.message(true, pipe.message_bytes)
+                                : times.message_between_nodes(senders, pipe.message_bytes));
+  }
+  if (run.pipeline_parallel > 1) {
+    const int64_t table = run.model.vocabulary / run.tensor_parallel * run.model.hidden;
+    pipe.tied = times.all_reduce(layout.group(Axis::ends, 0, per_node),
+                                 static_cast<double>(table * size_of(accumulation_type(run.type))));
+  }
+  return pipe;
+}
+
+/// A sum of seconds, by what they are spent on.
+struct Spent {
+  double compute = 0, messages = 0;
+  double total() const { return compute + messages; }
+  Spent& operator+=(const Spent& other) {
+    compute += other.compute;
+    messages += other.messages;
+    return *this;
+  }
+};
+Spent operator*(double n, Spent s) { return {n * s.compute, n * s.messages}; }
+
+/// Of one microbatch there and back through stages i to j.
+Spent round_trip(const Pipeline& pipe, int i, int j) {
+  Spent spent;
+  for (int k = i; k <= j; ++k) {
+    spent.compute += pipe.compute(k);
+    if (k < j) spent.messages += 2 * pipe.message(k);
+  }
+  return spent;
+}
+
+/// Of each microbatch in the steady state of 1F1B: T_comp + Σ T_comm of the slowest stage. Stages i
+/// to j pass a microbatch there and back while j − i others are between them, so that they share
+/// the round trip.
+Spent steady_state(const Pipeline& pipe) {
+  Spent slowest;
+  for (int i = 0; i < pipe.stages(); ++i) {
+    Spent trip;
+    for (int j = i; j < pipe.stages(); ++j) {
+      trip.compute += pipe.compute(j);
+      if (j > i) trip.messages += 2 * pipe.message(j - 1);
+      const Spent each = 1.0 / (j - i + 1) * trip;
+      if (each.total() > slowest.total()) slowest = each;
+    }
+  }
+  return slowest;
+}
+
+/// Of each microbatch in one direction of GPipe, in which nothing waits for an answer.
+Spent one_way(const Pipeline& pipe, double PartCost::*pass) {
+  double compute = 0, message = 0;
+  for (const PartCost& part : pipe.parts) compute = std::max(compute, part.*pass);
+  for (const double seconds : pipe.messages) message = std::max(message, seconds);
+  return {compute, std::max(message - compute, 0.0)};
+}
+
+void predict_memory(const Pipeline& pipe, Prediction& prediction) {
+  const Schedule shape{.kind = pipe.run.schedule,
+                       .stages = pipe.stages(),
+                       .microbatches = static_cast<int>(pipe.run.microbatches),
+                       .actions = {}};
+  const auto message = static_cast<int64_t>(pipe.message_bytes);
+  for (int i = 0; i < pipe.stages(); ++i) {
+    const PartCost& part = pipe.parts[static_cast<size_t>(i)];
+    // Beside the microbatch of a pass: the others, and the last message to each neighbour.
+    const int64_t others = in_flight_limit(shape, i) - 1;
+    const int64_t neighbours = (i > 0 ? 1 : 0) + (i + 1 < pipe.stages() ? 1 : 0);
+    prediction.stages[static_cast<size_t>(i)].memory =
+        part.fixed + (versions_limit(shape, i) - 1) * part.weights + others * part.kept +
+        neighbours * message + std::max(part.forward_peak, part.backward_peak);
+  }
+}
+
+void predict_stages(const Pipeline& pipe, Prediction& prediction) {
+  const CostModel times(pipe.machine);
+  const Layout layout = layout_of(pipe.run);
+  const auto per_node = static_cast<int>(pipe.machine.devices_per_node);
+  for (int i = 0; i < pipe.stages(); ++i) {
+    const PartCost& part = pipe.parts[static_cast<size_t>(i)];
+    StagePrediction stage;
+    stage.compute = pipe.compute(i);
+    if (i > 0) stage.messages += pipe.message(i - 1);
+    if (i + 1 < pipe.stages()) stage.messages += pipe.message(i);
+    stage.all_reduce = times.all_reduce(layout.group(Axis::data, i, per_node),
+                                        static_cast<double>(part.gradients));
+    stage.update = part.step;
+    prediction.stages.push_back(stage);
+  }
+}
+
+/// The least seconds of a batch without a flush because of a tied table, whose gradients the ends
+/// sum from the first stage's step on, beside the next batch. The batch after that begins with the
+/// sum. From there to the next step the first stage has the pairs of passes that fill the pipeline;
+/// and the first microbatch returns to it one microbatch after that step.
+double late_table(const Pipeline& pipe, const StagePrediction& first, const Spent& each) {
+  const double fill = (pipe.stages() - 1) * first.compute;
+  const double step = first.all_reduce + first.update + first.compute;
+  const double trip = round_trip(pipe, 0, pipe.stages() - 1).total();
+  return first.all_reduce + pipe.tied + std::max(fill, trip - std::max(step, each.total()));
+}
+
+}  // namespace
+
+std::string_view name_of(Bound bound) {
+  switch (bound) {
+    case Bound::compute:
+      return "compute";
+    case Bound::messages:
+      return "messages";
+    case Bound::all_reduce:
+      return "all-reduce";
+    case Bound::update:
+      return "optimizer";
+    case Bound::bubble:
+      return "bubble";
+  }
+  return "?";
+}
+
+size_t Prediction::fullest() const {
+  return static_cast<size_t>(
+      std::max_element(stages.begin(), stages.end(),
+                       [](const auto& a, const auto& b) { return a.memory < b.memory; }) -
+      stages.begin());
+}
+
+bool predictable(ScheduleKind kind) {
+  return kind == ScheduleKind::inter_layer || kind == ScheduleKind::gpipe ||
+         kind == ScheduleKind::one_forward_one_backward || kind == ScheduleKind::two_buffered;
+}
+
+OptimizerOptions planned_optimizer(ScheduleKind kind) {
+  OptimizerOptions options;
+  if (!flushes(kind)) options.clip = 0;
+  return options;
+}
+
+Prediction predict(const RunConfig& run, const PartCosts& costs, const Machine& machine) {
+  if (!predictable(run.schedule))
+    throw std::invalid_argument("no prediction of schedule " + std::string(name_of(run.schedule)));
+  const Pipeline pipe = pipeline_of(run, costs, machine);
+  Prediction prediction;
+  predict_stages(pipe, prediction);
+  predict_memory(pipe, prediction);
+
+  const double m = static_cast<double>(run.microbatches);
+  const Spent trip = round_trip(pipe, 0, pipe.stages() - 1);
+  Spent each;  // microbatch, in the steady state
+  if (run.schedule == ScheduleKind::inter_layer) {
+    each = trip;
+  } else if (run.schedule == ScheduleKind::gpipe) {
+    each = one_way(pipe, &PartCost::forward);
+    each += one_way(pipe, &PartCost::backward);
+  } else {
+    each = steady_state(pipe);
+  }
+  double all_reduce = 0, update = 0;
+  for (const StagePrediction& stage : prediction.stages) {
+    all_reduce = std::max(all_reduce, stage.all_reduce);
+    update = std::max(update, stage.update);
+  }
+  // The batch's first microbatch has nobody to share its round trip with.
+  const double bubble = flushes(run.schedule) ? trip.total() - each.total() : 0;
+  const double batch = m * each.total() + all_reduce + update;
+  const double tied = flushes(run.schedule)
+                          ? pipe.tied
+                          : std::max(0.0, late_table(pipe, prediction.stages[0], each) - batch);
+  prediction.parts = {m * each.compute, m * each.messages, all_reduce + tied, update, bubble};
+  prediction.seconds = std::accumulate(prediction.parts.begin(), prediction.parts.end(), 0.0);
+  return prediction;
+}
+
+}  // namespace frugal

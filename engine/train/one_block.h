@@ -1,0 +1,22 @@
+#pragma once
+#include <utility>
+
+#include "engine/rank.h"
+
+namespace frugal {
+
+/// What `make` constructs on a rank, a model by pointer, with all its weights in one block of
+/// memory, which comes with it. `make` is called twice: first only to know how large they are
+/// together.
+template <class Make>
+auto in_one_block(Rank& rank, const Make& make) {
+  rank.parameters.count();
+  (void)make();
+  Tensor block = rank.parameters.reserve(rank.ledger, rank.config.type);
+  rank.run(Fill{block, 0});
+  auto model = make();
+  rank.parameters.close();
+  return std::pair{std::move(model), std::move(block)};
+}
+
+}  // namespace frugal

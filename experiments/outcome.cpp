@@ -1,0 +1,53 @@
+#include "experiments/outcome.h"
+
+namespace frugal {
+
+Found find_case(const Records& records, const std::string& artifact, const std::string& case_id,
+                const Setting& setting) {
+  const Record* found = records.find(artifact, case_id, setting);
+  if (found == nullptr) return {nullptr, Status::skipped, "case " + case_id + " was not run"};
+  return {found->ok() ? found : nullptr, found->status, found->reason};
+}
+
+void set(Comparison& number, const Setting& setting, const Outcome& outcome) {
+  number.source = setting.source;
+  number.on = setting.where();
+  number.links = setting.links;
+  number.scale = setting.scale;
+  number.threads = setting.threads;
+  number.reason = outcome.reason;
+  if (outcome.estimate) number.set(*outcome.estimate);
+}
+
+Cell make_cell(const Paper& paper, const std::string& artifact, std::string_view row,
+               std::string_view column, std::string_view unit, const Setting& setting,
+               const Outcome& outcome) {
+  Cell cell;
+  cell.artifact = paper.id() + "/" + artifact;
+  cell.row = row;
+  cell.column = column;
+  cell.unit = unit;
+  if (const PaperCell* theirs = paper.find_cell(artifact, row, column)) {
+    if (theirs->oom)
+      cell.paper_oom = true;
+    else
+      cell.paper = theirs->value;
+    cell.read = theirs->read;
+  }
+  cell.status = outcome.status;
+  set(cell, setting, outcome);
+  return cell;
+}
+
+Claim claim_about(const Cell& cell, std::string id, std::string statement, double tolerance,
+                  std::string justification) {
+  Claim claim;
+  static_cast<Comparison&>(claim) = cell;
+  claim.id = std::move(id);
+  claim.statement = std::move(statement);
+  claim.tolerance = tolerance;
+  claim.justification = std::move(justification);
+  return claim;
+}
+
+}  // namespace frugal

@@ -1,0 +1,39 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "experiments/paper.h"
+#include "harness/record.h"
+
+namespace frugal {
+
+/// An estimate, or how the case that it lacks ended.
+struct Outcome {
+  std::optional<Estimate> estimate;
+  Status status = Status::ok;
+  std::string reason = {};
+};
+
+/// A case's record if it is ok; otherwise null, and how it ended.
+struct Found {
+  const Record* record;
+  Status status;
+  std::string reason;
+};
+Found find_case(const Records& records, const std::string& artifact, const std::string& case_id,
+                const Setting& setting);
+
+/// Writes an outcome, and where it is from, into a cell or claim.
+void set(Comparison& number, const Setting& setting, const Outcome& outcome);
+
+/// A cell of the paper's artifact of that name, with the paper's number where there is one.
+Cell make_cell(const Paper& paper, const std::string& artifact, std::string_view row,
+               std::string_view column, std::string_view unit, const Setting& setting,
+               const Outcome& outcome);
+
+/// A claim about a cell's number.
+Claim claim_about(const Cell& cell, std::string id, std::string statement, double tolerance,
+                  std::string justification);
+
+}  // namespace frugal

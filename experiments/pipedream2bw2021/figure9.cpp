@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include "experiments/korthikanti2022/formulas.h"
+#include "experiments/pipedream2bw2021/artifacts.h"
+#include "experiments/pipedream2bw2021/training_figure.h"
+
+namespace frugal::pipedream2bw2021 {
+namespace {
+
+/// Figure 9: the largest model that 2BW trains on as many GPUs as its pipeline has stages. Models
+/// are layers of GPT-355M; of ever fewer layers on each stage, the first that fits counts.
+class Figure9 final : public TrainingFigure {
+ public:
+  Figure9() : TrainingFigure("figure9", "billion parameters") {}
+
+  std::vector<Claim> claims(const Records& records) const override {
+    std::vector<Claim> claims;
+    for (const Cell& cell : cells(records)) {
+      if (cell.column != "depth 64" || cell.scale != 1) continue;
+      const Statement& stated = paper().statement("max-model");
+      Claim claim =
+          claim_about(cell, stated.id, stated.says, 0.05, "the uncertainty of reading the figure");
+      claim.relation = Claim::Relation::at_least;
+      claims.push_back(std::move(claim));
+    }
+    return claims;
+  }
+
+ protected:
+  double value(const Record& record) const override {
+    return 1e-9 * static_cast<double>(korthikanti2022::parameters(record.config.model));
+  }
+
+  std::vector<Point> points() const override {
+    std::vector<Point> points;
+    for (const PaperCell& cell : cells_of(name())) {
+      Setup setup{model("gpt-355m"), 1, static_cast<int>(number_in(cell.column))};
+      Point& point = points.emplace_back(Point{cell.row, cell.column, {}});
+      for (int64_t layers = most_layers; layers >= 1; --layers) {
+        setup.model.layers = layers * setup.depth;
+        point.tries.push_back({fmt::format("{} layers", setup.model.layers),
+                               pipeline_config(setup, ScheduleKind::two_buffered, 1, setup.depth)});
+      }
+    }
+    return points;
+  }
+
+ private:
+  /// Of a stage: 16 GiB hold the 20 bytes for each parameter of 67 layers, and nothing else.
+  static constexpr int64_t most_layers = 67;
+};
+
+}  // namespace
+
+const Artifact& figure9() {
+  static const Figure9 figure;
+  return figure;
+}
+
+}  // namespace frugal::pipedream2bw2021

@@ -1,0 +1,155 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "harness/cli/files.h"
+#include "harness/cli/model_flags.h"
+#include "harness/cli/program.h"
+#include "harness/names.h"
+#include "harness/plan_report.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+constexpr const char* searched = "searched";
+
+struct Values {
+  ModelFlags model;
+  std::string hardware, tensor_parallel = "1", recompute = searched, schedule = "2bw",
+                        attention = "separate", type = "bf16", format = "table";
+  int devices = 0;  // 0: not given
+  int64_t batch = 0, execute = 0, rows = 5;
+  std::optional<double> memory;
+  bool sequence_parallel = false, stored_masks = false;
+};
+
+std::vector<std::string> names_and_searched(std::vector<std::string> names) {
+  names.insert(names.begin(), searched);
+  return names;
+}
+
+/// Sizes of which each stage's weights can be cut into as many parts.
+std::vector<int> tensor_sizes(const Values& values, const PlanRequest& request) {
+  const std::string& text = values.tensor_parallel;
+  if (text != searched) {
+    int size = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+    if (error != std::errc() || end != text.data() + text.size() || size < 1 || size > 1 << 16)
+      throw InputError(
+          fmt::format("--tensor-parallel is \"{}\"; it must be a whole number from 1 to {}, or {}",
+                      text, 1 << 16, searched));
+    return {size};
+  }
+  // Within a node: beyond it every layer's collectives cross the network.
+  std::vector<int> sizes;
+  const ModelConfig& m = request.run.model;
+  for (int t = 1; t <= std::min<int64_t>(request.devices, request.machine.devices_per_node); ++t)
+    if (request.devices % t == 0 && m.heads % t == 0 && m.vocabulary % t == 0 &&
+        (!values.sequence_parallel || m.sequence % t == 0))
+      sizes.push_back(t);
+  return sizes;
+}
+
+PlanRequest request_of(const Values& values) {
+  PlanRequest request;
+  RunConfig& run = request.run;
+  run.model = values.model.unscaled().scaled(values.model.scale);
+  if (values.hardware.empty())
+    throw InputError(fmt::format("--hardware is missing; give one of {}, or a JSON file",
+                                 fmt::join(machine_names(), ", ")));
+  if (values.devices == 0) throw InputError("--devices is missing; give how many there are");
+  if (values.batch == 0)
+    throw InputError("--batch is missing; give the sequences of a batch, over all replicas");
+  request.machine = find_machine(values.hardware);
+  request.devices = values.devices;
+  request.batch = values.batch;
+  request.memory = request.machine.memory_capacity;
+  if (values.memory) request.memory = static_cast<int64_t>(*values.memory * (int64_t{1} << 30));
+  run.schedule = *from_name<ScheduleKind>(values.schedule);
+  run.attention = *from_name<AttentionKind>(values.attention);
+  run.type = *from_name<DType>(values.type);
+  run.sequence_parallel = values.sequence_parallel;
+  run.stored_masks = values.stored_masks;
+  request.tensor = tensor_sizes(values, request);
+  request.recompute.clear();
+  for (const std::string& name : all_names<Recompute>()) {
+    const bool possible = name != "selective" || run.attention == AttentionKind::separate;
+    if (values.recompute == name || (values.recompute == searched && possible))
+      request.recompute.push_back(*from_name<Recompute>(name));
+  }
+  return request;
+}
+
+/// The `frugal measure` that executes a configuration of the plan.
+std::string command_of(const Values& values, const RunConfig& run) {
+  std::string command = fmt::format(
+      "frugal measure --model {} --on virtual --hardware {} --tensor-parallel {} "
+      "--pipeline-parallel {} --data-parallel {} --schedule {} --recompute {} --attention {} "
+      "--type {} --micro-batch {} --microbatches {} --steps 4 --clip {}",
+      file_name(values.model.name), file_name(values.hardware), run.tensor_parallel,
+      run.pipeline_parallel, run.data_parallel, name_of(run.schedule), name_of(run.recompute),
+      values.attention, values.type, run.micro_batch, run.microbatches,
+      planned_optimizer(run.schedule).clip);
+  if (values.model.scale > 1) command += " --scale " + scale_name(values.model.scale);
+  command += values.model.changes();
+  if (run.sequence_parallel) command += " --sequence-parallel";
+  if (run.stored_masks) command += " --stored-masks";
+  return command;
+}
+
+Exit plan(const Values& values) {
+  const PlanRequest request = request_of(values);
+  const Plan plan = search(request);
+  if (plan.fitting.empty()) throw InputError(why_nothing_fits(request, plan));
+  PlanReport report{.request = request,
+                    .plan = plan,
+                    .executed = {},
+                    .command = command_of(values, plan.fitting.front().run),
+                    .rows = static_cast<size_t>(std::max(values.rows, values.execute))};
+  for (const Candidate& candidate : plan.fitting) {
+    if (report.executed.size() == static_cast<size_t>(values.execute)) break;
+    report.executed.push_back(
+        execute_plan(candidate.run, planned_optimizer(candidate.run.schedule), request.machine));
+  }
+  fmt::print("{}", values.format == "json" ? report.json().dump(2) + "\n" : report.text());
+  return Exit::done;
+}
+
+}  // namespace
+
+void add_plan(Program& program) {
+  const auto values = std::make_shared<Values>();
+  Flags flags = program.command(
+      "plan", "The fastest way to divide a model among devices that it fits on, and why",
+      [values] { return plan(*values); });
+  Values& v = *values;
+  v.model.add(flags);
+  flags.text("--hardware", v.hardware, "NAME|FILE", "The machine that is planned for");
+  flags.integer("--devices", v.devices, 1, "Devices, all of which are used", 1 << 16);
+  flags.integer("--batch", v.batch, 1, "Sequences of a batch, over all replicas", 1 << 24);
+  flags.number("--memory", v.memory, 0, 1e6, "GiB of each device instead of the machine's");
+  flags.choice("--schedule", v.schedule, {"inter-layer", "gpipe", "1f1b", "2bw"},
+               "In which order stages compute microbatches, and with which weights");
+  flags.text("--tensor-parallel", v.tensor_parallel, "N|searched",
+             "Tensor-parallel size; searched: all sizes within a node");
+  flags.choice("--recompute", v.recompute, names_and_searched(all_names<Recompute>()),
+               "Activations that are computed again");
+  flags.toggle("--sequence-parallel", v.sequence_parallel,
+               "Sequence parallelism over the tensor-parallel group");
+  flags.choice("--attention", v.attention, all_names<AttentionKind>(),
+               "Fused attention keeps no scores; not with --recompute selective");
+  flags.toggle("--stored-masks", v.stored_masks,
+               "Keep dropout masks, one byte per element, instead of regenerating them");
+  flags.choice("--type", v.type, all_names<DType>(), "Of weights and activations");
+  flags.integer("--rows", v.rows, 1, "Configurations that are shown");
+  flags.integer("--execute", v.execute, 0,
+                "Execute so many of the best on the virtual machine, beside their prediction");
+  flags.choice("--format", v.format, {"table", "json"}, "How to print it");
+}
+
+}  // namespace frugal

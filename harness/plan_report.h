@@ -1,0 +1,29 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "engine/plan/execute.h"
+#include "engine/plan/search.h"
+
+namespace frugal {
+
+/// A plan in words: what was asked, what came of it, and how to run the winner.
+struct PlanReport {
+  const PlanRequest& request;
+  const Plan& plan;
+  std::vector<Execution> executed;  ///< of the first of plan.fitting, or none
+  std::string command;              ///< that runs the winner
+  size_t rows = 5;                  ///< of each table
+
+  /// Two tables, those that fit and faster ones that do not, why the winner wins, and the command.
+  std::string text() const;
+  /// "frugal.plan/1"
+  nlohmann::json json() const;
+  /// Which term bounds the winner, and what keeps the next one from winning: one line.
+  std::string why() const;
+};
+
+/// The same for a plan in which nothing fits: the closest, and by how much it misses.
+std::string why_nothing_fits(const PlanRequest& request, const Plan& plan);
+
+}  // namespace frugal

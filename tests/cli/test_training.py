@@ -1,0 +1,53 @@
+"""What is trained, on what, and by which optimizer."""
+
+from test_cli import TINY, Cli
+
+
+class Training(Cli):
+    def test_parallel_equals_serial(self):
+        losses = []
+        for t, out in (("1", "a"), ("2", "b")):
+            self.run_frugal(*TINY, "--steps", "3", "--tensor-parallel", t, "--out", out)
+            losses.append(self.records(out)[0]["losses"])
+        for serial, parallel in zip(*losses):
+            self.assertAlmostEqual(serial, parallel, places=4)
+
+    def test_text_is_learned_and_evaluated(self):
+        (self.folder / "text").write_text("to be or not to be, that is the question. " * 200)
+        self.run_frugal(*TINY, "--steps", "40", "--micro-batch", "4", "--learning-rate", "0.01", "--text", "text",
+                        "--eval-every", "20")
+        (record,) = self.records()
+        self.assertLess(record["losses"][-1], record["losses"][0] - 1)
+        self.assertEqual([point["step"] for point in record["held_out"]], [20, 40])
+        self.assertIn("--text text", record["command"])
+        self.assertEqual(record["options"]["held_out_bytes_evaluated"], str(840 // 32 // 4 * 4 * 32))
+        self.assertRegex(record["options"]["text"], "hash [0-9a-f]{16}")
+
+    def test_hidden_tokens_are_learned(self):
+        (self.folder / "given").mkdir()
+        (self.folder / "given/text").write_text("to be or not to be, that is the question. " * 200)
+        small = ["measure", "--model", "bert-3m", "--on", "cpu", "--threads", "1", "--layers", "1", "--hidden", "64",
+                 "--sequence", "32", "--text", "given/text"]
+        self.rejected(*small, "--vocabulary", "256", says=["vocabulary size (256)", "at least 257", "mask token"])
+        shown = self.run_frugal(*small, "--steps", "40", "--micro-batch", "4", "--learning-rate", "0.01").stdout
+        self.assertIn("masked-token", shown)
+        (record,) = self.records()
+        self.assertLess(record["losses"][-1], record["losses"][0] - 1)
+        model = record["configuration"]["model"]
+        self.assertEqual((model["causal"], model["objective"]), (False, "masked-token"))
+
+    def test_optimizers_are_recorded_and_hold_their_state(self):
+        self.rejected(*TINY, "--momentum", "0.5", says=["--momentum", "adamw", "--optimizer momentum"])
+        self.rejected(*TINY, "--optimizer", "adamax", says=["--optimizer", "sgd, momentum, adam, adamw"])
+        ways = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}
+        for optimizer in ways:
+            own = ["--momentum", "0.5"] if optimizer == "momentum" else []
+            self.run_frugal(*TINY, "--steps", "2", "--optimizer", optimizer, "--weight-decay", "0.125", *own)
+        for (optimizer, moments), record in zip(ways.items(), self.records(), strict=True):
+            options = record["options"]
+            self.assertEqual((options["optimizer"], options["weight_decay"]), (optimizer, "0.125"))
+            self.assertEqual(options.get("momentum"), "0.5" if optimizer == "momentum" else None)
+            self.assertIn(f"--optimizer {optimizer} ", record["command"])
+            self.assertEqual("--momentum 0.5" in record["command"], optimizer == "momentum")
+            peak = record["memory"]["peak"]
+            self.assertEqual(peak["optimizer"], moments * peak["parameter"])

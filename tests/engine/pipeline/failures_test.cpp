@@ -1,0 +1,73 @@
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "engine/schedule/schedules.h"
+#include "kernels/support/error.h"
+#include "tests/engine/support.h"
+
+/// A stage that fails, or does not go on, ends the run of all: with its own error, or within the
+/// deadline with one that names the stage and the action that waited.
+namespace frugal {
+namespace {
+
+using testing::small_gpt;
+
+RunConfig config_of(int stages, int tensor) {
+  RunConfig config = small_gpt();
+  config.model.layers = 4;
+  config.microbatches = 4;
+  config.pipeline_parallel = stages;
+  config.tensor_parallel = tensor;
+  return config;
+}
+
+std::string error_of(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const DeadlinePassed& e) {
+    return std::string("deadline: ") + e.what();
+  } catch (const OutOfMemory& e) {
+    return std::string("memory: ") + e.what();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(PipelineFailures, AStageThatFailsEndsAllOthers) {
+  for (const int tensor : {1, 2}) {
+    const RunConfig config = config_of(4, tensor);
+    const auto cluster = make_cpu_cluster(config, 1, 60);
+    Trainer trainer(*cluster, config, {});
+    const Batch batch = random_batch(config, 0);
+    int passes = 0;  // of one rank of the last stage
+    Rank& last = cluster->rank(3 * tensor);
+    last.on_logits = [&](const View& /*logits*/) {
+      if (++passes == 3) throw std::runtime_error("enough");
+    };
+    EXPECT_EQ(error_of([&] { (void)trainer.step(batch); }), "enough");
+    last.on_logits = nullptr;
+    // The ranks can be used again.
+    EXPECT_EQ(error_of([&] { (void)Trainer(*cluster, config, {}).step(batch); }), "no error");
+  }
+}
+
+TEST(PipelineFailures, AStageThatStopsIsFoundByItsNeighbours) {
+  const RunConfig config = config_of(4, 1);
+  const auto cluster = make_cpu_cluster(config, 1, 0.3);
+  Trainer trainer(*cluster, config, {});
+  Schedule schedule =
+      make_schedule(ScheduleKind::one_forward_one_backward, {.stages = 4, .microbatches = 4});
+  // Stage 2 sends no gradient after the first.
+  std::erase_if(schedule.actions[2], [](const Action& action) {
+    return action.kind == ActionKind::send_gradient && action.microbatch >= 1;
+  });
+  const std::string error =
+      error_of([&] { (void)trainer.run({random_batch(config, 0)}, schedule); });
+  EXPECT_NE(error.find("deadline: stage 1, "), std::string::npos) << error;
+  EXPECT_NE(error.find("B1"), std::string::npos) << error;
+}
+
+}  // namespace
+}  // namespace frugal

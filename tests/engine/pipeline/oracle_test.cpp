@@ -1,0 +1,167 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/support.h"
+
+/// Pipelines equal the serial run of the same batches: losses, and the weights after some steps.
+/// The gradients of a tied table are summed in another order, and tensor parallelism sums in
+/// another order too; the rest of a pipeline's arithmetic is the serial run's (recursion_test.cpp).
+namespace frugal {
+namespace {
+
+using testing::small_gpt;
+
+struct Case {
+  ScheduleKind schedule;
+  int stages = 1;
+  int tensor = 1;
+  Recompute recompute = Recompute::none;
+  int replicas = 1;
+  bool sequence_parallel = false;
+  DType type = DType::f32;
+};
+
+constexpr int steps = 3;
+
+RunConfig serial_config(const Case& c) {
+  RunConfig config = small_gpt();
+  config.model.layers = 16;
+  config.micro_batch = 1;
+  config.microbatches = 8 * c.replicas;
+  config.type = c.type;
+  return config;
+}
+
+RunConfig parallel_config(const Case& c) {
+  RunConfig config = serial_config(c);
+  config.schedule = c.schedule;
+  config.pipeline_parallel = c.stages;
+  config.chunks = c.schedule == ScheduleKind::interleaved ? 2 : 1;
+  config.tensor_parallel = c.tensor;
+  config.sequence_parallel = c.sequence_parallel;
+  config.data_parallel = c.replicas;
+  config.microbatches = 8;
+  config.recompute = c.recompute;
+  return config;
+}
+
+struct Outcome {
+  std::vector<double> losses;
+  double held_out = 0;
+  HostTensors tensors;
+};
+
+/// By SGD: an update is its gradient, where Adam's would be the rounding of one that is zero.
+Outcome train(const RunConfig& config) {
+  const auto cluster = make_cpu_cluster(config, 1, 60);
+  TrainConfig train;
+  train.steps = steps;
+  train.optimizer.kind = OptimizerKind::sgd;
+  train.optimizer.learning_rate = 0.3;
+  Trainer trainer(*cluster, config, train);
+  Outcome outcome;
+  for (int i = 0; i < steps; ++i)
+    outcome.losses.push_back(trainer.step(random_batch(config, i)).loss);
+  // Not a multiple of anything that divides a pipeline.
+  Batch held_out = random_batch(config, steps);
+  held_out.resize(3);
+  outcome.held_out = trainer.evaluate(held_out);
+  outcome.tensors = trainer.snapshot(held_out.front());
+  return outcome;
+}
+
+class PipelineOracle : public ::testing::TestWithParam<Case> {};
+
+TEST_P(PipelineOracle, EqualsTheSerialRun) {
+  const Case& c = GetParam();
+  const double bound = c.type == DType::f64 ? 1e-12 : 1e-5;
+  const Outcome serial = train(serial_config(c));
+  const Outcome parallel = train(parallel_config(c));
+  for (size_t i = 0; i < serial.losses.size(); ++i)
+    EXPECT_NEAR(parallel.losses[i] / serial.losses[i], 1, bound) << "step " << i;
+  EXPECT_NEAR(parallel.held_out / serial.held_out, 1, bound);
+  EXPECT_EQ(parallel.tensors.size(), serial.tensors.size());
+  const auto worst = testing::worst_error(parallel.tensors, serial.tensors);
+  EXPECT_LT(worst.value, bound) << worst.tensor;
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const auto kind :
+       {ScheduleKind::gpipe, ScheduleKind::one_forward_one_backward, ScheduleKind::interleaved})
+    for (const int stages : {1, 2, 4, 8})
+      for (const int tensor : {1, 2})
+        for (const auto recompute :
+             {Recompute::none, Recompute::selective, Recompute::full, Recompute::stage})
+          if (kind != ScheduleKind::interleaved || stages > 1)
+            cases.push_back({kind, stages, tensor, recompute});
+  for (const auto kind :
+       {ScheduleKind::inter_layer, ScheduleKind::zero_bubble_h1, ScheduleKind::zero_bubble_h2}) {
+    cases.push_back({kind, 4, 2, Recompute::none, 1, true});
+    cases.push_back({kind, 2, 1, Recompute::full});
+  }
+  const auto flush = ScheduleKind::one_forward_one_backward;
+  cases.push_back({flush, 1, 1, Recompute::none, 2});
+  cases.push_back({flush, 2, 2, Recompute::selective, 2, true});
+  cases.push_back({ScheduleKind::interleaved, 2, 1, Recompute::stage, 2});
+  for (const int stages : {2, 8})
+    cases.push_back({flush, stages, 2, Recompute::none, 1, true, DType::f64});
+  cases.push_back({ScheduleKind::zero_bubble_h2, 4, 2, Recompute::none, 2, true, DType::f64});
+  return cases;
+}
+
+std::string describe(const ::testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  std::string name =
+      fmt::format("{}_p{}_t{}_w{}_{}{}_{}", name_of(c.schedule), c.stages, c.tensor, c.replicas,
+                  name_of(c.recompute), c.sequence_parallel ? "_sp" : "", name_of(c.type));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PipelineOracle, ::testing::ValuesIn(all_cases()), describe);
+
+/// Appendix C of korthikanti2022: what is kept whole changes nothing but what is computed again.
+TEST(KeptMicrobatches, ComputeLessAndTheSame) {
+  RunConfig config =
+      parallel_config({ScheduleKind::one_forward_one_backward, 4, 1, Recompute::full});
+  std::vector<double> flops;
+  std::vector<std::vector<double>> losses;
+  for (const int64_t kept : {0, 1, 4}) {
+    config.kept_microbatches = kept;
+    const auto cluster = make_cpu_cluster(config, 1, 60);
+    Trainer trainer(*cluster, config, {});
+    const StepResult result = trainer.step(random_batch(config, 0));
+    flops.push_back(result.flops);
+    losses.push_back({result.loss, result.gradient_norm});
+  }
+  EXPECT_EQ(losses[1], losses[0]);
+  EXPECT_EQ(losses[2], losses[0]);
+  EXPECT_LT(flops[1], flops[0]);
+  EXPECT_LT(flops[2], flops[1]);
+  config.recompute = Recompute::none;
+  const auto cluster = make_cpu_cluster(config, 1, 60);
+  // No stage has more than four in flight.
+  EXPECT_EQ(Trainer(*cluster, config, {}).step(random_batch(config, 0)).flops, flops[2]);
+}
+
+TEST(KeptOutputs, ChangeNothingButMemory) {
+  RunConfig config = parallel_config({ScheduleKind::gpipe, 2});
+  std::vector<double> losses;
+  std::vector<int64_t> peaks;
+  for (const bool kept : {false, true}) {
+    config.keep_outputs = kept;
+    const auto cluster = make_cpu_cluster(config, 1, 60);
+    Trainer trainer(*cluster, config, {});
+    losses.push_back(trainer.step(random_batch(config, 0)).loss);
+    peaks.push_back(cluster->rank(0).ledger.peak());
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+  // At the peak, in the first backward pass, its own output is not kept any more, and the one that
+  // was sent last may still be on its way.
+  const ModelConfig& m = config.model;
+  EXPECT_EQ(peaks[1] - peaks[0], (config.microbatches - 2) * m.sequence * m.hidden * 4);
+}
+
+}  // namespace
+}  // namespace frugal

@@ -1,0 +1,212 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <set>
+#include <tuple>
+
+#include "engine/plan/execute.h"
+#include "engine/plan/search.h"
+#include "kernels/support/error.h"
+
+/// The planner against execution: what it predicts is what the virtual machine takes.
+namespace frugal {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr auto two_buffered = ScheduleKind::two_buffered;
+constexpr auto flush = ScheduleKind::one_forward_one_backward;
+
+RunConfig gpt(int64_t layers, int64_t hidden, int64_t heads, int64_t vocabulary = 50304) {
+  RunConfig run;
+  run.model = {.name = "gpt",
+               .layers = layers,
+               .hidden = hidden,
+               .heads = heads,
+               .sequence = 512,
+               .vocabulary = vocabulary};
+  run.type = DType::bf16;
+  return run;
+}
+
+PlanRequest request(const RunConfig& run, const char* machine, int devices, int64_t batch,
+                    ScheduleKind schedule) {
+  PlanRequest request;
+  request.run = run;
+  request.run.schedule = schedule;
+  request.machine = find_machine(machine);
+  request.memory = request.machine.memory_capacity;
+  request.devices = devices;
+  request.batch = batch;
+  return request;
+}
+
+struct Case {
+  ScheduleKind schedule;
+  Recompute recompute = Recompute::none;
+  int t = 1, w = 1, d = 1;
+  int64_t b = 1, m = 1, layers = 8;
+  bool sequence_parallel = false;
+};
+
+RunConfig config_of(const Case& c) {
+  RunConfig run = gpt(c.layers, 1024, 16);
+  run.schedule = c.schedule;
+  run.recompute = c.recompute;
+  run.tensor_parallel = c.t;
+  run.data_parallel = c.w;
+  run.pipeline_parallel = c.d;
+  run.micro_batch = c.b;
+  run.microbatches = c.m;
+  run.sequence_parallel = c.sequence_parallel;
+  return run;
+}
+
+class Predicted : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    run_ = config_of(GetParam());
+    options_ = planned_optimizer(run_.schedule);
+    prediction_ = predict(run_, PartCosts(run_, options_, machine_), machine_);
+  }
+
+  const Machine machine_ = find_machine("v100-p3-16xlarge");
+  RunConfig run_;
+  OptimizerOptions options_;
+  Prediction prediction_;
+};
+
+/// To the byte, but for the losses' sums: 8 bytes for each batch that is trained in one go.
+TEST_P(Predicted, MemoryIsWhatEveryStageTakes) {
+  constexpr int64_t sums = int64_t{8} * Execution::batches;
+  const Execution executed = execute_plan(run_, options_, machine_);
+  ASSERT_EQ(executed.memory.size(), prediction_.stages.size());
+  for (size_t i = 0; i < executed.memory.size(); ++i)
+    EXPECT_EQ(prediction_.stages[i].memory + sums, executed.memory[i]) << "stage " << i;
+}
+
+TEST_P(Predicted, MemoryDecidesWhetherItRuns) {
+  const auto train = [this](int64_t capacity) {
+    Machine machine = machine_;
+    machine.memory_capacity = capacity;
+    const auto cluster = make_virtual_cluster(run_, machine);
+    Trainer trainer(*cluster, run_, {.optimizer = options_});
+    const Batch empty(static_cast<size_t>(run_.batch_microbatches()));
+    (void)trainer.run({empty, empty, empty});
+  };
+  const int64_t sums = int64_t{8} * 3;
+  EXPECT_NO_THROW(train(prediction_.memory() + sums));
+  EXPECT_THROW(train(prediction_.memory() + sums - 1), OutOfMemory);
+}
+
+TEST_P(Predicted, TimeIsNearlyWhatABatchTakes) {
+  const Execution executed = execute_plan(run_, options_, machine_);
+  EXPECT_NEAR(prediction_.seconds / executed.seconds, 1, 0.02);
+}
+
+constexpr auto none = Recompute::none, stage = Recompute::stage;
+INSTANTIATE_TEST_SUITE_P(
+    All, Predicted,
+    ::testing::Values(Case{two_buffered, none, 1, 1, 4, 2, 16}, Case{flush, none, 1, 1, 4, 2, 16},
+                      Case{two_buffered, stage, 1, 8, 8, 1, 32}, Case{flush, stage, 1, 8, 2, 4, 4},
+                      Case{ScheduleKind::gpipe, none, 1, 2, 4, 2, 12},
+                      Case{ScheduleKind::gpipe, stage, 1, 1, 2, 4, 4},
+                      Case{ScheduleKind::inter_layer, none, 1, 1, 4, 4, 4},
+                      Case{flush, Recompute::full, 1, 8, 1, 4, 4},
+                      Case{two_buffered, Recompute::selective, 2, 4, 4, 2, 16},
+                      Case{two_buffered, Recompute::full, 4, 1, 2, 4, 16, 8, true},
+                      Case{flush, none, 1, 1, 8, 4, 8, 24}, Case{flush, none, 8, 2, 1, 4, 2}),
+    [](const auto& test) {
+      const Case& c = test.param;
+      std::string name = fmt::format("{}_{}_t{}_w{}_d{}_b{}_m{}", name_of(c.schedule),
+                                     name_of(c.recompute), c.t, c.w, c.d, c.b, c.m);
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
+
+using Shape = std::tuple<int, int, int, int64_t, int64_t, Recompute>;
+Shape shape_of(const Candidate& c) {
+  return {c.run.tensor_parallel, c.run.data_parallel, c.run.pipeline_parallel,
+          c.run.micro_batch,     c.run.microbatches,  c.run.recompute};
+}
+
+/// All (t, w, d, b, m) there are, by trying.
+TEST(Search, ConsidersEveryConfigurationOnce) {
+  PlanRequest asked = request(gpt(12, 256, 4), "a100-selene", 24, 48, two_buffered);
+  asked.tensor = {1, 2, 4};
+  std::set<Shape> expected;
+  for (int t : asked.tensor)
+    for (int w = 1; w <= 24; ++w)
+      for (int d = 1; d <= 12; ++d)
+        for (int64_t b = 1; b <= 48; ++b)
+          for (int64_t g = 1; g <= 48; ++g)
+            if (t * w * d == 24 && 12 % d == 0 && b * w * d * g == 48)
+              for (const Recompute r : asked.recompute) expected.insert({t, w, d, b, d * g, r});
+  const Plan plan = search(asked);
+  std::set<Shape> found;
+  for (const auto* list : {&plan.fitting, &plan.too_large})
+    for (const Candidate& candidate : *list)
+      EXPECT_TRUE(found.insert(shape_of(candidate)).second) << "twice";
+  EXPECT_EQ(found, expected);
+}
+
+TEST(Search, OrdersByThroughputAndSaysWhatIsMissing) {
+  const PlanRequest asked = request(gpt(24, 2048, 16), "v100-p3-16xlarge", 8, 64, two_buffered);
+  const Plan plan = search(asked);
+  ASSERT_FALSE(plan.fitting.empty());
+  ASSERT_FALSE(plan.too_large.empty());
+  for (const auto* list : {&plan.fitting, &plan.too_large})
+    for (size_t i = 1; i < list->size(); ++i)
+      EXPECT_LE((*list)[i - 1].prediction.seconds, (*list)[i].prediction.seconds);
+  for (const Candidate& c : plan.fitting) EXPECT_LE(c.prediction.memory(), asked.memory);
+  for (const Candidate& c : plan.too_large)
+    EXPECT_EQ(c.prediction.memory(), asked.memory + c.missing);
+}
+
+TEST(Search, RefusesWhatCannotBeDivided) {
+  const RunConfig model = gpt(12, 256, 4);
+  const auto rejected = [](const PlanRequest& asked, const auto& says) {
+    EXPECT_THAT([&] { (void)search(asked); }, ThrowsMessage<InputError>(says));
+  };
+  rejected(request(model, "a100-selene", 8, 20, flush),
+           AllOf(HasSubstr("--batch is 20"), HasSubstr("multiple of 8, such as 16")));
+  rejected(request(model, "a100-selene", 8, 4, flush), HasSubstr("such as 8"));
+  rejected(request(model, "a100-selene", 8, 16, ScheduleKind::interleaved),
+           AllOf(HasSubstr("--schedule is interleaved"), HasSubstr("2bw")));
+  PlanRequest odd = request(model, "a100-selene", 9, 18, flush);
+  odd.tensor = {2};
+  rejected(odd, AllOf(HasSubstr("--devices is 9"), HasSubstr("--tensor-parallel (2)")));
+}
+
+struct Machines {
+  const char* machine;
+  int devices;
+  int64_t batch;
+  ScheduleKind schedule;
+  RunConfig run;
+};
+
+/// A few of the cases of bench/plan.cpp.
+TEST(Search, FirstChoiceIsTheFastestExecuted) {
+  for (const Machines& c :
+       {Machines{"v100-p3-16xlarge", 8, 32, two_buffered, gpt(24, 1024, 16)},
+        Machines{"v100-p3-16xlarge", 16, 64, flush, gpt(24, 1024, 16)},
+        Machines{"v100-p3-16xlarge", 8, 16, ScheduleKind::gpipe, gpt(8, 2304, 32)}}) {
+    const PlanRequest asked = request(c.run, c.machine, c.devices, c.batch, c.schedule);
+    const Plan plan = search(asked);
+    double chosen = 0, best = 0;
+    for (const Candidate& candidate : plan.fitting) {
+      const double rate =
+          1 / execute_plan(candidate.run, planned_optimizer(candidate.run.schedule), asked.machine)
+                  .seconds;
+      if (chosen == 0) chosen = rate;
+      best = std::max(best, rate);
+    }
+    EXPECT_GE(chosen, 0.95 * best) << c.devices << " devices";
+  }
+}
+
+}  // namespace
+}  // namespace frugal
