@@ -16,7 +16,7 @@ def footprints(folder):
                              "{:.1f}")
     for panel in figure.axes:
         panel.axvline(CAPACITY, color="#000000", linewidth=0.8, linestyle="--")
-        panel.set_xlim(0, 1.06 * CAPACITY)
+        panel.set_xlim(0, 1.18 * CAPACITY)
     return figure
 
 
