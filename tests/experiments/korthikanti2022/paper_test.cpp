@@ -8,7 +8,7 @@
 
 #include "experiments/korthikanti2022/artifacts.h"
 #include "kernels/support/embedded.h"
-#include "tests/experiments/korthikanti2022/synthetic.h"
+#include "tests/experiments/synthetic.h"
 
 namespace frugal::korthikanti2022 {
 namespace {
