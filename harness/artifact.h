@@ -13,8 +13,10 @@ namespace frugal {
 struct Case {
   enum class What : uint8_t {
     layer_memory,  ///< bytes and FLOPs of one transformer layer (LayerRun::memory)
-    layer_time     ///< its forward and backward time, and its memory; on a real device the
+    layer_time,    ///< its forward and backward time, and its memory; on a real device the
                    ///< cases of one artifact are timed together, interleaved round by round
+    step_memory    ///< bytes that each stage takes in a training step, however much the machine
+                   ///< has; only on virtual ones (observe_step_memory() of harness/training.h)
   };
 
   std::string id;  ///< within its artifact, the same in every setting: "22B/baseline"

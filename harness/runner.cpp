@@ -11,12 +11,21 @@
 #include "harness/environment.h"
 #include "harness/flops.h"
 #include "harness/interrupt.h"
+#include "harness/training.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
 
 std::string_view name_of(Case::What what) {
-  return what == Case::What::layer_memory ? "layer_memory" : "layer_time";
+  switch (what) {
+    case Case::What::layer_memory:
+      return "layer_memory";
+    case Case::What::layer_time:
+      return "layer_time";
+    case Case::What::step_memory:
+      return "step_memory";
+  }
+  return "?";
 }
 
 namespace {
@@ -124,6 +133,7 @@ Record Runner::blank(const std::string& artifact, const Case& c) {
     if (place.kind() == DeviceKind::cpu)
       record.options["threads"] = std::to_string(options_.threads);
   }
+  if (c.what == Case::What::step_memory) record.options["memory"] = counted_without_limit;
   record.options.merge(place.options(c.config.type));
   record.fingerprint = fingerprint_of(record);
   record.command = command_prefix(record.options) + options_.command;
@@ -184,18 +194,10 @@ void Runner::run_group(std::vector<Running>& group) {
       progress_.working_on(r.name());
       run_guarded(r.record, [&] {
         stop_if_interrupted();
-        r.cluster = r.target->cluster(r.record.config);
-        r.layer = std::make_unique<LayerRun>(*r.cluster);
-        const LayerMemory memory = r.layer->memory();
-        const double ranks = r.record.config.tensor_parallel;
-        r.record.memory = {memory.after_forward, memory.peak, memory.peak_total,
-                           reserved_by(r.cluster->rank(0).device)};
-        r.record.flops = Flops{layer_flops_eq7(r.record.config.model,
-                                               static_cast<double>(r.record.config.micro_batch)),
-                               layer_eq7_id,
-                               ranks * (memory.forward_flops + memory.backward_flops),
-                               "executed",
-                               {}};
+        if (r.what == Case::What::step_memory)
+          observe_step_memory(*r.target, r.record);
+        else
+          observe_layer(r);
       });
       add_others_in_memory(r, group);
     }
@@ -215,6 +217,21 @@ void Runner::run_group(std::vector<Running>& group) {
     finish(r.record);
     progress_.finished(r.name(), r.record.ok() ? "ok" : r.record.reason);
   }
+}
+
+void Runner::observe_layer(Running& r) {
+  r.cluster = r.target->cluster(r.record.config);
+  r.layer = std::make_unique<LayerRun>(*r.cluster);
+  const LayerMemory memory = r.layer->memory();
+  const double ranks = r.record.config.tensor_parallel;
+  r.record.memory = {memory.after_forward, memory.peak, memory.peak_total,
+                     reserved_by(r.cluster->rank(0).device)};
+  r.record.flops = Flops{
+      layer_flops_eq7(r.record.config.model, static_cast<double>(r.record.config.micro_batch)),
+      layer_eq7_id,
+      ranks * (memory.forward_flops + memory.backward_flops),
+      "executed",
+      {}};
 }
 
 void Runner::add_others_in_memory(Running& r, const std::vector<Running>& group) {

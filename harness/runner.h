@@ -37,6 +37,8 @@ class Runner {
   /// Cases that run together: one, or those that are timed interleaved.
   /// Says of a case that ran out of memory how many others were in it.
   static void add_others_in_memory(Running& r, const std::vector<Running>& group);
+  /// Makes the layer of a case and says what it holds.
+  static void observe_layer(Running& r);
   void run_group(std::vector<Running>& group);
   void time_group(std::vector<Running>& group);
   static void begin(Record& record, const Target& target);

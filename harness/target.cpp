@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <stdexcept>
 
 #include "engine/comm/nccl.h"
 #include "harness/artifact.h"
@@ -109,8 +111,7 @@ std::string Target::device(const RunConfig& config) const {
   if (!links_) return device();
   const std::string& known = links_->calibration;
   return fmt::format("{}{}{}; communication modelled on {}{}", device(), one_rank_of,
-                     config.ranks(), label_of(*links_),
-                     known.empty() ? "" : " (" + known + ")");
+                     config.ranks(), label_of(*links_), known.empty() ? "" : " (" + known + ")");
 }
 
 std::optional<ModelledCommunication> Target::modelled() const {
@@ -127,6 +128,13 @@ std::unique_ptr<Cluster> Target::cluster(const RunConfig& config) const {
               : make_cpu_cluster(config, threads_);
 }
 
+std::unique_ptr<Cluster> Target::cluster_without_limit(const RunConfig& config) const {
+  if (!simulated()) throw std::logic_error(on_ + " has no memory without a limit");
+  Machine machine = *machine_;
+  machine.memory_capacity = std::numeric_limits<int64_t>::max();
+  return make_virtual_cluster(config, machine);
+}
+
 void check_threads(const std::optional<int>& threads, std::string_view on, bool cpu) {
   if (!threads || cpu) return;
   throw InputError(fmt::format(
@@ -137,8 +145,7 @@ void check_threads(const std::optional<int>& threads, std::string_view on, bool 
 
 std::string Target::why_not(const RunConfig& config) const {
   if (kind_ != DeviceKind::cuda) return "";
-  return why_not_on_gpus(config, links_ ? 1 : config.ranks(),
-                         static_cast<int>(gpus().size()));
+  return why_not_on_gpus(config, links_ ? 1 : config.ranks(), static_cast<int>(gpus().size()));
 }
 
 void Target::check(const RunConfig& config) const {
