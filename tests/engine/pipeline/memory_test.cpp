@@ -171,27 +171,20 @@ std::vector<Kinds> schedules(int64_t d) {
           {ScheduleKind::interleaved, 2 * d, 2}};
 }
 
-template <class Check>
-void for_all(RunConfig run, const std::vector<int>& depths, const std::vector<int>& widths,
-             const Check& check) {
-  for (const int d : depths)
-    for (const Kinds& kind : schedules(d))
-      for (const Recompute recompute :
-           {Recompute::none, Recompute::selective, Recompute::full, Recompute::stage})
-        for (const int t : widths) {
-          run.pipeline_parallel = d;
-          run.schedule = kind.schedule;
-          run.chunks = kind.chunks;
-          run.microbatches = kind.microbatches;
-          run.recompute = recompute;
-          run.tensor_parallel = t;
-          run.sequence_parallel = t > 1;
-          run.model.layers = 2 * d * kind.chunks;
-          check(run);
-          run.sequence_parallel = false;
-          if (t > 1) check(run);
-        }
+RunConfig with(RunConfig run, int d, const Kinds& kind, Recompute recompute, int t, bool sequence) {
+  run.pipeline_parallel = d;
+  run.schedule = kind.schedule;
+  run.chunks = kind.chunks;
+  run.microbatches = kind.microbatches;
+  run.model.layers = 2 * d * kind.chunks;
+  run.recompute = recompute;
+  run.tensor_parallel = t;
+  run.sequence_parallel = sequence;
+  return run;
 }
+
+constexpr Recompute all_recompute[] = {Recompute::none, Recompute::selective, Recompute::full,
+                                       Recompute::stage};
 
 RunConfig as_the_papers_count(RunConfig run) {
   run.type = DType::bf16;
@@ -209,15 +202,33 @@ TEST(PipelineMemory, OnAVirtualDeviceEqualsTheFormulasToTheByte) {
                .dropout = 0.1};
   run.micro_batch = 2;
   const Machine machine = find_machine("a100-selene");
-  for_all(as_the_papers_count(run), {2, 4, 8}, {1, 8},
-          [&](const RunConfig& r) { expect_formulas(*make_virtual_cluster(r, machine), r); });
+  for (const int d : {2, 4, 8})
+    for (const Kinds& kind : schedules(d))
+      for (const Recompute recompute : all_recompute)
+        for (const bool sequence : {false, true}) {
+          const RunConfig r =
+              with(as_the_papers_count(run), d, kind, recompute, sequence ? 8 : 1, sequence);
+          expect_formulas(*make_virtual_cluster(r, machine), r);
+        }
+  // Without sequence parallelism not everything is divided.
+  for (const Recompute recompute : all_recompute) {
+    const RunConfig r = with(as_the_papers_count(run), 4,
+                             {ScheduleKind::one_forward_one_backward, 8}, recompute, 8, false);
+    expect_formulas(*make_virtual_cluster(r, machine), r);
+  }
 }
 
 TEST(PipelineMemory, OnTheCpuEqualsTheFormulasToTheByte) {
-  for_all(as_the_papers_count(testing::small_gpt()), {2, 4}, {1},
-          [&](const RunConfig& r) { expect_formulas(*make_cpu_cluster(r, 1, 60), r); });
-  for_all(as_the_papers_count(testing::small_gpt()), {2}, {2},
-          [&](const RunConfig& r) { expect_formulas(*make_cpu_cluster(r, 1, 60), r); });
+  const RunConfig run = as_the_papers_count(testing::small_gpt());
+  for (const Kinds& kind : schedules(4)) {
+    const RunConfig r = with(run, 4, kind, Recompute::full, 1, false);
+    expect_formulas(*make_cpu_cluster(r, 1, 60), r);
+  }
+  for (const Recompute recompute : all_recompute) {
+    const RunConfig r =
+        with(run, 2, {ScheduleKind::two_buffered, 3}, recompute, 2, recompute != Recompute::full);
+    expect_formulas(*make_cpu_cluster(r, 1, 60), r);
+  }
 }
 
 }  // namespace
