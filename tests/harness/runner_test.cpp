@@ -243,6 +243,33 @@ TEST_F(RunnerTest, WhatRunsOutOfMemoryIsFollowedBySmallerOnesUntilOneFits) {
   EXPECT_EQ(lines_, 4U);
 }
 
+/// How much is too much is what such a case is to find out.
+TEST_F(RunnerTest, TheMemoryOfAStepIsCountedBeyondWhatTheMachineHas) {
+  Case step = layer("s", Case::What::step_memory, machine);
+  step.config.model.layers = 4;
+  step.config.model.hidden = 1 << 15;
+  step.config.pipeline_parallel = 2;
+  step.config.microbatches = 3;
+  const Record record = run({step}).all().front();
+  ASSERT_EQ(record.status, Status::ok) << record.reason;
+  EXPECT_EQ(record.options.count("memory"), 1U);
+  EXPECT_TRUE(record.metrics.empty());
+  const Memory& memory = record.memory.value();
+  ASSERT_EQ(memory.stages.size(), 2U);
+  EXPECT_GT(memory.peak_total, find_machine("a100-selene").memory_capacity);
+  EXPECT_EQ(memory.peak_total, std::max(memory.stages[0].peak, memory.stages[1].peak));
+  for (const StageMemory& stage : memory.stages) {
+    const auto activations = stage.peak_per_kind[static_cast<size_t>(Kind::activation)];
+    EXPECT_GE(activations, stage.at_peak[static_cast<size_t>(Kind::activation)]);
+    EXPECT_GT(stage.peak_in_layers, 0);
+    EXPECT_LE(stage.peak_in_layers, activations);
+  }
+  Case real = step;
+  real.config = testing::tiny();
+  real.on = "cpu";
+  EXPECT_EQ(run({real}).all().front().status, Status::failed);
+}
+
 /// Cases that are timed by turns are in memory together, and one that needs more may fit alone.
 TEST_F(RunnerTest, OutOfMemoryNamesWhatElseWasInMemory) {
   Case huge = layer("h", Case::What::layer_time, "cpu");
