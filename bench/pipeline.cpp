@@ -141,7 +141,8 @@ class Case {
   }
 
  private:
-  void add(const Timeline& measured) {
+  void add(const Timeline& recorded) {
+    const Timeline measured = flushes(schedule_) ? with_steps_begun_together(recorded) : recorded;
     const Timeline planned = as_planned(schedule_, measured);
     samples_.bubble.push_back(bubble_of(measured));
     samples_.planned_bubble.push_back(bubble_of(planned));

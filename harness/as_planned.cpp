@@ -9,6 +9,21 @@
 
 namespace frugal {
 
+Timeline with_steps_begun_together(Timeline timeline) {
+  std::map<int, double> last;  // when the last stage came to the step that makes a version
+  for (const auto& spans : timeline.stages)
+    for (const Span& span : spans) {
+      if (span.action.kind != ActionKind::step) continue;
+      const auto found = last.try_emplace(span.action.version, span.begin).first;
+      found->second = std::max(found->second, span.begin);
+    }
+  for (auto& spans : timeline.stages)
+    for (Span& span : spans)
+      if (span.action.kind == ActionKind::step)
+        span.begin = std::min(last.at(span.action.version), span.end);
+  return timeline;
+}
+
 Durations median_durations(const Timeline& timeline) {
   std::map<ActionKind, std::vector<double>> taken;
   for (const auto& spans : timeline.stages)

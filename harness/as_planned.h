@@ -3,6 +3,10 @@
 
 namespace frugal {
 
+/// The same run where all stages wait for each other in their steps (Optimizer::step): a step
+/// begins when the last stage has come to it, and what was before is idle.
+Timeline with_steps_begun_together(Timeline timeline);
+
 /// How long each kind of action took: medians over all stages, of passes through all chunks of a
 /// stage together. The timeline is of a run.
 Durations median_durations(const Timeline& timeline);

@@ -54,6 +54,12 @@ std::string picture(const Timeline& timeline, const TrainingRun& run, const Targ
   return draw_svg({planned, done});
 }
 
+/// Of the last run(). Waiting in a step is idle time.
+Timeline timeline_of(const Trainer& trainer, const TrainingRun& run) {
+  const bool together = flushes(run.config.schedule) || run.train.optimizer.clip > 0;
+  return together ? with_steps_begun_together(trainer.timeline()) : trainer.timeline();
+}
+
 /// Where each stage's time went.
 Table bubble_table(const Timeline& timeline) {
   Table table;
@@ -91,9 +97,10 @@ Exit trace(const Values& values) {
   Trace trace = recorder.take();
   trace.about = about(values, run, target);
   write_file(values.out_file, to_json(trace));
-  if (!values.svg.empty()) write_file(values.svg, picture(trainer.timeline(), run, target));
+  const Timeline timeline = timeline_of(trainer, run);
+  if (!values.svg.empty()) write_file(values.svg, picture(timeline, run, target));
   fmt::print("{}open {} at https://ui.perfetto.dev or in chrome://tracing\n",
-             bubble_table(trainer.timeline()).text(), values.out_file);
+             bubble_table(timeline).text(), values.out_file);
   return Exit::done;
 }
 

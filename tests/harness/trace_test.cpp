@@ -243,6 +243,22 @@ TEST(AsPlanned, IsTheTimelineOfEqualStages) {
   }
 }
 
+TEST(AsPlanned, WaitingInAStepIsIdle) {
+  const auto step = [](int version, double begin, double end) {
+    return Span{{.kind = ActionKind::step, .version = version}, begin, end};
+  };
+  const Timeline together = with_steps_begun_together(
+      {.title = "",
+       .unit = "s",
+       .chunks = 1,
+       .microbatches = 1,
+       .stages = {{step(1, 4, 6), step(2, 9, 13)}, {step(1, 2, 7), step(2, 11, 12)}}});
+  const std::vector<std::vector<double>> begins = {{4, 11}, {4, 11}};
+  for (size_t stage = 0; stage < 2; ++stage)
+    for (size_t i = 0; i < 2; ++i)
+      EXPECT_EQ(together.stages[stage][i].begin, begins[stage][i]) << stage << " " << i;
+}
+
 TEST(AsPlanned, TakesMedians) {
   Timeline timeline{.title = "", .unit = "s", .chunks = 2, .microbatches = 1, .stages = {{}}};
   double begin = 0;
