@@ -1,8 +1,8 @@
 // A pipeline of two stages on two cores: how fast each schedule is, and its bubble beside what the
 // schedule alone makes of the measured passes and beside the ideal (p − 1)/m. All cases run by
 // turns in the same rounds, 16 microbatches each; one pass of a stage takes tens of milliseconds,
-// so that waking a thread is nothing beside it. h 512, a 8, L 4, s 128, v 128 (the head is 1 % of
-// the last stage), SGD without clipping, whose norm all stages would wait for.
+// so that waking a thread is nothing beside it. h 512 (--hidden), a 8, L 4, s 128, v 128 (the head
+// is 1 % of the last stage), SGD without clipping, whose norm all stages would wait for.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -24,11 +24,11 @@ namespace {
 
 constexpr int stages = 2, microbatches_of_run = 16;
 
-RunConfig config_of(ScheduleKind schedule, int microbatches) {
+RunConfig config_of(ScheduleKind schedule, int microbatches, int64_t hidden) {
   RunConfig c;
   c.model = {.name = "pipeline",
              .layers = 4,
-             .hidden = 512,
+             .hidden = hidden,
              .heads = 8,
              .sequence = 128,
              .vocabulary = 128,
@@ -85,10 +85,10 @@ struct Samples {
 
 class Case {
  public:
-  Case(ScheduleKind schedule, int microbatches, bool timeline)
+  Case(ScheduleKind schedule, int microbatches, int64_t hidden, bool timeline)
       : schedule_(schedule),
         microbatches_(microbatches),
-        config_(config_of(schedule, microbatches)),
+        config_(config_of(schedule, microbatches, hidden)),
         cluster_(make_cpu_cluster(config_, stages, LocalGroup::default_deadline, Pinning::cores)),
         trainer_(*cluster_, config_,
                  {.optimizer = {.kind = OptimizerKind::sgd, .learning_rate = 1e-3, .clip = 0}}),
@@ -214,13 +214,14 @@ double load() {
   return getloadavg(&average, 1) == 1 ? average : -1;
 }
 
-void measure(const TimingPlan& plan, const std::string& file) {
+void measure(const TimingPlan& plan, int64_t hidden, const std::string& file) {
   Cases cases;
   for (const ScheduleKind schedule :
        {ScheduleKind::inter_layer, ScheduleKind::gpipe, ScheduleKind::one_forward_one_backward,
         ScheduleKind::two_buffered})
-    for (const int m : {2, 4, 8}) cases.push_back(std::make_unique<Case>(schedule, m, true));
-  cases.push_back(std::make_unique<Case>(ScheduleKind::one_forward_one_backward, 4, false));
+    for (const int m : {2, 4, 8})
+      cases.push_back(std::make_unique<Case>(schedule, m, hidden, true));
+  cases.push_back(std::make_unique<Case>(ScheduleKind::one_forward_one_backward, 4, hidden, false));
   std::vector<std::function<void(bool)>> runs;
   for (const auto& c : cases) runs.emplace_back([&c](bool keep) { c->run(keep); });
   const double load_before = load();
@@ -235,6 +236,7 @@ void measure(const TimingPlan& plan, const std::string& file) {
   out << nlohmann::json{{"schema", "frugal.pipeline/1"},
                         {"stages", stages},
                         {"microbatches_of_run", microbatches_of_run},
+                        {"hidden_size", hidden},
                         {"rounds", rounds},
                         {"load", {load_before, load_after}},
                         {"environment", environment(DeviceKind::cpu)},
@@ -251,14 +253,17 @@ void measure(const TimingPlan& plan, const std::string& file) {
 int main(int argc, char** argv) {
   frugal::limit_spinning(argv);
   frugal::TimingPlan plan{.warm_up = 1, .samples = 15, .budget = 600};
+  int64_t hidden = 512;
   std::string json;
   CLI::App app("Pipelines of two stages, each on a core of its own", "frugal_bench_pipeline");
   app.add_option("--samples", plan.samples, "Rounds that are wanted, at least 10");
   app.add_option("--budget", plan.budget, "Seconds after which no round beyond 10 begins");
+  app.add_option("--hidden", hidden,
+                 "Hidden size, a multiple of 8: 512 unless cores are much faster");
   app.add_option("--json", json, "File for raw samples");
   try {
     app.parse(argc, argv);
-    frugal::measure(plan, json);
+    frugal::measure(plan, hidden, json);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const frugal::InputError& error) {

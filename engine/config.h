@@ -57,8 +57,8 @@ struct RunConfig {
   DType type = DType::f32;   ///< of weights and activations
   int64_t micro_batch = 1;   ///< [b], sequences
   int64_t microbatches = 1;  ///< [m], of a batch, that one pipeline accumulates
-  /// Whether a stage keeps what it has sent until its backward pass, which does not need it
-  /// (korthikanti2022, appendix B).
+  /// Whether a stage keeps what it has sent until its backward pass has been made, which does not
+  /// need it (korthikanti2022, appendix B).
   bool keep_outputs = false;
   /// Of each stage's microbatches in flight, so many that are kept whole and not recomputed
   /// (korthikanti2022, appendix C).

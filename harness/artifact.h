@@ -16,8 +16,10 @@ struct Case {
     layer_memory,  ///< bytes and FLOPs of one transformer layer (LayerRun::memory)
     layer_time,    ///< its forward and backward time, and its memory; on a real device the
                    ///< cases of one artifact are timed together, interleaved round by round
-    training  ///< steps of the whole model through its schedule, on random tokens: their times,
-              ///< memory and FLOPs
+    training,    ///< steps of the whole model through its schedule, on random tokens: their times,
+                 ///< memory and FLOPs
+    step_memory  ///< bytes that each stage takes in a training step, however much the machine
+                 ///< has; only on virtual ones (observe_step_memory() of harness/training.h)
   };
 
   std::string id;  ///< within its artifact, the same in every setting: "22B/baseline"

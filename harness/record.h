@@ -26,10 +26,12 @@ inline constexpr const char* step_time = "step_time";
 inline constexpr const char* gradient_norm = "gradient_norm";  ///< before clipping
 }  // namespace metric
 
-/// Of one stage of a pipeline, its first rank's.
+/// Of one stage of a pipeline, its first rank's; what older records do not have is 0.
 struct StageMemory {
-  BytesPerKind at_peak{};  ///< what each kind held at the moment of the peak
-  int64_t peak = 0;        ///< bytes in use at the moment there were most
+  BytesPerKind at_peak{};        ///< what each kind held at the moment of the peak
+  int64_t peak = 0;              ///< bytes in use at the moment there were most
+  BytesPerKind peak_per_kind{};  ///< each kind's own peak
+  int64_t peak_in_layers = 0;    ///< that of activations, those outside the layers left out
 };
 
 struct Memory {
@@ -39,7 +41,8 @@ struct Memory {
   /// What the device held for all this at the end, what it keeps to hand out again included; none
   /// where memory is only counted, and in records that are older than this.
   std::optional<int64_t> reserved = {};
-  std::vector<StageMemory> stages = {};  ///< of a pipeline; the rest is the stage's that has most
+  /// In a step, one without a pipeline; the rest is the stage's that has most.
+  std::vector<StageMemory> stages = {};
 };
 
 /// All ranks together, per forward and backward pass or per step. What the numbers were computed
@@ -88,7 +91,7 @@ struct Record {
 
   std::string artifact;  ///< "korthikanti2022/table4", or "measure"
   std::string case_id;   ///< within the artifact: "22B/baseline"
-  std::string what;      ///< "layer_memory", "layer_time", "training"
+  std::string what;      ///< "layer_memory", "layer_time", "step_memory", "training"
   Source source = Source::simulated;
   std::string on;                                 ///< "cpu", "cuda", "virtual:a100-selene"
   std::string device;                             ///< what that is, in words

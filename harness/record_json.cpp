@@ -48,7 +48,10 @@ BytesPerKind bytes_from_json(const JsonObject& object) {
 json to_json(const Memory& memory) {
   json stages = json::array();
   for (const StageMemory& stage : memory.stages)
-    stages.push_back({{"at_peak", to_json(stage.at_peak)}, {"peak", stage.peak}});
+    stages.push_back({{"at_peak", to_json(stage.at_peak)},
+                      {"peak", stage.peak},
+                      {"peak_per_kind", to_json(stage.peak_per_kind)},
+                      {"peak_in_layers", stage.peak_in_layers}});
   return {{"stages", stages},
           {"unit", "bytes"},
           {"after_forward", memory.after_forward ? to_json(*memory.after_forward) : json(nullptr)},
@@ -145,6 +148,15 @@ int64_t scale_from_json(const JsonObject& object) {
   object.fail("scale", fmt::format("is \"{}\"; it must be \"1\" or \"1/k\"", name));
 }
 
+StageMemory stage_from_json(const JsonObject& object) {
+  StageMemory stage{.at_peak = bytes_from_json(object.object("at_peak")),
+                    .peak = object.integer("peak", 0)};
+  if (!object.has("peak_per_kind")) return stage;
+  stage.peak_per_kind = bytes_from_json(object.object("peak_per_kind"));
+  stage.peak_in_layers = object.integer("peak_in_layers", 0);
+  return stage;
+}
+
 /// What a case gave, which only some kinds of cases have.
 void results_from_json(const JsonObject& object, Record& record) {
   const JsonObject metrics = object.object("metrics");
@@ -164,8 +176,7 @@ void results_from_json(const JsonObject& object, Record& record) {
       record.memory->reserved = memory.integer("reserved", 0);
     if (memory.has("stages"))
       for (const JsonObject& stage : memory.objects("stages"))
-        record.memory->stages.push_back(
-            {bytes_from_json(stage.object("at_peak")), stage.integer("peak", 0)});
+        record.memory->stages.push_back(stage_from_json(stage));
   }
   if (!object.at("flops").is_null()) record.flops = flops_from_json(object.object("flops"));
   if (!object.at("utilization").is_null())

@@ -18,8 +18,8 @@
 namespace frugal {
 
 std::string_view name_of(Case::What what) {
-  static constexpr std::array<std::string_view, 3> names = {"layer_memory", "layer_time",
-                                                            "training"};
+  static constexpr std::array<std::string_view, 4> names = {"layer_memory", "layer_time",
+                                                            "training", "step_memory"};
   return names[static_cast<size_t>(what)];
 }
 
@@ -137,6 +137,7 @@ Record Runner::blank(const std::string& artifact, const Case& c) {
   if (trained) record.options = options_of(training_of(c));
   if ((interleaved(c) || trained) && place.kind() == DeviceKind::cpu)
     record.options["threads"] = std::to_string(options_.threads);
+  if (c.what == Case::What::step_memory) record.options["memory"] = counted_without_limit;
   record.options.merge(place.options(c.config.type));
   record.fingerprint = fingerprint_of(record);
   record.command = command_prefix(record.options) + options_.command;
@@ -209,10 +210,7 @@ void Runner::run_group(std::vector<Running>& group) {
       begin(r.record, *r.target);
       if (!r.record.ok()) continue;  // skipped
       progress_.working_on(r.name());
-      if (r.of->what == Case::What::training)
-        train(r);
-      else
-        observe_layer(r);
+      observe(r);
       add_others_in_memory(r, group);
     }
     if (group.front().of->what == Case::What::layer_time) time_group(group);
@@ -233,23 +231,34 @@ void Runner::run_group(std::vector<Running>& group) {
   }
 }
 
+void Runner::observe(Running& r) {
+  if (r.of->what == Case::What::training) {
+    train(r);
+    return;
+  }
+  run_guarded(r.record, [&] {
+    stop_if_interrupted();
+    if (r.of->what == Case::What::step_memory)
+      observe_step_memory(*r.target, r.record);
+    else
+      observe_layer(r);
+  });
+}
+
 void Runner::observe_layer(Running& r) {
   Record& record = r.record;
-  run_guarded(record, [&] {
-    stop_if_interrupted();
-    r.cluster = r.target->cluster(record.config);
-    r.layer = std::make_unique<LayerRun>(*r.cluster);
-    const LayerMemory memory = r.layer->memory();
-    const double ranks = record.config.tensor_parallel;
-    record.memory = {memory.after_forward, memory.peak, memory.peak_total,
-                     reserved_by(r.cluster->rank(0).device)};
-    record.flops =
-        Flops{layer_flops_eq7(record.config.model, static_cast<double>(record.config.micro_batch)),
-              layer_eq7_id,
-              ranks * (memory.forward_flops + memory.backward_flops),
-              "executed",
-              {}};
-  });
+  r.cluster = r.target->cluster(record.config);
+  r.layer = std::make_unique<LayerRun>(*r.cluster);
+  const LayerMemory memory = r.layer->memory();
+  const double ranks = record.config.tensor_parallel;
+  record.memory = {memory.after_forward, memory.peak, memory.peak_total,
+                   reserved_by(r.cluster->rank(0).device)};
+  record.flops =
+      Flops{layer_flops_eq7(record.config.model, static_cast<double>(record.config.micro_batch)),
+            layer_eq7_id,
+            ranks * (memory.forward_flops + memory.backward_flops),
+            "executed",
+            {}};
 }
 
 void Runner::train(Running& r) {

@@ -39,6 +39,9 @@ class Runner {
   /// Says of a case that ran out of memory how many others were in it.
   static void add_others_in_memory(Running& r, const std::vector<Running>& group);
   void run_group(std::vector<Running>& group);
+  /// Runs a case but for the timed rounds, and says what it takes.
+  void observe(Running& r);
+  /// Makes the layer of a case.
   static void observe_layer(Running& r);
   void train(Running& r);
   void time_group(std::vector<Running>& group);

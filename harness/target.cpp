@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <stdexcept>
 
 #include "engine/comm/nccl.h"
 #include "harness/artifact.h"
@@ -144,6 +146,13 @@ std::unique_ptr<Cluster> Target::cluster(const RunConfig& config) const {
     return lone ? make_lone_cuda_cluster(config, *links_) : make_cuda_cluster(config, deadline);
   return lone ? make_lone_cpu_cluster(config, threads_, *links_)
               : make_cpu_cluster(config, threads_, deadline, pinning_);
+}
+
+std::unique_ptr<Cluster> Target::cluster_without_limit(const RunConfig& config) const {
+  if (!simulated()) throw std::logic_error(on_ + " has no memory without a limit");
+  Machine machine = *machine_;
+  machine.memory_capacity = std::numeric_limits<int64_t>::max();
+  return make_virtual_cluster(config, machine);
 }
 
 void check_threads(const std::optional<int>& threads, std::string_view on, bool cpu) {

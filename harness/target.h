@@ -65,6 +65,9 @@ class Target {
   /// Ranks for this configuration. One that is not parallel has no peers that could be absent: it
   /// runs as it always does. Throws InputError, OutOfMemory.
   std::unique_ptr<Cluster> cluster(const RunConfig& config) const;
+  /// The same on a virtual machine that has as much memory as is asked for: what a configuration
+  /// takes that does not fit. Throws std::logic_error where memory is real.
+  std::unique_ptr<Cluster> cluster_without_limit(const RunConfig& config) const;
 
   /// Why a configuration that is right cannot run here: too few GPUs, or a library that this build
   /// does not have. Empty where it can.

@@ -47,8 +47,11 @@ Memory memory_of(Cluster& cluster) {
       memory.peak_total = ledger.peak();
       memory.reserved = reserved_by(rank.device);
     }
-    if (rank.config.pipeline_parallel > 1 && rank.replica() == 0 && rank.tensor_group.rank() == 0)
-      memory.stages.push_back({ledger.at_peak(), ledger.peak()});
+    if (rank.replica() == 0 && rank.tensor_group.rank() == 0)
+      memory.stages.push_back({.at_peak = ledger.at_peak(),
+                               .peak = ledger.peak(),
+                               .peak_per_kind = ledger.peak_per_kind(),
+                               .peak_in_layers = ledger.peak_in_layers()});
   }
   return memory;
 }
@@ -143,6 +146,17 @@ std::map<std::string, std::string> options_of(const TrainingRun& run) {
   if (optimizer.kind == OptimizerKind::momentum)
     options["momentum"] = fmt::format("{}", optimizer.momentum);
   return options;
+}
+
+void observe_step_memory(const Target& target, Record& record) {
+  const RunConfig& config = record.config;
+  const auto cluster = target.cluster_without_limit(config);
+  Trainer trainer(*cluster, config, {});
+  const int steps = flushes(config.schedule) ? 1 : 2 * config.pipeline_parallel;
+  const auto results = trainer.run(std::vector<Batch>(
+      static_cast<size_t>(steps), Batch(static_cast<size_t>(config.batch_microbatches()))));
+  record.memory = memory_of(*cluster);
+  record.flops = flops_of(config, results.back().flops);
 }
 
 void run_training(const TrainingRun& run, Target& target, Record& record, const StepDone& done) {

@@ -78,6 +78,23 @@ class Artifact:
                 return cell["paper"] * factor, None
         return None
 
+    def paper_or_oom(self, row, column):
+        """The same, or "OOM" where the paper reports that memory ran out."""
+        oom = any((cell["row"], cell["column"]) == (row, column) and cell.get("paper_oom")
+                  for cell in self.cells)
+        return "OOM" if oom else self.paper(row, column)
+
+    def ours_or_oom(self, row, column, origin):
+        """ours(), or "OOM" where memory ran out."""
+        cell = self.find(row, column, origin)
+        return "OOM" if cell and cell["status"] == "oom" else self.ours(row, column, origin)
+
+    def mean_error(self, rows, columns, origin):
+        """Mean magnitude of the errors in percent, and of how many cells."""
+        errors = [abs(cell["error_percent"]) for row in rows for column in columns
+                  if (cell := self.find(row, column, origin)) and cell["error_percent"] is not None]
+        return sum(errors) / max(len(errors), 1), len(errors)
+
     def _with_value(self, rows, columns):
         return (c for c in self.cells
                 if c["row"] in rows and c["column"] in columns and c["value"] is not None)

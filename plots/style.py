@@ -91,14 +91,20 @@ def set_apart(axes, first, why):
 
 def bars(panel, series, number="{:.3g}"):
     """Groups of horizontal bars. `series` is a list of (look, cells), one cell or None for each
-    row of the panel: (value, interval), where the interval is [low, high] or None."""
+    row of the panel: (value, interval), where the interval is [low, high] or None, or a word that
+    stands where there is no bar."""
     height = 0.8 / len(series)
     for i, (look, cells) in enumerate(series):
         for row, cell in enumerate(cells):
+            y = row - 0.4 + (i + 0.5) * height
+            if isinstance(cell, str):
+                panel.annotate(f"{look['label'].split()[0]}: {cell}", (0, y), xytext=(3, 0),
+                               textcoords="offset points", va="center", fontsize=8.5,
+                               bbox=BEHIND_TEXT)
+                continue
             if cell is None or cell[0] is None:
                 continue
             value, interval = cell
-            y = row - 0.4 + (i + 0.5) * height
             panel.barh(y, value, height, **look)
             end = value
             if interval:

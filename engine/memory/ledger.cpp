@@ -52,6 +52,7 @@ void Ledger::relabel(Entry& entry, Kind kind) {
   // Taken from one kind before it is given to the other: relabelling is never a peak.
   change(entry.kind, entry.place, -entry.bytes);
   entry.kind = kind;
+  entry.place = place_;
   change(kind, entry.place, entry.bytes);
 }
 
@@ -63,6 +64,7 @@ int64_t Ledger::current(Kind kind, Place place) const {
 void Ledger::reset_peaks() {
   peak_ = at_peak_ = current_;
   peak_total_ = total_;
+  peak_in_layers_ = in_layers_;
 }
 
 void Ledger::change(Kind kind, Place place, int64_t bytes) {
@@ -71,6 +73,10 @@ void Ledger::change(Kind kind, Place place, int64_t bytes) {
   total_ += bytes;
   per_place_[{kind, place}] += bytes;
   if (now > peak_[index(kind)]) peak_[index(kind)] = now;
+  if (kind == Kind::activation && place.layer >= 0) {
+    in_layers_ += bytes;
+    if (in_layers_ > peak_in_layers_) peak_in_layers_ = in_layers_;
+  }
   if (total_ > peak_total_) {
     peak_total_ = total_;
     at_peak_ = current_;

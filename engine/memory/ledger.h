@@ -57,7 +57,7 @@ class Ledger {
   /// Throws OutOfMemory, naming kind, place and the bytes that were missing.
   Entry take(int64_t bytes, Kind kind);
   void give_back(const Entry& entry) noexcept;
-  /// The same memory is for something else from now on.
+  /// The same memory is for something else from now on, and belongs to the place that says so.
   void relabel(Entry& entry, Kind kind);
 
   int64_t current(Kind kind) const { return current_[index(kind)]; }
@@ -66,6 +66,9 @@ class Ledger {
   int64_t peak() const { return peak_total_; }
   const BytesPerKind& current_per_kind() const { return current_; }
   const BytesPerKind& peak_per_kind() const { return peak_; }
+  /// The most that the activations of all layers were together; what is kept outside the layers is
+  /// left out.
+  int64_t peak_in_layers() const { return peak_in_layers_; }
   /// What each kind held at the moment of the total peak.
   const BytesPerKind& at_peak() const { return at_peak_; }
   /// Bytes of a kind now in use at a place.
@@ -100,6 +103,7 @@ class Ledger {
   Place place_;
   BytesPerKind current_{}, peak_{}, at_peak_{};
   int64_t total_ = 0, peak_total_ = 0;
+  int64_t in_layers_ = 0, peak_in_layers_ = 0;  // of activations
   std::map<std::pair<Kind, Place>, int64_t> per_place_;
   bool recording_ = false;
   std::vector<Change> timeline_;

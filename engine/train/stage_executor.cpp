@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "engine/comm/parallel.h"
+#include "engine/model/saved.h"
 #include "engine/schedule/text.h"
 #include "kernels/support/error.h"
 
@@ -133,7 +134,10 @@ void StageExecutor::perform(const Action& action, Flight& flight) {
       break;
     case ActionKind::send_activation:
       send(groups.activations, stage_after(rank_), flight.output, activation_);
-      if (!rank_.config.keep_outputs) flight.output.release();
+      if (rank_.config.keep_outputs)
+        keep(flight.output);
+      else
+        flight.output.release();
       break;
     case ActionKind::send_gradient:
       send(groups.gradients, stage_before(rank_), flight.input_gradient, gradient_);
@@ -189,13 +193,13 @@ void StageExecutor::forward(const Action& action, Flight& flight) {
 }
 
 void StageExecutor::backward(const Action& action, Flight& flight) {
-  flight.output.release();
   if (action.kind == ActionKind::input_backward) rank_.deferred = &flight.deferred;
   flight.input_gradient =
       model_.part(action.chunk)
           .backward(rank_, std::move(flight.gradient.tensor),
                     run_->scales.at(place_of(action).first), std::move(flight.saved));
   rank_.deferred = nullptr;
+  flight.output.release();
   flight.passed = true;
 }
 
@@ -205,11 +209,13 @@ void StageExecutor::receive(const Action& action, Communicator& from, int peer, 
   arrival.pending = from.receive(arrival.tensor, peer);
 }
 
-/// For a message that a pass needs. In a timeline that is when it is received.
+/// For a message that a pass needs. In a timeline that is when it is received. From then on it is
+/// an operand as any other.
 void StageExecutor::wait(Arrival& arrival) {
   if (arrival.tensor.empty()) return;
   const double begin = keep_timeline ? time_of(rank_) : 0;
   arrival.pending.wait();
+  arrival.tensor.labelled(Kind::workspace);
   note(arrival.action, begin);
 }
 
@@ -229,7 +235,7 @@ void StageExecutor::note_versions() {
 void StageExecutor::send(Communicator& to, int peer, const Tensor& tensor,
                          std::optional<Departure>& before) {
   if (before) before->pending.wait();
-  before.emplace(Departure{tensor, to.send(tensor, peer)});
+  before.emplace(Departure{tensor.labelled(Kind::communication), to.send(tensor, peer)});
 }
 
 void StageExecutor::step(const Action& action, size_t index) {

@@ -7,11 +7,28 @@
 namespace frugal::pipedream2bw2021 {
 namespace {
 
+/// Layers on the first stage of which the weights and what its forward passes keep fill a GPU of
+/// 16 GiB: 20 bytes for each parameter with both versions of the weights, and [s, b, h] of 16 bits
+/// for each layer and each of the d microbatches in flight. No more can fit.
+int64_t most_layers(const Setup& setup) {
+  constexpr double capacity = 16.0 * (1 << 30), bytes_per_parameter = 20;
+  ModelConfig one = setup.model, none = setup.model;
+  one.layers = 1;
+  none.layers = 0;
+  const auto parameters = [](const ModelConfig& m) {
+    return static_cast<double>(korthikanti2022::parameters(m));
+  };
+  const double tables = parameters(none), layer = parameters(one) - tables;
+  const double kept = 2.0 * static_cast<double>(setup.depth * one.sequence * one.hidden);
+  return static_cast<int64_t>((capacity - bytes_per_parameter * tables) /
+                              (bytes_per_parameter * layer + kept));
+}
+
 /// Figure 9: the largest model that 2BW trains on as many GPUs as its pipeline has stages. Models
 /// are layers of GPT-355M; of ever fewer layers on each stage, the first that fits counts.
 class Figure9 final : public TrainingFigure {
  public:
-  Figure9() : TrainingFigure("figure9", "billion parameters") {}
+  Figure9() : TrainingFigure("figure9", "billion parameters", Steps::memory) {}
 
   std::vector<Claim> claims(const Records& records) const override {
     std::vector<Claim> claims;
@@ -36,7 +53,7 @@ class Figure9 final : public TrainingFigure {
     for (const PaperCell& cell : cells_of(name())) {
       Setup setup{model("gpt-355m"), 1, static_cast<int>(number_in(cell.column))};
       Point& point = points.emplace_back(Point{cell.row, cell.column, {}});
-      for (int64_t layers = most_layers; layers >= 1; --layers) {
+      for (int64_t layers = most_layers(setup); layers >= 1; --layers) {
         setup.model.layers = layers * setup.depth;
         point.tries.push_back({fmt::format("{} layers", setup.model.layers),
                                pipeline_config(setup, ScheduleKind::two_buffered, 1, setup.depth)});
@@ -44,10 +61,6 @@ class Figure9 final : public TrainingFigure {
     }
     return points;
   }
-
- private:
-  /// Of a stage: 16 GiB hold the 20 bytes for each parameter of 67 layers, and nothing else.
-  static constexpr int64_t most_layers = 67;
 };
 
 }  // namespace

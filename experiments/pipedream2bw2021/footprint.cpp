@@ -9,7 +9,7 @@ namespace {
 /// throughput figures and nothing smaller is tried.
 class Footprint final : public TrainingFigure {
  public:
-  explicit Footprint(const std::string& name) : TrainingFigure(name, "1000 MiB") {}
+  explicit Footprint(const std::string& name) : TrainingFigure(name, "1000 MiB", Steps::memory) {}
 
   std::vector<Claim> claims(const Records& records) const override { return oom_claims(records); }
 

@@ -11,7 +11,7 @@ namespace {
 /// A figure of 2BW's throughput over configurations, each of which is run as it is.
 class Sweep : public TrainingFigure {
  public:
-  explicit Sweep(const std::string& name) : TrainingFigure(name, "seqs/s") {}
+  explicit Sweep(const std::string& name) : TrainingFigure(name, "seqs/s", Steps::times) {}
 
  protected:
   double value(const Record& record) const override { return throughput(record); }

@@ -30,7 +30,7 @@ std::optional<double> value_of(const std::vector<Cell>& cells, const Bar& bar) {
 /// that fits. GPipe is at its largest batch that fits.
 class Throughput final : public TrainingFigure {
  public:
-  explicit Throughput(const std::string& name) : TrainingFigure(name, "seqs/s") {}
+  explicit Throughput(const std::string& name) : TrainingFigure(name, "seqs/s", Steps::times) {}
 
   std::vector<Claim> claims(const Records& records) const override {
     std::vector<Claim> claims;

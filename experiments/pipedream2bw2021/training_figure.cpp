@@ -9,10 +9,6 @@ namespace {
 
 constexpr const char* machine = "virtual:v100-p3-16xlarge";
 
-/// A schedule without a flush fills its pipeline in the first step, drains it in the last, and is
-/// in its steady state in those between.
-constexpr int64_t steps_without_flush = 3;
-
 /// Section 5: Adam, learning rate 1e-4. Gradients are not clipped, which would make every stage
 /// wait for all others.
 OptimizerOptions optimizer() {
@@ -72,7 +68,7 @@ Case TrainingFigure::chain(const Point& point, const Setting& setting) const {
            .config = one->config,
            .on = setting.on,
            .scale = setting.scale,
-           .steps = flushes(one->config.schedule) ? 1 : steps_without_flush,
+           .steps = flushes(one->config.schedule) ? 1 : steps_without_flush_,
            .optimizer = optimizer(),
            .smaller = std::move(rest)};
     try {

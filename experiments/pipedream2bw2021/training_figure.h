@@ -24,8 +24,15 @@ struct Point {
 /// schedule and its optimizer. It has no cases on real devices, of which the paper's are too many.
 class TrainingFigure : public Artifact {
  public:
-  TrainingFigure(std::string name, std::string unit)
-      : name_(std::move(name)), unit_(std::move(unit)) {}
+  /// Steps of 2BW. Of times, the first has the pipeline's fill and the last has nothing behind it:
+  /// their median is the steady state's from five on. Both versions of the weights are there, and
+  /// memory is what it remains, from two on.
+  enum class Steps : uint8_t { memory = 2, times = 5 };
+
+  TrainingFigure(std::string name, std::string unit, Steps without_flush)
+      : name_(std::move(name)),
+        unit_(std::move(unit)),
+        steps_without_flush_(static_cast<int64_t>(without_flush)) {}
 
   std::string id() const override { return std::string(paper_id) + "/" + name_; }
   std::string title() const override { return paper().caption(name_); }
@@ -47,6 +54,7 @@ class TrainingFigure : public Artifact {
   Case chain(const Point& point, const Setting& setting) const;
 
   std::string name_, unit_;
+  int64_t steps_without_flush_;
 };
 
 /// Sequences per second of all GPUs, in the steady state: a step's time is the median of its

@@ -49,8 +49,8 @@ std::string picture(const Timeline& timeline, const TrainingRun& run, const Targ
   planned.title = fmt::format("{}, planned with the medians of the actions' times",
                               name_of(run.config.schedule));
   Timeline done = timeline;
-  done.title = fmt::format("{}, {} on {}", name_of(run.config.schedule), name_of(target.source()),
-                           target.on());
+  done.title = fmt::format("{} on {}{}", name_of(run.config.schedule), target.on(),
+                           target.simulated() ? "" : ", measured");
   return draw_svg({planned, done});
 }
 

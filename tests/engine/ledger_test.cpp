@@ -44,6 +44,28 @@ TEST(Ledger, RelabellingMovesBytesForAllWhoShareThem) {
   EXPECT_EQ(ledger.peak(), 40);
 }
 
+/// What a layer keeps is its own, whoever made it.
+TEST(Ledger, WhatIsKeptBelongsToTheLayerThatKeepsIt) {
+  CpuDevice device(1);
+  Ledger ledger(device);
+  const Ledger::Scope microbatch(ledger, {-1, 2});
+  const Tensor mask(ledger, Kind::activation, DType::u8, {100});
+  Tensor input(ledger, Kind::communication, DType::u8, {7});
+  {
+    const Ledger::Scope layer(ledger, {3, 2});
+    input.labelled(Kind::activation);
+    const Tensor work(ledger, Kind::workspace, DType::u8, {1000});
+  }
+  EXPECT_EQ(ledger.current(Kind::activation, {3, 2}), 7);
+  EXPECT_EQ(ledger.current(Kind::communication, {-1, 2}), 0);
+  input.release();
+  EXPECT_EQ(ledger.current(Kind::activation, {3, 2}), 0);
+  EXPECT_EQ(ledger.peak_in_layers(), 7);
+  EXPECT_EQ(ledger.peak(Kind::activation), 107);
+  ledger.reset_peaks();
+  EXPECT_EQ(ledger.peak_in_layers(), 0);
+}
+
 TEST(Ledger, TimelineSumsToWhatIsInUse) {
   CpuDevice device(1);
   Ledger ledger(device);

@@ -57,6 +57,25 @@ TEST(Cell, ErrorOfAPercentageIsInPoints) {
   EXPECT_TRUE(to_json(r)["cells"][0]["error_percent"].is_null());
 }
 
+/// Where both ran out of memory, there are two words and no number.
+TEST(Cell, ThePaperMayHaveRunOutOfMemory) {
+  Cell c = cell(10, 11);
+  c.paper.reset();
+  c.paper_oom = true;
+  Reproduction r;
+  r.cells = {c, c};
+  r.cells[1].row = "another";
+  r.cells[1].value.reset();
+  r.cells[1].status = Status::oom;
+  const Table table = cell_tables(r)[0].table;
+  EXPECT_EQ(table.columns[3].name, "paper");
+  EXPECT_EQ(table.rows[0][3], "oom");
+  EXPECT_EQ(table.rows[1][3], "oom");
+  EXPECT_EQ(table.rows[1][4], "oom");
+  EXPECT_TRUE(to_json(r)["cells"][0]["paper_oom"]);
+  EXPECT_TRUE(to_json(r)["cells"][0]["error_percent"].is_null());
+}
+
 TEST(Claim, VerdictFollowsFromRelationAndTolerance) {
   Claim claim;
   claim.paper = 90;

@@ -184,6 +184,92 @@ TEST_F(RunnerTest, RecordsSkippedAndOutOfMemoryWithAReason) {
   EXPECT_THAT(records.all()[1].reason, HasSubstr("bytes missing"));
 }
 
+/// On the clock of a machine and on this one's: the same steps, products and blocks of memory.
+TEST_F(RunnerTest, TrainsAWholeModelThroughItsSchedule) {
+  Case simulated = layer("t", Case::What::training, machine);
+  simulated.config.model.layers = simulated.config.pipeline_parallel = 2;
+  simulated.config.microbatches = 2;
+  simulated.config.schedule = ScheduleKind::two_buffered;
+  simulated.steps = 3;
+  simulated.optimizer.clip = 0;
+  Case real = simulated;
+  real.on = "cpu";
+  const Records records = run({simulated, real});
+  const Record &ours = records.all()[0], &theirs = records.all()[1];
+  ASSERT_EQ(ours.status, Status::ok) << ours.reason;
+  ASSERT_EQ(theirs.status, Status::ok) << theirs.reason;
+  EXPECT_EQ(ours.samples(metric::step_time).size(), 3U);
+  EXPECT_EQ(theirs.samples(metric::step_time).size(), 2U) << "the first is not warm";
+  EXPECT_TRUE(ours.losses.empty());
+  EXPECT_EQ(theirs.losses.size(), 3U);
+  EXPECT_DOUBLE_EQ(ours.flops->hardware, theirs.flops->hardware);
+  EXPECT_GT(ours.flops->hardware, 0);
+  ASSERT_EQ(ours.memory->stages.size(), 2U);
+  for (const size_t stage : {0, 1})
+    EXPECT_EQ(ours.memory->stages[stage].at_peak[static_cast<size_t>(Kind::parameter)],
+              theirs.memory->stages[stage].at_peak[static_cast<size_t>(Kind::parameter)]);
+  EXPECT_GT(*ours.utilization->mfu_data_sheet.value, 0);
+  EXPECT_EQ(ours.options.at("steps"), "3");
+  EXPECT_EQ(ours.options.at("clip"), "0");
+  EXPECT_EQ(theirs.options.at("threads"), "1");
+  Case another = simulated;
+  another.steps = 4;
+  run({another});
+  EXPECT_EQ(lines_, 3U) << "another number of steps is another case";
+}
+
+TEST_F(RunnerTest, WhatRunsOutOfMemoryIsFollowedBySmallerOnesUntilOneFits) {
+  const auto sized = [](const char* id, int64_t hidden, std::vector<Case> smaller) {
+    Case c = layer(id, Case::What::layer_memory, machine);
+    c.config.model.hidden = hidden;
+    c.smaller = std::move(smaller);
+    return c;
+  };
+  const Case chain =
+      sized("huge", 1 << 20,
+            {sized("large", 1 << 19, {sized("fits", 32, {sized("is not needed", 16, {})})})});
+  const auto ids = [](const Records& records) {
+    std::vector<std::string> all;
+    for (const Record& r : records.all()) all.push_back(r.case_id);
+    return all;
+  };
+  const Case other = layer("other", Case::What::layer_memory, machine);
+  EXPECT_THAT(ids(run({chain, other})), ElementsAre("huge", "other", "large", "fits"));
+  EXPECT_EQ(lines_, 4U);
+  EXPECT_EQ(run({chain}).all().back().status, Status::ok);
+  EXPECT_EQ(lines_, 4U) << "all of them were recorded";
+  EXPECT_THAT([&] { run({sized("a", 32, {sized("bad", 15, {})})}); },
+              ThrowsMessage<InputError>(HasSubstr("divisible")));
+  EXPECT_EQ(lines_, 4U);
+}
+
+/// How much is too much is what such a case is to find out.
+TEST_F(RunnerTest, TheMemoryOfAStepIsCountedBeyondWhatTheMachineHas) {
+  Case step = layer("s", Case::What::step_memory, machine);
+  step.config.model.layers = 4;
+  step.config.model.hidden = 1 << 15;
+  step.config.pipeline_parallel = 2;
+  step.config.microbatches = 3;
+  const Record record = run({step}).all().front();
+  ASSERT_EQ(record.status, Status::ok) << record.reason;
+  EXPECT_EQ(record.options.count("memory"), 1U);
+  EXPECT_TRUE(record.metrics.empty());
+  const Memory& memory = record.memory.value();
+  ASSERT_EQ(memory.stages.size(), 2U);
+  EXPECT_GT(memory.peak_total, find_machine("a100-selene").memory_capacity);
+  EXPECT_EQ(memory.peak_total, std::max(memory.stages[0].peak, memory.stages[1].peak));
+  for (const StageMemory& stage : memory.stages) {
+    const auto activations = stage.peak_per_kind[static_cast<size_t>(Kind::activation)];
+    EXPECT_GE(activations, stage.at_peak[static_cast<size_t>(Kind::activation)]);
+    EXPECT_GT(stage.peak_in_layers, 0);
+    EXPECT_LE(stage.peak_in_layers, activations);
+  }
+  Case real = step;
+  real.config = testing::tiny();
+  real.on = "cpu";
+  EXPECT_EQ(run({real}).all().front().status, Status::failed);
+}
+
 /// Cases that are timed by turns are in memory together, and one that needs more may fit alone.
 TEST_F(RunnerTest, OutOfMemoryNamesWhatElseWasInMemory) {
   Case huge = layer("h", Case::What::layer_time, "cpu");

@@ -8,7 +8,7 @@
 
 #include "experiments/korthikanti2022/artifacts.h"
 #include "kernels/support/embedded.h"
-#include "tests/experiments/korthikanti2022/synthetic.h"
+#include "tests/experiments/synthetic.h"
 
 namespace frugal::korthikanti2022 {
 namespace {
@@ -49,7 +49,8 @@ TEST(Paper, EveryCellIsReachable) {
       ++cells;
     }
   EXPECT_EQ(cells, paper_cells().size());
-  EXPECT_EQ(cells, 19U + 20U + 16U + 8U);  // table 4, table 5, figure 7, section 5
+  // Table 4, table 5, figure 7, section 5, figure 1, figure 9, appendix B.
+  EXPECT_EQ(cells, 19U + 20U + 16U + 8U + 12U + 12U + 1U);
 }
 
 TEST(Paper, NoCellTwice) {
@@ -71,6 +72,9 @@ TEST(Paper, ArtifactsHaveTheRowsAndColumnsOfThePaper) {
   EXPECT_EQ(names_of_artifact(table5()), names_in_paper("table5"));
   EXPECT_EQ(names_of_artifact(figure7()), names_in_paper("figure7"));
   EXPECT_EQ(names_of_artifact(section5()), names_in_paper("section5"));
+  EXPECT_EQ(names_of_artifact(figure1()), names_in_paper("figure1"));
+  EXPECT_EQ(names_of_artifact(figure9()), names_in_paper("figure9"));
+  EXPECT_EQ(names_of_artifact(appendix_b()), names_in_paper("appendixB"));
 }
 
 TEST(Paper, Table2HasOneRowForEachFormulaAndOneColumnForEachModel) {

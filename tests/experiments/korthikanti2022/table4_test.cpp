@@ -2,7 +2,7 @@
 
 #include "experiments/korthikanti2022/artifacts.h"
 #include "experiments/korthikanti2022/paper.h"
-#include "tests/experiments/korthikanti2022/synthetic.h"
+#include "tests/experiments/synthetic.h"
 
 namespace frugal::korthikanti2022 {
 namespace {

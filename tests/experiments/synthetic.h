@@ -1,7 +1,7 @@
 #pragma once
 #include "harness/artifact.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal {
 
 /// The record that a case would leave behind, without observations.
 inline Record record_of(const Artifact& artifact, const Case& c) {
@@ -32,4 +32,4 @@ Records records_of(const Artifact& artifact, const Selection& selection, const O
   return records;
 }
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal

@@ -1,0 +1,26 @@
+"""Artifacts that are whole training runs, where running out of memory is a result."""
+
+import json
+import unittest
+
+from test_cli import Cli
+
+
+class Pipelines(Cli):
+    def test_out_of_memory_is_a_result_of_these(self):
+        done = self.run_frugal("reproduce", "pipedream2bw2021/figure7", "--on", "virtual", "--format", "json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        cells = {(c["row"], c["column"]): c for c in json.loads(done.stdout)["cells"]}
+        gpipe = cells["GPipe", "batch 256"]
+        self.assertEqual((gpipe["status"], gpipe["value"], gpipe["paper_oom"]), ("oom", None, True))
+        self.assertIn("did not fit", gpipe["reason"])
+        flush = cells["PipeDream-Flush", "batch 256"]
+        self.assertEqual((flush["status"], flush["paper_oom"]), ("ok", False))
+
+    def test_the_papers_own_machine_only(self):
+        done = self.run_frugal("reproduce", "pipedream2bw2021/figure7", "--on", "cpu", "--format", "json")
+        self.assertEqual(json.loads(done.stdout)["cells"], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
