@@ -71,7 +71,7 @@ class Documentation(Cli):
         script = self.run_frugal("completion", "bash").stdout
         asked = 'COMP_WORDS=(frugal measure --recompute ""); COMP_CWORD=3; _frugal; echo "${COMPREPLY[*]}"'
         done = subprocess.run(["bash", "-c", script + asked], capture_output=True, text=True, check=True)
-        self.assertEqual(done.stdout.split(), ["none", "selective", "full"])
+        self.assertEqual(done.stdout.split(), ["none", "selective", "full", "stage"])
         (self.folder / "own.json").write_text("{}")
         for flag in ("--model", "--hardware", "--text"):
             asked = f'COMP_WORDS=(frugal measure {flag} ow); COMP_CWORD=3; _frugal; echo "${{COMPREPLY[*]}}"'
