@@ -3,6 +3,7 @@
 #include "experiments/korthikanti2022/formulas.h"
 #include "experiments/pipedream2bw2021/artifacts.h"
 #include "experiments/pipedream2bw2021/training_figure.h"
+#include "harness/models.h"
 
 namespace frugal::pipedream2bw2021 {
 namespace {
@@ -51,7 +52,7 @@ class Figure9 final : public TrainingFigure {
   std::vector<Point> points() const override {
     std::vector<Point> points;
     for (const PaperCell& cell : cells_of(name())) {
-      Setup setup{model("gpt-355m"), 1, static_cast<int>(number_in(cell.column))};
+      Setup setup{find_model("gpt-355m"), 1, static_cast<int>(number_in(cell.column))};
       Point& point = points.emplace_back(Point{cell.row, cell.column, {}});
       for (int64_t layers = most_layers(setup); layers >= 1; --layers) {
         setup.model.layers = layers * setup.depth;

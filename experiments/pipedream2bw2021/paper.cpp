@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "harness/models.h"
+
 namespace frugal::pipedream2bw2021 {
 
 const Paper& paper() {
@@ -9,22 +11,9 @@ const Paper& paper() {
   return all;
 }
 
-ModelConfig model(std::string_view name) {
-  for (const auto& json : paper().document().at("models"))
-    if (json.at("name") == name)
-      return {.name = json.at("name"),
-              .layers = json.at("layers"),
-              .hidden = json.at("hidden"),
-              .heads = json.at("attention_heads"),
-              .sequence = paper().document().at("setup").at("sequence"),
-              .vocabulary = json.at("vocabulary"),
-              .causal = json.at("causal")};
-  paper().unknown("model", name);
-}
-
 Setup setup_of(const std::string& artifact) {
   const auto& json = paper().document().at("artifacts").at(artifact);
-  return {model(json.at("model").get<std::string>()), json.at("width"), json.at("depth")};
+  return {find_model(json.at("model")), json.at("width"), json.at("depth")};
 }
 
 std::vector<PaperCell> cells_of(const std::string& artifact) {

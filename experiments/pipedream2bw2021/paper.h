@@ -10,9 +10,6 @@ inline constexpr const char* paper_id = "pipedream2bw2021";
 
 const Paper& paper();
 
-/// "gpt-2.2b", "bert-3.8b", … Throws std::out_of_range, as the names are the program's own.
-ModelConfig model(std::string_view name);
-
 /// How an artifact spreads its model over GPUs: `depth` of them hold a copy of it, as stages of a
 /// pipeline or as a tensor-parallel group, and `width` copies share a batch.
 struct Setup {

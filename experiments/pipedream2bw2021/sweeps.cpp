@@ -4,6 +4,7 @@
 
 #include "experiments/pipedream2bw2021/artifacts.h"
 #include "experiments/pipedream2bw2021/training_figure.h"
+#include "harness/models.h"
 
 namespace frugal::pipedream2bw2021 {
 namespace {
@@ -60,7 +61,7 @@ class Figure8 final : public Sweep {
     int depth = 0, micro_batch = 0;
     char comma = 0;
     std::istringstream(cell.row.substr(cell.row.rfind('(') + 1)) >> depth >> comma >> micro_batch;
-    const Setup setup{model(json.at("model").get<std::string>()),
+    const Setup setup{find_model(json.at("model")),
                       json.at("gpus").get<int>() / depth, depth};
     return pipeline_config(setup, ScheduleKind::two_buffered, micro_batch, number_in(cell.column));
   }
@@ -78,7 +79,7 @@ class Figure12 final : public Sweep {
  protected:
   RunConfig config_of(const PaperCell& cell) const override {
     const auto& json = paper().document().at("artifacts").at(name());
-    const Setup setup{model(cell.row.starts_with("GPT 1.3B") ? "gpt-1.3b" : "gpt-2.2b"),
+    const Setup setup{find_model(cell.row.starts_with("GPT 1.3B") ? "gpt-1.3b" : "gpt-2.2b"),
                       json.at("width"), json.at("depth")};
     const int64_t b = number_in(cell.column);
     RunConfig config = pipeline_config(setup, ScheduleKind::two_buffered, b, b * setup.depth);
