@@ -7,7 +7,7 @@
 #include "experiments/korthikanti2022/step_artifact.h"
 #include "harness/training.h"
 #include "kernels/support/error.h"
-#include "tests/experiments/korthikanti2022/synthetic.h"
+#include "tests/experiments/synthetic.h"
 
 /// Figures 1 and 9 and appendices B and C, executed at full size on the paper's machine, virtually.
 namespace frugal::korthikanti2022 {
