@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/engine/support.h"
@@ -158,9 +159,10 @@ TEST(KeptOutputs, ChangeNothingButMemory) {
   }
   EXPECT_EQ(losses[0], losses[1]);
   // At the peak, in the first backward pass, its own output is not kept any more, and the one that
-  // was sent last may still be on its way.
+  // was sent last may still be on its way, kept or not.
   const ModelConfig& m = config.model;
-  EXPECT_EQ(peaks[1] - peaks[0], (config.microbatches - 2) * m.sequence * m.hidden * 4);
+  EXPECT_THAT((peaks[1] - peaks[0]) / (m.sequence * m.hidden * 4),
+              ::testing::AnyOf(config.microbatches - 2, config.microbatches - 1));
 }
 
 }  // namespace
