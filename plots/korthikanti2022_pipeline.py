@@ -25,7 +25,8 @@ def figure1(folder):
     columns = FIGURE1 | MOST
     virtual = style.looks(data.origins("virtual", MODELS, columns, "1"))
     figure, axes = style.panels(4, style.height(5.6, 1 + len(virtual)),
-                                "Figure 1: memory of a GPU; the line is what an A100 has", columns.values())
+                                "Figure 1: memory of a GPU; the dotted line is an A100's 80 GiB",
+                                columns.values())
     for model, panel in zip(MODELS, axes):
         style.bars(panel, [(style.PAPER, [data.paper(model, column) for column in columns])] +
                    [(look, [data.ours(model, column, origin) for column in columns])
@@ -54,7 +55,7 @@ def figure9(folder):
               ylabel="GiB")
     panel.set_ylim(bottom=0)
     panel.grid(axis="both")
-    panel.legend()
+    panel.legend(frameon=True, facecolor="white", edgecolor="none", framealpha=1)
     return figure
 
 

@@ -14,11 +14,18 @@ def artifact(folder, name):
     return reproduction.read(folder, f"pipedream2bw2021/{name}", "virtual")
 
 
+def not_calibrated(look, notes):
+    """A look whose label says so where the notes of its cells do."""
+    said = any("not calibrated" in note for note in notes)
+    return {**look, "label": look["label"] + ", not calibrated"} if said else look
+
+
 def compare(panel, data, keys, number):
     """Bars of the paper and of the paper's machine, virtually, for each (row, column). Returns the
     looks that were used, and in words how far the two are apart."""
     rows, columns = {row for row, _ in keys}, {column for _, column in keys}
-    series = style.looks(data.origins("virtual", rows, columns, "1"))
+    series = [(not_calibrated(look, data.notes(rows, columns, origin)), origin)
+              for look, origin in style.looks(data.origins("virtual", rows, columns, "1"))]
     style.bars(panel, [(style.PAPER, [data.paper_or_oom(*key) for key in keys])] +
                [(look, [data.ours_or_oom(*key, origin) for key in keys]) for look, origin in series],
                number)

@@ -12,10 +12,10 @@ DEPTHS = [1, 2, 4, 8, 16, 32, 64]
 def footprints(folder):
     figure = paper.by_system(folder, ["figure7", "figure11"],
                              ["Figure 7: GPT 2.2B, 8 GPUs", "Figure 11: BERT 2.2B, 8 GPUs"],
-                             "Memory of the GPU that needs most, of 16 GiB (dashed)", "1000 MiB",
-                             "{:.1f}")
+                             "Memory of the GPU that needs most; the dotted line is its 16 GiB",
+                             "1000 MiB", "{:.1f}")
     for panel in figure.axes:
-        panel.axvline(CAPACITY, color="#000000", linewidth=0.8, linestyle="--")
+        panel.axvline(CAPACITY, color="#000000", linewidth=0.9, linestyle=":")
         panel.set_xlim(0, 1.18 * CAPACITY)
     return figure
 
@@ -24,7 +24,7 @@ def figure9(folder):
     data = paper.artifact(folder, "figure9")
     figure, (panel,) = style.panels(1, 5.2, "Figure 9: the largest model that 2BW trains on as many "
                                     "GPUs of 16 GB as stages", [paper.counted(d, "stage") for d in DEPTHS])
-    looks, errors = paper.compare(panel, data, [("2BW", f"depth {d}") for d in DEPTHS], "{:.3g}")
+    looks, errors = paper.compare(panel, data, [("2BW", f"depth {d}") for d in DEPTHS], "{:#.3g}")
     panel.set(title=errors, xlabel="billion parameters")
     style.legend(figure, looks)
     return figure

@@ -16,33 +16,35 @@ def systems(folder, figure, model):
     titles = [f"{model} 2.2B, 8 GPUs", f"{model} 2.2B, 64 GPUs", f"{model} 3.8B, 64 GPUs"]
     return paper.by_system(folder, [figure + part for part in "abc"], titles,
                            f"Figure {figure.removeprefix('figure')}: throughput of five systems",
-                           UNIT, "{:.3g}")
+                           UNIT, "{:#.3g}")
+
+
+def sweep(folder, name, heading, height, rows, columns):
+    """A panel for each configuration of 2BW, all on one axis so that they can be compared."""
+    data = paper.artifact(folder, name)
+    figure, axes = style.panels(len(rows), height, heading, columns)
+    for row, panel in zip(rows, axes):
+        looks, errors = paper.compare(panel, data, [(row, column) for column in columns], "{:#.3g}")
+        panel.set(title=f"{row}\n{errors}", xlabel=UNIT)
+    end = max(panel.get_xlim()[1] for panel in axes)
+    for panel in axes:
+        panel.set_xlim(0, end)
+    style.legend(figure, looks)
+    return figure
 
 
 def figure8(folder):
-    data = paper.artifact(folder, "figure8")
-    rows = ["(d,b)=(4,1)", "(d,b)=(8,1)", "(d,b)=(8,32)"]
-    figure, axes = style.panels(3, 5, "Figure 8: 2BW by pipeline depth d and microbatch b, "
-                                "GPT 1.3B, 64 GPUs", [f"batch {batch}" for batch in BATCHES])
-    for row, panel in zip(rows, axes):
-        looks, errors = paper.compare(panel, data, [(row, f"batch {batch}") for batch in BATCHES],
-                                      "{:.3g}")
-        panel.set(title=f"{row}\n{errors}", xlabel=UNIT)
-    style.legend(figure, looks)
-    return figure
+    return sweep(folder, "figure8",
+                 "Figure 8: 2BW by pipeline depth d and microbatch b, GPT 1.3B, 64 GPUs", 5,
+                 ["(d,b)=(4,1)", "(d,b)=(8,1)", "(d,b)=(8,32)"],
+                 [f"batch {batch}" for batch in BATCHES])
 
 
 def figure12(folder):
-    data = paper.artifact(folder, "figure12")
-    rows = [f"GPT {size}, {how}" for size in ("1.3B", "2.2B") for how in ("recompute", "no recompute")]
-    figure, axes = style.panels(4, 4.2, "Figure 12: 2BW with and without recomputation, 8 GPUs",
-                                [f"microbatch {b}" for b in MICROBATCHES])
-    for row, panel in zip(rows, axes):
-        keys = [(row, f"microbatch {b}") for b in MICROBATCHES]
-        looks, errors = paper.compare(panel, data, keys, "{:.3g}")
-        panel.set(title=f"{row}\n{errors}", xlabel=UNIT)
-    style.legend(figure, looks)
-    return figure
+    return sweep(folder, "figure12", "Figure 12: 2BW with and without recomputation, 8 GPUs", 4.2,
+                 [f"GPT {size}, {how}" for size in ("1.3B", "2.2B")
+                  for how in ("recompute", "no recompute")],
+                 [f"microbatch {b}" for b in MICROBATCHES])
 
 
 def main():

@@ -89,6 +89,10 @@ class Artifact:
         cell = self.find(row, column, origin)
         return "OOM" if cell and cell["status"] == "oom" else self.ours(row, column, origin)
 
+    def notes(self, rows, columns, origin):
+        """What readers of these rows and columns have to know."""
+        return {cell["note"] for cell in self._with_value(rows, columns) if Origin.of(cell) == origin}
+
     def mean_error(self, rows, columns, origin):
         """Mean magnitude of the errors in percent, and of how many cells."""
         errors = [abs(cell["error_percent"]) for row in rows for column in columns

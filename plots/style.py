@@ -26,6 +26,7 @@ LONE_RANK = "xxx"
 
 # Keeps grid lines and hatches out of numbers.
 BEHIND_TEXT = {"boxstyle": "square,pad=0.12", "facecolor": "white", "edgecolor": "none"}
+APART = "#F0F0F0"  # behind rows that are not the paper's
 
 plt.rcParams.update({
     "font.size": 10,
@@ -83,10 +84,10 @@ def panels(count, height, title, labels, widths=None):
 def set_apart(axes, first, why):
     """Shades the rows from `first` on, which are not the paper's, and says so in the last panel."""
     for panel in axes:
-        panel.axhspan(first - 0.5, panel.get_ylim()[0], facecolor="#F0F0F0", zorder=0)
+        panel.axhspan(first - 0.5, panel.get_ylim()[0], facecolor=APART, zorder=0)
         panel.axhline(first - 0.5, color="#000000", linewidth=0.8, linestyle="--")
     axes[-1].annotate(why, (1, first - 0.47), xycoords=("axes fraction", "data"), ha="right", va="top",
-                      fontsize=8.5, fontstyle="italic")
+                      fontsize=8.5, fontstyle="italic", bbox={**BEHIND_TEXT, "facecolor": APART})
 
 
 def bars(panel, series, number="{:.3g}"):
@@ -111,7 +112,8 @@ def bars(panel, series, number="{:.3g}"):
                 panel.errorbar(value, y, xerr=[[value - interval[0]], [interval[1] - value]],
                                fmt="none", ecolor="#000000", capsize=2.5, linewidth=1.2)
                 end = interval[1] if value >= 0 else interval[0]
-            panel.annotate(number.format(value), (end, y), xytext=(3 if value >= 0 else -3, 0),
+            text = number.format(value).rstrip(".")  # "{:#.3g}" writes 122 as "122."
+            panel.annotate(text, (end, y), xytext=(3 if value >= 0 else -3, 0),
                            textcoords="offset points", va="center", fontsize=8.5,
                            ha="left" if value >= 0 else "right", bbox=BEHIND_TEXT)
     low, high = panel.get_xlim()
