@@ -24,7 +24,7 @@ def figure9(folder):
     data = paper.artifact(folder, "figure9")
     figure, (panel,) = style.panels(1, 5.2, "Figure 9: the largest model that 2BW trains on as many "
                                     "GPUs of 16 GB as stages", [paper.counted(d, "stage") for d in DEPTHS])
-    looks, errors = paper.compare(panel, data, [("2BW", f"depth {d}") for d in DEPTHS], "{:#.3g}")
+    looks, errors = paper.compare(panel, data, [("2BW", f"depth {d}") for d in DEPTHS], "{:.1f}")
     panel.set(title=errors, xlabel="billion parameters")
     style.legend(figure, looks)
     return figure

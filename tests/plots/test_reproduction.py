@@ -61,6 +61,12 @@ class Series(unittest.TestCase):
         origin, = data.origins("measured", ["full"], ["overhead"])
         self.assertEqual(data.ours("full", "overhead", origin, 10), (20, None))
 
+    def test_notes_are_of_what_is_drawn(self):
+        data = of(cell("overhead", 1, note="not calibrated"), cell("overhead", 2, LONE, note="lone"),
+                  cell("overhead, one device", 3, note="another column"), cell("overhead", None, note="no value"))
+        real, _ = data.origins("measured", ["full"], ["overhead"])
+        self.assertEqual(data.notes(["full"], ["overhead"], real), {"not calibrated"})
+
     def test_no_value_is_no_series(self):
         self.assertEqual(self.labels(of(cell("overhead", None)), "measured"), [])
 
