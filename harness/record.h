@@ -23,7 +23,8 @@ namespace metric {
 inline constexpr const char* forward_time = "forward_time";
 inline constexpr const char* backward_time = "backward_time";
 inline constexpr const char* step_time = "step_time";
-inline constexpr const char* gradient_norm = "gradient_norm";  ///< before clipping
+inline constexpr const char* gradient_norm = "gradient_norm";            ///< before clipping
+inline constexpr const char* last_word_accuracy = "last_word_accuracy";  ///< LastWords
 }  // namespace metric
 
 /// Of one stage of a pipeline, its first rank's; what older records do not have is 0.

@@ -8,6 +8,7 @@
 #include "engine/train/safetensors.h"
 #include "harness/flops.h"
 #include "harness/interrupt.h"
+#include "harness/last_words.h"
 #include "harness/runner.h"
 
 namespace frugal {
@@ -82,6 +83,13 @@ void save(Trainer& trainer, const TrainingRun& run, const Target& target) {
   safetensors::write(run.save_tensors, file);
 }
 
+void tell_last_words(Trainer& trainer, const TrainingRun& run, Record& record) {
+  const LastWords words(*run.text, run.config, run.last_words);
+  record.add_sample(
+      metric::last_word_accuracy, "1",
+      static_cast<double>(words.told_by(trainer)) / static_cast<double>(words.passages()));
+}
+
 /// All steps. Leaves no cluster behind: what is timed afterwards has the device for itself.
 void train(const TrainingRun& run, Target& target, Record& record, const StepDone& done) {
   stop_if_interrupted();
@@ -110,6 +118,7 @@ void train(const TrainingRun& run, Target& target, Record& record, const StepDon
               });
   record.memory = memory_of(*cluster);
   record.flops = flops_of(run.config, executed);
+  if (run.last_words > 0) tell_last_words(trainer, run, record);
   if (!run.save_tensors.empty()) save(trainer, run, target);
 }
 
@@ -145,6 +154,9 @@ std::map<std::string, std::string> options_of(const TrainingRun& run) {
       {"eval_every", std::to_string(run.eval_every)}};
   if (optimizer.kind == OptimizerKind::momentum)
     options["momentum"] = fmt::format("{}", optimizer.momentum);
+  if (optimizer.prediction > 0)
+    options["weight_prediction"] = fmt::format("{}", optimizer.prediction);
+  if (run.last_words > 0) options["last_words"] = std::to_string(run.last_words);
   return options;
 }
 

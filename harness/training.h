@@ -19,6 +19,7 @@ struct TrainingRun {
   TrainConfig train;
   std::optional<Text> text;  ///< random tokens otherwise
   int64_t eval_every = 0;    ///< steps; 0: at the end only
+  int64_t last_words = 0;    ///< passages of the held-out task (LastWords); 0: none
   std::string save_tensors;  ///< a safetensors file; empty: none
 };
 

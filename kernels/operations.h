@@ -261,6 +261,9 @@ struct CrossEntropy {
 ///
 /// The new weights go to `result`, of the weights' type and size, which may be the weights and must
 /// not overlap them otherwise; to the weights themselves where it is empty.
+///
+/// With a prediction, which needs a master, the weights are not what it becomes but what
+/// `prediction` further updates like this one would make of it: w + prediction · (w − w before).
 struct WeightUpdate {
   View weights, gradient, master{}, result{};
   float learning_rate = 1e-3F, weight_decay = 0;
@@ -268,6 +271,7 @@ struct WeightUpdate {
   /// weight is part of the gradient, as of a loss with weight_decay / 2 · Σ weight² (L2).
   bool decoupled = true;
   float gradient_scale = 1;
+  float prediction = 0;
 
   const View& target() const { return result.empty() ? weights : result; }
   double bytes() const {

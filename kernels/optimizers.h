@@ -7,16 +7,18 @@
 namespace frugal {
 
 /// g := scale · gradient + l2 · w for the weight's rule below, and w := decay · w − what it says.
+/// What is rounded from w is further by `prediction` · the difference.
 /// Decoupled decay: Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019,
 /// algorithm 2.
 template <class A>
 struct UpdateFactors {
-  A scale, l2, decay;
+  A scale, l2, decay, prediction;
 
   explicit UpdateFactors(const WeightUpdate& op)
       : scale(A(op.gradient_scale)),
         l2(op.decoupled ? A(0) : A(op.weight_decay)),
-        decay(op.decoupled ? 1 - A(op.learning_rate) * A(op.weight_decay) : A(1)) {}
+        decay(op.decoupled ? 1 - A(op.learning_rate) * A(op.weight_decay) : A(1)),
+        prediction(A(op.prediction)) {}
 };
 
 /// m := beta m + (1 − beta) g, and w loses rate m.

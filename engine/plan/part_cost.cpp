@@ -18,7 +18,7 @@ class PartRun {
     auto [model, block] = in_one_block(rank, [&] { return std::make_unique<Gpt>(rank, part); });
     model_ = std::move(model);
     block_ = std::move(block);
-    optimizer_ = std::make_unique<Optimizer>(rank, model_->parameters(), options.kind);
+    optimizer_ = std::make_unique<Optimizer>(rank, model_->parameters(), options);
   }
 
   PartCost run() {

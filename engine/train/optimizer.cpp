@@ -38,8 +38,8 @@ std::string_view name_of(OptimizerKind kind) {
   return "?";
 }
 
-Optimizer::Optimizer(Rank& rank, ParameterList parameters, OptimizerKind kind)
-    : parameters_(std::move(parameters)), kind_(kind) {
+Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOptions& options)
+    : parameters_(std::move(parameters)), kind_(options.kind), prediction_(options.prediction) {
   for (size_t begin = 0, end = 0; begin < parameters_.size(); begin = end) {
     Group group{.first = parameters_[begin],
                 .counted = is_counted(rank, *parameters_[begin]),
@@ -70,7 +70,7 @@ void Optimizer::allocate_state(Rank& rank, Group& group) const {
     group.second_moment = allocate();
     rank.run(Fill{group.second_moment, 0});
   }
-  if (wide != group.first->weight.type()) {
+  if (wide != group.first->weight.type() || predicts()) {
     group.master = allocate();
     rank.run(Convert{from(group.first->weight, group.elements), group.master});
   }
@@ -129,7 +129,8 @@ WeightUpdate Optimizer::update_of(const Group& group, const View& gradient,
                       .master = group.master,
                       .learning_rate = static_cast<float>(o.learning_rate),
                       .weight_decay = static_cast<float>(o.weight_decay),
-                      .decoupled = o.kind != OptimizerKind::adam};
+                      .decoupled = o.kind != OptimizerKind::adam,
+                      .prediction = static_cast<float>(o.prediction)};
   if (group.first->offset >= 0 && !blocks.from.empty()) {
     const auto part = [&](const Tensor& block) {
       return block.view().sliced(0, group.first->offset, group.elements);
@@ -162,6 +163,9 @@ void Optimizer::begin_step(const OptimizerOptions& o) {
   if (o.kind != kind_)
     throw std::logic_error(
         fmt::format("an optimizer made as {} cannot step as {}", name_of(kind_), name_of(o.kind)));
+  if (o.prediction != prediction_)
+    throw std::logic_error(fmt::format("an optimizer made to predict {} updates cannot predict {}",
+                                       prediction_, o.prediction));
   ++steps_;
 }
 
@@ -198,6 +202,12 @@ void Optimizer::finish(Rank& rank) {
   late_->sum.wait();
   update(rank, *late_->group, late_->gradient, late_->options, 1, late_->blocks);
   late_.reset();
+}
+
+void Optimizer::write_exact(Rank& rank, const Tensor& block) {
+  finish(rank);
+  for (const Group& group : groups_)
+    rank.run(Convert{group.master, block.view().sliced(0, group.first->offset, group.elements)});
 }
 
 double Optimizer::step(Rank& rank, const OptimizerOptions& options, const WeightBlocks& blocks) {

@@ -20,6 +20,10 @@ struct OptimizerOptions {
   double momentum = 0.9;                             ///< of momentum
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  ///< of adam and adamw
   double weight_decay = 0;                           ///< decoupled but for adam
+  /// Passes read weights that are so many further updates like the last ahead of the optimizer's
+  /// own: a correction for gradients that are applied to later weights than they were computed
+  /// with. Not of the papers; 0: none.
+  double prediction = 0;
   double clip = 1;  ///< greatest norm of the gradient of the whole model; 0: no clipping
 };
 
@@ -33,13 +37,15 @@ struct WeightBlocks {
 /// accumulation type.
 class Optimizer {
  public:
-  /// Allocates the kind's state, and takes the master weights from the parameters' own.
-  Optimizer(Rank& rank, ParameterList parameters, OptimizerKind kind);
+  /// Allocates the kind's state, and takes the master weights from the parameters' own: there are
+  /// some where weights are narrower than their gradients, and where weights are predicted.
+  Optimizer(Rank& rank, ParameterList parameters, const OptimizerOptions& options);
 
   void clear_gradients(Rank& rank);
   /// Makes the gradients whole, clips by the norm of the whole model's, updates. Returns the norm
   /// before clipping; NaN on a device without values and where ranks are absent. Throws
-  /// WrongNumbers when it is not finite otherwise. options.kind is the constructor's.
+  /// WrongNumbers when it is not finite otherwise. options.kind and options.prediction are the
+  /// constructor's.
   ///
   /// All stages of a pipeline wait for each other here. Where its schedule has no flush and nothing
   /// is clipped, none does: there is no norm (NaN), and a tied table's gradients are on their way
@@ -47,6 +53,10 @@ class Optimizer {
   double step(Rank& rank, const OptimizerOptions& options, const WeightBlocks& blocks = {});
   /// Updates what the last step has left. To be called before its weights are used or stepped from.
   void finish(Rank& rank);
+  bool predicts() const { return prediction_ != 0; }
+  /// The newest weights as they are, where those that passes read are predicted: to a block of
+  /// weights (ParameterStore).
+  void write_exact(Rank& rank, const Tensor& block);
 
   // What a step consists of, for those who clip by the norm of more parameters than these:
 
@@ -58,7 +68,8 @@ class Optimizer {
   /// Its root: NaN on a device without values; throws as step() does.
   double norm_of(Rank& rank, const Tensor& squares) const;
   /// The update, where the gradient of all that is clipped together has this norm. Parameters
-  /// without a place in a block are updated in place. Throws std::logic_error for another kind.
+  /// without a place in a block are updated in place. Throws std::logic_error for other options
+  /// than it was made for.
   void update(Rank& rank, const OptimizerOptions& options, double norm,
               const WeightBlocks& blocks = {});
 
@@ -96,6 +107,7 @@ class Optimizer {
 
   ParameterList parameters_;
   OptimizerKind kind_;
+  double prediction_;
   std::vector<Group> groups_;
   std::optional<Late> late_;
   int64_t steps_ = 0;

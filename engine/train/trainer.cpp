@@ -101,9 +101,31 @@ Trainer::Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& trai
     member.model = std::move(model);
     member.weights = std::make_unique<WeightVersions>(member.model->parameters(), block);
     member.optimizer =
-        std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer.kind);
+        std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer);
   });
 }
+
+/// While this lives, the newest weights are exact on a rank whose passes read predicted ones
+/// (OptimizerOptions::prediction): those that a model is judged by, and saved with.
+class Trainer::ExactWeights {
+ public:
+  ExactWeights(Rank& rank, const Member& member) : weights_(*member.weights) {
+    if (!member.optimizer->predicts()) return;
+    const Tensor& block = weights_.block(weights_.newest());
+    const Tensor exact = rank.allocate(block.type(), block.shape(), Kind::parameter);
+    member.optimizer->write_exact(rank, exact);
+    predicted_ = weights_.exchange(exact);
+  }
+  ~ExactWeights() {
+    if (!predicted_.empty()) weights_.exchange(predicted_);
+  }
+  ExactWeights(const ExactWeights&) = delete;
+  ExactWeights& operator=(const ExactWeights&) = delete;
+
+ private:
+  WeightVersions& weights_;
+  Tensor predicted_;
+};
 
 StageExecutor Trainer::executor(Rank& rank) {
   Member& member = of(rank);
@@ -190,6 +212,7 @@ double Trainer::evaluate(const Batch& batch) {
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
     rank.training = false;
+    const ExactWeights exact(rank, of(rank));
     const StageExecutor::Result done = executor(rank).run({schedule, {all}, {}, {}});
     rank.training = true;
     const std::lock_guard lock(guard);
@@ -199,9 +222,43 @@ double Trainer::evaluate(const Batch& batch) {
   return loss / counted(batch);
 }
 
+void Trainer::check_values() const {
+  if (!cluster_.whole() || !cluster_.rank(0).device.backed())
+    throw std::logic_error("values need a device that has them, and all ranks");
+}
+
+void Trainer::collect_logits(Rank& rank, HostTensor& all, std::mutex& guard) {
+  if (rank.replica() > 0) return;
+  rank.on_logits = [&, first = true](const View& logits) mutable {
+    if (!std::exchange(first, false)) return;
+    const std::lock_guard lock(guard);
+    gather_into(all, rank.device, logits,
+                {.offset = rank.tensor_group.rank() * logits.cols(),
+                 .run = logits.cols(),
+                 .stride = all.shape[1]});
+  };
+}
+
+HostTensor Trainer::logits(const MicroBatch& microbatch) {
+  check_values();
+  const Batch batch = filled(run_, {microbatch});
+  const Schedule schedule = without_step(run_, batch, steps_, false);
+  HostTensor logits =
+      serial_host_tensor({run_.model.sequence * run_.micro_batch, run_.model.vocabulary});
+  std::mutex guard;
+  cluster_.run([&](Rank& rank) {
+    rank.training = false;
+    const ExactWeights exact(rank, of(rank));
+    collect_logits(rank, logits, guard);
+    executor(rank).run({schedule, {batch}, {}, {}});
+    rank.on_logits = nullptr;
+    rank.training = true;
+  });
+  return logits;
+}
+
 HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
-  if (!cluster_.whole())
-    throw std::logic_error("a snapshot needs all ranks, and some of this cluster are absent");
+  check_values();
   const ModelConfig& m = run_.model;
   // The other replicas compute nothing that counts.
   const Batch batch = filled(run_, {microbatch});
@@ -213,17 +270,10 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
   tensors["logits"] = serial_host_tensor({m.sequence * run_.micro_batch, m.vocabulary});
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
+    const ExactWeights exact(rank, of(rank));
     StageExecutor stage = executor(rank);
     of(rank).optimizer->clear_gradients(rank);
-    bool first = rank.replica() == 0;
-    rank.on_logits = [&](const View& logits) {
-      if (!std::exchange(first, false)) return;
-      const std::lock_guard lock(guard);
-      gather_into(tensors["logits"], rank.device, logits,
-                  {.offset = rank.tensor_group.rank() * logits.cols(),
-                   .run = logits.cols(),
-                   .stride = m.vocabulary});
-    };
+    collect_logits(rank, tensors["logits"], guard);
     const StageExecutor::Result done = stage.run({schedule, {batch}, {scale}, {}});
     rank.on_logits = nullptr;
     of(rank).optimizer->complete_gradients(rank);
@@ -260,7 +310,7 @@ void Trainer::load_weights(const HostTensors& tensors) {
       scatter_from(found->second, rank.device, p->view(), p->global_index(rank));
     }
     member.optimizer =
-        std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer.kind);
+        std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer);
   });
 }
 

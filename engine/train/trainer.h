@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <mutex>
 
 #include "engine/cluster.h"
 #include "engine/train/host_tensor.h"
@@ -49,6 +50,9 @@ class Trainer {
   /// changed. NaN where a step's loss is. Any number of microbatches.
   double evaluate(const Batch& batch);
 
+  /// Logits of one microbatch under the newest weights and without dropout: [s · b, v]. Throws as
+  /// snapshot() does.
+  HostTensor logits(const MicroBatch& batch);
   /// Weights, tokens, labels, logits, loss and all gradients of one microbatch under the current
   /// weights, in their serial shapes: "weight/NAME", "gradient/NAME", "tokens", "labels", "logits",
   /// "loss". The weights do not change. Throws std::logic_error on a virtual device and where ranks
@@ -78,8 +82,12 @@ class Trainer {
     std::unique_ptr<WeightVersions> weights;
     std::unique_ptr<Optimizer> optimizer;
   };
+  class ExactWeights;
   Member& of(const Rank& rank) { return members_[static_cast<size_t>(rank.index)]; }
   StageExecutor executor(Rank& rank);
+  /// Makes the rank write its part of the next microbatch's logits, if it has one.
+  static void collect_logits(Rank& rank, HostTensor& all, std::mutex& guard);
+  void check_values() const;
   /// Of some batches from the next one on, as the run is configured.
   Schedule schedule(int batches) const;
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <utility>
 
 namespace frugal {
 
@@ -41,6 +42,15 @@ WeightVersions::Step WeightVersions::advance(Rank& rank, bool previous_is_needed
   }
   blocks_.emplace(version + 1, to);
   return {from, to};
+}
+
+Tensor WeightVersions::exchange(Tensor block) {
+  Tensor before = std::exchange(blocks_.rbegin()->second, std::move(block));
+  if (used_ == newest()) {
+    used_ = -1;
+    use(newest());
+  }
+  return before;
 }
 
 void WeightVersions::drop(int version) {

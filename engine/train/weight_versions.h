@@ -27,7 +27,11 @@ class WeightVersions {
   /// This version is not needed any more. The newest one stays.
   void drop(int version);
 
+  /// Gives the newest version another block; returns the one it had.
+  Tensor exchange(Tensor block);
+
   int newest() const { return blocks_.rbegin()->first; }
+  const Tensor& block(int version) const { return blocks_.at(version); }
   bool alive(int version) const { return blocks_.contains(version); }
   size_t alive() const { return blocks_.size(); }
   /// Blocks in memory, in use or not.

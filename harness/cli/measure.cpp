@@ -9,6 +9,7 @@
 #include "harness/cli/run_flags.h"
 #include "harness/environment.h"
 #include "harness/interrupt.h"
+#include "harness/last_words.h"
 #include "harness/measurement.h"
 #include "harness/record_file.h"
 #include "harness/runner.h"
@@ -21,13 +22,24 @@ struct Values {
   RunFlags run;
   std::string save_tensors, out = "out", format = "table";
   std::optional<int64_t> eval_every;
+  int64_t last_words = 0;
   bool force = false;
 };
+
+void check_last_words(const TrainingRun& run, const Target& target) {
+  if (run.last_words == 0) return;
+  if (!run.text) throw InputError("--last-words: they are a text's; give --text, or leave it out");
+  if (target.simulated())
+    throw InputError("--last-words: a virtual device tells nothing; use --on cpu or cuda");
+  (void)LastWords(*run.text, run.config, run.last_words);  // says what is wrong with it
+}
 
 /// The run, and what this command alone does with it.
 TrainingRun run_of(const Values& values, const Target& target) {
   TrainingRun run = values.run.run(target);
   run.eval_every = values.eval_every.value_or(0);
+  run.last_words = values.last_words;
+  check_last_words(run, target);
   run.save_tensors = values.save_tensors;
   if (run.save_tensors.empty()) return run;
   if (target.simulated())
@@ -69,6 +81,7 @@ Record blank(const Values& values, const TrainingRun& run, const Target& target)
   record.command =
       command_prefix(record.options) + "frugal measure " + values.run.text_of(run, target);
   if (values.eval_every) record.command += fmt::format(" --eval-every {}", *values.eval_every);
+  if (values.last_words > 0) record.command += fmt::format(" --last-words {}", values.last_words);
   return record;
 }
 
@@ -122,6 +135,8 @@ void add_measure(Program& program) {
   values->run.add_to(flags);
   flags.integer("--eval-every", values->eval_every, 1,
                 "Steps between held-out losses; always at the end");
+  flags.integer("--last-words", values->last_words, 0,
+                "Passages of the held-out text whose last word is asked for at the end");
   flags.text("--save-tensors", values->save_tensors, "FILE",
              "Weights after the last step, and a microbatch's logits, loss and gradients "
              "(safetensors)");

@@ -21,6 +21,11 @@ OptimizerOptions optimizer_of(const RunFlags& flags) {
         fmt::format("--momentum: the optimizer is {}; leave it out, or give --optimizer momentum",
                     flags.optimizer));
   options.momentum = flags.momentum.value_or(options.momentum);
+  if (options.prediction > 0 && flags.schedule != name_of(ScheduleKind::two_buffered))
+    throw InputError(
+        fmt::format("--weight-prediction: the schedule is {}, whose gradients do not come one step "
+                    "late; leave it out, or give --schedule 2bw",
+                    flags.schedule));
   return options;
 }
 
@@ -120,6 +125,9 @@ void add_training_flags(Flags& flags, RunFlags& v) {
   flags.number("--clip", v.options.clip, 0, 1e9,
                "Greatest norm of the gradient of the whole model; 0: none, and stages without a "
                "flush do not wait for each other");
+  flags.number("--weight-prediction", v.options.prediction, 0, 16,
+               "With --schedule 2bw, whose gradients come one step late: compute them with weights "
+               "that are so many further updates ahead; 1 makes up for the delay");
   flags.number("--weight-decay", v.options.weight_decay, 0, 1e9, "Of all parameters");
   flags.integer("--seed", c.seed, 0, "Of weights, dropout and batches",
                 std::numeric_limits<int64_t>::max());
@@ -178,6 +186,7 @@ std::string RunFlags::text_of(const TrainingRun& run, const Target& target) cons
   add("--momentum", momentum);
   add("--deadline", deadline);
   if (options.clip != OptimizerOptions().clip) all += fmt::format(" --clip {}", options.clip);
+  if (options.prediction > 0) all += fmt::format(" --weight-prediction {}", options.prediction);
   if (c.chunks > 1) all += fmt::format(" --chunks {}", c.chunks);
   if (c.kept_microbatches > 0) all += fmt::format(" --kept-microbatches {}", c.kept_microbatches);
   if (c.keep_outputs) all += " --keep-outputs";

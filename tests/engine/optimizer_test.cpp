@@ -110,7 +110,7 @@ TEST_P(Optimizers, StepFromBlockToBlockByTheirFormulas) {
   cluster->run([&](Rank& rank) {
     const Part part(rank);
     const ParameterList parameters = part.model->parameters();
-    Optimizer optimizer(rank, parameters, GetParam());
+    Optimizer optimizer(rank, parameters, options_of(GetParam()));
     std::array<Tensor, 2> blocks = {part.weights,
                                     rank.allocate(part.weights.shape(), Kind::parameter)};
     rank.run(Fill{blocks[1], 0});
@@ -148,7 +148,7 @@ TEST_P(Optimizers, MakeTheSameWeightsElsewhereAsInPlace) {
       cluster->run([&](Rank& rank) {
         const Part part(rank);
         const ParameterList parameters = part.model->parameters();
-        Optimizer optimizer(rank, parameters, GetParam());
+        Optimizer optimizer(rank, parameters, options_of(GetParam()));
         Tensor from = part.weights;
         Tensor to = elsewhere ? rank.allocate(from.shape(), Kind::parameter) : from;
         for (int step = 1; step <= 3; ++step, std::swap(from, to)) {
@@ -172,7 +172,7 @@ TEST_P(Optimizers, HoldTheStateOfTheirKind) {
   const std::array<int64_t, 4> moments = {0, 1, 2, 2};
   cluster->run([&](Rank& rank) {
     const Part part(rank);
-    const Optimizer optimizer(rank, part.model->parameters(), GetParam());
+    const Optimizer optimizer(rank, part.model->parameters(), options_of(GetParam()));
     EXPECT_EQ(rank.ledger.current(Kind::optimizer),
               4 * (1 + moments[static_cast<size_t>(GetParam())]) * part.weights.view().size());
   });
@@ -182,11 +182,14 @@ TEST_P(Optimizers, StepAsTheyWereMade) {
   const auto cluster = make_cpu_cluster(small_gpt(), 1);
   cluster->run([&](Rank& rank) {
     const Part part(rank);
-    Optimizer optimizer(rank, part.model->parameters(), GetParam());
+    Optimizer optimizer(rank, part.model->parameters(), options_of(GetParam()));
     for (const OptimizerKind other : kinds) {
       if (other == GetParam()) continue;
       EXPECT_THROW(optimizer.step(rank, options_of(other)), std::logic_error);
     }
+    OptimizerOptions predicting = options_of(GetParam());
+    predicting.prediction = 1;
+    EXPECT_THROW(optimizer.step(rank, predicting), std::logic_error);
   });
 }
 

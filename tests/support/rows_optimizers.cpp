@@ -14,6 +14,7 @@ struct Way {
   bool decoupled = true;   ///< weight decay
   bool has_moment = true;  ///< of Momentum; without one its beta is 0
   int64_t step = 3;        ///< of Adam
+  float prediction = 0;
 };
 
 WeightUpdate attributes(const Way& way) {
@@ -22,6 +23,7 @@ WeightUpdate attributes(const Way& way) {
   update.weight_decay = 0.1F;
   update.decoupled = way.decoupled;
   update.gradient_scale = 0.5F;
+  update.prediction = way.prediction;
   return update;
 }
 
@@ -46,7 +48,9 @@ void move_weight(Expected& e, const WeightUpdate& update, int64_t i, const Round
   const double rate = update.decoupled ? wide(update.learning_rate) : 0;
   const double after = before - change.value - rate * wide(update.weight_decay) * before;
   const double scale = std::abs(before) + change.scale;
-  e.set(e.has("result") ? "result" : "weights", i, after, scale);
+  const double further = wide(update.prediction);
+  e.set(e.has("result") ? "result" : "weights", i, after + further * (after - before),
+        (1 + 2 * further) * scale);
   if (with_master) e.set("master", i, after, scale);
 }
 
@@ -91,7 +95,7 @@ void adam_reference(Expected& e, const Adam& op, int64_t size) {
 Case weight_update(const Setting& s, const Way& way) {
   const DType a = accumulation_type(s.type);
   const Shape shape = {s.rows, s.cols};
-  const bool with_master = s.type != a;
+  const bool with_master = s.type != a || way.prediction != 0;
   const Role in_place = with_master ? Role::output : Role::updated;
   Case c;
   c.operands = {{"weights", s.type, shape, way.apart ? Role::input : in_place},
@@ -165,10 +169,12 @@ std::vector<Row> optimizer_rows() {
           {"momentum/l2", momentum_by({.decoupled = false}), {}, {0, 528}},
           {"momentum/sgd", momentum_by({.has_moment = false}), {}, {0, 336}},
           {"momentum/sgd-result", momentum_by({.apart = true, .has_moment = false}), {}, {0, 336}},
+          {"momentum/prediction", momentum_by({.prediction = 1}), {}, {0, 672}},
           {"adam", adam_by({}), {}, {0, 720}},
           {"adam/first-step", adam_by({.step = 1}), {}, {0, 720}},
           {"adam/result", adam_by({.apart = true}), {}, {0, 720}},
-          {"adam/l2", adam_by({.decoupled = false}), {}, {0, 720}}};
+          {"adam/l2", adam_by({.decoupled = false}), {}, {0, 720}},
+          {"adam/prediction", adam_by({.apart = true, .prediction = 1.5F}), {}, {0, 864}}};
 }
 
 }  // namespace frugal::table

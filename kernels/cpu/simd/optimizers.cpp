@@ -23,7 +23,9 @@ void update(const WeightUpdate& op, const Change& change) {
     const V g = load<V>(gradient + i, count) * f.scale + w * f.l2;
     const V updated = w * f.decay - change(i, count, g);
     store(after + i, updated, count, past && !copied);
-    if (rounded != nullptr) store(rounded + i, updated, count, past);
+    if (rounded == nullptr) return;
+    const V read = f.prediction == 0 ? updated : updated + (updated - w) * f.prediction;
+    store(rounded + i, read, count, past);
   });
 }
 

@@ -77,8 +77,12 @@ __global__ void __launch_bounds__(elementwise_threads)
     for (int e = 0; e < pack; ++e) g[e] = g[e] * op.f.scale + w[e] * op.f.l2;
     rule.template operator()<wide>(i, count, g);
 #pragma unroll
-    for (int e = 0; e < pack; ++e) w[e] = w[e] * op.f.decay - g[e];
-    store<wide>(op.after + i, count, w);
+    for (int e = 0; e < pack; ++e) {
+      const A after = w[e] * op.f.decay - g[e];
+      g[e] = after;
+      w[e] = after + (after - w[e]) * op.f.prediction;
+    }
+    store<wide>(op.after + i, count, g);
     if (op.rounded != nullptr) store<wide>(op.rounded + i, count, w);
   });
 }

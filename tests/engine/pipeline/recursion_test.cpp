@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "tests/engine/pipeline/serial_pipeline.h"
 #include "tests/engine/support.h"
 
@@ -20,6 +22,7 @@ struct Case {
   Recompute recompute = Recompute::none;
   DType type = DType::f32;
   int batches_at_once = 5;
+  double prediction = 0;
 };
 
 constexpr int batches = 11;
@@ -57,6 +60,7 @@ TrainConfig train_config(const Case& c) {
   options.kind = c.optimizer;
   options.learning_rate = c.optimizer == OptimizerKind::sgd ? 0.1 : 3e-3;
   options.clip = 0;
+  options.prediction = c.prediction;
   options.weight_decay = 0.01;
   return train;
 }
@@ -112,13 +116,22 @@ std::vector<Case> all_cases() {
       {ScheduleKind::two_buffered, OptimizerKind::adam, 4, Recompute::none, DType::bf16});
   cases.push_back(
       {ScheduleKind::two_buffered, OptimizerKind::adam, 2, Recompute::none, DType::f64});
+  // Times a power of two, so that it is exact and can be computed in any way.
+  for (const auto& [optimizer, stages, updates] : {std::tuple{OptimizerKind::momentum, 2, 0.5},
+                                                   {OptimizerKind::adamw, 1, 1.0},
+                                                   {OptimizerKind::adamw, 4, 1.0}})
+    cases.push_back({.schedule = ScheduleKind::two_buffered,
+                     .optimizer = optimizer,
+                     .stages = stages,
+                     .prediction = updates});
   return cases;
 }
 
 std::string describe(const ::testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
-  std::string name = fmt::format("{}_{}_{}_stages_{}_{}", name_of(c.schedule), name_of(c.optimizer),
-                                 c.stages, name_of(c.recompute), name_of(c.type));
+  std::string name =
+      fmt::format("{}_{}_{}_stages_{}_{}{}", name_of(c.schedule), name_of(c.optimizer), c.stages,
+                  name_of(c.recompute), name_of(c.type), c.prediction > 0 ? "_predicted" : "");
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }

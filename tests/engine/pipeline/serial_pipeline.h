@@ -24,8 +24,10 @@ class SerialPipeline {
     for (int stage = 0; stage < config.pipeline_parallel; ++stage) {
       parts_.push_back(std::make_unique<Gpt>(rank_, ModelPart::of(config, stage, 0)));
       history_.push_back({weights_of(stage)});
+      OptimizerOptions options = train.optimizer;
+      options.prediction = 0;
       optimizers_.push_back(
-          std::make_unique<Optimizer>(rank_, parts_.back()->parameters(), train.optimizer.kind));
+          std::make_unique<Optimizer>(rank_, parts_.back()->parameters(), options));
       optimizers_.back()->clear_gradients(rank_);
     }
   }
@@ -34,11 +36,12 @@ class SerialPipeline {
   double step(const Batch& batch) {
     const int t = static_cast<int>(history_.front().size()) - 1;
     for (size_t s = 0; s < parts_.size(); ++s)
-      write(s, history_[s].at(static_cast<size_t>(version_(static_cast<int>(s), t))));
+      write(s, read_by_passes(s, static_cast<size_t>(version_(static_cast<int>(s), t))));
     const double loss = compute(batch, t);
     if (parts_.size() > 1 && config_.schedule != ScheduleKind::pipedream) tie();
     OptimizerOptions options = train_.optimizer;
     options.learning_rate = train_.learning_rate(t);
+    options.prediction = 0;  // read_by_passes() does it
     for (size_t s = 0; s < parts_.size(); ++s) {
       write(s, history_[s].back());
       optimizers_[s]->update(rank_, options, 0, {});
@@ -104,6 +107,21 @@ class SerialPipeline {
     for (const Parameter* p : part.parameters())
       if (p->tied) return *p;
     throw std::logic_error("no tied table");
+  }
+
+  /// A version, or what as many further updates like its last as are predicted make of it.
+  Values read_by_passes(size_t stage, size_t version) const {
+    Values values = history_[stage].at(version);
+    if (version == 0 || train_.optimizer.prediction == 0) return values;
+    const auto ahead = static_cast<float>(train_.optimizer.prediction);
+    for (auto& [name, weights] : values) {
+      const std::vector<double>& before = history_[stage].at(version - 1).at(name);
+      for (size_t i = 0; i < weights.size(); ++i) {
+        const auto weight = static_cast<float>(weights[i]);
+        weights[i] = weight + (weight - static_cast<float>(before[i])) * ahead;
+      }
+    }
+    return values;
   }
 
   Tensor tokens(const std::vector<int32_t>& values) {
