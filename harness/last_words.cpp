@@ -78,24 +78,28 @@ void LastWords::put(int64_t passage, const std::string& bytes, int64_t word) {
   lengths_.push_back(word);
 }
 
-bool LastWords::is_told(const HostTensor& logits, int64_t microbatch, int64_t column) const {
+/// Of a passage's word, where the logits are its microbatch's.
+int64_t LastWords::letters_told(const HostTensor& logits, int64_t passage) const {
   const int64_t b = config_.micro_batch, s = config_.model.sequence, v = config_.model.vocabulary;
-  const int64_t word = lengths_[static_cast<size_t>(microbatch * b + column)];
-  for (int64_t i = s - word; i < s; ++i) {
-    const auto row = logits.values.begin() + (i * b + column) * v;
-    const int32_t label =
-        batch_[static_cast<size_t>(microbatch)].labels[static_cast<size_t>(i * b + column)];
-    if (std::max_element(row, row + v) - row != label) return false;
+  const std::vector<int32_t>& labels = batch_[static_cast<size_t>(passage / b)].labels;
+  int64_t told = 0;
+  for (int64_t i = s - lengths_[static_cast<size_t>(passage)]; i < s; ++i) {
+    const int64_t at = i * b + passage % b;
+    const auto row = logits.values.begin() + at * v;
+    told += std::max_element(row, row + v) - row == labels[static_cast<size_t>(at)] ? 1 : 0;
   }
-  return true;
+  return told;
 }
 
-int64_t LastWords::told_by(Trainer& trainer) const {
-  int64_t told = 0;
-  for (int64_t i = 0; i < static_cast<int64_t>(batch_.size()); ++i) {
-    const HostTensor logits = trainer.logits(batch_[static_cast<size_t>(i)]);
-    for (int64_t column = 0; column < config_.micro_batch; ++column)
-      told += is_told(logits, i, column) ? 1 : 0;
+LastWords::Told LastWords::told_by(Trainer& trainer) const {
+  Told told;
+  HostTensor logits;
+  for (int64_t i = 0; i < passages(); ++i) {
+    if (i % config_.micro_batch == 0)
+      logits = trainer.logits(batch_[static_cast<size_t>(i / config_.micro_batch)]);
+    const int64_t letters = letters_told(logits, i);
+    told.letters += letters;
+    told.words += letters == lengths_[static_cast<size_t>(i)] ? 1 : 0;
   }
   return told;
 }

@@ -1,4 +1,6 @@
 #pragma once
+#include <numeric>
+
 #include "engine/train/trainer.h"
 
 namespace frugal {
@@ -19,12 +21,17 @@ class LastWords {
 
   int64_t passages() const { return static_cast<int64_t>(lengths_.size()); }
   const Batch& batch() const { return batch_; }
-  /// How many words the model of a trainer tells, with its newest weights.
-  int64_t told_by(Trainer& trainer) const;
+  /// Letters of all their words.
+  int64_t letters() const { return std::accumulate(lengths_.begin(), lengths_.end(), int64_t{0}); }
+  struct Told {
+    int64_t words = 0, letters = 0;
+  };
+  /// What the model of a trainer tells of them, with its newest weights.
+  Told told_by(Trainer& trainer) const;
 
  private:
   void put(int64_t passage, const std::string& bytes, int64_t word);
-  bool is_told(const HostTensor& logits, int64_t microbatch, int64_t column) const;
+  int64_t letters_told(const HostTensor& logits, int64_t passage) const;
 
   RunConfig config_;
   Batch batch_;

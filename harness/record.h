@@ -25,6 +25,7 @@ inline constexpr const char* backward_time = "backward_time";
 inline constexpr const char* step_time = "step_time";
 inline constexpr const char* gradient_norm = "gradient_norm";            ///< before clipping
 inline constexpr const char* last_word_accuracy = "last_word_accuracy";  ///< LastWords
+inline constexpr const char* last_letter_accuracy = "last_word_letter_accuracy";  ///< LastWords
 }  // namespace metric
 
 /// Of one stage of a pipeline, its first rank's; what older records do not have is 0.

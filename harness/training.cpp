@@ -85,9 +85,11 @@ void save(Trainer& trainer, const TrainingRun& run, const Target& target) {
 
 void tell_last_words(Trainer& trainer, const TrainingRun& run, Record& record) {
   const LastWords words(*run.text, run.config, run.last_words);
-  record.add_sample(
-      metric::last_word_accuracy, "1",
-      static_cast<double>(words.told_by(trainer)) / static_cast<double>(words.passages()));
+  const LastWords::Told told = words.told_by(trainer);
+  record.add_sample(metric::last_word_accuracy, "1",
+                    static_cast<double>(told.words) / static_cast<double>(words.passages()));
+  record.add_sample(metric::last_letter_accuracy, "1",
+                    static_cast<double>(told.letters) / static_cast<double>(words.letters()));
 }
 
 /// All steps. Leaves no cluster behind: what is timed afterwards has the device for itself.

@@ -78,9 +78,8 @@ TEST(LastWords, EndPassagesOfTheHeldOutText) {
 
 TEST(LastWords, AreToldByAModelThatHasLearnedThem) {
   // So many hidden in a row are rare in training: BERT gets words that need no context.
-  for (const auto& [objective, line] :
-       {std::pair{Objective::next_token, "mene tekel upharsin "},
-        std::pair{Objective::masked_token, "aaaa aaaaa aaaaaa "}}) {
+  for (const auto& [objective, line] : {std::pair{Objective::next_token, "mene tekel upharsin "},
+                                        std::pair{Objective::masked_token, "aaaa aaaaa aaaaaa "}}) {
     std::string bytes;
     while (bytes.size() < 8000) bytes += line;
     RunConfig c = config_of(objective);
@@ -92,9 +91,11 @@ TEST(LastWords, AreToldByAModelThatHasLearnedThem) {
     train.optimizer.learning_rate = 1e-2;
     const auto cluster = make_cpu_cluster(c, 1, 60);
     Trainer trainer(*cluster, c, train);
-    EXPECT_LT(words.told_by(trainer), words.passages() / 2) << "untrained";
+    EXPECT_LT(words.told_by(trainer).words, words.passages() / 2) << "untrained";
     for (int64_t i = 0; i < train.steps; ++i) trainer.step(text.training_batch(i));
-    EXPECT_EQ(words.told_by(trainer), words.passages()) << name_of(objective);
+    const LastWords::Told told = words.told_by(trainer);
+    EXPECT_EQ(told.words, words.passages()) << name_of(objective);
+    EXPECT_EQ(told.letters, words.letters());
   }
 }
 
