@@ -61,8 +61,7 @@ class Figure8 final : public Sweep {
     int depth = 0, micro_batch = 0;
     char comma = 0;
     std::istringstream(cell.row.substr(cell.row.rfind('(') + 1)) >> depth >> comma >> micro_batch;
-    const Setup setup{find_model(json.at("model")),
-                      json.at("gpus").get<int>() / depth, depth};
+    const Setup setup{find_model(json.at("model")), json.at("gpus").get<int>() / depth, depth};
     return pipeline_config(setup, ScheduleKind::two_buffered, micro_batch, number_in(cell.column));
   }
 };

@@ -91,8 +91,7 @@ TEST(Figure9, RanksHoldAnOutputMoreForEachMicrobatchInFlight) {
   const ModelConfig& m = model("530B").config;
   const double tensor = 2.0 * static_cast<double>(m.sequence * m.hidden) / gib;
   std::map<std::string, std::vector<double>> lines;
-  for (const Cell& c : figure9().cells(all_of(figure9())))
-    lines[c.row].push_back(c.value.value());
+  for (const Cell& c : figure9().cells(all_of(figure9()))) lines[c.row].push_back(c.value.value());
   const auto &with = lines.at("no deallocation"), &without = lines.at("deallocation");
   ASSERT_EQ(with.size(), 35U);
   for (size_t rank = 0; rank < 35; ++rank) {
@@ -156,8 +155,7 @@ TEST(Steps, AreRunOnVirtualMachinesOnlyAndBesideThePaperAtFullSizeOnly) {
   for (const Cell& c : figure1().cells(records_of(figure1(), half, execute)))
     EXPECT_FALSE(c.paper) << c.row << " " << c.column;
   half.scale = 3;
-  for (const Case& c : figure1().cases(half))
-    EXPECT_THAT(c.skip, testing::HasSubstr("divisible"));
+  for (const Case& c : figure1().cases(half)) EXPECT_THAT(c.skip, testing::HasSubstr("divisible"));
 }
 
 }  // namespace
