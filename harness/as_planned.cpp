@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "engine/schedule/schedules.h"
 #include "harness/statistics.h"
@@ -42,7 +43,10 @@ Durations median_durations(const Timeline& timeline) {
           .step = of(ActionKind::step)};
 }
 
-Timeline as_planned(ScheduleKind kind, const Timeline& timeline) {
+namespace {
+
+/// The first and the last batch of which a timeline has something.
+std::pair<int, int> batches_of(const Timeline& timeline) {
   int first = std::numeric_limits<int>::max(), last = 0;
   for (const auto& spans : timeline.stages)
     for (const Span& span : spans) {
@@ -50,12 +54,23 @@ Timeline as_planned(ScheduleKind kind, const Timeline& timeline) {
       first = std::min(first, span.action.microbatch / timeline.microbatches);
       last = std::max(last, span.action.microbatch / timeline.microbatches);
     }
-  const Schedule schedule = make_schedule(kind, {.stages = static_cast<int>(timeline.stages.size()),
-                                                 .chunks = timeline.chunks,
-                                                 .microbatches = timeline.microbatches,
-                                                 .first_batch = first,
-                                                 .batches = last - first + 1});
-  Timeline planned = simulate(schedule, median_durations(timeline));
+  return {first, last};
+}
+
+}  // namespace
+
+Timeline as_planned(ScheduleKind kind, const Timeline& timeline) {
+  const auto [first, last] = batches_of(timeline);
+  return as_planned(make_schedule(kind, {.stages = static_cast<int>(timeline.stages.size()),
+                                         .chunks = timeline.chunks,
+                                         .microbatches = timeline.microbatches,
+                                         .batches = last - first + 1}),
+                    timeline);
+}
+
+Timeline as_planned(const Schedule& schedule, const Timeline& timeline) {
+  Timeline planned =
+      simulate(moved_to(schedule, batches_of(timeline).first), median_durations(timeline));
   planned.unit = timeline.unit;
   return planned;
 }

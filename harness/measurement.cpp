@@ -55,7 +55,8 @@ Table measurement_table(const Record& record) {
   if (record.modelled)
     lines.add("communication", "modelled",
               fmt::format("on {}: {}", record.modelled->machine, ModelledCommunication::left_out));
-  for (const auto& [option, what] : {std::pair{"float32_products", "products of float32"},
+  for (const auto& [option, what] : {std::pair{"schedule_file", "schedule, of a file"},
+                                     {"float32_products", "products of float32"},
                                      {"simd", "instructions, by FRUGAL_SIMD"},
                                      {"cuda_synchronous", "every operation waited for"}})
     if (const auto found = record.options.find(option); found != record.options.end())

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/schedule/schedules.h"
 #include "engine/train/safetensors.h"
 #include "harness/flops.h"
 #include "harness/interrupt.h"
@@ -61,6 +62,7 @@ Memory memory_of(Cluster& cluster) {
 /// it drains where a held-out loss is wanted, and now and then so that an interrupt is seen.
 int64_t steps_at_once(const TrainingRun& run, int64_t step) {
   constexpr int64_t most = 64;
+  if (run.own) return run.own->schedule.batches;
   if (flushes(run.config.schedule)) return 1;
   const int64_t left = run.train.steps - step;
   const int64_t until_evaluation =
@@ -137,7 +139,9 @@ void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
     std::vector<Batch> batches;
     for (int64_t i = 0; i < steps_at_once(run, step); ++i)
       batches.push_back(batch_of(run, target, step + i));
-    const std::vector<StepResult> results = trainer.run(batches);
+    const std::vector<StepResult> results =
+        run.own ? trainer.run(batches, moved_to(run.own->schedule, static_cast<int>(step)))
+                : trainer.run(batches);
     const int64_t first = step;
     for (const StepResult& result : results) done(++step, outcome(result, target));
     taken(first, results);
@@ -159,6 +163,7 @@ std::map<std::string, std::string> options_of(const TrainingRun& run) {
   if (optimizer.prediction > 0)
     options["weight_prediction"] = fmt::format("{}", optimizer.prediction);
   if (run.last_words > 0) options["last_words"] = std::to_string(run.last_words);
+  if (run.own) options["schedule_file"] = "hash " + run.own->hash;
   return options;
 }
 

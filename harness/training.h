@@ -13,9 +13,18 @@ namespace frugal {
 /// Held-out tokens that a loss is the mean of, where the text has as many; whole microbatches.
 inline constexpr int64_t held_out_tokens = 32768;
 
+/// A schedule that is executed instead of the one that the configuration names, again and again. It
+/// has the configuration's kind and shape and begins with batch 0; a run's steps are a multiple of
+/// its batches.
+struct OwnSchedule {
+  Schedule schedule;
+  std::string hash;  ///< hash_of() its text
+};
+
 /// A training run of the user's own configuration.
 struct TrainingRun {
   RunConfig config;
+  std::optional<OwnSchedule> own;
   TrainConfig train;
   std::optional<Text> text;  ///< random tokens otherwise
   int64_t eval_every = 0;    ///< steps; 0: at the end only
@@ -36,8 +45,8 @@ void warm_up(Trainer& trainer, const TrainingRun& run, const Target& target);
 /// Some steps that were trained at once: the number of the first, from 0, and what each gave.
 using StepsTaken = std::function<void(int64_t first, const std::vector<StepResult>& results)>;
 
-/// Trains all steps, as many at once as the schedule goes through without a flush. Throws
-/// Interrupted in between.
+/// Trains all steps, as many at once as the schedule goes through without a flush, or as it has
+/// batches where it is the user's own. Throws Interrupted in between.
 void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
                  const StepDone& done, const StepsTaken& taken);
 

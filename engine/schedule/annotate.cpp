@@ -70,4 +70,14 @@ void assign_versions(Schedule& schedule) {
   }
 }
 
+Schedule moved_to(Schedule schedule, int first_batch) {
+  const int by = (first_batch - schedule.first_batch) * schedule.microbatches;
+  schedule.first_batch = first_batch;
+  for (Actions& actions : schedule.actions)
+    for (Action& action : actions)
+      if (action.kind != ActionKind::step) action.microbatch += by;
+  assign_versions(schedule);
+  return schedule;
+}
+
 }  // namespace frugal

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 namespace frugal {
 namespace {
@@ -21,24 +22,55 @@ Dependencies::Dependencies(const Schedule& schedule, std::optional<int> capacity
   }
   before_.resize(size);
   other_end_.resize(size, -1);
+  for (int stage = 0; stage < schedule.stages; ++stage)
+    order_stage(schedule, stage, !capacity.has_value());
+  if (capacity) meet_in_steps(schedule);
+  match_messages(schedule, capacity);
+}
+
+void Dependencies::order_stage(const Schedule& schedule, int stage, bool unlimited) {
+  int held_up_by = -1;          // the last action that is no send
+  int on_stream[2] = {-1, -1};  // the last message of gradients and of activations
+  int sent[2] = {-1, -1};       // the last send of each
+  int awaited[2] = {-1, -1};    // the one before it, until an action that is no send has waited
+  const Actions& actions = schedule.actions[stage];
+  for (int i = 0; i < static_cast<int>(actions.size()); ++i) {
+    const int here = node(stage, i);
+    const bool send = is_send(actions[i].kind);
+    for (const int earlier : {held_up_by, awaited[0], awaited[1]})
+      if (earlier >= 0) before_[here].push_back(earlier);
+    if (is_message(actions[i].kind)) {
+      const int side = carries_activation(actions[i]) ? 1 : 0;
+      // A channel that holds everything lets a receive past the sends before it.
+      const bool waits = !unlimited || send;
+      int& last = on_stream[side];
+      if (waits && last >= 0) before_[here].push_back(last);
+      if (waits) last = here;
+      if (send && !unlimited) awaited[side] = std::exchange(sent[side], here);
+    }
+    if (send) continue;
+    held_up_by = here;
+    awaited[0] = awaited[1] = -1;
+  }
+}
+
+/// Stage 0's step waits for what stands before everyone's, and everyone's for stage 0's.
+void Dependencies::meet_in_steps(const Schedule& schedule) {
+  std::vector<int> first;  // stage 0's steps
   for (int stage = 0; stage < schedule.stages; ++stage) {
-    int held_up_by = -1;          // the last action that is no send
-    int on_stream[2] = {-1, -1};  // the last message of gradients and of activations
-    const Actions& actions = schedule.actions[stage];
-    for (int i = 0; i < static_cast<int>(actions.size()); ++i) {
+    size_t number = 0;
+    for (int i = 0; i < static_cast<int>(schedule.actions[stage].size()); ++i) {
+      if (schedule.actions[stage][i].kind != ActionKind::step) continue;
       const int here = node(stage, i);
-      if (held_up_by >= 0) before_[here].push_back(held_up_by);
-      if (is_message(actions[i].kind)) {
-        // A channel that holds everything lets a receive past the sends before it.
-        const bool waits = capacity.has_value() || is_send(actions[i].kind);
-        int& last = on_stream[carries_activation(actions[i]) ? 1 : 0];
-        if (waits && last >= 0) before_[here].push_back(last);
-        if (waits) last = here;
+      if (stage == 0) {
+        first.push_back(here);
+        continue;
       }
-      if (!is_send(actions[i].kind)) held_up_by = here;
+      const int meeting = first.at(number++);
+      before_[meeting].insert(before_[meeting].end(), before_[here].begin(), before_[here].end());
+      before_[here].push_back(meeting);
     }
   }
-  match_messages(schedule, capacity);
 }
 
 void Dependencies::match_messages(const Schedule& schedule, std::optional<int> capacity) {

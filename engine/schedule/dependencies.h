@@ -9,12 +9,14 @@ namespace frugal {
 ///
 /// A stage makes its passes and steps one after another, in the order of its list. A receive holds
 /// them up until its message is there. A send does not: it is handed to a stream of the stage and
-/// goes on by itself. Each stage has two such streams, one for activations and one for gradients,
-/// and each does its messages, sends and receives alike, in the order in which they were issued: a
-/// receive behind a send waits until that send is over. Between two stages and for each direction
-/// there is a channel that holds up to `capacity` messages; a send is over when its message is in
-/// it. With capacity 0 (rendezvous) a send is over when its message is received.
-/// Without a capacity channels hold everything, and receives wait for nothing but their message.
+/// goes on by itself; but the next one to the same side holds them up until it is over. All stages
+/// meet in the steps that make the same version (Optimizer::step). Each stage has two such streams,
+/// one for activations and one for gradients, and each does its messages, sends and receives alike,
+/// in the order in which they were issued: a receive behind a send waits until that send is over.
+/// Between two stages and for each direction there is a channel that holds up to `capacity`
+/// messages; a send is over when its message is in it. With capacity 0 (rendezvous) a send is over
+/// when its message is received. Without a capacity channels hold everything, receives wait for
+/// nothing but their message, sends hold up nothing, and steps wait for no other stage.
 class Dependencies {
  public:
   /// The n-th message sent into a channel is the n-th received from it: the messages match
@@ -39,6 +41,8 @@ class Dependencies {
   std::vector<int> cycle() const;
 
  private:
+  void order_stage(const Schedule& schedule, int stage, bool unlimited);
+  void meet_in_steps(const Schedule& schedule);
   void match_messages(const Schedule& schedule, std::optional<int> capacity);
 
   std::vector<int> offsets_;  ///< of each stage's first action

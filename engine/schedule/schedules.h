@@ -36,4 +36,8 @@ void add_messages(Schedule& schedule);
 /// whose forward does not precede it gets −1.
 void assign_versions(Schedule& schedule);
 
+/// The same order of actions for as many batches, of which `first_batch` is the first. Versions are
+/// those that the kind says there. What check() finds right stays right.
+Schedule moved_to(Schedule schedule, int first_batch);
+
 }  // namespace frugal

@@ -38,6 +38,11 @@ void check_last_words(const TrainingRun& run, const Target& target) {
 TrainingRun run_of(const Values& values, const Target& target) {
   TrainingRun run = values.run.run(target);
   run.eval_every = values.eval_every.value_or(0);
+  if (run.own && run.eval_every % run.own->schedule.batches != 0)
+    throw InputError(fmt::format(
+        "--eval-every is {}, and the {} batches of --schedule-file are trained in one go; give a "
+        "multiple of {}",
+        run.eval_every, run.own->schedule.batches, run.own->schedule.batches));
   run.last_words = values.last_words;
   check_last_words(run, target);
   run.save_tensors = values.save_tensors;

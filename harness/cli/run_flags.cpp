@@ -13,7 +13,7 @@
 namespace frugal {
 namespace {
 
-OptimizerOptions optimizer_of(const RunFlags& flags) {
+OptimizerOptions optimizer_of(const RunFlags& flags, ScheduleKind schedule) {
   OptimizerOptions options = flags.options;
   options.kind = *from_name<OptimizerKind>(flags.optimizer);
   if (flags.momentum && options.kind != OptimizerKind::momentum)
@@ -21,19 +21,19 @@ OptimizerOptions optimizer_of(const RunFlags& flags) {
         fmt::format("--momentum: the optimizer is {}; leave it out, or give --optimizer momentum",
                     flags.optimizer));
   options.momentum = flags.momentum.value_or(options.momentum);
-  if (options.prediction > 0 && flags.schedule != name_of(ScheduleKind::two_buffered))
+  if (options.prediction > 0 && schedule != ScheduleKind::two_buffered)
     throw InputError(
         fmt::format("--weight-prediction: the schedule is {}, whose gradients do not come one step "
                     "late; leave it out, or give --schedule 2bw",
-                    flags.schedule));
+                    name_of(schedule)));
   return options;
 }
 
-RunConfig config_of(const RunFlags& flags) {
+RunConfig config_of(const RunFlags& flags, const std::optional<OwnSchedule>& own) {
   RunConfig config = flags.config;
+  flags.pipeline.put_into(config, own);
   config.model = flags.model.unscaled();
   config.recompute = *from_name<Recompute>(flags.recompute);
-  config.schedule = *from_name<ScheduleKind>(flags.schedule);
   config.attention = *from_name<AttentionKind>(flags.attention);
   config.type = *from_name<DType>(flags.type);
   config.validate();
@@ -88,11 +88,7 @@ void add_place_flags(Flags& flags, RunFlags& v) {
 void add_parallel_flags(Flags& flags, RunFlags& v) {
   RunConfig& c = v.config;
   flags.integer("--tensor-parallel", c.tensor_parallel, 1, "Tensor-parallel size", 1 << 16);
-  flags.integer("--pipeline-parallel", c.pipeline_parallel, 1, "Stages of the pipeline", 1 << 16);
-  flags.choice("--schedule", v.schedule, all_names<ScheduleKind>(),
-               "In which order stages compute microbatches, and with which weights");
-  flags.integer("--chunks", c.chunks, 1,
-                "Parts of the model on each stage; --schedule interleaved");
+  v.pipeline.add_to(flags);
   flags.integer("--data-parallel", c.data_parallel, 1, "Replicas of the pipeline", 1 << 16);
   flags.integer("--kept-microbatches", c.kept_microbatches, 0,
                 "Of a stage's microbatches in flight, so many that are kept and not recomputed");
@@ -112,8 +108,8 @@ void add_training_flags(Flags& flags, RunFlags& v) {
   RunConfig& c = v.config;
   flags.choice("--type", v.type, all_names<DType>(), "Of weights and activations");
   flags.integer("--micro-batch", c.micro_batch, 1, "Microbatch size, sequences");
-  flags.integer("--microbatches", c.microbatches, 1, "Microbatches per step, of each replica");
-  flags.integer("--steps", v.steps, 1, "Training steps");
+  flags.integer("--steps", v.steps, 1,
+                "Training steps; otherwise 1, or the batches of --schedule-file");
   flags.integer("--warm-up", v.warm_up, 0,
                 "Steps in which the learning rate rises; a twentieth of all otherwise");
   flags.choice("--optimizer", v.optimizer, all_names<OptimizerKind>(),
@@ -158,12 +154,14 @@ Target RunFlags::target() const {
 
 TrainingRun RunFlags::run(const Target& target) const {
   TrainingRun run;
-  run.config = config_of(*this);
+  run.own = pipeline.own();
+  run.train.steps = steps.value_or(run.own ? run.own->schedule.batches : 1);
+  if (run.own) check_own(*run.own, pipeline.file, target.kind(), run.train.steps);
+  run.config = config_of(*this, run.own);
   check_lone_rank(*this, run.config);
   target.check(run.config);
-  run.train.optimizer = optimizer_of(*this);
-  run.train.steps = steps;
-  run.train.warm_up = warm_up.value_or(steps / 20);
+  run.train.optimizer = optimizer_of(*this, run.config.schedule);
+  run.train.warm_up = warm_up.value_or(run.train.steps / 20);
   if (!text.empty()) run.text = Text::from_file(text, run.config);
   return run;
 }
@@ -171,14 +169,13 @@ TrainingRun RunFlags::run(const Target& target) const {
 std::string RunFlags::text_of(const TrainingRun& run, const Target& target) const {
   const RunConfig& c = run.config;
   std::string all = fmt::format(
-      "--model {} --on {} --tensor-parallel {} --pipeline-parallel {} --data-parallel {} "
-      "--schedule {} --recompute {} --attention {} --type {} --micro-batch {} --microbatches {} "
-      "--seed {} --steps {} --warm-up {} --optimizer {} --learning-rate {} --weight-decay {} "
+      "--model {} --on {} --tensor-parallel {} {} --data-parallel {} --recompute {} "
+      "--attention {} --type {} --micro-batch {} --seed {} --steps {} --warm-up {} --optimizer {} "
+      "--learning-rate {} --weight-decay {} "
       "--scale {}",
-      file_name(model.name), target.on(), c.tensor_parallel, c.pipeline_parallel, c.data_parallel,
-      schedule, recompute, attention, type, c.micro_batch, c.microbatches, c.seed, steps,
-      run.train.warm_up, optimizer, options.learning_rate, options.weight_decay,
-      scale_name(model.scale));
+      file_name(model.name), target.on(), c.tensor_parallel, pipeline.text_of(c), c.data_parallel,
+      recompute, attention, type, c.micro_batch, c.seed, run.train.steps, run.train.warm_up,
+      optimizer, options.learning_rate, options.weight_decay, scale_name(model.scale));
   const auto add = [&](const char* flag, const auto& value) {
     if (value) all += fmt::format(" {} {}", flag, *value);
   };
@@ -187,7 +184,6 @@ std::string RunFlags::text_of(const TrainingRun& run, const Target& target) cons
   add("--deadline", deadline);
   if (options.clip != OptimizerOptions().clip) all += fmt::format(" --clip {}", options.clip);
   if (options.prediction > 0) all += fmt::format(" --weight-prediction {}", options.prediction);
-  if (c.chunks > 1) all += fmt::format(" --chunks {}", c.chunks);
   if (c.kept_microbatches > 0) all += fmt::format(" --kept-microbatches {}", c.kept_microbatches);
   if (c.keep_outputs) all += " --keep-outputs";
   if (c.sequence_parallel) all += " --sequence-parallel";

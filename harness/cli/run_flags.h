@@ -3,7 +3,7 @@
 #include <string>
 
 #include "harness/cli/model_flags.h"
-#include "harness/training.h"
+#include "harness/cli/pipeline_flags.h"
 
 namespace frugal {
 
@@ -11,15 +11,15 @@ namespace frugal {
 /// what the user said, and what follows from it.
 struct RunFlags {
   ModelFlags model;
-  std::string on = "virtual", hardware, lone_rank, recompute = "none", schedule = "1f1b",
-              attention = "separate", type = "f32", optimizer = "adamw", text;
-  int64_t steps = 1;
-  std::optional<int64_t> warm_up;
+  PipelineFlags pipeline;
+  std::string on = "virtual", hardware, lone_rank, recompute = "none", attention = "separate",
+              type = "f32", optimizer = "adamw", text;
+  std::optional<int64_t> steps, warm_up;
   OptimizerOptions options;
   std::optional<double> momentum;  // of momentum only
   std::optional<int> threads;
   std::optional<double> deadline;
-  RunConfig config;
+  RunConfig config;  // but for what other members say
   bool pin = false;
 
   void add_to(Flags& flags);

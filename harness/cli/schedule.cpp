@@ -10,6 +10,7 @@
 #include "engine/schedule/peaks.h"
 #include "engine/schedule/schedules.h"
 #include "engine/schedule/text.h"
+#include "harness/cli/pipeline_flags.h"
 #include "harness/cli/program.h"
 #include "harness/names.h"
 #include "harness/table.h"
@@ -46,15 +47,11 @@ Named from_file(const Values& values) {
     throw InputError(fmt::format(
         "KIND (\"{}\") is given with --file, which has a schedule of its own; leave one out",
         values.kinds.front()));
-  const std::pair<const char*, std::optional<int>> flags[] = {
-      {"--stages", values.stages},
-      {"--microbatches", values.microbatches},
-      {"--chunks", values.chunks},
-      {"--batches", values.batches},
-      {"--first-batch", values.first_batch}};
-  for (const auto& [flag, value] : flags)
-    if (value)
-      throw InputError(fmt::format("{} is given with --file, which says it; leave it out", flag));
+  refuse_beside_file("--file", {{"--stages", values.stages.has_value()},
+                                {"--microbatches", values.microbatches.has_value()},
+                                {"--chunks", values.chunks.has_value()},
+                                {"--batches", values.batches.has_value()},
+                                {"--first-batch", values.first_batch.has_value()}});
   return {values.file, schedule_from_text(read_text(values.file), values.file)};
 }
 

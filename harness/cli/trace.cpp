@@ -36,21 +36,25 @@ void check_outputs(const Values& values) {
 
 std::map<std::string, std::string> about(const Values& values, const TrainingRun& run,
                                          const Target& target) {
-  return {{"command", command_prefix(target.options(run.config.type)) + "frugal trace " +
-                          values.run.text_of(run, target) + " --out-file " +
-                          file_name(values.out_file)},
-          {"device", target.device(run.config)},
-          {"source", std::string(name_of(target.source()))},
-          {"program", program_hash()}};
+  std::map<std::string, std::string> about = {
+      {"command", command_prefix(target.options(run.config.type)) + "frugal trace " +
+                      values.run.text_of(run, target) + " --out-file " +
+                      file_name(values.out_file)},
+      {"device", target.device(run.config)},
+      {"source", std::string(name_of(target.source()))},
+      {"program", program_hash()}};
+  if (run.own) about["schedule_file"] = "hash " + run.own->hash;
+  return about;
 }
 
 std::string picture(const Timeline& timeline, const TrainingRun& run, const Target& target) {
-  Timeline planned = as_planned(run.config.schedule, timeline);
-  planned.title = fmt::format("{}, planned with the medians of the actions' times",
-                              name_of(run.config.schedule));
+  const std::string name =
+      fmt::format("{}{}", name_of(run.config.schedule), run.own ? " of a file" : "");
+  Timeline planned =
+      run.own ? as_planned(run.own->schedule, timeline) : as_planned(run.config.schedule, timeline);
+  planned.title = fmt::format("{}, planned with the medians of the actions' times", name);
   Timeline done = timeline;
-  done.title = fmt::format("{} on {}{}", name_of(run.config.schedule), target.on(),
-                           target.simulated() ? "" : ", measured");
+  done.title = fmt::format("{} on {}{}", name, target.on(), target.simulated() ? "" : ", measured");
   return draw_svg({planned, done});
 }
 

@@ -40,6 +40,13 @@ class Cli(unittest.TestCase):
             jsonschema.validate(record, SCHEMA)
         return records
 
+    def given(self, text, name="mine.txt"):
+        """A file of the user's, in a folder that rejected() allows."""
+        (self.folder / "given").mkdir(exist_ok=True)
+        path = self.folder / "given" / name
+        path.write_text(text)
+        return str(path)
+
     def rejected(self, *arguments, says, variables=None):
         """Status 2, one line that says what, and nothing written."""
         done = self.run_frugal(*arguments, status=2, variables=variables)
@@ -53,12 +60,6 @@ class Cli(unittest.TestCase):
 
 
 class BadInput(Cli):
-    def given(self, text):
-        (self.folder / "given").mkdir(exist_ok=True)
-        path = self.folder / "given/model.json"
-        path.write_text(text)
-        return str(path)
-
     def test_commands(self):
         self.rejected(says=["subcommand", "--help"])
         self.rejected("reprodce", says=["reprodce", "reproduce"])
@@ -135,7 +136,7 @@ class BadInput(Cli):
         self.rejected(*TINY, "--hardware", "a100-selene", says=["a100-selene", "machine file of this processor"])
         sheet = str(SOURCE / "hardware/a100-selene.json")
         self.rejected(*TINY, "--hardware", sheet, says=["a100-selene", "machine file of this processor"])
-        self.rejected(*TINY, "--text", self.given(""), says=["model.json is empty"])
+        self.rejected(*TINY, "--text", self.given(""), says=["mine.txt is empty"])
 
     def test_sizes_that_cannot_be(self):
         for on in ("virtual", "cpu"):
@@ -150,10 +151,10 @@ class BadInput(Cli):
 
     def test_model_files(self):
         self.rejected("measure", "--model", "absent.json", says=["absent.json"])
-        self.rejected("measure", "--model", self.given('{"layers": 2,'), says=["model.json:1:14", "truncated"])
-        self.rejected("measure", "--model", self.given('{"layers": "two"}'), says=["model.json", "layers", "two"])
-        self.rejected("measure", "--model", self.given('{"layers": 2, "layers": 3}'), says=['"layers" stands twice'])
-        self.rejected("measure", "--model", self.given('{"layer": 2}'), says=["model.json", "layer", "layers"])
+        self.rejected("measure", "--model", self.given('{"layers": 2,', "model.json"), says=["model.json:1:14", "truncated"])
+        self.rejected("measure", "--model", self.given('{"layers": "two"}', "model.json"), says=["model.json", "layers", "two"])
+        self.rejected("measure", "--model", self.given('{"layers": 2, "layers": 3}', "model.json"), says=['"layers" stands twice'])
+        self.rejected("measure", "--model", self.given('{"layer": 2}', "model.json"), says=["model.json", "layer", "layers"])
 
     def test_outputs(self):
         (self.folder / "given").write_text("a file, not a folder")

@@ -15,11 +15,6 @@ def shape(kind, stages=4, microbatches=8):
 
 
 class Schedule(Cli):
-    def given(self, text):
-        (self.folder / "given").mkdir(exist_ok=True)
-        (self.folder / "given/mine.txt").write_text(text)
-        return "given/mine.txt"
-
     def saved(self, *arguments):
         return self.run_frugal("schedule", *arguments, "--format", "text").stdout
 

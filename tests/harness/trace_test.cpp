@@ -229,15 +229,17 @@ TEST(AsPlanned, IsTheTimelineOfEqualStages) {
         make_schedule(kind, {.stages = 3, .microbatches = 4, .first_batch = 2, .batches = 3});
     Timeline done = simulate(schedule, {.forward = 3, .backward = 5, .activation = 0.5, .step = 1});
     done.unit = "s";
-    const Timeline planned = as_planned(kind, done);
-    EXPECT_EQ(planned.unit, "s");
-    ASSERT_EQ(planned.stages.size(), done.stages.size());
-    for (size_t stage = 0; stage < done.stages.size(); ++stage) {
-      ASSERT_EQ(planned.stages[stage].size(), done.stages[stage].size());
-      for (size_t i = 0; i < done.stages[stage].size(); ++i) {
-        EXPECT_EQ(planned.stages[stage][i].action, done.stages[stage][i].action);
-        EXPECT_DOUBLE_EQ(planned.stages[stage][i].begin, done.stages[stage][i].begin);
-        EXPECT_DOUBLE_EQ(planned.stages[stage][i].end, done.stages[stage][i].end);
+    for (const Timeline& planned :
+         {as_planned(kind, done), as_planned(moved_to(schedule, 0), done)}) {
+      EXPECT_EQ(planned.unit, "s");
+      ASSERT_EQ(planned.stages.size(), done.stages.size());
+      for (size_t stage = 0; stage < done.stages.size(); ++stage) {
+        ASSERT_EQ(planned.stages[stage].size(), done.stages[stage].size());
+        for (size_t i = 0; i < done.stages[stage].size(); ++i) {
+          EXPECT_EQ(planned.stages[stage][i].action, done.stages[stage][i].action);
+          EXPECT_DOUBLE_EQ(planned.stages[stage][i].begin, done.stages[stage][i].begin);
+          EXPECT_DOUBLE_EQ(planned.stages[stage][i].end, done.stages[stage][i].end);
+        }
       }
     }
   }

@@ -231,6 +231,36 @@ TEST(Check, CapacityBoundsWhatIsOnItsWay) {
   EXPECT_THROW(check(schedule, -1), InputError);
 }
 
+/// Moves an action of a stage to another place in its list.
+void move(Actions& actions, int from, int to) {
+  const auto at = [&](int i) { return actions.begin() + i; };
+  if (from < to)
+    std::rotate(at(from), at(from + 1), at(to + 1));
+  else
+    std::rotate(at(to), at(from), at(from + 1));
+}
+
+TEST(Check, StagesMeetInTheirSteps) {
+  // Stage 1 sends its last gradient after its step, which waits for stage 0's, which needs it.
+  Schedule schedule = small();
+  move(schedule.actions[1], 7, 8);
+  const std::string text = described(check(schedule));
+  for (const char* action : {"waits for itself", "step@1 (stage 0, action 8)",
+                             "step@1 (stage 1, action 7)", "B1> (stage 1, action 8)"})
+    EXPECT_THAT(text, HasSubstr(action));
+}
+
+TEST(Check, OneMessageToASideIsOnItsWay) {
+  // Stage 0 makes all forwards before it receives the first gradient, and stage 1 sends one after
+  // each forward: its second waits for the first, and so does all that stage 1 does then.
+  Schedule schedule = make_schedule(ScheduleKind::gpipe, {.stages = 2, .microbatches = 4});
+  schedule.actions[1] =
+      make_schedule(ScheduleKind::one_forward_one_backward, {.stages = 2, .microbatches = 4})
+          .actions[1];
+  EXPECT_THAT(described(check(schedule, 0)), HasSubstr("waits for itself"));
+  EXPECT_EQ(described(check(schedule, 1)), "");
+}
+
 TEST(Check, HoldsTheKindsLimits) {
   Schedule schedule = make_schedule(ScheduleKind::gpipe, {.stages = 2, .microbatches = 4});
   schedule.kind = ScheduleKind::one_forward_one_backward;

@@ -98,6 +98,15 @@ TEST(Schedules, VersionsAreThePapersClosedForms) {
   });
 }
 
+TEST(Schedules, MovedAreThoseOfOtherBatches) {
+  for_all_shapes([](ScheduleKind kind, const ScheduleShape& shape) {
+    ScheduleShape there = shape;
+    there.first_batch = 7;
+    EXPECT_EQ(moved_to(make_schedule(kind, shape), 7), make_schedule(kind, there));
+    EXPECT_EQ(moved_to(make_schedule(kind, there), shape.first_batch), make_schedule(kind, shape));
+  });
+}
+
 TEST(Schedules, TwoBufferedIsThePapersExample) {
   const Schedule schedule =
       make_schedule(ScheduleKind::two_buffered, {.stages = 4, .microbatches = 4, .batches = 4});
