@@ -23,6 +23,33 @@ class Training(Cli):
         self.assertEqual(record["options"]["held_out_bytes_evaluated"], str(840 // 32 // 4 * 4 * 32))
         self.assertRegex(record["options"]["text"], "hash [0-9a-f]{16}")
 
+    def test_weights_are_predicted_with_2bw_only(self):
+        late = [*TINY, "--schedule", "2bw", "--steps", "3", "--clip", "0"]
+        self.rejected(*TINY, "--weight-prediction", "1", says=["--weight-prediction", "1f1b", "--schedule 2bw"])
+        self.run_frugal(*late)
+        self.run_frugal(*late, "--weight-prediction", "1")
+        plain, predicted = self.records()
+        self.assertEqual(plain["losses"][:2], predicted["losses"][:2])  # both by the initial weights
+        self.assertNotEqual(plain["losses"][2], predicted["losses"][2])
+        self.assertNotIn("weight_prediction", plain["options"])
+        self.assertEqual(predicted["options"]["weight_prediction"], "1")
+        self.assertIn(" --weight-prediction 1", predicted["command"])
+        peaks = [record["memory"]["peak"] for record in (plain, predicted)]  # exact weights beside those that are read
+        self.assertEqual(peaks[1]["optimizer"] - peaks[0]["optimizer"], peaks[0]["parameter"] // 2)
+
+    def test_last_words_are_of_a_text(self):
+        (self.folder / "given").mkdir()
+        (self.folder / "given/text").write_text("to be or not to be, that is the question. " * 200)
+        task = ["--last-words", "30", "--steps", "2"]
+        self.rejected(*TINY, *task, says=["--last-words", "--text"])
+        self.rejected("measure", "--model", "gpt-3m", "--text", "given/text", *task, says=["--last-words", "virtual", "cpu"])
+        self.rejected(*TINY, "--text", "given/text", "--last-words", "1000", says=["1000 are needed", "ask for fewer"])
+        self.run_frugal(*TINY, "--text", "given/text", *task)
+        (record,) = self.records()
+        for name in ("last_word_accuracy", "last_word_letter_accuracy"):
+            self.assertTrue(0 <= record["metrics"][name]["median"] <= 1)
+        self.assertIn("--last-words 30", record["command"])
+
     def test_hidden_tokens_are_learned(self):
         (self.folder / "given").mkdir()
         (self.folder / "given/text").write_text("to be or not to be, that is the question. " * 200)
