@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Figure 5 of pipedream2bw2021 at a small machine's size: losses with 2BW and with a flush.
+"""Figure 5 of pipedream2bw2021 at a small machine's size, and table 1's question.
 
 usage: pipedream2bw2021_figure5.py RECORDS OUTPUT
 RECORDS is a folder whose records.jsonl bench/convergence.sh has written. Draws the training and the
-held-out losses of all seeds, and prints the difference of the last held-out losses with its interval.
+held-out losses of all seeds and what is told of last words, and prints how much 2BW differs from a
+schedule with a flush, with the interval of the mean over the seeds.
 """
 
 import json
@@ -15,21 +16,36 @@ import sys
 import style
 from matplotlib import pyplot as plt
 
-SCHEDULES = {"1f1b": ("with a flush (1F1B)", "#000000", "-"),
-             "2bw": ("2BW", "#D55E00", "--")}
+WAYS = {"flush": ("with a flush (1F1B)", "#000000", "-"),
+        "2bw": ("2BW", "#D55E00", "--"),
+        "predicted": ("2BW, weights predicted", "#0072B2", ":")}
 # Student's t for a 95 % interval, by degrees of freedom.
 STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+# What a run is judged by: its name, and the number of a record.
+JUDGED = {"held-out loss, nats": lambda record: record["held_out"][-1]["loss"],
+          "last words told, %": lambda record: 100 * told(record, "last_word_accuracy"),
+          "their letters told, %": lambda record: 100 * told(record, "last_word_letter_accuracy")}
+
+
+def told(record, metric):
+    return record["metrics"][metric]["median"]
+
+
+def way_of(record):
+    if record["configuration"]["schedule"] != "2bw":
+        return "flush"
+    return "predicted" if "weight_prediction" in record["options"] else "2bw"
 
 
 def runs_of(folder):
-    """{model: {schedule: {seed: record}}}; of a case that was run again, the last."""
+    """{model: {way: {seed: record}}}; of a case that was run again, the last."""
     runs = {}
     for line in (pathlib.Path(folder) / "records.jsonl").read_text().splitlines():
         record = json.loads(line)
         configuration = record["configuration"]
-        if record["status"] == "ok" and record["held_out"]:
+        if record["status"] == "ok" and record["held_out"] and "last_words" in record["options"]:
             runs.setdefault(configuration["model"]["name"], {}).setdefault(
-                configuration["schedule"], {})[configuration["seed"]] = record
+                way_of(record), {})[configuration["seed"]] = record
     return runs
 
 
@@ -39,17 +55,54 @@ def smoothed(losses, width):
             for i in range(0, len(losses) - width + 1, width)]
 
 
-def difference(schedules):
-    """Mean of 2BW's last held-out loss less the other's over the seeds both have, half of its 95 %
-    interval (none for one seed), and how many seeds these are."""
-    seeds = sorted(set(schedules["1f1b"]) & set(schedules["2bw"]))
-    last = {name: [schedules[name][seed]["held_out"][-1]["loss"] for seed in seeds]
-            for name in SCHEDULES}
-    differences = [b - a for a, b in zip(last["1f1b"], last["2bw"])]
-    mean = statistics.fmean(differences)
-    n = len(differences)
-    half = STUDENT[n - 1] * statistics.stdev(differences) / math.sqrt(n) if n > 1 else None
-    return statistics.fmean(last["1f1b"]), mean, half, n
+def interval(values):
+    """Mean, and half of its 95 % interval (none for one value)."""
+    n = len(values)
+    half = STUDENT[n - 1] * statistics.stdev(values) / math.sqrt(n) if n > 1 else None
+    return statistics.fmean(values), half
+
+
+def spoken(mean, half, digits):
+    return f"{mean:+.{digits}f}" + ("" if half is None else f" ± {half:.{digits}f}")
+
+
+def difference(ways, way, number):
+    """A way's numbers less those with a flush, by pairs of runs with the same seed."""
+    seeds = sorted(set(ways["flush"]) & set(ways[way]))
+    return interval([number(ways[way][seed]) - number(ways["flush"][seed]) for seed in seeds])
+
+
+def print_comparison(model, ways):
+    for name, number in JUDGED.items():
+        for way in ways:
+            mean, half = interval([number(record) for record in ways[way].values()])
+            text = f"{model}: {name}, {WAYS[way][0]}: {mean:.4f}" + ("" if half is None else f" ± {half:.4f}")
+            if way != "flush" and "flush" in ways:
+                text += f"; less that with a flush {spoken(*difference(ways, way, number), 4)}"
+            print(f"{text} ({len(ways[way])} seeds)")
+
+
+def draw_losses(training, held_out, ways):
+    for way, (label, colour, line) in WAYS.items():
+        for i, record in enumerate(ways.get(way, {}).values()):
+            text = label if i == 0 else None
+            width = max(len(record["losses"]) // 40, 1)
+            training.plot(*zip(*smoothed(record["losses"], width)), line, color=colour, linewidth=1, label=text)
+            held_out.plot([p["step"] for p in record["held_out"]], [p["loss"] for p in record["held_out"]],
+                          line, color=colour, linewidth=1, marker=".", markersize=4, label=text)
+    for panel in (training, held_out):
+        panel.set(xlabel="step", ylabel="nats")
+        panel.grid(axis="both")
+
+
+def draw_letters(panel, ways):
+    """A dot for each seed."""
+    for i, (way, (label, colour, _)) in enumerate(WAYS.items()):
+        values = [100 * told(record, "last_word_letter_accuracy") for record in ways.get(way, {}).values()]
+        panel.plot([i] * len(values), values, "o", color=colour, markersize=5, fillstyle="none")
+    panel.set_xticks(range(len(WAYS)), ["flush", "2BW", "predicted"])
+    panel.set(xlim=(-0.6, len(WAYS) - 0.4), ylim=(0, None), ylabel="%")
+    panel.grid(axis="y")
 
 
 def main():
@@ -57,31 +110,22 @@ def main():
         raise SystemExit(__doc__)
     runs = runs_of(sys.argv[1])
     if not runs:
-        raise SystemExit(f"{sys.argv[1]}/records.jsonl has no finished run with a text; "
+        raise SystemExit(f"{sys.argv[1]}/records.jsonl has no finished run with a text and --last-words; "
                          "run bench/convergence.sh")
-    figure, axes = plt.subplots(len(runs), 2, figsize=(9, 3.2 * len(runs)), squeeze=False)
-    for row, (model, schedules) in zip(axes, sorted(runs.items(), reverse=True)):
-        for name, (label, colour, line) in SCHEDULES.items():
-            for i, record in enumerate(schedules.get(name, {}).values()):
-                text = label if i == 0 else None
-                steps = len(record["losses"])
-                row[0].plot(*zip(*smoothed(record["losses"], max(steps // 40, 1))), line,
-                            color=colour, linewidth=1, label=text)
-                row[1].plot([p["step"] for p in record["held_out"]],
-                            [p["loss"] for p in record["held_out"]], line, color=colour,
-                            linewidth=1, marker=".", markersize=4, label=text)
-        if all(name in schedules for name in SCHEDULES):
-            base, mean, half, seeds = difference(schedules)
-            interval = "" if half is None else f" ± {half:.4f}"
-            print(f"{model}: held-out loss {base:.4f} with a flush; 2BW's less that: {mean:+.4f}"
-                  f"{interval} nats ({seeds} seeds, 95 % interval of the mean)")
-            row[1].set_title(f"{model}: held out (2BW {mean:+.4f}{interval})")
+    figure, axes = plt.subplots(len(runs), 3, figsize=(12, 3.4 * len(runs)), squeeze=False,
+                                width_ratios=(4, 4, 2.6))
+    for row, (model, ways) in zip(axes, sorted(runs.items(), reverse=True)):
+        draw_losses(row[0], row[1], ways)
+        draw_letters(row[2], ways)
+        print_comparison(model, ways)
         row[0].set_title(f"{model}: training")
-        for panel in row:
-            panel.set(xlabel="step", ylabel="nats")
-            panel.grid(axis="both")
+        title = f"{model}: held out"
+        if {"flush", "2bw"} <= set(ways):
+            title += f" (2BW {spoken(*difference(ways, '2bw', JUDGED['held-out loss, nats']), 3)})"
+        row[1].set_title(title)
+        row[2].set_title("letters of last words")
         row[0].legend()
-    figure.suptitle("Pre-training with 2BW and with a flush, two stages on a cpu")
+    figure.suptitle("Pre-training with 2BW and with a flush: measured on a cpu, two stages, a small model")
     style.save(figure, sys.argv[2], "pipedream2bw2021-figure5")
 
 
