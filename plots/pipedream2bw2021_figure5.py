@@ -38,14 +38,14 @@ def way_of(record):
 
 
 def runs_of(folder):
-    """{model: {way: {seed: record}}}; of a case that was run again, the last."""
+    """{(model, learning rate): {way: {seed: record}}}; of a case that was run again, the last."""
     runs = {}
     for line in (pathlib.Path(folder) / "records.jsonl").read_text().splitlines():
         record = json.loads(line)
         configuration = record["configuration"]
         if record["status"] == "ok" and record["held_out"] and "last_words" in record["options"]:
-            runs.setdefault(configuration["model"]["name"], {}).setdefault(
-                way_of(record), {})[configuration["seed"]] = record
+            case = configuration["model"]["name"], float(record["options"]["learning_rate"])
+            runs.setdefault(case, {}).setdefault(way_of(record), {})[configuration["seed"]] = record
     return runs
 
 
@@ -72,11 +72,11 @@ def difference(ways, way, number):
     return interval([number(ways[way][seed]) - number(ways["flush"][seed]) for seed in seeds])
 
 
-def print_comparison(model, ways):
+def print_comparison(case, ways):
     for name, number in JUDGED.items():
         for way in ways:
             mean, half = interval([number(record) for record in ways[way].values()])
-            text = f"{model}: {name}, {WAYS[way][0]}: {mean:.4f}" + ("" if half is None else f" ± {half:.4f}")
+            text = f"{case}: {name}, {WAYS[way][0]}: {mean:.4f}" + ("" if half is None else f" ± {half:.4f}")
             if way != "flush" and "flush" in ways:
                 text += f"; less that with a flush {spoken(*difference(ways, way, number), 4)}"
             print(f"{text} ({len(ways[way])} seeds)")
@@ -114,16 +114,18 @@ def main():
                          "run bench/convergence.sh")
     figure, axes = plt.subplots(len(runs), 3, figsize=(12, 3.4 * len(runs)), squeeze=False,
                                 width_ratios=(4, 4, 2.6))
-    for row, (model, ways) in zip(axes, sorted(runs.items(), reverse=True)):
+    models_first = sorted(runs.items(), key=lambda run: (not run[0][0].startswith("gpt"), run[0]))
+    for row, ((model, rate), ways) in zip(axes, models_first):
+        case = f"{model}, learning rate {rate:g}"
         draw_losses(row[0], row[1], ways)
         draw_letters(row[2], ways)
-        print_comparison(model, ways)
-        row[0].set_title(f"{model}: training")
-        title = f"{model}: held out"
+        print_comparison(case, ways)
+        row[0].set_title(case)
+        title = "held out"
         if {"flush", "2bw"} <= set(ways):
-            title += f" (2BW {spoken(*difference(ways, '2bw', JUDGED['held-out loss, nats']), 3)})"
+            title += f": 2BW {spoken(*difference(ways, '2bw', JUDGED['held-out loss, nats']), 3)} nats"
         row[1].set_title(title)
-        row[2].set_title("letters of last words")
+        row[2].set_title("letters of last words told")
         row[0].legend()
     figure.suptitle("Pre-training with 2BW and with a flush: measured on a cpu, two stages, a small model")
     style.save(figure, sys.argv[2], "pipedream2bw2021-figure5")
