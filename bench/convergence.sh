@@ -20,7 +20,7 @@ train() {  # MODEL STEPS LEARNING_RATE SEED OPTION...
     --out "$out" --format json "${@:5}" >/dev/null
 }
 
-for case in "gpt-3m 1000 0.001" "bert-3m 1500 0.001" "gpt-3m 1000 0.003" "gpt-3m 1000 0.0003"; do
+for case in "gpt-3m 1000 0.001" "bert-3m 1500 0.001" "gpt-3m 1000 0.0003" "gpt-3m 1000 0.003"; do
   read -r model steps rate <<<"$case"
   for seed in 1 2 3; do
     train "$model" "$steps" "$rate" "$seed" --schedule 1f1b

@@ -149,6 +149,16 @@ void RunConfig::validate() const {
   ScheduleShape{
       .stages = pipeline_parallel, .chunks = chunks, .microbatches = static_cast<int>(microbatches)}
       .validate(schedule);
+  if (chunks > 1 && pipeline_parallel == 1)
+    throw InputError(
+        fmt::format("chunks of a stage is {} and there is one stage; give a pipeline-parallel size "
+                    "of at least 2, or leave the chunks out",
+                    chunks));
+  if (kept_microbatches > 0 && recompute == Recompute::none)
+    throw InputError(
+        fmt::format("microbatches kept whole is {} and recompute is none, which keeps all; choose "
+                    "what is computed again, or leave them out",
+                    kept_microbatches));
   if (sequence_parallel)
     divisible("sequence length", model.sequence, t, tensor_parallel,
               "choose a sequence length or tensor-parallel size that fits, or leave sequence "

@@ -37,14 +37,20 @@ def way_of(record):
     return "predicted" if "weight_prediction" in record["options"] else "2bw"
 
 
+def model_of(model):
+    kind = "BERT" if model.get("objective") == "masked-token" else "GPT"
+    return f"{kind}, {model['layers']} layers, h {model['hidden_size']}, s {model['sequence_length']}"
+
+
 def runs_of(folder):
-    """{(model, learning rate): {way: {seed: record}}}; of a case that was run again, the last."""
+    """{(model, steps, learning rate): {way: {seed: record}}}; of a case that was run again, the last."""
     runs = {}
     for line in (pathlib.Path(folder) / "records.jsonl").read_text().splitlines():
         record = json.loads(line)
         configuration = record["configuration"]
         if record["status"] == "ok" and record["held_out"] and "last_words" in record["options"]:
-            case = configuration["model"]["name"], float(record["options"]["learning_rate"])
+            case = (model_of(configuration["model"]), int(record["options"]["steps"]),
+                    float(record["options"]["learning_rate"]))
             runs.setdefault(case, {}).setdefault(way_of(record), {})[configuration["seed"]] = record
     return runs
 
@@ -58,7 +64,8 @@ def smoothed(losses, width):
 def interval(values):
     """Mean, and half of its 95 % interval (none for one value)."""
     n = len(values)
-    half = STUDENT[n - 1] * statistics.stdev(values) / math.sqrt(n) if n > 1 else None
+    t = STUDENT.get(n - 1, STUDENT[max(STUDENT)])  # more values than that: a little too wide
+    half = t * statistics.stdev(values) / math.sqrt(n) if n > 1 else None
     return statistics.fmean(values), half
 
 
@@ -114,8 +121,8 @@ def main():
                          "run bench/convergence.sh")
     figure, axes = plt.subplots(len(runs), 3, figsize=(12, 3.4 * len(runs)), squeeze=False,
                                 width_ratios=(4, 4, 2.6))
-    models_first = sorted(runs.items(), key=lambda run: (not run[0][0].startswith("gpt"), run[0]))
-    for row, ((model, rate), ways) in zip(axes, models_first):
+    models_first = sorted(runs.items(), key=lambda run: (not run[0][0].startswith("GPT"), run[0]))
+    for row, ((model, _, rate), ways) in zip(axes, models_first):
         case = f"{model}, learning rate {rate:g}"
         draw_losses(row[0], row[1], ways)
         draw_letters(row[2], ways)
@@ -127,7 +134,8 @@ def main():
         row[1].set_title(title)
         row[2].set_title("letters of last words told")
         row[0].legend()
-    figure.suptitle("Pre-training with 2BW and with a flush: measured on a cpu, two stages, a small model")
+    figure.suptitle("Pre-training with 2BW and with a flush: measured on a cpu, two stages\n"
+                    "(differences are means over seeds with their 95 % interval)")
     style.save(figure, sys.argv[2], "pipedream2bw2021-figure5")
 
 

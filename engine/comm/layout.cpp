@@ -61,7 +61,10 @@ int Layout::index(Axis axis, const RankPlace& place) const {
 CostModel::Group Layout::group(Axis axis, int stage, int devices_per_node) const {
   CostModel::Group sparse{.size = size(axis), .per_node = size(axis)};
   for (int first = 0; first < data * tensor; ++first) {
-    const std::vector<int> ranks = members(axis, place(stage * data * tensor + first));
+    const RankPlace of = place(stage * data * tensor + first);
+    const bool seen = axis == Axis::data ? of.replica > 0 : axis == Axis::tensor && of.tensor > 0;
+    if (seen) continue;  // in the group of a rank before
+    const std::vector<int> ranks = members(axis, of);
     sparse.per_node = std::min(sparse.per_node, most_on_a_node(ranks, devices_per_node));
   }
   return sparse;

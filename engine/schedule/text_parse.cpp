@@ -86,7 +86,10 @@ class Lines {
     std::string line;
     for (const std::string_view word : words_)
       line += fmt::format("{}{}", line.empty() ? "" : " ", word);
-    return fmt::format("\"{}\"", line.substr(0, 60));
+    line = line.substr(0, 60);
+    // A file that is no text must not speak to the terminal.
+    std::replace_if(line.begin(), line.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+    return fmt::format("\"{}\"", line);
   }
 
  private:

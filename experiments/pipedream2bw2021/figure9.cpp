@@ -44,6 +44,12 @@ class Figure9 final : public TrainingFigure {
     return claims;
   }
 
+  /// None at another scale: a smaller model has another largest number of layers.
+  std::vector<Case> cases(const Selection& selection) const override {
+    if (selection.scale.value_or(1) != 1) return {};
+    return TrainingFigure::cases(selection);
+  }
+
  protected:
   double value(const Record& record) const override {
     return 1e-9 * static_cast<double>(korthikanti2022::parameters(record.config.model));

@@ -78,7 +78,12 @@ class Throughput final : public TrainingFigure {
         paper().document().at("artifacts").at(name()).at("gpipe_microbatches");
     const RunConfig config =
         config_of(system_of(gpipe), setup, micro_batch, microbatches * micro_batch * setup.width);
-    return {papers_gpipe, column, {{name_of(config), config}}, gpipe};
+    return {papers_gpipe,
+            column,
+            {{name_of(config), config}},
+            gpipe,
+            fmt::format("{}, {}: {}, a batch of {}", papers_gpipe, column, name_of(config),
+                        config.micro_batch * config.batch_microbatches())};
   }
 
   /// The paper's statements that follow from this figure.
@@ -106,14 +111,17 @@ class Throughput final : public TrainingFigure {
   Claim order_claim(const std::vector<Cell>& cells, const std::string& column,
                     const Setting& setting) const {
     double right = 0, pairs = 0;
-    std::string wrong;
+    std::string wrong, missing;
     const auto among = [&](const Cell& c) {
-      return c.column == column && c.row != papers_gpipe && c.value && c.paper;
+      return c.column == column && c.row != papers_gpipe && c.paper;
     };
+    for (const Cell& c : cells)
+      if (among(c) && !c.value) missing = fmt::format("{} has no number", c.row);
     for (const Cell& a : cells)
       for (const Cell& b : cells) {
         if (!among(a) || !among(b) || *a.paper <= *b.paper) continue;
         ++pairs;
+        if (!missing.empty()) continue;
         if (*a.value > *b.value)
           ++right;
         else
@@ -125,7 +133,10 @@ class Throughput final : public TrainingFigure {
     claim.paper = pairs;
     claim.unit = "pairs";
     claim.justification = "a pair is in the paper's order or not";
-    set(claim, setting, {Estimate{right}, Status::ok, wrong});
+    if (missing.empty())
+      set(claim, setting, {Estimate{right}, Status::ok, wrong});
+    else
+      set(claim, setting, {std::nullopt, Status::ok, missing});
     return claim;
   }
 };

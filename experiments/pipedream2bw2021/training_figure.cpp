@@ -93,7 +93,7 @@ std::vector<Case> TrainingFigure::cases(const Selection& selection) const {
 Cell TrainingFigure::cell_of(const Point& point, const Setting& setting,
                              const Records& records) const {
   Outcome outcome;
-  std::string machine_in_words, beyond;  // the last that did not fit
+  std::string why = point.reason, machine_in_words, beyond;  // the last that did not fit
   for (const Try& one : point.tries) {
     const Found found = find_case(records, id(), case_id(point, one), setting);
     outcome.status = found.status;
@@ -102,9 +102,10 @@ Cell TrainingFigure::cell_of(const Point& point, const Setting& setting,
       outcome.estimate = Estimate{value(*found.record)};
       machine_in_words = found.record->device;
       if (!beyond.empty())
-        outcome.reason = fmt::format("{}, {}: {} runs out of memory, this is {}", point.row,
-                                     point.column, beyond, one.name);
+        why = fmt::format("{}, {}: {} runs out of memory, this is {}", point.row, point.column,
+                          beyond, one.name);
     }
+    if (outcome.reason.empty()) outcome.reason = why;
     if (found.status != Status::oom) break;
     beyond = one.name;
   }
@@ -132,23 +133,26 @@ std::vector<Claim> TrainingFigure::oom_claims(const Records& records) const {
   for (const Setting& setting : records.settings(id())) {
     if (setting.scale != 1) continue;
     double agree = 0, all = 0;
-    std::string differ;
+    std::string differ, missing;
     for (const Point& point : points()) {
       const Cell cell = cell_of(point, setting, records);
-      if (cell.status != Status::ok && cell.status != Status::oom) continue;
+      if (cell.status != Status::ok && cell.status != Status::oom)
+        missing = fmt::format("{}, {}: {}", cell.row, cell.column, name_of(cell.status));
       const bool same = (cell.status == Status::oom) == cell.paper_oom;
       agree += same ? 1 : 0;
       ++all;
       if (!same)
         differ += fmt::format("{}{}, {}", differ.empty() ? "not " : "; ", cell.row, cell.column);
     }
-    if (all == 0) continue;
     Claim claim;
     claim.id = name_ + "/oom";
     claim.statement = "memory runs out where the paper's does, and nowhere else";
     claim.unit = "cells";
     claim.paper = all;
-    set(claim, setting, {Estimate{agree}, Status::ok, differ});
+    if (missing.empty())
+      set(claim, setting, {Estimate{agree}, Status::ok, differ});
+    else
+      set(claim, setting, {std::nullopt, Status::ok, missing});
     claim.justification = "a cell runs out of memory or does not";
     claims.push_back(std::move(claim));
   }

@@ -18,6 +18,7 @@ struct Point {
   std::vector<Try> tries;
   /// The paper's row whose number it stands beside, where that is another one.
   std::string paper_row = {};
+  std::string reason = {};  ///< what a reader must know of it
 };
 
 /// A figure whose points are training runs on the paper's machine, virtually: the whole model, its

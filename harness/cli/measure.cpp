@@ -38,6 +38,8 @@ void check_last_words(const TrainingRun& run, const Target& target) {
 TrainingRun run_of(const Values& values, const Target& target) {
   TrainingRun run = values.run.run(target);
   run.eval_every = values.eval_every.value_or(0);
+  if (values.eval_every && !run.text)
+    throw InputError("--eval-every: held-out losses are a text's; give --text, or leave it out");
   if (run.own && run.eval_every % run.own->schedule.batches != 0)
     throw InputError(fmt::format(
         "--eval-every is {}, and the {} batches of --schedule-file are trained in one go; give a "

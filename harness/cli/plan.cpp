@@ -91,10 +91,9 @@ std::string command_of(const Values& values, const RunConfig& run) {
       "frugal measure --model {} --on virtual --hardware {} --tensor-parallel {} "
       "--pipeline-parallel {} --data-parallel {} --schedule {} --recompute {} --attention {} "
       "--type {} --micro-batch {} --microbatches {} --steps 4 --clip {}",
-      file_name(values.model.name), file_name(values.hardware), run.tensor_parallel,
-      run.pipeline_parallel, run.data_parallel, name_of(run.schedule), name_of(run.recompute),
-      values.attention, values.type, run.micro_batch, run.microbatches,
-      planned_optimizer(run.schedule).clip);
+      values.model.name, values.hardware, run.tensor_parallel, run.pipeline_parallel,
+      run.data_parallel, name_of(run.schedule), name_of(run.recompute), values.attention,
+      values.type, run.micro_batch, run.microbatches, planned_optimizer(run.schedule).clip);
   if (values.model.scale > 1) command += " --scale " + scale_name(values.model.scale);
   command += values.model.changes();
   if (run.sequence_parallel) command += " --sequence-parallel";

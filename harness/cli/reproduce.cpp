@@ -58,13 +58,22 @@ std::string rendered(const Reproduction& reproduction, const std::string& format
   return to_text(reproduction);
 }
 
-/// The cases of each artifact. Throws InputError where one is impossible, or none is possible.
-std::vector<std::vector<Case>> plan(const Artifacts& artifacts, const Selection& selection) {
+/// The cases of each artifact. Throws InputError where one is impossible, or none is possible and
+/// nothing else is to be shown; `without_any` is given the artifacts that have none there.
+std::vector<std::vector<Case>> plan(const Artifacts& artifacts, const Selection& selection,
+                                    std::vector<std::string>& without_any) {
   std::vector<std::vector<Case>> cases;
   std::string skipped;
   bool possible = false;
   for (const Artifact* artifact : artifacts) {
     cases.push_back(artifact->cases(selection));
+    if (cases.back().empty()) {
+      // Some have formulas alone, or numbers that the paper prints.
+      if (artifact->cells(Records()).empty())
+        without_any.push_back(artifact->id());
+      else
+        possible = true;
+    }
     for (const Case& c : cases.back()) {
       if (c.skip.empty()) c.config.validate();
       possible = possible || c.skip.empty();
@@ -72,13 +81,19 @@ std::vector<std::vector<Case>> plan(const Artifacts& artifacts, const Selection&
     }
   }
   if (!possible && !skipped.empty()) throw InputError("no case can be run: " + skipped);
+  if (!possible)
+    throw InputError(
+        fmt::format("{}: nothing to run there at that scale; choose another --on "
+                    "(most have cases on virtual), or leave --scale out",
+                    fmt::join(without_any, ", ")));
   return cases;
 }
 
 Exit reproduce(const Values& values, const Artifacts& all) {
   const Artifacts artifacts = select_artifacts(all, values.names);
   const Selection selected = selection(values);
-  const auto cases = plan(artifacts, selected);
+  std::vector<std::string> without_any;
+  const auto cases = plan(artifacts, selected, without_any);
   size_t total = 0;
   for (const auto& of_artifact : cases) total += of_artifact.size();
   // Bad input has been noticed by now: from here on something is written.
@@ -90,6 +105,9 @@ Exit reproduce(const Values& values, const Artifacts& all) {
       progress.note(fmt::format("frugal: earlier records are kept in {}", kept));
   if (file.truncated())
     progress.note("frugal: the last line of the records was cut off; its case is run again");
+
+  if (!without_any.empty())
+    progress.note(fmt::format("frugal: nothing to run there for {}", fmt::join(without_any, ", ")));
 
   Reproduction reproduction;
   Exit worst = Exit::done;

@@ -115,7 +115,7 @@ nlohmann::json parse_json(std::string_view text, const std::string& name) {
 std::string read_text(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
-    throw InputError(fmt::format("{}: is a folder; give a JSON file", path));
+    throw InputError(fmt::format("{}: is a folder; give a file", path));
   std::ifstream in(path, std::ios::binary);
   if (!in)
     throw InputError(fmt::format("{}: cannot be read: {}; check the path", path,

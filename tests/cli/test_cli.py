@@ -187,6 +187,14 @@ class Reproduce(Cli):
         self.assertEqual(again.stdout, first.stdout)
         self.assertEqual(self.records(), records)
 
+    def test_what_has_no_case_there_is_said(self):
+        for arguments in (["pipedream2bw2021/figure6a", "--on", "cpu"],
+                          ["pipedream2bw2021/figure9", "--on", "virtual", "--scale", "1/2"]):
+            self.rejected("reproduce", *arguments, says=[arguments[0], "nothing to run there", "--on"])
+        some = self.run_frugal("reproduce", "pipedream2bw2021/figure1a", "korthikanti2022/figure1", "--on", "cpu")
+        self.assertIn("worker 4", some.stdout)
+        self.assertIn("nothing to run there for korthikanti2022/figure1", some.stderr)
+
     def test_force_keeps_the_old_records(self):
         self.run_frugal(*self.ARGUMENTS)
         before = (self.folder / "out/records.jsonl").read_text()

@@ -14,16 +14,21 @@ sys.path.insert(0, str(SOURCE / "plots"))
 import pipedream2bw2021_figure5 as figure5  # noqa: E402  (the path comes first)
 
 
+MODEL = {"name": "m", "layers": 2, "hidden_size": 8, "sequence_length": 4, "objective": "next-token"}
+
+
 def run(schedule, seed, loss, status="ok", **options):
-    return {"status": status, "configuration": {"model": {"name": "m"}, "schedule": schedule, "seed": seed},
-            "options": {"last_words": "9", "learning_rate": "0.5", **options}, "held_out": [{"step": 1, "loss": 9}, {"step": 2, "loss": loss}]}
+    return {"status": status, "configuration": {"model": MODEL, "schedule": schedule, "seed": seed},
+            "options": {"last_words": "9", "learning_rate": "0.5", "steps": "2", **options}, "held_out": [{"step": 1, "loss": 9}, {"step": 2, "loss": loss}]}
 
 
 class Convergence(unittest.TestCase):
     def of(self, *records):
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
-            return figure5.runs_of(folder)["m", 0.5]
+            ((case, ways),) = figure5.runs_of(folder).items()
+        self.assertEqual(case, ("GPT, 2 layers, h 8, s 4", 2, 0.5))
+        return ways
 
     def difference(self, ways, way):
         return figure5.difference(ways, way, figure5.JUDGED["held-out loss, nats"])
