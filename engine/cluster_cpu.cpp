@@ -19,8 +19,12 @@ std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads, 
   std::vector<std::unique_ptr<Device>> devices;
   for (int r = 0; r < layout.ranks(); ++r) devices.push_back(std::make_unique<CpuDevice>(each));
   auto cluster = std::make_unique<ThreadedCluster>(
-      config, layout, std::move(devices), [&](GroupUse /*use*/, const std::vector<int>& ranks) {
-        return std::make_unique<LocalGroup>(static_cast<int>(ranks.size()), deadline);
+      config, layout, std::move(devices), [&](GroupUse use, const std::vector<int>& ranks) {
+        // A tied table's gradients are summed beside the next batch: neither end waits for the
+        // other to wait.
+        const Parts parts = use == GroupUse::ends ? Parts::by_last : Parts::by_each;
+        return std::make_unique<LocalGroup>(static_cast<int>(ranks.size()), deadline,
+                                            std::vector<std::string>(), parts);
       });
   if (pinning == Pinning::cores) cluster->pin(divide_cores(layout.ranks(), each));
   return cluster;

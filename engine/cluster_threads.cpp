@@ -1,7 +1,10 @@
 #include "engine/cluster_threads.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
+#include <system_error>
 #include <thread>
 
 #include "kernels/support/error.h"
@@ -63,13 +66,27 @@ void ThreadedCluster::run(const std::function<void(Rank&)>& body) {
     outcomes[0] = run_rank(*ranks_[0], grid_, body);
   } else {
     std::vector<std::jthread> threads;
-    for (size_t r = 0; r < ranks_.size(); ++r)
+    const auto start = [&](size_t r) {
       threads.emplace_back([&, r] {
         outcomes[r] = run_rank(*ranks_[r], grid_, [&](Rank& rank) {
           if (!processors_.empty()) pin_this_thread(processors_[r]);
           body(rank);
         });
       });
+    };
+    try {
+      for (size_t r = 0; r < ranks_.size(); ++r) start(r);
+    } catch (const std::system_error& e) {
+      // Those that run would wait for the others until their deadline.
+      for (size_t r = threads.size(); r < ranks_.size(); ++r)
+        grid_.abort(static_cast<int>(r), "its thread could not be started");
+      const size_t started = threads.size();
+      threads.clear();
+      throw InputError(
+          fmt::format("{} ranks are threads here, of which {} could be started ({}); choose fewer, "
+                      "or raise the limit of the system",
+                      ranks_.size(), started, e.code().message()));
+    }
     threads.clear();  // joins
   }
   rethrow_first(outcomes);

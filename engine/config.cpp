@@ -26,7 +26,7 @@ void in_range(std::string_view what, int64_t value, int64_t high) {
 
 /// Far beyond any model there is; together with fits() they keep every size within int64.
 constexpr int64_t most_layers = 1 << 16, most_hidden = 1 << 20, most_tokens = 1 << 24,
-                  most_sequences = 1 << 16, most_ranks = 1 << 16;
+                  most_ranks = 1 << 16;
 
 /// Refuses a size in bytes that is the product of these where it has no place in an int64.
 void fits(std::string_view what, std::initializer_list<int64_t> factors) {

@@ -42,6 +42,9 @@ std::string_view name_of(AttentionKind attention);
 
 /// Everything that decides what a run computes.
 struct RunConfig {
+  /// Sequences of a microbatch, and microbatches of a batch.
+  static constexpr int64_t most_sequences = 1 << 16;
+
   ModelConfig model;
   int tensor_parallel = 1;         ///< [t]
   bool sequence_parallel = false;  ///< over the tensor-parallel group

@@ -64,7 +64,9 @@ int64_t steps_at_once(const TrainingRun& run, int64_t step) {
   constexpr int64_t most = 64;
   if (run.own) return run.own->schedule.batches;
   if (flushes(run.config.schedule)) return 1;
-  const int64_t left = run.train.steps - step;
+  const RunConfig& c = run.config;
+  const int64_t passes = c.microbatches * c.pipeline_parallel * c.chunks;  // of a step
+  const int64_t left = std::min(run.train.steps - step, std::max<int64_t>(most_passes / passes, 1));
   const int64_t until_evaluation =
       run.text && run.eval_every > 0 ? run.eval_every - step % run.eval_every : left;
   return std::min({left, until_evaluation, most});

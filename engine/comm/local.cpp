@@ -132,8 +132,8 @@ class LocalCommunicator final : public Communicator {
 
 }  // namespace
 
-LocalGroup::LocalGroup(int size, double deadline, std::vector<std::string> names)
-    : rendezvous_(std::make_unique<Rendezvous>(size, deadline, std::move(names))) {
+LocalGroup::LocalGroup(int size, double deadline, std::vector<std::string> names, Parts parts)
+    : rendezvous_(std::make_unique<Rendezvous>(size, deadline, std::move(names), parts)) {
   for (int r = 0; r < size; ++r)
     communicators_.push_back(std::make_unique<LocalCommunicator>(*rendezvous_, r, size));
 }

@@ -4,15 +4,14 @@
 #include <vector>
 
 #include "engine/comm/group.h"
+#include "engine/comm/rendezvous.h"
 
 namespace frugal {
 
-class Rendezvous;
-
 /// Ranks that are threads of one process. Starting a collective publishes the rank's views; waiting
-/// for it waits for the others, does this rank's part directly on everybody's memory, and waits
-/// until nobody needs this rank's memory any more. Collectives of several ranks that do not belong
-/// together throw std::logic_error that names both.
+/// for it waits for the others, does this rank's part directly on everybody's memory (or finds it
+/// done, Parts), and waits until nobody needs this rank's memory any more. Collectives of several
+/// ranks that do not belong together throw std::logic_error that names both.
 class LocalGroup final : public Group {
  public:
   static constexpr double default_deadline = 600;
@@ -20,7 +19,7 @@ class LocalGroup final : public Group {
   /// No single wait lasts longer than `deadline` seconds. `names` are what messages call the ranks:
   /// "stage 3"; without them it is "rank 3".
   explicit LocalGroup(int size, double deadline = default_deadline,
-                      std::vector<std::string> names = {});
+                      std::vector<std::string> names = {}, Parts parts = Parts::by_each);
   ~LocalGroup() override;
 
   int size() const override { return static_cast<int>(communicators_.size()); }

@@ -54,8 +54,12 @@ bool Rendezvous::Call::matches(const Call& other) const {
          root == other.root;
 }
 
-Rendezvous::Rendezvous(int size, double deadline, std::vector<std::string> names)
-    : size_(size), deadline_(deadline), names_(std::move(names)) {
+Rendezvous::Rendezvous(int size, double deadline, std::vector<std::string> names, Parts parts)
+    : size_(size),
+      deadline_(deadline),
+      parts_(parts),
+      names_(std::move(names)),
+      changed_(static_cast<size_t>(size)) {
   for (int r = static_cast<int>(names_.size()); r < size; ++r)
     names_.push_back(fmt::format("rank {}", r));
   reset();
@@ -78,7 +82,11 @@ void Rendezvous::fail(const std::string& reason) noexcept {
   if (failed_) return;  // the first reason is the cause of the others
   failed_ = true;
   reason_ = reason;
-  changed_.notify_all();
+  wake_all();
+}
+
+void Rendezvous::wake_all() {
+  for (std::condition_variable& changed : changed_) changed.notify_all();
 }
 
 void Rendezvous::check() {
@@ -91,22 +99,23 @@ void Rendezvous::throw_if_failed() const {
 }
 
 template <class Ready, class Late>
-void Rendezvous::wait_for(Lock& lock, Ready ready, Late late) {
+void Rendezvous::wait_for(Lock& lock, int rank, Ready ready, Late late) {
   const auto until = std::chrono::steady_clock::now() +
                      std::chrono::duration_cast<std::chrono::nanoseconds>(deadline_);
-  const bool in_time = changed_.wait_until(lock, until, [&] { return failed_ || ready(); });
+  const bool in_time = changed_[static_cast<size_t>(rank)].wait_until(
+      lock, until, [&] { return failed_ || ready(); });
   if (ready()) return;
   throw_if_failed();
   if (!in_time) {
     failed_ = true;
     reason_ = fmt::format("{} within {} s", late(), deadline_.count());
-    changed_.notify_all();
+    wake_all();
     throw DeadlinePassed(reason_);
   }
 }
 
 std::shared_ptr<Rendezvous::Collective> Rendezvous::start(int rank, const Call& call) {
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   throw_if_failed();
   const auto r = static_cast<size_t>(rank);
   const uint64_t number = started_[r]++;
@@ -115,16 +124,49 @@ std::shared_ptr<Rendezvous::Collective> Rendezvous::start(int rank, const Call& 
   auto collective = open_[number - oldest_];
   collective->calls[r] = call;
   collective->here[r] = true;
-  if (collective->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
-    open_.pop_front();  // every rank starts them in order, so this is the oldest
-    ++oldest_;
-    changed_.notify_all();
+  if (collective->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < size_) return collective;
+  open_.pop_front();  // every rank starts them in order, so this is the oldest
+  ++oldest_;
+  if (parts_ == Parts::by_last) {
+    ++collective->working;
+    lock.unlock();
+    do_all_parts(*collective);
+    lock.lock();
   }
+  wake_all();
   return collective;
 }
 
-void Rendezvous::let_go(Lock& lock, Collective& collective) {
-  changed_.wait(lock, [&] { return collective.working == 0; });
+/// By the rank that came last; it has said that it works.
+void Rendezvous::do_all_parts(Collective& collective) {
+  const auto end = [&](int finished) {
+    const std::lock_guard lock(mutex_);
+    --collective.working;
+    collective.finished = finished;
+    wake_all();
+  };
+  try {
+    check_calls(collective);
+    for (int r = 0; r < size_; ++r)
+      collective.calls[static_cast<size_t>(r)].part(r, collective.calls);
+  } catch (...) {
+    end(0);
+    throw;
+  }
+  end(size_);
+}
+
+void Rendezvous::check_calls(const Collective& collective) const {
+  for (size_t peer = 1; peer < collective.calls.size(); ++peer)
+    if (!collective.calls[peer].matches(collective.calls[0]))
+      throw std::logic_error(fmt::format(
+          "collective number {} is {} on {} (root {}) but {} on {} (root {})", collective.number,
+          collective.calls[0].text(), names_[0], collective.calls[0].root,
+          collective.calls[peer].text(), names_[peer], collective.calls[peer].root));
+}
+
+void Rendezvous::let_go(Lock& lock, int rank, Collective& collective) {
+  changed_[static_cast<size_t>(rank)].wait(lock, [&] { return collective.working == 0; });
 }
 
 void Rendezvous::finish(int rank, Collective& collective) {
@@ -136,35 +178,34 @@ void Rendezvous::finish(int rank, Collective& collective) {
     return fmt::format("{}: {} (number {}): {} did not come", names_[r], collective.calls[r].text(),
                        collective.number, fmt::join(absent, ", "));
   };
-  spin_until(collective.arrived, size_);
+  const bool own_part = parts_ == Parts::by_each;
+  spin_until(own_part ? collective.arrived : collective.finished, size_);
   Lock lock(mutex_);
   try {
-    wait_for(
-        lock, [&] { return collective.arrived == size_; }, [&] { return late(collective.here); });
-    throw_if_failed();
-    for (size_t peer = 1; peer < collective.calls.size(); ++peer) {
-      if (!collective.calls[peer].matches(collective.calls[0]))
-        throw std::logic_error(fmt::format(
-            "collective number {} is {} on {} (root {}) but {} on {} (root {})", collective.number,
-            collective.calls[0].text(), names_[0], collective.calls[0].root,
-            collective.calls[peer].text(), names_[peer], collective.calls[peer].root));
-    }
-    ++collective.working;
-    lock.unlock();
-    collective.calls[r].part(rank, collective.calls);
-    lock.lock();
-    --collective.working;
-    collective.done[r] = true;
-    if (++collective.finished == size_ || failed_) changed_.notify_all();
-    if (collective.finished < size_) {
+    if (own_part) {
+      wait_for(
+          lock, rank, [&] { return collective.arrived == size_; },
+          [&] { return late(collective.here); });
+      throw_if_failed();
+      check_calls(collective);
+      ++collective.working;
       lock.unlock();
-      spin_until(collective.finished, size_);
+      collective.calls[r].part(rank, collective.calls);
       lock.lock();
+      --collective.working;
+      collective.done[r] = true;
+      if (++collective.finished == size_ || failed_) wake_all();
+      if (collective.finished < size_) {
+        lock.unlock();
+        spin_until(collective.finished, size_);
+        lock.lock();
+      }
     }
     wait_for(
-        lock, [&] { return collective.finished == size_; }, [&] { return late(collective.done); });
+        lock, rank, [&] { return collective.finished == size_; },
+        [&] { return late(own_part ? collective.done : collective.here); });
   } catch (...) {
-    let_go(lock, collective);
+    let_go(lock, rank, collective);
     throw;
   }
 }
@@ -185,7 +226,7 @@ void Rendezvous::post(int from, int to, const View& data, double arrival) {
   throw_if_failed();
   Mailbox& box = mailbox(from, to);
   box.messages[box.sent++] = {data, std::move(copy), arrival};
-  changed_.notify_all();
+  changed_[static_cast<size_t>(to)].notify_all();
 }
 
 uint64_t Rendezvous::expect(int from, int to) {
@@ -198,7 +239,7 @@ double Rendezvous::take(int from, int to, uint64_t number, const View& data) {
   Lock lock(mutex_);
   Mailbox& box = mailbox(from, to);
   wait_for(
-      lock, [&] { return box.sent > number; },
+      lock, to, [&] { return box.sent > number; },
       [&] {
         return fmt::format("{}: message {} from {} did not come", name(to), number, name(from));
       });

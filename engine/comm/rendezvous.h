@@ -14,6 +14,13 @@
 
 namespace frugal {
 
+/// Who does the ranks' parts of a collective.
+enum class Parts : uint8_t {
+  by_each,  ///< each rank its own when it waits: together, on several cores
+  by_last   ///< the rank that comes last, all of them at once: the others find it done when they
+            ///< wait, and nobody is kept until they do
+};
+
 /// Where the threads of a group meet. It numbers each rank's collectives, brings together the calls
 /// of the same number, lets each rank do its part on the memory of all, and keeps every rank until
 /// nobody needs its memory. Messages are kept in mailboxes. Views without memory count too: nothing
@@ -40,12 +47,14 @@ class Rendezvous {
 
   /// No single wait lasts longer than `deadline` seconds. `names` are what messages call the ranks:
   /// "stage 3"; without them it is "rank 3".
-  Rendezvous(int size, double deadline, std::vector<std::string> names = {});
+  Rendezvous(int size, double deadline, std::vector<std::string> names = {},
+             Parts parts = Parts::by_each);
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  /// Does not wait. Throws PeerLost after a failure, as the others do.
+  /// Does not wait. Throws PeerLost after a failure, as the others do, and what finish() throws of
+  /// calls that do not belong together where it does all parts.
   std::shared_ptr<Collective> start(int rank, const Call& call);
   /// Throws DeadlinePassed that names the ranks that are missing, and std::logic_error that names
   /// two calls that do not belong together.
@@ -72,19 +81,23 @@ class Rendezvous {
   using Lock = std::unique_lock<std::mutex>;
 
   Mailbox& mailbox(int from, int to);
+  void check_calls(const Collective& collective) const;
+  void do_all_parts(Collective& collective);
+  void wake_all();
   void throw_if_failed() const;
   /// Waits until `ready`; throws PeerLost on a failure, and DeadlinePassed with what `late` says.
   template <class Ready, class Late>
-  void wait_for(Lock& lock, Ready ready, Late late);
+  void wait_for(Lock& lock, int rank, Ready ready, Late late);
   /// On a failure: until nobody works on this collective's memory any more.
-  void let_go(Lock& lock, Collective& collective);
+  void let_go(Lock& lock, int rank, Collective& collective);
 
   const int size_;
   const std::chrono::duration<double> deadline_;
+  const Parts parts_;
   std::vector<std::string> names_;
 
-  std::mutex mutex_;  // guards everything below
-  std::condition_variable changed_;
+  std::mutex mutex_;                              // guards everything below
+  std::vector<std::condition_variable> changed_;  // for each rank: a message wakes its receiver
   bool failed_ = false;
   std::string reason_;
   uint64_t oldest_ = 0;                           // number of the first of open_

@@ -86,7 +86,7 @@ class PartRun {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
-/// The first `layers` layers' cost and so much of the second's: a + n · b, member by member.
+/// a + n · b, member by member.
 PartCost plus(const PartCost& a, int64_t n, const PartCost& b) {
   PartCost sum = a;
   for (const auto seconds : {&PartCost::forward, &PartCost::backward, &PartCost::step})

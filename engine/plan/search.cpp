@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/schedule/schedules.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -74,7 +75,8 @@ class Search {
     for (const int64_t micro_batch : divisors(sequences)) {
       run.micro_batch = micro_batch;
       run.microbatches = sequences / micro_batch;
-      if (run.microbatches % depth != 0) {
+      if (run.microbatches % depth != 0 || micro_batch > RunConfig::most_sequences ||
+          run.microbatches > RunConfig::most_sequences || run.microbatches > most_passes / depth) {
         plan_.not_filling += static_cast<int64_t>(request_.recompute.size());
         continue;
       }

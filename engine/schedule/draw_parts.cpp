@@ -8,6 +8,9 @@
 namespace frugal {
 namespace {
 
+/// Where no width is asked for: one very short pass does not make the others endless.
+constexpr double widest = 1 << 16;
+
 double length(const Timeline& timeline) { return timeline.end() - timeline.begin(); }
 
 /// A unit's width at which the shortest pass is `least` wide; 0 without any.
@@ -35,7 +38,7 @@ std::vector<double> scales(const std::vector<Timeline>& timelines, double least,
   double width = 0;
   for (const Timeline& timeline : timelines)
     width = std::max(width, length(timeline) * readable(timeline, least));
-  if (most > 0) width = std::min(width, most);
+  width = std::min(width, most > 0 ? most : widest);
   std::vector<double> out;
   for (const Timeline& timeline : timelines) {
     double longest = 0;

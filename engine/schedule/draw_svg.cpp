@@ -82,7 +82,7 @@ double round_step(double least) {
 class Panel {
  public:
   Panel(const Timeline& timeline, double top, double scale, double width)
-      : timeline_(timeline), top_(top), scale_(scale), width_(width) {}
+      : timeline_(timeline), origin_(timeline.begin()), top_(top), scale_(scale), width_(width) {}
 
   static double height(const Timeline& timeline) {
     return title_height + row_pitch * static_cast<double>(timeline.stages.size()) + axis_height;
@@ -112,7 +112,7 @@ class Panel {
   double row_top(size_t stage) const {
     return top_ + title_height + row_pitch * static_cast<double>(stage);
   }
-  double x_of(double time) const { return margin + names + (time - timeline_.begin()) * scale_; }
+  double x_of(double time) const { return margin + names + (time - origin_) * scale_; }
 
   std::string bar(double begin, double end, double y, std::string_view style) const {
     return rectangle(x_of(begin), y, x_of(end) - x_of(begin), style);
@@ -138,17 +138,16 @@ class Panel {
     const double y = row_top(timeline_.stages.size()) + 8;
     const double step = round_step(between_ticks / scale_);
     std::string out;
-    const int ticks = static_cast<int>((timeline_.end() - timeline_.begin()) / step + 1e-6);
+    const int ticks = static_cast<int>((timeline_.end() - origin_) / step + 1e-6);
     for (int i = 0; i <= ticks; ++i)
-      out +=
-          text_at(x_of(timeline_.begin() + i * step), y, "tick", fmt::format("{:.4g}", i * step));
+      out += text_at(x_of(origin_ + i * step), y, "tick", fmt::format("{:.4g}", i * step));
     if (!timeline_.unit.empty())
       out += text_at(margin + names + width_ + 10, y, "tick", timeline_.unit);
     return out;
   }
 
   const Timeline& timeline_;
-  double top_, scale_, width_;
+  double origin_, top_, scale_, width_;
 };
 
 /// About how wide a text is.

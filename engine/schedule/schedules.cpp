@@ -84,13 +84,10 @@ void ScheduleShape::validate(ScheduleKind kind) const {
             fmt::format("microbatches ({}) must be at least stages ({}): with fewer, two versions "
                         "of the weights are not enough",
                         microbatches, stages));
-  // Far above what a pipeline has; a schedule holds all of its actions at once.
-  constexpr double most = 1 << 22;
   const double passes = 1.0 * stages * chunks * microbatches * batches;
-  require(
-      passes <= most,
-      fmt::format("stages x chunks x microbatches x batches is {:.3g}; it must be at most {:.0f}",
-                  passes, most));
+  require(passes <= most_passes,
+          fmt::format("stages x chunks x microbatches x batches is {:.0f}; it must be at most {}",
+                      passes, most_passes));
   require(
       (1.0 * first_batch + batches) * microbatches <= std::numeric_limits<int>::max(),
       fmt::format("the first batch is {}, whose microbatches are too many to count", first_batch));

@@ -3,6 +3,10 @@
 
 namespace frugal {
 
+/// Passes of a schedule, all stages, chunks, microbatches and batches together: far more than a
+/// pipeline has. A schedule holds all of its actions at once.
+inline constexpr int most_passes = 1 << 22;
+
 /// How large a pipeline is and for how long it runs.
 struct ScheduleShape {
   int stages = 1;        ///< [d, or p]

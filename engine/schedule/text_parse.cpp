@@ -88,7 +88,8 @@ class Lines {
       line += fmt::format("{}{}", line.empty() ? "" : " ", word);
     line = line.substr(0, 60);
     // A file that is no text must not speak to the terminal.
-    std::replace_if(line.begin(), line.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+    std::replace_if(
+        line.begin(), line.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
     return fmt::format("\"{}\"", line);
   }
 

@@ -89,10 +89,10 @@ std::vector<std::vector<Span>> transits(const Timeline& timeline) {
 
 std::vector<Bubble> bubbles(const Timeline& timeline) {
   const auto under_way = transits(timeline);
+  const double begin = timeline.begin(), end = timeline.end();
   std::vector<Bubble> out;
   for (size_t stage = 0; stage < timeline.stages.size(); ++stage)
-    out.push_back(
-        bubble_of(timeline.stages[stage], under_way[stage], timeline.begin(), timeline.end()));
+    out.push_back(bubble_of(timeline.stages[stage], under_way[stage], begin, end));
   return out;
 }
 

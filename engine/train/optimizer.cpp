@@ -197,9 +197,13 @@ void Optimizer::update_without_waiting(Rank& rank, const OptimizerOptions& o,
   }
 }
 
+void Optimizer::await_gradients() {
+  if (late_) late_->sum.wait();
+}
+
 void Optimizer::finish(Rank& rank) {
   if (!late_) return;
-  late_->sum.wait();
+  await_gradients();
   update(rank, *late_->group, late_->gradient, late_->options, 1, late_->blocks);
   late_.reset();
 }

@@ -51,6 +51,8 @@ class Optimizer {
   /// is clipped, none does: there is no norm (NaN), and a tied table's gradients are on their way
   /// to each other when this returns. It is updated by finish().
   double step(Rank& rank, const OptimizerOptions& options, const WeightBlocks& blocks = {});
+  /// Waits for the gradients that finish() needs.
+  void await_gradients();
   /// Updates what the last step has left. To be called before its weights are used or stepped from.
   void finish(Rank& rank);
   bool predicts() const { return prediction_ != 0; }

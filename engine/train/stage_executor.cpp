@@ -99,6 +99,7 @@ void StageExecutor::execute(const Action& action, size_t index) {
   if (action.kind == ActionKind::forward) wait(flight.activation);
   if (action.kind == ActionKind::backward || action.kind == ActionKind::input_backward)
     wait(flight.gradient);
+  if (is_pass(action.kind) && action.version == weights_.newest()) optimizer_.await_gradients();
   const double begin = keep_timeline ? time_of(rank_, action) : 0;
   {
     const Ledger::Scope scope(rank_.ledger, {-1, action.microbatch});
@@ -134,7 +135,8 @@ void StageExecutor::perform(const Action& action, Flight& flight) {
       break;
     case ActionKind::send_activation:
       send(groups.activations, stage_after(rank_), flight.output, activation_);
-      if (rank_.config.keep_outputs)
+      // Without backward passes there is nothing that would let go of it.
+      if (rank_.config.keep_outputs && !run_->scales.empty())
         keep(flight.output);
       else
         flight.output.release();
@@ -193,12 +195,16 @@ void StageExecutor::forward(const Action& action, Flight& flight) {
 }
 
 void StageExecutor::backward(const Action& action, Flight& flight) {
+  // Whatever ends the pass: the rank is used again, and the flight is not.
+  struct Reset {
+    Deferred*& deferred;
+    ~Reset() { deferred = nullptr; }
+  } const reset{rank_.deferred};
   if (action.kind == ActionKind::input_backward) rank_.deferred = &flight.deferred;
   flight.input_gradient =
       model_.part(action.chunk)
           .backward(rank_, std::move(flight.gradient.tensor),
                     run_->scales.at(place_of(action).first), std::move(flight.saved));
-  rank_.deferred = nullptr;
   flight.output.release();
   flight.passed = true;
 }
@@ -239,6 +245,7 @@ void StageExecutor::send(Communicator& to, int peer, const Tensor& tensor,
 }
 
 void StageExecutor::step(const Action& action, size_t index) {
+  optimizer_.await_gradients();
   const double begin = keep_timeline ? time_of(rank_) : 0;
   const auto batch = static_cast<size_t>(action.version - 1 - run_->schedule.first_batch);
   const int before = weights_.newest();

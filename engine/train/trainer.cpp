@@ -78,6 +78,30 @@ Schedule without_step(const RunConfig& c, const Batch& batch, int newest, bool b
   return schedule;
 }
 
+/// While this lives a rank's logits may be looked at.
+class Watching {
+ public:
+  explicit Watching(Rank& rank) : rank_(rank) {}
+  ~Watching() { rank_.on_logits = nullptr; }
+  Watching(const Watching&) = delete;
+  Watching& operator=(const Watching&) = delete;
+
+ private:
+  Rank& rank_;
+};
+
+/// While this lives a rank does not train.
+class Evaluating {
+ public:
+  explicit Evaluating(Rank& rank) : rank_(rank) { rank.training = false; }
+  ~Evaluating() { rank_.training = true; }
+  Evaluating(const Evaluating&) = delete;
+  Evaluating& operator=(const Evaluating&) = delete;
+
+ private:
+  Rank& rank_;
+};
+
 }  // namespace
 
 double TrainConfig::learning_rate(int64_t step) const {
@@ -211,10 +235,9 @@ double Trainer::evaluate(const Batch& batch) {
   double loss = 0;
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
-    rank.training = false;
+    const Evaluating evaluating(rank);
     const ExactWeights exact(rank, of(rank));
     const StageExecutor::Result done = executor(rank).run({schedule, {all}, {}, {}});
-    rank.training = true;
     const std::lock_guard lock(guard);
     if (is_last_stage(rank) && rank.tensor_group.rank() == 0)
       loss += meaningful(rank) ? done.losses.front() : nothing;
@@ -247,12 +270,11 @@ HostTensor Trainer::logits(const MicroBatch& microbatch) {
       serial_host_tensor({run_.model.sequence * run_.micro_batch, run_.model.vocabulary});
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
-    rank.training = false;
+    const Evaluating evaluating(rank);
+    const Watching watching(rank);
     const ExactWeights exact(rank, of(rank));
     collect_logits(rank, logits, guard);
     executor(rank).run({schedule, {batch}, {}, {}});
-    rank.on_logits = nullptr;
-    rank.training = true;
   });
   return logits;
 }
@@ -273,9 +295,9 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
     const ExactWeights exact(rank, of(rank));
     StageExecutor stage = executor(rank);
     of(rank).optimizer->clear_gradients(rank);
+    const Watching watching(rank);
     collect_logits(rank, tensors["logits"], guard);
     const StageExecutor::Result done = stage.run({schedule, {batch}, {scale}, {}});
-    rank.on_logits = nullptr;
     of(rank).optimizer->complete_gradients(rank);
     const std::lock_guard lock(guard);
     if (rank.replica() > 0) return;

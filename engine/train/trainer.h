@@ -22,9 +22,9 @@ struct TrainConfig {
 /// absent (Cluster::whole).
 struct StepResult {
   double loss = 0;           ///< mean over the batch's counted labels, nats
-  double gradient_norm = 0;  ///< before clipping
+  double gradient_norm = 0;  ///< before clipping; also NaN where Optimizer::step() has none
   double seconds = 0;        ///< until the last rank ended
-  double flops = 0;          ///< of the matrix multiplications executed by all t ranks
+  double flops = 0;          ///< of the matrix multiplications executed by all ranks
 };
 
 /// Trains a GPT on a cluster: each rank executes its stage's part of the run's schedule. Without a

@@ -38,13 +38,13 @@ void check_last_words(const TrainingRun& run, const Target& target) {
 TrainingRun run_of(const Values& values, const Target& target) {
   TrainingRun run = values.run.run(target);
   run.eval_every = values.eval_every.value_or(0);
-  if (values.eval_every && !run.text)
-    throw InputError("--eval-every: held-out losses are a text's; give --text, or leave it out");
   if (run.own && run.eval_every % run.own->schedule.batches != 0)
     throw InputError(fmt::format(
         "--eval-every is {}, and the {} batches of --schedule-file are trained in one go; give a "
         "multiple of {}",
         run.eval_every, run.own->schedule.batches, run.own->schedule.batches));
+  if (values.eval_every && !run.text)
+    throw InputError("--eval-every: held-out losses are a text's; give --text, or leave it out");
   run.last_words = values.last_words;
   check_last_words(run, target);
   run.save_tensors = values.save_tensors;
@@ -118,6 +118,7 @@ Exit measure(const Values& values) {
   Record record = blank(values, run, target);
   RecordFile file(values.out);
   catch_interrupts();
+  RunFlags::warn(run);
   if (values.force) file.set_aside();
   const Record* before = run.save_tensors.empty() ? last_final(file.records(), record) : nullptr;
   if (before != nullptr) {

@@ -71,17 +71,6 @@ void check_lone_rank(const RunFlags& flags, const RunConfig& config) {
         "--lone-rank out");
 }
 
-/// With the default of --clip a schedule without a flush waits as if it had one.
-void warn_of_clipping(const TrainingRun& run) {
-  if (run.config.pipeline_parallel == 1 || flushes(run.config.schedule) ||
-      run.train.optimizer.clip == 0)
-    return;
-  fmt::print(stderr,
-             "frugal: gradients are clipped by the norm of all stages, which wait for each other "
-             "after every batch; --clip 0 lets {} go without\n",
-             name_of(run.config.schedule));
-}
-
 void add_place_flags(Flags& flags, RunFlags& v) {
   flags.text("--on", v.on, "cpu|cuda|virtual|virtual:MACHINE", "Where");
   flags.text("--hardware", v.hardware, "NAME|FILE",
@@ -173,9 +162,18 @@ TrainingRun RunFlags::run(const Target& target) const {
   target.check(run.config);
   run.train.optimizer = optimizer_of(*this, run.config.schedule);
   run.train.warm_up = warm_up.value_or(run.train.steps / 20);
-  warn_of_clipping(run);
   if (!text.empty()) run.text = Text::from_file(text, run.config);
   return run;
+}
+
+void RunFlags::warn(const TrainingRun& run) {
+  if (run.config.pipeline_parallel == 1 || flushes(run.config.schedule) ||
+      run.train.optimizer.clip == 0)
+    return;
+  fmt::print(stderr,
+             "frugal: gradients are clipped by the norm of all stages, which wait for each other "
+             "after every batch; --clip 0 lets {} go without\n",
+             name_of(run.config.schedule));
 }
 
 std::string RunFlags::text_of(const TrainingRun& run, const Target& target) const {

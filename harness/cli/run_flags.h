@@ -29,6 +29,9 @@ struct RunFlags {
   /// The run. Throws InputError for a configuration that is wrong, here or anywhere, before
   /// anything is written.
   TrainingRun run(const Target& target) const;
+  /// Says what is right and perhaps not meant: with the default of --clip a schedule without a
+  /// flush waits as if it had one.
+  static void warn(const TrainingRun& run);
   /// The flags that describe this run again: "--model 22B …". Files stand without their folders.
   std::string text_of(const TrainingRun& run, const Target& target) const;
 };

@@ -124,9 +124,13 @@ Table table_of(const Schedule& schedule, const Timeline& timeline) {
 
 /// Prints all findings; the first of them is the error.
 void refuse_wrong(const Values& values, const Named& named) {
-  if (values.check)
-    for (const Finding& finding : check(named.schedule, values.capacity))
-      fmt::print("{}\n", finding.describe());
+  if (values.check) {
+    constexpr size_t shown = 20;
+    const std::vector<Finding> findings = check(named.schedule, values.capacity);
+    for (size_t i = 0; i < std::min(findings.size(), shown); ++i)
+      fmt::print("{}\n", findings[i].describe());
+    if (findings.size() > shown) fmt::print("and {} more\n", findings.size() - shown);
+  }
   require_valid(named.schedule, named.name, values.capacity);
 }
 

@@ -85,6 +85,7 @@ Exit trace(const Values& values) {
   const TrainingRun run = values.run.run(target);
   check_outputs(values);
   catch_interrupts();
+  RunFlags::warn(run);
   const auto cluster = target.cluster(run.config);
   TraceRecorder recorder(*cluster);
   Trainer trainer(*cluster, run.config, run.train);

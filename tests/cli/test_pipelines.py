@@ -18,8 +18,14 @@ class Pipelines(Cli):
         self.assertEqual((flush["status"], flush["paper_oom"]), ("ok", False))
 
     def test_the_papers_own_machine_only(self):
-        done = self.run_frugal("reproduce", "pipedream2bw2021/figure7", "--on", "cpu", "--format", "json")
-        self.assertEqual(json.loads(done.stdout)["cells"], [])
+        self.rejected("reproduce", "pipedream2bw2021/figure7", "--on", "cpu", says=["figure7", "nothing to run there"])
+
+    def test_clipping_without_a_flush_is_pointed_out(self):
+        run = ["measure", "--model", "gpt-tiny", "--layers", "2", "--on", "virtual", "--pipeline-parallel", "2",
+               "--microbatches", "2", "--schedule"]
+        self.assertIn("--clip 0 lets 2bw go without", self.run_frugal(*run, "2bw").stderr)
+        for quiet in (["2bw", "--clip", "0"], ["1f1b"]):
+            self.assertNotIn("clip", self.run_frugal(*run, *quiet).stderr)
 
 
 if __name__ == "__main__":

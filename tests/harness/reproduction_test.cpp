@@ -271,7 +271,7 @@ TEST(MeasurementTable, SaysThatFusedAttentionOnAVirtualMachineIsNotCalibrated) {
 
 TEST(Reproduction, CsvAndMarkdownEscape) {
   EXPECT_THAT(to_csv(two_sources()),
-              HasSubstr("\"a, \"\"b\"\" | <c>\",time,ms,10.0,printed,,11.0,,,"));
+              HasSubstr("\"a, \"\"b\"\" | <c>\",time,ms,10.0,false,printed,,11.0,,,"));
   EXPECT_THAT(to_markdown(two_sources()), HasSubstr("\\| <c>"));
   const std::string html = cell_tables(two_sources())[0].table.html();
   EXPECT_THAT(html, HasSubstr("&lt;c&gt;"));

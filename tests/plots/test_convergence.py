@@ -11,7 +11,7 @@ import unittest
 SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(SOURCE / "plots"))
 
-import pipedream2bw2021_figure5 as figure5  # noqa: E402  (the path comes first)
+import convergence  # noqa: E402  (the path comes first)
 
 
 MODEL = {"name": "m", "layers": 2, "hidden_size": 8, "sequence_length": 4, "objective": "next-token"}
@@ -26,12 +26,12 @@ class Convergence(unittest.TestCase):
     def of(self, *records):
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
-            ((case, ways),) = figure5.runs_of(folder).items()
+            ((case, ways),) = convergence.runs_of(folder).items()
         self.assertEqual(case, ("GPT, 2 layers, h 8, s 4", 2, 0.5))
         return ways
 
     def difference(self, ways, way):
-        return figure5.difference(ways, way, figure5.JUDGED["held-out loss, nats"])
+        return convergence.difference(ways, way, convergence.JUDGED["held-out loss, nats"])
 
     def test_seeds_are_compared_with_themselves(self):
         ways = self.of(run("1f1b", 1, 1.0), run("1f1b", 2, 2.0), run("1f1b", 3, 4.0), run("1f1b", 4, 100.0),

@@ -169,12 +169,12 @@ std::vector<Row> optimizer_rows() {
           {"momentum/l2", momentum_by({.decoupled = false}), {}, {0, 528}},
           {"momentum/sgd", momentum_by({.has_moment = false}), {}, {0, 336}},
           {"momentum/sgd-result", momentum_by({.apart = true, .has_moment = false}), {}, {0, 336}},
-          {"momentum/prediction", momentum_by({.prediction = 1}), {}, {0, 672}},
+          {"momentum/prediction", momentum_by({.prediction = 1}), {}, {0, 528}},
           {"adam", adam_by({}), {}, {0, 720}},
           {"adam/first-step", adam_by({.step = 1}), {}, {0, 720}},
           {"adam/result", adam_by({.apart = true}), {}, {0, 720}},
           {"adam/l2", adam_by({.decoupled = false}), {}, {0, 720}},
-          {"adam/prediction", adam_by({.apart = true, .prediction = 1.5F}), {}, {0, 864}}};
+          {"adam/prediction", adam_by({.apart = true, .prediction = 1.5F}), {}, {0, 720}}};
 }
 
 }  // namespace frugal::table

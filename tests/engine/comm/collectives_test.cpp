@@ -31,11 +31,13 @@ class Collectives : public testing::Test {
   template <class Body>
   void for_all(Body body) {
     for (const int ranks : {1, 2, 3, 4, 8}) {
-      for (const int64_t count : {1, 7, 1000, 6151}) {
-        SCOPED_TRACE(testing::Message() << ranks << " ranks, " << count << " elements");
-        LocalGroup group(ranks, 60);
-        body(group, ranks, count);
-      }
+      for (const int64_t count : {1, 7, 1000, 6151})
+        for (const Parts parts : {Parts::by_each, Parts::by_last}) {
+          SCOPED_TRACE(testing::Message()
+                       << ranks << " ranks, " << count << " elements, " << static_cast<int>(parts));
+          LocalGroup group(ranks, 60, {}, parts);
+          body(group, ranks, count);
+        }
     }
   }
 };
@@ -52,6 +54,18 @@ TYPED_TEST(Collectives, AllReduce) {
     });
     for (const auto& result : data) EXPECT_TRUE(same_bits(result, expected));
   });
+}
+
+/// One thread is all ranks here: none can be kept until another waits.
+TYPED_TEST(Collectives, DoneByTheLastRankKeepNobody) {
+  auto data = this->inputs(3, 1000);
+  const auto expected = this->sum(data);
+  LocalGroup group(3, 0.2, {}, Parts::by_last);
+  std::vector<Pending> sums;
+  for (const int rank : {1, 0, 2})
+    sums.push_back(group.communicator(rank).all_reduce(view(data[static_cast<size_t>(rank)])));
+  for (const auto& result : data) EXPECT_TRUE(same_bits(result, expected)) << "before any waits";
+  for (Pending& sum : sums) sum.wait();
 }
 
 TYPED_TEST(Collectives, ReduceScatterThenAllGatherIsAllReduce) {

@@ -141,9 +141,57 @@ TEST(KeptMicrobatches, ComputeLessAndTheSame) {
   EXPECT_LT(flops[1], flops[0]);
   EXPECT_LT(flops[2], flops[1]);
   config.recompute = Recompute::none;
+  config.kept_microbatches = 0;
   const auto cluster = make_cpu_cluster(config, 1, 60);
   // No stage has more than four in flight.
   EXPECT_EQ(Trainer(*cluster, config, {}).step(random_batch(config, 0)).flops, flops[2]);
+}
+
+/// The ends of a pipeline sum their table's gradients while both go on: neither may need the other
+/// to come to the same place.
+TEST(TiedTables, AreSummedWhileBatchesGoOn) {
+  for (const ScheduleKind kind :
+       {ScheduleKind::two_buffered, ScheduleKind::pipedream_vertical_sync})
+    for (const int stages : {2, 4}) {
+      RunConfig config = parallel_config({kind, stages});
+      config.microbatches = 4;
+      const auto cluster = make_cpu_cluster(config, 1, 20);
+      TrainConfig train;
+      train.optimizer.clip = 0;
+      Trainer trainer(*cluster, config, train);
+      std::vector<Batch> batches;
+      for (int i = 0; i < 6; ++i) batches.push_back(random_batch(config, i));
+      for (const StepResult& result : trainer.run(batches)) EXPECT_TRUE(std::isfinite(result.loss));
+    }
+}
+
+/// 2BW on replicas and tensor-parallel ranks, and where clipping makes all stages wait: the same as
+/// one pipeline alone, but for the order of sums.
+TEST(TwoBuffered, ReplicasTensorRanksAndClippingChangeNothing) {
+  const auto losses_of = [](int tensor, int replicas, double clip) {
+    RunConfig config = parallel_config({ScheduleKind::two_buffered, 2});
+    config.tensor_parallel = tensor;
+    config.sequence_parallel = tensor > 1;
+    config.data_parallel = replicas;
+    config.microbatches = 4 / replicas;
+    const auto cluster = make_cpu_cluster(config, 1, 60);
+    TrainConfig train;
+    train.steps = 6;
+    train.optimizer.clip = clip;
+    Trainer trainer(*cluster, config, train);
+    std::vector<Batch> batches;
+    for (int i = 0; i < 6; ++i) batches.push_back(random_batch(config, i));
+    std::vector<double> losses;
+    for (const StepResult& result : trainer.run(batches)) losses.push_back(result.loss);
+    return losses;
+  };
+  const std::vector<double> alone = losses_of(1, 1, 0);
+  EXPECT_EQ(losses_of(1, 1, 1e8), alone);
+  for (const auto& [tensor, replicas] : {std::pair{1, 2}, {2, 1}, {2, 2}}) {
+    const std::vector<double> losses = losses_of(tensor, replicas, 0);
+    for (size_t i = 0; i < losses.size(); ++i)
+      EXPECT_NEAR(losses[i] / alone[i], 1, 1e-5) << tensor << " " << replicas << " step " << i;
+  }
 }
 
 TEST(KeptOutputs, ChangeNothingButMemory) {
