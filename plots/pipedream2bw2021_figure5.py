@@ -44,7 +44,7 @@ def main():
     if not runs:
         raise SystemExit(f"{sys.argv[1]}/records.jsonl has no finished run with a text and --last-words; "
                          "run bench/convergence.sh")
-    figure, axes = plt.subplots(len(runs), 3, figsize=(12, 3.4 * len(runs)), squeeze=False,
+    figure, axes = plt.subplots(len(runs), 3, figsize=(10, 2.7 * len(runs)), squeeze=False,
                                 width_ratios=(4, 4, 2.6))
     models_first = sorted(runs.items(), key=lambda run: (not run[0][0].startswith("GPT"), run[0]))
     for row, ((model, _, rate), ways) in zip(axes, models_first):

@@ -49,7 +49,11 @@ TEST(RunConfig, BrokenRulesAreNamed) {
          c.recompute = Recompute::selective;
        },
        "choose recompute none or full, or separate attention"},
-      {[](RunConfig& c) { c.chunks = 2; }, "chunks of a stage is 2 and there is one stage"},
+      {[](RunConfig& c) {
+         c.chunks = 2;
+         c.schedule = ScheduleKind::interleaved;
+       },
+       "chunks of a stage is 2 and there is one stage"},
       {[](RunConfig& c) { c.kept_microbatches = 2; }, "kept whole is 2 and recompute is none"},
       // Each size is allowed, and their product is not.
       {[](RunConfig& c) {
