@@ -37,7 +37,7 @@ Stream stream_of(GroupUse use) {
 }
 
 RankGrid::RankGrid(const Layout& layout, const MakeGroup& make)
-    : seats_(static_cast<size_t>(layout.ranks() * group_uses)) {
+    : seats_(static_cast<size_t>(layout.ranks()) * group_uses) {
   for (int rank = 0; rank < layout.ranks(); ++rank)
     for (int i = 0; i < group_uses; ++i) {
       const auto use = static_cast<GroupUse>(i);

@@ -38,7 +38,7 @@ class RankGrid {
     Communicator& communicator() const { return group->communicator(index); }
   };
   Seat& seat(int rank, GroupUse use) {
-    return seats_[static_cast<size_t>(rank * group_uses + static_cast<int>(use))];
+    return seats_[static_cast<size_t>(rank) * group_uses + static_cast<size_t>(use)];
   }
 
   std::vector<std::unique_ptr<Group>> groups_;

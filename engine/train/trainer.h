@@ -44,7 +44,7 @@ class Trainer {
   }
   /// By a schedule of these batches that is the caller's (engine/schedule/check.h): one that is
   /// wrong computes something else, or ends when the deadline of the ranks' waiting passes.
-  std::vector<StepResult> run(const std::vector<Batch>& batches, const Schedule& schedule);
+  std::vector<StepResult> run(const std::vector<Batch>& batches, const Schedule& plan);
   StepResult step(const Batch& batch) { return run({batch}).front(); }
   /// The mean loss of a batch in nats, under the newest weights and without dropout; nothing is
   /// changed. NaN where a step's loss is. Any number of microbatches.
