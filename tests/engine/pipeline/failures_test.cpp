@@ -58,9 +58,9 @@ TEST(PipelineFailures, AStageThatFailsEndsAllOthers) {
 TEST(PipelineFailures, AStageThatStopsIsFoundByItsNeighbours) {
   RunConfig config = config_of(4, 1);
   // The stages behind have long passes still to make when those before begin to wait.
-  config.model.hidden = 256;
-  config.model.sequence = 128;
-  const auto cluster = make_cpu_cluster(config, 1, 0.5);
+  config.model.hidden = 128;
+  config.model.sequence = 64;
+  const auto cluster = make_cpu_cluster(config, 1, 2);
   Trainer trainer(*cluster, config, {});
   Schedule schedule =
       make_schedule(ScheduleKind::one_forward_one_backward, {.stages = 4, .microbatches = 4});
