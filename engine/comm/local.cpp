@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "engine/comm/contract.h"
+#include "engine/comm/part_of.h"
 #include "engine/comm/reduce.h"
 #include "engine/comm/rendezvous_work.h"
 
@@ -10,11 +11,6 @@ namespace frugal {
 namespace {
 
 using Calls = std::vector<Rendezvous::Call>;
-
-View part_of(const View& whole, int64_t part, int64_t parts) {
-  const int64_t count = whole.size() / parts;
-  return whole.reshaped({whole.size()}).sliced(0, part * count, count);
-}
 
 void copy(const View& from, const View& to) {
   if (from.data == nullptr || to.data == nullptr || from.data == to.data) return;

@@ -5,16 +5,12 @@
 #include <stdexcept>
 
 #include "engine/comm/contract.h"
+#include "engine/comm/part_of.h"
 
 namespace frugal {
 namespace {
 
 double bytes(const View& view) { return static_cast<double>(view.bytes()); }
-
-View part_of(const View& whole, int64_t part, int64_t parts) {
-  const int64_t count = whole.size() / parts;
-  return whole.flat().sliced(0, part * count, count);
-}
 
 /// The same memory as numbers, which is what operations work on.
 View numbers(const View& view) {

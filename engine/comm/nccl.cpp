@@ -6,6 +6,7 @@
 
 #include "engine/comm/contract.h"
 #include "engine/comm/nccl_link.h"
+#include "engine/comm/part_of.h"
 #include "engine/comm/watch.h"
 
 namespace frugal {
@@ -30,11 +31,6 @@ ncclDataType_t nccl_type(DType type) {
 }
 
 size_t count(const View& view) { return static_cast<size_t>(view.size()); }
-
-View part_of(const View& whole, int part, int parts) {
-  const int64_t size = whole.size() / parts;
-  return whole.flat().sliced(0, part * size, size);
-}
 
 /// The moment at which a stream has done what was issued to it so far. An event of its own: those
 /// of Device::record() are for waits that follow soon.

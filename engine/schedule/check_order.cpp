@@ -3,6 +3,7 @@
 #include <map>
 
 #include "engine/schedule/check_parts.h"
+#include "engine/schedule/dependencies.h"
 #include "engine/schedule/text.h"
 
 namespace frugal {
@@ -91,9 +92,7 @@ void check_channels(const Schedule& schedule, Findings& findings) {
   for (int stage = 0; stage < schedule.stages; ++stage)
     for (const Action& action : schedule.actions[stage]) {
       if (!is_send(action.kind)) continue;
-      const ActionKind receive = action.kind == ActionKind::send_activation
-                                     ? ActionKind::receive_activation
-                                     : ActionKind::receive_gradient;
+      const ActionKind receive = receive_of(action.kind);
       sent[{stage, receive}].push_back({.kind = receive,
                                         .chunk = peer_of(schedule, stage, action)->chunk,
                                         .microbatch = action.microbatch});

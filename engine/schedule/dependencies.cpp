@@ -14,6 +14,11 @@ bool carries_activation(const Action& message) {
 
 }  // namespace
 
+ActionKind receive_of(ActionKind send) {
+  return send == ActionKind::send_activation ? ActionKind::receive_activation
+                                             : ActionKind::receive_gradient;
+}
+
 Dependencies::Dependencies(const Schedule& schedule, std::optional<int> capacity) {
   int size = 0;
   for (const Actions& actions : schedule.actions) {

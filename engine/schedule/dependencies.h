@@ -5,6 +5,9 @@
 
 namespace frugal {
 
+/// The action that receives what this kind of send sends.
+ActionKind receive_of(ActionKind send);
+
 /// Which actions of all stages must be over before which, when messages travel as follows.
 ///
 /// A stage makes its passes and steps one after another, in the order of its list. A receive holds

@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include "engine/schedule/dependencies.h"
+
 namespace frugal {
 namespace {
 
@@ -21,9 +23,7 @@ Arrivals arrivals(const Timeline& timeline) {
   for (int stage = 0; stage < layout.stages; ++stage)
     for (const Span& span : timeline.stages[stage]) {
       if (!is_send(span.action.kind)) continue;
-      const ActionKind receive = span.action.kind == ActionKind::send_activation
-                                     ? ActionKind::receive_activation
-                                     : ActionKind::receive_gradient;
+      const ActionKind receive = receive_of(span.action.kind);
       if (const auto peer = peer_of(layout, stage, span.action))
         found[{peer->stage, receive, peer->chunk, span.action.microbatch}] = span;
     }

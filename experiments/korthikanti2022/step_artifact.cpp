@@ -46,18 +46,11 @@ std::vector<Cell> StepArtifact::cells(const Records& records) const {
 
 Cell StepArtifact::cell(std::string_view row, std::string_view column, std::string_view unit,
                         const Setting& setting, const Outcome& outcome) const {
-  Cell cell;
-  cell.artifact = id();
-  cell.row = row;
-  cell.column = column;
-  cell.unit = unit;
-  const PaperCell* paper = find_paper_cell(name_, row, column);
-  if (paper != nullptr && setting.scale == 1) {
-    cell.paper = paper->value;
-    cell.read = paper->read;
+  Cell cell = make_cell(paper(), name_, row, column, unit, setting, outcome);
+  if (setting.scale != 1) {  // bytes of another size
+    cell.paper.reset();
+    cell.read.clear();
   }
-  cell.status = outcome.status;
-  set(cell, setting, outcome);
   return cell;
 }
 

@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(elementwise_threads)
     for (int e = 0; e < pack; ++e) {
       const A after = w[e] * op.f.decay - g[e];
       g[e] = after;
-      w[e] = after + (after - w[e]) * op.f.prediction;
+      w[e] = op.f.prediction == A(0) ? after : after + (after - w[e]) * op.f.prediction;
     }
     store<wide>(op.after + i, count, g);
     if (op.rounded != nullptr) store<wide>(op.rounded + i, count, w);
