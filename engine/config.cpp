@@ -1,43 +1,17 @@
 #include "engine/config.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <initializer_list>
+#include <algorithm>
 
+#include "engine/config_rules.h"
 #include "engine/schedule/schedules.h"
 #include "kernels/dropout.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
+using namespace rules;  // NOLINT: this file says which hold
 namespace {
-
-void divisible(std::string_view what, int64_t value, std::string_view by, int64_t divisor,
-               std::string_view next) {
-  if (value % divisor != 0)
-    throw InputError(
-        fmt::format("{} ({}) must be divisible by {} ({}); {}", what, value, by, divisor, next));
-}
-
-void in_range(std::string_view what, int64_t value, int64_t high) {
-  if (value < 1 || value > high)
-    throw InputError(fmt::format("{} is {}; it must be from 1 to {}", what, value, high));
-}
-
-/// Far beyond any model there is; together with fits() they keep every size within int64.
-constexpr int64_t most_layers = 1 << 16, most_hidden = 1 << 20, most_tokens = 1 << 24,
-                  most_ranks = 1 << 16;
-
-/// Refuses a size in bytes that is the product of these where it has no place in an int64.
-void fits(std::string_view what, std::initializer_list<int64_t> factors) {
-  int64_t product = 1;
-  for (const int64_t factor : factors)
-    if (__builtin_mul_overflow(product, factor, &product))
-      throw InputError(
-          fmt::format("{} would take {} bytes, and sizes must stay below 2^63 bytes; choose "
-                      "smaller ones",
-                      what, fmt::join(factors, " x ")));
-}
 
 /// The largest tensors, with room for all copies of them that a run holds at a time.
 void all_fit(const RunConfig& c) {
@@ -46,6 +20,12 @@ void all_fit(const RunConfig& c) {
   const ModelConfig& m = c.model;
   fits("the layers' weights (12 x layers x hidden size squared)",
        {copies, 12, m.layers, m.hidden, m.hidden});
+  fits("the MLPs' weights (layers x hidden size x intermediate size)",
+       {copies, 3, m.layers, m.hidden, m.intermediate_size()});
+  fits("attention's weights (layers x hidden size x columns of queries, keys and values)",
+       {copies, m.layers, m.hidden, m.qkv_size()});
+  fits("an MLP's activations (sequence length x microbatch size x intermediate size)",
+       {copies, m.sequence, c.micro_batch, m.intermediate_size()});
   fits("the embedding (vocabulary size x hidden size)", {copies, m.vocabulary, m.hidden});
   fits("the position embedding (sequence length x hidden size)", {copies, m.sequence, m.hidden});
   fits("the activations (layers x sequence length x microbatch size x hidden size)",
@@ -62,11 +42,76 @@ void all_fit(const RunConfig& c) {
        {copies, c.microbatches, m.sequence, c.micro_batch});
 }
 
-}  // namespace
-
-std::string_view name_of(Objective objective) {
-  return objective == Objective::masked_token ? "masked-token" : "next-token";
+/// Ranks that share sequences.
+void validate_context(const RunConfig& c) {
+  in_range("context-parallel size", c.context_parallel, most_ranks);
+  if (c.context_parallel == 1) return;
+  const ModelConfig& m = c.model;
+  const char* size = "context-parallel size";
+  divisible("sequence length", m.sequence, size, c.context_parallel,
+            "choose a context-parallel size that divides it");
+  if (c.attention != AttentionKind::fused)
+    throw InputError(
+        fmt::format("context-parallel size is {} and attention is {}, which keeps scores of the "
+                    "whole sequence; "
+                    "choose fused attention",
+                    c.context_parallel, name_of(c.attention)));
+  if (m.dropout > 0)
+    throw InputError(fmt::format(
+        "dropout is {} and context-parallel size is {}; sequences are shared without dropout only: "
+        "give a model with dropout 0",
+        m.dropout, c.context_parallel));
+  if (c.context == ContextKind::ring) {
+    if (m.window > 0)
+      throw InputError(
+          "ring attention has no sliding windows, which the model has; choose --context ulysses");
+    return;
+  }
+  const int64_t heads = m.heads / c.tensor_parallel;
+  divisible("heads / tensor-parallel size", heads, size, c.context_parallel,
+            "Ulysses divides heads among the ranks: choose a size that divides them, or --context "
+            "ring");
+  // A rank needs whole heads of keys and values, of which several may have the same.
+  const int64_t groups = m.key_value_heads() / c.tensor_parallel;
+  if (groups % c.context_parallel != 0 && c.context_parallel % groups != 0)
+    throw InputError(fmt::format(
+        "key/value heads / tensor-parallel size ({}) and context-parallel size ({}): one must be "
+        "divisible by the other for Ulysses; choose another size, or --context ring",
+        groups, c.context_parallel));
 }
+
+/// What is computed one part after the other, and when weights are updated.
+void validate_mini_sequences(const RunConfig& c) {
+  const auto chunks = [](std::string_view what, int64_t value) {
+    if (value < 0 || value > most_tokens)
+      throw InputError(
+          fmt::format("mini-sequences of {} is {}; it must be from 1 to {}, or 0 for "
+                      "as many as the paper's rule says",
+                      what, value, most_tokens));
+  };
+  chunks("the MLP", c.mlp_chunks);
+  chunks("the output head", c.head_chunks);
+  in_range("parts of the vocabulary in the output head", c.head_tiles, most_tokens);
+  divisible("vocabulary size / tensor-parallel size", c.model.vocabulary / c.tensor_parallel,
+            "parts of the vocabulary", c.head_tiles, "choose a number of parts that divides it");
+  if (c.offload && c.recompute != Recompute::full)
+    throw InputError(fmt::format(
+        "offload is on and recompute is {}; what is offloaded are the inputs of layers that full "
+        "recomputation keeps: choose recompute full, or leave it off",
+        name_of(c.recompute)));
+  if (!c.step_in_backward) return;
+  if (c.microbatches > 1)
+    throw InputError(fmt::format(
+        "step in backward is on and there are {} microbatches, whose gradients would have to be "
+        "kept until the last; use 1, or leave it off",
+        c.microbatches));
+  if (c.pipeline_parallel > 1)
+    throw InputError(fmt::format(
+        "step in backward is on and pipeline-parallel size is {}; use 1, or leave it off",
+        c.pipeline_parallel));
+}
+
+}  // namespace
 
 std::string_view name_of(Recompute recompute) {
   switch (recompute) {
@@ -86,39 +131,28 @@ std::string_view name_of(AttentionKind attention) {
   return attention == AttentionKind::fused ? "fused" : "separate";
 }
 
-ModelConfig ModelConfig::scaled(int64_t k) const {
-  in_range("scale divisor", k, most_tokens);
-  const auto works = [this](int64_t d) {
-    return hidden % (d * heads) == 0 && sequence % d == 0 && vocabulary % d == 0;
-  };
-  if (!works(k)) {
-    int64_t near = k;
-    while (near > 1 && !works(near)) --near;
-    const std::string next =
-        near == 1 ? std::string("no scale below it works") : fmt::format("scale 1/{} works", near);
-    const char* divisor = "the scale's divisor";
-    divisible("hidden size", hidden, divisor, k, next);
-    divisible("sequence length", sequence, divisor, k, next);
-    divisible("vocabulary size", vocabulary, divisor, k, next);
-    divisible(fmt::format("hidden size / {}", k), hidden / k, "attention heads", heads, next);
-  }
-  ModelConfig model = *this;
-  model.hidden /= k;
-  model.sequence /= k;
-  model.vocabulary /= k;
-  return model;
+std::string_view name_of(Precision precision) {
+  return precision == Precision::pure ? "pure" : "mixed";
+}
+
+std::string_view name_of(ContextKind context) {
+  return context == ContextKind::ring ? "ring" : "ulysses";
+}
+
+int64_t RunConfig::mlp_mini_sequences() const {
+  const int64_t tokens = model.sequence / context_parallel;
+  const int64_t rule = (tokens + model.hidden - 1) / model.hidden;
+  return std::clamp<int64_t>(mlp_chunks == by_rule ? rule : mlp_chunks, 1, local_sequence());
+}
+
+int64_t RunConfig::head_mini_sequences() const {
+  const int64_t rule = (model.vocabulary + model.hidden - 1) / model.hidden;
+  return std::clamp<int64_t>(head_chunks == by_rule ? rule : head_chunks, 1,
+                             model.sequence / context_parallel);
 }
 
 void RunConfig::validate() const {
-  in_range("layers", model.layers, most_layers);
-  in_range("hidden size", model.hidden, most_hidden);
-  in_range("attention heads", model.heads, most_hidden);
-  in_range("sequence length", model.sequence, most_tokens);
-  in_range("vocabulary size", model.vocabulary, most_tokens);
-  if (model.objective == Objective::masked_token && model.vocabulary == 1)
-    throw InputError(
-        "vocabulary size is 1; the masked-token objective needs an id for the mask token, and one "
-        "for a token");
+  model.validate();
   in_range("tensor-parallel size", tensor_parallel, most_ranks);
   in_range("microbatch size", micro_batch, most_sequences);
   in_range("microbatches", microbatches, most_sequences);
@@ -128,20 +162,21 @@ void RunConfig::validate() const {
   if (kept_microbatches < 0 || kept_microbatches > most_sequences)
     throw InputError(fmt::format("microbatches kept whole is {}; it must be from 0 to {}",
                                  kept_microbatches, most_sequences));
-  if (!Dropout::possible(static_cast<float>(model.dropout)))
-    throw InputError(fmt::format(
-        "dropout is {}; it must be 0 or, rounded to 1/65536, above 0 and below 1", model.dropout));
   if (type != DType::f32 && type != DType::bf16 && type != DType::f64)
     throw InputError(fmt::format("type is {}; it must be f32, bf16 or f64", name_of(type)));
   if (attention == AttentionKind::fused && recompute == Recompute::selective)
     throw InputError(
         "recompute is selective and attention is fused, which keeps nothing that selective "
         "recomputation would drop; choose recompute none or full, or separate attention");
+  if (attention == AttentionKind::separate && (model.window > 0 || model.attention_softcap > 0))
+    throw InputError(
+        "attention is separate, which has neither sliding windows nor soft-caps of scores, and the "
+        "model has; choose fused attention");
   const char* next = "choose a tensor-parallel size that divides it";
   const char* t = "tensor-parallel size";
-  divisible("hidden size", model.hidden, "attention heads", model.heads,
-            "choose a number of heads that divides it");
   divisible("heads", model.heads, t, tensor_parallel, next);
+  divisible("key/value heads", model.key_value_heads(), t, tensor_parallel, next);
+  divisible("intermediate size", model.intermediate_size(), t, tensor_parallel, next);
   divisible("vocabulary size", model.vocabulary, t, tensor_parallel, next);
   divisible("layers", model.layers, "stages x chunks of the pipeline",
             int64_t{pipeline_parallel} * chunks,
@@ -159,10 +194,12 @@ void RunConfig::validate() const {
         fmt::format("microbatches kept whole is {} and recompute is none, which keeps all; choose "
                     "what is computed again, or leave them out",
                     kept_microbatches));
+  validate_context(*this);
   if (sequence_parallel)
-    divisible("sequence length", model.sequence, t, tensor_parallel,
+    divisible("sequence length", model.sequence / context_parallel, t, tensor_parallel,
               "choose a sequence length or tensor-parallel size that fits, or leave sequence "
               "parallelism off");
+  validate_mini_sequences(*this);
   all_fit(*this);
 }
 

@@ -1,33 +1,11 @@
 #pragma once
 #include <string>
 
+#include "engine/model_config.h"
 #include "engine/schedule/schedule.h"
 #include "kernels/types.h"
 
 namespace frugal {
-
-/// What a model learns to tell: the token that follows (GPT), or those that are hidden (BERT).
-enum class Objective : uint8_t { next_token, masked_token };
-std::string_view name_of(Objective objective);
-
-/// A transformer. Symbols in brackets are the papers'.
-struct ModelConfig {
-  std::string name;
-  int64_t layers = 0;      ///< [L]
-  int64_t hidden = 0;      ///< [h]
-  int64_t heads = 0;       ///< [a]
-  int64_t sequence = 0;    ///< [s], tokens
-  int64_t vocabulary = 0;  ///< [v]
-  double dropout = 0.1;    ///< probability, of attention and of hidden states
-  bool causal = true;      ///< whether a position sees no later one
-  Objective objective = Objective::next_token;
-
-  int64_t head_size() const { return hidden / heads; }
-  /// h, s and v divided by k; L and a kept, so that a·s/h, s/h and v/(hL) stay what they were.
-  /// Throws InputError where k does not divide them, or the heads what is left of h; it names the
-  /// nearest smaller scale that works.
-  ModelConfig scaled(int64_t k) const;
-};
 
 /// What is not kept from the forward pass but computed again in the backward pass: nothing, the
 /// attention cores, each layer from its input (korthikanti2022, section 5), or all that a stage of
@@ -40,6 +18,18 @@ std::string_view name_of(Recompute recompute);
 enum class AttentionKind : uint8_t { separate, fused };
 std::string_view name_of(AttentionKind attention);
 
+/// What gradients and optimizer state are stored as where weights are narrower than float32: in
+/// float32, with a float32 master copy of the weights, or all in the weights' type without one, as
+/// mst2024 trains.
+enum class Precision : uint8_t { mixed, pure };
+std::string_view name_of(Precision precision);
+
+/// How ranks that have a part of the sequence each compute attention over all of it: heads divided
+/// among them meanwhile (DeepSpeed-Ulysses, arXiv:2309.14509), or keys and values passed around in
+/// a ring (Liu et al. 2023, arXiv:2310.01889).
+enum class ContextKind : uint8_t { ulysses, ring };
+std::string_view name_of(ContextKind context);
+
 /// Everything that decides what a run computes.
 struct RunConfig {
   /// Sequences of a microbatch, and microbatches of a batch.
@@ -48,7 +38,10 @@ struct RunConfig {
   ModelConfig model;
   int tensor_parallel = 1;         ///< [t]
   bool sequence_parallel = false;  ///< over the tensor-parallel group
-  int pipeline_parallel = 1;       ///< [p], stages
+  /// [c], ranks with all weights and a part of every sequence each.
+  int context_parallel = 1;
+  ContextKind context = ContextKind::ulysses;
+  int pipeline_parallel = 1;  ///< [p], stages
   int chunks = 1;         ///< [v], parts of the model on each stage, of the interleaved schedule
   int data_parallel = 1;  ///< [w], replicas
   ScheduleKind schedule = ScheduleKind::one_forward_one_backward;
@@ -68,14 +61,41 @@ struct RunConfig {
   int64_t kept_microbatches = 0;
   uint64_t seed = 1;
 
-  int ranks() const { return tensor_parallel * pipeline_parallel * data_parallel; }
+  Precision precision = Precision::mixed;
+  /// [M] parts of a rank's sequence that the MLP, or the output head, computes one after the other
+  /// (mst2024): mini-sequences. 1: all at once, `by_rule`: as many as the paper's rule says.
+  static constexpr int64_t by_rule = 0;
+  int64_t mlp_chunks = 1, head_chunks = 1;
+  /// Parts of the vocabulary that the output head computes one after the other, so that logits
+  /// never exist together: 1: all at once.
+  int64_t head_tiles = 1;
+  /// Whether a layer's weights are updated as soon as its backward pass has their gradient, which
+  /// is then dropped.
+  bool step_in_backward = false;
+  /// Whether inputs of layers that are kept for recomputation are kept in the host's memory.
+  bool offload = false;
+
+  /// mst2024, section 4.1: chunks of h tokens for the MLP, and ⌈v/h⌉ of them for the output head;
+  /// never more than there are tokens.
+  int64_t mlp_mini_sequences() const;
+  int64_t head_mini_sequences() const;
+  /// Tokens of a sequence that a rank has outside tensor-parallel regions.
+  int64_t local_sequence() const {
+    return model.sequence / context_parallel / (sequence_parallel ? tensor_parallel : 1);
+  }
+  /// DType of gradients of weights, and of optimizer state.
+  DType state_type() const { return precision == Precision::pure ? type : accumulation_type(type); }
+
+  int ranks() const {
+    return tensor_parallel * context_parallel * pipeline_parallel * data_parallel;
+  }
   /// Microbatches of one batch over all replicas; global batch = micro_batch ·
   /// batch_microbatches().
   int64_t batch_microbatches() const { return microbatches * data_parallel; }
 
-  /// Throws InputError that says which rule is broken: sizes positive and so small that all
-  /// bytes fit an int64, hidden divisible by heads, heads, 4h and vocabulary by t, sequence by t
-  /// under sequence parallelism, …
+  /// Throws InputError that says which rule is broken: the model's, sizes positive and so small
+  /// that all bytes fit an int64, heads, intermediate size and vocabulary divisible by t, sequence
+  /// by the ranks that share it, …
   void validate() const;
 };
 

@@ -30,6 +30,18 @@ inline constexpr int enumerators<ScheduleKind> = schedule_kinds;
 template <>
 inline constexpr int enumerators<AttentionKind> = 2;
 template <>
+inline constexpr int enumerators<NormKind> = 2;
+template <>
+inline constexpr int enumerators<MlpKind> = 3;
+template <>
+inline constexpr int enumerators<PositionKind> = 2;
+template <>
+inline constexpr int enumerators<BiasKind> = 3;
+template <>
+inline constexpr int enumerators<Precision> = 2;
+template <>
+inline constexpr int enumerators<ContextKind> = 2;
+template <>
 inline constexpr int enumerators<OptimizerKind> = 4;
 template <>
 inline constexpr int enumerators<DType> = 3;  // those that weights can have

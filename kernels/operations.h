@@ -2,30 +2,17 @@
 #include <string_view>
 #include <variant>
 
-#include "kernels/dropout.h"
-#include "kernels/view.h"
+#include "kernels/attention_operations.h"
+#include "kernels/update_operations.h"
 
 /// Every operation is a value: its operands, its attributes and its cost. A device executes it.
 ///
 /// Unless said otherwise operands are contiguous, all floating-point operands of an operation have
 /// the same type T (f32, bf16 or f64), arithmetic is in A = accumulation type of T (f32 for bf16),
-/// and gradients of parameters have type A and are *added to*, everything else is overwritten.
+/// and gradients of parameters have type A or T and are *added to*, everything else is overwritten.
+/// A sum over rows is in type A whatever the type it is added to.
 /// "rows" is the product of all extents but the last, "cols" the last.
 namespace frugal {
-
-/// What an operation cannot avoid. `flops` counts matrix multiplications only, as the papers do;
-/// `bytes` moves every operand once (twice what is both read and written).
-struct Cost {
-  double flops = 0;
-  double bytes = 0;
-};
-
-namespace detail {
-template <class... Views>
-double bytes_of(const Views&... views) {
-  return static_cast<double>((views.bytes() + ... + int64_t{0}));
-}
-}  // namespace detail
 
 /// c = op(a) · op(b) (+ bias) (+ c), for each of `batch` matrices. Operands are [rows, cols] or
 /// [batch, rows, cols] with any strides of which one of the last two is 1; a is stored [k, m] when
@@ -105,6 +92,54 @@ struct GeluBackward {
   Cost cost() const { return {0, detail::bytes_of(x, dy, dx)}; }
 };
 
+/// What a gated linear unit does to its gate (Shazeer 2020, "GLU variants improve transformer").
+enum class Gate : uint8_t {
+  silu,  ///< x / (1 + exp(−x)): SwiGLU
+  gelu   ///< as Gelu has it: GeGLU
+};
+
+/// y[i, j] = gate(x[i, j]) · x[i, n + j]. x [rows, 2n], y [rows, n].
+struct GatedUnit {
+  static constexpr std::string_view name = "gated-unit";
+  View x, y;
+  Gate gate = Gate::silu;
+  Cost cost() const { return {0, detail::bytes_of(x, y)}; }
+};
+
+/// dx[i, j] = dy[i, j] · gate'(x[i, j]) · x[i, n + j] and dx[i, n + j] = dy[i, j] · gate(x[i, j]).
+/// dx [rows, 2n], dy [rows, n]. dx may be x.
+struct GatedUnitBackward {
+  static constexpr std::string_view name = "gated-unit-backward";
+  View x, dy, dx;
+  Gate gate = Gate::silu;
+  Cost cost() const { return {0, detail::bytes_of(x, dy, dx)}; }
+};
+
+/// y = cap · tanh(x / cap) (Gemma 2, arXiv:2408.00118, section 2). y may be x.
+struct SoftCap {
+  static constexpr std::string_view name = "soft-cap";
+  View x, y;
+  float cap = 1;
+  Cost cost() const { return {0, detail::bytes_of(x, y)}; }
+};
+
+/// y = x, or y += x, element by element, with any strides of which the last is 1 (or the last
+/// extent is 1). x has type T, y T or A. A stride of 0 in x repeats it. x and y do not overlap.
+struct Copy {
+  static constexpr std::string_view name = "copy";
+  View x, y;
+  bool accumulate = false;
+  Cost cost() const { return {0, detail::bytes_of(x, y) + (accumulate ? detail::bytes_of(y) : 0)}; }
+};
+
+/// to = from, bytes between a device's memory and the host's (Device::allocate_on_host), either
+/// way. Contiguous, of one type and size.
+struct Transfer {
+  static constexpr std::string_view name = "transfer";
+  View from, to;
+  Cost cost() const { return {0, detail::bytes_of(from, to)}; }
+};
+
 /// gemm, then y = Gelu(gemm.c): a layer that keeps what it was before GELU. gemm.c and y are
 /// contiguous and of one type. What a device cannot do in one it does in `gemm` and `gelu()`.
 struct GemmGelu {
@@ -123,70 +158,6 @@ struct GemmGeluBackward {
   View x;
   GeluBackward gelu() const { return {x, gemm.c, gemm.c}; }
   Cost cost() const { return {gemm.cost().flops, gemm.cost().bytes + detail::bytes_of(x)}; }
-};
-
-/// p = softmax(scale · x) over the last dimension, then dropped = dropout(p). x, p and dropped are
-/// [batch, rows, cols]; causal: row i sees columns 0 … i (cols = rows), the others become 0.
-/// p may be x. `dropped` is empty exactly when dropout is not active. mask [batch, rows, cols] u8
-/// (1 = kept) is written when it is not empty.
-struct Softmax {
-  static constexpr std::string_view name = "softmax";
-  View x, p, mask{}, dropped{};
-  float scale = 1;
-  bool causal = false;
-  Dropout dropout;
-  Cost cost() const { return {0, detail::bytes_of(x, p, mask, dropped)}; }
-};
-
-/// dx = scale · p · (dp − Σ_j p dp) with dp = dropout'(dy); the mask is read, or regenerated where
-/// `mask` is empty and dropout is active. dx may be dy.
-struct SoftmaxBackward {
-  static constexpr std::string_view name = "softmax-backward";
-  View dy, p, mask{}, dx;
-  float scale = 1;
-  bool causal = false;
-  Dropout dropout;
-  Cost cost() const { return {0, detail::bytes_of(dy, p, mask, dx)}; }
-};
-
-/// y = dropout(softmax(scale · q · kᵀ)) · v for each of `batch` matrices, without a tensor of
-/// [batch, rows, cols] (Dao et al. 2022, "FlashAttention"). q and y are [batch, rows, d], k and v
-/// [batch, cols, d], with any strides of which the last is 1; causal: row i sees columns 0 … i
-/// (cols = rows). log_sum_exp [batch, rows] of A is log Σ_j exp(scale · q · k), for the backward
-/// operation. The dropout mask is never stored: its decisions are those of Softmax, by position in
-/// [batch, rows, cols]; on GPUs they are cuDNN's own, and others where the sharding is another.
-struct FusedAttention {
-  static constexpr std::string_view name = "fused-attention";
-  View q, k, v, y, log_sum_exp;
-  float scale = 1;
-  bool causal = false;
-  Dropout dropout;
-
-  int64_t batch() const { return q.shape[0]; }
-  int64_t rows() const { return q.shape[1]; }
-  int64_t cols() const { return k.shape[1]; }
-  /// Of products with [rows, cols] in one matrix of the batch: each has d of them for every pair of
-  /// a row and a column that it sees, and no others count.
-  double flops(int products) const {
-    const auto n = static_cast<double>(rows());
-    const double pairs = causal ? n * (n + 1) / 2 : n * static_cast<double>(cols());
-    return 2.0 * products * static_cast<double>(batch()) * pairs * static_cast<double>(q.cols());
-  }
-  static constexpr int products = 2;
-  Cost cost() const { return {flops(products), detail::bytes_of(q, k, v, y, log_sum_exp)}; }
-};
-
-/// dq, dk and dv from dy, the gradient of y, and from the operands and results of `forward`. The
-/// probabilities are computed again, which is the first of five products.
-struct FusedAttentionBackward {
-  static constexpr std::string_view name = "fused-attention-backward";
-  FusedAttention forward;
-  View dy, dq, dk, dv;
-
-  static constexpr int products = 5;
-  Cost cost() const {
-    return {forward.flops(products), forward.cost().bytes + detail::bytes_of(dy, dq, dk, dv)};
-  }
 };
 
 /// y = dropout(x + bias) + residual. x, y, residual [rows, cols]; bias [groups, cols] of T, where
@@ -209,20 +180,23 @@ struct BiasDropoutAddBackward {
   Cost cost() const { return {0, detail::bytes_of(dy, mask, dx, dbias, dbias)}; }
 };
 
-/// y[i] = table[ids[i] − first], or 0 where ids[i] is outside [first, first + table rows).
+/// y[i] = scale · table[ids[i] − first], or 0 where ids[i] is outside [first, first + table rows).
 /// ids [rows] i32, table [vocabulary shard, cols], y [rows, cols].
 struct Embedding {
   static constexpr std::string_view name = "embedding";
   View ids, table, y;
   int64_t first = 0;
+  float scale = 1;
   Cost cost() const { return {0, detail::bytes_of(ids, y, y)}; }
 };
 
-/// dtable[ids[i] − first] += dy[i], in the order of i. dtable is of type A.
+/// dtable[ids[i] − first] += scale · dy[i], in the order of i. dtable is of type A or T; of type T
+/// a row's sum over i is made in type A and rounded once.
 struct EmbeddingBackward {
   static constexpr std::string_view name = "embedding-backward";
   View ids, dy, dtable;
   int64_t first = 0;
+  float scale = 1;
   Cost cost() const {
     return {
         0, detail::bytes_of(ids, dy) + 2.0 * static_cast<double>(dy.size() * size_of(dtable.type))};
@@ -242,65 +216,18 @@ struct CrossEntropyStatistics {
 /// loss[i] = log Σ exp(x) − x[label], from the statistics [shards, rows, 3] of all shards, and
 /// gradient = (softmax(x) − onehot(label)) · gradient_scale. A label of −100 gives loss 0 and
 /// gradient 0. loss [rows] of A; gradient [rows, shard] of T, which may be the logits themselves
-/// where T is A; an empty gradient is not computed.
+/// where T is A; an empty gradient is not computed. Where the logits are what a SoftCap made of
+/// others and `softcap` is its cap, the gradient is that of the others: · (1 − (x / softcap)²).
 struct CrossEntropy {
   static constexpr std::string_view name = "cross-entropy";
   View logits, labels, statistics, loss, gradient{};
   int64_t first = 0;
   float gradient_scale = 1;
+  float softcap = 0;
   static constexpr int32_t ignored_label = -100;
   Cost cost() const {
     return {0, detail::bytes_of(labels, statistics, loss, gradient) +
                    (gradient.empty() ? 0 : detail::bytes_of(logits))};
-  }
-};
-
-/// What the optimizers' operations have in common: weights of type T with their gradient of type A,
-/// which is multiplied by gradient_scale first. master, of type A, is empty where T is A; otherwise
-/// it is what is updated, and the weights are only rounded from it.
-///
-/// The new weights go to `result`, of the weights' type and size, which may be the weights and must
-/// not overlap them otherwise; to the weights themselves where it is empty.
-///
-/// With a prediction, which needs a master, the weights are not what it becomes but what
-/// `prediction` further updates like this one would make of it: w + prediction · (w − w before).
-struct WeightUpdate {
-  View weights, gradient, master{}, result{};
-  float learning_rate = 1e-3F, weight_decay = 0;
-  /// Decay takes learning_rate · weight_decay · weight from a weight; otherwise weight_decay ·
-  /// weight is part of the gradient, as of a loss with weight_decay / 2 · Σ weight² (L2).
-  bool decoupled = true;
-  float gradient_scale = 1;
-  float prediction = 0;
-
-  const View& target() const { return result.empty() ? weights : result; }
-  double bytes() const {
-    return detail::bytes_of(gradient, target()) +
-           (master.empty() ? detail::bytes_of(weights) : detail::bytes_of(master, master));
-  }
-};
-
-/// Momentum: m := beta · m + (1 − beta) · gradient, w := w − learning_rate · m (Narayanan et al.
-/// 2021, arXiv:2006.09503, section 3.1: without bias correction). moment is of type A; an empty one
-/// with beta = 0 makes it stochastic gradient descent.
-struct Momentum {
-  static constexpr std::string_view name = "momentum";
-  WeightUpdate update;
-  View moment{};
-  float beta = 0.9F;
-  Cost cost() const { return {0, update.bytes() + detail::bytes_of(moment, moment)}; }
-};
-
-/// Adam, with decoupled decay AdamW; moments of type A. step counts from 1.
-struct Adam {
-  static constexpr std::string_view name = "adam";
-  WeightUpdate update;
-  View first_moment, second_moment;
-  float beta1 = 0.9F, beta2 = 0.999F, epsilon = 1e-8F;
-  int64_t step = 1;
-  Cost cost() const {
-    return {0, update.bytes() +
-                   detail::bytes_of(first_moment, first_moment, second_moment, second_moment)};
   }
 };
 
@@ -340,10 +267,11 @@ struct RandomNormal {
 
 using Operation =
     std::variant<Gemm, GemmGelu, GemmGeluBackward, ColumnSum, LayerNorm, LayerNormBackward, RmsNorm,
-                 RmsNormBackward, Gelu, GeluBackward, Softmax, SoftmaxBackward, FusedAttention,
-                 FusedAttentionBackward, BiasDropoutAdd, BiasDropoutAddBackward, Embedding,
-                 EmbeddingBackward, CrossEntropyStatistics, CrossEntropy, Momentum, Adam, Sum, Fill,
-                 Convert, RandomNormal>;
+                 RmsNormBackward, Gelu, GeluBackward, GatedUnit, GatedUnitBackward, SoftCap, Rotary,
+                 Copy, Transfer, Softmax, SoftmaxBackward, FusedAttention, FusedAttentionBackward,
+                 BiasDropoutAdd, BiasDropoutAddBackward, Embedding, EmbeddingBackward,
+                 CrossEntropyStatistics, CrossEntropy, Momentum, Adam, Sum, Fill, Convert,
+                 RandomNormal>;
 
 inline std::string_view name_of(const Operation& operation) {
   return std::visit([](const auto& op) { return op.name; }, operation);
