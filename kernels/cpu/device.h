@@ -31,6 +31,11 @@ class CpuDevice final : public Device {
   void deallocate(void* address, int64_t bytes) noexcept override {
     memory_.deallocate(address, bytes);
   }
+  /// Memory as any other here, which counts for itself.
+  void* allocate_on_host(int64_t bytes) override { return host_memory_.allocate(bytes); }
+  void deallocate_on_host(void* address, int64_t bytes) noexcept override {
+    host_memory_.deallocate(address, bytes);
+  }
   int64_t reserved() const override { return memory_.reserved(); }
 
   void execute_on(Stream stream, const Operation& operation) override;
@@ -50,6 +55,7 @@ class CpuDevice final : public Device {
   int threads_;
   const Kernels& kernels_;
   CachingAllocator memory_;
+  CachingAllocator host_memory_{machine_memory()};
   std::unique_ptr<CpuGemm> gemm_;
   std::unique_ptr<CpuAttention> attention_;
   std::array<double, stream_count> busy_until_{};  // by occupy()

@@ -22,6 +22,9 @@ class VirtualDevice final : public Device {
   /// Always null; throws OutOfMemory beyond the machine's capacity.
   void* allocate(int64_t bytes) override;
   void deallocate(void* address, int64_t bytes) noexcept override;
+  /// Always null: as much as is asked for.
+  void* allocate_on_host(int64_t /*bytes*/) override { return nullptr; }
+  void deallocate_on_host(void* /*address*/, int64_t /*bytes*/) noexcept override {}
   int64_t reserved() const override { return in_use_; }
   int64_t bytes_in_use() const { return in_use_; }
 
