@@ -64,7 +64,8 @@ Entry read_entry(const std::string& path, const std::string& name, const json& o
     refuse(path, fmt::format("tensor {} lies at bytes {} to {} of {}", name, entry.begin, entry.end,
                              data_size));
   const auto elements = elements_within(entry.shape, data_size);
-  if (!elements) refuse(path, fmt::format("tensor {} has a shape that does not fit the file", name));
+  if (!elements)
+    refuse(path, fmt::format("tensor {} has a shape that does not fit the file", name));
   const uint64_t needed = *elements * static_cast<uint64_t>(size_of(*stored));
   if (needed != entry.end - entry.begin)
     refuse(path, fmt::format("tensor {} has {} bytes, its shape needs {}", name,
@@ -76,9 +77,8 @@ void check_overlaps(const std::string& path, const Entries& entries) {
   std::vector<const Entries::value_type*> places;
   for (const auto& entry : entries)
     if (entry.second.begin < entry.second.end) places.push_back(&entry);
-  std::sort(places.begin(), places.end(), [](const auto* a, const auto* b) {
-    return a->second.begin < b->second.begin;
-  });
+  std::sort(places.begin(), places.end(),
+            [](const auto* a, const auto* b) { return a->second.begin < b->second.begin; });
   for (size_t i = 1; i < places.size(); ++i)
     if (places[i]->second.begin < places[i - 1]->second.end)
       refuse(path,
@@ -94,7 +94,8 @@ std::string header_text(const std::string& path, uint64_t size, uint64_t& data) 
     refuse(path, "the file ends before its header");
   if (length > size - sizeof(length)) refuse(path, "the file ends within its header");
   if (length > longest_header)
-    refuse(path, fmt::format("its header has {} bytes, and {} are allowed", length, longest_header));
+    refuse(path,
+           fmt::format("its header has {} bytes, and {} are allowed", length, longest_header));
   std::string text(length, ' ');
   if (!in.read(text.data(), static_cast<std::streamsize>(length)))
     refuse(path, "the file ends within its header");
