@@ -40,8 +40,8 @@ class Device {
   /// 64-byte aligned memory whose content is arbitrary. Throws OutOfMemory.
   virtual void* allocate(int64_t bytes) = 0;
   virtual void deallocate(void* address, int64_t bytes) noexcept = 0;
-  /// Memory of the host, 64-byte aligned and of arbitrary content, that a Transfer can reach without
-  /// the host's help. Throws OutOfMemory.
+  /// Memory of the host, 64-byte aligned and of arbitrary content, that a Transfer can reach
+  /// without the host's help. Throws OutOfMemory.
   virtual void* allocate_on_host(int64_t bytes) = 0;
   virtual void deallocate_on_host(void* address, int64_t bytes) noexcept = 0;
   /// Bytes that the device holds for allocations: those in use, rounded up as it does, and what it

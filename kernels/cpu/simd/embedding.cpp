@@ -3,7 +3,10 @@
 
 namespace frugal::FRUGAL_SIMD {
 
-void run(const Embedding& op) {
+namespace {
+
+/// Rows that are copied as they are, whatever their type.
+void copy_rows(const Embedding& op) {
   const auto bytes = static_cast<size_t>(op.table.cols() * size_of(op.table.type));
   const auto* const ids = op.ids.as<int32_t>();
   const auto* const table = static_cast<const char*>(op.table.data);
@@ -20,6 +23,30 @@ void run(const Embedding& op) {
   });
 }
 
+void scale_rows(const Embedding& op) {
+  by_type(op.table.type, [&]<class T>(T) {
+    using A = Accumulator<T>;
+    const auto* const ids = op.ids.as<int32_t>();
+    const int64_t cols = op.table.cols(), vocabulary = op.table.rows();
+    parallel(op.ids.size(), cols, [&](int64_t i) {
+      T* const to = op.y.as<T>() + i * cols;
+      const int64_t id = ids[i] - op.first;
+      if (id < 0 || id >= vocabulary) {
+        std::fill_n(to, cols, T{});
+        return;
+      }
+      const T* const from = op.table.as<T>() + id * cols;
+      map(cols, to, false, [=, scale = A(op.scale)](int64_t j, int64_t count) {
+        return load<Vec<A>>(from + j, count) * scale;
+      });
+    });
+  });
+}
+
+}  // namespace
+
+void run(const Embedding& op) { op.scale == 1 ? copy_rows(op) : scale_rows(op); }
+
 void run(const EmbeddingBackward& op) {
   by_type(op.dy.type, [&]<class T>(T) {
     using A = Accumulator<T>;
@@ -27,6 +54,7 @@ void run(const EmbeddingBackward& op) {
     const T* const dy = op.dy.as<T>();
     A* const dtable = op.dtable.as<A>();
     const int64_t rows = op.ids.size(), cols = op.dy.cols(), vocabulary = op.dtable.rows();
+    const A scale = A(op.scale);
     constexpr int64_t block = 512;  // columns: two threads never add to the same element
     parallel((cols + block - 1) / block, rows * block, [&](int64_t piece) {
       const int64_t begin = piece * block, length = std::min(block, cols - begin);
@@ -38,7 +66,7 @@ void run(const EmbeddingBackward& op) {
         A* const to = dtable + id * cols + begin;
         vectors<A>(length, [&](int64_t j, int64_t count) {
           prefetch(from + ahead + j);
-          store(to + j, load<Vec<A>>(to + j, count) + load<Vec<A>>(from + j, count), count);
+          store(to + j, load<Vec<A>>(to + j, count) + load<Vec<A>>(from + j, count) * scale, count);
         });
       }
     });
