@@ -45,8 +45,10 @@ frugal_library(frugal_experiments_objects experiments fmt::fmt nlohmann_json::nl
 # The vectorised kernels are compiled once per instruction set from the same sources, each in a
 # namespace of its own; kernels/cpu/dispatch chooses at run time.
 file(GLOB simd_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/simd/*.cpp)
-# The normal numbers are the same on every processor: multiplications and additions stay apart.
+# Normal numbers, and directions, are the same on every processor: multiplications and additions stay
+# apart.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cpu/simd/normal.cpp
+  ${CMAKE_SOURCE_DIR}/kernels/cpu/simd/rotary.cpp
   PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 set(simd_objects "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")

@@ -51,7 +51,7 @@ Memory memory_of(Cluster& cluster) {
       memory.peak_total = ledger.peak();
       memory.reserved = reserved_by(rank.device);
     }
-    if (rank.replica() == 0 && rank.tensor_group.rank() == 0)
+    if (rank.first_of_stage())
       memory.stages.push_back({.at_peak = ledger.at_peak(),
                                .peak = ledger.peak(),
                                .peak_per_kind = ledger.peak_per_kind(),

@@ -2,6 +2,7 @@
 // cross-entropy, whose statistics say that the maximum is 0 and the sum 1.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -110,6 +111,69 @@ TEST(Exponential, SaturatesInGelu) {
   saturates_in_gelu<float>();
   saturates_in_gelu<Bf16>();
   saturates_in_gelu<double>();
+}
+
+/// The same of both gates of a gated unit, on the other side of which is 1.
+template <class T>
+void saturates_in_gates() {
+  constexpr std::array far{50.0F, 1e4F, 1e13F, 1e18F, 1e30F};
+  std::vector<T> x, one(far.size() * 2, T(1)), y(one.size()), dx(2 * one.size());
+  for (const float size : far)
+    for (const float sign : {-1.0F, 1.0F}) {
+      x.push_back(T(sign * size));
+      x.push_back(T(1));
+    }
+  const auto rows = static_cast<int64_t>(one.size());
+  const auto view = [rows](std::vector<T>& v) {
+    return View{v.data(), dtype_of<T>, {rows, static_cast<int64_t>(v.size()) / rows}};
+  };
+  const auto number = [](T value) {
+    return static_cast<double>(static_cast<std::conditional_t<sizeof(T) == 2, float, T>>(value));
+  };
+  for (const std::string& level : cpu_levels())
+    for (const Gate gate : {Gate::silu, Gate::gelu}) {
+      const CpuLevel scope(level);
+      CpuDevice device(1);
+      device.execute(GatedUnit{.x = view(x), .y = view(y), .gate = gate});
+      device.execute(
+          GatedUnitBackward{.x = view(x), .dy = view(one), .dx = view(dx), .gate = gate});
+      device.synchronize();
+      for (size_t i = 0; i < y.size(); ++i) {
+        const double value = i % 2 == 0 ? 0 : number(x[2 * i]);
+        EXPECT_NEAR(number(y[i]), value, 1e-19) << level << " " << number(x[2 * i]);
+        EXPECT_NEAR(number(dx[2 * i]), i % 2, 1e-19) << level << " " << number(x[2 * i]);
+        EXPECT_NEAR(number(dx[2 * i + 1]), value, 1e-19) << level << " " << number(x[2 * i]);
+      }
+    }
+}
+TEST(Exponential, SaturatesInGates) {
+  saturates_in_gates<float>();
+  saturates_in_gates<Bf16>();
+  saturates_in_gates<double>();
+}
+
+/// Near 0, where it is its argument, and from where it is 1.
+TEST(HyperbolicTangent, IsWithin4UnitsInTheLastPlaceInFloat32) {
+  std::vector<float> x, y;
+  for (int i = -100000; i <= 100000; ++i) {
+    x.push_back(12.0F * static_cast<float>(i) / 100000);
+    x.push_back(std::ldexp(i < 0 ? -1.1F : 1.1F, -i / 1000));
+  }
+  for (const float far : {100.0F, 1e30F, std::numeric_limits<float>::infinity()}) x.push_back(far);
+  y.resize(x.size());
+  const auto size = static_cast<int64_t>(x.size());
+  for (const std::string& level : cpu_levels()) {
+    const CpuLevel scope(level);
+    CpuDevice device(1);
+    device.execute(
+        SoftCap{.x = {x.data(), DType::f32, {size}}, .y = {y.data(), DType::f32, {size}}});
+    device.synchronize();
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double expected = std::tanh(static_cast<double>(x[i]));
+      const double error = expected == 0 ? 0 : 4 * unit(std::abs(expected), 23);
+      ASSERT_NEAR(static_cast<double>(y[i]), expected, error) << level << " tanh " << x[i];
+    }
+  }
 }
 
 /// The largest element's exponent is exactly 0, however large the element.

@@ -94,9 +94,9 @@ const Operand& Case::operand(const std::string& name) const {
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> joined;
-    for (const auto& part :
-         {gemm_rows(), norm_rows(), gelu_rows(), softmax_rows(), attention_rows(), dropout_rows(),
-          vocabulary_rows(), optimizer_rows(), elementwise_rows()}) {
+    for (const auto& part : {gemm_rows(), norm_rows(), gelu_rows(), gated_rows(), movement_rows(),
+                             softmax_rows(), attention_rows(), dropout_rows(), vocabulary_rows(),
+                             optimizer_rows(), elementwise_rows()}) {
       joined.insert(joined.end(), part.begin(), part.end());
     }
     return joined;

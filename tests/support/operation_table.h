@@ -131,6 +131,8 @@ uint64_t test_seed();
 std::vector<Row> gemm_rows();         // Gemm, ColumnSum
 std::vector<Row> norm_rows();         // LayerNorm, RmsNorm and their backward operations
 std::vector<Row> gelu_rows();         // Gelu, GeluBackward
+std::vector<Row> gated_rows();        // GatedUnit and its backward operation, SoftCap
+std::vector<Row> movement_rows();     // Rotary, Copy, Transfer
 std::vector<Row> softmax_rows();      // Softmax, SoftmaxBackward
 std::vector<Row> attention_rows();    // FusedAttention and its backward operation
 std::vector<Row> dropout_rows();      // BiasDropoutAdd and its backward operation

@@ -27,6 +27,9 @@ double gelu_of(double x);
 double gelu_slope(double x);
 double gelu_slope_scale(double x);
 
+/// Of the logits, in rows that follow each other.
+inline constexpr float logit_cap = 6;
+
 /// An index that is neither aligned with the generator's groups nor contiguous, and where the high
 /// word of the group's number changes. Seed 0: the serial run's own.
 GlobalIndex scattered(uint64_t seed, int64_t run);

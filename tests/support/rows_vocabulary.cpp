@@ -24,45 +24,57 @@ int64_t table_row(const Expected& e, const Setting& s, int64_t i) {
   return local >= 0 && local < shard_rows(s) ? local : -1;
 }
 
-Case embedding(const Setting& s) {
+Case embedding(const Setting& s, float scale) {
   Case c;
   c.operands = {ids(s),
                 {"table", s.type, {shard_rows(s), s.cols}},
                 {"y", s.type, {s.rows, s.cols}, Role::output}};
-  c.bind = [](const Views& v) {
-    return Embedding{.ids = v["ids"], .table = v["table"], .y = v["y"], .first = first_id};
+  c.bind = [scale](const Views& v) {
+    return Embedding{
+        .ids = v["ids"], .table = v["table"], .y = v["y"], .first = first_id, .scale = scale};
   };
   c.prepare = move_ids;
-  c.reference = [s](Expected& e) {  // copies: exact
+  c.roundings = scale == 1 ? 0 : 1;  // copies are exact
+  c.reference = [=, wide = static_cast<double>(scale)](Expected& e) {
     for (int64_t i = 0; i < s.rows; ++i) {
       const int64_t row = table_row(e, s, i);
       for (int64_t j = 0; j < s.cols; ++j) {
-        e.set("y", i * s.cols + j, row < 0 ? 0 : at(e["table"], row * s.cols + j));
+        e.set("y", i * s.cols + j, row < 0 ? 0 : wide * at(e["table"], row * s.cols + j));
       }
     }
   };
   return c;
 }
 
-Case embedding_backward(const Setting& s) {
+/// narrow: dtable has the table's type, and few ids come up, so that what is rounded with each is
+/// far off.
+Case embedding_backward(const Setting& s, float scale, bool narrow) {
   Case c;
   c.operands = {ids(s),
                 {"dy", s.type, {s.rows, s.cols}},
-                {"dtable", accumulation_type(s.type), {shard_rows(s), s.cols}, Role::updated}};
-  c.bind = [](const Views& v) {
+                {"dtable",
+                 narrow ? s.type : accumulation_type(s.type),
+                 {shard_rows(s), s.cols},
+                 Role::updated}};
+  c.bind = [scale](const Views& v) {
     return EmbeddingBackward{
-        .ids = v["ids"], .dy = v["dy"], .dtable = v["dtable"], .first = first_id};
+        .ids = v["ids"], .dy = v["dy"], .dtable = v["dtable"], .first = first_id, .scale = scale};
   };
-  c.prepare = move_ids;
-  c.roundings = static_cast<double>(s.rows);  // all ids may be the same
-  c.reference = [s](Expected& e) {
+  c.prepare = [narrow](Values& v) {
+    move_ids(v);
+    for (double& id : v["ids"])
+      if (narrow && id > first_id + 1) id = first_id + 1;
+  };
+  c.roundings = static_cast<double>(s.rows + 1);  // all ids may be the same
+  c.reference = [=, wide = static_cast<double>(scale)](Expected& e) {
     std::vector<double> sum = e["dtable"], magnitude = sum;
     for (double& m : magnitude) m = std::abs(m);
     for (int64_t i = 0; i < s.rows; ++i) {
       const int64_t row = table_row(e, s, i);
       for (int64_t j = 0; row >= 0 && j < s.cols; ++j) {
-        at(sum, row * s.cols + j) += at(e["dy"], i * s.cols + j);
-        at(magnitude, row * s.cols + j) += std::abs(at(e["dy"], i * s.cols + j));
+        const double term = wide * at(e["dy"], i * s.cols + j);
+        at(sum, row * s.cols + j) += term;
+        at(magnitude, row * s.cols + j) += std::abs(term);
       }
     }
     for (int64_t k = 0; k < shard_rows(s) * s.cols; ++k) {
@@ -152,7 +164,20 @@ void prepare_cross_entropy(Values& v, const Setting& s, const Vocabulary& vocabu
 
 constexpr float gradient_scale = 0.125F;
 
-void cross_entropy_reference(Expected& e, const Setting& s, const Vocabulary& vocabulary) {
+/// What a CrossEntropy row computes beside the loss: the gradient of the logits, or of what a
+/// SoftCap made them of.
+struct GradientOf {
+  std::string name;  ///< its operand's; empty where it is not computed
+  float softcap = 0;
+
+  /// d capped / d uncapped of what became x.
+  double slope(double x) const {
+    return softcap == 0 ? 1 : 1 - std::pow(x / static_cast<double>(softcap), 2);
+  }
+};
+
+void cross_entropy_reference(Expected& e, const Setting& s, const Vocabulary& vocabulary,
+                             const GradientOf& gradient) {
   for (int64_t i = 0; i < s.rows; ++i) {
     const auto statistic = [&](int64_t shard, int64_t k) {
       return at(e["statistics"], 3 * (shard * s.rows + i) + k);
@@ -167,40 +192,41 @@ void cross_entropy_reference(Expected& e, const Setting& s, const Vocabulary& vo
     const bool ignored = label == CrossEntropy::ignored_label;
     e.set("loss", i, ignored ? 0 : std::log(sum) + largest - chosen,
           ignored ? 0 : 1 + std::abs(std::log(sum)) + std::abs(largest) + std::abs(chosen));
-    for (int64_t j = 0; e.has("dlogits") && j < s.cols; ++j) {
-      const double argument = at(e["logits"], i * s.cols + j) - largest;
+    for (int64_t j = 0; !gradient.name.empty() && j < s.cols; ++j) {
+      const double x = at(e["logits"], i * s.cols + j), argument = x - largest;
       const double p = std::exp(argument) / sum, hit = label - vocabulary.first == j ? 1 : 0;
       const double factor = ignored ? 0 : static_cast<double>(gradient_scale);
-      e.set("dlogits", i * s.cols + j, factor * (p - hit),
-            factor * (p * (1 + std::abs(argument)) + hit));
+      e.set(gradient.name, i * s.cols + j, factor * (p - hit) * gradient.slope(x),
+            factor * (p * (1 + std::abs(argument)) + hit));  // 1 − (x / cap)² cancels
     }
   }
 }
 
-Case cross_entropy(const Setting& s, const Vocabulary& vocabulary, bool with_gradient) {
+Case cross_entropy(const Setting& s, const Vocabulary& vocabulary, const GradientOf& gradient) {
   const DType a = accumulation_type(s.type);
   Case c;
   c.operands = {{"logits", a, {s.rows, s.cols}},
                 labels(s, vocabulary),
                 {"statistics", a, {vocabulary.shards, s.rows, 3}, Role::input, Draw::positive},
                 {"loss", a, {s.rows}, Role::output}};
-  if (with_gradient) {
-    c.operands.push_back({"dlogits", s.type, {s.rows, s.cols}, Role::output});
-    if (s.type == a) c.aliases = {{"dlogits", "logits"}};
+  if (!gradient.name.empty()) {
+    c.operands.push_back({gradient.name, s.type, {s.rows, s.cols}, Role::output});
+    if (s.type == a) c.aliases = {{gradient.name, "logits"}};
   }
   c.bind = [=](const Views& v) {
     return CrossEntropy{.logits = v["logits"],
                         .labels = v["labels"],
                         .statistics = v["statistics"],
                         .loss = v["loss"],
-                        .gradient = v["dlogits"],
+                        .gradient = v[gradient.name],
                         .first = vocabulary.first,
-                        .gradient_scale = gradient_scale};
+                        .gradient_scale = gradient_scale,
+                        .softcap = gradient.softcap};
   };
   c.prepare = [=](Values& v) { prepare_cross_entropy(v, s, vocabulary); };
   c.cotangents = {{"loss", static_cast<double>(gradient_scale)}};
   c.roundings = 24;  // two exponentials, a logarithm and the products around them
-  c.reference = [=](Expected& e) { cross_entropy_reference(e, s, vocabulary); };
+  c.reference = [=](Expected& e) { cross_entropy_reference(e, s, vocabulary, gradient); };
   return c;
 }
 
@@ -212,19 +238,32 @@ std::vector<Row> vocabulary_rows() {
       return cross_entropy_statistics(s, {shards, second ? s.cols : 0});
     };
   };
-  const auto loss = [](int64_t shards, bool with_gradient) {  // of the last shard
+  const auto loss = [](int64_t shards, const GradientOf& gradient) {  // of the last shard
     return [=](const Setting& s) {
-      return cross_entropy(s, {shards, (shards - 1) * s.cols}, with_gradient);
+      return cross_entropy(s, {shards, (shards - 1) * s.cols}, gradient);
     };
   };
+  const auto lookup = [](float scale) {
+    return [scale](const Setting& s) { return embedding(s, scale); };
+  };
+  const auto scatter = [](float scale, bool narrow = false) {
+    return [=](const Setting& s) { return embedding_backward(s, scale, narrow); };
+  };
+  const GradientOf logits{"dlogits"}, uncapped{"duncapped", logit_cap};
   const std::vector<std::string> whole = {"cross-entropy-statistics", "cross-entropy"};
-  return {{"embedding", embedding, {}, {0, 120}},
-          {"embedding-backward", embedding_backward, {"embedding"}, {0, 264}},
+  const std::vector<std::string> capped = {"soft-cap/logits", "cross-entropy-statistics",
+                                           "cross-entropy"};
+  return {{"embedding", lookup(1), {}, {0, 120}},
+          {"embedding/scaled", lookup(7.3F), {}, {0, 120}},
+          {"embedding-backward", scatter(1), {"embedding"}, {0, 264}},
+          {"embedding-backward/scaled", scatter(7.3F), {"embedding/scaled"}, {0, 264}},
+          {"embedding-backward/narrow", scatter(1, true), {}, {0, 168}},
           {"cross-entropy-statistics", statistics(1, false), {}, {0, 192}},
           {"cross-entropy-statistics/second-shard", statistics(2, true), {}, {0, 192}},
-          {"cross-entropy", loss(1, true), whole, {0, 264}},
-          {"cross-entropy/two-shards", loss(2, true), {}, {0, 336}},
-          {"cross-entropy/loss-only", loss(2, false), {}, {0, 192}}};
+          {"cross-entropy", loss(1, logits), whole, {0, 264}},
+          {"cross-entropy/two-shards", loss(2, logits), {}, {0, 336}},
+          {"cross-entropy/loss-only", loss(2, {}), {}, {0, 192}},
+          {"cross-entropy/softcap", loss(1, uncapped), capped, {0, 264}}};
 }
 
 }  // namespace frugal::table

@@ -70,12 +70,20 @@ void gradient_row(const CrossEntropy& op, int64_t row, const WholeRow<A>& whole)
   const int64_t own = label - op.first;
   const bool here = own >= 0 && own < cols;
   const A at_label = here ? x[own] : 0;  // read before the gradient may overwrite it
+  const A per_cap = op.softcap == 0 ? 0 : 1 / A(op.softcap);
+  // d (cap · tanh(z / cap)) / dz of what the cap made: 1 − (x / cap)².
+  const auto uncapped = [per_cap](auto gradient, auto x) {
+    const auto t = x * per_cap;
+    return per_cap == 0 ? gradient : gradient * (1 - t * t);
+  };
   const bool past = past_cache(op.gradient, op.logits);
   map(cols, gradient, past, [&](int64_t j, int64_t count) {
-    return exp_for<T>(load<Vec<A>>(x + j, count) - whole.most) * factor;
+    const auto v = load<Vec<A>>(x + j, count);
+    return uncapped(exp_for<T>(v - whole.most) * factor, v);
   });
   if (here) {
-    gradient[own] = T((std::exp(at_label - whole.most) / whole.total - 1) * scale);
+    gradient[own] =
+        T(uncapped((std::exp(at_label - whole.most) / whole.total - 1) * scale, at_label));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <numbers>
 #include <utility>
 
+#include "kernels/cpu/simd/float_lanes.h"
 #include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/random_elements.h"
 #include "kernels/cpu/simd/rows.h"
@@ -10,17 +11,6 @@
 // Compiled without contraction into fused operations, so that every processor draws the same.
 namespace frugal::FRUGAL_SIMD {
 namespace {
-
-using V = Vec<float>;
-
-/// The numbers of a vector, for NormalPair.
-struct Lanes {
-  using Float = V;
-  using Word = U32;
-  using Integer = VectorN<int32_t, floats>;
-  static V to_float(Integer x) { return convert<V>(x); }
-  static V root(V x) { return square_root(x); }
-};
 
 /// a[0], b[0], a[1], b[1], … in two vectors, and back.
 template <class X, int... i>
@@ -41,7 +31,7 @@ void normals(RandomWords words, float deviation, T* to) {
   constexpr auto indices = std::make_integer_sequence<int, floats>();
   auto& [uniform, angle] = words.part;
   unzip(uniform, angle, indices);
-  NormalPair<Lanes> made(uniform, angle, deviation);
+  NormalPair<FloatLanes> made(uniform, angle, deviation);
   zip(made.first, made.second, indices);
   store(to, made.first, floats);
   store(to + floats, made.second, floats);

@@ -2,8 +2,9 @@
 
 namespace frugal::FRUGAL_SIMD {
 
-constinit const Kernels kernels{{run}, {run}, {run}, {run}, {run}, {run}, {run}, {run}, {run},
-                                {run}, {run}, {run}, {run}, {run}, {run}, {run}, {run}, {run},
+constinit const Kernels kernels{{run}, {run}, {run}, {run}, {run}, {run}, {run}, {run},
+                                {run}, {run}, {run}, {run}, {run}, {run}, {run}, {run},
+                                {run}, {run}, {run}, {run}, {run}, {run}, {run}, {run},
                                 {run}, {run}, {run}, {run}, {run}, {run}, {run}};
 
 }  // namespace frugal::FRUGAL_SIMD

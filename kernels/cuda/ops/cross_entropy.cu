@@ -105,9 +105,12 @@ __global__ void losses(Shards<A> of) {
 }
 
 /// The loss as well. Every thread reads what it then overwrites, where gradients replace logits.
+/// With a softcap c a gradient is multiplied by 1 − (x / c)², as (c − x) (c + x) / c²: without
+/// cancelling.
 template <bool wide, class T, class A>
 __global__ void __launch_bounds__(row_threads)
-    gradients(Shards<A> of, const A* logits, T* to, int64_t cols, int64_t first, A scale) {
+    gradients(Shards<A> of, const A* logits, T* to, int64_t cols, int64_t first, A scale,
+              A softcap) {
   const int64_t row = blockIdx.x;
   const int32_t label = of.labels[row];
   T* const gradient = to + row * cols;
@@ -126,9 +129,14 @@ __global__ void __launch_bounds__(row_threads)
     if (threadIdx.x == 0) of.loss[row] = whole.loss();
   };
   const A* const x = logits + row * cols;
+  const A per_square = softcap == A{0} ? A{0} : 1 / (softcap * softcap);
   each_of_row<wide>(x, cols, A{0}, prepare, [&](int64_t j, int64_t count, A(&v)[pack]) {
+    A slope[pack];
 #pragma unroll
-    for (auto& e : v) e = exp(e - whole.most);
+    for (int e = 0; e < pack; ++e) {
+      slope[e] = (softcap - v[e]) * (softcap + v[e]) * per_square;
+      v[e] = exp(v[e] - whole.most);
+    }
     const int64_t hit = own - j;
     if (hit >= 0 && hit < pack) {
 #pragma unroll
@@ -137,6 +145,10 @@ __global__ void __launch_bounds__(row_threads)
     } else {
 #pragma unroll
       for (auto& e : v) e *= factor;
+    }
+    if (softcap != A{0}) {
+#pragma unroll
+      for (int e = 0; e < pack; ++e) v[e] *= slope[e];
     }
     store<wide>(gradient + j, count, v);
   });
@@ -167,7 +179,8 @@ void run(const CrossEntropy& op, const Launch& on) {
       launch(on, losses<A>, (rows + threads - 1) / threads, threads, of);
     } else {
       launch(on, gradients<Wide::value, T, A>, rows, threads_for(cols), of, op.logits.as<A>(),
-             op.gradient.as<T>(), cols, op.first, static_cast<A>(op.gradient_scale));
+             op.gradient.as<T>(), cols, op.first, static_cast<A>(op.gradient_scale),
+             static_cast<A>(op.softcap));
     }
   });
 }

@@ -1,0 +1,113 @@
+#include <cmath>
+
+#include "tests/support/operation_table.h"
+#include "tests/support/oracle.h"
+
+namespace frugal::table {
+namespace {
+
+/// Evaluating an exponential and a handful of products around it; in bf16 kernels may compute one
+/// with a relative error of 3e-6.
+constexpr double function_roundings = 64;
+
+/// Wide enough to reach both tails.
+void widen(Values& v, const std::string& name) {
+  for (double& x : v[name]) x *= 3;
+}
+
+/// The gate and its derivative, with what their rounding errors are relative to: the exponent's is
+/// proportional to x, and 1 ± tanh cancels.
+struct Gated {
+  double value, scale, slope, slope_scale;
+
+  Gated(Gate gate, double x) {
+    if (gate == Gate::gelu) {
+      value = gelu_of(x), scale = std::abs(x);
+      slope = gelu_slope(x), slope_scale = gelu_slope_scale(x);
+    } else {
+      const double g = 1 / (1 + std::exp(-x));
+      value = x * g, scale = std::abs(value) * (1 + std::abs(x));
+      slope = g * (1 + x * (1 - g)), slope_scale = 1 + std::abs(x);
+    }
+  }
+};
+
+Case gated_unit(const Setting& s, Gate gate) {
+  Case c;
+  c.operands = {{"x", s.type, {s.rows, 2 * s.cols}}, {"y", s.type, {s.rows, s.cols}, Role::output}};
+  c.bind = [gate](const Views& v) { return GatedUnit{.x = v["x"], .y = v["y"], .gate = gate}; };
+  c.prepare = [](Values& v) { widen(v, "x"); };
+  c.roundings = function_roundings;
+  c.reference = [=](Expected& e) {
+    for (int64_t i = 0; i < s.rows; ++i)
+      for (int64_t j = 0; j < s.cols; ++j) {
+        const int64_t first = 2 * i * s.cols + j;
+        const Gated gated(gate, at(e["x"], first));
+        const double up = at(e["x"], first + s.cols);
+        e.set("y", i * s.cols + j, gated.value * up, gated.scale * std::abs(up));
+      }
+  };
+  return c;
+}
+
+Case gated_unit_backward(const Setting& s, Gate gate) {
+  Case c;
+  c.operands = {{"x", s.type, {s.rows, 2 * s.cols}},
+                {"dy", s.type, {s.rows, s.cols}},
+                {"dx", s.type, {s.rows, 2 * s.cols}, Role::output}};
+  c.bind = [gate](const Views& v) {
+    return GatedUnitBackward{.x = v["x"], .dy = v["dy"], .dx = v["dx"], .gate = gate};
+  };
+  c.prepare = [](Values& v) { widen(v, "x"); };
+  c.aliases = {{"dx", "x"}};
+  c.roundings = function_roundings;
+  c.reference = [=](Expected& e) {
+    for (int64_t i = 0; i < s.rows; ++i)
+      for (int64_t j = 0; j < s.cols; ++j) {
+        const int64_t first = 2 * i * s.cols + j, second = first + s.cols;
+        const Gated gated(gate, at(e["x"], first));
+        const double up = at(e["x"], second), dy = at(e["dy"], i * s.cols + j);
+        e.set("dx", first, dy * up * gated.slope, std::abs(dy * up) * gated.slope_scale);
+        e.set("dx", second, dy * gated.value, std::abs(dy) * gated.scale);
+      }
+  };
+  return c;
+}
+
+/// Of x and y by these names.
+Case soft_cap(const Setting& s, DType type, float cap, const std::string& x, const std::string& y) {
+  Case c;
+  c.operands = {{x, type, {s.rows, s.cols}}, {y, type, {s.rows, s.cols}, Role::output}};
+  c.bind = [=](const Views& v) { return SoftCap{.x = v[x], .y = v[y], .cap = cap}; };
+  c.prepare = [=](Values& v) { widen(v, x); };
+  c.aliases = {{y, x}};
+  c.roundings = function_roundings;
+  c.reference = [=](Expected& e) {
+    const auto wide = static_cast<double>(cap);
+    for (int64_t i = 0; i < s.rows * s.cols; ++i) e.set(y, i, wide * std::tanh(at(e[x], i) / wide));
+  };
+  return c;
+}
+
+}  // namespace
+
+std::vector<Row> gated_rows() {
+  const auto forward = [](Gate gate) {
+    return [gate](const Setting& s) { return gated_unit(s, gate); };
+  };
+  const auto backward = [](Gate gate) {
+    return [gate](const Setting& s) { return gated_unit_backward(s, gate); };
+  };
+  const auto cap = [](const Setting& s) { return soft_cap(s, s.type, 2, "x", "y"); };
+  const auto logits = [](const Setting& s) {
+    return soft_cap(s, accumulation_type(s.type), logit_cap, "uncapped", "logits");
+  };
+  return {{"gated-unit", forward(Gate::silu), {}, {0, 144}},
+          {"gated-unit/gelu", forward(Gate::gelu), {}, {0, 144}},
+          {"gated-unit-backward", backward(Gate::silu), {"gated-unit"}, {0, 240}},
+          {"gated-unit-backward/gelu", backward(Gate::gelu), {"gated-unit/gelu"}, {0, 240}},
+          {"soft-cap", cap, {}, {0, 96}},
+          {"soft-cap/logits", logits, {}, {0, 192}}};
+}
+
+}  // namespace frugal::table
