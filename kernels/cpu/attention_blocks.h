@@ -29,21 +29,28 @@ class AttentionBlocks {
   Range cols(int64_t j) const {
     return {j * block_cols, std::min(block_cols, op_.cols() - j * block_cols)};
   }
-  /// Those columns of a block that some of the rows see: count is 0 or less where none is.
+  /// Those columns of a block that some of the rows see, from a multiple of block_rows on, so that
+  /// few different sizes come up: count is 0 where none is.
   Range seen(Range rows, int64_t j) const {
-    Range range = cols(j);
-    if (op_.causal) range.count = std::min(range.count, rows.end() - range.begin);
-    return range;
+    const Range all = cols(j);
+    if (!op_.causal) return all;
+    const int64_t first = op_.first_seen(rows.begin) / block_rows * block_rows;
+    const int64_t begin = std::max(all.begin, first), end = std::min(all.end(), rows.end());
+    return {begin, std::max<int64_t>(0, end - begin)};
   }
 
  private:
   const FusedAttention& op_;
 };
 
-/// Rows of one matrix of a batch.
+/// Rows of one matrix of several, which are [matrices, rows, d] or [groups, heads, rows, d].
 inline View rows_of(const View& v, int64_t matrix, Range rows) {
-  return v.strided(matrix * v.stride[0] + rows.begin * v.stride[1], {rows.count, v.cols()},
-                   {v.stride[1], v.stride[2]});
+  const bool grouped = v.shape.dims == 4;
+  const size_t row = grouped ? 2 : 1;
+  const int64_t heads = grouped ? v.shape[1] : 1;
+  const int64_t first = matrix / heads * v.stride[0] + (grouped ? matrix % heads * v.stride[1] : 0);
+  return v.strided(first + rows.begin * v.stride[row], {rows.count, v.cols()},
+                   {v.stride[row], v.stride[row + 1]});
 }
 
 /// Buffers one after the other in a thread's scratch; without memory they are only counted.

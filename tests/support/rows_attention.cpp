@@ -10,36 +10,62 @@ namespace {
 /// Which of the operation's forms; packed: q, k and v inside one tensor, as a transformer has them.
 struct Form {
   bool causal = false, dropout = false, packed = false;
+  int64_t heads = 1;      ///< that share k and v; more than 1: q has four dimensions
+  bool windowed = false;  ///< each row sees about a third of the columns
+  float softcap = 0;
+  bool partial = false;  ///< k and v are a part of the columns, in the backward operation
 };
 
 /// The sizes, and where elements lie in their operands.
 struct Sizes {
   Form form;
-  int64_t batch, rows, cols, d;
+  int64_t groups, heads, batch, rows, cols, d, window;
 
   Sizes(const Setting& s, const Form& f)
       : form(f),
-        batch(f.causal ? (s.rows + s.cols - 1) / s.cols : 2),
+        groups(f.causal ? (s.rows + s.cols - 1) / s.cols : 2),
+        heads(f.heads),
+        batch(groups * heads),
         rows(f.causal ? s.cols : s.rows),
         cols(s.cols),
-        d(5 + s.cols % 16) {}
+        d(5 + s.cols % 16),
+        window(f.windowed ? 1 + s.cols / 3 : 0) {}
 
-  Shape like_q() const { return form.packed ? Shape{rows, batch, d} : Shape{batch, rows, d}; }
-  Shape like_k() const { return {batch, cols, d}; }
-  Shape packed() const { return {rows, batch, 3 * d}; }
-  /// As [batch, rows, d], part `which` of the three in a packed tensor.
+  Shape like_q() const {
+    if (form.packed) return {rows, groups, heads * d};
+    return heads == 1 ? Shape{groups, rows, d} : Shape{groups, heads, rows, d};
+  }
+  Shape like_k() const { return {groups, cols, d}; }
+  Shape packed() const { return {rows, groups, (heads + 2) * d}; }
+  /// One matrix of each group, from the `which`-th of `of` in a packed tensor.
   View matrices(const View& v, int64_t which, int64_t of) const {
     if (!form.packed) return v;
-    return v.strided(which * d, {batch, rows, d}, {of * d, batch * of * d, 1});
+    return v.strided(which * d, {groups, rows, d}, {of * d, groups * of * d, 1});
   }
-  int64_t at(int64_t b, int64_t i, int64_t l, int64_t all_rows, int64_t which, int64_t of) const {
-    return form.packed ? ((i * batch + b) * of + which) * d + l : (b * all_rows + i) * d + l;
+  /// The heads of each group, the first of `of` in a packed tensor.
+  View all_heads(const View& v, int64_t of) const {
+    if (!form.packed || heads == 1) return matrices(v, 0, of);
+    return v.strided(0, {groups, heads, rows, d}, {of * d, d, groups * of * d, 1});
   }
-  int64_t q(int64_t b, int64_t i, int64_t l) const { return at(b, i, l, rows, 0, 3); }
-  int64_t k(int64_t b, int64_t j, int64_t l) const { return at(b, j, l, cols, 1, 3); }
-  int64_t v(int64_t b, int64_t j, int64_t l) const { return at(b, j, l, cols, 2, 3); }
-  int64_t y(int64_t b, int64_t i, int64_t l) const { return at(b, i, l, rows, 0, 1); }
-  int64_t visible(int64_t i) const { return form.causal ? i + 1 : cols; }
+  int64_t at(int64_t g, int64_t i, int64_t l, int64_t which, int64_t of) const {
+    return ((i * groups + g) * of + which) * d + l;
+  }
+  int64_t q(int64_t b, int64_t i, int64_t l) const { return of_head(b, i, l, heads + 2); }
+  int64_t y(int64_t b, int64_t i, int64_t l) const { return of_head(b, i, l, heads); }
+  int64_t k(int64_t b, int64_t j, int64_t l) const { return of_group(b, j, l, heads); }
+  int64_t v(int64_t b, int64_t j, int64_t l) const { return of_group(b, j, l, heads + 1); }
+  int64_t of_head(int64_t b, int64_t i, int64_t l, int64_t of) const {
+    return form.packed ? at(b / heads, i, l, b % heads, of) : (b * rows + i) * d + l;
+  }
+  int64_t of_group(int64_t b, int64_t j, int64_t l, int64_t which) const {
+    const int64_t g = b / heads;
+    return form.packed ? at(g, j, l, which, heads + 2) : (g * cols + j) * d + l;
+  }
+  /// The columns that row i sees.
+  int64_t begin(int64_t i) const {
+    return form.windowed ? std::max<int64_t>(0, i + 1 - window) : 0;
+  }
+  int64_t end(int64_t i) const { return form.causal ? i + 1 : cols; }
   float scale() const { return 1.0F / std::sqrt(static_cast<float>(d)); }
 
   std::string name(const char* part) const { return form.packed ? "qkv" : part; }
@@ -55,7 +81,8 @@ struct Sizes {
     c.operands.push_back({named("k"), s.type, like_k(), role});
     c.operands.push_back({named("v"), s.type, like_k(), role});
   }
-  double roundings() const { return static_cast<double>(cols + rows + d + 64); }
+  /// Of sums over columns, or over the rows of all heads.
+  double roundings() const { return static_cast<double>(cols + heads * rows + d + 64); }
 };
 
 Dropout dropout_of(const Setting& s, const Form& form) {
@@ -69,21 +96,33 @@ double stored(const Setting& s, const Sizes& sizes) {
   return unit_roundoff(s.type) / unit_roundoff(accumulation_type(s.type)) / sizes.roundings();
 }
 
-/// One row of scores: scale · q · kᵀ and how large its terms are.
+/// The scores that a row sees, f(scale · q · kᵀ), how large their terms are, and f'.
 struct Scores {
-  std::vector<double> x, magnitude;
+  int64_t begin, end;
+  std::vector<double> x, magnitude, slope;
 
   template <class Container>  // by name
   Scores(Container& e, const Sizes& z, int64_t b, int64_t i)
-      : x(static_cast<size_t>(z.visible(i))), magnitude(x.size()) {
+      : begin(z.begin(i)),
+        end(z.end(i)),
+        x(static_cast<size_t>(end - begin)),
+        magnitude(x.size()),
+        slope(x.size(), 1) {
     const std::vector<double>&q = e[z.name("q")], &k = e[z.name("k")];
-    for (int64_t j = 0; j < z.visible(i); ++j)
+    for (int64_t j = begin; j < end; ++j) {
+      double &score = table::at(x, j - begin), &size = table::at(magnitude, j - begin);
       for (int64_t l = 0; l < z.d; ++l) {
         const double term = static_cast<double>(z.scale()) * table::at(q, z.q(b, i, l)) *
                             table::at(k, z.k(b, j, l));
-        table::at(x, j) += term;
-        table::at(magnitude, j) += std::abs(term);
+        score += term;
+        size += std::abs(term);
       }
+      if (z.form.softcap == 0) continue;
+      const double cap = static_cast<double>(z.form.softcap), t = std::tanh(score / cap);
+      size += std::abs(cap * t);
+      score = cap * t;
+      table::at(slope, j - begin) = 1 - t * t;
+    }
   }
 };
 
@@ -115,13 +154,16 @@ void each_row(const Sizes& z, const F& f) {
 }
 
 FusedAttention bound(const Views& v, const Sizes& z, const Dropout& dropout) {
-  return {.q = z.matrices(v[z.name("q")], 0, 3),
-          .k = z.matrices(v[z.name("k")], 1, 3),
-          .v = z.matrices(v[z.name("v")], 2, 3),
-          .y = z.matrices(v["y"], 0, 1),
+  const int64_t of = z.heads + 2;
+  return {.q = z.all_heads(v[z.name("q")], of),
+          .k = z.matrices(v[z.name("k")], z.heads, of),
+          .v = z.matrices(v[z.name("v")], z.heads + 1, of),
+          .y = z.all_heads(v["y"], z.heads),
           .log_sum_exp = v["log_sum_exp"],
           .scale = z.scale(),
           .causal = z.form.causal,
+          .window = z.window,
+          .softcap = z.form.softcap,
           .dropout = dropout};
 }
 
@@ -136,16 +178,17 @@ Case attention(const Setting& s, const Form& form) {
   c.roundings = z.roundings();
   c.reference = [=](Expected& e) {
     each_row(z, [&](int64_t b, int64_t i) {
-      const Probabilities row{Scores(e, z, b, i)};
+      const Scores scores(e, z, b, i);
+      const Probabilities row(scores);
       e.set("log_sum_exp", b * z.rows + i, row.log_sum_exp, row.uncertainty);
       for (int64_t l = 0; l < z.d; ++l) {
         double sum = 0, magnitude = 0;
-        for (int64_t j = 0; j < z.visible(i); ++j) {
-          const double term = at(row.p, j) *
+        for (int64_t j = scores.begin; j < scores.end; ++j) {
+          const double term = at(row.p, j - scores.begin) *
                               dropout_factor(dropout, (b * z.rows + i) * z.cols + j) *
                               at(e[z.name("v")], z.v(b, j, l));
           sum += term;
-          magnitude += std::abs(term) * (at(row.condition, j) + 2 * stored(s, z));
+          magnitude += std::abs(term) * (at(row.condition, j - scores.begin) + 2 * stored(s, z));
         }
         e.set("y", z.y(b, i, l), sum, magnitude);
       }
@@ -186,11 +229,12 @@ void backward_row(const Expected& e, const Setting& s, const Sizes& z, const Dro
     dot += term;
     dot_magnitude += std::abs(term);
   }
-  for (int64_t j = 0; j < z.visible(i); ++j) {
-    const double p = std::exp(at(scores.x, j) - log_sum_exp),
+  for (int64_t j = scores.begin; j < scores.end; ++j) {
+    const int64_t at_j = j - scores.begin;
+    const double p = std::exp(at(scores.x, at_j) - log_sum_exp),
                  scale = static_cast<double>(z.scale());
     const double factor = dropout_factor(dropout, (b * z.rows + i) * z.cols + j);
-    const double condition = 2 + at(scores.magnitude, j) + 2 * std::abs(log_sum_exp);
+    const double condition = 2 + at(scores.magnitude, at_j) + 2 * std::abs(log_sum_exp);
     double dp = 0, dp_magnitude = 0;
     for (int64_t l = 0; l < z.d; ++l) {
       const double dy = at(e["dy"], z.y(b, i, l));
@@ -199,7 +243,7 @@ void backward_row(const Expected& e, const Setting& s, const Sizes& z, const Dro
       dp_magnitude += std::abs(term);
       dv.add(z.v(b, j, l), p * factor * dy, condition + 2 * stored(s, z));
     }
-    const double ds = scale * p * (dp - dot);
+    const double ds = scale * p * (dp - dot) * at(scores.slope, at_j);
     const double magnitude =
         scale * p * condition * (dp_magnitude + dot_magnitude) + 2 * stored(s, z) * std::abs(ds);
     for (int64_t l = 0; l < z.d; ++l) {
@@ -235,16 +279,18 @@ Case attention_backward(const Setting& s, const Form& form) {
   c.operands.push_back({"log_sum_exp", accumulation_type(s.type), {z.batch, z.rows}});
   c.operands.push_back({"dy", s.type, z.like_q()});
   z.add(c, s, "d", Role::output);
-  c.bind = [=](const Views& v) {
+  c.bind = [=, of = z.heads + 2](const Views& v) {
     return FusedAttentionBackward{.forward = bound(v, z, dropout),
-                                  .dy = z.matrices(v["dy"], 0, 1),
-                                  .dq = z.matrices(v[z.gradient("q")], 0, 3),
-                                  .dk = z.matrices(v[z.gradient("k")], 1, 3),
-                                  .dv = z.matrices(v[z.gradient("v")], 2, 3)};
+                                  .dy = z.all_heads(v["dy"], z.heads),
+                                  .dq = z.all_heads(v[z.gradient("q")], of),
+                                  .dk = z.matrices(v[z.gradient("k")], z.heads, of),
+                                  .dv = z.matrices(v[z.gradient("v")], z.heads + 1, of)};
   };
   c.prepare = [=](Values& v) {  // y stays random: only its product with dy counts
+    const double elsewhere = z.form.partial ? 0.7 : 0;  // what the other columns add
     each_row(z, [&](int64_t b, int64_t i) {
-      at(v["log_sum_exp"], b * z.rows + i) = Probabilities(Scores(v, z, b, i)).log_sum_exp;
+      at(v["log_sum_exp"], b * z.rows + i) =
+          Probabilities(Scores(v, z, b, i)).log_sum_exp + elsewhere;
     });
   };
   c.roundings = z.roundings();
@@ -261,18 +307,36 @@ std::vector<Row> attention_rows() {
   const auto backward = [](const Form& form) {
     return [form](const Setting& s) { return attention_backward(s, form); };
   };
-  const Form plain, causal{true, false, false}, model{true, true, true};
-  // Setting{bf16, 6, 4} has d = 9: plain 2 matrices of 6 x 4 pairs, causal of 10 pairs.
-  return {
-      {"fused-attention", forward(plain), {}, {1728, 768}},
-      {"fused-attention/causal", forward(causal), {}, {720, 608}},
-      {"fused-attention/model", forward(model), {}, {720, 608}},
-      {"fused-attention-backward", backward(plain), {"fused-attention"}, {4320, 1488}},
-      {"fused-attention-backward/causal",
-       backward(causal),
-       {"fused-attention/causal"},
-       {1800, 1184}},
-      {"fused-attention-backward/model", backward(model), {"fused-attention/model"}, {1800, 1184}}};
+  const Form plain, causal{.causal = true};
+  const Form model{.causal = true, .dropout = true, .packed = true};
+  const Form grouped{.causal = true, .dropout = true, .heads = 3};
+  const Form windowed{.causal = true, .windowed = true}, capped{.softcap = 1.5F};
+  const Form all{.causal = true, .packed = true, .heads = 3, .windowed = true, .softcap = 1.5F};
+  // Setting{bf16, 6, 4} has d = 9: plain 2 matrices of 6 x 4 pairs, causal of 10 pairs, of which a
+  // window of 2 leaves 7.
+  std::vector<Row> rows{{"fused-attention", forward(plain), {}, {1728, 768}},
+                        {"fused-attention/causal", forward(causal), {}, {720, 608}},
+                        {"fused-attention/model", forward(model), {}, {720, 608}},
+                        {"fused-attention/grouped", forward(grouped), {}, {2160, 1248}},
+                        {"fused-attention/window", forward(windowed), {}, {504, 608}},
+                        {"fused-attention/softcap", forward(capped), {}, {1728, 768}},
+                        {"fused-attention/all", forward(all), {}, {1512, 1248}}};
+  const auto add_backward = [&](const std::string& variant, const Form& form, const Cost& cost) {
+    rows.push_back({"fused-attention-backward" + variant,
+                    backward(form),
+                    {"fused-attention" + variant},
+                    cost});
+  };
+  add_backward("", plain, {4320, 1488});
+  add_backward("/causal", causal, {1800, 1184});
+  add_backward("/model", model, {1800, 1184});
+  add_backward("/grouped", grouped, {5400, 2400});
+  add_backward("/window", windowed, {1260, 1184});
+  add_backward("/softcap", capped, {4320, 1488});
+  add_backward("/all", all, {3780, 2400});
+  rows.push_back(
+      {"fused-attention-backward/partial", backward({.partial = true}), {}, {4320, 1488}});
+  return rows;
 }
 
 }  // namespace frugal::table

@@ -12,28 +12,35 @@ namespace frugal {
 struct ScoreBlock {
   DType type = DType::f32;       ///< T
   int64_t rows = 0, cols = 0;    ///< of the block
-  int64_t first_seen = 0;        ///< columns of the block that its first row sees
+  int64_t diagonal = 0;          ///< the block's column that has the number of its first row
   int64_t element = 0;           ///< the block's first in [batch, rows, cols]
   int64_t elements_per_row = 0;  ///< of the whole matrix
   float scale = 1;
-  bool causal = false;  ///< each row sees one column more
+  bool causal = false;  ///< a row sees columns up to its own, of them the last `window`; 0: all
+  int64_t window = 0;
+  float softcap = 0;  ///< 0: none
   Dropout dropout;
 
-  int64_t seen(int64_t row) const {
-    return causal ? std::clamp<int64_t>(first_seen + row, 0, cols) : cols;
+  /// The columns that a row sees: [begin, end).
+  int64_t begin(int64_t row) const {
+    return window > 0 ? std::clamp<int64_t>(diagonal + row + 1 - window, 0, cols) : 0;
+  }
+  int64_t end(int64_t row) const {
+    return causal ? std::clamp<int64_t>(diagonal + row + 1, 0, cols) : cols;
   }
 };
 
-/// The next columns of an online softmax (Milakov and Gimelshein 2018): p = dropout(exp(scale ·
-/// scores − largest)), with largest and sum of all columns so far, and y multiplied by what a new
-/// largest makes of it. scores [rows, cols] of A; p of T, which may be the scores where T is A;
-/// largest and sum [rows], y [rows, d] of A.
+/// The next columns of an online softmax (Milakov and Gimelshein 2018): p = dropout(exp(f(scale ·
+/// scores) − largest)), with largest and sum of all columns so far, and y multiplied by what a new
+/// largest makes of it; f is FusedAttention's. scores [rows, cols] of A, where there is a softcap
+/// overwritten; p of T, which may be the scores where T is A; largest and sum [rows], y [rows, d]
+/// of A.
 struct OnlineSoftmax {
   ScoreBlock block;
   View scores, p, largest, sum, y;
 };
 
-/// p = exp(scale · scores − log_sum_exp), dropped = dropout(p) and dscores = scale · p ·
+/// p = exp(f(scale · scores) − log_sum_exp), dropped = dropout(p) and dscores = scale · f' · p ·
 /// (dropout'(dp) − dots). scores and dp [rows, cols] of A; dropped and dscores of T, which may be
 /// dp and the scores where T is A; log_sum_exp and dots [rows] of A.
 struct ScoreGradient {

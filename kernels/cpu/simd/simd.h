@@ -183,6 +183,13 @@ inline V fill_tail(V x, int64_t count, ElementOf<V> fill) {
   return iota<V>() < static_cast<ElementOf<V>>(count) ? x : broadcast<V>(fill);
 }
 
+/// x with `fill` in the first `count` lanes.
+template <class V>
+inline V fill_head(V x, int64_t count, ElementOf<V> fill) {
+  if (count <= 0) return x;
+  return iota<V>() < static_cast<ElementOf<V>>(count) ? broadcast<V>(fill) : x;
+}
+
 /// Bytes as numbers.
 template <class V>
 inline V load_bytes(const uint8_t* from, int64_t count) {
