@@ -18,12 +18,20 @@
 
 namespace frugal {
 
-std::string why_no_fused_attention(DType type) {
-  if (type == DType::bf16) return "";
-  return fmt::format(
-      "fused attention on cuda is computed in bf16, not {}; use --type bf16, or --attention "
-      "separate",
-      name_of(type));
+std::string why_no_fused_attention(DType type, bool softcap) {
+  constexpr int hopper = 9;
+  if (type != DType::bf16)
+    return fmt::format(
+        "fused attention on cuda is computed in bf16, not {}; use --type bf16, or --attention "
+        "separate",
+        name_of(type));
+  if (softcap && why_no_gpu().empty() && gpus().front().major < hopper)
+    return fmt::format(
+        "cuDNN's fused attention has no backward pass with soft-capped scores on this GPU "
+        "(compute capability {}, needed 9.0); use --attention separate, or run this model on the "
+        "cpu or virtual",
+        capability(gpus().front()));
+  return "";
 }
 
 }  // namespace frugal
@@ -197,8 +205,8 @@ std::unique_ptr<fe::graph::Graph> backward_graph(const FusedAttentionBackward& o
   return graph;
 }
 
-void require_bf16(const FusedAttention& op) {
-  if (const std::string why = why_no_fused_attention(op.q.type); !why.empty())
+void require_possible(const FusedAttention& op) {
+  if (const std::string why = why_no_fused_attention(op.q.type, op.softcap != 0); !why.empty())
     throw InputError(why);
 }
 
@@ -264,7 +272,7 @@ FusedAttentions::FusedAttentions(CudaMemory& memory) : state_(std::make_unique<S
 FusedAttentions::~FusedAttentions() = default;
 
 void FusedAttentions::run(const FusedAttention& op, const Launch& on) {
-  require_bf16(op);
+  require_possible(op);
   state_->prepare();
   auto& graph = state_->graph(key_of(op, {}), [&] { return forward_graph(op); });
   state_->execute(graph, op,
@@ -278,7 +286,7 @@ void FusedAttentions::run(const FusedAttention& op, const Launch& on) {
 
 void FusedAttentions::run(const FusedAttentionBackward& op, const Launch& on) {
   const FusedAttention& f = op.forward;
-  require_bf16(f);
+  require_possible(f);
   state_->prepare();
   auto& graph =
       state_->graph(key_of(f, {op.dy, op.dq, op.dk, op.dv}), [&] { return backward_graph(op); });
