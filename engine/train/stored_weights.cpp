@@ -78,8 +78,8 @@ void StoredWeights::check_unknown(const std::string& name) {
           ? fmt::format("{}: tensor {} is not {}, and in model {} they are the same; give another "
                         "file, or a model whose embeddings are not tied",
                         files_.path(), name, stored_table, model_)
-          : fmt::format("{}: model {} has no tensor {}; give another file or model",
-                        files_.path(), model_, name));
+          : fmt::format("{}: model {} has no tensor {}; give another file or model", files_.path(),
+                        model_, name));
 }
 
 bool StoredWeights::equal(const std::string& a, const std::string& b) {
@@ -103,7 +103,7 @@ HostTensor StoredWeights::weight(const std::string& name) {
   for (const StoredTensor& tensor : p.tensors)
     for_blocks(tensor, [&](int64_t at, int64_t from, int64_t count) {
       files_.read(tensor.name, from,
-                       values.subspan(static_cast<size_t>(at), static_cast<size_t>(count)));
+                  values.subspan(static_cast<size_t>(at), static_cast<size_t>(count)));
     });
   if (p.offset != 0)
     for (double& value : weight.values) value += p.offset;
