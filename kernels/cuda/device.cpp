@@ -100,6 +100,16 @@ void CudaDevice::deallocate(void* address, int64_t bytes) noexcept {
   memory_.deallocate(address, bytes);
 }
 
+void* CudaDevice::allocate_on_host(int64_t bytes) {
+  make_current();
+  return host_memory_.allocate(bytes);
+}
+
+void CudaDevice::deallocate_on_host(void* address, int64_t bytes) noexcept {
+  cudaSetDevice(index_);
+  host_memory_.deallocate(address, bytes);
+}
+
 void CudaDevice::execute_on(Stream stream, const Operation& operation) {
   make_current();
   const auto i = static_cast<size_t>(stream);
@@ -117,6 +127,10 @@ void CudaDevice::execute_on(Stream stream, const Operation& operation) {
         } else if constexpr (std::is_same_v<Op, FusedAttention> ||
                              std::is_same_v<Op, FusedAttentionBackward>)
           attention_->run(op, on);
+        else if constexpr (std::is_same_v<Op, Transfer>)
+          check(cudaMemcpyAsync(op.to.data, op.from.data, static_cast<size_t>(op.to.bytes()),
+                                cudaMemcpyDefault, on.stream),
+                "cudaMemcpyAsync");
         else
           run(op, on);
       },

@@ -31,6 +31,9 @@ class CudaDevice final : public Device {
   /// must be kept until the compute stream has waited for that.
   void* allocate(int64_t bytes) override;
   void deallocate(void* address, int64_t bytes) noexcept override;
+  /// Used again, and to be kept, as the GPU's memory is.
+  void* allocate_on_host(int64_t bytes) override;
+  void deallocate_on_host(void* address, int64_t bytes) noexcept override;
   int64_t reserved() const override { return memory_.reserved(); }
 
   void execute_on(Stream stream, const Operation& operation) override;
@@ -66,7 +69,7 @@ class CudaDevice final : public Device {
   int multiprocessors_ = 0;
   size_t shared_memory_ = 0;
   std::array<cudaStream_t, stream_count> streams_{};
-  CudaMemory memory_;
+  CudaMemory memory_{CudaMemory::Place::gpu}, host_memory_{CudaMemory::Place::host};
   std::array<std::unique_ptr<StreamScratch>, stream_count> scratch_;
   std::unique_ptr<Blas> blas_;
   std::unique_ptr<FusedAttentions> attention_;

@@ -19,17 +19,47 @@ int64_t size_class(int64_t bytes) {
 
 }  // namespace
 
-/// Null where the GPU has no more.
+/// Null where there is no more.
 void* CudaMemory::obtain(int64_t size) {
+  if (budget_ && !budget_->take(size)) return nullptr;
   void* address = nullptr;
-  const cudaError_t error = cudaMalloc(&address, static_cast<size_t>(size));
-  if (error == cudaErrorMemoryAllocation) {
-    static_cast<void>(cudaGetLastError());  // it is handled, and must not surface later
-    return nullptr;
+  const auto count = static_cast<size_t>(size);
+  const cudaError_t error = place_ == Place::gpu
+                                ? cudaMalloc(&address, count)
+                                : cudaHostAlloc(&address, count, cudaHostAllocPortable);
+  if (error == cudaSuccess) {
+    reserved_ += size;
+    return address;
   }
-  check(error, "cudaMalloc");
-  reserved_ += size;
-  return address;
+  if (budget_) budget_->give_back(size);
+  if (error != cudaErrorMemoryAllocation)
+    check(error, place_ == Place::gpu ? "cudaMalloc" : "cudaHostAlloc");
+  static_cast<void>(cudaGetLastError());  // it is handled, and must not surface later
+  return nullptr;
+}
+
+void CudaMemory::give_back(void* address, int64_t size) noexcept {
+  if (place_ == Place::gpu)
+    cudaFree(address);  // waits for what still uses it
+  else
+    cudaFreeHost(address);
+  if (budget_) budget_->give_back(size);
+  reserved_ -= size;
+}
+
+void CudaMemory::refuse(int64_t bytes) const {
+  if (place_ == Place::host)
+    throw OutOfMemory(
+        fmt::format("cuda: out of memory of the host ({} bytes requested, {} in use, {} of {} "
+                    "taken by this process)",
+                    bytes, in_use_, budget_->taken(), budget_->capacity()),
+        bytes, in_use_, in_use_ + budget_->capacity() - budget_->taken());
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  throw OutOfMemory(
+      fmt::format("cuda: out of memory ({} bytes requested, {} in use, {} of {} free)", bytes,
+                  in_use_, free, total),
+      bytes, in_use_, in_use_ + static_cast<int64_t>(free));
 }
 
 void* CudaMemory::allocate(int64_t bytes) {
@@ -46,14 +76,7 @@ void* CudaMemory::allocate(int64_t bytes) {
       address = obtain(size);
     }
   }
-  if (address == nullptr) {
-    size_t free = 0, total = 0;
-    check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-    throw OutOfMemory(
-        fmt::format("cuda: out of memory ({} bytes requested, {} in use, {} of {} free)", bytes,
-                    in_use_, free, total),
-        bytes, in_use_, in_use_ + static_cast<int64_t>(free));
-  }
+  if (address == nullptr) refuse(bytes);
   in_use_ += bytes;
   return address;
 }
@@ -65,15 +88,13 @@ void CudaMemory::deallocate(void* address, int64_t bytes) noexcept {
   try {
     free_[size].push_back(address);
   } catch (...) {  // no memory for the list itself
-    cudaFree(address);
-    reserved_ -= size;
+    give_back(address, size);
   }
 }
 
 void CudaMemory::release_free_blocks() noexcept {
   for (auto& [size, blocks] : free_) {
-    for (void* const block : blocks) cudaFree(block);  // waits for what still uses it
-    reserved_ -= size * static_cast<int64_t>(blocks.size());
+    for (void* const block : blocks) give_back(block, size);
     blocks.clear();
   }
 }

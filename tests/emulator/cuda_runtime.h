@@ -179,6 +179,7 @@ using std::isnan;
 using std::log;
 using std::max;
 using std::min;
+using std::rint;
 using std::sin;
 using std::sqrt;
 using std::tanh;

@@ -40,6 +40,10 @@ class EmulatedDevice final : public Device {
   void deallocate(void* address, int64_t bytes) noexcept override {
     cpu_.deallocate(address, bytes);
   }
+  void* allocate_on_host(int64_t bytes) override { return cpu_.allocate_on_host(bytes); }
+  void deallocate_on_host(void* address, int64_t bytes) noexcept override {
+    cpu_.deallocate_on_host(address, bytes);
+  }
   int64_t reserved() const override { return cpu_.reserved(); }
   void execute_on(Stream, const Operation& operation) override {
     std::visit(

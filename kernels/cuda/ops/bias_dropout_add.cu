@@ -148,7 +148,7 @@ void run(const BiasDropoutAddBackward& op, const Launch& on) {
     const Backward<T> operands{op.dy.as<T>(), op.mask.as<uint8_t>(), op.dx.as<T>(),
                                partial,       Keep<A>(op.dropout),   op.dropout.active()};
     launch(on, backward<Wide::value, T>, tiles.blocks, tile_threads, tiles, operands);
-    if (partial != nullptr) add_to(on, tiles, partial, op.dbias.as<A>(), groups);
+    if (partial != nullptr) add_to<T>(on, tiles, partial, op.dbias, groups);
   });
 }
 

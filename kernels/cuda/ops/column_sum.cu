@@ -31,7 +31,7 @@ void run(const ColumnSum& op, const Launch& on) {
     using A = Accumulator<T>;
     A* const partial = take_partial_sums<A>(on, tiles);
     launch(on, sum_tiles<Wide::value, T>, tiles.blocks, tile_threads, tiles, op.x.as<T>(), partial);
-    add_to(on, tiles, partial, op.sum.as<A>(), 1);
+    add_to<T>(on, tiles, partial, op.sum, 1);
   });
 }
 

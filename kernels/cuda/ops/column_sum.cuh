@@ -31,9 +31,9 @@ __device__ inline void add_up_tile(const Tiles& of, const Tile& tile, const A (&
 }
 
 /// sum[group, j] += the group's partial sums. Each warp has 32 columns of every eighth chunk.
-template <class A>
+template <class A, class G>
 __global__ void __launch_bounds__(tile_threads)
-    add_partial_sums(const A* partial, A* sum, int64_t chunks, int64_t cols, unsigned across) {
+    add_partial_sums(const A* partial, G* sum, int64_t chunks, int64_t cols, unsigned across) {
   constexpr int warps = tile_threads / warp;
   __shared__ A of_warp[warps][warp];
   const unsigned lane = threadIdx.x % warp, index = threadIdx.x / warp;
@@ -48,15 +48,19 @@ __global__ void __launch_bounds__(tile_threads)
   __syncthreads();
   if (index != 0 || col >= cols) return;
   for (int w = 1; w < warps; ++w) total += of_warp[w][lane];
-  sum[group * cols + col] += total;
+  G& to = sum[group * cols + col];
+  to = to_stored<G>(to_wide(to) + total);
 }
 
-/// Adds what tiles left in `partial` to sum [groups, cols].
-template <class A>
-void add_to(const Launch& on, const Tiles& tiles, const A* partial, A* sum, int64_t groups) {
+/// Adds what tiles left in `partial` to sum [groups, cols], of type T or A.
+template <class T, class A>
+void add_to(const Launch& on, const Tiles& tiles, const A* partial, const View& sum,
+            int64_t groups) {
   const int64_t across = (tiles.cols + warp - 1) / warp;
-  launch(on, add_partial_sums<A>, groups * across, tile_threads, partial, sum, tiles.chunks,
-         tiles.cols, static_cast<unsigned>(across));
+  dispatch_either<T>(sum.type, [&]<class G>(G) {
+    launch(on, add_partial_sums<A, G>, groups * across, tile_threads, partial, sum.as<G>(),
+           tiles.chunks, tiles.cols, static_cast<unsigned>(across));
+  });
 }
 
 }  // namespace frugal::FRUGAL_CUDA

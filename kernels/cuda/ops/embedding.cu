@@ -11,10 +11,10 @@
 namespace frugal::FRUGAL_CUDA {
 namespace {
 
-template <bool wide, class T>
+template <bool wide, bool scaled, class T>
 __global__ void __launch_bounds__(tile_threads)
     look_up(Tiles tiles, const int32_t* ids, const T* table, T* y, int64_t first,
-            int64_t vocabulary) {
+            int64_t vocabulary, Accumulator<T> scale) {
   const Tile tile(tiles);
   each_row<4>(
       tiles, tile,
@@ -26,16 +26,22 @@ __global__ void __launch_bounds__(tile_threads)
         return held;
       },
       [&](int64_t row, const Packed<T>& held) {
-        put<wide>(y + row * tiles.cols + tile.col, tile.count, held);
+        T* const to = y + row * tiles.cols + tile.col;
+        if constexpr (!scaled) return put<wide>(to, tile.count, held);
+        Accumulator<T> v[pack];
+        unpack(held, v);
+#pragma unroll
+        for (auto& e : v) e *= scale;
+        store<wide>(to, tile.count, v);
       });
 }
 
 constexpr unsigned every_lane = 0xffffffffU;
 
-/// sum += the rows of dy that the positions from `at` on with the key there stand for.
+/// sum += scale · the rows of dy that the positions from `at` on with the key there stand for.
 template <bool wide, class T, class A>
 __device__ void add_rows(const Sorted& ids, int64_t at, int32_t key, const T* dy, int64_t cols,
-                         int64_t count, A (&sum)[pack]) {
+                         int64_t count, A scale, A (&sum)[pack]) {
   constexpr int at_once = 4;
   const int lane = static_cast<int>(threadIdx.x) % warp;
   for (int same = warp; same == warp; at += warp) {
@@ -56,16 +62,17 @@ __device__ void add_rows(const Sorted& ids, int64_t at, int32_t key, const T* dy
         unpack(held[u], v);
 #pragma unroll
         for (int e = 0; e < pack; ++e)
-          if (first + u < same) sum[e] += v[e];
+          if (first + u < same) sum[e] += v[e] * scale;
       }
     }
   }
 }
 
 /// Keys from `vocabulary` on are of other shards.
-template <bool wide, class T>
+template <bool wide, class T, class G>
 __global__ void __launch_bounds__(tile_threads)
-    add_sorted(Sorted ids, const T* dy, Accumulator<T>* dtable, int64_t cols, int32_t vocabulary) {
+    add_sorted(Sorted ids, const T* dy, G* dtable, int64_t cols, int32_t vocabulary,
+               Accumulator<T> scale) {
   constexpr int warps = tile_threads / warp, at_a_time = warp * pack;
   const int64_t across = (cols + at_a_time - 1) / at_a_time, all = ids.size * across;
   const int index = static_cast<int>(threadIdx.x) / warp;
@@ -75,10 +82,10 @@ __global__ void __launch_bounds__(tile_threads)
     const int32_t key = ids.keys[at];
     if (key >= vocabulary || (at > 0 && ids.keys[at - 1] == key)) continue;
     const int64_t count = cols - col < pack ? cols - col : pack;
-    Accumulator<T>* const to = dtable + key * cols + col;
+    G* const to = dtable + key * cols + col;
     Accumulator<T> sum[pack]{};
     if (count > 0) load<wide>(to, count, sum);
-    add_rows<wide>(ids, at, key, dy + col, cols, count, sum);
+    add_rows<wide>(ids, at, key, dy + col, cols, count, scale, sum);
     if (count > 0) store<wide>(to, count, sum);
   }
 }
@@ -89,8 +96,10 @@ void run(const Embedding& op, const Launch& on) {
   const int64_t cols = op.table.cols();
   const Tiles tiles(on, 1, op.ids.size(), cols);
   dispatch(op.table.type, all_wide(cols, op.table, op.y), [&]<class T, class Wide>(T, Wide) {
-    launch(on, look_up<Wide::value, T>, tiles.blocks, tile_threads, tiles, op.ids.as<int32_t>(),
-           op.table.as<T>(), op.y.as<T>(), op.first, op.table.rows());
+    const auto kernel =
+        op.scale == 1 ? look_up<Wide::value, false, T> : look_up<Wide::value, true, T>;
+    launch(on, kernel, tiles.blocks, tile_threads, tiles, op.ids.as<int32_t>(), op.table.as<T>(),
+           op.y.as<T>(), op.first, op.table.rows(), Accumulator<T>{op.scale});
   });
 }
 
@@ -100,9 +109,12 @@ void run(const EmbeddingBackward& op, const Launch& on) {
   const int64_t warps = ids.size * ((cols + warp * pack - 1) / (warp * pack));
   constexpr int64_t per_block = tile_threads / warp;
   dispatch(op.dy.type, all_wide(cols, op.dy, op.dtable), [&]<class T, class Wide>(T, Wide) {
-    launch(on, add_sorted<Wide::value, T>, blocks_for(on, (warps + per_block - 1) / per_block, 64),
-           tile_threads, ids, op.dy.as<T>(), op.dtable.as<Accumulator<T>>(), cols,
-           static_cast<int32_t>(vocabulary));
+    dispatch_either<T>(op.dtable.type, [&]<class G>(G) {
+      launch(on, add_sorted<Wide::value, T, G>,
+             blocks_for(on, (warps + per_block - 1) / per_block, 64), tile_threads, ids,
+             op.dy.as<T>(), op.dtable.as<G>(), cols, static_cast<int32_t>(vocabulary),
+             Accumulator<T>{op.scale});
+    });
   });
 }
 

@@ -12,6 +12,16 @@ __device__ inline A exponential(A x) {
     return exp(x);
 }
 
+/// a / b for a result that is stored as T: two instructions where that is bf16, and 0 for b beyond
+/// 2^126.
+template <class T, class A>
+__device__ inline A quotient(A a, A b) {
+  if constexpr (std::is_same_v<T, Bf16>)
+    return __fdividef(a, b);
+  else
+    return a / b;
+}
+
 /// The least number of all.
 template <class A>
 __device__ inline A lowest() {

@@ -1,17 +1,9 @@
 #include "kernels/cuda/ops/elementwise.cuh"
+#include "kernels/cuda/ops/gates.cuh"
 #include "kernels/cuda/ops/kernels.h"
 
 namespace frugal::FRUGAL_CUDA {
 namespace {
-
-constexpr double root = 0.79788456080286535588;  // √(2/π)
-constexpr double cubic = 0.044715;
-
-/// (1 + tanh u) / 2 for u = √(2/π) (x + 0.044715 x³), as 1 / (1 + e^(−2u)).
-template <class A>
-__device__ A gate(A x) {
-  return 1 / (1 + exp(x * (x * x * A(-2 * root * cubic) + A(-2 * root))));
-}
 
 template <bool wide, class T>
 __global__ void forward(const T* x, T* y, int64_t size) {
@@ -21,12 +13,11 @@ __global__ void forward(const T* x, T* y, int64_t size) {
         Accumulator<T> v[pack];
         unpack(held, v);
 #pragma unroll
-        for (auto& e : v) e *= gate(e);
+        for (auto& e : v) e *= GeluGate::factor<T>(e);
         store<wide>(y + i, count, v);
       });
 }
 
-/// With gate g and u' = √(2/π) (1 + 3 · 0.044715 x²): dy/dx = g + x g (1 − g) 2u'.
 template <bool wide, class T>
 __global__ void backward(const T* x, const T* dy, T* dx, int64_t size) {
   using A = Accumulator<T>;
@@ -35,13 +26,7 @@ __global__ void backward(const T* x, const T* dy, T* dx, int64_t size) {
     load<wide>(x + i, count, v);
     load<wide>(dy + i, count, d);
 #pragma unroll
-    for (int e = 0; e < pack; ++e) {
-      const A g = gate(v[e]);
-      // Beyond ±100 g is 0 or 1, and x² may overflow.
-      const A near = v[e] < -100 ? A(-100) : v[e] > 100 ? A(100) : v[e];
-      const A twice_du = near * near * A(6 * root * cubic) + A(2 * root);
-      d[e] *= g * (1 - g) * near * twice_du + g;
-    }
+    for (int e = 0; e < pack; ++e) d[e] *= GeluGate::slope(v[e], GeluGate::factor<T>(v[e]));
     store<wide>(dx + i, count, d);
   });
 }

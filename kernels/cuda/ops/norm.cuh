@@ -111,9 +111,11 @@ void run_norm_backward(const Op& op, const Launch& on) {
                                        cols};
              const int64_t blocks = norm_backward<centred, Wide::value>(arguments, on);
              constexpr int slices = 8;
-             launch(on, add_partials<slices, A>, (parts * cols + warp - 1) / warp, slices * warp,
-                    arguments.partial, blocks, parts * cols, cols, op.dgamma.template as<A>(),
-                    dbeta.as<A>());
+             dispatch_either<T>(op.dgamma.type, [&]<class G>(G) {
+               launch(on, add_partials<slices, A, G>, (parts * cols + warp - 1) / warp,
+                      slices * warp, arguments.partial, blocks, parts * cols, cols,
+                      op.dgamma.template as<G>(), dbeta.as<G>());
+             });
            });
 }
 

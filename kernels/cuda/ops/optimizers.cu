@@ -5,28 +5,29 @@
 namespace frugal::FRUGAL_CUDA {
 namespace {
 
-/// `before` and `after` are the weights and what they become, or the master copy, both times;
-/// `rounded` is null, or what is rounded from it.
-template <class T>
+/// `before` and `after`, of type W, are the weights and what they become, or the master copy, both
+/// times; `rounded` is null, or what is rounded from it. Gradients are of type G.
+template <class T, class W, class G>
 struct Update {
-  using A = Accumulator<T>;
-  const A *gradient, *before;
-  A* after;
+  const G* gradient;
+  const W* before;
+  W* after;
   T* rounded;
-  UpdateFactors<A> f;
+  UpdateFactors<Accumulator<T>> f;
 
   explicit Update(const WeightUpdate& op)
-      : gradient(op.gradient.as<A>()),
-        before((op.master.empty() ? op.weights : op.master).template as<A>()),
-        after((op.master.empty() ? op.target() : op.master).template as<A>()),
+      : gradient(op.gradient.as<G>()),
+        before((op.master.empty() ? op.weights : op.master).template as<W>()),
+        after((op.master.empty() ? op.target() : op.master).template as<W>()),
         rounded(op.master.empty() ? nullptr : op.target().as<T>()),
         f(op) {}
 };
 
-/// `moment` may be null where beta is 0.
-template <class A>
+/// `moment`, of type M, may be null where beta is 0.
+template <class M>
 struct MomentumRule {
-  A* moment;
+  using A = Accumulator<M>;
+  M* moment;
   MomentumFactors<A> f;
 
   /// g: gradients of elements i to i + count, then what the weights lose by them.
@@ -43,9 +44,10 @@ struct MomentumRule {
   }
 };
 
-template <class A>
+template <class M>
 struct AdamRule {
-  A *first, *second;
+  using A = Accumulator<M>;
+  M *first, *second;
   AdamFactors<A> f;
 
   template <bool wide>
@@ -64,10 +66,10 @@ struct AdamRule {
   }
 };
 
-/// One pack at a time: Adam's four operands are 128 bytes.
-template <bool wide, class T, class Rule>
+/// One pack at a time: Adam's four operands are 128 bytes, and 64 where all are 16 bits wide.
+template <bool wide, class Rule, class T, class W, class G>
 __global__ void __launch_bounds__(elementwise_threads)
-    update(Update<T> op, Rule rule, int64_t size) {
+    update(Update<T, W, G> op, Rule rule, int64_t size) {
   using A = Accumulator<T>;
   each_pack(size, [=](int64_t i, int64_t count) {
     A g[pack], w[pack];
@@ -87,31 +89,42 @@ __global__ void __launch_bounds__(elementwise_threads)
   });
 }
 
-/// rule_of(A{}) is the rule in arithmetic of type A; `moments` are what it reads and writes.
+/// rule_of(M{}) is the rule with moments of type M; `moments` are what it reads and writes, all of
+/// one type.
 template <class RuleOf, class... Moments>
 void update_weights(const WeightUpdate& op, const Launch& on, const RuleOf& rule_of,
-                    const Moments&... moments) {
+                    const View& moment, const Moments&... moments) {
   const int64_t size = op.weights.size();
-  const bool wide = all_wide(size, op.weights, op.gradient, op.master, op.result, moments...);
+  const bool wide =
+      all_wide(size, op.weights, op.gradient, op.master, op.result, moment, moments...);
+  const DType updated = op.master.empty() ? op.weights.type : op.master.type;
   dispatch(op.weights.type, wide, [&]<class T, class Wide>(T, Wide) {
-    using Rule = decltype(rule_of(Accumulator<T>{}));
-    launch(on, update<Wide::value, T, Rule>, elementwise_blocks(on, size), elementwise_threads,
-           Update<T>(op), rule_of(Accumulator<T>{}), size);
+    dispatch_either<T>(updated, [&]<class W>(W) {
+      dispatch_either<T>(op.gradient.type, [&]<class G>(G) {
+        const DType kept = moment.empty() ? accumulation_type(op.weights.type) : moment.type;
+        dispatch_either<T>(kept, [&]<class M>(M) {
+          using Rule = decltype(rule_of(M{}));
+          launch(on, update<Wide::value, Rule, T, W, G>, elementwise_blocks(on, size),
+                 elementwise_threads, Update<T, W, G>(op), rule_of(M{}), size);
+        });
+      });
+    });
   });
 }
 
 }  // namespace
 
 void run(const Momentum& op, const Launch& on) {
-  const auto rule = [&]<class A>(A) {
-    return MomentumRule<A>{op.moment.as<A>(), MomentumFactors<A>(op)};
+  const auto rule = [&]<class M>(M) {
+    return MomentumRule<M>{op.moment.as<M>(), MomentumFactors<Accumulator<M>>(op)};
   };
   update_weights(op.update, on, rule, op.moment);
 }
 
 void run(const Adam& op, const Launch& on) {
-  const auto rule = [&]<class A>(A) {
-    return AdamRule<A>{op.first_moment.as<A>(), op.second_moment.as<A>(), AdamFactors<A>(op)};
+  const auto rule = [&]<class M>(M) {
+    return AdamRule<M>{op.first_moment.as<M>(), op.second_moment.as<M>(),
+                       AdamFactors<Accumulator<M>>(op)};
   };
   update_weights(op.update, on, rule, op.first_moment, op.second_moment);
 }

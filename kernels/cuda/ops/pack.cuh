@@ -146,4 +146,12 @@ void dispatch(DType type, bool wide, const F& f) {
   }
 }
 
+/// f(T{}) or f(Accumulator<T>{}) for an operand of this type, which is one of the two.
+template <class T, class F>
+void dispatch_either(DType type, const F& f) {
+  if constexpr (!std::is_same_v<T, Accumulator<T>>)
+    if (type == dtype_of<T>) return f(T{});
+  f(Accumulator<T>{});
+}
+
 }  // namespace frugal::FRUGAL_CUDA

@@ -5,10 +5,10 @@ namespace frugal::FRUGAL_CUDA {
 
 /// first[c] or, from column `cols` on, second[c − cols] += Σ partial[b, c] over the blocks, of
 /// which `slices` parts are summed by a warp each. A block has 32 columns.
-template <int slices, class A>
+template <int slices, class A, class G>
 __global__ void __launch_bounds__(slices* warp)
-    add_partials(const A* partial, int64_t blocks, int64_t width, int64_t cols, A* first,
-                 A* second) {
+    add_partials(const A* partial, int64_t blocks, int64_t width, int64_t cols, G* first,
+                 G* second) {
   __shared__ A of_slice[slices][warp];
   const int lane = static_cast<int>(threadIdx.x) % warp;
   const int slice = static_cast<int>(threadIdx.x) / warp;
@@ -21,11 +21,11 @@ __global__ void __launch_bounds__(slices* warp)
   of_slice[slice][lane] = sum;
   __syncthreads();
   if (slice != 0 || column >= width) return;
-  A* const to = column < cols ? first + column : second + (column - cols);
-  A total = *to;
+  G* const to = column < cols ? first + column : second + (column - cols);
+  A total = to_wide(*to);
 #pragma unroll
   for (int s = 0; s < slices; ++s) total += of_slice[s][lane];
-  *to = total;
+  *to = to_stored<G>(total);
 }
 
 }  // namespace frugal::FRUGAL_CUDA

@@ -246,6 +246,8 @@ class SlowDevice final : public Device {
   bool backed() const override { return true; }
   void* allocate(int64_t) override { return nullptr; }
   void deallocate(void*, int64_t) noexcept override {}
+  void* allocate_on_host(int64_t) override { return nullptr; }
+  void deallocate_on_host(void*, int64_t) noexcept override {}
   int64_t reserved() const override { return 0; }
   void execute_on(Stream stream, const Operation&) override {
     until(stream) = record(stream).time + 1;

@@ -19,6 +19,10 @@ class CudaDevice final : public Device {
   bool backed() const override { return true; }
   void* allocate(int64_t bytes) override;
   void deallocate(void* address, int64_t bytes) noexcept override { free_.emplace(bytes, address); }
+  void* allocate_on_host(int64_t bytes) override { return allocate(bytes); }
+  void deallocate_on_host(void* address, int64_t bytes) noexcept override {
+    deallocate(address, bytes);
+  }
   int64_t reserved() const override { return 0; }
 
   void execute_on(Stream stream, const Operation& operation) override;

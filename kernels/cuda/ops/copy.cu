@@ -1,0 +1,139 @@
+#include <array>
+#include <stdexcept>
+
+#include "kernels/cuda/ops/elementwise.cuh"
+#include "kernels/cuda/ops/kernels.h"
+
+// A copy is walked over in packs of its innermost extent, after extents that follow each other in
+// memory on both sides have become one: of contiguous views, one row.
+namespace frugal::FRUGAL_CUDA {
+namespace {
+
+/// One extent, and the elements from one of its steps to the next.
+struct Extent {
+  int64_t size, x, y;
+};
+
+/// Innermost first. Neighbours lie next to each other in the first one.
+class Walk {
+ public:
+  Walk(const View& x, const View& y) {
+    for (int i = x.shape.dims - 1; i >= 0; --i) {
+      const auto at = static_cast<size_t>(i);
+      if (x.shape[i] != 1) add({x.shape[i], x.stride[at], y.stride[at]});
+    }
+    if (count_ == 0) extents_[count_++] = {1, 1, 1};
+  }
+  const Extent& operator[](size_t i) const { return extents_.at(i); }
+
+ private:
+  void add(const Extent& next) {
+    if (count_ == 0 && (next.x != 1 || next.y != 1))
+      extents_[count_++] = {1, 1, 1};  // single elements, far from each other
+    if (count_ > 0) {
+      Extent& inner = extents_.at(count_ - 1);
+      if (next.x == inner.x * inner.size && next.y == inner.y * inner.size) {
+        inner.size *= next.size;
+        return;
+      }
+    }
+    extents_.at(count_++) = next;
+  }
+
+  std::array<Extent, 4> extents_{Extent{1, 0, 0}, {1, 0, 0}, {1, 0, 0}, {1, 0, 0}};
+  size_t count_ = 0;
+};
+
+template <class From, class To>
+struct Strided {
+  const From* x;
+  To* y;
+  Extent cols, inner, middle, outer;
+  unsigned packs;  ///< of a row
+};
+
+template <bool accumulate, class From, class To>
+struct Moved {
+  Packed<From> x;
+  Packed<To> before;  // where it is accumulated into
+  int64_t to, count;
+};
+template <class From, class To>
+struct Moved<false, From, To> {
+  Packed<From> x;
+  int64_t to, count;
+};
+
+template <bool wide, bool accumulate, class From, class To>
+__global__ void __launch_bounds__(elementwise_threads)
+    copy(const Strided<From, To> op, int64_t packs) {
+  using A = Accumulator<From>;
+  constexpr int at_once = sizeof(From) == 2 ? 2 : 1;
+  each_pack<at_once>(
+      packs * pack,
+      [&](int64_t i, int64_t) {
+        const auto index = static_cast<unsigned>(i / pack), row = index / op.packs;
+        const int64_t col = int64_t{index % op.packs} * pack;
+        const auto inner = static_cast<unsigned>(op.inner.size);
+        const auto middle = static_cast<unsigned>(op.middle.size);
+        const int64_t a = row % inner, b = row / inner % middle, c = row / inner / middle;
+        Moved<accumulate, From, To> moved;
+        moved.count = op.cols.size - col < pack ? op.cols.size - col : pack;
+        moved.to = col + a * op.inner.y + b * op.middle.y + c * op.outer.y;
+        moved.x = fetch<wide>(op.x + col + a * op.inner.x + b * op.middle.x + c * op.outer.x,
+                              moved.count);
+        if constexpr (accumulate) moved.before = fetch<wide>(op.y + moved.to, moved.count);
+        return moved;
+      },
+      [&](int64_t, int64_t, const Moved<accumulate, From, To>& moved) {
+        if constexpr (!accumulate && std::is_same_v<From, To>) {
+          put<wide>(op.y + moved.to, moved.count, moved.x);
+        } else {
+          A v[pack];
+          unpack(moved.x, v);
+          if constexpr (accumulate) {
+            A before[pack];
+            unpack(moved.before, before);
+#pragma unroll
+            for (int e = 0; e < pack; ++e) v[e] += before[e];
+          }
+          store<wide>(op.y + moved.to, moved.count, v);
+        }
+      });
+}
+
+/// Whether every row begins where 16 bytes do, on both sides.
+bool rows_wide(const Walk& walk, const View& x, const View& y) {
+  constexpr int64_t line = 16;
+  bool wide = all_wide(walk[0].size, x, y);
+  for (size_t i = 1; i < 4; ++i)
+    wide =
+        wide && walk[i].x * size_of(x.type) % line == 0 && walk[i].y * size_of(y.type) % line == 0;
+  return wide;
+}
+
+}  // namespace
+
+void run(const Copy& op, const Launch& on) {
+  if (op.x.size() == 0) return;
+  const Walk walk(op.x, op.y);
+  const int64_t of_row = (walk[0].size + pack - 1) / pack;
+  const int64_t packs = of_row * walk[1].size * walk[2].size * walk[3].size;
+  if (packs >> 32 != 0) throw std::length_error("copy: more than 2^32 packs of eight elements");
+  dispatch(op.x.type, rows_wide(walk, op.x, op.y), [&]<class From, class Wide>(From, Wide) {
+    dispatch_either<From>(op.y.type, [&]<class To>(To) {
+      const Strided<From, To> strided{op.x.as<From>(),
+                                      op.y.as<To>(),
+                                      walk[0],
+                                      walk[1],
+                                      walk[2],
+                                      walk[3],
+                                      static_cast<unsigned>(of_row)};
+      const auto kernel =
+          op.accumulate ? copy<Wide::value, true, From, To> : copy<Wide::value, false, From, To>;
+      launch(on, kernel, elementwise_blocks(on, packs * pack), elementwise_threads, strided, packs);
+    });
+  });
+}
+
+}  // namespace frugal::FRUGAL_CUDA
