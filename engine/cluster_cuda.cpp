@@ -10,11 +10,13 @@ namespace frugal {
 std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
   if (ranks > gpus)
     return fmt::format(
-        "{} ranks (tensor-parallel {} x pipeline-parallel {} x data-parallel {}) need a GPU each, "
+        "{} ranks (tensor-parallel {} x context-parallel {} x pipeline-parallel {} x data-parallel "
+        "{}) "
+        "need a GPU each, "
         "and there {} {}; choose smaller sizes, or run one of the tensor-parallel ranks with "
         "--lone-rank MACHINE",
-        ranks, config.tensor_parallel, config.pipeline_parallel, config.data_parallel,
-        gpus == 1 ? "is" : "are", gpus);
+        ranks, config.tensor_parallel, config.context_parallel, config.pipeline_parallel,
+        config.data_parallel, gpus == 1 ? "is" : "are", gpus);
   if (config.chunks > 1)
     return "messages between GPUs last until they are received, and the stages of the interleaved "
            "schedule form a ring that would wait for itself; choose --schedule 1f1b, or --on cpu "

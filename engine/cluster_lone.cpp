@@ -18,7 +18,7 @@ std::unique_ptr<Group> represented(Device& device, const Machine& machine, const
                                    GroupUse use, int stage) {
   const auto nodes = std::max<int64_t>(machine.devices_per_node, 1);
   CostModel::Group group;
-  if (use == GroupUse::tensor || use == GroupUse::data)
+  if (use == GroupUse::tensor || use == GroupUse::context || use == GroupUse::data)
     group = all.group(axis_of(use), stage, static_cast<int>(nodes));
   return std::make_unique<ModelledGroup>(device, CostModel(machine), group);
 }

@@ -30,9 +30,4 @@ class ThreadedCluster final : public Cluster {
   std::vector<Processors> processors_;  // of each rank; none where ranks run anywhere
 };
 
-/// Of all ranks of a run.
-inline Layout layout_of(const RunConfig& config) {
-  return {config.tensor_parallel, config.data_parallel, config.pipeline_parallel};
-}
-
 }  // namespace frugal

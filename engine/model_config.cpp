@@ -85,7 +85,7 @@ void ModelConfig::validate() const {
   in_range("key/value heads", key_value_heads(), most_hidden);
   divisible("attention heads", heads, "key/value heads", key_value_heads(),
             "choose a number of key/value heads that divides it");
-  in_range("intermediate size", intermediate_size(), most_hidden);
+  in_range("intermediate size", intermediate_size(), 8 * most_hidden);
   in_range("window period", window_period, most_layers);
   if (window < 0 || window > most_tokens)
     throw InputError(

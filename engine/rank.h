@@ -8,9 +8,12 @@
 
 namespace frugal {
 
+struct Parameter;
+
 /// The groups that a rank computes with; it is alone in those that a run does not need.
 struct RankGroups {
   Communicator& tensor;       ///< the t that share every layer
+  Communicator& context;      ///< the c that share every sequence
   Communicator& stages;       ///< the p stages of its pipeline
   Communicator& activations;  ///< the same, for messages of forward passes alone
   Communicator& gradients;    ///< the same, for messages of backward passes
@@ -20,6 +23,16 @@ struct RankGroups {
 
 /// Weight gradients that a backward pass has left for later (ActionKind::weight_backward).
 using Deferred = std::vector<std::function<void()>>;
+
+/// What is on its way to the host's memory (engine/model/checkpoint.h).
+struct OffloadInFlight {
+  Tensor source;
+  Event end;
+};
+
+/// Sees a part of a microbatch's logits, [rows, columns], which begins at this row of all tokens
+/// and this column of the vocabulary.
+using OnLogits = std::function<void(const View& logits, int64_t first_row, int64_t first_column)>;
 
 /// One member of a run: its processor, its memory, and the groups it computes with.
 class Rank {
@@ -31,6 +44,7 @@ class Rank {
         tensor_group(groups.tensor),
         config(config),
         ledger(device),
+        host(device, Ledger::Where::host),
         recompute(config.recompute) {}
 
   const int index;  ///< among the cluster's local ranks
@@ -41,10 +55,18 @@ class Rank {
 
   int stage() const { return groups.stages.rank(); }
   int replica() const { return groups.data.rank(); }
+  /// Whether no other rank of its stage comes before it.
+  bool first_of_stage() const {
+    return groups.tensor.rank() == 0 && groups.context.rank() == 0 && groups.data.rank() == 0;
+  }
   /// Whether no rank of its groups is absent; otherwise what it computes means nothing.
-  bool whole() const { return groups.tensor.whole() && groups.data.whole(); }
+  bool whole() const {
+    return groups.tensor.whole() && groups.context.whole() && groups.data.whole();
+  }
 
   Ledger ledger;
+  Ledger host;  ///< of the host's memory
+  OffloadInFlight offload;
   ParameterStore parameters;
 
   /// Microbatch of the whole run that is being computed: makes every dropout mask its own.
@@ -55,8 +77,11 @@ class Rank {
   Recompute recompute;
   /// Where backward passes leave their weight gradients; null: they compute them at once.
   Deferred* deferred = nullptr;
-  /// Where it is set, sees the logits of each forward pass, [s, b, v/t].
-  std::function<void(const View&)> on_logits;
+  /// Where it is set, sees the logits of each forward pass, in one part or several.
+  OnLogits on_logits;
+  /// Where a run steps in backward: told of parameters whose gradients this rank's backward pass
+  /// has completed. Empty: they are kept.
+  std::function<void(const std::vector<Parameter*>&)> on_gradients;
   /// FLOPs of the matrix multiplications executed so far on this rank.
   double flops = 0;
 

@@ -8,6 +8,8 @@ Axis axis_of(GroupUse use) {
   switch (use) {
     case GroupUse::tensor:
       return Axis::tensor;
+    case GroupUse::context:
+      return Axis::context;
     case GroupUse::stages:
     case GroupUse::activations:
     case GroupUse::gradients:
@@ -29,6 +31,7 @@ Stream stream_of(GroupUse use) {
     case GroupUse::ends:
       return Stream::copy;
     case GroupUse::tensor:
+    case GroupUse::context:
     case GroupUse::stages:
     case GroupUse::data:
       break;
@@ -54,8 +57,9 @@ RankGrid::RankGrid(const Layout& layout, const MakeGroup& make)
 
 RankGroups RankGrid::groups(int rank) {
   const auto at = [&](GroupUse use) -> Communicator& { return seat(rank, use).communicator(); };
-  return {at(GroupUse::tensor),    at(GroupUse::stages), at(GroupUse::activations),
-          at(GroupUse::gradients), at(GroupUse::data),   at(GroupUse::ends)};
+  return {at(GroupUse::tensor),      at(GroupUse::context),   at(GroupUse::stages),
+          at(GroupUse::activations), at(GroupUse::gradients), at(GroupUse::data),
+          at(GroupUse::ends)};
 }
 
 void RankGrid::abort(int rank, const std::string& reason) noexcept {

@@ -9,8 +9,8 @@
 namespace frugal {
 
 /// What a group of ranks is for: a member of RankGroups.
-enum class GroupUse : uint8_t { tensor, stages, activations, gradients, data, ends };
-inline constexpr int group_uses = 6;
+enum class GroupUse : uint8_t { tensor, context, stages, activations, gradients, data, ends };
+inline constexpr int group_uses = 7;
 Axis axis_of(GroupUse use);
 /// Groups that must not wait for each other have a stream each: neighbouring stages send to each
 /// other at the same time, and the ends of a pipeline may wait long for each other.
@@ -44,5 +44,13 @@ class RankGrid {
   std::vector<std::unique_ptr<Group>> groups_;
   std::vector<Seat> seats_;
 };
+
+/// Of all ranks of a run.
+inline Layout layout_of(const RunConfig& config) {
+  return {.tensor = config.tensor_parallel,
+          .context = config.context_parallel,
+          .data = config.data_parallel,
+          .stages = config.pipeline_parallel};
+}
 
 }  // namespace frugal

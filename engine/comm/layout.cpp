@@ -19,6 +19,8 @@ int Layout::size(Axis axis) const {
   switch (axis) {
     case Axis::tensor:
       return tensor;
+    case Axis::context:
+      return context;
     case Axis::data:
       return data;
     case Axis::stages:
@@ -36,6 +38,9 @@ std::vector<int> Layout::members(Axis axis, const RankPlace& place) const {
     switch (axis) {
       case Axis::tensor:
         member.tensor = i;
+        break;
+      case Axis::context:
+        member.context = i;
         break;
       case Axis::data:
         member.replica = i;
@@ -60,10 +65,10 @@ int Layout::index(Axis axis, const RankPlace& place) const {
 
 CostModel::Group Layout::group(Axis axis, int stage, int devices_per_node) const {
   CostModel::Group sparse{.size = size(axis), .per_node = size(axis)};
-  for (int first = 0; first < data * tensor; ++first) {
-    const RankPlace of = place(stage * data * tensor + first);
-    const bool seen = axis == Axis::data ? of.replica > 0 : axis == Axis::tensor && of.tensor > 0;
-    if (seen) continue;  // in the group of a rank before
+  const bool within = axis == Axis::data || axis == Axis::tensor || axis == Axis::context;
+  for (int first = 0; first < ranks_of_stage(); ++first) {
+    const RankPlace of = place(stage * ranks_of_stage() + first);
+    if (within && index(axis, of) > 0) continue;  // in the group of a rank before
     const std::vector<int> ranks = members(axis, of);
     sparse.per_node = std::min(sparse.per_node, most_on_a_node(ranks, devices_per_node));
   }
@@ -71,7 +76,7 @@ CostModel::Group Layout::group(Axis axis, int stage, int devices_per_node) const
 }
 
 int Layout::senders(int from_stage, int to_stage, int devices_per_node) const {
-  const int ranks = data * tensor;
+  const int ranks = ranks_of_stage();
   std::vector<int> leaving;
   for (int from = from_stage * ranks; from < (from_stage + 1) * ranks; ++from) {
     const int to = from + (to_stage - from_stage) * ranks;

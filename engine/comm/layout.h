@@ -11,33 +11,40 @@ struct RankPlace {
   int stage = 0;    ///< of the pipeline, in [0, p)
   int replica = 0;  ///< of the model, in [0, w)
   int tensor = 0;   ///< part of each tensor, in [0, t)
+  int context = 0;  ///< part of each sequence, in [0, c)
 
   bool operator==(const RankPlace&) const = default;
 };
 
 /// Ranks that communicate with each other, in the order of their places.
 enum class Axis : uint8_t {
-  tensor,  ///< the parts of one stage of one replica
-  data,    ///< the replicas of one part of one stage
-  stages,  ///< the stages of one pipeline
-  ends     ///< the first and the last of them, which share a tied embedding
+  tensor,   ///< the parts of one stage of one replica and part of the sequence
+  context,  ///< the parts of a sequence
+  data,     ///< the replicas of one part of one stage
+  stages,   ///< the stages of one pipeline
+  ends      ///< the first and the last of them, which share a tied embedding
 };
 
 /// How the ranks of a run are numbered and which of them form groups: tensor-parallel ranks next to
-/// each other, then replicas, then stages, as Megatron-LM's initialize_model_parallel has them.
+/// each other, then parts of the sequence, then replicas, then stages, as Megatron-LM's
+/// initialize_model_parallel has them.
 /// Ranks fill the nodes of a machine one after the other.
 struct Layout {
-  int tensor = 1;  ///< [t]
-  int data = 1;    ///< [w] replicas
-  int stages = 1;  ///< [p]
+  int tensor = 1;   ///< [t]
+  int context = 1;  ///< [c]
+  int data = 1;     ///< [w] replicas
+  int stages = 1;   ///< [p]
 
-  int ranks() const { return tensor * data * stages; }
+  int ranks_of_stage() const { return tensor * context * data; }
+  int ranks() const { return ranks_of_stage() * stages; }
   int rank(const RankPlace& place) const {
-    return (place.stage * data + place.replica) * tensor + place.tensor;
+    return ((place.stage * data + place.replica) * context + place.context) * tensor + place.tensor;
   }
   RankPlace place(int rank) const {
-    return {
-        .stage = rank / (tensor * data), .replica = rank / tensor % data, .tensor = rank % tensor};
+    return {.stage = rank / ranks_of_stage(),
+            .replica = rank / (tensor * context) % data,
+            .tensor = rank % tensor,
+            .context = rank / tensor % context};
   }
 
   /// Ranks of each group of this axis; the ends of a pipeline of one stage are that stage.

@@ -27,11 +27,13 @@ Arriving g(Rank& rank, const Tensor& shard) {
   return {shard, std::move(all), std::move(pending)};
 }
 
-Arriving g_bar(Rank& rank, const Tensor& partial) {
+Arriving g_bar(Rank& rank, const Tensor& partial, const Tensor& into) {
   const int t = rank.tensor_group.size();
   if (t == 1) return Arriving(partial);
-  Tensor shard =
-      rank.allocate(partial.type(), with_first_extent(partial.shape(), partial.shape()[0] / t));
+  Tensor shard = into.empty()
+                     ? rank.allocate(partial.type(),
+                                     with_first_extent(partial.shape(), partial.shape()[0] / t))
+                     : into;
   Pending pending = rank.tensor_group.reduce_scatter(partial, shard);
   return {partial, std::move(shard), std::move(pending)};
 }
@@ -40,13 +42,21 @@ Arriving enter(Rank& rank, const Tensor& x) {
   return rank.config.sequence_parallel ? g(rank, x) : f(rank, x);
 }
 
-Arriving leave(Rank& rank, const Tensor& partial) {
-  return rank.config.sequence_parallel ? g_bar(rank, partial) : f_bar(rank, partial);
+/// What already lies in `into` stays there: a sum is made in place.
+Arriving leave(Rank& rank, const Tensor& partial, const Tensor& into) {
+  return rank.config.sequence_parallel ? g_bar(rank, partial, into) : f_bar(rank, partial);
 }
 
-int64_t local_sequence(const Rank& rank) {
-  const int64_t s = rank.config.model.sequence;
-  return rank.config.sequence_parallel ? s / rank.config.tensor_parallel : s;
+bool leaves_in_shards(const Rank& rank) {
+  return rank.config.sequence_parallel && rank.tensor_group.size() > 1;
+}
+
+int64_t local_sequence(const Rank& rank) { return rank.config.local_sequence(); }
+
+int64_t first_position(const Rank& rank) {
+  const RunConfig& c = rank.config;
+  const int64_t context = rank.groups.context.rank() * (c.model.sequence / c.context_parallel);
+  return context + (c.sequence_parallel ? rank.tensor_group.rank() * local_sequence(rank) : 0);
 }
 
 }  // namespace frugal::parallel

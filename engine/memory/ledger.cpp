@@ -28,12 +28,12 @@ const char* next_step(Kind kind) {
 Ledger::Entry Ledger::take(int64_t bytes, Kind kind) {
   Entry entry{nullptr, bytes, kind, place_};
   try {
-    entry.data = device_.allocate(bytes);
+    entry.data = where_ == Where::host ? device_.allocate_on_host(bytes) : device_.allocate(bytes);
   } catch (const OutOfMemory& e) {
     throw OutOfMemory(
         fmt::format(
-            "{}: {} bytes of {} {} did not fit: {} bytes missing of a capacity of {}; try {}",
-            device_.name(), bytes, name_of(kind),
+            "{}{}: {} bytes of {} {} did not fit: {} bytes missing of a capacity of {}; try {}",
+            device_.name(), where_ == Where::host ? "'s host" : "", bytes, name_of(kind),
             place_.layer < 0 ? "outside the layers" : fmt::format("for layer {}", place_.layer),
             e.missing(), e.capacity, next_step(kind)),
         e.requested, e.in_use, e.capacity);
@@ -43,7 +43,10 @@ Ledger::Entry Ledger::take(int64_t bytes, Kind kind) {
 }
 
 void Ledger::give_back(const Entry& entry) noexcept {
-  device_.deallocate(entry.data, entry.bytes);
+  if (where_ == Where::host)
+    device_.deallocate_on_host(entry.data, entry.bytes);
+  else
+    device_.deallocate(entry.data, entry.bytes);
   change(entry.kind, entry.place, -entry.bytes);
 }
 

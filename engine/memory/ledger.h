@@ -50,7 +50,10 @@ class Ledger {
     int64_t bytes;  ///< negative when given back
   };
 
-  explicit Ledger(Device& device) : device_(device) {}
+  /// Whose memory it is.
+  enum class Where : uint8_t { device, host };
+
+  explicit Ledger(Device& device, Where where = Where::device) : device_(device), where_(where) {}
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
@@ -100,6 +103,7 @@ class Ledger {
   void change(Kind kind, Place place, int64_t bytes);
 
   Device& device_;
+  const Where where_;
   Place place_;
   BytesPerKind current_{}, peak_{}, at_peak_{};
   int64_t total_ = 0, peak_total_ = 0;

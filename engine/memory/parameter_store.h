@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "engine/memory/tensor.h"
 
 namespace frugal {
@@ -19,6 +21,11 @@ class ParameterStore {
     return (elements + alignment - 1) / alignment * alignment;
   }
 
+  struct Types {
+    DType weight;
+    std::optional<DType> gradient;  ///< none where gradients have no place of their own
+  };
+
   void count() {
     counting_ = true;
     counted_ = 0;
@@ -28,14 +35,14 @@ class ParameterStore {
   void add(int64_t elements) { counted_ += padded(elements); }
   /// Ends counting and allocates what was counted. Throws OutOfMemory. Content is arbitrary; the
   /// caller fills the weights' block, so that nothing between two parameters is undefined.
-  const Tensor& reserve(Ledger& ledger, DType type);
+  const Tensor& reserve(Ledger& ledger, const Types& types);
 
   struct Place {
     Tensor weight, gradient;
     int64_t offset = -1;  ///< in the block, in elements; −1 for memory of its own
   };
   /// Memory for one parameter: the next part of the block, or its own where none is reserved.
-  Place take(Ledger& ledger, DType type, const Shape& shape);
+  Place take(Ledger& ledger, const Types& types, const Shape& shape);
 
   /// What comes after has memory of its own again.
   void close();

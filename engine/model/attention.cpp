@@ -5,25 +5,46 @@
 #include "engine/model/saved.h"
 
 namespace frugal {
+namespace {
+
+/// Of the first token in attention's tensors, which have the whole sequence of a context part.
+int64_t first_position(const Rank& rank) {
+  const RunConfig& c = rank.config;
+  return rank.groups.context.rank() * (c.model.sequence / c.context_parallel);
+}
+
+}  // namespace
 
 Attention::Attention(Rank& rank, const std::string& name, int layer)
     : layer_(layer),
-      qkv_(rank, name + ".qkv", rank.config.model.hidden, 3 * rank.config.model.hidden,
+      qkv_(rank, name + ".qkv",
+           {.in = rank.config.model.hidden,
+            .out = rank.config.model.qkv_size(),
+            .bias = rank.config.model.bias != BiasKind::none},
            initial::weight()),
+      positions_(rank),
       core_(AttentionCore::make(rank, layer)),
-      projection_(rank, name + ".projection", rank.config.model.hidden, rank.config.model.hidden,
+      projection_(rank, name + ".projection",
+                  {.in = rank.config.model.query_size(),
+                   .out = rank.config.model.hidden,
+                   .bias = rank.config.model.bias == BiasKind::all},
                   initial::residual_weight(rank.config.model)) {}
 
 Tensor Attention::forward(Rank& rank, const Tensor& x, const Tensor& residual, Saved& saved) const {
   saved.input = keep(x);
-  saved.qkv = keep(qkv_.forward(rank, x));
+  Tensor qkv = qkv_.forward(rank, x);
+  positions_.apply(rank, qkv, first_position(rank), false);
   AttentionCore::Saved core;
-  saved.context = keep(core_->forward(rank, saved.qkv, core));
-  if (rank.recompute != Recompute::selective) saved.core = core.kept();
+  saved.context = keep(core_->forward(rank, qkv, core));
+  qkv.release();
+  saved.core = core.kept(rank.recompute == Recompute::selective);
   core = {};
   const Tensor projected = projection_.forward(rank, saved.context);
-  return add_dropped(rank, projected, projection_.bias(), residual, saved.mask,
-                     randomness::of_hidden(rank, randomness::Site::attention_output, layer_));
+  const Dropout dropout = randomness::of_hidden(rank, randomness::Site::attention_output, layer_);
+  saved.mask = keep(mask_for(rank, x.shape(), dropout));
+  Tensor y = rank.allocate(x.shape());
+  add_dropped(rank, projected, projection_.bias(), residual, saved.mask, y, dropout);
+  return y;
 }
 
 Tensor Attention::backward(Rank& rank, const Tensor& dy, Saved saved) const {
@@ -32,9 +53,9 @@ Tensor Attention::backward(Rank& rank, const Tensor& dy, Saved saved) const {
                    randomness::of_hidden(rank, randomness::Site::attention_output, layer_));
   Tensor dcontext = projection_.backward(rank, dprojected, saved.context);
   const Tensor dqkv =
-      core_->backward(rank, dcontext, saved.qkv, std::move(saved.context), std::move(saved.core));
+      core_->backward(rank, dcontext, std::move(saved.context), std::move(saved.core));
   dcontext.release();
-  saved.qkv.release();
+  positions_.apply(rank, dqkv, first_position(rank), true);
   return qkv_.backward(rank, dqkv, saved.input);
 }
 

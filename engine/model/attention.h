@@ -1,6 +1,7 @@
 #pragma once
 #include "engine/model/attention_core.h"
 #include "engine/model/linear.h"
+#include "engine/model/rotary.h"
 
 namespace frugal {
 
@@ -10,15 +11,15 @@ class Attention {
  public:
   struct Saved {
     Tensor input;               // [s/t, b, h]
-    Tensor qkv;                 // [s, b, 3h/t]
-    AttentionCore::Saved core;  // empty when it is to be recomputed
-    Tensor context;             // [s, b, h/t]
+    AttentionCore::Saved core;  // queries and keys are rotated
+    Tensor context;             // [s, b, a·d/t]
     Tensor mask;                // [s/t, b, h] u8, where masks are stored
   };
 
   Attention(Rank& rank, const std::string& name, int layer);
 
-  /// residual + dropout(projection(attention(x))): x, residual and result [s/t, b, h].
+  /// residual + dropout(projection(attention(x))): x, residual and result [s/t, b, h]. The residual
+  /// may be empty.
   Tensor forward(Rank& rank, const Tensor& x, const Tensor& residual, Saved& saved) const;
   /// The gradient of x; that of the residual is dy itself.
   Tensor backward(Rank& rank, const Tensor& dy, Saved saved) const;
@@ -28,6 +29,7 @@ class Attention {
  private:
   int layer_;
   ColumnParallelLinear qkv_;
+  RotaryPositions positions_;
   std::unique_ptr<const AttentionCore> core_;
   RowParallelLinear projection_;
 };

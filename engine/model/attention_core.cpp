@@ -2,37 +2,26 @@
 
 #include <cmath>
 
+#include "engine/model/head_views.h"
 #include "engine/model/hidden_dropout.h"
 #include "engine/model/saved.h"
 
 namespace frugal {
 namespace {
 
-/// Q (0), K (1) or V (2) of all local heads as matrices [b·a/t, s, d] inside qkv
-/// [s, b, a/t, 3, d]: no copy is made.
-View heads_of(const View& qkv, int which, int64_t head_size) {
-  const int64_t s = qkv.shape[0];
-  const int64_t row = qkv.size() / s;
-  return qkv.strided(which * head_size, {row / (3 * head_size), s, head_size},
-                     {3 * head_size, row, 1, 0});
+float scale_of(const ModelConfig& m) {
+  const double width = m.query_scale > 0 ? m.query_scale : static_cast<double>(m.head_size());
+  return static_cast<float>(1 / std::sqrt(width));
 }
 
-/// The context [s, b, a/t, d] as matrices [b·a/t, s, d].
-View heads_of_context(const View& context, int64_t head_size) {
-  const int64_t s = context.shape[0];
-  const int64_t row = context.size() / s;
-  return context.strided(0, {row / head_size, s, head_size}, {head_size, row, 1, 0});
+/// [s, b, groups · G · d] beside qkv.
+Tensor allocate_context(Rank& rank, const View& qkv) {
+  const int64_t heads = rank.config.model.queries_per_group();
+  return rank.allocate({qkv.shape[0], qkv.shape[1], qkv.shape[2] / (heads + 2) * heads});
 }
 
-float scale_of(int64_t head_size) { return 1.0F / std::sqrt(static_cast<float>(head_size)); }
-
-/// [s, b, h/t]
-Tensor allocate_context(Rank& rank) {
-  const RunConfig& c = rank.config;
-  return rank.allocate({c.model.sequence, c.micro_batch, c.model.hidden / c.tensor_parallel});
-}
-
-/// Products, softmax and dropout as operations of their own (korthikanti2022, figure 3).
+/// Products, softmax and dropout as operations of their own (korthikanti2022, figure 3). Heads of
+/// queries that share keys and values have a product each.
 class SeparateCore final : public AttentionCore {
  public:
   using AttentionCore::AttentionCore;
@@ -41,52 +30,81 @@ class SeparateCore final : public AttentionCore {
   /// is not needed a second time.
   Tensor forward(Rank& rank, const Tensor& qkv, Saved& saved) const override {
     const ModelConfig& m = rank.config.model;
-    const int64_t d = m.head_size();
-    const View q = heads_of(qkv, 0, d);
-    const Shape shape{q.shape[0], m.sequence, m.sequence};
+    const HeadViews views(m);
+    const Shape shape{views.keys(qkv).shape[0] * m.queries_per_group(), m.sequence, m.sequence};
     const Dropout dropout = randomness::of_attention(rank, layer_);
 
+    saved.qkv = keep(qkv);
     saved.probabilities = rank.allocate(shape);
     saved.dropped = dropout.active() ? rank.allocate(shape) : saved.probabilities;
     saved.mask = mask_for(rank, shape, dropout);
-    rank.run(Gemm{.a = q, .b = heads_of(qkv, 1, d), .c = saved.probabilities, .transpose_b = true});
+    for (int64_t i = 0; i < views.heads_per_group(); ++i)
+      rank.run(Gemm{.a = views.query(qkv, i),
+                    .b = views.keys(qkv),
+                    .c = of_head(saved.probabilities, views, i),
+                    .transpose_b = true});
     rank.run(Softmax{.x = saved.probabilities,
                      .p = saved.probabilities,
                      .mask = saved.mask,
                      .dropped = dropout.active() ? saved.dropped.view() : View(),
-                     .scale = scale_of(d),
+                     .scale = scale_of(m),
                      .causal = m.causal,
                      .dropout = dropout});
-    Tensor context = allocate_context(rank);
-    rank.run(Gemm{.a = saved.dropped, .b = heads_of(qkv, 2, d), .c = heads_of_context(context, d)});
+    Tensor context = allocate_context(rank, qkv);
+    for (int64_t i = 0; i < views.heads_per_group(); ++i)
+      rank.run(Gemm{.a = of_head(saved.dropped, views, i),
+                    .b = views.values(qkv),
+                    .c = views.context(context, i)});
     return context;
   }
 
-  Tensor backward(Rank& rank, const Tensor& dcontext, const Tensor& qkv, Tensor context,
-                  Saved saved) const override {
+  Tensor backward(Rank& rank, const Tensor& dcontext, Tensor context, Saved saved) const override {
     context.release();
-    if (saved.empty()) forward(rank, qkv, saved);
+    if (saved.to_be_recomputed()) forward(rank, Tensor(saved.qkv), saved);
     const ModelConfig& m = rank.config.model;
-    const int64_t d = m.head_size();
-    const View dy = heads_of_context(dcontext, d);
+    const HeadViews views(m);
+    const Tensor qkv = saved.qkv;
     Tensor dqkv = rank.allocate(qkv.shape());
-    rank.run(Gemm{.a = saved.dropped, .b = dy, .c = heads_of(dqkv, 2, d), .transpose_a = true});
+    for (int64_t i = 0; i < views.heads_per_group(); ++i)
+      rank.run(Gemm{.a = of_head(saved.dropped, views, i),
+                    .b = views.context(dcontext, i),
+                    .c = views.values(dqkv),
+                    .transpose_a = true,
+                    .accumulate = i > 0});
     saved.dropped.release();
 
     const Tensor dscores = rank.allocate(saved.probabilities.shape());
-    rank.run(Gemm{.a = dy, .b = heads_of(qkv, 2, d), .c = dscores, .transpose_b = true});
+    for (int64_t i = 0; i < views.heads_per_group(); ++i)
+      rank.run(Gemm{.a = views.context(dcontext, i),
+                    .b = views.values(qkv),
+                    .c = of_head(dscores, views, i),
+                    .transpose_b = true});
     rank.run(SoftmaxBackward{.dy = dscores,
                              .p = saved.probabilities,
                              .mask = saved.mask,
                              .dx = dscores,
-                             .scale = scale_of(d),
+                             .scale = scale_of(m),
                              .causal = m.causal,
                              .dropout = randomness::of_attention(rank, layer_)});
     saved = {};
-    rank.run(Gemm{.a = dscores, .b = heads_of(qkv, 1, d), .c = heads_of(dqkv, 0, d)});
-    rank.run(Gemm{
-        .a = dscores, .b = heads_of(qkv, 0, d), .c = heads_of(dqkv, 1, d), .transpose_a = true});
+    for (int64_t i = 0; i < views.heads_per_group(); ++i) {
+      const View dscore = of_head(dscores, views, i);
+      rank.run(Gemm{.a = dscore, .b = views.keys(qkv), .c = views.query(dqkv, i)});
+      rank.run(Gemm{.a = dscore,
+                    .b = views.query(qkv, i),
+                    .c = views.keys(dqkv),
+                    .transpose_a = true,
+                    .accumulate = i > 0});
+    }
     return dqkv;
+  }
+
+ private:
+  /// Of [b · groups · G, s, s], the matrices of head i of each group.
+  static View of_head(const View& all, const HeadViews& views, int64_t i) {
+    const int64_t heads = views.heads_per_group(), matrix = all.shape[1] * all.shape[2];
+    return all.strided(i * matrix, {all.shape[0] / heads, all.shape[1], all.shape[2]},
+                       {heads * matrix, all.shape[2], 1, 0});
   }
 };
 
@@ -97,23 +115,25 @@ class FusedCore final : public AttentionCore {
   using AttentionCore::AttentionCore;
 
   Tensor forward(Rank& rank, const Tensor& qkv, Saved& saved) const override {
-    const int64_t matrices = heads_of(qkv, 0, rank.config.model.head_size()).shape[0];
-    saved.log_sum_exp = rank.allocate(accumulation_type(rank.config.type),
-                                      {matrices, rank.config.model.sequence}, Kind::statistics);
-    Tensor context = allocate_context(rank);
+    const HeadViews views(rank.config.model);
+    saved.qkv = keep(qkv);
+    saved.log_sum_exp = rank.allocate(
+        accumulation_type(rank.config.type),
+        {views.keys(qkv).shape[0] * views.heads_per_group(), qkv.shape()[0]}, Kind::statistics);
+    Tensor context = allocate_context(rank, qkv);
     rank.run(operation(rank, qkv, context, saved.log_sum_exp));
     return context;
   }
 
-  Tensor backward(Rank& rank, const Tensor& dcontext, const Tensor& qkv, Tensor context,
-                  Saved saved) const override {
-    const int64_t d = rank.config.model.head_size();
-    Tensor dqkv = rank.allocate(qkv.shape());
-    rank.run(FusedAttentionBackward{.forward = operation(rank, qkv, context, saved.log_sum_exp),
-                                    .dy = heads_of_context(dcontext, d),
-                                    .dq = heads_of(dqkv, 0, d),
-                                    .dk = heads_of(dqkv, 1, d),
-                                    .dv = heads_of(dqkv, 2, d)});
+  Tensor backward(Rank& rank, const Tensor& dcontext, Tensor context, Saved saved) const override {
+    const HeadViews views(rank.config.model);
+    Tensor dqkv = rank.allocate(saved.qkv.shape());
+    rank.run(
+        FusedAttentionBackward{.forward = operation(rank, saved.qkv, context, saved.log_sum_exp),
+                               .dy = views.context(dcontext),
+                               .dq = views.queries(dqkv),
+                               .dk = views.keys(dqkv),
+                               .dv = views.values(dqkv)});
     return dqkv;
   }
 
@@ -121,22 +141,25 @@ class FusedCore final : public AttentionCore {
   FusedAttention operation(const Rank& rank, const View& qkv, const View& context,
                            const View& log_sum_exp) const {
     const ModelConfig& m = rank.config.model;
-    const int64_t d = m.head_size();
-    return {.q = heads_of(qkv, 0, d),
-            .k = heads_of(qkv, 1, d),
-            .v = heads_of(qkv, 2, d),
-            .y = heads_of_context(context, d),
+    const HeadViews views(m);
+    return {.q = views.queries(qkv),
+            .k = views.keys(qkv),
+            .v = views.values(qkv),
+            .y = views.context(context),
             .log_sum_exp = log_sum_exp,
-            .scale = scale_of(d),
+            .scale = scale_of(m),
             .causal = m.causal,
+            .window = m.window_of(layer_),
+            .softcap = static_cast<float>(m.attention_softcap),
             .dropout = randomness::of_attention(rank, layer_)};
   }
 };
 
 }  // namespace
 
-AttentionCore::Saved AttentionCore::Saved::kept() const {
-  return {keep(probabilities), keep(mask), keep(dropped), log_sum_exp};
+AttentionCore::Saved AttentionCore::Saved::kept(bool selective) const {
+  if (selective) return {keep(qkv), {}, {}, {}, {}};
+  return {keep(qkv), keep(probabilities), keep(mask), keep(dropped), log_sum_exp};
 }
 
 std::unique_ptr<const AttentionCore> AttentionCore::make(const Rank& rank, int layer) {

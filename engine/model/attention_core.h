@@ -9,17 +9,18 @@ namespace frugal {
 /// heads of this rank.
 class AttentionCore {
  public:
-  /// Kept for the backward pass: the first three by separate operations, 5as²b bytes in 16 bit that
-  /// selective recomputation drops; the last by the fused one.
+  /// Kept for the backward pass.
   struct Saved {
-    Tensor probabilities;  // [b·a/t, s, s]
-    Tensor mask;           // [b·a/t, s, s] u8, where masks are stored
-    Tensor dropped;        // [b·a/t, s, s], the probabilities themselves without dropout
-    Tensor log_sum_exp;    // [b·a/t, s]: statistics
+    Tensor qkv;            // [s, b, groups · (G + 2) · d], as forward was given it
+    Tensor probabilities;  // [b · heads, s, s]; separate operations keep the three of [s, s],
+    Tensor mask;           // [b · heads, s, s] u8, where masks are stored; 5as²b bytes in 16 bit
+    Tensor dropped;        // [b · heads, s, s], the probabilities themselves without dropout
+    Tensor log_sum_exp;    // [b · heads, s]: statistics; the fused operation keeps these
 
-    bool empty() const { return probabilities.empty() && log_sum_exp.empty(); }
-    /// The same, kept.
-    Saved kept() const;
+    /// Whether backward computes again what forward did.
+    bool to_be_recomputed() const { return probabilities.empty() && log_sum_exp.empty(); }
+    /// The same, kept; without what selective recomputation drops.
+    Saved kept(bool selective) const;
   };
 
   /// As the run's configuration asks.
@@ -28,10 +29,10 @@ class AttentionCore {
   explicit AttentionCore(int layer) : layer_(layer) {}
   virtual ~AttentionCore() = default;
 
-  /// qkv [s, b, 3h/t] → context [s, b, h/t].
+  /// qkv [s, b, groups · (G + 2) · d] → context [s, b, groups · G · d].
   virtual Tensor forward(Rank& rank, const Tensor& qkv, Saved& saved) const = 0;
   /// dQ, dK and dV, laid out as qkv is; the context may be released when it is not needed.
-  virtual Tensor backward(Rank& rank, const Tensor& dcontext, const Tensor& qkv, Tensor context,
+  virtual Tensor backward(Rank& rank, const Tensor& dcontext, Tensor context,
                           Saved saved) const = 0;
 
  protected:

@@ -1,5 +1,7 @@
 #include "engine/model/embedding.h"
 
+#include <cmath>
+
 #include "engine/comm/parallel.h"
 #include "engine/model/hidden_dropout.h"
 #include "engine/model/initial.h"
@@ -24,29 +26,38 @@ int64_t first_token(const Rank& rank) {
 }
 
 InputEmbedding::InputEmbedding(Rank& rank)
-    : table_(make_token_table(rank, token_table)),
-      positions_(rank, "embedding.position", {rank.config.model.sequence, rank.config.model.hidden},
-                 Sharding::replicated, initial::weight()) {
-  positions_.gradient_is_partial = rank.config.sequence_parallel;
+    : scale_(rank.config.model.scaled_embedding
+                 ? std::sqrt(static_cast<float>(rank.config.model.hidden))
+                 : 1.0F),
+      table_(make_token_table(rank, token_table)) {
+  const ModelConfig& m = rank.config.model;
+  if (m.positions != PositionKind::learned) return;
+  positions_.emplace(rank, "embedding.position", Shape{m.sequence, m.hidden}, Sharding::replicated,
+                     initial::weight());
+  positions_->gradient_is_partial = rank.config.sequence_parallel;
+}
+
+ParameterList InputEmbedding::parameters() {
+  return positions_ ? ParameterList{&table_, &*positions_} : ParameterList{&table_};
 }
 
 View InputEmbedding::local_positions(const Rank& rank, const View& positions) const {
-  const int64_t count = parallel::local_sequence(rank);
-  const int shard = rank.config.sequence_parallel ? rank.tensor_group.rank() : 0;
-  return positions.sliced(0, shard * count, count);
+  return positions.sliced(0, parallel::first_position(rank), parallel::local_sequence(rank));
 }
 
 Tensor InputEmbedding::forward(Rank& rank, const Tensor& ids, Saved& saved) const {
   const ModelConfig& m = rank.config.model;
   saved.ids = ids;
-  const Tensor partial = rank.allocate({m.sequence, rank.config.micro_batch, m.hidden});
-  rank.run(Embedding{ids.view().flat(), table_.view(), partial.view().matrix(), first_token(rank)});
+  const Tensor partial = rank.allocate({ids.shape()[0], rank.config.micro_batch, m.hidden});
+  rank.run(Embedding{ids.view().flat(), table_.view(), partial.view().matrix(), first_token(rank),
+                     scale_});
   Tensor x = parallel::leave(rank, partial).wait();
 
   const Dropout dropout = dropout_of(rank);
+  if (!positions_ && !dropout.active()) return x;
   saved.mask = keep(mask_for(rank, {x.view().rows(), m.hidden}, dropout));
   rank.run(BiasDropoutAdd{.x = x.view().matrix(),
-                          .bias = local_positions(rank, positions_.view()),
+                          .bias = positions_ ? local_positions(rank, positions_->view()) : View(),
                           .residual = {},
                           .y = x.view().matrix(),
                           .mask = saved.mask,
@@ -55,15 +66,20 @@ Tensor InputEmbedding::forward(Rank& rank, const Tensor& ids, Saved& saved) cons
 }
 
 void InputEmbedding::backward(Rank& rank, const Tensor& dy, Saved saved) const {
-  const Tensor dx = rank.allocate(dy.shape());
-  rank.run(BiasDropoutAddBackward{.dy = dy.view().matrix(),
-                                  .mask = saved.mask,
-                                  .dx = dx.view().matrix(),
-                                  .dbias = local_positions(rank, positions_.grad()),
-                                  .dropout = dropout_of(rank)});
+  Tensor dx = dy;
+  const Dropout dropout = dropout_of(rank);
+  if (positions_ || dropout.active()) {
+    dx = rank.allocate(dy.shape());
+    rank.run(BiasDropoutAddBackward{
+        .dy = dy.view().matrix(),
+        .mask = saved.mask,
+        .dx = dx.view().matrix(),
+        .dbias = positions_ ? local_positions(rank, positions_->grad(rank)) : View(),
+        .dropout = dropout});
+  }
   const Tensor all = parallel::enter(rank, dx).wait();
-  rank.run(EmbeddingBackward{saved.ids.view().flat(), all.view().matrix(), table_.grad(),
-                             first_token(rank)});
+  rank.run(EmbeddingBackward{saved.ids.view().flat(), all.view().matrix(), table_.grad(rank),
+                             first_token(rank), scale_});
 }
 
 }  // namespace frugal

@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "engine/model/parameter.h"
 
 namespace frugal {
@@ -10,8 +12,8 @@ inline constexpr const char* token_table = "embedding.token";
 /// First token of this rank's shard of it.
 int64_t first_token(const Rank& rank);
 
-/// Token embedding, its vocabulary divided over the tensor-parallel group, plus learned positions,
-/// then dropout.
+/// Token embedding, its vocabulary divided over the tensor-parallel group, plus positions where the
+/// model learns these, then dropout.
 class InputEmbedding {
  public:
   struct Saved {
@@ -29,13 +31,15 @@ class InputEmbedding {
   Parameter& table() { return table_; }
   const Parameter& table() const { return table_; }
 
-  ParameterList parameters() { return {&table_, &positions_}; }
+  ParameterList parameters();
 
  private:
   /// This rank's rows of a [s, h] table.
   View local_positions(const Rank& rank, const View& positions) const;
 
-  Parameter table_, positions_;
+  float scale_;  // of what the table has
+  Parameter table_;
+  std::optional<Parameter> positions_;
 };
 
 }  // namespace frugal

@@ -6,19 +6,26 @@ namespace frugal {
 
 namespace {
 
+constexpr const char* output_table = "output.token";
+
 /// With weight stashing the last stage uses a microbatch's update at once, when the first stage has
 /// not computed its part of it yet: nothing can be tied.
-bool ties_tables(const Rank& rank) { return rank.config.schedule != ScheduleKind::pipedream; }
+bool ties_tables(const Rank& rank, const ModelPart& part) {
+  const bool apart = !part.first && rank.config.schedule == ScheduleKind::pipedream;
+  return rank.config.model.tied && !apart;
+}
 
 }  // namespace
 
 Gpt::Gpt(Rank& rank, const ModelPart& part) : part_(part) {
-  const bool tied = ties_tables(rank);
+  const bool tied = ties_tables(rank, part);
   if (part.first) {
     embedding_.emplace(rank);
-    embedding_->table().tied = tied && !part.last;
-  } else if (part.last) {
-    output_table_.emplace(make_token_table(rank, tied ? token_table : "output.token"));
+    embedding_->table().tied =
+        rank.config.model.tied && rank.config.schedule != ScheduleKind::pipedream && !part.last;
+  }
+  if (part.last && !(part.first && tied)) {
+    output_table_.emplace(make_token_table(rank, tied ? token_table : output_table));
     output_table_->tied = output_table_->is_copy = tied;
   }
   layers_.reserve(static_cast<size_t>(part.layers));
@@ -34,7 +41,7 @@ Tensor Gpt::compute(Rank& rank, const Input& input, Saved& saved) const {
   Tensor x = part_.first ? embedding_->forward(rank, input.tokens, saved.embedding) : input.hidden;
   saved.layers.resize(layers_.size());
   for (size_t i = 0; i < layers_.size(); ++i) x = layers_[i].forward(rank, x, saved.layers[i]);
-  return part_.last ? head_->forward(rank, table(), x, input.labels, saved.head) : x;
+  return part_.last ? head_->forward(rank, table(), x, input.labels, input.scale, saved.head) : x;
 }
 
 Tensor Gpt::forward(Rank& rank, const Input& input, Saved& saved) const {
@@ -42,19 +49,35 @@ Tensor Gpt::forward(Rank& rank, const Input& input, Saved& saved) const {
   saved.input = input;
   if (!part_.first) keep(input.hidden);
   Saved not_kept;
-  return compute(rank, input, not_kept);
+  Input without_backward = input;
+  without_backward.scale.reset();
+  return compute(rank, without_backward, not_kept);
 }
 
-Tensor Gpt::backward(Rank& rank, Tensor dy, float scale, Saved saved) const {
+void Gpt::complete(Rank& rank, const ParameterList& parameters) {
+  if (rank.on_gradients) rank.on_gradients(parameters);
+}
+
+Tensor Gpt::backward(Rank& rank, Tensor dy, float scale, Saved saved) {
   if (rank.recompute == Recompute::stage) compute(rank, saved.input, saved);
   saved.input = {};
   Tensor dx =
       part_.last ? head_->backward(rank, table(), scale, std::move(saved.head)) : std::move(dy);
-  for (size_t i = layers_.size(); i-- > 0; saved.layers.pop_back())
+  if (part_.last) complete(rank, head_parameters());
+  for (size_t i = layers_.size(); i-- > 0; saved.layers.pop_back()) {
+    if (i > 0) saved.layers[i - 1].input.fetch(rank);
     dx = layers_[i].backward(rank, dx, std::move(saved.layers[i]));
+    complete(rank, layers_[i].parameters());
+  }
   if (!part_.first) return dx;
   embedding_->backward(rank, dx, std::move(saved.embedding));
+  complete(rank, embedding_->parameters());
   return {};
+}
+
+/// Without a table that the embedding adds to later.
+ParameterList Gpt::head_parameters() {
+  return output_table_ ? join({head_->parameters(), {&*output_table_}}) : head_->parameters();
 }
 
 ParameterList Gpt::parameters() {

@@ -7,15 +7,18 @@
 
 namespace frugal {
 
-/// A GPT on one rank, or the part of it that a stage of a pipeline has: embedding, transformer
-/// layers, output head. The head's table is the embedding's, which the last stage has a copy of;
-/// only the weight-stashing schedule has a table of its own there, which changes the model.
+/// A GPT on one rank, or another model of embedding, transformer layers and output head; or the
+/// part of it that a stage of a pipeline has. The head's table is the embedding's where the model
+/// ties them, and the last stage has a copy of it; only the weight-stashing schedule has a table of
+/// its own there, which changes the model.
 class Gpt {
  public:
   struct Input {
     Tensor hidden;  // [s/t, b, h], of the part before; empty in the first
     Tensor tokens;  // [s, b] i32, for the first part
     Tensor labels;  // [s, b] i32, for the last
+    /// The last part's backward pass is for `scale` · Σ of the tokens' losses; none: there is none.
+    std::optional<float> scale{};
   };
   /// What is kept for the backward pass. Where the whole part is recomputed, its input is all.
   struct Saved {
@@ -25,6 +28,8 @@ class Gpt {
     OutputHead::Saved head;
   };
 
+  Gpt(const Gpt&) = delete;
+  Gpt& operator=(const Gpt&) = delete;
   explicit Gpt(Rank& rank) : Gpt(rank, ModelPart::whole(rank.config)) {}
   Gpt(Rank& rank, const ModelPart& part);
 
@@ -32,18 +37,21 @@ class Gpt {
   Tensor forward(Rank& rank, const Input& input, Saved& saved) const;
   /// Adds the gradients to the parameters' and returns that of the input; empty in the first part.
   /// dy is the output's gradient; the last part's is for `scale` · Σ of the tokens' losses.
-  Tensor backward(Rank& rank, Tensor dy, float scale, Saved saved) const;
+  Tensor backward(Rank& rank, Tensor dy, float scale, Saved saved);
 
   const ModelPart& part() const { return part_; }
   ParameterList parameters();
 
  private:
-  const Parameter& table() const { return embedding_ ? embedding_->table() : *output_table_; }
+  const Parameter& table() const { return output_table_ ? *output_table_ : embedding_->table(); }
   Tensor compute(Rank& rank, const Input& input, Saved& saved) const;
+  ParameterList head_parameters();
+  /// Tells who steps in backward that these parameters' gradients are complete.
+  static void complete(Rank& rank, const ParameterList& parameters);
 
   ModelPart part_;
   std::optional<InputEmbedding> embedding_;
-  std::optional<Parameter> output_table_;  // of a last part that is not the first
+  std::optional<Parameter> output_table_;  // of a last part without the embedding's
   std::vector<TransformerLayer> layers_;
   std::optional<OutputHead> head_;
 };

@@ -1,35 +1,43 @@
 #include "engine/model/head.h"
 
+#include "engine/model/head_parts.h"
 #include "engine/model/linear.h"
 #include "engine/model/saved.h"
+#include "engine/model/token_statistics.h"
 
 namespace frugal {
 namespace {
 
-/// Every shard's statistics of every token: one collective, instead of one for the maximum, one
-/// for the sum and one for the label's logit.
-Tensor gathered_statistics(Rank& rank, const Tensor& logits, const Tensor& labels, int64_t first) {
+bool in_parts(const RunConfig& c) { return c.head_mini_sequences() > 1 || c.head_tiles > 1; }
+
+float softcap_of(const Rank& rank) { return static_cast<float>(rank.config.model.logit_softcap); }
+
+Tensor statistics_of(Rank& rank, const Tensor& logits, const Tensor& labels) {
   const int64_t rows = logits.view().rows();
-  const int t = rank.tensor_group.size();
-  Tensor local = rank.allocate(logits.type(), {rows, 3}, Kind::statistics);
-  rank.run(CrossEntropyStatistics{logits.view().matrix(), labels.view().flat(), local, first});
-  if (t == 1) return local.reshaped({1, rows, 3});
-  Tensor all = rank.allocate(logits.type(), {t, rows, 3}, Kind::statistics);
-  rank.tensor_group.all_gather(local, all).wait();
-  return all;
+  const Tensor local = rank.allocate(logits.type(), {1, rows, 3}, Kind::statistics);
+  rank.run(CrossEntropyStatistics{logits.view().matrix(), labels.view().flat(),
+                                  local.view().reshaped({rows, 3}), first_token(rank)});
+  return gathered(rank, local);
 }
 
 }  // namespace
 
 Tensor OutputHead::forward(Rank& rank, const Parameter& table, const Tensor& x,
-                           const Tensor& labels, Saved& saved) const {
+                           const Tensor& labels, std::optional<float> scale, Saved& saved) const {
   const DType wide = accumulation_type(rank.config.type);
   saved.input = keep(norm_.forward(rank, x, saved.norm));
   saved.labels = labels;
   const Tensor all = parallel::enter(rank, saved.input).wait();
+  if (in_parts(rank.config)) {
+    HeadParts::Result result = HeadParts(rank, table, scale).run(all, labels);
+    saved.input.release();
+    if (scale) saved.dinput = keep(parallel::leave(rank, result.dinput).wait());
+    return result.losses;
+  }
   saved.logits = keep(local_linear(rank, all, table.view(), {}, wide));
-  if (rank.on_logits) rank.on_logits(saved.logits);
-  saved.statistics = gathered_statistics(rank, saved.logits, labels, first_token(rank));
+  if (softcap_of(rank) > 0) rank.run(SoftCap{saved.logits, saved.logits, softcap_of(rank)});
+  if (rank.on_logits) rank.on_logits(saved.logits.view().matrix(), 0, first_token(rank));
+  saved.statistics = statistics_of(rank, saved.logits, labels);
 
   Tensor losses = rank.allocate(wide, {saved.logits.view().rows()}, Kind::statistics);
   rank.run(CrossEntropy{.logits = saved.logits.view().matrix(),
@@ -41,6 +49,7 @@ Tensor OutputHead::forward(Rank& rank, const Parameter& table, const Tensor& x,
 }
 
 Tensor OutputHead::backward(Rank& rank, const Parameter& table, float scale, Saved saved) const {
+  if (in_parts(rank.config)) return norm_.backward(rank, saved.dinput, {}, std::move(saved.norm));
   const Tensor losses =
       rank.allocate(saved.logits.type(), {saved.logits.view().rows()}, Kind::statistics);
   // The gradient takes the place of the logits where it has their type.
@@ -52,7 +61,8 @@ Tensor OutputHead::backward(Rank& rank, const Parameter& table, float scale, Sav
                         .loss = losses,
                         .gradient = dlogits.view().matrix(),
                         .first = first_token(rank),
-                        .gradient_scale = scale});
+                        .gradient_scale = scale,
+                        .softcap = softcap_of(rank)});
   saved.logits.release();
 
   const Tensor dnormed = column_parallel_backward(rank, dlogits, saved.input, table, nullptr);

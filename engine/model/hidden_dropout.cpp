@@ -6,6 +6,7 @@ namespace frugal {
 namespace {
 
 View one_row(const View& bias) { return bias.reshaped({1, bias.size()}); }
+View matrix(const View& x) { return x.empty() ? View() : x.matrix(); }
 
 }  // namespace
 
@@ -14,27 +15,24 @@ Tensor mask_for(Rank& rank, const Shape& shape, const Dropout& dropout) {
   return rank.allocate(DType::u8, shape);
 }
 
-Tensor add_dropped(Rank& rank, const Tensor& x, const Parameter& bias, const Tensor& residual,
-                   Tensor& mask, const Dropout& dropout) {
-  mask = mask_for(rank, {x.view().rows(), x.view().cols()}, dropout);
-  keep(mask);
-  Tensor y = rank.allocate(x.shape());
-  rank.run(BiasDropoutAdd{.x = x.view().matrix(),
-                          .bias = one_row(bias.view()),
-                          .residual = residual.view().matrix(),
-                          .y = y.view().matrix(),
-                          .mask = mask,
+void add_dropped(Rank& rank, const View& x, const Parameter* bias, const View& residual,
+                 const View& mask, const View& y, const Dropout& dropout) {
+  rank.run(BiasDropoutAdd{.x = x.matrix(),
+                          .bias = bias == nullptr ? View() : one_row(bias->view()),
+                          .residual = matrix(residual),
+                          .y = y.matrix(),
+                          .mask = matrix(mask),
                           .dropout = dropout});
-  return y;
 }
 
-Tensor undo_dropped(Rank& rank, const Tensor& dy, const Tensor& mask, const Parameter& bias,
+Tensor undo_dropped(Rank& rank, const Tensor& dy, const View& mask, const Parameter* bias,
                     const Dropout& dropout) {
+  if (bias == nullptr && !dropout.active()) return dy;
   Tensor dx = rank.allocate(dy.shape());
   rank.run(BiasDropoutAddBackward{.dy = dy.view().matrix(),
-                                  .mask = mask,
+                                  .mask = matrix(mask),
                                   .dx = dx.view().matrix(),
-                                  .dbias = one_row(bias.grad()),
+                                  .dbias = bias == nullptr ? View() : one_row(bias->grad(rank)),
                                   .dropout = dropout});
   return dx;
 }

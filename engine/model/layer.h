@@ -1,21 +1,27 @@
 #pragma once
+#include <optional>
+
 #include "engine/model/attention.h"
+#include "engine/model/checkpoint.h"
 #include "engine/model/mlp.h"
 #include "engine/model/norm.h"
 
 namespace frugal {
 
-/// One transformer layer, norms first (korthikanti2022, figure 2).
+/// One transformer layer, norms first (korthikanti2022, figure 2); Gemma 2's has norms behind
+/// attention and behind the MLP besides, before the residual is added.
 class TransformerLayer {
  public:
   /// Everything that the layer keeps for its backward pass. Its activation bytes are table 2 of
   /// korthikanti2022; under full recomputation the input is all there is.
   struct Saved {
-    Tensor input;  // [s/t, b, h]
+    Checkpoint input;  // [s/t, b, h]
     Norm::Saved attention_norm;
     Attention::Saved attention;
+    Norm::Saved attention_post_norm;
     Norm::Saved mlp_norm;
     Mlp::Saved mlp;
+    Norm::Saved mlp_post_norm;
   };
 
   TransformerLayer(Rank& rank, int index);
@@ -27,13 +33,22 @@ class TransformerLayer {
   ParameterList parameters();
 
  private:
+  /// Up to the MLP's input and what is added to its output: what there is to keep if the MLP
+  /// computes itself again.
+  struct Middle {
+    Tensor normed, residual;  // [s/t, b, h]
+  };
+  Middle attend(Rank& rank, const Tensor& x, Saved& saved) const;
   Tensor compute(Rank& rank, const Tensor& x, Saved& saved) const;
+  void recompute(Rank& rank, const Tensor& x, Saved& saved) const;
 
   int index_;
   Norm attention_norm_;
   Attention attention_;
+  std::optional<Norm> attention_post_norm_;
   Norm mlp_norm_;
   Mlp mlp_;
+  std::optional<Norm> mlp_post_norm_;
 };
 
 }  // namespace frugal

@@ -5,9 +5,11 @@
 namespace frugal {
 namespace {
 
-/// dx = dy · W, and where x is GELU of u, du in its place.
-Tensor input_gradient(Rank& rank, const View& dy, const View& weight, const View& u = {}) {
-  Tensor dx = rank.allocate(weight.type, {dy.shape[0], dy.shape[1], weight.cols()});
+/// dx = dy · W, and where x is GELU of u, du in its place. In `into` where that is not empty.
+Tensor input_gradient(Rank& rank, const View& dy, const View& weight, const View& u = {},
+                      const Tensor& into = {}) {
+  Tensor dx =
+      into.empty() ? rank.allocate(weight.type, {dy.shape[0], dy.shape[1], weight.cols()}) : into;
   const Gemm product{.a = dy.matrix(), .b = weight, .c = dx.view().matrix()};
   if (u.empty())
     rank.run(product);
@@ -20,7 +22,7 @@ Tensor input_gradient(Rank& rank, const View& dy, const View& weight, const View
 void weight_gradient(Rank& rank, const View& dy, const View& x, const Parameter& weight) {
   rank.run(Gemm{.a = dy.matrix(),
                 .b = x.matrix(),
-                .c = weight.grad(),
+                .c = weight.grad(rank),
                 .transpose_a = true,
                 .accumulate = true});
 }
@@ -34,6 +36,10 @@ Gemm product(const View& x, const View& weight, const View& bias, const View& y)
   return {.a = x.matrix(), .b = weight, .c = y.matrix(), .bias = bias, .transpose_b = true};
 }
 
+ParameterList with_bias(Parameter& weight, std::optional<Parameter>& bias) {
+  return bias ? ParameterList{&weight, &*bias} : ParameterList{&weight};
+}
+
 }  // namespace
 
 Tensor local_linear(Rank& rank, const View& x, const View& weight, const View& bias, DType type) {
@@ -43,51 +49,64 @@ Tensor local_linear(Rank& rank, const View& x, const View& weight, const View& b
 }
 
 Tensor column_parallel_backward(Rank& rank, const Tensor& dy, const Tensor& x,
-                                const Parameter& weight, const Parameter* bias) {
+                                const Parameter& weight, const Parameter* bias,
+                                const Tensor& into) {
+  const auto leaving_gradient = [&] {
+    const bool sharded = parallel::leaves_in_shards(rank);
+    return parallel::leave(
+        rank, input_gradient(rank, dy, weight.view(), {}, sharded ? Tensor() : into), into);
+  };
   if (rank.deferred != nullptr) {
-    Tensor dx = parallel::leave(rank, input_gradient(rank, dy, weight.view())).wait();
-    if (bias != nullptr) rank.run(ColumnSum{dy.view().matrix(), bias->grad()});
+    Tensor dx = leaving_gradient().wait();
+    if (bias != nullptr) rank.run(ColumnSum{dy.view().matrix(), bias->grad(rank)});
     rank.deferred->push_back([&rank, &weight, dy = keep(dy), x] {
       weight_gradient(rank, dy, parallel::enter(rank, x).wait(), weight);
     });
     return dx;
   }
   parallel::Arriving gathering = parallel::enter(rank, x);
-  parallel::Arriving leaving = parallel::leave(rank, input_gradient(rank, dy, weight.view()));
-  if (bias != nullptr) rank.run(ColumnSum{dy.view().matrix(), bias->grad()});
+  parallel::Arriving leaving = leaving_gradient();
+  if (bias != nullptr) rank.run(ColumnSum{dy.view().matrix(), bias->grad(rank)});
   const Tensor all = gathering.wait();
   weight_gradient(rank, dy, all, weight);
   return leaving.wait();
 }
 
-ColumnParallelLinear::ColumnParallelLinear(Rank& rank, const std::string& name, int64_t in,
-                                           int64_t out, Initial initial)
-    : weight_(rank, name + ".weight", {out, in}, Sharding::rows, initial),
-      bias_(rank, name + ".bias", {out}, Sharding::rows, {}) {}
+ColumnParallelLinear::ColumnParallelLinear(Rank& rank, const std::string& name, const Size& size,
+                                           Initial initial)
+    : weight_(rank, name + ".weight", {size.out, size.in}, size.sharding, initial) {
+  if (size.bias) bias_.emplace(rank, name + ".bias", Shape{size.out}, size.sharding, Initial{});
+}
 
 Tensor ColumnParallelLinear::forward(Rank& rank, const Tensor& x) const {
   const Tensor all = parallel::enter(rank, x).wait();
-  return local_linear(rank, all, weight_.view(), bias_.view(), rank.config.type);
+  return local_linear(rank, all, weight_.view(), bias(), rank.config.type);
 }
 
 Tensor ColumnParallelLinear::forward_gelu(Rank& rank, const Tensor& x, Tensor& u) const {
   const Tensor all = parallel::enter(rank, x).wait();
   u = rank.allocate(output_shape(all, weight_.view()));
   Tensor z = rank.allocate(u.shape());
-  rank.run(GemmGelu{product(all, weight_.view(), bias_.view(), u), z.view().matrix()});
+  rank.run(GemmGelu{product(all, weight_.view(), bias(), u), z.view().matrix()});
   return z;
 }
 
-Tensor ColumnParallelLinear::backward(Rank& rank, const Tensor& dy, const Tensor& x) const {
-  return column_parallel_backward(rank, dy, x, weight_, &bias_);
+Tensor ColumnParallelLinear::backward(Rank& rank, const Tensor& dy, const Tensor& x,
+                                      const Tensor& into) const {
+  return column_parallel_backward(rank, dy, x, weight_, bias_ ? &*bias_ : nullptr, into);
 }
 
-RowParallelLinear::RowParallelLinear(Rank& rank, const std::string& name, int64_t in, int64_t out,
+ParameterList ColumnParallelLinear::parameters() { return with_bias(weight_, bias_); }
+
+RowParallelLinear::RowParallelLinear(Rank& rank, const std::string& name, const Size& size,
                                      Initial initial)
-    : weight_(rank, name + ".weight", {out, in}, Sharding::columns, initial),
-      bias_(rank, name + ".bias", {out}, Sharding::replicated, {}) {
-  bias_.gradient_is_partial = rank.config.sequence_parallel;
+    : weight_(rank, name + ".weight", {size.out, size.in}, Sharding::columns, initial) {
+  if (!size.bias) return;
+  bias_.emplace(rank, name + ".bias", Shape{size.out}, Sharding::replicated, Initial{});
+  bias_->gradient_is_partial = rank.config.sequence_parallel;
 }
+
+ParameterList RowParallelLinear::parameters() { return with_bias(weight_, bias_); }
 
 Tensor RowParallelLinear::forward(Rank& rank, const Tensor& x) const {
   return parallel::leave(rank, local_linear(rank, x, weight_.view(), {}, rank.config.type)).wait();

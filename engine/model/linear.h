@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "engine/comm/parallel.h"
 #include "engine/model/parameter.h"
 
@@ -9,27 +11,38 @@ namespace frugal {
 /// parallelism); only that shard is to be kept, and it is gathered again in backward.
 class ColumnParallelLinear {
  public:
-  ColumnParallelLinear(Rank& rank, const std::string& name, int64_t in, int64_t out,
-                       Initial initial);
+  struct Size {
+    int64_t in = 0, out = 0;
+    bool bias = true;
+    Sharding sharding = Sharding::rows;  ///< or row_halves: two maps, one behind the other
+  };
+  ColumnParallelLinear(Rank& rank, const std::string& name, const Size& size, Initial initial);
 
   /// x [s/t, b, in] or [s, b, in] → [s, b, out/t].
   Tensor forward(Rank& rank, const Tensor& x) const;
   /// The same, and `u` is y before GELU, the result after it.
   Tensor forward_gelu(Rank& rank, const Tensor& x, Tensor& u) const;
-  /// dy [s, b, out/t] → dx as x was.
-  Tensor backward(Rank& rank, const Tensor& dy, const Tensor& x) const;
+  /// dy [s, b, out/t] → dx as x was, in `into` where that is not empty.
+  Tensor backward(Rank& rank, const Tensor& dy, const Tensor& x, const Tensor& into = {}) const;
 
-  ParameterList parameters() { return {&weight_, &bias_}; }
+  ParameterList parameters();
 
  private:
-  Parameter weight_, bias_;
+  View bias() const { return bias_ ? bias_->view() : View(); }
+
+  Parameter weight_;
+  std::optional<Parameter> bias_;
 };
 
 /// y = x · Wᵀ, divided by its inputs: partial sums leave the region through f̄ or ḡ. The bias is
 /// added once, after the sum, by who uses y.
 class RowParallelLinear {
  public:
-  RowParallelLinear(Rank& rank, const std::string& name, int64_t in, int64_t out, Initial initial);
+  struct Size {
+    int64_t in = 0, out = 0;
+    bool bias = true;
+  };
+  RowParallelLinear(Rank& rank, const std::string& name, const Size& size, Initial initial);
 
   /// x [s, b, in/t] → [s, b, out], or [s/t, b, out] under sequence parallelism.
   Tensor forward(Rank& rank, const Tensor& x) const;
@@ -42,21 +55,25 @@ class RowParallelLinear {
     return backward(rank, dy, x, u);
   }
 
-  const Parameter& bias() const { return bias_; }
-  ParameterList parameters() { return {&weight_, &bias_}; }
+  /// Null where there is none.
+  const Parameter* bias() const { return bias_ ? &*bias_ : nullptr; }
+  ParameterList parameters();
 
  private:
   Tensor backward(Rank& rank, const Tensor& dy, const Tensor& x, const View& u) const;
 
-  Parameter weight_, bias_;
+  Parameter weight_;
+  std::optional<Parameter> bias_;
 };
 
 /// y = x · Wᵀ + bias on this rank; x [s, b, in], W [out, in]; bias may be empty.
 Tensor local_linear(Rank& rank, const View& x, const View& weight, const View& bias, DType type);
 
 /// The backward pass of y = enter(x) · Wᵀ (+ bias): beside the input gradient's GEMM runs the
-/// gather of x, beside the weight gradient's the reduction of dx.
+/// gather of x, beside the weight gradient's the reduction of dx. dx goes to `into` where that is
+/// not empty.
 Tensor column_parallel_backward(Rank& rank, const Tensor& dy, const Tensor& x,
-                                const Parameter& weight, const Parameter* bias);
+                                const Parameter& weight, const Parameter* bias,
+                                const Tensor& into = {});
 
 }  // namespace frugal

@@ -2,35 +2,115 @@
 
 #include "engine/model/hidden_dropout.h"
 #include "engine/model/initial.h"
+#include "engine/model/mini_sequence.h"
 #include "engine/model/saved.h"
 
 namespace frugal {
+namespace {
+
+/// Of the part of a hidden state [s/t, b, h] that begins with row `begin`.
+Dropout dropout_from(const Rank& rank, int layer, int64_t begin) {
+  const RunConfig& c = rank.config;
+  Dropout dropout = randomness::of_hidden(rank, randomness::Site::mlp_output, layer);
+  dropout.index.offset += begin * c.micro_batch * c.model.hidden;
+  return dropout;
+}
+
+Gate gate_of(const ModelConfig& m) { return m.mlp == MlpKind::swiglu ? Gate::silu : Gate::gelu; }
+
+ColumnParallelLinear::Size up_size(const ModelConfig& m) {
+  const bool gated = is_gated(m.mlp);
+  return {.in = m.hidden,
+          .out = (gated ? 2 : 1) * m.intermediate_size(),
+          .bias = m.bias == BiasKind::all,
+          .sharding = gated ? Sharding::row_halves : Sharding::rows};
+}
+
+}  // namespace
 
 Mlp::Mlp(Rank& rank, const std::string& name, int layer)
     : layer_(layer),
-      up_(rank, name + ".up", rank.config.model.hidden, 4 * rank.config.model.hidden,
-          initial::weight()),
-      down_(rank, name + ".down", 4 * rank.config.model.hidden, rank.config.model.hidden,
+      up_(rank, name + ".up", up_size(rank.config.model), initial::weight()),
+      down_(rank, name + ".down",
+            {.in = rank.config.model.intermediate_size(),
+             .out = rank.config.model.hidden,
+             .bias = rank.config.model.bias == BiasKind::all},
             initial::residual_weight(rank.config.model)) {}
 
-Tensor Mlp::forward(Rank& rank, const Tensor& x, const Tensor& residual, Saved& saved) const {
+Mlp::Inner Mlp::expand(Rank& rank, const Tensor& x) const {
+  Inner inner;
+  if (!is_gated(rank.config.model.mlp)) {
+    inner.z = up_.forward_gelu(rank, x, inner.u);
+    return inner;
+  }
+  inner.u = up_.forward(rank, x);
+  Shape shape = inner.u.shape();
+  shape.extent[2] /= 2;
+  inner.z = rank.allocate(shape);
+  rank.run(GatedUnit{inner.u.view().matrix(), inner.z.view().matrix(), gate_of(rank.config.model)});
+  return inner;
+}
+
+Mlp::Saved Mlp::remembered(const Tensor& x) {
+  Saved saved;
   saved.input = keep(x);
-  saved.z = keep(up_.forward_gelu(rank, x, saved.u));
-  keep(saved.u);
-  const Tensor projected = down_.forward(rank, saved.z);
-  return add_dropped(rank, projected, down_.bias(), residual, saved.mask,
-                     randomness::of_hidden(rank, randomness::Site::mlp_output, layer_));
+  return saved;
+}
+
+Tensor Mlp::forward(Rank& rank, const Tensor& x, const Tensor& residual, Saved& saved) const {
+  saved = remembered(x);
+  const int64_t tokens = x.shape()[0], parts = rank.config.mlp_mini_sequences();
+  Tensor y;
+  for (int64_t i = 0; i < parts; ++i) {
+    const MiniSequence part = mini_sequence(tokens, parts, i);
+    Inner inner = expand(rank, part.of(x));
+    if (parts == 1) {
+      saved.z = keep(inner.z);
+      saved.u = keep(inner.u);
+    }
+    const Tensor projected = down_.forward(rank, inner.z);
+    inner = {};
+    const Dropout dropout = dropout_from(rank, layer_, part.begin);
+    if (i == 0) {
+      saved.mask = keep(mask_for(rank, x.shape(), dropout));
+      y = rank.allocate(x.shape());
+    }
+    add_dropped(rank, projected, down_.bias(), part.of(residual), part.of(saved.mask), part.of(y),
+                dropout);
+  }
+  return y;
+}
+
+Tensor Mlp::backward(Rank& rank, Tensor dprojected, const Tensor& x, Inner inner,
+                     const Tensor& into) const {
+  if (!is_gated(rank.config.model.mlp)) {
+    const Tensor du = down_.backward_gelu(rank, dprojected, inner.z, inner.u);
+    dprojected.release();
+    inner = {};
+    return up_.backward(rank, du, x, into);
+  }
+  Tensor dz = down_.backward(rank, dprojected, inner.z);
+  dprojected.release();
+  inner.z.release();
+  const View u = inner.u.view().matrix();
+  rank.run(GatedUnitBackward{u, dz.view().matrix(), u, gate_of(rank.config.model)});
+  dz.release();
+  return up_.backward(rank, inner.u, x, into);
 }
 
 Tensor Mlp::backward(Rank& rank, const Tensor& dy, Saved saved) const {
-  Tensor dprojected =
-      undo_dropped(rank, dy, saved.mask, down_.bias(),
-                   randomness::of_hidden(rank, randomness::Site::mlp_output, layer_));
-  const Tensor du = down_.backward_gelu(rank, dprojected, saved.z, saved.u);
-  dprojected.release();
-  saved.z.release();
-  saved.u.release();
-  return up_.backward(rank, du, saved.input);
+  const int64_t tokens = dy.shape()[0], parts = rank.config.mlp_mini_sequences();
+  Tensor dx = parts > 1 ? rank.allocate(dy.shape()) : Tensor();
+  for (int64_t i = 0; i < parts; ++i) {
+    const MiniSequence part = mini_sequence(tokens, parts, i);
+    const Tensor x = part.of(saved.input);
+    Inner inner = parts > 1 ? expand(rank, x) : Inner{std::move(saved.u), std::move(saved.z)};
+    Tensor dprojected = undo_dropped(rank, part.of(dy), part.of(saved.mask), down_.bias(),
+                                     dropout_from(rank, layer_, part.begin));
+    Tensor part_dx = backward(rank, std::move(dprojected), x, std::move(inner), part.of(dx));
+    if (parts == 1) dx = std::move(part_dx);
+  }
+  return dx;
 }
 
 ParameterList Mlp::parameters() { return join({up_.parameters(), down_.parameters()}); }

@@ -3,26 +3,47 @@
 
 namespace frugal {
 
-/// h → 4h → h with GELU between (korthikanti2022, figure 4); ends with dropout and the residual.
+/// h → I → h with GELU between (korthikanti2022, figure 4), or h → 2I → I → h with a gated unit
+/// between; ends with dropout and the residual.
+///
+/// In mini-sequences (mst2024, section 3.2) it computes one part of the sequence after the other
+/// and keeps only its input: each part's intermediate tensors are computed again in backward, so
+/// that they exist for one part at a time.
 class Mlp {
  public:
   struct Saved {
     Tensor input;  // [s/t, b, h]
-    Tensor u;      // [s, b, 4h/t], before GELU
-    Tensor z;      // [s, b, 4h/t], after it
+    Tensor u;      // [s, b, I/t] before GELU, or [s, b, 2I/t] gate and up; not in mini-sequences
+    Tensor z;      // [s, b, I/t], between; not in mini-sequences
     Tensor mask;   // [s/t, b, h] u8, where masks are stored
   };
 
   Mlp(Rank& rank, const std::string& name, int layer);
 
-  /// residual + dropout(down(gelu(up(x)))): x, residual and result [s/t, b, h].
+  /// residual + dropout(down(between(up(x)))): x, residual and result [s/t, b, h]. The residual may
+  /// be empty.
   Tensor forward(Rank& rank, const Tensor& x, const Tensor& residual, Saved& saved) const;
   /// The gradient of x; that of the residual is dy itself.
   Tensor backward(Rank& rank, const Tensor& dy, Saved saved) const;
 
+  /// Whether backward needs nothing that only forward computes.
+  static bool recomputes_itself(const Rank& rank) {
+    return rank.config.mlp_mini_sequences() > 1 && !rank.config.stored_masks;
+  }
+  /// What forward would keep then, without computing anything.
+  static Saved remembered(const Tensor& x);
+
   ParameterList parameters();
 
  private:
+  struct Inner {
+    Tensor u, z;
+  };
+  Inner expand(Rank& rank, const Tensor& x) const;
+  /// The gradient of a part of x, which goes to `into` where that is not empty.
+  Tensor backward(Rank& rank, Tensor dprojected, const Tensor& x, Inner inner,
+                  const Tensor& into) const;
+
   int layer_;
   ColumnParallelLinear up_;
   RowParallelLinear down_;

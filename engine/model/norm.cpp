@@ -7,25 +7,42 @@ namespace frugal {
 Norm::Norm(Rank& rank, const std::string& name)
     : gamma_(rank, name + ".gamma", {rank.config.model.hidden}, Sharding::replicated,
              {.constant = 1}),
-      beta_(rank, name + ".beta", {rank.config.model.hidden}, Sharding::replicated, {}) {
-  gamma_.gradient_is_partial = beta_.gradient_is_partial = rank.config.sequence_parallel;
+      epsilon_(static_cast<float>(rank.config.model.norm_epsilon)) {
+  gamma_.gradient_is_partial = rank.config.sequence_parallel;
+  if (rank.config.model.norm == NormKind::rms) return;
+  beta_.emplace(rank, name + ".beta", Shape{rank.config.model.hidden}, Sharding::replicated,
+                Initial{});
+  beta_->gradient_is_partial = rank.config.sequence_parallel;
 }
 
 Tensor Norm::forward(Rank& rank, const Tensor& x, Saved& saved) const {
-  const DType statistic = accumulation_type(x.type());
+  const auto statistic = [&] {
+    return rank.allocate(accumulation_type(x.type()), {x.view().rows()}, Kind::statistics);
+  };
   saved.input = keep(x);
-  saved.mean = rank.allocate(statistic, {x.view().rows()}, Kind::statistics);
-  saved.deviation = rank.allocate(statistic, {x.view().rows()}, Kind::statistics);
+  if (beta_) saved.mean = statistic();
+  saved.deviation = statistic();
   Tensor y = rank.allocate(x.shape());
-  rank.run(LayerNorm{x, gamma_.view(), beta_.view(), y, saved.mean, saved.deviation});
+  if (beta_)
+    rank.run(LayerNorm{x, gamma_.view(), beta_->view(), y, saved.mean, saved.deviation, epsilon_});
+  else
+    rank.run(RmsNorm{x, gamma_.view(), y, saved.deviation, epsilon_});
   return y;
 }
 
 Tensor Norm::backward(Rank& rank, const Tensor& dy, const Tensor& residual, Saved saved) const {
   Tensor dx = rank.allocate(dy.shape());
-  rank.run(LayerNormBackward{dy, saved.input, saved.mean, saved.deviation, gamma_.view(), residual,
-                             dx, gamma_.grad(), beta_.grad()});
+  if (beta_)
+    rank.run(LayerNormBackward{dy, saved.input, saved.mean, saved.deviation, gamma_.view(),
+                               residual, dx, gamma_.grad(rank), beta_->grad(rank)});
+  else
+    rank.run(RmsNormBackward{dy, saved.input, saved.deviation, gamma_.view(), residual, dx,
+                             gamma_.grad(rank)});
   return dx;
+}
+
+ParameterList Norm::parameters() {
+  return beta_ ? ParameterList{&gamma_, &*beta_} : ParameterList{&gamma_};
 }
 
 }  // namespace frugal

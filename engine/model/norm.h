@@ -1,14 +1,18 @@
 #pragma once
+#include <optional>
+
 #include "engine/model/parameter.h"
 
 namespace frugal {
 
-/// Layer norm over the hidden size, outside the tensor-parallel regions.
+/// Layer norm or root mean square norm over the hidden size, as the model has it, outside the
+/// tensor-parallel regions.
 class Norm {
  public:
   struct Saved {
-    Tensor input;            // [s/t, b, h]
-    Tensor mean, deviation;  // [s/t · b] each: small, counted as statistics
+    Tensor input;  // [s/t, b, h]
+    Tensor mean,
+        deviation;  // [s/t · b] each: small, counted as statistics; no mean without centring
   };
 
   Norm(Rank& rank, const std::string& name);
@@ -18,10 +22,12 @@ class Norm {
   /// Norm'(dy), plus `residual` where it is not empty.
   Tensor backward(Rank& rank, const Tensor& dy, const Tensor& residual, Saved saved) const;
 
-  ParameterList parameters() { return {&gamma_, &beta_}; }
+  ParameterList parameters();
 
  private:
-  Parameter gamma_, beta_;
+  Parameter gamma_;
+  std::optional<Parameter> beta_;  // of layer norm
+  float epsilon_;
 };
 
 }  // namespace frugal

@@ -15,11 +15,16 @@ uint32_t site_of(const std::string& name) {
 Shape local_shape(const Shape& serial, Sharding sharding, int t) {
   Shape local = serial;
   if (sharding == Sharding::rows) local.extent[0] /= t;
+  if (sharding == Sharding::row_halves) local.extent[0] /= t;
   if (sharding == Sharding::columns) local.extent[static_cast<size_t>(serial.dims - 1)] /= t;
   return local;
 }
 
 }  // namespace
+
+ParameterStore::Types types_of(const RunConfig& c) {
+  return {c.type, c.step_in_backward ? std::nullopt : std::optional(c.state_type())};
+}
 
 Parameter::Parameter(Rank& rank, std::string name_, const Shape& serial, Sharding sharding_,
                      Initial initial)
@@ -29,7 +34,7 @@ Parameter::Parameter(Rank& rank, std::string name_, const Shape& serial, Shardin
     rank.parameters.add(local.size());
     return;
   }
-  ParameterStore::Place place = rank.parameters.take(rank.ledger, rank.config.type, local);
+  ParameterStore::Place place = rank.parameters.take(rank.ledger, types_of(rank.config), local);
   weight = std::move(place.weight);
   gradient = std::move(place.gradient);
   offset = place.offset;
@@ -41,7 +46,15 @@ Parameter::Parameter(Rank& rank, std::string name_, const Shape& serial, Shardin
   } else {
     rank.run(Fill{weight, initial.constant});
   }
-  rank.run(Fill{gradient, 0});
+  if (!gradient.empty()) rank.run(Fill{gradient, 0});
+}
+
+const View& Parameter::grad(Rank& rank) const {
+  if (gradient.empty()) {
+    gradient = rank.allocate(rank.config.state_type(), weight.shape(), Kind::gradient);
+    rank.run(Fill{gradient, 0});
+  }
+  return gradient.view();
 }
 
 GlobalIndex Parameter::global_index(const Rank& rank) const {
@@ -53,6 +66,8 @@ GlobalIndex Parameter::global_index(const Rank& rank) const {
     case Sharding::columns:
       return {
           .offset = r * w.cols(), .run = w.cols(), .stride = serial_shape[serial_shape.dims - 1]};
+    case Sharding::row_halves:
+      return {.offset = r * (w.size() / 2), .run = w.size() / 2, .stride = serial_shape.size() / 2};
     case Sharding::replicated:
       break;
   }

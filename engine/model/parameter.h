@@ -10,8 +10,9 @@ namespace frugal {
 /// How a rank's part of a weight lies in the serial weight.
 enum class Sharding : uint8_t {
   replicated,
-  rows,    ///< part `rank` of the first dimension
-  columns  ///< part `rank` of the last dimension
+  rows,       ///< part `rank` of the first dimension
+  columns,    ///< part `rank` of the last dimension
+  row_halves  ///< part `rank` of each half of the rows: two maps of one input, one behind the other
 };
 
 /// How a weight starts: N(0, deviation²), or a constant where deviation is 0.
@@ -33,7 +34,9 @@ struct Parameter {
   /// Another stage has it too and counts for it: in the norm of the gradient, in files.
   bool is_copy = false;
   Shape serial_shape;
-  Tensor weight, gradient;
+  Tensor weight;
+  /// Empty between the passes of a run that steps in backward.
+  mutable Tensor gradient;
   int64_t offset = -1;  ///< in the rank's block of parameters (ParameterStore), −1 for none
 
   Parameter() = default;
@@ -43,9 +46,15 @@ struct Parameter {
 
   const View& view() const { return weight.view(); }
   const View& grad() const { return gradient.view(); }
+  /// The gradient that a backward pass adds to. Where none is kept between passes
+  /// (RunConfig::step_in_backward), it is taken and cleared when it is first asked for.
+  const View& grad(Rank& rank) const;
   /// Where the local elements stand in the serial weight.
   GlobalIndex global_index(const Rank& rank) const;
 };
+
+/// What a run stores weights and their gradients as.
+ParameterStore::Types types_of(const RunConfig& config);
 
 /// All parameters of a module, in a fixed order.
 using ParameterList = std::vector<Parameter*>;

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "engine/rank_grid.h"
 #include "engine/schedule/peaks.h"
 
 namespace frugal {
@@ -171,7 +172,7 @@ OptimizerOptions planned_optimizer(ScheduleKind kind) {
 }
 
 Links::Links(const RunConfig& run, const Machine& machine) {
-  const Layout layout{run.tensor_parallel, run.data_parallel, run.pipeline_parallel};
+  const Layout layout = layout_of(run);
   const auto per_node = static_cast<int>(machine.devices_per_node);
   for (int i = 0; i < layout.stages; ++i) {
     replicas.push_back(layout.group(Axis::data, i, per_node));

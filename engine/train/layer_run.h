@@ -36,7 +36,7 @@ class LayerRun {
     std::unique_ptr<TransformerLayer> layer;
     Tensor x, dy;  // [s/t, b, h]
   };
-  Member& of(const Rank& rank) { return members_[static_cast<size_t>(rank.tensor_group.rank())]; }
+  Member& of(const Rank& rank) { return members_[static_cast<size_t>(rank.index)]; }
 
   Cluster& cluster_;
   std::vector<Member> members_;

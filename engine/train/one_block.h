@@ -1,7 +1,7 @@
 #pragma once
 #include <utility>
 
-#include "engine/rank.h"
+#include "engine/model/parameter.h"
 
 namespace frugal {
 
@@ -12,7 +12,7 @@ template <class Make>
 auto in_one_block(Rank& rank, const Make& make) {
   rank.parameters.count();
   (void)make();
-  Tensor block = rank.parameters.reserve(rank.ledger, rank.config.type);
+  Tensor block = rank.parameters.reserve(rank.ledger, types_of(rank.config));
   rank.run(Fill{block, 0});
   auto model = make();
   rank.parameters.close();

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "kernels/support/error.h"
 
@@ -15,6 +17,10 @@ namespace {
 /// The whole model's norm has a replicated weight once.
 bool is_counted(const Rank& rank, const Parameter& p) {
   return !p.is_copy && (p.sharding != Sharding::replicated || rank.tensor_group.rank() == 0);
+}
+
+void sum(Communicator& group, const View& x) {
+  if (group.size() > 1) group.all_reduce(x).wait();
 }
 
 /// `elements` from a tensor's first on: its own, and what follows it in the block.
@@ -47,7 +53,8 @@ Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOption
     const auto follows = [&](const Parameter& p) {
       return p.offset >= 0 &&
              p.offset == group.first->offset + ParameterStore::padded(group.elements) &&
-             is_counted(rank, p) == group.counted && !p.tied && !group.tied;
+             is_counted(rank, p) == group.counted && !p.tied && !group.tied &&
+             !rank.config.step_in_backward;
     };
     do {
       const Parameter& p = *parameters_[end];
@@ -60,8 +67,11 @@ Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOption
 }
 
 void Optimizer::allocate_state(Rank& rank, Group& group) const {
-  const DType wide = group.first->gradient.type();
-  const auto allocate = [&] { return rank.allocate(wide, {group.elements}, Kind::optimizer); };
+  const RunConfig& c = rank.config;
+  const DType wide = accumulation_type(c.type);
+  const auto allocate = [&] {
+    return rank.allocate(c.state_type(), {group.elements}, Kind::optimizer);
+  };
   if (kind_ != OptimizerKind::sgd) {
     group.moment = allocate();
     rank.run(Fill{group.moment, 0});
@@ -70,17 +80,23 @@ void Optimizer::allocate_state(Rank& rank, Group& group) const {
     group.second_moment = allocate();
     rank.run(Fill{group.second_moment, 0});
   }
-  if (wide != group.first->weight.type() || predicts()) {
-    group.master = allocate();
+  if ((wide != c.type && c.precision == Precision::mixed) || predicts()) {
+    group.master = rank.allocate(wide, {group.elements}, Kind::optimizer);
     rank.run(Convert{from(group.first->weight, group.elements), group.master});
   }
 }
 
+void Optimizer::drop_gradients(const ParameterList& parameters) {
+  for (Parameter* p : parameters) p->gradient.release();
+}
+
 void Optimizer::clear_gradients(Rank& rank) {
+  if (rank.config.step_in_backward) return drop_gradients(parameters_);
   for (const Group& group : groups_) rank.run(Fill{from(group.first->gradient, group.elements), 0});
 }
 
 void Optimizer::sum_partial_gradients(Rank& rank) {
+  sum_over(rank.groups.context);
   if (rank.tensor_group.size() == 1) return;
   std::vector<Pending> sums;
   for (const Parameter* p : parameters_)
@@ -88,11 +104,11 @@ void Optimizer::sum_partial_gradients(Rank& rank) {
   for (Pending& sum : sums) sum.wait();
 }
 
-void Optimizer::sum_replicas(Rank& rank) {
-  if (rank.groups.data.size() == 1) return;
+void Optimizer::sum_over(Communicator& replicas) {
+  if (replicas.size() == 1) return;
   std::vector<Pending> sums;
   for (const Group& group : groups_)
-    sums.push_back(rank.groups.data.all_reduce(from(group.first->gradient, group.elements)));
+    sums.push_back(replicas.all_reduce(from(group.first->gradient, group.elements)));
   for (Pending& sum : sums) sum.wait();
 }
 
@@ -107,8 +123,8 @@ Tensor Optimizer::squared_norm(Rank& rank) const {
   rank.run(Fill{total, 0});
   for (const Group& group : groups_)
     if (group.counted) rank.run(Sum{from(group.first->gradient, group.elements), total, true});
-  for (Communicator* group : {&rank.tensor_group, &rank.groups.stages})
-    if (group->size() > 1) group->all_reduce(total).wait();
+  sum(rank.tensor_group, total);
+  sum(rank.groups.stages, total);
   return total;
 }
 
@@ -214,9 +230,43 @@ void Optimizer::write_exact(Rank& rank, const Tensor& block) {
     rank.run(Convert{group.master, block.view().sliced(0, group.first->offset, group.elements)});
 }
 
+void Optimizer::step_in_backward(Rank& rank, const ParameterList& parameters,
+                                 const OptimizerOptions& options) {
+  if (options.clip > 0)
+    throw InputError(
+        fmt::format("clip is {} and weights step in backward, before the norm of all gradients is "
+                    "known; choose "
+                    "clip 0, or do not step in backward",
+                    options.clip));
+  if (squares_.empty()) {
+    begin_step(options);
+    squares_ = rank.allocate(DType::f64, {1}, Kind::statistics);
+    rank.run(Fill{squares_, 0});
+  }
+  for (const Group& group : groups_) {
+    const Parameter* p = group.first;
+    if (std::find(parameters.begin(), parameters.end(), p) == parameters.end()) continue;
+    const View& gradient = p->grad(rank);
+    if (p->gradient_is_partial) sum(rank.tensor_group, gradient);
+    sum(rank.groups.context, gradient);
+    sum(rank.groups.data, gradient);
+    if (group.counted) rank.run(Sum{gradient, squares_, true});
+    update(rank, group, gradient.flat(), options, 1, {});
+  }
+  drop_gradients(parameters);
+}
+
+/// The norm, which comes too late for clipping.
+double Optimizer::end_step_in_backward(Rank& rank) {
+  sum(rank.tensor_group, squares_);
+  const double norm = norm_of(rank, std::exchange(squares_, Tensor()));
+  return rank.whole() ? norm : std::numeric_limits<double>::quiet_NaN();
+}
+
 double Optimizer::step(Rank& rank, const OptimizerOptions& options, const WeightBlocks& blocks) {
+  if (rank.config.step_in_backward) return end_step_in_backward(rank);
   finish(rank);
-  sum_replicas(rank);
+  sum_over(rank.groups.data);
   if (options.clip == 0 && !flushes(rank.config.schedule)) {
     sum_partial_gradients(rank);
     update_without_waiting(rank, options, blocks);

@@ -42,6 +42,13 @@ class Optimizer {
   Optimizer(Rank& rank, ParameterList parameters, const OptimizerOptions& options);
 
   void clear_gradients(Rank& rank);
+  /// Where a run steps in backward: gives back the memory of gradients.
+  static void drop_gradients(const ParameterList& parameters);
+  /// The same after a step of these parameters alone, whose gradients no other pass adds to. When
+  /// all have been stepped, step() ends the step. Throws InputError where gradients are to be
+  /// clipped, by a norm that is not known yet.
+  void step_in_backward(Rank& rank, const ParameterList& parameters,
+                        const OptimizerOptions& options);
   /// Makes the gradients whole, clips by the norm of the whole model's, updates. Returns the norm
   /// before clipping; NaN on a device without values and where ranks are absent. Throws
   /// WrongNumbers when it is not finite otherwise. options.kind and options.prediction are the
@@ -62,8 +69,8 @@ class Optimizer {
 
   // What a step consists of, for those who clip by the norm of more parameters than these:
 
-  /// Makes the gradients of one replica whole: those that cover a shard of the sequence
-  /// (Parameter::gradient_is_partial), and those of a tied table.
+  /// Makes the gradients of one replica whole: those that cover a part of the sequence (all, where
+  /// ranks share it, and Parameter::gradient_is_partial), and those of a tied table.
   void complete_gradients(Rank& rank);
   /// ‖gradient‖² of all parameters of the model, replicated and tied ones counted once: [1], f64.
   Tensor squared_norm(Rank& rank) const;
@@ -96,8 +103,10 @@ class Optimizer {
   };
 
   void allocate_state(Rank& rank, Group& group) const;
+  double end_step_in_backward(Rank& rank);
   void sum_partial_gradients(Rank& rank);
-  void sum_replicas(Rank& rank);
+  /// Sums gradients of the same weights for other tokens.
+  void sum_over(Communicator& replicas);
   void begin_step(const OptimizerOptions& options);
   void update_without_waiting(Rank& rank, const OptimizerOptions& options,
                               const WeightBlocks& blocks);
@@ -112,6 +121,7 @@ class Optimizer {
   double prediction_;
   std::vector<Group> groups_;
   std::optional<Late> late_;
+  Tensor squares_;  // [1] f64, of the gradients stepped in backward so far; empty between steps
   int64_t steps_ = 0;
 };
 

@@ -20,10 +20,13 @@ Tensor hidden_state(Rank& rank) {
                        Kind::communication);
 }
 
+/// The rank's part of a microbatch's tokens or labels [s, b]: [s/c, b].
 Tensor to_device(Rank& rank, const std::vector<int32_t>& values) {
   const RunConfig& c = rank.config;
-  Tensor tensor = rank.allocate(DType::i32, {c.model.sequence, c.micro_batch});
-  if (rank.device.backed()) rank.device.copy_from_host(tensor, values.data());
+  const int64_t rows = c.model.sequence / c.context_parallel;
+  Tensor tensor = rank.allocate(DType::i32, {rows, c.micro_batch});
+  const int64_t first = rank.groups.context.rank() * rows * c.micro_batch;
+  if (rank.device.backed()) rank.device.copy_from_host(tensor, values.data() + first);
   return tensor;
 }
 
@@ -181,6 +184,7 @@ void StageExecutor::forward(const Action& action, Flight& flight) {
   const auto [batch, microbatch] = place_of(action);
   const MicroBatch& data = run_->batches.at(batch).at(microbatch);
   Gpt::Input input{std::move(flight.activation.tensor), {}, {}};
+  if (!run_->scales.empty()) input.scale = run_->scales.at(batch);
   if (part.part().first) input.tokens = to_device(rank_, data.tokens);
   if (part.part().last) input.labels = to_device(rank_, data.labels);
   Tensor y = part.forward(rank_, input, flight.saved);
@@ -197,10 +201,23 @@ void StageExecutor::forward(const Action& action, Flight& flight) {
 void StageExecutor::backward(const Action& action, Flight& flight) {
   // Whatever ends the pass: the rank is used again, and the flight is not.
   struct Reset {
-    Deferred*& deferred;
-    ~Reset() { deferred = nullptr; }
-  } const reset{rank_.deferred};
+    Rank& rank;
+    ~Reset() {
+      rank.deferred = nullptr;
+      rank.on_gradients = nullptr;
+    }
+  } const reset{rank_};
   if (action.kind == ActionKind::input_backward) rank_.deferred = &flight.deferred;
+  if (rank_.config.step_in_backward && !keep_gradients) {
+    const OptimizerOptions* options =
+        run_->optimizer.empty() ? nullptr : &run_->optimizer.at(place_of(action).first);
+    rank_.on_gradients = [this, options](const ParameterList& parameters) {
+      if (options == nullptr)
+        Optimizer::drop_gradients(parameters);
+      else
+        optimizer_.step_in_backward(rank_, parameters, *options);
+    };
+  }
   flight.input_gradient =
       model_.part(action.chunk)
           .backward(rank_, std::move(flight.gradient.tensor),

@@ -48,6 +48,9 @@ class StageExecutor {
   Result run(const ScheduleRun& run);
 
   bool keep_timeline = false;
+  /// Of a run that steps in backward: gradients are kept and nothing is stepped, for those who want
+  /// to see them.
+  bool keep_gradients = false;
 
  private:
   /// A message that was asked for.

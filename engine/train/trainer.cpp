@@ -8,6 +8,8 @@
 #include <limits>
 #include <mutex>
 #include <numbers>
+#include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -29,7 +31,8 @@ bool is_last_stage(const Rank& rank) { return rank.stage() + 1 == rank.config.pi
 /// groups that were connected in different orders would wait for each other.
 void connect(Rank& rank) {
   const RankGroups& g = rank.groups;
-  for (Communicator* group : {&g.tensor, &g.stages, &g.activations, &g.gradients, &g.data, &g.ends})
+  for (Communicator* group :
+       {&g.tensor, &g.context, &g.stages, &g.activations, &g.gradients, &g.data, &g.ends})
     if (group->size() > 1) group->barrier();
 }
 
@@ -200,7 +203,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
     const double share = run_.ranks() / static_cast<double>(cluster_.local_ranks()) /
                          static_cast<double>(batches.size());
     const std::lock_guard lock(guard);
-    if (rank.replica() == 0 && rank.tensor_group.rank() == 0) {
+    if (rank.first_of_stage()) {
       for (Span& span : done.timeline) {
         span.begin -= start;
         span.end -= start;
@@ -252,11 +255,14 @@ void Trainer::check_values() const {
 
 void Trainer::collect_logits(Rank& rank, HostTensor& all, std::mutex& guard) {
   if (rank.replica() > 0) return;
-  rank.on_logits = [&, first = true](const View& logits) mutable {
-    if (!std::exchange(first, false)) return;
+  rank.on_logits = [&, first = std::optional<uint32_t>()](const View& logits, int64_t row,
+                                                          int64_t column) mutable {
+    if (!first) first = rank.draw;
+    if (rank.draw != *first) return;
+    const int64_t before = rank.groups.context.rank() * (all.shape[0] / rank.groups.context.size());
     const std::lock_guard lock(guard);
     gather_into(all, rank.device, logits,
-                {.offset = rank.tensor_group.rank() * logits.cols(),
+                {.offset = (before + row) * all.shape[1] + column,
                  .run = logits.cols(),
                  .stride = all.shape[1]});
   };
@@ -290,10 +296,12 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
   tensors["tokens"] = host_integers(microbatch.tokens, run_);
   tensors["labels"] = host_integers(microbatch.labels, run_);
   tensors["logits"] = serial_host_tensor({m.sequence * run_.micro_batch, m.vocabulary});
+  tensors["loss"] = {{1}, {0}};
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
     const ExactWeights exact(rank, of(rank));
     StageExecutor stage = executor(rank);
+    stage.keep_gradients = true;
     of(rank).optimizer->clear_gradients(rank);
     const Watching watching(rank);
     collect_logits(rank, tensors["logits"], guard);
@@ -301,7 +309,8 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
     of(rank).optimizer->complete_gradients(rank);
     const std::lock_guard lock(guard);
     if (rank.replica() > 0) return;
-    if (is_last_stage(rank)) tensors["loss"] = {{1}, {done.losses.front() / counted(batch)}};
+    if (is_last_stage(rank) && rank.tensor_group.rank() == 0)
+      tensors["loss"].values[0] += done.losses.front() / counted(batch);
     for (const Parameter* p : of(rank).model->parameters()) {
       if (p->is_copy) continue;
       const GlobalIndex index = p->global_index(rank);
@@ -317,23 +326,55 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
   return tensors;
 }
 
-void Trainer::load_weights(const HostTensors& tensors) {
+void Trainer::load_weights(const WeightSource& weight) {
+  std::mutex guard;  // so that one weight at a time is on the host
   cluster_.run([&](Rank& rank) {
     Member& member = of(rank);
     for (const Parameter* p : member.model->parameters()) {
-      const auto found = tensors.find("weight/" + p->name);
-      const HostTensor expected = serial_host_tensor(p->serial_shape);
-      if (found == tensors.end())
-        throw InputError(fmt::format("tensor weight/{} is missing", p->name));
-      if (found->second.shape != expected.shape)
+      const std::lock_guard lock(guard);
+      const HostTensor serial = weight(p->name);
+      const Shape& s = p->serial_shape;
+      if (!std::equal(serial.shape.begin(), serial.shape.end(), s.extent.begin(),
+                      s.extent.begin() + s.dims))
         throw InputError(fmt::format("tensor weight/{} has shape [{}], the model needs [{}]",
-                                     p->name, fmt::join(found->second.shape, ", "),
-                                     fmt::join(expected.shape, ", ")));
-      scatter_from(found->second, rank.device, p->view(), p->global_index(rank));
+                                     p->name, fmt::join(serial.shape, ", "),
+                                     fmt::join(s.extent.begin(), s.extent.begin() + s.dims, ", ")));
+      scatter_from(serial, rank.device, p->view(), p->global_index(rank));
     }
     member.optimizer =
         std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer);
   });
+}
+
+void Trainer::load_weights(const HostTensors& tensors) {
+  load_weights([&](const std::string& name) {
+    const auto found = tensors.find("weight/" + name);
+    if (found == tensors.end()) throw InputError(fmt::format("tensor weight/{} is missing", name));
+    return found->second;
+  });
+}
+
+void Trainer::each_weight(const WeightSink& take) {
+  check_values();
+  std::vector<const Parameter*> all;  // once each
+  std::set<std::string> names;
+  for (const Member& member : members_)
+    for (const Parameter* p : member.model->parameters())
+      if (!p->is_copy && names.insert(p->name).second) all.push_back(p);
+  for (const Parameter* which : all) {
+    HostTensor serial = serial_host_tensor(which->serial_shape);
+    std::mutex guard;
+    cluster_.run([&](Rank& rank) {
+      if (rank.replica() > 0) return;
+      const ExactWeights exact(rank, of(rank));
+      for (const Parameter* p : of(rank).model->parameters()) {
+        if (p->is_copy || p->name != which->name) continue;
+        const std::lock_guard lock(guard);
+        gather_into(serial, rank.device, p->view(), p->global_index(rank));
+      }
+    });
+    take(which->name, serial);
+  }
 }
 
 std::vector<size_t> Trainer::weight_blocks() const {

@@ -46,7 +46,7 @@ struct Part {
   explicit Part(Rank& rank) {
     rank.parameters.count();
     const Gpt counted(rank);
-    weights = rank.parameters.reserve(rank.ledger, rank.config.type);
+    weights = rank.parameters.reserve(rank.ledger, types_of(rank.config));
     rank.run(Fill{weights, 0});
     model = std::make_unique<Gpt>(rank);
     rank.parameters.close();

@@ -45,7 +45,7 @@ TEST(PipelineFailures, AStageThatFailsEndsAllOthers) {
     const Batch batch = random_batch(config, 0);
     int passes = 0;  // of one rank of the last stage
     Rank& last = cluster->rank(3 * tensor);
-    last.on_logits = [&](const View& /*logits*/) {
+    last.on_logits = [&](const View& /*logits*/, int64_t /*row*/, int64_t /*column*/) {
       if (++passes == 3) throw std::runtime_error("enough");
     };
     EXPECT_EQ(error_of([&] { (void)trainer.step(batch); }), "enough");

@@ -20,7 +20,8 @@ class SerialPipeline {
       : config_(config),
         train_(train),
         version_(std::move(version)),
-        rank_(0, device_, {alone(0), alone(1), alone(2), alone(3), alone(4), alone(5)}, config) {
+        rank_(0, device_, {alone(0), alone(1), alone(2), alone(3), alone(4), alone(5), alone(6)},
+              config) {
     for (int stage = 0; stage < config.pipeline_parallel; ++stage) {
       parts_.push_back(std::make_unique<Gpt>(rank_, ModelPart::of(config, stage, 0)));
       history_.push_back({weights_of(stage)});

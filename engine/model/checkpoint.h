@@ -1,0 +1,23 @@
+#pragma once
+#include "engine/rank.h"
+
+namespace frugal {
+
+/// A layer's input that is kept from the forward to the backward pass for recomputation: on the
+/// device, or where the run offloads in the host's memory. It goes there while the layer computes,
+/// and comes back while the layer behind it is in its backward pass.
+class Checkpoint {
+ public:
+  /// Keeps x [s/t, b, h]. Copying to the host waits for what has been issued to compute x.
+  void store(Rank& rank, const Tensor& x);
+  /// Starts to bring it back to the device, if it is not there.
+  void fetch(Rank& rank);
+  /// The tensor; fetched if it has not been. It is not kept any longer.
+  Tensor take(Rank& rank);
+
+ private:
+  Tensor here_, on_host_;
+  Event arrived_;
+};
+
+}  // namespace frugal

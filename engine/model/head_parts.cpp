@@ -1,0 +1,128 @@
+#include "engine/model/head_parts.h"
+
+#include "engine/model/embedding.h"
+#include "engine/model/mini_sequence.h"
+#include "engine/model/token_statistics.h"
+
+namespace frugal {
+
+HeadParts::HeadParts(Rank& rank, const Parameter& table, std::optional<float> scale)
+    : rank_(rank),
+      table_(table),
+      scale_(scale),
+      tiles_(rank.config.head_tiles),
+      columns_(table.view().shape[0] / tiles_) {}
+
+View HeadParts::tile_of(const View& table, int64_t tile) const {
+  return table.sliced(0, tile * columns_, columns_);
+}
+
+int64_t HeadParts::first(int64_t tile) const { return first_token(rank_) + tile * columns_; }
+
+Tensor HeadParts::logits(const Part& part, int64_t tile) const {
+  const ModelConfig& m = rank_.config.model;
+  Tensor logits = rank_.allocate(accumulation_type(rank_.config.type), {part.x.rows(), columns_});
+  rank_.run(Gemm{.a = part.x,
+                 .b = tile_of(table_.view(), tile),
+                 .c = logits,
+                 .bias = {},
+                 .transpose_b = true});
+  if (m.logit_softcap > 0) rank_.run(SoftCap{logits, logits, static_cast<float>(m.logit_softcap)});
+  return logits;
+}
+
+/// Of all parts of the vocabulary, one behind the other: [t · tiles, rows, 3]. `last` are the
+/// logits of the last part.
+Tensor HeadParts::statistics(const Part& part, Tensor& last) const {
+  const int64_t rows = part.x.rows();
+  const DType wide = accumulation_type(rank_.config.type);
+  const Tensor local = rank_.allocate(wide, {tiles_, rows, 3}, Kind::statistics);
+  for (int64_t tile = 0; tile < tiles_; ++tile) {
+    last.release();
+    last = logits(part, tile);
+    if (rank_.on_logits) rank_.on_logits(last, part.first_row, first(tile));
+    rank_.run(CrossEntropyStatistics{
+        last, part.labels, local.view().sliced(0, tile, 1).reshaped({rows, 3}), first(tile)});
+  }
+  return gathered(rank_, local);
+}
+
+/// dx = or += dlogits · W and dW += dlogitsᵀ · x of a part of the vocabulary.
+void HeadParts::add_gradients(const Part& part, int64_t tile, const View& dlogits, const View& dx,
+                              const View& dtable) const {
+  rank_.run(Gemm{.a = dlogits,
+                 .b = tile_of(table_.view(), tile),
+                 .c = dx,
+                 .bias = {},
+                 .accumulate = tile > 0});
+  rank_.run(Gemm{.a = dlogits,
+                 .b = part.x,
+                 .c = tile_of(dtable, tile),
+                 .bias = {},
+                 .transpose_a = true,
+                 .accumulate = true});
+}
+
+void HeadParts::compute(const Part& part, const View& dtable) const {
+  Tensor logits_of_tile;
+  const Tensor all = statistics(part, logits_of_tile);
+  const DType type = rank_.config.type;
+  // A sum over parts of the vocabulary is made in accumulation type.
+  const bool summed = scale_ && tiles_ > 1 && type != accumulation_type(type);
+  const Tensor wide = summed ? rank_.allocate(accumulation_type(type), part.dx.shape) : Tensor();
+  const View dx = summed ? wide.view() : part.dx;
+  const int64_t needed = scale_ ? tiles_ : 1;  // any part of the vocabulary gives the losses
+  for (int64_t tile = 0; tile < needed; ++tile) {
+    if (tiles_ > 1 && scale_) {
+      logits_of_tile.release();
+      logits_of_tile = logits(part, tile);
+    }
+    // The gradient takes the place of the logits where it has their type.
+    const Tensor dlogits = !scale_                         ? Tensor()
+                           : logits_of_tile.type() == type ? logits_of_tile
+                                                           : rank_.allocate(logits_of_tile.shape());
+    rank_.run(CrossEntropy{.logits = logits_of_tile,
+                           .labels = part.labels,
+                           .statistics = all,
+                           .loss = part.losses,
+                           .gradient = dlogits,
+                           .first = first(scale_ ? tile : tiles_ - 1),
+                           .gradient_scale = scale_.value_or(1),
+                           .softcap = static_cast<float>(rank_.config.model.logit_softcap)});
+    logits_of_tile.release();
+    if (scale_) add_gradients(part, tile, dlogits, dx, dtable);
+  }
+  if (summed) rank_.run(Convert{wide, part.dx});
+}
+
+HeadParts::Result HeadParts::run(const Tensor& x, const Tensor& labels) const {
+  const DType wide = accumulation_type(rank_.config.type);
+  const int64_t tokens = x.shape()[0], b = x.shape()[1];
+  const int64_t parts = rank_.config.head_mini_sequences();
+  Result result{rank_.allocate(wide, {tokens * b}, Kind::statistics), {}};
+  Tensor dtable;
+  View dtable_view;
+  if (scale_) {
+    result.dinput = rank_.allocate(x.shape());
+    dtable_view = table_.grad(rank_);
+    // So that a sum over parts of the sequence is rounded once.
+    if (parts > 1 && dtable_view.type != wide) {
+      dtable = rank_.allocate(wide, dtable_view.shape);
+      rank_.run(Fill{dtable, 0});
+      dtable_view = dtable;
+    }
+  }
+  for (int64_t i = 0; i < parts; ++i) {
+    const MiniSequence rows = mini_sequence(tokens, parts, i);
+    compute({.x = rows.of(x).view().matrix(),
+             .labels = rows.of(labels).view().flat(),
+             .losses = result.losses.view().sliced(0, rows.begin * b, rows.count * b),
+             .dx = scale_ ? rows.of(result.dinput).view().matrix() : View(),
+             .first_row = rows.begin * b},
+            dtable_view);
+  }
+  if (!dtable.empty()) rank_.run(Copy{dtable, table_.grad(rank_), true});
+  return result;
+}
+
+}  // namespace frugal

@@ -1,0 +1,47 @@
+#pragma once
+#include <optional>
+
+#include "engine/model/parameter.h"
+
+namespace frugal {
+
+/// The output layer and cross-entropy over a part of the sequence and a part of the vocabulary at a
+/// time (RunConfig::head_mini_sequences(), head_tiles).
+class HeadParts {
+ public:
+  /// `scale` as OutputHead::forward() has it.
+  HeadParts(Rank& rank, const Parameter& table, std::optional<float> scale);
+
+  struct Result {
+    Tensor losses;  // [s·b] in accumulation type
+    Tensor dinput;  // [s, b, h], of the partial sums of this rank's vocabulary; empty without scale
+  };
+  /// x [s, b, h], labels [s, b]. Adds to the table's gradient.
+  Result run(const Tensor& x, const Tensor& labels) const;
+
+ private:
+  /// Views of one part of the sequence.
+  struct Part {
+    View x;       // [rows, h]
+    View labels;  // [rows]
+    View losses;  // [rows]
+    View dx;      // [rows, h], empty without scale
+    int64_t first_row;
+  };
+  void compute(const Part& part, const View& dtable) const;
+  /// Logits of a part of the vocabulary: [rows, v/(t·tiles)].
+  Tensor logits(const Part& part, int64_t tile) const;
+  Tensor statistics(const Part& part, Tensor& last) const;
+  void add_gradients(const Part& part, int64_t tile, const View& dlogits, const View& dx,
+                     const View& dtable) const;
+  View tile_of(const View& table, int64_t tile) const;
+  /// First token of a part of the vocabulary.
+  int64_t first(int64_t tile) const;
+
+  Rank& rank_;
+  const Parameter& table_;
+  const std::optional<float> scale_;
+  const int64_t tiles_, columns_;
+};
+
+}  // namespace frugal

@@ -1,0 +1,25 @@
+#pragma once
+#include <algorithm>
+
+#include "engine/memory/tensor.h"
+
+namespace frugal {
+
+/// Consecutive rows of a sequence.
+struct MiniSequence {
+  int64_t begin = 0, count = 0;
+
+  /// Those of a tensor [s, …]; empty of an empty one.
+  Tensor of(const Tensor& x) const {
+    return x.empty() ? Tensor() : x.with_view(x.view().sliced(0, begin, count));
+  }
+};
+
+/// A sequence of `tokens` in so many parts, as equal as they can be but for the last, which takes
+/// the remainder (mst2024, algorithm 1): part i of them.
+inline MiniSequence mini_sequence(int64_t tokens, int64_t parts, int64_t i) {
+  const int64_t each = tokens / parts;
+  return {i * each, i + 1 < parts ? each : tokens - i * each};
+}
+
+}  // namespace frugal
