@@ -2,39 +2,16 @@
 #include <gtest/gtest.h>
 
 #include "kernels/operations.h"
-#include "tests/engine/support.h"
+#include "tests/engine/context_runs.h"
 
 // Ranks that share every sequence compute what the serial run computes: the same loss, logits and
 // gradients, and the same weights after a step.
 namespace frugal {
 namespace {
 
+using testing::small_llama;
 using testing::snapshot_of;
 using testing::worst_error;
-
-/// Of the Llama family, with fewer heads of keys and values than some runs have ranks.
-RunConfig small_llama() {
-  RunConfig c;
-  c.model = {.name = "test",
-             .layers = 2,
-             .hidden = 48,
-             .heads = 8,
-             .sequence = 32,
-             .vocabulary = 40,
-             .dropout = 0,
-             .kv_heads = 2,
-             .head_width = 8,
-             .intermediate = 80,
-             .norm = NormKind::rms,
-             .mlp = MlpKind::swiglu,
-             .bias = BiasKind::none,
-             .positions = PositionKind::rotary,
-             .tied = false};
-  c.attention = AttentionKind::fused;
-  c.micro_batch = 2;
-  c.seed = 7;
-  return c;
-}
 
 /// What a run does besides sharing sequences.
 struct Variant {
@@ -93,7 +70,7 @@ std::string describe(const ::testing::TestParamInfo<Shared>& info) {
 /// Every rank number with what differs inside attention, two of them with what differs around it.
 std::vector<Shared> all_shared() {
   std::vector<Shared> shared;
-  for (const ContextKind context : {ContextKind::ulysses}) {
+  for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring}) {
     for (const int ranks : {1, 2, 4, 8})
       for (const Variant& v : {plain, as_many_keys, four_keys, sees_both_ways})
         shared.push_back({ranks, context, v});
@@ -137,6 +114,17 @@ MicroBatch unevenly_labelled(const RunConfig& c) {
   return batch;
 }
 
+/// Weights after two steps of an optimizer whose steps are as large as the gradients.
+HostTensors trained(const RunConfig& config, const MicroBatch& batch) {
+  const auto cluster = make_cpu_cluster(config, 2);
+  const OptimizerOptions options{.kind = OptimizerKind::momentum, .learning_rate = 0.5, .clip = 0};
+  Trainer trainer(*cluster, config, {.optimizer = options, .steps = 2});
+  const MicroBatch other = random_batch(config, 1)[0];
+  trainer.step({batch});
+  trainer.step({other});
+  return trainer.snapshot(batch);
+}
+
 class SharedSequence : public ::testing::TestWithParam<Shared> {
  protected:
   static void expect_serial(DType type, double tolerance) {
@@ -151,6 +139,38 @@ class SharedSequence : public ::testing::TestWithParam<Shared> {
 TEST_P(SharedSequence, EqualsSerialInFloat64) { expect_serial(DType::f64, 1e-12); }
 
 TEST_P(SharedSequence, EqualsSerialInFloat32) { expect_serial(DType::f32, 1e-5); }
+
+/// All weights are those of the serial run, whenever they are updated.
+TEST(SharedSequences, TrainAsTheSerialRunDoes) {
+  const RunConfig serial = serial_of({1, {}, plain}, DType::f64);
+  const MicroBatch batch = unevenly_labelled(serial);
+  const HostTensors expected = trained(serial, batch);
+  EXPECT_GT(worst_error(expected, snapshot_of(serial, batch), "weight/").value, 1e-3)
+      << "they change";
+  for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring})
+    for (const bool in_backward : {false, true}) {
+      RunConfig parallel = parallel_of({4, context, chunks}, DType::f64);
+      parallel.recompute = Recompute::full;
+      parallel.step_in_backward = in_backward;
+      const auto worst = worst_error(trained(parallel, batch), expected);
+      EXPECT_LT(worst.value, 1e-12) << worst.tensor << ", " << name_of(context);
+    }
+}
+
+/// Keys and values of bf16 that several ranks share have a gradient that is summed before it is
+/// rounded; so are blocks of a ring.
+TEST(SharedSequences, AreAsGoodAsTheSerialRunInBfloat16) {
+  const RunConfig wide = serial_of({1, {}, plain}, DType::f32);
+  const MicroBatch batch = unevenly_labelled(wide);
+  const HostTensors expected = snapshot_of(wide, batch);
+  const double serial =
+      worst_error(snapshot_of(serial_of({1, {}, plain}, DType::bf16), batch), expected).value;
+  for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring}) {
+    const auto worst =
+        worst_error(snapshot_of(parallel_of({8, context, plain}, DType::bf16), batch), expected);
+    EXPECT_LT(worst.value, 1.5 * serial) << worst.tensor << ", " << name_of(context);
+  }
+}
 
 INSTANTIATE_TEST_SUITE_P(All, SharedSequence, ::testing::ValuesIn(all_shared()), describe);
 
