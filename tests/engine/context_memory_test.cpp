@@ -3,7 +3,7 @@
 
 #include "engine/model/layer.h"
 #include "kernels/virtual/device.h"
-#include "tests/engine/context_runs.h"
+#include "tests/engine/support.h"
 
 // A rank that stands for all those that share a sequence holds what one of them holds, to the byte,
 // and its attention is charged for the bytes that the papers say.

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/operations.h"
-#include "tests/engine/context_runs.h"
+#include "tests/engine/support.h"
 
 // Ranks that share every sequence compute what the serial run computes: the same loss, logits and
 // gradients, and the same weights after a step.
@@ -28,7 +28,6 @@ const Variant learned{"learned_positions", [](RunConfig& c) {
                         c.model.tied = true;
                       }};
 const Variant sees_both_ways{"sees_both_ways", [](RunConfig& c) { c.model.causal = false; }};
-const Variant capped{"capped", [](RunConfig& c) { c.model.attention_softcap = 2; }};
 const Variant full{"full", [](RunConfig& c) { c.recompute = Recompute::full; }};
 const Variant offload{"offload", [](RunConfig& c) {
                         c.recompute = Recompute::full;
@@ -54,7 +53,11 @@ const Variant all{"all", [](RunConfig& c) {
                     c.recompute = Recompute::full;
                     c.offload = true;
                   }};
-const Variant windowed{"windowed", [](RunConfig& c) { c.model.window = 11; }};
+const Variant gemma{"gemma", [](RunConfig& c) { c.model = testing::small_gemma().model; }};
+const Variant unwindowed{"gemma_without_windows", [](RunConfig& c) {
+                           gemma.apply(c);
+                           c.model.window = 0;
+                         }};
 
 struct Shared {
   int ranks;
@@ -75,11 +78,12 @@ std::vector<Shared> all_shared() {
       for (const Variant& v : {plain, as_many_keys, four_keys, sees_both_ways})
         shared.push_back({ranks, context, v});
     for (const Variant& v :
-         {learned, capped, full, offload, chunks, replicas, tensor, sequence, pipeline, all})
+         {learned, full, offload, chunks, replicas, tensor, sequence, pipeline, all})
       shared.push_back({2, context, v});
     for (const Variant& v : {tensor, sequence, chunks}) shared.push_back({4, context, v});
   }
-  shared.push_back({2, ContextKind::ulysses, windowed});
+  shared.push_back({2, ContextKind::ulysses, gemma});
+  shared.push_back({4, ContextKind::ring, unwindowed});
   return shared;
 }
 
