@@ -13,7 +13,7 @@ struct RunFlags {
   ModelFlags model;
   PipelineFlags pipeline;
   std::string on = "virtual", hardware, lone_rank, recompute = "none", attention = "separate",
-              type = "f32", optimizer = "adamw", text;
+              context = "ulysses", type = "f32", optimizer = "adamw", text;
   std::optional<int64_t> steps, warm_up;
   OptimizerOptions options;
   std::optional<double> momentum;  // of momentum only
