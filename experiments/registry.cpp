@@ -1,4 +1,5 @@
 #include "experiments/korthikanti2022/artifacts.h"
+#include "experiments/mst2024/artifacts.h"
 #include "experiments/pipedream2bw2021/artifacts.h"
 
 namespace frugal {
@@ -16,6 +17,8 @@ std::vector<const Artifact*> all_artifacts() {
   add(p::throughputs());
   add(p::footprints());
   add({&p::figure8(), &p::figure9(), &p::figure12()});
+  add(mst2024::longest_sequences());
+  add(mst2024::anchors());
   return all;
 }
 

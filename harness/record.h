@@ -23,8 +23,10 @@ namespace metric {
 inline constexpr const char* forward_time = "forward_time";
 inline constexpr const char* backward_time = "backward_time";
 inline constexpr const char* step_time = "step_time";
-inline constexpr const char* gradient_norm = "gradient_norm";            ///< before clipping
-inline constexpr const char* last_word_accuracy = "last_word_accuracy";  ///< LastWords
+inline constexpr const char* longest_sequence = "longest_sequence";       ///< LongestSequence
+inline constexpr const char* lengths_refused = "longer_lengths_refused";  ///< LongestSequence
+inline constexpr const char* gradient_norm = "gradient_norm";             ///< before clipping
+inline constexpr const char* last_word_accuracy = "last_word_accuracy";   ///< LastWords
 inline constexpr const char* last_letter_accuracy = "last_word_letter_accuracy";  ///< LastWords
 }  // namespace metric
 
@@ -43,6 +45,7 @@ struct Memory {
   /// What the device held for all this at the end, what it keeps to hand out again included; none
   /// where memory is only counted, and in records that are older than this.
   std::optional<int64_t> reserved = {};
+  int64_t host_peak = 0;  ///< bytes of the host's memory that a device's rank had at most
   /// In a step, one without a pipeline; the rest is the stage's that has most.
   std::vector<StageMemory> stages = {};
 };
@@ -84,6 +87,8 @@ inline constexpr const char* one_rank_of = "; one rank of ";
 
 /// 16 hexadecimal digits (FNV-1a, 64 bits), the same on every machine.
 std::string hash_of(std::string_view bytes);
+/// hash_of() what these files hold together, which need not fit memory.
+std::string hash_of_files(const std::vector<std::string>& paths);
 /// hash_of() this program's own file: another build, even of uncommitted code, is another program.
 const std::string& program_hash();
 
@@ -93,7 +98,7 @@ struct Record {
 
   std::string artifact;  ///< "korthikanti2022/table4", or "measure"
   std::string case_id;   ///< within the artifact: "22B/baseline"
-  std::string what;      ///< "layer_memory", "layer_time", "step_memory", "training"
+  std::string what;      ///< "layer_memory", "layer_time", "longest_sequence", …
   Source source = Source::simulated;
   std::string on;                                 ///< "cpu", "cuda", "virtual:a100-selene"
   std::string device;                             ///< what that is, in words

@@ -12,14 +12,15 @@
 #include "harness/environment.h"
 #include "harness/flops.h"
 #include "harness/interrupt.h"
+#include "harness/longest.h"
 #include "harness/training.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
 
 std::string_view name_of(Case::What what) {
-  static constexpr std::array<std::string_view, 4> names = {"layer_memory", "layer_time",
-                                                            "training", "step_memory"};
+  static constexpr std::array<std::string_view, 5> names = {
+      "layer_memory", "layer_time", "training", "step_memory", "longest_sequence"};
   return names[static_cast<size_t>(what)];
 }
 
@@ -138,6 +139,8 @@ Record Runner::blank(const std::string& artifact, const Case& c) {
   if ((interleaved(c) || trained) && place.kind() == DeviceKind::cpu)
     record.options["threads"] = std::to_string(options_.threads);
   if (c.what == Case::What::step_memory) record.options["memory"] = counted_without_limit;
+  if (c.what == Case::What::longest_sequence)
+    record.options["optimizer"] = name_of(c.optimizer.kind);
   record.options.merge(place.options(c.config.type));
   record.fingerprint = fingerprint_of(record);
   record.command = command_prefix(record.options) + options_.command;
@@ -240,6 +243,8 @@ void Runner::observe(Running& r) {
     stop_if_interrupted();
     if (r.of->what == Case::What::step_memory)
       observe_step_memory(*r.target, r.record);
+    else if (r.of->what == Case::What::longest_sequence)
+      search(r);
     else
       observe_layer(r);
   });
@@ -259,6 +264,15 @@ void Runner::observe_layer(Running& r) {
             ranks * (memory.forward_flops + memory.backward_flops),
             "executed",
             {}};
+}
+
+void Runner::search(Running& r) {
+  const StepOf step{r.of->config, r.of->optimizer};
+  const LongestSequence longest = longest_sequence(step, r.target->machine().value());
+  r.record.add_sample(metric::longest_sequence, "tokens", static_cast<double>(longest.tokens));
+  r.record.add_sample(metric::lengths_refused, "1", static_cast<double>(longest.refused));
+  r.record.memory = longest.memory;
+  r.record.flops = flops_of(step.with(longest.tokens), longest.flops);
 }
 
 void Runner::train(Running& r) {

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "engine/schedule/schedules.h"
 #include "engine/train/safetensors.h"
 #include "harness/flops.h"
+#include "harness/hugging_face_config.h"
 #include "harness/interrupt.h"
 #include "harness/last_words.h"
 #include "harness/runner.h"
@@ -30,14 +32,6 @@ std::string outcome(const StepResult& result, const Target& target) {
   return fmt::format("loss {:.4f}, {:.3g} s", result.loss, result.seconds);
 }
 
-Flops flops_of(const RunConfig& config, double executed) {
-  const auto sequences = static_cast<double>(config.micro_batch * config.batch_microbatches());
-  Flops flops{model_flops_eq7(config.model, sequences), eq7_id, executed, "executed", {}};
-  if (config.recompute == Recompute::selective)
-    flops.hardware_eq8 = hardware_flops_eq8(config.model, sequences);
-  return flops;
-}
-
 /// Of the rank with the highest peak, and of every stage.
 Memory memory_of(Cluster& cluster) {
   Memory memory;
@@ -49,6 +43,7 @@ Memory memory_of(Cluster& cluster) {
       memory.peak_total = ledger.peak();
       memory.reserved = reserved_by(rank.device);
     }
+    memory.host_peak = std::max(memory.host_peak, rank.host.peak());
     if (rank.first_of_stage())
       memory.stages.push_back({.at_peak = ledger.at_peak(),
                                .peak = ledger.peak(),
@@ -72,19 +67,31 @@ int64_t steps_at_once(const TrainingRun& run, int64_t step) {
   return std::min({left, until_evaluation, most});
 }
 
-/// What tests/golden/pytorch_gpt.py needs to compute the same.
-void save(Trainer& trainer, const TrainingRun& run, const Target& target) {
+/// The model in the words of tests/golden/pytorch_gpt.py, or where it has Hugging Face's names, in
+/// those of its library: "config", as config.json has it.
+safetensors::Metadata metadata_of(const ModelConfig& m) {
+  if (naming_of(m) == Naming::hugging_face) return {{"config", to_hugging_face(m).dump()}};
+  return {{"hidden", std::to_string(m.hidden)},         {"heads", std::to_string(m.heads)},
+          {"layers", std::to_string(m.layers)},         {"sequence", std::to_string(m.sequence)},
+          {"vocabulary", std::to_string(m.vocabulary)}, {"causal", m.causal ? "true" : "false"}};
+}
+
+/// What a script of tests/golden/ needs to compute the same.
+void save_tensors(Trainer& trainer, const TrainingRun& run, const Target& target) {
   const ModelConfig& m = run.config.model;
-  safetensors::File file;
-  file.tensors = trainer.snapshot(batch_of(run, target, run.train.steps).front());
-  file.metadata = {{"hidden", std::to_string(m.hidden)},
-                   {"heads", std::to_string(m.heads)},
-                   {"layers", std::to_string(m.layers)},
-                   {"sequence", std::to_string(m.sequence)},
-                   {"micro_batch", std::to_string(run.config.micro_batch)},
-                   {"vocabulary", std::to_string(m.vocabulary)},
-                   {"causal", m.causal ? "true" : "false"}};
+  safetensors::File file{
+      in_stored_names(m, trainer.snapshot(batch_of(run, target, run.train.steps).front())),
+      metadata_of(m)};
+  file.metadata["micro_batch"] = std::to_string(run.config.micro_batch);
   safetensors::write(run.save_tensors, file);
+}
+
+void save_weights(Trainer& trainer, const TrainingRun& run) {
+  StoredWeightsWriter writer(run.save_weights, run.config.model, run.config.type,
+                             metadata_of(run.config.model));
+  trainer.each_weight(
+      [&](const std::string& name, const HostTensor& weight) { writer.write(name, weight); });
+  writer.close();
 }
 
 void tell_last_words(Trainer& trainer, const TrainingRun& run, Record& record) {
@@ -101,6 +108,8 @@ void train(const TrainingRun& run, Target& target, Record& record, const StepDon
   stop_if_interrupted();
   const auto cluster = target.cluster(run.config);
   Trainer trainer(*cluster, run.config, run.train);
+  if (run.weights)
+    trainer.load_weights([&](const std::string& name) { return run.weights->weight(name); });
   double executed = 0;
   // The first step fills caches and makes the library's kernels: it is timed only where it is warm.
   const bool warm = target.simulated() || run.train.steps == 1;
@@ -125,7 +134,8 @@ void train(const TrainingRun& run, Target& target, Record& record, const StepDon
   record.memory = memory_of(*cluster);
   record.flops = flops_of(run.config, executed);
   if (run.last_words > 0) tell_last_words(trainer, run, record);
-  if (!run.save_tensors.empty()) save(trainer, run, target);
+  if (!run.save_tensors.empty()) save_tensors(trainer, run, target);
+  if (!run.save_weights.empty()) save_weights(trainer, run);
 }
 
 }  // namespace
@@ -150,6 +160,20 @@ void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
   }
 }
 
+Flops flops_of(const RunConfig& config, double executed) {
+  const auto sequences = static_cast<double>(config.micro_batch * config.batch_microbatches());
+  Flops flops{model_flops_eq7(config.model, sequences), eq7_id, executed, "executed", {}};
+  if (config.recompute == Recompute::selective)
+    flops.hardware_eq8 = hardware_flops_eq8(config.model, sequences);
+  return flops;
+}
+
+OptimizerOptions default_optimizer(const RunConfig& config) {
+  OptimizerOptions options;
+  if (config.step_in_backward) options.clip = 0;
+  return options;
+}
+
 std::map<std::string, std::string> options_of(const TrainingRun& run) {
   const OptimizerOptions& optimizer = run.train.optimizer;
   std::map<std::string, std::string> options = {
@@ -166,18 +190,28 @@ std::map<std::string, std::string> options_of(const TrainingRun& run) {
     options["weight_prediction"] = fmt::format("{}", optimizer.prediction);
   if (run.last_words > 0) options["last_words"] = std::to_string(run.last_words);
   if (run.own) options["schedule_file"] = "hash " + run.own->hash;
+  if (run.weights) options["weights"] = "hash " + hash_of_files(run.weights->files().paths());
   return options;
+}
+
+StepTaken take_step(Cluster& cluster, const RunConfig& config, const OptimizerOptions& optimizer) {
+  Trainer trainer(cluster, config, {.optimizer = optimizer});
+  const int steps = flushes(config.schedule) ? 1 : 2 * config.pipeline_parallel;
+  std::vector<Batch> batches(static_cast<size_t>(steps),
+                             Batch(static_cast<size_t>(config.batch_microbatches())));
+  if (cluster.rank(0).device.backed())
+    for (int step = 0; step < steps; ++step)
+      batches[static_cast<size_t>(step)] = random_batch(config, step);
+  const double flops = trainer.run(batches).back().flops;
+  return {memory_of(cluster), flops};
 }
 
 void observe_step_memory(const Target& target, Record& record) {
   const RunConfig& config = record.config;
-  const auto cluster = target.cluster_without_limit(config);
-  Trainer trainer(*cluster, config, {});
-  const int steps = flushes(config.schedule) ? 1 : 2 * config.pipeline_parallel;
-  const auto results = trainer.run(std::vector<Batch>(
-      static_cast<size_t>(steps), Batch(static_cast<size_t>(config.batch_microbatches()))));
-  record.memory = memory_of(*cluster);
-  record.flops = flops_of(config, results.back().flops);
+  const StepTaken taken =
+      take_step(*target.cluster_without_limit(config), config, default_optimizer(config));
+  record.memory = taken.memory;
+  record.flops = flops_of(config, taken.flops);
 }
 
 void run_training(const TrainingRun& run, Target& target, Record& record, const StepDone& done) {
