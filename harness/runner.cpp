@@ -255,7 +255,7 @@ void Runner::observe_layer(Running& r) {
   r.cluster = r.target->cluster(record.config);
   r.layer = std::make_unique<LayerRun>(*r.cluster);
   const LayerMemory memory = r.layer->memory();
-  const double ranks = record.config.tensor_parallel;
+  const double ranks = record.config.tensor_parallel * record.config.context_parallel;
   record.memory = {memory.after_forward, memory.peak, memory.peak_total,
                    reserved_by(r.cluster->rank(0).device)};
   record.flops =

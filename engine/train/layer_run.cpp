@@ -10,6 +10,7 @@ namespace {
 double meet(Rank& rank) {
   rank.device.synchronize();
   rank.tensor_group.barrier();
+  rank.groups.context.barrier();
   return rank.device.now();
 }
 
@@ -43,7 +44,7 @@ LayerMemory LayerRun::memory() {
     const BytesPerKind held = rank.ledger.current_per_kind();
     const double middle = rank.flops;
     member.layer->backward(rank, member.dy, std::move(saved));
-    if (rank.tensor_group.rank() == 0)
+    if (rank.first_of_stage())
       result = {held, rank.ledger.peak_per_kind(), rank.ledger.peak(), middle - start,
                 rank.flops - middle};
   });
@@ -60,7 +61,7 @@ LayerTime LayerRun::time() {
     const double middle = meet(rank);
     member.layer->backward(rank, member.dy, std::move(saved));
     const double end = meet(rank);
-    if (rank.tensor_group.rank() == 0) result = {middle - start, end - middle};
+    if (rank.first_of_stage()) result = {middle - start, end - middle};
   });
   return result;
 }
