@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/config_json.h"
+#include "harness/hugging_face_config.h"
+#include "harness/llama_models.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
@@ -69,7 +71,24 @@ std::vector<ModelConfig> models() {
            .vocabulary = family.vocabulary,
            .causal = !family.is_bert,
            .objective = family.is_bert ? Objective::masked_token : Objective::next_token});
+  for (ModelConfig& model : llama_models()) all.push_back(std::move(model));
   return all;
+}
+
+/// `path` is a JSON file, or a folder with a config.json.
+ModelConfig model_of_file(const std::string& path) {
+  std::filesystem::path file = path;
+  if (std::filesystem::is_directory(file)) file /= "config.json";
+  const nlohmann::json json = load_json(file.string());
+  ModelConfig model = is_hugging_face(json) ? model_from_hugging_face(json, file.string())
+                                            : model_from_json(JsonObject(json, file.string()));
+  // Every model's file is called config.json there, and the folder after the model.
+  const bool named_by_folder = file.filename() == "config.json";
+  if (model.name.empty())
+    model.name =
+        (named_by_folder ? std::filesystem::absolute(file).parent_path().filename() : file.stem())
+            .string();
+  return model;
 }
 
 }  // namespace
@@ -81,19 +100,16 @@ std::vector<std::string> model_names() {
 }
 
 ModelConfig find_model(const std::string& name) {
-  if (name.find('/') != std::string::npos || name.ends_with(".json")) {
-    const nlohmann::json json = load_json(name);
-    ModelConfig model = model_from_json(JsonObject(json, name));
-    if (model.name.empty()) model.name = std::filesystem::path(name).stem().string();
-    return model;
-  }
   for (const ModelConfig& model : models())
     if (model.name == name) return model;
+  if (name.find('/') != std::string::npos || name.ends_with(".json") ||
+      std::filesystem::is_directory(name))
+    return model_of_file(name);
   const auto similar = nearest(name, model_names());
-  throw InputError(
-      fmt::format("--model is \"{}\"; {}known are {}, or give a JSON file", name,
-                  similar.empty() ? "" : fmt::format("did you mean {}? ", fmt::join(similar, ", ")),
-                  fmt::join(model_names(), ", ")));
+  throw InputError(fmt::format(
+      "--model is \"{}\"; {}known are {}, or give a JSON file or a folder with a config.json", name,
+      similar.empty() ? "" : fmt::format("did you mean {}? ", fmt::join(similar, ", ")),
+      fmt::join(model_names(), ", ")));
 }
 
 }  // namespace frugal

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "harness/config_json.h"
@@ -23,11 +24,30 @@ void Record::add_sample(const std::string& name, const char* unit, double value)
   metric.samples.push_back(value);
 }
 
-std::string hash_of(std::string_view bytes) {
-  uint64_t hash = 0xcbf29ce484222325;
+namespace {
+
+/// FNV-1a, from what the bytes before gave on.
+uint64_t hashed(std::string_view bytes, uint64_t hash = 0xcbf29ce484222325) {
   for (const char c : bytes) {
     hash ^= static_cast<unsigned char>(c);
     hash *= 0x100000001b3;
+  }
+  return hash;
+}
+
+}  // namespace
+
+std::string hash_of(std::string_view bytes) { return fmt::format("{:016x}", hashed(bytes)); }
+
+std::string hash_of_files(const std::vector<std::string>& paths) {
+  uint64_t hash = hashed({});
+  std::vector<char> bytes(1 << 20);
+  for (const std::string& path : paths) {
+    std::ifstream in(path, std::ios::binary);
+    do {
+      in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+      hash = hashed({bytes.data(), static_cast<size_t>(in.gcount())}, hash);
+    } while (in);
   }
   return fmt::format("{:016x}", hash);
 }

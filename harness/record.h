@@ -84,6 +84,8 @@ inline constexpr const char* one_rank_of = "; one rank of ";
 
 /// 16 hexadecimal digits (FNV-1a, 64 bits), the same on every machine.
 std::string hash_of(std::string_view bytes);
+/// hash_of() what these files hold together, which need not fit memory.
+std::string hash_of_files(const std::vector<std::string>& paths);
 /// hash_of() this program's own file: another build, even of uncommitted code, is another program.
 const std::string& program_hash();
 

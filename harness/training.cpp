@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "engine/schedule/schedules.h"
 #include "engine/train/safetensors.h"
 #include "harness/flops.h"
+#include "harness/hugging_face_config.h"
 #include "harness/interrupt.h"
 #include "harness/last_words.h"
 #include "harness/runner.h"
@@ -72,19 +74,31 @@ int64_t steps_at_once(const TrainingRun& run, int64_t step) {
   return std::min({left, until_evaluation, most});
 }
 
-/// What tests/golden/pytorch_gpt.py needs to compute the same.
-void save(Trainer& trainer, const TrainingRun& run, const Target& target) {
+/// The model in the words of tests/golden/pytorch_gpt.py, or where it has Hugging Face's names, in
+/// those of its library: "config", as config.json has it.
+safetensors::Metadata metadata_of(const ModelConfig& m) {
+  if (naming_of(m) == Naming::hugging_face) return {{"config", to_hugging_face(m).dump()}};
+  return {{"hidden", std::to_string(m.hidden)},         {"heads", std::to_string(m.heads)},
+          {"layers", std::to_string(m.layers)},         {"sequence", std::to_string(m.sequence)},
+          {"vocabulary", std::to_string(m.vocabulary)}, {"causal", m.causal ? "true" : "false"}};
+}
+
+/// What a script of tests/golden/ needs to compute the same.
+void save_tensors(Trainer& trainer, const TrainingRun& run, const Target& target) {
   const ModelConfig& m = run.config.model;
-  safetensors::File file;
-  file.tensors = trainer.snapshot(batch_of(run, target, run.train.steps).front());
-  file.metadata = {{"hidden", std::to_string(m.hidden)},
-                   {"heads", std::to_string(m.heads)},
-                   {"layers", std::to_string(m.layers)},
-                   {"sequence", std::to_string(m.sequence)},
-                   {"micro_batch", std::to_string(run.config.micro_batch)},
-                   {"vocabulary", std::to_string(m.vocabulary)},
-                   {"causal", m.causal ? "true" : "false"}};
+  safetensors::File file{
+      in_stored_names(m, trainer.snapshot(batch_of(run, target, run.train.steps).front())),
+      metadata_of(m)};
+  file.metadata["micro_batch"] = std::to_string(run.config.micro_batch);
   safetensors::write(run.save_tensors, file);
+}
+
+void save_weights(Trainer& trainer, const TrainingRun& run) {
+  StoredWeightsWriter writer(run.save_weights, run.config.model, run.config.type,
+                             metadata_of(run.config.model));
+  trainer.each_weight(
+      [&](const std::string& name, const HostTensor& weight) { writer.write(name, weight); });
+  writer.close();
 }
 
 void tell_last_words(Trainer& trainer, const TrainingRun& run, Record& record) {
@@ -101,6 +115,8 @@ void train(const TrainingRun& run, Target& target, Record& record, const StepDon
   stop_if_interrupted();
   const auto cluster = target.cluster(run.config);
   Trainer trainer(*cluster, run.config, run.train);
+  if (run.weights)
+    trainer.load_weights([&](const std::string& name) { return run.weights->weight(name); });
   double executed = 0;
   // The first step fills caches and makes the library's kernels: it is timed only where it is warm.
   const bool warm = target.simulated() || run.train.steps == 1;
@@ -125,7 +141,8 @@ void train(const TrainingRun& run, Target& target, Record& record, const StepDon
   record.memory = memory_of(*cluster);
   record.flops = flops_of(run.config, executed);
   if (run.last_words > 0) tell_last_words(trainer, run, record);
-  if (!run.save_tensors.empty()) save(trainer, run, target);
+  if (!run.save_tensors.empty()) save_tensors(trainer, run, target);
+  if (!run.save_weights.empty()) save_weights(trainer, run);
 }
 
 }  // namespace
@@ -166,6 +183,7 @@ std::map<std::string, std::string> options_of(const TrainingRun& run) {
     options["weight_prediction"] = fmt::format("{}", optimizer.prediction);
   if (run.last_words > 0) options["last_words"] = std::to_string(run.last_words);
   if (run.own) options["schedule_file"] = "hash " + run.own->hash;
+  if (run.weights) options["weights"] = "hash " + hash_of_files(run.weights->checkpoint().files());
   return options;
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "engine/train/stored_weights.h"
 #include "engine/train/trainer.h"
 #include "harness/record.h"
 #include "harness/target.h"
@@ -30,6 +32,9 @@ struct TrainingRun {
   int64_t eval_every = 0;    ///< steps; 0: at the end only
   int64_t last_words = 0;    ///< passages of the held-out task (LastWords); 0: none
   std::string save_tensors;  ///< a safetensors file; empty: none
+  /// What training begins with; none: random weights.
+  std::shared_ptr<StoredWeights> weights;
+  std::string save_weights;  ///< a safetensors file; empty: none
 };
 
 /// Record::options of a run: what decides it beside its configuration and its text.

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <numbers>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -325,23 +326,55 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
   return tensors;
 }
 
-void Trainer::load_weights(const HostTensors& tensors) {
+void Trainer::load_weights(const WeightSource& weight) {
+  std::mutex guard;  // so that one weight at a time is on the host
   cluster_.run([&](Rank& rank) {
     Member& member = of(rank);
     for (const Parameter* p : member.model->parameters()) {
-      const auto found = tensors.find("weight/" + p->name);
-      const HostTensor expected = serial_host_tensor(p->serial_shape);
-      if (found == tensors.end())
-        throw InputError(fmt::format("tensor weight/{} is missing", p->name));
-      if (found->second.shape != expected.shape)
+      const std::lock_guard lock(guard);
+      const HostTensor serial = weight(p->name);
+      const Shape& s = p->serial_shape;
+      if (!std::equal(serial.shape.begin(), serial.shape.end(), s.extent.begin(),
+                      s.extent.begin() + s.dims))
         throw InputError(fmt::format("tensor weight/{} has shape [{}], the model needs [{}]",
-                                     p->name, fmt::join(found->second.shape, ", "),
-                                     fmt::join(expected.shape, ", ")));
-      scatter_from(found->second, rank.device, p->view(), p->global_index(rank));
+                                     p->name, fmt::join(serial.shape, ", "),
+                                     fmt::join(s.extent.begin(), s.extent.begin() + s.dims, ", ")));
+      scatter_from(serial, rank.device, p->view(), p->global_index(rank));
     }
     member.optimizer =
         std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer);
   });
+}
+
+void Trainer::load_weights(const HostTensors& tensors) {
+  load_weights([&](const std::string& name) {
+    const auto found = tensors.find("weight/" + name);
+    if (found == tensors.end()) throw InputError(fmt::format("tensor weight/{} is missing", name));
+    return found->second;
+  });
+}
+
+void Trainer::each_weight(const WeightSink& take) {
+  check_values();
+  std::vector<const Parameter*> all;  // once each
+  std::set<std::string> names;
+  for (const Member& member : members_)
+    for (const Parameter* p : member.model->parameters())
+      if (!p->is_copy && names.insert(p->name).second) all.push_back(p);
+  for (const Parameter* which : all) {
+    HostTensor serial = serial_host_tensor(which->serial_shape);
+    std::mutex guard;
+    cluster_.run([&](Rank& rank) {
+      if (rank.replica() > 0) return;
+      const ExactWeights exact(rank, of(rank));
+      for (const Parameter* p : of(rank).model->parameters()) {
+        if (p->is_copy || p->name != which->name) continue;
+        const std::lock_guard lock(guard);
+        gather_into(serial, rank.device, p->view(), p->global_index(rank));
+      }
+    });
+    take(which->name, serial);
+  }
 }
 
 std::vector<size_t> Trainer::weight_blocks() const {

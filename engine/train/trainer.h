@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -58,9 +59,16 @@ class Trainer {
   /// "loss". The weights do not change. Throws std::logic_error on a virtual device and where ranks
   /// are absent.
   HostTensors snapshot(const MicroBatch& batch);
-  /// Replaces all weights by the tensors "weight/NAME"; throws InputError when one is missing or
-  /// has another shape. Only before the first step.
+  /// Gives a weight by its name in its serial shape. Called by one rank at a time.
+  using WeightSource = std::function<HostTensor(const std::string& name)>;
+  /// Replaces all weights; throws InputError when one has another shape. Only before the first
+  /// step.
+  void load_weights(const WeightSource& weight);
+  /// By the tensors "weight/NAME"; throws InputError when one is missing too.
   void load_weights(const HostTensors& tensors);
+  using WeightSink = std::function<void(const std::string& name, const HostTensor& weight)>;
+  /// Gives all weights in their serial shapes, one after the other. Throws as snapshot() does.
+  void each_weight(const WeightSink& take);
 
   const RunConfig& run_config() const { return run_; }
   /// What the stages of the first replica did in the last run(), in seconds from its beginning,

@@ -7,6 +7,7 @@
 #include "harness/cli/files.h"
 #include "harness/cli/program.h"
 #include "harness/cli/run_flags.h"
+#include "harness/cli/weights_flags.h"
 #include "harness/environment.h"
 #include "harness/interrupt.h"
 #include "harness/last_words.h"
@@ -20,7 +21,8 @@ namespace {
 
 struct Values {
   RunFlags run;
-  std::string save_tensors, out = "out", format = "table";
+  WeightsFlags weights;
+  std::string out = "out", format = "table";
   std::optional<int64_t> eval_every;
   int64_t last_words = 0;
   bool force = false;
@@ -47,16 +49,7 @@ TrainingRun run_of(const Values& values, const Target& target) {
     throw InputError("--eval-every: held-out losses are a text's; give --text, or leave it out");
   run.last_words = values.last_words;
   check_last_words(run, target);
-  run.save_tensors = values.save_tensors;
-  if (run.save_tensors.empty()) return run;
-  if (target.simulated())
-    throw InputError(
-        "--save-tensors: a virtual device has no values to save; use --on cpu or cuda");
-  if (target.modelled())
-    throw InputError(
-        "--save-tensors: one rank without its peers has no values that mean anything; leave it or "
-        "--lone-rank out");
-  check_new_file("--save-tensors", run.save_tensors);
+  values.weights.put_into(run, target);
   return run;
 }
 
@@ -87,6 +80,7 @@ Record blank(const Values& values, const TrainingRun& run, const Target& target)
   record.fingerprint = fingerprint_of(record);
   record.command =
       command_prefix(record.options) + "frugal measure " + values.run.text_of(run, target);
+  record.command += values.weights.text();
   if (values.eval_every) record.command += fmt::format(" --eval-every {}", *values.eval_every);
   if (values.last_words > 0) record.command += fmt::format(" --last-words {}", values.last_words);
   return record;
@@ -120,7 +114,7 @@ Exit measure(const Values& values) {
   catch_interrupts();
   RunFlags::warn(run);
   if (values.force) file.set_aside();
-  const Record* before = run.save_tensors.empty() ? last_final(file.records(), record) : nullptr;
+  const Record* before = values.weights.saves() ? nullptr : last_final(file.records(), record);
   if (before != nullptr) {
     fmt::print(stderr, "already recorded in {}/{}; --force runs it again\n", values.out,
                RecordFile::name);
@@ -145,9 +139,7 @@ void add_measure(Program& program) {
                 "Steps between held-out losses; always at the end");
   flags.integer("--last-words", values->last_words, 0,
                 "Passages of the held-out text whose last word is asked for at the end");
-  flags.text("--save-tensors", values->save_tensors, "FILE",
-             "Weights after the last step, and a microbatch's logits, loss and gradients "
-             "(safetensors)");
+  values->weights.add_to(flags);
   flags.text("--out", values->out, "DIR", "Folder for records.jsonl");
   flags.choice("--format", values->format, {"table", "json"}, "How to print the record on stdout");
   flags.toggle("--force", values->force, "Run again what is recorded; old records are kept aside");

@@ -9,8 +9,8 @@
 namespace frugal {
 
 void ModelFlags::add(Flags& flags) {
-  flags.text("--model", name, fmt::format("{}|FILE.json", fmt::join(model_names(), "|")),
-             "A model by name, or described in a JSON file");
+  flags.text("--model", name, fmt::format("{}|FILE.json|FOLDER", fmt::join(model_names(), "|")),
+             "A model by name, or described in a JSON file or in a folder's config.json");
   flags.integer("--layers", layers, 1, "Transformer layers instead of the model's");
   flags.integer("--hidden", hidden, 1, "Hidden size instead of the model's");
   flags.integer("--heads", heads, 1, "Attention heads instead of the model's");

@@ -1,0 +1,42 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/train/safetensors_stream.h"
+
+namespace frugal {
+
+/// A model's tensors in one safetensors file or in several, read when they are asked for.
+class Checkpoint {
+ public:
+  /// `path` is a safetensors file, an index (x.index.json: weight_map tells which of the files
+  /// beside it has which tensor), or a folder with model.safetensors or
+  /// model.safetensors.index.json. Throws InputError for a file that is not right
+  /// (safetensors::read_header), and by name for a file of the index that is missing or not beside
+  /// it, and for a tensor that is not in its file.
+  explicit Checkpoint(const std::string& path);
+
+  /// Of the file or index, for messages.
+  const std::string& path() const { return path_; }
+  /// In order of their names.
+  std::vector<std::string> names() const;
+  /// What a tensor is; nullptr where there is none of this name.
+  const safetensors::Entry* find(const std::string& name) const;
+  /// As safetensors::Reader::read().
+  void read(const std::string& name, int64_t first, std::span<double> values);
+  /// The safetensors files.
+  std::vector<std::string> files() const;
+
+ private:
+  void add_file();
+  void add_index();
+
+  std::string path_;
+  std::map<std::string, std::unique_ptr<safetensors::Reader>> readers_;  ///< by file name
+  std::map<std::string, safetensors::Reader*> tensors_;                  ///< which file has it
+};
+
+}  // namespace frugal

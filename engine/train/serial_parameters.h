@@ -1,0 +1,23 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/model_config.h"
+
+namespace frugal {
+
+/// A parameter as all ranks have it together.
+struct SerialParameter {
+  std::string name;            ///< Parameter::name
+  std::vector<int64_t> shape;  ///< Parameter::serial_shape
+};
+
+/// All parameters of a model, in the order in which data goes through them; a token table that is
+/// the output layer too stands once.
+std::vector<SerialParameter> serial_parameters(const ModelConfig& model);
+
+/// How many numbers a model has learned.
+int64_t parameter_count(const ModelConfig& model);
+
+}  // namespace frugal

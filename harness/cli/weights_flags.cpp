@@ -1,0 +1,79 @@
+#include "harness/cli/weights_flags.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "harness/cli/files.h"
+#include "harness/hugging_face_config.h"
+#include "harness/models.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+void check_values(const char* flag, const Target& target) {
+  if (target.simulated())
+    throw InputError(fmt::format("{}: a virtual device has no values; use --on cpu or cuda", flag));
+  if (target.modelled())
+    throw InputError(fmt::format(
+        "{}: one rank without its peers has no values that mean anything; leave it or --lone-rank "
+        "out",
+        flag));
+}
+
+/// Shapes do not tell everything: a folder's config.json must say the same of the model as the
+/// user does, but for its sequence length.
+void check_config_beside(const std::string& path, const ModelConfig& model) {
+  const auto file = std::filesystem::path(path) / "config.json";
+  if (!std::filesystem::exists(file) || naming_of(model) != Naming::hugging_face) return;
+  const nlohmann::json theirs = to_hugging_face(find_model(file.string()));
+  const nlohmann::json ours = to_hugging_face(model);
+  for (const auto& [key, value] : theirs.items())
+    if (key != "max_position_embeddings" && ours.value(key, nlohmann::json()) != value)
+      throw InputError(
+          fmt::format("--load-weights: {} says {} is {}, and of model {} it is {}; give --model {}",
+                      file.string(), key, value.dump(), model.name,
+                      ours.value(key, nlohmann::json()).dump(), path));
+}
+
+}  // namespace
+
+void WeightsFlags::add_to(Flags& flags) {
+  flags.text("--load-weights", load, "FILE|FOLDER",
+             "Begin with these weights and not with random ones: a safetensors file, an index of "
+             "several (model.safetensors.index.json), or a folder with either (docs/models.md)");
+  flags.text("--save-weights", save, "FILE",
+             "Weights after the last step, in the names that --load-weights reads (safetensors)");
+  flags.text("--save-tensors", save_tensors, "FILE",
+             "Weights after the last step, and a microbatch's logits, loss and gradients "
+             "(safetensors)");
+}
+
+void WeightsFlags::put_into(TrainingRun& run, const Target& target) const {
+  if (!load.empty()) {
+    check_values("--load-weights", target);
+    check_config_beside(load, run.config.model);
+    run.weights = std::make_shared<StoredWeights>(load, run.config.model);
+  }
+  run.save_weights = save;
+  run.save_tensors = save_tensors;
+  for (const auto& [flag, file] :
+       {std::pair{"--save-weights", &save}, {"--save-tensors", &save_tensors}}) {
+    if (file->empty()) continue;
+    check_values(flag, target);
+    check_new_file(flag, *file);
+  }
+  if (!save.empty() && run.config.schedule == ScheduleKind::pipedream &&
+      run.config.pipeline_parallel > 1 && run.config.model.tied)
+    throw InputError(
+        "--save-weights: with --schedule pipedream the last stage's token table is one of its own, "
+        "which files of a model with tied embeddings have no place for; use --save-tensors");
+}
+
+std::string WeightsFlags::text() const {
+  return load.empty() ? "" : " --load-weights " + file_name(load);
+}
+
+}  // namespace frugal

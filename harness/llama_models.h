@@ -1,0 +1,12 @@
+#pragma once
+#include <vector>
+
+#include "engine/model_config.h"
+
+namespace frugal {
+
+/// The models of mst2024, with norms, rotary positions and windows as their published
+/// configurations have them, and small ones of their families.
+std::vector<ModelConfig> llama_models();
+
+}  // namespace frugal
