@@ -6,8 +6,9 @@ namespace frugal {
 
 /// Fused attention in blocks that stay in a core's cache: products by oneDNN, the row work between
 /// them by the vectorised kernels. Beyond its operands it uses, for each thread, a few blocks of
-/// scores and, in the backward pass, at most two [cols, d] of type A. The result does not depend on
-/// the number of threads. For one thread at a time.
+/// scores and, in the backward pass, at most one [rows, d] and, where heads share keys, two
+/// [cols, d] of type A. The result does not depend on the number of threads. For one thread at a
+/// time.
 class CpuAttention {
  public:
   CpuAttention(CpuGemm& gemm, const Kernels& kernels) : gemm_(gemm), kernels_(kernels) {}

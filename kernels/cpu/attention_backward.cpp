@@ -18,28 +18,31 @@ struct Part {
   Range matrices, down, across;
 };
 
-/// Matrices one after the other, in each its blocks of rows, with these the blocks of columns that
-/// they see. Every element of a gradient so is a sum in the same order, however the work is
-/// divided.
+/// For how many rows sums that are to become dq lie in memory at a time, and for how many columns
+/// those that are to become dk and dv: a block's, or all.
+struct Held {
+  int64_t rows, cols;
+};
+
+/// Matrices one after the other, in each its blocks of columns, with these the blocks of rows that
+/// see them. Every element of a gradient so is a sum in the same order, however work is divided.
 class BackwardTask {
  public:
-  /// `cols`: of how many columns it is to compute dk and dv, whole blocks from a block on or all.
-  BackwardTask(const FusedAttentionBackward& op, Wanted wanted, int64_t cols,
-               void* memory = nullptr)
+  BackwardTask(const FusedAttentionBackward& op, Wanted wanted, Held held, void* memory = nullptr)
       : op_(op), forward_(op.forward), blocks_(op.forward), wanted_(wanted) {
     Buffers buffers(memory);
     const DType type = forward_.q.type, a = accumulation_type(type);
     const int64_t d = forward_.q.cols();
     const int64_t rows = std::min(AttentionBlocks::block_rows, forward_.rows());
-    const int64_t block_cols = std::min(AttentionBlocks::block_cols, forward_.cols());
-    scores_ = buffers.take(a, {rows, block_cols});
-    dp_ = buffers.take(a, {rows, block_cols});
-    dscores_ = type == a ? scores_ : buffers.take(type, {rows, block_cols});
-    dropped_ = type == a ? dp_ : buffers.take(type, {rows, block_cols});
-    dq_ = buffers.take(a, {rows, d});
-    dk_ = buffers.take(a, {std::min(cols, forward_.cols()), d});
+    const int64_t cols = std::min(AttentionBlocks::block_cols, forward_.cols());
+    scores_ = buffers.take(a, {rows, cols});
+    dp_ = buffers.take(a, {rows, cols});
+    dscores_ = type == a ? scores_ : buffers.take(type, {rows, cols});
+    dropped_ = type == a ? dp_ : buffers.take(type, {rows, cols});
+    dq_ = buffers.take(a, {std::min(held.rows, forward_.rows()), d});
+    dk_ = buffers.take(a, {std::min(held.cols, forward_.cols()), d});
     dv_ = buffers.take(a, dk_.shape);
-    dots_ = buffers.take(a, {rows});
+    dots_ = buffers.take(a, {dq_.shape[0]});
     bytes_ = buffers.bytes();
   }
   size_t bytes() const { return bytes_; }
@@ -50,52 +53,50 @@ class BackwardTask {
     const View q = rows_of(forward_.q, matrix, rows), k = rows_of(forward_.k, group, cols);
     const View v = rows_of(forward_.v, group, cols), dy = rows_of(op_.dy, matrix, rows);
     const View dropped = part_of(dropped_, m, n), dscores = part_of(dscores_, m, n);
-    const View dk = dk_.sliced(0, cols.begin % dk_.shape[0], n);
-    const View dv = dv_.sliced(0, cols.begin % dv_.shape[0], n);
-    const View dq = part_of(dq_, m, dq_.cols());
-    return {Gemm{.a = q, .b = k, .c = part_of(scores_, m, n), .transpose_b = true},
-            Gemm{.a = dy, .b = v, .c = part_of(dp_, m, n), .transpose_b = true},
-            Gemm{.a = dropped, .b = dy, .c = dv, .transpose_a = true, .accumulate = true},
-            Gemm{.a = dscores, .b = q, .c = dk, .transpose_a = true, .accumulate = true},
-            Gemm{.a = dscores, .b = k, .c = dq, .accumulate = true}};
+    return {
+        Gemm{.a = q, .b = k, .c = part_of(scores_, m, n), .transpose_b = true},
+        Gemm{.a = dy, .b = v, .c = part_of(dp_, m, n), .transpose_b = true},
+        Gemm{.a = dropped, .b = dy, .c = held(dv_, cols), .transpose_a = true, .accumulate = true},
+        Gemm{.a = dscores, .b = q, .c = held(dk_, cols), .transpose_a = true, .accumulate = true},
+        Gemm{.a = dscores, .b = k, .c = held(dq_, rows), .accumulate = true}};
   }
 
   bool run(const Part& part, const CpuGemm& gemm, const Kernels& kernels) const {
-    if (wanted_.keys) {
-      fill(dk_.flat(), 0);
-      fill(dv_.flat(), 0);
-    }
     bool good = true;
-    for (int64_t matrix = part.matrices.begin; matrix < part.matrices.end(); ++matrix)
-      for (int64_t i = part.down.begin; i < part.down.end(); ++i)
-        good = run_rows(part, matrix, blocks_.rows(i), gemm, kernels) && good;
-    if (!wanted_.keys) return good;
-    const int64_t group = part.matrices.begin / forward_.heads();
-    const int64_t begin = blocks_.cols(part.across.begin).begin;
-    const Range cols{begin, blocks_.cols(part.across.end() - 1).end() - begin};
-    kernels(ScaledRows{dk_.sliced(0, 0, cols.count), {}, rows_of(op_.dk, group, cols)});
-    kernels(ScaledRows{dv_.sliced(0, 0, cols.count), {}, rows_of(op_.dv, group, cols)});
+    for (int64_t matrix = part.matrices.begin; matrix < part.matrices.end(); ++matrix) {
+      for (int64_t j = part.across.begin; j < part.across.end(); ++j) {
+        if (wanted_.keys && matrix == part.matrices.begin)
+          for (const View& sums : {dk_, dv_}) fill(held(sums, blocks_.cols(j)).flat(), 0);
+        for (int64_t i = part.down.begin; i < part.down.end(); ++i)
+          good = add(matrix, i, j, j == part.across.begin, gemm, kernels) && good;
+        if (wanted_.keys && matrix + 1 == part.matrices.end())
+          finish_keys(matrix / forward_.heads(), blocks_.cols(j), kernels);
+      }
+      if (!wanted_.queries) continue;
+      for (int64_t i = part.down.begin; i < part.down.end(); ++i) {
+        const Range rows = blocks_.rows(i);
+        kernels(ScaledRows{held(dq_, rows), {}, rows_of(op_.dq, matrix, rows)});
+      }
+    }
     return good;
   }
 
  private:
-  bool run_rows(const Part& part, int64_t matrix, Range rows, const CpuGemm& gemm,
-                const Kernels& kernels) const {
-    if (part.across.count == 1 && blocks_.seen(rows, part.across.begin).count == 0) return true;
-    const View dq = part_of(dq_, rows.count, dq_.cols()), dots = dots_.sliced(0, 0, rows.count);
-    kernels(RowDots{rows_of(op_.dy, matrix, rows), rows_of(forward_.y, matrix, rows), dots});
-    fill(dq.flat(), 0);
-    bool good = true;
-    for (int64_t j = part.across.begin; j < part.across.end(); ++j) {
-      const Range cols = blocks_.seen(rows, j);
-      if (cols.count > 0) good = add(matrix, rows, cols, dots, gemm, kernels) && good;
-    }
-    if (wanted_.queries) kernels(ScaledRows{dq, {}, rows_of(op_.dq, matrix, rows)});
-    return good;
+  /// Where the sums of these rows, or columns, lie.
+  static View held(const View& sums, Range range) {
+    return sums.sliced(0, range.begin % sums.shape[0], range.count);
   }
 
-  bool add(int64_t matrix, Range rows, Range cols, const View& dots, const CpuGemm& gemm,
+  /// What a block of scores adds to the gradients; `first` says that it is its rows' first here.
+  bool add(int64_t matrix, int64_t i, int64_t j, bool first, const CpuGemm& gemm,
            const Kernels& kernels) const {
+    const Range rows = blocks_.rows(i), cols = blocks_.seen(rows, j);
+    if (cols.count == 0) return true;
+    const View dots = held(dots_, rows);
+    if (first || blocks_.seen(rows, j - 1).count == 0) {
+      kernels(RowDots{rows_of(op_.dy, matrix, rows), rows_of(forward_.y, matrix, rows), dots});
+      fill(held(dq_, rows).flat(), 0);
+    }
     const auto [scores, dp, dv, dk, dq] = products(matrix, rows, cols);
     bool good = gemm.run_alone(scores) && gemm.run_alone(dp);
     const View log_sum_exp =
@@ -110,6 +111,11 @@ class BackwardTask {
     if (wanted_.keys) good = gemm.run_alone(dv) && gemm.run_alone(dk) && good;
     if (wanted_.queries) good = gemm.run_alone(dq) && good;
     return good;
+  }
+
+  void finish_keys(int64_t group, Range cols, const Kernels& kernels) const {
+    kernels(ScaledRows{held(dk_, cols), {}, rows_of(op_.dk, group, cols)});
+    kernels(ScaledRows{held(dv_, cols), {}, rows_of(op_.dv, group, cols)});
   }
 
   const FusedAttentionBackward& op_;
@@ -141,21 +147,22 @@ void CpuAttention::run(const FusedAttentionBackward& op) {
   if (forward.q.size() == 0) return;
   const AttentionBlocks blocks(forward);
   const int64_t heads = forward.heads(), down = blocks.down(), across = blocks.across();
-  prepare(gemm_, blocks, BackwardTask(op, {}, forward.cols()));
-  const auto each = [&](Wanted wanted, int64_t cols, int64_t tasks, const auto& part_of_task) {
-    const BackwardTask counted(op, wanted, cols);
+  constexpr Held block{AttentionBlocks::block_rows, AttentionBlocks::block_cols};
+  prepare(gemm_, blocks, BackwardTask(op, {}, block));
+  const auto each = [&](Wanted wanted, Held held, int64_t tasks, const auto& part_of_task) {
+    const BackwardTask counted(op, wanted, held);
     each_task(forward, tasks, [&](int64_t i) {
-      const BackwardTask task(op, wanted, cols, scratch(Scratch::attention, counted.bytes()));
+      const BackwardTask task(op, wanted, held, scratch(Scratch::attention, counted.bytes()));
       return task.run(part_of_task(i), gemm_, kernels_);
     });
   };
   if (!better_divided(forward, blocks)) {
-    each({}, forward.cols(), forward.groups(), [=](int64_t group) {
+    const Held all{forward.rows(), heads == 1 ? block.cols : forward.cols()};
+    each({}, all, forward.groups(), [=](int64_t group) {
       return Part{{group * heads, heads}, {0, down}, {0, across}};
     });
     return;
   }
-  constexpr int64_t block = AttentionBlocks::block_cols;
   each({.queries = false}, block, forward.groups() * across, [=](int64_t i) {
     return Part{{i / across * heads, heads}, {0, down}, {i % across, 1}};
   });

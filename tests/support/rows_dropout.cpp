@@ -10,6 +10,7 @@ namespace {
 struct Form {
   int64_t groups = 0;  ///< of the bias; 0: no bias
   bool residual = false, dropout = false, keep_mask = false;
+  bool narrow = false;  ///< the gradient of the bias has its type
 
   /// Rows must be divisible by groups.
   int64_t rows(const Setting& s) const { return s.rows * std::max<int64_t>(groups, 1); }
@@ -69,8 +70,10 @@ Case bias_dropout_add_backward(const Setting& s, const Form& form) {
     };
   }
   if (form.groups > 0) {
-    c.operands.push_back(
-        {"dbias", accumulation_type(s.type), {form.groups, s.cols}, Role::updated});
+    c.operands.push_back({"dbias",
+                          form.narrow ? s.type : accumulation_type(s.type),
+                          {form.groups, s.cols},
+                          Role::updated});
   }
   c.bind = [dropout](const Views& v) {
     return BiasDropoutAddBackward{
@@ -109,6 +112,8 @@ std::vector<Row> dropout_rows() {
   };
   const Form all{1, true, true, true}, regenerated{2, true, true, false};
   const Form bias_only{1, false, false, false}, dropout_only{0, false, true, false};
+  Form narrow = bias_only;
+  narrow.narrow = true;
   const std::string forth = "bias-dropout-add", back = "bias-dropout-add-backward";
   return {{forth, forward(all), {}, {0, 176}},
           {forth + "/regenerated", forward(regenerated), {}, {0, 304}},
@@ -117,6 +122,7 @@ std::vector<Row> dropout_rows() {
           {back, backward(all), {forth}, {0, 152}},
           {back + "/regenerated", backward(regenerated), {forth + "/regenerated"}, {0, 256}},
           {back + "/bias-only", backward(bias_only), {forth + "/bias-only"}, {0, 128}},
+          {back + "/narrow", backward(narrow), {}, {0, 112}},
           {back + "/dropout-only", backward(dropout_only), {forth + "/dropout-only"}, {0, 96}}};
 }
 

@@ -83,11 +83,12 @@ Case input_gradient(const Setting& s) {
       {1, m, k, n, {"dc", n, 1}, {"b", 1, n}, {"da", k, 1}, false, ""});
 }
 
-Case weight_gradient(const Setting& s) {
+/// Of type A or of T, which is rounded once.
+Case weight_gradient(const Setting& s, bool narrow) {
   const int64_t m = s.rows, n = s.cols, k = depth(s);
   return product_case({{"a", s.type, {m, k}},
                        {"dc", s.type, {m, n}},
-                       {"db", accumulation_type(s.type), {k, n}, Role::updated}},
+                       {"db", narrow ? s.type : accumulation_type(s.type), {k, n}, Role::updated}},
                       [](const Views& v) {
                         return Gemm{.a = v["a"],
                                     .b = v["dc"],
@@ -258,10 +259,10 @@ Case gelu_backward(const Setting& s) {
   return c;
 }
 
-Case column_sum(const Setting& s) {
+Case column_sum(const Setting& s, bool narrow) {
   Case c;
   c.operands = {{"dc", s.type, {s.rows, s.cols}},
-                {"dbias", accumulation_type(s.type), {s.cols}, Role::updated}};
+                {"dbias", narrow ? s.type : accumulation_type(s.type), {s.cols}, Role::updated}};
   c.bind = [](const Views& v) { return ColumnSum{.x = v["dc"], .sum = v["dbias"]}; };
   c.roundings = static_cast<double>(s.rows + 1);  // a sum of rows + 1 terms in any order
   c.reference = [s](Expected& e) {
@@ -281,9 +282,16 @@ Case column_sum(const Setting& s) {
 }  // namespace
 
 std::vector<Row> gemm_rows() {
+  const auto of_weights = [](bool narrow) {
+    return [narrow](const Setting& s) { return weight_gradient(s, narrow); };
+  };
+  const auto of_bias = [](bool narrow) {
+    return [narrow](const Setting& s) { return column_sum(s, narrow); };
+  };
   return {{"gemm", forward, {}, {240, 156}},
           {"gemm/input-gradient", input_gradient, {"gemm"}, {240, 148}},
-          {"gemm/weight-gradient", weight_gradient, {"gemm"}, {240, 268}},
+          {"gemm/weight-gradient", of_weights(false), {"gemm"}, {240, 268}},
+          {"gemm/weight-gradient-narrow", of_weights(true), {}, {240, 188}},
           {"gemm/parts", parts, {}, {240, 196}},
           {"gemm/attention-scores", attention_scores, {}, {720, 444}},
           {"gemm/attention-context", attention_context, {}, {720, 444}},
@@ -291,7 +299,8 @@ std::vector<Row> gemm_rows() {
           {"gemm-gelu", gelu, {}, {240, 204}},
           {"gelu/before-product", gelu_before, {}, {0, 120}},
           {"gemm-gelu-backward", gelu_backward, {"gelu/before-product", "gemm"}, {240, 208}},
-          {"column-sum", column_sum, {"gemm"}, {0, 80}}};
+          {"column-sum", of_bias(false), {"gemm"}, {0, 80}},
+          {"column-sum/narrow", of_bias(true), {}, {0, 64}}};
 }
 
 }  // namespace frugal::table

@@ -125,18 +125,19 @@ void gradient(Expected& e, const Setting& s, Kind kind) {
   }
 }
 
-Case backward(const Setting& s, Kind kind, bool residual) {
-  const DType a = accumulation_type(s.type);
+/// narrow: gradients of parameters have the parameters' type.
+Case backward(const Setting& s, Kind kind, bool residual, bool narrow) {
+  const DType a = accumulation_type(s.type), of_parameters = narrow ? s.type : a;
   Case c;
   c.operands = {{"dy", s.type, {s.rows, s.cols}},
                 {"x", s.type, {s.rows, s.cols}},
                 {"rstd", a, {s.rows}, Role::input, Draw::positive},
                 {"gamma", s.type, {s.cols}},
                 {"dx", s.type, {s.rows, s.cols}, Role::output},
-                {"dgamma", a, {s.cols}, Role::updated}};
+                {"dgamma", of_parameters, {s.cols}, Role::updated}};
   if (kind.centred) {
     c.operands.push_back({"mean", a, {s.rows}});
-    c.operands.push_back({"dbeta", a, {s.cols}, Role::updated});
+    c.operands.push_back({"dbeta", of_parameters, {s.cols}, Role::updated});
   }
   if (residual) {
     c.operands.push_back({"add", s.type, {s.rows, s.cols}});
@@ -174,15 +175,17 @@ std::vector<Row> norm_rows() {
   const auto forth = [](Kind kind) {
     return [kind](const Setting& s) { return forward(s, kind); };
   };
-  const auto back = [](Kind kind, bool residual) {
-    return [=](const Setting& s) { return backward(s, kind, residual); };
+  const auto back = [](Kind kind, bool residual, bool narrow = false) {
+    return [=](const Setting& s) { return backward(s, kind, residual, narrow); };
   };
   return {{"layer-norm", forth(layer_norm), {}, {0, 160}},
           {"layer-norm-backward", back(layer_norm, false), {"layer-norm"}, {0, 264}},
           {"layer-norm-backward/residual", back(layer_norm, true), {}, {0, 312}},
+          {"layer-norm-backward/narrow", back(layer_norm, false, true), {}, {0, 232}},
           {"rms-norm", forth(rms_norm), {}, {0, 128}},
           {"rms-norm-backward", back(rms_norm, false), {"rms-norm"}, {0, 208}},
-          {"rms-norm-backward/residual", back(rms_norm, true), {}, {0, 256}}};
+          {"rms-norm-backward/residual", back(rms_norm, true), {}, {0, 256}},
+          {"rms-norm-backward/narrow", back(rms_norm, false, true), {}, {0, 192}}};
 }
 
 }  // namespace frugal::table

@@ -46,16 +46,25 @@ Case embedding(const Setting& s, float scale) {
   return c;
 }
 
-Case embedding_backward(const Setting& s, float scale) {
+/// narrow: dtable has the table's type, and few ids come up, so that what is rounded with each is
+/// far off.
+Case embedding_backward(const Setting& s, float scale, bool narrow) {
   Case c;
   c.operands = {ids(s),
                 {"dy", s.type, {s.rows, s.cols}},
-                {"dtable", accumulation_type(s.type), {shard_rows(s), s.cols}, Role::updated}};
+                {"dtable",
+                 narrow ? s.type : accumulation_type(s.type),
+                 {shard_rows(s), s.cols},
+                 Role::updated}};
   c.bind = [scale](const Views& v) {
     return EmbeddingBackward{
         .ids = v["ids"], .dy = v["dy"], .dtable = v["dtable"], .first = first_id, .scale = scale};
   };
-  c.prepare = move_ids;
+  c.prepare = [narrow](Values& v) {
+    move_ids(v);
+    for (double& id : v["ids"])
+      if (narrow && id > first_id + 1) id = first_id + 1;
+  };
   c.roundings = static_cast<double>(s.rows + 1);  // all ids may be the same
   c.reference = [=, wide = static_cast<double>(scale)](Expected& e) {
     std::vector<double> sum = e["dtable"], magnitude = sum;
@@ -237,8 +246,8 @@ std::vector<Row> vocabulary_rows() {
   const auto lookup = [](float scale) {
     return [scale](const Setting& s) { return embedding(s, scale); };
   };
-  const auto scatter = [](float scale) {
-    return [scale](const Setting& s) { return embedding_backward(s, scale); };
+  const auto scatter = [](float scale, bool narrow = false) {
+    return [=](const Setting& s) { return embedding_backward(s, scale, narrow); };
   };
   const GradientOf logits{"dlogits"}, uncapped{"duncapped", logit_cap};
   const std::vector<std::string> whole = {"cross-entropy-statistics", "cross-entropy"};
@@ -248,6 +257,7 @@ std::vector<Row> vocabulary_rows() {
           {"embedding/scaled", lookup(7.3F), {}, {0, 120}},
           {"embedding-backward", scatter(1), {"embedding"}, {0, 264}},
           {"embedding-backward/scaled", scatter(7.3F), {"embedding/scaled"}, {0, 264}},
+          {"embedding-backward/narrow", scatter(1, true), {}, {0, 168}},
           {"cross-entropy-statistics", statistics(1, false), {}, {0, 192}},
           {"cross-entropy-statistics/second-shard", statistics(2, true), {}, {0, 192}},
           {"cross-entropy", loss(1, logits), whole, {0, 264}},

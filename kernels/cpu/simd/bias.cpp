@@ -90,7 +90,7 @@ void run(const BiasDropoutAddBackward& op) {
     }
     RowSums<A> sums(op.dbias.rows(), rows, cols);
     sums.each_row([&](int64_t row, A* partial) { backward_row<T>(op, row, partial); });
-    sums.add_to(op.dbias.as<A>(), 0, cols);
+    sums.add_to(op.dbias, 0, cols);
   });
 }
 
@@ -106,7 +106,7 @@ void run(const ColumnSum& op) {
       }
       for (; rows > 0; --rows, from += cols) add_rows<1>(from, cols, 0, partial);
     });
-    sums.add_to(op.sum.as<Accumulator<T>>(), 0, cols);
+    sums.add_to(op.sum, 0, cols);
   });
 }
 

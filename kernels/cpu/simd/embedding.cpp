@@ -43,33 +43,77 @@ void scale_rows(const Embedding& op) {
   });
 }
 
+/// The rows of dy that belong to the table, ordered by the table's row and then as they come.
+class OrderedRows {
+ public:
+  explicit OrderedRows(const EmbeddingBackward& op)
+      : keys_(static_cast<uint64_t*>(
+            scratch(Scratch::partial_sums, static_cast<size_t>(op.ids.bytes()) * 2))) {
+    const auto* const ids = op.ids.as<int32_t>();
+    const int64_t vocabulary = op.dtable.rows();
+    for (int64_t i = 0; i < op.ids.size(); ++i) {
+      const int64_t id = ids[i] - op.first;
+      if (id >= 0 && id < vocabulary)
+        keys_[size_++] = static_cast<uint64_t>(id) << 32 | static_cast<uint64_t>(i);
+    }
+    std::sort(keys_, keys_ + size_);
+  }
+  int64_t size() const { return size_; }
+  int64_t of_table(int64_t k) const { return static_cast<int64_t>(keys_[k] >> 32); }
+  int64_t of_dy(int64_t k) const { return static_cast<int64_t>(keys_[k] & 0xffffffffU); }
+  /// Whether the k-th is the first of its row of the table; also of where there are no more.
+  bool begins(int64_t k) const { return k == 0 || k == size_ || of_table(k) != of_table(k - 1); }
+
+ private:
+  uint64_t* keys_;
+  int64_t size_ = 0;
+};
+
+/// Columns whose sum stays in the innermost cache.
+constexpr int64_t block = 512;
+
+/// Adds the k-th row and all others of its row of the table, in columns [begin, begin + length).
+template <class T, class G>
+void add_rows(const EmbeddingBackward& op, const OrderedRows& rows, int64_t k, int64_t begin,
+              int64_t length) {
+  using A = Accumulator<T>;
+  using V = Vec<A>;
+  const int64_t cols = op.dy.cols();
+  const T* const dy = op.dy.as<T>() + begin;
+  G* const to = op.dtable.as<G>() + rows.of_table(k) * cols + begin;
+  A total[block];
+  bool first = true, last = false;
+  for (; !last; ++k, first = false) {
+    last = rows.begins(k + 1);
+    const T* const from = dy + rows.of_dy(k) * cols;
+    const T* const next = k + 1 < rows.size() ? dy + rows.of_dy(k + 1) * cols : from;
+    vectors<A>(length, [&, scale = A(op.scale)](int64_t j, int64_t count) {
+      prefetch(next + j);
+      const V before = first ? load<V>(to + j, count) : load<V>(total + j, count);
+      const V sum = before + load<V>(from + j, count) * scale;
+      last ? store(to + j, sum, count) : store(total + j, sum, count);
+    });
+  }
+}
+
 }  // namespace
 
 void run(const Embedding& op) { op.scale == 1 ? copy_rows(op) : scale_rows(op); }
 
 void run(const EmbeddingBackward& op) {
-  by_type(op.dy.type, [&]<class T>(T) {
-    using A = Accumulator<T>;
-    const auto* const ids = op.ids.as<int32_t>();
-    const T* const dy = op.dy.as<T>();
-    A* const dtable = op.dtable.as<A>();
-    const int64_t rows = op.ids.size(), cols = op.dy.cols(), vocabulary = op.dtable.rows();
-    const A scale = A(op.scale);
-    constexpr int64_t block = 512;  // columns: two threads never add to the same element
-    parallel((cols + block - 1) / block, rows * block, [&](int64_t piece) {
-      const int64_t begin = piece * block, length = std::min(block, cols - begin);
-      for (int64_t i = 0; i < rows; ++i) {
-        const int64_t id = ids[i] - op.first;
-        if (id < 0 || id >= vocabulary) continue;
-        const T* const from = dy + i * cols + begin;
-        const int64_t ahead = i + 1 < rows ? cols : 0;
-        A* const to = dtable + id * cols + begin;
-        vectors<A>(length, [&](int64_t j, int64_t count) {
-          prefetch(from + ahead + j);
-          store(to + j, load<Vec<A>>(to + j, count) + load<Vec<A>>(from + j, count) * scale, count);
-        });
-      }
+  const OrderedRows rows(op);
+  constexpr int64_t together = 64;  // rows
+  const int64_t cols = op.dy.cols(), pieces = (rows.size() + together - 1) / together;
+  const auto add_all = [&]<class T, class G>(T, G) {
+    parallel((cols + block - 1) / block * pieces, together * block, [&](int64_t i) {
+      const int64_t begin = i / pieces * block, length = std::min(block, cols - begin);
+      const int64_t from = i % pieces * together;
+      for (int64_t k = from; k < std::min(from + together, rows.size()); ++k)
+        if (rows.begins(k)) add_rows<T, G>(op, rows, k, begin, length);
     });
+  };
+  by_type(op.dy.type, [&]<class T>(T t) {
+    op.dtable.type == op.dy.type ? add_all(t, t) : add_all(t, Accumulator<T>{});
   });
 }
 

@@ -95,8 +95,8 @@ void run_norm_backward(const Op& op) {
     const int64_t cols = op.x.cols();
     RowSums<A> sums(1, op.x.rows(), (centred<Op> ? 2 : 1) * cols);
     sums.each_row([&](int64_t row, A* partial) { norm_backward_row<T>(op, row, partial); });
-    sums.add_to(op.dgamma.template as<A>(), 0, cols);
-    if constexpr (centred<Op>) sums.add_to(op.dbeta.template as<A>(), cols, cols);
+    sums.add_to(op.dgamma, 0, cols);
+    if constexpr (centred<Op>) sums.add_to(op.dbeta, cols, cols);
   });
 }
 

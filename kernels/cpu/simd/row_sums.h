@@ -38,22 +38,34 @@ class RowSums {
     });
   }
 
-  /// sum[group, j] += the sum at first + j, for j in [0, cols).
-  void add_to(A* sum, int64_t first, int64_t cols) const {
+  /// sum[group, j] += the sum at first + j, for j in [0, cols), rounded once to the type of sum.
+  void add_to(const View& sum, int64_t first, int64_t cols) const {
+    by_type(sum.type, [&]<class G>(G) {
+      if constexpr (std::is_same_v<Accumulator<G>, A>) add_to(sum.as<G>(), first, cols);
+    });
+  }
+
+ private:
+  template <class G>
+  void add_to(G* sum, int64_t first, int64_t cols) const {
     constexpr int64_t block = 512;
     const int64_t blocks = (cols + block - 1) / block;
     parallel(groups_ * blocks, chunks_ * block, [&](int64_t piece) {
       const int64_t group = piece / blocks, begin = piece % blocks * block;
       const int64_t count = std::min(block, cols - begin);
-      A* const to = sum + group * cols + begin;
+      G* const to = sum + group * cols + begin;
+      A total[block];
+      vectors<A>(count,
+                 [&](int64_t j, int64_t n) { store(total + j, load<Vec<A>>(to + j, n), n); });
       for (int64_t c = 0; c < chunks_; ++c) {
         const A* const from = partial_ + (group * chunks_ + c) * width_ + first + begin;
-        for (int64_t j = 0; j < count; ++j) to[j] += from[j];
+        for (int64_t j = 0; j < count; ++j) total[j] += from[j];
       }
+      vectors<A>(count,
+                 [&](int64_t j, int64_t n) { store(to + j, load<Vec<A>>(total + j, n), n); });
     });
   }
 
- private:
   int64_t groups_, rows_, width_, chunk_, chunks_;
   A* partial_;
 };
