@@ -13,7 +13,7 @@ namespace frugal {
 /// One configuration of an artifact and what is observed of it.
 struct Case {
   enum class What : uint8_t {
-    layer_memory,  ///< bytes and FLOPs of one transformer layer (LayerRun::memory)
+    layer_memory,  ///< bytes and FLOPs of one transformer layer (ModuleRun::memory)
     layer_time,    ///< its forward and backward time, and its memory; on a real device the
                    ///< cases of one artifact are timed together, interleaved round by round
     training,    ///< steps of the whole model through its schedule, on random tokens: their times,

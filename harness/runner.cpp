@@ -8,7 +8,7 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 
-#include "engine/train/layer_run.h"
+#include "engine/train/module_run.h"
 #include "harness/environment.h"
 #include "harness/flops.h"
 #include "harness/interrupt.h"
@@ -30,7 +30,7 @@ constexpr const char* interrupted_reason =
 
 /// Whether a case is timed in rounds with others.
 bool interleaved(const Case& c) {
-  return c.what == Case::What::layer_time && c.source() == Source::measured;
+  return c.what == Case::What::module_time && c.source() == Source::measured;
 }
 
 /// Of a training case.
@@ -56,7 +56,7 @@ struct Runner::Running {
   Target* target;
   Record record;
   std::unique_ptr<Cluster> cluster;
-  std::unique_ptr<LayerRun> layer;
+  std::unique_ptr<ModuleRun> layer;
 
   std::string name() const {
     return record.artifact + " " + record.case_id + " on " + setting_of(record).where();
@@ -213,7 +213,7 @@ void Runner::run_group(std::vector<Running>& group) {
       observe(r);
       add_others_in_memory(r, group);
     }
-    if (group.front().of->what == Case::What::layer_time) time_group(group);
+    if (group.front().of->what == Case::What::module_time) time_group(group);
   } catch (const Interrupted&) {
     // None of the group has ended: its samples are worth something only together.
     for (Running& r : group) {
@@ -248,8 +248,8 @@ void Runner::observe(Running& r) {
 void Runner::observe_layer(Running& r) {
   Record& record = r.record;
   r.cluster = r.target->cluster(record.config);
-  r.layer = std::make_unique<LayerRun>(*r.cluster);
-  const LayerMemory memory = r.layer->memory();
+  r.layer = std::make_unique<ModuleRun>(*r.cluster);
+  const ModuleMemory memory = r.layer->memory();
   const double ranks = record.config.tensor_parallel;
   record.memory = {memory.after_forward, memory.peak, memory.peak_total,
                    reserved_by(r.cluster->rank(0).device)};
@@ -283,7 +283,7 @@ void Runner::time_group(std::vector<Running>& group) {
     runs.emplace_back([&r, &group](bool keep) {
       if (!r.record.ok()) return;
       run_guarded(r.record, [&] {
-        const LayerTime time = r.layer->time();
+        const ModuleTime time = r.layer->time();
         if (!keep) return;
         r.record.add_sample(metric::forward_time, "s", time.forward);
         r.record.add_sample(metric::backward_time, "s", time.backward);
