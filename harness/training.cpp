@@ -167,6 +167,12 @@ void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
   }
 }
 
+OptimizerOptions default_optimizer(const RunConfig& config) {
+  OptimizerOptions options;
+  if (config.step_in_backward) options.clip = 0;
+  return options;
+}
+
 std::map<std::string, std::string> options_of(const TrainingRun& run) {
   const OptimizerOptions& optimizer = run.train.optimizer;
   std::map<std::string, std::string> options = {
@@ -190,7 +196,7 @@ std::map<std::string, std::string> options_of(const TrainingRun& run) {
 void observe_step_memory(const Target& target, Record& record) {
   const RunConfig& config = record.config;
   const auto cluster = target.cluster_without_limit(config);
-  Trainer trainer(*cluster, config, {});
+  Trainer trainer(*cluster, config, {.optimizer = default_optimizer(config)});
   const int steps = flushes(config.schedule) ? 1 : 2 * config.pipeline_parallel;
   const auto results = trainer.run(std::vector<Batch>(
       static_cast<size_t>(steps), Batch(static_cast<size_t>(config.batch_microbatches()))));

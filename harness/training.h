@@ -37,6 +37,10 @@ struct TrainingRun {
   std::string save_weights;  ///< a safetensors file; empty: none
 };
 
+/// What updates weights where nothing else is said: without clipping where weights step in
+/// backward, before the gradient's norm is known.
+OptimizerOptions default_optimizer(const RunConfig& config);
+
 /// Record::options of a run: what decides it beside its configuration and its text.
 std::map<std::string, std::string> options_of(const TrainingRun& run);
 
