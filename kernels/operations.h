@@ -36,7 +36,8 @@ struct Gemm {
   }
 };
 
-/// sum[j] += Σ_i x[i, j]: the gradient of a bias. x [rows, cols] of T, sum [cols] of A.
+/// sum[j] += Σ_i x[i, j]: the gradient of a bias. x [rows, cols] of T, sum [cols] of A
+/// or T.
 struct ColumnSum {
   static constexpr std::string_view name = "column-sum";
   View x, sum;
@@ -52,7 +53,7 @@ struct LayerNorm {
 };
 
 /// dx = LayerNorm'(dy) (+ add, the gradient that arrives over the residual path; may be dx itself);
-/// dgamma and dbeta [cols] of A are added to.
+/// dgamma and dbeta [cols], each of A or T, are added to.
 struct LayerNormBackward {
   static constexpr std::string_view name = "layer-norm-backward";
   View dy, x, mean, rstd, gamma, add, dx, dgamma, dbeta;
@@ -70,8 +71,8 @@ struct RmsNorm {
   Cost cost() const { return {0, detail::bytes_of(x, gamma, y, rstd)}; }
 };
 
-/// dx = RmsNorm'(dy) (+ add, as for LayerNormBackward; may be dx itself); dgamma [cols] of A is
-/// added to.
+/// dx = RmsNorm'(dy) (+ add, as for LayerNormBackward; may be dx itself); dgamma [cols] of A or T
+/// is added to.
 struct RmsNormBackward {
   static constexpr std::string_view name = "rms-norm-backward";
   View dy, x, rstd, gamma, add, dx, dgamma;

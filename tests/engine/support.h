@@ -30,6 +30,39 @@ inline RunConfig small_bert() {
   return c;
 }
 
+/// The same in the Llama family: grouped queries, a gated unit, rotary positions, an output layer
+/// of its own.
+inline RunConfig small_llama() {
+  RunConfig c = small_gpt();
+  ModelConfig& m = c.model;
+  m.kv_heads = 2;
+  m.intermediate = 96;
+  m.dropout = 0;
+  m.norm = NormKind::rms;
+  m.mlp = MlpKind::swiglu;
+  m.bias = BiasKind::none;
+  m.positions = PositionKind::rotary;
+  m.tied = false;
+  c.attention = AttentionKind::fused;
+  return c;
+}
+
+/// With all that Gemma 2 adds; caps that weights of this size feel, and a window that hides
+/// something.
+inline RunConfig small_gemma() {
+  RunConfig c = small_llama();
+  ModelConfig& m = c.model;
+  m.head_width = 16;
+  m.mlp = MlpKind::geglu;
+  m.tied = m.post_norms = m.scaled_embedding = true;
+  m.query_scale = 24;
+  m.attention_softcap = 0.5;
+  m.logit_softcap = 0.5;
+  m.window = 8;
+  m.window_period = 2;
+  return c;
+}
+
 /// One microbatch's weights, logits, loss and gradients under a configuration.
 inline HostTensors snapshot_of(const RunConfig& config, const MicroBatch& batch) {
   const auto cluster = make_cpu_cluster(config, 2);

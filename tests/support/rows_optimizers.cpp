@@ -15,6 +15,15 @@ struct Way {
   bool has_moment = true;  ///< of Momentum; without one its beta is 0
   int64_t step = 3;        ///< of Adam
   float prediction = 0;
+  bool narrow_gradient = false, narrow_moments = false;  ///< of the weights' type
+  bool has_master = true;                                ///< where the weights are narrower than A
+
+  DType gradient(DType weights) const {
+    return narrow_gradient ? weights : accumulation_type(weights);
+  }
+  DType moment(DType weights) const {
+    return narrow_moments ? weights : accumulation_type(weights);
+  }
 };
 
 WeightUpdate attributes(const Way& way) {
@@ -95,11 +104,11 @@ void adam_reference(Expected& e, const Adam& op, int64_t size) {
 Case weight_update(const Setting& s, const Way& way) {
   const DType a = accumulation_type(s.type);
   const Shape shape = {s.rows, s.cols};
-  const bool with_master = s.type != a || way.prediction != 0;
+  const bool with_master = (s.type != a && way.has_master) || way.prediction != 0;
   const Role in_place = with_master ? Role::output : Role::updated;
   Case c;
   c.operands = {{"weights", s.type, shape, way.apart ? Role::input : in_place},
-                {"gradient", a, shape}};
+                {"gradient", way.gradient(s.type), shape}};
   if (with_master) c.operands.push_back({"master", a, shape, Role::updated});
   if (way.apart) {
     c.operands.push_back({"result", s.type, shape, Role::output});
@@ -120,8 +129,7 @@ WeightUpdate bound(const Views& v, WeightUpdate update) {
 Case momentum(const Setting& s, const Way& way) {
   Case c = weight_update(s, way);
   const Shape shape = c.operand("weights").shape;
-  if (way.has_moment)
-    c.operands.push_back({"moment", accumulation_type(s.type), shape, Role::updated});
+  if (way.has_moment) c.operands.push_back({"moment", way.moment(s.type), shape, Role::updated});
   Momentum op;
   op.update = attributes(way);
   op.beta = way.has_moment ? 0.8F : 0;
@@ -138,9 +146,8 @@ Case momentum(const Setting& s, const Way& way) {
 Case adam(const Setting& s, const Way& way) {
   Case c = weight_update(s, way);
   const Shape shape = c.operand("weights").shape;
-  const DType a = accumulation_type(s.type);
-  c.operands.push_back({"first_moment", a, shape, Role::updated});
-  c.operands.push_back({"second_moment", a, shape, Role::updated, Draw::positive});
+  c.operands.push_back({"first_moment", way.moment(s.type), shape, Role::updated});
+  c.operands.push_back({"second_moment", way.moment(s.type), shape, Role::updated, Draw::positive});
   Adam op;
   op.update = attributes(way);
   op.step = way.step;
@@ -164,16 +171,25 @@ std::vector<Row> optimizer_rows() {
   const auto adam_by = [](const Way& way) {
     return [=](const Setting& s) { return adam(s, way); };
   };
+  const Way narrow{.narrow_gradient = true, .narrow_moments = true, .has_master = false};
+  Way narrow_apart = narrow;
+  narrow_apart.apart = true;
   return {{"momentum", momentum_by({}), {}, {0, 528}},
           {"momentum/result", momentum_by({.apart = true}), {}, {0, 528}},
           {"momentum/l2", momentum_by({.decoupled = false}), {}, {0, 528}},
           {"momentum/sgd", momentum_by({.has_moment = false}), {}, {0, 336}},
           {"momentum/sgd-result", momentum_by({.apart = true, .has_moment = false}), {}, {0, 336}},
           {"momentum/prediction", momentum_by({.prediction = 1}), {}, {0, 528}},
+          {"momentum/narrow-gradient", momentum_by({.narrow_gradient = true}), {}, {0, 480}},
+          {"momentum/narrow", momentum_by(narrow), {}, {0, 240}},
           {"adam", adam_by({}), {}, {0, 720}},
           {"adam/first-step", adam_by({.step = 1}), {}, {0, 720}},
           {"adam/result", adam_by({.apart = true}), {}, {0, 720}},
           {"adam/l2", adam_by({.decoupled = false}), {}, {0, 720}},
+          {"adam/narrow-gradient", adam_by({.narrow_gradient = true}), {}, {0, 672}},
+          {"adam/without-master", adam_by({.has_master = false}), {}, {0, 576}},
+          {"adam/narrow", adam_by(narrow), {}, {0, 336}},
+          {"adam/narrow-result", adam_by(narrow_apart), {}, {0, 336}},
           {"adam/prediction", adam_by({.apart = true, .prediction = 1.5F}), {}, {0, 720}}};
 }
 

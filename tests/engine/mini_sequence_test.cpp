@@ -1,0 +1,163 @@
+#include "engine/model/mini_sequence.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/support.h"
+
+// A model that computes in parts is the model: the same loss, logits and gradients as all at once,
+// whatever the parts and the labels.
+namespace frugal {
+namespace {
+
+using testing::small_gemma;
+using testing::small_gpt;
+using testing::small_llama;
+using testing::snapshot_of;
+using testing::worst_error;
+
+struct Parts {
+  int64_t mlp = 1, head = 1, tiles = 1;
+};
+
+struct Variant {
+  std::string name;
+  RunConfig config;
+};
+
+RunConfig with(RunConfig c, const Parts& parts) {
+  c.mlp_chunks = parts.mlp;
+  c.head_chunks = parts.head;
+  c.head_tiles = parts.tiles;
+  return c;
+}
+
+/// Labels that count unevenly: none in the first rows, so that parts have no valid label, all of
+/// some, and a few of the others.
+MicroBatch uneven_batch(const RunConfig& config) {
+  MicroBatch batch = random_batch(config, 0)[0];
+  for (size_t i = 0; i < batch.labels.size(); ++i)
+    if (i < batch.labels.size() / 3 || (i > batch.labels.size() / 2 && i % 5 != 0))
+      batch.labels[i] = CrossEntropy::ignored_label;
+  return batch;
+}
+
+/// Of 32 tokens: parts that divide them, that do not, as many as there are, and more.
+std::vector<Parts> all_parts() {
+  return {{2, 2, 1},     {5, 1, 1}, {1, 7, 1}, {32, 32, 1},
+          {100, 100, 1}, {3, 1, 4}, {1, 5, 8}, {RunConfig::by_rule, RunConfig::by_rule, 1}};
+}
+
+std::vector<Variant> all_variants() {
+  std::vector<Variant> all;
+  const auto add = [&](const char* name, const RunConfig& config) {
+    for (const Parts& p : all_parts()) {
+      all.push_back(
+          {fmt::format("{}_mlp{}_head{}_tiles{}", name, p.mlp, p.head, p.tiles), with(config, p)});
+    }
+  };
+  add("gpt", small_gpt());
+  add("llama", small_llama());
+  add("gemma", small_gemma());
+  RunConfig c = small_llama();
+  c.recompute = Recompute::full;
+  add("llama_full", c);
+  c.offload = true;
+  add("llama_offload", c);
+  c = small_gpt();
+  c.stored_masks = true;
+  c.recompute = Recompute::full;
+  add("gpt_masks_full", c);
+  c = small_llama();
+  c.tensor_parallel = 2;
+  add("llama_t2", c);
+  c.sequence_parallel = true;
+  add("llama_t2_sequence", c);
+  c = small_gpt();
+  c.tensor_parallel = 2;
+  c.sequence_parallel = true;
+  c.recompute = Recompute::selective;
+  add("gpt_t2_sequence_selective", c);
+  c = small_llama();
+  c.pipeline_parallel = 2;
+  c.recompute = Recompute::stage;
+  add("llama_p2_stage", c);
+  return all;
+}
+
+class InParts : public ::testing::TestWithParam<Variant> {};
+
+double worst(const RunConfig& config, DType type) {
+  RunConfig parts = config;
+  parts.type = type;
+  RunConfig whole = with(parts, {});
+  whole.recompute = Recompute::none;
+  whole.stored_masks = whole.offload = whole.sequence_parallel = false;
+  whole.tensor_parallel = whole.pipeline_parallel = 1;
+  const MicroBatch batch = uneven_batch(whole);
+  const auto error = worst_error(snapshot_of(parts, batch), snapshot_of(whole, batch));
+  SCOPED_TRACE(error.tensor);
+  return error.value;
+}
+
+TEST_P(InParts, IsTheWholeModelInFloat64) {
+  EXPECT_LT(worst(GetParam().config, DType::f64), 1e-12);
+}
+TEST_P(InParts, IsTheWholeModelInFloat32) { EXPECT_LT(worst(GetParam().config, DType::f32), 1e-5); }
+
+INSTANTIATE_TEST_SUITE_P(, InParts, ::testing::ValuesIn(all_variants()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(MiniSequence, TheLastPartTakesTheRemainder) {
+  EXPECT_EQ(mini_sequence(32, 5, 0).count, 6);
+  EXPECT_EQ(mini_sequence(32, 5, 4).begin, 24);
+  EXPECT_EQ(mini_sequence(32, 5, 4).count, 8);
+}
+
+TEST(MiniSequence, RuleOfThePaper) {
+  RunConfig c = small_llama();
+  c.mlp_chunks = c.head_chunks = RunConfig::by_rule;
+  c.model.sequence = 200;
+  EXPECT_EQ(c.mlp_mini_sequences(), 4);   // ⌈200 / 64⌉
+  EXPECT_EQ(c.head_mini_sequences(), 1);  // ⌈64 / 64⌉
+  c.model.vocabulary = 128256;
+  c.model.hidden = 4096;
+  EXPECT_EQ(c.mlp_mini_sequences(), 1);    // unsplit below h tokens
+  EXPECT_EQ(c.head_mini_sequences(), 32);  // of Llama 3
+}
+
+/// Bytes of a kind at their peak over one microbatch's passes.
+int64_t peak_of(const RunConfig& config, Kind kind) {
+  const auto cluster = make_cpu_cluster(config, 2);
+  Trainer trainer(*cluster, config, {});
+  cluster->run([](Rank& rank) { rank.ledger.reset_peaks(); });
+  trainer.warm_up({random_batch(config, 0)[0]});
+  return cluster->rank(0).ledger.peak(kind);
+}
+
+TEST(MiniSequence, AnMlpInPartsKeepsItsInputAlone) {
+  RunConfig c = small_llama();
+  c.model.intermediate = 1024;
+  c.recompute = Recompute::none;
+  const int64_t whole = peak_of(c, Kind::activation);
+  c.mlp_chunks = 8;
+  // Gate, up and their product, [s, b, 3I], of each layer.
+  const int64_t intermediate =
+      c.model.layers * c.model.sequence * c.micro_batch * 3 * c.model.intermediate * 4;
+  EXPECT_EQ(whole - peak_of(c, Kind::activation), intermediate);
+}
+
+TEST(MiniSequence, LogitsExistForOnePartAtATime) {
+  RunConfig c = small_llama();
+  c.model.vocabulary = 4096;
+  const int64_t tokens = c.model.sequence * c.micro_batch;
+  const int64_t whole = peak_of(c, Kind::activation);
+  c.head_chunks = 8;
+  const int64_t hidden = tokens * c.model.hidden * 4;
+  // The input's gradient is kept in place of the input.
+  EXPECT_LE(peak_of(c, Kind::activation), whole - tokens * c.model.vocabulary * 4 + hidden);
+  EXPECT_LT(peak_of(c, Kind::workspace), tokens * c.model.vocabulary * 4 / 4);
+}
+
+}  // namespace
+}  // namespace frugal
