@@ -36,7 +36,8 @@ void compare(DType type, int threads, int samples) {
   const RunConfig config = layer_config(type);
   const auto cluster = make_cpu_cluster(config, threads);
   ModuleRun layer(*cluster);
-  const double flops = layer_flops_eq7(config.model, static_cast<double>(config.micro_batch));
+  const double flops =
+      module_flops(config.model, Module::layer, static_cast<double>(config.micro_batch));
   std::vector<double> layer_rate;
   std::vector<std::function<void(bool)>> cases = {[&](bool keep) {
     const ModuleTime time = layer.time();

@@ -1,5 +1,6 @@
 #include "engine/model/output_layer.h"
 
+#include "engine/model/embedding.h"
 #include "engine/model/head_parts.h"
 #include "engine/model/linear.h"
 #include "engine/model/saved.h"

@@ -120,9 +120,8 @@ std::unique_ptr<ModuleSubject> make_subject(Rank& rank, Module module) {
 
 ModuleRun::ModuleRun(Cluster& cluster, Module module)
     : cluster_(cluster), subjects_(static_cast<size_t>(cluster.local_ranks())) {
-  cluster_.run([&](Rank& rank) {
-    subjects_[static_cast<size_t>(rank.index)] = make_subject(rank, module);
-  });
+  cluster_.run(
+      [&](Rank& rank) { subjects_[static_cast<size_t>(rank.index)] = make_subject(rank, module); });
 }
 
 ModuleRun::~ModuleRun() = default;
@@ -139,12 +138,9 @@ ModuleMemory ModuleRun::memory() {
       middle = rank.flops;
     });
     if (rank.tensor_group.rank() == 0)
-      result = {held,
-                rank.ledger.peak_per_kind(),
-                rank.ledger.at_peak(),
-                rank.ledger.peak(),
-                middle - start,
-                rank.flops - middle};
+      result = {
+          held,           rank.ledger.peak_per_kind(), rank.ledger.at_peak(), rank.ledger.peak(),
+          middle - start, rank.flops - middle};
   });
   return result;
 }

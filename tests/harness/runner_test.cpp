@@ -145,7 +145,7 @@ TEST(Grouped, TimedCasesOfARealDeviceAndEveryOtherAlone) {
 TEST_F(RunnerTest, ExecutedFlopsAreThePapersWithoutRecomputation) {
   const Records records = run({layer("a", Case::What::module_memory, machine)});
   const Record& r = records.all().front();
-  EXPECT_DOUBLE_EQ(r.flops->hardware, layer_flops_eq7(r.config.model, 1));
+  EXPECT_DOUBLE_EQ(r.flops->hardware, module_flops(r.config.model, Module::layer, 1));
   EXPECT_DOUBLE_EQ(r.flops->model, r.flops->hardware);
   EXPECT_GT((*r.memory->after_forward)[static_cast<size_t>(Kind::activation)], 0);
 }
@@ -157,7 +157,7 @@ TEST_F(RunnerTest, ExecutedFlopsOfFusedAttentionAreThoseOfVisiblePairs) {
   const Record r = run({c}).all().front();
   const ModelConfig& m = r.config.model;
   const auto h = static_cast<double>(m.hidden), s = static_cast<double>(m.sequence);
-  EXPECT_DOUBLE_EQ(r.flops->model, layer_flops_eq7(m, 1));
+  EXPECT_DOUBLE_EQ(r.flops->model, module_flops(m, Module::layer, 1));
   EXPECT_DOUBLE_EQ(r.flops->hardware, 72 * s * h * h + 14 * h * s * (s + 1) / 2);
 }
 

@@ -54,7 +54,8 @@ TEST(Virtual, WithoutRecomputationALayerExecutesEquation7) {
     Record r = record_of(table2(), c);
     execute(r);
     const auto& run = r.config;
-    const double once = layer_flops_eq7(run.model, static_cast<double>(run.micro_batch));
+    const double once =
+        module_flops(run.model, Module::layer, static_cast<double>(run.micro_batch));
     if (run.recompute == Recompute::none) {
       EXPECT_DOUBLE_EQ(r.flops->hardware, once) << c.id;
     }
