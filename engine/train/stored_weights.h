@@ -20,16 +20,16 @@ class StoredWeights {
   StoredWeights(const std::string& path, const ModelConfig& model);
 
   /// A parameter by its name in the engine, in its serial shape. Throws std::out_of_range for one
-  /// that the model has not, InputError as Checkpoint::read().
+  /// that the model has not, InputError as CheckpointFile::read().
   HostTensor weight(const std::string& name);
-  const Checkpoint& checkpoint() const { return checkpoint_; }
+  const CheckpointFile& checkpoint() const { return checkpoint_; }
 
  private:
   void check(const StoredTensor& tensor) const;
   void check_unknown(const std::string& name);
   bool equal(const std::string& a, const std::string& b);
 
-  Checkpoint checkpoint_;
+  CheckpointFile checkpoint_;
   std::string model_;
   bool tied_;
   std::map<std::string, StoredParameter> parameters_;
