@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/comm/local.h"
@@ -38,10 +39,12 @@ int threads_each(const RunConfig& config, int threads);
 /// Ranks as threads of this process with threads_each() kernel threads. Throws InputError where
 /// they are to be pinned and there are fewer cores.
 ///
-/// A rank that waits for another one longer than `deadline` seconds ends the run.
+/// A rank that waits for another one longer than `deadline` seconds ends the run. Each may allocate
+/// `memory` bytes; where there is no such number, all together what the machine has.
 std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads,
                                           double deadline = LocalGroup::default_deadline,
-                                          Pinning pinning = Pinning::none);
+                                          Pinning pinning = Pinning::none,
+                                          std::optional<int64_t> memory = {});
 
 /// Why `ranks` ranks of this configuration cannot run on so many GPUs, as this build is: too few
 /// GPUs, no NCCL for several ranks, no fused attention of the type. Empty where they can.

@@ -23,7 +23,8 @@ std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
            "or virtual";
   if (ranks > 1)
     if (std::string why = why_no_nccl(); !why.empty()) return why;
-  return config.attention == AttentionKind::fused ? why_no_fused_attention(config.type) : "";
+  if (config.attention != AttentionKind::fused) return "";
+  return why_no_fused_attention(config.type, config.model.attention_softcap != 0);
 }
 
 std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadline) {

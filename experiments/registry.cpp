@@ -18,6 +18,8 @@ std::vector<const Artifact*> all_artifacts() {
   add(p::throughputs());
   add(p::footprints());
   add({&p::figure8(), &p::figure9(), &p::figure12()});
+  add(m::longest_sequences());
+  add(m::anchors());
   add({&m::table6()});
   add(m::memory_in_peak());
   add(m::modules());

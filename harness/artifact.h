@@ -17,10 +17,13 @@ struct Case {
     module_memory,  ///< bytes and FLOPs of one module alone (ModuleRun::memory)
     module_time,    ///< its forward and backward time, and its memory; on a real device the
                     ///< cases of one artifact are timed together, interleaved round by round
-    training,    ///< steps of the whole model through its schedule, on random tokens: their times,
-                 ///< memory and FLOPs
-    step_memory  ///< bytes that each stage takes in a training step, however much the machine
-                 ///< has; only on virtual ones (observe_step_memory() of harness/training.h)
+    training,     ///< steps of the whole model through its schedule, on random tokens: their times,
+                  ///< memory and FLOPs
+    step_memory,  ///< bytes that each stage takes in a training step, however much the machine
+                  ///< has; only on virtual ones (observe_step_memory() of harness/training.h)
+    longest_sequence  ///< tokens of the longest sequence of which a training step fits the machine,
+                      ///< and its memory; only on virtual ones (harness/longest.h). The
+                      ///< configuration's own length is not read
   };
 
   std::string id;  ///< within its artifact, the same in every setting: "22B/baseline"
@@ -34,7 +37,7 @@ struct Case {
   int64_t scale = 1;      ///< k of the scale model 1/k
   std::string skip = {};  ///< why it cannot be run in this setting; recorded as skipped, not run
   int64_t steps = 1;      ///< of training
-  OptimizerOptions optimizer = {};  ///< of training
+  OptimizerOptions optimizer = {};  ///< of training and longest_sequence
   /// What is run besides where this case runs out of memory: the same at a smaller size, say. At
   /// most one, which may have its own.
   std::vector<Case> smaller = {};

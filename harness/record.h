@@ -23,8 +23,10 @@ namespace metric {
 inline constexpr const char* forward_time = "forward_time";
 inline constexpr const char* backward_time = "backward_time";
 inline constexpr const char* step_time = "step_time";
-inline constexpr const char* gradient_norm = "gradient_norm";            ///< before clipping
-inline constexpr const char* last_word_accuracy = "last_word_accuracy";  ///< LastWords
+inline constexpr const char* longest_sequence = "longest_sequence";       ///< LongestSequence
+inline constexpr const char* lengths_refused = "longer_lengths_refused";  ///< LongestSequence
+inline constexpr const char* gradient_norm = "gradient_norm";             ///< before clipping
+inline constexpr const char* last_word_accuracy = "last_word_accuracy";   ///< LastWords
 inline constexpr const char* last_letter_accuracy = "last_word_letter_accuracy";  ///< LastWords
 }  // namespace metric
 
@@ -43,6 +45,7 @@ struct Memory {
   /// What the device held for all this at the end, what it keeps to hand out again included; none
   /// where memory is only counted, and in records that are older than this.
   std::optional<int64_t> reserved = {};
+  int64_t host_peak = 0;  ///< bytes of the host's memory that a device's rank had at most
   /// One without a pipeline; the rest is the stage's that has most.
   std::vector<StageMemory> stages = {};
 };

@@ -11,6 +11,7 @@
 #include "harness/environment.h"
 #include "harness/flops.h"
 #include "harness/interrupt.h"
+#include "harness/longest.h"
 #include "harness/training.h"
 #include "kernels/support/error.h"
 
@@ -25,9 +26,11 @@ std::string what_of(const Case& c) {
     case Case::What::training:
       return "training";
     case Case::What::step_memory:
+      return "step_memory";
+    case Case::What::longest_sequence:
       break;
   }
-  return "step_memory";
+  return "longest_sequence";
 }
 
 namespace {
@@ -145,6 +148,8 @@ Record Runner::blank(const std::string& artifact, const Case& c) {
   if ((interleaved(c) || trained) && place.kind() == DeviceKind::cpu)
     record.options["threads"] = std::to_string(options_.threads);
   if (c.what == Case::What::step_memory) record.options["memory"] = counted_without_limit;
+  if (c.what == Case::What::longest_sequence)
+    record.options["optimizer"] = name_of(c.optimizer.kind);
   record.options.merge(place.options(c.config.type));
   record.fingerprint = fingerprint_of(record);
   record.command = command_prefix(record.options) + options_.command;
@@ -247,6 +252,8 @@ void Runner::observe(Running& r) {
     stop_if_interrupted();
     if (r.of->what == Case::What::step_memory)
       observe_step_memory(*r.target, r.record);
+    else if (r.of->what == Case::What::longest_sequence)
+      search(r);
     else
       observe_module(r);
   });
@@ -258,18 +265,28 @@ void Runner::observe_module(Running& r) {
   r.module = std::make_unique<ModuleRun>(*r.cluster, r.of->module);
   const ModuleMemory memory = r.module->memory();
   const double ranks = record.config.tensor_parallel;
-  record.memory = {
-      memory.after_forward,
-      memory.peak,
-      memory.peak_total,
-      reserved_by(r.cluster->rank(0).device),
-      {{.at_peak = memory.at_peak, .peak = memory.peak_total, .peak_per_kind = memory.peak}}};
+  record.memory = Memory{
+      .after_forward = memory.after_forward,
+      .peak = memory.peak,
+      .peak_total = memory.peak_total,
+      .reserved = reserved_by(r.cluster->rank(0).device),
+      .stages = {
+          {.at_peak = memory.at_peak, .peak = memory.peak_total, .peak_per_kind = memory.peak}}};
   record.flops = Flops{module_flops(record.config.model, r.of->module,
                                     static_cast<double>(record.config.micro_batch)),
                        module_formula(r.of->module),
                        ranks * (memory.forward_flops + memory.backward_flops),
                        "executed",
                        {}};
+}
+
+void Runner::search(Running& r) {
+  const StepOf step{r.of->config, r.of->optimizer};
+  const LongestSequence longest = longest_sequence(step, r.target->machine().value());
+  r.record.add_sample(metric::longest_sequence, "tokens", static_cast<double>(longest.tokens));
+  r.record.add_sample(metric::lengths_refused, "1", static_cast<double>(longest.refused));
+  r.record.memory = longest.memory;
+  r.record.flops = flops_of(step.with(longest.tokens), longest.flops);
 }
 
 void Runner::train(Running& r) {

@@ -43,6 +43,7 @@ class Runner {
   void observe(Running& r);
   /// Makes the module of a case.
   static void observe_module(Running& r);
+  static void search(Running& r);
   void train(Running& r);
   void time_group(std::vector<Running>& group);
   static void begin(Record& record, const Target& target);

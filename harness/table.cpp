@@ -88,6 +88,17 @@ std::string Table::html() const {
   return out + "</table>\n";
 }
 
+std::string Table::csv() const {
+  std::string out;
+  const auto line = [&](const std::vector<std::string>& cells) {
+    for (size_t i = 0; i < cells.size(); ++i) out += (i == 0 ? "" : ",") + escape_csv(cells[i]);
+    out += "\n";
+  };
+  line(header(*this));
+  for (const auto& row : rows) line(row);
+  return out;
+}
+
 std::string format_number(double value) {
   if (std::isfinite(value) && value == std::floor(value) && std::abs(value) < 1e15)
     return fmt::format("{:.0f}", value);

@@ -171,7 +171,7 @@ struct BiasDropoutAdd {
   Cost cost() const { return {0, detail::bytes_of(x, bias, residual, y, mask)}; }
 };
 
-/// dx = dropout'(dy), dbias [groups, cols] of A += Σ dx over the rows of a group (may be empty).
+/// dx = dropout'(dy), dbias [groups, cols] of A or T += Σ dx over a group's rows (may be empty).
 /// The mask is read, or regenerated where `mask` is empty and dropout is active. dx may be dy.
 /// The residual's gradient is dy itself.
 struct BiasDropoutAddBackward {

@@ -10,7 +10,9 @@ namespace frugal {
 class HeadViews {
  public:
   explicit HeadViews(const ModelConfig& model)
-      : heads_(model.queries_per_group()), d_(model.head_size()) {}
+      : HeadViews(model.queries_per_group(), model.head_size()) {}
+  /// Without heads of queries: keys and values alone, [s, b, groups, 2, d].
+  HeadViews(int64_t heads_per_group, int64_t head_size) : heads_(heads_per_group), d_(head_size) {}
 
   /// [b · groups, G, s, d], or where G is 1 [b · groups, s, d].
   View queries(const View& qkv) const { return several(qkv, heads_ + 2); }
@@ -18,6 +20,11 @@ class HeadViews {
   /// [b · groups, s, d].
   View keys(const View& qkv) const { return one(qkv, heads_, heads_ + 2); }
   View values(const View& qkv) const { return one(qkv, heads_ + 1, heads_ + 2); }
+  /// Both, side by side: [s, b · groups, 2d].
+  View keys_and_values(const View& qkv) const {
+    const int64_t s = qkv.shape[0], row = qkv.size() / s, group = (heads_ + 2) * d_;
+    return qkv.strided(heads_ * d_, {s, row / group, 2 * d_}, {row, group, 1, 0});
+  }
   /// Head `head` of each group: [b · groups, s, d].
   View query(const View& qkv, int64_t head) const { return one(qkv, head, heads_ + 2); }
   View context(const View& context, int64_t head) const { return one(context, head, heads_); }

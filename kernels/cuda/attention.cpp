@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
@@ -17,12 +18,20 @@
 
 namespace frugal {
 
-std::string why_no_fused_attention(DType type) {
-  if (type == DType::bf16) return "";
-  return fmt::format(
-      "fused attention on cuda is computed in bf16, not {}; use --type bf16, or --attention "
-      "separate",
-      name_of(type));
+std::string why_no_fused_attention(DType type, bool softcap) {
+  constexpr int hopper = 9;
+  if (type != DType::bf16)
+    return fmt::format(
+        "fused attention on cuda is computed in bf16, not {}; use --type bf16, or --attention "
+        "separate",
+        name_of(type));
+  if (softcap && why_no_gpu().empty() && gpus().front().major < hopper)
+    return fmt::format(
+        "cuDNN's fused attention has no backward pass with soft-capped scores on this GPU "
+        "(compute capability {}, needed 9.0); use --attention separate, or run this model on the "
+        "cpu or virtual",
+        capability(gpus().front()));
+  return "";
 }
 
 }  // namespace frugal
@@ -52,49 +61,104 @@ void check(cudnnStatus_t status, const char* call, const char* file = __builtin_
 /// Tensors by number, so that a prepared graph can be given other addresses.
 enum Id : int64_t { q, k, v, y, statistics, dy, dq, dk, dv, seed, offset };
 
+/// A tensor as the library has it: [batch, heads, rows, d].
+struct Layout {
+  std::array<int64_t, 4> dims, strides;
+  auto operator<=>(const Layout&) const = default;
+};
+
+/// Where heads share keys and values, each group of them is a batch of its own, [groups, heads,
+/// rows, d] beside [groups, 1, cols, d]; otherwise all matrices are heads of one batch.
+Layout layout_of(const FusedAttention& op, const View& view) {
+  const int64_t all = view.shape[0], step = view.stride[0];
+  if (view.shape.dims == 4)
+    return {{all, view.shape[1], view.shape[2], view.shape[3]},
+            {step, view.stride[1], view.stride[2], 1}};
+  if (op.q.shape.dims == 4)
+    return {{all, 1, view.shape[1], view.shape[2]}, {step, step, view.stride[1], 1}};
+  return {{1, all, view.shape[1], view.shape[2]}, {all * step, step, view.stride[1], 1}};
+}
+
+Layout layout_of_statistics(const FusedAttention& op) {
+  const auto [batch, heads, rows, d] = layout_of(op, op.q).dims;
+  return {{batch, heads, rows, 1}, {heads * rows, rows, 1, 1}};
+}
+
 /// What decides how an attention is prepared.
-using Layout = std::tuple<std::array<int64_t, 3>, std::array<int64_t, 2>>;  // shape, strides
-using Key = std::tuple<std::vector<Layout>, float, bool, float>;
+using Key = std::tuple<std::vector<Layout>, float, bool, int64_t, float, float>;
 
 Key key_of(const FusedAttention& op, std::initializer_list<View> gradients) {
   std::vector<Layout> layouts;
-  const auto add = [&](const View& view) {
-    layouts.push_back(
-        {{view.shape[0], view.shape[1], view.shape[2]}, {view.stride[0], view.stride[1]}});
-  };
-  for (const View& view : {op.q, op.k, op.v, op.y}) add(view);
-  for (const View& view : gradients) add(view);
-  return {layouts, op.scale, op.causal, op.dropout.active() ? op.dropout.probability : 0};
+  for (const View& view : {op.q, op.k, op.v, op.y}) layouts.push_back(layout_of(op, view));
+  for (const View& view : gradients) layouts.push_back(layout_of(op, view));
+  return {layouts,   op.scale,   op.causal,
+          op.window, op.softcap, op.dropout.active() ? op.dropout.probability : 0};
 }
 
-/// [batch, rows, d] as the library's [1, heads, rows, d].
-fe::graph::Tensor_attributes described(const View& view, Id id) {
-  const int64_t heads = view.shape[0];
-  return fe::graph::Tensor_attributes()
-      .set_uid(id)
-      .set_dim({1, heads, view.shape[1], view.shape[2]})
-      .set_stride({heads * view.stride[0], view.stride[0], view.stride[1], 1});
+template <class Tensor>
+void set_layout(Tensor& tensor, const Layout& layout) {
+  tensor.set_dim({layout.dims.begin(), layout.dims.end()})
+      .set_stride({layout.strides.begin(), layout.strides.end()});
+}
+
+fe::graph::Tensor_attributes described(const Layout& layout, Id id) {
+  auto tensor = fe::graph::Tensor_attributes().set_uid(id);
+  set_layout(tensor, layout);
+  return tensor;
+}
+
+Attributes input(fe::graph::Graph& graph, const FusedAttention& op, const View& view, Id id) {
+  return graph.tensor(described(layout_of(op, view), id));
 }
 
 fe::graph::Tensor_attributes described_statistics(const FusedAttention& op) {
-  return fe::graph::Tensor_attributes()
-      .set_uid(statistics)
-      .set_dim({1, op.batch(), op.rows(), 1})
-      .set_stride({op.batch() * op.rows(), op.rows(), 1, 1})
-      .set_data_type(fe::DataType_t::FLOAT);
+  return described(layout_of_statistics(op), statistics).set_data_type(fe::DataType_t::FLOAT);
 }
 
-void make_output(const Attributes& tensor, const View& view, Id id) {
-  const fe::graph::Tensor_attributes wanted = described(view, id);
-  tensor->set_output(true).set_uid(id).set_dim(wanted.get_dim()).set_stride(wanted.get_stride());
+void make_output(const Attributes& tensor, const Layout& layout, Id id) {
+  tensor->set_output(true).set_uid(id);
+  set_layout(*tensor, layout);
+}
+
+/// How many columns up to its own a row sees at most.
+std::optional<int64_t> window_of(const FusedAttention& op) {
+  return op.window > 0 && op.window < op.rows() ? std::optional(op.window) : std::nullopt;
+}
+
+/// Beside a function of the scores the library takes no mask of its own, so that the function is
+/// both: what becomes of a score, and then which are seen. A score that is not seen has probability
+/// 0, and so has its gradient.
+template <class Options>
+void cap_scores(const FusedAttention& op, const Attributes& cap, Options& options) {
+  namespace modifiers = fe::graph::attn::score_modifiers;
+  using Graph = std::shared_ptr<fe::graph::Graph>;
+  const auto softcap = std::make_shared<modifiers::Softcap>();
+  const auto mask = [causal = op.causal, window = window_of(op), rows = op.rows(),
+                     cols = op.cols()](const Graph& graph, const Attributes& scores) {
+    if (!causal) return scores;
+    return modifiers::sliding_window_mask(graph, scores, fe::DiagonalAlignment_t::TOP_LEFT, window,
+                                          0, rows, cols, nullptr, nullptr);
+  };
+  options.set_score_mod([=](const Graph& graph, const Attributes& scores) {
+    return mask(graph, softcap->forward(graph, scores, cap));
+  });
+  if constexpr (std::is_same_v<Options, fe::graph::SDPA_backward_attributes>)
+    options.set_score_mod_bprop([=](const Graph& graph, const Attributes& gradient) {
+      return softcap->backward(graph, gradient, cap);
+    });
 }
 
 template <class Options>
 void choose(fe::graph::Graph& graph, const FusedAttention& op, Options& options) {
   options.set_attn_scale(op.scale);
-  if (op.causal)
+  if (op.softcap != 0) {
+    cap_scores(op, graph.tensor(op.softcap), options);
+  } else if (op.causal) {
     options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
         .set_diagonal_band_right_bound(0);
+    if (const auto window = window_of(op))
+      options.set_diagonal_band_left_bound(static_cast<int>(*window));
+  }
   if (!op.dropout.active()) return;
   const auto word = [&](Id id) {
     return graph.tensor(fe::graph::Tensor_attributes()
@@ -118,16 +182,11 @@ std::unique_ptr<fe::graph::Graph> forward_graph(const FusedAttention& op) {
   auto graph = new_graph();
   auto options = fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true);
   choose(*graph, op, options);
-  auto [result, sums] =
-      graph->sdpa(graph->tensor(described(op.q, q)), graph->tensor(described(op.k, k)),
-                  graph->tensor(described(op.v, v)), options);
-  make_output(result, op.y, y);
-  const auto wanted = described_statistics(op);
-  sums->set_output(true)
-      .set_uid(statistics)
-      .set_dim(wanted.get_dim())
-      .set_stride(wanted.get_stride())
-      .set_data_type(fe::DataType_t::FLOAT);
+  auto [result, sums] = graph->sdpa(input(*graph, op, op.q, q), input(*graph, op, op.k, k),
+                                    input(*graph, op, op.v, v), options);
+  make_output(result, layout_of(op, op.y), y);
+  make_output(sums, layout_of_statistics(op), statistics);
+  sums->set_data_type(fe::DataType_t::FLOAT);
   return graph;
 }
 
@@ -137,17 +196,17 @@ std::unique_ptr<fe::graph::Graph> backward_graph(const FusedAttentionBackward& o
   auto options = fe::graph::SDPA_backward_attributes().set_name("attention_backward");
   choose(*graph, f, options);
   auto [gradient_q, gradient_k, gradient_v] = graph->sdpa_backward(
-      graph->tensor(described(f.q, q)), graph->tensor(described(f.k, k)),
-      graph->tensor(described(f.v, v)), graph->tensor(described(f.y, y)),
-      graph->tensor(described(op.dy, dy)), graph->tensor(described_statistics(f)), options);
-  make_output(gradient_q, op.dq, dq);
-  make_output(gradient_k, op.dk, dk);
-  make_output(gradient_v, op.dv, dv);
+      input(*graph, f, f.q, q), input(*graph, f, f.k, k), input(*graph, f, f.v, v),
+      input(*graph, f, f.y, y), input(*graph, f, op.dy, dy), graph->tensor(described_statistics(f)),
+      options);
+  make_output(gradient_q, layout_of(f, op.dq), dq);
+  make_output(gradient_k, layout_of(f, op.dk), dk);
+  make_output(gradient_v, layout_of(f, op.dv), dv);
   return graph;
 }
 
-void require_bf16(const FusedAttention& op) {
-  if (const std::string why = why_no_fused_attention(op.q.type); !why.empty())
+void require_possible(const FusedAttention& op) {
+  if (const std::string why = why_no_fused_attention(op.q.type, op.softcap != 0); !why.empty())
     throw InputError(why);
 }
 
@@ -213,7 +272,7 @@ FusedAttentions::FusedAttentions(CudaMemory& memory) : state_(std::make_unique<S
 FusedAttentions::~FusedAttentions() = default;
 
 void FusedAttentions::run(const FusedAttention& op, const Launch& on) {
-  require_bf16(op);
+  require_possible(op);
   state_->prepare();
   auto& graph = state_->graph(key_of(op, {}), [&] { return forward_graph(op); });
   state_->execute(graph, op,
@@ -227,7 +286,7 @@ void FusedAttentions::run(const FusedAttention& op, const Launch& on) {
 
 void FusedAttentions::run(const FusedAttentionBackward& op, const Launch& on) {
   const FusedAttention& f = op.forward;
-  require_bf16(f);
+  require_possible(f);
   state_->prepare();
   auto& graph =
       state_->graph(key_of(f, {op.dy, op.dq, op.dk, op.dv}), [&] { return backward_graph(op); });

@@ -12,7 +12,8 @@ namespace frugal::FRUGAL_CUDA {
 std::string cudnn_version();
 
 /// Fused attention by cuDNN (kernels/cuda/attention.cpp), or its refusal in a build without it
-/// (attention_none.cpp). bf16 only: throws InputError for other types. For one thread at a time.
+/// (attention_none.cpp). bf16 only, and soft caps from compute capability 9.0 on: throws InputError
+/// for others. For one thread at a time.
 ///
 /// Dropout is the one place where a GPU does not drop the elements that the CPU drops: the library
 /// draws its own masks, from a seed that is made of this operation's stream and index.

@@ -5,7 +5,7 @@
 
 namespace frugal {
 
-std::string why_no_fused_attention(DType /*type*/) {
+std::string why_no_fused_attention(DType /*type*/, bool /*softcap*/) {
   return "fused attention on cuda needs cuDNN and its frontend's headers, which this build does "
          "not have; run scripts/cudnn-frontend.sh and build again, or use --attention separate";
 }

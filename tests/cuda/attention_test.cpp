@@ -51,8 +51,19 @@ class Operand {
 };
 
 struct Size {
-  int64_t heads, sequence, head_size;
+  int64_t groups, sequence, head_size;
   bool causal;
+  int64_t heads = 1;  ///< that share keys and values
+  int64_t window = 0;
+  float softcap = 0;
+  int64_t parts = 1;  ///< of the columns in the backward pass, each of its own
+
+  int64_t cols() const { return parts * sequence; }
+  Shape queries() const {
+    return heads > 1 ? Shape{groups, heads, sequence, head_size}
+                     : Shape{groups, sequence, head_size};
+  }
+  Shape keys() const { return {groups, cols(), head_size}; }
 };
 
 std::vector<Bf16> random_values(int64_t count, uint64_t seed) {
@@ -68,24 +79,41 @@ struct Results {
 };
 
 Results attend(Device& device, DType type, const Size& size, uint64_t seed) {
-  const Shape shape{size.heads, size.sequence, size.head_size};
-  const auto drawn = [&](uint64_t which) { return random_values(shape.size(), seed + which); };
-  const Operand q(device, type, shape, drawn(1)), k(device, type, shape, drawn(2)),
-      v(device, type, shape, drawn(3)), dy(device, type, shape, drawn(4));
-  const Operand y(device, type, shape), dq(device, type, shape), dk(device, type, shape),
-      dv(device, type, shape), sums(device, accumulation_type(type), {size.heads, size.sequence});
-  const FusedAttention forward{.q = q,
-                               .k = k,
-                               .v = v,
-                               .y = y,
-                               .log_sum_exp = sums,
-                               .scale = 1 / std::sqrt(static_cast<float>(size.head_size)),
-                               .causal = size.causal,
-                               .dropout = {}};
+  const auto drawn = [&](const Shape& shape, uint64_t which) {
+    return random_values(shape.size(), seed + which);
+  };
+  const Shape queries = size.queries(), keys = size.keys();
+  const Operand q(device, type, queries, drawn(queries, 1)),
+      dy(device, type, queries, drawn(queries, 2)), k(device, type, keys, drawn(keys, 3)),
+      v(device, type, keys, drawn(keys, 4));
+  const Operand y(device, type, queries), dq(device, type, queries), dk(device, type, keys),
+      dv(device, type, keys),
+      sums(device, accumulation_type(type), {size.groups * size.heads, size.sequence});
+  FusedAttention forward{.q = q,
+                         .k = k,
+                         .v = v,
+                         .y = y,
+                         .log_sum_exp = sums,
+                         .scale = 1 / std::sqrt(static_cast<float>(size.head_size)),
+                         .causal = size.causal,
+                         .window = size.window,
+                         .softcap = size.softcap,
+                         .dropout = {}};
   device.execute(forward);
-  device.execute(FusedAttentionBackward{forward, dy, dq, dk, dv});
-  device.synchronize();
-  return {y.read(), dq.read(), dk.read(), dv.read()};
+  Results results{y.read(), std::vector<double>(static_cast<size_t>(queries.size())), {}, {}};
+  for (int64_t part = 0; part < size.parts; ++part) {
+    const auto of_part = [&](const View& view) {
+      return view.sliced(1, part * size.sequence, size.sequence);
+    };
+    forward.k = of_part(k);
+    forward.v = of_part(v);
+    device.execute(FusedAttentionBackward{forward, dy, dq, of_part(dk), of_part(dv)});
+    const std::vector<double> more = dq.read();
+    for (size_t i = 0; i < more.size(); ++i) results.dq[i] += more[i];
+  }
+  results.dk = dk.read();
+  results.dv = dv.read();
+  return results;
 }
 
 /// ‖a − b‖ / ‖b‖.
@@ -104,10 +132,26 @@ TEST(FusedAttentionOnTheGpu, AgreesWithTheCpusFloat64) {
     GTEST_SKIP() << why;
   const auto gpu = make_cuda_device();
   CpuDevice cpu(2);
-  for (const Size& size :
-       {Size{6, 128, 64, true}, Size{3, 512, 96, true}, Size{4, 256, 128, false}}) {
+  std::vector<Size> sizes = {
+      {6, 128, 64, true},
+      {3, 512, 96, true},
+      {4, 256, 128, false},
+      {.groups = 3, .sequence = 256, .head_size = 64, .causal = true, .heads = 4},
+      {.groups = 2, .sequence = 384, .head_size = 128, .causal = true, .window = 100},
+      {.groups = 3, .sequence = 256, .head_size = 64, .causal = false, .heads = 4, .parts = 2}};
+  if (why_no_fused_attention(DType::bf16, true).empty())
+    sizes.push_back({.groups = 2,
+                     .sequence = 256,
+                     .head_size = 128,
+                     .causal = true,
+                     .heads = 2,
+                     .window = 100,
+                     .softcap = 2});
+  for (const Size& size : sizes) {
     const uint64_t seed = std::random_device()();
-    SCOPED_TRACE(::testing::Message() << "seed " << seed << ", head size " << size.head_size);
+    SCOPED_TRACE(::testing::Message()
+                 << "seed " << seed << ", head size " << size.head_size << ", heads " << size.heads
+                 << ", window " << size.window << ", softcap " << size.softcap);
     const Results ours = attend(*gpu, DType::bf16, size, seed);
     const Results theirs = attend(cpu, DType::f64, size, seed);
     // bf16 results, and probabilities that are rounded to it on the way.

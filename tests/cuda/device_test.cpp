@@ -41,6 +41,25 @@ TEST_F(CudaDeviceTest, KeepsMemoryForTheNextRequestOfItsSize) {
   device_->deallocate(second, 100 << 20);
 }
 
+/// Memory of the host is page-locked once, and what is brought there and back is what it was.
+TEST_F(CudaDeviceTest, TransfersToTheHostAndBack) {
+  const View x = floats(1 << 20), y = floats(1 << 20);
+  void* const first = device_->allocate_on_host(x.bytes());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % 64, 0U);
+  device_->deallocate_on_host(first, x.bytes());
+  void* const memory = device_->allocate_on_host(x.bytes());
+  EXPECT_EQ(memory, first);
+  const View host(memory, DType::f32, x.shape);
+  device_->execute(Fill{x, 3});
+  device_->wait(Stream::copy, device_->record(Stream::compute));
+  device_->execute_on(Stream::copy, Transfer{.from = x, .to = host});
+  device_->execute_on(Stream::copy, Transfer{.from = host, .to = y});
+  EXPECT_EQ(read(y), std::vector<float>(1 << 20, 3));
+  EXPECT_EQ(host.as<float>()[12345], 3);
+  device_->deallocate_on_host(memory, x.bytes());
+  for (const View& view : {x, y}) device_->deallocate(view.data, view.bytes());
+}
+
 TEST_F(CudaDeviceTest, SaysWhatWasMissing) {
   const int64_t more_than_there_is = gpus().front().memory * 2;
   try {

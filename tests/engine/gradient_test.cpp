@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
-#include <tuple>
+#include <string>
 
 #include "tests/engine/support.h"
 
@@ -10,21 +10,46 @@ namespace frugal {
 namespace {
 
 using testing::small_bert;
+using testing::small_gemma;
 using testing::small_gpt;
+using testing::small_llama;
 
 double loss_with(Trainer& trainer, const HostTensors& weights, const MicroBatch& batch) {
   trainer.load_weights(weights);
   return trainer.snapshot(batch).at("loss").values[0];
 }
 
-class Gradient : public ::testing::TestWithParam<std::tuple<Objective, AttentionKind>> {};
+struct Variant {
+  std::string name;
+  RunConfig config;
+  int weights;  ///< tensors of the model
+};
+
+std::vector<Variant> variants() {
+  constexpr int of_gpt = 2 * 12 + 2 + 2;  // layers, embeddings, the final norm's two
+  std::vector<Variant> all = {{"gpt", small_gpt(), of_gpt},
+                              {"bert", small_bert(), of_gpt},
+                              {"llama", small_llama(), 2 * 6 + 2 + 1},
+                              {"gemma", small_gemma(), 2 * 8 + 1 + 1}};
+  RunConfig c = small_gpt();
+  c.attention = AttentionKind::fused;
+  all.push_back({"gpt_fused", c, of_gpt});
+  c = small_bert();
+  c.attention = AttentionKind::fused;
+  all.push_back({"bert_fused", c, of_gpt});
+  c = small_llama();
+  c.attention = AttentionKind::separate;
+  all.push_back({"llama_separate", c, 2 * 6 + 2 + 1});
+  return all;
+}
+
+class Gradient : public ::testing::TestWithParam<Variant> {};
 
 TEST_P(Gradient, EqualsCentralDifferences) {
-  const auto [objective, attention] = GetParam();
-  RunConfig c = objective == Objective::masked_token ? small_bert() : small_gpt();
-  c.attention = attention;
+  RunConfig c = GetParam().config;
   c.model.hidden = 16;
-  c.model.heads = 2;
+  c.model.heads = c.model.kv_heads > 0 ? 4 : 2;
+  c.model.window = c.model.window > 0 ? 3 : 0;
   c.model.sequence = 8;
   c.model.vocabulary = 16;
   c.type = DType::f64;
@@ -56,13 +81,11 @@ TEST_P(Gradient, EqualsCentralDifferences) {
           << name << "[" << i << "]";
     }
   }
-  EXPECT_EQ(checked, samples * 28);  // 2 layers of 12 weights, 2 embeddings, the final norm's 2
+  EXPECT_EQ(checked, samples * GetParam().weights);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Models, Gradient,
-    ::testing::Combine(::testing::Values(Objective::next_token, Objective::masked_token),
-                       ::testing::Values(AttentionKind::separate, AttentionKind::fused)));
+INSTANTIATE_TEST_SUITE_P(Models, Gradient, ::testing::ValuesIn(variants()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace frugal

@@ -21,8 +21,8 @@ struct Recorded {
 Recorded traced(const RunConfig& config, std::unique_ptr<Cluster> ranks) {
   Recorded run{std::move(ranks), nullptr, {}};
   TraceRecorder recorder(*run.cluster);
-  run.trainer = std::make_unique<Trainer>(*run.cluster, config,
-                                          TrainConfig{.optimizer = {.clip = 0}});
+  run.trainer =
+      std::make_unique<Trainer>(*run.cluster, config, TrainConfig{.optimizer = {.clip = 0}});
   run.trainer->step(random_batch(config, 0));
   recorder.begin(*run.trainer);
   run.trainer->step(random_batch(config, 1));
@@ -43,7 +43,8 @@ RunConfig offloading() {
 
 int64_t in_use(const json& row) {
   int64_t all = 0;
-  for (int kind = 0; kind < kind_count; ++kind) all += row.at(2 + static_cast<size_t>(kind)).get<int64_t>();
+  for (int kind = 0; kind < kind_count; ++kind)
+    all += row.at(2 + static_cast<size_t>(kind)).get<int64_t>();
   return all;
 }
 

@@ -159,6 +159,8 @@ TEST(Gpus, FuseAttentionAsFarAsTheBuildDoes) {
   EXPECT_NE(why_not_on_gpus(config, 1, 1), "") << "not in float32";
   config.type = DType::bf16;
   EXPECT_EQ(why_not_on_gpus(config, 1, 1), why_no_fused_attention(DType::bf16));
+  config.model.attention_softcap = 50;
+  EXPECT_EQ(why_not_on_gpus(config, 1, 1), why_no_fused_attention(DType::bf16, true));
   EXPECT_EQ(Target("cpu", 1).why_not(config), "");
   EXPECT_EQ(Target("virtual", 1).why_not(config), "");
 }

@@ -107,8 +107,8 @@ __global__ void losses(Shards<A> of) {
 /// The loss as well. Every thread reads what it then overwrites, where gradients replace logits.
 /// With a softcap c a gradient is multiplied by 1 − (x / c)², as (c − x) (c + x) / c²: without
 /// cancelling.
-template <bool wide, class T, class A>
-__global__ void __launch_bounds__(row_threads)
+template <bool wide, bool capped, class T, class A>
+__global__ void __launch_bounds__(row_threads, sizeof(A) == 4 ? 2 : 1)
     gradients(Shards<A> of, const A* logits, T* to, int64_t cols, int64_t first, A scale,
               A softcap) {
   const int64_t row = blockIdx.x;
@@ -128,27 +128,23 @@ __global__ void __launch_bounds__(row_threads)
     factor = scale / whole.total;
     if (threadIdx.x == 0) of.loss[row] = whole.loss();
   };
+  const A per_square = capped ? 1 / (softcap * softcap) : A{0};
+  const auto slope = [&](A logit) { return (softcap - logit) * (softcap + logit) * per_square; };
+  const auto of_logit = [&](A logit, bool labelled) {
+    const A e = exp(logit - whole.most);
+    // Without cancelling more than there is to cancel.
+    const A g = labelled ? (e / whole.total - 1) * scale : e * factor;
+    return capped ? g * slope(logit) : g;
+  };
   const A* const x = logits + row * cols;
-  const A per_square = softcap == A{0} ? A{0} : 1 / (softcap * softcap);
   each_of_row<wide>(x, cols, A{0}, prepare, [&](int64_t j, int64_t count, A(&v)[pack]) {
-    A slope[pack];
-#pragma unroll
-    for (int e = 0; e < pack; ++e) {
-      slope[e] = (softcap - v[e]) * (softcap + v[e]) * per_square;
-      v[e] = exp(v[e] - whole.most);
-    }
     const int64_t hit = own - j;
     if (hit >= 0 && hit < pack) {
 #pragma unroll
-      for (int e = 0; e < pack; ++e)  // without cancelling more than there is to cancel
-        v[e] = e == hit ? (v[e] / whole.total - 1) * scale : v[e] * factor;
+      for (int e = 0; e < pack; ++e) v[e] = of_logit(v[e], e == hit);
     } else {
 #pragma unroll
-      for (auto& e : v) e *= factor;
-    }
-    if (softcap != A{0}) {
-#pragma unroll
-      for (int e = 0; e < pack; ++e) v[e] *= slope[e];
+      for (auto& e : v) e = of_logit(e, false);
     }
     store<wide>(gradient + j, count, v);
   });
@@ -178,9 +174,11 @@ void run(const CrossEntropy& op, const Launch& on) {
       constexpr int threads = 128;
       launch(on, losses<A>, (rows + threads - 1) / threads, threads, of);
     } else {
-      launch(on, gradients<Wide::value, T, A>, rows, threads_for(cols), of, op.logits.as<A>(),
-             op.gradient.as<T>(), cols, op.first, static_cast<A>(op.gradient_scale),
-             static_cast<A>(op.softcap));
+      const A scale{op.gradient_scale}, softcap{op.softcap};
+      const auto kernel = op.softcap == 0 ? gradients<Wide::value, false, T, A>
+                                          : gradients<Wide::value, true, T, A>;
+      launch(on, kernel, rows, threads_for(cols), of, op.logits.as<A>(), op.gradient.as<T>(), cols,
+             op.first, scale, softcap);
     }
   });
 }

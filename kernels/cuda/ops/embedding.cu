@@ -11,7 +11,7 @@
 namespace frugal::FRUGAL_CUDA {
 namespace {
 
-template <bool wide, class T>
+template <bool wide, bool scaled, class T>
 __global__ void __launch_bounds__(tile_threads)
     look_up(Tiles tiles, const int32_t* ids, const T* table, T* y, int64_t first,
             int64_t vocabulary, Accumulator<T> scale) {
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(tile_threads)
       },
       [&](int64_t row, const Packed<T>& held) {
         T* const to = y + row * tiles.cols + tile.col;
-        if (scale == 1) return put<wide>(to, tile.count, held);
+        if constexpr (!scaled) return put<wide>(to, tile.count, held);
         Accumulator<T> v[pack];
         unpack(held, v);
 #pragma unroll
@@ -96,8 +96,10 @@ void run(const Embedding& op, const Launch& on) {
   const int64_t cols = op.table.cols();
   const Tiles tiles(on, 1, op.ids.size(), cols);
   dispatch(op.table.type, all_wide(cols, op.table, op.y), [&]<class T, class Wide>(T, Wide) {
-    launch(on, look_up<Wide::value, T>, tiles.blocks, tile_threads, tiles, op.ids.as<int32_t>(),
-           op.table.as<T>(), op.y.as<T>(), op.first, op.table.rows(), Accumulator<T>{op.scale});
+    const auto kernel =
+        op.scale == 1 ? look_up<Wide::value, false, T> : look_up<Wide::value, true, T>;
+    launch(on, kernel, tiles.blocks, tile_threads, tiles, op.ids.as<int32_t>(), op.table.as<T>(),
+           op.y.as<T>(), op.first, op.table.rows(), Accumulator<T>{op.scale});
   });
 }
 

@@ -26,7 +26,9 @@ TEST(Paper, ItsModelsAreThoseThatAreKnownByName) {
     EXPECT_EQ(m.heads, json.at("heads")) << m.name;
     EXPECT_EQ(m.key_value_heads(), json.at("kv_heads")) << m.name;
     EXPECT_EQ(m.head_size(), json.at("head_dim")) << m.name;
-    if (json.contains("parameters")) EXPECT_EQ(parameters(m), json.at("parameters")) << m.name;
+    if (json.contains("parameters")) {
+      EXPECT_EQ(parameters(m), json.at("parameters")) << m.name;
+    }
   }
   EXPECT_EQ(paper().document().at("models").size(), 5U);
 }

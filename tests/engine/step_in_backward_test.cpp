@@ -1,0 +1,128 @@
+#include <gtest/gtest.h>
+
+#include "kernels/support/error.h"
+#include "tests/engine/support.h"
+
+// Weights that are updated within the backward pass, and checkpoints in the host's memory, are the
+// same training in less memory.
+namespace frugal {
+namespace {
+
+using testing::small_gemma;
+using testing::small_gpt;
+using testing::small_llama;
+using testing::worst_error;
+
+struct Trained {
+  std::vector<StepResult> steps;
+  HostTensors end;
+  int64_t peak_gradient = 0, peak_optimizer = 0, host_peak = 0;
+};
+
+/// Some steps without clipping.
+Trained train(const RunConfig& config, OptimizerKind kind = OptimizerKind::adamw) {
+  const auto cluster = make_cpu_cluster(config, 2);
+  TrainConfig train{.optimizer = {.kind = kind, .learning_rate = 1e-2, .clip = 0}, .steps = 3};
+  Trainer trainer(*cluster, config, train);
+  cluster->run([](Rank& rank) {
+    rank.ledger.reset_peaks();
+    rank.host.reset_peaks();
+  });
+  Trained run;
+  for (int64_t step = 0; step < train.steps; ++step)
+    run.steps.push_back(trainer.step(random_batch(config, step)));
+  const Ledger& ledger = cluster->rank(0).ledger;
+  run.peak_gradient = ledger.peak(Kind::gradient);
+  run.peak_optimizer = ledger.peak(Kind::optimizer);
+  run.host_peak = cluster->rank(0).host.peak();
+  run.end = trainer.snapshot(random_batch(config, 0)[0]);
+  return run;
+}
+
+/// Bitwise: the same operations on the same numbers.
+void expect_same(const Trained& a, const Trained& b) {
+  const auto worst = worst_error(a.end, b.end);
+  EXPECT_EQ(worst.value, 0) << worst.tensor;
+  for (size_t i = 0; i < a.steps.size(); ++i) {
+    EXPECT_EQ(a.steps[i].loss, b.steps[i].loss);
+    EXPECT_NEAR(a.steps[i].gradient_norm / b.steps[i].gradient_norm, 1, 1e-12);
+  }
+}
+
+class StepInBackward : public ::testing::TestWithParam<RunConfig> {};
+
+TEST_P(StepInBackward, IsTheSameStep) {
+  RunConfig c = GetParam();
+  const Trained after = train(c);
+  c.step_in_backward = true;
+  const Trained within = train(c);
+  expect_same(within, after);
+  EXPECT_LT(within.peak_gradient, after.peak_gradient);
+}
+
+std::vector<RunConfig> configurations() {
+  std::vector<RunConfig> all = {small_gpt(), small_llama(), small_gemma()};
+  RunConfig c = small_llama();
+  c.tensor_parallel = 2;
+  c.sequence_parallel = true;
+  c.recompute = Recompute::full;
+  c.mlp_chunks = 3;
+  c.head_chunks = 3;
+  all.push_back(c);
+  c = small_llama();
+  c.data_parallel = 2;
+  all.push_back(c);
+  c = small_llama();
+  c.type = DType::bf16;
+  all.push_back(c);
+  c.precision = Precision::pure;
+  all.push_back(c);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(, StepInBackward, ::testing::ValuesIn(configurations()));
+
+TEST(StepInBackward, AGradientLivesUntilItsLayerHasPassed) {
+  RunConfig c = small_llama();
+  c.model.layers = 8;
+  c.step_in_backward = true;
+  const ModelConfig& m = c.model;
+  const int64_t layer = m.hidden * (m.qkv_size() + m.query_size() + 3 * m.intermediate + 2);
+  const int64_t table = m.vocabulary * m.hidden;
+  EXPECT_EQ(train(c).peak_gradient, 4 * std::max(layer, table + m.hidden));
+}
+
+TEST(StepInBackward, ClippingNeedsAllGradients) {
+  RunConfig c = small_llama();
+  c.step_in_backward = true;
+  const auto cluster = make_cpu_cluster(c, 1);
+  Trainer trainer(*cluster, c, {.optimizer = {.clip = 1}});
+  EXPECT_THROW(trainer.step(random_batch(c, 0)), InputError);
+}
+
+TEST(Offload, IsTheSameTrainingWithCheckpointsOnTheHost) {
+  RunConfig c = small_llama();
+  c.recompute = Recompute::full;
+  const Trained here = train(c);
+  EXPECT_EQ(here.host_peak, 0);
+  c.offload = true;
+  const Trained there = train(c);
+  expect_same(there, here);
+  EXPECT_EQ(there.host_peak,
+            c.model.layers * c.model.sequence * c.micro_batch * c.model.hidden * 4);
+}
+
+TEST(PurePrecision, GradientsAndStateHaveTheWeightsType) {
+  RunConfig c = small_llama();
+  c.type = DType::bf16;
+  const Trained mixed = train(c);
+  c.precision = Precision::pure;
+  const Trained pure = train(c);
+  EXPECT_EQ(pure.peak_gradient * 2, mixed.peak_gradient);
+  EXPECT_EQ(pure.peak_optimizer * 3, mixed.peak_optimizer);  // two moments of 2 bytes; 3 of 4
+  // Rounding of the weights to 8 bits is all that is between them.
+  EXPECT_NEAR(pure.steps.back().loss, mixed.steps.back().loss, 0.05);
+}
+
+}  // namespace
+}  // namespace frugal

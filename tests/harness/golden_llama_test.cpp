@@ -1,0 +1,136 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "engine/train/safetensors.h"
+#include "engine/train/stored_weights.h"
+#include "harness/hugging_face_config.h"
+#include "harness/models.h"
+#include "tests/engine/support.h"
+
+// Small models of the Llama families computed by PyTorch (tests/golden/pytorch_llama.py
+// --make-golden), which agree with Hugging Face's library: their config.json, weights in its names,
+// and all that follows from them.
+namespace frugal {
+namespace {
+
+std::vector<int32_t> integers(const HostTensor& tensor) {
+  return {tensor.values.begin(), tensor.values.end()};
+}
+
+/// A file that is gone with this.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& name)
+      : path_(std::filesystem::temp_directory_path() /
+              fmt::format("frugal-{}-{}.safetensors", name, ::getpid())) {
+    std::filesystem::remove(path_);
+  }
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// The weights of a golden file, as a file of a model has them.
+void write_weights(const std::string& path, const safetensors::File& golden) {
+  const std::string prefix = "weight/";
+  safetensors::File file;
+  for (const auto& [name, tensor] : golden.tensors)
+    if (name.starts_with(prefix)) file.tensors[name.substr(prefix.size())] = tensor;
+  safetensors::write(path, file);
+}
+
+class GoldenLlama : public ::testing::TestWithParam<std::tuple<const char*, int, AttentionKind>> {};
+
+TEST_P(GoldenLlama, LogitsLossAndGradientsEqualPyTorch) {
+  const auto [name, t, attention] = GetParam();
+  const auto golden = safetensors::read(
+      fmt::format("{}/tests/golden/{}_small.safetensors", FRUGAL_SOURCE_DIR, name));
+  RunConfig c;
+  c.model = model_from_hugging_face(nlohmann::json::parse(golden.metadata.at("config")), name);
+  c.micro_batch = std::stoll(golden.metadata.at("micro_batch"));
+  c.tensor_parallel = t;
+  c.sequence_parallel = t > 1;
+  c.attention = attention;
+  c.validate();
+  const TemporaryFile file(name);
+  write_weights(file.path(), golden);
+  StoredWeights weights(file.path(), c.model);
+  const auto cluster = make_cpu_cluster(c, 2);
+  Trainer trainer(*cluster, c, {});
+  trainer.load_weights([&](const std::string& weight) { return weights.weight(weight); });
+  const HostTensors actual =
+      in_stored_names(c.model, trainer.snapshot({integers(golden.tensors.at("tokens")),
+                                                 integers(golden.tensors.at("labels"))}));
+  EXPECT_EQ(actual.size(), golden.tensors.size());
+  const auto worst = testing::worst_error(actual, golden.tensors);
+  EXPECT_LT(worst.value, 1e-4) << worst.tensor;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    TensorParallel, GoldenLlama,
+    ::testing::Combine(::testing::Values("llama", "qwen", "gemma2"), ::testing::Values(1, 2),
+                       ::testing::Values(AttentionKind::separate, AttentionKind::fused)));
+
+/// Files have the names that serial_parameters() says, so the engine's model must have them.
+class EnginesParameters : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(EnginesParameters, AreThoseOfFiles) {
+  RunConfig c;
+  c.model = find_model(GetParam());
+  const auto cluster = make_cpu_cluster(c, 1);
+  Trainer trainer(*cluster, c, {});
+  std::map<std::string, std::vector<int64_t>> engines;
+  trainer.each_weight(
+      [&](const std::string& name, const HostTensor& weight) { engines[name] = weight.shape; });
+  std::map<std::string, std::vector<int64_t>> expected;
+  for (const SerialParameter& p : serial_parameters(c.model)) expected[p.name] = p.shape;
+  EXPECT_EQ(engines, expected);
+}
+
+/// Written by parallel ranks and read by others, weights are the same to the last bit.
+TEST_P(EnginesParameters, AreSavedAndLoaded) {
+  RunConfig c;
+  c.model = find_model(GetParam());
+  c.model.dropout = 0;
+  c.seed = 3;
+  const TemporaryFile file(GetParam());
+  HostTensors before;
+  {
+    RunConfig parallel = c;
+    parallel.tensor_parallel = parallel.pipeline_parallel = 2;
+    const auto cluster = make_cpu_cluster(parallel, 2);
+    Trainer trainer(*cluster, parallel, {});
+    StoredWeightsWriter writer(file.path(), c.model, c.type, {});
+    trainer.each_weight([&](const std::string& name, const HostTensor& weight) {
+      before[name] = weight;
+      writer.write(name, weight);
+    });
+    writer.close();
+  }
+  c.seed = 4;
+  const auto cluster = make_cpu_cluster(c, 1);
+  Trainer trainer(*cluster, c, {});
+  StoredWeights weights(file.path(), c.model);
+  trainer.load_weights([&](const std::string& name) { return weights.weight(name); });
+  size_t count = 0;
+  trainer.each_weight([&](const std::string& name, const HostTensor& weight) {
+    EXPECT_EQ(weight.values, before.at(name).values) << name;
+    ++count;
+  });
+  EXPECT_EQ(count, before.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EnginesParameters,
+                         ::testing::Values("gpt-tiny", "llama-tiny", "gemma2-tiny"));
+
+}  // namespace
+}  // namespace frugal
