@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Figure 11 of mst2024: memory over one training step. Draws the files timeline-NAME.json of a folder,
-which `frugal trace --memory` wrote (./reproduce.sh has the commands)."""
+"""Figure 11 of mst2024: memory over one training step. Draws the files timeline-TOKENS-NAME.json of a
+folder, which `frugal trace --memory` wrote (./reproduce.sh has the commands)."""
 
 import pathlib
 
@@ -23,7 +23,7 @@ KINDS = {"parameter": ("weights", "#0072B2", ""),
 BINS = 600
 
 
-def draw(panel, timeline, title):
+def draw(panel, timeline):
     rows = timeline.thinned(BINS)
     times = [timeline.times[i] for i in rows]
     base = [0.0] * len(rows)
@@ -46,25 +46,51 @@ def draw(panel, timeline, title):
             panel.axvline(end, color="#000000", linewidth=0.6)
             panel.annotate(phase, ((begin + end) / 2, 0.985), xycoords=("data", "axes fraction"), ha="center",
                            va="top", fontsize=9, bbox=style.BEHIND_TEXT)
-    panel.set(title=title, xlabel="seconds", xlim=(0, timeline.times[-1]))
+    panel.set(xlabel="seconds", xlim=(0, timeline.times[-1]))
     panel.grid(False)
 
 
-def figure_of(folder):
-    found = {name: path for name in PANELS if (path := pathlib.Path(folder) / f"timeline-{name}.json").is_file()}
+def files(folder):
+    """{tokens: {name: path}}, what there is."""
+    found = {}
+    for path in pathlib.Path(folder).glob("timeline-*-*.json"):
+        _, tokens, name = path.stem.split("-", 2)
+        if name in PANELS and tokens.isdigit():
+            found.setdefault(int(tokens), {})[name] = path
     if not found:
-        reproduction.fail(f"{folder}: no timeline-NAME.json; ./reproduce.sh makes them, with frugal trace --memory")
-    figure, axes = style.plt.subplots(1, len(found), figsize=(11, 4.8), sharey=True, squeeze=False)
+        reproduction.fail(f"{folder}: no timeline-TOKENS-NAME.json; ./reproduce.sh makes them, with frugal trace "
+                          "--memory")
+    return dict(sorted(found.items()))
+
+
+def draw_row(axes, tokens, paths):
+    """The panels of one length, and which machine they are of."""
     devices = set()
-    for (name, path), panel in zip(found.items(), axes[0]):
-        timeline, about = memory_timeline.read(path)
-        devices.add(f"{about['source']}: {about['device'].split(';')[0]}")
-        draw(panel, timeline, PANELS[name])
-    top = max(panel.get_ylim()[1] for panel in axes[0])
-    axes[0][0].set(ylabel="GiB", ylim=(0, 1.08 * top))
-    figure.suptitle("Memory over one training step (" + "; ".join(sorted(devices)) + ")")
+    for (name, title), panel in zip(PANELS.items(), axes):
+        panel.set(title=title)
+        if name not in paths:
+            panel.set_axis_off()
+            continue
+        timeline, about = memory_timeline.read(paths[name])
+        devices.add(f"{about['source']}, {about['device'].split(';')[0]}")
+        draw(panel, timeline)
+    top = max(panel.get_ylim()[1] for panel in axes)
+    for panel in axes:
+        panel.set_ylim(0, 1.12 * top)
+    axes[0].set(ylabel=f"{tokens} tokens\nGiB")
+    return devices
+
+
+def figure_of(folder):
+    found = files(folder)
+    figure, axes = style.plt.subplots(len(found), len(PANELS), figsize=(11, 1 + 3.6 * len(found)), sharey="row",
+                                      squeeze=False)
+    devices = set()
+    for row, (tokens, paths) in zip(axes, found.items()):
+        devices |= draw_row(row, tokens, paths)
+    figure.suptitle("Memory over one training step: " + "; ".join(sorted(devices)), fontsize=9)
     handles = {}
-    for panel in axes[0]:
+    for panel in axes.flat:
         handles |= dict(zip(*reversed(panel.get_legend_handles_labels())))
     strip = 0.62 / figure.get_figheight()
     figure.get_layout_engine().set(rect=(0, strip, 1, 1 - strip))

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "experiments/mst2024/artifacts.h"
+#include "experiments/mst2024/differences.h"
 #include "experiments/mst2024/paper.h"
 #include "experiments/outcome.h"
 #include "experiments/step_artifact.h"
@@ -140,18 +141,29 @@ class ModuleTable final : public Artifact {
                   outcome([&](const Record& r, const Record& /*whole*/) {
                     return timed() ? median_estimate(seconds(r)) : Estimate{peak(r)};
                   })));
-    if (found.record != nullptr && !timed()) value.note = breakdown(stage_of(*found.record, 0));
-    if (setting.scale != 1 || (timed() && setting.source == Source::measured)) {
-      value.paper.reset();
-      value.read.clear();
-    }
+    complete(value, found);
     if (parts == 1) return;
-    cells.push_back(make_cell(paper(), name_, row, column + (timed() ? " / standard" : " saving"),
-                              timed() ? "x" : "%", setting,
-                              outcome([&](const Record& r, const Record& all) {
-                                return timed() ? paired_ratio(seconds(r), seconds(all))
-                                               : Estimate{100 * (1 - peak(r) / peak(all))};
-                              })));
+    Cell& relative = cells.emplace_back(
+        make_cell(paper(), name_, row, column + (timed() ? " / standard" : " saving"),
+                  timed() ? "x" : "%", setting, outcome([&](const Record& r, const Record& all) {
+                    return timed() ? paired_ratio(seconds(r), seconds(all))
+                                   : Estimate{100 * (1 - peak(r) / peak(all))};
+                  })));
+    complete(relative, found);
+  }
+
+  /// Another size has nothing of the paper's beside it, nor have seconds of another machine; what
+  /// has, says what it consists of and why it differs.
+  void complete(Cell& cell, const Found& found) const {
+    if (cell.scale != 1 || (timed() && cell.source == Source::measured)) {
+      cell.paper.reset();
+      cell.read.clear();
+    }
+    if (!cell.paper || found.record == nullptr) return;
+    if (!timed())
+      cell.note =
+          fmt::format("{}, {}: {}", cell.row, cell.column, breakdown(stage_of(*found.record, 0)));
+    explain(cell);
   }
 
   std::string name_;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "experiments/mst2024/artifacts.h"
+#include "experiments/mst2024/differences.h"
 #include "experiments/mst2024/paper.h"
 #include "experiments/step_artifact.h"
 
@@ -49,12 +50,27 @@ class PeakArtifact : public StepArtifact {
       : StepArtifact(paper(), std::move(name), papers_machine, steps(tokens)) {}
 
  protected:
+  std::vector<Claim> claims(const Records& records) const override {
+    std::vector<Claim> claims;
+    for (const Cell& c : cells(records))
+      if (c.paper)
+        claims.push_back(claim_about(
+            c,
+            fmt::format("{}/{}/{}", c.artifact.substr(c.artifact.find('/') + 1), c.row, c.column),
+            fmt::format("{}: {} of {} {}", c.row, c.column, *c.paper, c.unit), 0.5,
+            "printed as a whole number"));
+    return claims;
+  }
+
+  /// GiB of a case.
   Cell cell(const char* row, const char* column, const Setting& setting, const Records& records,
             const char* case_id, double (*bytes)(const Record&)) const {
     const auto number = [&](const auto& found) { return bytes(*found.front()) / gib; };
     Cell cell = observe(row, column, "GiB", setting, records, number, {case_id});
-    if (const Found found = find_case(records, id(), case_id, setting); found.record != nullptr)
-      cell.note = breakdown(stage_of(*found.record, 0));
+    if (const Found found = find_case(records, id(), case_id, setting);
+        found.record != nullptr && cell.paper)
+      cell.note = fmt::format("{}: {}", row, breakdown(stage_of(*found.record, 0)));
+    explain(cell);
     return cell;
   }
 };
@@ -71,16 +87,6 @@ class Tables8To11 final : public PeakArtifact {
  public:
   Tables8To11() : PeakArtifact("tables8-11", tables_tokens) {}
 
-  std::vector<Claim> claims(const Records& records) const override {
-    std::vector<Claim> claims;
-    for (const Cell& c : cells(records))
-      if (c.paper && (c.column == "weight" || c.column == "optimizer state"))
-        claims.push_back(claim_about(c, fmt::format("tables8-11/{}/{}", c.row, c.column),
-                                     fmt::format("{}: {} GiB of {}", c.row, *c.paper, c.column),
-                                     0.5, "printed to whole GiB"));
-    return claims;
-  }
-
  protected:
   std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
     constexpr std::array<std::pair<const char*, double (*)(const Record&)>, 6> columns{
@@ -92,24 +98,17 @@ class Tables8To11 final : public PeakArtifact {
          {"peak", peak}}};
     std::vector<Cell> cells;
     for (const Row& row : rows)
-      for (const auto& [column, bytes] : columns) {
-        Cell& c = cells.emplace_back(cell(row.name, column, setting, records, row.name, bytes));
-        if (bytes == nothing && c.value)
-          c.reason =
-              "an update is one operation that writes over weights and moments; PyTorch's "
-              "makes tensors between";
-      }
+      for (const auto& [column, bytes] : columns)
+        cells.push_back(cell(row.name, column, setting, records, row.name, bytes));
     return cells;
   }
 };
 
-/// The peaks of two of these rows. The paper does not say what of the others its standard has; its
-/// 67 GiB are nearest to a run whose optimizer steps in backward.
+/// The peaks of two of these rows. The paper's standard has 67 GiB, to which a run whose optimizer
+/// steps in backward is nearest.
 class Figure11 final : public PeakArtifact {
  public:
   Figure11() : PeakArtifact("figure11", tables_tokens) {}
-
-  std::vector<Claim> claims(const Records& /*records*/) const override { return {}; }
 
  protected:
   std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
@@ -123,17 +122,6 @@ class Figure3 final : public PeakArtifact {
  public:
   Figure3() : PeakArtifact("figure3", figure3_tokens) {}
 
-  std::vector<Claim> claims(const Records& records) const override {
-    std::vector<Claim> claims;
-    for (const Cell& c : cells(records)) {
-      if (!c.paper) continue;
-      const Statement& stated =
-          paper().statement(c.column == recomputed ? "activations-3x" : "activations-4x");
-      claims.push_back(claim_about(c, stated.id, stated.says, 0.5, "printed as a whole number"));
-    }
-    return claims;
-  }
-
  protected:
   std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
     std::vector<Cell> cells;
@@ -142,18 +130,15 @@ class Figure3 final : public PeakArtifact {
           observe(llama3, column, "x", setting, records,
                   [](const auto& found) { return activations(*found[0]) / activations(*found[1]); },
                   {of, over}));
+      explain(cells.back());
     };
-    ratio(recomputed, "optimizer in backward", recomputation.name);
-    ratio(divided, recomputation.name, mini_sequence.name);
+    ratio("vanilla / activation recomputation", "optimizer in backward", recomputation.name);
+    ratio("activation recomputation / mini-sequence", recomputation.name, mini_sequence.name);
     for (const Row& row : rows)
       if (row.gradients == Gradients::stepped)
         cells.push_back(cell(row.name, "activation", setting, records, row.name, activations));
     return cells;
   }
-
- private:
-  static constexpr const char* recomputed = "vanilla / activation recomputation";
-  static constexpr const char* divided = "activation recomputation / mini-sequence";
 };
 
 }  // namespace

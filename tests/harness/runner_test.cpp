@@ -60,6 +60,31 @@ TEST_F(RunnerTest, TimesOnTheCpuInterleavedAndOnAVirtualClockOnce) {
   EXPECT_EQ(records.all()[2].rounds, "");
 }
 
+TEST_F(RunnerTest, RunsModulesOfALayerAlone) {
+  std::vector<Case> cases;
+  for (const Module module : {Module::mlp, Module::output_layer})
+    for (const char* on : {"cpu", machine}) {
+      Case& c = cases.emplace_back(layer(on, Case::What::module_time, on));
+      c.module = module;
+      c.config.model.mlp = MlpKind::swiglu;
+      c.config.model.intermediate = 24;
+    }
+  const Records records = run(cases);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Record& r = records.all()[i];
+    ASSERT_EQ(r.status, Status::ok) << r.reason;
+    const bool mlp = cases[i].module == Module::mlp;
+    EXPECT_EQ(r.what, mlp ? "mlp_time" : "output_layer_time");
+    // 8 tokens, forward and for two gradients: three matrices, or one.
+    const double weights = mlp ? 3 * 16 * 24 : 32 * 16;
+    EXPECT_EQ(r.flops->hardware, 6 * 8 * weights);
+    EXPECT_EQ(r.flops->model, r.flops->hardware);
+    EXPECT_EQ(r.memory->stages.at(0).peak, r.memory->peak_total);
+    EXPECT_EQ(r.samples(metric::backward_time).size(), r.on == "cpu" ? 10U : 1U);
+  }
+  EXPECT_EQ(records.all()[0].rounds, records.all()[2].rounds);
+}
+
 TEST_F(RunnerTest, ALoneRankIsTimedWithOthersAndSaysThatItIsOne) {
   Case whole = layer("a", Case::What::module_time, "cpu"), lone = whole;
   whole.config.tensor_parallel = lone.config.tensor_parallel = 2;
