@@ -44,10 +44,11 @@ struct LongestSequence {
   bool at_least() const { return refused == 0; }
 };
 
-/// Memory mostly grows with length. It shrinks where the length becomes a multiple of the number of
-/// mini-sequences, of which the last has the remainder, or where there is one more of them: within
-/// as many lengths as there usually are of them.
-inline constexpr int64_t lengths_refused = 64;
+/// Memory mostly grows with length. It shrinks by what a few dozen tokens take where the length
+/// becomes a multiple of the number of mini-sequences, of which the last has the remainder, and by
+/// what up to about a hundred take where there is one more of them: far less than so many lengths
+/// make up for.
+inline constexpr int64_t lengths_refused = 512;
 
 /// Executes steps on a virtual machine: exact to the byte and the granularity. Throws InputError
 /// for a step that is wrong at every length, OutOfMemory where not even the shortest fits.

@@ -1,6 +1,7 @@
 #include "harness/table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -91,8 +92,9 @@ std::string Table::html() const {
 std::string Table::csv() const {
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells) {
-    for (size_t i = 0; i < cells.size(); ++i) out += (i == 0 ? "" : ",") + escape_csv(cells[i]);
-    out += "\n";
+    std::vector<std::string> escaped;
+    for (const auto& cell : cells) escaped.push_back(escape_csv(cell));
+    out += fmt::format("{}\n", fmt::join(escaped, ","));
   };
   line(header(*this));
   for (const auto& row : rows) line(row);

@@ -29,6 +29,13 @@ std::string breakdown(const Record& record) {
   return text;
 }
 
+/// Megabytes for each of so many tokens of all but what does not depend on them, at the peak.
+double per_token(const Record& record, double tokens) {
+  const StageMemory& stage = fullest_stage(record.memory.value());
+  const auto of = [&](Kind kind) { return stage.at_peak[static_cast<size_t>(kind)]; };
+  return static_cast<double>(stage.peak - of(Kind::parameter) - of(Kind::optimizer)) / tokens / 1e6;
+}
+
 /// A number of one case's record.
 template <class F>
 Outcome outcome_of(const Found& found, const F& number) {
@@ -67,7 +74,7 @@ std::vector<Cell> LengthArtifact::cells(const Records& records) const {
 std::vector<Claim> LengthArtifact::claims(const Records& records) const {
   std::vector<Claim> claims;
   for (const Cell& cell : cells(records)) {
-    if (!cell.paper || cell.unit == "GiB") continue;
+    if (!cell.paper || cell.read == another_papers) continue;
     const bool is_ratio = cell.unit == "x";
     claims.push_back(claim_about(
         cell, fmt::format("{}/{}/{}", name_, cell.row, cell.column),
@@ -90,8 +97,13 @@ Cell LengthArtifact::length(const Place& place, const std::string& row, const st
   Cell made =
       cell(place, row, column, "K tokens",
            outcome_of(found, [](const Record& record) { return tokens_of(record) / thousand; }));
-  if (found.record != nullptr)
-    made.note = fmt::format("{}, {}: {}", row, column, breakdown(*found.record));
+  if (found.record == nullptr) return made;
+  made.note = fmt::format(
+      "{}, {}: {}; beside parameters and optimizer state {:.3f} MB for each token", row, column,
+      breakdown(*found.record), per_token(*found.record, tokens_of(*found.record)));
+  if (made.paper)
+    made.note += fmt::format(", and of the reported {} {}, {:.3f} MB", *made.paper, made.unit,
+                             per_token(*found.record, thousand * *made.paper));
   return made;
 }
 

@@ -8,6 +8,9 @@
 
 namespace frugal::mst2024 {
 
+/// How numbers were read that are not the paper's but arXiv:2506.13996's.
+inline constexpr const char* another_papers = "arXiv:2506.13996";
+
 /// A case: the longest sequence of a run, whose own length means nothing.
 struct Search {
   std::string id;  ///< "llama3-8b/vanilla"
@@ -28,7 +31,7 @@ class LengthArtifact : public Artifact {
   /// None at another scale: a smaller model on the same machine has another longest sequence.
   std::vector<Case> cases(const Selection& selection) const override;
   std::vector<Cell> cells(const Records& records) const override;
-  /// Of every number that there is one of to compare with.
+  /// Of every number that the paper has one of.
   std::vector<Claim> claims(const Records& records) const override;
 
  protected:

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "experiments/mst2024/artifacts.h"
-#include "experiments/mst2024/paper.h"
+#include "experiments/mst2024/length_artifact.h"
 #include "tests/experiments/synthetic.h"
 
 namespace frugal::mst2024 {
@@ -132,8 +132,9 @@ TEST(Anchors, AreMarkedAsAnotherPapers) {
     const Records records = records_of(*artifact, {}, [](Record& r) { found(r, 65000); });
     for (const Cell& c : artifact->cells(records))
       if (c.paper) {
-        EXPECT_EQ(c.read, "arXiv:2506.13996");
+        EXPECT_EQ(c.read, another_papers);
       }
+    EXPECT_TRUE(artifact->claims(records).empty());
     for (const Case& c : artifact->cases({})) EXPECT_TRUE(c.config.offload_optimizer);
   }
 }
