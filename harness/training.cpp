@@ -190,7 +190,7 @@ std::map<std::string, std::string> options_of(const TrainingRun& run) {
     options["weight_prediction"] = fmt::format("{}", optimizer.prediction);
   if (run.last_words > 0) options["last_words"] = std::to_string(run.last_words);
   if (run.own) options["schedule_file"] = "hash " + run.own->hash;
-  if (run.weights) options["weights"] = "hash " + hash_of_files(run.weights->checkpoint().files());
+  if (run.weights) options["weights"] = "hash " + hash_of_files(run.weights->files().paths());
   return options;
 }
 

@@ -109,6 +109,26 @@ TEST_F(Exact, FillsOfEveryType) {
   }
 }
 
+/// Four extents that no two of which are one, in rows that begin at 16 bytes, from one order to
+/// another and with one that is repeated.
+TEST_F(Exact, CopiesOfFourDimensions) {
+  for (const DType type : {DType::f32, DType::bf16, DType::f64}) {
+    for (const DType to : {type, accumulation_type(type)}) {
+      for (const bool accumulate : {false, true}) {
+        const Shape shape{3, 5, 2, 40};
+        Case c;
+        c.operands = {{"x", type, {5, 3, 48}}, {"y", to, {2, 3, 5, 48}, Role::updated}};
+        c.bind = [=](const Views& v) {
+          return Copy{.x = v["x"].strided(8, shape, {48, 144, 0, 1}),
+                      .y = v["y"].strided(8, shape, {240, 48, 720, 1}),
+                      .accumulate = accumulate};
+        };
+        expect_the_cpus(c);
+      }
+    }
+  }
+}
+
 /// Double rounding, by float32 on the way, would give another number half way between two.
 TEST_F(Exact, ConversionsRoundOnce) {
   Case c;

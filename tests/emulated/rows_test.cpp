@@ -2,6 +2,7 @@
 // on many: at lengths on both sides of each choice, and more rows than blocks.
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/device.h"
 #include "tests/emulator/device.h"
 #include "tests/support/run_case.h"
 
@@ -41,6 +42,25 @@ INSTANTIATE_TEST_SUITE_P(Rows, HeldRows,
                                            "rms-norm-backward", "softmax", "softmax-backward",
                                            "cross-entropy-statistics", "cross-entropy"),
                          test_name);
+
+/// More heads than a block has, several positions of a block, and heads that are wider than it: by
+/// the CPU's own in float64.
+TEST(RotaryBlocks, AreTheCpusOwn) {
+  for (const Shape& shape : {Shape{3, 2, 700, 16}, Shape{67, 3, 2, 32}, Shape{2, 1, 3, 4128}}) {
+    Case c;
+    c.operands = {{"x", DType::f64, shape, Role::updated},
+                  {"frequencies", DType::f64, {shape[3] / 2}}};
+    c.bind = [](const Views& v) {
+      return Rotary{.x = v["x"], .frequencies = v["frequencies"], .first = 1000};
+    };
+    const Values before = random_values(c, test_seed());
+    CpuDevice cpu(1);
+    const Values theirs = values_of(c, run(cpu, c, before));
+    const Values ours = values_of(c, run(*make_emulated_device(2, test_seed()), c, before));
+    for (size_t i = 0; i < theirs.at("x").size(); ++i)
+      ASSERT_NEAR(ours.at("x")[i], theirs.at("x")[i], 1e-11) << "at " << i;
+  }
+}
 
 /// Rows of every length up to the matrix's: with a mask that is stored, and one that is not.
 TEST(CausalRows, AgreeWithFloat64InABlock) {

@@ -39,20 +39,26 @@ Trained train(const RunConfig& config, OptimizerKind kind = OptimizerKind::adamw
   return run;
 }
 
-/// Bitwise: the same operations on the same numbers.
+/// Bitwise: the same operations on the same numbers. Only the norm is summed in other parts, which
+/// are each summed in float32.
 void expect_same(const Trained& a, const Trained& b) {
   const auto worst = worst_error(a.end, b.end);
   EXPECT_EQ(worst.value, 0) << worst.tensor;
   for (size_t i = 0; i < a.steps.size(); ++i) {
     EXPECT_EQ(a.steps[i].loss, b.steps[i].loss);
-    EXPECT_NEAR(a.steps[i].gradient_norm / b.steps[i].gradient_norm, 1, 1e-12);
+    EXPECT_NEAR(a.steps[i].gradient_norm / b.steps[i].gradient_norm, 1, 1e-6);
   }
 }
 
-class StepInBackward : public ::testing::TestWithParam<RunConfig> {};
+struct Variant {
+  std::string name;
+  RunConfig config;
+};
 
-TEST_P(StepInBackward, IsTheSameStep) {
-  RunConfig c = GetParam();
+class SteppedInBackward : public ::testing::TestWithParam<Variant> {};
+
+TEST_P(SteppedInBackward, IsTheSameStep) {
+  RunConfig c = GetParam().config;
   const Trained after = train(c);
   c.step_in_backward = true;
   const Trained within = train(c);
@@ -60,27 +66,29 @@ TEST_P(StepInBackward, IsTheSameStep) {
   EXPECT_LT(within.peak_gradient, after.peak_gradient);
 }
 
-std::vector<RunConfig> configurations() {
-  std::vector<RunConfig> all = {small_gpt(), small_llama(), small_gemma()};
+std::vector<Variant> variants() {
+  std::vector<Variant> all = {
+      {"gpt", small_gpt()}, {"llama", small_llama()}, {"gemma", small_gemma()}};
   RunConfig c = small_llama();
   c.tensor_parallel = 2;
   c.sequence_parallel = true;
   c.recompute = Recompute::full;
   c.mlp_chunks = 3;
   c.head_chunks = 3;
-  all.push_back(c);
+  all.push_back({"llama_t2_sequence_full_parts", c});
   c = small_llama();
   c.data_parallel = 2;
-  all.push_back(c);
+  all.push_back({"llama_w2", c});
   c = small_llama();
   c.type = DType::bf16;
-  all.push_back(c);
+  all.push_back({"llama_bf16", c});
   c.precision = Precision::pure;
-  all.push_back(c);
+  all.push_back({"llama_pure", c});
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(, StepInBackward, ::testing::ValuesIn(configurations()));
+INSTANTIATE_TEST_SUITE_P(, SteppedInBackward, ::testing::ValuesIn(variants()),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(StepInBackward, AGradientLivesUntilItsLayerHasPassed) {
   RunConfig c = small_llama();
