@@ -20,26 +20,16 @@ class StoredWeights {
   StoredWeights(const std::string& path, const ModelConfig& model);
 
   /// A parameter by its name in the engine, in its serial shape. Throws std::out_of_range for one
-<<<<<<< HEAD
   /// that the model has not, InputError as TensorFiles::read().
   HostTensor weight(const std::string& name);
   const TensorFiles& files() const { return files_; }
-=======
-  /// that the model has not, InputError as CheckpointFile::read().
-  HostTensor weight(const std::string& name);
-  const CheckpointFile& checkpoint() const { return checkpoint_; }
->>>>>>> longest
 
  private:
   void check(const StoredTensor& tensor) const;
   void check_unknown(const std::string& name);
   bool equal(const std::string& a, const std::string& b);
 
-<<<<<<< HEAD
   TensorFiles files_;
-=======
-  CheckpointFile checkpoint_;
->>>>>>> longest
   std::string model_;
   bool tied_;
   std::map<std::string, StoredParameter> parameters_;

@@ -27,28 +27,16 @@ std::string file_in(const std::string& path) {
 
 }  // namespace
 
-<<<<<<< HEAD:engine/train/tensor_files.cpp
 TensorFiles::TensorFiles(const std::string& path) : path_(file_in(path)) {
   path_.ends_with(".json") ? add_index() : add_file();
 }
 
 void TensorFiles::add_file() {
-=======
-CheckpointFile::CheckpointFile(const std::string& path) : path_(file_in(path)) {
-  path_.ends_with(".json") ? add_index() : add_file();
-}
-
-void CheckpointFile::add_file() {
->>>>>>> longest:engine/train/checkpoint.cpp
   auto& reader = readers_[path_] = std::make_unique<safetensors::Reader>(path_);
   for (const auto& [name, _] : reader->entries()) tensors_[name] = reader.get();
 }
 
-<<<<<<< HEAD:engine/train/tensor_files.cpp
 void TensorFiles::add_index() {
-=======
-void CheckpointFile::add_index() {
->>>>>>> longest:engine/train/checkpoint.cpp
   const nlohmann::json json = load_json(path_);
   const JsonObject map = JsonObject(json, path_).object("weight_map");
   for (const auto& [name, _] : json.at("weight_map").items()) {
@@ -72,26 +60,17 @@ void CheckpointFile::add_index() {
   }
 }
 
-<<<<<<< HEAD:engine/train/tensor_files.cpp
 std::vector<std::string> TensorFiles::names() const {
-=======
-std::vector<std::string> CheckpointFile::names() const {
->>>>>>> longest:engine/train/checkpoint.cpp
   std::vector<std::string> names;
   for (const auto& [name, _] : tensors_) names.push_back(name);
   return names;
 }
 
-<<<<<<< HEAD:engine/train/tensor_files.cpp
 const safetensors::Entry* TensorFiles::find(const std::string& name) const {
-=======
-const safetensors::Entry* CheckpointFile::find(const std::string& name) const {
->>>>>>> longest:engine/train/checkpoint.cpp
   const auto found = tensors_.find(name);
   return found == tensors_.end() ? nullptr : &found->second->entries().at(name);
 }
 
-<<<<<<< HEAD:engine/train/tensor_files.cpp
 void TensorFiles::read(const std::string& name, int64_t first, std::span<double> values) {
   tensors_.at(name)->read(name, first, values);
 }
@@ -100,16 +79,6 @@ std::vector<std::string> TensorFiles::paths() const {
   std::vector<std::string> paths;
   for (const auto& [_, reader] : readers_) paths.push_back(reader->path());
   return paths;
-=======
-void CheckpointFile::read(const std::string& name, int64_t first, std::span<double> values) {
-  tensors_.at(name)->read(name, first, values);
-}
-
-std::vector<std::string> CheckpointFile::files() const {
-  std::vector<std::string> files;
-  for (const auto& [_, reader] : readers_) files.push_back(reader->path());
-  return files;
->>>>>>> longest:engine/train/checkpoint.cpp
 }
 
 }  // namespace frugal

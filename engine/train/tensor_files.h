@@ -10,22 +10,14 @@
 namespace frugal {
 
 /// A model's tensors in one safetensors file or in several, read when they are asked for.
-<<<<<<< HEAD:engine/train/tensor_files.h
 class TensorFiles {
-=======
-class CheckpointFile {
->>>>>>> longest:engine/train/checkpoint.h
  public:
   /// `path` is a safetensors file, an index (x.index.json: weight_map tells which of the files
   /// beside it has which tensor), or a folder with model.safetensors or
   /// model.safetensors.index.json. Throws InputError for a file that is not right
   /// (safetensors::read_header), and by name for a file of the index that is missing or not beside
   /// it, and for a tensor that is not in its file.
-<<<<<<< HEAD:engine/train/tensor_files.h
   explicit TensorFiles(const std::string& path);
-=======
-  explicit CheckpointFile(const std::string& path);
->>>>>>> longest:engine/train/checkpoint.h
 
   /// Of the file or index, for messages.
   const std::string& path() const { return path_; }
