@@ -46,19 +46,21 @@ Outcome outcome_of(const Found& found, const F& number) {
 }  // namespace
 
 Search search_of(const std::string& model, const Technique& technique, Gradients gradients) {
-  return {fmt::format("{}/{}", model, technique.name),
-          training_config(model, technique, 1, gradients)};
+  return {.id = fmt::format("{}/{}", model, technique.name),
+          .config = training_config(model, technique, 1, gradients)};
 }
 
 std::vector<Case> LengthArtifact::cases(const Selection& selection) const {
   if (!selection.virtual_machine || selection.scale.value_or(1) != 1) return {};
   std::vector<Case> cases;
   for (const Search& search : searches_) {
-    Case& c = cases.emplace_back(Case{.id = search.id,
-                                      .what = Case::What::longest_sequence,
-                                      .config = search.config,
-                                      .on = "virtual:" + machine_});
-    c.config.model.sequence = StepOf{search.config, {}}.granularity();
+    const StepOf step{search.config, {}};
+    const bool searched = search.tokens == 0;
+    Case& c = cases.emplace_back(
+        Case{.id = search.id,
+             .what = searched ? Case::What::longest_sequence : Case::What::step_memory,
+             .config = step.with(searched ? step.granularity() : search.tokens),
+             .on = "virtual:" + machine_});
     c.optimizer = default_optimizer(search.config);
   }
   return cases;

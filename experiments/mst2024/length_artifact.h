@@ -11,10 +11,12 @@ namespace frugal::mst2024 {
 /// How numbers were read that are not the paper's but arXiv:2506.13996's.
 inline constexpr const char* another_papers = "arXiv:2506.13996";
 
-/// A case: the longest sequence of a run, whose own length means nothing.
+/// A case: the longest sequence of a run, whose own length means nothing; or what a step takes of
+/// one of so many tokens.
 struct Search {
   std::string id;  ///< "llama3-8b/vanilla"
   RunConfig config;
+  int64_t tokens = 0;  ///< 0: as many as fit
 };
 /// "llama3-8b/vanilla", as the paper trains.
 Search search_of(const std::string& model, const Technique& technique,
@@ -45,7 +47,7 @@ class LengthArtifact : public Artifact {
   /// K tokens of a case, with what took the memory.
   Cell length(const Place& place, const std::string& row, const std::string& column,
               const std::string& case_id) const;
-  /// GiB of the same case at its peak.
+  /// GiB at a case's peak.
   Cell peak(const Place& place, const std::string& row, const std::string& case_id) const;
   /// How many times as long one case's sequence is as another's.
   Cell ratio(const Place& place, const std::string& row, const std::string& column,

@@ -25,7 +25,7 @@ class Longest(Cli):
 
     def test_memory_is_saved_by_what_saves_memory(self):
         def tokens(*arguments):
-            return self.longest("--on", "virtual", "--memory", "64MiB", "--vocabulary", "4096",
+            return self.longest("--on", "virtual", "--memory", "64MiB", "--vocabulary", "4096", "--layers", "16",
                                 *arguments)["longest_sequence"]
 
         plain = tokens()
