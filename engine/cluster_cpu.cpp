@@ -12,12 +12,14 @@ int threads_each(const RunConfig& config, int threads) {
 }
 
 std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads, double deadline,
-                                          Pinning pinning) {
+                                          Pinning pinning, std::optional<int64_t> memory) {
   config.validate();
   const Layout layout = layout_of(config);
   const int each = threads_each(config, threads);
   std::vector<std::unique_ptr<Device>> devices;
-  for (int r = 0; r < layout.ranks(); ++r) devices.push_back(std::make_unique<CpuDevice>(each));
+  for (int r = 0; r < layout.ranks(); ++r)
+    devices.push_back(memory ? std::make_unique<CpuDevice>(each, *memory)
+                             : std::make_unique<CpuDevice>(each));
   auto cluster = std::make_unique<ThreadedCluster>(
       config, layout, std::move(devices), [&](GroupUse use, const std::vector<int>& ranks) {
         // A tied table's gradients are summed beside the next batch: neither end waits for the

@@ -74,6 +74,8 @@ struct RunConfig {
   bool step_in_backward = false;
   /// Whether inputs of layers that are kept for recomputation are kept in the host's memory.
   bool offload = false;
+  /// Whether the optimizer's state is kept in the host's memory.
+  bool offload_optimizer = false;
 
   /// mst2024, section 4.1: chunks of h tokens for the MLP, and ⌈v/h⌉ of them for the output head;
   /// never more than there are tokens.

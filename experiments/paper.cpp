@@ -1,6 +1,7 @@
 #include "experiments/paper.h"
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 #include "kernels/support/embedded.h"
@@ -57,6 +58,13 @@ const PaperCell& Paper::cell(std::string_view artifact, std::string_view row,
                              std::string_view column) const {
   if (const PaperCell* found = find_cell(artifact, row, column)) return *found;
   unknown("cell", std::string(artifact) + " / " + std::string(row) + " / " + std::string(column));
+}
+
+std::vector<PaperCell> Paper::cells_of(const std::string& artifact) const {
+  std::vector<PaperCell> cells;
+  std::copy_if(cells_.begin(), cells_.end(), std::back_inserter(cells),
+               [&](const PaperCell& cell) { return cell.artifact == artifact; });
+  return cells;
 }
 
 std::string Paper::caption(const std::string& artifact) const {

@@ -37,6 +37,8 @@ class Paper {
                              std::string_view column) const;
   const PaperCell& cell(std::string_view artifact, std::string_view row,
                         std::string_view column) const;
+  /// Those of an artifact, in the paper's order.
+  std::vector<PaperCell> cells_of(const std::string& artifact) const;
   std::string caption(const std::string& artifact) const;
   const Statement& statement(std::string_view id) const;
   /// Where the paper contradicts itself.

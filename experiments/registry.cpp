@@ -1,10 +1,12 @@
 #include "experiments/korthikanti2022/artifacts.h"
+#include "experiments/mst2024/artifacts.h"
 #include "experiments/pipedream2bw2021/artifacts.h"
 
 namespace frugal {
 
 std::vector<const Artifact*> all_artifacts() {
   namespace k = korthikanti2022;
+  namespace m = mst2024;
   namespace p = pipedream2bw2021;
   std::vector<const Artifact*> all = {&k::table2(),   &k::figure7(),    &k::table4(),
                                       &k::section5(), &k::table5(),     &k::figure1(),
@@ -16,6 +18,11 @@ std::vector<const Artifact*> all_artifacts() {
   add(p::throughputs());
   add(p::footprints());
   add({&p::figure8(), &p::figure9(), &p::figure12()});
+  add(m::longest_sequences());
+  add(m::anchors());
+  add({&m::table6()});
+  add(m::memory_in_peak());
+  add(m::modules());
   return all;
 }
 

@@ -187,6 +187,7 @@ json to_json(const RunConfig& config) {
   add(object, "head_tiles", config.head_tiles, usual.head_tiles);
   add(object, "step_in_backward", config.step_in_backward, usual.step_in_backward);
   add(object, "offload", config.offload, usual.offload);
+  add(object, "offload_optimizer", config.offload_optimizer, usual.offload_optimizer);
   return object;
 }
 
@@ -213,6 +214,7 @@ RunConfig run_config_from_json(const JsonObject& object) {
   parts("head_tiles", config.head_tiles);
   config.step_in_backward = object.optional<bool>("step_in_backward", false);
   config.offload = object.optional<bool>("offload", false);
+  config.offload_optimizer = object.optional<bool>("offload_optimizer", false);
   read(object, "schedule", config.schedule);
   config.keep_outputs = object.optional<bool>("keep_outputs", false);
   if (object.has("kept_microbatches"))

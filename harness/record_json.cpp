@@ -54,6 +54,7 @@ json to_json(const Memory& memory) {
                       {"peak_in_layers", stage.peak_in_layers}});
   return {{"stages", stages},
           {"unit", "bytes"},
+          {"host_peak", memory.host_peak},
           {"after_forward", memory.after_forward ? to_json(*memory.after_forward) : json(nullptr)},
           {"peak", to_json(memory.peak)},
           {"peak_total", memory.peak_total},
@@ -174,6 +175,7 @@ void results_from_json(const JsonObject& object, Record& record) {
     record.memory->peak_total = memory.integer("peak_total", 0);
     if (memory.has("reserved") && !memory.at("reserved").is_null())
       record.memory->reserved = memory.integer("reserved", 0);
+    if (memory.has("host_peak")) record.memory->host_peak = memory.integer("host_peak", 0);
     if (memory.has("stages"))
       for (const JsonObject& stage : memory.objects("stages"))
         record.memory->stages.push_back(stage_from_json(stage));

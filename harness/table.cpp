@@ -1,6 +1,7 @@
 #include "harness/table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -86,6 +87,18 @@ std::string Table::html() const {
   line(header(*this), "th");
   for (const auto& row : rows) line(row, "td");
   return out + "</table>\n";
+}
+
+std::string Table::csv() const {
+  std::string out;
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::vector<std::string> escaped;
+    for (const auto& cell : cells) escaped.push_back(escape_csv(cell));
+    out += fmt::format("{}\n", fmt::join(escaped, ","));
+  };
+  line(header(*this));
+  for (const auto& row : rows) line(row);
+  return out;
 }
 
 std::string format_number(double value) {

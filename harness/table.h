@@ -17,6 +17,7 @@ struct Table {
   std::string text() const;  ///< aligned, for a terminal
   std::string markdown() const;
   std::string html() const;
+  std::string csv() const;  ///< for a spreadsheet
 };
 
 /// All digits of a whole number, four significant ones of any other.

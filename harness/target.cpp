@@ -12,6 +12,7 @@
 #include "harness/peak.h"
 #include "kernels/cpu/cores.h"
 #include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/memory_budget.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -150,9 +151,26 @@ std::unique_ptr<Cluster> Target::cluster(const RunConfig& config) const {
 
 std::unique_ptr<Cluster> Target::cluster_without_limit(const RunConfig& config) const {
   if (!simulated()) throw std::logic_error(on_ + " has no memory without a limit");
-  Machine machine = *machine_;
-  machine.memory_capacity = std::numeric_limits<int64_t>::max();
-  return make_virtual_cluster(config, machine);
+  return cluster_with(config, std::numeric_limits<int64_t>::max());
+}
+
+std::unique_ptr<Cluster> Target::cluster_with(const RunConfig& config, int64_t memory) const {
+  const double deadline = deadline_.value_or(LocalGroup::default_deadline);
+  if (simulated()) return make_virtual_cluster(config, counterpart(memory), deadline);
+  if (kind_ == DeviceKind::cuda) return cluster(config);
+  return make_cpu_cluster(config, threads_, deadline, pinning_, memory);
+}
+
+int64_t Target::memory_of_rank(const RunConfig& config) const {
+  if (simulated()) return machine_->memory_capacity;
+  if (kind_ == DeviceKind::cuda) return gpus().front().memory;
+  return machine_memory()->capacity() / config.ranks();
+}
+
+Machine Target::counterpart(int64_t memory) const {
+  Machine machine = machine_ ? *machine_ : find_machine(papers_machine);
+  machine.memory_capacity = memory;
+  return machine;
 }
 
 void check_threads(const std::optional<int>& threads, std::string_view on, bool cpu) {

@@ -68,6 +68,14 @@ class Target {
   /// The same on a virtual machine that has as much memory as is asked for: what a configuration
   /// takes that does not fit. Throws std::logic_error where memory is real.
   std::unique_ptr<Cluster> cluster_without_limit(const RunConfig& config) const;
+  /// The same where each rank may take so many bytes. A GPU has what it has.
+  std::unique_ptr<Cluster> cluster_with(const RunConfig& config, int64_t memory) const;
+  /// Bytes that a rank of this run can take here: the machine's, a GPU's, or a part of what the
+  /// processor can give now.
+  int64_t memory_of_rank(const RunConfig& config) const;
+  /// A virtual machine whose devices have so many bytes and otherwise are what is known of the
+  /// ones here: what fits there, fits here.
+  Machine counterpart(int64_t memory) const;
 
   /// Why a configuration that is right cannot run here: too few GPUs, or a library that this build
   /// does not have. Empty where it can.

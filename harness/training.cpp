@@ -32,14 +32,6 @@ std::string outcome(const StepResult& result, const Target& target) {
   return fmt::format("loss {:.4f}, {:.3g} s", result.loss, result.seconds);
 }
 
-Flops flops_of(const RunConfig& config, double executed) {
-  const auto sequences = static_cast<double>(config.micro_batch * config.batch_microbatches());
-  Flops flops{model_flops_eq7(config.model, sequences), eq7_id, executed, "executed", {}};
-  if (config.recompute == Recompute::selective)
-    flops.hardware_eq8 = hardware_flops_eq8(config.model, sequences);
-  return flops;
-}
-
 /// Of the rank with the highest peak, and of every stage.
 Memory memory_of(Cluster& cluster) {
   Memory memory;
@@ -51,6 +43,7 @@ Memory memory_of(Cluster& cluster) {
       memory.peak_total = ledger.peak();
       memory.reserved = reserved_by(rank.device);
     }
+    memory.host_peak = std::max(memory.host_peak, rank.host.peak());
     if (rank.first_of_stage())
       memory.stages.push_back({.at_peak = ledger.at_peak(),
                                .peak = ledger.peak(),
@@ -167,6 +160,20 @@ void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
   }
 }
 
+Flops flops_of(const RunConfig& config, double executed) {
+  const auto sequences = static_cast<double>(config.micro_batch * config.batch_microbatches());
+  Flops flops{model_flops_eq7(config.model, sequences), eq7_id, executed, "executed", {}};
+  if (config.recompute == Recompute::selective)
+    flops.hardware_eq8 = hardware_flops_eq8(config.model, sequences);
+  return flops;
+}
+
+OptimizerOptions default_optimizer(const RunConfig& config) {
+  OptimizerOptions options;
+  if (config.step_in_backward) options.clip = 0;
+  return options;
+}
+
 std::map<std::string, std::string> options_of(const TrainingRun& run) {
   const OptimizerOptions& optimizer = run.train.optimizer;
   std::map<std::string, std::string> options = {
@@ -183,19 +190,28 @@ std::map<std::string, std::string> options_of(const TrainingRun& run) {
     options["weight_prediction"] = fmt::format("{}", optimizer.prediction);
   if (run.last_words > 0) options["last_words"] = std::to_string(run.last_words);
   if (run.own) options["schedule_file"] = "hash " + run.own->hash;
-  if (run.weights) options["weights"] = "hash " + hash_of_files(run.weights->checkpoint().files());
+  if (run.weights) options["weights"] = "hash " + hash_of_files(run.weights->files().paths());
   return options;
+}
+
+StepTaken take_step(Cluster& cluster, const RunConfig& config, const OptimizerOptions& optimizer) {
+  Trainer trainer(cluster, config, {.optimizer = optimizer});
+  const int steps = flushes(config.schedule) ? 1 : 2 * config.pipeline_parallel;
+  std::vector<Batch> batches(static_cast<size_t>(steps),
+                             Batch(static_cast<size_t>(config.batch_microbatches())));
+  if (cluster.rank(0).device.backed())
+    for (int step = 0; step < steps; ++step)
+      batches[static_cast<size_t>(step)] = random_batch(config, step);
+  const double flops = trainer.run(batches).back().flops;
+  return {memory_of(cluster), flops};
 }
 
 void observe_step_memory(const Target& target, Record& record) {
   const RunConfig& config = record.config;
-  const auto cluster = target.cluster_without_limit(config);
-  Trainer trainer(*cluster, config, {});
-  const int steps = flushes(config.schedule) ? 1 : 2 * config.pipeline_parallel;
-  const auto results = trainer.run(std::vector<Batch>(
-      static_cast<size_t>(steps), Batch(static_cast<size_t>(config.batch_microbatches()))));
-  record.memory = memory_of(*cluster);
-  record.flops = flops_of(config, results.back().flops);
+  const StepTaken taken =
+      take_step(*target.cluster_without_limit(config), config, default_optimizer(config));
+  record.memory = taken.memory;
+  record.flops = flops_of(config, taken.flops);
 }
 
 void run_training(const TrainingRun& run, Target& target, Record& record, const StepDone& done) {

@@ -37,6 +37,10 @@ struct TrainingRun {
   std::string save_weights;  ///< a safetensors file; empty: none
 };
 
+/// What updates weights where nothing else is said: without clipping where weights step in
+/// backward, before the gradient's norm is known.
+OptimizerOptions default_optimizer(const RunConfig& config);
+
 /// Record::options of a run: what decides it beside its configuration and its text.
 std::map<std::string, std::string> options_of(const TrainingRun& run);
 
@@ -59,9 +63,18 @@ void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
 /// the record says so; Interrupted and InputError are thrown on.
 void run_training(const TrainingRun& run, Target& target, Record& record, const StepDone& done);
 
-/// Bytes that each stage takes in one training step, or in so many as fill a pipeline without a
-/// flush, on a virtual machine without its limit: Record::memory. No time is kept, because a
-/// machine that has less would need none.
+/// What one training step takes, or one of so many as fill a pipeline without a flush.
+struct StepTaken {
+  Memory memory;
+  double flops = 0;  ///< executed by all ranks
+};
+/// Takes them on new ranks; on random tokens where memory is real. Throws OutOfMemory.
+StepTaken take_step(Cluster& cluster, const RunConfig& config, const OptimizerOptions& optimizer);
+/// Of a step that executed so many.
+Flops flops_of(const RunConfig& config, double executed);
+
+/// Bytes that each stage takes in take_step() on a virtual machine without its limit:
+/// Record::memory. No time is kept, because a machine that has less would need none.
 void observe_step_memory(const Target& target, Record& record);
 /// A record's option that says so.
 inline constexpr const char* counted_without_limit = "counted, without the machine's limit";

@@ -35,8 +35,7 @@ Tensor Attention::forward(Rank& rank, const Tensor& x, const Tensor& residual, S
   Tensor qkv = qkv_.forward(rank, x);
   positions_.apply(rank, qkv, first_position(rank), false);
   AttentionCore::Saved core;
-  saved.context = keep(core_->forward(rank, qkv, core));
-  qkv.release();
+  saved.context = keep(core_->forward(rank, std::move(qkv), core));
   saved.core = core.kept(rank.recompute == Recompute::selective);
   core = {};
   const Tensor projected = projection_.forward(rank, saved.context);
@@ -53,8 +52,7 @@ Tensor Attention::backward(Rank& rank, const Tensor& dy, Saved saved) const {
                    randomness::of_hidden(rank, randomness::Site::attention_output, layer_));
   Tensor dcontext = projection_.backward(rank, dprojected, saved.context);
   const Tensor dqkv =
-      core_->backward(rank, dcontext, std::move(saved.context), std::move(saved.core));
-  dcontext.release();
+      core_->backward(rank, std::move(dcontext), std::move(saved.context), std::move(saved.core));
   positions_.apply(rank, dqkv, first_position(rank), true);
   return qkv_.backward(rank, dqkv, saved.input);
 }

@@ -10,7 +10,9 @@ namespace frugal {
 class HeadViews {
  public:
   explicit HeadViews(const ModelConfig& model)
-      : heads_(model.queries_per_group()), d_(model.head_size()) {}
+      : HeadViews(model.queries_per_group(), model.head_size()) {}
+  /// Without heads of queries: keys and values alone, [s, b, groups, 2, d].
+  HeadViews(int64_t heads_per_group, int64_t head_size) : heads_(heads_per_group), d_(head_size) {}
 
   /// [b · groups, G, s, d], or where G is 1 [b · groups, s, d].
   View queries(const View& qkv) const { return several(qkv, heads_ + 2); }
@@ -18,6 +20,10 @@ class HeadViews {
   /// [b · groups, s, d].
   View keys(const View& qkv) const { return one(qkv, heads_, heads_ + 2); }
   View values(const View& qkv) const { return one(qkv, heads_ + 1, heads_ + 2); }
+  /// All heads of queries, and keys with values, that are side by side in each group: [s, b ·
+  /// groups, G · d] and [s, b · groups, 2d].
+  View side_by_side_queries(const View& qkv) const { return side_by_side(qkv, 0, heads_); }
+  View side_by_side_keys_and_values(const View& qkv) const { return side_by_side(qkv, heads_, 2); }
   /// Head `head` of each group: [b · groups, s, d].
   View query(const View& qkv, int64_t head) const { return one(qkv, head, heads_ + 2); }
   View context(const View& context, int64_t head) const { return one(context, head, heads_); }
@@ -28,8 +34,14 @@ class HeadViews {
   }
 
   int64_t heads_per_group() const { return heads_; }
+  int64_t head_size() const { return d_; }
 
  private:
+  /// `count` heads from the `first` on in each group of queries, keys and values.
+  View side_by_side(const View& x, int64_t first, int64_t count) const {
+    const int64_t s = x.shape[0], row = x.size() / s, group = (heads_ + 2) * d_;
+    return x.strided(first * d_, {s, row / group, count * d_}, {row, group, 1, 0});
+  }
   /// Head `which` of `of` in each group.
   View one(const View& x, int64_t which, int64_t of) const {
     const int64_t s = x.shape[0], row = x.size() / s, group = of * d_;

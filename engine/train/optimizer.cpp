@@ -46,6 +46,11 @@ std::string_view name_of(OptimizerKind kind) {
 
 Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOptions& options)
     : parameters_(std::move(parameters)), kind_(options.kind), prediction_(options.prediction) {
+  if (predicts() && rank.config.offload_optimizer)
+    throw InputError(
+        "weights are predicted and the optimizer's state is offloaded; passes read what is "
+        "computed "
+        "from all of it: choose no weight prediction, or do not offload it");
   for (size_t begin = 0, end = 0; begin < parameters_.size(); begin = end) {
     Group group{.first = parameters_[begin],
                 .counted = is_counted(rank, *parameters_[begin]),
@@ -61,29 +66,17 @@ Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOption
       group.elements = ParameterStore::padded(group.elements) + p.view().size();
       ++end;
     } while (end < parameters_.size() && follows(*parameters_[end]));
-    allocate_state(rank, group);
+    group.state = new_state(rank, group);
     groups_.push_back(std::move(group));
   }
 }
 
-void Optimizer::allocate_state(Rank& rank, Group& group) const {
+OptimizerState Optimizer::new_state(Rank& rank, const Group& group) const {
   const RunConfig& c = rank.config;
-  const DType wide = accumulation_type(c.type);
-  const auto allocate = [&] {
-    return rank.allocate(c.state_type(), {group.elements}, Kind::optimizer);
-  };
-  if (kind_ != OptimizerKind::sgd) {
-    group.moment = allocate();
-    rank.run(Fill{group.moment, 0});
-  }
-  if (kind_ == OptimizerKind::adam || kind_ == OptimizerKind::adamw) {
-    group.second_moment = allocate();
-    rank.run(Fill{group.second_moment, 0});
-  }
-  if ((wide != c.type && c.precision == Precision::mixed) || predicts()) {
-    group.master = rank.allocate(wide, {group.elements}, Kind::optimizer);
-    rank.run(Convert{from(group.first->weight, group.elements), group.master});
-  }
+  const bool narrow = accumulation_type(c.type) != c.type;
+  const int moments = kind_ == OptimizerKind::sgd ? 0 : kind_ == OptimizerKind::momentum ? 1 : 2;
+  return {rank, from(group.first->weight, group.elements), moments,
+          (narrow && c.precision == Precision::mixed) || predicts()};
 }
 
 void Optimizer::drop_gradients(const ParameterList& parameters) {
@@ -142,7 +135,6 @@ WeightUpdate Optimizer::update_of(const Group& group, const View& gradient,
                                   const OptimizerOptions& o, const WeightBlocks& blocks) {
   WeightUpdate update{.weights = from(group.first->weight, group.elements),
                       .gradient = gradient,
-                      .master = group.master,
                       .learning_rate = static_cast<float>(o.learning_rate),
                       .weight_decay = static_cast<float>(o.weight_decay),
                       .decoupled = o.kind != OptimizerKind::adam,
@@ -159,20 +151,30 @@ WeightUpdate Optimizer::update_of(const Group& group, const View& gradient,
 
 void Optimizer::update(Rank& rank, const Group& group, const View& gradient,
                        const OptimizerOptions& o, double scale, const WeightBlocks& blocks) {
-  WeightUpdate update = update_of(group, gradient, o, blocks);
-  update.gradient_scale = static_cast<float>(scale);
-  if (group.second_moment.empty()) {
-    const auto beta = static_cast<float>(group.moment.empty() ? 0 : o.momentum);
-    rank.run(Momentum{.update = update, .moment = group.moment, .beta = beta});
-  } else {
-    rank.run(Adam{.update = update,
-                  .first_moment = group.moment,
-                  .second_moment = group.second_moment,
-                  .beta1 = static_cast<float>(o.beta1),
-                  .beta2 = static_cast<float>(o.beta2),
-                  .epsilon = static_cast<float>(o.epsilon),
-                  .step = steps_});
-  }
+  const WeightUpdate whole = update_of(group, gradient, o, blocks);
+  group.state.update(rank, [&](const OptimizerState::Part& part) {
+    const auto of = [&](const View& view) {
+      return view.empty() ? view : view.sliced(0, part.begin, part.count);
+    };
+    WeightUpdate update = whole;
+    update.weights = of(whole.weights);
+    update.gradient = of(whole.gradient);
+    update.result = of(whole.result);
+    update.master = part.master;
+    update.gradient_scale = static_cast<float>(scale);
+    if (part.second_moment.empty()) {
+      const auto beta = static_cast<float>(part.moment.empty() ? 0 : o.momentum);
+      rank.run(Momentum{.update = update, .moment = part.moment, .beta = beta});
+    } else {
+      rank.run(Adam{.update = update,
+                    .first_moment = part.moment,
+                    .second_moment = part.second_moment,
+                    .beta1 = static_cast<float>(o.beta1),
+                    .beta2 = static_cast<float>(o.beta2),
+                    .epsilon = static_cast<float>(o.epsilon),
+                    .step = steps_});
+    }
+  });
 }
 
 void Optimizer::begin_step(const OptimizerOptions& o) {
@@ -227,7 +229,8 @@ void Optimizer::finish(Rank& rank) {
 void Optimizer::write_exact(Rank& rank, const Tensor& block) {
   finish(rank);
   for (const Group& group : groups_)
-    rank.run(Convert{group.master, block.view().sliced(0, group.first->offset, group.elements)});
+    rank.run(
+        Convert{group.state.master(), block.view().sliced(0, group.first->offset, group.elements)});
 }
 
 void Optimizer::step_in_backward(Rank& rank, const ParameterList& parameters,

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "engine/model/parameter.h"
+#include "engine/train/optimizer_state.h"
 
 namespace frugal {
 
@@ -38,7 +39,8 @@ struct WeightBlocks {
 class Optimizer {
  public:
   /// Allocates the kind's state, and takes the master weights from the parameters' own: there are
-  /// some where weights are narrower than their gradients, and where weights are predicted.
+  /// some where weights are narrower than their gradients, and where weights are predicted. Throws
+  /// InputError where those that are predicted are to be offloaded.
   Optimizer(Rank& rank, ParameterList parameters, const OptimizerOptions& options);
 
   void clear_gradients(Rank& rank);
@@ -88,10 +90,9 @@ class Optimizer {
   struct Group {
     const Parameter* first = nullptr;
     int64_t elements = 0;
-    bool counted = true;               // in this rank's part of the gradient's norm
-    bool tied = false;                 // Parameter::tied
-    Tensor master{};                   // [elements]; empty where the weight itself has its type
-    Tensor moment{}, second_moment{};  // [elements], or empty: the kind decides
+    bool counted = true;     // in this rank's part of the gradient's norm
+    bool tied = false;       // Parameter::tied
+    OptimizerState state{};  // the kind decides what there is
   };
   /// A tied table's update that waits for the other end of the pipeline.
   struct Late {
@@ -102,7 +103,7 @@ class Optimizer {
     WeightBlocks blocks;
   };
 
-  void allocate_state(Rank& rank, Group& group) const;
+  OptimizerState new_state(Rank& rank, const Group& group) const;
   double end_step_in_backward(Rank& rank);
   void sum_partial_gradients(Rank& rank);
   /// Sums gradients of the same weights for other tokens.

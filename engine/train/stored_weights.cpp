@@ -40,20 +40,20 @@ HostTensor zeros(const std::vector<int64_t>& shape) {
 }  // namespace
 
 StoredWeights::StoredWeights(const std::string& path, const ModelConfig& model)
-    : checkpoint_(path), model_(model.name), tied_(model.tied), parameters_(by_name(model)) {
+    : files_(path), model_(model.name), tied_(model.tied), parameters_(by_name(model)) {
   std::set<std::string> known;
   for (const auto& [_, parameter] : parameters_)
     for (const StoredTensor& tensor : parameter.tensors) {
       check(tensor);
       known.insert(tensor.name);
     }
-  for (const std::string& name : checkpoint_.names())
+  for (const std::string& name : files_.names())
     if (!known.contains(name)) check_unknown(name);
 }
 
 void StoredWeights::check(const StoredTensor& tensor) const {
-  const safetensors::Entry* entry = checkpoint_.find(tensor.name);
-  const std::string which = fmt::format("{}: tensor {}", checkpoint_.path(), tensor.name);
+  const safetensors::Entry* entry = files_.find(tensor.name);
+  const std::string which = fmt::format("{}: tensor {}", files_.path(), tensor.name);
   if (entry == nullptr)
     throw InputError(fmt::format("{} is missing, and model {} has it; give another file or model",
                                  which, model_));
@@ -71,25 +71,25 @@ void StoredWeights::check_unknown(const std::string& name) {
   const StoredParameter& table = parameters_.at(token_table);
   const std::string& stored_table = table.tensors.front().name;
   const bool output = name == "lm_head.weight" || name == output_table;
-  if (tied_ && output && checkpoint_.find(name)->shape == table.shape && equal(name, stored_table))
+  if (tied_ && output && files_.find(name)->shape == table.shape && equal(name, stored_table))
     return;
   throw InputError(
       tied_ && output
           ? fmt::format("{}: tensor {} is not {}, and in model {} they are the same; give another "
                         "file, or a model whose embeddings are not tied",
-                        checkpoint_.path(), name, stored_table, model_)
-          : fmt::format("{}: model {} has no tensor {}; give another file or model",
-                        checkpoint_.path(), model_, name));
+                        files_.path(), name, stored_table, model_)
+          : fmt::format("{}: model {} has no tensor {}; give another file or model", files_.path(),
+                        model_, name));
 }
 
 bool StoredWeights::equal(const std::string& a, const std::string& b) {
   constexpr int64_t most = 1 << 20;
-  const int64_t size = checkpoint_.find(a)->elements();
+  const int64_t size = files_.find(a)->elements();
   for (int64_t at = 0; at < size; at += most) {
     std::vector<double> left(static_cast<size_t>(std::min(most, size - at)));
     std::vector<double> right(left.size());
-    checkpoint_.read(a, at, left);
-    checkpoint_.read(b, at, right);
+    files_.read(a, at, left);
+    files_.read(b, at, right);
     if (left != right) return false;
   }
   return true;
@@ -102,8 +102,8 @@ HostTensor StoredWeights::weight(const std::string& name) {
   const std::span<double> values(weight.values);
   for (const StoredTensor& tensor : p.tensors)
     for_blocks(tensor, [&](int64_t at, int64_t from, int64_t count) {
-      checkpoint_.read(tensor.name, from,
-                       values.subspan(static_cast<size_t>(at), static_cast<size_t>(count)));
+      files_.read(tensor.name, from,
+                  values.subspan(static_cast<size_t>(at), static_cast<size_t>(count)));
     });
   if (p.offset != 0)
     for (double& value : weight.values) value += p.offset;

@@ -2,9 +2,9 @@
 #include <functional>
 #include <optional>
 
-#include "engine/train/checkpoint.h"
 #include "engine/train/host_tensor.h"
 #include "engine/train/stored_names.h"
+#include "engine/train/tensor_files.h"
 
 /// Weights of a model in files, in the names that stored_names.h gives them; one parameter at a
 /// time is in memory, in float64.
@@ -20,16 +20,16 @@ class StoredWeights {
   StoredWeights(const std::string& path, const ModelConfig& model);
 
   /// A parameter by its name in the engine, in its serial shape. Throws std::out_of_range for one
-  /// that the model has not, InputError as Checkpoint::read().
+  /// that the model has not, InputError as TensorFiles::read().
   HostTensor weight(const std::string& name);
-  const Checkpoint& checkpoint() const { return checkpoint_; }
+  const TensorFiles& files() const { return files_; }
 
  private:
   void check(const StoredTensor& tensor) const;
   void check_unknown(const std::string& name);
   bool equal(const std::string& a, const std::string& b);
 
-  Checkpoint checkpoint_;
+  TensorFiles files_;
   std::string model_;
   bool tied_;
   std::map<std::string, StoredParameter> parameters_;

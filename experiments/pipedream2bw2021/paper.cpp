@@ -1,7 +1,5 @@
 #include "experiments/pipedream2bw2021/paper.h"
 
-#include <algorithm>
-
 #include "harness/models.h"
 
 namespace frugal::pipedream2bw2021 {
@@ -16,12 +14,7 @@ Setup setup_of(const std::string& artifact) {
   return {find_model(json.at("model")), json.at("width"), json.at("depth")};
 }
 
-std::vector<PaperCell> cells_of(const std::string& artifact) {
-  std::vector<PaperCell> cells;
-  std::copy_if(paper().cells().begin(), paper().cells().end(), std::back_inserter(cells),
-               [&](const PaperCell& cell) { return cell.artifact == artifact; });
-  return cells;
-}
+std::vector<PaperCell> cells_of(const std::string& artifact) { return paper().cells_of(artifact); }
 
 int64_t number_in(const std::string& column) {
   return std::stoll(column.substr(column.rfind(' ') + 1));

@@ -5,7 +5,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cmath>
 
 #include "harness/cell.h"
 #include "kernels/support/error.h"
@@ -90,6 +92,22 @@ void Flags::number(const std::string& name, std::optional<double>& target, doubl
                    const std::string& help) {
   real(
       name, [&target](double value) { target = value; }, "", low, high, help);
+}
+
+void Flags::bytes(const std::string& name, std::optional<int64_t>& target,
+                  const std::string& help) {
+  add(name, "BYTES", "", help, [&target, name](const std::string& text) {
+    constexpr std::array<std::string_view, 5> units = {"", "KiB", "MiB", "GiB", "TiB"};
+    const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+    const auto unit = std::find(units.begin(), units.end(), text.substr(digits));
+    double number = 0;
+    const bool known = unit != units.end() && parse(text.substr(0, digits), number);
+    const double size = std::ldexp(number, 10 * static_cast<int>(unit - units.begin()));
+    if (!known || size < 1 || size >= 0x1p62 ||
+        (unit == units.begin() && number != std::floor(number)))
+      reject(name, text, "bytes from 1 to 2^62, such as 2147483648, 2GiB or 512MiB");
+    target = static_cast<int64_t>(size);
+  });
 }
 
 void Flags::scale(const std::string& name, int64_t& target, const std::string& help) {

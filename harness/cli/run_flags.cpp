@@ -21,6 +21,7 @@ OptimizerOptions optimizer_of(const RunFlags& flags, ScheduleKind schedule) {
         fmt::format("--momentum: the optimizer is {}; leave it out, or give --optimizer momentum",
                     flags.optimizer));
   options.momentum = flags.momentum.value_or(options.momentum);
+  options.clip = flags.memory.clip_or_default();
   if (options.prediction > 0 && schedule != ScheduleKind::two_buffered)
     throw InputError(
         fmt::format("--weight-prediction: the schedule is {}, whose gradients do not come one step "
@@ -33,8 +34,8 @@ RunConfig config_of(const RunFlags& flags, const std::optional<OwnSchedule>& own
   RunConfig config = flags.config;
   flags.pipeline.put_into(config, own);
   config.model = flags.model.unscaled();
-  config.recompute = *from_name<Recompute>(flags.recompute);
-  config.attention = *from_name<AttentionKind>(flags.attention);
+  config.context = *from_name<ContextKind>(flags.context);
+  flags.memory.put_into(config);
   config.type = *from_name<DType>(flags.type);
   config.validate();
   config.model = config.model.scaled(flags.model.scale);
@@ -61,10 +62,10 @@ void check_data_sheet(const RunFlags& flags, const Target& target) {
 /// What a run that is one rank without its peers cannot do.
 void check_lone_rank(const RunFlags& flags, const RunConfig& config) {
   if (flags.lone_rank.empty()) return;
-  if (config.tensor_parallel == 1)
+  if (config.tensor_parallel == 1 && config.context_parallel == 1)
     throw InputError(
-        "--lone-rank: a run with a tensor-parallel size of 1 has no other ranks; leave it out, or "
-        "give --tensor-parallel");
+        "--lone-rank: a run with a tensor-parallel and a context-parallel size of 1 has no other "
+        "ranks; leave it out, or give --tensor-parallel or --context-parallel");
   if (!flags.text.empty())
     throw InputError(
         "--text: one rank without its peers has no losses that mean anything; leave it or "
@@ -76,8 +77,8 @@ void add_place_flags(Flags& flags, RunFlags& v) {
   flags.text("--hardware", v.hardware, "NAME|FILE",
              "The virtual machine, or a file with the data sheet of this processor or GPU");
   flags.text("--lone-rank", v.lone_rank, "NAME|FILE",
-             "Run one rank of the tensor-parallel ones, and let collectives take the time that "
-             "they would take on the links of this machine; on cpu or cuda");
+             "Run one rank of those that share layers or sequences, and let collectives take the "
+             "time that they would take on the links of this machine; on cpu or cuda");
   flags.integer("--threads", v.threads, 1, "Kernel threads of the cpu; all processors otherwise",
                 4096);
   flags.toggle("--pin", v.pin, "Keep each rank on cores of its own; on cpu");
@@ -96,12 +97,14 @@ void add_parallel_flags(Flags& flags, RunFlags& v) {
                "Keep what a stage has sent until its backward pass");
   flags.toggle("--sequence-parallel", c.sequence_parallel,
                "Sequence parallelism over the tensor-parallel group");
-  flags.choice("--recompute", v.recompute, all_names<Recompute>(),
-               "Activations that are computed again");
-  flags.choice("--attention", v.attention, all_names<AttentionKind>(),
-               "Fused attention keeps no scores; not with --recompute selective");
-  flags.toggle("--stored-masks", c.stored_masks,
-               "Keep dropout masks, one byte per element, instead of regenerating them");
+}
+
+void add_context_flags(Flags& flags, RunFlags& v) {
+  flags.integer("--context-parallel", v.config.context_parallel, 1,
+                "Ranks that have a part of every sequence each; with --attention fused", 1 << 16);
+  flags.choice("--context", v.context, all_names<ContextKind>(),
+               "How such ranks compute attention: heads exchanged for parts of the sequence, or "
+               "keys and values passed around");
 }
 
 void add_training_flags(Flags& flags, RunFlags& v) {
@@ -118,9 +121,6 @@ void add_training_flags(Flags& flags, RunFlags& v) {
                "After warm-up and before its cosine decay to a tenth");
   flags.number("--momentum", v.momentum, 0, 1,
                "Part of the moment that a step keeps, with --optimizer momentum; 0.9 otherwise");
-  flags.number("--clip", v.options.clip, 0, 1e9,
-               "Greatest norm of the gradient of the whole model; 0: none, and stages without a "
-               "flush do not wait for each other");
   flags.number("--weight-prediction", v.options.prediction, 0, 16,
                "With --schedule 2bw, whose gradients come one step late: compute them with weights "
                "that are so many further updates ahead; 1 makes up for the delay");
@@ -136,6 +136,8 @@ void RunFlags::add_to(Flags& flags) {
   model.add(flags);
   add_place_flags(flags, *this);
   add_parallel_flags(flags, *this);
+  add_context_flags(flags, *this);
+  memory.add_to(flags);
   add_training_flags(flags, *this);
 }
 
@@ -179,25 +181,25 @@ void RunFlags::warn(const TrainingRun& run) {
 std::string RunFlags::text_of(const TrainingRun& run, const Target& target) const {
   const RunConfig& c = run.config;
   std::string all = fmt::format(
-      "--model {} --on {} --tensor-parallel {} {} --data-parallel {} --recompute {} "
-      "--attention {} --type {} --micro-batch {} --seed {} --steps {} --warm-up {} --optimizer {} "
+      "--model {} --on {} --tensor-parallel {} {} --data-parallel {}{} --type {} --micro-batch {} "
+      "--seed {} --steps {} --warm-up {} --optimizer {} "
       "--learning-rate {} --weight-decay {} "
       "--scale {}",
       file_name(model.name), target.on(), c.tensor_parallel, pipeline.text_of(c), c.data_parallel,
-      recompute, attention, type, c.micro_batch, c.seed, run.train.steps, run.train.warm_up,
-      optimizer, options.learning_rate, options.weight_decay, scale_name(model.scale));
+      memory.text_of(c), type, c.micro_batch, c.seed, run.train.steps, run.train.warm_up, optimizer,
+      options.learning_rate, options.weight_decay, scale_name(model.scale));
   const auto add = [&](const char* flag, const auto& value) {
     if (value) all += fmt::format(" {} {}", flag, *value);
   };
   all += model.changes();
   add("--momentum", momentum);
   add("--deadline", deadline);
-  if (options.clip != OptimizerOptions().clip) all += fmt::format(" --clip {}", options.clip);
   if (options.prediction > 0) all += fmt::format(" --weight-prediction {}", options.prediction);
   if (c.kept_microbatches > 0) all += fmt::format(" --kept-microbatches {}", c.kept_microbatches);
   if (c.keep_outputs) all += " --keep-outputs";
   if (c.sequence_parallel) all += " --sequence-parallel";
-  if (c.stored_masks) all += " --stored-masks";
+  if (c.context_parallel > 1)
+    all += fmt::format(" --context-parallel {} --context {}", c.context_parallel, context);
   if (!text.empty()) all += " --text " + file_name(text);
   if (target.kind() == DeviceKind::cpu) all += fmt::format(" --threads {}", target.threads());
   if (pin) all += " --pin";

@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 
+#include "harness/cli/memory_flags.h"
 #include "harness/cli/model_flags.h"
 #include "harness/cli/pipeline_flags.h"
 
@@ -12,8 +13,9 @@ namespace frugal {
 struct RunFlags {
   ModelFlags model;
   PipelineFlags pipeline;
-  std::string on = "virtual", hardware, lone_rank, recompute = "none", attention = "separate",
-              type = "f32", optimizer = "adamw", text;
+  MemoryFlags memory;
+  std::string on = "virtual", hardware, lone_rank, context = "ulysses", type = "f32",
+              optimizer = "adamw", text;
   std::optional<int64_t> steps, warm_up;
   OptimizerOptions options;
   std::optional<double> momentum;  // of momentum only

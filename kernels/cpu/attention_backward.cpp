@@ -130,14 +130,13 @@ class BackwardTask {
 /// takes 4 + 3 products, are done before those that compute all gradients of a group with 5.
 bool better_divided(const FusedAttention& op, const AttentionBlocks& blocks) {
   const auto threads = static_cast<int64_t>(omp_get_max_threads());
-  const auto rounds = [threads](int64_t tasks) {
-    return static_cast<double>((tasks + threads - 1) / threads);
-  };
-  const double by_cols =
-      rounds(op.groups() * blocks.across()) / static_cast<double>(blocks.across());
-  const double by_rows =
-      rounds(op.batch() * blocks.down()) / static_cast<double>(op.heads() * blocks.down());
-  return worth_threads(op) && 4 * by_cols + 3 * by_rows < 5 * rounds(op.groups());
+  const auto rounds = [threads](int64_t tasks) { return (tasks + threads - 1) / threads; };
+  const int64_t across = blocks.across(), down = op.heads() * blocks.down();
+  // All times across · down, so that the numbers stay whole.
+  const int64_t by_cols = rounds(op.groups() * across) * down;
+  const int64_t by_rows = rounds(op.groups() * down) * across;
+  const int64_t whole = rounds(op.groups()) * across * down;
+  return worth_threads(op) && 4 * by_cols + 3 * by_rows < 5 * whole;
 }
 
 }  // namespace

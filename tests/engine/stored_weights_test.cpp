@@ -255,7 +255,7 @@ TEST_F(Stored, SeveralFilesAreOneModel) {
   StoredWeights weights(index("", ""), m);
   EXPECT_EQ(weights.weight("layers.1.mlp.down.weight").values,
             tensors.at("model.layers.1.mlp.down_proj.weight").values);
-  EXPECT_EQ(weights.checkpoint().files().size(), 2U);
+  EXPECT_EQ(weights.files().paths().size(), 2U);
   EXPECT_NO_THROW(StoredWeights(path(""), m)) << "its folder";
   const std::string norm = "model.norm.weight";
   expect_refused(index(norm, "c.safetensors"), m, {norm, "c.safetensors", "not beside"});

@@ -51,7 +51,8 @@ TEST_F(MachineFile, WithOtherValuesIsNotCalledLikeOurs) {
 }
 
 TEST(Target, SaysWhatIsCalibrated) {
-  for (const char* name : {"a100-selene", "h200-hgx", "v100-p3-16xlarge"}) {
+  for (const char* name :
+       {"a100-80gb", "a100-selene", "h100-dgx", "h200-hgx", "v100-p3-16xlarge"}) {
     const Machine machine = find_machine(name);
     EXPECT_EQ(Target(std::string("virtual:") + name, 1).device(),
               machine.description + "; " + machine.calibration);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array types = {DType::f32, DType::bf16, DType::f64};
 
-/// Columns around the widths of vectors and of cache lines, and one pair drawn anew in every run.
+/// Columns around the widths of vectors and of cache lines, and pairs drawn anew in every run.
 std::vector<Setting> settings(DType type) {
   std::mt19937_64 random(test_seed());
   const auto up_to = [&](uint64_t n) { return static_cast<int64_t>(random() % n) + 1; };
@@ -22,6 +22,7 @@ std::vector<Setting> settings(DType type) {
   }
   all.push_back({type, up_to(70), up_to(70), random()});
   all.push_back({type, 1, 8, random()});
+  all.push_back({type, 150 + up_to(150), 24, random()});  // several pieces of rows
   return all;
 }
 

@@ -10,14 +10,14 @@
 namespace frugal {
 
 /// A model's tensors in one safetensors file or in several, read when they are asked for.
-class Checkpoint {
+class TensorFiles {
  public:
   /// `path` is a safetensors file, an index (x.index.json: weight_map tells which of the files
   /// beside it has which tensor), or a folder with model.safetensors or
   /// model.safetensors.index.json. Throws InputError for a file that is not right
   /// (safetensors::read_header), and by name for a file of the index that is missing or not beside
   /// it, and for a tensor that is not in its file.
-  explicit Checkpoint(const std::string& path);
+  explicit TensorFiles(const std::string& path);
 
   /// Of the file or index, for messages.
   const std::string& path() const { return path_; }
@@ -28,7 +28,7 @@ class Checkpoint {
   /// As safetensors::Reader::read().
   void read(const std::string& name, int64_t first, std::span<double> values);
   /// The safetensors files.
-  std::vector<std::string> files() const;
+  std::vector<std::string> paths() const;
 
  private:
   void add_file();

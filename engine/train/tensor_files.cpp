@@ -1,4 +1,4 @@
-#include "engine/train/checkpoint.h"
+#include "engine/train/tensor_files.h"
 
 #include <fmt/format.h>
 
@@ -27,16 +27,16 @@ std::string file_in(const std::string& path) {
 
 }  // namespace
 
-Checkpoint::Checkpoint(const std::string& path) : path_(file_in(path)) {
+TensorFiles::TensorFiles(const std::string& path) : path_(file_in(path)) {
   path_.ends_with(".json") ? add_index() : add_file();
 }
 
-void Checkpoint::add_file() {
+void TensorFiles::add_file() {
   auto& reader = readers_[path_] = std::make_unique<safetensors::Reader>(path_);
   for (const auto& [name, _] : reader->entries()) tensors_[name] = reader.get();
 }
 
-void Checkpoint::add_index() {
+void TensorFiles::add_index() {
   const nlohmann::json json = load_json(path_);
   const JsonObject map = JsonObject(json, path_).object("weight_map");
   for (const auto& [name, _] : json.at("weight_map").items()) {
@@ -60,25 +60,25 @@ void Checkpoint::add_index() {
   }
 }
 
-std::vector<std::string> Checkpoint::names() const {
+std::vector<std::string> TensorFiles::names() const {
   std::vector<std::string> names;
   for (const auto& [name, _] : tensors_) names.push_back(name);
   return names;
 }
 
-const safetensors::Entry* Checkpoint::find(const std::string& name) const {
+const safetensors::Entry* TensorFiles::find(const std::string& name) const {
   const auto found = tensors_.find(name);
   return found == tensors_.end() ? nullptr : &found->second->entries().at(name);
 }
 
-void Checkpoint::read(const std::string& name, int64_t first, std::span<double> values) {
+void TensorFiles::read(const std::string& name, int64_t first, std::span<double> values) {
   tensors_.at(name)->read(name, first, values);
 }
 
-std::vector<std::string> Checkpoint::files() const {
-  std::vector<std::string> files;
-  for (const auto& [_, reader] : readers_) files.push_back(reader->path());
-  return files;
+std::vector<std::string> TensorFiles::paths() const {
+  std::vector<std::string> paths;
+  for (const auto& [_, reader] : readers_) paths.push_back(reader->path());
+  return paths;
 }
 
 }  // namespace frugal

@@ -1,0 +1,58 @@
+#include "engine/train/optimizer_state.h"
+
+#include <algorithm>
+
+namespace frugal {
+namespace {
+
+/// Elements that come to the device at a time: few beside a model's weights, many beside what a
+/// transfer costs in any case.
+constexpr int64_t most = 1 << 24;
+
+}  // namespace
+
+OptimizerState::OptimizerState(Rank& rank, const View& weights, int moments, bool master)
+    : elements_(weights.size()) {
+  const RunConfig& c = rank.config;
+  Ledger& ledger = c.offload_optimizer ? rank.host : rank.ledger;
+  if (master) kept_[0] = Tensor(ledger, Kind::optimizer, accumulation_type(c.type), {elements_});
+  for (int i = 1; i <= moments; ++i)
+    kept_.at(static_cast<size_t>(i)) = Tensor(ledger, Kind::optimizer, c.state_type(), {elements_});
+  for_each_part(rank, false, [&](const Part& part) {
+    if (master) rank.run(Convert{weights.sliced(0, part.begin, part.count), part.master});
+    if (moments > 0) rank.run(Fill{part.moment, 0});
+    if (moments > 1) rank.run(Fill{part.second_moment, 0});
+  });
+}
+
+void OptimizerState::update(Rank& rank, const std::function<void(const Part&)>& update) const {
+  for_each_part(rank, true, update);
+}
+
+/// `known`: whether there is something in it yet.
+void OptimizerState::for_each_part(Rank& rank, bool known,
+                                   const std::function<void(const Part&)>& update) const {
+  if (!rank.config.offload_optimizer) {
+    update({0, elements_, kept_[0], kept_[1], kept_[2]});
+    return;
+  }
+  const int64_t at_once = std::min(elements_, most);
+  std::array<Tensor, 3> here;
+  for (size_t i = 0; i < kept_.size(); ++i)
+    if (!kept_[i].empty()) here[i] = rank.allocate(kept_[i].type(), {at_once}, Kind::optimizer);
+  for (int64_t begin = 0; begin < elements_; begin += at_once) {
+    const int64_t count = std::min(at_once, elements_ - begin);
+    std::array<View, 3> host, device;
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      if (kept_[i].empty()) continue;
+      host[i] = kept_[i].view().sliced(0, begin, count);
+      device[i] = here[i].view().sliced(0, 0, count);
+      if (known) rank.run(Transfer{host[i], device[i]});
+    }
+    update({begin, count, device[0], device[1], device[2]});
+    for (size_t i = 0; i < kept_.size(); ++i)
+      if (!kept_[i].empty()) rank.run(Transfer{device[i], host[i]});
+  }
+}
+
+}  // namespace frugal

@@ -1,0 +1,36 @@
+#pragma once
+#include <array>
+#include <functional>
+
+#include "engine/rank.h"
+
+namespace frugal {
+
+/// What an optimizer keeps of some weights between its steps: on the device, or where the run
+/// offloads it, in the host's memory.
+class OptimizerState {
+ public:
+  /// Of consecutive elements, on the device. Empty views of what there is not.
+  struct Part {
+    int64_t begin = 0, count = 0;
+    View master, moment, second_moment;
+  };
+
+  OptimizerState() = default;
+  /// So many moments, zero, of RunConfig::state_type(), and where there is to be one a copy of the
+  /// weights [elements] in accumulation type.
+  OptimizerState(Rank& rank, const View& weights, int moments, bool master);
+
+  /// Calls `update` with all elements, which it may change: at once where they are on the device;
+  /// otherwise part by part, each of which comes to the device for it and goes back.
+  void update(Rank& rank, const std::function<void(const Part&)>& update) const;
+  const Tensor& master() const { return kept_[0]; }
+
+ private:
+  void for_each_part(Rank& rank, bool known, const std::function<void(const Part&)>& update) const;
+
+  int64_t elements_ = 0;
+  std::array<Tensor, 3> kept_;  ///< master weights, moments
+};
+
+}  // namespace frugal

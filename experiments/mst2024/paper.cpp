@@ -1,0 +1,26 @@
+#include "experiments/mst2024/paper.h"
+
+#include "harness/models.h"
+
+namespace frugal::mst2024 {
+
+const Paper& paper() {
+  static const Paper all(paper_id);
+  return all;
+}
+
+RunConfig training_config(const std::string& model, const Technique& technique, int64_t sequence,
+                          Gradients gradients) {
+  RunConfig run;
+  run.model = find_model(model);
+  run.model.sequence = sequence;
+  run.type = DType::bf16;
+  run.precision = Precision::pure;
+  run.attention = AttentionKind::fused;
+  run.recompute = technique.recompute;
+  run.step_in_backward = gradients == Gradients::stepped;
+  if (technique.mini_sequences) run.mlp_chunks = run.head_chunks = RunConfig::by_rule;
+  return run;
+}
+
+}  // namespace frugal::mst2024

@@ -1,0 +1,113 @@
+#include "harness/cli/memory_flags.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "harness/names.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+constexpr const char* by_paper = "paper";
+
+int64_t chunks_of(const char* flag, const std::string& text) {
+  if (text == by_paper) return RunConfig::by_rule;
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || value < 1)
+    throw InputError(
+        fmt::format("{} is \"{}\"; it must be a whole number of at least 1, or {} for as many as "
+                    "mst2024's rule "
+                    "says",
+                    flag, text, by_paper));
+  return value;
+}
+
+/// Fused where a model has rotary positions: those are trained on sequences whose scores have no
+/// place. Selective recomputation is of separate attention.
+AttentionKind default_attention(const RunConfig& config) {
+  const bool fused =
+      config.model.positions == PositionKind::rotary && config.recompute != Recompute::selective;
+  return fused ? AttentionKind::fused : AttentionKind::separate;
+}
+
+}  // namespace
+
+void MemoryFlags::add_to(Flags& flags) {
+  flags.choice("--recompute", recompute, all_names<Recompute>(),
+               "Activations that are computed again");
+  flags.choice("--attention", attention, all_names<AttentionKind>(),
+               "Fused attention keeps no scores; not with --recompute selective. Otherwise fused "
+               "for models with rotary positions, separate for others");
+  flags.toggle("--stored-masks", stored_masks,
+               "Keep dropout masks, one byte per element, instead of regenerating them");
+  const std::string allowed = std::string("N|") + by_paper;
+  flags.text("--mlp-chunks", mlp_chunks, allowed,
+             "Mini-sequences of the MLP, whose intermediate tensors are computed again in its "
+             "backward pass; paper: of as many tokens as the hidden size");
+  flags.text("--head-chunks", head_chunks, allowed,
+             "Mini-sequences of the output head, so that not all logits exist together; paper: "
+             "vocabulary size / hidden size of them");
+  flags.integer("--head-tiles", head_tiles, 1,
+                "Parts of the vocabulary that the output head computes one after the other");
+  flags.toggle("--step-in-backward", step_in_backward,
+               "Update a layer's weights when its backward pass ends, and drop their gradients; "
+               "without clipping");
+  flags.number("--clip", clip, 0, 1e9,
+               "Greatest norm of the gradient of the whole model; 0: none, and stages without a "
+               "flush do not wait for each other. 1 otherwise, and 0 with --step-in-backward");
+  flags.toggle("--offload", offload,
+               "Keep the inputs of layers that --recompute full keeps in the host's memory");
+  flags.toggle("--offload-optimizer", offload_optimizer,
+               "Keep the optimizer's state in the host's memory; parts of it come to the device "
+               "for their update");
+  flags.choice("--precision", precision, all_names<Precision>(),
+               "Where --type is bf16, gradients and optimizer state in float32, with a float32 "
+               "copy of the weights, or all in bf16 without one");
+}
+
+void MemoryFlags::put_into(RunConfig& config) const {
+  config.recompute = *from_name<Recompute>(recompute);
+  config.attention =
+      attention.empty() ? default_attention(config) : *from_name<AttentionKind>(attention);
+  config.stored_masks = stored_masks;
+  config.mlp_chunks = chunks_of("--mlp-chunks", mlp_chunks);
+  config.head_chunks = chunks_of("--head-chunks", head_chunks);
+  config.head_tiles = head_tiles;
+  config.step_in_backward = step_in_backward;
+  config.offload = offload;
+  config.offload_optimizer = offload_optimizer;
+  config.precision = *from_name<Precision>(precision);
+}
+
+double MemoryFlags::clip_or_default() const {
+  if (!step_in_backward) return clip.value_or(OptimizerOptions().clip);
+  if (clip.value_or(0) == 0) return 0;
+  throw InputError(fmt::format(
+      "--clip is {}, and with --step-in-backward weights are updated before the norm of all "
+      "gradients is known; leave --clip out, or --step-in-backward",
+      *clip));
+}
+
+std::string MemoryFlags::text_of(const RunConfig& config) const {
+  std::string text =
+      fmt::format(" --recompute {} --attention {}", recompute, name_of(config.attention));
+  const auto add = [&](bool given, const std::string& flag) {
+    if (given) text += " " + flag;
+  };
+  add(clip.has_value(), fmt::format("--clip {}", clip.value_or(0)));
+  add(stored_masks, "--stored-masks");
+  add(mlp_chunks != "1", "--mlp-chunks " + mlp_chunks);
+  add(head_chunks != "1", "--head-chunks " + head_chunks);
+  add(head_tiles != 1, fmt::format("--head-tiles {}", head_tiles));
+  add(step_in_backward, "--step-in-backward");
+  add(offload, "--offload");
+  add(offload_optimizer, "--offload-optimizer");
+  add(precision != name_of(Precision::mixed), "--precision " + precision);
+  return text;
+}
+
+}  // namespace frugal

@@ -1,0 +1,87 @@
+#include "harness/longest_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "harness/config_json.h"
+
+namespace frugal {
+namespace {
+
+std::string gib(int64_t bytes) {
+  return fmt::format("{:.3f}", static_cast<double>(bytes) / (int64_t{1} << 30));
+}
+
+std::string refused(const LongestSequence& longest) {
+  if (longest.at_least())
+    return "tokens, at least: a configuration may have no more, and this one fits";
+  return fmt::format(
+      "tokens; the {} {} {} next longer do not fit", longest.refused,
+      longest.granularity == 1 ? "lengths" : fmt::format("multiples of {}", longest.granularity),
+      longest.refused == 1 ? "that is" : "that are");
+}
+
+}  // namespace
+
+const StageMemory& fullest_stage(const Memory& memory) {
+  return *std::max_element(memory.stages.begin(), memory.stages.end(),
+                           [](const auto& a, const auto& b) { return a.peak < b.peak; });
+}
+
+bool LongestReport::confirmed() const {
+  return std::all_of(tried.begin(), tried.end(), [&](const LengthTried& length) {
+    return length.fits == (length.tokens == longest.tokens);
+  });
+}
+
+Table LongestReport::table() const {
+  Table table{{{"quantity"}, {"value", true}, {"unit"}}, {}};
+  const auto add = [&](const std::string& what, const std::string& value, const std::string& unit) {
+    table.rows.push_back({what, value, unit});
+  };
+  add("model", step.config.model.name, "");
+  add("on", on, device);
+  add("memory", gib(memory), "GiB of each rank");
+  add("longest sequence", std::to_string(longest.tokens), refused(longest));
+  const StageMemory& stage = fullest_stage(longest.memory);
+  for (int i = 0; i < kind_count; ++i)
+    if (const int64_t bytes = stage.at_peak[static_cast<size_t>(i)]; bytes > 0)
+      add(fmt::format("{} at the peak", name_of(static_cast<Kind>(i))), gib(bytes), "GiB");
+  add("peak", gib(stage.peak), "GiB");
+  if (longest.memory.host_peak > 0) add("host's memory", gib(longest.memory.host_peak), "GiB");
+  for (const LengthTried& length : tried)
+    add(fmt::format("{} tokens, run", length.tokens), length.fits ? "fits" : "does not fit",
+        length.fits ? fmt::format("peak {} GiB", gib(length.peak)) : length.reason);
+  return table;
+}
+
+nlohmann::json LongestReport::json() const {
+  const StageMemory& stage = fullest_stage(longest.memory);
+  nlohmann::json at_peak, runs = nlohmann::json::array();
+  for (int i = 0; i < kind_count; ++i)
+    at_peak[std::string(name_of(static_cast<Kind>(i)))] = stage.at_peak[static_cast<size_t>(i)];
+  for (const LengthTried& length : tried)
+    runs.push_back({{"tokens", length.tokens},
+                    {"fits", length.fits},
+                    {"peak", length.fits ? nlohmann::json(length.peak) : nlohmann::json(nullptr)},
+                    {"reason", length.reason}});
+  return {{"schema", "frugal.longest/1"},
+          {"configuration", to_json(step.with(longest.tokens))},
+          {"on", on},
+          {"device", device},
+          {"memory", memory},
+          {"longest_sequence", longest.tokens},
+          {"at_least", longest.at_least()},
+          {"granularity", longest.granularity},
+          {"longer_lengths_refused", longest.refused},
+          {"at_peak", at_peak},
+          {"peak", stage.peak},
+          {"host_peak", longest.memory.host_peak},
+          {"run", runs},
+          {"confirmed", tried.empty() ? nlohmann::json(nullptr) : nlohmann::json(confirmed())},
+          {"command", command}};
+}
+
+}  // namespace frugal

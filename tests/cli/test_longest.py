@@ -1,0 +1,105 @@
+"""frugal longest, and the flags that trade memory for something else."""
+
+import csv
+import io
+import json
+
+from test_cli import Cli
+
+SMALL = ["longest", "--model", "llama-tiny", "--recompute", "full"]
+
+
+class Longest(Cli):
+    def longest(self, *arguments, status=0):
+        return json.loads(self.run_frugal(*SMALL, *arguments, "--format", "json", status=status).stdout)
+
+    def test_virtual(self):
+        found = self.longest("--on", "virtual:a100-selene", "--memory", "64MiB")
+        self.assertEqual(found["schema"], "frugal.longest/1")
+        self.assertEqual(found["memory"], 64 << 20)
+        self.assertEqual(found["peak"], sum(found["at_peak"].values()))
+        self.assertLessEqual(found["peak"], found["memory"])
+        self.assertGreaterEqual(found["longer_lengths_refused"], 64)
+        self.assertEqual(found["configuration"]["model"]["sequence_length"], found["longest_sequence"])
+        self.assertIsNone(found["confirmed"])
+
+    def test_memory_is_saved_by_what_saves_memory(self):
+        def tokens(*arguments):
+            return self.longest("--on", "virtual", "--memory", "64MiB", "--vocabulary", "4096", "--layers", "16",
+                                *arguments)["longest_sequence"]
+
+        plain = tokens()
+        logits = tokens("--head-chunks", "64")
+        parts = tokens("--head-chunks", "64", "--mlp-chunks", "8")
+        self.assertGreater(logits, plain)
+        self.assertGreater(tokens("--head-tiles", "8"), plain)
+        self.assertGreater(parts, logits)
+        self.assertGreater(tokens("--head-chunks", "64", "--mlp-chunks", "8", "--offload"), parts)
+
+    def test_cpu_confirms(self):
+        found = self.longest("--on", "cpu", "--memory", "4MiB", "--threads", "1", "--mlp-chunks", "3",
+                             "--head-chunks", "4", "--step-in-backward", "--offload", "--offload-optimizer")
+        self.assertTrue(found["confirmed"])
+        self.assertEqual([run["fits"] for run in found["run"]], [True, False])
+        self.assertEqual(found["run"][0]["peak"], found["peak"])
+        self.assertGreater(found["host_peak"], 0)
+
+    def test_formats(self):
+        asked = [*SMALL, "--on", "virtual", "--memory", "8MiB", "--format"]
+        text = self.run_frugal(*asked, "table").stdout
+        rows = list(csv.reader(io.StringIO(self.run_frugal(*asked, "csv").stdout)))
+        self.assertEqual(rows[0], ["quantity", "value", "unit"])
+        values = {row[0]: row[1] for row in rows}
+        self.assertIn(values["longest sequence"], text)
+        self.assertIn(f"| longest sequence | {values['longest sequence']} |", self.run_frugal(*asked, "markdown").stdout)
+
+    def test_its_command_finds_it_again(self):
+        found = self.longest("--on", "virtual", "--memory", "8MiB", "--type", "bf16", "--precision", "pure")
+        command = found["command"].split()[1:]
+        self.assertEqual(json.loads(self.run_frugal(*command, "--format", "json").stdout), found)
+
+    def test_nothing_fits(self):
+        done = self.run_frugal(*SMALL, "--on", "virtual", "--memory", "1KiB", status=3)
+        self.assertIn("did not fit", done.stderr)
+
+    def test_bad_input(self):
+        def rejected(*arguments, says):
+            self.rejected(*SMALL, *arguments, says=says)
+
+        rejected("--memory", "2 GB", says=["--memory", "2GiB"])
+        rejected("--memory", "0", says=["--memory"])
+        rejected("--memory", "0.5", says=["--memory", "512MiB"])
+        rejected("--sequence", "8", says=["--sequence", "searched"])
+        rejected("--steps", "2", says=["--steps", "one step"])
+        rejected("--mlp-chunks", "0", says=["--mlp-chunks", "paper"])
+        rejected("--head-chunks", "x", says=["--head-chunks", "paper"])
+        rejected("--step-in-backward", "--clip", "1", says=["--clip is 1", "--step-in-backward"])
+        self.rejected("longest", "--model", "llama-tiny", "--offload", says=["offload", "recompute full"])
+
+
+class MeasureFlags(Cli):
+    EVERYTHING = ["measure", "--model", "llama-tiny", "--type", "bf16", "--precision", "pure", "--recompute", "full",
+                  "--mlp-chunks", "3", "--head-chunks", "paper", "--head-tiles", "2", "--step-in-backward", "--offload",
+                  "--offload-optimizer", "--format", "json"]
+
+    def test_all_of_them(self):
+        for on in (["cpu", "--threads", "1"], ["virtual"]):
+            record = json.loads(self.run_frugal(*self.EVERYTHING, "--on", *on).stdout)
+            configuration = record["configuration"]
+            self.assertEqual(configuration["attention"], "fused")
+            self.assertEqual(configuration["mlp_chunks"], 3)
+            self.assertEqual(configuration["head_chunks"], 0)
+            self.assertEqual(configuration["head_tiles"], 2)
+            self.assertEqual(configuration["precision"], "pure")
+            for key in ("step_in_backward", "offload", "offload_optimizer"):
+                self.assertTrue(configuration[key], key)
+            self.assertEqual(record["options"]["clip"], "0")
+            self.assertGreater(record["memory"]["host_peak"], 0)
+            for flag in ("--mlp-chunks 3", "--head-chunks paper", "--step-in-backward", "--precision pure"):
+                self.assertIn(flag, record["command"])
+        self.records()
+
+    def test_gpt_keeps_separate_attention(self):
+        record = json.loads(self.run_frugal("measure", "--model", "gpt-tiny", "--on", "virtual", "--format", "json").stdout)
+        self.assertEqual(record["configuration"]["attention"], "separate")
+        self.assertEqual(record["options"]["clip"], "1")

@@ -1,0 +1,182 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "kernels/operations.h"
+#include "tests/engine/support.h"
+
+// Ranks that share every sequence compute what the serial run computes: the same loss, logits and
+// gradients, and the same weights after a step.
+namespace frugal {
+namespace {
+
+using testing::small_llama;
+using testing::snapshot_of;
+using testing::worst_error;
+
+/// What a run does besides sharing sequences.
+struct Variant {
+  std::string name;
+  void (*apply)(RunConfig&) = [](RunConfig&) {};
+};
+
+const Variant plain{"plain"};
+const Variant as_many_keys{"as_many_keys", [](RunConfig& c) { c.model.kv_heads = 0; }};
+const Variant four_keys{"four_keys", [](RunConfig& c) { c.model.kv_heads = 4; }};
+const Variant learned{"learned_positions", [](RunConfig& c) {
+                        c.model.positions = PositionKind::learned;
+                        c.model.bias = BiasKind::all;
+                        c.model.tied = true;
+                      }};
+const Variant sees_both_ways{"sees_both_ways", [](RunConfig& c) { c.model.causal = false; }};
+const Variant full{"full", [](RunConfig& c) { c.recompute = Recompute::full; }};
+const Variant offload{"offload", [](RunConfig& c) {
+                        c.recompute = Recompute::full;
+                        c.offload = true;
+                      }};
+const Variant chunks{"chunks", [](RunConfig& c) {
+                       c.mlp_chunks = 3;
+                       c.head_chunks = 5;
+                     }};
+const Variant replicas{"replicas", [](RunConfig& c) { c.data_parallel = 2; }};
+const Variant tensor{"tensor", [](RunConfig& c) { c.tensor_parallel = 2; }};
+const Variant sequence{"sequence", [](RunConfig& c) {
+                         c.tensor_parallel = 2;
+                         c.sequence_parallel = true;
+                       }};
+const Variant pipeline{"pipeline", [](RunConfig& c) { c.pipeline_parallel = 2; }};
+const Variant all{"all", [](RunConfig& c) {
+                    c.tensor_parallel = 2;
+                    c.sequence_parallel = true;
+                    c.data_parallel = 2;
+                    c.mlp_chunks = 3;
+                    c.head_chunks = 5;
+                    c.recompute = Recompute::full;
+                    c.offload = true;
+                  }};
+const Variant gemma{"gemma", [](RunConfig& c) { c.model = testing::small_gemma().model; }};
+const Variant unwindowed{"gemma_without_windows", [](RunConfig& c) {
+                           gemma.apply(c);
+                           c.model.window = 0;
+                         }};
+
+struct Shared {
+  int ranks;
+  ContextKind context;
+  Variant variant;
+};
+
+std::string describe(const ::testing::TestParamInfo<Shared>& info) {
+  const Shared& s = info.param;
+  return fmt::format("{}_c{}_{}", name_of(s.context), s.ranks, s.variant.name);
+}
+
+/// Every rank number with what differs inside attention, two of them with what differs around it.
+std::vector<Shared> all_shared() {
+  std::vector<Shared> shared;
+  for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring}) {
+    for (const int ranks : {1, 2, 4, 8})
+      for (const Variant& v : {plain, as_many_keys, four_keys, sees_both_ways})
+        shared.push_back({ranks, context, v});
+    for (const Variant& v :
+         {learned, full, offload, chunks, replicas, tensor, sequence, pipeline, all})
+      shared.push_back({2, context, v});
+    for (const Variant& v : {tensor, sequence, chunks}) shared.push_back({4, context, v});
+  }
+  shared.push_back({2, ContextKind::ulysses, gemma});
+  shared.push_back({4, ContextKind::ring, unwindowed});
+  return shared;
+}
+
+RunConfig serial_of(const Shared& s, DType type) {
+  RunConfig c = small_llama();
+  s.variant.apply(c);
+  c.tensor_parallel = c.pipeline_parallel = c.data_parallel = 1;
+  c.sequence_parallel = c.offload = false;
+  c.recompute = Recompute::none;
+  c.mlp_chunks = c.head_chunks = 1;
+  c.type = type;
+  return c;
+}
+
+RunConfig parallel_of(const Shared& s, DType type) {
+  RunConfig c = small_llama();
+  s.variant.apply(c);
+  c.context_parallel = s.ranks;
+  c.context = s.context;
+  c.type = type;
+  return c;
+}
+
+/// Labels that count differently in each part of the sequence; in its second quarter, a rank's of
+/// four or eight, none do.
+MicroBatch unevenly_labelled(const RunConfig& c) {
+  MicroBatch batch = random_batch(c, 0)[0];
+  const size_t size = batch.labels.size();
+  for (size_t i = 0; i < size; ++i)
+    if (i * 4 / size == 1 || i % 7 == 0 || i > size - 5)
+      batch.labels[i] = CrossEntropy::ignored_label;
+  return batch;
+}
+
+/// Weights after two steps of an optimizer whose steps are as large as the gradients.
+HostTensors trained(const RunConfig& config, const MicroBatch& batch) {
+  const auto cluster = make_cpu_cluster(config, 2);
+  const OptimizerOptions options{.kind = OptimizerKind::momentum, .learning_rate = 0.5, .clip = 0};
+  Trainer trainer(*cluster, config, {.optimizer = options, .steps = 2});
+  const MicroBatch other = random_batch(config, 1)[0];
+  trainer.step({batch});
+  trainer.step({other});
+  return trainer.snapshot(batch);
+}
+
+class SharedSequence : public ::testing::TestWithParam<Shared> {
+ protected:
+  static void expect_serial(DType type, double tolerance) {
+    const RunConfig serial = serial_of(GetParam(), type);
+    const MicroBatch batch = unevenly_labelled(serial);
+    const HostTensors expected = snapshot_of(serial, batch);
+    const auto worst = worst_error(snapshot_of(parallel_of(GetParam(), type), batch), expected);
+    EXPECT_LT(worst.value, tolerance) << worst.tensor;
+  }
+};
+
+TEST_P(SharedSequence, EqualsSerialInFloat64) { expect_serial(DType::f64, 1e-12); }
+
+TEST_P(SharedSequence, EqualsSerialInFloat32) { expect_serial(DType::f32, 1e-5); }
+
+/// All weights are those of the serial run, whenever they are updated.
+TEST(SharedSequences, TrainAsTheSerialRunDoes) {
+  const RunConfig serial = serial_of({1, {}, plain}, DType::f64);
+  const MicroBatch batch = unevenly_labelled(serial);
+  const HostTensors expected = trained(serial, batch);
+  EXPECT_GT(worst_error(expected, snapshot_of(serial, batch), "weight/").value, 1e-3)
+      << "they change";
+  for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring})
+    for (const bool in_backward : {false, true}) {
+      RunConfig parallel = parallel_of({4, context, chunks}, DType::f64);
+      parallel.recompute = Recompute::full;
+      parallel.step_in_backward = in_backward;
+      const auto worst = worst_error(trained(parallel, batch), expected);
+      EXPECT_LT(worst.value, 1e-12) << worst.tensor << ", " << name_of(context);
+    }
+}
+
+/// Keys and values of bf16 that several ranks share have a gradient that is summed before it is
+/// rounded; so are blocks of a ring.
+TEST(SharedSequences, AreAsGoodAsTheSerialRunInBfloat16) {
+  const RunConfig wide = serial_of({1, {}, plain}, DType::f32);
+  const MicroBatch batch = unevenly_labelled(wide);
+  const HostTensors expected = snapshot_of(wide, batch);
+  const double serial =
+      worst_error(snapshot_of(serial_of({1, {}, plain}, DType::bf16), batch), expected).value;
+  for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring}) {
+    const auto worst =
+        worst_error(snapshot_of(parallel_of({8, context, plain}, DType::bf16), batch), expected);
+    EXPECT_LT(worst.value, 1.5 * serial) << worst.tensor << ", " << name_of(context);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SharedSequence, ::testing::ValuesIn(all_shared()), describe);
+
+}  // namespace
+}  // namespace frugal

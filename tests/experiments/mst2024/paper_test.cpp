@@ -1,0 +1,62 @@
+#include "experiments/mst2024/paper.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "harness/models.h"
+
+namespace frugal::mst2024 {
+namespace {
+
+/// Parameters of all kinds, as a Llama counts them: without biases but qkv's.
+int64_t parameters(const ModelConfig& m) {
+  const int64_t h = m.hidden, attention = h * m.qkv_size() + m.query_size() * h;
+  const int64_t layer = attention + 3 * h * m.intermediate_size() + 2 * h;
+  return m.layers * layer + 2 * m.vocabulary * h + h;
+}
+
+TEST(Paper, ItsModelsAreThoseThatAreKnownByName) {
+  for (const auto& json : paper().document().at("models")) {
+    const ModelConfig m = find_model(json.at("name"));
+    EXPECT_EQ(m.layers, json.at("layers")) << m.name;
+    EXPECT_EQ(m.hidden, json.at("hidden")) << m.name;
+    EXPECT_EQ(m.intermediate_size(), json.at("intermediate")) << m.name;
+    EXPECT_EQ(m.vocabulary, json.at("vocab")) << m.name;
+    EXPECT_EQ(m.heads, json.at("heads")) << m.name;
+    EXPECT_EQ(m.key_value_heads(), json.at("kv_heads")) << m.name;
+    EXPECT_EQ(m.head_size(), json.at("head_dim")) << m.name;
+    if (json.contains("parameters")) {
+      EXPECT_EQ(parameters(m), json.at("parameters")) << m.name;
+    }
+  }
+  EXPECT_EQ(paper().document().at("models").size(), 5U);
+}
+
+TEST(Paper, MiniSequencesFollowItsRule) {
+  const RunConfig run = training_config("llama3-8b", mini_sequence, 60000);
+  EXPECT_EQ(run.mlp_mini_sequences(), 15);  // ⌈60000 / 4096⌉
+  EXPECT_EQ(run.head_mini_sequences(), 32);
+  EXPECT_EQ(training_config("llama3-8b", mini_sequence, 4095).mlp_mini_sequences(), 1);
+  EXPECT_EQ(training_config("llama3-8b", recomputation, 60000).mlp_mini_sequences(), 1);
+}
+
+TEST(Paper, EveryTechniqueIsAValidRun) {
+  for (const auto& json : paper().document().at("models"))
+    for (const Technique& technique : {vanilla, recomputation, mini_sequence, mini_sequence_alone})
+      for (const Gradients gradients : {Gradients::stepped, Gradients::resident})
+        EXPECT_NO_THROW(training_config(json.at("name"), technique, 4096, gradients).validate());
+}
+
+TEST(Paper, CellsAreNamedOnce) {
+  std::set<std::tuple<std::string, std::string, std::string>> names;
+  for (const PaperCell& cell : paper().cells()) {
+    EXPECT_TRUE(names.emplace(cell.artifact, cell.row, cell.column).second)
+        << cell.artifact << " " << cell.row << " " << cell.column;
+    EXPECT_FALSE(cell.unit.empty());
+  }
+  EXPECT_EQ(paper().contradictions().size(), 5U);
+}
+
+}  // namespace
+}  // namespace frugal::mst2024
