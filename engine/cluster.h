@@ -20,8 +20,8 @@ class Cluster {
   /// Calls body once per rank, concurrently, and returns when all have ended. An exception of one
   /// rank aborts the others and is thrown here (the first rank's that is not itself a PeerLost).
   virtual void run(const std::function<void(Rank&)>& body) = 0;
-  /// The ranks that exist here: all t · w · p of them on a real device; on a virtual one, one for
-  /// each stage, which stands for all of it.
+  /// The ranks that exist here: all t · c · w · p of them on a real device; on a virtual one, one
+  /// for each stage, which stands for all of it.
   virtual int local_ranks() const = 0;
   /// Whether all ranks exist; otherwise one stands for all, and losses and gradients mean
   /// nothing.
@@ -56,17 +56,18 @@ std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus);
 std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config,
                                            double deadline = LocalGroup::default_deadline);
 
-/// One rank for each stage, which stands for its t · w equal ones of a machine
-/// (kernels/virtual/machine.h). A stage that waits for another one longer than `deadline` seconds
-/// of the real clock ends the run.
+/// One rank for each stage, which stands for its t · c · w ones of a machine
+/// (kernels/virtual/machine.h), as a lone rank does. A stage that waits for another one longer than
+/// `deadline` seconds of the real clock ends the run.
 struct Machine;
 std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Machine& machine,
                                               double deadline = LocalGroup::default_deadline);
 
-/// Rank 0 of t on a real device, the others absent (engine/comm/modelled.h): memory, shapes and
-/// computation are one rank's own; collectives take the time that they would take on `machine`, and
-/// what the absent ranks would have sent is this rank's own data. So losses and gradients mean
-/// nothing.
+/// One rank of all of a stage on a real device, the others absent (engine/comm/modelled.h): memory,
+/// shapes and computation are one rank's own; collectives take the time that they would take on
+/// `machine`, and what the absent ranks would have sent is this rank's own data. So losses and
+/// gradients mean nothing. It is the first of each group; of those that pass keys and values around
+/// a ring the last, which computes most (engine/model/ring_core.h).
 std::unique_ptr<Cluster> make_lone_cpu_cluster(const RunConfig& config, int threads,
                                                const Machine& machine);
 std::unique_ptr<Cluster> make_lone_cuda_cluster(const RunConfig& config, const Machine& machine);

@@ -15,12 +15,15 @@ namespace {
 
 /// The group of a rank that stands for all members, or is alone.
 std::unique_ptr<Group> represented(Device& device, const Machine& machine, const Layout& all,
-                                   GroupUse use, int stage) {
+                                   GroupUse use, int stage, const RunConfig& config) {
   const auto nodes = std::max<int64_t>(machine.devices_per_node, 1);
   CostModel::Group group;
   if (use == GroupUse::tensor || use == GroupUse::context || use == GroupUse::data)
     group = all.group(axis_of(use), stage, static_cast<int>(nodes));
-  return std::make_unique<ModelledGroup>(device, CostModel(machine), group);
+  // Of a causal ring the last rank computes most, and the others wait for it.
+  const bool last = use == GroupUse::context && config.context == ContextKind::ring;
+  return std::make_unique<ModelledGroup>(device, CostModel(machine), group,
+                                         last ? group.size - 1 : 0);
 }
 
 std::unique_ptr<Cluster> make_lone_cluster(const RunConfig& config, std::unique_ptr<Device> device,
@@ -35,10 +38,10 @@ std::unique_ptr<Cluster> make_lone_cluster(const RunConfig& config, std::unique_
   Device& alone = *device;
   std::vector<std::unique_ptr<Device>> devices;
   devices.push_back(std::move(device));
-  return std::make_unique<ThreadedCluster>(config, Layout{}, std::move(devices),
-                                           [&](GroupUse use, const std::vector<int>& /*ranks*/) {
-                                             return represented(alone, machine, all, use, 0);
-                                           });
+  return std::make_unique<ThreadedCluster>(
+      config, Layout{}, std::move(devices), [&](GroupUse use, const std::vector<int>& /*ranks*/) {
+        return represented(alone, machine, all, use, 0, config);
+      });
 }
 
 }  // namespace
@@ -58,7 +61,8 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
       config, Layout{.stages = all.stages}, std::move(devices),
       [&](GroupUse use, const std::vector<int>& ranks) -> std::unique_ptr<Group> {
         const auto stage = static_cast<size_t>(ranks.front());
-        if (ranks.size() == 1) return represented(*stages[stage], machine, all, use, ranks.front());
+        if (ranks.size() == 1)
+          return represented(*stages[stage], machine, all, use, ranks.front(), config);
         const Axis axis = use == GroupUse::ends ? Axis::ends : Axis::stages;
         return std::make_unique<StagedGroup>(stages, all, axis, stream_of(use), deadline);
       });

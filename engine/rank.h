@@ -55,9 +55,12 @@ class Rank {
 
   int stage() const { return groups.stages.rank(); }
   int replica() const { return groups.data.rank(); }
-  /// Whether no other rank of its stage comes before it.
+  /// Whether no other rank of its stage comes before it; what is absent does not.
   bool first_of_stage() const {
-    return groups.tensor.rank() == 0 && groups.context.rank() == 0 && groups.data.rank() == 0;
+    const auto first = [](const Communicator& group) {
+      return group.rank() == 0 || !group.whole();
+    };
+    return first(groups.tensor) && first(groups.context) && first(groups.data);
   }
   /// Whether no rank of its groups is absent; otherwise what it computes means nothing.
   bool whole() const {

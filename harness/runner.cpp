@@ -264,7 +264,7 @@ void Runner::observe_module(Running& r) {
   r.cluster = r.target->cluster(record.config);
   r.module = std::make_unique<ModuleRun>(*r.cluster, r.of->module);
   const ModuleMemory memory = r.module->memory();
-  const double ranks = record.config.tensor_parallel;
+  const double ranks = record.config.tensor_parallel * record.config.context_parallel;
   record.memory = Memory{
       .after_forward = memory.after_forward,
       .peak = memory.peak,

@@ -8,7 +8,7 @@ namespace frugal {
 TraceRecorder::TraceRecorder(Cluster& cluster) {
   for (int i = 0; i < cluster.local_ranks(); ++i) {
     Rank& rank = cluster.rank(i);
-    if (rank.replica() > 0 || rank.tensor_group.rank() > 0) continue;
+    if (!rank.first_of_stage()) continue;
     rank.ledger.record_timeline(true);
     rank.host.record_timeline(true);
     ranks_.push_back(&rank);  // ranks are numbered by stage

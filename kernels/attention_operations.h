@@ -106,4 +106,17 @@ struct FusedAttentionBackward {
   }
 };
 
+/// Attention over some columns becomes that over these and others, which is `part`: with l =
+/// log(exp(log_sum_exp) + exp(part_log_sum_exp)), y := y · exp(log_sum_exp − l) + part ·
+/// exp(part_log_sum_exp − l) and log_sum_exp := l (ring attention, arXiv:2310.01889, with the
+/// normalized parts of flash attention). y [batch, rows, d] of A and part of T, with any strides of
+/// which the last is 1; log_sum_exp and part_log_sum_exp [batch, rows] of A, finite.
+struct MergeAttention {
+  static constexpr std::string_view name = "merge-attention";
+  View y, log_sum_exp, part, part_log_sum_exp;
+  Cost cost() const {
+    return {0, detail::bytes_of(y, y, log_sum_exp, log_sum_exp, part, part_log_sum_exp)};
+  }
+};
+
 }  // namespace frugal

@@ -270,9 +270,9 @@ using Operation =
     std::variant<Gemm, GemmGelu, GemmGeluBackward, ColumnSum, LayerNorm, LayerNormBackward, RmsNorm,
                  RmsNormBackward, Gelu, GeluBackward, GatedUnit, GatedUnitBackward, SoftCap, Rotary,
                  Copy, Transfer, Softmax, SoftmaxBackward, FusedAttention, FusedAttentionBackward,
-                 BiasDropoutAdd, BiasDropoutAddBackward, Embedding, EmbeddingBackward,
-                 CrossEntropyStatistics, CrossEntropy, Momentum, Adam, Sum, Fill, Convert,
-                 RandomNormal>;
+                 MergeAttention, BiasDropoutAdd, BiasDropoutAddBackward, Embedding,
+                 EmbeddingBackward, CrossEntropyStatistics, CrossEntropy, Momentum, Adam, Sum, Fill,
+                 Convert, RandomNormal>;
 
 inline std::string_view name_of(const Operation& operation) {
   return std::visit([](const auto& op) { return op.name; }, operation);

@@ -74,6 +74,9 @@ class Communicator {
   /// Messages between two ranks arrive in the order in which they were sent.
   [[nodiscard]] virtual Pending send(const View& data, int to) = 0;
   [[nodiscard]] virtual Pending receive(const View& data, int from) = 0;
+  /// Around a ring: to := `from` of the rank before, of the last one for rank 0. Both have the same
+  /// size. All ranks send and receive at once.
+  [[nodiscard]] virtual Pending shift(const View& from, const View& to);
   virtual void barrier() = 0;
 
   /// Makes every other rank's present and future calls throw PeerLost(reason).

@@ -43,6 +43,14 @@ void exchanged(const View& from, const View& to, int ranks) {
           fmt::format("{} cannot be divided into {} equal parts", text(from), ranks));
 }
 
+void shifted(const View& from, const View& to) {
+  const char* collective = "shift";
+  moved(collective, from);
+  moved(collective, to);
+  require(from.type == to.type && from.size() == to.size(), collective,
+          fmt::format("{} cannot become {}", text(from), text(to)));
+}
+
 void peer(const char* collective, int peer, int ranks) {
   require(peer >= 0 && peer < ranks, collective,
           fmt::format("there is no rank {} in a group of {}", peer, ranks));

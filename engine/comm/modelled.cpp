@@ -100,6 +100,11 @@ Pending ModelledCommunicator::receive(const View& data, int from) {
   return start("receive", message_seconds(data, from), [&] { clear(data); });
 }
 
+Pending ModelledCommunicator::shift(const View& from, const View& to) {
+  contract::shifted(from, to);
+  return start("shift", costs_.shift(group_, bytes(from)), [&] { copy(from, to); });
+}
+
 void ModelledCommunicator::barrier() {
   start("barrier", costs_.all_reduce(group_, 0)).wait();
   device_.synchronize();

@@ -22,8 +22,8 @@ class ModelledWork final : public Pending::Work {
 ///
 /// On a device whose memory holds values, the absent ranks' part is this rank's own: a gathered
 /// tensor repeats its shard, a sum is its own addend, a reduce-scatter keeps its own part, an
-/// exchange copies, and what would come from a single other rank is zeros. The values mean nothing,
-/// but all are defined, and finite where the operands are.
+/// exchange or a shift copies, and what would come from a single other rank is zeros. The values
+/// mean nothing, but all are defined, and finite where the operands are.
 ///
 /// These copies go to the copy stream, beside the modelled time, so a collective takes the longer
 /// of the two. On a cpu device they are computed before start returns, as everything is there; the
@@ -52,6 +52,7 @@ class ModelledCommunicator final : public Communicator {
   /// Both sides of a message are charged; the peer is taken to be as far as this rank is.
   Pending send(const View& data, int to) override;
   Pending receive(const View& data, int from) override;
+  Pending shift(const View& from, const View& to) override;
   /// Waits for the device too.
   void barrier() override;
   /// There is nobody to tell.
@@ -75,8 +76,8 @@ class ModelledCommunicator final : public Communicator {
 /// A group of which one rank is here, or that has no other.
 class ModelledGroup final : public Group {
  public:
-  ModelledGroup(Device& device, const CostModel& costs, const CostModel::Group& group)
-      : communicator_(device, costs, 0, group) {}
+  ModelledGroup(Device& device, const CostModel& costs, const CostModel::Group& group, int rank = 0)
+      : communicator_(device, costs, rank, group) {}
   int size() const override { return communicator_.size(); }
   Communicator& communicator(int /*rank*/) override { return communicator_; }
   void reset() override {}

@@ -141,7 +141,21 @@ class NcclCommunicator final : public Communicator {
   Pending all_to_all(const View& from, const View& to) override {
     contract::exchanged(from, to, size());
     return start({"all-to-all", from}, "ncclGroupEnd", [&](ncclComm_t comm, cudaStream_t stream) {
-      return exchange(from, to, comm, stream);
+      return together([&](const auto& add) {
+        for (int peer = 0; peer < size(); ++peer) {
+          add(issue_send(part_of(from, peer, size()), peer, comm, stream));
+          add(issue_receive(part_of(to, peer, size()), peer, comm, stream));
+        }
+      });
+    });
+  }
+  Pending shift(const View& from, const View& to) override {
+    contract::shifted(from, to);
+    return start({"shift", from}, "ncclGroupEnd", [&](ncclComm_t comm, cudaStream_t stream) {
+      return together([&](const auto& add) {
+        add(issue_send(from, (rank_ + 1) % size(), comm, stream));
+        add(issue_receive(to, (rank_ + size() - 1) % size(), comm, stream));
+      });
     });
   }
   Pending broadcast(const View& data, int root) override {
@@ -156,14 +170,14 @@ class NcclCommunicator final : public Communicator {
     contract::moved("send", data);
     contract::peer("send", to, size());
     return start({"send", data}, "ncclSend", [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclSend(data.data, count(data), nccl_type(data.type), to, comm, stream);
+      return issue_send(data, to, comm, stream);
     });
   }
   Pending receive(const View& data, int from) override {
     contract::moved("receive", data);
     contract::peer("receive", from, size());
     return start({"receive", data}, "ncclRecv", [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclRecv(data.data, count(data), nccl_type(data.type), from, comm, stream);
+      return issue_receive(data, from, comm, stream);
     });
   }
   void barrier() override {
@@ -197,19 +211,24 @@ class NcclCommunicator final : public Communicator {
     watch_.until({"connecting the ranks", {}}, [this] { return link_.settled(); });
   }
 
-  /// A group of calls that has begun must end, whatever happens in it.
-  ncclResult_t exchange(const View& from, const View& to, ncclComm_t comm, cudaStream_t stream) {
-    const ncclDataType_t type = nccl_type(from.type);
+  static ncclResult_t issue_send(const View& data, int to, ncclComm_t comm, cudaStream_t stream) {
+    return ncclSend(data.data, count(data), nccl_type(data.type), to, comm, stream);
+  }
+  static ncclResult_t issue_receive(const View& data, int from, ncclComm_t comm,
+                                    cudaStream_t stream) {
+    return ncclRecv(data.data, count(data), nccl_type(data.type), from, comm, stream);
+  }
+
+  /// The calls that `calls` adds, as one. A group of calls that has begun must end, whatever
+  /// happens in it.
+  template <class Calls>
+  static ncclResult_t together(const Calls& calls) {
     ncclResult_t result = ncclGroupStart();
     if (result != ncclSuccess) return result;
     const auto add = [&](ncclResult_t next) {
       if (result == ncclSuccess || result == ncclInProgress) result = next;
     };
-    for (int peer = 0; peer < size(); ++peer) {
-      const View out = part_of(from, peer, size()), in = part_of(to, peer, size());
-      add(ncclSend(out.data, count(out), type, peer, comm, stream));
-      add(ncclRecv(in.data, count(in), type, peer, comm, stream));
-    }
+    calls(add);
     add(ncclGroupEnd());
     return result;
   }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/model/fused_core.h"
+#include "engine/model/ring_core.h"
 #include "engine/model/saved.h"
 #include "engine/model/separate_core.h"
 #include "engine/model/ulysses_core.h"
@@ -29,6 +30,7 @@ std::unique_ptr<const AttentionCore> AttentionCore::make(const Rank& rank, int l
   const HeadViews views(c.model);
   if (c.attention == AttentionKind::separate) return std::make_unique<SeparateCore>(layer, views);
   if (c.context_parallel == 1) return std::make_unique<FusedCore>(layer, views);
+  if (c.context == ContextKind::ring) return std::make_unique<RingCore>(layer, views);
   return std::make_unique<UlyssesCore>(layer, c);
 }
 

@@ -20,11 +20,10 @@ class HeadViews {
   /// [b · groups, s, d].
   View keys(const View& qkv) const { return one(qkv, heads_, heads_ + 2); }
   View values(const View& qkv) const { return one(qkv, heads_ + 1, heads_ + 2); }
-  /// Both, side by side: [s, b · groups, 2d].
-  View keys_and_values(const View& qkv) const {
-    const int64_t s = qkv.shape[0], row = qkv.size() / s, group = (heads_ + 2) * d_;
-    return qkv.strided(heads_ * d_, {s, row / group, 2 * d_}, {row, group, 1, 0});
-  }
+  /// All heads of queries, and keys with values, that are side by side in each group: [s, b ·
+  /// groups, G · d] and [s, b · groups, 2d].
+  View side_by_side_queries(const View& qkv) const { return side_by_side(qkv, 0, heads_); }
+  View side_by_side_keys_and_values(const View& qkv) const { return side_by_side(qkv, heads_, 2); }
   /// Head `head` of each group: [b · groups, s, d].
   View query(const View& qkv, int64_t head) const { return one(qkv, head, heads_ + 2); }
   View context(const View& context, int64_t head) const { return one(context, head, heads_); }
@@ -35,8 +34,14 @@ class HeadViews {
   }
 
   int64_t heads_per_group() const { return heads_; }
+  int64_t head_size() const { return d_; }
 
  private:
+  /// `count` heads from the `first` on in each group of queries, keys and values.
+  View side_by_side(const View& x, int64_t first, int64_t count) const {
+    const int64_t s = x.shape[0], row = x.size() / s, group = (heads_ + 2) * d_;
+    return x.strided(first * d_, {s, row / group, count * d_}, {row, group, 1, 0});
+  }
   /// Head `which` of `of` in each group.
   View one(const View& x, int64_t which, int64_t of) const {
     const int64_t s = x.shape[0], row = x.size() / s, group = of * d_;

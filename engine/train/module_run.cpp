@@ -33,6 +33,7 @@ namespace {
 double meet(Rank& rank) {
   rank.device.synchronize();
   rank.tensor_group.barrier();
+  rank.groups.context.barrier();
   return rank.device.now();
 }
 
@@ -137,7 +138,7 @@ ModuleMemory ModuleRun::memory() {
       held = rank.ledger.current_per_kind();
       middle = rank.flops;
     });
-    if (rank.tensor_group.rank() == 0)
+    if (rank.first_of_stage())
       result = {
           held,           rank.ledger.peak_per_kind(), rank.ledger.at_peak(), rank.ledger.peak(),
           middle - start, rank.flops - middle};
@@ -152,7 +153,7 @@ ModuleTime ModuleRun::time() {
     double middle = 0;
     of(rank).run(rank, [&] { middle = meet(rank); });
     const double end = meet(rank);
-    if (rank.tensor_group.rank() == 0) result = {middle - start, end - middle};
+    if (rank.first_of_stage()) result = {middle - start, end - middle};
   });
   return result;
 }

@@ -34,6 +34,7 @@ RunConfig config_of(const RunFlags& flags, const std::optional<OwnSchedule>& own
   RunConfig config = flags.config;
   flags.pipeline.put_into(config, own);
   config.model = flags.model.unscaled();
+  config.context = *from_name<ContextKind>(flags.context);
   flags.memory.put_into(config);
   config.type = *from_name<DType>(flags.type);
   config.validate();
@@ -61,10 +62,10 @@ void check_data_sheet(const RunFlags& flags, const Target& target) {
 /// What a run that is one rank without its peers cannot do.
 void check_lone_rank(const RunFlags& flags, const RunConfig& config) {
   if (flags.lone_rank.empty()) return;
-  if (config.tensor_parallel == 1)
+  if (config.tensor_parallel == 1 && config.context_parallel == 1)
     throw InputError(
-        "--lone-rank: a run with a tensor-parallel size of 1 has no other ranks; leave it out, or "
-        "give --tensor-parallel");
+        "--lone-rank: a run with a tensor-parallel and a context-parallel size of 1 has no other "
+        "ranks; leave it out, or give --tensor-parallel or --context-parallel");
   if (!flags.text.empty())
     throw InputError(
         "--text: one rank without its peers has no losses that mean anything; leave it or "
@@ -76,8 +77,8 @@ void add_place_flags(Flags& flags, RunFlags& v) {
   flags.text("--hardware", v.hardware, "NAME|FILE",
              "The virtual machine, or a file with the data sheet of this processor or GPU");
   flags.text("--lone-rank", v.lone_rank, "NAME|FILE",
-             "Run one rank of the tensor-parallel ones, and let collectives take the time that "
-             "they would take on the links of this machine; on cpu or cuda");
+             "Run one rank of those that share layers or sequences, and let collectives take the "
+             "time that they would take on the links of this machine; on cpu or cuda");
   flags.integer("--threads", v.threads, 1, "Kernel threads of the cpu; all processors otherwise",
                 4096);
   flags.toggle("--pin", v.pin, "Keep each rank on cores of its own; on cpu");
@@ -96,6 +97,14 @@ void add_parallel_flags(Flags& flags, RunFlags& v) {
                "Keep what a stage has sent until its backward pass");
   flags.toggle("--sequence-parallel", c.sequence_parallel,
                "Sequence parallelism over the tensor-parallel group");
+}
+
+void add_context_flags(Flags& flags, RunFlags& v) {
+  flags.integer("--context-parallel", v.config.context_parallel, 1,
+                "Ranks that have a part of every sequence each; with --attention fused", 1 << 16);
+  flags.choice("--context", v.context, all_names<ContextKind>(),
+               "How such ranks compute attention: heads exchanged for parts of the sequence, or "
+               "keys and values passed around");
 }
 
 void add_training_flags(Flags& flags, RunFlags& v) {
@@ -127,6 +136,7 @@ void RunFlags::add_to(Flags& flags) {
   model.add(flags);
   add_place_flags(flags, *this);
   add_parallel_flags(flags, *this);
+  add_context_flags(flags, *this);
   memory.add_to(flags);
   add_training_flags(flags, *this);
 }
@@ -188,6 +198,8 @@ std::string RunFlags::text_of(const TrainingRun& run, const Target& target) cons
   if (c.kept_microbatches > 0) all += fmt::format(" --kept-microbatches {}", c.kept_microbatches);
   if (c.keep_outputs) all += " --keep-outputs";
   if (c.sequence_parallel) all += " --sequence-parallel";
+  if (c.context_parallel > 1)
+    all += fmt::format(" --context-parallel {} --context {}", c.context_parallel, context);
   if (!text.empty()) all += " --text " + file_name(text);
   if (target.kind() == DeviceKind::cpu) all += fmt::format(" --threads {}", target.threads());
   if (pin) all += " --pin";

@@ -14,7 +14,8 @@ struct RunFlags {
   ModelFlags model;
   PipelineFlags pipeline;
   MemoryFlags memory;
-  std::string on = "virtual", hardware, lone_rank, type = "f32", optimizer = "adamw", text;
+  std::string on = "virtual", hardware, lone_rank, context = "ulysses", type = "f32",
+              optimizer = "adamw", text;
   std::optional<int64_t> steps, warm_up;
   OptimizerOptions options;
   std::optional<double> momentum;  // of momentum only

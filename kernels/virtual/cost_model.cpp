@@ -105,6 +105,13 @@ double CostModel::all_to_all(const Group& group, double bytes) const {
   return collective_latency_ + network_latency_ + std::max(within, between);
 }
 
+double CostModel::shift(const Group& group, double bytes) const {
+  if (group.size <= 1) return 0;
+  // Where a ring leaves its node, so do those of the node's other ranks.
+  return group.nodes() == 1 ? message(true, bytes)
+                            : message_between_nodes(devices_per_node_ / group.per_node, bytes);
+}
+
 double CostModel::message_between_nodes(int senders, double bytes) const {
   const int sharing = std::min(senders, devices_per_port_);
   const double bandwidth = network_bandwidth_ * devices_per_port_ / sharing;

@@ -44,6 +44,8 @@ class CostModel {
     return same_node ? collective_latency_ + link_latency_ + bytes / link_bandwidth_
                      : message_between_nodes(devices_per_node_, bytes);
   }
+  /// A message from each rank to the next of a ring, all at once: as long as the slowest.
+  double shift(const Group& group, double bytes) const;
   /// A message to another node, when so many devices of the node send one at once.
   double message_between_nodes(int senders, double bytes) const;
 

@@ -9,32 +9,9 @@
 namespace frugal {
 namespace {
 
+using testing::small_llama;
 using testing::snapshot_of;
 using testing::worst_error;
-
-/// Of the Llama family, with fewer heads of keys and values than some runs have ranks.
-RunConfig small_llama() {
-  RunConfig c;
-  c.model = {.name = "test",
-             .layers = 2,
-             .hidden = 48,
-             .heads = 8,
-             .sequence = 32,
-             .vocabulary = 40,
-             .dropout = 0,
-             .kv_heads = 2,
-             .head_width = 8,
-             .intermediate = 80,
-             .norm = NormKind::rms,
-             .mlp = MlpKind::swiglu,
-             .bias = BiasKind::none,
-             .positions = PositionKind::rotary,
-             .tied = false};
-  c.attention = AttentionKind::fused;
-  c.micro_batch = 2;
-  c.seed = 7;
-  return c;
-}
 
 /// What a run does besides sharing sequences.
 struct Variant {
@@ -51,7 +28,6 @@ const Variant learned{"learned_positions", [](RunConfig& c) {
                         c.model.tied = true;
                       }};
 const Variant sees_both_ways{"sees_both_ways", [](RunConfig& c) { c.model.causal = false; }};
-const Variant capped{"capped", [](RunConfig& c) { c.model.attention_softcap = 2; }};
 const Variant full{"full", [](RunConfig& c) { c.recompute = Recompute::full; }};
 const Variant offload{"offload", [](RunConfig& c) {
                         c.recompute = Recompute::full;
@@ -77,7 +53,11 @@ const Variant all{"all", [](RunConfig& c) {
                     c.recompute = Recompute::full;
                     c.offload = true;
                   }};
-const Variant windowed{"windowed", [](RunConfig& c) { c.model.window = 11; }};
+const Variant gemma{"gemma", [](RunConfig& c) { c.model = testing::small_gemma().model; }};
+const Variant unwindowed{"gemma_without_windows", [](RunConfig& c) {
+                           gemma.apply(c);
+                           c.model.window = 0;
+                         }};
 
 struct Shared {
   int ranks;
@@ -93,16 +73,17 @@ std::string describe(const ::testing::TestParamInfo<Shared>& info) {
 /// Every rank number with what differs inside attention, two of them with what differs around it.
 std::vector<Shared> all_shared() {
   std::vector<Shared> shared;
-  for (const ContextKind context : {ContextKind::ulysses}) {
+  for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring}) {
     for (const int ranks : {1, 2, 4, 8})
       for (const Variant& v : {plain, as_many_keys, four_keys, sees_both_ways})
         shared.push_back({ranks, context, v});
     for (const Variant& v :
-         {learned, capped, full, offload, chunks, replicas, tensor, sequence, pipeline, all})
+         {learned, full, offload, chunks, replicas, tensor, sequence, pipeline, all})
       shared.push_back({2, context, v});
     for (const Variant& v : {tensor, sequence, chunks}) shared.push_back({4, context, v});
   }
-  shared.push_back({2, ContextKind::ulysses, windowed});
+  shared.push_back({2, ContextKind::ulysses, gemma});
+  shared.push_back({4, ContextKind::ring, unwindowed});
   return shared;
 }
 
@@ -137,6 +118,17 @@ MicroBatch unevenly_labelled(const RunConfig& c) {
   return batch;
 }
 
+/// Weights after two steps of an optimizer whose steps are as large as the gradients.
+HostTensors trained(const RunConfig& config, const MicroBatch& batch) {
+  const auto cluster = make_cpu_cluster(config, 2);
+  const OptimizerOptions options{.kind = OptimizerKind::momentum, .learning_rate = 0.5, .clip = 0};
+  Trainer trainer(*cluster, config, {.optimizer = options, .steps = 2});
+  const MicroBatch other = random_batch(config, 1)[0];
+  trainer.step({batch});
+  trainer.step({other});
+  return trainer.snapshot(batch);
+}
+
 class SharedSequence : public ::testing::TestWithParam<Shared> {
  protected:
   static void expect_serial(DType type, double tolerance) {
@@ -151,6 +143,38 @@ class SharedSequence : public ::testing::TestWithParam<Shared> {
 TEST_P(SharedSequence, EqualsSerialInFloat64) { expect_serial(DType::f64, 1e-12); }
 
 TEST_P(SharedSequence, EqualsSerialInFloat32) { expect_serial(DType::f32, 1e-5); }
+
+/// All weights are those of the serial run, whenever they are updated.
+TEST(SharedSequences, TrainAsTheSerialRunDoes) {
+  const RunConfig serial = serial_of({1, {}, plain}, DType::f64);
+  const MicroBatch batch = unevenly_labelled(serial);
+  const HostTensors expected = trained(serial, batch);
+  EXPECT_GT(worst_error(expected, snapshot_of(serial, batch), "weight/").value, 1e-3)
+      << "they change";
+  for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring})
+    for (const bool in_backward : {false, true}) {
+      RunConfig parallel = parallel_of({4, context, chunks}, DType::f64);
+      parallel.recompute = Recompute::full;
+      parallel.step_in_backward = in_backward;
+      const auto worst = worst_error(trained(parallel, batch), expected);
+      EXPECT_LT(worst.value, 1e-12) << worst.tensor << ", " << name_of(context);
+    }
+}
+
+/// Keys and values of bf16 that several ranks share have a gradient that is summed before it is
+/// rounded; so are blocks of a ring.
+TEST(SharedSequences, AreAsGoodAsTheSerialRunInBfloat16) {
+  const RunConfig wide = serial_of({1, {}, plain}, DType::f32);
+  const MicroBatch batch = unevenly_labelled(wide);
+  const HostTensors expected = snapshot_of(wide, batch);
+  const double serial =
+      worst_error(snapshot_of(serial_of({1, {}, plain}, DType::bf16), batch), expected).value;
+  for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring}) {
+    const auto worst =
+        worst_error(snapshot_of(parallel_of({8, context, plain}, DType::bf16), batch), expected);
+    EXPECT_LT(worst.value, 1.5 * serial) << worst.tensor << ", " << name_of(context);
+  }
+}
 
 INSTANTIATE_TEST_SUITE_P(All, SharedSequence, ::testing::ValuesIn(all_shared()), describe);
 

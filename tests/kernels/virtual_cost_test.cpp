@@ -145,6 +145,7 @@ TEST(CostModel, CollectivesWithinANode) {
   EXPECT_DOUBLE_EQ(costs.all_to_all(group, 1e6), 10e-6 + 1e-6 + part);
   EXPECT_DOUBLE_EQ(costs.broadcast(group, 1e6), 10e-6 + 3e-6 + 1e6 / 100e9);
   EXPECT_DOUBLE_EQ(costs.message(true, 1e6), 10e-6 + 1e-6 + 1e6 / 100e9);
+  EXPECT_DOUBLE_EQ(costs.shift(group, 1e6), 10e-6 + 1e-6 + 1e6 / 100e9);
 }
 
 TEST(CostModel, CollectivesAcrossNodes) {
@@ -156,6 +157,7 @@ TEST(CostModel, CollectivesAcrossNodes) {
   EXPECT_DOUBLE_EQ(costs.all_reduce(spread, 1e6), 10e-6 + 2 * (7 * 5e-6 + 0.875 * 1e6 / 10e9));
   EXPECT_DOUBLE_EQ(costs.all_to_all(full, 8e6), 10e-6 + 5e-6 + 4e6 / 10e9);
   EXPECT_DOUBLE_EQ(costs.message(false, 1e6), 10e-6 + 5e-6 + 1e6 / 10e9);
+  EXPECT_DOUBLE_EQ(costs.shift(full, 1e6), 10e-6 + 5e-6 + 1e6 / 10e9);
 }
 
 /// network_bandwidth is what a device has when all of its port send.

@@ -93,6 +93,16 @@ TYPED_TEST(NcclCollectives, AllToAll) {
   });
 }
 
+TYPED_TEST(NcclCollectives, Shift) {
+  this->compare([this](Rank& rank) {
+    Communicator& c = rank.tensor_group;
+    const Tensor from = this->write(rank, this->input(c.rank(), this->count));
+    const Tensor to = this->blank(rank, this->count);
+    c.shift(from, to).wait();
+    return this->read(rank, to);
+  });
+}
+
 TYPED_TEST(NcclCollectives, BroadcastFromTheLast) {
   this->compare([this](Rank& rank) {
     Communicator& c = rank.tensor_group;

@@ -95,8 +95,8 @@ const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> joined;
     for (const auto& part : {gemm_rows(), norm_rows(), gelu_rows(), gated_rows(), movement_rows(),
-                             softmax_rows(), attention_rows(), dropout_rows(), vocabulary_rows(),
-                             optimizer_rows(), elementwise_rows()}) {
+                             softmax_rows(), attention_rows(), merge_rows(), dropout_rows(),
+                             vocabulary_rows(), optimizer_rows(), elementwise_rows()}) {
       joined.insert(joined.end(), part.begin(), part.end());
     }
     return joined;

@@ -135,6 +135,7 @@ std::vector<Row> gated_rows();        // GatedUnit and its backward operation, S
 std::vector<Row> movement_rows();     // Rotary, Copy, Transfer
 std::vector<Row> softmax_rows();      // Softmax, SoftmaxBackward
 std::vector<Row> attention_rows();    // FusedAttention and its backward operation
+std::vector<Row> merge_rows();        // MergeAttention
 std::vector<Row> dropout_rows();      // BiasDropoutAdd and its backward operation
 std::vector<Row> vocabulary_rows();   // Embedding, CrossEntropy and their backward operations
 std::vector<Row> optimizer_rows();    // Momentum, Adam

@@ -21,6 +21,7 @@ void run(const Copy& op);
 void run(const Transfer& op);
 void run(const Softmax& op);
 void run(const SoftmaxBackward& op);
+void run(const MergeAttention& op);
 void run(const BiasDropoutAdd& op);
 void run(const BiasDropoutAddBackward& op);
 void run(const Embedding& op);

@@ -5,6 +5,6 @@ namespace frugal::FRUGAL_SIMD {
 constinit const Kernels kernels{{run}, {run}, {run}, {run}, {run}, {run}, {run}, {run},
                                 {run}, {run}, {run}, {run}, {run}, {run}, {run}, {run},
                                 {run}, {run}, {run}, {run}, {run}, {run}, {run}, {run},
-                                {run}, {run}, {run}, {run}, {run}, {run}, {run}};
+                                {run}, {run}, {run}, {run}, {run}, {run}, {run}, {run}};
 
 }  // namespace frugal::FRUGAL_SIMD

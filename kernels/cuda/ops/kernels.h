@@ -22,6 +22,7 @@ void run(const Rotary& op, const Launch& on);
 void run(const Copy& op, const Launch& on);
 void run(const Softmax& op, const Launch& on);
 void run(const SoftmaxBackward& op, const Launch& on);
+void run(const MergeAttention& op, const Launch& on);
 void run(const BiasDropoutAdd& op, const Launch& on);
 void run(const BiasDropoutAddBackward& op, const Launch& on);
 void run(const Embedding& op, const Launch& on);

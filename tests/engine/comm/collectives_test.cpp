@@ -113,6 +113,19 @@ TYPED_TEST(Collectives, AllToAllIsATranspose) {
   });
 }
 
+TYPED_TEST(Collectives, ShiftGoesAroundTheRing) {
+  this->for_all([&](LocalGroup& group, int ranks, int64_t count) {
+    auto from = this->inputs(ranks, count);
+    on_every_rank(group, [&](Communicator& c) {
+      std::vector<TypeParam> to(static_cast<size_t>(count)), next(to);
+      c.shift(view(from[static_cast<size_t>(c.rank())]), view(to)).wait();
+      EXPECT_TRUE(same_bits(to, from[static_cast<size_t>((c.rank() + ranks - 1) % ranks)]));
+      c.shift(view(to), view(next)).wait();
+      EXPECT_TRUE(same_bits(next, from[static_cast<size_t>((c.rank() + 2 * ranks - 2) % ranks)]));
+    });
+  });
+}
+
 TYPED_TEST(Collectives, BroadcastFromEveryRoot) {
   this->for_all([&](LocalGroup& group, int ranks, int64_t count) {
     for (int root = 0; root < ranks; ++root) {

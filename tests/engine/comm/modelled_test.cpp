@@ -47,6 +47,8 @@ TEST_F(ModelledOnVirtualDevice, ChargesWhatTheCostModelSays) {
   EXPECT_DOUBLE_EQ(communication(), expected += costs.broadcast(group, bytes));
   c.send(data, 1).wait();
   EXPECT_DOUBLE_EQ(communication(), expected += costs.message(true, bytes));
+  c.shift(data, data).wait();
+  EXPECT_DOUBLE_EQ(communication(), expected += costs.message(true, bytes)) << "both ways at once";
   EXPECT_DOUBLE_EQ(compute(), expected) << "waiting holds the compute stream";
 }
 
@@ -54,6 +56,17 @@ TEST_F(ModelledOnVirtualDevice, MessagesBetweenNodesTakeLonger) {
   ModelledCommunicator c(device, costs, 7, 16);
   c.send(data, 8).wait();
   EXPECT_DOUBLE_EQ(communication(), launch + costs.message(false, bytes));
+}
+
+/// Of the rings that leave a node each has one rank there that sends to another node.
+TEST_F(ModelledOnVirtualDevice, AShiftTakesAsLongAsItsSlowestMessage) {
+  ModelledCommunicator whole_nodes(device, costs, 0, {.size = 16, .per_node = 8});
+  whole_nodes.shift(data, data).wait();
+  EXPECT_DOUBLE_EQ(communication(), launch + costs.message_between_nodes(1, bytes));
+  ModelledCommunicator two_of_a_node(device, costs, 0, {.size = 16, .per_node = 2});
+  two_of_a_node.shift(data, data).wait();
+  EXPECT_DOUBLE_EQ(communication(), launch + costs.message_between_nodes(1, bytes) +
+                                        costs.message_between_nodes(4, bytes));
 }
 
 TEST_F(ModelledOnVirtualDevice, StartsWhenItsOperandsAreThere) {
@@ -87,6 +100,7 @@ TEST_F(ModelledOnVirtualDevice, KeepsTheContract) {
   ModelledCommunicator c(device, costs, 0, 8);
   EXPECT_THROW((void)c.all_gather(data, data), std::invalid_argument);
   EXPECT_THROW((void)c.broadcast(data, 8), std::invalid_argument);
+  EXPECT_THROW((void)c.shift(data, shard), std::invalid_argument);
 }
 
 /// Durations have lower bounds only: the machine may be busy with something else.
@@ -153,6 +167,9 @@ TEST_F(ModelledOnCpu, DefinesWhatOthersWouldSend) {
   EXPECT_EQ(data, before) << "it is the root";
   std::vector<float> to(data.size());
   c.all_to_all(view(data), view(to)).wait();
+  EXPECT_EQ(to, before);
+  std::fill(to.begin(), to.end(), 0);
+  c.shift(view(data), view(to)).wait();
   EXPECT_EQ(to, before);
   c.send(view(data), 0).wait();
   EXPECT_EQ(data, before);

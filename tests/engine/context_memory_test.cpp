@@ -1,0 +1,162 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "engine/model/layer.h"
+#include "kernels/virtual/device.h"
+#include "tests/engine/support.h"
+
+// A rank that stands for all those that share a sequence holds what one of them holds, to the byte,
+// and its attention is charged for the bytes that the papers say.
+namespace frugal {
+namespace {
+
+using testing::small_llama;
+
+struct Shared {
+  int ranks;
+  ContextKind context;
+  DType type;
+  int tensor_parallel;
+  bool recompute;
+};
+
+std::string describe(const ::testing::TestParamInfo<Shared>& info) {
+  const Shared& s = info.param;
+  return fmt::format("{}_c{}_t{}_{}_{}", name_of(s.context), s.ranks, s.tensor_parallel,
+                     name_of(s.type), s.recompute ? "full" : "none");
+}
+
+std::vector<Shared> all_shared() {
+  std::vector<Shared> shared;
+  for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring})
+    for (const DType type : {DType::f32, DType::bf16})
+      for (const bool recompute : {false, true}) {
+        for (const int ranks : {2, 4, 8}) shared.push_back({ranks, context, type, 1, recompute});
+        shared.push_back({4, context, type, 2, recompute});
+      }
+  return shared;
+}
+
+RunConfig config_of(const Shared& s) {
+  RunConfig c = small_llama();
+  c.context_parallel = s.ranks;
+  c.context = s.context;
+  c.type = s.type;
+  c.tensor_parallel = s.tensor_parallel;
+  c.sequence_parallel = s.tensor_parallel > 1;
+  c.recompute = s.recompute ? Recompute::full : Recompute::none;
+  c.mlp_chunks = 3;
+  return c;
+}
+
+class OneOfThoseThatShare : public ::testing::TestWithParam<Shared> {
+ protected:
+  const RunConfig config = config_of(GetParam());
+  const Machine machine = find_machine("a100-selene");
+  /// Of the whole ones, the one that stands for all: the last of a ring.
+  int place() const {
+    return config.context == ContextKind::ring
+               ? (config.context_parallel - 1) * config.tensor_parallel
+               : 0;
+  }
+};
+
+TEST_P(OneOfThoseThatShare, HoldsWhatOneOfAllHolds) {
+  const auto whole = make_cpu_cluster(config, 1);
+  const auto lone = make_lone_cpu_cluster(config, 1, machine);
+  const auto described = make_virtual_cluster(config, machine);
+  const Batch batch = random_batch(config, 0);
+  const StepResult expected = Trainer(*whole, config, {}).step(batch);
+  for (Cluster* cluster : {lone.get(), described.get()}) {
+    EXPECT_EQ(Trainer(*cluster, config, {}).step(batch).flops, expected.flops) << "of all ranks";
+    const Ledger &one = cluster->rank(0).ledger, &same = whole->rank(place()).ledger;
+    EXPECT_EQ(one.peak_per_kind(), same.peak_per_kind());
+    EXPECT_EQ(one.at_peak(), same.at_peak());
+    EXPECT_TRUE(cluster->rank(0).first_of_stage());
+  }
+  for (int i = 0; i < whole->local_ranks(); ++i)
+    EXPECT_LE(whole->rank(i).ledger.peak(), described->rank(0).ledger.peak()) << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OneOfThoseThatShare, ::testing::ValuesIn(all_shared()), describe);
+
+/// Links of 1 B/s without latencies: seconds are bytes.
+Machine counting_machine() {
+  Machine machine = find_machine("a100-selene");
+  machine.devices_per_node = 8;
+  machine.link_bandwidth = machine.link_fraction = 1;
+  machine.collective_latency = machine.link_latency = 0;
+  return machine;
+}
+
+/// Elements of bf16 that one layer's collectives of this name put on each link, forward and
+/// backward.
+std::pair<double, double> elements_of_layer(const RunConfig& config, std::string_view collective) {
+  const auto cluster = make_virtual_cluster(config, counting_machine());
+  std::pair<double, double> elements;
+  cluster->run([&](Rank& rank) {
+    auto& device = dynamic_cast<VirtualDevice&>(rank.device);
+    const auto so_far = [&] {
+      double bytes = 0;
+      for (const VirtualDevice::Interval& interval : device.log())
+        if (interval.name == collective) bytes += interval.end - interval.begin;
+      return bytes / 2;
+    };
+    const TransformerLayer layer(rank, 0);
+    const Tensor x =
+        rank.allocate({config.local_sequence(), config.micro_batch, config.model.hidden});
+    TransformerLayer::Saved saved;
+    device.keep_log(true);
+    layer.forward(rank, x, saved);
+    elements.first = so_far();
+    layer.backward(rank, x, std::move(saved));
+    elements.second = so_far() - elements.first;
+  });
+  return elements;
+}
+
+/// A model as the papers count: N tokens, hidden size h = heads · head size.
+RunConfig counted(ContextKind context, int ranks, int64_t key_value_heads) {
+  RunConfig c = small_llama();
+  c.model.head_width = 0;
+  c.model.hidden = 64;
+  c.model.kv_heads = key_value_heads;
+  c.type = DType::bf16;
+  c.context_parallel = ranks;
+  c.context = context;
+  return c;
+}
+
+/// DeepSpeed-Ulysses, section 3.2: all-to-alls of 3Nh and Nh over P ranks put 4Nh/P on each link.
+/// That counts the part of a rank that it keeps, 1/P. In backward the context is exchanged again.
+/// With fewer keys and values than queries, the three become 1 + 2 · heads exchanged / heads.
+TEST(UlyssesVolume, IsThePapers) {
+  for (const int ranks : {2, 4, 8})
+    for (const int64_t keys : {8, 2}) {
+      const RunConfig c = counted(ContextKind::ulysses, ranks, keys);
+      const auto nh = static_cast<double>(c.model.sequence * c.micro_batch * c.model.hidden);
+      const double sent = (ranks - 1.0) / ranks;
+      // Each rank has at least one head of keys and values.
+      const double exchanged = static_cast<double>(std::max<int64_t>(keys, ranks)) / 8;
+      const auto [forward, backward] = elements_of_layer(c, "all-to-all");
+      EXPECT_NEAR(forward, (2 + 2 * exchanged) * nh / ranks * sent, 1e-6);
+      EXPECT_NEAR(backward, (3 + 2 * exchanged) * nh / ranks * sent, 1e-6);
+    }
+}
+
+/// Ring attention, section 3: keys and values of N/P tokens in each of P − 1 steps; in backward
+/// their gradients besides, of twice the bytes, in each of P.
+TEST(RingVolume, IsThePapers) {
+  for (const int ranks : {2, 4, 8})
+    for (const int64_t keys : {8, 2}) {
+      const RunConfig c = counted(ContextKind::ring, ranks, keys);
+      const auto rows = static_cast<double>(c.model.sequence * c.micro_batch) / ranks;
+      const double step = 2 * rows * static_cast<double>(keys * c.model.head_size());
+      const auto [forward, backward] = elements_of_layer(c, "shift");
+      EXPECT_NEAR(forward, (ranks - 1) * step, 1e-6);
+      EXPECT_NEAR(backward, (ranks - 1) * step + ranks * 2 * step, 1e-6);
+    }
+}
+
+}  // namespace
+}  // namespace frugal

@@ -1,0 +1,65 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tests/support/operation_table.h"
+#include "tests/support/oracle.h"
+
+namespace frugal::table {
+namespace {
+
+/// How attention and the part that is merged into it lie: [batch, rows, d], or as a transformer has
+/// them, [rows, batch, d].
+Case merge(const Setting& s, bool by_rows) {
+  constexpr int64_t batch = 2;
+  const DType a = accumulation_type(s.type);
+  const int64_t rows = s.rows, d = s.cols;
+  const Shape matrices{batch, rows, d}, whole = by_rows ? Shape{rows, batch, d} : matrices;
+  const auto view = [=](const View& v) {
+    return by_rows ? v.strided(0, matrices, {d, batch * d, 1}) : v;
+  };
+  Case c;
+  c.operands = {{"y", a, whole, Role::updated},
+                {"log_sum_exp", a, {batch, rows}, Role::updated},
+                {"part", s.type, whole},
+                {"part_log_sum_exp", a, {batch, rows}}};
+  c.bind = [=](const Views& v) {
+    return MergeAttention{.y = view(v["y"]),
+                          .log_sum_exp = v["log_sum_exp"],
+                          .part = view(v["part"]),
+                          .part_log_sum_exp = v["part_log_sum_exp"]};
+  };
+  c.prepare = [=](Values& v) {  // far enough apart that one of the two may count for little
+    for (double& x : v["part_log_sum_exp"]) x = round_to(a, 8 * x);
+  };
+  c.roundings = 16;
+  c.reference = [=](Expected& e) {
+    for (int64_t b = 0; b < batch; ++b)
+      for (int64_t i = 0; i < rows; ++i) {
+        const double own = at(e["log_sum_exp"], b * rows + i);
+        const double other = at(e["part_log_sum_exp"], b * rows + i);
+        const double all = std::max(own, other) + std::log1p(std::exp(-std::abs(own - other)));
+        // Of an exponential's argument, a difference of the two.
+        const double condition = 1 + std::abs(own - other);
+        for (int64_t j = 0; j < d; ++j) {
+          const int64_t element = ((by_rows ? i * batch + b : b * rows + i) * d) + j;
+          const double kept = at(e["y"], element) * std::exp(own - all);
+          const double added = at(e["part"], element) * std::exp(other - all);
+          e.set("y", element, kept + added, (std::abs(kept) + std::abs(added)) * condition);
+        }
+        e.set("log_sum_exp", b * rows + i, all, std::abs(own) + std::abs(other) + 1);
+      }
+  };
+  return c;
+}
+
+}  // namespace
+
+std::vector<Row> merge_rows() {
+  const auto merged = [](bool by_rows) {
+    return [by_rows](const Setting& s) { return merge(s, by_rows); };
+  };
+  return {{"merge-attention", merged(false), {}, {0, 624}},
+          {"merge-attention/model", merged(true), {}, {0, 624}}};
+}
+
+}  // namespace frugal::table
