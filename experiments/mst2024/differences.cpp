@@ -48,8 +48,9 @@ constexpr std::array differences{
                "of the weights' gradient over the parts is float32 here"},
     Difference{"table14", "M=32", "80000 saving",
                "the float32 sum of the weights' gradient does not become smaller with M"},
-    Difference{"table15", "", "1024",
-               "the paper's time is ten times what its GPU needs for the products; why is not known"},
+    Difference{
+        "table15", "", "1024",
+        "the paper's time is ten times what its GPU needs for the products; why is not known"},
     Difference{"table16", "standard", "80000",
                "the paper's holds 6 tensors [S, I], SiLU of the gate and its gradient too, where "
                "here gradients take the place of what they are computed from"},
