@@ -51,14 +51,4 @@ double bytes_of(const BytesPerKind& bytes, Kind kind) {
   return static_cast<double>(bytes[static_cast<size_t>(kind)]);
 }
 
-std::string breakdown(const StageMemory& stage) {
-  std::string text;
-  for (int i = 0; i < kind_count; ++i) {
-    const auto kind = static_cast<Kind>(i);
-    if (const double bytes = bytes_of(stage.at_peak, kind); bytes > 0)
-      text += fmt::format("{}{} {:.3g}", text.empty() ? "" : ", ", name_of(kind), bytes / gib);
-  }
-  return "at the peak: " + text + " GiB";
-}
-
 }  // namespace frugal

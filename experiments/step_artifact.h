@@ -4,8 +4,6 @@
 
 namespace frugal {
 
-inline constexpr double gib = 1024.0 * 1024 * 1024;
-
 /// A training step of a model as an artifact runs it, at full size.
 struct Step {
   std::string id;  ///< of the case, "530B/deallocation"
@@ -63,7 +61,5 @@ class StepArtifact : public Artifact {
 /// Of a step's record.
 const StageMemory& stage_of(const Record& record, size_t stage);
 double bytes_of(const BytesPerKind& bytes, Kind kind);
-/// "at the peak: parameter 14.96, activation 31.3 GiB": what each kind held then.
-std::string breakdown(const StageMemory& stage);
 
 }  // namespace frugal

@@ -20,7 +20,8 @@ KINDS = {"parameter": ("weights", "#0072B2", ""),
          "workspace": ("intermediate", "#F0E442", ""),
          "statistics": ("statistics", "#009E73", ""),
          "communication": ("communication", "#D55E00", "")}
-BINS = 600
+BINS = 150
+VISIBLE = 0.002  # of the peak
 
 
 def draw(panel, timeline):
@@ -29,11 +30,11 @@ def draw(panel, timeline):
     base = [0.0] * len(rows)
     for kind, (label, colour, hatch) in KINDS.items():
         top = [low + timeline.bytes[kind][i] / memory_timeline.GIB for low, i in zip(base, rows)]
-        if top != base:
+        if max(timeline.bytes[kind]) > VISIBLE * timeline.peak():
             panel.fill_between(times, base, top, step="post", facecolor=colour, edgecolor="#000000",
                                linewidth=0, hatch=hatch, label=label)
         base = top
-    panel.step(times, base, where="post", color="#000000", linewidth=0.8)
+    panel.step(times, base, where="post", color="#000000", linewidth=0.5)
     if any(timeline.host):
         panel.step(times, [timeline.host[i] / memory_timeline.GIB for i in rows], where="post", color="#000000",
                    linewidth=1.6, linestyle="--", label="on the host")
@@ -64,7 +65,7 @@ def files(folder):
 
 
 def draw_row(axes, tokens, paths):
-    """The panels of one length, and which machine they are of."""
+    """The panels of one length."""
     devices = set()
     for (name, title), panel in zip(PANELS.items(), axes):
         panel.set(title=title)
@@ -72,23 +73,21 @@ def draw_row(axes, tokens, paths):
             panel.set_axis_off()
             continue
         timeline, about = memory_timeline.read(paths[name])
-        devices.add(f"{about['source']}, {about['device'].split(';')[0]}")
+        devices.add(about["on"])
         draw(panel, timeline)
     top = max(panel.get_ylim()[1] for panel in axes)
     for panel in axes:
         panel.set_ylim(0, 1.12 * top)
-    axes[0].set(ylabel=f"{tokens} tokens\nGiB")
-    return devices
+    axes[0].set(ylabel=f"{tokens} tokens on {', '.join(sorted(devices))}\nGiB")
 
 
 def figure_of(folder):
     found = files(folder)
     figure, axes = style.plt.subplots(len(found), len(PANELS), figsize=(11, 1 + 3.6 * len(found)), sharey="row",
                                       squeeze=False)
-    devices = set()
     for row, (tokens, paths) in zip(axes, found.items()):
-        devices |= draw_row(row, tokens, paths)
-    figure.suptitle("Memory over one training step: " + "; ".join(sorted(devices)), fontsize=9)
+        draw_row(row, tokens, paths)
+    figure.suptitle("Figure 11: memory over one training step of Llama3-8B")
     handles = {}
     for panel in axes.flat:
         handles |= dict(zip(*reversed(panel.get_legend_handles_labels())))

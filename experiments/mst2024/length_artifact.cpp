@@ -2,32 +2,16 @@
 
 #include <fmt/format.h>
 
+#include "experiments/mst2024/differences.h"
 #include "harness/longest_report.h"
 #include "harness/training.h"
 
 namespace frugal::mst2024 {
 namespace {
 
-constexpr double thousand = 1000, gib = 1024.0 * 1024 * 1024;
+constexpr double thousand = 1000;
 
 double tokens_of(const Record& record) { return record.samples(metric::longest_sequence).front(); }
-
-/// "parameter 14.96, optimizer 29.92, … GiB at the peak".
-std::string breakdown(const Record& record) {
-  const Memory& memory = record.memory.value();
-  const StageMemory& stage = fullest_stage(memory);
-  std::string text;
-  for (int i = 0; i < kind_count; ++i)
-    if (const auto bytes = static_cast<double>(stage.at_peak[static_cast<size_t>(i)]);
-        bytes >= 0.005 * gib)
-      text += fmt::format("{}{} {:.2f}", text.empty() ? "" : ", ", name_of(static_cast<Kind>(i)),
-                          bytes / gib);
-  text += " GiB at the peak";
-  if (memory.host_peak > 0)
-    text += fmt::format(", {:.1f} GiB of the host's memory",
-                        static_cast<double>(memory.host_peak) / gib);
-  return text;
-}
 
 /// Megabytes for each of so many tokens of all but what does not depend on them, at the peak.
 double per_token(const Record& record, double tokens) {
@@ -69,7 +53,10 @@ std::vector<Case> LengthArtifact::cases(const Selection& selection) const {
 std::vector<Cell> LengthArtifact::cells(const Records& records) const {
   std::vector<Cell> all;
   for (const Setting& setting : records.settings(id()))
-    for (Cell& cell : cells_in(setting, records)) all.push_back(std::move(cell));
+    for (Cell& cell : cells_in(setting, records)) {
+      explain(cell);
+      all.push_back(std::move(cell));
+    }
   return all;
 }
 
@@ -102,7 +89,7 @@ Cell LengthArtifact::length(const Place& place, const std::string& row, const st
   if (found.record == nullptr) return made;
   made.note = fmt::format(
       "{}, {}: {}; beside parameters and optimizer state {:.3f} MB for each token", row, column,
-      breakdown(*found.record), per_token(*found.record, tokens_of(*found.record)));
+      breakdown(found.record->memory.value()), per_token(*found.record, tokens_of(*found.record)));
   if (made.paper)
     made.note += fmt::format(", and of the reported {} {}, {:.3f} MB", *made.paper, made.unit,
                              per_token(*found.record, thousand * *made.paper));

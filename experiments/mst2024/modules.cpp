@@ -7,7 +7,6 @@
 #include "experiments/mst2024/differences.h"
 #include "experiments/mst2024/paper.h"
 #include "experiments/outcome.h"
-#include "experiments/step_artifact.h"
 #include "kernels/support/error.h"
 
 namespace frugal::mst2024 {
@@ -162,7 +161,7 @@ class ModuleTable final : public Artifact {
     if (!cell.paper || found.record == nullptr) return;
     if (!timed())
       cell.note =
-          fmt::format("{}, {}: {}", cell.row, cell.column, breakdown(stage_of(*found.record, 0)));
+          fmt::format("{}, {}: {}", cell.row, cell.column, breakdown(found.record->memory.value()));
     explain(cell);
   }
 

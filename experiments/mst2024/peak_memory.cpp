@@ -69,7 +69,7 @@ class PeakArtifact : public StepArtifact {
     Cell cell = observe(row, column, "GiB", setting, records, number, {case_id});
     if (const Found found = find_case(records, id(), case_id, setting);
         found.record != nullptr && cell.paper)
-      cell.note = fmt::format("{}: {}", row, breakdown(stage_of(*found.record, 0)));
+      cell.note = fmt::format("{}: {}", row, breakdown(found.record->memory.value()));
     explain(cell);
     return cell;
   }

@@ -51,6 +51,7 @@ std::map<std::string, std::string> about(const Values& values, const TrainingRun
   std::map<std::string, std::string> about = {
       {"command", command_prefix(target.options(run.config.type)) + "frugal trace " +
                       values.run.text_of(run, target) + outputs_text(values)},
+      {"on", target.on()},
       {"device", target.device(run.config)},
       {"source", std::string(name_of(target.source()))},
       {"program", program_hash()}};

@@ -16,6 +16,8 @@ class Trace(Cli):
         self.rejected(*TRACE, "--out-file", "absent/x", says=["--out-file", "absent/x", "No such file"])
         self.rejected(*TRACE, "--out-file", "x", "--svg", "absent/x", says=["--svg", "absent/x", "No such file"])
         self.rejected(*TRACE, "--out-file", "x", "--svg", "x", says=["--svg", "--out-file", "both x"])
+        self.rejected(*TRACE, "--out-file", "x", "--memory", "x", says=["--memory", "--out-file", "both x"])
+        self.rejected(*TRACE, "--memory", "absent/x", says=["--memory", "absent/x", "No such file"])
         self.rejected(*TRACE[:-2], "--out-file", "x", "--schedule", "2bw", says=["2bw", "microbatches"])
 
     def test_files_are_not_overwritten(self):
@@ -44,6 +46,20 @@ class Trace(Cli):
             self.assertIn("planned", text)
             self.assertIn(place[1], text)
         self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["0.json", "0.svg", "1.json", "1.svg"])
+
+
+    def test_memory_alone(self):
+        shown = self.run_frugal("trace", "--model", "llama-tiny", "--on", "virtual:a100-80gb", "--step-in-backward",
+                                "--recompute", "full", "--offload", "--memory", "m.json").stdout
+        self.assertNotIn("perfetto", shown)
+        self.assertEqual([p.name for p in self.folder.iterdir()], ["m.json"])
+        document = json.loads((self.folder / "m.json").read_text())
+        self.assertEqual((document["schema"], document["about"]["on"]), ("frugal.memory/1", "virtual:a100-80gb"))
+        self.assertIn("--memory m.json", document["about"]["command"])
+        rows = document["stages"][0]["rows"]
+        self.assertEqual({row[1] for row in rows}, {"forward", "backward", "step"})
+        self.assertTrue(all(len(row) == len(document["columns"]) for row in rows))
+        self.assertGreater(max(row[-1] for row in rows), 0)
 
 
 class Ranks(Cli):
