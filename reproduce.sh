@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-papers=(korthikanti2022 pipedream2bw2021)
+papers=(korthikanti2022 pipedream2bw2021 mst2024)
 frugal=build/release/frugal
 # The system's Python: packages.txt brings matplotlib for it.
 python=/usr/bin/python3
@@ -33,6 +33,24 @@ regenerate() {  # PAPER OPTION...
   "$frugal" report "$out" || status=$?
 }
 
+# What plots/mst2024_timeline.py draws: the memory of one step of Llama3-8B, at the length of the
+# paper's figure on its machine, and at one of which a step without recomputation needs a larger one.
+timelines() {  # TOKENS MACHINE
+  local tokens=$1 machine=$2 name
+  local -A ways=([standard]="" [recompute]="--recompute full"
+    [mini-sequence]="--recompute full --mlp-chunks paper --head-chunks paper"
+    [offload]="--recompute full --mlp-chunks paper --head-chunks paper --offload")
+  mkdir -p out/mst2024
+  for name in "${!ways[@]}"; do
+    # shellcheck disable=SC2086  # flags, one word each
+    "$frugal" trace --model llama3-8b --sequence "$tokens" --on "virtual:$machine" --type bf16 \
+      --precision pure --step-in-backward ${ways[$name]} --force \
+      --memory "out/mst2024/timeline-$tokens-$name.json" >/dev/null 2>&1 || status=$?
+  done
+}
+
+timelines 4096 a100-80gb
+timelines 16384 h200-hgx
 for paper in "${papers[@]}"; do
   regenerate "$paper" "$@"
 done

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "engine/train/layer_run.h"
+#include "engine/train/module_run.h"
 #include "harness/flops.h"
 #include "harness/peak.h"
 #include "harness/statistics.h"
@@ -35,11 +35,12 @@ RunConfig layer_config(DType type) {
 void compare(DType type, int threads, int samples) {
   const RunConfig config = layer_config(type);
   const auto cluster = make_cpu_cluster(config, threads);
-  LayerRun layer(*cluster);
-  const double flops = layer_flops_eq7(config.model, static_cast<double>(config.micro_batch));
+  ModuleRun layer(*cluster);
+  const double flops =
+      module_flops(config.model, Module::layer, static_cast<double>(config.micro_batch));
   std::vector<double> layer_rate;
   std::vector<std::function<void(bool)>> cases = {[&](bool keep) {
-    const LayerTime time = layer.time();
+    const ModuleTime time = layer.time();
     if (keep) layer_rate.push_back(flops / (time.forward + time.backward));
   }};
   const Target target("cpu", threads);

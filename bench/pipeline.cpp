@@ -6,10 +6,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "bench/report.h"
 #include "engine/train/trainer.h"
 #include "harness/as_planned.h"
 #include "harness/environment.h"
@@ -209,12 +208,6 @@ Table table_of(const Cases& cases) {
   return table;
 }
 
-/// Processes that wanted to run in the last minute.
-double load() {
-  double average = 0;
-  return getloadavg(&average, 1) == 1 ? average : -1;
-}
-
 void measure(const TimingPlan& plan, int64_t hidden, const std::string& file) {
   Cases cases;
   for (const ScheduleKind schedule :
@@ -230,22 +223,16 @@ void measure(const TimingPlan& plan, int64_t hidden, const std::string& file) {
   const double load_after = load();
   fmt::print("{} rounds; load {:.1f} before, {:.1f} after\n{}", rounds, load_before, load_after,
              table_of(cases).text());
-  if (file.empty()) return;
   nlohmann::json all = nlohmann::json::array();
   for (const auto& c : cases) all.push_back(c->json());
-  std::ofstream out(file);
-  out << nlohmann::json{{"schema", "frugal.pipeline/1"},
-                        {"stages", stages},
-                        {"microbatches_of_run", microbatches_of_run},
-                        {"hidden_size", hidden},
-                        {"rounds", rounds},
-                        {"load", {load_before, load_after}},
-                        {"environment", environment(DeviceKind::cpu)},
-                        {"cases", all}}
-             .dump()
-      << '\n';
-  if (!out.flush())
-    throw InputError(fmt::format("--json {}: cannot be written; choose another file", file));
+  write_json(file, {{"schema", "frugal.pipeline/1"},
+                    {"stages", stages},
+                    {"microbatches_of_run", microbatches_of_run},
+                    {"hidden_size", hidden},
+                    {"rounds", rounds},
+                    {"load", {load_before, load_after}},
+                    {"environment", environment(DeviceKind::cpu)},
+                    {"cases", all}});
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ struct RunConfig {
   /// Whether dropout masks are kept, one byte per element, as the papers count them; otherwise they
   /// are regenerated.
   bool stored_masks = false;
-  DType type = DType::f32;   ///< of weights and activations
+  DType type = DType::f32;  ///< of weights and activations
+  Precision precision = Precision::mixed;
   int64_t micro_batch = 1;   ///< [b], sequences
   int64_t microbatches = 1;  ///< [m], of a batch, that one pipeline accumulates
   /// Whether a stage keeps what it has sent until its backward pass has been made, which does not
@@ -61,7 +62,6 @@ struct RunConfig {
   int64_t kept_microbatches = 0;
   uint64_t seed = 1;
 
-  Precision precision = Precision::mixed;
   /// [M] parts of a rank's sequence that the MLP, or the output head, computes one after the other
   /// (mst2024): mini-sequences. 1: all at once, `by_rule`: as many as the paper's rule says.
   static constexpr int64_t by_rule = 0;

@@ -1,5 +1,9 @@
 #include "experiments/outcome.h"
 
+#include <fmt/format.h>
+
+#include "harness/longest_report.h"
+
 namespace frugal {
 
 Found find_case(const Records& records, const std::string& artifact, const std::string& case_id,
@@ -37,6 +41,21 @@ Cell make_cell(const Paper& paper, const std::string& artifact, std::string_view
   cell.status = outcome.status;
   set(cell, setting, outcome);
   return cell;
+}
+
+std::string breakdown(const Memory& memory) {
+  const StageMemory& stage = fullest_stage(memory);
+  std::string text;
+  for (int i = 0; i < kind_count; ++i)
+    if (const auto bytes = static_cast<double>(stage.at_peak[static_cast<size_t>(i)]);
+        bytes >= 0.005 * gib)
+      text += fmt::format("{}{} {:.2f}", text.empty() ? "" : ", ", name_of(static_cast<Kind>(i)),
+                          bytes / gib);
+  text += " GiB at the peak";
+  if (memory.host_peak > 0)
+    text += fmt::format(", {:.1f} GiB of the host's memory",
+                        static_cast<double>(memory.host_peak) / gib);
+  return text;
 }
 
 Claim claim_about(const Cell& cell, std::string id, std::string statement, double tolerance,

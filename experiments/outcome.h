@@ -32,6 +32,11 @@ Cell make_cell(const Paper& paper, const std::string& artifact, std::string_view
                std::string_view column, std::string_view unit, const Setting& setting,
                const Outcome& outcome);
 
+inline constexpr double gib = 1024.0 * 1024 * 1024;
+
+/// "parameter 14.96, optimizer 29.92, … GiB at the peak", of the stage that has most.
+std::string breakdown(const Memory& memory);
+
 /// A claim about a cell's number.
 Claim claim_about(const Cell& cell, std::string id, std::string statement, double tolerance,
                   std::string justification);

@@ -6,6 +6,7 @@ namespace frugal {
 
 std::vector<const Artifact*> all_artifacts() {
   namespace k = korthikanti2022;
+  namespace m = mst2024;
   namespace p = pipedream2bw2021;
   std::vector<const Artifact*> all = {&k::table2(),   &k::figure7(),    &k::table4(),
                                       &k::section5(), &k::table5(),     &k::figure1(),
@@ -17,8 +18,11 @@ std::vector<const Artifact*> all_artifacts() {
   add(p::throughputs());
   add(p::footprints());
   add({&p::figure8(), &p::figure9(), &p::figure12()});
-  add(mst2024::longest_sequences());
-  add(mst2024::anchors());
+  add(m::longest_sequences());
+  add(m::anchors());
+  add({&m::table6()});
+  add(m::memory_in_peak());
+  add(m::modules());
   return all;
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/config.h"
+#include "engine/train/module_run.h"
 #include "engine/train/optimizer.h"
 #include "harness/device_kind.h"
 #include "harness/record.h"
@@ -13,9 +14,9 @@ namespace frugal {
 /// One configuration of an artifact and what is observed of it.
 struct Case {
   enum class What : uint8_t {
-    layer_memory,  ///< bytes and FLOPs of one transformer layer (LayerRun::memory)
-    layer_time,    ///< its forward and backward time, and its memory; on a real device the
-                   ///< cases of one artifact are timed together, interleaved round by round
+    module_memory,  ///< bytes and FLOPs of one module alone (ModuleRun::memory)
+    module_time,    ///< its forward and backward time, and its memory; on a real device the
+                    ///< cases of one artifact are timed together, interleaved round by round
     training,     ///< steps of the whole model through its schedule, on random tokens: their times,
                   ///< memory and FLOPs
     step_memory,  ///< bytes that each stage takes in a training step, however much the machine
@@ -26,9 +27,10 @@ struct Case {
   };
 
   std::string id;  ///< within its artifact, the same in every setting: "22B/baseline"
-  What what = What::layer_memory;
-  RunConfig config;  ///< already scaled
-  std::string on;    ///< "cpu", "cuda", or "virtual:" and a machine of hardware/
+  What what = What::module_memory;
+  Module module = Module::layer;  ///< that is alone
+  RunConfig config;               ///< already scaled
+  std::string on;                 ///< "cpu", "cuda", or "virtual:" and a machine of hardware/
   /// A machine of hardware/ to whose links collectives are charged, where one rank runs without its
   /// peers (TargetOptions::lone_rank); empty: all ranks run.
   std::string lone_rank = {};
@@ -42,7 +44,8 @@ struct Case {
 
   Source source() const { return source_of(device_kind(on)); }
 };
-std::string_view name_of(Case::What what);
+/// "layer_memory", "mlp_time", …: Record::what.
+std::string what_of(const Case& c);
 
 /// The GPUs that cases can run on.
 struct GpuSelection {

@@ -39,14 +39,14 @@ struct StageMemory {
 };
 
 struct Memory {
-  std::optional<BytesPerKind> after_forward;  ///< kept for the backward pass; one layer only
+  std::optional<BytesPerKind> after_forward;  ///< kept for the backward pass; a module alone only
   BytesPerKind peak{};                        ///< each kind's own peak
   int64_t peak_total = 0;                     ///< bytes in use at the moment there were most
   /// What the device held for all this at the end, what it keeps to hand out again included; none
   /// where memory is only counted, and in records that are older than this.
   std::optional<int64_t> reserved = {};
   int64_t host_peak = 0;  ///< bytes of the host's memory that a device's rank had at most
-  /// In a step, one without a pipeline; the rest is the stage's that has most.
+  /// One without a pipeline; the rest is the stage's that has most.
   std::vector<StageMemory> stages = {};
 };
 
@@ -98,7 +98,7 @@ struct Record {
 
   std::string artifact;  ///< "korthikanti2022/table4", or "measure"
   std::string case_id;   ///< within the artifact: "22B/baseline"
-  std::string what;      ///< "layer_memory", "layer_time", "longest_sequence", …
+  std::string what;      ///< what_of() the case: "layer_time", "training"
   Source source = Source::simulated;
   std::string on;                                 ///< "cpu", "cuda", "virtual:a100-selene"
   std::string device;                             ///< what that is, in words

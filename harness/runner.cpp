@@ -4,11 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <nlohmann/json.hpp>
 
-#include "engine/train/layer_run.h"
+#include "engine/train/module_run.h"
 #include "harness/environment.h"
 #include "harness/flops.h"
 #include "harness/interrupt.h"
@@ -18,10 +17,20 @@
 
 namespace frugal {
 
-std::string_view name_of(Case::What what) {
-  static constexpr std::array<std::string_view, 5> names = {
-      "layer_memory", "layer_time", "training", "step_memory", "longest_sequence"};
-  return names[static_cast<size_t>(what)];
+std::string what_of(const Case& c) {
+  switch (c.what) {
+    case Case::What::module_memory:
+      return fmt::format("{}_memory", name_of(c.module));
+    case Case::What::module_time:
+      return fmt::format("{}_time", name_of(c.module));
+    case Case::What::training:
+      return "training";
+    case Case::What::step_memory:
+      return "step_memory";
+    case Case::What::longest_sequence:
+      break;
+  }
+  return "longest_sequence";
 }
 
 namespace {
@@ -31,7 +40,7 @@ constexpr const char* interrupted_reason =
 
 /// Whether a case is timed in rounds with others.
 bool interleaved(const Case& c) {
-  return c.what == Case::What::layer_time && c.source() == Source::measured;
+  return c.what == Case::What::module_time && c.source() == Source::measured;
 }
 
 /// Of a training case.
@@ -57,7 +66,7 @@ struct Runner::Running {
   Target* target;
   Record record;
   std::unique_ptr<Cluster> cluster;
-  std::unique_ptr<LayerRun> layer;
+  std::unique_ptr<ModuleRun> module;
 
   std::string name() const {
     return record.artifact + " " + record.case_id + " on " + setting_of(record).where();
@@ -125,7 +134,7 @@ Record Runner::blank(const std::string& artifact, const Case& c) {
   Record record;
   record.artifact = artifact;
   record.case_id = c.id;
-  record.what = name_of(c.what);
+  record.what = what_of(c);
   record.source = c.source();
   record.on = place.on();
   record.device = place.device(c.config);
@@ -216,7 +225,7 @@ void Runner::run_group(std::vector<Running>& group) {
       observe(r);
       add_others_in_memory(r, group);
     }
-    if (group.front().of->what == Case::What::layer_time) time_group(group);
+    if (group.front().of->what == Case::What::module_time) time_group(group);
   } catch (const Interrupted&) {
     // None of the group has ended: its samples are worth something only together.
     for (Running& r : group) {
@@ -246,24 +255,29 @@ void Runner::observe(Running& r) {
     else if (r.of->what == Case::What::longest_sequence)
       search(r);
     else
-      observe_layer(r);
+      observe_module(r);
   });
 }
 
-void Runner::observe_layer(Running& r) {
+void Runner::observe_module(Running& r) {
   Record& record = r.record;
   r.cluster = r.target->cluster(record.config);
-  r.layer = std::make_unique<LayerRun>(*r.cluster);
-  const LayerMemory memory = r.layer->memory();
+  r.module = std::make_unique<ModuleRun>(*r.cluster, r.of->module);
+  const ModuleMemory memory = r.module->memory();
   const double ranks = record.config.tensor_parallel * record.config.context_parallel;
-  record.memory = {memory.after_forward, memory.peak, memory.peak_total,
-                   reserved_by(r.cluster->rank(0).device)};
-  record.flops =
-      Flops{layer_flops_eq7(record.config.model, static_cast<double>(record.config.micro_batch)),
-            layer_eq7_id,
-            ranks * (memory.forward_flops + memory.backward_flops),
-            "executed",
-            {}};
+  record.memory = Memory{
+      .after_forward = memory.after_forward,
+      .peak = memory.peak,
+      .peak_total = memory.peak_total,
+      .reserved = reserved_by(r.cluster->rank(0).device),
+      .stages = {
+          {.at_peak = memory.at_peak, .peak = memory.peak_total, .peak_per_kind = memory.peak}}};
+  record.flops = Flops{module_flops(record.config.model, r.of->module,
+                                    static_cast<double>(record.config.micro_batch)),
+                       module_formula(r.of->module),
+                       ranks * (memory.forward_flops + memory.backward_flops),
+                       "executed",
+                       {}};
 }
 
 void Runner::search(Running& r) {
@@ -284,7 +298,7 @@ void Runner::train(Running& r) {
 void Runner::add_others_in_memory(Running& r, const std::vector<Running>& group) {
   if (r.record.status != Status::oom) return;
   const auto others = std::count_if(group.begin(), group.end(), [&](const Running& other) {
-    return &other != &r && other.layer;
+    return &other != &r && other.module;
   });
   if (others > 0)
     r.record.reason += fmt::format("; beside the {} other case{} timed by turns with it", others,
@@ -297,7 +311,7 @@ void Runner::time_group(std::vector<Running>& group) {
     runs.emplace_back([&r, &group](bool keep) {
       if (!r.record.ok()) return;
       run_guarded(r.record, [&] {
-        const LayerTime time = r.layer->time();
+        const ModuleTime time = r.module->time();
         if (!keep) return;
         r.record.add_sample(metric::forward_time, "s", time.forward);
         r.record.add_sample(metric::backward_time, "s", time.backward);
@@ -313,7 +327,7 @@ void Runner::time_group(std::vector<Running>& group) {
   for (Running& r : group) {  // the measured peak is to have the device for itself
     if (r.record.ok() && r.cluster)
       r.record.memory->reserved = reserved_by(r.cluster->rank(0).device);
-    r.layer.reset();
+    r.module.reset();
     r.cluster.reset();
   }
   for (Running& r : group) {

@@ -41,8 +41,8 @@ class Runner {
   void run_group(std::vector<Running>& group);
   /// Runs a case but for the timed rounds, and says what it takes.
   void observe(Running& r);
-  /// Makes the layer of a case.
-  static void observe_layer(Running& r);
+  /// Makes the module of a case.
+  static void observe_module(Running& r);
   static void search(Running& r);
   void train(Running& r);
   void time_group(std::vector<Running>& group);

@@ -10,6 +10,7 @@ TraceRecorder::TraceRecorder(Cluster& cluster) {
     Rank& rank = cluster.rank(i);
     if (!rank.first_of_stage()) continue;
     rank.ledger.record_timeline(true);
+    rank.host.record_timeline(true);
     ranks_.push_back(&rank);  // ranks are numbered by stage
   }
   trace_.stages.resize(ranks_.size());
@@ -43,6 +44,7 @@ void TraceRecorder::add(const Trainer& trainer) {
 Trace TraceRecorder::take() {
   for (size_t s = 0; s < ranks_.size(); ++s) {
     trace_.stages[s].memory = ranks_[s]->ledger.timeline();
+    trace_.stages[s].host = ranks_[s]->host.timeline();
     if (const auto* device = dynamic_cast<const VirtualDevice*>(&ranks_[s]->device))
       trace_.stages[s].streams = device->log();
   }

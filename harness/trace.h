@@ -13,6 +13,7 @@ struct StageTrace {
   std::vector<Span> spans;
   std::vector<VersionCount> versions;
   std::vector<Ledger::Change> memory;            ///< from before the trace began, too
+  std::vector<Ledger::Change> host;              ///< the same of the host's memory
   std::vector<VirtualDevice::Interval> streams;  ///< of a virtual device; none of others
 };
 

@@ -66,6 +66,7 @@ class Writer {
       for (const VersionCount& count : stage.versions)
         counter("weight versions", time(count.time), "alive", static_cast<int64_t>(count.alive));
       write_memory(stage.memory);
+      write_host_memory(stage.host);
     }
     write_arrows();
     return fmt::format(
@@ -150,6 +151,15 @@ class Writer {
       add(*change);
       show(static_cast<size_t>(change->kind), time(change->time));
       counter("memory in use", time(change->time), "bytes", total);
+    }
+  }
+
+  /// Where the host's is used at all.
+  void write_host_memory(const std::vector<Ledger::Change>& changes) {
+    int64_t in_use = 0;
+    for (const Ledger::Change& change : changes) {
+      in_use += change.bytes;
+      counter("host memory in use", std::max<int64_t>(time(change.time), 0), "bytes", in_use);
     }
   }
 

@@ -125,7 +125,8 @@ struct SoftCap {
 };
 
 /// y = x, or y += x, element by element, with any strides of which the last is 1 (or the last
-/// extent is 1). x has type T, y T or A. A stride of 0 in x repeats it. x and y do not overlap.
+/// extent is 1). x and y have type T or A each. A stride of 0 in x repeats it. x and y do not
+/// overlap.
 struct Copy {
   static constexpr std::string_view name = "copy";
   View x, y;

@@ -105,10 +105,11 @@ HeadParts::Result HeadParts::run(const Tensor& x, const Tensor& labels) const {
   if (scale_) {
     result.dinput = rank_.allocate(x.shape());
     dtable_view = table_.grad(rank_);
-    // So that a sum over parts of the sequence is rounded once.
+    // So that a sum over parts of the sequence is rounded once. It begins with what microbatches
+    // before this one have added.
     if (parts > 1 && dtable_view.type != wide) {
       dtable = rank_.allocate(wide, dtable_view.shape);
-      rank_.run(Fill{dtable, 0});
+      rank_.run(Convert{dtable_view, dtable});
       dtable_view = dtable;
     }
   }
@@ -121,7 +122,7 @@ HeadParts::Result HeadParts::run(const Tensor& x, const Tensor& labels) const {
              .first_row = rows.begin * b},
             dtable_view);
   }
-  if (!dtable.empty()) rank_.run(Copy{dtable, table_.grad(rank_), true});
+  if (!dtable.empty()) rank_.run(Convert{dtable, table_.grad(rank_)});
   return result;
 }
 

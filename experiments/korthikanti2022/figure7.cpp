@@ -22,7 +22,7 @@ constexpr std::array columns{
 class Figure7 final : public LayerArtifact {
  public:
   Figure7()
-      : LayerArtifact("figure7", {.what = Case::What::layer_memory,
+      : LayerArtifact("figure7", {.what = Case::What::module_memory,
                                   .models = {"22B", "175B", "530B", "1T"},
                                   .techniques = {baseline, sequence, selective, present, full,
                                                  fused, fused_sequence},

@@ -51,7 +51,7 @@ RunConfig layer_config(const Model& model, const Technique& technique, int64_t k
 /// Which layers an artifact runs: on the paper's machine and on GPUs as the paper runs them,
 /// smaller on the CPU.
 struct LayerPlan {
-  Case::What what = Case::What::layer_memory;
+  Case::What what = Case::What::module_memory;
   std::vector<std::string> models;
   std::vector<Technique> techniques;
   int64_t cpu_scale = 8;

@@ -31,7 +31,7 @@ double additional_flops_eq8(const ModelConfig& model) {
 class Section5 final : public LayerArtifact {
  public:
   Section5()
-      : LayerArtifact("section5", {.what = Case::What::layer_memory,
+      : LayerArtifact("section5", {.what = Case::What::module_memory,
                                    .models = {"22B", "175B", "530B", "1T"},
                                    .techniques = {baseline, sequence, present},
                                    .cpu_scale = 32,

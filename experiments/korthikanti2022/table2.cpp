@@ -38,7 +38,7 @@ class Table2 final : public LayerArtifact {
  public:
   Table2()
       : LayerArtifact("table2",
-                      {.what = Case::What::layer_memory,
+                      {.what = Case::What::module_memory,
                        .models = {"22B", "175B", "530B", "1T"},
                        .techniques = {serial, baseline, sequence, selective, present, full},
                        .cpu_scale = 8,

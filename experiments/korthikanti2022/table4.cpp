@@ -114,7 +114,7 @@ class Table4 final : public LayerArtifact {
   Table4()
       : LayerArtifact(
             "table4",
-            {.what = Case::What::layer_time,
+            {.what = Case::What::module_time,
              .models = {model_name},
              .techniques = {baseline, sequence, full, selective, present, fused, fused_sequence},
              .cpu_scale = 4,

@@ -8,26 +8,9 @@
 namespace frugal::mst2024 {
 namespace {
 
-constexpr double thousand = 1000, gib = 1024.0 * 1024 * 1024;
+constexpr double thousand = 1000;
 
 double tokens_of(const Record& record) { return record.samples(metric::longest_sequence).front(); }
-
-/// "parameter 14.96, optimizer 29.92, … GiB at the peak".
-std::string breakdown(const Record& record) {
-  const Memory& memory = record.memory.value();
-  const StageMemory& stage = fullest_stage(memory);
-  std::string text;
-  for (int i = 0; i < kind_count; ++i)
-    if (const auto bytes = static_cast<double>(stage.at_peak[static_cast<size_t>(i)]);
-        bytes >= 0.005 * gib)
-      text += fmt::format("{}{} {:.2f}", text.empty() ? "" : ", ", name_of(static_cast<Kind>(i)),
-                          bytes / gib);
-  text += " GiB at the peak";
-  if (memory.host_peak > 0)
-    text += fmt::format(", {:.1f} GiB of the host's memory",
-                        static_cast<double>(memory.host_peak) / gib);
-  return text;
-}
 
 /// A number of one case's record.
 template <class F>
@@ -39,19 +22,21 @@ Outcome outcome_of(const Found& found, const F& number) {
 }  // namespace
 
 Search search_of(const std::string& model, const Technique& technique, Gradients gradients) {
-  return {fmt::format("{}/{}", model, technique.name),
-          training_config(model, technique, 1, gradients)};
+  return {.id = fmt::format("{}/{}", model, technique.name),
+          .config = training_config(model, technique, 1, gradients)};
 }
 
 std::vector<Case> LengthArtifact::cases(const Selection& selection) const {
   if (!selection.virtual_machine || selection.scale.value_or(1) != 1) return {};
   std::vector<Case> cases;
   for (const Search& search : searches_) {
-    Case& c = cases.emplace_back(Case{.id = search.id,
-                                      .what = Case::What::longest_sequence,
-                                      .config = search.config,
-                                      .on = "virtual:" + machine_});
-    c.config.model.sequence = StepOf{search.config, {}}.granularity();
+    const StepOf step{search.config, {}};
+    const bool searched = search.tokens == 0;
+    Case& c = cases.emplace_back(
+        Case{.id = search.id,
+             .what = searched ? Case::What::longest_sequence : Case::What::step_memory,
+             .config = step.with(searched ? step.granularity() : search.tokens),
+             .on = "virtual:" + machine_});
     c.optimizer = default_optimizer(search.config);
   }
   return cases;
@@ -67,7 +52,7 @@ std::vector<Cell> LengthArtifact::cells(const Records& records) const {
 std::vector<Claim> LengthArtifact::claims(const Records& records) const {
   std::vector<Claim> claims;
   for (const Cell& cell : cells(records)) {
-    if (!cell.paper || cell.unit == "GiB") continue;
+    if (!cell.paper || cell.read == another_papers) continue;
     const bool is_ratio = cell.unit == "x";
     claims.push_back(claim_about(
         cell, fmt::format("{}/{}/{}", name_, cell.row, cell.column),
@@ -90,8 +75,13 @@ Cell LengthArtifact::length(const Place& place, const std::string& row, const st
   Cell made =
       cell(place, row, column, "K tokens",
            outcome_of(found, [](const Record& record) { return tokens_of(record) / thousand; }));
-  if (found.record != nullptr)
-    made.note = fmt::format("{}, {}: {}", row, column, breakdown(*found.record));
+  if (found.record == nullptr) return made;
+  made.note = fmt::format(
+      "{}, {}: {}; beside parameters and optimizer state {:.3f} MB for each token", row, column,
+      breakdown(found.record->memory.value()), per_token(*found.record, tokens_of(*found.record)));
+  if (made.paper)
+    made.note += fmt::format(", and of the reported {} {}, {:.3f} MB", *made.paper, made.unit,
+                             per_token(*found.record, thousand * *made.paper));
   return made;
 }
 

@@ -8,10 +8,15 @@
 
 namespace frugal::mst2024 {
 
-/// A case: the longest sequence of a run, whose own length means nothing.
+/// How numbers were read that are not the paper's but arXiv:2506.13996's.
+inline constexpr const char* another_papers = "arXiv:2506.13996";
+
+/// A case: the longest sequence of a run, whose own length means nothing; or what a step takes of
+/// one of so many tokens.
 struct Search {
   std::string id;  ///< "llama3-8b/vanilla"
   RunConfig config;
+  int64_t tokens = 0;  ///< 0: as many as fit
 };
 /// "llama3-8b/vanilla", as the paper trains.
 Search search_of(const std::string& model, const Technique& technique,
@@ -28,7 +33,7 @@ class LengthArtifact : public Artifact {
   /// None at another scale: a smaller model on the same machine has another longest sequence.
   std::vector<Case> cases(const Selection& selection) const override;
   std::vector<Cell> cells(const Records& records) const override;
-  /// Of every number that there is one of to compare with.
+  /// Of every number that the paper has one of.
   std::vector<Claim> claims(const Records& records) const override;
 
  protected:
@@ -42,7 +47,7 @@ class LengthArtifact : public Artifact {
   /// K tokens of a case, with what took the memory.
   Cell length(const Place& place, const std::string& row, const std::string& column,
               const std::string& case_id) const;
-  /// GiB of the same case at its peak.
+  /// GiB at a case's peak.
   Cell peak(const Place& place, const std::string& row, const std::string& case_id) const;
   /// How many times as long one case's sequence is as another's.
   Cell ratio(const Place& place, const std::string& row, const std::string& column,

@@ -10,6 +10,7 @@
 #include "harness/cli/program.h"
 #include "harness/cli/run_flags.h"
 #include "harness/interrupt.h"
+#include "harness/memory_timeline.h"
 #include "harness/progress.h"
 #include "harness/table.h"
 #include "kernels/support/error.h"
@@ -19,27 +20,38 @@ namespace {
 
 struct Values {
   RunFlags run;
-  std::string out_file, svg;
+  std::string out_file, svg, memory;
   bool force = false;
 };
 
 /// Before anything is run.
 void check_outputs(const Values& values) {
-  if (values.out_file.empty())
-    throw InputError("--out-file is missing; give a file for the trace, such as trace.json");
-  check_output_file("--out-file", values.out_file, values.force);
-  if (values.svg.empty()) return;
-  if (values.svg == values.out_file)
-    throw InputError(fmt::format("--svg and --out-file are both {}; give two files", values.svg));
-  check_output_file("--svg", values.svg, values.force);
+  if (values.out_file.empty() && values.memory.empty())
+    throw InputError(
+        "--out-file is missing; give a file for the trace, such as trace.json, or --memory");
+  std::map<std::string, const char*> flags;  // by file
+  for (const auto& [flag, file] : {std::pair{"--out-file", &values.out_file},
+                                   {"--svg", &values.svg},
+                                   {"--memory", &values.memory}}) {
+    if (file->empty()) continue;
+    if (const auto [other, is_new] = flags.try_emplace(*file, flag); !is_new)
+      throw InputError(
+          fmt::format("{} and {} are both {}; give two files", flag, other->second, *file));
+    check_output_file(flag, *file, values.force);
+  }
+}
+
+std::string outputs_text(const Values& values) {
+  return values.out_file.empty() ? " --memory " + file_name(values.memory)
+                                 : " --out-file " + file_name(values.out_file);
 }
 
 std::map<std::string, std::string> about(const Values& values, const TrainingRun& run,
                                          const Target& target) {
   std::map<std::string, std::string> about = {
       {"command", command_prefix(target.options(run.config.type)) + "frugal trace " +
-                      values.run.text_of(run, target) + " --out-file " +
-                      file_name(values.out_file)},
+                      values.run.text_of(run, target) + outputs_text(values)},
+      {"on", target.on()},
       {"device", target.device(run.config)},
       {"source", std::string(name_of(target.source()))},
       {"program", program_hash()}};
@@ -101,11 +113,13 @@ Exit trace(const Values& values) {
   progress.finish();
   Trace trace = recorder.take();
   trace.about = about(values, run, target);
-  write_file(values.out_file, to_json(trace));
+  if (!values.out_file.empty()) write_file(values.out_file, to_json(trace));
+  if (!values.memory.empty()) write_file(values.memory, memory_to_json(trace));
   const Timeline timeline = timeline_of(trainer, run);
   if (!values.svg.empty()) write_file(values.svg, picture(timeline, run, target));
-  fmt::print("{}open {} at https://ui.perfetto.dev or in chrome://tracing\n",
-             bubble_table(timeline).text(), values.out_file);
+  fmt::print("{}", bubble_table(timeline).text());
+  if (!values.out_file.empty())
+    fmt::print("open {} at https://ui.perfetto.dev or in chrome://tracing\n", values.out_file);
   return Exit::done;
 }
 
@@ -121,7 +135,10 @@ void add_trace(Program& program) {
              "The trace, for Perfetto or Chrome (docs/trace.md)");
   flags.text("--svg", values->svg, "FILE",
              "Also draw the last batches' passes, below what the schedule plans");
-  flags.toggle("--force", values->force, "Replace the files of --out-file and --svg");
+  flags.text("--memory", values->memory, "FILE",
+             "Bytes of each kind of memory after each change, in JSON, for plots "
+             "(docs/trace.md)");
+  flags.toggle("--force", values->force, "Replace the files of --out-file, --svg and --memory");
 }
 
 }  // namespace frugal

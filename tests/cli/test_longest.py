@@ -25,14 +25,16 @@ class Longest(Cli):
 
     def test_memory_is_saved_by_what_saves_memory(self):
         def tokens(*arguments):
-            return self.longest("--on", "virtual", "--memory", "32MiB", *arguments)["longest_sequence"]
+            return self.longest("--on", "virtual", "--memory", "64MiB", "--vocabulary", "4096", "--layers", "16",
+                                *arguments)["longest_sequence"]
 
         plain = tokens()
-        chunks = tokens("--mlp-chunks", "paper", "--head-chunks", "paper")
-        self.assertGreater(tokens("--head-chunks", "64"), plain)
-        self.assertGreater(chunks, plain)
-        self.assertGreater(tokens("--mlp-chunks", "8", "--head-chunks", "64", "--offload"), chunks)
+        logits = tokens("--head-chunks", "64")
+        parts = tokens("--head-chunks", "64", "--mlp-chunks", "8")
+        self.assertGreater(logits, plain)
         self.assertGreater(tokens("--head-tiles", "8"), plain)
+        self.assertGreater(parts, logits)
+        self.assertGreater(tokens("--head-chunks", "64", "--mlp-chunks", "8", "--offload"), parts)
 
     def test_cpu_confirms(self):
         found = self.longest("--on", "cpu", "--memory", "4MiB", "--threads", "1", "--mlp-chunks", "3",

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "engine/train/layer_run.h"
+#include "engine/train/module_run.h"
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 #include "kernels/virtual/machine.h"
@@ -50,8 +50,8 @@ class LoneRank : public ::testing::TestWithParam<RunConfig> {
 };
 
 TEST_P(LoneRank, HoldsForALayerWhatRankZeroOfAllHolds) {
-  const LayerMemory expected = LayerRun(*full).memory();
-  const LayerMemory actual = LayerRun(*lone).memory();
+  const ModuleMemory expected = ModuleRun(*full).memory();
+  const ModuleMemory actual = ModuleRun(*lone).memory();
   EXPECT_EQ(actual.after_forward, expected.after_forward);
   EXPECT_EQ(actual.peak, expected.peak);
   EXPECT_EQ(actual.peak_total, expected.peak_total);
@@ -150,7 +150,7 @@ TEST(LoneRanks, TakeTheTimeOfTheirCollectives) {
   c.tensor_parallel = 2;
   Machine slow = machine();
   slow.collective_latency = 3e-3;
-  const LayerTime time = LayerRun(*make_lone_cpu_cluster(c, 1, slow)).time();
+  const ModuleTime time = ModuleRun(*make_lone_cpu_cluster(c, 1, slow)).time();
   // Two all-reduces and the meeting at the end, forward and backward.
   EXPECT_GE(time.forward, 3 * 3e-3);
   EXPECT_GE(time.backward, 3 * 3e-3);

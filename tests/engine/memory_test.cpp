@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "engine/train/layer_run.h"
+#include "engine/train/module_run.h"
 #include "kernels/support/error.h"
 #include "kernels/virtual/machine.h"
 
@@ -54,7 +54,7 @@ RunConfig config_of(const Row& row, const ModelConfig& model, int64_t micro_batc
 }
 
 void expect_formula(const Row& row, const RunConfig& c, Cluster& cluster) {
-  const LayerMemory memory = LayerRun(cluster).memory();
+  const ModuleMemory memory = ModuleRun(cluster).memory();
   const auto held = [&](Kind kind) { return memory.after_forward[static_cast<size_t>(kind)]; };
   EXPECT_EQ(held(Kind::activation), expected_bytes(row, c)) << row.name;
   // Mean and deviation of the two norms, 4 bytes each per local row; full recomputation keeps none.
@@ -123,7 +123,7 @@ TEST(ActivationMemory, RegeneratedMasksAreNotKept) {
   const auto cluster = make_cpu_cluster(c, 2);
   const int64_t sbh = c.model.sequence * c.model.hidden;
   const int64_t core = c.model.heads * c.model.sequence * c.model.sequence;
-  const LayerMemory memory = LayerRun(*cluster).memory();
+  const ModuleMemory memory = ModuleRun(*cluster).memory();
   EXPECT_EQ(memory.after_forward[static_cast<size_t>(Kind::activation)], 32 * sbh + 4 * core);
 }
 

@@ -159,5 +159,20 @@ TEST(MiniSequence, LogitsExistForOnePartAtATime) {
   EXPECT_LT(peak_of(c, Kind::workspace), tokens * c.model.vocabulary * 4 / 4);
 }
 
+/// Gradients of the weights' type: the sum over parts is made in float32 nevertheless, and rounded
+/// to half a unit in the last of bf16's 8 bits.
+TEST(MiniSequence, AGradientOfTheWeightsTypeIsRoundedOnce) {
+  RunConfig c = small_llama();
+  c.type = DType::bf16;
+  c.head_chunks = 7;
+  const MicroBatch batch = uneven_batch(c);
+  const char* name = "gradient/output.token";
+  const HostTensor wide = snapshot_of(c, batch).at(name);
+  c.precision = Precision::pure;
+  const HostTensor narrow = snapshot_of(c, batch).at(name);
+  for (size_t i = 0; i < wide.values.size(); ++i)
+    ASSERT_NEAR(narrow.values[i], wide.values[i], std::abs(wide.values[i]) * 0x1p-8);
+}
+
 }  // namespace
 }  // namespace frugal

@@ -59,7 +59,8 @@ TEST(Flops, AreThePapersEquations) {
   // Equation 9, to the order to which the paper derives it.
   EXPECT_NEAR(hardware_flops_eq8(m, b) / model_flops_eq7(m, b), 1 + s / (6 * h), 1e-3);
   // The logits are what a model has besides its layers: 6 b s h v.
-  EXPECT_NEAR((model_flops_eq7(m, b) - l * layer_flops_eq7(m, b)) / (6 * b * s * h * v), 1, 1e-9);
+  EXPECT_NEAR((model_flops_eq7(m, b) - l * module_flops(m, Module::layer, b)) / (6 * b * s * h * v),
+              1, 1e-9);
 }
 
 /// Narayanan et al. 2021 count weights, biases, norms and both embeddings: 12 l h² (1 + 13 / (12 h)

@@ -39,10 +39,10 @@ Case layer(const std::string& id, Case::What what, const std::string& on) {
 }
 
 TEST_F(RunnerTest, TimesOnTheCpuInterleavedAndOnAVirtualClockOnce) {
-  Case other = layer("b", Case::What::layer_time, "cpu");
+  Case other = layer("b", Case::What::module_time, "cpu");
   other.config.recompute = Recompute::full;
-  const Records records = run({layer("a", Case::What::layer_time, "cpu"), other,
-                               layer("a", Case::What::layer_time, machine)});
+  const Records records = run({layer("a", Case::What::module_time, "cpu"), other,
+                               layer("a", Case::What::module_time, machine)});
   ASSERT_EQ(records.all().size(), 3U);
   for (const Record& r : records.all()) EXPECT_EQ(r.status, Status::ok) << r.reason;
   EXPECT_EQ(records.all()[0].samples(metric::forward_time).size(), 10U);
@@ -60,8 +60,33 @@ TEST_F(RunnerTest, TimesOnTheCpuInterleavedAndOnAVirtualClockOnce) {
   EXPECT_EQ(records.all()[2].rounds, "");
 }
 
+TEST_F(RunnerTest, RunsModulesOfALayerAlone) {
+  std::vector<Case> cases;
+  for (const Module module : {Module::mlp, Module::output_layer})
+    for (const char* on : {"cpu", machine}) {
+      Case& c = cases.emplace_back(layer(on, Case::What::module_time, on));
+      c.module = module;
+      c.config.model.mlp = MlpKind::swiglu;
+      c.config.model.intermediate = 24;
+    }
+  const Records records = run(cases);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Record& r = records.all()[i];
+    ASSERT_EQ(r.status, Status::ok) << r.reason;
+    const bool mlp = cases[i].module == Module::mlp;
+    EXPECT_EQ(r.what, mlp ? "mlp_time" : "output_layer_time");
+    // 8 tokens, forward and for two gradients: three matrices, or one.
+    const double weights = mlp ? 3 * 16 * 24 : 32 * 16;
+    EXPECT_EQ(r.flops->hardware, 6 * 8 * weights);
+    EXPECT_EQ(r.flops->model, r.flops->hardware);
+    EXPECT_EQ(r.memory->stages.at(0).peak, r.memory->peak_total);
+    EXPECT_EQ(r.samples(metric::backward_time).size(), r.on == "cpu" ? 10U : 1U);
+  }
+  EXPECT_EQ(records.all()[0].rounds, records.all()[2].rounds);
+}
+
 TEST_F(RunnerTest, ALoneRankIsTimedWithOthersAndSaysThatItIsOne) {
-  Case whole = layer("a", Case::What::layer_time, "cpu"), lone = whole;
+  Case whole = layer("a", Case::What::module_time, "cpu"), lone = whole;
   whole.config.tensor_parallel = lone.config.tensor_parallel = 2;
   lone.lone_rank = "h200-hgx";
   const Records records = run({whole, lone});
@@ -79,8 +104,8 @@ TEST_F(RunnerTest, ALoneRankIsTimedWithOthersAndSaysThatItIsOne) {
 
 TEST_F(RunnerTest, ADeviceHoldsAtLeastWhatWasInUse) {
   const Records records =
-      run({layer("a", Case::What::layer_memory, "cpu"), layer("b", Case::What::layer_time, "cpu"),
-           layer("a", Case::What::layer_memory, machine)});
+      run({layer("a", Case::What::module_memory, "cpu"), layer("b", Case::What::module_time, "cpu"),
+           layer("a", Case::What::module_memory, machine)});
   for (const Record& r : records.all()) {
     if (r.on == "cpu")
       EXPECT_GE(r.memory->reserved.value(), r.memory->peak_total) << r.case_id;
@@ -90,9 +115,9 @@ TEST_F(RunnerTest, ADeviceHoldsAtLeastWhatWasInUse) {
 }
 
 TEST_F(RunnerTest, BadInputStopsAllAndNothingIsRecorded) {
-  Case bad = layer("a", Case::What::layer_time, "cpu");
+  Case bad = layer("a", Case::What::module_time, "cpu");
   bad.config.tensor_parallel = 3;
-  const Case good = layer("b", Case::What::layer_memory, "cpu");
+  const Case good = layer("b", Case::What::module_memory, "cpu");
   EXPECT_THAT([&] { run({good, bad}); }, ThrowsMessage<InputError>(HasSubstr("divisible")));
   const CpuLevel nonsense("nonsense");
   EXPECT_THAT([&] { run({good}); }, ThrowsMessage<InputError>(HasSubstr("FRUGAL_SIMD=nonsense")));
@@ -100,7 +125,7 @@ TEST_F(RunnerTest, BadInputStopsAllAndNothingIsRecorded) {
 }
 
 TEST_F(RunnerTest, ASkippedCaseIsRunWhereItCanBeRunLater) {
-  Case c = layer("a", Case::What::layer_memory, machine);
+  Case c = layer("a", Case::What::module_memory, machine);
   c.skip = "not here";
   EXPECT_EQ(run({c}).all().front().status, Status::skipped);
   run({c});
@@ -111,8 +136,8 @@ TEST_F(RunnerTest, ASkippedCaseIsRunWhereItCanBeRunLater) {
 }
 
 TEST_F(RunnerTest, RunsAWholeGroupAgainWhereOneIsMissing) {
-  const Case a = layer("a", Case::What::layer_time, "cpu"),
-             b = layer("b", Case::What::layer_time, "cpu");
+  const Case a = layer("a", Case::What::module_time, "cpu"),
+             b = layer("b", Case::What::module_time, "cpu");
   const std::string first = run({a}).all()[0].rounds;
   const Records both = run({a, b});
   EXPECT_EQ(lines_, 3U);
@@ -123,8 +148,8 @@ TEST_F(RunnerTest, RunsAWholeGroupAgainWhereOneIsMissing) {
 }
 
 TEST_F(RunnerTest, RunsAWholeGroupAgainWhereItsRoundsDiffer) {
-  const Case a = layer("a", Case::What::layer_time, "cpu"),
-             b = layer("b", Case::What::layer_time, "cpu");
+  const Case a = layer("a", Case::What::module_time, "cpu"),
+             b = layer("b", Case::What::module_time, "cpu");
   run({a});
   run({b});
   EXPECT_EQ(lines_, 2U);
@@ -135,7 +160,7 @@ TEST_F(RunnerTest, RunsAWholeGroupAgainWhereItsRoundsDiffer) {
 
 TEST(Grouped, TimedCasesOfARealDeviceAndEveryOtherAlone) {
   const auto of = [](Case::What what, const char* on) { return layer("", what, on); };
-  constexpr auto time = Case::What::layer_time, memory = Case::What::layer_memory;
+  constexpr auto time = Case::What::module_time, memory = Case::What::module_memory;
   using Positions = std::vector<size_t>;
   EXPECT_THAT(grouped({of(memory, "cpu"), of(time, "cpu"), of(time, machine), of(memory, "cpu"),
                        of(time, "cpu"), of(time, machine)}),
@@ -143,26 +168,26 @@ TEST(Grouped, TimedCasesOfARealDeviceAndEveryOtherAlone) {
 }
 
 TEST_F(RunnerTest, ExecutedFlopsAreThePapersWithoutRecomputation) {
-  const Records records = run({layer("a", Case::What::layer_memory, machine)});
+  const Records records = run({layer("a", Case::What::module_memory, machine)});
   const Record& r = records.all().front();
-  EXPECT_DOUBLE_EQ(r.flops->hardware, layer_flops_eq7(r.config.model, 1));
+  EXPECT_DOUBLE_EQ(r.flops->hardware, module_flops(r.config.model, Module::layer, 1));
   EXPECT_DOUBLE_EQ(r.flops->model, r.flops->hardware);
   EXPECT_GT((*r.memory->after_forward)[static_cast<size_t>(Kind::activation)], 0);
 }
 
 /// Fused attention has 7 products where separate attention has 6, of visible pairs only.
 TEST_F(RunnerTest, ExecutedFlopsOfFusedAttentionAreThoseOfVisiblePairs) {
-  Case c = layer("a", Case::What::layer_memory, machine);
+  Case c = layer("a", Case::What::module_memory, machine);
   c.config.attention = AttentionKind::fused;
   const Record r = run({c}).all().front();
   const ModelConfig& m = r.config.model;
   const auto h = static_cast<double>(m.hidden), s = static_cast<double>(m.sequence);
-  EXPECT_DOUBLE_EQ(r.flops->model, layer_flops_eq7(m, 1));
+  EXPECT_DOUBLE_EQ(r.flops->model, module_flops(m, Module::layer, 1));
   EXPECT_DOUBLE_EQ(r.flops->hardware, 72 * s * h * h + 14 * h * s * (s + 1) / 2);
 }
 
 TEST_F(RunnerTest, DoesNotRunARecordedCaseAgain) {
-  const Case c = layer("a", Case::What::layer_memory, machine);
+  const Case c = layer("a", Case::What::module_memory, machine);
   const std::string first = run({c}).all().front().started;
   EXPECT_EQ(run({c}).all().front().started, first);
   EXPECT_EQ(lines_, 1U);
@@ -173,9 +198,9 @@ TEST_F(RunnerTest, DoesNotRunARecordedCaseAgain) {
 }
 
 TEST_F(RunnerTest, RecordsSkippedAndOutOfMemoryWithAReason) {
-  Case skipped = layer("s", Case::What::layer_memory, machine);
+  Case skipped = layer("s", Case::What::module_memory, machine);
   skipped.skip = "not divisible";
-  Case huge = layer("h", Case::What::layer_memory, machine);
+  Case huge = layer("h", Case::What::module_memory, machine);
   huge.config.model.hidden = 1 << 20;
   const Records records = run({skipped, huge});
   EXPECT_EQ(records.all()[0].status, Status::skipped);
@@ -220,7 +245,7 @@ TEST_F(RunnerTest, TrainsAWholeModelThroughItsSchedule) {
 
 TEST_F(RunnerTest, WhatRunsOutOfMemoryIsFollowedBySmallerOnesUntilOneFits) {
   const auto sized = [](const char* id, int64_t hidden, std::vector<Case> smaller) {
-    Case c = layer(id, Case::What::layer_memory, machine);
+    Case c = layer(id, Case::What::module_memory, machine);
     c.config.model.hidden = hidden;
     c.smaller = std::move(smaller);
     return c;
@@ -233,7 +258,7 @@ TEST_F(RunnerTest, WhatRunsOutOfMemoryIsFollowedBySmallerOnesUntilOneFits) {
     for (const Record& r : records.all()) all.push_back(r.case_id);
     return all;
   };
-  const Case other = layer("other", Case::What::layer_memory, machine);
+  const Case other = layer("other", Case::What::module_memory, machine);
   EXPECT_THAT(ids(run({chain, other})), ElementsAre("huge", "other", "large", "fits"));
   EXPECT_EQ(lines_, 4U);
   EXPECT_EQ(run({chain}).all().back().status, Status::ok);
@@ -272,9 +297,9 @@ TEST_F(RunnerTest, TheMemoryOfAStepIsCountedBeyondWhatTheMachineHas) {
 
 /// Cases that are timed by turns are in memory together, and one that needs more may fit alone.
 TEST_F(RunnerTest, OutOfMemoryNamesWhatElseWasInMemory) {
-  Case huge = layer("h", Case::What::layer_time, "cpu");
+  Case huge = layer("h", Case::What::module_time, "cpu");
   huge.config.model.hidden = 1 << 20;
-  const auto small = [](const char* id) { return layer(id, Case::What::layer_time, "cpu"); };
+  const auto small = [](const char* id) { return layer(id, Case::What::module_time, "cpu"); };
   const Records records = run({small("a"), small("b"), huge, small("c")});
   EXPECT_EQ(records.all()[2].status, Status::oom);
   EXPECT_THAT(records.all()[2].reason,

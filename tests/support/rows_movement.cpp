@@ -76,15 +76,16 @@ Case rotary(const Setting& s, const Turn& turn) {
 struct Pattern {
   Shape x_whole, y_whole;
   Placement x, y;
-  bool accumulate = false, wide = false;
+  bool accumulate = false;
+  bool wide_x = false, wide_y = false;  ///< of type A
 };
 
 Case copy(const Setting& s, const Pattern& p) {
-  const DType type = p.wide ? accumulation_type(s.type) : s.type;
+  const DType wide = accumulation_type(s.type);
   const bool covered = p.y.shape.size() == p.y_whole.size() && !p.accumulate;
   Case c;
-  c.operands = {{"x", s.type, p.x_whole},
-                {"y", type, p.y_whole, covered ? Role::output : Role::updated}};
+  c.operands = {{"x", p.wide_x ? wide : s.type, p.x_whole},
+                {"y", p.wide_y ? wide : s.type, p.y_whole, covered ? Role::output : Role::updated}};
   c.bind = [=](const Views& v) {
     return Copy{.x = p.x.of(v["x"]), .y = p.y.of(v["y"]), .accumulate = p.accumulate};
   };
@@ -132,7 +133,11 @@ Pattern added(Pattern p) {
   return p;
 }
 Pattern widened(Pattern p) {
-  p.wide = true;
+  p.wide_y = true;
+  return p;
+}
+Pattern narrowed(Pattern p) {
+  p.wide_x = true;
   return p;
 }
 
@@ -157,6 +162,8 @@ std::vector<Row> movement_rows() {
   };
   const auto sum = [](const Setting& s) { return added(whole(s)); };
   const auto wide_sum = [](const Setting& s) { return added(widened(transposed(s))); };
+  const auto narrow = [](const Setting& s) { return narrowed(transposed(s)); };
+  const auto narrow_sum = [](const Setting& s) { return added(narrowed(whole(s))); };
   const auto widen = [](const Setting& s) { return widened(parts(s)); };
   return {{"rotary", turned({}), {}, {0, 200}},
           {"rotary/inverse", turned({.inverse = true}), {}, {0, 200}},
@@ -167,8 +174,10 @@ std::vector<Row> movement_rows() {
           {"copy/repeated", copied(repeated), {}, {0, 288}},
           {"copy/column", copied(column), {}, {0, 24}},
           {"copy/widened", copied(widen), {}, {0, 576}},
+          {"copy/narrowed", copied(narrow), {}, {0, 432}},
           {"copy/accumulate", copied(sum), {}, {0, 144}},
           {"copy/accumulate-wide", copied(wide_sum), {}, {0, 720}},
+          {"copy/accumulate-narrow", copied(narrow_sum), {}, {0, 192}},
           {"transfer", transfer, {}, {0, 96}}};
 }
 

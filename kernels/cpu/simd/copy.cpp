@@ -95,10 +95,9 @@ void run(const Copy& op) {
   if (op.x.size() == 0) return;
   if (op.x.type == op.y.type && !op.accumulate) return copy_bytes(op);
   by_type(op.x.type, [&]<class T>(T) {
-    if (op.y.type == op.x.type)
-      copy_elements<T, T>(op);
-    else
-      copy_elements<T, Accumulator<T>>(op);
+    by_type(op.y.type, [&]<class U>(U) {
+      if constexpr (std::is_same_v<Accumulator<T>, Accumulator<U>>) copy_elements<T, U>(op);
+    });
   });
 }
 

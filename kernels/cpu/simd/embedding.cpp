@@ -43,56 +43,66 @@ void scale_rows(const Embedding& op) {
   });
 }
 
-/// The rows of dy that belong to the table, ordered by the table's row and then as they come.
-class OrderedRows {
+/// Which rows of dy belong to the same row of the table, in their order.
+class Occurrences {
  public:
-  explicit OrderedRows(const EmbeddingBackward& op)
-      : keys_(static_cast<uint64_t*>(
-            scratch(Scratch::partial_sums, static_cast<size_t>(op.ids.bytes()) * 2))) {
-    const auto* const ids = op.ids.as<int32_t>();
-    const int64_t vocabulary = op.dtable.rows();
-    for (int64_t i = 0; i < op.ids.size(); ++i) {
-      const int64_t id = ids[i] - op.first;
-      if (id >= 0 && id < vocabulary)
-        keys_[size_++] = static_cast<uint64_t>(id) << 32 | static_cast<uint64_t>(i);
+  static constexpr int32_t none = -1;
+
+  explicit Occurrences(const EmbeddingBackward& op)
+      : op_(op),
+        first_(static_cast<int32_t*>(
+            scratch(Scratch::partial_sums,
+                    static_cast<size_t>(op.dtable.rows() + op.ids.size()) * sizeof(int32_t)))),
+        next_(first_ + op.dtable.rows()) {
+    std::fill_n(first_, op.dtable.rows(), none);
+    for (int64_t i = op.ids.size() - 1; i >= 0; --i) {
+      if (!in_table(i)) continue;
+      next_[i] = first_[id(i)];
+      first_[id(i)] = static_cast<int32_t>(i);
     }
-    std::sort(keys_, keys_ + size_);
   }
-  int64_t size() const { return size_; }
-  int64_t of_table(int64_t k) const { return static_cast<int64_t>(keys_[k] >> 32); }
-  int64_t of_dy(int64_t k) const { return static_cast<int64_t>(keys_[k] & 0xffffffffU); }
-  /// Whether the k-th is the first of its row of the table; also of where there are no more.
-  bool begins(int64_t k) const { return k == 0 || k == size_ || of_table(k) != of_table(k - 1); }
+  int64_t id(int64_t i) const { return op_.ids.as<int32_t>()[i] - op_.first; }
+  bool begins(int64_t i) const { return in_table(i) && first_[id(i)] == i; }
+  int64_t next(int64_t i) const { return next_[i]; }
 
  private:
-  uint64_t* keys_;
-  int64_t size_ = 0;
+  bool in_table(int64_t i) const { return id(i) >= 0 && id(i) < op_.dtable.rows(); }
+
+  const EmbeddingBackward& op_;
+  int32_t *first_, *next_;
 };
 
 /// Columns whose sum stays in the innermost cache.
 constexpr int64_t block = 512;
 
-/// Adds the k-th row and all others of its row of the table, in columns [begin, begin + length).
+/// Adds row i of dy and all that follow it in its row of the table, in columns [begin, begin +
+/// length).
 template <class T, class G>
-void add_rows(const EmbeddingBackward& op, const OrderedRows& rows, int64_t k, int64_t begin,
+void add_rows(const EmbeddingBackward& op, const Occurrences& rows, int64_t i, int64_t begin,
               int64_t length) {
   using A = Accumulator<T>;
   using V = Vec<A>;
   const int64_t cols = op.dy.cols();
   const T* const dy = op.dy.as<T>() + begin;
-  G* const to = op.dtable.as<G>() + rows.of_table(k) * cols + begin;
-  A total[block];
-  bool first = true, last = false;
-  for (; !last; ++k, first = false) {
-    last = rows.begins(k + 1);
-    const T* const from = dy + rows.of_dy(k) * cols;
-    const T* const next = k + 1 < rows.size() ? dy + rows.of_dy(k + 1) * cols : from;
-    vectors<A>(length, [&, scale = A(op.scale)](int64_t j, int64_t count) {
-      prefetch(next + j);
-      const V before = first ? load<V>(to + j, count) : load<V>(total + j, count);
-      const V sum = before + load<V>(from + j, count) * scale;
-      last ? store(to + j, sum, count) : store(total + j, sum, count);
-    });
+  G* const to = op.dtable.as<G>() + rows.id(i) * cols + begin;
+  const int64_t after = std::min(i + 1, op.ids.size() - 1);
+  A total[block];  // what becomes of the table's row, between the first and the last
+  for (bool first = true; i != Occurrences::none; first = false) {
+    const int64_t next = rows.next(i);
+    const bool last = next == Occurrences::none;
+    const T* const from = dy + i * cols;
+    const T* const soon = dy + (last ? after : next) * cols;
+    const auto add = [&, scale = A(op.scale)](const auto* sum, auto* larger) {
+      vectors<A>(length, [=](int64_t j, int64_t count) {
+        prefetch(soon + j);
+        store(larger + j, load<V>(sum + j, count) + load<V>(from + j, count) * scale, count);
+      });
+    };
+    if (first)
+      last ? add(to, to) : add(to, total);
+    else
+      last ? add(total, to) : add(total, total);
+    i = next;
   }
 }
 
@@ -101,15 +111,16 @@ void add_rows(const EmbeddingBackward& op, const OrderedRows& rows, int64_t k, i
 void run(const Embedding& op) { op.scale == 1 ? copy_rows(op) : scale_rows(op); }
 
 void run(const EmbeddingBackward& op) {
-  const OrderedRows rows(op);
+  const Occurrences occurrences(op);
   constexpr int64_t together = 64;  // rows
-  const int64_t cols = op.dy.cols(), pieces = (rows.size() + together - 1) / together;
+  const int64_t rows = op.ids.size(), cols = op.dy.cols();
+  const int64_t pieces = (rows + together - 1) / together;
   const auto add_all = [&]<class T, class G>(T, G) {
-    parallel((cols + block - 1) / block * pieces, together * block, [&](int64_t i) {
-      const int64_t begin = i / pieces * block, length = std::min(block, cols - begin);
-      const int64_t from = i % pieces * together;
-      for (int64_t k = from; k < std::min(from + together, rows.size()); ++k)
-        if (rows.begins(k)) add_rows<T, G>(op, rows, k, begin, length);
+    parallel((cols + block - 1) / block * pieces, together * block, [&](int64_t piece) {
+      const int64_t begin = piece / pieces * block, length = std::min(block, cols - begin);
+      const int64_t first = piece % pieces * together;
+      for (int64_t i = first; i < std::min(first + together, rows); ++i)
+        if (occurrences.begins(i)) add_rows<T, G>(op, occurrences, i, begin, length);
     });
   };
   by_type(op.dy.type, [&]<class T>(T t) {

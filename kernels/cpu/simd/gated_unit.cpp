@@ -25,17 +25,15 @@ void run(const GatedUnitBackward& op) {
   const int64_t n = op.dy.cols();
   const bool past = past_cache(op.dx, op.x);
   by_type(op.x.type, [&]<class T>(T) {
-    using A = Accumulator<T>;
-    using V = Vec<A>;
+    using V = Vec<Accumulator<T>>;
     by_gate(op.gate, [&]<class G>(G) {
       parallel(op.dy.rows(), 2 * n, [&](int64_t row) {
         const T *const x = op.x.as<T>() + row * 2 * n, *const dy = op.dy.as<T>() + row * n;
         T* const dx = op.dx.as<T>() + row * 2 * n;
-        vectors<A>(n, [=](int64_t j, int64_t count) {
+        map_pairs(n, dx, dx + n, past, [=](int64_t j, int64_t count) {
           const V v = load<V>(x + j, count), up = load<V>(x + n + j, count);
           const V d = load<V>(dy + j, count), g = 1 / G::template inverse<T>(v);
-          store(dx + j, d * up * G::slope(v, g), count, past);
-          store(dx + n + j, d * (v * g), count, past);
+          return std::pair{d * up * G::slope(v, g), d * (v * g)};
         });
       });
     });

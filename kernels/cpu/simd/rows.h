@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <utility>
 
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/simd/simd.h"
@@ -65,7 +66,25 @@ inline void map(int64_t n, T* y, bool past_cache, const F& f) {
   }
 }
 
-/// The same in parallel, with indices from the first element of all.
+/// The same of two results at a time: y[j] … and z[j] … are the pair f(j, count).
+template <class T, class F>
+inline void map_pairs(int64_t n, T* y, T* z, bool past_cache, const F& f) {
+  constexpr int64_t width = lanes<Accumulator<T>>;
+  int64_t j = 0;
+  for (; j + 2 * width <= n; j += 2 * width) {
+    const auto first = f(j, width), second = f(j + width, width);
+    store_pair(y + j, first.first, second.first, past_cache);
+    store_pair(z + j, first.second, second.second, past_cache);
+  }
+  for (; j < n; j += width) {
+    const int64_t count = std::min(width, n - j);
+    const auto last = f(j, count);
+    store(y + j, last.first, count, past_cache);
+    store(z + j, last.second, count, past_cache);
+  }
+}
+
+/// y in parallel, with indices from the first element of all.
 template <class T, class F>
 inline void parallel_map(int64_t n, T* y, bool past_cache, const F& f) {
   parallel_pieces(n, [&](int64_t first, int64_t length) {

@@ -121,17 +121,21 @@ void run(const Copy& op, const Launch& on) {
   const int64_t packs = of_row * walk[1].size * walk[2].size * walk[3].size;
   if (packs >> 32 != 0) throw std::length_error("copy: more than 2^32 packs of eight elements");
   dispatch(op.x.type, rows_wide(walk, op.x, op.y), [&]<class From, class Wide>(From, Wide) {
-    dispatch_either<From>(op.y.type, [&]<class To>(To) {
-      const Strided<From, To> strided{op.x.as<From>(),
-                                      op.y.as<To>(),
-                                      walk[0],
-                                      walk[1],
-                                      walk[2],
-                                      walk[3],
-                                      static_cast<unsigned>(of_row)};
-      const auto kernel =
-          op.accumulate ? copy<Wide::value, true, From, To> : copy<Wide::value, false, From, To>;
-      launch(on, kernel, elementwise_blocks(on, packs * pack), elementwise_threads, strided, packs);
+    dispatch(op.y.type, Wide::value, [&]<class To, class Same>(To, Same) {
+      if constexpr (Same::value == Wide::value &&
+                    std::is_same_v<Accumulator<From>, Accumulator<To>>) {
+        const Strided<From, To> strided{op.x.as<From>(),
+                                        op.y.as<To>(),
+                                        walk[0],
+                                        walk[1],
+                                        walk[2],
+                                        walk[3],
+                                        static_cast<unsigned>(of_row)};
+        const auto kernel =
+            op.accumulate ? copy<Wide::value, true, From, To> : copy<Wide::value, false, From, To>;
+        launch(on, kernel, elementwise_blocks(on, packs * pack), elementwise_threads, strided,
+               packs);
+      }
     });
   });
 }

@@ -22,7 +22,7 @@ auto observing(const Bytes& bytes) {
     const auto core = 4.0 * static_cast<double>(r.config.micro_batch * m.sequence * m.sequence) *
                       static_cast<double>(m.hidden);
     r.flops = Flops{};
-    r.flops->hardware = layer_flops_eq7(m, static_cast<double>(r.config.micro_batch)) +
+    r.flops->hardware = module_flops(m, Module::layer, static_cast<double>(r.config.micro_batch)) +
                         (r.config.recompute == Recompute::selective ? core : 0);
   };
 }

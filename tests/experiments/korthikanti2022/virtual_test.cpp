@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "engine/train/layer_run.h"
+#include "engine/train/module_run.h"
 #include "experiments/korthikanti2022/artifacts.h"
 #include "experiments/korthikanti2022/formulas.h"
 #include "experiments/korthikanti2022/paper.h"
@@ -13,8 +13,8 @@ namespace {
 /// What a layer of a record's configuration holds and executes on the paper's machine, virtually.
 void execute(Record& r) {
   const auto cluster = make_virtual_cluster(r.config, find_machine("a100-selene"));
-  LayerRun layer(*cluster);
-  const LayerMemory memory = layer.memory();
+  ModuleRun layer(*cluster);
+  const ModuleMemory memory = layer.memory();
   r.memory = Memory{memory.after_forward, memory.peak, memory.peak_total};
   r.flops = Flops{};
   r.flops->hardware = (memory.forward_flops + memory.backward_flops) * r.config.tensor_parallel;
@@ -54,7 +54,8 @@ TEST(Virtual, WithoutRecomputationALayerExecutesEquation7) {
     Record r = record_of(table2(), c);
     execute(r);
     const auto& run = r.config;
-    const double once = layer_flops_eq7(run.model, static_cast<double>(run.micro_batch));
+    const double once =
+        module_flops(run.model, Module::layer, static_cast<double>(run.micro_batch));
     if (run.recompute == Recompute::none) {
       EXPECT_DOUBLE_EQ(r.flops->hardware, once) << c.id;
     }

@@ -1,11 +1,12 @@
-#include "engine/model/head.h"
+#include "engine/model/output_layer.h"
 
+#include "engine/model/embedding.h"
 #include "engine/model/head_parts.h"
 #include "engine/model/linear.h"
 #include "engine/model/saved.h"
 #include "engine/model/token_statistics.h"
 
-namespace frugal {
+namespace frugal::output_layer {
 namespace {
 
 bool in_parts(const RunConfig& c) { return c.head_mini_sequences() > 1 || c.head_tiles > 1; }
@@ -22,10 +23,10 @@ Tensor statistics_of(Rank& rank, const Tensor& logits, const Tensor& labels) {
 
 }  // namespace
 
-Tensor OutputHead::forward(Rank& rank, const Parameter& table, const Tensor& x,
-                           const Tensor& labels, std::optional<float> scale, Saved& saved) const {
+Tensor forward(Rank& rank, const Parameter& table, const Tensor& x, const Tensor& labels,
+               std::optional<float> scale, Saved& saved) {
   const DType wide = accumulation_type(rank.config.type);
-  saved.input = keep(norm_.forward(rank, x, saved.norm));
+  saved.input = keep(x);
   saved.labels = labels;
   const Tensor all = parallel::enter(rank, saved.input).wait();
   if (in_parts(rank.config)) {
@@ -48,8 +49,8 @@ Tensor OutputHead::forward(Rank& rank, const Parameter& table, const Tensor& x,
   return losses;
 }
 
-Tensor OutputHead::backward(Rank& rank, const Parameter& table, float scale, Saved saved) const {
-  if (in_parts(rank.config)) return norm_.backward(rank, saved.dinput, {}, std::move(saved.norm));
+Tensor backward(Rank& rank, const Parameter& table, float scale, Saved saved) {
+  if (in_parts(rank.config)) return saved.dinput;
   const Tensor losses =
       rank.allocate(saved.logits.type(), {saved.logits.view().rows()}, Kind::statistics);
   // The gradient takes the place of the logits where it has their type.
@@ -65,9 +66,7 @@ Tensor OutputHead::backward(Rank& rank, const Parameter& table, float scale, Sav
                         .softcap = softcap_of(rank)});
   saved.logits.release();
 
-  const Tensor dnormed = column_parallel_backward(rank, dlogits, saved.input, table, nullptr);
-  dlogits.release();
-  return norm_.backward(rank, dnormed, {}, std::move(saved.norm));
+  return column_parallel_backward(rank, dlogits, saved.input, table, nullptr);
 }
 
-}  // namespace frugal
+}  // namespace frugal::output_layer

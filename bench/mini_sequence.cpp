@@ -1,0 +1,220 @@
+// Mini-sequences on this processor (mst2024): memory and time of a training step of a small Llama
+// whose MLP and output head compute the sequence in M parts, against M = 1.
+//
+// Memory of each case is observed in a process of its own: the most that was in use by the ledger,
+// what the allocator, which keeps what it is given back, holds from the system for it, and by how
+// much the operating system saw the process grow. Times are taken in rounds of all M of a size.
+// Sizes: one whose parts C = s/M never have fewer tokens than the hidden size d, where the weights
+// that each part reads anew are the smaller operand, and one with few tokens. Proportions of
+// Llama3-8B (I = 3.5 d, v = 31.3 d), 2 layers, fused attention, AdamW that steps in the backward
+// pass; float32.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdlib>
+
+#include "bench/own_process.h"
+#include "bench/report.h"
+#include "engine/train/trainer.h"
+#include "harness/environment.h"
+#include "harness/statistics.h"
+#include "harness/table.h"
+#include "harness/timing.h"
+#include "kernels/cpu/waiting.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+constexpr std::array<int64_t, 5> all_parts{1, 2, 4, 8, 16};
+
+struct Size {
+  int64_t hidden, sequence;
+};
+constexpr std::array sizes{Size{256, 4096}, Size{512, 1024}};
+
+RunConfig config_of(const Size& size, Recompute recompute, int64_t parts) {
+  RunConfig c;
+  c.model = {.name = "mini-sequence",
+             .layers = 2,
+             .hidden = size.hidden,
+             .heads = 4,
+             .sequence = size.sequence,
+             .vocabulary = size.hidden * 501 / 16,
+             .dropout = 0,
+             .kv_heads = 1,
+             .intermediate = size.hidden * 7 / 2,
+             .norm = NormKind::rms,
+             .mlp = MlpKind::swiglu,
+             .bias = BiasKind::none,
+             .positions = PositionKind::rotary,
+             .tied = false};
+  c.attention = AttentionKind::fused;
+  c.recompute = recompute;
+  c.step_in_backward = true;
+  c.mlp_chunks = c.head_chunks = parts;
+  return c;
+}
+
+TrainConfig training() { return {.optimizer = {.learning_rate = 1e-4, .clip = 0}}; }
+
+/// What two steps take, the second with all that the first has left.
+nlohmann::json memory_of(const RunConfig& config, int threads) {
+  const int64_t before = resident().now;
+  const auto cluster = make_cpu_cluster(config, threads);
+  Trainer trainer(*cluster, config, training());
+  for (int64_t step = 0; step < 2; ++step) trainer.step(random_batch(config, step));
+  const Ledger& ledger = cluster->rank(0).ledger;
+  nlohmann::json kinds;
+  for (int i = 0; i < kind_count; ++i)
+    kinds[std::string(name_of(static_cast<Kind>(i)))] = ledger.at_peak()[static_cast<size_t>(i)];
+  return {{"ledger_peak", ledger.peak()},
+          {"ledger_at_peak", kinds},
+          {"reserved", cluster->rank(0).device.reserved()},
+          {"resident_before", before},
+          {"resident_peak", resident().peak}};
+}
+
+class Case {
+ public:
+  Case(const Size& size, Recompute recompute, int64_t parts, int threads)
+      : config_(config_of(size, recompute, parts)),
+        memory_(in_own_process([&] { return memory_of(config_, threads); })) {}
+
+  /// After the last in_own_process() of this process.
+  void prepare(int threads) {
+    cluster_ = make_cpu_cluster(config_, threads);
+    trainer_ = std::make_unique<Trainer>(*cluster_, config_, training());
+    batch_ = random_batch(config_, 0);
+  }
+  void run(bool keep) {
+    const double seconds = trainer_->step(batch_).seconds;
+    if (keep) seconds_.push_back(seconds);
+  }
+  void release() {
+    trainer_.reset();
+    cluster_.reset();
+  }
+
+  const RunConfig& config() const { return config_; }
+  const std::vector<double>& seconds() const { return seconds_; }
+  double bytes(const char* key) const { return memory_.at(key).get<double>(); }
+  /// By how much the process grew, as the operating system saw it.
+  double grown() const { return bytes("resident_peak") - bytes("resident_before"); }
+
+  nlohmann::json json() const {
+    const ModelConfig& m = config_.model;
+    return {{"hidden_size", m.hidden},
+            {"sequence_length", m.sequence},
+            {"recompute", name_of(config_.recompute)},
+            {"mini_sequences", config_.mlp_chunks},
+            {"memory", memory_},
+            {"seconds", seconds_}};
+  }
+
+ private:
+  RunConfig config_;
+  nlohmann::json memory_;
+  std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<Trainer> trainer_;
+  Batch batch_;
+  std::vector<double> seconds_;
+};
+
+/// The M of one size, the first of which is 1.
+using Group = std::vector<std::unique_ptr<Case>>;
+
+void add_rows(Table& table, const Group& group) {
+  const Case& whole = *group.front();
+  for (const auto& c : group) {
+    const RunConfig& config = c->config();
+    const int64_t tokens = config.model.sequence / config.mlp_chunks;
+    const Estimate ratio = paired_ratio(c->seconds(), whole.seconds());
+    std::vector<std::string> row = {
+        fmt::format("d {}, s {}, recompute {}", config.model.hidden, config.model.sequence,
+                    name_of(config.recompute)),
+        std::to_string(config.mlp_chunks),
+        fmt::format("{:.3g}",
+                    static_cast<double>(tokens) / static_cast<double>(config.model.hidden)),
+        fmt::format("{:.1f}", 1e3 * median(c->seconds())),
+        ratio.interval ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio.value, ratio.interval->low,
+                                     ratio.interval->high)
+                       : fmt::format("{:.3f}", ratio.value)};
+    const std::array<std::pair<double, double>, 3> memory{
+        {{c->bytes("ledger_peak"), whole.bytes("ledger_peak")},
+         {c->bytes("reserved"), whole.bytes("reserved")},
+         {c->grown(), whole.grown()}}};
+    for (const auto& [bytes, of_whole] : memory)
+      row.push_back(fmt::format("{:.1f} ({:.3f})", bytes / (1 << 20), bytes / of_whole));
+    table.rows.push_back(row);
+  }
+}
+
+void measure(const TimingPlan& plan, int threads, const std::string& file) {
+  std::vector<Group> groups;
+  for (const Size& size : sizes)
+    for (const Recompute recompute : {Recompute::full, Recompute::none}) {
+      Group& group = groups.emplace_back();
+      for (const int64_t parts : all_parts)
+        group.push_back(std::make_unique<Case>(size, recompute, parts, threads));
+    }
+  Table table{{{"case"},
+               {"M", true},
+               {"C/d", true},
+               {"step ms", true},
+               {"times M = 1", true},
+               {"ledger MiB", true},
+               {"reserved", true},
+               {"resident", true}},
+              {}};
+  const double load_before = load();
+  nlohmann::json all = nlohmann::json::array();
+  for (const Group& group : groups) {
+    std::vector<std::function<void(bool)>> runs;
+    for (const auto& c : group) {
+      c->prepare(threads);
+      runs.emplace_back([&c](bool keep) { c->run(keep); });
+    }
+    time_interleaved(runs, plan);
+    for (const auto& c : group) {
+      c->release();
+      all.push_back(c->json());
+    }
+    add_rows(table, group);
+  }
+  const double load_after = load();
+  fmt::print("{} threads; load {:.1f} before, {:.1f} after\n{}", threads, load_before, load_after,
+             table.text());
+  write_json(file, {{"schema", "frugal.mini_sequence/1"},
+                    {"threads", threads},
+                    {"load", {load_before, load_after}},
+                    {"environment", environment(DeviceKind::cpu)},
+                    {"cases", all}});
+}
+
+}  // namespace
+}  // namespace frugal
+
+int main(int argc, char** argv) {
+  frugal::limit_spinning(argv);
+  frugal::TimingPlan plan{.warm_up = 1, .samples = 15, .budget = 120};
+  int threads = frugal::usable_processors();
+  std::string json;
+  CLI::App app("Training steps in mini-sequences on this processor", "frugal_bench_mini_sequence");
+  app.add_option("--samples", plan.samples, "Rounds of each size that are wanted, at least 10");
+  app.add_option("--budget", plan.budget,
+                 "Seconds after which no round of a size beyond 10 begins");
+  app.add_option("--threads", threads, "Kernel threads; all processors otherwise")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--json", json, "File for raw samples");
+  try {
+    app.parse(argc, argv);
+    frugal::measure(plan, threads, json);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const frugal::InputError& error) {
+    fmt::print(stderr, "frugal_bench_mini_sequence: {}\n", error.what());
+    return 2;
+  }
+}

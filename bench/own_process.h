@@ -1,0 +1,18 @@
+#pragma once
+#include <functional>
+#include <nlohmann/json.hpp>
+
+namespace frugal {
+
+/// What `work` says in a process of its own, where nothing that ran before has left memory behind.
+/// To be called while this process has one thread. Throws std::runtime_error where the process does
+/// not end well.
+nlohmann::json in_own_process(const std::function<nlohmann::json()>& work);
+
+/// Bytes of this process in memory: now, and the most there ever were (proc(5), VmRSS and VmHWM).
+struct Resident {
+  int64_t now = 0, peak = 0;
+};
+Resident resident();
+
+}  // namespace frugal

@@ -1,0 +1,35 @@
+#pragma once
+#include <optional>
+
+#include "engine/model/parameter.h"
+
+namespace frugal {
+
+/// The output layer, and cross-entropy over a vocabulary that is divided over the tensor-parallel
+/// group.
+///
+/// By default all logits exist from the forward to the backward pass. In mini-sequences (mst2024,
+/// algorithm 2) those of one part of the sequence exist at a time: the forward pass computes the
+/// part's loss, its logits' gradient, and what this adds to the gradients of the input and the
+/// weights. With the vocabulary in parts besides, those of a part of both exist: each is computed
+/// once for the sums of exponentials and once again for the gradient.
+namespace output_layer {
+
+struct Saved {
+  Tensor input;       // [s/t, b, h]
+  Tensor logits;      // [s, b, v/t] in accumulation type
+  Tensor labels;      // [s, b] i32, the caller's
+  Tensor statistics;  // [t, s·b, 3]
+  Tensor dinput;      // [s/t, b, h]: in parts, the input's gradient, and nothing else
+};
+
+/// x [s/t, b, h], labels [s, b] i32 (−100: not counted) → the loss of each token [s·b].
+/// `table` [v/t, h] is the token embedding's or the output layer's own. `scale` is backward's;
+/// without it there is no backward pass.
+Tensor forward(Rank& rank, const Parameter& table, const Tensor& x, const Tensor& labels,
+               std::optional<float> scale, Saved& saved);
+/// The gradient of x for a loss that is `scale` · Σ of the tokens' losses.
+Tensor backward(Rank& rank, const Parameter& table, float scale, Saved saved);
+
+}  // namespace output_layer
+}  // namespace frugal

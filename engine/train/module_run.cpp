@@ -1,0 +1,161 @@
+#include "engine/train/module_run.h"
+
+#include <array>
+
+#include "engine/comm/parallel.h"
+#include "engine/model/embedding.h"
+#include "engine/model/layer.h"
+#include "engine/model/output_layer.h"
+#include "engine/model/randomness.h"
+#include "engine/train/batch.h"
+
+namespace frugal {
+
+std::string_view name_of(Module module) {
+  static constexpr std::array<std::string_view, 3> names = {"layer", "mlp", "output_layer"};
+  return names[static_cast<size_t>(module)];
+}
+
+/// A module on one rank, with what it is run on.
+class ModuleSubject {
+ public:
+  ModuleSubject() = default;
+  ModuleSubject(const ModuleSubject&) = delete;
+  ModuleSubject& operator=(const ModuleSubject&) = delete;
+  virtual ~ModuleSubject() = default;
+  /// Forward, what is to be done between the passes, and backward.
+  virtual void run(Rank& rank, const std::function<void()>& between) = 0;
+};
+
+namespace {
+
+/// Makes the ranks meet, and tells when they did.
+double meet(Rank& rank) {
+  rank.device.synchronize();
+  rank.tensor_group.barrier();
+  rank.groups.context.barrier();
+  return rank.device.now();
+}
+
+Tensor random_hidden(Rank& rank, uint32_t site) {
+  const RunConfig& c = rank.config;
+  Tensor x = rank.allocate({parallel::local_sequence(rank), c.micro_batch, c.model.hidden});
+  const int shard = c.sequence_parallel ? rank.tensor_group.rank() : 0;
+  rank.run(RandomNormal{
+      x, 1, {c.seed, site, randomness::initial_draw}, {.offset = shard * x.view().size()}});
+  return x;
+}
+
+/// All of a random microbatch.
+Tensor random_labels(Rank& rank) {
+  const RunConfig& c = rank.config;
+  Tensor labels = rank.allocate(DType::i32, {c.model.sequence, c.micro_batch});
+  if (rank.device.backed())
+    rank.device.copy_from_host(labels, random_batch(c, 0).front().labels.data());
+  return labels;
+}
+
+Tensor forward(const TransformerLayer& layer, Rank& rank, const Tensor& x,
+               TransformerLayer::Saved& saved) {
+  return layer.forward(rank, x, saved);
+}
+Tensor forward(const Mlp& mlp, Rank& rank, const Tensor& x, Mlp::Saved& saved) {
+  return mlp.forward(rank, x, {}, saved);
+}
+
+/// [s/t, b, h] → the same.
+template <class Part>
+class Hidden final : public ModuleSubject {
+ public:
+  template <class... Arguments>
+  explicit Hidden(Rank& rank, const Arguments&... arguments)
+      : part_(rank, arguments...), x_(random_hidden(rank, 0)), dy_(random_hidden(rank, 1)) {}
+
+  void run(Rank& rank, const std::function<void()>& between) override {
+    typename Part::Saved saved;
+    forward(part_, rank, x_, saved);
+    between();
+    part_.backward(rank, dy_, std::move(saved));
+  }
+
+ private:
+  Part part_;
+  Tensor x_, dy_;
+};
+
+/// [s/t, b, h] → the mean loss.
+class Output final : public ModuleSubject {
+ public:
+  explicit Output(Rank& rank)
+      : table_(make_token_table(rank, "output.token")),
+        x_(random_hidden(rank, 0)),
+        labels_(random_labels(rank)),
+        scale_(1 / static_cast<float>(labels_.view().size())) {}
+
+  void run(Rank& rank, const std::function<void()>& between) override {
+    output_layer::Saved saved;
+    output_layer::forward(rank, table_, x_, labels_, scale_, saved);
+    between();
+    output_layer::backward(rank, table_, scale_, std::move(saved));
+  }
+
+ private:
+  Parameter table_;
+  Tensor x_, labels_;
+  float scale_;
+};
+
+std::unique_ptr<ModuleSubject> make_subject(Rank& rank, Module module) {
+  switch (module) {
+    case Module::layer:
+      return std::make_unique<Hidden<TransformerLayer>>(rank, 0);
+    case Module::mlp:
+      return std::make_unique<Hidden<Mlp>>(rank, "mlp", 0);
+    case Module::output_layer:
+      break;
+  }
+  return std::make_unique<Output>(rank);
+}
+
+}  // namespace
+
+ModuleRun::ModuleRun(Cluster& cluster, Module module)
+    : cluster_(cluster), subjects_(static_cast<size_t>(cluster.local_ranks())) {
+  cluster_.run(
+      [&](Rank& rank) { subjects_[static_cast<size_t>(rank.index)] = make_subject(rank, module); });
+}
+
+ModuleRun::~ModuleRun() = default;
+
+ModuleMemory ModuleRun::memory() {
+  ModuleMemory result;
+  cluster_.run([&](Rank& rank) {
+    rank.ledger.reset_peaks();
+    const double start = rank.flops;
+    BytesPerKind held{};
+    double middle = 0;
+    of(rank).run(rank, [&] {
+      held = rank.ledger.current_per_kind();
+      middle = rank.flops;
+    });
+    if (rank.first_of_stage())
+      result = {
+          held,           rank.ledger.peak_per_kind(), rank.ledger.at_peak(), rank.ledger.peak(),
+          middle - start, rank.flops - middle};
+  });
+  return result;
+}
+
+ModuleTime ModuleRun::time() {
+  ModuleTime result;
+  cluster_.run([&](Rank& rank) {
+    const double start = meet(rank);
+    double middle = 0;
+    of(rank).run(rank, [&] { middle = meet(rank); });
+    const double end = meet(rank);
+    if (rank.first_of_stage()) result = {middle - start, end - middle};
+  });
+  return result;
+}
+
+}  // namespace frugal

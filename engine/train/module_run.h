@@ -1,0 +1,52 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "engine/cluster.h"
+
+namespace frugal {
+
+/// What is run alone: a transformer layer (tables 2 and 4 of korthikanti2022), its MLP, or the
+/// output layer with cross-entropy (tables 13 to 16 of mst2024).
+enum class Module : uint8_t { layer, mlp, output_layer };
+std::string_view name_of(Module module);
+
+/// Memory of one rank, in bytes, and the FLOPs of the matrix multiplications it executed. Weights,
+/// their gradients, the input and the gradient of the output are among it.
+struct ModuleMemory {
+  BytesPerKind after_forward{};  ///< what is held between the forward and the backward pass
+  BytesPerKind peak{};           ///< highest of each kind over forward and backward
+  BytesPerKind at_peak{};        ///< what each kind held at the moment of the total peak
+  int64_t peak_total = 0;
+  double forward_flops = 0, backward_flops = 0;
+};
+
+/// Seconds, from the moment all ranks start until the last one ends.
+struct ModuleTime {
+  double forward = 0, backward = 0;
+};
+
+class ModuleSubject;
+
+/// One module alone, on random input and, where its output is no loss, a random gradient of its
+/// output. Recomputation counts as backward, as in korthikanti2022.
+class ModuleRun {
+ public:
+  explicit ModuleRun(Cluster& cluster, Module module = Module::layer);
+  ~ModuleRun();
+  ModuleRun(const ModuleRun&) = delete;
+  ModuleRun& operator=(const ModuleRun&) = delete;
+
+  /// Runs forward and backward once; what rank 0 held.
+  ModuleMemory memory();
+  /// Runs forward and backward once.
+  ModuleTime time();
+
+ private:
+  ModuleSubject& of(const Rank& rank) { return *subjects_[static_cast<size_t>(rank.index)]; }
+
+  Cluster& cluster_;
+  std::vector<std::unique_ptr<ModuleSubject>> subjects_;
+};
+
+}  // namespace frugal

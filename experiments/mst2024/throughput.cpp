@@ -1,0 +1,126 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "experiments/mst2024/artifacts.h"
+#include "experiments/mst2024/differences.h"
+#include "experiments/mst2024/paper.h"
+#include "experiments/outcome.h"
+#include "harness/training.h"
+
+namespace frugal::mst2024 {
+namespace {
+
+/// A row of table 6: a model at its sequence length, and sequences of a step.
+struct Row {
+  const char* model;
+  int64_t sequence;
+  Technique technique;
+  int64_t batch;
+
+  std::string name() const { return fmt::format("{} {}, batch {}", model, technique.name, batch); }
+};
+constexpr const char *llama3 = "llama3-8b", *llama2 = "llama2-7b";
+constexpr int64_t length3 = 8192, length2 = 4096;
+constexpr std::array rows{
+    Row{llama3, length3, recomputation, 2},       Row{llama3, length3, mini_sequence, 2},
+    Row{llama3, length3, mini_sequence, 8},       Row{llama2, length2, vanilla, 1},
+    Row{llama2, length2, mini_sequence_alone, 1}, Row{llama2, length2, recomputation, 1},
+    Row{llama2, length2, mini_sequence, 1},       Row{llama2, length2, mini_sequence, 16},
+};
+
+/// All sequences are one microbatch: the paper's batches have about as many tokens as its longest
+/// sequences (tables 2 and 3: 8 of 8192 beside 60K), which accumulated ones would not be bounded
+/// by.
+RunConfig step_config(const Row& row) {
+  RunConfig run = training_config(row.model, row.technique, row.sequence);
+  run.micro_batch = row.batch;
+  return run;
+}
+
+double seconds(const Record& record) { return median(record.samples(metric::step_time)); }
+
+double tokens_per_second(const Record& record) {
+  const RunConfig& c = record.config;
+  return static_cast<double>(c.micro_batch * c.model.sequence) / seconds(record);
+}
+
+/// Table 6: seconds and tokens per second of a training step.
+class Table6 final : public Artifact {
+ public:
+  std::string id() const override { return fmt::format("{}/table6", paper_id); }
+  std::string title() const override { return paper().caption("table6"); }
+  bool expects_oom() const override { return true; }
+
+  std::vector<Case> cases(const Selection& selection) const override {
+    std::vector<Case> cases;
+    if (!selection.virtual_machine || selection.scale.value_or(1) != 1) return cases;
+    for (const Row& row : rows) {
+      const RunConfig config = step_config(row);
+      cases.push_back({.id = row.name(),
+                       .what = Case::What::training,
+                       .config = config,
+                       .on = std::string("virtual:") + papers_machine,
+                       .optimizer = default_optimizer(config)});
+    }
+    return cases;
+  }
+
+  std::vector<Cell> cells(const Records& records) const override {
+    std::vector<Cell> cells;
+    for (const Setting& setting : records.settings(id()))
+      for (const Row& row : rows) {
+        const Found found = find_case(records, id(), row.name(), setting);
+        const auto add = [&](const char* column, const char* unit, const auto& value) {
+          Outcome outcome{{}, found.status, found.reason};
+          if (found.record != nullptr) outcome.estimate = Estimate{value(*found.record)};
+          cells.push_back(make_cell(paper(), "table6", row.name(), column, unit, setting, outcome));
+          if (found.record != nullptr) cells.back().note = found.record->device;
+          explain(cells.back());
+        };
+        add("step", "s", seconds);
+        add("throughput", "tokens/s", tokens_per_second);
+      }
+    return cells;
+  }
+
+  /// What the mini-sequences themselves cost, which no machine's description decides alone.
+  std::vector<Claim> claims(const Records& records) const override {
+    std::vector<Claim> claims;
+    for (const Setting& setting : records.settings(id()))
+      for (const auto& [with, without] : {std::pair{rows[1], rows[0]}, {rows[4], rows[3]}}) {
+        const Found a = find_case(records, id(), with.name(), setting),
+                    b = find_case(records, id(), without.name(), setting);
+        Claim claim;
+        claim.id = fmt::format("throughput/{}", with.name());
+        claim.statement =
+            fmt::format("{}: a step takes no more than so many times as long as with {}",
+                        with.name(), without.technique.name);
+        claim.relation = Claim::Relation::at_most;
+        claim.unit = std::string("x");
+        claim.paper = printed(with) / printed(without);
+        claim.tolerance = 0.02;
+        claim.justification = "seconds are printed to two digits behind the point, once";
+        Outcome outcome;
+        for (const Found& one : {a, b})
+          if (one.record == nullptr) outcome = {{}, one.status, one.reason};
+        if (a.record != nullptr && b.record != nullptr)
+          outcome.estimate = Estimate{seconds(*a.record) / seconds(*b.record)};
+        set(claim, setting, outcome);
+        claims.push_back(std::move(claim));
+      }
+    return claims;
+  }
+
+ private:
+  static double printed(const Row& row) { return paper().cell("table6", row.name(), "step").value; }
+};
+
+}  // namespace
+
+const Artifact& table6() {
+  static const Table6 artifact;
+  return artifact;
+}
+
+}  // namespace frugal::mst2024
