@@ -148,7 +148,7 @@ TEST(Gpus, AreAsManyAsRanksThatNcclConnects) {
   EXPECT_EQ(why_not_on_gpus(parallel(2), 1, 1), "") << "a lone rank";
   EXPECT_EQ(why_not_on_gpus(parallel(2), 2, 2), why_no_nccl());
   EXPECT_THAT(why_not_on_gpus(parallel(8), 8, 1),
-              AllOf(HasSubstr("tensor-parallel 8 x pipeline-parallel 1"),
+              AllOf(HasSubstr("tensor-parallel 8 x context-parallel 1 x pipeline-parallel 1"),
                     HasSubstr("there is 1; choose"), HasSubstr("--lone-rank")));
   EXPECT_THAT(why_not_on_gpus(parallel(8), 8, 4), HasSubstr("there are 4; choose"));
 }
