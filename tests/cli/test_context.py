@@ -1,4 +1,4 @@
-"""Sequences that several ranks share, from the command line."""
+"""Ranks that share every sequence."""
 
 from test_cli import TINY, Cli
 
@@ -12,7 +12,7 @@ class Context(Cli):
         self.rejected(*TINY, *shared[2:], "2", says=["attention is separate", "choose fused"])
         self.rejected(*TINY, *shared[:2], *shared[4:], "2", says=["dropout is 0.1", "dropout 0"])
 
-    def test_shared_sequences(self):
+    def test_shares_of_a_sequence(self):
         run = [*TINY, "--attention", "fused", "--dropout", "0", "--type", "f64"]
         self.run_frugal(*run, "--out", "serial")
         (serial,) = self.records("serial")
