@@ -12,6 +12,13 @@ constexpr double thousand = 1000;
 
 double tokens_of(const Record& record) { return record.samples(metric::longest_sequence).front(); }
 
+/// Megabytes for each of so many tokens of all but what does not depend on them, at the peak.
+double per_token(const Record& record, double tokens) {
+  const StageMemory& stage = fullest_stage(record.memory.value());
+  const auto of = [&](Kind kind) { return stage.at_peak[static_cast<size_t>(kind)]; };
+  return static_cast<double>(stage.peak - of(Kind::parameter) - of(Kind::optimizer)) / tokens / 1e6;
+}
+
 /// A number of one case's record.
 template <class F>
 Outcome outcome_of(const Found& found, const F& number) {
