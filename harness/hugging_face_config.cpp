@@ -153,7 +153,7 @@ const Architecture& architecture_of(const Reader& in) {
 /// "rope_type" is the name of today, "type" of old files.
 std::string rotary_kind(const JsonObject& object) {
   const char* key = object.has("rope_type") ? "rope_type" : "type";
-  const auto kind = object.optional<std::string>(key, "default");
+  auto kind = object.optional<std::string>(key, "default");
   if (kind != "default" && kind != "linear" && kind != "llama3")
     object.fail(key, fmt::format("is \"{}\"; default, linear and llama3 are known", kind));
   return kind;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/mst2024/differences.h"
 #include "harness/longest_report.h"
 #include "harness/training.h"
 
@@ -52,7 +53,10 @@ std::vector<Case> LengthArtifact::cases(const Selection& selection) const {
 std::vector<Cell> LengthArtifact::cells(const Records& records) const {
   std::vector<Cell> all;
   for (const Setting& setting : records.settings(id()))
-    for (Cell& cell : cells_in(setting, records)) all.push_back(std::move(cell));
+    for (Cell& cell : cells_in(setting, records)) {
+      explain(cell);
+      all.push_back(std::move(cell));
+    }
   return all;
 }
 

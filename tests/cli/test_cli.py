@@ -124,6 +124,12 @@ class BadInput(Cli):
         self.rejected("measure", says=["--model is missing"])
         self.rejected("measure", "--model", "22b", says=["22b", "22B"])
         self.rejected(*TINY, "--tensor-parallel", "3", says=["heads (4)", "tensor-parallel size (3)"])
+        shared = ["--attention", "fused", "--dropout", "0", "--context-parallel"]
+        self.rejected(*TINY, *shared, "3", says=["sequence length (32)", "context-parallel size (3)"])
+        self.rejected(*TINY, *shared, "8", says=["heads / tensor-parallel size (4)", "--context ring"])
+        self.rejected(*TINY, *shared, "2", "--context", "rings", says=["rings", "ulysses, ring"])
+        self.rejected(*TINY, *shared[2:], "2", says=["attention is separate", "choose fused"])
+        self.rejected(*TINY, *shared[:2], *shared[4:], "2", says=["dropout is 0.1", "dropout 0"])
         self.rejected(*TINY, "--dropout", "1", says=["--dropout", "below 1"])
         self.rejected(*TINY, "--steps", "0", says=["--steps", "from 1"])
         self.rejected(*TINY, "--layers", "99999999999999999999", says=["--layers"])
@@ -280,6 +286,24 @@ class Measure(Cli):
         self.assertNotIn("loss ", shown.stderr)
         wrong = dict(lone, losses=[1.5])
         self.assertRaises(jsonschema.ValidationError, jsonschema.validate, wrong, SCHEMA)
+
+    def test_shared_sequences(self):
+        run = [*TINY, "--attention", "fused", "--dropout", "0", "--type", "f64"]
+        self.run_frugal(*run, "--out", "serial")
+        (serial,) = self.records("serial")
+        for kind in ("ulysses", "ring"):
+            shared = ["--context-parallel", "4", "--context", kind]
+            self.run_frugal(*run, *shared, "--out", kind)
+            self.run_frugal(*run, *shared, "--lone-rank", "h200-hgx", "--out", "lone-" + kind)
+            (whole,), (lone,) = self.records(kind), self.records("lone-" + kind)
+            self.assertAlmostEqual(whole["losses"][0], serial["losses"][0], places=12)
+            self.assertIn(" ".join(shared), whole["command"])
+            self.assertEqual((whole["configuration"]["context_parallel_size"], whole["configuration"]["context"]),
+                             (4, kind))
+            self.assertLess(whole["memory"]["peak"]["activation"], serial["memory"]["peak"]["activation"])
+            for key in ("peak", "peak_total"):
+                self.assertEqual(lone["memory"][key], whole["memory"][key])
+            self.assertEqual(lone["flops"], whole["flops"])
 
     def test_gpt2(self):
         for model, parameters in (("gpt2-124m", 124e6), ("gpt2-1.5b", 1.56e9)):

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/ops/kernels.h"
-#include "kernels/cuda/ops/pack.cuh"
+#include "kernels/cuda/ops/strides.cuh"
 
 // A block has consecutive rows of one matrix. It computes their factors once, in shared memory,
 // where the logarithmic sums are read and replaced by one thread each.
@@ -69,17 +69,11 @@ __global__ void __launch_bounds__(merge_threads) merge(const Merge<T> op) {
   }
 }
 
-/// Whether every row begins where 16 bytes do.
-bool rows_wide(const View& x) {
-  const int64_t line = 16 / size_of(x.type);
-  return all_wide(x.cols(), x) && x.stride[0] % line == 0 && x.stride[1] % line == 0;
-}
-
 }  // namespace
 
 void run(const MergeAttention& op, const Launch& on) {
   if (op.y.size() == 0) return;
-  const bool wide = rows_wide(op.y) && rows_wide(op.part);
+  const bool wide = all_wide(op.y.cols(), op.y, op.part) && rows_wide(op.y) && rows_wide(op.part);
   dispatch(op.part.type, wide, [&]<class T, class Wide>(T, Wide) {
     const Merge<T> all(op);
     launch(on, merge<Wide::value, T>, op.y.shape[0] * all.chunks, merge_threads, all);

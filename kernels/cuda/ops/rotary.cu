@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/ops/block.cuh"
 #include "kernels/cuda/ops/kernels.h"
+#include "kernels/cuda/ops/strides.cuh"
 
 // A block has all pairs, or a part of them, of some heads at some positions. It computes the angle
 // of a pair at a position once, for all its heads, in shared memory. Then each thread keeps to a
@@ -127,20 +128,12 @@ __global__ void __launch_bounds__(turn_threads) turn_pairs(const Turn<T> op) {
   }
 }
 
-/// Whether every half of a head begins where 16 bytes do.
-bool halves_wide(const View& x) {
-  const int64_t line = 16 / size_of(x.type);
-  bool wide = all_wide(x.cols() / 2, x);
-  for (int i = 0; i + 1 < x.shape.dims; ++i)
-    wide = wide && (x.shape[i] == 1 || x.stride[static_cast<size_t>(i)] % line == 0);
-  return wide;
-}
-
 }  // namespace
 
 void run(const Rotary& op, const Launch& on) {
   if (op.x.size() == 0) return;
-  dispatch(op.x.type, halves_wide(op.x), [&]<class T, class Wide>(T, Wide) {
+  const bool wide = all_wide(op.x.cols() / 2, op.x) && rows_wide(op.x);  // halves of a head
+  dispatch(op.x.type, wide, [&]<class T, class Wide>(T, Wide) {
     const Turn<T> turn(op);
     launch(on, turn_pairs<Wide::value, T>, turn.blocks(), turn_threads, turn);
   });
