@@ -125,72 +125,93 @@ class Case {
 /// The M of one size, the first of which is 1.
 using Group = std::vector<std::unique_ptr<Case>>;
 
-void add_rows(Table& table, const Group& group) {
-  const Case& whole = *group.front();
-  for (const auto& c : group) {
-    const RunConfig& config = c->config();
-    const int64_t tokens = config.model.sequence / config.mlp_chunks;
-    const Estimate ratio = paired_ratio(c->seconds(), whole.seconds());
-    std::vector<std::string> row = {
-        fmt::format("d {}, s {}, recompute {}", config.model.hidden, config.model.sequence,
-                    name_of(config.recompute)),
-        std::to_string(config.mlp_chunks),
-        fmt::format("{:.3g}",
-                    static_cast<double>(tokens) / static_cast<double>(config.model.hidden)),
-        fmt::format("{:.1f}", 1e3 * median(c->seconds())),
-        ratio.interval ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio.value, ratio.interval->low,
-                                     ratio.interval->high)
-                       : fmt::format("{:.3f}", ratio.value)};
-    const std::array<std::pair<double, double>, 3> memory{
-        {{c->bytes("ledger_peak"), whole.bytes("ledger_peak")},
-         {c->bytes("reserved"), whole.bytes("reserved")},
-         {c->grown(), whole.grown()}}};
-    for (const auto& [bytes, of_whole] : memory)
-      row.push_back(fmt::format("{:.1f} ({:.3f})", bytes / (1 << 20), bytes / of_whole));
-    table.rows.push_back(row);
-  }
+/// The columns that say which case a row is of.
+std::vector<std::string> names_of(const RunConfig& c) {
+  const double tokens = static_cast<double>(c.model.sequence / c.mlp_chunks);
+  return {fmt::format("d {}, s {}, recompute {}", c.model.hidden, c.model.sequence,
+                      name_of(c.recompute)),
+          std::to_string(c.mlp_chunks),
+          fmt::format("{:.3g}", tokens / static_cast<double>(c.model.hidden))};
 }
 
-void measure(const TimingPlan& plan, int threads, const std::string& file) {
+/// In MiB, and relative to M = 1.
+Table memory_table(const std::vector<Group>& groups) {
+  Table table{{{"case"},
+               {"M", true},
+               {"C/d", true},
+               {"ledger MiB", true},
+               {"reserved", true},
+               {"resident", true}},
+              {}};
+  for (const Group& group : groups)
+    for (const auto& c : group) {
+      const Case& whole = *group.front();
+      std::vector<std::string>& row = table.rows.emplace_back(names_of(c->config()));
+      const std::array<std::pair<double, double>, 3> memory{
+          {{c->bytes("ledger_peak"), whole.bytes("ledger_peak")},
+           {c->bytes("reserved"), whole.bytes("reserved")},
+           {c->grown(), whole.grown()}}};
+      for (const auto& [bytes, of_whole] : memory)
+        row.push_back(fmt::format("{:.1f} ({:.3f})", bytes / (1 << 20), bytes / of_whole));
+    }
+  return table;
+}
+
+Table time_table(const std::vector<Group>& groups) {
+  Table table{{{"case"}, {"M", true}, {"C/d", true}, {"step ms", true}, {"times M = 1", true}}, {}};
+  for (const Group& group : groups)
+    for (const auto& c : group) {
+      const Estimate ratio = paired_ratio(c->seconds(), group.front()->seconds());
+      std::vector<std::string>& row = table.rows.emplace_back(names_of(c->config()));
+      row.push_back(fmt::format("{:.1f}", 1e3 * median(c->seconds())));
+      row.push_back(fmt::format("{:.3f}", ratio.value));
+      if (ratio.interval)
+        row.back() += fmt::format(" [{:.3f}, {:.3f}]", ratio.interval->low, ratio.interval->high);
+    }
+  return table;
+}
+
+/// All M of a size in the same rounds.
+void time(const Group& group, const TimingPlan& plan, int threads) {
+  std::vector<std::function<void(bool)>> runs;
+  for (const auto& c : group) {
+    c->prepare(threads);
+    runs.emplace_back([&c](bool keep) { c->run(keep); });
+  }
+  time_interleaved(runs, plan);
+  for (const auto& c : group) c->release();
+}
+
+struct Options {
+  TimingPlan plan{.warm_up = 1, .samples = 15, .budget = 120};
+  int threads = usable_processors();
+  bool memory_only = false;
+  std::string json;
+};
+
+void measure(const Options& options) {
   std::vector<Group> groups;
   for (const Size& size : sizes)
     for (const Recompute recompute : {Recompute::full, Recompute::none}) {
       Group& group = groups.emplace_back();
       for (const int64_t parts : all_parts)
-        group.push_back(std::make_unique<Case>(size, recompute, parts, threads));
+        group.push_back(std::make_unique<Case>(size, recompute, parts, options.threads));
     }
-  Table table{{{"case"},
-               {"M", true},
-               {"C/d", true},
-               {"step ms", true},
-               {"times M = 1", true},
-               {"ledger MiB", true},
-               {"reserved", true},
-               {"resident", true}},
-              {}};
+  fmt::print("{}", memory_table(groups).text());
   const double load_before = load();
-  nlohmann::json all = nlohmann::json::array();
-  for (const Group& group : groups) {
-    std::vector<std::function<void(bool)>> runs;
-    for (const auto& c : group) {
-      c->prepare(threads);
-      runs.emplace_back([&c](bool keep) { c->run(keep); });
-    }
-    time_interleaved(runs, plan);
-    for (const auto& c : group) {
-      c->release();
-      all.push_back(c->json());
-    }
-    add_rows(table, group);
+  if (!options.memory_only) {
+    for (const Group& group : groups) time(group, options.plan, options.threads);
+    fmt::print("\n{} threads; load {:.1f} before, {:.1f} after\n{}", options.threads, load_before,
+               load(), time_table(groups).text());
   }
-  const double load_after = load();
-  fmt::print("{} threads; load {:.1f} before, {:.1f} after\n{}", threads, load_before, load_after,
-             table.text());
-  write_json(file, {{"schema", "frugal.mini_sequence/1"},
-                    {"threads", threads},
-                    {"load", {load_before, load_after}},
-                    {"environment", environment(DeviceKind::cpu)},
-                    {"cases", all}});
+  nlohmann::json all = nlohmann::json::array();
+  for (const Group& group : groups)
+    for (const auto& c : group) all.push_back(c->json());
+  write_json(options.json, {{"schema", "frugal.mini_sequence/1"},
+                            {"threads", options.threads},
+                            {"load", {load_before, load()}},
+                            {"environment", environment(DeviceKind::cpu)},
+                            {"cases", all}});
 }
 
 }  // namespace
@@ -198,19 +219,20 @@ void measure(const TimingPlan& plan, int threads, const std::string& file) {
 
 int main(int argc, char** argv) {
   frugal::limit_spinning(argv);
-  frugal::TimingPlan plan{.warm_up = 1, .samples = 15, .budget = 120};
-  int threads = frugal::usable_processors();
-  std::string json;
+  frugal::Options options;
   CLI::App app("Training steps in mini-sequences on this processor", "frugal_bench_mini_sequence");
-  app.add_option("--samples", plan.samples, "Rounds of each size that are wanted, at least 10");
-  app.add_option("--budget", plan.budget,
+  app.add_option("--samples", options.plan.samples,
+                 "Rounds of each size that are wanted, at least 10");
+  app.add_option("--budget", options.plan.budget,
                  "Seconds after which no round of a size beyond 10 begins");
-  app.add_option("--threads", threads, "Kernel threads; all processors otherwise")
+  app.add_option("--threads", options.threads, "Kernel threads; all processors otherwise")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--json", json, "File for raw samples");
+  app.add_flag("--memory-only", options.memory_only,
+               "Time nothing: memory does not depend on what else the machine does");
+  app.add_option("--json", options.json, "File for raw samples");
   try {
     app.parse(argc, argv);
-    frugal::measure(plan, threads, json);
+    frugal::measure(options);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const frugal::InputError& error) {
