@@ -127,11 +127,11 @@ using Group = std::vector<std::unique_ptr<Case>>;
 
 /// The columns that say which case a row is of.
 std::vector<std::string> names_of(const RunConfig& c) {
-  const double tokens = static_cast<double>(c.model.sequence / c.mlp_chunks);
+  const int64_t chunk = c.model.sequence / c.mlp_chunks;
   return {fmt::format("d {}, s {}, recompute {}", c.model.hidden, c.model.sequence,
                       name_of(c.recompute)),
           std::to_string(c.mlp_chunks),
-          fmt::format("{:.3g}", tokens / static_cast<double>(c.model.hidden))};
+          fmt::format("{:.3g}", static_cast<double>(chunk) / static_cast<double>(c.model.hidden))};
 }
 
 /// In MiB, and relative to M = 1.
