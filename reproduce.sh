@@ -27,7 +27,6 @@ regenerate() {  # PAPER OPTION...
   fi
   mv "$out/$paper.json.part" "$out/$paper.json"
   for plot in plots/"$paper"_*.py; do
-    [[ $plot != *_figure5.py ]] || continue  # draws what bench/convergence.sh has recorded
     MPLBACKEND=Agg "$python" "$plot" "$out" "$out/figures" || status=$?
   done
   "$frugal" report "$out" || status=$?

@@ -6,7 +6,7 @@
 # with other learning rates, because how much a delay matters depends on them.
 #   bench/convergence.sh BOOK OUT       a text (scripts/book.sh), a folder for records.jsonl
 # What was recorded before is kept; the same command goes on after an interruption. Draw it with
-# plots/pipedream2bw2021_figure5.py OUT FIGURES. FRUGAL names another program than the one built here.
+# plots/training_pipedream2bw2021.py OUT FIGURES. FRUGAL names another program than the one built here.
 set -euo pipefail
 
 book=${1:?"usage: bench/convergence.sh BOOK OUT"}

@@ -1,18 +1,20 @@
 // Mini-sequences on this processor (mst2024): memory and time of a training step of a small Llama
 // whose MLP and output head compute the sequence in M parts, against M = 1.
 //
-// Memory of each case is observed in a process of its own: the most that was in use by the ledger,
-// what the allocator, which keeps what it is given back, holds from the system for it, and by how
-// much the operating system saw the process grow. Times are taken in rounds of all M of a size.
-// Sizes: one whose parts C = s/M never have fewer tokens than the hidden size d, where the weights
-// that each part reads anew are the smaller operand, and one with few tokens. Proportions of
-// Llama3-8B (I = 3.5 d, v = 31.3 d), 2 layers, fused attention, AdamW that steps in the backward
-// pass; float32.
+// Memory of each case is observed in processes of their own: the most that was in use by the
+// ledger, and by how much the operating system saw the process grow, with an allocator that may
+// take no more than that from it, and with one that keeps all that it is given back. Times are
+// taken in rounds of all M of a size, beside the matrix multiplications that each executes. Sizes:
+// one whose parts C = s/M never have fewer tokens than the hidden size d, where the weights that
+// each part reads anew are the smaller operand, and one with few tokens. Proportions of Llama3-8B
+// (I = 3.5 d, v = 31.3 d), 2 layers, fused attention, AdamW that steps in the backward pass;
+// float32.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdlib>
+#include <optional>
 
 #include "bench/own_process.h"
 #include "bench/report.h"
@@ -59,10 +61,12 @@ RunConfig config_of(const Size& size, Recompute recompute, int64_t parts) {
 
 TrainConfig training() { return {.optimizer = {.learning_rate = 1e-4, .clip = 0}}; }
 
-/// What two steps take, the second with all that the first has left.
-nlohmann::json memory_of(const RunConfig& config, int threads) {
+/// What two steps take, the second with all that the first has left, on a device with so many
+/// bytes.
+nlohmann::json memory_of(const RunConfig& config, int threads, std::optional<int64_t> memory = {}) {
   const int64_t before = resident().now;
-  const auto cluster = make_cpu_cluster(config, threads);
+  const auto cluster =
+      make_cpu_cluster(config, threads, LocalGroup::default_deadline, Pinning::none, memory);
   Trainer trainer(*cluster, config, training());
   for (int64_t step = 0; step < 2; ++step) trainer.step(random_batch(config, step));
   const Ledger& ledger = cluster->rank(0).ledger;
@@ -80,7 +84,10 @@ class Case {
  public:
   Case(const Size& size, Recompute recompute, int64_t parts, int threads)
       : config_(config_of(size, recompute, parts)),
-        memory_(in_own_process([&] { return memory_of(config_, threads); })) {}
+        memory_(in_own_process([&] { return memory_of(config_, threads); })),
+        bounded_(in_own_process([&] {
+          return memory_of(config_, threads, memory_.at("ledger_peak").get<int64_t>());
+        })) {}
 
   /// After the last in_own_process() of this process.
   void prepare(int threads) {
@@ -89,8 +96,9 @@ class Case {
     batch_ = random_batch(config_, 0);
   }
   void run(bool keep) {
-    const double seconds = trainer_->step(batch_).seconds;
-    if (keep) seconds_.push_back(seconds);
+    const StepResult step = trainer_->step(batch_);
+    flops_ = step.flops;
+    if (keep) seconds_.push_back(step.seconds);
   }
   void release() {
     trainer_.reset();
@@ -99,9 +107,12 @@ class Case {
 
   const RunConfig& config() const { return config_; }
   const std::vector<double>& seconds() const { return seconds_; }
-  double bytes(const char* key) const { return memory_.at(key).get<double>(); }
+  double flops() const { return flops_; }
+  double ledger_peak() const { return memory_.at("ledger_peak").get<double>(); }
   /// By how much the process grew, as the operating system saw it.
-  double grown() const { return bytes("resident_peak") - bytes("resident_before"); }
+  double grown() const { return growth(memory_); }
+  /// The same where the allocator has no more than the ledger's peak.
+  double grown_within_peak() const { return growth(bounded_); }
 
   nlohmann::json json() const {
     const ModelConfig& m = config_.model;
@@ -110,12 +121,19 @@ class Case {
             {"recompute", name_of(config_.recompute)},
             {"mini_sequences", config_.mlp_chunks},
             {"memory", memory_},
+            {"memory_within_peak", bounded_},
+            {"flops", flops_},
             {"seconds", seconds_}};
   }
 
  private:
+  static double growth(const nlohmann::json& memory) {
+    return memory.at("resident_peak").get<double>() - memory.at("resident_before").get<double>();
+  }
+
   RunConfig config_;
-  nlohmann::json memory_;
+  nlohmann::json memory_, bounded_;
+  double flops_ = 0;  // of a step's matrix multiplications
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<Trainer> trainer_;
   Batch batch_;
@@ -140,16 +158,16 @@ Table memory_table(const std::vector<Group>& groups) {
                {"M", true},
                {"C/d", true},
                {"ledger MiB", true},
-               {"reserved", true},
-               {"resident", true}},
+               {"resident", true},
+               {"with all kept", true}},
               {}};
   for (const Group& group : groups)
     for (const auto& c : group) {
       const Case& whole = *group.front();
       std::vector<std::string>& row = table.rows.emplace_back(names_of(c->config()));
       const std::array<std::pair<double, double>, 3> memory{
-          {{c->bytes("ledger_peak"), whole.bytes("ledger_peak")},
-           {c->bytes("reserved"), whole.bytes("reserved")},
+          {{c->ledger_peak(), whole.ledger_peak()},
+           {c->grown_within_peak(), whole.grown_within_peak()},
            {c->grown(), whole.grown()}}};
       for (const auto& [bytes, of_whole] : memory)
         row.push_back(fmt::format("{:.1f} ({:.3f})", bytes / (1 << 20), bytes / of_whole));
@@ -158,7 +176,13 @@ Table memory_table(const std::vector<Group>& groups) {
 }
 
 Table time_table(const std::vector<Group>& groups) {
-  Table table{{{"case"}, {"M", true}, {"C/d", true}, {"step ms", true}, {"times M = 1", true}}, {}};
+  Table table{{{"case"},
+               {"M", true},
+               {"C/d", true},
+               {"step ms", true},
+               {"times M = 1", true},
+               {"FLOPs, times M = 1", true}},
+              {}};
   for (const Group& group : groups)
     for (const auto& c : group) {
       const Estimate ratio = paired_ratio(c->seconds(), group.front()->seconds());
@@ -167,6 +191,7 @@ Table time_table(const std::vector<Group>& groups) {
       row.push_back(fmt::format("{:.3f}", ratio.value));
       if (ratio.interval)
         row.back() += fmt::format(" [{:.3f}, {:.3f}]", ratio.interval->low, ratio.interval->high);
+      row.push_back(fmt::format("{:.3f}", c->flops() / group.front()->flops()));
     }
   return table;
 }

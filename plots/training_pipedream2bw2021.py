@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Figure 5 of pipedream2bw2021 at a small machine's size, and table 1's question.
 
-usage: pipedream2bw2021_figure5.py RECORDS OUTPUT
+usage: training_pipedream2bw2021.py RECORDS OUTPUT
 RECORDS is a folder whose records.jsonl bench/convergence.sh has written. Draws the training and the
 held-out losses of all seeds and what is told of last words, and prints how much 2BW differs from a
 schedule with a flush, with the interval of the mean over the seeds.
