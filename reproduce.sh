@@ -35,17 +35,22 @@ regenerate() {  # PAPER OPTION...
 # What plots/mst2024_timeline.py draws: the memory of one step of Llama3-8B, at the length of the
 # paper's figure on its machine, and at one of which a step without recomputation needs a larger one.
 timelines() {  # TOKENS MACHINE
-  local tokens=$1 machine=$2 name
+  local tokens=$1 machine=$2 name said=out/mst2024/timeline.txt
   local -A ways=([standard]="" [recompute]="--recompute full"
     [mini-sequence]="--recompute full --mlp-chunks paper --head-chunks paper"
     [offload]="--recompute full --mlp-chunks paper --head-chunks paper --offload")
   mkdir -p out/mst2024
   for name in "${!ways[@]}"; do
+    # Its step and its table are shown only where something went wrong.
     # shellcheck disable=SC2086  # flags, one word each
     "$frugal" trace --model llama3-8b --sequence "$tokens" --on "virtual:$machine" --type bf16 \
       --precision pure --step-in-backward ${ways[$name]} --force \
-      --memory "out/mst2024/timeline-$tokens-$name.json" >/dev/null 2>&1 || status=$?
+      --memory "out/mst2024/timeline-$tokens-$name.json" >"$said" 2>&1 || {
+      status=$?
+      cat "$said" >&2
+    }
   done
+  rm "$said"
 }
 
 timelines 4096 a100-80gb

@@ -80,6 +80,27 @@ void validate_context(const RunConfig& c) {
         groups, c.context_parallel));
 }
 
+/// Fused attention keeps nothing that selective recomputation would drop, and some runs can have no
+/// other.
+void validate_attention(const RunConfig& c) {
+  const bool selective = c.recompute == Recompute::selective;
+  const bool only_fused = c.model.window > 0 || c.model.attention_softcap > 0;
+  if (selective && (only_fused || c.context_parallel > 1))
+    throw InputError(
+        fmt::format("recompute is selective, which is of separate attention, and {}, which takes "
+                    "fused attention; choose recompute none or full",
+                    only_fused ? "the model has sliding windows or soft-caps of scores"
+                               : "context-parallel size is above 1"));
+  if (selective && c.attention == AttentionKind::fused)
+    throw InputError(
+        "recompute is selective and attention is fused, which keeps nothing that selective "
+        "recomputation would drop; choose recompute none or full, or separate attention");
+  if (only_fused && c.attention == AttentionKind::separate)
+    throw InputError(
+        "attention is separate, which has neither sliding windows nor soft-caps of scores, and the "
+        "model has; choose fused attention");
+}
+
 /// What is computed one part after the other, and when weights are updated.
 void validate_mini_sequences(const RunConfig& c) {
   const auto chunks = [](std::string_view what, int64_t value) {
@@ -164,14 +185,7 @@ void RunConfig::validate() const {
                                  kept_microbatches, most_sequences));
   if (type != DType::f32 && type != DType::bf16 && type != DType::f64)
     throw InputError(fmt::format("type is {}; it must be f32, bf16 or f64", name_of(type)));
-  if (attention == AttentionKind::fused && recompute == Recompute::selective)
-    throw InputError(
-        "recompute is selective and attention is fused, which keeps nothing that selective "
-        "recomputation would drop; choose recompute none or full, or separate attention");
-  if (attention == AttentionKind::separate && (model.window > 0 || model.attention_softcap > 0))
-    throw InputError(
-        "attention is separate, which has neither sliding windows nor soft-caps of scores, and the "
-        "model has; choose fused attention");
+  validate_attention(*this);
   const char* next = "choose a tensor-parallel size that divides it";
   const char* t = "tensor-parallel size";
   divisible("heads", model.heads, t, tensor_parallel, next);

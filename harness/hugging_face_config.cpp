@@ -10,8 +10,8 @@
 #include <optional>
 #include <string_view>
 
-#include "kernels/support/error.h"
-#include "kernels/support/json_file.h"
+#include "harness/hugging_face_reader.h"
+#include "harness/hugging_face_rotary.h"
 
 namespace frugal {
 namespace {
@@ -45,143 +45,31 @@ constexpr std::array architectures = {
                  .window = 4096,
                  .gemma = true}};
 
-/// Keys that say nothing of what a model computes in training, or that are read.
-constexpr std::array known_keys = {"_attn_implementation",
-                                   "_commit_hash",
-                                   "_name_or_path",
-                                   "architectures",
-                                   "attention_bias",
-                                   "attention_dropout",
-                                   "attn_implementation",
-                                   "attn_logit_softcapping",
-                                   "bos_token_id",
-                                   "cache_implementation",
-                                   "chunk_size_feed_forward",
-                                   "dtype",
-                                   "eos_token_id",
-                                   "final_logit_softcapping",
-                                   "head_dim",
-                                   "hidden_act",
-                                   "hidden_activation",
-                                   "hidden_size",
-                                   "id2label",
-                                   "initializer_range",
-                                   "intermediate_size",
-                                   "label2id",
-                                   "layer_types",
-                                   "max_position_embeddings",
-                                   "max_window_layers",
-                                   "mlp_bias",
-                                   "model_type",
-                                   "num_attention_heads",
-                                   "num_hidden_layers",
-                                   "num_key_value_heads",
-                                   "pad_token_id",
-                                   "pretraining_tp",
-                                   "query_pre_attn_scalar",
-                                   "return_dict",
-                                   "rms_norm_eps",
-                                   "rope_parameters",
-                                   "rope_scaling",
-                                   "rope_theta",
-                                   "sliding_window",
-                                   "tie_word_embeddings",
-                                   "torch_dtype",
-                                   "transformers_version",
-                                   "use_cache",
-                                   "use_sliding_window",
-                                   "vocab_size"};
-
-/// One file's keys, where null is as good as absent unless it is said otherwise.
-class Reader {
- public:
-  Reader(const json& config, const std::string& file) : json_(config), object_(config, file) {}
-
-  const JsonObject& object() const { return object_; }
-  bool has(std::string_view key) const { return object_.has(key) && !object_.at(key).is_null(); }
-  int64_t integer(std::string_view key, int64_t otherwise) const {
-    return has(key) ? object_.integer(key, 1) : otherwise;
-  }
-  double number(std::string_view key, double otherwise) const {
-    return has(key) ? object_.number(key, 0, 1e9) : otherwise;
-  }
-  bool flag(std::string_view key, bool otherwise) const {
-    return has(key) ? object_.require<bool>(key) : otherwise;
-  }
-  /// A number whose null is 0: not there.
-  double nullable(std::string_view key, double otherwise) const {
-    return object_.has(key) ? number(key, 0) : otherwise;
-  }
-  /// Refuses a key that is there with another value than the engine has.
-  template <class T>
-  void only(std::string_view key, const T& value) const {
-    if (has(key) && object_.at(key) != json(value))
-      object_.fail(key, fmt::format("is {}; the engine has {} only, give another model",
-                                    object_.at(key).dump(), json(value).dump()));
-  }
-  void check_keys() const {
-    for (const auto& [key, value] : json_.items()) {
-      const bool nothing = value.is_null() || value == false;  // cannot change a model
-      if (!nothing && std::find(known_keys.begin(), known_keys.end(), key) == known_keys.end())
-        object_.fail(key, "is not known and may change the model; remove it where it does not");
-    }
-  }
-
- private:
-  const json& json_;
-  JsonObject object_;
-};
-
-const Architecture& architecture_of(const Reader& in) {
-  const bool listed = in.has("architectures");
-  const char* key = listed ? "architectures" : "model_type";
-  std::string name;
-  if (listed) {
-    const auto all = in.object().require<std::vector<std::string>>(key);
-    name = all.size() == 1 ? all.front() : fmt::format("{}", fmt::join(all, ", "));
-  } else {
-    name = in.object().require<std::string>(key);
-  }
+/// By the name that a key gives it.
+const Architecture& architecture_of(const HuggingFaceReader& in, const char* key,
+                                    std::string_view Architecture::*member,
+                                    const std::string& name) {
   std::vector<std::string_view> names;
   for (const Architecture& known : architectures) {
-    if (name == (listed ? known.name : known.type)) return known;
-    names.push_back(listed ? known.name : known.type);
+    if (name == known.*member) return known;
+    names.push_back(known.*member);
   }
   in.object().fail(key, fmt::format("is {}; known are {}", name, fmt::join(names, ", ")));
 }
 
-/// "rope_type" is the name of today, "type" of old files.
-std::string rotary_kind(const JsonObject& object) {
-  const char* key = object.has("rope_type") ? "rope_type" : "type";
-  auto kind = object.optional<std::string>(key, "default");
-  if (kind != "default" && kind != "linear" && kind != "llama3")
-    object.fail(key, fmt::format("is \"{}\"; default, linear and llama3 are known", kind));
-  return kind;
-}
-
-void read_scaling(const JsonObject& object, RotaryConfig& rotary) {
-  object.allow_only({"rope_type", "type", "rope_theta", "factor", "low_freq_factor",
-                     "high_freq_factor", "original_max_position_embeddings"});
-  const std::string kind = rotary_kind(object);
-  if (kind == "default") return;
-  rotary.factor = object.number("factor", 1, 1e6);
-  if (kind == "linear") return;
-  rotary.bands = true;
-  rotary.low = object.number("low_freq_factor", 0, 1e6);
-  rotary.high = object.number("high_freq_factor", 0, 1e6);
-  rotary.original = object.integer("original_max_position_embeddings", 1);
-}
-
-/// rope_parameters holds all of it in new files; old ones have rope_theta and rope_scaling.
-RotaryConfig rotary_of(const Reader& in) {
-  RotaryConfig rotary;
-  rotary.base = in.number("rope_theta", rotary.base);
-  if (in.has("rope_scaling")) read_scaling(in.object().object("rope_scaling"), rotary);
-  if (!in.has("rope_parameters")) return rotary;
-  const JsonObject all = in.object().object("rope_parameters");
-  rotary.base = all.number("rope_theta", 0, 1e12);
-  read_scaling(all, rotary);
-  return rotary;
+const Architecture& architecture_of(const HuggingFaceReader& in) {
+  const char *listed = "architectures", *type = "model_type";
+  if (!in.has(listed))
+    return architecture_of(in, type, &Architecture::type, in.object().require<std::string>(type));
+  const auto names = in.object().require<std::vector<std::string>>(listed);
+  const Architecture& architecture =
+      architecture_of(in, listed, &Architecture::name, fmt::format("{}", fmt::join(names, ", ")));
+  if (in.has(type) && in.object().require<std::string>(type) != architecture.type)
+    in.object().fail(
+        type,
+        fmt::format("is {}, and {} ({}) is {}; remove the one that does not hold",
+                    in.object().at(type).dump(), architecture.name, listed, architecture.type));
+  return architecture;
 }
 
 /// Every how many layers one has a window, from the first on; none where they are otherwise.
@@ -195,7 +83,26 @@ std::optional<int64_t> period_of(const std::vector<std::string>& types) {
   return std::nullopt;
 }
 
-void read_windows(const Reader& in, const Architecture& architecture, ModelConfig& model) {
+void read_layer_types(const HuggingFaceReader& in, ModelConfig& model) {
+  const auto types = in.object().require<std::vector<std::string>>("layer_types");
+  const bool full =
+      std::all_of(types.begin(), types.end(), [](const auto& t) { return t == "full_attention"; });
+  const auto period = period_of(types);
+  if (static_cast<int64_t>(types.size()) != model.layers || (!period && !full))
+    in.object().fail("layer_types",
+                     "must say for each layer sliding_attention or full_attention, the first and "
+                     "every n-th sliding, or none");
+  if (full)
+    model.window = 0;
+  else if (model.window == 0)
+    in.object().fail(
+        "layer_types",
+        "has sliding_attention, and the model has no window for it; give full_attention");
+  model.window_period = period.value_or(1);
+}
+
+void read_windows(const HuggingFaceReader& in, const Architecture& architecture,
+                  ModelConfig& model) {
   model.window =
       static_cast<int64_t>(in.nullable("sliding_window", static_cast<double>(architecture.window)));
   model.window_period = architecture.gemma ? 2 : 1;
@@ -209,22 +116,11 @@ void read_windows(const Reader& in, const Architecture& architecture, ModelConfi
                        fmt::format("is {} of {} layers; windows in all layers or in none are known",
                                    first, model.layers));
   }
-  if (in.has("layer_types") && model.window > 0) {
-    const auto types = in.object().require<std::vector<std::string>>("layer_types");
-    const auto full = std::count(types.begin(), types.end(), "full_attention");
-    const auto period = period_of(types);
-    if (static_cast<int64_t>(types.size()) != model.layers ||
-        (!period && full != static_cast<int64_t>(types.size())))
-      in.object().fail("layer_types",
-                       "must say for each layer sliding_attention or full_attention, the first and "
-                       "every n-th sliding, or none");
-    if (!period) model.window = 0;
-    model.window_period = period.value_or(1);
-  }
+  if (in.has("layer_types")) read_layer_types(in, model);
   if (model.window == 0) model.window_period = 1;
 }
 
-void read_gemma(const Reader& in, ModelConfig& model) {
+void read_gemma(const HuggingFaceReader& in, ModelConfig& model) {
   in.only("hidden_activation", "gelu_pytorch_tanh");
   in.only("hidden_act", "gelu_pytorch_tanh");
   model.mlp = MlpKind::geglu;
@@ -235,7 +131,7 @@ void read_gemma(const Reader& in, ModelConfig& model) {
 }
 
 /// What the other architectures do not read may stand in their files, but not mean anything.
-void refuse_gemmas(const Reader& in) {
+void refuse_gemmas(const HuggingFaceReader& in) {
   for (const char* key :
        {"query_pre_attn_scalar", "attn_logit_softcapping", "final_logit_softcapping"})
     if (in.has(key)) in.object().fail(key, "is there; only Gemma2ForCausalLM has it");
@@ -248,7 +144,7 @@ bool is_hugging_face(const json& config) {
 }
 
 ModelConfig model_from_hugging_face(const json& config, const std::string& file) {
-  const Reader in(config, file);
+  const HuggingFaceReader in(config, file);
   const Architecture& architecture = architecture_of(in);
   in.check_keys();
   const JsonObject& object = in.object();
@@ -290,17 +186,6 @@ ModelConfig model_from_hugging_face(const json& config, const std::string& file)
 
 namespace {
 
-json scaling_of(const RotaryConfig& rotary) {
-  if (rotary.bands)
-    return {{"rope_type", "llama3"},
-            {"factor", rotary.factor},
-            {"low_freq_factor", rotary.low},
-            {"high_freq_factor", rotary.high},
-            {"original_max_position_embeddings", rotary.original}};
-  if (rotary.factor != 1) return {{"rope_type", "linear"}, {"factor", rotary.factor}};
-  return nullptr;
-}
-
 const Architecture& architecture_of(const ModelConfig& model) {
   const std::string_view type = model.post_norms              ? "gemma2"
                                 : model.bias == BiasKind::qkv ? "qwen2"
@@ -341,7 +226,7 @@ json to_hugging_face(const ModelConfig& model) {
                  {"max_position_embeddings", model.sequence},
                  {"rms_norm_eps", model.norm_epsilon},
                  {"rope_theta", model.rotary.base},
-                 {"rope_scaling", scaling_of(model.rotary)},
+                 {"rope_scaling", rope_scaling_of(model.rotary)},
                  {"tie_word_embeddings", model.tied},
                  {"attention_dropout", 0.0}};
   if (model.window > 0) config["sliding_window"] = model.window;

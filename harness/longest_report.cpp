@@ -10,10 +10,6 @@
 namespace frugal {
 namespace {
 
-std::string gib(int64_t bytes) {
-  return fmt::format("{:.3f}", static_cast<double>(bytes) / (int64_t{1} << 30));
-}
-
 std::string refused(const LongestSequence& longest) {
   if (longest.at_least())
     return "tokens, at least: a configuration may have no more, and this one fits";
@@ -41,19 +37,23 @@ Table LongestReport::table() const {
   const auto add = [&](const std::string& what, const std::string& value, const std::string& unit) {
     table.rows.push_back({what, value, unit});
   };
+  const auto add_bytes = [&](const std::string& what, int64_t bytes, const std::string& of = "") {
+    const Quantity size = format_bytes(bytes);
+    add(what, size.value, size.unit + of);
+  };
   add("model", step.config.model.name, "");
   add("on", on, device);
-  add("memory", gib(memory), "GiB of each rank");
+  add_bytes("memory", memory, " of each rank");
   add("longest sequence", std::to_string(longest.tokens), refused(longest));
   const StageMemory& stage = fullest_stage(longest.memory);
   for (int i = 0; i < kind_count; ++i)
     if (const int64_t bytes = stage.at_peak[static_cast<size_t>(i)]; bytes > 0)
-      add(fmt::format("{} at the peak", name_of(static_cast<Kind>(i))), gib(bytes), "GiB");
-  add("peak", gib(stage.peak), "GiB");
-  if (longest.memory.host_peak > 0) add("host's memory", gib(longest.memory.host_peak), "GiB");
+      add_bytes(fmt::format("{} at the peak", name_of(static_cast<Kind>(i))), bytes);
+  add_bytes("peak", stage.peak);
+  if (longest.memory.host_peak > 0) add_bytes("host's memory", longest.memory.host_peak);
   for (const LengthTried& length : tried)
     add(fmt::format("{} tokens, run", length.tokens), length.fits ? "fits" : "does not fit",
-        length.fits ? fmt::format("peak {} GiB", gib(length.peak)) : length.reason);
+        length.fits ? "peak " + format_bytes(length.peak).text() : length.reason);
   return table;
 }
 

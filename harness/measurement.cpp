@@ -10,20 +10,19 @@ class Lines {
   void add(const std::string& what, const std::string& value, const std::string& unit = "") {
     table.rows.push_back({what, value, unit});
   }
+  void add(const std::string& what, const Quantity& quantity) {
+    add(what, quantity.value, quantity.unit);
+  }
   Table table{{{"quantity"}, {"value", true}, {"unit"}}, {}};
 };
-
-std::string gib(int64_t bytes) {
-  return fmt::format("{:.4g}", static_cast<double>(bytes) / (int64_t{1} << 30));
-}
 
 void add_memory(Lines& lines, const Memory& memory) {
   for (int i = 0; i < kind_count; ++i)
     if (const int64_t bytes = memory.peak[static_cast<size_t>(i)]; bytes > 0)
-      lines.add(fmt::format("peak {} memory of a rank", name_of(static_cast<Kind>(i))), gib(bytes),
-                "GiB");
-  lines.add("peak memory of a rank", gib(memory.peak_total), "GiB");
-  if (memory.reserved) lines.add("memory reserved by its device", gib(*memory.reserved), "GiB");
+      lines.add(fmt::format("peak {} memory of a rank", name_of(static_cast<Kind>(i))),
+                format_bytes(bytes));
+  lines.add("peak memory of a rank", format_bytes(memory.peak_total));
+  if (memory.reserved) lines.add("memory reserved by its device", format_bytes(*memory.reserved));
 }
 
 void add_fraction(Lines& lines, const std::string& name, const Fraction& fraction) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string_view>
 
@@ -109,6 +110,14 @@ std::string format_number(double value) {
 
 std::string format_number(const std::optional<double>& value) {
   return value ? format_number(*value) : "";
+}
+
+Quantity format_bytes(int64_t bytes) {
+  constexpr std::array units = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
+  return {fmt::format("{:.5g}", value), units.at(unit)};
 }
 
 std::string escape_html(const std::string& text) {

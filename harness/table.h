@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,15 @@ struct Table {
 std::string format_number(double value);
 /// Empty where there is none.
 std::string format_number(const std::optional<double>& value);
+
+/// A quantity as people read it.
+struct Quantity {
+  std::string value, unit;
+
+  std::string text() const { return value + " " + unit; }
+};
+/// In the largest of B, KiB, MiB, GiB and TiB of which there is one, five significant digits.
+Quantity format_bytes(int64_t bytes);
 
 std::string escape_html(const std::string& text);
 std::string escape_csv(const std::string& text);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <system_error>
 
 #include "kernels/support/error.h"
@@ -14,6 +15,27 @@ namespace frugal {
 
 std::string file_name(const std::string& path) {
   return std::filesystem::path(path).filename().string();
+}
+
+void check_distinct(const std::vector<FlagFile>& outputs, const std::vector<FlagFile>& inputs) {
+  // By what paths lead to: "x", "./x" and a link to it are one file. One that is not there yet has
+  // a folder that is.
+  std::map<std::filesystem::path, FlagFile> seen;
+  const auto place = [](const FlagFile& file) {
+    std::error_code unreadable;  // whoever opens it says so
+    const auto absolute = std::filesystem::absolute(file.path);
+    const auto canonical = std::filesystem::weakly_canonical(absolute, unreadable);
+    return unreadable ? absolute : canonical;
+  };
+  for (const FlagFile& input : inputs)
+    if (!input.path.empty()) seen.try_emplace(place(input), input);
+  for (const FlagFile& output : outputs) {
+    if (output.path.empty()) continue;
+    const auto [other, is_new] = seen.try_emplace(place(output), output);
+    if (!is_new)
+      throw InputError(fmt::format("{} and {} are both {}; give two files", output.flag,
+                                   other->second.flag, output.path));
+  }
 }
 
 void check_new_file(const std::string& flag, const std::string& path,

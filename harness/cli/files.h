@@ -1,7 +1,17 @@
 #pragma once
 #include <string>
+#include <vector>
 
 namespace frugal {
+
+/// A file as a flag names it; the path is empty where the flag is not given.
+struct FlagFile {
+  std::string flag, path;
+};
+
+/// Throws InputError where an output is the same file as another output or an input, however they
+/// are written: of two that are written one would be lost, and an input that is written is gone.
+void check_distinct(const std::vector<FlagFile>& outputs, const std::vector<FlagFile>& inputs);
 
 /// A file without its folder: what is recorded names no paths.
 std::string file_name(const std::string& path);

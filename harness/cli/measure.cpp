@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -49,6 +50,10 @@ TrainingRun run_of(const Values& values, const Target& target) {
     throw InputError("--eval-every: held-out losses are a text's; give --text, or leave it out");
   run.last_words = values.last_words;
   check_last_words(run, target);
+  // What is read is there already, and refused as such.
+  std::vector<FlagFile> outputs = values.weights.outputs();
+  outputs.push_back({"--out", (std::filesystem::path(values.out) / RecordFile::name).string()});
+  check_distinct(outputs, {});
   values.weights.put_into(run, target);
   return run;
 }

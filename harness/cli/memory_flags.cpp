@@ -26,22 +26,26 @@ int64_t chunks_of(const char* flag, const std::string& text) {
   return value;
 }
 
-/// Fused where a model has rotary positions: those are trained on sequences whose scores have no
-/// place. Selective recomputation is of separate attention.
-AttentionKind default_attention(const RunConfig& config) {
-  const bool fused =
-      config.model.positions == PositionKind::rotary && config.recompute != Recompute::selective;
-  return fused ? AttentionKind::fused : AttentionKind::separate;
+/// All in the weights' type, where there is a choice.
+void check_precision(const RunConfig& config) {
+  if (config.precision == Precision::pure && accumulation_type(config.type) == config.type)
+    throw InputError(fmt::format(
+        "--precision is pure and the type is {}, in which gradients and optimizer state are "
+        "anyway; leave it out, or give --type bf16",
+        name_of(config.type)));
 }
 
 }  // namespace
 
+AttentionKind default_attention(const ModelConfig& model, Recompute recompute) {
+  const bool fused = model.positions == PositionKind::rotary && recompute != Recompute::selective;
+  return fused ? AttentionKind::fused : AttentionKind::separate;
+}
+
 void MemoryFlags::add_to(Flags& flags) {
   flags.choice("--recompute", recompute, all_names<Recompute>(),
                "Activations that are computed again");
-  flags.choice("--attention", attention, all_names<AttentionKind>(),
-               "Fused attention keeps no scores; not with --recompute selective. Otherwise fused "
-               "for models with rotary positions, separate for others");
+  flags.choice("--attention", attention, all_names<AttentionKind>(), attention_help);
   flags.toggle("--stored-masks", stored_masks,
                "Keep dropout masks, one byte per element, instead of regenerating them");
   const std::string allowed = std::string("N|") + by_paper;
@@ -71,8 +75,8 @@ void MemoryFlags::add_to(Flags& flags) {
 
 void MemoryFlags::put_into(RunConfig& config) const {
   config.recompute = *from_name<Recompute>(recompute);
-  config.attention =
-      attention.empty() ? default_attention(config) : *from_name<AttentionKind>(attention);
+  config.attention = attention.empty() ? default_attention(config.model, config.recompute)
+                                       : *from_name<AttentionKind>(attention);
   config.stored_masks = stored_masks;
   config.mlp_chunks = chunks_of("--mlp-chunks", mlp_chunks);
   config.head_chunks = chunks_of("--head-chunks", head_chunks);
@@ -81,6 +85,7 @@ void MemoryFlags::put_into(RunConfig& config) const {
   config.offload = offload;
   config.offload_optimizer = offload_optimizer;
   config.precision = *from_name<Precision>(precision);
+  check_precision(config);
 }
 
 double MemoryFlags::clip_or_default() const {

@@ -8,6 +8,14 @@
 
 namespace frugal {
 
+/// Where --attention is not given: fused where a model has rotary positions, because those are
+/// trained on sequences whose scores have no place. Selective recomputation is of separate
+/// attention.
+AttentionKind default_attention(const ModelConfig& model, Recompute recompute);
+inline constexpr const char* attention_help =
+    "Fused attention keeps no scores; not with --recompute selective. Otherwise fused for models "
+    "with rotary positions, separate for others";
+
 /// The flags that trade memory for something else: what is computed in parts, computed again, kept
 /// in the host's memory, dropped early, or stored in fewer bytes.
 struct MemoryFlags {
@@ -19,7 +27,8 @@ struct MemoryFlags {
 
   void add_to(Flags& flags);
 
-  /// Throws InputError for numbers of mini-sequences that are none.
+  /// Into a configuration that has its model and type. Throws InputError for numbers of
+  /// mini-sequences that are none, and for a precision that such a type has not.
   void put_into(RunConfig& config) const;
   /// The greatest norm of gradients: none where weights step in backward. Throws InputError where
   /// one is given nevertheless.

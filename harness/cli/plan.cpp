@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/cli/files.h"
+#include "harness/cli/memory_flags.h"
 #include "harness/cli/model_flags.h"
 #include "harness/cli/program.h"
 #include "harness/names.h"
@@ -20,8 +21,8 @@ constexpr const char* searched = "searched";
 
 struct Values {
   ModelFlags model;
-  std::string hardware, tensor_parallel = "1", recompute = searched, schedule = "2bw",
-                        attention = "separate", type = "bf16", format = "table";
+  std::string hardware, tensor_parallel = "1", recompute = searched, schedule = "2bw", attention,
+                        type = "bf16", format = "table";
   int devices = 0;  // 0: not given
   int64_t batch = 0, execute = 0, rows = 5;
   std::optional<double> memory;
@@ -55,6 +56,12 @@ std::vector<int> tensor_sizes(const Values& values, const PlanRequest& request) 
   return sizes;
 }
 
+AttentionKind attention_of(const Values& values, const ModelConfig& model) {
+  if (!values.attention.empty()) return *from_name<AttentionKind>(values.attention);
+  // Where recomputation is searched for, it is by attention which kinds there are.
+  return default_attention(model, from_name<Recompute>(values.recompute).value_or(Recompute::none));
+}
+
 PlanRequest request_of(const Values& values) {
   PlanRequest request;
   RunConfig& run = request.run;
@@ -71,7 +78,7 @@ PlanRequest request_of(const Values& values) {
   request.memory = request.machine.memory_capacity;
   if (values.memory) request.memory = static_cast<int64_t>(*values.memory * (int64_t{1} << 30));
   run.schedule = *from_name<ScheduleKind>(values.schedule);
-  run.attention = *from_name<AttentionKind>(values.attention);
+  run.attention = attention_of(values, run.model);
   run.type = *from_name<DType>(values.type);
   run.sequence_parallel = values.sequence_parallel;
   run.stored_masks = values.stored_masks;
@@ -92,7 +99,7 @@ std::string command_of(const Values& values, const RunConfig& run) {
       "--pipeline-parallel {} --data-parallel {} --schedule {} --recompute {} --attention {} "
       "--type {} --micro-batch {} --microbatches {} --steps 4 --clip {}",
       values.model.name, values.hardware, run.tensor_parallel, run.pipeline_parallel,
-      run.data_parallel, name_of(run.schedule), name_of(run.recompute), values.attention,
+      run.data_parallel, name_of(run.schedule), name_of(run.recompute), name_of(run.attention),
       values.type, run.micro_batch, run.microbatches, planned_optimizer(run.schedule).clip);
   if (values.model.scale > 1) command += " --scale " + scale_name(values.model.scale);
   command += values.model.changes();
@@ -140,8 +147,7 @@ void add_plan(Program& program) {
                "Activations that are computed again");
   flags.toggle("--sequence-parallel", v.sequence_parallel,
                "Sequence parallelism over the tensor-parallel group");
-  flags.choice("--attention", v.attention, all_names<AttentionKind>(),
-               "Fused attention keeps no scores; not with --recompute selective");
+  flags.choice("--attention", v.attention, all_names<AttentionKind>(), attention_help);
   flags.toggle("--stored-masks", v.stored_masks,
                "Keep dropout masks, one byte per element, instead of regenerating them");
   flags.choice("--type", v.type, all_names<DType>(), "Of weights and activations");

@@ -4,8 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
-#include "harness/cli/files.h"
 #include "harness/environment.h"
 #include "harness/names.h"
 #include "kernels/support/error.h"
@@ -34,13 +34,24 @@ RunConfig config_of(const RunFlags& flags, const std::optional<OwnSchedule>& own
   RunConfig config = flags.config;
   flags.pipeline.put_into(config, own);
   config.model = flags.model.unscaled();
-  config.context = *from_name<ContextKind>(flags.context);
-  flags.memory.put_into(config);
+  if (!flags.context.empty()) config.context = *from_name<ContextKind>(flags.context);
   config.type = *from_name<DType>(flags.type);
+  flags.memory.put_into(config);
   config.validate();
   config.model = config.model.scaled(flags.model.scale);
   config.validate();
+  if (!flags.context.empty() && config.context_parallel == 1)
+    throw InputError(
+        "--context: no ranks share a sequence; leave it out, or give --context-parallel of at "
+        "least 2");
   return config;
+}
+
+/// The file that a model's or machine's name leads to; empty where it is one that is known.
+std::string described_in(const std::string& name) {
+  if (std::filesystem::is_directory(name))
+    return (std::filesystem::path(name) / "config.json").string();
+  return name.find('/') != std::string::npos || name.ends_with(".json") ? name : "";
 }
 
 /// A data sheet of another machine would give a device an MFU that means nothing.
@@ -104,7 +115,7 @@ void add_context_flags(Flags& flags, RunFlags& v) {
                 "Ranks that have a part of every sequence each; with --attention fused", 1 << 16);
   flags.choice("--context", v.context, all_names<ContextKind>(),
                "How such ranks compute attention: heads exchanged for parts of the sequence, or "
-               "keys and values passed around");
+               "keys and values passed around; ulysses otherwise");
 }
 
 void add_training_flags(Flags& flags, RunFlags& v) {
@@ -139,6 +150,13 @@ void RunFlags::add_to(Flags& flags) {
   add_context_flags(flags, *this);
   memory.add_to(flags);
   add_training_flags(flags, *this);
+}
+
+std::vector<FlagFile> RunFlags::inputs() const {
+  const std::string machine = on.substr(on.find(':') + 1);
+  return {{"--model", described_in(model.name)},  {"--on", described_in(machine)},
+          {"--hardware", described_in(hardware)}, {"--lone-rank", described_in(lone_rank)},
+          {"--schedule-file", pipeline.file},     {"--text", text}};
 }
 
 Target RunFlags::target() const {
@@ -199,7 +217,8 @@ std::string RunFlags::text_of(const TrainingRun& run, const Target& target) cons
   if (c.keep_outputs) all += " --keep-outputs";
   if (c.sequence_parallel) all += " --sequence-parallel";
   if (c.context_parallel > 1)
-    all += fmt::format(" --context-parallel {} --context {}", c.context_parallel, context);
+    all +=
+        fmt::format(" --context-parallel {} --context {}", c.context_parallel, name_of(c.context));
   if (!text.empty()) all += " --text " + file_name(text);
   if (target.kind() == DeviceKind::cpu) all += fmt::format(" --threads {}", target.threads());
   if (pin) all += " --pin";

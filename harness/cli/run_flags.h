@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 
+#include "harness/cli/files.h"
 #include "harness/cli/memory_flags.h"
 #include "harness/cli/model_flags.h"
 #include "harness/cli/pipeline_flags.h"
@@ -14,8 +15,8 @@ struct RunFlags {
   ModelFlags model;
   PipelineFlags pipeline;
   MemoryFlags memory;
-  std::string on = "virtual", hardware, lone_rank, context = "ulysses", type = "f32",
-              optimizer = "adamw", text;
+  std::string on = "virtual", hardware, lone_rank, type = "f32", optimizer = "adamw", text;
+  std::string context;  // empty where it is not given
   std::optional<int64_t> steps, warm_up;
   OptimizerOptions options;
   std::optional<double> momentum;  // of momentum only
@@ -26,6 +27,8 @@ struct RunFlags {
 
   void add_to(Flags& flags);
 
+  /// The files that are read.
+  std::vector<FlagFile> inputs() const;
   /// Throws InputError where the model is missing, and for what is no place.
   Target target() const;
   /// The run. Throws InputError for a configuration that is wrong, here or anywhere, before

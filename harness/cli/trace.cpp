@@ -29,16 +29,11 @@ void check_outputs(const Values& values) {
   if (values.out_file.empty() && values.memory.empty())
     throw InputError(
         "--out-file is missing; give a file for the trace, such as trace.json, or --memory");
-  std::map<std::string, const char*> flags;  // by file
-  for (const auto& [flag, file] : {std::pair{"--out-file", &values.out_file},
-                                   {"--svg", &values.svg},
-                                   {"--memory", &values.memory}}) {
-    if (file->empty()) continue;
-    if (const auto [other, is_new] = flags.try_emplace(*file, flag); !is_new)
-      throw InputError(
-          fmt::format("{} and {} are both {}; give two files", flag, other->second, *file));
-    check_output_file(flag, *file, values.force);
-  }
+  const std::vector<FlagFile> outputs = {
+      {"--out-file", values.out_file}, {"--svg", values.svg}, {"--memory", values.memory}};
+  check_distinct(outputs, values.run.inputs());
+  for (const auto& [flag, path] : outputs)
+    if (!path.empty()) check_output_file(flag, path, values.force);
 }
 
 std::string outputs_text(const Values& values) {

@@ -13,7 +13,7 @@
 namespace frugal {
 namespace {
 
-void check_values(const char* flag, const Target& target) {
+void check_values(const std::string& flag, const Target& target) {
   if (target.simulated())
     throw InputError(fmt::format("{}: a virtual device has no values; use --on cpu or cuda", flag));
   if (target.modelled())
@@ -59,11 +59,10 @@ void WeightsFlags::put_into(TrainingRun& run, const Target& target) const {
   }
   run.save_weights = save;
   run.save_tensors = save_tensors;
-  for (const auto& [flag, file] :
-       {std::pair{"--save-weights", &save}, {"--save-tensors", &save_tensors}}) {
-    if (file->empty()) continue;
+  for (const auto& [flag, path] : outputs()) {
+    if (path.empty()) continue;
     check_values(flag, target);
-    check_new_file(flag, *file);
+    check_new_file(flag, path);
   }
   if (!save.empty() && run.config.schedule == ScheduleKind::pipedream &&
       run.config.pipeline_parallel > 1 && run.config.model.tied)

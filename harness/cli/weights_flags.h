@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 
+#include "harness/cli/files.h"
 #include "harness/cli/flags.h"
 #include "harness/training.h"
 
@@ -13,6 +14,10 @@ struct WeightsFlags {
   void add_to(Flags& flags);
   /// Whether a file is to be written.
   bool saves() const { return !save.empty() || !save_tensors.empty(); }
+  /// What is to be written.
+  std::vector<FlagFile> outputs() const {
+    return {{"--save-weights", save}, {"--save-tensors", save_tensors}};
+  }
   /// Throws InputError where there are no values that mean anything, for a file of weights that is
   /// not the model's, and for one that cannot be written.
   void put_into(TrainingRun& run, const Target& target) const;

@@ -77,6 +77,23 @@ class BadInput(Cli):
                       says=["recompute is selective", "attention is fused", "choose recompute none or full"])
         self.rejected("measure", "--model", "gpt-tiny", "--attention", "flash", says=["flash", "separate, fused"])
 
+    def test_what_takes_fused_attention_leaves_no_selective_recomputation(self):
+        """Whichever attention is asked for: the advice does not lead from one to the other."""
+        gemma = ["measure", "--model", "gemma2-tiny"]
+        shared = ["measure", "--model", "llama-tiny", "--context-parallel", "2"]
+        for run in (gemma, shared):
+            for attention in ([], ["--attention", "fused"], ["--attention", "separate"]):
+                self.rejected(*run, *attention, "--recompute", "selective",
+                              says=["recompute is selective", "choose recompute none or full"])
+        self.rejected("plan", *gemma[1:], "--hardware", "a100-80gb", "--devices", "1", "--batch", "1",
+                      "--recompute", "selective", says=["recompute is selective", "choose recompute none or full"])
+
+    def test_precision_of_types_that_have_one_only(self):
+        for command in ("measure", "longest", "trace"):
+            for model_type in ([], ["--type", "f32"], ["--type", "f64"]):
+                self.rejected(command, "--model", "llama-tiny", *model_type, "--precision", "pure",
+                              says=["--precision is pure", (model_type or ["", "f32"])[1], "--type bf16"])
+
     def test_flags(self):
         artifact = ["reproduce", "korthikanti2022/table2"]
         self.rejected(*artifact, "--formt", "json", says=["--formt", "did you mean --format"])

@@ -12,6 +12,10 @@ class Context(Cli):
         self.rejected(*TINY, *shared[2:], "2", says=["attention is separate", "choose fused"])
         self.rejected(*TINY, *shared[:2], *shared[4:], "2", says=["dropout is 0.1", "dropout 0"])
 
+    def test_kinds_are_of_ranks_that_share(self):
+        for kind in ("ulysses", "ring"):
+            self.rejected(*TINY, "--context", kind, says=["--context", "--context-parallel"])
+
     def test_shares_of_a_sequence(self):
         run = [*TINY, "--attention", "fused", "--dropout", "0", "--type", "f64"]
         self.run_frugal(*run, "--out", "serial")

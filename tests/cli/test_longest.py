@@ -19,7 +19,7 @@ class Longest(Cli):
         self.assertEqual(found["memory"], 64 << 20)
         self.assertEqual(found["peak"], sum(found["at_peak"].values()))
         self.assertLessEqual(found["peak"], found["memory"])
-        self.assertGreaterEqual(found["longer_lengths_refused"], 64)
+        self.assertGreaterEqual(found["longer_lengths_refused"], 512)
         self.assertEqual(found["configuration"]["model"]["sequence_length"], found["longest_sequence"])
         self.assertIsNone(found["confirmed"])
 
@@ -52,6 +52,18 @@ class Longest(Cli):
         values = {row[0]: row[1] for row in rows}
         self.assertIn(values["longest sequence"], text)
         self.assertIn(f"| longest sequence | {values['longest sequence']} |", self.run_frugal(*asked, "markdown").stdout)
+
+    def test_small_sizes_are_seen(self):
+        rows = csv.DictReader(io.StringIO(self.run_frugal(*SMALL, "--on", "virtual", "--memory", "8MiB", "--format",
+                                                          "csv").stdout))
+        sizes = {row["quantity"]: (row["value"], row["unit"]) for row in rows}
+        self.assertEqual(sizes["memory"], ("8", "MiB of each rank"))
+        found = self.longest("--on", "virtual", "--memory", "8MiB")
+        units = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
+        for kind, size in found["at_peak"].items():
+            if size > 0:
+                value, unit = sizes[f"{kind} at the peak"]
+                self.assertAlmostEqual(float(value) * units[unit] / size, 1, delta=5e-5, msg=kind)
 
     def test_its_command_finds_it_again(self):
         found = self.longest("--on", "virtual", "--memory", "8MiB", "--type", "bf16", "--precision", "pure")

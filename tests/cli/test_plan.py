@@ -45,6 +45,16 @@ class Plan(Cli):
                 self.assertEqual(candidate["missing_memory"] == 0, group == "fitting")
                 self.assertAlmostEqual(sum(candidate["seconds_by_part"].values()), candidate["seconds"])
 
+    def test_attention_is_what_measure_takes(self):
+        """Also for models that have no other than fused."""
+        for model, attention in (("gemma2-tiny", "fused"), ("llama-tiny", "fused"), ("gpt-tiny", "separate")):
+            asked = ["plan", "--model", model, "--hardware", "a100-80gb", "--devices", "1", "--batch", "2"]
+            plan = json.loads(self.run_frugal(*asked, "--format", "json").stdout)
+            self.assertEqual(plan["fitting"][0]["config"]["attention"], attention)
+            self.assertIn(f"--attention {attention}", plan["command"])
+            self.run_frugal("measure", "--model", model, "--on", "virtual", "--out", model)
+            self.assertEqual(self.records(model)[0]["configuration"]["attention"], attention)
+
     def test_table(self):
         text = self.run_frugal(*ASKED, "--rows", "3").stdout
         self.assertIn("gpt-3m on 4 devices of v100-p3-16xlarge, batch 32, schedule 2bw", text)

@@ -17,6 +17,10 @@ class Trace(Cli):
         self.rejected(*TRACE, "--out-file", "x", "--svg", "absent/x", says=["--svg", "absent/x", "No such file"])
         self.rejected(*TRACE, "--out-file", "x", "--svg", "x", says=["--svg", "--out-file", "both x"])
         self.rejected(*TRACE, "--out-file", "x", "--memory", "x", says=["--memory", "--out-file", "both x"])
+        (self.folder / "given").mkdir()
+        (self.folder / "given/link").symlink_to(self.folder)
+        for other in ("./x", "given/../x", str(self.folder / "x"), "given/link/x"):
+            self.rejected(*TRACE, "--out-file", "x", "--memory", other, says=["--memory", "--out-file", f"both {other}"])
         self.rejected(*TRACE, "--memory", "absent/x", says=["--memory", "absent/x", "No such file"])
         self.rejected(*TRACE[:-2], "--out-file", "x", "--schedule", "2bw", says=["2bw", "microbatches"])
 
@@ -30,6 +34,17 @@ class Trace(Cli):
         self.assertEqual(there.read_text(), "mine")
         self.run_frugal(*TRACE, "--out-file", str(there), "--force")
         json.loads(there.read_text())
+
+    def test_what_is_read_is_not_overwritten(self):
+        model = json.dumps({"layers": 2, "hidden_size": 64, "attention_heads": 4, "sequence_length": 32,
+                            "vocabulary_size": 256, "dropout": 0, "name": "x"})
+        path = self.given(model, "config.json")
+        for named in (path, str(self.folder / "given")):
+            self.rejected("trace", "--model", named, "--memory", "given/./config.json", "--force",
+                          says=["--memory", "--model", "given/./config.json"])
+        text = self.given("words " * 1000)
+        self.rejected(*TRACE, "--text", text, "--memory", "given/../given/mine.txt", "--force",
+                      says=["--memory", "--text"])
 
     def test_virtual_and_measured(self):
         places = [["--on", "virtual:v100-p3-16xlarge"], ["--on", "cpu", "--threads", "2"]]

@@ -91,6 +91,14 @@ class Weights(Cli):
         self.rejected(*LLAMA[:3], "--load-weights", str(saved), says=["--load-weights", "virtual", "--on cpu"])
         self.rejected(*LLAMA, "--save-weights", str(saved), says=["--save-weights", "exists already"])
 
+    def test_files_that_would_replace_each_other_are_refused(self):
+        save = [*LLAMA, "--save-weights", "x"]
+        for other in ("x", "./x", str(self.folder / "x")):
+            self.rejected(*save, "--save-tensors", other, says=["--save-tensors", "--save-weights", f"both {other}"])
+        self.rejected(*LLAMA, "--save-tensors", "out/../out/records.jsonl", says=["--save-tensors", "--out"])
+        text = self.given("words " * 1000)
+        self.rejected(*LLAMA, "--text", text, "--save-weights", text, says=["--save-weights", "exists already"])
+
     def test_configurations_of_other_models_are_refused(self):
         config = {"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 64,
                   "num_attention_heads": 4, "intermediate_size": 96, "max_position_embeddings": 32, "vocab_size": 256}

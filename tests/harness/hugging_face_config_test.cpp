@@ -163,6 +163,29 @@ TEST(HuggingFaceConfig, RotaryPositionsOfOldAndNewFiles) {
       RotaryConfig{.base = 10});
 }
 
+TEST(HuggingFaceConfig, RotaryBasesAreAsLargeAsPublishedOnesInBothSpellings) {
+  // Gradient's Llama-3-8B-Instruct-4194k has this one.
+  EXPECT_EQ(with("llama3-8b", {{"rope_theta", 45200000000.0}}).rotary.base, 45.2e9);
+  for (const double base : {1e12, 45.2e9}) {
+    const json all = {{"rope_type", "default"}, {"rope_theta", base}};
+    EXPECT_EQ(with("llama2-7b", {{"rope_theta", base}}).rotary.base, base);
+    EXPECT_EQ(with("llama2-7b", {{"rope_parameters", all}}).rotary.base, base);
+    EXPECT_EQ(with("llama2-7b", {{"rope_theta", base}, {"rope_parameters", all}}).rotary.base,
+              base);
+  }
+  EXPECT_THROW(with("llama3-8b", {{"rope_theta", 1.1e12}}), InputError);
+  EXPECT_THROW(with("llama2-7b", {{"rope_parameters", {{"rope_theta", 1.1e12}}}}), InputError);
+}
+
+TEST(HuggingFaceConfig, NewFilesMayLeaveTheBaseToTheArchitectureOrToOldKeys) {
+  const json linear = {{"rope_type", "linear"}, {"factor", 2.0}};
+  EXPECT_EQ(with("llama2-7b", {{"rope_parameters", linear}}).rotary, RotaryConfig{.factor = 2});
+  EXPECT_EQ(with("llama3-8b", {{"rope_parameters", linear}}).rotary,
+            (RotaryConfig{.base = 5e5, .factor = 2}));
+  EXPECT_EQ(with("llama3-8b", {{"rope_parameters", linear}, {"rope_scaling", linear}}).rotary,
+            (RotaryConfig{.base = 5e5, .factor = 2}));
+}
+
 TEST(HuggingFaceConfig, WindowsOfLayers) {
   const auto types = [](int64_t layers, int64_t period) {
     json all = json::array();
@@ -179,15 +202,49 @@ TEST(HuggingFaceConfig, WindowsOfLayers) {
   EXPECT_EQ(with("qwen2-7b", {{"use_sliding_window", true}}).window, 0) << "no layer has it";
 }
 
+/// By the name of a key of the file.
+void expect_refused(const char* model, const char* key, const json& changes) {
+  try {
+    with(model, changes);
+    ADD_FAILURE() << key << " is accepted";
+  } catch (const InputError& e) {
+    EXPECT_NE(std::string(e.what()).find(std::string("config.json: ") + key), std::string::npos)
+        << e.what();
+  }
+}
+
+TEST(HuggingFaceConfig, WhatIsSaidTwiceMustBeTheSame) {
+  expect_refused("llama3-8b", "model_type", {{"architectures", {"MistralForCausalLM"}}});
+  expect_refused("llama3-8b", "model_type", {{"model_type", "mistral"}});
+  const json all = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
+  expect_refused("llama3-8b", "rope_parameters.rope_theta", {{"rope_parameters", all}});
+  expect_refused("llama3-8b", "rope_scaling.rope_theta", {{"rope_scaling", all}});
+  const json linear = {{"type", "linear"}, {"factor", 2.0}};
+  expect_refused("llama2-7b", "rope_parameters",
+                 {{"rope_scaling", linear}, {"rope_parameters", all}});
+  expect_refused(
+      "llama2-7b", "rope_scaling.type",
+      {{"rope_scaling", {{"rope_type", "llama3"}, {"type", "linear"}, {"factor", 2.0}}}});
+  expect_refused("llama2-7b", "rope_scaling.factor",
+                 {{"rope_scaling", {{"rope_type", "default"}, {"factor", 2.0}}}});
+}
+
+TEST(HuggingFaceConfig, LayersHaveNoWindowsThatTheirModelHasNot) {
+  const json sliding(32, "sliding_attention"), full(32, "full_attention");
+  expect_refused("llama3-8b", "layer_types", {{"layer_types", sliding}});
+  expect_refused("llama3-8b", "layer_types", {{"layer_types", {"full_attention"}}});
+  expect_refused("mistral-7b", "layer_types",
+                 {{"layer_types", sliding}, {"sliding_window", nullptr}});
+  EXPECT_EQ(with("llama3-8b", {{"layer_types", full}}).window, 0);
+  EXPECT_EQ(with("mistral-7b", {{"layer_types", full}}).window, 0);
+  EXPECT_EQ(with("mistral-7b", {{"layer_types", sliding}}).window_of(1), 4096);
+  // Its windows are switched off.
+  expect_refused("qwen2-7b", "layer_types", {{"layer_types", json(28, "sliding_attention")}});
+}
+
 TEST(HuggingFaceConfig, WhatWouldBeAnotherModelIsRefusedByName) {
   const auto refused = [](const char* model, const char* key, const json& value) {
-    try {
-      with(model, {{key, value}});
-      ADD_FAILURE() << key << " is accepted";
-    } catch (const InputError& e) {
-      EXPECT_NE(std::string(e.what()).find(std::string("config.json: ") + key), std::string::npos)
-          << e.what();
-    }
+    expect_refused(model, key, {{key, value}});
   };
   refused("llama3-8b", "architectures", {"PhiForCausalLM"});
   refused("llama3-8b", "architectures", {"LlamaForCausalLM", "LlamaModel"});
