@@ -1,13 +1,16 @@
 #include "harness/interrupt.h"
 
+#include <atomic>
 #include <csignal>
 
 namespace frugal {
 namespace {
 
-volatile std::sig_atomic_t requested = 0;
+// A handler may write it, and any thread may read it.
+std::atomic<bool> requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
 
-extern "C" void request_stop(int) { requested = 1; }
+extern "C" void request_stop(int) { requested = true; }
 
 }  // namespace
 
@@ -21,7 +24,7 @@ void catch_interrupts() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-bool interrupt_requested() noexcept { return requested != 0; }
+bool interrupt_requested() noexcept { return requested; }
 
 void stop_if_interrupted() {
   if (interrupt_requested()) throw Interrupted();

@@ -1,6 +1,11 @@
 #include "harness/longest.h"
 
+#include <algorithm>
+#include <future>
+#include <vector>
+
 #include "engine/config_rules.h"
+#include "harness/environment.h"
 #include "harness/interrupt.h"
 #include "harness/training.h"
 #include "kernels/support/error.h"
@@ -17,10 +22,21 @@ bool is_valid(const RunConfig& config) {
   }
 }
 
+/// fits(first), fits(first + 1), …, each in a thread of its own.
+std::vector<bool> try_all(int64_t first, int64_t count, const std::function<bool(int64_t)>& fits) {
+  if (count == 1) return {fits(first)};
+  std::vector<std::future<bool>> running;
+  for (int64_t i = 0; i < count; ++i)
+    running.push_back(std::async(std::launch::async, fits, first + i));
+  std::vector<bool> all;
+  for (auto& one : running) all.push_back(one.get());
+  return all;
+}
+
 }  // namespace
 
 Limit greatest_that_fits(int64_t most, int64_t least_refused,
-                         const std::function<bool(int64_t)>& fits) {
+                         const std::function<bool(int64_t)>& fits, int at_once) {
   int64_t good = 0, bad = most + 1;
   while (bad - good > 1) {
     const int64_t middle = good + (bad - good) / 2;
@@ -28,11 +44,16 @@ Limit greatest_that_fits(int64_t most, int64_t least_refused,
   }
   Limit limit{good, good < most ? 1 : 0};
   while (limit.refused < least_refused && limit.value + limit.refused < most) {
-    const int64_t next = limit.value + limit.refused + 1;
-    if (fits(next))
-      limit = {next, 0};
-    else
-      ++limit.refused;
+    const int64_t last = limit.value + limit.refused;
+    const int64_t count = std::min({int64_t{at_once}, least_refused - limit.refused, most - last});
+    int64_t next = last;
+    for (const bool fit : try_all(last + 1, count, fits)) {
+      ++next;
+      if (fit)
+        limit = {next, 0};
+      else
+        ++limit.refused;
+    }
   }
   return limit;
 }
@@ -58,22 +79,22 @@ LongestSequence longest_sequence(const StepOf& step, const Machine& machine) {
   const auto take = [&](int64_t tokens) {
     stop_if_interrupted();
     const RunConfig run = step.with(tokens);
-    const StepTaken taken = take_step(*make_virtual_cluster(run, machine), run, step.optimizer);
-    if (tokens > longest.tokens) {
-      longest.tokens = tokens;
-      longest.memory = taken.memory;
-      longest.flops = taken.flops;
+    return take_step(*make_virtual_cluster(run, machine), run, step.optimizer);
+  };
+  const auto fits = [&](int64_t n) {
+    try {
+      take(n * unit);
+      return true;
+    } catch (const OutOfMemory&) {
+      return false;
     }
   };
-  longest.refused = greatest_that_fits(most, lengths_refused, [&](int64_t n) {
-                      try {
-                        take(n * unit);
-                        return true;
-                      } catch (const OutOfMemory&) {
-                        return false;
-                      }
-                    }).refused;
-  if (longest.tokens == 0) take(unit);  // says what is missing
+  const Limit limit = greatest_that_fits(most, lengths_refused, fits, usable_processors());
+  longest.tokens = limit.value * unit;
+  longest.refused = limit.refused;
+  const StepTaken taken = take(std::max(longest.tokens, unit));  // where none fits it says why
+  longest.memory = taken.memory;
+  longest.flops = taken.flops;
   return longest;
 }
 

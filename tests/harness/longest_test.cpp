@@ -18,6 +18,9 @@ void expect_promise(const std::vector<bool>& fits, int64_t least_refused) {
   const auto most = static_cast<int64_t>(fits.size());
   const auto fit = [&](int64_t n) { return fits.at(static_cast<size_t>(n - 1)); };
   const Limit limit = greatest_that_fits(most, least_refused, fit);
+  const Limit together = greatest_that_fits(most, least_refused, fit, 3);
+  EXPECT_EQ(together.value, limit.value);
+  EXPECT_EQ(together.refused, limit.refused);
   ASSERT_LE(limit.value + limit.refused, most);
   EXPECT_TRUE(limit.value == 0 || fit(limit.value));
   for (int64_t i = 1; i <= limit.refused; ++i) EXPECT_FALSE(fit(limit.value + i));
