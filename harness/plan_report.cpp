@@ -106,9 +106,9 @@ std::string PlanReport::why() const {
                    [&](const auto& c) { return c.prediction.seconds >= p.seconds; });
   if (slower != plan.too_large.begin()) {
     const Candidate& large = *std::min_element(plan.too_large.begin(), slower, misses_less);
-    why +=
-        fmt::format("; {} would be {:.1f} % faster, but does not fit by {} GiB", name_of(large.run),
-                    100 * (p.seconds / large.prediction.seconds - 1), gib(large.missing));
+    why += fmt::format("; {} would be {:.1f} % faster, but does not fit by {}", name_of(large.run),
+                       100 * (p.seconds / large.prediction.seconds - 1),
+                       format_bytes(large.missing).text());
   }
   return why;
 }
@@ -166,10 +166,10 @@ std::string why_nothing_fits(const PlanRequest& request, const Plan& plan) {
   const Candidate& closest =
       *std::min_element(plan.too_large.begin(), plan.too_large.end(), misses_less);
   return fmt::format(
-      "none of {} configurations fits in {} GiB of a device (--memory); the closest ({}) misses by "
-      "{} GiB on stage {}; give more --devices, --tensor-parallel searched or another --schedule",
-      plan.too_large.size(), gib(request.memory), name_of(closest.run), gib(closest.missing),
-      closest.prediction.fullest());
+      "none of {} configurations fits in {} of a device (--memory); the closest ({}) misses by "
+      "{} on stage {}; give more --devices, --tensor-parallel searched or another --schedule",
+      plan.too_large.size(), format_bytes(request.memory).text(), name_of(closest.run),
+      format_bytes(closest.missing).text(), closest.prediction.fullest());
 }
 
 }  // namespace frugal

@@ -7,6 +7,7 @@
 #include "harness/cli/run_flags.h"
 #include "harness/interrupt.h"
 #include "harness/longest_report.h"
+#include "harness/progress.h"
 #include "harness/training.h"
 #include "kernels/support/error.h"
 
@@ -33,6 +34,17 @@ void refuse_what_is_searched(const Values& values, const Target& target) {
   refuse(values.memory && target.kind() == DeviceKind::cuda, "--memory", "a GPU has what it has");
 }
 
+/// Of each rank. More than there is would let the processor take it all before it is known.
+int64_t memory_of(const Values& values, const Target& target, const RunConfig& run) {
+  const int64_t there = target.memory_of_rank(run);
+  const int64_t memory = values.memory.value_or(there);
+  if (!target.simulated() && memory > there)
+    throw InputError(fmt::format(
+        "--memory is {}, and {} can give each rank {} now; give less, or use --on virtual",
+        format_bytes(memory).text(), target.on(), format_bytes(there).text()));
+  return memory;
+}
+
 LengthTried run_one(const Target& target, const StepOf& step, int64_t tokens, int64_t memory) {
   stop_if_interrupted();
   LengthTried length{.tokens = tokens, .fits = false, .reason = {}, .peak = 0};
@@ -56,7 +68,7 @@ Exit longest(const Values& values) {
   const TrainingRun run = flags.run(target);
   const StepOf step{run.config, run.train.optimizer};
   catch_interrupts();
-  const int64_t memory = values.memory.value_or(target.memory_of_rank(run.config));
+  const int64_t memory = memory_of(values, target, run.config);
   LongestReport report{.step = step,
                        .on = target.on(),
                        .device = target.device(),
@@ -67,9 +79,15 @@ Exit longest(const Values& values) {
   if (values.memory) report.command += fmt::format(" --memory {}", memory);
   const LongestSequence& found = report.longest;
   if (!target.simulated()) {
-    report.tried.push_back(run_one(target, step, found.tokens, memory));
-    if (!found.at_least())
-      report.tried.push_back(run_one(target, step, found.tokens + found.granularity, memory));
+    const size_t lengths = found.at_least() ? 1 : 2;
+    Progress progress(lengths);
+    for (size_t i = 0; i < lengths; ++i) {
+      const int64_t tokens = found.tokens + static_cast<int64_t>(i) * found.granularity;
+      const std::string what = fmt::format("{} tokens on {}", tokens, target.on());
+      progress.working_on(what);
+      report.tried.push_back(run_one(target, step, tokens, memory));
+      progress.finished(what, report.tried.back().fits ? "fits" : "does not fit");
+    }
   }
   fmt::print("{}", values.format == "json"       ? report.json().dump(2) + "\n"
                    : values.format == "csv"      ? report.table().csv()

@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "engine/config_rules.h"
 #include "harness/names.h"
 #include "kernels/support/error.h"
 
@@ -17,12 +18,12 @@ int64_t chunks_of(const char* flag, const std::string& text) {
   int64_t value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || value < 1)
+  if (error != std::errc() || stop != end || value < 1 || value > rules::most_tokens)
     throw InputError(
-        fmt::format("{} is \"{}\"; it must be a whole number of at least 1, or {} for as many as "
+        fmt::format("{} is \"{}\"; it must be a whole number from 1 to {}, or {} for as many as "
                     "mst2024's rule "
                     "says",
-                    flag, text, by_paper));
+                    flag, text, rules::most_tokens, by_paper));
   return value;
 }
 

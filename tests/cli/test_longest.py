@@ -79,11 +79,13 @@ class Longest(Cli):
             self.rejected(*SMALL, *arguments, says=says)
 
         rejected("--memory", "2 GB", says=["--memory", "2GiB"])
+        rejected("--on", "cpu", "--memory", "100TiB", says=["--memory is 100 TiB", "cpu can give", "--on virtual"])
         rejected("--memory", "0", says=["--memory"])
         rejected("--memory", "0.5", says=["--memory", "512MiB"])
         rejected("--sequence", "8", says=["--sequence", "searched"])
         rejected("--steps", "2", says=["--steps", "one step"])
         rejected("--mlp-chunks", "0", says=["--mlp-chunks", "paper"])
+        rejected("--mlp-chunks", "99999999999", says=["--mlp-chunks", "to 16777216, or paper"])
         rejected("--head-chunks", "x", says=["--head-chunks", "paper"])
         rejected("--step-in-backward", "--clip", "1", says=["--clip is 1", "--step-in-backward"])
         self.rejected("longest", "--model", "llama-tiny", "--offload", says=["offload", "recompute full"])

@@ -74,4 +74,4 @@ class Plan(Cli):
         rejected("--batch", "8", "--devices", "8", "--tensor-parallel", "all", says=["\"all\"", "searched"])
         rejected("--batch", "8", "--devices", "8", "--schedule", "zb-h1", says=["--schedule", "2bw"])
         rejected("--batch", "8", "--devices", "8", "--memory", "0.01",
-                 says=["none of", "0.01 GiB", "the closest (w ", "misses by", "on stage", "--devices"])
+                 says=["none of", "10.24 MiB", "the closest (w ", "misses by", "on stage", "--devices"])
