@@ -54,7 +54,8 @@ const Architecture& architecture_of(const HuggingFaceReader& in, const char* key
     if (name == known.*member) return known;
     names.push_back(known.*member);
   }
-  in.object().fail(key, fmt::format("is {}; known are {}", name, fmt::join(names, ", ")));
+  in.object().fail(
+      key, fmt::format("is {}; known are {}", in.object().at(key).dump(), fmt::join(names, ", ")));
 }
 
 const Architecture& architecture_of(const HuggingFaceReader& in) {
