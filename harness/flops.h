@@ -11,8 +11,8 @@ inline constexpr const char* eq7_id = "korthikanti2022/eq7";
 inline constexpr const char* eq8_id = "korthikanti2022/eq8";
 inline constexpr const char* visible_pairs_id = "visible pairs";
 
-/// FLOPs that a training iteration over `sequences` sequences needs: matrix multiplications, forward
-/// and backward, whole model, all devices together. What is computed again does not count.
+/// FLOPs that a training iteration over `sequences` sequences needs: matrix multiplications,
+/// forward and backward, whole model, all devices together. What is computed again does not count.
 ///
 /// With learned positions as equation 7 of korthikanti2022 counts, which of a GPT is
 /// 72 B L s h² (1 + s/(6h) + v/(12 h L)): with the scores of all pairs of positions, those that a
@@ -24,8 +24,8 @@ std::string model_formula(const ModelConfig& model);
 /// Equation 8 of korthikanti2022, with selective recomputation, of a GPT:
 /// 72 B L s h² (1 + s/(3h) + v/(12 h L)).
 double hardware_flops_eq8(const ModelConfig& model, double sequences);
-/// The part of model_flops() that is one module's, a layer's that of the first one; of a GPT's layer
-/// 72 B s h² (1 + s/(6h)).
+/// The part of model_flops() that is one module's, a layer's that of the first one; of a GPT's
+/// layer 72 B s h² (1 + s/(6h)).
 double module_flops(const ModelConfig& model, Module module, double sequences);
 /// What records call it: "korthikanti2022/eq7, one layer".
 std::string module_formula(const ModelConfig& model, Module module);
