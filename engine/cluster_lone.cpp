@@ -52,8 +52,10 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
   const Layout all = layout_of(config);
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<VirtualDevice*> stages;
+  const auto on_node =
+      static_cast<int>(std::min<int64_t>(machine.devices_per_node, config.ranks()));
   for (int stage = 0; stage < all.stages; ++stage) {
-    auto device = std::make_unique<VirtualDevice>(machine);
+    auto device = std::make_unique<VirtualDevice>(machine, on_node);
     stages.push_back(device.get());
     devices.push_back(std::move(device));
   }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace frugal {
 namespace {
 
@@ -11,10 +13,22 @@ double flops(const ModelConfig& model, double sequences, int64_t weights) {
   return 6 * sequences * static_cast<double>(model.sequence) * static_cast<double>(weights);
 }
 
-/// Scores and their product with the values, of all pairs of positions.
-double attention_flops(const ModelConfig& model, double sequences) {
+bool counts_visible_pairs(const ModelConfig& model) {
+  return model.positions == PositionKind::rotary;
+}
+
+/// Pairs of positions of one sequence whose scores count.
+double pairs(const ModelConfig& model, int64_t layer) {
   const auto s = static_cast<double>(model.sequence);
-  return 12 * sequences * s * s * static_cast<double>(model.query_size());
+  if (!counts_visible_pairs(model) || !model.causal) return s * s;
+  const int64_t window = model.window_of(layer);
+  const double seen = window > 0 ? std::min(s, static_cast<double>(window)) : s;
+  return seen * (seen + 1) / 2 + (s - seen) * seen;
+}
+
+/// Scores and their product with the values.
+double attention_flops(const ModelConfig& model, int64_t layer, double sequences) {
+  return 12 * sequences * pairs(model, layer) * static_cast<double>(model.query_size());
 }
 
 int64_t mlp_weights(const ModelConfig& m) {
@@ -22,6 +36,10 @@ int64_t mlp_weights(const ModelConfig& m) {
 }
 int64_t layer_weights(const ModelConfig& m) {
   return m.hidden * (m.qkv_size() + m.query_size()) + mlp_weights(m);
+}
+
+double layer_flops(const ModelConfig& model, int64_t layer, double sequences) {
+  return flops(model, sequences, layer_weights(model)) + attention_flops(model, layer, sequences);
 }
 
 }  // namespace
@@ -35,22 +53,30 @@ double module_flops(const ModelConfig& model, Module module, double sequences) {
     case Module::layer:
       break;
   }
-  return flops(model, sequences, layer_weights(model)) + attention_flops(model, sequences);
+  return layer_flops(model, 0, sequences);
 }
 
-std::string module_formula(Module module) {
-  return fmt::format("{}, one {}", eq7_id,
+std::string module_formula(const ModelConfig& model, Module module) {
+  return fmt::format("{}, one {}", model_formula(model),
                      module == Module::output_layer ? "output layer" : name_of(module));
 }
 
-double model_flops_eq7(const ModelConfig& model, double sequences) {
-  return static_cast<double>(model.layers) * module_flops(model, Module::layer, sequences) +
-         module_flops(model, Module::output_layer, sequences);
+double model_flops(const ModelConfig& model, double sequences) {
+  double sum = module_flops(model, Module::output_layer, sequences);
+  for (int64_t layer = 0; layer < model.layers; ++layer)
+    sum += layer_flops(model, layer, sequences);
+  return sum;
+}
+
+std::string model_formula(const ModelConfig& model) {
+  return counts_visible_pairs(model) ? visible_pairs_id : eq7_id;
 }
 
 double hardware_flops_eq8(const ModelConfig& model, double sequences) {
-  return model_flops_eq7(model, sequences) +
-         static_cast<double>(model.layers) * attention_flops(model, sequences);
+  double sum = model_flops(model, sequences);
+  for (int64_t layer = 0; layer < model.layers; ++layer)
+    sum += attention_flops(model, layer, sequences);
+  return sum;
 }
 
 }  // namespace frugal

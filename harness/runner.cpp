@@ -274,7 +274,7 @@ void Runner::observe_module(Running& r) {
           {.at_peak = memory.at_peak, .peak = memory.peak_total, .peak_per_kind = memory.peak}}};
   record.flops = Flops{module_flops(record.config.model, r.of->module,
                                     static_cast<double>(record.config.micro_batch)),
-                       module_formula(r.of->module),
+                       module_formula(record.config.model, r.of->module),
                        ranks * (memory.forward_flops + memory.backward_flops),
                        "executed",
                        {}};

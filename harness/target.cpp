@@ -170,6 +170,9 @@ int64_t Target::memory_of_rank(const RunConfig& config) const {
 Machine Target::counterpart(int64_t memory) const {
   Machine machine = machine_ ? *machine_ : find_machine(papers_machine);
   machine.memory_capacity = memory;
+  // No file describes a real device's host; and what has no limit has none there either.
+  constexpr int64_t endless = std::numeric_limits<int64_t>::max();
+  if (!simulated() || memory == endless) machine.host_memory = endless;
   return machine;
 }
 

@@ -162,8 +162,9 @@ void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
 
 Flops flops_of(const RunConfig& config, double executed) {
   const auto sequences = static_cast<double>(config.micro_batch * config.batch_microbatches());
-  Flops flops{model_flops_eq7(config.model, sequences), eq7_id, executed, "executed", {}};
-  if (config.recompute == Recompute::selective)
+  Flops flops{
+      model_flops(config.model, sequences), model_formula(config.model), executed, "executed", {}};
+  if (config.recompute == Recompute::selective && flops.model_formula == eq7_id)
     flops.hardware_eq8 = hardware_flops_eq8(config.model, sequences);
   return flops;
 }

@@ -24,10 +24,13 @@ class Timeline:
         """The most that was in use."""
         return max(self.totals)
 
+    def first_peak(self):
+        """Index of the row in which it was first reached."""
+        return self.totals.index(self.peak())
+
     def at_peak(self):
-        """{kind: bytes} when it was first reached."""
-        first = self.totals.index(self.peak())
-        return {kind: held[first] for kind, held in self.bytes.items()}
+        """{kind: bytes} in that row."""
+        return {kind: held[self.first_peak()] for kind, held in self.bytes.items()}
 
     def spans(self):
         """[(phase, begin, end)], in their order."""

@@ -52,7 +52,7 @@ def figure_of(folder):
             panel.set_xticks(lengths, [str(s) for s in lengths])
             panel.minorticks_off()
         column[0].set(title=f"{title} of Llama3-8B, {origin.label()}")
-    figure.suptitle("Tables 13 to 16: a module alone, forward and backward, in M mini-sequences (squares: the paper)")
+    figure.suptitle("Tables 13 to 16: a module alone, forward and backward, in M mini-sequences (squares: the paper's memory)")
     longest = max(axes[0], key=lambda panel: len(panel.get_legend_handles_labels()[0]))
     strip = 0.4 / figure.get_figheight()
     figure.get_layout_engine().set(rect=(0, strip, 1, 1 - strip))

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Figure 11 of mst2024: memory over one training step. Draws the files timeline-TOKENS-NAME.json of a
-folder, which `frugal trace --memory` wrote (./reproduce.sh has the commands)."""
+"""Memory over one training step, as figure 11 of mst2024 has it. Draws the files timeline-TOKENS-NAME.json
+of a folder, which `frugal trace --memory` wrote (./reproduce.sh has the commands), and the paper's peaks
+beside those of its length."""
 
 import pathlib
 
@@ -22,6 +23,7 @@ KINDS = {"parameter": ("weights", "#0072B2", ""),
          "communication": ("communication", "#D55E00", "")}
 BINS = 150
 VISIBLE = 0.002  # of the peak
+PAPERS_TOKENS = 4096
 
 
 def draw(panel, timeline):
@@ -38,10 +40,12 @@ def draw(panel, timeline):
     if any(timeline.host):
         panel.step(times, [timeline.host[i] / memory_timeline.GIB for i in rows], where="post", color="#000000",
                    linewidth=1.6, linestyle="--", label="on the host")
+    # It may last for too short a time to be seen.
     peak = timeline.peak() / memory_timeline.GIB
-    panel.axhline(peak, color="#000000", linewidth=0.8, linestyle=":")
-    panel.annotate(f"peak {peak:.1f} GiB", (0.02, peak), xycoords=("axes fraction", "data"), xytext=(0, 3),
-                   textcoords="offset points", fontsize=9)
+    panel.plot(timeline.times[timeline.first_peak()], peak, "v", color="#000000", markersize=5, linestyle="none",
+               label="peak")
+    panel.annotate(f"{peak:.1f} GiB", (0.02, peak), xycoords=("axes fraction", "data"), xytext=(0, 5),
+                   textcoords="offset points", fontsize=9, bbox=style.BEHIND_TEXT)
     for phase, begin, end in timeline.spans():
         if end - begin > 0.05 * timeline.times[-1]:
             panel.axvline(end, color="#000000", linewidth=0.6)
@@ -64,7 +68,15 @@ def files(folder):
     return dict(sorted(found.items()))
 
 
-def draw_row(axes, tokens, paths):
+def draw_papers_peak(panel, folder, name):
+    figure = reproduction.read(folder, "mst2024/figure11")
+    if found := figure.paper(name, "peak"):
+        panel.axhline(found[0], color="#D55E00", linewidth=1.2, linestyle=":", label="the paper's peak")
+        panel.annotate(f"paper: {found[0]:g} GiB", (0.98, found[0]), xycoords=("axes fraction", "data"),
+                       xytext=(0, 4), textcoords="offset points", ha="right", va="bottom", fontsize=9)
+
+
+def draw_row(axes, folder, tokens, paths):
     """The panels of one length."""
     devices = set()
     for (name, title), panel in zip(PANELS.items(), axes):
@@ -75,6 +87,8 @@ def draw_row(axes, tokens, paths):
         timeline, about = memory_timeline.read(paths[name])
         devices.add(about["on"])
         draw(panel, timeline)
+        if tokens == PAPERS_TOKENS:
+            draw_papers_peak(panel, folder, name)
     top = max(panel.get_ylim()[1] for panel in axes)
     for panel in axes:
         panel.set_ylim(0, 1.12 * top)
@@ -86,8 +100,8 @@ def figure_of(folder):
     figure, axes = style.plt.subplots(len(found), len(PANELS), figsize=(11, 1 + 3.6 * len(found)), sharey="row",
                                       squeeze=False)
     for row, (tokens, paths) in zip(axes, found.items()):
-        draw_row(row, tokens, paths)
-    figure.suptitle("Figure 11: memory over one training step of Llama3-8B")
+        draw_row(row, folder, tokens, paths)
+    figure.suptitle("Memory over one training step of Llama3-8B, as in figure 11")
     handles = {}
     for panel in axes.flat:
         handles |= dict(zip(*reversed(panel.get_legend_handles_labels())))

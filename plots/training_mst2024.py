@@ -63,7 +63,7 @@ def main():
         print_needs(way, record, reference)
     model = reference["configuration"]["model"]
     losses.set(title="training loss", xlabel="step", ylabel="nats per byte")
-    apart.set(title="distance from training as it is", xlabel="step", ylabel="nats per byte", yscale="log")
+    apart.set(title="distance from training as it is, where there is any", xlabel="step", ylabel="nats per byte", yscale="log")
     for panel in (losses, apart):
         panel.grid(axis="both")
     losses.legend()

@@ -59,7 +59,7 @@ double hardware_over_model_eq9(const ModelConfig& model) {
 double core_recompute_fraction(const ModelConfig& model) {
   const auto s = static_cast<double>(model.sequence);
   const auto h = static_cast<double>(model.hidden);
-  return 4 * s * s * h * static_cast<double>(model.layers) / model_flops_eq7(model, 1);
+  return 4 * s * s * h * static_cast<double>(model.layers) / model_flops(model, 1);
 }
 
 double utilization(double flops, double seconds, double devices, double peak_flops) {

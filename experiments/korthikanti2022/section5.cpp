@@ -19,11 +19,11 @@ double additional_flops(const Record& recomputing, const Record& keeping) {
   const RunConfig& run = recomputing.config;
   const double per_layer = recomputing.flops.value().hardware - keeping.flops.value().hardware;
   return 100 * per_layer * static_cast<double>(run.model.layers) /
-         model_flops_eq7(run.model, static_cast<double>(run.micro_batch));
+         model_flops(run.model, static_cast<double>(run.micro_batch));
 }
 
 double additional_flops_eq8(const ModelConfig& model) {
-  return 100 * (hardware_flops_eq8(model, 1) / model_flops_eq7(model, 1) - 1);
+  return 100 * (hardware_flops_eq8(model, 1) / model_flops(model, 1) - 1);
 }
 
 /// Section 5 and the abstract: what selective recomputation saves and costs, from the memory and

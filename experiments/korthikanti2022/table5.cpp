@@ -33,7 +33,7 @@ std::array<Derived, 3> derived(const Model& model) {
     return 100 * utilization(flops, after, static_cast<double>(model.gpus), peak_flops_per_gpu());
   };
   const double increase = 100 * (before / after - 1);
-  const double mfu = percent_of_peak(model_flops_eq7(model.config, batch));
+  const double mfu = percent_of_peak(model_flops(model.config, batch));
   const double hfu = percent_of_peak(hardware_flops_eq8(model.config, batch));
   const double relative = time_rounding / after;
   return {{{"throughput increase", "throughput rises by", increase,

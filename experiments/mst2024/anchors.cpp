@@ -41,8 +41,6 @@ RunConfig config_of(const Features& features, int devices) {
   return run;
 }
 
-std::string at_reported_length(const std::string& row) { return row + ", at the reported length"; }
-
 /// Not the paper's: what a later one reports of these techniques on newer GPUs: lengths, and for
 /// some the peak of a step of the reported length.
 class Anchors final : public LengthArtifact {
@@ -50,7 +48,7 @@ class Anchors final : public LengthArtifact {
   template <size_t n>
   Anchors(const std::string& name, const std::string& machine, const std::array<Features, n>& rows,
           int devices)
-      : LengthArtifact(name, machine, searches(name, rows, devices)), name_(name) {
+      : LengthArtifact(name, machine, searches(name, rows, devices), "no ratios"), name_(name) {
     for (const Features& row : rows) rows_.emplace_back(row.name);
   }
 
@@ -60,7 +58,7 @@ class Anchors final : public LengthArtifact {
     std::vector<Cell> cells;
     for (const std::string& row : rows_) {
       cells.push_back(length(place, row, "length", row));
-      if (has_peak(name_, row)) cells.push_back(peak(place, row, at_reported_length(row)));
+      if (has_peak(name_, row)) cells.push_back(peak(place, row, "peak", at_reported_length(row)));
     }
     return cells;
   }

@@ -13,11 +13,13 @@ constexpr double thousand = 1000;
 
 double tokens_of(const Record& record) { return record.samples(metric::longest_sequence).front(); }
 
-/// Megabytes for each of so many tokens of all but what does not depend on them, at the peak.
+/// Megabytes for each of so many tokens of what depends on them, at the peak.
 double per_token(const Record& record, double tokens) {
   const StageMemory& stage = fullest_stage(record.memory.value());
   const auto of = [&](Kind kind) { return stage.at_peak[static_cast<size_t>(kind)]; };
-  return static_cast<double>(stage.peak - of(Kind::parameter) - of(Kind::optimizer)) / tokens / 1e6;
+  return static_cast<double>(stage.peak - of(Kind::parameter) - of(Kind::gradient) -
+                             of(Kind::optimizer)) /
+         tokens / 1e6;
 }
 
 /// A number of one case's record.
@@ -65,12 +67,11 @@ std::vector<Claim> LengthArtifact::claims(const Records& records) const {
   for (const Cell& cell : cells(records)) {
     if (!cell.paper || cell.read == another_papers) continue;
     const bool is_ratio = cell.unit == "x";
-    claims.push_back(claim_about(
-        cell, fmt::format("{}/{}/{}", name_, cell.row, cell.column),
-        fmt::format("{}: {} is {} {}", cell.row, cell.column, *cell.paper, cell.unit),
-        is_ratio ? 0.1 * *cell.paper : 1,
-        is_ratio ? "10 %: the shorter length of a ratio is of 5 to 10 thousand, in whole thousands"
-                 : "lengths are printed in whole thousands"));
+    claims.push_back(
+        claim_about(cell, fmt::format("{}/{}/{}", name_, cell.row, cell.column),
+                    fmt::format("{}: {} is {} {}", cell.row, cell.column, *cell.paper, cell.unit),
+                    is_ratio ? 0.1 * *cell.paper : 1,
+                    is_ratio ? "10 %: " + printed_ : "lengths are printed in whole thousands"));
   }
   return claims;
 }
@@ -88,18 +89,19 @@ Cell LengthArtifact::length(const Place& place, const std::string& row, const st
            outcome_of(found, [](const Record& record) { return tokens_of(record) / thousand; }));
   if (found.record == nullptr) return made;
   made.note = fmt::format(
-      "{}, {}: {}; beside parameters and optimizer state {:.3f} MB for each token", row, column,
-      breakdown(found.record->memory.value()), per_token(*found.record, tokens_of(*found.record)));
+      "{}, {}: {}; beside parameters, gradients and optimizer state {:.3f} MB for each token", row,
+      column, breakdown(found.record->memory.value()),
+      per_token(*found.record, tokens_of(*found.record)));
   if (made.paper)
     made.note += fmt::format(", and of the reported {} {}, {:.3f} MB", *made.paper, made.unit,
                              per_token(*found.record, thousand * *made.paper));
   return made;
 }
 
-Cell LengthArtifact::peak(const Place& place, const std::string& row,
+Cell LengthArtifact::peak(const Place& place, const std::string& row, const std::string& column,
                           const std::string& case_id) const {
   return cell(
-      place, row, "peak", "GiB",
+      place, row, column, "GiB",
       outcome_of(find_case(place.records, id(), case_id, place.setting), [](const Record& record) {
         return static_cast<double>(record.memory.value().peak_total) / gib;
       }));

@@ -22,11 +22,21 @@ struct Search {
 Search search_of(const std::string& model, const Technique& technique,
                  Gradients gradients = Gradients::stepped);
 
+/// The case of one whose length another has reported: what a step takes at that length.
+inline std::string at_reported_length(const std::string& id) {
+  return id + ", at the reported length";
+}
+
 /// A table of longest sequences, in thousands of tokens, on a virtual machine.
 class LengthArtifact : public Artifact {
  public:
-  LengthArtifact(std::string name, std::string machine, std::vector<Search> searches)
-      : name_(std::move(name)), machine_(std::move(machine)), searches_(std::move(searches)) {}
+  /// `printed` says how the paper has the lengths of which it has ratios.
+  LengthArtifact(std::string name, std::string machine, std::vector<Search> searches,
+                 std::string printed)
+      : name_(std::move(name)),
+        machine_(std::move(machine)),
+        searches_(std::move(searches)),
+        printed_(std::move(printed)) {}
 
   std::string id() const override { return std::string(paper_id) + "/" + name_; }
   std::string title() const override { return paper().caption(name_); }
@@ -48,7 +58,8 @@ class LengthArtifact : public Artifact {
   Cell length(const Place& place, const std::string& row, const std::string& column,
               const std::string& case_id) const;
   /// GiB at a case's peak.
-  Cell peak(const Place& place, const std::string& row, const std::string& case_id) const;
+  Cell peak(const Place& place, const std::string& row, const std::string& column,
+            const std::string& case_id) const;
   /// How many times as long one case's sequence is as another's.
   Cell ratio(const Place& place, const std::string& row, const std::string& column,
              const std::string& of, const std::string& over) const;
@@ -59,6 +70,7 @@ class LengthArtifact : public Artifact {
 
   std::string name_, machine_;
   std::vector<Search> searches_;
+  std::string printed_;
 };
 
 }  // namespace frugal::mst2024

@@ -22,11 +22,19 @@ struct Row {
 };
 constexpr const char *llama3 = "llama3-8b", *llama2 = "llama2-7b";
 constexpr int64_t length3 = 8192, length2 = 4096;
+constexpr Row llama3_recomputed{llama3, length3, recomputation, 2},
+    llama3_mini_sequence{llama3, length3, mini_sequence, 2},
+    llama2_vanilla{llama2, length2, vanilla, 1},
+    llama2_mini_sequence{llama2, length2, mini_sequence_alone, 1};
 constexpr std::array rows{
-    Row{llama3, length3, recomputation, 2},       Row{llama3, length3, mini_sequence, 2},
-    Row{llama3, length3, mini_sequence, 8},       Row{llama2, length2, vanilla, 1},
-    Row{llama2, length2, mini_sequence_alone, 1}, Row{llama2, length2, recomputation, 1},
-    Row{llama2, length2, mini_sequence, 1},       Row{llama2, length2, mini_sequence, 16},
+    llama3_recomputed,
+    llama3_mini_sequence,
+    Row{llama3, length3, mini_sequence, 8},
+    llama2_vanilla,
+    llama2_mini_sequence,
+    Row{llama2, length2, recomputation, 1},
+    Row{llama2, length2, mini_sequence, 1},
+    Row{llama2, length2, mini_sequence, 16},
 };
 
 /// All sequences are one microbatch: the paper's batches have about as many tokens as its longest
@@ -37,6 +45,21 @@ RunConfig step_config(const Row& row) {
   run.micro_batch = row.batch;
   return run;
 }
+
+/// What the mini-sequences of a row cost beside the same without them, and why here it differs.
+struct Price {
+  Row with, without;
+  const char* why;
+};
+constexpr std::array prices{
+    Price{
+        llama3_mini_sequence, llama3_recomputed,
+        "an MLP in parts leaves out what recomputing a layer does in vain, its second linear map, "
+        "and here launches are all that parts cost"},
+    Price{llama2_mini_sequence, llama2_vanilla,
+          "the MLP has one part at 4096 tokens, and here launches are all that the head's parts "
+          "cost"},
+};
 
 double seconds(const Record& record) { return median(record.samples(metric::step_time)); }
 
@@ -88,15 +111,13 @@ class Table6 final : public Artifact {
   std::vector<Claim> claims(const Records& records) const override {
     std::vector<Claim> claims;
     for (const Setting& setting : records.settings(id()))
-      for (const auto& [with, without] : {std::pair{rows[1], rows[0]}, {rows[4], rows[3]}}) {
+      for (const auto& [with, without, why] : prices) {
         const Found a = find_case(records, id(), with.name(), setting),
                     b = find_case(records, id(), without.name(), setting);
         Claim claim;
         claim.id = fmt::format("throughput/{}", with.name());
-        claim.statement =
-            fmt::format("{}: a step takes no more than so many times as long as with {}",
-                        with.name(), without.technique.name);
-        claim.relation = Claim::Relation::at_most;
+        claim.statement = fmt::format("{}: a step takes so many times as long as with {}",
+                                      with.name(), without.technique.name);
         claim.unit = std::string("x");
         claim.paper = printed(with) / printed(without);
         claim.tolerance = 0.02;
@@ -107,6 +128,7 @@ class Table6 final : public Artifact {
         if (a.record != nullptr && b.record != nullptr)
           outcome.estimate = Estimate{seconds(*a.record) / seconds(*b.record)};
         set(claim, setting, outcome);
+        if (outcome.estimate) claim.reason = why;
         claims.push_back(std::move(claim));
       }
     return claims;

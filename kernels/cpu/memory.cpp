@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdlib>
 
 #include "kernels/support/error.h"
@@ -12,7 +13,7 @@
 namespace frugal {
 namespace {
 
-constexpr int64_t line = 64, huge_page = int64_t{2} << 20;
+constexpr int64_t line = 64, page = 4096, huge_page = int64_t{2} << 20;
 
 /// Rounded up to one of eight sizes for each power of two: at most an eighth is lost.
 int64_t size_class(int64_t bytes) {
@@ -21,14 +22,39 @@ int64_t size_class(int64_t bytes) {
   return static_cast<int64_t>((size + step - 1) / step * step);
 }
 
+/// Memory that is the system's again as soon as it is unmapped: what malloc is given back may stay
+/// this process's. In huge pages but for what is left of the last one. Null where there is no more.
+void* map(size_t size) {
+  const size_t room = size + static_cast<size_t>(huge_page);
+  void* const raw = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (raw == MAP_FAILED) return nullptr;
+  const auto address = reinterpret_cast<uintptr_t>(raw);
+  const size_t before = -address % static_cast<uintptr_t>(huge_page);
+  auto* const begin = static_cast<std::byte*>(raw) + before;
+  if (before > 0) munmap(raw, before);
+  munmap(begin + size, room - size - before);
+  madvise(begin, size, MADV_HUGEPAGE);
+  return begin;
+}
+
+bool is_mapped(int64_t size) { return size >= huge_page; }
+size_t mapped(int64_t size) { return static_cast<size_t>((size + page - 1) / page * page); }
+
+void* take_from_system(int64_t size) {
+  return is_mapped(size) ? map(mapped(size)) : std::aligned_alloc(line, static_cast<size_t>(size));
+}
+
+void give_to_system(void* address, int64_t size) noexcept {
+  if (is_mapped(size))
+    munmap(address, mapped(size));
+  else
+    std::free(address);
+}
+
 }  // namespace
 
 void* CachingAllocator::obtain(int64_t size) {
-  const bool huge = size >= huge_page;
-  const auto alignment = static_cast<size_t>(huge ? huge_page : line);
-  const size_t whole = (static_cast<size_t>(size) + alignment - 1) / alignment * alignment;
-  void* const address = std::aligned_alloc(alignment, whole);
-  if (address != nullptr && huge) madvise(address, whole, MADV_HUGEPAGE);
+  void* const address = take_from_system(size);
   if (address != nullptr) reserved_ += size;
   return address;
 }
@@ -83,14 +109,14 @@ void CachingAllocator::deallocate(void* address, int64_t bytes) noexcept {
     kept = false;
   }
   if (kept) return;
-  std::free(address);
+  give_to_system(address, size);
   reserved_ -= size;
   budget_->give_back(bytes);
 }
 
 void CachingAllocator::release_free_blocks() noexcept {
   for (auto& [size, blocks] : free_) {
-    for (void* const block : blocks) std::free(block);
+    for (void* const block : blocks) give_to_system(block, size);
     const int64_t bytes = size * static_cast<int64_t>(blocks.size());
     reserved_ -= bytes;
     budget_->give_back(bytes);

@@ -16,6 +16,7 @@ CostModel::CostModel(const Machine& machine)
       kernel_latency_(machine.kernel_latency),
       memory_latency_(machine.memory_latency),
       seconds_per_byte_(1 / (machine.memory_bandwidth * machine.memory_fraction)),
+      host_bandwidth_(machine.host_bandwidth * machine.host_fraction),
       link_bandwidth_(machine.link_bandwidth * machine.link_fraction),
       network_bandwidth_(machine.network_bandwidth * machine.network_fraction),
       collective_latency_(machine.collective_latency),
@@ -42,6 +43,8 @@ CostModel::CostModel(const Machine& machine)
 }
 
 double CostModel::duration(const Operation& operation) const {
+  if (const auto* transfer = std::get_if<Transfer>(&operation))
+    return kernel_latency_ + static_cast<double>(transfer->from.bytes()) / host_bandwidth_;
   const double memory = cost_of(operation).bytes * seconds_per_byte_;
   double arithmetic = 0;
   if (const auto* gemm = std::get_if<Gemm>(&operation))

@@ -67,7 +67,7 @@ class CostModel {
   size_t tile_count_ = 0;
   uint32_t multiprocessors_;
   double kernel_latency_, memory_latency_, seconds_per_byte_;
-  double link_bandwidth_, network_bandwidth_;
+  double host_bandwidth_, link_bandwidth_, network_bandwidth_;
   double collective_latency_, link_latency_, network_latency_;
   int devices_per_node_, devices_per_port_;
 };

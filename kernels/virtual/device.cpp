@@ -8,24 +8,40 @@
 #include "kernels/support/error.h"
 
 namespace frugal {
+namespace {
 
-VirtualDevice::VirtualDevice(const Machine& machine)
+void take(int64_t bytes, int64_t& in_use, int64_t capacity, const std::string& of) {
+  if (bytes > capacity - in_use)
+    throw OutOfMemory(fmt::format("{}: {} bytes do not fit: {} of {} bytes are in use", of, bytes,
+                                  in_use, capacity),
+                      bytes, in_use, capacity);
+  in_use += bytes;
+}
+
+}  // namespace
+
+VirtualDevice::VirtualDevice(const Machine& machine, int devices_on_node)
     : machine_(machine),
       costs_(machine),
       shared_speed_(1 - static_cast<double>(machine.collective_multiprocessors) /
-                            static_cast<double>(machine.multiprocessors)) {}
+                            static_cast<double>(machine.multiprocessors)),
+      host_capacity_(machine.host_memory / devices_on_node) {}
 
 void* VirtualDevice::allocate(int64_t bytes) {
-  const int64_t capacity = machine_.memory_capacity;
-  if (bytes > capacity - in_use_)
-    throw OutOfMemory(fmt::format("{}: {} bytes do not fit: {} of {} bytes are in use", name(),
-                                  bytes, in_use_, capacity),
-                      bytes, in_use_, capacity);
-  in_use_ += bytes;
+  take(bytes, in_use_, machine_.memory_capacity, name());
   return nullptr;
 }
 
 void VirtualDevice::deallocate(void* /*address*/, int64_t bytes) noexcept { in_use_ -= bytes; }
+
+void* VirtualDevice::allocate_on_host(int64_t bytes) {
+  take(bytes, host_in_use_, host_capacity_, name() + "'s host");
+  return nullptr;
+}
+
+void VirtualDevice::deallocate_on_host(void* /*address*/, int64_t bytes) noexcept {
+  host_in_use_ -= bytes;
+}
 
 double VirtualDevice::issue(Stream stream) {
   host_ += machine_.launch_overhead;

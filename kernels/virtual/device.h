@@ -11,7 +11,8 @@ namespace frugal {
 /// been issued and its stream is free.
 class VirtualDevice final : public Device {
  public:
-  explicit VirtualDevice(const Machine& machine);
+  /// With its part of the host's memory, where so many devices share that of their node.
+  explicit VirtualDevice(const Machine& machine, int devices_on_node = 1);
 
   const Machine& machine() const { return machine_; }
   const CostModel& costs() const { return costs_; }
@@ -22,9 +23,9 @@ class VirtualDevice final : public Device {
   /// Always null; throws OutOfMemory beyond the machine's capacity.
   void* allocate(int64_t bytes) override;
   void deallocate(void* address, int64_t bytes) noexcept override;
-  /// Always null: as much as is asked for.
-  void* allocate_on_host(int64_t /*bytes*/) override { return nullptr; }
-  void deallocate_on_host(void* /*address*/, int64_t /*bytes*/) noexcept override {}
+  /// Always null; throws OutOfMemory beyond its part of the host's memory.
+  void* allocate_on_host(int64_t bytes) override;
+  void deallocate_on_host(void* address, int64_t bytes) noexcept override;
   int64_t reserved() const override { return in_use_; }
   int64_t bytes_in_use() const { return in_use_; }
 
@@ -63,7 +64,8 @@ class VirtualDevice final : public Device {
   const double shared_speed_;  ///< of compute beside a collective, in (0, 1)
   std::array<double, stream_count> clocks_{};
   double host_ = 0;
-  int64_t in_use_ = 0;
+  const int64_t host_capacity_;
+  int64_t in_use_ = 0, host_in_use_ = 0;
   bool logging_ = false;
   std::vector<Interval> log_;
 };

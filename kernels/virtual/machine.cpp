@@ -84,7 +84,8 @@ std::vector<Machine::Tile> read_tiles(const JsonObject& device) {
 void read_device(const JsonObject& device, Machine& machine) {
   device.allow_only({"flops_bf16", "flops_f32", "flops_f64", "memory_capacity", "memory_bandwidth",
                      "memory_fraction", "memory_latency", "l2_bandwidth", "multiprocessors",
-                     "launch_overhead", "kernel_latency", "gemm_fraction", "tiles"});
+                     "host_bandwidth", "host_fraction", "launch_overhead", "kernel_latency",
+                     "gemm_fraction", "tiles"});
   const ParameterReader read(device, machine.parameters);
   machine.flops_bf16 = read.positive("flops_bf16", "FLOP/s");
   machine.flops_f32 = read.positive("flops_f32", "FLOP/s");
@@ -95,6 +96,8 @@ void read_device(const JsonObject& device, Machine& machine) {
   machine.memory_latency = read.positive("memory_latency", "s");
   machine.l2_bandwidth = read.positive("l2_bandwidth", "B/s");
   machine.multiprocessors = read.whole("multiprocessors", "1");
+  machine.host_bandwidth = read.positive("host_bandwidth", "B/s");
+  machine.host_fraction = read.fraction("host_fraction");
   machine.launch_overhead = read.positive("launch_overhead", "s");
   machine.kernel_latency = read.positive("kernel_latency", "s");
   machine.gemm_fraction = read.fraction("gemm_fraction");
@@ -102,11 +105,13 @@ void read_device(const JsonObject& device, Machine& machine) {
 }
 
 void read_network(const JsonObject& network, Machine& machine) {
-  network.allow_only({"devices_per_node", "link_bandwidth", "link_fraction", "network_bandwidth",
-                      "devices_per_port", "network_fraction", "collective_multiprocessors",
-                      "collective_latency", "link_latency", "network_latency"});
+  network.allow_only({"devices_per_node", "host_memory", "link_bandwidth", "link_fraction",
+                      "network_bandwidth", "devices_per_port", "network_fraction",
+                      "collective_multiprocessors", "collective_latency", "link_latency",
+                      "network_latency"});
   const ParameterReader read(network, machine.parameters);
   machine.devices_per_node = read.whole("devices_per_node", "1");
+  machine.host_memory = read.whole("host_memory", "B");
   machine.link_bandwidth = read.positive("link_bandwidth", "B/s");
   machine.link_fraction = read.fraction("link_fraction");
   machine.network_bandwidth = read.positive("network_bandwidth", "B/s");

@@ -38,6 +38,8 @@ struct Machine {
   double memory_latency = 0;    ///< of one access
   double l2_bandwidth = 0;      ///< all multiprocessors together
   int64_t multiprocessors = 0;
+  double host_bandwidth = 0;   ///< to the host's memory or from it; peak of one direction
+  double host_fraction = 0;    ///< of it that transfers reach
   double launch_overhead = 0;  ///< host time to issue one operation
   double kernel_latency = 0;   ///< device time between two operations that follow each other
   double gemm_fraction = 0;    ///< of a multiprocessor's peak that a tile's inner loop reaches
@@ -45,6 +47,7 @@ struct Machine {
 
   // Devices together.
   int64_t devices_per_node = 0;
+  int64_t host_memory = 0;       ///< of a node, shared by its devices
   double link_bandwidth = 0;     ///< a device's, one direction, within a node; peak
   double link_fraction = 0;      ///< of it that collectives reach
   double network_bandwidth = 0;  ///< a device's when all send, one direction, between nodes; peak

@@ -50,19 +50,6 @@ TEST(UtcNow, IsIso8601) {
       std::regex_match(utc_now(), std::regex(R"(20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)")));
 }
 
-TEST(Flops, AreThePapersEquations) {
-  const ModelConfig m = find_model("530B");
-  const double s = 2048, h = 20480, v = 51200, l = 105, b = 280;
-  EXPECT_NEAR(
-      model_flops_eq7(m, b) / (72 * b * l * s * h * h * (1 + s / (6 * h) + v / (12 * h * l))), 1,
-      1e-12);
-  // Equation 9, to the order to which the paper derives it.
-  EXPECT_NEAR(hardware_flops_eq8(m, b) / model_flops_eq7(m, b), 1 + s / (6 * h), 1e-3);
-  // The logits are what a model has besides its layers: 6 b s h v.
-  EXPECT_NEAR((model_flops_eq7(m, b) - l * module_flops(m, Module::layer, b)) / (6 * b * s * h * v),
-              1, 1e-9);
-}
-
 /// Narayanan et al. 2021 count weights, biases, norms and both embeddings: 12 l h² (1 + 13 / (12 h)
 /// + (v + s) / (12 l h)).
 TEST(FindModel, HasTheParametersThatTheirNamesSay) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -73,6 +75,32 @@ TEST(MemoryBudget, IsSharedByAllAllocators) {
   first.deallocate(c, 57 * kib);
   void* const d = first.allocate(68 * kib);  // room is made from its own blocks
   first.deallocate(d, 68 * kib);
+}
+
+/// Bytes of this process in memory (proc(5), statm).
+int64_t resident() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t size = 0, pages = 0;
+  statm >> size >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+/// Once malloc has been given back a large block it takes smaller ones from what it keeps, which
+/// has them in memory as long as one behind them is in use.
+TEST(MemoryBudget, WhatIsReleasedIsTheSystemsAgain) {
+  constexpr int64_t mib = 1024 * kib, large = 24 * mib, less = 20 * mib, small = 4 * mib;
+  CachingAllocator memory(std::make_shared<MemoryBudget>(large + small));
+  const auto make_room = [&] { memory.deallocate(memory.allocate(2 * small), 2 * small); };
+  memory.deallocate(memory.allocate(large), large);
+  make_room();
+  const int64_t before = resident();
+  void* const block = memory.allocate(less);
+  void* const behind = memory.allocate(small);
+  std::memset(block, 1, less);
+  memory.deallocate(block, less);
+  make_room();
+  EXPECT_LT(resident() - before, less / 2);
+  memory.deallocate(behind, small);
 }
 
 TEST(MemoryBudget, AllIsMissingWhereTheOperatingSystemHasNoMore) {

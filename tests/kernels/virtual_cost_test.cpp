@@ -18,11 +18,14 @@ Machine simple_machine() {
   m.memory_latency = 1e-7;
   m.l2_bandwidth = 1e15;  // never in the way
   m.multiprocessors = 10;
+  m.host_bandwidth = 20e9;
+  m.host_fraction = 0.5;  // 10 GB/s
   m.launch_overhead = 4e-6;
   m.kernel_latency = 1e-6;
   m.gemm_fraction = 0.5;  // 5 TFLOP/s of bf16 for each multiprocessor
   m.tiles = {{128, 128}};
   m.devices_per_node = 4;
+  m.host_memory = 8000;
   m.link_bandwidth = 200e9;
   m.link_fraction = 0.5;  // 100 GB/s
   m.network_bandwidth = 20e9;
@@ -47,6 +50,12 @@ TEST(CostModel, MemoryBoundOperationsTakeBytesOverBandwidth) {
   const View x(nullptr, DType::f32, {1000, 250});
   EXPECT_DOUBLE_EQ(costs.duration(Gelu{x, x}), 1e-6 + 2e6 / 1e12);
   EXPECT_DOUBLE_EQ(costs.duration(Fill{x}), 1e-6 + 1e6 / 1e12);
+}
+
+TEST(CostModel, TransfersTakeTheLinkToTheHost) {
+  const CostModel costs(simple_machine());
+  const View x(nullptr, DType::f32, {1000, 250});
+  EXPECT_DOUBLE_EQ(costs.duration(Transfer{x, x}), 1e-6 + 1e6 / 10e9);
 }
 
 /// The larger of memory and its products, of which causal attention has those that it sees.

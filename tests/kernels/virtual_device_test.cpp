@@ -33,6 +33,17 @@ TEST_F(VirtualDeviceTest, MemoryIsCountedToTheByte) {
   EXPECT_EQ(device.bytes_in_use(), machine.memory_capacity - 10) << "a refusal takes nothing";
 }
 
+TEST_F(VirtualDeviceTest, HasItsPartOfTheHostsMemory) {
+  VirtualDevice one_of_four(machine, 4);
+  const int64_t part = machine.host_memory / 4;
+  EXPECT_EQ(one_of_four.allocate_on_host(part), nullptr);
+  EXPECT_EQ(one_of_four.bytes_in_use(), 0);
+  EXPECT_THROW(one_of_four.allocate_on_host(1), OutOfMemory);
+  one_of_four.deallocate_on_host(nullptr, 1);
+  EXPECT_EQ(one_of_four.allocate_on_host(1), nullptr);
+  EXPECT_EQ(device.allocate_on_host(machine.host_memory), nullptr);
+}
+
 TEST_F(VirtualDeviceTest, OperationsOfOneStreamFollowEachOther) {
   device.execute(fill);
   EXPECT_DOUBLE_EQ(device.now(), launch + seconds);

@@ -62,7 +62,7 @@ TEST(Formulas, SelectiveSavesWhatSection5Says) {
     EXPECT_NEAR(100 * (1 - bytes(n, present) / bytes(n, sequence)),
                 paper_cell("section5", n, "activation memory saved").value, 0.5);
     const ModelConfig& m = model(n).config;
-    EXPECT_NEAR(100 * (hardware_flops_eq8(m, 1) / model_flops_eq7(m, 1) - 1),
+    EXPECT_NEAR(100 * (hardware_flops_eq8(m, 1) / model_flops(m, 1) - 1),
                 paper_cell("section5", n, "additional FLOPs").value, 0.05);
   }
 }
@@ -132,7 +132,7 @@ TEST(Formulas, ParametersAreTheModelsNames) {
 /// Equation 8 charges three times the forward pass of the attention core.
 TEST(Formulas, Equation8ChargesMoreThanRecomputingExecutes) {
   for (const Model& m : models()) {
-    const double printed = hardware_flops_eq8(m.config, 1) / model_flops_eq7(m.config, 1) - 1;
+    const double printed = hardware_flops_eq8(m.config, 1) / model_flops(m.config, 1) - 1;
     EXPECT_NEAR(core_recompute_fraction(m.config), printed / 3, 1e-12);
     EXPECT_NEAR(hardware_over_model_eq9(m.config) - 1, printed, 0.08 * printed);
   }
