@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "engine/config_rules.h"
 #include "engine/schedule/schedules.h"
@@ -80,7 +81,35 @@ void validate_context(const RunConfig& c) {
         groups, c.context_parallel));
 }
 
-/// What is computed one part after the other, and when weights are updated.
+/// Updates within the backward pass: nothing else may need the gradients or the weights before.
+void validate_step_in_backward(const RunConfig& c) {
+  if (!c.step_in_backward) return;
+  if (c.microbatches > 1)
+    throw InputError(fmt::format(
+        "step in backward is on and there are {} microbatches, whose gradients would have to be "
+        "kept until the last; use 1, or leave it off",
+        c.microbatches));
+  if (c.pipeline_parallel > 1)
+    throw InputError(fmt::format(
+        "step in backward is on and pipeline-parallel size is {}; use 1, or leave it off",
+        c.pipeline_parallel));
+  const auto possible = [](ScheduleKind kind) {
+    return flushes(kind) && !splits_backward(kind) && !has_chunks(kind);
+  };
+  if (possible(c.schedule)) return;
+  std::vector<std::string_view> names;
+  for (int i = 0; i < schedule_kinds; ++i)
+    if (const auto kind = static_cast<ScheduleKind>(i); possible(kind))
+      names.push_back(name_of(kind));
+  throw InputError(fmt::format(
+      "step in backward is on and the schedule is {}, which {}; choose one of {}, or leave it off",
+      name_of(c.schedule),
+      flushes(c.schedule) ? "computes gradients of weights after the backward pass"
+                          : "keeps weights of before a step beside those of after it",
+      fmt::join(names, ", ")));
+}
+
+/// What is computed one part after the other, and what is kept elsewhere.
 void validate_mini_sequences(const RunConfig& c) {
   const auto chunks = [](std::string_view what, int64_t value) {
     if (value < 0 || value > most_tokens)
@@ -99,16 +128,6 @@ void validate_mini_sequences(const RunConfig& c) {
         "offload is on and recompute is {}; what is offloaded are the inputs of layers that full "
         "recomputation keeps: choose recompute full, or leave it off",
         name_of(c.recompute)));
-  if (!c.step_in_backward) return;
-  if (c.microbatches > 1)
-    throw InputError(fmt::format(
-        "step in backward is on and there are {} microbatches, whose gradients would have to be "
-        "kept until the last; use 1, or leave it off",
-        c.microbatches));
-  if (c.pipeline_parallel > 1)
-    throw InputError(fmt::format(
-        "step in backward is on and pipeline-parallel size is {}; use 1, or leave it off",
-        c.pipeline_parallel));
 }
 
 }  // namespace
@@ -200,6 +219,7 @@ void RunConfig::validate() const {
               "choose a sequence length or tensor-parallel size that fits, or leave sequence "
               "parallelism off");
   validate_mini_sequences(*this);
+  validate_step_in_backward(*this);
   all_fit(*this);
 }
 

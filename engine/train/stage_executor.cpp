@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 
 #include "engine/comm/parallel.h"
 #include "engine/model/saved.h"
@@ -218,6 +219,8 @@ void StageExecutor::backward(const Action& action, Flight& flight) {
         optimizer_.step_in_backward(rank_, parameters, *options);
     };
   }
+  if (rank_.deferred != nullptr && rank_.on_gradients)
+    throw std::logic_error("weights cannot step in a backward pass that leaves their gradients out");
   flight.input_gradient =
       model_.part(action.chunk)
           .backward(rank_, std::move(flight.gradient.tensor),

@@ -1,5 +1,7 @@
-#include <gtest/gtest.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 
+#include "engine/schedule/schedules.h"
 #include "kernels/support/error.h"
 #include "tests/engine/support.h"
 
@@ -89,6 +91,50 @@ std::vector<Variant> variants() {
 
 INSTANTIATE_TEST_SUITE_P(, SteppedInBackward, ::testing::ValuesIn(variants()),
                          [](const auto& info) { return info.param.name; });
+
+/// Whatever a schedule's name, it is refused or trains the same weights.
+TEST(StepInBackward, SchedulesThatCannotAreRefused) {
+  std::vector<std::string_view> trained;
+  for (int i = 0; i < schedule_kinds; ++i) {
+    RunConfig c = small_llama();
+    c.schedule = static_cast<ScheduleKind>(i);
+    c.step_in_backward = true;
+    try {
+      c.validate();
+    } catch (const InputError&) {
+      continue;
+    }
+    trained.push_back(name_of(c.schedule));
+    SCOPED_TRACE(trained.back());
+    const Trained within = train(c);
+    c.step_in_backward = false;
+    expect_same(within, train(c));
+  }
+  EXPECT_THAT(trained, ::testing::ElementsAre("inter-layer", "gpipe", "1f1b"));
+}
+
+TEST(StepInBackward, ARefusalNamesTheSchedulesThatCan) {
+  RunConfig c = small_llama();
+  c.step_in_backward = true;
+  for (const ScheduleKind kind : {ScheduleKind::two_buffered, ScheduleKind::zero_bubble_h1}) {
+    c.schedule = kind;
+    EXPECT_THAT([&] { c.validate(); },
+                ::testing::ThrowsMessage<InputError>(::testing::AllOf(
+                    ::testing::HasSubstr(fmt::format("the schedule is {}", name_of(kind))),
+                    ::testing::HasSubstr("choose one of inter-layer, gpipe, 1f1b, or"))));
+  }
+}
+
+/// A schedule of one's own may split what its kind does not.
+TEST(StepInBackward, ASplitBackwardPassIsRefusedWhateverItsKind) {
+  RunConfig c = small_llama();
+  c.step_in_backward = true;
+  Schedule split = make_schedule(ScheduleKind::zero_bubble_h1, {});
+  split.kind = c.schedule;
+  const auto cluster = make_cpu_cluster(c, 1);
+  Trainer trainer(*cluster, c, {.optimizer = {.clip = 0}});
+  EXPECT_THROW(trainer.run({random_batch(c, 0)}, split), InputError);
+}
 
 TEST(StepInBackward, AGradientLivesUntilItsLayerHasPassed) {
   RunConfig c = small_llama();
