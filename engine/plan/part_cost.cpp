@@ -59,7 +59,7 @@ class PartRun {
     double start = now();
     Gpt::Saved saved;
     {
-      Gpt::Input input;
+      Gpt::Input input{.scale = 1};
       if (!part_.first) input.hidden = hidden();
       if (part_.first) input.tokens = integers();
       if (part_.last) input.labels = integers();

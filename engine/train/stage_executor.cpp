@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <stdexcept>
 
 #include "engine/comm/parallel.h"
@@ -100,7 +101,10 @@ void StageExecutor::execute(const Action& action, size_t index) {
   const auto found = flights_.try_emplace({action.chunk, action.microbatch}).first;
   Flight& flight = found->second;
   // A pass begins when what it needs has come.
-  if (action.kind == ActionKind::forward) wait(flight.activation);
+  if (action.kind == ActionKind::forward) {
+    flight.turns = turns_after(index);
+    wait(flight.activation);
+  }
   if (action.kind == ActionKind::backward || action.kind == ActionKind::input_backward)
     wait(flight.gradient);
   if (is_pass(action.kind) && action.version == weights_.newest()) optimizer_.await_gradients();
@@ -161,6 +165,14 @@ std::pair<size_t, size_t> StageExecutor::place_of(const Action& action) const {
           action.microbatch - batch * s.microbatches + rank_.replica() * s.microbatches};
 }
 
+bool StageExecutor::turns_after(size_t index) const {
+  const Actions& actions = run_->schedule.actions.at(static_cast<size_t>(rank_.stage()));
+  const std::span later = std::span(actions).subspan(index + 1);
+  const auto next = std::ranges::find_if(later, [](const Action& a) { return is_pass(a.kind); });
+  return next != later.end() && next->chunk == actions[index].chunk &&
+         next->microbatch == actions[index].microbatch;
+}
+
 Recompute StageExecutor::recomputation() const {
   const auto whole = std::count_if(flights_.begin(), flights_.end(), [](const auto& flight) {
     return flight.second.recompute == Recompute::none && !flight.second.passed;
@@ -184,7 +196,11 @@ void StageExecutor::forward(const Action& action, Flight& flight) {
   const Gpt& part = model_.part(action.chunk);
   const auto [batch, microbatch] = place_of(action);
   const MicroBatch& data = run_->batches.at(batch).at(microbatch);
-  Gpt::Input input{std::move(flight.activation.tensor), {}, {}};
+  Gpt::Input input{.hidden = std::move(flight.activation.tensor),
+                   .tokens = {},
+                   .labels = {},
+                   .scale = {},
+                   .turns = flight.turns};
   if (!run_->scales.empty()) input.scale = run_->scales.at(batch);
   if (part.part().first) input.tokens = to_device(rank_, data.tokens);
   if (part.part().last) input.labels = to_device(rank_, data.labels);
