@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "engine/model/mlp.h"
 #include "tests/engine/support.h"
 
 // A model that computes in parts is the model: the same loss, logits and gradients as all at once,
@@ -159,9 +160,9 @@ TEST(MiniSequence, LogitsExistForOnePartAtATime) {
   EXPECT_LT(peak_of(c, Kind::workspace), tokens * c.model.vocabulary * 4 / 4);
 }
 
-/// Gradients of the weights' type: the sum over parts is made in float32 nevertheless, and rounded
+/// The head's, of the weights' type: the sum over parts is made in float32 nevertheless, and rounded
 /// to half a unit in the last of bf16's 8 bits.
-TEST(MiniSequence, AGradientOfTheWeightsTypeIsRoundedOnce) {
+TEST(MiniSequence, TheHeadsGradientOfTheWeightsTypeIsRoundedOnce) {
   RunConfig c = small_llama();
   c.type = DType::bf16;
   c.head_chunks = 7;
@@ -172,6 +173,69 @@ TEST(MiniSequence, AGradientOfTheWeightsTypeIsRoundedOnce) {
   const HostTensor narrow = snapshot_of(c, batch).at(name);
   for (size_t i = 0; i < wide.values.size(); ++i)
     ASSERT_NEAR(narrow.values[i], wide.values[i], std::abs(wide.values[i]) * 0x1p-8);
+}
+
+/// Calls `use` with an MLP of some weights alone on a rank, and with x and dy [s, b, h].
+void with_mlp(const RunConfig& config,
+              const std::function<void(Rank&, Mlp&, const Tensor& x, const Tensor& dy)>& use) {
+  const auto cluster = make_cpu_cluster(config, 2);
+  cluster->run([&](Rank& rank) {
+    Mlp mlp(rank, "mlp", 0);
+    const auto random = [&](uint32_t site) {
+      const Tensor x =
+          rank.allocate({config.model.sequence, config.micro_batch, config.model.hidden});
+      rank.run(RandomNormal{x, 1, {config.seed, site, 0}, {}});
+      return x;
+    };
+    use(rank, mlp, random(1), random(2));
+  });
+}
+
+void add_gradients(Rank& rank, const Mlp& mlp, const Tensor& x, const Tensor& dy) {
+  Mlp::Saved saved;
+  (void)mlp.forward(rank, x, {}, saved);
+  (void)mlp.backward(rank, dy, std::move(saved));
+}
+
+std::vector<float> as_floats(Rank& rank, const View& x) {
+  const Tensor wide = rank.allocate(DType::f32, x.shape);
+  rank.run(Convert{x, wide});
+  std::vector<float> values(static_cast<size_t>(x.size()));
+  rank.device.copy_to_host(values.data(), wide);
+  return values;
+}
+
+/// The MLP's, of the weights' type: each part is added to what the ones before it have made of it
+/// (mst2024, algorithm 1).
+TEST(MiniSequence, AnMlpsGradientOfTheWeightsTypeIsRoundedForEachPart) {
+  constexpr int64_t parts = 4;
+  RunConfig c = small_llama();
+  c.type = DType::bf16;
+  std::vector<std::vector<float>> part_by_part, at_once, actual;
+  with_mlp(c, [&](Rank& rank, Mlp& mlp, const Tensor& x, const Tensor& dy) {
+    for (Parameter* p : mlp.parameters()) {
+      const Tensor narrow = rank.allocate(DType::bf16, p->view().shape);
+      const Tensor wide = rank.allocate(DType::f32, p->view().shape);
+      for (const Tensor& sum : {narrow, wide}) rank.run(Fill{sum, 0});
+      for (int64_t i = 0; i < parts; ++i) {
+        const MiniSequence part = mini_sequence(c.model.sequence, parts, i);
+        rank.run(Fill{p->grad(), 0});
+        add_gradients(rank, mlp, part.of(x), part.of(dy));
+        for (const Tensor& sum : {narrow, wide}) rank.run(Copy{p->grad(), sum, true});
+      }
+      part_by_part.push_back(as_floats(rank, narrow));
+      rank.run(Convert{wide, narrow});
+      at_once.push_back(as_floats(rank, narrow));
+    }
+  });
+  c.precision = Precision::pure;
+  c.mlp_chunks = parts;
+  with_mlp(c, [&](Rank& rank, Mlp& mlp, const Tensor& x, const Tensor& dy) {
+    add_gradients(rank, mlp, x, dy);
+    for (const Parameter* p : mlp.parameters()) actual.push_back(as_floats(rank, p->grad()));
+  });
+  EXPECT_EQ(actual, part_by_part);
+  EXPECT_NE(actual, at_once);
 }
 
 }  // namespace
