@@ -62,12 +62,13 @@ struct LayerNormBackward {
   }
 };
 
-/// y = x · rstd · gamma for each row with rstd = 1 / √(mean(x²) + epsilon); rstd [rows] of A is
-/// kept.
+/// y = x · rstd · (offset + gamma) for each row with rstd = 1 / √(mean(x²) + epsilon); rstd [rows]
+/// of A is kept. The gain offset + gamma is of type A.
 struct RmsNorm {
   static constexpr std::string_view name = "rms-norm";
   View x, gamma, y, rstd;
   float epsilon = 1e-5F;
+  float offset = 0;
   Cost cost() const { return {0, detail::bytes_of(x, gamma, y, rstd)}; }
 };
 
@@ -76,6 +77,7 @@ struct RmsNorm {
 struct RmsNormBackward {
   static constexpr std::string_view name = "rms-norm-backward";
   View dy, x, rstd, gamma, add, dx, dgamma;
+  float offset = 0;  ///< RmsNorm's
   Cost cost() const { return {0, detail::bytes_of(dy, x, rstd, gamma, add, dx, dgamma, dgamma)}; }
 };
 

@@ -74,7 +74,6 @@ StoredParameter in_hugging_face(const ModelConfig& m, const SerialParameter& p) 
     stored.tensors = {whole(found->second, p.shape)};
   else
     stored.tensors = tensors_in_layer(m, p);
-  if (m.post_norms && p.name.ends_with(".gamma")) stored.offset = 1;
   return stored;
 }
 
