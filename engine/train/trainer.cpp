@@ -345,6 +345,7 @@ void Trainer::load_weights(const WeightSource& weight) {
                                      fmt::join(s.extent.begin(), s.extent.begin() + s.dims, ", ")));
       scatter_from(serial, rank.device, p->view(), p->global_index(rank));
     }
+    member.optimizer.reset();  // so that two states never are in memory
     member.optimizer =
         std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer);
   });
