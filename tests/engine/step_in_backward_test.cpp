@@ -150,8 +150,7 @@ TEST(StepInBackward, ClippingNeedsAllGradients) {
   RunConfig c = small_llama();
   c.step_in_backward = true;
   const auto cluster = make_cpu_cluster(c, 1);
-  Trainer trainer(*cluster, c, {.optimizer = {.clip = 1}});
-  EXPECT_THROW(trainer.step(random_batch(c, 0)), InputError);
+  EXPECT_THROW(Trainer(*cluster, c, {.optimizer = {.clip = 1}}), InputError);
 }
 
 TEST(Offload, IsTheSameTrainingWithCheckpointsOnTheHost) {

@@ -146,7 +146,7 @@ TEST(Predict, ATiedTablesSumIsOfItsGradients) {
       if (interval.stream == Stream::ends) seconds += interval.end - interval.begin;
     const Prediction prediction =
         predict(run, PartCosts(run, options, machine), Links(run, machine), machine);
-    EXPECT_NEAR(prediction.parts[static_cast<size_t>(Bound::all_reduce)], seconds, 1e-9);
+    EXPECT_NEAR(prediction.part(Bound::all_reduce), seconds, 1e-9);
     EXPECT_GT(seconds, 0);
   }
 }
