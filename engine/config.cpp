@@ -159,15 +159,14 @@ std::string_view name_of(ContextKind context) {
 }
 
 int64_t RunConfig::mlp_mini_sequences() const {
-  const int64_t tokens = model.sequence / context_parallel;
-  const int64_t rule = (tokens + model.hidden - 1) / model.hidden;
+  const int64_t rule = (group_sequence() + model.hidden - 1) / model.hidden;
   return std::clamp<int64_t>(mlp_chunks == by_rule ? rule : mlp_chunks, 1, local_sequence());
 }
 
 int64_t RunConfig::head_mini_sequences() const {
   const int64_t rule = (model.vocabulary + model.hidden - 1) / model.hidden;
   return std::clamp<int64_t>(head_chunks == by_rule ? rule : head_chunks, 1,
-                             model.sequence / context_parallel);
+                             group_sequence());
 }
 
 void RunConfig::validate() const {
@@ -215,7 +214,7 @@ void RunConfig::validate() const {
                     kept_microbatches));
   validate_context(*this);
   if (sequence_parallel)
-    divisible("sequence length", model.sequence / context_parallel, t, tensor_parallel,
+    divisible("sequence length", group_sequence(), t, tensor_parallel,
               "choose a sequence length or tensor-parallel size that fits, or leave sequence "
               "parallelism off");
   validate_mini_sequences(*this);

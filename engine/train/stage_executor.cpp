@@ -25,7 +25,7 @@ Tensor hidden_state(Rank& rank) {
 /// The rank's part of a microbatch's tokens or labels [s, b]: [s/c, b].
 Tensor to_device(Rank& rank, const std::vector<int32_t>& values) {
   const RunConfig& c = rank.config;
-  const int64_t rows = c.model.sequence / c.context_parallel;
+  const int64_t rows = c.group_sequence();
   Tensor tensor = rank.allocate(DType::i32, {rows, c.micro_batch});
   const int64_t first = rank.groups.context.rank() * rows * c.micro_batch;
   if (rank.device.backed()) rank.device.copy_from_host(tensor, values.data() + first);
