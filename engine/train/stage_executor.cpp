@@ -10,6 +10,7 @@
 #include "engine/comm/parallel.h"
 #include "engine/model/saved.h"
 #include "engine/schedule/text.h"
+#include "engine/train/host_tensor.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -20,16 +21,6 @@ Tensor hidden_state(Rank& rank) {
   const RunConfig& c = rank.config;
   return rank.allocate(c.type, {parallel::local_sequence(rank), c.micro_batch, c.model.hidden},
                        Kind::communication);
-}
-
-/// The rank's part of a microbatch's tokens or labels [s, b]: [s/c, b].
-Tensor to_device(Rank& rank, const std::vector<int32_t>& values) {
-  const RunConfig& c = rank.config;
-  const int64_t rows = c.group_sequence();
-  Tensor tensor = rank.allocate(DType::i32, {rows, c.micro_batch});
-  const int64_t first = rank.groups.context.rank() * rows * c.micro_batch;
-  if (rank.device.backed()) rank.device.copy_from_host(tensor, values.data() + first);
-  return tensor;
 }
 
 int stage_after(const Rank& rank) { return (rank.stage() + 1) % rank.config.pipeline_parallel; }
@@ -202,8 +193,8 @@ void StageExecutor::forward(const Action& action, Flight& flight) {
                    .scale = {},
                    .turns = flight.turns};
   if (!run_->scales.empty()) input.scale = run_->scales.at(batch);
-  if (part.part().first) input.tokens = to_device(rank_, data.tokens);
-  if (part.part().last) input.labels = to_device(rank_, data.labels);
+  if (part.part().first) input.tokens = local_integers(rank_, data.tokens);
+  if (part.part().last) input.labels = local_integers(rank_, data.labels);
   Tensor y = part.forward(rank_, input, flight.saved);
   if (part.part().last)
     rank_.run(Sum{y, totals_.view().sliced(0, static_cast<int64_t>(batch), 1)});
