@@ -66,8 +66,8 @@ struct RunConfig {
   /// (mst2024): mini-sequences. 1: all at once, `by_rule`: as many as the paper's rule says.
   static constexpr int64_t by_rule = 0;
   int64_t mlp_chunks = 1, head_chunks = 1;
-  /// Parts of the vocabulary that the output head computes one after the other, so that logits
-  /// never exist together: 1: all at once.
+  /// Parts of a rank's vocabulary that the output head computes one after the other, so that logits
+  /// never exist together; the last takes the remainder. 1: all at once.
   int64_t head_tiles = 1;
   /// Whether a layer's weights are updated as soon as its backward pass has their gradient, which
   /// is then dropped.

@@ -43,10 +43,11 @@ MicroBatch uneven_batch(const RunConfig& config) {
   return batch;
 }
 
-/// Of 32 tokens: parts that divide them, that do not, as many as there are, and more.
+/// Of 32 tokens: parts that divide them, that do not, as many as there are, and more. Of a
+/// vocabulary of 64: parts that divide it, and that do not.
 std::vector<Parts> all_parts() {
-  return {{2, 2, 1},     {5, 1, 1}, {1, 7, 1}, {32, 32, 1},
-          {100, 100, 1}, {3, 1, 4}, {1, 5, 8}, {RunConfig::by_rule, RunConfig::by_rule, 1}};
+  return {{2, 2, 1}, {5, 1, 1}, {1, 7, 1}, {32, 32, 1}, {100, 100, 1},
+          {3, 1, 4}, {1, 5, 8}, {1, 1, 5}, {1, 3, 7}};
 }
 
 std::vector<Variant> all_variants() {
