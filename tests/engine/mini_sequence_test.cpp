@@ -70,6 +70,12 @@ std::vector<Variant> all_variants() {
   c.stored_masks = true;
   c.recompute = Recompute::full;
   add("gpt_masks_full", c);
+  // As many parts as the paper's rule says: of 72 tokens ⌈72/32⌉, and of 80 words ⌈80/32⌉.
+  c = small_llama();
+  c.model.hidden = 32;
+  c.model.sequence = 72;
+  c.model.vocabulary = 80;
+  all.push_back({"llama_by_rule", with(c, {RunConfig::by_rule, RunConfig::by_rule, 1})});
   c = small_llama();
   c.tensor_parallel = 2;
   add("llama_t2", c);
@@ -114,6 +120,16 @@ TEST(MiniSequence, TheLastPartTakesTheRemainder) {
   EXPECT_EQ(mini_sequence(32, 5, 0).count, 6);
   EXPECT_EQ(mini_sequence(32, 5, 4).begin, 24);
   EXPECT_EQ(mini_sequence(32, 5, 4).count, 8);
+}
+
+TEST(MiniSequence, SomeVariantIsInPartsByTheRule) {
+  for (const Variant& v : all_variants()) {
+    if (v.config.mlp_chunks != RunConfig::by_rule) continue;
+    EXPECT_EQ(v.config.mlp_mini_sequences(), 3);
+    EXPECT_EQ(v.config.head_mini_sequences(), 3);
+    return;
+  }
+  ADD_FAILURE() << "none";
 }
 
 TEST(MiniSequence, RuleOfThePaper) {
