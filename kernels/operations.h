@@ -133,7 +133,9 @@ struct Copy {
   static constexpr std::string_view name = "copy";
   View x, y;
   bool accumulate = false;
-  Cost cost() const { return {0, detail::bytes_of(x, y) + (accumulate ? detail::bytes_of(y) : 0)}; }
+  Cost cost() const {
+    return {0, detail::distinct_bytes_of(x) + (accumulate ? 2 : 1) * detail::bytes_of(y)};
+  }
 };
 
 /// to = from, bytes between a device's memory and the host's (Device::allocate_on_host), either

@@ -15,6 +15,7 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 class MachineFile : public ::testing::Test {
