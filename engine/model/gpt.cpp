@@ -6,8 +6,6 @@ namespace frugal {
 
 namespace {
 
-constexpr const char* output_table = "output.token";
-
 /// With weight stashing the last stage uses a microbatch's update at once, when the first stage has
 /// not computed its part of it yet: nothing can be tied.
 bool ties_tables(const Rank& rank, const ModelPart& part) {

@@ -84,7 +84,7 @@ class Hidden final : public ModuleSubject {
 class Output final : public ModuleSubject {
  public:
   explicit Output(Rank& rank)
-      : table_(make_token_table(rank, "output.token")),
+      : table_(make_token_table(rank, output_table)),
         x_(random_hidden(rank, 0)),
         labels_(random_labels(rank)),
         scale_(1 / static_cast<float>(rank.config.model.sequence * rank.config.micro_batch)) {}

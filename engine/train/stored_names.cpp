@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "engine/model/table_names.h"
+
 namespace frugal {
 namespace {
 
@@ -65,9 +67,9 @@ std::vector<StoredTensor> tensors_in_layer(const ModelConfig& m, const SerialPar
 
 StoredParameter in_hugging_face(const ModelConfig& m, const SerialParameter& p) {
   static const std::map<std::string, std::string> outside = {
-      {"embedding.token", "model.embed_tokens.weight"},
+      {token_table, "model.embed_tokens.weight"},
       {"final_norm.gamma", "model.norm.weight"},
-      {"output.token", "lm_head.weight"}};
+      {output_table, "lm_head.weight"}};
   StoredParameter stored{p.name, p.shape, {}};
   const auto found = outside.find(p.name);
   if (found != outside.end())

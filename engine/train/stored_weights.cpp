@@ -6,13 +6,11 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/model/table_names.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
 namespace {
-
-constexpr const char* token_table = "embedding.token";
-constexpr const char* output_table = "output.token";
 
 std::map<std::string, StoredParameter> by_name(const ModelConfig& model) {
   std::map<std::string, StoredParameter> all;
