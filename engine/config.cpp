@@ -164,8 +164,7 @@ int64_t RunConfig::mlp_mini_sequences() const {
 
 int64_t RunConfig::head_mini_sequences() const {
   const int64_t rule = (model.vocabulary + model.hidden - 1) / model.hidden;
-  return std::clamp<int64_t>(head_chunks == by_rule ? rule : head_chunks, 1,
-                             group_sequence());
+  return std::clamp<int64_t>(head_chunks == by_rule ? rule : head_chunks, 1, group_sequence());
 }
 
 void RunConfig::validate() const {

@@ -56,7 +56,8 @@ void not_negative(std::string_view what, double value) {
 /// A size that 0 stands for another one of.
 void optional(std::string_view what, int64_t value, std::string_view otherwise) {
   if (value < 0)
-    throw InputError(fmt::format("{} is {}; it must be at least 1, or 0 for {}", what, value, otherwise));
+    throw InputError(
+        fmt::format("{} is {}; it must be at least 1, or 0 for {}", what, value, otherwise));
 }
 
 void validate_rotary(const ModelConfig& m) {

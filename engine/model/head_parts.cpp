@@ -6,10 +6,7 @@
 namespace frugal {
 
 HeadParts::HeadParts(Rank& rank, const Parameter& table, std::optional<float> scale)
-    : rank_(rank),
-      table_(table),
-      scale_(scale),
-      tiles_(rank.config.head_tiles) {}
+    : rank_(rank), table_(table), scale_(scale), tiles_(rank.config.head_tiles) {}
 
 MiniSequence HeadParts::tile(int64_t i) const {
   return mini_sequence(table_.view().shape[0], tiles_, i);
@@ -21,11 +18,8 @@ Tensor HeadParts::logits(const Part& part, int64_t i) const {
   const ModelConfig& m = rank_.config.model;
   Tensor logits =
       rank_.allocate(accumulation_type(rank_.config.type), {part.x.rows(), tile(i).count});
-  rank_.run(Gemm{.a = part.x,
-                 .b = tile(i).of(table_.view()),
-                 .c = logits,
-                 .bias = {},
-                 .transpose_b = true});
+  rank_.run(Gemm{
+      .a = part.x, .b = tile(i).of(table_.view()), .c = logits, .bias = {}, .transpose_b = true});
   if (m.logit_softcap > 0) rank_.run(SoftCap{logits, logits, static_cast<float>(m.logit_softcap)});
   return logits;
 }
@@ -40,8 +34,8 @@ Tensor HeadParts::statistics(const Part& part, Tensor& last) const {
     last.release();
     last = logits(part, i);
     if (rank_.on_logits) rank_.on_logits(last, part.first_row, first(i));
-    rank_.run(CrossEntropyStatistics{
-        last, part.labels, local.view().sliced(0, i, 1).reshaped({rows, 3}), first(i)});
+    rank_.run(CrossEntropyStatistics{last, part.labels,
+                                     local.view().sliced(0, i, 1).reshaped({rows, 3}), first(i)});
   }
   return gathered(rank_, local);
 }
@@ -49,11 +43,8 @@ Tensor HeadParts::statistics(const Part& part, Tensor& last) const {
 /// dx = or += dlogits · W and dW += dlogitsᵀ · x of a part of the vocabulary.
 void HeadParts::add_gradients(const Part& part, int64_t i, const View& dlogits, const View& dx,
                               const View& dtable) const {
-  rank_.run(Gemm{.a = dlogits,
-                 .b = tile(i).of(table_.view()),
-                 .c = dx,
-                 .bias = {},
-                 .accumulate = i > 0});
+  rank_.run(
+      Gemm{.a = dlogits, .b = tile(i).of(table_.view()), .c = dx, .bias = {}, .accumulate = i > 0});
   rank_.run(Gemm{.a = dlogits,
                  .b = part.x,
                  .c = tile(i).of(dtable),

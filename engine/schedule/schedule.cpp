@@ -33,9 +33,8 @@ bool splits_backward(ScheduleKind kind) {
 
 bool splits_backward(const Schedule& schedule) {
   return std::ranges::any_of(schedule.actions, [](const Actions& actions) {
-    return std::ranges::any_of(actions, [](const Action& action) {
-      return action.kind == ActionKind::input_backward;
-    });
+    return std::ranges::any_of(
+        actions, [](const Action& action) { return action.kind == ActionKind::input_backward; });
   });
 }
 

@@ -227,7 +227,8 @@ void StageExecutor::backward(const Action& action, Flight& flight) {
     };
   }
   if (rank_.deferred != nullptr && rank_.on_gradients)
-    throw std::logic_error("weights cannot step in a backward pass that leaves their gradients out");
+    throw std::logic_error(
+        "weights cannot step in a backward pass that leaves their gradients out");
   flight.input_gradient =
       model_.part(action.chunk)
           .backward(rank_, std::move(flight.gradient.tensor),

@@ -21,9 +21,8 @@ namespace frugal {
 std::string why_no_fused_attention(DType type, bool softcap, bool window) {
   constexpr int hopper = 9;
   if (type != DType::bf16)
-    return fmt::format(
-        "fused attention on cuda is computed in bf16, not {}; use --type bf16{}", name_of(type),
-        softcap || window ? "" : ", or --attention separate");
+    return fmt::format("fused attention on cuda is computed in bf16, not {}; use --type bf16{}",
+                       name_of(type), softcap || window ? "" : ", or --attention separate");
   if (softcap && why_no_gpu().empty() && gpus().front().major < hopper)
     return fmt::format(
         "cuDNN's fused attention has no backward pass with soft-capped scores on this GPU "

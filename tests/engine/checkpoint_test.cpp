@@ -36,8 +36,8 @@ std::vector<float> computed_on(Device& device, const RunConfig& config, bool tur
     return tensor;
   };
   Gpt::Saved saved;
-  const Tensor losses = model.forward(
-      rank, {{}, on_device(batch.tokens), on_device(batch.labels), 1, turns}, saved);
+  const Tensor losses =
+      model.forward(rank, {{}, on_device(batch.tokens), on_device(batch.labels), 1, turns}, saved);
   model.backward(rank, {}, 1, std::move(saved));
   std::vector<View> views{losses};
   for (const Parameter* p : model.parameters()) views.push_back(p->grad());

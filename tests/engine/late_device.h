@@ -46,7 +46,8 @@ class LateDevice final : public Device {
   Event record(Stream stream) override {
     if (stream == Stream::compute) return {.time = static_cast<double>(computed_)};
     handles_.push_back(stream);
-    return {.time = static_cast<double>(late_.at(index(stream)).size()), .handle = &handles_.back()};
+    return {.time = static_cast<double>(late_.at(index(stream)).size()),
+            .handle = &handles_.back()};
   }
   void wait(Stream stream, const Event& event) override {
     const auto count = static_cast<size_t>(event.time);

@@ -98,8 +98,8 @@ TEST_P(LoneRank, ComputesFiniteNumbersThatMeanNothing) {
       rank.device.copy_from_host(tensor, values.data());
       return tensor;
     };
-    const Tensor losses = model.forward(
-        rank, {{}, on_device(batch[0].tokens), on_device(batch[0].labels), 1}, saved);
+    const Tensor losses =
+        model.forward(rank, {{}, on_device(batch[0].tokens), on_device(batch[0].labels), 1}, saved);
     model.backward(rank, {}, 1, std::move(saved));
     std::vector<View> views{losses};
     for (const Parameter* p : model.parameters()) views.push_back(p->grad());

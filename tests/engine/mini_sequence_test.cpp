@@ -177,8 +177,8 @@ TEST(MiniSequence, LogitsExistForOnePartAtATime) {
   EXPECT_LT(peak_of(c, Kind::workspace), tokens * c.model.vocabulary * 4 / 4);
 }
 
-/// The head's, of the weights' type: the sum over parts is made in float32 nevertheless, and rounded
-/// to half a unit in the last of bf16's 8 bits.
+/// The head's, of the weights' type: the sum over parts is made in float32 nevertheless, and
+/// rounded to half a unit in the last of bf16's 8 bits.
 TEST(MiniSequence, TheHeadsGradientOfTheWeightsTypeIsRoundedOnce) {
   RunConfig c = small_llama();
   c.type = DType::bf16;

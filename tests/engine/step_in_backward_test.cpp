@@ -181,9 +181,8 @@ HostTensors changes(const RunConfig& config) {
   const TrainConfig train{.optimizer = {.learning_rate = 1e-2, .clip = 0}, .steps = 4};
   Trainer trainer(*cluster, config, train);
   HostTensors change;
-  trainer.each_weight([&](const std::string& name, const HostTensor& weight) {
-    change[name] = weight;
-  });
+  trainer.each_weight(
+      [&](const std::string& name, const HostTensor& weight) { change[name] = weight; });
   const Batch batch = random_batch(config, 0);
   for (int64_t step = 0; step < train.steps; ++step) trainer.step(batch);
   trainer.each_weight([&](const std::string& name, const HostTensor& weight) {

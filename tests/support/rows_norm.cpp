@@ -186,19 +186,17 @@ std::vector<Row> norm_rows() {
   const auto back = [](Kind kind, bool residual, bool narrow = false) {
     return [=](const Setting& s) { return backward(s, kind, residual, narrow); };
   };
-  return {{"layer-norm", forth(layer_norm), {}, {0, 160}},
-          {"layer-norm-backward", back(layer_norm, false), {"layer-norm"}, {0, 264}},
-          {"layer-norm-backward/residual", back(layer_norm, true), {}, {0, 312}},
-          {"layer-norm-backward/narrow", back(layer_norm, false, true), {}, {0, 232}},
-          {"rms-norm", forth(rms_norm), {}, {0, 128}},
-          {"rms-norm/offset", forth(rms_norm_from_one), {}, {0, 128}},
-          {"rms-norm-backward", back(rms_norm, false), {"rms-norm"}, {0, 208}},
-          {"rms-norm-backward/offset",
-           back(rms_norm_from_one, false),
-           {"rms-norm/offset"},
-           {0, 208}},
-          {"rms-norm-backward/residual", back(rms_norm, true), {}, {0, 256}},
-          {"rms-norm-backward/narrow", back(rms_norm, false, true), {}, {0, 192}}};
+  return {
+      {"layer-norm", forth(layer_norm), {}, {0, 160}},
+      {"layer-norm-backward", back(layer_norm, false), {"layer-norm"}, {0, 264}},
+      {"layer-norm-backward/residual", back(layer_norm, true), {}, {0, 312}},
+      {"layer-norm-backward/narrow", back(layer_norm, false, true), {}, {0, 232}},
+      {"rms-norm", forth(rms_norm), {}, {0, 128}},
+      {"rms-norm/offset", forth(rms_norm_from_one), {}, {0, 128}},
+      {"rms-norm-backward", back(rms_norm, false), {"rms-norm"}, {0, 208}},
+      {"rms-norm-backward/offset", back(rms_norm_from_one, false), {"rms-norm/offset"}, {0, 208}},
+      {"rms-norm-backward/residual", back(rms_norm, true), {}, {0, 256}},
+      {"rms-norm-backward/narrow", back(rms_norm, false, true), {}, {0, 192}}};
 }
 
 }  // namespace frugal::table

@@ -52,8 +52,7 @@ struct NormRow {
   /// dy becomes dx without `add`, once g and gn are means.
   __device__ void give(const A (&x)[pack], A (&dy)[pack], const A (&gain)[pack]) const {
 #pragma unroll
-    for (int e = 0; e < pack; ++e)
-      dy[e] = (dy[e] * gain[e] - g - (x[e] - mean) * rstd * gn) * rstd;
+    for (int e = 0; e < pack; ++e) dy[e] = (dy[e] * gain[e] - g - (x[e] - mean) * rstd * gn) * rstd;
   }
 };
 

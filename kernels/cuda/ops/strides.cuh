@@ -11,7 +11,8 @@ inline bool step_wide(int64_t elements, DType type) { return elements * size_of(
 inline bool rows_wide(const View& view) {
   bool wide = true;
   for (int i = 0; i + 1 < view.shape.dims; ++i)
-    wide = wide && (view.shape[i] == 1 || step_wide(view.stride[static_cast<size_t>(i)], view.type));
+    wide =
+        wide && (view.shape[i] == 1 || step_wide(view.stride[static_cast<size_t>(i)], view.type));
   return wide;
 }
 
