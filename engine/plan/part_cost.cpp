@@ -57,7 +57,8 @@ class PartRun {
     double start = now();
     Gpt::Saved saved;
     {
-      Gpt::Input input{.scale = 1};
+      Gpt::Input input;
+      input.scale = 1;
       if (!part_.first) input.hidden = hidden();
       if (part_.first) input.tokens = local_integers(rank_, {});
       if (part_.last) input.labels = local_integers(rank_, {});
