@@ -192,7 +192,7 @@ HostTensors changes(const RunConfig& config) {
   return change;
 }
 
-/// Σ (a − b)² / Σ b², over all weights.
+/// √(Σ (a − b)² / Σ b²) over all weights.
 double relative_distance(const HostTensors& a, const HostTensors& b) {
   double difference = 0, all = 0;
   for (const auto& [name, tensor] : b)
@@ -200,16 +200,17 @@ double relative_distance(const HostTensors& a, const HostTensors& b) {
       difference += std::pow(a.at(name).values[i] - tensor.values[i], 2);
       all += std::pow(tensor.values[i], 2);
     }
-  return difference / all;
+  return std::sqrt(difference / all);
 }
 
-/// Rounding to 8 bits is all that is between them: of weights near 0.02, 2^−9 of them each step.
+/// Rounding to 8 bits is all that is between them: a step changes weights by up to 0.01 and rounds
+/// those near 0.02 by up to 2^−14, and norms' gains, which are few, by up to 2^−8.
 TEST(PurePrecision, ChangesTheWeightsAsMixedDoes) {
   RunConfig c = small_llama();
   c.type = DType::bf16;
   const HostTensors mixed = changes(c);
   c.precision = Precision::pure;
-  EXPECT_LT(relative_distance(changes(c), mixed), 0.01);
+  EXPECT_LT(relative_distance(changes(c), mixed), 0.03);
 }
 
 }  // namespace
