@@ -24,7 +24,8 @@ std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
   if (ranks > 1)
     if (std::string why = why_no_nccl(); !why.empty()) return why;
   if (config.attention != AttentionKind::fused) return "";
-  return why_no_fused_attention(config.type, config.model.attention_softcap != 0);
+  const ModelConfig& m = config.model;
+  return why_no_fused_attention(config.type, m.attention_softcap != 0, m.window != 0);
 }
 
 std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadline) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "engine/config_rules.h"
 #include "engine/schedule/schedules.h"
@@ -101,25 +102,8 @@ void validate_attention(const RunConfig& c) {
         "model has; choose fused attention");
 }
 
-/// What is computed one part after the other, and when weights are updated.
-void validate_mini_sequences(const RunConfig& c) {
-  const auto chunks = [](std::string_view what, int64_t value) {
-    if (value < 0 || value > most_tokens)
-      throw InputError(
-          fmt::format("mini-sequences of {} is {}; it must be from 1 to {}, or 0 for "
-                      "as many as the paper's rule says",
-                      what, value, most_tokens));
-  };
-  chunks("the MLP", c.mlp_chunks);
-  chunks("the output head", c.head_chunks);
-  in_range("parts of the vocabulary in the output head", c.head_tiles, most_tokens);
-  divisible("vocabulary size / tensor-parallel size", c.model.vocabulary / c.tensor_parallel,
-            "parts of the vocabulary", c.head_tiles, "choose a number of parts that divides it");
-  if (c.offload && c.recompute != Recompute::full)
-    throw InputError(fmt::format(
-        "offload is on and recompute is {}; what is offloaded are the inputs of layers that full "
-        "recomputation keeps: choose recompute full, or leave it off",
-        name_of(c.recompute)));
+/// Updates within the backward pass: nothing else may need the gradients or the weights before.
+void validate_step_in_backward(const RunConfig& c) {
   if (!c.step_in_backward) return;
   if (c.microbatches > 1)
     throw InputError(fmt::format(
@@ -130,6 +114,40 @@ void validate_mini_sequences(const RunConfig& c) {
     throw InputError(fmt::format(
         "step in backward is on and pipeline-parallel size is {}; use 1, or leave it off",
         c.pipeline_parallel));
+  const auto possible = [](ScheduleKind kind) {
+    return flushes(kind) && !splits_backward(kind) && !has_chunks(kind);
+  };
+  if (possible(c.schedule)) return;
+  std::vector<std::string_view> names;
+  for (int i = 0; i < schedule_kinds; ++i)
+    if (const auto kind = static_cast<ScheduleKind>(i); possible(kind))
+      names.push_back(name_of(kind));
+  throw InputError(fmt::format(
+      "step in backward is on and the schedule is {}, which {}; choose one of {}, or leave it off",
+      name_of(c.schedule),
+      flushes(c.schedule) ? "computes gradients of weights after the backward pass"
+                          : "keeps weights of before a step beside those of after it",
+      fmt::join(names, ", ")));
+}
+
+/// What is computed one part after the other, and what is kept elsewhere.
+void validate_mini_sequences(const RunConfig& c) {
+  const auto chunks = [](std::string_view what, int64_t value) {
+    if (value < 0 || value > most_tokens)
+      throw InputError(
+          fmt::format("mini-sequences of {} is {}; it must be from 1 to {}, or 0 for "
+                      "as many as the paper's rule says",
+                      what, value, most_tokens));
+  };
+  chunks("the MLP", c.mlp_chunks);
+  chunks("the output head", c.head_chunks);
+  in_range("parts of the vocabulary in the output head", c.head_tiles,
+           c.model.vocabulary / c.tensor_parallel);
+  if (c.offload && c.recompute != Recompute::full)
+    throw InputError(fmt::format(
+        "offload is on and recompute is {}; what is offloaded are the inputs of layers that full "
+        "recomputation keeps: choose recompute full, or leave it off",
+        name_of(c.recompute)));
 }
 
 }  // namespace
@@ -161,15 +179,13 @@ std::string_view name_of(ContextKind context) {
 }
 
 int64_t RunConfig::mlp_mini_sequences() const {
-  const int64_t tokens = model.sequence / context_parallel;
-  const int64_t rule = (tokens + model.hidden - 1) / model.hidden;
+  const int64_t rule = (group_sequence() + model.hidden - 1) / model.hidden;
   return std::clamp<int64_t>(mlp_chunks == by_rule ? rule : mlp_chunks, 1, local_sequence());
 }
 
 int64_t RunConfig::head_mini_sequences() const {
   const int64_t rule = (model.vocabulary + model.hidden - 1) / model.hidden;
-  return std::clamp<int64_t>(head_chunks == by_rule ? rule : head_chunks, 1,
-                             model.sequence / context_parallel);
+  return std::clamp<int64_t>(head_chunks == by_rule ? rule : head_chunks, 1, group_sequence());
 }
 
 void RunConfig::validate() const {
@@ -210,10 +226,11 @@ void RunConfig::validate() const {
                     kept_microbatches));
   validate_context(*this);
   if (sequence_parallel)
-    divisible("sequence length", model.sequence / context_parallel, t, tensor_parallel,
+    divisible("sequence length", group_sequence(), t, tensor_parallel,
               "choose a sequence length or tensor-parallel size that fits, or leave sequence "
               "parallelism off");
   validate_mini_sequences(*this);
+  validate_step_in_backward(*this);
   all_fit(*this);
 }
 

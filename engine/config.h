@@ -66,8 +66,8 @@ struct RunConfig {
   /// (mst2024): mini-sequences. 1: all at once, `by_rule`: as many as the paper's rule says.
   static constexpr int64_t by_rule = 0;
   int64_t mlp_chunks = 1, head_chunks = 1;
-  /// Parts of the vocabulary that the output head computes one after the other, so that logits
-  /// never exist together: 1: all at once.
+  /// Parts of a rank's vocabulary that the output head computes one after the other, so that logits
+  /// never exist together; the last takes the remainder. 1: all at once.
   int64_t head_tiles = 1;
   /// Whether a layer's weights are updated as soon as its backward pass has their gradient, which
   /// is then dropped.
@@ -81,9 +81,11 @@ struct RunConfig {
   /// never more than there are tokens.
   int64_t mlp_mini_sequences() const;
   int64_t head_mini_sequences() const;
-  /// Tokens of a sequence that a rank has outside tensor-parallel regions.
+  /// Tokens of a sequence that a tensor-parallel group has, and a rank in its regions: [s/c].
+  int64_t group_sequence() const { return model.sequence / context_parallel; }
+  /// Those that a rank has outside the regions.
   int64_t local_sequence() const {
-    return model.sequence / context_parallel / (sequence_parallel ? tensor_parallel : 1);
+    return group_sequence() / (sequence_parallel ? tensor_parallel : 1);
   }
   /// DType of gradients of weights, and of optimizer state.
   DType state_type() const { return precision == Precision::pure ? type : accumulation_type(type); }

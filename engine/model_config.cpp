@@ -53,6 +53,13 @@ void not_negative(std::string_view what, double value) {
     throw InputError(fmt::format("{} is {}; it must be 0 or above, and finite", what, value));
 }
 
+/// A size that 0 stands for another one of.
+void optional(std::string_view what, int64_t value, std::string_view otherwise) {
+  if (value < 0)
+    throw InputError(
+        fmt::format("{} is {}; it must be at least 1, or 0 for {}", what, value, otherwise));
+}
+
 void validate_rotary(const ModelConfig& m) {
   if (m.head_size() % 2 != 0)
     throw InputError(fmt::format(
@@ -78,6 +85,9 @@ void ModelConfig::validate() const {
   in_range("attention heads", heads, most_hidden);
   in_range("sequence length", sequence, most_tokens);
   in_range("vocabulary size", vocabulary, most_tokens);
+  optional("head size", head_width, "hidden size / attention heads");
+  optional("key/value heads", kv_heads, "attention heads");
+  optional("intermediate size", intermediate, "4 x hidden size");
   if (head_width == 0)
     divisible("hidden size", hidden, "attention heads", heads,
               "choose a number of heads that divides it");

@@ -79,6 +79,8 @@ struct ModelConfig {
   /// [G] heads of queries that share one of keys and values.
   int64_t queries_per_group() const { return heads / key_value_heads(); }
   int64_t intermediate_size() const { return intermediate > 0 ? intermediate : 4 * hidden; }
+  /// What a norm's gain is above what is stored of it: Gemma 2 stores how far it is from 1.
+  float norm_offset() const { return post_norms ? 1 : 0; }
   /// Columns of all heads of queries together.
   int64_t query_size() const { return heads * head_size(); }
   /// Columns of queries, keys and values together.

@@ -29,7 +29,7 @@ Stream stream_of(GroupUse use) {
     case GroupUse::gradients:
       return Stream::gradients;
     case GroupUse::ends:
-      return Stream::copy;
+      return Stream::ends;
     case GroupUse::tensor:
     case GroupUse::context:
     case GroupUse::stages:

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -14,14 +15,26 @@ namespace {
 
 /// Threads of a process, in the order in which they are shown. The streams of the messages are the
 /// two tracks of messages.
-enum class Track : uint8_t { passes, waits, activations, gradients, compute, communication, copy };
-constexpr std::array<const char*, 7> track_names = {"passes",
+enum class Track : uint8_t {
+  passes,
+  waits,
+  activations,
+  gradients,
+  compute,
+  communication,
+  copy,
+  offload,
+  ends
+};
+constexpr std::array<const char*, 9> track_names = {"passes",
                                                     "waits",
                                                     "activations to later stages",
                                                     "gradients to earlier stages",
                                                     "stream: compute",
                                                     "stream: communication",
-                                                    "stream: copy"};
+                                                    "stream: copy",
+                                                    "stream: offload",
+                                                    "stream: ends"};
 
 Track track_of(const Action& action) {
   if (!is_message(action.kind)) return Track::passes;
@@ -29,13 +42,24 @@ Track track_of(const Action& action) {
   return action.kind == ActionKind::send_activation ? Track::activations : Track::gradients;
 }
 
-bool has_track(Stream stream) {
-  return stream != Stream::activations && stream != Stream::gradients;
-}
-Track track_of(Stream stream) {
-  return stream == Stream::compute         ? Track::compute
-         : stream == Stream::communication ? Track::communication
-                                           : Track::copy;
+/// Nothing where other spans show it.
+std::optional<Track> track_of(Stream stream) {
+  switch (stream) {
+    case Stream::compute:
+      return Track::compute;
+    case Stream::communication:
+      return Track::communication;
+    case Stream::copy:
+      return Track::copy;
+    case Stream::offload:
+      return Track::offload;
+    case Stream::ends:
+      return Track::ends;
+    case Stream::activations:
+    case Stream::gradients:
+      break;
+  }
+  return std::nullopt;
 }
 
 /// "F3": the version of the weights stands among the arguments.
@@ -124,8 +148,9 @@ class Writer {
   }
 
   void write(const VirtualDevice::Interval& interval) {
-    if (!has_track(interval.stream) || interval.begin < trace_.begin) return;
-    slice(track_of(interval.stream), interval.name, interval.begin, interval.end, "");
+    const std::optional<Track> track = track_of(interval.stream);
+    if (track && interval.begin >= trace_.begin)
+      slice(*track, interval.name, interval.begin, interval.end, "");
   }
 
   void counter(const char* name, int64_t at, std::string_view series, int64_t value) {

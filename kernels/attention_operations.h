@@ -12,7 +12,9 @@ namespace frugal {
 /// al. 2021, arXiv:2104.09864, with the pairs of Llama). x is [positions, heads, d] or [positions,
 /// groups, heads, d], with any strides of which the last is 1; position r is `first` + r.
 /// frequencies [d/2] of A. inverse: by the angle's negative, which is the backward operation.
-/// An angle is exact to the type A at any position: it is reduced by full turns in float64.
+/// Angles are products in float64, reduced by full turns before they become A: exact to float32 at
+/// any position. Of A float64 the product's own rounding may be left, 2^−53 of the angle before
+/// it is reduced.
 struct Rotary {
   static constexpr std::string_view name = "rotary";
   View x, frequencies;

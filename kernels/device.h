@@ -9,13 +9,15 @@ namespace frugal {
 enum class Stream : uint8_t {
   compute,
   communication,  ///< collectives
-  copy,
+  copy,           ///< what modelled collectives move, and what the host asks for
+  offload,        ///< to the host's memory and back, beside what is computed
+  ends,           ///< sums between the ends of a pipeline
   // Messages between the stages of a pipeline. The two directions of a link do not wait for each
   // other, and two stages that send to each other before they receive would, on one stream.
   activations,  ///< to later stages
   gradients     ///< to earlier stages
 };
-inline constexpr int stream_count = 5;
+inline constexpr int stream_count = 7;
 
 /// A point of a stream that another can wait for; opaque outside the device that made it.
 struct Event {

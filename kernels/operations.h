@@ -62,12 +62,13 @@ struct LayerNormBackward {
   }
 };
 
-/// y = x · rstd · gamma for each row with rstd = 1 / √(mean(x²) + epsilon); rstd [rows] of A is
-/// kept.
+/// y = x · rstd · (offset + gamma) for each row with rstd = 1 / √(mean(x²) + epsilon); rstd [rows]
+/// of A is kept. The gain offset + gamma is of type A.
 struct RmsNorm {
   static constexpr std::string_view name = "rms-norm";
   View x, gamma, y, rstd;
   float epsilon = 1e-5F;
+  float offset = 0;
   Cost cost() const { return {0, detail::bytes_of(x, gamma, y, rstd)}; }
 };
 
@@ -76,6 +77,7 @@ struct RmsNorm {
 struct RmsNormBackward {
   static constexpr std::string_view name = "rms-norm-backward";
   View dy, x, rstd, gamma, add, dx, dgamma;
+  float offset = 0;  ///< RmsNorm's
   Cost cost() const { return {0, detail::bytes_of(dy, x, rstd, gamma, add, dx, dgamma, dgamma)}; }
 };
 
@@ -131,7 +133,9 @@ struct Copy {
   static constexpr std::string_view name = "copy";
   View x, y;
   bool accumulate = false;
-  Cost cost() const { return {0, detail::bytes_of(x, y) + (accumulate ? detail::bytes_of(y) : 0)}; }
+  Cost cost() const {
+    return {0, detail::distinct_bytes_of(x) + (accumulate ? 2 : 1) * detail::bytes_of(y)};
+  }
 };
 
 /// to = from, bytes between a device's memory and the host's (Device::allocate_on_host), either

@@ -55,7 +55,7 @@ int64_t local_sequence(const Rank& rank) { return rank.config.local_sequence(); 
 
 int64_t first_position(const Rank& rank) {
   const RunConfig& c = rank.config;
-  const int64_t context = rank.groups.context.rank() * (c.model.sequence / c.context_parallel);
+  const int64_t context = rank.groups.context.rank() * c.group_sequence();
   return context + (c.sequence_parallel ? rank.tensor_group.rank() * local_sequence(rank) : 0);
 }
 

@@ -10,7 +10,7 @@ namespace {
 /// Of the first token in attention's tensors, which have the whole sequence of a context part.
 int64_t first_position(const Rank& rank) {
   const RunConfig& c = rank.config;
-  return rank.groups.context.rank() * (c.model.sequence / c.context_parallel);
+  return rank.groups.context.rank() * c.group_sequence();
 }
 
 }  // namespace

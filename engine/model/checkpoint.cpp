@@ -10,9 +10,9 @@ namespace {
 /// Copies between device and host beside what is computed, once all that is issued to the compute
 /// stream has ended; returns the end.
 Event transfer(Rank& rank, const Tensor& from, const Tensor& to) {
-  rank.device.wait(Stream::copy, rank.device.record(Stream::compute));
-  rank.device.execute_on(Stream::copy, Transfer{from, to});
-  return rank.device.record(Stream::copy);
+  rank.device.wait(Stream::offload, rank.device.record(Stream::compute));
+  rank.device.execute_on(Stream::offload, Transfer{from, to});
+  return rank.device.record(Stream::offload);
 }
 
 /// The device's copy of what went to the host last may go when the compute stream knows that it has
@@ -26,11 +26,12 @@ void let_go(Rank& rank, OffloadInFlight& last) {
 }  // namespace
 
 void Checkpoint::store(Rank& rank, const Tensor& x) {
-  if (!rank.config.offload) {
+  if (taken_ == Taken::never) return;
+  let_go(rank, rank.offload);
+  if (!rank.config.offload || taken_ == Taken::soon) {
     here_ = keep(x);
     return;
   }
-  let_go(rank, rank.offload);
   on_host_ = Tensor(rank.host, Kind::activation, x.type(), x.shape());
   rank.offload = {x, transfer(rank, x, on_host_)};
 }

@@ -8,6 +8,12 @@ namespace frugal {
 /// and comes back while the layer behind it is in its backward pass.
 class Checkpoint {
  public:
+  /// When it is taken: soon is before any other is stored, so that it need not go to the host.
+  enum class Taken : uint8_t { later, soon, never };
+
+  Checkpoint() = default;
+  explicit Checkpoint(Taken taken) : taken_(taken) {}
+
   /// Keeps x [s/t, b, h]. Copying to the host waits for what has been issued to compute x.
   void store(Rank& rank, const Tensor& x);
   /// Starts to bring it back to the device, if it is not there.
@@ -16,6 +22,7 @@ class Checkpoint {
   Tensor take(Rank& rank);
 
  private:
+  Taken taken_ = Taken::later;
   Tensor here_, on_host_;
   Event arrived_;
 };

@@ -2,13 +2,13 @@
 #include <optional>
 
 #include "engine/model/parameter.h"
+#include "engine/model/table_names.h"
 
 namespace frugal {
 
 /// A table of all tokens, [v, h], divided by its rows: what the embedding reads, or the output
 /// layer multiplies by.
 Parameter make_token_table(Rank& rank, const std::string& name);
-inline constexpr const char* token_table = "embedding.token";
 /// First token of this rank's shard of it.
 int64_t first_token(const Rank& rank);
 

@@ -6,13 +6,17 @@ namespace frugal {
 
 namespace {
 
-constexpr const char* output_table = "output.token";
-
 /// With weight stashing the last stage uses a microbatch's update at once, when the first stage has
 /// not computed its part of it yet: nothing can be tied.
 bool ties_tables(const Rank& rank, const ModelPart& part) {
   const bool apart = !part.first && rank.config.schedule == ScheduleKind::pipedream;
   return rank.config.model.tied && !apart;
+}
+
+/// Of the input of a layer.
+Checkpoint::Taken taken(const Gpt::Input& input, bool last) {
+  if (!input.scale) return Checkpoint::Taken::never;
+  return input.turns && last ? Checkpoint::Taken::soon : Checkpoint::Taken::later;
 }
 
 }  // namespace
@@ -40,7 +44,10 @@ Gpt::Gpt(Rank& rank, const ModelPart& part) : part_(part) {
 Tensor Gpt::compute(Rank& rank, const Input& input, Saved& saved) const {
   Tensor x = part_.first ? embedding_->forward(rank, input.tokens, saved.embedding) : input.hidden;
   saved.layers.resize(layers_.size());
-  for (size_t i = 0; i < layers_.size(); ++i) x = layers_[i].forward(rank, x, saved.layers[i]);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    saved.layers[i].input = Checkpoint(taken(input, i + 1 == layers_.size()));
+    x = layers_[i].forward(rank, x, saved.layers[i]);
+  }
   return part_.last ? head_->forward(rank, table(), x, input.labels, input.scale, saved.head) : x;
 }
 
@@ -64,6 +71,8 @@ Tensor Gpt::backward(Rank& rank, Tensor dy, float scale, Saved saved) {
   Tensor dx =
       part_.last ? head_->backward(rank, table(), scale, std::move(saved.head)) : std::move(dy);
   if (part_.last) complete(rank, head_parameters());
+  // The head is through: what comes back before would lie beside what the head has.
+  if (!saved.layers.empty()) saved.layers.back().input.fetch(rank);
   for (size_t i = layers_.size(); i-- > 0; saved.layers.pop_back()) {
     if (i > 0) saved.layers[i - 1].input.fetch(rank);
     dx = layers_[i].backward(rank, dx, std::move(saved.layers[i]));

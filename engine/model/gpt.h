@@ -17,8 +17,11 @@ class Gpt {
     Tensor hidden;  // [s/t, b, h], of the part before; empty in the first
     Tensor tokens;  // [s, b] i32, for the first part
     Tensor labels;  // [s, b] i32, for the last
-    /// The last part's backward pass is for `scale` · Σ of the tokens' losses; none: there is none.
+    /// The last part's backward pass is for `scale` · Σ of the tokens' losses; none: no part has
+    /// one.
     std::optional<float> scale{};
+    /// Whether the part's next pass is the backward pass.
+    bool turns = false;
   };
   /// What is kept for the backward pass. Where the whole part is recomputed, its input is all.
   struct Saved {

@@ -1,32 +1,25 @@
 #include "engine/model/head_parts.h"
 
 #include "engine/model/embedding.h"
-#include "engine/model/mini_sequence.h"
 #include "engine/model/token_statistics.h"
 
 namespace frugal {
 
 HeadParts::HeadParts(Rank& rank, const Parameter& table, std::optional<float> scale)
-    : rank_(rank),
-      table_(table),
-      scale_(scale),
-      tiles_(rank.config.head_tiles),
-      columns_(table.view().shape[0] / tiles_) {}
+    : rank_(rank), table_(table), scale_(scale), tiles_(rank.config.head_tiles) {}
 
-View HeadParts::tile_of(const View& table, int64_t tile) const {
-  return table.sliced(0, tile * columns_, columns_);
+MiniSequence HeadParts::tile(int64_t i) const {
+  return mini_sequence(table_.view().shape[0], tiles_, i);
 }
 
-int64_t HeadParts::first(int64_t tile) const { return first_token(rank_) + tile * columns_; }
+int64_t HeadParts::first(int64_t i) const { return first_token(rank_) + tile(i).begin; }
 
-Tensor HeadParts::logits(const Part& part, int64_t tile) const {
+Tensor HeadParts::logits(const Part& part, int64_t i) const {
   const ModelConfig& m = rank_.config.model;
-  Tensor logits = rank_.allocate(accumulation_type(rank_.config.type), {part.x.rows(), columns_});
-  rank_.run(Gemm{.a = part.x,
-                 .b = tile_of(table_.view(), tile),
-                 .c = logits,
-                 .bias = {},
-                 .transpose_b = true});
+  Tensor logits =
+      rank_.allocate(accumulation_type(rank_.config.type), {part.x.rows(), tile(i).count});
+  rank_.run(Gemm{
+      .a = part.x, .b = tile(i).of(table_.view()), .c = logits, .bias = {}, .transpose_b = true});
   if (m.logit_softcap > 0) rank_.run(SoftCap{logits, logits, static_cast<float>(m.logit_softcap)});
   return logits;
 }
@@ -37,27 +30,24 @@ Tensor HeadParts::statistics(const Part& part, Tensor& last) const {
   const int64_t rows = part.x.rows();
   const DType wide = accumulation_type(rank_.config.type);
   const Tensor local = rank_.allocate(wide, {tiles_, rows, 3}, Kind::statistics);
-  for (int64_t tile = 0; tile < tiles_; ++tile) {
+  for (int64_t i = 0; i < tiles_; ++i) {
     last.release();
-    last = logits(part, tile);
-    if (rank_.on_logits) rank_.on_logits(last, part.first_row, first(tile));
-    rank_.run(CrossEntropyStatistics{
-        last, part.labels, local.view().sliced(0, tile, 1).reshaped({rows, 3}), first(tile)});
+    last = logits(part, i);
+    if (rank_.on_logits) rank_.on_logits(last, part.first_row, first(i));
+    rank_.run(CrossEntropyStatistics{last, part.labels,
+                                     local.view().sliced(0, i, 1).reshaped({rows, 3}), first(i)});
   }
   return gathered(rank_, local);
 }
 
 /// dx = or += dlogits · W and dW += dlogitsᵀ · x of a part of the vocabulary.
-void HeadParts::add_gradients(const Part& part, int64_t tile, const View& dlogits, const View& dx,
+void HeadParts::add_gradients(const Part& part, int64_t i, const View& dlogits, const View& dx,
                               const View& dtable) const {
-  rank_.run(Gemm{.a = dlogits,
-                 .b = tile_of(table_.view(), tile),
-                 .c = dx,
-                 .bias = {},
-                 .accumulate = tile > 0});
+  rank_.run(
+      Gemm{.a = dlogits, .b = tile(i).of(table_.view()), .c = dx, .bias = {}, .accumulate = i > 0});
   rank_.run(Gemm{.a = dlogits,
                  .b = part.x,
-                 .c = tile_of(dtable, tile),
+                 .c = tile(i).of(dtable),
                  .bias = {},
                  .transpose_a = true,
                  .accumulate = true});
@@ -72,10 +62,10 @@ void HeadParts::compute(const Part& part, const View& dtable) const {
   const Tensor wide = summed ? rank_.allocate(accumulation_type(type), part.dx.shape) : Tensor();
   const View dx = summed ? wide.view() : part.dx;
   const int64_t needed = scale_ ? tiles_ : 1;  // any part of the vocabulary gives the losses
-  for (int64_t tile = 0; tile < needed; ++tile) {
+  for (int64_t i = 0; i < needed; ++i) {
     if (tiles_ > 1 && scale_) {
       logits_of_tile.release();
-      logits_of_tile = logits(part, tile);
+      logits_of_tile = logits(part, i);
     }
     // The gradient takes the place of the logits where it has their type.
     const Tensor dlogits = !scale_                         ? Tensor()
@@ -86,11 +76,11 @@ void HeadParts::compute(const Part& part, const View& dtable) const {
                            .statistics = all,
                            .loss = part.losses,
                            .gradient = dlogits,
-                           .first = first(scale_ ? tile : tiles_ - 1),
+                           .first = first(scale_ ? i : tiles_ - 1),
                            .gradient_scale = scale_.value_or(1),
                            .softcap = static_cast<float>(rank_.config.model.logit_softcap)});
     logits_of_tile.release();
-    if (scale_) add_gradients(part, tile, dlogits, dx, dtable);
+    if (scale_) add_gradients(part, i, dlogits, dx, dtable);
   }
   if (summed) rank_.run(Convert{wide, part.dx});
 }

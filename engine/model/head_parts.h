@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 
+#include "engine/model/mini_sequence.h"
 #include "engine/model/parameter.h"
 
 namespace frugal {
@@ -30,18 +31,19 @@ class HeadParts {
   };
   void compute(const Part& part, const View& dtable) const;
   /// Logits of a part of the vocabulary: [rows, v/(t·tiles)].
-  Tensor logits(const Part& part, int64_t tile) const;
+  Tensor logits(const Part& part, int64_t i) const;
   Tensor statistics(const Part& part, Tensor& last) const;
-  void add_gradients(const Part& part, int64_t tile, const View& dlogits, const View& dx,
+  void add_gradients(const Part& part, int64_t i, const View& dlogits, const View& dx,
                      const View& dtable) const;
-  View tile_of(const View& table, int64_t tile) const;
-  /// First token of a part of the vocabulary.
-  int64_t first(int64_t tile) const;
+  /// Rows of the rank's table that are a part of the vocabulary.
+  MiniSequence tile(int64_t i) const;
+  /// First token of it.
+  int64_t first(int64_t i) const;
 
   Rank& rank_;
   const Parameter& table_;
   const std::optional<float> scale_;
-  const int64_t tiles_, columns_;
+  const int64_t tiles_;
 };
 
 }  // namespace frugal

@@ -5,21 +5,20 @@
 
 namespace frugal {
 
-/// Consecutive rows of a sequence.
+/// Consecutive rows of a sequence, or of a table of the vocabulary.
 struct MiniSequence {
   int64_t begin = 0, count = 0;
 
   /// Those of a tensor [s, …]; empty of an empty one.
-  Tensor of(const Tensor& x) const {
-    return x.empty() ? Tensor() : x.with_view(x.view().sliced(0, begin, count));
-  }
+  Tensor of(const Tensor& x) const { return x.empty() ? Tensor() : x.with_view(of(x.view())); }
+  View of(const View& x) const { return x.sliced(0, begin, count); }
 };
 
-/// A sequence of `tokens` in so many parts, as equal as they can be but for the last, which takes
-/// the remainder (mst2024, algorithm 1): part i of them.
-inline MiniSequence mini_sequence(int64_t tokens, int64_t parts, int64_t i) {
-  const int64_t each = tokens / parts;
-  return {i * each, i + 1 < parts ? each : tokens - i * each};
+/// So many rows in so many parts, as equal as they can be but for the last, which takes the
+/// remainder (mst2024, algorithm 1): part i of them.
+inline MiniSequence mini_sequence(int64_t rows, int64_t parts, int64_t i) {
+  const int64_t each = rows / parts;
+  return {i * each, i + 1 < parts ? each : rows - i * each};
 }
 
 }  // namespace frugal

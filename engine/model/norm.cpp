@@ -6,8 +6,9 @@ namespace frugal {
 
 Norm::Norm(Rank& rank, const std::string& name)
     : gamma_(rank, name + ".gamma", {rank.config.model.hidden}, Sharding::replicated,
-             {.constant = 1}),
-      epsilon_(static_cast<float>(rank.config.model.norm_epsilon)) {
+             {.constant = 1 - rank.config.model.norm_offset()}),
+      epsilon_(static_cast<float>(rank.config.model.norm_epsilon)),
+      offset_(rank.config.model.norm_offset()) {
   gamma_.gradient_is_partial = rank.config.sequence_parallel;
   if (rank.config.model.norm == NormKind::rms) return;
   beta_.emplace(rank, name + ".beta", Shape{rank.config.model.hidden}, Sharding::replicated,
@@ -26,7 +27,7 @@ Tensor Norm::forward(Rank& rank, const Tensor& x, Saved& saved) const {
   if (beta_)
     rank.run(LayerNorm{x, gamma_.view(), beta_->view(), y, saved.mean, saved.deviation, epsilon_});
   else
-    rank.run(RmsNorm{x, gamma_.view(), y, saved.deviation, epsilon_});
+    rank.run(RmsNorm{x, gamma_.view(), y, saved.deviation, epsilon_, offset_});
   return y;
 }
 
@@ -37,7 +38,7 @@ Tensor Norm::backward(Rank& rank, const Tensor& dy, const Tensor& residual, Save
                                residual, dx, gamma_.grad(rank), beta_->grad(rank)});
   else
     rank.run(RmsNormBackward{dy, saved.input, saved.deviation, gamma_.view(), residual, dx,
-                             gamma_.grad(rank)});
+                             gamma_.grad(rank), offset_});
   return dx;
 }
 

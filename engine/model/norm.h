@@ -27,7 +27,7 @@ class Norm {
  private:
   Parameter gamma_;
   std::optional<Parameter> beta_;  // of layer norm
-  float epsilon_;
+  float epsilon_, offset_;
 };
 
 }  // namespace frugal

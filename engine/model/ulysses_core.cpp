@@ -9,7 +9,7 @@ namespace {
 /// rank's heads.
 Shape in_parts(const Rank& rank, int64_t columns) {
   const RunConfig& c = rank.config;
-  return {c.context_parallel, c.model.sequence / c.context_parallel * c.micro_batch, columns};
+  return {c.context_parallel, c.group_sequence() * c.micro_batch, columns};
 }
 
 Tensor exchanged(Rank& rank, Tensor parts, const Shape& shape) {
@@ -32,7 +32,7 @@ Tensor by_tokens(Rank& rank, Tensor x) {
 
 Tensor allocate_for_tokens(Rank& rank, int64_t columns) {
   const RunConfig& c = rank.config;
-  return rank.allocate({c.model.sequence / c.context_parallel, c.micro_batch, columns});
+  return rank.allocate({c.group_sequence(), c.micro_batch, columns});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "engine/cluster.h"
 #include "engine/comm/parallel.h"
 #include "engine/model/gpt.h"
+#include "engine/train/host_tensor.h"
 #include "engine/train/one_block.h"
 
 namespace frugal {
@@ -47,9 +48,6 @@ class PartRun {
     return rank_.allocate({parallel::local_sequence(rank_), c.micro_batch, c.model.hidden},
                           Kind::communication);
   }
-  Tensor integers() {  // [s, b]
-    return rank_.allocate(DType::i32, {rank_.config.model.sequence, rank_.config.micro_batch});
-  }
 
   /// As StageExecutor passes a microbatch through a part.
   void pass(PartCost& cost) {
@@ -60,9 +58,10 @@ class PartRun {
     Gpt::Saved saved;
     {
       Gpt::Input input;
+      input.scale = 1;
       if (!part_.first) input.hidden = hidden();
-      if (part_.first) input.tokens = integers();
-      if (part_.last) input.labels = integers();
+      if (part_.first) input.tokens = local_integers(rank_, {});
+      if (part_.last) input.labels = local_integers(rank_, {});
       const Tensor y = model_->forward(rank_, input, saved);
       if (part_.last) rank_.run(Sum{y, total});
     }

@@ -40,8 +40,8 @@ Pipeline pipeline_of(const RunConfig& run, const PartCosts& costs, const Links& 
     pipe.parts.push_back(costs.of(ModelPart::of(run, i, 0)));
   const int64_t table = run.model.vocabulary / run.tensor_parallel * run.model.hidden;
   if (run.pipeline_parallel > 1)
-    pipe.tied = times.all_reduce(links.ends,
-                                 static_cast<double>(table * size_of(accumulation_type(run.type))));
+    pipe.tied =
+        times.all_reduce(links.ends, static_cast<double>(table * size_of(run.state_type())));
   return pipe;
 }
 

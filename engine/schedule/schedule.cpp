@@ -1,5 +1,6 @@
 #include "engine/schedule/schedule.h"
 
+#include <algorithm>
 #include <array>
 
 namespace frugal {
@@ -22,6 +23,19 @@ std::optional<ScheduleKind> schedule_kind(std::string_view name) {
 bool flushes(ScheduleKind kind) {
   return kind != ScheduleKind::pipedream && kind != ScheduleKind::pipedream_vertical_sync &&
          kind != ScheduleKind::two_buffered;
+}
+
+bool has_chunks(ScheduleKind kind) { return kind == ScheduleKind::interleaved; }
+
+bool splits_backward(ScheduleKind kind) {
+  return kind == ScheduleKind::zero_bubble_h1 || kind == ScheduleKind::zero_bubble_h2;
+}
+
+bool splits_backward(const Schedule& schedule) {
+  return std::ranges::any_of(schedule.actions, [](const Actions& actions) {
+    return std::ranges::any_of(
+        actions, [](const Action& action) { return action.kind == ActionKind::input_backward; });
+  });
 }
 
 bool is_pass(ActionKind kind) { return kind <= ActionKind::weight_backward; }

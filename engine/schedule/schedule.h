@@ -28,6 +28,10 @@ std::optional<ScheduleKind> schedule_kind(std::string_view name);
 /// Whether the pipeline drains after each batch, so that a batch sees the weights that all before
 /// it have made.
 bool flushes(ScheduleKind kind);
+/// Whether a stage has several parts of the model.
+bool has_chunks(ScheduleKind kind);
+/// Whether gradients of inputs and of weights are computed in passes of their own.
+bool splits_backward(ScheduleKind kind);
 
 enum class ActionKind : uint8_t {
   forward,
@@ -79,6 +83,9 @@ struct Schedule {
 
   bool operator==(const Schedule&) const = default;
 };
+
+/// The same of a schedule's passes, whatever its kind.
+bool splits_backward(const Schedule& schedule);
 
 /// Where a message goes to or comes from: the stage at the other end, and the chunk there.
 struct Peer {

@@ -71,7 +71,7 @@ void ScheduleShape::validate(ScheduleKind kind) const {
   positive("batches", batches);
   require(first_batch >= 0,
           fmt::format("the first batch is {}; it must be at least 0", first_batch));
-  if (kind == ScheduleKind::interleaved) {
+  if (has_chunks(kind)) {
     require(chunks >= 2, "chunks is 1; it must be at least 2 (with one chunk this is 1f1b)");
     require(
         microbatches % stages == 0,

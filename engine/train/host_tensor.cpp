@@ -60,6 +60,14 @@ int64_t HostTensor::size() const {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
+Tensor local_integers(Rank& rank, const std::vector<int32_t>& values) {
+  const RunConfig& c = rank.config;
+  Tensor tensor = rank.allocate(DType::i32, {c.group_sequence(), c.micro_batch});
+  const int64_t first = rank.groups.context.rank() * tensor.view().size();
+  if (rank.device.backed()) rank.device.copy_from_host(tensor, values.data() + first);
+  return tensor;
+}
+
 HostTensor serial_host_tensor(const Shape& shape) {
   HostTensor tensor;
   for (int i = 0; i < shape.dims; ++i) tensor.shape.push_back(shape[i]);

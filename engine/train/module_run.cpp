@@ -8,6 +8,7 @@
 #include "engine/model/output_layer.h"
 #include "engine/model/randomness.h"
 #include "engine/train/batch.h"
+#include "engine/train/host_tensor.h"
 
 namespace frugal {
 
@@ -40,19 +41,15 @@ double meet(Rank& rank) {
 Tensor random_hidden(Rank& rank, uint32_t site) {
   const RunConfig& c = rank.config;
   Tensor x = rank.allocate({parallel::local_sequence(rank), c.micro_batch, c.model.hidden});
-  const int shard = c.sequence_parallel ? rank.tensor_group.rank() : 0;
-  rank.run(RandomNormal{
-      x, 1, {c.seed, site, randomness::initial_draw}, {.offset = shard * x.view().size()}});
+  const int64_t first = parallel::first_position(rank) * c.micro_batch * c.model.hidden;
+  rank.run(RandomNormal{x, 1, {c.seed, site, randomness::initial_draw}, {.offset = first}});
   return x;
 }
 
-/// All of a random microbatch.
+/// The rank's part of a random microbatch's.
 Tensor random_labels(Rank& rank) {
-  const RunConfig& c = rank.config;
-  Tensor labels = rank.allocate(DType::i32, {c.model.sequence, c.micro_batch});
-  if (rank.device.backed())
-    rank.device.copy_from_host(labels, random_batch(c, 0).front().labels.data());
-  return labels;
+  if (!rank.device.backed()) return local_integers(rank, {});
+  return local_integers(rank, random_batch(rank.config, 0).front().labels);
 }
 
 Tensor forward(const TransformerLayer& layer, Rank& rank, const Tensor& x,
@@ -87,10 +84,10 @@ class Hidden final : public ModuleSubject {
 class Output final : public ModuleSubject {
  public:
   explicit Output(Rank& rank)
-      : table_(make_token_table(rank, "output.token")),
+      : table_(make_token_table(rank, output_table)),
         x_(random_hidden(rank, 0)),
         labels_(random_labels(rank)),
-        scale_(1 / static_cast<float>(labels_.view().size())) {}
+        scale_(1 / static_cast<float>(rank.config.model.sequence * rank.config.micro_batch)) {}
 
   void run(Rank& rank, const std::function<void()>& between) override {
     output_layer::Saved saved;

@@ -49,8 +49,12 @@ Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOption
   if (predicts() && rank.config.offload_optimizer)
     throw InputError(
         "weights are predicted and the optimizer's state is offloaded; passes read what is "
-        "computed "
-        "from all of it: choose no weight prediction, or do not offload it");
+        "computed from all of it: choose no weight prediction, or do not offload it");
+  if (options.clip > 0 && rank.config.step_in_backward)
+    throw InputError(
+        fmt::format("clip is {} and weights step in backward, before the norm of all gradients is "
+                    "known; choose clip 0, or do not step in backward",
+                    options.clip));
   for (size_t begin = 0, end = 0; begin < parameters_.size(); begin = end) {
     Group group{.first = parameters_[begin],
                 .counted = is_counted(rank, *parameters_[begin]),
@@ -235,12 +239,7 @@ void Optimizer::write_exact(Rank& rank, const Tensor& block) {
 
 void Optimizer::step_in_backward(Rank& rank, const ParameterList& parameters,
                                  const OptimizerOptions& options) {
-  if (options.clip > 0)
-    throw InputError(
-        fmt::format("clip is {} and weights step in backward, before the norm of all gradients is "
-                    "known; choose "
-                    "clip 0, or do not step in backward",
-                    options.clip));
+  if (options.clip > 0) throw std::logic_error("no gradient is clipped that steps in backward");
   if (squares_.empty()) {
     begin_step(options);
     squares_ = rank.allocate(DType::f64, {1}, Kind::statistics);

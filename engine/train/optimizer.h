@@ -40,15 +40,15 @@ class Optimizer {
  public:
   /// Allocates the kind's state, and takes the master weights from the parameters' own: there are
   /// some where weights are narrower than their gradients, and where weights are predicted. Throws
-  /// InputError where those that are predicted are to be offloaded.
+  /// InputError where those that are predicted are to be offloaded, and where gradients that step
+  /// in backward are to be clipped, by a norm that is not known then.
   Optimizer(Rank& rank, ParameterList parameters, const OptimizerOptions& options);
 
   void clear_gradients(Rank& rank);
   /// Where a run steps in backward: gives back the memory of gradients.
   static void drop_gradients(const ParameterList& parameters);
   /// The same after a step of these parameters alone, whose gradients no other pass adds to. When
-  /// all have been stepped, step() ends the step. Throws InputError where gradients are to be
-  /// clipped, by a norm that is not known yet.
+  /// all have been stepped, step() ends the step. `options` do not clip.
   void step_in_backward(Rank& rank, const ParameterList& parameters,
                         const OptimizerOptions& options);
   /// Makes the gradients whole, clips by the norm of the whole model's, updates. Returns the norm

@@ -3,6 +3,8 @@
 #include <functional>
 #include <numeric>
 
+#include "engine/model/table_names.h"
+
 namespace frugal {
 namespace {
 
@@ -46,7 +48,7 @@ class List {
 
 std::vector<SerialParameter> serial_parameters(const ModelConfig& model) {
   List list(model);
-  list.add("embedding.token", {model.vocabulary, model.hidden});
+  list.add(token_table, {model.vocabulary, model.hidden});
   if (model.positions == PositionKind::learned)
     list.add("embedding.position", {model.sequence, model.hidden});
   for (int64_t i = 0; i < model.layers; ++i) {
@@ -55,7 +57,7 @@ std::vector<SerialParameter> serial_parameters(const ModelConfig& model) {
   }
   list.prefix.clear();
   list.norm("final_norm");
-  if (!model.tied) list.add("output.token", {model.vocabulary, model.hidden});
+  if (!model.tied) list.add(output_table, {model.vocabulary, model.hidden});
   return list.all;
 }
 

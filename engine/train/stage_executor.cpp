@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
+#include <stdexcept>
 
 #include "engine/comm/parallel.h"
 #include "engine/model/saved.h"
 #include "engine/schedule/text.h"
+#include "engine/train/host_tensor.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -18,16 +21,6 @@ Tensor hidden_state(Rank& rank) {
   const RunConfig& c = rank.config;
   return rank.allocate(c.type, {parallel::local_sequence(rank), c.micro_batch, c.model.hidden},
                        Kind::communication);
-}
-
-/// The rank's part of a microbatch's tokens or labels [s, b]: [s/c, b].
-Tensor to_device(Rank& rank, const std::vector<int32_t>& values) {
-  const RunConfig& c = rank.config;
-  const int64_t rows = c.model.sequence / c.context_parallel;
-  Tensor tensor = rank.allocate(DType::i32, {rows, c.micro_batch});
-  const int64_t first = rank.groups.context.rank() * rows * c.micro_batch;
-  if (rank.device.backed()) rank.device.copy_from_host(tensor, values.data() + first);
-  return tensor;
 }
 
 int stage_after(const Rank& rank) { return (rank.stage() + 1) % rank.config.pipeline_parallel; }
@@ -99,7 +92,10 @@ void StageExecutor::execute(const Action& action, size_t index) {
   const auto found = flights_.try_emplace({action.chunk, action.microbatch}).first;
   Flight& flight = found->second;
   // A pass begins when what it needs has come.
-  if (action.kind == ActionKind::forward) wait(flight.activation);
+  if (action.kind == ActionKind::forward) {
+    flight.turns = turns_after(index);
+    wait(flight.activation);
+  }
   if (action.kind == ActionKind::backward || action.kind == ActionKind::input_backward)
     wait(flight.gradient);
   if (is_pass(action.kind) && action.version == weights_.newest()) optimizer_.await_gradients();
@@ -160,6 +156,14 @@ std::pair<size_t, size_t> StageExecutor::place_of(const Action& action) const {
           action.microbatch - batch * s.microbatches + rank_.replica() * s.microbatches};
 }
 
+bool StageExecutor::turns_after(size_t index) const {
+  const Actions& actions = run_->schedule.actions.at(static_cast<size_t>(rank_.stage()));
+  const std::span later = std::span(actions).subspan(index + 1);
+  const auto next = std::ranges::find_if(later, [](const Action& a) { return is_pass(a.kind); });
+  return next != later.end() && next->chunk == actions[index].chunk &&
+         next->microbatch == actions[index].microbatch;
+}
+
 Recompute StageExecutor::recomputation() const {
   const auto whole = std::count_if(flights_.begin(), flights_.end(), [](const auto& flight) {
     return flight.second.recompute == Recompute::none && !flight.second.passed;
@@ -183,10 +187,14 @@ void StageExecutor::forward(const Action& action, Flight& flight) {
   const Gpt& part = model_.part(action.chunk);
   const auto [batch, microbatch] = place_of(action);
   const MicroBatch& data = run_->batches.at(batch).at(microbatch);
-  Gpt::Input input{std::move(flight.activation.tensor), {}, {}};
+  Gpt::Input input{.hidden = std::move(flight.activation.tensor),
+                   .tokens = {},
+                   .labels = {},
+                   .scale = {},
+                   .turns = flight.turns};
   if (!run_->scales.empty()) input.scale = run_->scales.at(batch);
-  if (part.part().first) input.tokens = to_device(rank_, data.tokens);
-  if (part.part().last) input.labels = to_device(rank_, data.labels);
+  if (part.part().first) input.tokens = local_integers(rank_, data.tokens);
+  if (part.part().last) input.labels = local_integers(rank_, data.labels);
   Tensor y = part.forward(rank_, input, flight.saved);
   if (part.part().last)
     rank_.run(Sum{y, totals_.view().sliced(0, static_cast<int64_t>(batch), 1)});
@@ -218,6 +226,9 @@ void StageExecutor::backward(const Action& action, Flight& flight) {
         optimizer_.step_in_backward(rank_, parameters, *options);
     };
   }
+  if (rank_.deferred != nullptr && rank_.on_gradients)
+    throw std::logic_error(
+        "weights cannot step in a backward pass that leaves their gradients out");
   flight.input_gradient =
       model_.part(action.chunk)
           .backward(rank_, std::move(flight.gradient.tensor),

@@ -66,6 +66,7 @@ class StageExecutor {
     Arrival activation, gradient;
     Tensor output, input_gradient;  // to be sent
     Deferred deferred;
+    bool turns = false;   ///< the pass behind its forward pass is its backward pass
     bool passed = false;  ///< its last pass but for weight gradients has been made
 
     bool over() const {
@@ -89,6 +90,8 @@ class StageExecutor {
   void note_versions();
   void send(Communicator& to, int peer, const Tensor& tensor, std::optional<Departure>& before);
   void step(const Action& action, size_t index);
+  /// Whether the stage's next pass after this one is through the same chunk by the same microbatch.
+  bool turns_after(size_t index) const;
   /// Of a microbatch that begins.
   Recompute recomputation() const;
   /// Which of the run's batches, and which of its microbatches, of all replicas.

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "engine/model/table_names.h"
+
 namespace frugal {
 namespace {
 
@@ -65,16 +67,15 @@ std::vector<StoredTensor> tensors_in_layer(const ModelConfig& m, const SerialPar
 
 StoredParameter in_hugging_face(const ModelConfig& m, const SerialParameter& p) {
   static const std::map<std::string, std::string> outside = {
-      {"embedding.token", "model.embed_tokens.weight"},
+      {token_table, "model.embed_tokens.weight"},
       {"final_norm.gamma", "model.norm.weight"},
-      {"output.token", "lm_head.weight"}};
+      {output_table, "lm_head.weight"}};
   StoredParameter stored{p.name, p.shape, {}};
   const auto found = outside.find(p.name);
   if (found != outside.end())
     stored.tensors = {whole(found->second, p.shape)};
   else
     stored.tensors = tensors_in_layer(m, p);
-  if (m.post_norms && p.name.ends_with(".gamma")) stored.offset = 1;
   return stored;
 }
 

@@ -19,7 +19,6 @@ struct StoredParameter {
   std::string name;            ///< Parameter::name
   std::vector<int64_t> shape;  ///< Parameter::serial_shape
   std::vector<StoredTensor> tensors;
-  double offset = 0;  ///< parameter = stored + offset
 };
 
 /// How files of weights name a model: as Hugging Face's library does, or as this one.
@@ -33,8 +32,7 @@ Naming naming_of(const ModelConfig& model);
 ///
 /// Where Hugging Face has three maps to queries, keys and values the engine has one, ordered by the
 /// heads of keys and values: each with the G queries that share it, d rows per head. A gated MLP's
-/// gate and up are one as well, the gate first. Rotated pairs are (i, i + d/2) in both. Gemma-2
-/// stores what its norms' gains are above 1.
+/// gate and up are one as well, the gate first. Rotated pairs are (i, i + d/2) in both.
 std::vector<StoredParameter> stored_parameters(const ModelConfig& model);
 
 }  // namespace frugal

@@ -6,13 +6,11 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/model/table_names.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
 namespace {
-
-constexpr const char* token_table = "embedding.token";
-constexpr const char* output_table = "output.token";
 
 std::map<std::string, StoredParameter> by_name(const ModelConfig& model) {
   std::map<std::string, StoredParameter> all;
@@ -105,8 +103,6 @@ HostTensor StoredWeights::weight(const std::string& name) {
       files_.read(tensor.name, from,
                   values.subspan(static_cast<size_t>(at), static_cast<size_t>(count)));
     });
-  if (p.offset != 0)
-    for (double& value : weight.values) value += p.offset;
   return weight;
 }
 
@@ -126,25 +122,24 @@ StoredWeightsWriter::StoredWeightsWriter(const std::string& path, const ModelCon
 void StoredWeightsWriter::write(const std::string& name, const HostTensor& weight) {
   const StoredParameter& p = parameters_.at(name);
   for (const StoredTensor& tensor : p.tensors)
-    writer_->write(tensor.name, stored_part(tensor, weight, p.offset).values);
+    writer_->write(tensor.name, stored_part(tensor, weight).values);
 }
 
-HostTensor stored_part(const StoredTensor& part, const HostTensor& serial, double offset) {
+HostTensor stored_part(const StoredTensor& part, const HostTensor& serial) {
   HostTensor tensor = zeros(part.shape);
   for_blocks(part, [&](int64_t at, int64_t to, int64_t count) {
-    std::transform(serial.values.begin() + at, serial.values.begin() + at + count,
-                   tensor.values.begin() + to, [&](double value) { return value - offset; });
+    std::copy_n(serial.values.begin() + at, count, tensor.values.begin() + to);
   });
   return tensor;
 }
 
 HostTensors in_stored_names(const ModelConfig& model, HostTensors tensors) {
   for (const StoredParameter& p : stored_parameters(model))
-    for (const auto& [kind, offset] : {std::pair{"weight/", p.offset}, {"gradient/", 0.0}}) {
+    for (const char* kind : {"weight/", "gradient/"}) {
       const auto serial = tensors.extract(kind + p.name);
       if (serial.empty()) continue;
       for (const StoredTensor& part : p.tensors)
-        tensors[kind + part.name] = stored_part(part, serial.mapped(), offset);
+        tensors[kind + part.name] = stored_part(part, serial.mapped());
     }
   return tensors;
 }

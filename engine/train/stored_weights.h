@@ -50,8 +50,8 @@ class StoredWeightsWriter {
   std::optional<safetensors::Writer> writer_;
 };
 
-/// What a file has of a parameter's values, or of their gradient, which has no offset.
-HostTensor stored_part(const StoredTensor& part, const HostTensor& serial, double offset);
+/// What a file has of a parameter's values, or of their gradient.
+HostTensor stored_part(const StoredTensor& part, const HostTensor& serial);
 
 /// Tensors "weight/NAME" and "gradient/NAME" in the names of files; others stay as they are.
 HostTensors in_stored_names(const ModelConfig& model, HostTensors tensors);

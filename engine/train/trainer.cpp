@@ -178,6 +178,10 @@ void Trainer::warm_up(const Batch& batch) {
 }
 
 std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Schedule& plan) {
+  if (run_.step_in_backward && splits_backward(plan))
+    throw InputError(
+        "step in backward is on and the schedule has weight gradients computed in passes of their "
+        "own (W); write whole backward passes (B), or leave it off");
   ScheduleRun what{plan, batches, {}, {}};
   for (size_t i = 0; i < batches.size(); ++i) {
     what.scales.push_back(static_cast<float>(1 / counted(batches[i])));
@@ -341,6 +345,7 @@ void Trainer::load_weights(const WeightSource& weight) {
                                      fmt::join(s.extent.begin(), s.extent.begin() + s.dims, ", ")));
       scatter_from(serial, rank.device, p->view(), p->global_index(rank));
     }
+    member.optimizer.reset();  // so that two states never are in memory
     member.optimizer =
         std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer);
   });

@@ -44,7 +44,8 @@ class Trainer {
     return run(batches, schedule(static_cast<int>(batches.size())));
   }
   /// By a schedule of these batches that is the caller's (engine/schedule/check.h): one that is
-  /// wrong computes something else, or ends when the deadline of the ranks' waiting passes.
+  /// wrong computes something else, or ends when the deadline of the ranks' waiting passes. Throws
+  /// InputError for split backward passes where weights step in backward.
   std::vector<StepResult> run(const std::vector<Batch>& batches, const Schedule& plan);
   StepResult step(const Batch& batch) { return run({batch}).front(); }
   /// The mean loss of a batch in nats, under the newest weights and without dropout; nothing is

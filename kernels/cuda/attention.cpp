@@ -18,18 +18,15 @@
 
 namespace frugal {
 
-std::string why_no_fused_attention(DType type, bool softcap) {
+std::string why_no_fused_attention(DType type, bool softcap, bool window) {
   constexpr int hopper = 9;
   if (type != DType::bf16)
-    return fmt::format(
-        "fused attention on cuda is computed in bf16, not {}; use --type bf16, or --attention "
-        "separate",
-        name_of(type));
+    return fmt::format("fused attention on cuda is computed in bf16, not {}; use --type bf16{}",
+                       name_of(type), softcap || window ? "" : ", or --attention separate");
   if (softcap && why_no_gpu().empty() && gpus().front().major < hopper)
     return fmt::format(
         "cuDNN's fused attention has no backward pass with soft-capped scores on this GPU "
-        "(compute capability {}, needed 9.0); use --attention separate, or run this model on the "
-        "cpu or virtual",
+        "(compute capability {}, needed 9.0); run this model on the cpu or virtual",
         capability(gpus().front()));
   return "";
 }
@@ -206,8 +203,8 @@ std::unique_ptr<fe::graph::Graph> backward_graph(const FusedAttentionBackward& o
 }
 
 void require_possible(const FusedAttention& op) {
-  if (const std::string why = why_no_fused_attention(op.q.type, op.softcap != 0); !why.empty())
-    throw InputError(why);
+  const std::string why = why_no_fused_attention(op.q.type, op.softcap != 0, op.window != 0);
+  if (!why.empty()) throw InputError(why);
 }
 
 /// A seed for the library's generator that differs wherever ours would.

@@ -1,13 +1,17 @@
 // In place of cuDNN's fused attention, where the program is built without it.
+#include <fmt/format.h>
+
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
 
-std::string why_no_fused_attention(DType /*type*/, bool /*softcap*/) {
-  return "fused attention on cuda needs cuDNN and its frontend's headers, which this build does "
-         "not have; run scripts/cudnn-frontend.sh and build again, or use --attention separate";
+std::string why_no_fused_attention(DType /*type*/, bool softcap, bool window) {
+  return fmt::format(
+      "fused attention on cuda needs cuDNN and its frontend's headers, which this build does not "
+      "have; run scripts/cudnn-frontend.sh and build again, or {}",
+      softcap || window ? "run this model on the cpu or virtual" : "use --attention separate");
 }
 
 }  // namespace frugal
@@ -15,7 +19,9 @@ std::string why_no_fused_attention(DType /*type*/, bool /*softcap*/) {
 namespace frugal::FRUGAL_CUDA {
 namespace {
 
-[[noreturn]] void refuse(DType type) { throw InputError(why_no_fused_attention(type)); }
+[[noreturn]] void refuse(const FusedAttention& op) {
+  throw InputError(why_no_fused_attention(op.q.type, op.softcap != 0, op.window != 0));
+}
 
 }  // namespace
 
@@ -26,9 +32,9 @@ struct FusedAttentions::State {};
 FusedAttentions::FusedAttentions(CudaMemory& /*memory*/) {}
 FusedAttentions::~FusedAttentions() = default;
 
-void FusedAttentions::run(const FusedAttention& op, const Launch& /*on*/) { refuse(op.q.type); }
+void FusedAttentions::run(const FusedAttention& op, const Launch& /*on*/) { refuse(op); }
 void FusedAttentions::run(const FusedAttentionBackward& op, const Launch& /*on*/) {
-  refuse(op.dy.type);
+  refuse(op.forward);
 }
 
 }  // namespace frugal::FRUGAL_CUDA

@@ -36,6 +36,17 @@ TEST(RunConfig, BrokenRulesAreNamed) {
          c.tensor_parallel = 2;
        },
        "vocabulary size (63) must be divisible by tensor-parallel size (2)"},
+      {[](RunConfig& c) { c.model.head_width = -1; },
+       "head size is -1; it must be at least 1, or 0 for hidden size / attention heads"},
+      {[](RunConfig& c) { c.model.kv_heads = -2; },
+       "key/value heads is -2; it must be at least 1, or 0 for attention heads"},
+      {[](RunConfig& c) { c.model.intermediate = -1; },
+       "intermediate size is -1; it must be at least 1, or 0 for 4 x hidden size"},
+      {[](RunConfig& c) {
+         c.tensor_parallel = 2;
+         c.head_tiles = 33;
+       },
+       "parts of the vocabulary in the output head is 33; it must be from 1 to 32"},
       {[](RunConfig& c) { c.model.dropout = 1; }, "dropout is 1"},
       {[](RunConfig& c) { c.model.dropout = 1e-6; }, "dropout is 1e-06"},
       {[](RunConfig& c) { c.micro_batch = 0; }, "microbatch size is 0"},

@@ -99,7 +99,7 @@ TEST_P(LoneRank, ComputesFiniteNumbersThatMeanNothing) {
       return tensor;
     };
     const Tensor losses =
-        model.forward(rank, {{}, on_device(batch[0].tokens), on_device(batch[0].labels)}, saved);
+        model.forward(rank, {{}, on_device(batch[0].tokens), on_device(batch[0].labels), 1}, saved);
     model.backward(rank, {}, 1, std::move(saved));
     std::vector<View> views{losses};
     for (const Parameter* p : model.parameters()) views.push_back(p->grad());

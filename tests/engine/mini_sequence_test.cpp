@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "engine/model/mlp.h"
 #include "tests/engine/support.h"
 
 // A model that computes in parts is the model: the same loss, logits and gradients as all at once,
@@ -42,10 +43,11 @@ MicroBatch uneven_batch(const RunConfig& config) {
   return batch;
 }
 
-/// Of 32 tokens: parts that divide them, that do not, as many as there are, and more.
+/// Of 32 tokens: parts that divide them, that do not, as many as there are, and more. Of a
+/// vocabulary of 64: parts that divide it, and that do not.
 std::vector<Parts> all_parts() {
-  return {{2, 2, 1},     {5, 1, 1}, {1, 7, 1}, {32, 32, 1},
-          {100, 100, 1}, {3, 1, 4}, {1, 5, 8}, {RunConfig::by_rule, RunConfig::by_rule, 1}};
+  return {{2, 2, 1}, {5, 1, 1}, {1, 7, 1}, {32, 32, 1}, {100, 100, 1},
+          {3, 1, 4}, {1, 5, 8}, {1, 1, 5}, {1, 3, 7}};
 }
 
 std::vector<Variant> all_variants() {
@@ -68,6 +70,12 @@ std::vector<Variant> all_variants() {
   c.stored_masks = true;
   c.recompute = Recompute::full;
   add("gpt_masks_full", c);
+  // As many parts as the paper's rule says: of 72 tokens ⌈72/32⌉, and of 80 words ⌈80/32⌉.
+  c = small_llama();
+  c.model.hidden = 32;
+  c.model.sequence = 72;
+  c.model.vocabulary = 80;
+  all.push_back({"llama_by_rule", with(c, {RunConfig::by_rule, RunConfig::by_rule, 1})});
   c = small_llama();
   c.tensor_parallel = 2;
   add("llama_t2", c);
@@ -112,6 +120,16 @@ TEST(MiniSequence, TheLastPartTakesTheRemainder) {
   EXPECT_EQ(mini_sequence(32, 5, 0).count, 6);
   EXPECT_EQ(mini_sequence(32, 5, 4).begin, 24);
   EXPECT_EQ(mini_sequence(32, 5, 4).count, 8);
+}
+
+TEST(MiniSequence, SomeVariantIsInPartsByTheRule) {
+  for (const Variant& v : all_variants()) {
+    if (v.config.mlp_chunks != RunConfig::by_rule) continue;
+    EXPECT_EQ(v.config.mlp_mini_sequences(), 3);
+    EXPECT_EQ(v.config.head_mini_sequences(), 3);
+    return;
+  }
+  ADD_FAILURE() << "none";
 }
 
 TEST(MiniSequence, RuleOfThePaper) {
@@ -159,9 +177,9 @@ TEST(MiniSequence, LogitsExistForOnePartAtATime) {
   EXPECT_LT(peak_of(c, Kind::workspace), tokens * c.model.vocabulary * 4 / 4);
 }
 
-/// Gradients of the weights' type: the sum over parts is made in float32 nevertheless, and rounded
-/// to half a unit in the last of bf16's 8 bits.
-TEST(MiniSequence, AGradientOfTheWeightsTypeIsRoundedOnce) {
+/// The head's, of the weights' type: the sum over parts is made in float32 nevertheless, and
+/// rounded to half a unit in the last of bf16's 8 bits.
+TEST(MiniSequence, TheHeadsGradientOfTheWeightsTypeIsRoundedOnce) {
   RunConfig c = small_llama();
   c.type = DType::bf16;
   c.head_chunks = 7;
@@ -172,6 +190,69 @@ TEST(MiniSequence, AGradientOfTheWeightsTypeIsRoundedOnce) {
   const HostTensor narrow = snapshot_of(c, batch).at(name);
   for (size_t i = 0; i < wide.values.size(); ++i)
     ASSERT_NEAR(narrow.values[i], wide.values[i], std::abs(wide.values[i]) * 0x1p-8);
+}
+
+/// Calls `use` with an MLP of some weights alone on a rank, and with x and dy [s, b, h].
+void with_mlp(const RunConfig& config,
+              const std::function<void(Rank&, Mlp&, const Tensor& x, const Tensor& dy)>& use) {
+  const auto cluster = make_cpu_cluster(config, 2);
+  cluster->run([&](Rank& rank) {
+    Mlp mlp(rank, "mlp", 0);
+    const auto random = [&](uint32_t site) {
+      const Tensor x =
+          rank.allocate({config.model.sequence, config.micro_batch, config.model.hidden});
+      rank.run(RandomNormal{x, 1, {config.seed, site, 0}, {}});
+      return x;
+    };
+    use(rank, mlp, random(1), random(2));
+  });
+}
+
+void add_gradients(Rank& rank, const Mlp& mlp, const Tensor& x, const Tensor& dy) {
+  Mlp::Saved saved;
+  (void)mlp.forward(rank, x, {}, saved);
+  (void)mlp.backward(rank, dy, std::move(saved));
+}
+
+std::vector<float> as_floats(Rank& rank, const View& x) {
+  const Tensor wide = rank.allocate(DType::f32, x.shape);
+  rank.run(Convert{x, wide});
+  std::vector<float> values(static_cast<size_t>(x.size()));
+  rank.device.copy_to_host(values.data(), wide);
+  return values;
+}
+
+/// The MLP's, of the weights' type: each part is added to what the ones before it have made of it
+/// (mst2024, algorithm 1).
+TEST(MiniSequence, AnMlpsGradientOfTheWeightsTypeIsRoundedForEachPart) {
+  constexpr int64_t parts = 4;
+  RunConfig c = small_llama();
+  c.type = DType::bf16;
+  std::vector<std::vector<float>> part_by_part, at_once, actual;
+  with_mlp(c, [&](Rank& rank, Mlp& mlp, const Tensor& x, const Tensor& dy) {
+    for (Parameter* p : mlp.parameters()) {
+      const Tensor narrow = rank.allocate(DType::bf16, p->view().shape);
+      const Tensor wide = rank.allocate(DType::f32, p->view().shape);
+      for (const Tensor& sum : {narrow, wide}) rank.run(Fill{sum, 0});
+      for (int64_t i = 0; i < parts; ++i) {
+        const MiniSequence part = mini_sequence(c.model.sequence, parts, i);
+        rank.run(Fill{p->grad(), 0});
+        add_gradients(rank, mlp, part.of(x), part.of(dy));
+        for (const Tensor& sum : {narrow, wide}) rank.run(Copy{p->grad(), sum, true});
+      }
+      part_by_part.push_back(as_floats(rank, narrow));
+      rank.run(Convert{wide, narrow});
+      at_once.push_back(as_floats(rank, narrow));
+    }
+  });
+  c.precision = Precision::pure;
+  c.mlp_chunks = parts;
+  with_mlp(c, [&](Rank& rank, Mlp& mlp, const Tensor& x, const Tensor& dy) {
+    add_gradients(rank, mlp, x, dy);
+    for (const Parameter* p : mlp.parameters()) actual.push_back(as_floats(rank, p->grad()));
+  });
+  EXPECT_TRUE(actual == part_by_part);
+  EXPECT_FALSE(actual == at_once);
 }
 
 }  // namespace

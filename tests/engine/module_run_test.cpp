@@ -83,6 +83,23 @@ TEST(ModuleRun, AnMlpHoldsTheIntermediateTensorsOfOnePart) {
   }
 }
 
+/// To a module outside attention a part of a sequence is a sequence.
+TEST(ModuleRun, RanksThatShareASequenceHoldTheirPart) {
+  for (const Sizes& n : all_sizes)
+    for (const Module module : {Module::mlp, Module::output_layer}) {
+      RunConfig shared = n.config();
+      shared.mlp_chunks = shared.head_chunks = n.parts;
+      RunConfig alone = shared;
+      alone.model.sequence /= 2;
+      shared.context_parallel = 2;
+      shared.validate();
+      const ModuleMemory a = on_both(shared, module), b = on_both(alone, module);
+      EXPECT_EQ(a.peak, b.peak) << name_of(module);
+      EXPECT_EQ(a.peak_total, b.peak_total) << name_of(module);
+      EXPECT_EQ(a.backward_flops, b.backward_flops) << name_of(module);
+    }
+}
+
 TEST(ModuleRun, TimesPasses) {
   const RunConfig c = all_sizes[0].config();
   const auto cluster = make_virtual_cluster(c, find_machine("a100-selene"));

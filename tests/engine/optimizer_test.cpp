@@ -193,6 +193,17 @@ TEST_P(Optimizers, StepAsTheyWereMade) {
   });
 }
 
+TEST(Optimizer, LoadingWeightsHoldsOneState) {
+  const RunConfig c = testing::small_gpt();
+  const auto cluster = make_cpu_cluster(c, 1);
+  Trainer trainer(*cluster, c, {});
+  const HostTensors weights = trainer.snapshot(random_batch(c, 0)[0]);
+  Ledger& ledger = cluster->rank(0).ledger;
+  ledger.reset_peaks();
+  trainer.load_weights(weights);
+  EXPECT_EQ(ledger.peak(Kind::optimizer), ledger.current(Kind::optimizer));
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, Optimizers, ::testing::ValuesIn(kinds),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 

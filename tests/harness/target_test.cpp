@@ -15,6 +15,7 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 class MachineFile : public ::testing::Test {
@@ -161,6 +162,14 @@ TEST(Gpus, FuseAttentionAsFarAsTheBuildDoes) {
   EXPECT_EQ(why_not_on_gpus(config, 1, 1), why_no_fused_attention(DType::bf16));
   config.model.attention_softcap = 50;
   EXPECT_EQ(why_not_on_gpus(config, 1, 1), why_no_fused_attention(DType::bf16, true));
+  config.type = DType::f32;
+  EXPECT_THAT(why_not_on_gpus(config, 1, 1), Not(HasSubstr("--attention separate")))
+      << "which this model is refused";
+  config.model.attention_softcap = 0;
+  config.model.window = 8;
+  EXPECT_THAT(why_not_on_gpus(config, 1, 1), Not(HasSubstr("--attention separate")));
+  config.model.window = 0;
+  config.type = DType::bf16;
   EXPECT_EQ(Target("cpu", 1).why_not(config), "");
   EXPECT_EQ(Target("virtual", 1).why_not(config), "");
 }

@@ -171,7 +171,7 @@ std::vector<Row> movement_rows() {
           {"copy", copied(whole), {}, {0, 96}},
           {"copy/transposed", copied(transposed), {}, {0, 288}},
           {"copy/parts", copied(parts), {}, {0, 384}},
-          {"copy/repeated", copied(repeated), {}, {0, 288}},
+          {"copy/repeated", copied(repeated), {}, {0, 192}},
           {"copy/column", copied(column), {}, {0, 24}},
           {"copy/widened", copied(widen), {}, {0, 576}},
           {"copy/narrowed", copied(narrow), {}, {0, 432}},

@@ -10,11 +10,14 @@ constexpr float epsilon = 1e-5F;
 /// Evaluating sqrt and a handful of products around it.
 constexpr double function_roundings = 16;
 
-/// LayerNorm, or without a mean and without beta RmsNorm.
+/// LayerNorm, or without a mean and without beta RmsNorm, whose gain is gamma and an offset.
 struct Kind {
   bool centred = true;
+  float offset = 0;
+
+  double gain(const Expected& e, int64_t j) const { return at(e["gamma"], j) + offset; }
 };
-constexpr Kind layer_norm{true}, rms_norm{false};
+constexpr Kind layer_norm{true}, rms_norm{false}, rms_norm_from_one{false, 1};
 
 /// Mean (0 where none is subtracted) and reciprocal deviation of row i of x.
 struct RowStatistics {
@@ -48,8 +51,12 @@ Case forward(const Setting& s, Kind kind) {
   }
   c.bind = [kind](const Views& v) -> Operation {
     if (!kind.centred) {
-      return RmsNorm{
-          .x = v["x"], .gamma = v["gamma"], .y = v["y"], .rstd = v["rstd"], .epsilon = epsilon};
+      return RmsNorm{.x = v["x"],
+                     .gamma = v["gamma"],
+                     .y = v["y"],
+                     .rstd = v["rstd"],
+                     .epsilon = epsilon,
+                     .offset = kind.offset};
     }
     return LayerNorm{.x = v["x"],
                      .gamma = v["gamma"],
@@ -70,9 +77,9 @@ Case forward(const Setting& s, Kind kind) {
       e.set("rstd", i, row.rstd, row.rstd * (1 + moved));
       for (int64_t j = 0; j < s.cols; ++j) {
         const double hat = (at(e["x"], i * s.cols + j) - row.mean) * row.rstd;
-        const double gamma = at(e["gamma"], j), beta = kind.centred ? at(e["beta"], j) : 0;
-        e.set("y", i * s.cols + j, hat * gamma + beta,
-              std::abs(gamma) * (moved + std::abs(hat) * (1 + moved)) + std::abs(beta));
+        const double gain = kind.gain(e, j), beta = kind.centred ? at(e["beta"], j) : 0;
+        e.set("y", i * s.cols + j, hat * gain + beta,
+              std::abs(gain) * (moved + std::abs(hat) * (1 + moved)) + std::abs(beta));
       }
     }
   };
@@ -101,14 +108,14 @@ void gradient(Expected& e, const Setting& s, Kind kind) {
     const auto dy = [&](int64_t j) { return at(e["dy"], i * s.cols + j); };
     double mean_g = 0, mean_gh = 0, abs_g = 0, abs_gh = 0;
     for (int64_t j = 0; j < s.cols; ++j) {
-      const double g = dy(j) * at(e["gamma"], j);
+      const double g = dy(j) * kind.gain(e, j);
       if (kind.centred) mean_g += g / n;
       mean_gh += g * hat(j) / n;
       abs_g += std::abs(g) / n;
       abs_gh += std::abs(g * hat(j)) / n;
     }
     for (int64_t j = 0; j < s.cols; ++j) {
-      const double g = dy(j) * at(e["gamma"], j);
+      const double g = dy(j) * kind.gain(e, j);
       const double add = e.has("add") ? at(e["add"], i * s.cols + j) : 0;
       e.set("dx", i * s.cols + j, rstd * (g - mean_g - hat(j) * mean_gh) + add,
             rstd * (std::abs(g) + abs_g + std::abs(hat(j)) * abs_gh) + std::abs(add));
@@ -151,7 +158,8 @@ Case backward(const Setting& s, Kind kind, bool residual, bool narrow) {
                              .gamma = v["gamma"],
                              .add = v["add"],
                              .dx = v["dx"],
-                             .dgamma = v["dgamma"]};
+                             .dgamma = v["dgamma"],
+                             .offset = kind.offset};
     }
     return LayerNormBackward{.dy = v["dy"],
                              .x = v["x"],
@@ -178,14 +186,17 @@ std::vector<Row> norm_rows() {
   const auto back = [](Kind kind, bool residual, bool narrow = false) {
     return [=](const Setting& s) { return backward(s, kind, residual, narrow); };
   };
-  return {{"layer-norm", forth(layer_norm), {}, {0, 160}},
-          {"layer-norm-backward", back(layer_norm, false), {"layer-norm"}, {0, 264}},
-          {"layer-norm-backward/residual", back(layer_norm, true), {}, {0, 312}},
-          {"layer-norm-backward/narrow", back(layer_norm, false, true), {}, {0, 232}},
-          {"rms-norm", forth(rms_norm), {}, {0, 128}},
-          {"rms-norm-backward", back(rms_norm, false), {"rms-norm"}, {0, 208}},
-          {"rms-norm-backward/residual", back(rms_norm, true), {}, {0, 256}},
-          {"rms-norm-backward/narrow", back(rms_norm, false, true), {}, {0, 192}}};
+  return {
+      {"layer-norm", forth(layer_norm), {}, {0, 160}},
+      {"layer-norm-backward", back(layer_norm, false), {"layer-norm"}, {0, 264}},
+      {"layer-norm-backward/residual", back(layer_norm, true), {}, {0, 312}},
+      {"layer-norm-backward/narrow", back(layer_norm, false, true), {}, {0, 232}},
+      {"rms-norm", forth(rms_norm), {}, {0, 128}},
+      {"rms-norm/offset", forth(rms_norm_from_one), {}, {0, 128}},
+      {"rms-norm-backward", back(rms_norm, false), {"rms-norm"}, {0, 208}},
+      {"rms-norm-backward/offset", back(rms_norm_from_one, false), {"rms-norm/offset"}, {0, 208}},
+      {"rms-norm-backward/residual", back(rms_norm, true), {}, {0, 256}},
+      {"rms-norm-backward/narrow", back(rms_norm, false, true), {}, {0, 192}}};
 }
 
 }  // namespace frugal::table

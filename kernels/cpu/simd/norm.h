@@ -11,6 +11,16 @@ inline constexpr bool centred = requires(const Op& op) {
   op.mean;
 };
 
+/// What normal values are multiplied by.
+template <class A, class Op, class T>
+Vec<A> gain(const Op& op, const T* gamma, int64_t j, int64_t count) {
+  const Vec<A> stored = load<Vec<A>>(gamma + j, count);
+  if constexpr (centred<Op>)
+    return stored;
+  else
+    return stored + A(op.offset);
+}
+
 template <class T, class Op>
 void norm_row(const Op& op, int64_t row) {
   using A = Accumulator<T>;
@@ -34,8 +44,8 @@ void norm_row(const Op& op, int64_t row) {
                      static_cast<A>(cols);
   const A rstd = 1 / std::sqrt(variance + A(op.epsilon));
   const bool past = past_cache(op.y, op.x);
-  map(cols, y, past, [=](int64_t j, int64_t count) {
-    const auto scaled = (load<Vec<A>>(x + j, count) - mean) * rstd * load<Vec<A>>(gamma + j, count);
+  map(cols, y, past, [=, &op](int64_t j, int64_t count) {
+    const auto scaled = (load<Vec<A>>(x + j, count) - mean) * rstd * gain<A>(op, gamma, j, count);
     if constexpr (centred<Op>)
       return scaled + load<Vec<A>>(beta + j, count);
     else
@@ -61,7 +71,7 @@ void norm_backward_row(const Op& op, int64_t row, A* partial) {
   vectors<A>(cols, [&](int64_t j, int64_t count) {
     const V normal = (load<V>(x + j, count) - mean) * rstd;
     const V d = load<V>(dy + j, count);
-    const V g = d * load<V>(gamma + j, count);  // 0 beyond the row
+    const V g = d * gain<A>(op, gamma, j, count);  // 0 beyond the row
     sum_gn += g * normal;
     store(partial + j, load<V>(partial + j, count) + d * normal, count);
     if constexpr (centred<Op>) {
@@ -74,7 +84,7 @@ void norm_backward_row(const Op& op, int64_t row, A* partial) {
   const bool past = past_cache(op.dx, op.add);
   map(cols, dx, past, [&](int64_t j, int64_t count) {
     const V normal = (load<V>(x + j, count) - mean) * rstd;
-    const V g = load<V>(dy + j, count) * load<V>(gamma + j, count);
+    const V g = load<V>(dy + j, count) * gain<A>(op, gamma, j, count);
     V d = (g - mean_g - normal * mean_gn) * rstd;
     if (add != nullptr) d += load<V>(add + j, count);
     return d;

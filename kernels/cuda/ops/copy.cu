@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/ops/elementwise.cuh"
 #include "kernels/cuda/ops/kernels.h"
+#include "kernels/cuda/ops/strides.cuh"
 
 // A copy is walked over in packs of its innermost extent, after extents that follow each other in
 // memory on both sides have become one: of contiguous views, one row.
@@ -103,12 +104,10 @@ __global__ void __launch_bounds__(elementwise_threads)
 }
 
 /// Whether every row begins where 16 bytes do, on both sides.
-bool rows_wide(const Walk& walk, const View& x, const View& y) {
-  constexpr int64_t line = 16;
+bool walk_wide(const Walk& walk, const View& x, const View& y) {
   bool wide = all_wide(walk[0].size, x, y);
   for (size_t i = 1; i < 4; ++i)
-    wide =
-        wide && walk[i].x * size_of(x.type) % line == 0 && walk[i].y * size_of(y.type) % line == 0;
+    wide = wide && step_wide(walk[i].x, x.type) && step_wide(walk[i].y, y.type);
   return wide;
 }
 
@@ -120,7 +119,7 @@ void run(const Copy& op, const Launch& on) {
   const int64_t of_row = (walk[0].size + pack - 1) / pack;
   const int64_t packs = of_row * walk[1].size * walk[2].size * walk[3].size;
   if (packs >> 32 != 0) throw std::length_error("copy: more than 2^32 packs of eight elements");
-  dispatch(op.x.type, rows_wide(walk, op.x, op.y), [&]<class From, class Wide>(From, Wide) {
+  dispatch(op.x.type, walk_wide(walk, op.x, op.y), [&]<class From, class Wide>(From, Wide) {
     dispatch(op.y.type, Wide::value, [&]<class To, class Same>(To, Same) {
       if constexpr (Same::value == Wide::value &&
                     std::is_same_v<Accumulator<From>, Accumulator<To>>) {

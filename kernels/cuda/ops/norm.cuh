@@ -12,13 +12,22 @@ inline constexpr bool is_centred = requires(const Op& op) {
   op.mean;
 };
 
+/// What is added to gamma.
+template <class Op>
+float offset_of(const Op& op) {
+  if constexpr (is_centred<Op>)
+    return 0;
+  else
+    return op.offset;
+}
+
 template <class T>
 struct NormForward {
   const T *x, *gamma, *beta;
   T* y;
   Accumulator<T>*mean, *rstd;
   int64_t rows, cols;
-  Accumulator<T> epsilon;
+  Accumulator<T> epsilon, offset;
 };
 
 /// The variance is that of differences from the mean, not of squares.
@@ -51,12 +60,12 @@ __global__ void __launch_bounds__(L::most_threads, L::least_blocks)
   of_row.between_uses();
   const A rstd = 1 / sqrt(variance + op.epsilon);
   L::each(cols, [&](int k, auto j, int count) {
-    A v[pack], gamma[pack], beta[pack] = {};
+    A v[pack], gains[pack], beta[pack] = {};
     of_row.get(k, j, count, v);
-    load<L::wide>(op.gamma + j, count, gamma);
+    load_gains<centred, L::wide>(op, j, count, gains);
     if constexpr (centred) load<L::wide>(op.beta + j, count, beta);
 #pragma unroll
-    for (int e = 0; e < pack; ++e) v[e] = (v[e] - mean) * rstd * gamma[e] + beta[e];
+    for (int e = 0; e < pack; ++e) v[e] = (v[e] - mean) * rstd * gains[e] + beta[e];
     store<L::wide>(op.y + row * cols + j, count, v);
   });
   if (L::rank() != 0) return;
@@ -81,7 +90,8 @@ void run_norm(const Op& op, const Launch& on) {
                                        op.rstd.template as<A>(),
                                        rows,
                                        cols,
-                                       static_cast<A>(op.epsilon)};
+                                       static_cast<A>(op.epsilon),
+                                       static_cast<A>(offset_of(op))};
         dispatch_row<T, Wide::value, 1>(cols, [&]<class L>(L, int threads) {
           launch(on, norm_forward<centred, L, T>, row_blocks<L>(rows, threads), threads, arguments);
         });
@@ -108,7 +118,8 @@ void run_norm_backward(const Op& op, const Launch& on) {
                                        op.dx.template as<T>(),
                                        nullptr,
                                        rows,
-                                       cols};
+                                       cols,
+                                       static_cast<A>(offset_of(op))};
              const int64_t blocks = norm_backward<centred, Wide::value>(arguments, on);
              constexpr int slices = 8;
              dispatch_either<T>(op.dgamma.type, [&]<class G>(G) {

@@ -3,11 +3,21 @@
 #include "kernels/cuda/ops/rows.cuh"
 #include "kernels/cuda/ops/shared.cuh"
 
-/// With normal = (x − mean) · rstd and g = dy · gamma, a row's
+/// With normal = (x − mean) · rstd and g = dy · gain, a row's
 ///   dx = rstd · (g − mean(g) − normal · mean(g · normal)) + add,
 /// where mean and mean(g) are 0 unless it is centred; dgamma = Σ dy · normal and dbeta = Σ dy over
 /// all rows. A block works on many rows and keeps its part of these sums.
 namespace frugal::FRUGAL_CUDA {
+
+/// Reads a pack of gains: gamma, and what RmsNorm adds to it.
+template <bool centred, bool wide, class Op, class A>
+__device__ void load_gains(const Op& op, int64_t j, int count, A (&gains)[pack]) {
+  load<wide>(op.gamma + j, count, gains);
+  if constexpr (!centred) {
+#pragma unroll
+    for (A& gain : gains) gain += op.offset;
+  }
+}
 
 template <class T>
 struct NormBackward {
@@ -16,6 +26,7 @@ struct NormBackward {
   T* dx;
   Accumulator<T>* partial;  ///< [blocks, 1 or 2, cols]
   int64_t rows, cols;
+  Accumulator<T> offset;  ///< RmsNorm's
   Accumulator<T> per_column = 1 / static_cast<Accumulator<T>>(cols);
 };
 
@@ -30,19 +41,18 @@ struct NormRow {
     rstd = op.rstd[row];
   }
   /// Adds a pack's part to the row's sums; x becomes its part of dgamma. That of dbeta is dy.
-  __device__ void take(A (&x)[pack], const A (&dy)[pack], const A (&gamma)[pack]) {
+  __device__ void take(A (&x)[pack], const A (&dy)[pack], const A (&gain)[pack]) {
 #pragma unroll
     for (int e = 0; e < pack; ++e) {
       x[e] = (x[e] - mean) * rstd * dy[e];
-      gn += x[e] * gamma[e];
-      if constexpr (centred) g += dy[e] * gamma[e];
+      gn += x[e] * gain[e];
+      if constexpr (centred) g += dy[e] * gain[e];
     }
   }
   /// dy becomes dx without `add`, once g and gn are means.
-  __device__ void give(const A (&x)[pack], A (&dy)[pack], const A (&gamma)[pack]) const {
+  __device__ void give(const A (&x)[pack], A (&dy)[pack], const A (&gain)[pack]) const {
 #pragma unroll
-    for (int e = 0; e < pack; ++e)
-      dy[e] = (dy[e] * gamma[e] - g - (x[e] - mean) * rstd * gn) * rstd;
+    for (int e = 0; e < pack; ++e) dy[e] = (dy[e] * gain[e] - g - (x[e] - mean) * rstd * gn) * rstd;
   }
 };
 
@@ -153,11 +163,11 @@ __global__ void __launch_bounds__(threads) norm_backward_held(const NormBackward
 #pragma unroll
     for (int k = 0; k < packs; ++k) {
       if (column(k) >= end) continue;
-      float x[pack], dy[pack], gamma[pack];
+      float x[pack], dy[pack], gains[pack];
       now.x[k].get(x);
       now.dy[k].get(dy);
-      load<true>(op.gamma + column(k), pack, gamma);
-      now.row.take(x, dy, gamma);
+      load_gains<centred, true>(op, column(k), pack, gains);
+      now.row.take(x, dy, gains);
       sums.add(0, k, x);
       if constexpr (centred) sums.add(1, k, dy);
     }
@@ -178,11 +188,11 @@ __global__ void __launch_bounds__(threads) norm_backward_held(const NormBackward
     for (int k = 0; k < packs; ++k) {
       if (column(k) >= end) continue;
       if constexpr (!ahead) read_add(k);
-      float x[pack], dx[pack], gamma[pack];
+      float x[pack], dx[pack], gains[pack];
       now.x[k].get(x);
       now.dy[k].get(dx);
-      load<true>(op.gamma + column(k), pack, gamma);
-      now.row.give(x, dx, gamma);
+      load_gains<centred, true>(op, column(k), pack, gains);
+      now.row.give(x, dx, gains);
       if (op.add != nullptr) {
         float more[pack];
         add[k].get(more);
@@ -223,23 +233,23 @@ __global__ void __launch_bounds__(row_threads) norm_backward_looped(const NormBa
     NormRow<centred, A> of_row;
     of_row.read(op, row);
     L::each(cols, [&](int, int64_t j, int count) {
-      A x[pack], dy[pack], gamma[pack];
+      A x[pack], dy[pack], gains[pack];
       load<wide>(x_row + j, count, x);
       load<wide>(dy_row + j, count, dy);
-      load<wide>(op.gamma + j, count, gamma);
-      of_row.take(x, dy, gamma);
+      load_gains<centred, wide>(op, j, count, gains);
+      of_row.take(x, dy, gains);
       add(to_gamma + j, count, x);
       if constexpr (centred) add(to_beta + j, count, dy);
     });
     if constexpr (centred) of_row.g = sum_block(of_row.g) * op.per_column;
     of_row.gn = sum_block(of_row.gn) * op.per_column;
     L::each(cols, [&](int, int64_t j, int count) {
-      A x[pack], dx[pack], gamma[pack], add[pack] = {};
+      A x[pack], dx[pack], gains[pack], add[pack] = {};
       load<wide>(x_row + j, count, x);
       load<wide>(dy_row + j, count, dx);
-      load<wide>(op.gamma + j, count, gamma);
+      load_gains<centred, wide>(op, j, count, gains);
       if (op.add != nullptr) load<wide>(op.add + row * cols + j, count, add);
-      of_row.give(x, dx, gamma);
+      of_row.give(x, dx, gains);
 #pragma unroll
       for (int e = 0; e < pack; ++e) dx[e] += add[e];
       store<wide>(op.dx + row * cols + j, count, dx);

@@ -3,13 +3,16 @@
 
 namespace frugal::FRUGAL_CUDA {
 
+/// Whether what lies so many elements behind a place where 16 bytes begin is one, too.
+inline bool step_wide(int64_t elements, DType type) { return elements * size_of(type) % 16 == 0; }
+
 /// Whether every row of a view with any strides, of which the last is 1, begins where 16 bytes do
 /// from its first one on.
 inline bool rows_wide(const View& view) {
-  const int64_t line = 16 / size_of(view.type);
   bool wide = true;
   for (int i = 0; i + 1 < view.shape.dims; ++i)
-    wide = wide && (view.shape[i] == 1 || view.stride[static_cast<size_t>(i)] % line == 0);
+    wide =
+        wide && (view.shape[i] == 1 || step_wide(view.stride[static_cast<size_t>(i)], view.type));
   return wide;
 }
 

@@ -7,6 +7,7 @@
 #include "engine/plan/execute.h"
 #include "engine/plan/search.h"
 #include "kernels/support/error.h"
+#include "kernels/virtual/device.h"
 
 /// The planner against execution: what it predicts is what the virtual machine takes.
 namespace frugal {
@@ -126,6 +127,29 @@ INSTANTIATE_TEST_SUITE_P(
       std::replace(name.begin(), name.end(), '-', '_');
       return name;
     });
+
+/// Whatever gradients are stored as: what the ends of the pipeline are seen to take.
+TEST(Predict, ATiedTablesSumIsOfItsGradients) {
+  const Machine machine = find_machine("v100-p3-16xlarge");
+  for (const Precision precision : {Precision::mixed, Precision::pure}) {
+    RunConfig run = gpt(4, 1024, 16);
+    run.pipeline_parallel = run.microbatches = 2;
+    run.precision = precision;
+    const OptimizerOptions options = planned_optimizer(run.schedule);
+    const auto cluster = make_virtual_cluster(run, machine);
+    auto& device = dynamic_cast<VirtualDevice&>(cluster->rank(0).device);
+    Trainer trainer(*cluster, run, {.optimizer = options});
+    device.keep_log(true);
+    (void)trainer.step(Batch(static_cast<size_t>(run.batch_microbatches())));
+    double seconds = 0;
+    for (const VirtualDevice::Interval& interval : device.log())
+      if (interval.stream == Stream::ends) seconds += interval.end - interval.begin;
+    const Prediction prediction =
+        predict(run, PartCosts(run, options, machine), Links(run, machine), machine);
+    EXPECT_NEAR(prediction.part(Bound::all_reduce), seconds, 1e-9);
+    EXPECT_GT(seconds, 0);
+  }
+}
 
 using Shape = std::tuple<int, int, int, int64_t, int64_t, Recompute>;
 Shape shape_of(const Candidate& c) {

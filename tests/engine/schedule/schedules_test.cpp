@@ -29,6 +29,12 @@ TEST(Schedules, NamesAndKindsAreOneToOne) {
   EXPECT_EQ(schedule_kind("2BW"), std::nullopt);
 }
 
+TEST(Schedules, AKindSaysWhetherItSplitsBackwardPasses) {
+  for_all_shapes([](ScheduleKind kind, const ScheduleShape& shape) {
+    EXPECT_EQ(splits_backward(make_schedule(kind, shape)), splits_backward(kind));
+  });
+}
+
 // Written out by hand from the papers' figures.
 TEST(Schedules, SmallOnesAreThePapers) {
   const auto stages = [](ScheduleKind kind, const ScheduleShape& shape) {

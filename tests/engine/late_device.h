@@ -1,0 +1,92 @@
+#pragma once
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <vector>
+
+#include "kernels/cpu/device.h"
+
+namespace frugal::testing {
+
+/// A processor whose streams but the compute stream do everything as late as they may: when another
+/// stream waits for it, or the host does. What is to be copied until then is nothing that can be
+/// used, so that who does not wait computes something else.
+class LateDevice final : public Device {
+ public:
+  std::string name() const override { return "late"; }
+  bool backed() const override { return true; }
+
+  void* allocate(int64_t bytes) override { return cpu_.allocate(bytes); }
+  void deallocate(void* address, int64_t bytes) noexcept override {
+    cpu_.deallocate(address, bytes);
+  }
+  void* allocate_on_host(int64_t bytes) override { return cpu_.allocate_on_host(bytes); }
+  void deallocate_on_host(void* address, int64_t bytes) noexcept override {
+    cpu_.deallocate_on_host(address, bytes);
+  }
+  int64_t reserved() const override { return cpu_.reserved(); }
+
+  void execute_on(Stream stream, const Operation& operation) override {
+    if (stream == Stream::compute) {
+      ++computed_;
+      return cpu_.execute(operation);
+    }
+    const Transfer& transfer = std::get<Transfer>(operation);
+    EXPECT_EQ(known_.at(index(stream)), computed_) << "it begins before its operand is computed";
+    constexpr int not_a_number = 0xff;
+    std::memset(transfer.to.data, not_a_number, static_cast<size_t>(transfer.to.bytes()));
+    late_.at(index(stream)).push_back(transfer);
+    ++transfers;
+  }
+  void occupy(Stream /*stream*/, double /*seconds*/, std::string_view /*name*/) override {}
+
+  /// The number of operations of the stream so far.
+  Event record(Stream stream) override {
+    if (stream == Stream::compute) return {.time = static_cast<double>(computed_)};
+    handles_.push_back(stream);
+    return {.time = static_cast<double>(late_.at(index(stream)).size()),
+            .handle = &handles_.back()};
+  }
+  void wait(Stream stream, const Event& event) override {
+    const auto count = static_cast<size_t>(event.time);
+    if (event.handle == nullptr)
+      known_.at(index(stream)) = std::max(known_.at(index(stream)), count);
+    else
+      finish(*static_cast<const Stream*>(event.handle), count);
+  }
+  void synchronize() override {
+    for (int i = 0; i < stream_count; ++i)
+      finish(static_cast<Stream>(i), late_.at(static_cast<size_t>(i)).size());
+  }
+  double now() override { return cpu_.now(); }
+
+  void copy_to_host(void* host, const View& from) override {
+    synchronize();
+    cpu_.copy_to_host(host, from);
+  }
+  void copy_from_host(const View& to, const void* host) override {
+    synchronize();
+    cpu_.copy_from_host(to, host);
+  }
+
+  int transfers = 0;  ///< so far
+
+ private:
+  static size_t index(Stream stream) { return static_cast<size_t>(stream); }
+  /// The first `count` that the stream was given.
+  void finish(Stream stream, size_t count) {
+    for (size_t& done = done_.at(index(stream)); done < count; ++done)
+      cpu_.execute(late_.at(index(stream)).at(done));
+  }
+
+  CpuDevice cpu_{1};
+  size_t computed_ = 0;
+  std::array<size_t, stream_count> known_{};  ///< of what is computed, that a stream waits for
+  std::array<std::vector<Transfer>, stream_count> late_;
+  std::array<size_t, stream_count> done_{};
+  std::deque<Stream> handles_;
+};
+
+}  // namespace frugal::testing
