@@ -14,7 +14,7 @@ inline constexpr bool centred = requires(const Op& op) {
 /// What normal values are multiplied by.
 template <class A, class Op, class T>
 Vec<A> gain(const Op& op, const T* gamma, int64_t j, int64_t count) {
-  const Vec<A> stored = load<Vec<A>>(gamma + j, count);
+  const auto stored = load<Vec<A>>(gamma + j, count);
   if constexpr (centred<Op>)
     return stored;
   else
