@@ -81,18 +81,20 @@ LongestSequence longest_sequence(const StepOf& step, const Machine& machine) {
     const RunConfig run = step.with(tokens);
     return take_step(*make_virtual_cluster(run, machine), run, step.optimizer);
   };
-  const auto fits = [&](int64_t n) {
+  const auto why_not = [&](int64_t tokens) -> std::string {
     try {
-      take(n * unit);
-      return true;
-    } catch (const OutOfMemory&) {
-      return false;
+      take(tokens);
+      return "";
+    } catch (const OutOfMemory& error) {
+      return error.what();
     }
   };
+  const auto fits = [&](int64_t n) { return why_not(n * unit).empty(); };
   const Limit limit = greatest_that_fits(most, lengths_refused, fits, usable_processors());
   longest.tokens = limit.value * unit;
   longest.refused = limit.refused;
   const StepTaken taken = take(std::max(longest.tokens, unit));  // where none fits it says why
+  if (!longest.at_least()) longest.refused_because = why_not(longest.tokens + unit);
   longest.memory = taken.memory;
   longest.flops = taken.flops;
   return longest;

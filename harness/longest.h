@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <string>
 
 #include "engine/train/optimizer.h"
 #include "harness/record.h"
@@ -39,8 +40,9 @@ struct LongestSequence {
   /// lengths_refused. 0: `tokens` is the most that RunConfig::validate() allows, so it is a lower
   /// bound.
   int64_t refused = 0;
-  Memory memory = {};  ///< of the step of this length
-  double flops = 0;    ///< that it executed
+  std::string refused_because = {};  ///< what the first of them is told: which memory is too small
+  Memory memory = {};                ///< of the step of this length
+  double flops = 0;                  ///< that it executed
 
   bool at_least() const { return refused == 0; }
 };

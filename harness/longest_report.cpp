@@ -51,6 +51,9 @@ Table LongestReport::table() const {
       add_bytes(fmt::format("{} at the peak", name_of(static_cast<Kind>(i))), bytes);
   add_bytes("peak", stage.peak);
   if (longest.memory.host_peak > 0) add_bytes("host's memory", longest.memory.host_peak);
+  if (!longest.at_least())
+    add(fmt::format("{} tokens", longest.tokens + longest.granularity), "does not fit",
+        longest.refused_because);
   for (const LengthTried& length : tried)
     add(fmt::format("{} tokens, run", length.tokens), length.fits ? "fits" : "does not fit",
         length.fits ? "peak " + format_bytes(length.peak).text() : length.reason);
@@ -76,6 +79,7 @@ nlohmann::json LongestReport::json() const {
           {"at_least", longest.at_least()},
           {"granularity", longest.granularity},
           {"longer_lengths_refused", longest.refused},
+          {"refused_because", longest.refused_because},
           {"at_peak", at_peak},
           {"peak", stage.peak},
           {"host_peak", longest.memory.host_peak},

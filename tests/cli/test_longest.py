@@ -4,7 +4,7 @@ import csv
 import io
 import json
 
-from test_cli import Cli
+from test_cli import SOURCE, Cli
 
 SMALL = ["longest", "--model", "llama-tiny", "--recompute", "full"]
 
@@ -35,6 +35,20 @@ class Longest(Cli):
         self.assertGreater(tokens("--head-tiles", "8"), plain)
         self.assertGreater(parts, logits)
         self.assertGreater(tokens("--head-chunks", "64", "--mlp-chunks", "8", "--offload"), parts)
+
+    def test_hosts_memory_bounds_what_is_offloaded(self):
+        machine = json.loads((SOURCE / "hardware/a100-selene.json").read_text())
+        machine["network"]["host_memory"]["value"] = 8 << 20
+        file = self.folder / "small-host.json"
+        file.write_text(json.dumps(machine))
+        offloaded = ("--memory", "64MiB", "--head-chunks", "64", "--mlp-chunks", "8", "--offload")
+        free = self.longest("--on", "virtual", *offloaded)
+        found = self.longest("--on", f"virtual:{file}", *offloaded)
+        self.assertGreater(free["host_peak"], 8 << 20)
+        self.assertLess(found["longest_sequence"], free["longest_sequence"])
+        self.assertLessEqual(found["host_peak"], 8 << 20)
+        self.assertIn("'s host: ", found["refused_because"])
+        self.assertNotIn("'s host: ", free["refused_because"])
 
     def test_cpu_confirms(self):
         found = self.longest("--on", "cpu", "--memory", "4MiB", "--threads", "1", "--mlp-chunks", "3",

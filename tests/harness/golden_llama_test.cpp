@@ -75,14 +75,20 @@ TEST_P(GoldenLlama, LogitsLossAndGradientsEqualPyTorch) {
   EXPECT_LT(worst.value, 1e-4) << worst.tensor;
 }
 
+std::string name_of_case(const ::testing::TestParamInfo<GoldenLlama::ParamType>& info) {
+  const auto& [model, ranks, attention] = info.param;
+  return fmt::format("{}_t{}_{}", model, ranks, name_of(attention));
+}
 INSTANTIATE_TEST_SUITE_P(
     TensorParallel, GoldenLlama,
     ::testing::Combine(::testing::Values("llama", "qwen"), ::testing::Values(1, 2),
-                       ::testing::Values(AttentionKind::separate, AttentionKind::fused)));
+                       ::testing::Values(AttentionKind::separate, AttentionKind::fused)),
+    name_of_case);
 // Windows and soft-caps of scores are fused attention's.
 INSTANTIATE_TEST_SUITE_P(Gemma, GoldenLlama,
                          ::testing::Combine(::testing::Values("gemma2"), ::testing::Values(1, 2),
-                                            ::testing::Values(AttentionKind::fused)));
+                                            ::testing::Values(AttentionKind::fused)),
+                         name_of_case);
 
 RunConfig run_of(const char* model) {
   RunConfig c;
