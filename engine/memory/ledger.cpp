@@ -23,6 +23,9 @@ const char* next_step(Kind kind) {
          "microbatch";
 }
 
+constexpr const char* hosts_next_step =
+    "more ranks that share what is offloaded, a shorter sequence, or no offload";
+
 }  // namespace
 
 Ledger::Entry Ledger::take(int64_t bytes, Kind kind) {
@@ -35,7 +38,7 @@ Ledger::Entry Ledger::take(int64_t bytes, Kind kind) {
             "{}{}: {} bytes of {} {} did not fit: {} bytes missing of a capacity of {}; try {}",
             device_.name(), where_ == Where::host ? "'s host" : "", bytes, name_of(kind),
             place_.layer < 0 ? "outside the layers" : fmt::format("for layer {}", place_.layer),
-            e.missing(), e.capacity, next_step(kind)),
+            e.missing(), e.capacity, where_ == Where::host ? hosts_next_step : next_step(kind)),
         e.requested, e.in_use, e.capacity);
   }
   change(kind, place_, bytes);
