@@ -67,7 +67,7 @@ struct RunConfig {
   static constexpr int64_t by_rule = 0;
   int64_t mlp_chunks = 1, head_chunks = 1;
   /// Parts of a rank's vocabulary that the output head computes one after the other, so that logits
-  /// never exist together; the last takes the remainder. 1: all at once.
+  /// never exist together; they differ by at most one token. 1: all at once.
   int64_t head_tiles = 1;
   /// Whether a layer's weights are updated as soon as its backward pass has their gradient, which
   /// is then dropped.

@@ -9,7 +9,7 @@ HeadParts::HeadParts(Rank& rank, const Parameter& table, std::optional<float> sc
     : rank_(rank), table_(table), scale_(scale), tiles_(rank.config.head_tiles) {}
 
 MiniSequence HeadParts::tile(int64_t i) const {
-  return mini_sequence(table_.view().shape[0], tiles_, i);
+  return balanced_part(table_.view().shape[0], tiles_, i);
 }
 
 int64_t HeadParts::first(int64_t i) const { return first_token(rank_) + tile(i).begin; }

@@ -30,7 +30,7 @@ class HeadParts {
     int64_t first_row;
   };
   void compute(const Part& part, const View& dtable) const;
-  /// Logits of a part of the vocabulary: [rows, v/(t·tiles)].
+  /// Logits of a part of the vocabulary: [rows, tile(i).count].
   Tensor logits(const Part& part, int64_t i) const;
   Tensor statistics(const Part& part, Tensor& last) const;
   void add_gradients(const Part& part, int64_t i, const View& dlogits, const View& dx,

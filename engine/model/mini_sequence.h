@@ -14,11 +14,17 @@ struct MiniSequence {
   View of(const View& x) const { return x.sliced(0, begin, count); }
 };
 
-/// So many rows in so many parts, as equal as they can be but for the last, which takes the
-/// remainder (mst2024, algorithm 1): part i of them.
+/// So many rows in so many parts of ⌊rows/parts⌋ but for the last, which takes the remainder too
+/// (mst2024, algorithm 1): part i of them.
 inline MiniSequence mini_sequence(int64_t rows, int64_t parts, int64_t i) {
   const int64_t each = rows / parts;
   return {i * each, i + 1 < parts ? each : rows - i * each};
+}
+
+/// The same in parts that differ by at most one row, so that more of them are never larger.
+inline MiniSequence balanced_part(int64_t rows, int64_t parts, int64_t i) {
+  const int64_t begin = i * rows / parts, end = (i + 1) * rows / parts;
+  return {begin, end - begin};
 }
 
 }  // namespace frugal

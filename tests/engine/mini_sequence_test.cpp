@@ -76,6 +76,8 @@ std::vector<Variant> all_variants() {
   c.model.sequence = 72;
   c.model.vocabulary = 80;
   all.push_back({"llama_by_rule", with(c, {RunConfig::by_rule, RunConfig::by_rule, 1})});
+  // Of a vocabulary of 64: more parts than half of it, of one token and of two.
+  all.push_back({"llama_tiles43", with(small_llama(), {1, 1, 43})});
   c = small_llama();
   c.tensor_parallel = 2;
   add("llama_t2", c);
@@ -120,6 +122,22 @@ TEST(MiniSequence, TheLastPartTakesTheRemainder) {
   EXPECT_EQ(mini_sequence(32, 5, 0).count, 6);
   EXPECT_EQ(mini_sequence(32, 5, 4).begin, 24);
   EXPECT_EQ(mini_sequence(32, 5, 4).count, 8);
+}
+
+TEST(MiniSequence, BalancedPartsFollowEachOtherAndNoneIsLargerThanItMustBe) {
+  for (const int64_t rows : {1, 7, 64, 256})
+    for (int64_t parts = 1; parts <= rows; ++parts) {
+      int64_t next = 0;
+      for (int64_t i = 0; i < parts; ++i) {
+        const MiniSequence part = balanced_part(rows, parts, i);
+        ASSERT_EQ(part.begin, next) << rows << " rows, part " << i << " of " << parts;
+        ASSERT_GE(part.count, rows / parts) << rows << " rows, part " << i << " of " << parts;
+        ASSERT_LE(part.count, (rows + parts - 1) / parts)
+            << rows << " rows, part " << i << " of " << parts;
+        next = part.begin + part.count;
+      }
+      ASSERT_EQ(next, rows) << parts << " parts";
+    }
 }
 
 TEST(MiniSequence, SomeVariantIsInPartsByTheRule) {
@@ -175,6 +193,23 @@ TEST(MiniSequence, LogitsExistForOnePartAtATime) {
   // The input's gradient is kept in place of the input.
   EXPECT_LE(peak_of(c, Kind::activation), whole - tokens * c.model.vocabulary * 4 + hidden);
   EXPECT_LT(peak_of(c, Kind::workspace), tokens * c.model.vocabulary * 4 / 4);
+}
+
+TEST(MiniSequence, NoTileOfTheVocabularyIsLargerThanItMustBe) {
+  RunConfig c = small_llama();
+  for (const int64_t tiles : {5, 7, 43}) {
+    c.head_tiles = tiles;
+    const auto cluster = make_cpu_cluster(c, 2);
+    Trainer trainer(*cluster, c, {});
+    int64_t widest = 0, seen = 0;
+    cluster->rank(0).on_logits = [&](const View& logits, int64_t /*row*/, int64_t /*column*/) {
+      widest = std::max(widest, logits.shape[1]);
+      ++seen;
+    };
+    trainer.warm_up({random_batch(c, 0)[0]});
+    EXPECT_EQ(seen, tiles);
+    EXPECT_EQ(widest, (c.model.vocabulary + tiles - 1) / tiles) << tiles << " tiles";
+  }
 }
 
 /// The head's, of the weights' type: the sum over parts is made in float32 nevertheless, and
