@@ -11,6 +11,7 @@
 #include "harness/llama_models.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
+#include "kernels/support/paths.h"
 
 namespace frugal {
 namespace {
@@ -78,7 +79,7 @@ std::vector<ModelConfig> models() {
 /// `path` is a JSON file, or a folder with a config.json.
 ModelConfig model_of_file(const std::string& path) {
   std::filesystem::path file = path;
-  if (std::filesystem::is_directory(file)) file /= "config.json";
+  if (is_folder(file)) file /= "config.json";
   const nlohmann::json json = load_json(file.string());
   ModelConfig model = is_hugging_face(json) ? model_from_hugging_face(json, file.string())
                                             : model_from_json(JsonObject(json, file.string()));
@@ -102,8 +103,7 @@ std::vector<std::string> model_names() {
 ModelConfig find_model(const std::string& name) {
   for (const ModelConfig& model : models())
     if (model.name == name) return model;
-  if (name.find('/') != std::string::npos || name.ends_with(".json") ||
-      std::filesystem::is_directory(name))
+  if (name.find('/') != std::string::npos || name.ends_with(".json") || is_folder(name))
     return model_of_file(name);
   const auto similar = nearest(name, model_names());
   throw InputError(fmt::format(

@@ -13,6 +13,7 @@
 
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
+#include "kernels/support/paths.h"
 
 namespace frugal {
 namespace {
@@ -88,7 +89,7 @@ RecordFile::Descriptor::Descriptor(const std::string& path) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) cannot_write(folder, error.value());
-  if (fs::exists(path) && !fs::is_regular_file(path))
+  if (is_there(path) && !fs::is_regular_file(path))
     throw InputError(fmt::format("{} is not a file; choose another folder", path));
   value_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
   if (value_ < 0) cannot_write(path, errno);
@@ -148,7 +149,7 @@ const Record* last_final(const std::vector<Record>& records, const Record& like)
 
 std::vector<Record> read_records(const std::string& folder, bool& truncated) {
   const std::string path = path_in(folder);
-  if (!fs::exists(path))
+  if (!is_there(path))
     throw InputError(
         fmt::format("{}: there is no {} in it; give a folder that `frugal reproduce` "
                     "or `frugal measure` wrote with --out",

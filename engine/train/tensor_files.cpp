@@ -7,18 +7,19 @@
 
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
+#include "kernels/support/paths.h"
 
 namespace frugal {
 namespace {
 
 /// The file or index of a folder. Where both are there, the file is the whole model.
 std::string file_in(const std::string& path) {
-  if (!std::filesystem::is_directory(path)) return path;
+  if (!is_folder(path)) return path;
   constexpr const char* file = "model.safetensors";
   constexpr const char* index = "model.safetensors.index.json";
   for (const char* name : {file, index}) {
     const auto inside = std::filesystem::path(path) / name;
-    if (std::filesystem::exists(inside)) return inside.string();
+    if (is_there(inside)) return inside.string();
   }
   throw InputError(
       fmt::format("{}: neither {} nor {} is in this folder; give one with either, or a file", path,
@@ -50,7 +51,7 @@ void TensorFiles::add_index() {
     const auto beside = std::filesystem::path(path_).replace_filename(file);
     auto& reader = readers_[file];
     if (!reader) {
-      if (!std::filesystem::exists(beside))
+      if (!is_there(beside))
         map.fail(name, fmt::format("is in {}, which is not beside the index; put it there", file));
       reader = std::make_unique<safetensors::Reader>(beside.string());
     }

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "kernels/support/error.h"
+#include "kernels/support/paths.h"
 
 namespace frugal {
 
@@ -56,9 +57,10 @@ void check_new_file(const std::string& flag, const std::string& path,
 }
 
 void check_output_file(const std::string& flag, const std::string& path, bool force) {
-  if (std::filesystem::is_directory(path))
-    throw InputError(fmt::format("{}: {} is a folder; give a file", flag, path));
-  if (!force || !std::filesystem::exists(path))
+  if (is_folder(path)) throw InputError(fmt::format("{}: {} is a folder; give a file", flag, path));
+  // A link is replaced itself, wherever it leads.
+  std::error_code unreadable;
+  if (!force || !std::filesystem::exists(std::filesystem::symlink_status(path, unreadable)))
     check_new_file(flag, path, "choose another name, or replace it with --force");
 }
 

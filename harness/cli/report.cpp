@@ -14,6 +14,7 @@
 #include "harness/record_file.h"
 #include "harness/reproduction.h"
 #include "kernels/support/error.h"
+#include "kernels/support/paths.h"
 
 namespace frugal {
 namespace {
@@ -158,7 +159,7 @@ Exit report(const fs::path& folder, bool force, const Artifacts& artifacts) {
   for (Record& record : read_records(folder.string(), truncated)) records.add(std::move(record));
   if (truncated) fmt::print(stderr, "frugal: a line of the records was cut off and is left out\n");
   for (const char* name : {"report.html", "report.md"})
-    if (!force && fs::exists(folder / name))
+    if (!force && is_there(folder / name))
       throw InputError(fmt::format("{} exists; --force replaces it", (folder / name).string()));
   const Document document = document_of(records, artifacts, folder);
   write(folder / "report.html", document.html);

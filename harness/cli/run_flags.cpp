@@ -9,6 +9,7 @@
 #include "harness/environment.h"
 #include "harness/names.h"
 #include "kernels/support/error.h"
+#include "kernels/support/paths.h"
 
 namespace frugal {
 namespace {
@@ -49,8 +50,7 @@ RunConfig config_of(const RunFlags& flags, const std::optional<OwnSchedule>& own
 
 /// The file that a model's or machine's name leads to; empty where it is one that is known.
 std::string described_in(const std::string& name) {
-  if (std::filesystem::is_directory(name))
-    return (std::filesystem::path(name) / "config.json").string();
+  if (is_folder(name)) return (std::filesystem::path(name) / "config.json").string();
   return name.find('/') != std::string::npos || name.ends_with(".json") ? name : "";
 }
 

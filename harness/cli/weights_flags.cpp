@@ -9,6 +9,7 @@
 #include "harness/hugging_face_config.h"
 #include "harness/models.h"
 #include "kernels/support/error.h"
+#include "kernels/support/paths.h"
 
 namespace frugal {
 namespace {
@@ -27,7 +28,7 @@ void check_values(const std::string& flag, const Target& target) {
 /// user does, but for its sequence length.
 void check_config_beside(const std::string& path, const ModelConfig& model) {
   const auto file = std::filesystem::path(path) / "config.json";
-  if (!std::filesystem::exists(file) || naming_of(model) != Naming::hugging_face) return;
+  if (!is_there(file) || naming_of(model) != Naming::hugging_face) return;
   const nlohmann::json theirs = to_hugging_face(find_model(file.string()));
   const nlohmann::json ours = to_hugging_face(model);
   for (const auto& [key, value] : theirs.items())

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "kernels/support/error.h"
+#include "kernels/support/paths.h"
 
 namespace frugal {
 namespace {
@@ -113,9 +113,7 @@ nlohmann::json parse_json(std::string_view text, const std::string& name) {
 }
 
 std::string read_text(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    throw InputError(fmt::format("{}: is a folder; give a file", path));
+  if (is_folder(path)) throw InputError(fmt::format("{}: is a folder; give a file", path));
   std::ifstream in(path, std::ios::binary);
   if (!in)
     throw InputError(fmt::format("{}: cannot be read: {}; check the path", path,

@@ -35,6 +35,23 @@ class Trace(Cli):
         self.run_frugal(*TRACE, "--out-file", str(there), "--force")
         json.loads(there.read_text())
 
+    def test_paths_that_lead_nowhere(self):
+        (self.folder / "given").mkdir()
+        loop = self.folder / "given/loop"
+        loop.symlink_to("loop")
+        long = "x" * 300
+        for name in (long, "given/loop/x"):
+            for force in ([], ["--force"]):
+                self.rejected(*TRACE, "--out-file", name, *force, says=["--out-file", name, "cannot be written"])
+        self.rejected(*TRACE, "--out-file", "given/loop", says=["given/loop exists already", "--force"])
+        self.rejected("trace", "--model", long, "--out-file", "x", says=["--model", long, "known are"])
+        for name in (f"{long}.json", "given/loop"):
+            self.rejected("trace", "--model", name, "--out-file", "x", says=[name, "cannot be read"])
+            self.rejected(*TINY, "--load-weights", name, says=[name, "cannot be read"])
+            self.rejected("report", name, says=[name, "there is no records.jsonl"])
+        self.run_frugal(*TRACE, "--out-file", "given/loop", "--force")
+        json.loads(loop.read_text())
+
     def test_what_is_read_is_not_overwritten(self):
         model = json.dumps({"layers": 2, "hidden_size": 64, "attention_heads": 4, "sequence_length": 32,
                             "vocabulary_size": 256, "dropout": 0, "name": "x"})
