@@ -19,7 +19,7 @@ std::string kind_of(const JsonObject& object) {
   return kind;
 }
 
-/// How frequencies are divided; the base is not read.
+/// How frequencies are divided. Its base is the usual one, whatever the object says.
 RotaryConfig scaling_of(const JsonObject& object) {
   object.allow_only({"rope_type", "type", "rope_theta", "factor", "low_freq_factor",
                      "high_freq_factor", "original_max_position_embeddings"});
@@ -44,23 +44,28 @@ RotaryConfig scaling_of(const JsonObject& object) {
 }  // namespace
 
 RotaryConfig rotary_of(const HuggingFaceReader& in) {
-  const bool has_base = in.has("rope_theta");
-  const double base = has_base ? rope_theta(in.object()) : RotaryConfig().base;
-  std::optional<RotaryConfig> rotary;
+  std::optional<double> base;
+  if (in.has("rope_theta")) base = rope_theta(in.object());
+  std::optional<RotaryConfig> scaling;
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!in.has(key)) continue;
     const JsonObject object = in.object().object(key);
-    RotaryConfig said = scaling_of(object);
-    said.base = object.has("rope_theta") ? rope_theta(object) : base;
-    if (has_base && said.base != base)
-      object.fail("rope_theta", fmt::format("is {}, and that of the whole file is {}; remove the "
-                                            "one that does not hold",
-                                            said.base, base));
-    if (rotary && said != *rotary)
+    const RotaryConfig said = scaling_of(object);
+    if (scaling && said != *scaling)
       in.object().fail(key, "is not what rope_scaling says; remove the one that does not hold");
-    rotary = said;
+    scaling = said;
+    if (!object.has("rope_theta")) continue;
+    const double here = rope_theta(object);
+    if (base && here != *base)
+      object.fail("rope_theta",
+                  fmt::format("is {}, and elsewhere in the file it is {}; remove the one that does "
+                              "not hold",
+                              here, *base));
+    base = here;
   }
-  return rotary.value_or(RotaryConfig{.base = base});
+  RotaryConfig rotary = scaling.value_or(RotaryConfig());
+  rotary.base = base.value_or(rotary.base);
+  return rotary;
 }
 
 nlohmann::json rope_scaling_of(const RotaryConfig& rotary) {

@@ -184,6 +184,14 @@ TEST(HuggingFaceConfig, NewFilesMayLeaveTheBaseToTheArchitectureOrToOldKeys) {
             (RotaryConfig{.base = 5e5, .factor = 2}));
   EXPECT_EQ(with("llama3-8b", {{"rope_parameters", linear}, {"rope_scaling", linear}}).rotary,
             (RotaryConfig{.base = 5e5, .factor = 2}));
+  json with_base = linear;
+  with_base["rope_theta"] = 5e5;
+  for (const char* silent : {"rope_scaling", "rope_parameters"}) {
+    json both = {{"rope_scaling", with_base}, {"rope_parameters", with_base}};
+    both[silent] = linear;
+    EXPECT_EQ(with("llama2-7b", both).rotary, (RotaryConfig{.base = 5e5, .factor = 2}))
+        << silent << " has no base";
+  }
 }
 
 TEST(HuggingFaceConfig, WindowsOfLayers) {
@@ -219,6 +227,9 @@ TEST(HuggingFaceConfig, WhatIsSaidTwiceMustBeTheSame) {
   const json all = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
   expect_refused("llama3-8b", "rope_parameters.rope_theta", {{"rope_parameters", all}});
   expect_refused("llama3-8b", "rope_scaling.rope_theta", {{"rope_scaling", all}});
+  const json other = {{"rope_type", "default"}, {"rope_theta", 5e5}};
+  expect_refused("llama2-7b", "rope_parameters.rope_theta",
+                 {{"rope_scaling", all}, {"rope_parameters", other}});
   const json linear = {{"type", "linear"}, {"factor", 2.0}};
   expect_refused("llama2-7b", "rope_parameters",
                  {{"rope_scaling", linear}, {"rope_parameters", all}});
