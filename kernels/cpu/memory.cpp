@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -13,7 +14,18 @@
 namespace frugal {
 namespace {
 
-constexpr int64_t line = 64, page = 4096, huge_page = int64_t{2} << 20;
+constexpr int64_t line = 64, huge_page = int64_t{2} << 20;
+
+#ifdef __has_feature
+#define FRUGAL_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define FRUGAL_HAS_FEATURE(feature) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || FRUGAL_HAS_FEATURE(address_sanitizer)
+constexpr bool maps_large = false;
+#else
+constexpr bool maps_large = true;
+#endif
 
 /// Rounded up to one of eight sizes for each power of two: at most an eighth is lost.
 int64_t size_class(int64_t bytes) {
@@ -37,8 +49,13 @@ void* map(size_t size) {
   return begin;
 }
 
-bool is_mapped(int64_t size) { return size >= huge_page; }
-size_t mapped(int64_t size) { return static_cast<size_t>((size + page - 1) / page * page); }
+bool is_mapped(int64_t size) { return maps_large && size >= huge_page; }
+
+/// Whole pages of the system's, which may be of 64 KiB: no others can be unmapped.
+size_t mapped(int64_t size) {
+  static const int64_t page = sysconf(_SC_PAGESIZE);
+  return static_cast<size_t>((size + page - 1) / page * page);
+}
 
 void* take_from_system(int64_t size) {
   return is_mapped(size) ? map(mapped(size)) : std::aligned_alloc(line, static_cast<size_t>(size));
@@ -52,6 +69,8 @@ void give_to_system(void* address, int64_t size) noexcept {
 }
 
 }  // namespace
+
+bool CachingAllocator::maps_large_blocks() { return maps_large; }
 
 void* CachingAllocator::obtain(int64_t size) {
   void* const address = take_from_system(size);

@@ -24,6 +24,9 @@ class CachingAllocator {
   void deallocate(void* address, int64_t bytes) noexcept;
   /// Bytes taken from the operating system and not given back to it.
   int64_t reserved() const { return reserved_; }
+  /// Whether large blocks are the system's again as soon as they are released. Under the address
+  /// sanitizer they are malloc's, because it sees overflows of those only.
+  static bool maps_large_blocks();
 
  private:
   void* reuse(int64_t size, int64_t bytes);

@@ -88,6 +88,8 @@ int64_t resident() {
 /// Once malloc has been given back a large block it takes smaller ones from what it keeps, which
 /// has them in memory as long as one behind them is in use.
 TEST(MemoryBudget, WhatIsReleasedIsTheSystemsAgain) {
+  if (!CachingAllocator::maps_large_blocks())
+    GTEST_SKIP() << "the address sanitizer keeps what is released";
   constexpr int64_t mib = 1024 * kib, large = 24 * mib, less = 20 * mib, small = 4 * mib;
   CachingAllocator memory(std::make_shared<MemoryBudget>(large + small));
   const auto make_room = [&] { memory.deallocate(memory.allocate(2 * small), 2 * small); };
@@ -101,6 +103,15 @@ TEST(MemoryBudget, WhatIsReleasedIsTheSystemsAgain) {
   make_room();
   EXPECT_LT(resident() - before, less / 2);
   memory.deallocate(behind, small);
+}
+
+TEST(MemoryBudget, AnOverflowOfALargeBlockIsSeenByTheAddressSanitizer) {
+  if (CachingAllocator::maps_large_blocks()) GTEST_SKIP() << "built without it";
+  constexpr int64_t large = 4 * 1024 * kib;
+  CachingAllocator memory(std::make_shared<MemoryBudget>(large));
+  auto* const block = static_cast<char*>(memory.allocate(large));
+  EXPECT_DEATH(block[large] = 1, "heap-buffer-overflow");
+  memory.deallocate(block, large);
 }
 
 TEST(MemoryBudget, AllIsMissingWhereTheOperatingSystemHasNoMore) {
