@@ -10,10 +10,12 @@
 namespace frugal {
 namespace {
 
-void take(int64_t bytes, int64_t& in_use, int64_t capacity, const std::string& of) {
+/// `part` of the device, after its name.
+void take(int64_t bytes, int64_t& in_use, int64_t capacity, const Device& device,
+          std::string_view part = "") {
   if (bytes > capacity - in_use)
-    throw OutOfMemory(fmt::format("{}: {} bytes do not fit: {} of {} bytes are in use", of, bytes,
-                                  in_use, capacity),
+    throw OutOfMemory(fmt::format("{}{}: {} bytes do not fit: {} of {} bytes are in use",
+                                  device.name(), part, bytes, in_use, capacity),
                       bytes, in_use, capacity);
   in_use += bytes;
 }
@@ -28,14 +30,14 @@ VirtualDevice::VirtualDevice(const Machine& machine, int devices_on_node)
       host_capacity_(machine.host_memory / devices_on_node) {}
 
 void* VirtualDevice::allocate(int64_t bytes) {
-  take(bytes, in_use_, machine_.memory_capacity, name());
+  take(bytes, in_use_, machine_.memory_capacity, *this);
   return nullptr;
 }
 
 void VirtualDevice::deallocate(void* /*address*/, int64_t bytes) noexcept { in_use_ -= bytes; }
 
 void* VirtualDevice::allocate_on_host(int64_t bytes) {
-  take(bytes, host_in_use_, host_capacity_, name() + "'s host");
+  take(bytes, host_in_use_, host_capacity_, *this, "'s host");
   return nullptr;
 }
 
