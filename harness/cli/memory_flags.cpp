@@ -21,8 +21,7 @@ int64_t chunks_of(const char* flag, const std::string& text) {
   if (error != std::errc() || stop != end || value < 1 || value > rules::most_tokens)
     throw InputError(
         fmt::format("{} is \"{}\"; it must be a whole number from 1 to {}, or {} for as many as "
-                    "mst2024's rule "
-                    "says",
+                    "mst2024's rule says",
                     flag, text, rules::most_tokens, by_paper));
   return value;
 }
