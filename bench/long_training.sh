@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Training a small Llama on sequences of 8192 bytes of a book, as it is and in mini-sequences
 # (mst2024), on one rank and with Ulysses on two: what is saved must not change what is learned. One
-# more run with another seed says how far apart curves are that do differ.
+# more run with another seed, which also draws other parts of the text, says how far apart curves are
+# that do differ.
 #   bench/long_training.sh BOOK OUT       a text (scripts/book.sh), a folder for records.jsonl
 # What was recorded before is kept; the same command goes on after an interruption. Draw it with
 # plots/training_mst2024.py OUT FIGURES. FRUGAL names another program than the one built here.

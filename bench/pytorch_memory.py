@@ -234,8 +234,9 @@ def longest(model, way):
             return guess
 
 
-def count_module(module, tokens, output):
-    """Peak of the second of two passes over a module alone, whose gradients are there then."""
+def count_module(module, tokens, loss_of):
+    """Peak of the second of two passes over a module alone, whose gradients are there then. `loss_of` has
+    a loss and what the module gave, which is kept."""
     live = LiveBytes()
     with live:
         for parameter in module.parameters():
@@ -244,7 +245,9 @@ def count_module(module, tokens, output):
         for _ in range(2):
             x.grad = None
             live.peak = live.now
-            output(module, x).backward()
+            loss, _kept = loss_of(module, x)
+            loss.backward()
+            del loss, _kept
     return live.peak
 
 
@@ -253,12 +256,17 @@ def module_width(module):
 
 
 def modules(model, tokens):
-    def plain_loss(head, x):
-        return F.cross_entropy(head(x).flatten(0, 1), torch.zeros(tokens, dtype=torch.int64, device="meta"))
+    def head_with_loss(head, x):
+        labels = torch.zeros(tokens, dtype=torch.int64, device="meta")
+        return F.cross_entropy(head(x).flatten(0, 1), labels), None
 
-    counted = {"table14, standard": count_module(linear(model["hidden"], model["vocab"]), tokens, plain_loss)}
+    def sum_of(mlp, x):
+        y = mlp(x)
+        return y.sum(), y
+
+    counted = {"table14, standard": count_module(linear(model["hidden"], model["vocab"]), tokens, head_with_loss)}
     for parts, row in ((1, "standard"), (8, "M=8")):
-        counted[f"table16, {row}"] = count_module(Mlp(model, parts), tokens, lambda mlp, x: mlp(x).sum())
+        counted[f"table16, {row}"] = count_module(Mlp(model, parts), tokens, sum_of)
     return {name: round(peak / GIB, 3) for name, peak in counted.items()}
 
 
