@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "kernels/operations.h"
 
 namespace frugal {
 namespace {
@@ -19,11 +19,11 @@ bool counts_visible_pairs(const ModelConfig& model) {
 
 /// Pairs of positions of one sequence whose scores count.
 double pairs(const ModelConfig& model, int64_t layer) {
-  const auto s = static_cast<double>(model.sequence);
-  if (!counts_visible_pairs(model) || !model.causal) return s * s;
-  const int64_t window = model.window_of(layer);
-  const double seen = window > 0 ? std::min(s, static_cast<double>(window)) : s;
-  return seen * (seen + 1) / 2 + (s - seen) * seen;
+  FusedAttention attention;
+  attention.q = attention.k = View(nullptr, DType::f32, {1, model.sequence, 1});
+  attention.causal = counts_visible_pairs(model) && model.causal;
+  attention.window = model.window_of(layer);
+  return attention.pairs();
 }
 
 /// Scores and their product with the values.

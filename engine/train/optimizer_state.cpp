@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/support/error.h"
+
 namespace frugal {
 namespace {
 
@@ -14,6 +16,11 @@ constexpr int64_t most = 1 << 24;
 OptimizerState::OptimizerState(Rank& rank, const View& weights, int moments, bool master)
     : elements_(weights.size()) {
   const RunConfig& c = rank.config;
+  if (c.offload_optimizer && !master && moments == 0)
+    throw InputError(
+        "the optimizer's state is offloaded and this optimizer has none (sgd without a float32 "
+        "copy "
+        "of the weights); choose another optimizer, or do not offload it");
   Ledger& ledger = c.offload_optimizer ? rank.host : rank.ledger;
   if (master) kept_[0] = Tensor(ledger, Kind::optimizer, accumulation_type(c.type), {elements_});
   for (int i = 1; i <= moments; ++i)

@@ -18,7 +18,8 @@ class OptimizerState {
 
   OptimizerState() = default;
   /// So many moments, zero, of RunConfig::state_type(), and where there is to be one a copy of the
-  /// weights [elements] in accumulation type.
+  /// weights [elements] in accumulation type. Throws InputError where none of this is and what is
+  /// not there is to be in the host's memory.
   OptimizerState(Rank& rank, const View& weights, int moments, bool master);
 
   /// Calls `update` with all elements, which it may change: at once where they are on the device;

@@ -56,6 +56,10 @@ TEST(OffloadedOptimizer, TrainsTheSameWeightsWhateverTheRun) {
   for (const RunConfig& config : {early, pure, parallel}) expect_same(config, OptimizerKind::adamw);
 }
 
+TEST(OffloadedOptimizer, IsRefusedWhereThereIsNoState) {
+  EXPECT_THROW(train(testing::small_llama(), OptimizerKind::sgd, true), InputError);
+}
+
 /// More elements than come to the device at a time.
 TEST(OffloadedOptimizer, VisitsEveryElementOnce) {
   RunConfig config = testing::small_gpt();
