@@ -9,6 +9,10 @@
 
 namespace frugal {
 
+/// Whether the ranks of a stage send the same, as those of a tensor-parallel group do without
+/// sequence parallelism.
+enum class Replicated : uint8_t { no, over_tensor_group };
+
 /// The stages of a virtual pipeline, or the ends of one: threads that each have a virtual device,
 /// and stand for the t · w equal ranks of their stage. What they say to each other takes the time
 /// that the cost model says, and begins when those whom it takes are ready for it. Views have no
@@ -31,7 +35,8 @@ class StagedGroup final : public Group {
   /// stages, or ends for the first and the last alone. No single wait lasts longer than `deadline`
   /// seconds of the real clock: then DeadlinePassed names the stages and what they wait for.
   StagedGroup(const std::vector<VirtualDevice*>& devices, const Layout& layout, Axis axis,
-              Stream stream, double deadline = LocalGroup::default_deadline);
+              Stream stream, Replicated replicated = Replicated::no,
+              double deadline = LocalGroup::default_deadline);
   ~StagedGroup() override;
 
   int size() const override { return static_cast<int>(communicators_.size()); }

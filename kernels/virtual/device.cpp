@@ -25,8 +25,7 @@ void take(int64_t bytes, int64_t& in_use, int64_t capacity, const Device& device
 VirtualDevice::VirtualDevice(const Machine& machine, int devices_on_node)
     : machine_(machine),
       costs_(machine),
-      shared_speed_(1 - static_cast<double>(machine.collective_multiprocessors) /
-                            static_cast<double>(machine.multiprocessors)),
+      shared_speed_(1 - machine.collective_share),
       host_capacity_(machine.host_memory / devices_on_node) {}
 
 void* VirtualDevice::allocate(int64_t bytes) {
@@ -56,24 +55,18 @@ void VirtualDevice::occupy_between(Stream stream, std::string_view name, double 
 }
 
 void VirtualDevice::execute_on(Stream stream, const Operation& operation) {
-  // The machines that are described run a GELU as an operation of its own, as their papers did.
-  if (const auto* both = std::get_if<GemmGelu>(&operation)) {
-    execute_on(stream, both->gemm);
-    return execute_on(stream, both->gelu());
+  const std::string_view name = name_of(operation);
+  for (const double alone : costs_.kernels(operation)) {
+    const double begin = issue(stream);
+    double seconds = alone;
+    // A collective is issued before what overlaps it, so the whole overlap is known here.
+    const double shared = stream == Stream::compute ? clock(Stream::communication) - begin : 0;
+    if (shared > 0) {
+      const double done = shared * shared_speed_;
+      seconds = seconds < done ? seconds / shared_speed_ : shared + seconds - done;
+    }
+    occupy_between(stream, name, begin, begin + seconds);
   }
-  if (const auto* both = std::get_if<GemmGeluBackward>(&operation)) {
-    execute_on(stream, both->gemm);
-    return execute_on(stream, both->gelu());
-  }
-  const double begin = issue(stream);
-  double seconds = costs_.duration(operation);
-  // A collective is issued before what overlaps it, so the whole overlap is known here.
-  const double shared = stream == Stream::compute ? clock(Stream::communication) - begin : 0;
-  if (shared > 0) {
-    const double done = shared * shared_speed_;
-    seconds = seconds < done ? seconds / shared_speed_ : shared + seconds - done;
-  }
-  occupy_between(stream, name_of(operation), begin, begin + seconds);
 }
 
 void VirtualDevice::occupy(Stream stream, double seconds, std::string_view name) {
@@ -83,6 +76,11 @@ void VirtualDevice::occupy(Stream stream, double seconds, std::string_view name)
 
 void VirtualDevice::wait(Stream stream, const Event& event) {
   clock(stream) = std::max(clock(stream), event.time);
+}
+
+void VirtualDevice::hold_up(const Event& until) {
+  wait(Stream::compute, until);
+  host_ = std::max(host_, until.time);
 }
 
 double VirtualDevice::now() {

@@ -29,7 +29,8 @@ class VirtualDevice final : public Device {
   int64_t reserved() const override { return in_use_; }
   int64_t bytes_in_use() const { return in_use_; }
 
-  /// Takes longer while the communication stream is busy, whose collectives take multiprocessors.
+  /// Takes longer while the communication stream is busy, whose collectives take a share of the
+  /// device.
   void execute_on(Stream stream, const Operation& operation) override;
   void occupy(Stream stream, double seconds, std::string_view name) override;
 
@@ -37,6 +38,9 @@ class VirtualDevice final : public Device {
   double issue(Stream stream);
   /// Keeps the stream busy from `begin`, which is not before issue() said, until `end`.
   void occupy_between(Stream stream, std::string_view name, double begin, double end);
+
+  /// The compute stream and the host wait for it.
+  void hold_up(const Event& until);
 
   Event record(Stream stream) override { return {clock(stream), nullptr}; }
   void wait(Stream stream, const Event& event) override;

@@ -11,6 +11,7 @@
 #include "kernels/support/embedded.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
+#include "kernels/virtual/machine_parts.h"
 
 namespace frugal {
 namespace {
@@ -85,7 +86,7 @@ void read_device(const JsonObject& device, Machine& machine) {
   device.allow_only({"flops_bf16", "flops_f32", "flops_f64", "memory_capacity", "memory_bandwidth",
                      "memory_fraction", "memory_latency", "l2_bandwidth", "multiprocessors",
                      "host_bandwidth", "host_fraction", "launch_overhead", "kernel_latency",
-                     "gemm_fraction", "tiles"});
+                     "gemm_fraction", "gemm_sustained", "attention_fraction", "tiles"});
   const ParameterReader read(device, machine.parameters);
   machine.flops_bf16 = read.positive("flops_bf16", "FLOP/s");
   machine.flops_f32 = read.positive("flops_f32", "FLOP/s");
@@ -101,28 +102,29 @@ void read_device(const JsonObject& device, Machine& machine) {
   machine.launch_overhead = read.positive("launch_overhead", "s");
   machine.kernel_latency = read.positive("kernel_latency", "s");
   machine.gemm_fraction = read.fraction("gemm_fraction");
+  machine.gemm_sustained = read.fraction("gemm_sustained");
+  machine.attention_fraction = read.fraction("attention_fraction");
   machine.tiles = read_tiles(device);
 }
 
 void read_network(const JsonObject& network, Machine& machine) {
   network.allow_only({"devices_per_node", "host_memory", "link_bandwidth", "link_fraction",
-                      "network_bandwidth", "devices_per_port", "network_fraction",
-                      "collective_multiprocessors", "collective_latency", "link_latency",
+                      "gather_fraction", "network_bandwidth", "devices_per_port",
+                      "network_fraction", "collective_share", "collective_latency", "link_latency",
                       "network_latency"});
   const ParameterReader read(network, machine.parameters);
   machine.devices_per_node = read.whole("devices_per_node", "1");
   machine.host_memory = read.whole("host_memory", "B");
   machine.link_bandwidth = read.positive("link_bandwidth", "B/s");
   machine.link_fraction = read.fraction("link_fraction");
+  machine.gather_fraction = read.fraction("gather_fraction");
   machine.network_bandwidth = read.positive("network_bandwidth", "B/s");
   if (network.has("devices_per_port"))
     machine.devices_per_port = read.whole("devices_per_port", "1");
   machine.network_fraction = read.fraction("network_fraction");
-  machine.collective_multiprocessors = read.whole("collective_multiprocessors", "1");
-  if (machine.collective_multiprocessors >= machine.multiprocessors)
-    network.object("collective_multiprocessors")
-        .fail("value", fmt::format("is {}; it must be below device.multiprocessors ({})",
-                                   machine.collective_multiprocessors, machine.multiprocessors));
+  machine.collective_share = read.fraction("collective_share");
+  if (machine.collective_share == 1)
+    network.object("collective_share").fail("value", "is 1; it must be below 1");
   machine.collective_latency = read.positive("collective_latency", "s");
   machine.link_latency = read.positive("link_latency", "s");
   machine.network_latency = read.positive("network_latency", "s");
@@ -134,7 +136,8 @@ Machine parse_machine(std::string_view text, const std::string& file) {
   const nlohmann::json json = parse_json(text, file);
   const JsonObject root(json, file);
   root.allow_only(
-      {"schema", "name", "description", "calibration", "device_names", "device", "network"});
+      {"schema", "name", "description", "calibration", "device_names", "device", "network",
+       "software", "fit"});
   const auto schema = root.require<std::string>("schema");
   if (schema != "frugal.machine/1")
     root.fail("schema", fmt::format("is \"{}\"; it must be \"frugal.machine/1\"", schema));
@@ -145,6 +148,8 @@ Machine parse_machine(std::string_view text, const std::string& file) {
   machine.device_names = root.optional<std::vector<std::string>>("device_names", {});
   read_device(root.object("device"), machine);
   read_network(root.object("network"), machine);
+  if (root.has("software")) machine.software = read_software(root.object("software"));
+  if (root.has("fit")) machine.fit = read_fit(root.object("fit"), machine.parameters);
   return machine;
 }
 
