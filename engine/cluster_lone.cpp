@@ -67,9 +67,9 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
           return represented(*stages[stage], machine, all, use, ranks.front(), config);
         const Axis axis = use == GroupUse::ends ? Axis::ends : Axis::stages;
         const bool same = config.tensor_parallel > 1 && !config.sequence_parallel;
-        return std::make_unique<StagedGroup>(
-            stages, all, axis, stream_of(use),
-            same ? Replicated::over_tensor_group : Replicated::no, deadline);
+        return std::make_unique<StagedGroup>(stages, all, axis, stream_of(use),
+                                             same ? Replicated::over_tensor_group : Replicated::no,
+                                             deadline);
       });
 }
 

@@ -135,9 +135,8 @@ void read_network(const JsonObject& network, Machine& machine) {
 Machine parse_machine(std::string_view text, const std::string& file) {
   const nlohmann::json json = parse_json(text, file);
   const JsonObject root(json, file);
-  root.allow_only(
-      {"schema", "name", "description", "calibration", "device_names", "device", "network",
-       "software", "fit"});
+  root.allow_only({"schema", "name", "description", "calibration", "device_names", "device",
+                   "network", "software", "fit"});
   const auto schema = root.require<std::string>("schema");
   if (schema != "frugal.machine/1")
     root.fail("schema", fmt::format("is \"{}\"; it must be \"frugal.machine/1\"", schema));
