@@ -51,6 +51,8 @@ double time_of(Rank& rank, const Action& action) {
 StageExecutor::Result StageExecutor::run(const ScheduleRun& run) {
   run_ = &run;
   result_ = {};
+  memo_.reset();
+  if (PassMemo::possible(rank_)) memo_.emplace(rank_);
   const Actions& actions = run.schedule.actions.at(static_cast<size_t>(rank_.stage()));
   last_use_.clear();
   for (size_t i = 0; i < actions.size(); ++i)
@@ -114,17 +116,13 @@ void StageExecutor::perform(const Action& action, Flight& flight) {
   switch (action.kind) {
     case ActionKind::forward:
       flight.recompute = recomputation();
-      prepare(action, flight);
-      forward(action, flight);
-      break;
+      [[fallthrough]];
     case ActionKind::backward:
     case ActionKind::input_backward:
       prepare(action, flight);
-      backward(action, flight);
-      break;
+      [[fallthrough]];
     case ActionKind::weight_backward:
-      for (const auto& compute : flight.deferred) compute();
-      flight.deferred.clear();
+      pass(action, flight);
       break;
     case ActionKind::receive_activation:
       receive(action, groups.activations, stage_before(rank_), flight.activation);
@@ -165,6 +163,7 @@ bool StageExecutor::turns_after(size_t index) const {
 }
 
 Recompute StageExecutor::recomputation() const {
+  if (rank_.config.kept_microbatches == 0) return rank_.config.recompute;
   const auto whole = std::count_if(flights_.begin(), flights_.end(), [](const auto& flight) {
     return flight.second.recompute == Recompute::none && !flight.second.passed;
   });
@@ -181,6 +180,69 @@ void StageExecutor::prepare(const Action& action, const Flight& flight) {
   rank_.recompute = flight.recompute;
   if (action.version == weights_.newest()) optimizer_.finish(rank_);
   weights_.use(action.version);
+}
+
+/// By the model's code, or where it did the same before, without it.
+void StageExecutor::pass(const Action& action, Flight& flight) {
+  const bool forward = action.kind == ActionKind::forward;
+  const bool weights = action.kind == ActionKind::weight_backward;
+  Tensor none;
+  Tensor& input = forward ? flight.activation.tensor : weights ? none : flight.gradient.tensor;
+  Tensor& output = forward ? flight.output : weights ? none : flight.input_gradient;
+  const PassMemo::Key key{action.kind, action.chunk, flight.recompute, flight.turns};
+  const PassMemo::Pass* known = memo_ ? memo_->find(key) : nullptr;
+  if (known != nullptr && known->repeatable() && (forward || flight.repeated)) {
+    output = known->repeat(action.microbatch, std::move(input));
+    flight.repeated = true;
+  } else {
+    if (flight.repeated) make_tensors(action, flight);
+    if (memo_ && known == nullptr)
+      memo_->note(key, action.microbatch, [&] { compute(action, flight); }, output);
+    else
+      compute(action, flight);
+  }
+  // What has been sent is kept until then.
+  if (!forward) flight.output.release();
+  flight.passed = !forward || run_->scales.empty();
+  flight.owes = action.kind == ActionKind::input_backward;
+}
+
+void StageExecutor::compute(const Action& action, Flight& flight) {
+  if (action.kind == ActionKind::forward) {
+    forward(action, flight);
+  } else if (action.kind == ActionKind::weight_backward) {
+    for (const auto& compute : flight.deferred) compute();
+    flight.deferred.clear();
+  } else {
+    backward(action, flight);
+  }
+}
+
+/// Those that this pass needs from the microbatch's earlier ones, which the memo has made.
+void StageExecutor::make_tensors(const Action& action, Flight& flight) {
+  const Uncounted uncounted(rank_);
+  const auto arrived = [&] {
+    const Ledger::Scope scope(rank_.ledger, {});
+    Tensor tensor = hidden_state(rank_);
+    tensor.labelled(Kind::workspace);
+    return tensor;
+  };
+  Flight again;
+  again.turns = flight.turns;
+  rank_.recompute = again.recompute = flight.recompute;
+  const ModelPart& part = model_.part(action.chunk).part();
+  if (!part.first) again.activation.tensor = arrived();
+  Action before = action;
+  before.kind = ActionKind::forward;
+  compute(before, again);
+  if (action.kind == ActionKind::weight_backward) {
+    if (!part.last) again.gradient.tensor = arrived();
+    before.kind = ActionKind::input_backward;
+    compute(before, again);
+  }
+  flight.saved = std::move(again.saved);
+  flight.deferred = std::move(again.deferred);
+  flight.repeated = false;
 }
 
 void StageExecutor::forward(const Action& action, Flight& flight) {
@@ -200,10 +262,7 @@ void StageExecutor::forward(const Action& action, Flight& flight) {
     rank_.run(Sum{y, totals_.view().sliced(0, static_cast<int64_t>(batch), 1)});
   else
     flight.output = std::move(y);
-  if (run_->scales.empty()) {
-    flight.saved = {};
-    flight.passed = true;
-  }
+  if (run_->scales.empty()) flight.saved = {};
 }
 
 void StageExecutor::backward(const Action& action, Flight& flight) {
@@ -233,8 +292,6 @@ void StageExecutor::backward(const Action& action, Flight& flight) {
       model_.part(action.chunk)
           .backward(rank_, std::move(flight.gradient.tensor),
                     run_->scales.at(place_of(action).first), std::move(flight.saved));
-  flight.output.release();
-  flight.passed = true;
 }
 
 void StageExecutor::receive(const Action& action, Communicator& from, int peer, Arrival& arrival) {

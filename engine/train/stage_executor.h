@@ -7,6 +7,7 @@
 #include "engine/schedule/timeline.h"
 #include "engine/train/batch.h"
 #include "engine/train/optimizer.h"
+#include "engine/train/pass_memo.h"
 #include "engine/train/weight_versions.h"
 
 namespace frugal {
@@ -66,12 +67,12 @@ class StageExecutor {
     Arrival activation, gradient;
     Tensor output, input_gradient;  // to be sent
     Deferred deferred;
-    bool turns = false;   ///< the pass behind its forward pass is its backward pass
-    bool passed = false;  ///< its last pass but for weight gradients has been made
+    bool turns = false;     ///< the pass behind its forward pass is its backward pass
+    bool passed = false;    ///< its last pass but for weight gradients has been made
+    bool owes = false;      ///< and those are still to be computed
+    bool repeated = false;  ///< the memo has made its passes: what they keep is counted, not there
 
-    bool over() const {
-      return passed && output.empty() && input_gradient.empty() && deferred.empty();
-    }
+    bool over() const { return passed && output.empty() && input_gradient.empty() && !owes; }
   };
   /// A message on its way.
   struct Departure {
@@ -81,7 +82,10 @@ class StageExecutor {
 
   void execute(const Action& action, size_t index);
   void perform(const Action& action, Flight& flight);
+  void pass(const Action& action, Flight& flight);
   void prepare(const Action& action, const Flight& flight);
+  void compute(const Action& action, Flight& flight);
+  void make_tensors(const Action& action, Flight& flight);
   void forward(const Action& action, Flight& flight);
   void backward(const Action& action, Flight& flight);
   void receive(const Action& action, Communicator& from, int peer, Arrival& arrival);
@@ -102,6 +106,7 @@ class StageExecutor {
   StageModel& model_;
   WeightVersions& weights_;
   Optimizer& optimizer_;
+  std::optional<PassMemo> memo_;  // none where every pass is made by the code
 
   const ScheduleRun* run_ = nullptr;
   Result result_;
