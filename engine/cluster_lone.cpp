@@ -59,7 +59,7 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
     stages.push_back(device.get());
     devices.push_back(std::move(device));
   }
-  return std::make_unique<ThreadedCluster>(
+  auto cluster = std::make_unique<ThreadedCluster>(
       config, Layout{.stages = all.stages}, std::move(devices),
       [&](GroupUse use, const std::vector<int>& ranks) -> std::unique_ptr<Group> {
         const auto stage = static_cast<size_t>(ranks.front());
@@ -68,6 +68,8 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
         const Axis axis = use == GroupUse::ends ? Axis::ends : Axis::stages;
         return std::make_unique<StagedGroup>(stages, all, axis, stream_of(use), deadline);
       });
+  cluster->choose_tasks();
+  return cluster;
 }
 
 std::unique_ptr<Cluster> make_lone_cpu_cluster(const RunConfig& config, int threads,
