@@ -100,10 +100,9 @@ void Rendezvous::throw_if_failed() const {
 
 template <class Ready, class Late>
 void Rendezvous::wait_for(Lock& lock, int rank, Ready ready, Late late) {
-  const auto until = std::chrono::steady_clock::now() +
-                     std::chrono::duration_cast<std::chrono::nanoseconds>(deadline_);
   const Signal::End end = changed_[static_cast<size_t>(rank)].wait(
-      lock, until, [&] { return failed_ || ready(); });
+      lock, std::chrono::duration_cast<std::chrono::nanoseconds>(deadline_),
+      [&] { return failed_ || ready(); });
   if (ready()) return;
   throw_if_failed();
   failed_ = true;

@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 
@@ -36,15 +37,16 @@ class Signal {
  public:
   enum class End : uint8_t {
     ready,
-    late,  ///< a thread's: it is later than `until`
+    late,  ///< a thread's: it has waited so long
     stuck  ///< a task's, for which time does not count: all tasks wait
   };
 
   template <class Ready>
-  End wait(std::unique_lock<std::mutex>& lock, std::chrono::steady_clock::time_point until,
-           Ready ready) {
+  End wait(std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds at_most, Ready ready) {
     if (!tasks::inside())
-      return changed_.wait_until(lock, until, ready) ? End::ready : End::late;
+      return changed_.wait_until(lock, std::chrono::steady_clock::now() + at_most, ready)
+                 ? End::ready
+                 : End::late;
     while (!ready()) {
       lock.unlock();
       const bool woken = tasks::wait(waiting_);

@@ -81,8 +81,9 @@ void Ledger::change(Kind kind, Place place, int64_t bytes) {
   now += bytes;
   s.total += bytes;
   const auto here = s.places.try_emplace(place).first;
-  here->second[index(kind)] += bytes;
-  if (here->second == BytesPerKind{}) s.places.erase(here);
+  int64_t& of_kind = here->second[index(kind)];
+  of_kind += bytes;
+  if (of_kind == 0 && here->second == BytesPerKind{}) s.places.erase(here);
   if (now > s.peak[index(kind)]) s.peak[index(kind)] = now;
   if (kind == Kind::activation && place.layer >= 0) {
     s.in_layers += bytes;

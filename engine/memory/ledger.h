@@ -1,8 +1,8 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <map>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -31,6 +31,12 @@ struct Place {
   int layer = -1;
   int microbatch = -1;
   auto operator<=>(const Place&) const = default;
+};
+struct PlaceHash {
+  size_t operator()(const Place& place) const {
+    return static_cast<size_t>(static_cast<uint32_t>(place.microbatch)) << 16 ^
+           static_cast<uint32_t>(place.layer);
+  }
 };
 
 /// The owner of every byte a rank uses: takes memory from the device, knows what it is for and
@@ -91,7 +97,7 @@ class Ledger {
     int64_t total = 0, peak_total = 0;
     int64_t in_layers = 0, peak_in_layers = 0;  ///< of activations
     /// Places where there is nothing are not among them.
-    std::map<Place, BytesPerKind> places;
+    std::unordered_map<Place, BytesPerKind, PlaceHash> places;
   };
   /// The ledger goes on from there; returns what it knew.
   Sums exchange(Sums sums) { return std::exchange(sums_, std::move(sums)); }

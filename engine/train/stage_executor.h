@@ -82,12 +82,6 @@ class StageExecutor {
 
   void execute(const Action& action, size_t index);
   void perform(const Action& action, Flight& flight);
-  void pass(const Action& action, Flight& flight);
-  void prepare(const Action& action, const Flight& flight);
-  void compute(const Action& action, Flight& flight);
-  void make_tensors(const Action& action, Flight& flight);
-  void forward(const Action& action, Flight& flight);
-  void backward(const Action& action, Flight& flight);
   void receive(const Action& action, Communicator& from, int peer, Arrival& arrival);
   void wait(Arrival& arrival);
   void note(const Action& action, double begin);
@@ -96,11 +90,27 @@ class StageExecutor {
   void step(const Action& action, size_t index);
   /// Whether the stage's next pass after this one is through the same chunk by the same microbatch.
   bool turns_after(size_t index) const;
-  /// Of a microbatch that begins.
-  Recompute recomputation() const;
+  std::string text(const Action& action) const;
+
+  // Of passes (stage_passes.cpp):
+
+  /// [s/t, b, h]: what stages send to each other.
+  Tensor hidden_state();
   /// Which of the run's batches, and which of its microbatches, of all replicas.
   std::pair<size_t, size_t> place_of(const Action& action) const;
-  std::string text(const Action& action) const;
+  /// Of a microbatch that begins.
+  Recompute recomputation() const;
+  /// Makes the rank compute this microbatch with its version of the weights.
+  void prepare(const Action& action, const Flight& flight);
+  /// By the model's code, or where it did the same before, without it.
+  void pass(const Action& action, Flight& flight);
+  void compute(const Action& action, Flight& flight);
+  void forward(const Action& action, Flight& flight);
+  void backward(const Action& action, Flight& flight);
+  /// Those that this pass needs from the microbatch's earlier ones, which the memo has made.
+  void make_tensors(const Action& action, Flight& flight);
+  /// What a microbatch keeps of which there are no tensors has to be given back all the same.
+  void drop_flights();
 
   Rank& rank_;
   StageModel& model_;
