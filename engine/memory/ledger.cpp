@@ -65,8 +65,10 @@ void Ledger::relabel(Entry& entry, Kind kind) {
 }
 
 int64_t Ledger::current(Kind kind, Place place) const {
-  const auto found = sums_.places.find(place);
-  return found == sums_.places.end() ? 0 : found->second[index(kind)];
+  int64_t bytes = 0;
+  for (const Change& change : timeline_)
+    if (change.kind == kind && change.place == place) bytes += change.bytes;
+  return bytes;
 }
 
 void Ledger::reset_peaks() {
@@ -80,10 +82,6 @@ void Ledger::change(Kind kind, Place place, int64_t bytes) {
   int64_t& now = s.current[index(kind)];
   now += bytes;
   s.total += bytes;
-  const auto here = s.places.try_emplace(place).first;
-  int64_t& of_kind = here->second[index(kind)];
-  of_kind += bytes;
-  if (of_kind == 0 && here->second == BytesPerKind{}) s.places.erase(here);
   if (now > s.peak[index(kind)]) s.peak[index(kind)] = now;
   if (kind == Kind::activation && place.layer >= 0) {
     s.in_layers += bytes;
@@ -99,7 +97,7 @@ void Ledger::change(Kind kind, Place place, int64_t bytes) {
   timeline_.push_back({time, kind, place, bytes});
 }
 
-void Ledger::add(const Sums& changes, int from, int to) {
+void Ledger::add(const Sums& changes) {
   Sums& s = sums_;
   // The highest moment of the changes is the first at which they were so high, as in change().
   if (s.total + changes.peak_total > s.peak_total) {
@@ -114,12 +112,6 @@ void Ledger::add(const Sums& changes, int from, int to) {
   }
   s.peak_in_layers = std::max(s.peak_in_layers, s.in_layers + changes.peak_in_layers);
   s.in_layers += changes.in_layers;
-  for (const auto& [place, bytes] : changes.places) {
-    const int microbatch = place.microbatch == from ? to : place.microbatch;
-    const auto here = s.places.try_emplace({place.layer, microbatch}).first;
-    for (size_t k = 0; k < bytes.size(); ++k) here->second[k] += bytes[k];
-    if (here->second == BytesPerKind{}) s.places.erase(here);
-  }
 }
 
 }  // namespace frugal

@@ -2,7 +2,6 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -31,12 +30,6 @@ struct Place {
   int layer = -1;
   int microbatch = -1;
   auto operator<=>(const Place&) const = default;
-};
-struct PlaceHash {
-  size_t operator()(const Place& place) const {
-    return static_cast<size_t>(static_cast<uint32_t>(place.microbatch)) << 16 ^
-           static_cast<uint32_t>(place.layer);
-  }
 };
 
 /// The owner of every byte a rank uses: takes memory from the device, knows what it is for and
@@ -81,7 +74,7 @@ class Ledger {
   int64_t peak_in_layers() const { return sums_.peak_in_layers; }
   /// What each kind held at the moment of the total peak.
   const BytesPerKind& at_peak() const { return sums_.at_peak; }
-  /// Bytes of a kind now in use at a place.
+  /// Bytes of a kind now in use at a place, of those taken since a timeline is recorded.
   int64_t current(Kind kind, Place place) const;
   /// Peaks start again from what is in use now.
   void reset_peaks();
@@ -96,14 +89,11 @@ class Ledger {
     BytesPerKind current{}, peak{}, at_peak{};
     int64_t total = 0, peak_total = 0;
     int64_t in_layers = 0, peak_in_layers = 0;  ///< of activations
-    /// Places where there is nothing are not among them.
-    std::unordered_map<Place, BytesPerKind, PlaceHash> places;
   };
   /// The ledger goes on from there; returns what it knew.
-  Sums exchange(Sums sums) { return std::exchange(sums_, std::move(sums)); }
-  /// As if what `changes` are the sums of had happened again, at microbatch `to` what happened at
-  /// `from`. The device is not told.
-  void add(const Sums& changes, int from, int to);
+  Sums exchange(const Sums& sums) { return std::exchange(sums_, sums); }
+  /// As if what `changes` are the sums of had happened again. The device is not told.
+  void add(const Sums& changes);
 
   /// New memory belongs to this place until the scope ends.
   class Scope {

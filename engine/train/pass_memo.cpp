@@ -1,7 +1,5 @@
 #include "engine/train/pass_memo.h"
 
-#include <algorithm>
-
 namespace frugal {
 namespace {
 
@@ -18,8 +16,8 @@ class Noting {
   ~Noting() {
     device_of(rank_).stop();
     rank_.counted = nullptr;
-    memory_ = rank_.ledger.exchange(std::move(before_));
-    rank_.ledger.add(memory_, -1, -1);
+    memory_ = rank_.ledger.exchange(before_);
+    rank_.ledger.add(memory_);
   }
   Noting(const Noting&) = delete;
   Noting& operator=(const Noting&) = delete;
@@ -36,16 +34,16 @@ bool PassMemo::Pass::repeatable() const {
   return complete_ && device_of(*rank_).fits(memory_.peak_total);
 }
 
-Tensor PassMemo::Pass::repeat(int microbatch, Tensor input) const {
+Tensor PassMemo::Pass::repeat(Tensor input) const {
   input.leave_counted();  // its end is among the changes
   VirtualDevice& device = device_of(*rank_);
   device.play(tape_);
   device.add_in_use(memory_.total);
-  rank_->ledger.add(memory_, microbatch_, microbatch);
+  rank_->ledger.add(memory_);
   for (const double flops : flops_) rank_->count(flops);
   if (output_.empty()) return {};
   Ledger::Entry entry = output_entry_;
-  if (entry.place.microbatch == microbatch_) entry.place.microbatch = microbatch;
+  entry.place.microbatch = rank_->ledger.place().microbatch;
   return {rank_->ledger, entry, output_.type, output_.shape};
 }
 
@@ -63,24 +61,17 @@ const PassMemo::Pass* PassMemo::find(const Key& key) const {
   return found == passes_.end() ? nullptr : &found->second;
 }
 
-void PassMemo::note(const Key& key, int microbatch, const std::function<void()>& make,
-                    const Tensor& output) {
+void PassMemo::note(const Key& key, const std::function<void()>& make, const Tensor& output) {
   Pass pass(rank_);
-  pass.microbatch_ = microbatch;
   {
     const Noting noting(rank_, pass.tape_, pass.memory_, pass.flops_);
     make();
   }
-  const auto own = [&](const Place& place) {
-    return place.microbatch == microbatch || place.microbatch == -1;
-  };
-  pass.complete_ =
-      pass.tape_.complete() && std::ranges::all_of(pass.memory_.places, [&](const auto& changed) {
-        return own(changed.first);
-      });
+  pass.complete_ = pass.tape_.complete();
   if (!output.empty()) {
     const auto entry = output.sole_entry();
-    pass.complete_ = pass.complete_ && entry && own(entry->place);
+    // What others share would be given back by them as well.
+    pass.complete_ = pass.complete_ && entry;
     if (entry) pass.output_entry_ = *entry;
     pass.output_ = output.view();
   }
@@ -96,7 +87,7 @@ Uncounted::Uncounted(Rank& rank)
 
 Uncounted::~Uncounted() {
   device_of(rank_).exchange(device_);
-  rank_.ledger.exchange(std::move(ledger_));
+  rank_.ledger.exchange(ledger_);
   rank_.flops = flops_;
 }
 

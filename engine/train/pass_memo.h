@@ -11,7 +11,7 @@
 namespace frugal {
 
 /// What one rank's passes do to a virtual device, to its ledger and to its FLOPs. It is the same
-/// for every microbatch but for the moment and the microbatch's number, so the first pass of a kind
+/// for every microbatch but for the moment, so the first pass of a kind
 /// is made by the model's code, and noted; those after it do what was noted, without the code. All
 /// is the same to the bit: the device computes its clocks anew from what was issued, FLOPs are
 /// added one by one, and bytes are integers.
@@ -35,8 +35,9 @@ class PassMemo {
     /// Whether it can be repeated now: not where it cannot be known what it does, nor where it
     /// would run out of memory, which the code reports.
     bool repeatable() const;
-    /// Consumes what the pass works on, and returns what it makes; either may be empty.
-    Tensor repeat(int microbatch, Tensor input) const;
+    /// Consumes what the pass works on, and returns what it makes; either may be empty. New memory
+    /// belongs to the microbatch of the ledger's place.
+    Tensor repeat(Tensor input) const;
 
    private:
     friend class PassMemo;
@@ -44,7 +45,6 @@ class PassMemo {
 
     Rank* rank_;
     bool complete_ = false;
-    int microbatch_ = -1;  // whose pass was noted
     Tape tape_;
     Ledger::Sums memory_;
     std::vector<double> flops_;
@@ -61,8 +61,7 @@ class PassMemo {
   const Pass* find(const Key& key) const;
   /// Makes a pass and notes what it does. `output` is where it leaves its output. Throws what it
   /// throws.
-  void note(const Key& key, int microbatch, const std::function<void()>& pass,
-            const Tensor& output);
+  void note(const Key& key, const std::function<void()>& pass, const Tensor& output);
 
  private:
   Rank& rank_;

@@ -86,8 +86,10 @@ void StageExecutor::execute(const Action& action, size_t index) {
     step(action, index);
     return;
   }
-  const auto found = flights_.try_emplace({action.chunk, action.microbatch}).first;
+  const auto found = flights_.try_emplace(flight_of(action)).first;
   Flight& flight = found->second;
+  flight.chunk = action.chunk;
+  flight.microbatch = action.microbatch;
   // A pass begins when what it needs has come.
   if (action.kind == ActionKind::forward) {
     flight.turns = turns_after(index);

@@ -2,6 +2,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <unordered_map>
 
 #include "engine/model/stage.h"
 #include "engine/schedule/timeline.h"
@@ -72,6 +73,8 @@ class StageExecutor {
     bool owes = false;      ///< and those are still to be computed
     bool repeated = false;  ///< the memo has made its passes: what they keep is counted, not there
 
+    int chunk = 0, microbatch = 0;
+
     bool over() const { return passed && output.empty() && input_gradient.empty() && !owes; }
   };
   /// A message on its way.
@@ -88,6 +91,10 @@ class StageExecutor {
   void note_versions();
   void send(Communicator& to, int peer, const Tensor& tensor, std::optional<Departure>& before);
   void step(const Action& action, size_t index);
+  /// The chunk and the microbatch in one number.
+  static int64_t flight_of(const Action& action) {
+    return int64_t{action.microbatch} << 32 | action.chunk;
+  }
   /// Whether the stage's next pass after this one is through the same chunk by the same microbatch.
   bool turns_after(size_t index) const;
   std::string text(const Action& action) const;
@@ -121,7 +128,7 @@ class StageExecutor {
   const ScheduleRun* run_ = nullptr;
   Result result_;
   Tensor totals_;                                   // [batches] f64
-  std::map<std::pair<int, int>, Flight> flights_;   // by chunk and microbatch
+  std::unordered_map<int64_t, Flight> flights_;     // by flight_of()
   std::optional<Departure> activation_, gradient_;  // the last ones sent
   std::map<int, size_t> last_use_;                  // of each version, in the stage's actions
 };

@@ -48,12 +48,13 @@ void StageExecutor::pass(const Action& action, Flight& flight) {
   const PassMemo::Key key{action.kind, action.chunk, flight.recompute, flight.turns};
   const PassMemo::Pass* known = memo_ ? memo_->find(key) : nullptr;
   if (known != nullptr && known->repeatable() && (forward || flight.repeated)) {
-    output = known->repeat(action.microbatch, std::move(input));
+    output = known->repeat(std::move(input));
     flight.repeated = true;
   } else {
     if (flight.repeated) make_tensors(action, flight);
     if (memo_ && known == nullptr)
-      memo_->note(key, action.microbatch, [&] { compute(action, flight); }, output);
+      memo_->note(
+          key, [&] { compute(action, flight); }, output);
     else
       compute(action, flight);
   }
@@ -102,10 +103,10 @@ void StageExecutor::make_tensors(const Action& action, Flight& flight) {
 }
 
 void StageExecutor::drop_flights() {
-  for (auto& [place, flight] : flights_) {
+  for (auto& [key, flight] : flights_) {
     if (!flight.repeated || (flight.passed && !flight.owes)) continue;
-    make_tensors({flight.owes ? ActionKind::weight_backward : ActionKind::backward, place.first,
-                  place.second},
+    make_tensors({flight.owes ? ActionKind::weight_backward : ActionKind::backward, flight.chunk,
+                  flight.microbatch},
                  flight);
   }
   flights_.clear();
