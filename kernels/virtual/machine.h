@@ -36,6 +36,8 @@ struct Machine {
     bool accumulation = false;   ///< of a weight's gradient, added to those before it
     bool clipping = false;       ///< of gradients, and weights copied from their float32 master
     Messages messages = Messages::beside;
+    /// The host waits for the device before and after each pass of a stage.
+    bool synchronised_passes = false;
     /// Ranks of a stage that have the same to send send a part of it each, and gather the parts.
     bool sharded_messages = false;
   };

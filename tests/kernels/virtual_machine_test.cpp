@@ -114,18 +114,18 @@ TEST(MachineFile, V100IsTheDataSheetsAndSaysWhatIsCarriedOver) {
   EXPECT_EQ(m.peak_flops(DType::bf16), 125e12);
   EXPECT_EQ(m.peak_flops(DType::f32), 15.7e12);
   EXPECT_EQ(m.memory_bandwidth, 900e9);
-  EXPECT_EQ(m.memory_capacity, int64_t{16} << 30);
+  EXPECT_EQ(m.memory_capacity, int64_t{16130 - 1006} << 20);
   EXPECT_EQ(m.multiprocessors, 80);
   EXPECT_EQ(m.link_bandwidth, 6 * 25e9);
   EXPECT_EQ(m.network_bandwidth * static_cast<double>(m.devices_per_node), 25e9 / 8);
   EXPECT_EQ(m.devices_per_port, m.devices_per_node) << "which share the node's network";
-  EXPECT_EQ(carried_over(m), 6);
+  EXPECT_EQ(carried_over(m), 7);
 }
 
 TEST(MachineFile, SaysWhatIsCalibrated) {
-  EXPECT_THAT(find_machine("a100-selene").calibration, HasSubstr("gemm_fraction fitted"));
-  for (const char* name : {"h200-hgx", "v100-p3-16xlarge"})
-    EXPECT_THAT(find_machine(name).calibration, testing::StartsWith("not calibrated")) << name;
+  EXPECT_THAT(find_machine("a100-selene").calibration, HasSubstr("fitted to table 4"));
+  EXPECT_THAT(find_machine("v100-p3-16xlarge").calibration, HasSubstr("launch_overhead fitted"));
+  EXPECT_THAT(find_machine("h200-hgx").calibration, testing::StartsWith("not calibrated"));
   nlohmann::json json = nlohmann::json::parse(selene_text());
   json.erase("calibration");
   EXPECT_EQ(parse_machine(json.dump(), "m.json").calibration, "");
