@@ -10,7 +10,7 @@ namespace frugal {
 Tensor StageExecutor::hidden_state() {
   const RunConfig& c = rank_.config;
   return rank_.allocate(c.type, {parallel::local_sequence(rank_), c.micro_batch, c.model.hidden},
-                       Kind::communication);
+                        Kind::communication);
 }
 
 std::pair<size_t, size_t> StageExecutor::place_of(const Action& action) const {

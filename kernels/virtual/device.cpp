@@ -83,8 +83,7 @@ void VirtualDevice::execute_on(Stream stream, const Operation& operation) {
 }
 
 void VirtualDevice::execute_for(Stream stream, double seconds, std::string_view name) {
-  if (tape_ != nullptr)
-    tape_->entries_.push_back({Tape::Kind::execute, stream, 0, seconds, name});
+  if (tape_ != nullptr) tape_->entries_.push_back({Tape::Kind::execute, stream, 0, seconds, name});
   const double begin = begin_of_next(stream);
   // A collective is issued before what overlaps it, so the whole overlap is known here.
   const double shared = stream == Stream::compute ? clock(Stream::communication) - begin : 0;
@@ -117,8 +116,11 @@ void VirtualDevice::wait(Stream stream, const Event& event) {
     if (number <= tape_->first_event_)
       spoil_tape();
     else
-      tape_->entries_.push_back({Tape::Kind::wait, stream,
-                                 static_cast<uint32_t>(number - tape_->first_event_ - 1), 0, {}});
+      tape_->entries_.push_back({Tape::Kind::wait,
+                                 stream,
+                                 static_cast<uint32_t>(number - tape_->first_event_ - 1),
+                                 0,
+                                 {}});
   }
   clock(stream) = std::max(clock(stream), event.time);
 }
