@@ -1,7 +1,9 @@
-// What it costs the host to charge one operation on a virtual device: this bounds how fast a
-// trillion-parameter run can be executed.
+// What it costs the host to charge one operation on a virtual device, to train a trillion parameters
+// there for a step, and to predict configurations.
 #include <benchmark/benchmark.h>
 
+#include "engine/plan/search.h"
+#include "engine/train/trainer.h"
 #include "kernels/virtual/device.h"
 #include "kernels/virtual/machine.h"
 
@@ -37,6 +39,54 @@ void allocate(benchmark::State& state) {
   for (auto _ : state) device.deallocate(device.allocate(1 << 20), 1 << 20);
 }
 BENCHMARK(allocate);
+
+ModelConfig trillion() {
+  ModelConfig model;
+  model.layers = 128;
+  model.hidden = 25600;
+  model.heads = 160;
+  model.sequence = 2048;
+  model.vocabulary = 51200;
+  return model;
+}
+
+/// One step of korthikanti2022's largest model on its 512 GPUs: 64 stages, 512 microbatches.
+void train_trillion(benchmark::State& state) {
+  RunConfig run;
+  run.model = trillion();
+  run.type = DType::bf16;
+  run.tensor_parallel = 8;
+  run.sequence_parallel = true;
+  run.recompute = Recompute::selective;
+  run.pipeline_parallel = 64;
+  run.microbatches = 512;
+  const auto cluster = make_virtual_cluster(run, find_machine("a100-selene"));
+  Trainer trainer(*cluster, run, {});
+  const Batch batch(static_cast<size_t>(run.batch_microbatches()));
+  for (auto _ : state) benchmark::DoNotOptimize(trainer.step(batch));
+}
+BENCHMARK(train_trillion)->Unit(benchmark::kMillisecond);
+
+/// All configurations of that model on so many GPUs.
+void plan_trillion(benchmark::State& state) {
+  PlanRequest request;
+  request.run.model = trillion();
+  request.run.type = DType::bf16;
+  request.run.schedule = ScheduleKind::one_forward_one_backward;
+  request.machine = find_machine("a100-selene");
+  request.devices = static_cast<int>(state.range(0));
+  request.batch = request.devices;
+  request.memory = request.machine.memory_capacity;
+  request.tensor = {1, 2, 4, 8};
+  request.recompute = {Recompute::none, Recompute::selective, Recompute::full, Recompute::stage};
+  size_t configurations = 0;
+  for (auto _ : state) {
+    const Plan plan = search(request);
+    configurations += plan.fitting.size() + plan.too_large.size();
+  }
+  state.SetItemsProcessed(static_cast<int64_t>(configurations));
+}
+BENCHMARK(plan_trillion)->Arg(512)->Arg(16384)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace frugal

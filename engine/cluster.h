@@ -57,8 +57,10 @@ std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config,
                                            double deadline = LocalGroup::default_deadline);
 
 /// One rank for each stage, which stands for its t · c · w ones of a machine
-/// (kernels/virtual/machine.h), as a lone rank does. A stage that waits for another one longer than
-/// `deadline` seconds of the real clock ends the run.
+/// (kernels/virtual/machine.h), as a lone rank does. Stages are tasks of one thread
+/// (engine/comm/tasks.h), and the run ends when all wait for each other. Where the build has no
+/// tasks they are threads, and one that waits longer than `deadline` seconds of the real clock ends
+/// the run.
 struct Machine;
 std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Machine& machine,
                                               double deadline = LocalGroup::default_deadline);

@@ -59,36 +59,38 @@ bool ThreadedCluster::whole() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->whole(); });
 }
 
+void ThreadedCluster::run_threads(const std::function<void(size_t)>& run) {
+  std::vector<std::jthread> threads;
+  try {
+    for (size_t r = 0; r < ranks_.size(); ++r) threads.emplace_back(run, r);
+  } catch (const std::system_error& e) {
+    // Those that run would wait for the others until their deadline.
+    for (size_t r = threads.size(); r < ranks_.size(); ++r)
+      grid_.abort(static_cast<int>(r), "its thread could not be started");
+    const size_t started = threads.size();
+    threads.clear();  // joins
+    throw InputError(
+        fmt::format("{} ranks are threads here, of which {} could be started ({}); choose fewer, "
+                    "or raise the limit of the system",
+                    ranks_.size(), started, e.code().message()));
+  }
+}
+
 void ThreadedCluster::run(const std::function<void(Rank&)>& body) {
   grid_.reset();
   std::vector<Outcome> outcomes(ranks_.size());
-  if (ranks_.size() == 1 && processors_.empty()) {
-    outcomes[0] = run_rank(*ranks_[0], grid_, body);
-  } else {
-    std::vector<std::jthread> threads;
-    const auto start = [&](size_t r) {
-      threads.emplace_back([&, r] {
-        outcomes[r] = run_rank(*ranks_[r], grid_, [&](Rank& rank) {
-          if (!processors_.empty()) pin_this_thread(processors_[r]);
-          body(rank);
-        });
-      });
-    };
-    try {
-      for (size_t r = 0; r < ranks_.size(); ++r) start(r);
-    } catch (const std::system_error& e) {
-      // Those that run would wait for the others until their deadline.
-      for (size_t r = threads.size(); r < ranks_.size(); ++r)
-        grid_.abort(static_cast<int>(r), "its thread could not be started");
-      const size_t started = threads.size();
-      threads.clear();
-      throw InputError(
-          fmt::format("{} ranks are threads here, of which {} could be started ({}); choose fewer, "
-                      "or raise the limit of the system",
-                      ranks_.size(), started, e.code().message()));
-    }
-    threads.clear();  // joins
-  }
+  const auto run = [&](size_t r) {
+    outcomes[r] = run_rank(*ranks_[r], grid_, [&](Rank& rank) {
+      if (!processors_.empty()) pin_this_thread(processors_[r]);
+      body(rank);
+    });
+  };
+  if (ranks_.size() == 1 && processors_.empty())
+    run(0);
+  else if (tasks_)
+    tasks::run(ranks_.size(), run);
+  else
+    run_threads(run);
   rethrow_first(outcomes);
 }
 

@@ -8,7 +8,7 @@
 
 namespace frugal {
 
-/// Ranks as threads of this process, each with a device of its own.
+/// Ranks as threads of this process, or tasks of one, each with a device of its own.
 class ThreadedCluster final : public Cluster {
  public:
   /// Device r is rank r's of the layout; the groups may use the devices, and go before them.
@@ -18,15 +18,21 @@ class ThreadedCluster final : public Cluster {
   /// Keeps rank r's threads on processors[r].
   void pin(std::vector<Processors> processors) { processors_ = std::move(processors); }
 
+  /// Makes ranks tasks of the thread that runs them, where the build has those.
+  void choose_tasks() { tasks_ = tasks::available(); }
+
   void run(const std::function<void(Rank&)>& body) override;
   int local_ranks() const override { return static_cast<int>(ranks_.size()); }
   bool whole() const override;
   Rank& rank(int index) override { return *ranks_.at(static_cast<size_t>(index)); }
 
  private:
+  void run_threads(const std::function<void(size_t)>& run);
+
   std::vector<std::unique_ptr<Device>> devices_;
   RankGrid grid_;
   std::vector<std::unique_ptr<Rank>> ranks_;
+  bool tasks_ = false;
   std::vector<Processors> processors_;  // of each rank; none where ranks run anywhere
 };
 

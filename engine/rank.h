@@ -87,10 +87,16 @@ class Rank {
   std::function<void(const std::vector<Parameter*>&)> on_gradients;
   /// FLOPs of the matrix multiplications executed so far on this rank.
   double flops = 0;
+  /// Where it is set: what has been added to them, one by one.
+  std::vector<double>* counted = nullptr;
 
+  void count(double more) {
+    flops += more;
+    if (counted != nullptr && more != 0) counted->push_back(more);
+  }
   /// Issues an operation to the compute stream.
   void run(const Operation& operation) {
-    flops += cost_of(operation).flops;
+    count(cost_of(operation).flops);
     device.execute(operation);
   }
   Tensor allocate(const Shape& shape, Kind kind = Kind::workspace) {

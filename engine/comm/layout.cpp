@@ -1,17 +1,45 @@
 #include "engine/comm/layout.h"
 
 #include <algorithm>
-#include <map>
 
 namespace frugal {
 namespace {
 
-int most_on_a_node(const std::vector<int>& ranks, int devices_per_node) {
-  std::map<int, int> on_node;
-  int most = 0;
-  for (const int rank : ranks) most = std::max(most, ++on_node[rank / devices_per_node]);
-  return most;
+/// Counts ranks that come in ascending order by the node they are on.
+class Nodes {
+ public:
+  explicit Nodes(int devices_per_node) : devices_(devices_per_node) {}
+  void add(int rank) {
+    if (rank / devices_ != node_) here_ = 0;
+    node_ = rank / devices_;
+    most_ = std::max(most_, ++here_);
+  }
+  /// On the fullest.
+  int most() const { return most_; }
+
+ private:
+  const int devices_;
+  int node_ = -1, here_ = 0, most_ = 0;
+};
+
+/// How far the ranks of a group are apart.
+int step(const Layout& layout, Axis axis) {
+  switch (axis) {
+    case Axis::tensor:
+      return 1;
+    case Axis::context:
+      return layout.tensor;
+    case Axis::data:
+      return layout.tensor * layout.context;
+    case Axis::stages:
+      return layout.ranks_of_stage();
+    case Axis::ends:
+      return layout.ranks_of_stage() * (layout.stages - 1);
+  }
+  return 0;
 }
+
+bool within_a_stage(Axis axis) { return axis != Axis::stages && axis != Axis::ends; }
 
 }  // namespace
 
@@ -32,28 +60,11 @@ int Layout::size(Axis axis) const {
 }
 
 std::vector<int> Layout::members(Axis axis, const RankPlace& place) const {
+  const int own = rank(place), apart = step(*this, axis);
+  const int first = within_a_stage(axis) ? own - own / apart % size(axis) * apart
+                                         : own - place.stage * ranks_of_stage();
   std::vector<int> ranks;
-  for (int i = 0; i < size(axis); ++i) {
-    RankPlace member = place;
-    switch (axis) {
-      case Axis::tensor:
-        member.tensor = i;
-        break;
-      case Axis::context:
-        member.context = i;
-        break;
-      case Axis::data:
-        member.replica = i;
-        break;
-      case Axis::stages:
-        member.stage = i;
-        break;
-      case Axis::ends:
-        member.stage = i * (stages - 1);
-        break;
-    }
-    ranks.push_back(rank(member));
-  }
+  for (int i = 0; i < size(axis); ++i) ranks.push_back(first + i * apart);
   return ranks;
 }
 
@@ -65,24 +76,26 @@ int Layout::index(Axis axis, const RankPlace& place) const {
 
 CostModel::Group Layout::group(Axis axis, int stage, int devices_per_node) const {
   CostModel::Group sparse{.size = size(axis), .per_node = size(axis)};
-  const bool within = axis == Axis::data || axis == Axis::tensor || axis == Axis::context;
-  for (int first = 0; first < ranks_of_stage(); ++first) {
-    const RankPlace of = place(stage * ranks_of_stage() + first);
-    if (within && index(axis, of) > 0) continue;  // in the group of a rank before
-    const std::vector<int> ranks = members(axis, of);
-    sparse.per_node = std::min(sparse.per_node, most_on_a_node(ranks, devices_per_node));
+  const int apart = step(*this, axis);
+  const int begin = within_a_stage(axis) ? stage * ranks_of_stage() : 0;
+  for (int first = begin; first < begin + ranks_of_stage(); ++first) {
+    if (within_a_stage(axis) && first / apart % sparse.size > 0) continue;  // begins no group
+    Nodes nodes(devices_per_node);
+    for (int i = 0; i < sparse.size; ++i) nodes.add(first + i * apart);
+    sparse.per_node = std::min(sparse.per_node, nodes.most());
+    if (sparse.per_node == 1) break;
   }
   return sparse;
 }
 
 int Layout::senders(int from_stage, int to_stage, int devices_per_node) const {
   const int ranks = ranks_of_stage();
-  std::vector<int> leaving;
+  Nodes leaving(devices_per_node);
   for (int from = from_stage * ranks; from < (from_stage + 1) * ranks; ++from) {
     const int to = from + (to_stage - from_stage) * ranks;
-    if (from / devices_per_node != to / devices_per_node) leaving.push_back(from);
+    if (from / devices_per_node != to / devices_per_node) leaving.add(from);
   }
-  return most_on_a_node(leaving, devices_per_node);
+  return leaving.most();
 }
 
 }  // namespace frugal

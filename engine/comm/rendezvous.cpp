@@ -15,7 +15,7 @@ namespace {
 
 /// Peers that run on other cores are usually about to come: worth a look or two before sleeping.
 void spin_until(const std::atomic<int>& count, int target) {
-  for (int i = 0; i < 32 && count.load(std::memory_order_acquire) < target; ++i)
+  for (int i = 0; i < 32 && !tasks::inside() && count.load(std::memory_order_acquire) < target; ++i)
     std::this_thread::yield();
 }
 
@@ -86,7 +86,7 @@ void Rendezvous::fail(const std::string& reason) noexcept {
 }
 
 void Rendezvous::wake_all() {
-  for (std::condition_variable& changed : changed_) changed.notify_all();
+  for (Signal& changed : changed_) changed.notify();
 }
 
 void Rendezvous::check() {
@@ -100,18 +100,17 @@ void Rendezvous::throw_if_failed() const {
 
 template <class Ready, class Late>
 void Rendezvous::wait_for(Lock& lock, int rank, Ready ready, Late late) {
-  const auto until = std::chrono::steady_clock::now() +
-                     std::chrono::duration_cast<std::chrono::nanoseconds>(deadline_);
-  const bool in_time = changed_[static_cast<size_t>(rank)].wait_until(
-      lock, until, [&] { return failed_ || ready(); });
+  const Signal::End end = changed_[static_cast<size_t>(rank)].wait(
+      lock, std::chrono::duration_cast<std::chrono::nanoseconds>(deadline_),
+      [&] { return failed_ || ready(); });
   if (ready()) return;
   throw_if_failed();
-  if (!in_time) {
-    failed_ = true;
-    reason_ = fmt::format("{} within {} s", late(), deadline_.count());
-    wake_all();
-    throw DeadlinePassed(reason_);
-  }
+  failed_ = true;
+  reason_ = end == Signal::End::stuck
+                ? fmt::format("{}, and every other rank waits or has ended", late())
+                : fmt::format("{} within {} s", late(), deadline_.count());
+  wake_all();
+  throw DeadlinePassed(reason_);
 }
 
 std::shared_ptr<Rendezvous::Collective> Rendezvous::start(int rank, const Call& call) {
@@ -226,7 +225,7 @@ void Rendezvous::post(int from, int to, const View& data, double arrival) {
   throw_if_failed();
   Mailbox& box = mailbox(from, to);
   box.messages[box.sent++] = {data, std::move(copy), arrival};
-  changed_[static_cast<size_t>(to)].notify_all();
+  changed_[static_cast<size_t>(to)].notify();
 }
 
 uint64_t Rendezvous::expect(int from, int to) {

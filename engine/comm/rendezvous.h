@@ -1,6 +1,5 @@
 #pragma once
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
@@ -10,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/comm/tasks.h"
 #include "kernels/view.h"
 
 namespace frugal {
@@ -21,7 +21,7 @@ enum class Parts : uint8_t {
             ///< wait, and nobody is kept until they do
 };
 
-/// Where the threads of a group meet. It numbers each rank's collectives, brings together the calls
+/// Where the threads or tasks of a group meet. It numbers each rank's collectives, brings together the calls
 /// of the same number, lets each rank do its part on the memory of all, and keeps every rank until
 /// nobody needs its memory. Messages are kept in mailboxes. Views without memory count too: nothing
 /// of theirs is copied.
@@ -45,7 +45,8 @@ class Rendezvous {
   };
   struct Collective;
 
-  /// No single wait lasts longer than `deadline` seconds. `names` are what messages call the ranks:
+  /// No single wait of a thread lasts longer than `deadline` seconds; a task's ends at once when all
+  /// tasks wait. Either throws DeadlinePassed. `names` are what messages call the ranks:
   /// "stage 3"; without them it is "rank 3".
   Rendezvous(int size, double deadline, std::vector<std::string> names = {},
              Parts parts = Parts::by_each);
@@ -97,7 +98,7 @@ class Rendezvous {
   std::vector<std::string> names_;
 
   std::mutex mutex_;                              // guards everything below
-  std::vector<std::condition_variable> changed_;  // for each rank: a message wakes its receiver
+  std::vector<Signal> changed_;  // for each rank: a message wakes its receiver
   bool failed_ = false;
   std::string reason_;
   uint64_t oldest_ = 0;                           // number of the first of open_

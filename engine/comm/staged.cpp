@@ -179,8 +179,7 @@ StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Layou
     std::vector<int> senders;
     for (const int to : stages) senders.push_back(layout.senders(stage, to, per_node));
     communicators_.push_back(std::make_unique<StagedCommunicator>(
-        device, stream, *rendezvous_, rank, layout.group(axis, stage, per_node),
-        std::move(senders),
+        device, stream, *rendezvous_, rank, layout.group(axis, stage, per_node), std::move(senders),
         sharded ? layout.group(Axis::tensor, stage, per_node) : CostModel::Group{}));
   }
 }

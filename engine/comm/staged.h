@@ -13,8 +13,9 @@ namespace frugal {
 /// sequence parallelism.
 enum class Replicated : uint8_t { no, over_tensor_group };
 
-/// The stages of a virtual pipeline, or the ends of one: threads that each have a virtual device,
-/// and stand for the t · w equal ranks of their stage. What they say to each other takes the time
+/// The stages of a virtual pipeline, or the ends of one: tasks that each have a virtual device, or
+/// threads where the build has no tasks (engine/comm/tasks.h), and stand for the t · w equal ranks
+/// of their stage. What they say to each other takes the time
 /// that the cost model says, and begins when those whom it takes are ready for it. Views have no
 /// memory; sizes and types count, and std::logic_error says where they do not fit together.
 ///
@@ -23,17 +24,18 @@ enum class Replicated : uint8_t { no, over_tensor_group };
 ///
 /// A message occupies its sender's stream from the moment at which the sender has computed it, and
 /// is there when that ends; whether the receiver waits for it by then makes no difference. Waiting
-/// to receive it blocks the thread until it has been sent, and holds the compute stream until it is
+/// to receive it blocks the task until it has been sent, and holds the compute stream until it is
 /// there. A collective begins when the last stage is ready for it and ends for all at once. Its end
-/// decides when later work of the stream begins, so starting one blocks the thread until all have
+/// decides when later work of the stream begins, so starting one blocks the task until all have
 /// started it.
 ///
-/// So clocks are functions of what the stages do, and not of when their threads do it.
+/// So clocks are functions of what the stages do, and not of when their tasks do it.
 class StagedGroup final : public Group {
  public:
   /// The devices of all stages in their order, equal ones; they outlive the group. `axis` is
-  /// stages, or ends for the first and the last alone. No single wait lasts longer than `deadline`
-  /// seconds of the real clock: then DeadlinePassed names the stages and what they wait for.
+  /// stages, or ends for the first and the last alone. No single wait of a thread lasts
+  /// longer than `deadline` seconds of the real clock, and a task's ends when all wait: then
+  /// DeadlinePassed names the stages and what they wait for.
   StagedGroup(const std::vector<VirtualDevice*>& devices, const Layout& layout, Axis axis,
               Stream stream, Replicated replicated = Replicated::no,
               double deadline = LocalGroup::default_deadline);

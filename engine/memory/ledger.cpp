@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -63,34 +65,53 @@ void Ledger::relabel(Entry& entry, Kind kind) {
 }
 
 int64_t Ledger::current(Kind kind, Place place) const {
-  const auto found = per_place_.find({kind, place});
-  return found == per_place_.end() ? 0 : found->second;
+  int64_t bytes = 0;
+  for (const Change& change : timeline_)
+    if (change.kind == kind && change.place == place) bytes += change.bytes;
+  return bytes;
 }
 
 void Ledger::reset_peaks() {
-  peak_ = at_peak_ = current_;
-  peak_total_ = total_;
-  peak_in_layers_ = in_layers_;
+  sums_.peak = sums_.at_peak = sums_.current;
+  sums_.peak_total = sums_.total;
+  sums_.peak_in_layers = sums_.in_layers;
 }
 
 void Ledger::change(Kind kind, Place place, int64_t bytes) {
-  int64_t& now = current_[index(kind)];
+  Sums& s = sums_;
+  int64_t& now = s.current[index(kind)];
   now += bytes;
-  total_ += bytes;
-  per_place_[{kind, place}] += bytes;
-  if (now > peak_[index(kind)]) peak_[index(kind)] = now;
+  s.total += bytes;
+  if (now > s.peak[index(kind)]) s.peak[index(kind)] = now;
   if (kind == Kind::activation && place.layer >= 0) {
-    in_layers_ += bytes;
-    if (in_layers_ > peak_in_layers_) peak_in_layers_ = in_layers_;
+    s.in_layers += bytes;
+    if (s.in_layers > s.peak_in_layers) s.peak_in_layers = s.in_layers;
   }
-  if (total_ > peak_total_) {
-    peak_total_ = total_;
-    at_peak_ = current_;
+  if (s.total > s.peak_total) {
+    s.peak_total = s.total;
+    s.at_peak = s.current;
   }
   if (!recording_) return;
   // What a virtual device sends or reduces beside its passes may end long after them.
   const double time = device_.backed() ? device_.now() : device_.record(Stream::compute).time;
   timeline_.push_back({time, kind, place, bytes});
+}
+
+void Ledger::add(const Sums& changes) {
+  Sums& s = sums_;
+  // The highest moment of the changes is the first at which they were so high, as in change().
+  if (s.total + changes.peak_total > s.peak_total) {
+    s.peak_total = s.total + changes.peak_total;
+    for (size_t k = 0; k < s.current.size(); ++k)
+      s.at_peak[k] = s.current[k] + changes.at_peak[k];
+  }
+  s.total += changes.total;
+  for (size_t k = 0; k < s.current.size(); ++k) {
+    s.peak[k] = std::max(s.peak[k], s.current[k] + changes.peak[k]);
+    s.current[k] += changes.current[k];
+  }
+  s.peak_in_layers = std::max(s.peak_in_layers, s.in_layers + changes.peak_in_layers);
+  s.in_layers += changes.in_layers;
 }
 
 }  // namespace frugal

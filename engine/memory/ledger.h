@@ -1,8 +1,8 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <map>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/device.h"
@@ -63,24 +63,37 @@ class Ledger {
   /// The same memory is for something else from now on, and belongs to the place that says so.
   void relabel(Entry& entry, Kind kind);
 
-  int64_t current(Kind kind) const { return current_[index(kind)]; }
-  int64_t current() const { return total_; }
-  int64_t peak(Kind kind) const { return peak_[index(kind)]; }
-  int64_t peak() const { return peak_total_; }
-  const BytesPerKind& current_per_kind() const { return current_; }
-  const BytesPerKind& peak_per_kind() const { return peak_; }
+  int64_t current(Kind kind) const { return sums_.current[index(kind)]; }
+  int64_t current() const { return sums_.total; }
+  int64_t peak(Kind kind) const { return sums_.peak[index(kind)]; }
+  int64_t peak() const { return sums_.peak_total; }
+  const BytesPerKind& current_per_kind() const { return sums_.current; }
+  const BytesPerKind& peak_per_kind() const { return sums_.peak; }
   /// The most that the activations of all layers were together; what is kept outside the layers is
   /// left out.
-  int64_t peak_in_layers() const { return peak_in_layers_; }
+  int64_t peak_in_layers() const { return sums_.peak_in_layers; }
   /// What each kind held at the moment of the total peak.
-  const BytesPerKind& at_peak() const { return at_peak_; }
-  /// Bytes of a kind now in use at a place.
+  const BytesPerKind& at_peak() const { return sums_.at_peak; }
+  /// Bytes of a kind now in use at a place, of those taken since a timeline is recorded.
   int64_t current(Kind kind, Place place) const;
   /// Peaks start again from what is in use now.
   void reset_peaks();
 
   void record_timeline(bool on) { recording_ = on; }
+  bool records_timeline() const { return recording_; }
   const std::vector<Change>& timeline() const { return timeline_; }
+
+  /// All that the ledger knows but its timeline. Of a ledger that begins with nothing it is what
+  /// changed since then, and the peaks are how far that went meanwhile.
+  struct Sums {
+    BytesPerKind current{}, peak{}, at_peak{};
+    int64_t total = 0, peak_total = 0;
+    int64_t in_layers = 0, peak_in_layers = 0;  ///< of activations
+  };
+  /// The ledger goes on from there; returns what it knew.
+  Sums exchange(const Sums& sums) { return std::exchange(sums_, sums); }
+  /// As if what `changes` are the sums of had happened again. The device is not told.
+  void add(const Sums& changes);
 
   /// New memory belongs to this place until the scope ends.
   class Scope {
@@ -105,10 +118,7 @@ class Ledger {
   Device& device_;
   const Where where_;
   Place place_;
-  BytesPerKind current_{}, peak_{}, at_peak_{};
-  int64_t total_ = 0, peak_total_ = 0;
-  int64_t in_layers_ = 0, peak_in_layers_ = 0;  // of activations
-  std::map<std::pair<Kind, Place>, int64_t> per_place_;
+  Sums sums_;
   bool recording_ = false;
   std::vector<Change> timeline_;
 };

@@ -4,12 +4,15 @@ namespace frugal {
 
 struct Tensor::Storage {
   Storage(Ledger& ledger, int64_t bytes, Kind kind)
-      : ledger(ledger), entry(ledger.take(bytes, kind)) {}
-  ~Storage() { ledger.give_back(entry); }
+      : Storage(ledger, ledger.take(bytes, kind)) {}
+  Storage(Ledger& ledger, const Ledger::Entry& entry) : ledger(&ledger), entry(entry) {}
+  ~Storage() {
+    if (ledger != nullptr) ledger->give_back(entry);
+  }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
-  Ledger& ledger;
+  Ledger* ledger;  // null: the memory is somebody else's to give back
   Ledger::Entry entry;
 };
 
@@ -19,6 +22,19 @@ Tensor::Tensor(Ledger& ledger, Kind kind, DType type, const Shape& shape)
   view_.data = storage_->entry.data;
 }
 
+Tensor::Tensor(Ledger& ledger, const Ledger::Entry& entry, DType type, const Shape& shape)
+    : view_(entry.data, type, shape), storage_(std::make_shared<Storage>(ledger, entry)) {}
+
+std::optional<Ledger::Entry> Tensor::sole_entry() const {
+  if (storage_.use_count() != 1) return std::nullopt;
+  return storage_->entry;
+}
+
+void Tensor::leave_counted() {
+  if (storage_) storage_->ledger = nullptr;
+  release();
+}
+
 Tensor Tensor::with_view(const View& view) const {
   Tensor t = *this;
   t.view_ = view;
@@ -26,7 +42,7 @@ Tensor Tensor::with_view(const View& view) const {
 }
 
 const Tensor& Tensor::labelled(Kind kind) const {
-  if (storage_) storage_->ledger.relabel(storage_->entry, kind);
+  if (storage_) storage_->ledger->relabel(storage_->entry, kind);
   return *this;
 }
 

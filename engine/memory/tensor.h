@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 
 #include "engine/memory/ledger.h"
 
@@ -12,6 +13,9 @@ class Tensor {
   Tensor() = default;
   /// New memory of the given kind, content arbitrary; throws OutOfMemory.
   Tensor(Ledger& ledger, Kind kind, DType type, const Shape& shape);
+  /// Memory without values that the ledger counts already: the entry goes back to it with the last
+  /// share.
+  Tensor(Ledger& ledger, const Ledger::Entry& entry, DType type, const Shape& shape);
 
   const View& view() const { return view_; }
   operator const View&() const { return view_; }  // NOLINT: a tensor is used where a view is
@@ -26,6 +30,11 @@ class Tensor {
   /// From now on counted under this kind (for all who share it).
   const Tensor& labelled(Kind kind) const;
   void release() { *this = Tensor(); }
+
+  /// As the ledger counts it, where no other tensor shares the memory.
+  std::optional<Ledger::Entry> sole_entry() const;
+  /// Releases memory that stays counted: nobody gives it back.
+  void leave_counted();
 
  private:
   struct Storage;

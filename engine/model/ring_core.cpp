@@ -40,7 +40,7 @@ bool sees(const Rank& rank, int step) {
 void run(Rank& rank, int step, const Operation& operation) {
   rank.run(operation);
   if (step > 0 && rank.config.model.causal && !rank.groups.context.whole())
-    rank.flops -= cost_of(operation).flops / 2;
+    rank.count(-cost_of(operation).flops / 2);
 }
 
 }  // namespace

@@ -29,7 +29,9 @@ struct Pipeline {
   /// block, and all of its, where they are serial.
   double held(int i) const {
     const double sides = (i > 0 ? message(i - 1) : 0) + (i + 1 < stages() ? message(i) : 0);
-    return kind == Machine::Messages::beside ? 0 : kind == Machine::Messages::blocking ? sides : 2 * sides;
+    return kind == Machine::Messages::beside     ? 0
+           : kind == Machine::Messages::blocking ? sides
+                                                 : 2 * sides;
   }
 };
 

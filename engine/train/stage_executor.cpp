@@ -7,21 +7,12 @@
 #include <span>
 #include <stdexcept>
 
-#include "engine/comm/parallel.h"
 #include "engine/model/saved.h"
 #include "engine/schedule/text.h"
-#include "engine/train/host_tensor.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
 namespace {
-
-/// [s/t, b, h]: what stages send to each other.
-Tensor hidden_state(Rank& rank) {
-  const RunConfig& c = rank.config;
-  return rank.allocate(c.type, {parallel::local_sequence(rank), c.micro_batch, c.model.hidden},
-                       Kind::communication);
-}
 
 int stage_after(const Rank& rank) { return (rank.stage() + 1) % rank.config.pipeline_parallel; }
 int stage_before(const Rank& rank) {
@@ -51,6 +42,12 @@ double time_of(Rank& rank, const Action& action) {
 StageExecutor::Result StageExecutor::run(const ScheduleRun& run) {
   run_ = &run;
   result_ = {};
+  memo_.reset();
+  if (PassMemo::possible(rank_)) memo_.emplace(rank_);
+  struct End {  // by an error too
+    StageExecutor& executor;
+    ~End() { executor.drop_flights(); }
+  } const end{*this};
   const Actions& actions = run.schedule.actions.at(static_cast<size_t>(rank_.stage()));
   last_use_.clear();
   for (size_t i = 0; i < actions.size(); ++i)
@@ -89,8 +86,10 @@ void StageExecutor::execute(const Action& action, size_t index) {
     step(action, index);
     return;
   }
-  const auto found = flights_.try_emplace({action.chunk, action.microbatch}).first;
+  const auto found = flights_.try_emplace(flight_of(action)).first;
   Flight& flight = found->second;
+  flight.chunk = action.chunk;
+  flight.microbatch = action.microbatch;
   // A pass begins when what it needs has come.
   if (action.kind == ActionKind::forward) {
     flight.turns = turns_after(index);
@@ -114,17 +113,13 @@ void StageExecutor::perform(const Action& action, Flight& flight) {
   switch (action.kind) {
     case ActionKind::forward:
       flight.recompute = recomputation();
-      prepare(action, flight);
-      forward(action, flight);
-      break;
+      [[fallthrough]];
     case ActionKind::backward:
     case ActionKind::input_backward:
       prepare(action, flight);
-      backward(action, flight);
-      break;
+      [[fallthrough]];
     case ActionKind::weight_backward:
-      for (const auto& compute : flight.deferred) compute();
-      flight.deferred.clear();
+      pass(action, flight);
       break;
     case ActionKind::receive_activation:
       receive(action, groups.activations, stage_before(rank_), flight.activation);
@@ -149,13 +144,6 @@ void StageExecutor::perform(const Action& action, Flight& flight) {
   }
 }
 
-std::pair<size_t, size_t> StageExecutor::place_of(const Action& action) const {
-  const Schedule& s = run_->schedule;
-  const int batch = action.microbatch / s.microbatches;
-  return {batch - s.first_batch,
-          action.microbatch - batch * s.microbatches + rank_.replica() * s.microbatches};
-}
-
 bool StageExecutor::turns_after(size_t index) const {
   const Actions& actions = run_->schedule.actions.at(static_cast<size_t>(rank_.stage()));
   const std::span later = std::span(actions).subspan(index + 1);
@@ -164,82 +152,9 @@ bool StageExecutor::turns_after(size_t index) const {
          next->microbatch == actions[index].microbatch;
 }
 
-Recompute StageExecutor::recomputation() const {
-  const auto whole = std::count_if(flights_.begin(), flights_.end(), [](const auto& flight) {
-    return flight.second.recompute == Recompute::none && !flight.second.passed;
-  });
-  // The microbatch that asks is among them.
-  return whole <= rank_.config.kept_microbatches ? Recompute::none : rank_.config.recompute;
-}
-
-/// Makes the rank compute this microbatch with its version of the weights.
-void StageExecutor::prepare(const Action& action, const Flight& flight) {
-  const auto [batch, microbatch] = place_of(action);
-  const auto before = static_cast<uint64_t>(run_->schedule.first_batch) + batch;
-  rank_.draw = static_cast<uint32_t>(
-      before * static_cast<uint64_t>(rank_.config.batch_microbatches()) + microbatch);
-  rank_.recompute = flight.recompute;
-  if (action.version == weights_.newest()) optimizer_.finish(rank_);
-  weights_.use(action.version);
-}
-
-void StageExecutor::forward(const Action& action, Flight& flight) {
-  const Gpt& part = model_.part(action.chunk);
-  const auto [batch, microbatch] = place_of(action);
-  const MicroBatch& data = run_->batches.at(batch).at(microbatch);
-  Gpt::Input input{.hidden = std::move(flight.activation.tensor),
-                   .tokens = {},
-                   .labels = {},
-                   .scale = {},
-                   .turns = flight.turns};
-  if (!run_->scales.empty()) input.scale = run_->scales.at(batch);
-  if (part.part().first) input.tokens = local_integers(rank_, data.tokens);
-  if (part.part().last) input.labels = local_integers(rank_, data.labels);
-  Tensor y = part.forward(rank_, input, flight.saved);
-  if (part.part().last)
-    rank_.run(Sum{y, totals_.view().sliced(0, static_cast<int64_t>(batch), 1)});
-  else
-    flight.output = std::move(y);
-  if (run_->scales.empty()) {
-    flight.saved = {};
-    flight.passed = true;
-  }
-}
-
-void StageExecutor::backward(const Action& action, Flight& flight) {
-  // Whatever ends the pass: the rank is used again, and the flight is not.
-  struct Reset {
-    Rank& rank;
-    ~Reset() {
-      rank.deferred = nullptr;
-      rank.on_gradients = nullptr;
-    }
-  } const reset{rank_};
-  if (action.kind == ActionKind::input_backward) rank_.deferred = &flight.deferred;
-  if (rank_.config.step_in_backward && !keep_gradients) {
-    const OptimizerOptions* options =
-        run_->optimizer.empty() ? nullptr : &run_->optimizer.at(place_of(action).first);
-    rank_.on_gradients = [this, options](const ParameterList& parameters) {
-      if (options == nullptr)
-        Optimizer::drop_gradients(parameters);
-      else
-        optimizer_.step_in_backward(rank_, parameters, *options);
-    };
-  }
-  if (rank_.deferred != nullptr && rank_.on_gradients)
-    throw std::logic_error(
-        "weights cannot step in a backward pass that leaves their gradients out");
-  flight.input_gradient =
-      model_.part(action.chunk)
-          .backward(rank_, std::move(flight.gradient.tensor),
-                    run_->scales.at(place_of(action).first), std::move(flight.saved));
-  flight.output.release();
-  flight.passed = true;
-}
-
 void StageExecutor::receive(const Action& action, Communicator& from, int peer, Arrival& arrival) {
   arrival.action = action;
-  arrival.tensor = hidden_state(rank_);
+  arrival.tensor = hidden_state();
   arrival.pending = from.receive(arrival.tensor, peer);
 }
 

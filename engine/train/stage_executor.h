@@ -2,11 +2,13 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <unordered_map>
 
 #include "engine/model/stage.h"
 #include "engine/schedule/timeline.h"
 #include "engine/train/batch.h"
 #include "engine/train/optimizer.h"
+#include "engine/train/pass_memo.h"
 #include "engine/train/weight_versions.h"
 
 namespace frugal {
@@ -66,12 +68,14 @@ class StageExecutor {
     Arrival activation, gradient;
     Tensor output, input_gradient;  // to be sent
     Deferred deferred;
-    bool turns = false;   ///< the pass behind its forward pass is its backward pass
-    bool passed = false;  ///< its last pass but for weight gradients has been made
+    bool turns = false;     ///< the pass behind its forward pass is its backward pass
+    bool passed = false;    ///< its last pass but for weight gradients has been made
+    bool owes = false;      ///< and those are still to be computed
+    bool repeated = false;  ///< the memo has made its passes: what they keep is counted, not there
 
-    bool over() const {
-      return passed && output.empty() && input_gradient.empty() && deferred.empty();
-    }
+    int chunk = 0, microbatch = 0;
+
+    bool over() const { return passed && output.empty() && input_gradient.empty() && !owes; }
   };
   /// A message on its way.
   struct Departure {
@@ -81,32 +85,50 @@ class StageExecutor {
 
   void execute(const Action& action, size_t index);
   void perform(const Action& action, Flight& flight);
-  void prepare(const Action& action, const Flight& flight);
-  void forward(const Action& action, Flight& flight);
-  void backward(const Action& action, Flight& flight);
   void receive(const Action& action, Communicator& from, int peer, Arrival& arrival);
   void wait(Arrival& arrival);
   void note(const Action& action, double begin);
   void note_versions();
   void send(Communicator& to, int peer, const Tensor& tensor, std::optional<Departure>& before);
   void step(const Action& action, size_t index);
+  /// The chunk and the microbatch in one number.
+  static int64_t flight_of(const Action& action) {
+    return int64_t{action.microbatch} << 32 | action.chunk;
+  }
   /// Whether the stage's next pass after this one is through the same chunk by the same microbatch.
   bool turns_after(size_t index) const;
-  /// Of a microbatch that begins.
-  Recompute recomputation() const;
+  std::string text(const Action& action) const;
+
+  // Of passes (stage_passes.cpp):
+
+  /// [s/t, b, h]: what stages send to each other.
+  Tensor hidden_state();
   /// Which of the run's batches, and which of its microbatches, of all replicas.
   std::pair<size_t, size_t> place_of(const Action& action) const;
-  std::string text(const Action& action) const;
+  /// Of a microbatch that begins.
+  Recompute recomputation() const;
+  /// Makes the rank compute this microbatch with its version of the weights.
+  void prepare(const Action& action, const Flight& flight);
+  /// By the model's code, or where it did the same before, without it.
+  void pass(const Action& action, Flight& flight);
+  void compute(const Action& action, Flight& flight);
+  void forward(const Action& action, Flight& flight);
+  void backward(const Action& action, Flight& flight);
+  /// Those that this pass needs from the microbatch's earlier ones, which the memo has made.
+  void make_tensors(const Action& action, Flight& flight);
+  /// What a microbatch keeps of which there are no tensors has to be given back all the same.
+  void drop_flights();
 
   Rank& rank_;
   StageModel& model_;
   WeightVersions& weights_;
   Optimizer& optimizer_;
+  std::optional<PassMemo> memo_;  // none where every pass is made by the code
 
   const ScheduleRun* run_ = nullptr;
   Result result_;
   Tensor totals_;                                   // [batches] f64
-  std::map<std::pair<int, int>, Flight> flights_;   // by chunk and microbatch
+  std::unordered_map<int64_t, Flight> flights_;     // by flight_of()
   std::optional<Departure> activation_, gradient_;  // the last ones sent
   std::map<int, size_t> last_use_;                  // of each version, in the stage's actions
 };

@@ -18,17 +18,18 @@ class DataParallel final : public IterationArtifact {
     for (const Cell& c : cells(records)) {
       const bool time = c.unit != "%";
       claims.push_back(claim_about(
-          c, c.row + "/" + c.column,
-          c.row + ": " + c.column + " as the paper has it", time ? 0.06 * c.paper.value() : 1.5,
+          c, c.row + "/" + c.column, c.row + ": " + c.column + " as the paper has it",
+          time ? 0.06 * c.paper.value() : 1.5,
           "6 % of a time, 1.5 points of a utilization: a model of the machine, fitted to table 4 "
           "alone"));
     }
     for (const Setting& setting : records.settings(id())) {
-      const Cell ratio = cell("530B", "overhead", "%", setting, records,
-                              [](const Record& one, const Record& many) {
-                                return 100 * (seconds(many) / seconds(one) - 1);
-                              },
-                              alone, eight);
+      const Cell ratio = cell(
+          "530B", "overhead", "%", setting, records,
+          [](const Record& one, const Record& many) {
+            return 100 * (seconds(many) / seconds(one) - 1);
+          },
+          alone, eight);
       Claim claim = claim_about(ratio, "dp-overhead", statement("dp-overhead").says, 1,
                                 "a model of the machine: 1 point of the iteration's time");
       claim.paper = statement("dp-overhead").value;

@@ -58,9 +58,8 @@ class Figure8 final : public LayerArtifact {
           const auto percent = [&](const Record& base, const Record& ours, const Record& without) {
             return Estimate{100 * part(ours, without) / total(base)};
           };
-          cells.push_back(make_cell(
-              row, column, "%", setting,
-              layer.observe(percent, baseline, bar.technique, bar.without)));
+          cells.push_back(make_cell(row, column, "%", setting,
+                                    layer.observe(percent, baseline, bar.technique, bar.without)));
         };
         add("forward", [](const Record& ours, const Record&) { return forward(ours); });
         add("backward", [](const Record&, const Record& without) { return backward(without); });

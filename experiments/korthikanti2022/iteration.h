@@ -36,8 +36,10 @@ class IterationArtifact : public Artifact {
     const std::array<Found, sizeof...(I)> found{find(iterations, setting, records)...};
     Outcome outcome;
     for (const Found& one : found)
-      if (one.record == nullptr) return make_cell(row, column, unit, setting, {{}, one.status, one.reason});
-    outcome.estimate = Estimate{std::apply([&](const auto&... f) { return number(*f.record...); }, found)};
+      if (one.record == nullptr)
+        return make_cell(row, column, unit, setting, {{}, one.status, one.reason});
+    outcome.estimate =
+        Estimate{std::apply([&](const auto&... f) { return number(*f.record...); }, found)};
     return make_cell(row, column, unit, setting, outcome);
   }
 

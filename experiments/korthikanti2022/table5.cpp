@@ -74,7 +74,8 @@ constexpr double time_tolerance = 0.06, increase_tolerance = 3, utilization_tole
 std::vector<Iteration> iterations() {
   std::vector<Iteration> all;
   for (const Model& model : models())
-    for (const Technique& technique : {full, present}) all.push_back({model.config.name, technique});
+    for (const Technique& technique : {full, present})
+      all.push_back({model.config.name, technique});
   return all;
 }
 
@@ -102,9 +103,9 @@ class Table5 final : public IterationArtifact {
         claims.push_back(formula_claim(d, paper_cell(table, model.config.name, d.column)));
     for (const Cell& c : IterationArtifact::cells(records)) {
       const bool time = c.unit != "%";
-      const double tolerance = time                             ? time_tolerance * c.paper.value()
+      const double tolerance = time ? time_tolerance * c.paper.value()
                                : c.column == "throughput increase" ? increase_tolerance
-                                                                : utilization_tolerance;
+                                                                   : utilization_tolerance;
       claims.push_back(claim_about(
           c, fmt::format("table5/{}/{}", c.row, c.column),
           fmt::format("{}: {} is {} {}", c.row, c.column, c.paper.value(), c.unit), tolerance,

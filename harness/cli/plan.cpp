@@ -136,7 +136,7 @@ void add_plan(Program& program) {
   Values& v = *values;
   v.model.add(flags);
   flags.text("--hardware", v.hardware, "NAME|FILE", "The machine that is planned for");
-  flags.integer("--devices", v.devices, 1, "Devices, all of which are used", 1 << 13);
+  flags.integer("--devices", v.devices, 1, "Devices, all of which are used", 1 << 14);
   flags.integer("--batch", v.batch, 1, "Sequences of a batch, over all replicas", 1 << 24);
   flags.number("--memory", v.memory, 0, 1e6, "GiB of each device instead of the machine's");
   flags.choice("--schedule", v.schedule, {"inter-layer", "gpipe", "1f1b", "2bw"},

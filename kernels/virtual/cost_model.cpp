@@ -57,9 +57,8 @@ double CostModel::duration(const Operation& operation) const {
 
 double CostModel::product(const Gemm& gemm, double bytes) const {
   const auto result = static_cast<double>(size_of(gemm.c.type) * (gemm.accumulate ? 2 : 1));
-  return kernel_latency_ +
-         std::max({bytes * seconds_per_byte_, waves(gemm, result),
-                   gemm.cost().flops / sustained_flops_[index_of(gemm.a.type)]});
+  return kernel_latency_ + std::max({bytes * seconds_per_byte_, waves(gemm, result),
+                                     gemm.cost().flops / sustained_flops_[index_of(gemm.a.type)]});
 }
 
 double CostModel::attention_arithmetic(const FusedAttention& attention, int products) const {
@@ -103,9 +102,8 @@ double CostModel::ring(const Group& group, int passes, double bytes, double link
   const int between = group.nodes() - 1;
   const int within = group.size - 1 - between;
   // Each rank of a node drives a network port of its own, in a ring of its own.
-  const double bandwidth = between == 0
-                               ? link
-                               : std::min(link, group.per_node * network_bandwidth_);
+  const double bandwidth =
+      between == 0 ? link : std::min(link, group.per_node * network_bandwidth_);
   return collective_latency_ +
          passes * (within * link_latency_ + between * network_latency_ + bytes / bandwidth);
 }

@@ -29,62 +29,127 @@ VirtualDevice::VirtualDevice(const Machine& machine, int devices_on_node)
       host_capacity_(machine.host_memory / devices_on_node) {}
 
 void* VirtualDevice::allocate(int64_t bytes) {
-  take(bytes, in_use_, machine_.memory_capacity, *this);
+  take(bytes, state_.in_use, machine_.memory_capacity, *this);
   return nullptr;
 }
 
-void VirtualDevice::deallocate(void* /*address*/, int64_t bytes) noexcept { in_use_ -= bytes; }
+void VirtualDevice::deallocate(void* /*address*/, int64_t bytes) noexcept {
+  state_.in_use -= bytes;
+}
 
 void* VirtualDevice::allocate_on_host(int64_t bytes) {
-  take(bytes, host_in_use_, host_capacity_, *this, "'s host");
+  spoil_tape();
+  take(bytes, state_.host_in_use, host_capacity_, *this, "'s host");
   return nullptr;
 }
 
 void VirtualDevice::deallocate_on_host(void* /*address*/, int64_t bytes) noexcept {
-  host_in_use_ -= bytes;
+  spoil_tape();
+  state_.host_in_use -= bytes;
 }
 
 double VirtualDevice::issue(Stream stream) {
-  host_ += machine_.launch_overhead;
-  return std::max(clock(stream), host_);
+  spoil_tape();
+  return begin_of_next(stream);
+}
+
+double VirtualDevice::begin_of_next(Stream stream) {
+  state_.host += machine_.launch_overhead;
+  return std::max(clock(stream), state_.host);
 }
 
 void VirtualDevice::occupy_between(Stream stream, std::string_view name, double begin, double end) {
+  spoil_tape();
+  keep_busy(stream, name, begin, end);
+}
+
+void VirtualDevice::keep_busy(Stream stream, std::string_view name, double begin, double end) {
   clock(stream) = end;
   if (logging_) log_.push_back({stream, name, begin, end});
 }
 
 void VirtualDevice::execute_on(Stream stream, const Operation& operation) {
   const std::string_view name = name_of(operation);
-  for (const double alone : costs_.kernels(operation)) {
-    const double begin = issue(stream);
-    double seconds = alone;
-    // A collective is issued before what overlaps it, so the whole overlap is known here.
-    const double shared = stream == Stream::compute ? clock(Stream::communication) - begin : 0;
-    if (shared > 0) {
-      const double done = shared * shared_speed_;
-      seconds = seconds < done ? seconds / shared_speed_ : shared + seconds - done;
-    }
-    occupy_between(stream, name, begin, begin + seconds);
+  for (const double seconds : costs_.kernels(operation)) execute_for(stream, seconds, name);
+}
+
+void VirtualDevice::execute_for(Stream stream, double seconds, std::string_view name) {
+  if (tape_ != nullptr) tape_->entries_.push_back({Tape::Kind::execute, stream, 0, seconds, name});
+  const double begin = begin_of_next(stream);
+  // A collective is issued before what overlaps it, so the whole overlap is known here.
+  const double shared = stream == Stream::compute ? clock(Stream::communication) - begin : 0;
+  if (shared > 0) {
+    const double done = shared * shared_speed_;
+    seconds = seconds < done ? seconds / shared_speed_ : shared + seconds - done;
   }
+  keep_busy(stream, name, begin, begin + seconds);
 }
 
 void VirtualDevice::occupy(Stream stream, double seconds, std::string_view name) {
-  const double begin = issue(stream);
-  occupy_between(stream, name, begin, begin + seconds);
+  if (tape_ != nullptr) tape_->entries_.push_back({Tape::Kind::occupy, stream, 0, seconds, name});
+  const double begin = begin_of_next(stream);
+  keep_busy(stream, name, begin, begin + seconds);
+}
+
+Event VirtualDevice::record(Stream stream) {
+  Event event{clock(stream), nullptr};
+  if (tape_ != nullptr) {
+    tape_->entries_.push_back({Tape::Kind::record, stream, 0, 0, {}});
+    ++tape_->events_;
+    event.handle = reinterpret_cast<void*>(++recorded_);  // only a number
+  }
+  return event;
 }
 
 void VirtualDevice::wait(Stream stream, const Event& event) {
+  if (tape_ != nullptr) {
+    const auto number = reinterpret_cast<uintptr_t>(event.handle);
+    if (number <= tape_->first_event_)
+      spoil_tape();
+    else
+      tape_->entries_.push_back({Tape::Kind::wait,
+                                 stream,
+                                 static_cast<uint32_t>(number - tape_->first_event_ - 1),
+                                 0,
+                                 {}});
+  }
   clock(stream) = std::max(clock(stream), event.time);
 }
 
 void VirtualDevice::hold_up(const Event& until) {
+  spoil_tape();
   wait(Stream::compute, until);
-  host_ = std::max(host_, until.time);
+  state_.host = std::max(state_.host, until.time);
+}
+
+void VirtualDevice::start(Tape& tape) {
+  tape.first_event_ = recorded_;
+  tape_ = &tape;
+}
+
+void VirtualDevice::play(const Tape& tape) {
+  if (!tape.complete()) throw std::logic_error("a tape that is not complete cannot be played");
+  spoil_tape();
+  played_.clear();
+  for (const Tape::Entry& entry : tape.entries_) switch (entry.kind) {
+      case Tape::Kind::execute:
+        execute_for(entry.stream, entry.seconds, entry.name);
+        break;
+      case Tape::Kind::occupy:
+        occupy(entry.stream, entry.seconds, entry.name);
+        break;
+      case Tape::Kind::record:
+        played_.push_back(clock(entry.stream));
+        break;
+      case Tape::Kind::wait:
+        clock(entry.stream) = std::max(clock(entry.stream), played_[entry.event]);
+        break;
+    }
 }
 
 double VirtualDevice::now() {
-  return std::max(host_, *std::max_element(clocks_.begin(), clocks_.end()));
+  spoil_tape();
+  return std::max(state_.host, *std::max_element(state_.clocks.begin(), state_.clocks.end()));
 }
 
 void VirtualDevice::copy_to_host(void* /*host*/, const View& /*from*/) {

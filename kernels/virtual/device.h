@@ -1,8 +1,10 @@
 #pragma once
+#include <utility>
 #include <vector>
 
 #include "kernels/device.h"
 #include "kernels/virtual/cost_model.h"
+#include "kernels/virtual/tape.h"
 
 namespace frugal {
 
@@ -26,8 +28,12 @@ class VirtualDevice final : public Device {
   /// Always null; throws OutOfMemory beyond its part of the host's memory.
   void* allocate_on_host(int64_t bytes) override;
   void deallocate_on_host(void* address, int64_t bytes) noexcept override;
-  int64_t reserved() const override { return in_use_; }
-  int64_t bytes_in_use() const { return in_use_; }
+  int64_t reserved() const override { return state_.in_use; }
+  int64_t bytes_in_use() const { return state_.in_use; }
+  /// Whether so many bytes more can be allocated.
+  bool fits(int64_t bytes) const { return bytes <= machine_.memory_capacity - state_.in_use; }
+  /// What several allocations and deallocations come to.
+  void add_in_use(int64_t bytes) { state_.in_use += bytes; }
 
   /// Takes longer while the communication stream is busy, whose collectives take a share of the
   /// device.
@@ -42,10 +48,26 @@ class VirtualDevice final : public Device {
   /// The compute stream and the host wait for it.
   void hold_up(const Event& until);
 
-  Event record(Stream stream) override { return {clock(stream), nullptr}; }
+  Event record(Stream stream) override;
   void wait(Stream stream, const Event& event) override;
-  void synchronize() override { host_ = now(); }
+  void synchronize() override { state_.host = now(); }
+  bool synchronises_passes() const override { return machine_.software.synchronised_passes; }
   double now() override;
+
+  /// From now on what is issued is noted on the tape as well; until it is stopped.
+  void start(Tape& tape);
+  void stop() { tape_ = nullptr; }
+  /// Issues what a complete tape has: the same, to the bit, as what was issued when it was made.
+  void play(const Tape& tape);
+
+  /// How far the streams and the host are, and the memory in use.
+  struct State {
+    std::array<double, stream_count> clocks{};
+    double host = 0;
+    int64_t in_use = 0, host_in_use = 0;
+  };
+  /// The device goes on from there; returns where it was.
+  State exchange(const State& state) { return std::exchange(state_, state); }
 
   /// There is nothing to copy: both throw std::logic_error.
   void copy_to_host(void* host, const View& from) override;
@@ -61,15 +83,25 @@ class VirtualDevice final : public Device {
   const std::vector<Interval>& log() const { return log_; }
 
  private:
-  double& clock(Stream stream) { return clocks_[static_cast<size_t>(stream)]; }
+  double& clock(Stream stream) { return state_.clocks[static_cast<size_t>(stream)]; }
+  /// Issues something: when the host has done so and its stream is free.
+  double begin_of_next(Stream stream);
+  /// For so long, if no collective runs beside it.
+  void execute_for(Stream stream, double seconds, std::string_view name);
+  void keep_busy(Stream stream, std::string_view name, double begin, double end);
+  /// Something that cannot be played again from another moment.
+  void spoil_tape() {
+    if (tape_ != nullptr) tape_->complete_ = false;
+  }
 
   const Machine machine_;
   const CostModel costs_;
   const double shared_speed_;  ///< of compute beside a collective, in (0, 1)
-  std::array<double, stream_count> clocks_{};
-  double host_ = 0;
+  State state_;
   const int64_t host_capacity_;
-  int64_t in_use_ = 0, host_in_use_ = 0;
+  Tape* tape_ = nullptr;
+  uintptr_t recorded_ = 0;      // events, on all tapes
+  std::vector<double> played_;  // events of the tape that is played
   bool logging_ = false;
   std::vector<Interval> log_;
 };

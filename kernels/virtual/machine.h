@@ -38,6 +38,8 @@ struct Machine {
     bool accumulation = false;   ///< of a weight's gradient, added to those before it
     bool clipping = false;       ///< of gradients, and weights copied from their float32 master
     Messages messages = Messages::beside;
+    /// The host waits for the device before and after each pass of a stage.
+    bool synchronised_passes = false;
     /// Ranks of a stage that have the same to send send a part of it each, and gather the parts.
     bool sharded_messages = false;
   };
@@ -74,24 +76,24 @@ struct Machine {
   double memory_latency = 0;    ///< of one access
   double l2_bandwidth = 0;      ///< all multiprocessors together
   int64_t multiprocessors = 0;
-  double host_bandwidth = 0;   ///< to the host's memory or from it; peak of one direction
-  double host_fraction = 0;    ///< of it that transfers reach
-  double launch_overhead = 0;  ///< host time to issue one operation
-  double kernel_latency = 0;   ///< device time between two operations that follow each other
-  double gemm_fraction = 0;    ///< of a multiprocessor's peak that a tile's inner loop reaches
-  double gemm_sustained = 0;   ///< of the peak that a product can at most sustain
+  double host_bandwidth = 0;      ///< to the host's memory or from it; peak of one direction
+  double host_fraction = 0;       ///< of it that transfers reach
+  double launch_overhead = 0;     ///< host time to issue one operation
+  double kernel_latency = 0;      ///< device time between two operations that follow each other
+  double gemm_fraction = 0;       ///< of a multiprocessor's peak that a tile's inner loop reaches
+  double gemm_sustained = 0;      ///< of the peak that a product can at most sustain
   double attention_fraction = 0;  ///< of the memory's peak that softmax and its dropout reach
   std::vector<Tile> tiles;
 
   // Devices together.
   int64_t devices_per_node = 0;
-  int64_t host_memory = 0;       ///< of a node, shared by its devices
-  double link_bandwidth = 0;     ///< a device's, one direction, within a node; peak
-  double link_fraction = 0;      ///< of it that collectives reach
-  double gather_fraction = 0;    ///< of it that all-gather and reduce-scatter reach
-  double network_bandwidth = 0;  ///< a device's when all send, one direction, between nodes; peak
-  int64_t devices_per_port = 1;  ///< devices that share a network port, of network_bandwidth each
-  double network_fraction = 0;   ///< of it that collectives reach
+  int64_t host_memory = 0;        ///< of a node, shared by its devices
+  double link_bandwidth = 0;      ///< a device's, one direction, within a node; peak
+  double link_fraction = 0;       ///< of it that collectives reach
+  double gather_fraction = 0;     ///< of it that all-gather and reduce-scatter reach
+  double network_bandwidth = 0;   ///< a device's when all send, one direction, between nodes; peak
+  int64_t devices_per_port = 1;   ///< devices that share a network port, of network_bandwidth each
+  double network_fraction = 0;    ///< of it that collectives reach
   double collective_share = 0;    ///< of a device, taken from what is computed beside a collective
   double collective_latency = 0;  ///< of any collective
   double link_latency = 0;        ///< of each step within a node

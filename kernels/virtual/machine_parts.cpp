@@ -49,13 +49,14 @@ JsonObject sourced(const JsonObject& group, std::string_view key) {
 }  // namespace
 
 Machine::Software read_software(const JsonObject& software) {
-  software.allow_only({"separate_kernels", "messages", "sharded_messages"});
+  software.allow_only({"separate_kernels", "messages", "synchronised_passes", "sharded_messages"});
   Software read;
   const JsonObject separate = sourced(software, "separate_kernels");
   for (const auto& name : separate.require<std::vector<std::string>>("value"))
     read.*named(kernels, name, separate) = true;
   const JsonObject kind = sourced(software, "messages");
   read.messages = named(messages, kind.require<std::string>("value"), kind);
+  read.synchronised_passes = sourced(software, "synchronised_passes").require<bool>("value");
   read.sharded_messages = sourced(software, "sharded_messages").require<bool>("value");
   return read;
 }

@@ -14,6 +14,7 @@ namespace {
 TEST(Ledger, CountsCurrentAndPeakPerKindAndPlace) {
   CpuDevice device(1);
   Ledger ledger(device);
+  ledger.record_timeline(true);
   {
     const Ledger::Scope scope(ledger, {3, 1});
     Tensor a(ledger, Kind::activation, DType::bf16, {5, 7});
@@ -48,6 +49,7 @@ TEST(Ledger, RelabellingMovesBytesForAllWhoShareThem) {
 TEST(Ledger, WhatIsKeptBelongsToTheLayerThatKeepsIt) {
   CpuDevice device(1);
   Ledger ledger(device);
+  ledger.record_timeline(true);
   const Ledger::Scope microbatch(ledger, {-1, 2});
   const Tensor mask(ledger, Kind::activation, DType::u8, {100});
   Tensor input(ledger, Kind::communication, DType::u8, {7});
@@ -93,6 +95,56 @@ TEST(Ledger, TimelineSumsToWhatIsInUse) {
   }
   EXPECT_EQ(sum, ledger.current());
   EXPECT_EQ(ledger.peak(), highest);
+}
+
+/// What changed within a stretch of a run is added as if it happened again.
+TEST(Ledger, SumsOfChangesAreAdded) {
+  CpuDevice device(1);
+  std::mt19937 random(1);
+  for (int round = 0; round < 100; ++round) {
+    Ledger ledger(device), whole(device);
+    std::vector<Tensor> alive;
+    const auto take = [&](Ledger& from, Kind kind, int layer, int64_t bytes) {
+      const Ledger::Scope scope(from, {layer, -1});
+      alive.emplace_back(from, kind, DType::u8, Shape{bytes});
+    };
+    const auto random_kind = [&] { return static_cast<Kind>(random() % kind_count); };
+    const auto random_bytes = [&] { return static_cast<int64_t>(1 + random() % 1000); };
+    // The same stretch twice on one ledger, and once and added on the other.
+    const auto seed = random();
+    const auto stretch = [&](Ledger& on) {
+      std::mt19937 steps(static_cast<uint32_t>(seed));
+      std::vector<Tensor> passing;
+      for (int i = 0; i < 20; ++i) {
+        const Ledger::Scope scope(on, {static_cast<int>(steps() % 3) - 1, -1});
+        const auto kind = static_cast<Kind>(steps() % kind_count);
+        const Tensor made(on, kind, DType::u8, Shape{static_cast<int64_t>(1 + steps() % 1000)});
+        if (steps() % 3 == 0) alive.push_back(made);
+        if (steps() % 3 == 0) passing.push_back(made);
+        if (!passing.empty() && steps() % 4 == 0) passing.front().labelled(Kind::activation);
+        if (!passing.empty() && steps() % 3 == 0) passing.erase(passing.begin());
+      }
+    };
+    for (int i = 0; i < 3; ++i) {
+      const Kind kind = random_kind();
+      const int64_t bytes = random_bytes();
+      for (Ledger* each : {&ledger, &whole}) take(*each, kind, i - 1, bytes);
+    }
+    const Ledger::Sums before = ledger.exchange({});
+    stretch(ledger);
+    const Ledger::Sums changes = ledger.exchange(before);
+    for (int i = 0; i < 2; ++i) {
+      ledger.add(changes);
+      stretch(whole);
+      EXPECT_EQ(ledger.current_per_kind(), whole.current_per_kind());
+      EXPECT_EQ(ledger.peak_per_kind(), whole.peak_per_kind());
+      EXPECT_EQ(ledger.at_peak(), whole.at_peak());
+      EXPECT_EQ(ledger.current(), whole.current());
+      EXPECT_EQ(ledger.peak(), whole.peak());
+      EXPECT_EQ(ledger.peak_in_layers(), whole.peak_in_layers());
+    }
+    alive.clear();
+  }
 }
 
 TEST(Ledger, OutOfMemorySaysWhatAndHowMuchWasMissing) {

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "kernels/support/error.h"
 #include "kernels/virtual/device.h"
 
@@ -77,8 +79,8 @@ TEST_F(VirtualDeviceTest, SynchronizeHoldsTheHost) {
   EXPECT_DOUBLE_EQ(device.now(), before + launch + seconds);
 }
 
-TEST_F(VirtualDeviceTest, CollectivesTakeMultiprocessorsFromWhatRunsBesideThem) {
-  const double speed = 1 - 24.0 / 108;
+TEST_F(VirtualDeviceTest, CollectivesTakeAShareFromWhatRunsBesideThem) {
+  const double speed = 1 - machine.collective_share;
   device.occupy(Stream::communication, 1, "all-reduce");  // longer than the operation
   device.execute(fill);
   EXPECT_NEAR(device.record(Stream::compute).time, 2 * launch + seconds / speed, 1e-12);
@@ -99,6 +101,72 @@ TEST_F(VirtualDeviceTest, LogsWhenAsked) {
   EXPECT_EQ(device.log()[0].name, "fill");
   EXPECT_EQ(device.log()[0].stream, Stream::compute);
   EXPECT_DOUBLE_EQ(device.log()[0].end - device.log()[0].begin, seconds);
+}
+
+/// What is played does to the clocks what was issued, wherever they are.
+TEST_F(VirtualDeviceTest, PlaysATape) {
+  const auto issue = [this](VirtualDevice& to) {
+    to.execute(fill);
+    const Event early = to.record(Stream::compute);
+    to.execute(fill);
+    to.wait(Stream::communication, early);
+    to.occupy(Stream::communication, 1.3 * seconds, "all-reduce");
+    to.execute(fill);  // beside it
+    to.wait(Stream::compute, to.record(Stream::communication));
+    to.execute_on(Stream::copy, fill);
+  };
+  Tape tape;
+  device.start(tape);
+  issue(device);
+  device.stop();
+  ASSERT_TRUE(tape.complete());
+  VirtualDevice played(machine), issued(machine);
+  for (VirtualDevice* each : {&played, &issued}) {
+    each->keep_log(true);
+    each->occupy(Stream::communication, seconds / 3, "broadcast");
+  }
+  for (int i = 0; i < 3; ++i) {
+    played.play(tape);
+    issue(issued);
+  }
+  for (int stream = 0; stream < stream_count; ++stream)
+    EXPECT_EQ(played.record(static_cast<Stream>(stream)).time,
+              issued.record(static_cast<Stream>(stream)).time);
+  EXPECT_EQ(played.now(), issued.now());
+  ASSERT_EQ(played.log().size(), issued.log().size());
+  for (size_t i = 0; i < played.log().size(); ++i) {
+    EXPECT_EQ(played.log()[i].name, issued.log()[i].name);
+    EXPECT_EQ(played.log()[i].stream, issued.log()[i].stream);
+    EXPECT_EQ(played.log()[i].begin, issued.log()[i].begin);
+    EXPECT_EQ(played.log()[i].end, issued.log()[i].end);
+  }
+}
+
+TEST_F(VirtualDeviceTest, ATapeIsIncompleteWhereItIsNotAll) {
+  const Event before = device.record(Stream::compute);
+  Tape other;
+  device.start(other);
+  const Event on_other = device.record(Stream::compute);
+  const std::function<void()> what[] = {
+      [&] { device.wait(Stream::copy, before); },
+      [&] { device.wait(Stream::copy, on_other); },
+      [&] { (void)device.now(); },
+      [&] { device.synchronize(); },
+      [&] { (void)device.issue(Stream::copy); },
+      [&] { device.occupy_between(Stream::copy, "send", 1, 2); },
+      [&] { (void)device.allocate_on_host(1); },
+      [&] { device.deallocate_on_host(nullptr, 1); },
+  };
+  for (const auto& each : what) {
+    Tape tape;
+    device.start(tape);
+    device.execute(fill);
+    EXPECT_TRUE(tape.complete());
+    each();
+    EXPECT_FALSE(tape.complete());
+    device.stop();
+    EXPECT_THROW(device.play(tape), std::logic_error);
+  }
 }
 
 TEST_F(VirtualDeviceTest, ValuesCannotBeCopied) {

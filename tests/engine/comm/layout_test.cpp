@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr Axis axes[] = {Axis::tensor, Axis::data, Axis::stages, Axis::ends};
+constexpr Axis axes[] = {Axis::tensor, Axis::context, Axis::data, Axis::stages, Axis::ends};
 
 Layout random_layout(std::mt19937& random) {
   std::uniform_int_distribution<int> size(1, 6);
@@ -59,7 +59,8 @@ TEST(Layout, AStageAloneIsBothEnds) {
 TEST(Layout, GroupsOfAnAxisDivideTheRanks) {
   std::mt19937 random(2);
   for (int round = 0; round < 50; ++round) {
-    const Layout layout = random_layout(random);
+    Layout layout = random_layout(random);
+    layout.context = 1 + round % 3;
     for (const Axis axis : axes) {
       std::set<std::vector<int>> groups;
       std::vector<int> covered;
@@ -88,7 +89,8 @@ TEST(Layout, GroupsOfAnAxisDivideTheRanks) {
 TEST(Layout, GroupsOnNodes) {
   std::mt19937 random(3);
   for (int round = 0; round < 100; ++round) {
-    const Layout layout = random_layout(random);
+    Layout layout = random_layout(random);
+    layout.context = 1 + round % 3;
     const int devices = std::uniform_int_distribution<int>(1, 9)(random);
     for (const Axis axis : axes) {
       for (int stage = 0; stage < layout.stages; ++stage) {
@@ -130,6 +132,28 @@ TEST(Layout, GroupsOnNodesByHand) {
   const Layout odd{.tensor = 1, .data = 6, .stages = 2};
   EXPECT_EQ(odd.group(Axis::data, 0, 8).per_node, 6);
   EXPECT_EQ(odd.group(Axis::data, 1, 8).per_node, 4);
+}
+
+/// Against the definition, rank by rank.
+TEST(Layout, SendersOnNodes) {
+  std::mt19937 random(4);
+  for (int round = 0; round < 100; ++round) {
+    const Layout layout = random_layout(random);
+    const int devices = std::uniform_int_distribution<int>(1, 9)(random);
+    for (int from = 0; from < layout.stages; ++from)
+      for (int to = 0; to < layout.stages; ++to) {
+        std::vector<int> leaving(static_cast<size_t>(layout.ranks() / devices + 1));
+        for (int rank = 0; rank < layout.ranks(); ++rank) {
+          RankPlace place = layout.place(rank);
+          if (place.stage != from) continue;
+          place.stage = to;
+          if (rank / devices != layout.rank(place) / devices)
+            ++leaving[static_cast<size_t>(rank / devices)];
+        }
+        EXPECT_EQ(layout.senders(from, to, devices),
+                  *std::max_element(leaving.begin(), leaving.end()));
+      }
+  }
 }
 
 TEST(Layout, SendersOfANode) {

@@ -1,0 +1,76 @@
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+
+namespace frugal {
+
+/// Tasks of one thread, each with a stack of its own. One runs until it waits for another one; then
+/// the one that has been ready for longest does. So waiting costs no help of the system, and what
+/// happens in which order is always the same. For ranks that compute nothing, as those of virtual
+/// devices.
+namespace tasks {
+
+/// Whether this build has them. Sanitizers do not follow one stack to another: with those, ranks
+/// are threads.
+bool available();
+/// Calls body(0) to body(count − 1), which throw nothing, and returns when all have ended. Throws
+/// InputError where there is no memory for their stacks.
+void run(size_t count, const std::function<void(size_t)>& body);
+/// Whether the caller is a task.
+bool inside();
+
+struct Task;
+/// The caller waits, and `waiting` is who it is, until somebody wakes it up. False: every task waits,
+/// and this one has for longest, so nobody ever will.
+bool wait(Task*& waiting);
+/// Where somebody waits. Only from a task of the same thread.
+void wake(Task*& waiting);
+
+}  // namespace tasks
+
+/// What one thread or task waits on until another changes something that a mutex guards: a condition
+/// variable of either.
+class Signal {
+ public:
+  enum class End : uint8_t {
+    ready,
+    late,  ///< a thread's: it has waited so long
+    stuck  ///< a task's, for which time does not count: all tasks wait
+  };
+
+  template <class Ready>
+  End wait(std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds at_most, Ready ready) {
+    if (!tasks::inside())
+      return changed_.wait_until(lock, std::chrono::steady_clock::now() + at_most, ready)
+                 ? End::ready
+                 : End::late;
+    while (!ready()) {
+      lock.unlock();
+      const bool woken = tasks::wait(waiting_);
+      lock.lock();
+      if (!woken && !ready()) return End::stuck;
+    }
+    return End::ready;
+  }
+  /// The same, however late it is.
+  template <class Ready>
+  void wait(std::unique_lock<std::mutex>& lock, Ready ready) {
+    if (!tasks::inside())
+      changed_.wait(lock, ready);
+    else
+      wait(lock, {}, ready);
+  }
+  void notify() {
+    changed_.notify_all();
+    tasks::wake(waiting_);
+  }
+
+ private:
+  std::condition_variable changed_;
+  tasks::Task* waiting_ = nullptr;
+};
+
+}  // namespace frugal

@@ -1,0 +1,167 @@
+#include <algorithm>
+#include <stdexcept>
+
+#include "engine/comm/parallel.h"
+#include "engine/train/host_tensor.h"
+#include "engine/train/stage_executor.h"
+
+namespace frugal {
+
+Tensor StageExecutor::hidden_state() {
+  const RunConfig& c = rank_.config;
+  return rank_.allocate(c.type, {parallel::local_sequence(rank_), c.micro_batch, c.model.hidden},
+                        Kind::communication);
+}
+
+std::pair<size_t, size_t> StageExecutor::place_of(const Action& action) const {
+  const Schedule& s = run_->schedule;
+  const int batch = action.microbatch / s.microbatches;
+  return {batch - s.first_batch,
+          action.microbatch - batch * s.microbatches + rank_.replica() * s.microbatches};
+}
+
+Recompute StageExecutor::recomputation() const {
+  if (rank_.config.kept_microbatches == 0) return rank_.config.recompute;
+  const auto whole = std::count_if(flights_.begin(), flights_.end(), [](const auto& flight) {
+    return flight.second.recompute == Recompute::none && !flight.second.passed;
+  });
+  // The microbatch that asks is among them.
+  return whole <= rank_.config.kept_microbatches ? Recompute::none : rank_.config.recompute;
+}
+
+void StageExecutor::prepare(const Action& action, const Flight& flight) {
+  const auto [batch, microbatch] = place_of(action);
+  const auto before = static_cast<uint64_t>(run_->schedule.first_batch) + batch;
+  rank_.draw = static_cast<uint32_t>(
+      before * static_cast<uint64_t>(rank_.config.batch_microbatches()) + microbatch);
+  rank_.recompute = flight.recompute;
+  if (action.version == weights_.newest()) optimizer_.finish(rank_);
+  weights_.use(action.version);
+}
+
+void StageExecutor::pass(const Action& action, Flight& flight) {
+  const bool synchronised = rank_.device.synchronises_passes();
+  if (synchronised) rank_.device.synchronize();
+  const bool forward = action.kind == ActionKind::forward;
+  const bool weights = action.kind == ActionKind::weight_backward;
+  Tensor none;
+  Tensor& input = forward ? flight.activation.tensor : weights ? none : flight.gradient.tensor;
+  Tensor& output = forward ? flight.output : weights ? none : flight.input_gradient;
+  const PassMemo::Key key{action.kind, action.chunk, flight.recompute, flight.turns};
+  const PassMemo::Pass* known = memo_ ? memo_->find(key) : nullptr;
+  if (known != nullptr && known->repeatable() && (forward || flight.repeated)) {
+    output = known->repeat(std::move(input));
+    flight.repeated = true;
+  } else {
+    if (flight.repeated) make_tensors(action, flight);
+    if (memo_ && known == nullptr)
+      memo_->note(
+          key, [&] { compute(action, flight); }, output);
+    else
+      compute(action, flight);
+  }
+  // What has been sent is kept until then.
+  if (!forward) flight.output.release();
+  flight.passed = !forward || run_->scales.empty();
+  flight.owes = action.kind == ActionKind::input_backward;
+  if (synchronised) rank_.device.synchronize();
+}
+
+void StageExecutor::compute(const Action& action, Flight& flight) {
+  if (action.kind == ActionKind::forward) {
+    forward(action, flight);
+  } else if (action.kind == ActionKind::weight_backward) {
+    for (const auto& compute : flight.deferred) compute();
+    flight.deferred.clear();
+  } else {
+    backward(action, flight);
+  }
+}
+
+void StageExecutor::make_tensors(const Action& action, Flight& flight) {
+  const Uncounted uncounted(rank_);
+  const Ledger::Scope scope(rank_.ledger, {-1, action.microbatch});
+  const auto arrived = [&] {
+    const Ledger::Scope scope(rank_.ledger, {});
+    Tensor tensor = hidden_state();
+    tensor.labelled(Kind::workspace);
+    return tensor;
+  };
+  Flight again;
+  again.turns = flight.turns;
+  rank_.recompute = again.recompute = flight.recompute;
+  const ModelPart& part = model_.part(action.chunk).part();
+  if (!part.first) again.activation.tensor = arrived();
+  Action before = action;
+  before.kind = ActionKind::forward;
+  compute(before, again);
+  if (action.kind == ActionKind::weight_backward) {
+    if (!part.last) again.gradient.tensor = arrived();
+    before.kind = ActionKind::input_backward;
+    compute(before, again);
+  }
+  flight.saved = std::move(again.saved);
+  flight.deferred = std::move(again.deferred);
+  flight.repeated = false;
+}
+
+void StageExecutor::drop_flights() {
+  for (auto& [key, flight] : flights_) {
+    if (!flight.repeated || (flight.passed && !flight.owes)) continue;
+    make_tensors({flight.owes ? ActionKind::weight_backward : ActionKind::backward, flight.chunk,
+                  flight.microbatch},
+                 flight);
+  }
+  flights_.clear();
+}
+
+void StageExecutor::forward(const Action& action, Flight& flight) {
+  const Gpt& part = model_.part(action.chunk);
+  const auto [batch, microbatch] = place_of(action);
+  const MicroBatch& data = run_->batches.at(batch).at(microbatch);
+  Gpt::Input input{.hidden = std::move(flight.activation.tensor),
+                   .tokens = {},
+                   .labels = {},
+                   .scale = {},
+                   .turns = flight.turns};
+  if (!run_->scales.empty()) input.scale = run_->scales.at(batch);
+  if (part.part().first) input.tokens = local_integers(rank_, data.tokens);
+  if (part.part().last) input.labels = local_integers(rank_, data.labels);
+  Tensor y = part.forward(rank_, input, flight.saved);
+  if (part.part().last)
+    rank_.run(Sum{y, totals_.view().sliced(0, static_cast<int64_t>(batch), 1)});
+  else
+    flight.output = std::move(y);
+  if (run_->scales.empty()) flight.saved = {};
+}
+
+void StageExecutor::backward(const Action& action, Flight& flight) {
+  // Whatever ends the pass: the rank is used again, and the flight is not.
+  struct Reset {
+    Rank& rank;
+    ~Reset() {
+      rank.deferred = nullptr;
+      rank.on_gradients = nullptr;
+    }
+  } const reset{rank_};
+  if (action.kind == ActionKind::input_backward) rank_.deferred = &flight.deferred;
+  if (rank_.config.step_in_backward && !keep_gradients) {
+    const OptimizerOptions* options =
+        run_->optimizer.empty() ? nullptr : &run_->optimizer.at(place_of(action).first);
+    rank_.on_gradients = [this, options](const ParameterList& parameters) {
+      if (options == nullptr)
+        Optimizer::drop_gradients(parameters);
+      else
+        optimizer_.step_in_backward(rank_, parameters, *options);
+    };
+  }
+  if (rank_.deferred != nullptr && rank_.on_gradients)
+    throw std::logic_error(
+        "weights cannot step in a backward pass that leaves their gradients out");
+  flight.input_gradient =
+      model_.part(action.chunk)
+          .backward(rank_, std::move(flight.gradient.tensor),
+                    run_->scales.at(place_of(action).first), std::move(flight.saved));
+}
+
+}  // namespace frugal

@@ -1,0 +1,285 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <set>
+
+#include "engine/schedule/schedules.h"
+#include "engine/train/pass_memo.h"
+#include "kernels/support/error.h"
+#include "kernels/virtual/machine.h"
+#include "tests/engine/support.h"
+
+/// A run whose passes are repeated by a memo (engine/train/pass_memo.h) is the run in which the
+/// model's code makes each: every clock, every byte, every FLOP, to the bit. The second kind of run
+/// is one whose ledgers keep a timeline, which needs every change.
+namespace frugal {
+namespace {
+
+using testing::small_gemma;
+using testing::small_gpt;
+using testing::small_llama;
+
+/// All that can be seen of a run; doubles by their bits, so that NaN is NaN.
+struct Seen {
+  std::vector<uint64_t> numbers;
+  std::vector<int64_t> bytes;
+  std::vector<Action> actions;
+  std::string error;
+
+  void see(double value) { numbers.push_back(std::bit_cast<uint64_t>(value)); }
+  void see(const Ledger& ledger) {
+    for (const BytesPerKind& kinds :
+         {ledger.current_per_kind(), ledger.peak_per_kind(), ledger.at_peak()})
+      bytes.insert(bytes.end(), kinds.begin(), kinds.end());
+    for (const int64_t sum : {ledger.current(), ledger.peak(), ledger.peak_in_layers()})
+      bytes.push_back(sum);
+  }
+  void see(Rank& rank) {
+    see(rank.ledger);
+    see(rank.host);
+    see(rank.flops);
+    bytes.push_back(rank.device.reserved());
+    for (int stream = 0; stream < stream_count; ++stream)
+      see(rank.device.record(static_cast<Stream>(stream)).time);
+    see(rank.device.now());
+  }
+  void see(const std::vector<StepResult>& results) {
+    for (const StepResult& result : results) {
+      see(result.loss);
+      see(result.gradient_norm);
+      see(result.seconds);
+      see(result.flops);
+    }
+  }
+  void see(const Timeline& timeline) {
+    for (const auto& stage : timeline.stages)
+      for (const Span& span : stage) {
+        actions.push_back(span.action);
+        see(span.begin);
+        see(span.end);
+      }
+  }
+  bool operator==(const Seen&) const = default;
+};
+
+struct Case {
+  RunConfig run;
+  Machine machine = find_machine("a100-selene");
+  double clip = 1;
+};
+
+/// Three batches, two of them in one go, then an evaluation; what of it fits.
+Seen train(const Case& c, bool repeated) {
+  Seen seen;
+  const auto cluster = make_virtual_cluster(c.run, c.machine);
+  const auto see_ranks = [&] {
+    for (int i = 0; i < cluster->local_ranks(); ++i) seen.see(cluster->rank(i));
+  };
+  try {
+    for (int i = 0; i < cluster->local_ranks(); ++i)
+      cluster->rank(i).ledger.record_timeline(!repeated);
+    Trainer trainer(*cluster, c.run, {.optimizer = {.clip = c.clip}, .steps = 3});
+    const Batch batch(static_cast<size_t>(c.run.batch_microbatches()));
+    trainer.keep_timeline(true);
+    for (const size_t batches : {2, 1}) {
+      seen.see(trainer.run(std::vector<Batch>(batches, batch)));
+      seen.see(trainer.timeline());
+      see_ranks();
+      for (int i = 0; i < cluster->local_ranks(); ++i) cluster->rank(i).ledger.reset_peaks();
+    }
+    seen.see(trainer.evaluate(batch));
+    see_ranks();
+  } catch (const OutOfMemory& e) {
+    seen.error = e.what();
+    see_ranks();  // which can be used again
+  }
+  return seen;
+}
+
+void expect_same(const Case& c, const std::string& what) {
+  const Seen repeated = train(c, true), computed = train(c, false);
+  ASSERT_GT(repeated.numbers.size(), 8u) << what << ": " << repeated.error;
+  EXPECT_EQ(repeated.numbers, computed.numbers) << what;
+  EXPECT_EQ(repeated.bytes, computed.bytes) << what;
+  EXPECT_EQ(repeated.actions, computed.actions) << what;
+  EXPECT_EQ(repeated.error, computed.error) << what;
+}
+
+RunConfig pipelined(RunConfig run, ScheduleKind schedule, int stages = 4) {
+  run.model.layers = 8;
+  run.schedule = schedule;
+  run.pipeline_parallel = stages;
+  run.chunks = has_chunks(schedule) ? 2 : 1;
+  run.microbatches = 8;
+  return run;
+}
+
+std::string text(const RunConfig& c) {
+  return fmt::format("{} {} kept {} t{}{}", name_of(c.schedule), name_of(c.recompute),
+                     c.kept_microbatches, c.tensor_parallel, c.sequence_parallel ? " sp" : "");
+}
+
+bool valid(const RunConfig& c) {
+  try {
+    c.validate();
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+TEST(PassMemo, EveryScheduleRecomputationAndDivision) {
+  int cases = 0;
+  for (int kind = 0; kind < schedule_kinds; ++kind)
+    for (const Recompute recompute :
+         {Recompute::none, Recompute::selective, Recompute::full, Recompute::stage})
+      for (const int64_t kept : {0, 2})
+        for (const auto& [tensor, sequence] : {std::pair{1, false}, {2, false}, {2, true}}) {
+          Case c{.run = pipelined(small_gpt(), static_cast<ScheduleKind>(kind))};
+          c.run.recompute = recompute;
+          c.run.kept_microbatches = kept;
+          c.run.tensor_parallel = tensor;
+          c.run.sequence_parallel = sequence;
+          c.clip = flushes(c.run.schedule) ? 1 : 0;
+          if (!valid(c.run)) continue;
+          expect_same(c, text(c.run));
+          ++cases;
+        }
+  // Of 9 schedules: nothing recomputed, with none kept whole, and three kinds with none or two.
+  EXPECT_EQ(cases, 9 * (1 + 3 * 2) * 3);
+}
+
+TEST(PassMemo, WhatElseARunMayDo) {
+  using Change = void (*)(Case&);
+  const std::pair<const char*, Change> changes[] = {
+      {"kept outputs", [](Case& c) { c.run.keep_outputs = true; }},
+      {"clipped", [](Case& c) { c.clip = 1; }},
+      {"replicas", [](Case& c) { c.run.data_parallel = 3; }},
+      {"stored masks", [](Case& c) { c.run.stored_masks = true; }},
+      {"fused attention", [](Case& c) { c.run.attention = AttentionKind::fused; }},
+      {"bf16", [](Case& c) { c.run.type = DType::bf16; }},
+      {"pure bf16",
+       [](Case& c) {
+         c.run.type = DType::bf16;
+         c.run.precision = Precision::pure;
+       }},
+      {"mini-sequences", [](Case& c) { c.run.mlp_chunks = c.run.head_chunks = 2; }},
+      {"tiles of the head", [](Case& c) { c.run.head_tiles = 3; }},
+      {"two stages", [](Case& c) { c.run.pipeline_parallel = 2; }},
+      {"one stage",
+       [](Case& c) {
+         c.run.pipeline_parallel = c.run.chunks = 1;
+         c.run.schedule = ScheduleKind::one_forward_one_backward;
+       }},
+      {"offloaded optimizer", [](Case& c) { c.run.offload_optimizer = true; }},
+      {"host that is slow to issue", [](Case& c) { c.machine.launch_overhead = 1e-3; }},
+      {"offload",
+       [](Case& c) {
+         c.run.recompute = Recompute::full;
+         c.run.offload = true;
+       }},
+      {"a Llama",
+       [](Case& c) { c.run = pipelined(small_llama(), c.run.schedule, c.run.pipeline_parallel); }},
+      {"a Gemma 2",
+       [](Case& c) { c.run = pipelined(small_gemma(), c.run.schedule, c.run.pipeline_parallel); }},
+      {"shared sequences",
+       [](Case& c) {
+         c.run = pipelined(small_llama(), c.run.schedule, c.run.pipeline_parallel);
+         c.run.context_parallel = 2;
+       }},
+      {"a ring",
+       [](Case& c) {
+         c.run = pipelined(small_llama(), c.run.schedule, c.run.pipeline_parallel);
+         c.run.context_parallel = 4;
+         c.run.context = ContextKind::ring;
+       }},
+  };
+  for (const ScheduleKind schedule :
+       {ScheduleKind::one_forward_one_backward, ScheduleKind::gpipe, ScheduleKind::interleaved,
+        ScheduleKind::two_buffered, ScheduleKind::zero_bubble_h1})
+    for (const auto& [name, change] : changes) {
+      Case c{.run = pipelined(small_gpt(), schedule), .clip = flushes(schedule) ? 1.0 : 0.0};
+      change(c);
+      expect_same(c, fmt::format("{}, {}", name, text(c.run)));
+    }
+}
+
+TEST(PassMemo, WeightsThatStepInBackward) {
+  Case c{.run = pipelined(small_gpt(), ScheduleKind::one_forward_one_backward, 1), .clip = 0};
+  c.run.step_in_backward = true;
+  c.run.microbatches = 1;
+  expect_same(c, "step in backward");
+}
+
+/// A pass that is repeated makes and keeps the same as the one that was noted.
+TEST(PassMemo, WhatIsKeptIsCounted) {
+  RunConfig config = small_gpt();
+  config.recompute = Recompute::selective;
+  const auto cluster = make_virtual_cluster(config, find_machine("a100-selene"));
+  cluster->run([](Rank& rank) {
+    StageModel model(rank);
+    PassMemo memo(rank);
+    const PassMemo::Key key{ActionKind::forward, 0, rank.recompute, false};
+    Gpt::Saved saved;
+    Tensor losses;
+    const int64_t before = rank.ledger.current();
+    const Ledger::Scope scope(rank.ledger, {-1, 3});
+    memo.note(
+        key,
+        [&] {
+          losses = model.part(0).forward(
+              rank, {{}, local_integers(rank, {}), local_integers(rank, {}), 1, false}, saved);
+        },
+        losses);
+    const int64_t kept = rank.ledger.current() - before;
+    const int64_t activations = rank.ledger.current(Kind::activation);
+    const double flops = rank.flops;
+    ASSERT_NE(memo.find(key), nullptr);
+    ASSERT_TRUE(memo.find(key)->repeatable());
+    EXPECT_EQ(memo.find({ActionKind::forward, 0, rank.recompute, true}), nullptr);
+    const Tensor again = memo.find(key)->repeat({});
+    EXPECT_EQ(again.shape(), losses.shape());
+    EXPECT_EQ(again.type(), losses.type());
+    EXPECT_EQ(rank.ledger.current() - before, 2 * kept);
+    EXPECT_EQ(rank.ledger.current(Kind::activation), 2 * activations);
+    EXPECT_EQ(rank.flops, 2 * flops);
+    EXPECT_GT(activations, 0);
+    EXPECT_EQ(rank.device.reserved(), rank.ledger.current());
+  });
+}
+
+/// On ever smaller devices, down to such as the model does not fit on: the same error.
+TEST(PassMemo, OutOfMemory) {
+  for (const ScheduleKind schedule :
+       {ScheduleKind::one_forward_one_backward, ScheduleKind::gpipe, ScheduleKind::zero_bubble_h2})
+    for (const Recompute recompute : {Recompute::none, Recompute::full, Recompute::stage}) {
+      // Of several stages that run out of memory, threads would decide which is first.
+      const bool one = schedule == ScheduleKind::one_forward_one_backward;
+      Case c{.run = pipelined(small_gpt(), schedule, one ? 1 : 2)};
+      c.run.recompute = recompute;
+      int64_t fixed = 0, peak = 0;
+      {
+        const auto cluster = make_virtual_cluster(c.run, c.machine);
+        Trainer trainer(*cluster, c.run, {});
+        fixed = cluster->rank(0).ledger.current();
+        (void)trainer.step(Batch(static_cast<size_t>(c.run.microbatches)));
+        peak = cluster->rank(0).ledger.peak();
+      }
+      std::set<std::string> errors;
+      constexpr int sizes = 60;
+      for (int i = 0; i <= sizes; ++i) {
+        c.machine.memory_capacity = fixed + (peak - fixed) * i / sizes - 1;
+        const Seen repeated = train(c, true), computed = train(c, false);
+        EXPECT_EQ(repeated, computed) << text(c.run) << "\n"
+                                      << repeated.error << "\n"
+                                      << computed.error;
+        EXPECT_NE(computed.error, "");
+        errors.insert(computed.error.substr(0, computed.error.find(':')));
+      }
+      EXPECT_GT(errors.size(), one ? 2u : 3u) << "passes that ran out of memory, " << text(c.run);
+    }
+}
+
+}  // namespace
+}  // namespace frugal
