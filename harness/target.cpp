@@ -44,6 +44,7 @@ std::string label_of(const Machine& machine) {
 
 /// What the target's own name and --hardware say of its machine; none where neither does.
 std::optional<Machine> machine_of(const TargetOptions& options, DeviceKind kind) {
+  if (options.machine) return options.machine;
   const size_t colon = options.on.find(':');
   const std::string named = colon == std::string::npos ? "" : options.on.substr(colon + 1);
   if (!options.hardware.empty() && !named.empty())

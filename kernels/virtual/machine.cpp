@@ -26,20 +26,22 @@ class ParameterReader {
       : group_(group), all_(all) {}
 
   double positive(std::string_view key, std::string_view unit) const {
-    return read(key, unit, std::numeric_limits<double>::min(),
-                std::numeric_limits<double>::infinity());
+    return read(key, unit, std::numeric_limits<double>::min(), endless);
   }
   double fraction(std::string_view key) const {
     return read(key, "1", std::numeric_limits<double>::min(), 1);
   }
   int64_t whole(std::string_view key, std::string_view unit) const {
     const double value = read(key, unit, 1, 9e15);
+    all_.back().whole = true;
     if (value != std::floor(value))
       group_.object(key).fail("value", fmt::format("is {}; it must be a whole number", value));
     return static_cast<int64_t>(value);
   }
 
  private:
+  static constexpr double endless = std::numeric_limits<double>::infinity();
+
   double read(std::string_view key, std::string_view unit, double low, double high) const {
     const JsonObject entry = group_.object(key);
     entry.allow_only({"value", "unit", "source"});
@@ -54,7 +56,8 @@ class ParameterReader {
     if (found != unit) entry.fail("unit", fmt::format("is \"{}\"; it must be \"{}\"", found, unit));
     auto source = entry.require<std::string>("source");
     if (source.empty()) entry.fail("source", "is empty; say where the value comes from");
-    all_.push_back({group_.path_of(key), value, found, std::move(source)});
+    all_.push_back(
+        {group_.path_of(key), value, found, std::move(source), false, high == 1 ? 1 : endless});
     return value;
   }
 
@@ -130,10 +133,7 @@ void read_network(const JsonObject& network, Machine& machine) {
   machine.network_latency = read.positive("network_latency", "s");
 }
 
-}  // namespace
-
-Machine parse_machine(std::string_view text, const std::string& file) {
-  const nlohmann::json json = parse_json(text, file);
+Machine read_machine(const nlohmann::json& json, const std::string& file) {
   const JsonObject root(json, file);
   root.allow_only({"schema", "name", "description", "calibration", "device_names", "device",
                    "network", "software", "fit"});
@@ -152,6 +152,30 @@ Machine parse_machine(std::string_view text, const std::string& file) {
   return machine;
 }
 
+/// A machine's file: its text, and what messages call it.
+struct File {
+  std::string text, name;
+};
+
+File find_file(const std::string& name_or_path) {
+  if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(extension))
+    return {read_text(name_or_path), name_or_path};
+  const std::string path = fmt::format("{}{}{}", folder, name_or_path, extension);
+  if (const auto text = embedded_file(path)) return {std::string(*text), path};
+  const auto names = machine_names();
+  const auto near = nearest(name_or_path, names);
+  throw InputError(fmt::format(
+      "no machine is called \"{}\"; {} {}, or give the path of a machine file (FILE.json)",
+      name_or_path, near.empty() ? "known are" : "did you mean",
+      fmt::join(near.empty() ? names : near, ", ")));
+}
+
+}  // namespace
+
+Machine parse_machine(std::string_view text, const std::string& file) {
+  return read_machine(parse_json(text, file), file);
+}
+
 std::vector<std::string> machine_names() {
   std::vector<std::string> names;
   for (const auto& [path, text] : embedded_files()) {
@@ -161,17 +185,19 @@ std::vector<std::string> machine_names() {
   return names;
 }
 
-Machine find_machine(const std::string& name_or_path) {
-  if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(extension))
-    return parse_machine(read_text(name_or_path), name_or_path);
-  const std::string path = fmt::format("{}{}{}", folder, name_or_path, extension);
-  if (const auto text = embedded_file(path)) return parse_machine(*text, path);
-  const auto names = machine_names();
-  const auto near = nearest(name_or_path, names);
-  throw InputError(fmt::format(
-      "no machine is called \"{}\"; {} {}, or give the path of a machine file (FILE.json)",
-      name_or_path, near.empty() ? "known are" : "did you mean",
-      fmt::join(near.empty() ? names : near, ", ")));
+Machine find_machine(const std::string& name_or_path) { return find_machine(name_or_path, {}); }
+
+Machine find_machine(const std::string& name_or_path, const std::map<std::string, double>& values) {
+  const File file = find_file(name_or_path);
+  nlohmann::json json = parse_json(file.text, file.name);
+  for (const auto& [key, value] : values) {
+    const size_t dot = std::min(key.find('.'), key.size());
+    const JsonObject group =
+        JsonObject(json, file.name).object(key.substr(0, dot)).object(key.substr(dot + 1));
+    group.require<double>("value");
+    json[key.substr(0, dot)][key.substr(dot + 1)]["value"] = value;
+  }
+  return read_machine(json, file.name);
 }
 
 std::optional<Machine> machine_of_device(std::string_view device_name) {

@@ -1,5 +1,7 @@
 #pragma once
 #include <array>
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,6 +58,8 @@ struct Machine {
     std::string key;  ///< "network.link_bandwidth"
     double value = 0;
     std::string unit, source;
+    bool whole = false;                                     ///< it counts something, or bytes
+    double most = std::numeric_limits<double>::infinity();  ///< 1 of a fraction
   };
 
   std::string name, description;
@@ -112,6 +116,10 @@ Machine parse_machine(std::string_view text, const std::string& file);
 /// The machine of this name (hardware/NAME.json, inside the program) or, where it contains a slash
 /// or ends in .json, of this file. Throws InputError; for an unknown name with the nearest ones.
 Machine find_machine(const std::string& name_or_path);
+
+/// The same with other values of some numbers, by Machine::Parameter::key. Throws InputError for a
+/// key that the file does not have and for a value that it may not have.
+Machine find_machine(const std::string& name_or_path, const std::map<std::string, double>& values);
 
 /// Names that find_machine() knows.
 std::vector<std::string> machine_names();
