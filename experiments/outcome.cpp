@@ -20,7 +20,9 @@ bool fitted_to(const Setting& setting, std::string_view artifact, std::string_vi
                std::string_view column) {
   constexpr std::string_view prefix = "virtual:";
   if (!setting.on.starts_with(prefix)) return false;
-  const Machine machine = find_machine(setting.on.substr(prefix.size()));
+  // What stands in for a machine of hardware/ has its name, and a mark behind it (Target).
+  const std::string name = setting.on.substr(prefix.size(), setting.on.find('#') - prefix.size());
+  const Machine machine = find_machine(name);
   const auto& all = machine.fit.to;
   const auto matches = [](const std::string& fitted, std::string_view asked) {
     return fitted.empty() || asked.empty() || fitted == asked;

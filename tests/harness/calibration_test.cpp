@@ -218,7 +218,9 @@ TEST_F(CalibrationTest, SensitivityLeavesOutWhatCannotBe) {
     EXPECT_EQ(one.more.artifacts.empty(), beyond) << one.parameter.key;
     EXPECT_EQ(one.more.reason.empty(), !beyond) << one.parameter.key;
     EXPECT_TRUE(one.less.reason.empty()) << one.less.reason;
-    if (one.parameter.whole) EXPECT_EQ(one.less.value, std::round(one.less.value));
+    if (one.parameter.whole) {
+      EXPECT_EQ(one.less.value, std::round(one.less.value));
+    }
   }
 }
 
