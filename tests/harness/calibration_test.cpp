@@ -201,8 +201,7 @@ TEST_F(CalibrationTest, SensitivityIsWhatAnotherMachineTakes) {
   EXPECT_FALSE(of(attention).fitted);
   EXPECT_EQ(found.effect(of("device.flops_f64")), 0);
   double sum = 0;  // by hand, of what a tenth more does
-  const Machine faster =
-      machine.with({{gather, 1.1 * machine.machine().gather_fraction}});
+  const Machine faster = machine.with({{gather, 1.1 * machine.machine().gather_fraction}});
   const std::vector<Cell> before = fit_.cells(run_on(machine.machine(), fit_, {small_, large_})),
                           after = fit_.cells(run_on(faster, fit_, {small_, large_}));
   for (size_t i = 0; i < before.size(); ++i)
