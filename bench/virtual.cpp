@@ -1,5 +1,5 @@
-// What it costs the host to charge one operation on a virtual device, to train a trillion parameters
-// there for a step, and to predict configurations.
+// What it costs the host to charge one operation on a virtual device, to train a trillion
+// parameters there for a step, and to predict configurations.
 #include <benchmark/benchmark.h>
 
 #include "engine/plan/search.h"

@@ -21,10 +21,10 @@ enum class Parts : uint8_t {
             ///< wait, and nobody is kept until they do
 };
 
-/// Where the threads or tasks of a group meet. It numbers each rank's collectives, brings together the calls
-/// of the same number, lets each rank do its part on the memory of all, and keeps every rank until
-/// nobody needs its memory. Messages are kept in mailboxes. Views without memory count too: nothing
-/// of theirs is copied.
+/// Where the threads or tasks of a group meet. It numbers each rank's collectives, brings together
+/// the calls of the same number, lets each rank do its part on the memory of all, and keeps every
+/// rank until nobody needs its memory. Messages are kept in mailboxes. Views without memory count
+/// too: nothing of theirs is copied.
 ///
 /// Once a rank fails or a deadline passes, every present and future call of any rank throws; no
 /// rank is let go while another still works on its memory.
@@ -45,9 +45,9 @@ class Rendezvous {
   };
   struct Collective;
 
-  /// No single wait of a thread lasts longer than `deadline` seconds; a task's ends at once when all
-  /// tasks wait. Either throws DeadlinePassed. `names` are what messages call the ranks:
-  /// "stage 3"; without them it is "rank 3".
+  /// No single wait of a thread lasts longer than `deadline` seconds; a task's ends at once when
+  /// all tasks wait. Either throws DeadlinePassed. `names` are what messages call the ranks: "stage
+  /// 3"; without them it is "rank 3".
   Rendezvous(int size, double deadline, std::vector<std::string> names = {},
              Parts parts = Parts::by_each);
   ~Rendezvous();
@@ -97,7 +97,7 @@ class Rendezvous {
   const Parts parts_;
   std::vector<std::string> names_;
 
-  std::mutex mutex_;                              // guards everything below
+  std::mutex mutex_;             // guards everything below
   std::vector<Signal> changed_;  // for each rank: a message wakes its receiver
   bool failed_ = false;
   std::string reason_;

@@ -23,16 +23,16 @@ void run(size_t count, const std::function<void(size_t)>& body);
 bool inside();
 
 struct Task;
-/// The caller waits, and `waiting` is who it is, until somebody wakes it up. False: every task waits,
-/// and this one has for longest, so nobody ever will.
+/// The caller waits, and `waiting` is who it is, until somebody wakes it up. False: every task
+/// waits, and this one has for longest, so nobody ever will.
 bool wait(Task*& waiting);
 /// Where somebody waits. Only from a task of the same thread.
 void wake(Task*& waiting);
 
 }  // namespace tasks
 
-/// What one thread or task waits on until another changes something that a mutex guards: a condition
-/// variable of either.
+/// What one thread or task waits on until another changes something that a mutex guards: a
+/// condition variable of either.
 class Signal {
  public:
   enum class End : uint8_t {

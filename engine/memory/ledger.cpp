@@ -102,8 +102,7 @@ void Ledger::add(const Sums& changes) {
   // The highest moment of the changes is the first at which they were so high, as in change().
   if (s.total + changes.peak_total > s.peak_total) {
     s.peak_total = s.total + changes.peak_total;
-    for (size_t k = 0; k < s.current.size(); ++k)
-      s.at_peak[k] = s.current[k] + changes.at_peak[k];
+    for (size_t k = 0; k < s.current.size(); ++k) s.at_peak[k] = s.current[k] + changes.at_peak[k];
   }
   s.total += changes.total;
   for (size_t k = 0; k < s.current.size(); ++k) {

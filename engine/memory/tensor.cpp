@@ -3,8 +3,7 @@
 namespace frugal {
 
 struct Tensor::Storage {
-  Storage(Ledger& ledger, int64_t bytes, Kind kind)
-      : Storage(ledger, ledger.take(bytes, kind)) {}
+  Storage(Ledger& ledger, int64_t bytes, Kind kind) : Storage(ledger, ledger.take(bytes, kind)) {}
   Storage(Ledger& ledger, const Ledger::Entry& entry) : ledger(&ledger), entry(entry) {}
   ~Storage() {
     if (ledger != nullptr) ledger->give_back(entry);

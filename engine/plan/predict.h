@@ -38,7 +38,7 @@ struct Prediction {
 bool predictable(ScheduleKind kind);
 
 /// How the stages and replicas of a configuration lie on a machine's nodes. It depends on t, w and
-/// d alone, and takes long to find for thousands of devices.
+/// d alone.
 struct Links {
   Links(const RunConfig& run, const Machine& machine);
 

@@ -8,13 +8,6 @@
 namespace frugal::korthikanti2022 {
 namespace {
 
-std::string case_id(const Iteration& iteration) {
-  std::string id = fmt::format("{}/{}", iteration.model, iteration.technique.id);
-  if (iteration.replicas > 1) id += fmt::format("/x{}", iteration.replicas);
-  if (iteration.kept > 0) id += fmt::format("/{}-kept", iteration.kept);
-  return id;
-}
-
 /// All microbatches of the global batch.
 RunConfig config_of(const Iteration& iteration) {
   const Model& of = model(iteration.model);
@@ -36,6 +29,20 @@ double sequences(const Record& record) {
 
 }  // namespace
 
+std::string case_id(const Iteration& iteration) {
+  std::string id = fmt::format("{}/{}", iteration.model, iteration.technique.id);
+  if (iteration.replicas > 1) id += fmt::format("/x{}", iteration.replicas);
+  if (iteration.kept > 0) id += fmt::format("/{}-kept", iteration.kept);
+  return id;
+}
+
+Case case_of(const Iteration& iteration) {
+  return {.id = case_id(iteration),
+          .what = Case::What::training,
+          .config = config_of(iteration),
+          .on = fmt::format("virtual:{}", papers_machine)};
+}
+
 double seconds(const Record& record) { return median(record.samples(metric::step_time)); }
 
 double mfu(const Record& record) {
@@ -49,11 +56,7 @@ double hfu(const Record& record) {
 std::vector<Case> IterationArtifact::cases(const Selection& selection) const {
   if (!selection.virtual_machine || selection.scale.value_or(1) != 1) return {};
   std::vector<Case> cases;
-  for (const Iteration& iteration : iterations_)
-    cases.push_back({.id = case_id(iteration),
-                     .what = Case::What::training,
-                     .config = config_of(iteration),
-                     .on = fmt::format("virtual:{}", papers_machine)});
+  for (const Iteration& iteration : iterations_) cases.push_back(case_of(iteration));
   return cases;
 }
 

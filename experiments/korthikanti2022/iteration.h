@@ -12,6 +12,11 @@ struct Iteration {
   int64_t kept = 0;      ///< microbatches in flight of which nothing is computed again (appendix C)
 };
 
+/// Within its artifact: "530B/full/x8".
+std::string case_id(const Iteration& iteration);
+/// All microbatches of its global batch, on the paper's machine, virtually.
+Case case_of(const Iteration& iteration);
+
 /// A table about the time of whole iterations, on the paper's machine, virtually: the global batch
 /// through the whole pipeline, and the optimizer. On other devices it runs nothing.
 class IterationArtifact : public Artifact {

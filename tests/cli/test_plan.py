@@ -72,6 +72,7 @@ class Plan(Cli):
         rejected("--batch", "12", "--devices", "8", says=["--batch is 12", "multiple of 8, such as 8"])
         rejected("--batch", "8", "--devices", "8", "--tensor-parallel", "3", says=["--devices is 8", "(3)"])
         rejected("--batch", "8", "--devices", "8", "--tensor-parallel", "all", says=["\"all\"", "searched"])
+        rejected("--batch", "16385", "--devices", "16385", says=["--devices", "16384"])
         rejected("--batch", "8", "--devices", "8", "--schedule", "zb-h1", says=["--schedule", "2bw"])
         rejected("--batch", "8", "--devices", "8", "--memory", "0.01",
                  says=["none of", "10.24 MiB", "the closest (w ", "misses by", "on stage", "--devices"])

@@ -14,6 +14,7 @@ namespace frugal {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -203,6 +204,33 @@ TEST(Search, RefusesWhatCannotBeDivided) {
   PlanRequest odd = request(model, "a100-selene", 9, 18, flush);
   odd.tensor = {2};
   rejected(odd, AllOf(HasSubstr("--devices is 9"), HasSubstr("--tensor-parallel (2)")));
+}
+
+/// Every one of 16,384 devices is used, and how they lie on 2048 nodes is known.
+TEST(Search, ThousandsOfNodes) {
+  constexpr int devices = 1 << 14;
+  PlanRequest asked = request(gpt(64, 12288, 96), "a100-selene", devices, devices, flush);
+  asked.tensor = {1, 8};
+  const Plan plan = search(asked);
+  ASSERT_FALSE(plan.fitting.empty());
+  std::set<int> depths;
+  for (const auto* list : {&plan.fitting, &plan.too_large})
+    for (const Candidate& candidate : *list) {
+      EXPECT_EQ(candidate.run.ranks(), devices);
+      EXPECT_EQ(candidate.run.micro_batch * candidate.run.batch_microbatches(), devices);
+      depths.insert(candidate.run.pipeline_parallel);
+    }
+  EXPECT_THAT(depths, ElementsAre(1, 2, 4, 8, 16, 32, 64));
+  RunConfig run = gpt(64, 12288, 96);
+  run.pipeline_parallel = 4;
+  run.data_parallel = devices / 4 / 2;
+  run.tensor_parallel = 2;
+  const Links links(run, asked.machine);
+  EXPECT_EQ(links.senders, std::vector<int>(3, 8)) << "all of a node";
+  for (const CostModel::Group& replicas : links.replicas) {
+    EXPECT_EQ(replicas.size, run.data_parallel);
+    EXPECT_EQ(replicas.per_node, 4);
+  }
 }
 
 struct Machines {
