@@ -93,8 +93,9 @@ TEST(MachineFile, IsReadWithOtherValues) {
   EXPECT_EQ(find_machine(FRUGAL_SOURCE_DIR "/hardware/a100-selene.json", values).devices_per_node,
             7);
   for (const auto& parameter : m.parameters) {
-    if (const auto changed = values.find(parameter.key); changed != values.end())
-      EXPECT_EQ(parameter.value, changed->second);
+    if (values.contains(parameter.key)) {
+      EXPECT_EQ(parameter.value, values.at(parameter.key));
+    }
     EXPECT_EQ(parameter.whole, parameter.key == "device.memory_capacity" ||
                                    parameter.key == "device.multiprocessors" ||
                                    parameter.key == "network.devices_per_node" ||
