@@ -132,7 +132,7 @@ TEST_F(CalibrationTest, FitsOneCellAlone) {
 }
 
 TEST_F(CalibrationTest, SmallDifferencesAreNone) {
-  FittedParameter p{"key", "1", 0.505, 0.5, 0};
+  FittedParameter p{"key", "1", 0.504, 0.5, 0};
   EXPECT_FALSE(p.differs());
   p.file = 0.51;
   EXPECT_TRUE(p.differs());
