@@ -20,8 +20,10 @@ bool fitted_to(const Setting& setting, std::string_view artifact, std::string_vi
                std::string_view column) {
   constexpr std::string_view prefix = "virtual:";
   if (!setting.on.starts_with(prefix)) return false;
-  // What stands in for a machine of hardware/ has its name, and a mark behind it (Target).
-  const std::string name = setting.on.substr(prefix.size(), setting.on.find('#') - prefix.size());
+  // One with other values than its file's, NAME#HASH, was not fitted.
+  const std::string name = setting.on.substr(prefix.size());
+  const std::vector<std::string> known = machine_names();
+  if (std::find(known.begin(), known.end(), name) == known.end()) return false;
   const Machine machine = find_machine(name);
   const auto& all = machine.fit.to;
   const auto matches = [](const std::string& fitted, std::string_view asked) {

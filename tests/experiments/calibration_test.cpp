@@ -22,17 +22,6 @@ TEST(FittedMachines, AreFittedToNothingThatIsHeldOut) {
   }
 }
 
-/// A parameter's source says that it was fitted where the file's fit does, and nowhere else.
-TEST(FittedMachines, SayOfEachParameterWhetherItWasFitted) {
-  for (const std::string& name : machine_names()) {
-    const Machine machine = find_machine(name);
-    std::vector<std::string> said;
-    for (const Machine::Parameter& parameter : machine.parameters)
-      if (parameter.source.starts_with("fitted:")) said.push_back(parameter.key);
-    EXPECT_THAT(said, ::testing::UnorderedElementsAreArray(machine.fit.parameters)) << name;
-  }
-}
-
 TEST(FittedMachines, HaveTheValuesThatFittingGives) {
   for (const std::string& name : fitted_machines()) {
     const Refit found = refit(FittedMachine(name, all_artifacts()));

@@ -82,6 +82,38 @@ TEST(MachineFile, SoftwareAndFit) {
               HasSubstr("fit.parameters has \"device.speed\", which is no number of this file"));
 }
 
+TEST(MachineFile, IsReadWithOtherValues) {
+  const Machine file = find_machine("a100-selene");
+  const std::map<std::string, double> values{{"device.memory_fraction", 0.5},
+                                             {"network.devices_per_node", 7}};
+  const Machine m = find_machine("a100-selene", values);
+  EXPECT_EQ(m.memory_fraction, 0.5);
+  EXPECT_EQ(m.devices_per_node, 7);
+  EXPECT_EQ(m.gemm_fraction, file.gemm_fraction);
+  EXPECT_EQ(find_machine(FRUGAL_SOURCE_DIR "/hardware/a100-selene.json", values).devices_per_node,
+            7);
+  for (const auto& parameter : m.parameters) {
+    if (values.contains(parameter.key)) {
+      EXPECT_EQ(parameter.value, values.at(parameter.key));
+    }
+    EXPECT_EQ(parameter.whole, parameter.key == "device.memory_capacity" ||
+                                   parameter.key == "device.multiprocessors" ||
+                                   parameter.key == "network.devices_per_node" ||
+                                   parameter.key == "network.host_memory")
+        << parameter.key;
+    const bool part = parameter.unit == "1" && !parameter.whole;
+    EXPECT_EQ(parameter.most == 1, part) << parameter.key;
+  }
+  const auto with = [](const char* key, double value) {
+    return input_error([&] { find_machine("a100-selene", {{key, value}}); });
+  };
+  EXPECT_THAT(with("device.memory_fraction", 1.5), HasSubstr("above 0 and at most 1"));
+  EXPECT_THAT(with("network.devices_per_node", 7.5), HasSubstr("must be a whole number"));
+  EXPECT_THAT(with("device.speed", 1), HasSubstr("device.speed"));
+  EXPECT_THAT(with("device.tiles", 1), HasSubstr("device.tiles"));
+  EXPECT_THAT(with("speed", 1), HasSubstr("speed"));
+}
+
 /// How many values are carried over from a100-selene, which they must equal.
 int carried_over(const Machine& machine) {
   std::map<std::string, double> selene;
