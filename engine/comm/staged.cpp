@@ -49,13 +49,18 @@ class StagedReceive final : public ReceiveWork {
   const double gather_;
 };
 
+/// How many of a node send at once (Layout::senders): from one stage to another one, and back.
+struct Senders {
+  int there, back;
+};
+
 class StagedCommunicator final : public Communicator {
  public:
   /// `senders` are those of a node that send with this one to each rank of the group, or 0 for
   /// ranks of its own node (Layout::senders).
   /// `same` are the ranks of a stage that have the same to send: each sends its part of it.
   StagedCommunicator(VirtualDevice& device, Stream stream, Rendezvous& rendezvous, int rank,
-                     const CostModel::Group& group, std::vector<int> senders,
+                     const CostModel::Group& group, std::vector<Senders> senders,
                      const CostModel::Group& same)
       : device_(device),
         costs_(device.costs()),
@@ -94,7 +99,7 @@ class StagedCommunicator final : public Communicator {
   Pending send(const View& data, int to) override {
     contract::moved("send", data);
     contract::peer("send", to, size());
-    const double seconds = message_seconds(to, data);
+    const double seconds = message_seconds(senders_[static_cast<size_t>(to)].there, data);
     const double begin = issue();
     Pending sent = occupy("send", begin, seconds);
     if (side_.kind() != Machine::Messages::beside) device_.hold_up(device_.record(stream_));
@@ -105,8 +110,9 @@ class StagedCommunicator final : public Communicator {
     contract::moved("receive", data);
     contract::peer("receive", from, size());
     (void)device_.issue(stream_);  // the host's time; the stream is free to send
-    return Pending(std::make_unique<StagedReceive>(side_, rendezvous_, rank_, from, data,
-                                                   message_seconds(from, data)));
+    return Pending(std::make_unique<StagedReceive>(
+        side_, rendezvous_, rank_, from, data,
+        message_seconds(senders_[static_cast<size_t>(from)].back, data)));
   }
   /// Waits for the device too.
   void barrier() override {
@@ -116,9 +122,7 @@ class StagedCommunicator final : public Communicator {
   void abort(const std::string& reason) noexcept override { rendezvous_.fail(reason); }
 
  private:
-  /// Of a message to or from another rank of the group: both ways take the same.
-  double message_seconds(int peer, const View& data) const {
-    const int senders = senders_[static_cast<size_t>(peer)];
+  double message_seconds(int senders, const View& data) const {
     const double part = bytes(data) / side_.same.size;
     return senders == 0 ? costs_.message(true, part) : costs_.message_between_nodes(senders, part);
   }
@@ -155,7 +159,7 @@ class StagedCommunicator final : public Communicator {
   Rendezvous& rendezvous_;
   const int rank_;
   const CostModel::Group group_;
-  const std::vector<int> senders_;
+  const std::vector<Senders> senders_;
   const Side side_;
 };
 
@@ -176,8 +180,9 @@ StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Layou
     const auto per_node = static_cast<int>(device.machine().devices_per_node);
     const bool sharded =
         replicated == Replicated::over_tensor_group && device.machine().software.sharded_messages;
-    std::vector<int> senders;
-    for (const int to : stages) senders.push_back(layout.senders(stage, to, per_node));
+    std::vector<Senders> senders;
+    for (const int to : stages)
+      senders.push_back({layout.senders(stage, to, per_node), layout.senders(to, stage, per_node)});
     communicators_.push_back(std::make_unique<StagedCommunicator>(
         device, stream, *rendezvous_, rank, layout.group(axis, stage, per_node), std::move(senders),
         sharded ? layout.group(Axis::tensor, stage, per_node) : CostModel::Group{}));
