@@ -15,15 +15,16 @@ enum class Replicated : uint8_t { no, over_tensor_group };
 
 /// The stages of a virtual pipeline, or the ends of one: tasks that each have a virtual device, or
 /// threads where the build has no tasks (engine/comm/tasks.h), and stand for the t · w equal ranks
-/// of their stage. What they say to each other takes the time
-/// that the cost model says, and begins when those whom it takes are ready for it. Views have no
-/// memory; sizes and types count, and std::logic_error says where they do not fit together.
+/// of their stage. What they say to each other takes the time that the cost model says, and begins
+/// when those whom it takes are ready for it. Views have no memory; sizes and types count, and
+/// std::logic_error says where they do not fit together.
 ///
 /// Everything goes to one stream of each device: one group for each direction of messages, and one
 /// for collectives.
 ///
 /// A message occupies its sender's stream from the moment at which the sender has computed it, and
-/// is there when that ends; whether the receiver waits for it by then makes no difference. Waiting
+/// is there when that ends; whether the receiver waits for it by then makes no difference, but where
+/// messages are serial (Machine::Messages), which also says whom a message holds up. Waiting
 /// to receive it blocks the task until it has been sent, and holds the compute stream until it is
 /// there. A collective begins when the last stage is ready for it and ends for all at once. Its end
 /// decides when later work of the stream begins, so starting one blocks the task until all have
