@@ -12,7 +12,10 @@ namespace frugal {
 namespace {
 
 std::string signed_text(const std::optional<double>& number, const char* unit) {
-  return number ? fmt::format("{:+.2f} {}", *number, unit) : "";
+  if (!number) return "";
+  // What is nothing has no sign.
+  return std::abs(*number) < 0.005 ? fmt::format("0 {}", unit)
+                                   : fmt::format("{:+.2f} {}", *number, unit);
 }
 
 std::string error_text(const Cell& cell) {

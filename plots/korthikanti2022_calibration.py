@@ -62,18 +62,18 @@ def around_zero(panel):
 
 def table5(panel, document):
     cells = held_out(document, TABLE5, "s")
-    style.bars(panel, [({**style.VIRTUAL, "label": "here"},
-                        [(cell["error_percent"], None) for cell in cells])], "{:+.1f}")
+    style.bars(panel, [(style.VIRTUAL, [(cell["error_percent"], None) for cell in cells])], "{:+.1f}")
+    lines = {}
     for what, (size, line) in CALCULON.items():
         for sign in (-1, 1):
-            panel.axvline(sign * size, color="#D55E00", linewidth=1.3, linestyle=line,
-                          label=f"Calculon's {what}, {size} %: tuned on this table" if sign > 0 else None)
+            lines[f"Calculon's {what}, {size} %: tuned on this table"] = panel.axvline(
+                sign * size, color="#D55E00", linewidth=1.3, linestyle=line)
     panel.set_xlim(-10.5, 10.5)
     short = {"sequence parallel + selective recompute": "present work"}
     rows(panel, [f"{cell['row']}, {short.get(cell['column'], cell['column'])}" for cell in cells])
     mean = sum(abs(cell["error_percent"]) for cell in cells) / len(cells)
     panel.set(title=f"Table 5: seconds of an iteration\nmean magnitude {mean:.2f} %", xlabel="error, %")
-    panel.legend(loc="upper center", bbox_to_anchor=(0.4, -0.1), fontsize=9)
+    panel.legend(lines.values(), lines.keys(), loc="upper center", bbox_to_anchor=(0.5, -0.07), fontsize=9)
 
 
 def figure8(panel, document):
@@ -87,21 +87,32 @@ def figure8(panel, document):
     around_zero(panel)
     rows(panel, names)
     if seen:
-        style.set_apart([panel], len(names) - len(seen), "a layer of table 4 again: seen by the fit")
+        first = len(names) - len(seen) - 0.5
+        panel.axhspan(first, len(names) - 0.5, facecolor=style.APART, zorder=0)
+        panel.axhline(first, color="#000000", linewidth=0.8, linestyle="--")
+        panel.annotate("table 4's layer again:\nthe fit has seen it", (0.99, len(names) - 0.55),
+                       xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=9, fontstyle="italic")
     unseen = [abs(cell["error_points"]) for cell in cells if cell["row"] not in seen]
     panel.set(title="Figure 8: a layer's time, % of the baseline's\n"
               f"mean magnitude {sum(unseen) / len(unseen):.2f} points where it was not seen",
               xlabel="error, points")
     panel.legend(handles=[style.plt.Rectangle((0, 0), 1, 1, **look) for look in PARTS.values()],
-                 labels=list(PARTS), loc="upper center", bbox_to_anchor=(0.5, -0.1), ncol=4, fontsize=9)
+                 labels=list(PARTS), loc="upper center", bbox_to_anchor=(0.5, -0.07), ncol=4, fontsize=9)
 
 
 def errors(document):
-    figure, (left, right) = style.plt.subplots(1, 2, figsize=(12, 6.8))
+    figure, (left, right) = style.plt.subplots(1, 2, figsize=(12, 9.5))
     figure.suptitle("What no parameter was fitted to: errors of the virtual Selene")
     table5(left, document)
     figure8(right, document)
     return figure
+
+
+def name_of(parameter):
+    """Without its group; with the values tried where whole numbers are far from a tenth more and less."""
+    name = parameter["key"].split(".")[1] + (" (fitted)" if parameter["fitted"] else "")
+    less, more = parameter["less"]["value"], parameter["more"]["value"]
+    return name if abs(less / parameter["value"] - 0.9) < 0.01 else f"{name}: {less:g} or {more:g}"
 
 
 def sensitivity(document, most=14):
@@ -114,12 +125,12 @@ def sensitivity(document, most=14):
     reach = 1.25 * max(one["effect_percent"] for one in largest)
     for i, (artifact, panel) in enumerate(zip(artifacts, (axes if len(artifacts) > 1 else [axes]))):
         def changes(way, i=i):
-            return [(one[way]["artifacts"][i]["time_percent"], None) if one[way]["artifacts"] else None
-                    for one in largest]
+            percents = [one[way]["artifacts"][i]["time_percent"] if one[way]["artifacts"] else 0 for one in largest]
+            return [(percent, None) if abs(percent) >= 0.05 else None for percent in percents]
         style.bars(panel, [(LESS, changes("less")), (MORE, changes("more"))], "{:+.1f}")
         panel.set(title=artifact.removeprefix("korthikanti2022/"), xlabel="change of mean time, %",
                   xlim=(-reach, reach))
-        rows(panel, [one["key"].split(".")[1] + (" (fitted)" if one["fitted"] else "") for one in largest])
+        rows(panel, [name_of(one) for one in largest])
     style.legend(figure, [LESS, MORE])
     return figure
 
