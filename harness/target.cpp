@@ -14,6 +14,7 @@
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/memory_budget.h"
 #include "kernels/support/error.h"
+#include "kernels/virtual/machine_parts.h"
 
 namespace frugal {
 namespace {
@@ -24,6 +25,7 @@ std::string hash_of_values(const Machine& machine) {
   for (const auto& parameter : machine.parameters)
     values += fmt::format(" {}={}", parameter.key, parameter.value);
   for (const auto& tile : machine.tiles) values += fmt::format(" {}x{}", tile.m, tile.n);
+  values += fmt::format(" {}", in_words(machine.software));
   return hash_of(values);
 }
 

@@ -68,9 +68,10 @@ void MemoryFlags::add_to(Flags& flags) {
   flags.toggle("--offload-optimizer", offload_optimizer,
                "Keep the optimizer's state in the host's memory; parts of it come to the device "
                "for their update");
-  flags.toggle("--narrow-reduction", narrow_reduction,
-               "Replicas sum their gradients in the type of the weights, rounded to it before: half "
-               "the bytes with --type bf16");
+  flags.toggle(
+      "--narrow-reduction", narrow_reduction,
+      "Replicas sum their gradients in the type of the weights, rounded to it before: half "
+      "the bytes with --type bf16");
   flags.choice("--precision", precision, all_names<Precision>(),
                "Where --type is bf16, gradients and optimizer state in float32, with a float32 "
                "copy of the weights, or all in bf16 without one");

@@ -61,6 +61,17 @@ Machine::Software read_software(const JsonObject& software) {
   return read;
 }
 
+std::string in_words(const Machine::Software& software) {
+  std::string words;
+  for (const auto& [name, part] : kernels)
+    if (software.*part) words += fmt::format("{} ", name);
+  for (const auto& [name, kind] : messages)
+    if (kind == software.messages) words += name;
+  if (software.synchronised_passes) words += " synchronised";
+  if (software.sharded_messages) words += " sharded";
+  return words;
+}
+
 Machine::Fit read_fit(const JsonObject& fit, const std::vector<Machine::Parameter>& parameters) {
   fit.allow_only({"parameters", "to", "held_out"});
   Machine::Fit read;
