@@ -61,7 +61,7 @@ class PassMemo {
   const Pass* find(const Key& key) const;
   /// Makes a pass and notes what it does. `output` is where it leaves its output. Throws what it
   /// throws.
-  void note(const Key& key, const std::function<void()>& pass, const Tensor& output);
+  void note(const Key& key, const std::function<void()>& make, const Tensor& output);
 
  private:
   Rank& rank_;

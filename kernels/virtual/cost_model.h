@@ -93,8 +93,9 @@ class CostModel {
   double attention_bound(double bytes) const {
     return kernel_latency_ + bytes * attention_seconds_per_byte_;
   }
-  /// Norms may add a gradient that came over the residual path, `add`, to their own.
-  Kernels norm_backward(double bytes, const View& add) const;
+  /// Of a norm that moves `all` bytes, those of `add`, a gradient that came over the residual path,
+  /// included.
+  Kernels norm_backward(double all, const View& add) const;
   /// A product that moves `bytes`.
   double product(const Gemm& gemm, double bytes) const;
   /// A product without what its software does to its result in kernels of their own.

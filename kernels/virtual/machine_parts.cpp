@@ -39,7 +39,7 @@ T named(const std::array<std::pair<std::string_view, T>, n>& all, const std::str
 
 /// {"value", "source"}, the source not empty.
 JsonObject sourced(const JsonObject& group, std::string_view key) {
-  const JsonObject entry = group.object(key);
+  JsonObject entry = group.object(key);
   entry.allow_only({"value", "source"});
   if (entry.require<std::string>("source").empty())
     entry.fail("source", "is empty; say where the value comes from");
