@@ -53,8 +53,22 @@ timelines() {  # TOKENS MACHINE
   rm "$said"
 }
 
+# How good the papers' machines are (docs/calibration.md): plots/korthikanti2022_calibration.py draws the first.
+calibrate() {  # PAPER MACHINE
+  local result=out/$1/calibration-$2.json
+  mkdir -p "out/$1"
+  "$frugal" calibrate --hardware "$2" --held-out --sensitivity --format json >"$result.part" || {
+    status=$?
+    rm "$result.part"
+    return
+  }
+  mv "$result.part" "$result"
+}
+
 timelines 4096 a100-80gb
 timelines 16384 h200-hgx
+calibrate korthikanti2022 a100-selene
+calibrate pipedream2bw2021 v100-p3-16xlarge
 for paper in "${papers[@]}"; do
   regenerate "$paper" "$@"
 done

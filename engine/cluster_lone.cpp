@@ -66,7 +66,10 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
         if (ranks.size() == 1)
           return represented(*stages[stage], machine, all, use, ranks.front(), config);
         const Axis axis = use == GroupUse::ends ? Axis::ends : Axis::stages;
-        return std::make_unique<StagedGroup>(stages, all, axis, stream_of(use), deadline);
+        const bool same = config.tensor_parallel > 1 && !config.sequence_parallel;
+        return std::make_unique<StagedGroup>(stages, all, axis, stream_of(use),
+                                             same ? Replicated::over_tensor_group : Replicated::no,
+                                             deadline);
       });
   cluster->choose_tasks();
   return cluster;

@@ -76,6 +76,8 @@ struct RunConfig {
   bool offload = false;
   /// Whether the optimizer's state is kept in the host's memory.
   bool offload_optimizer = false;
+  /// Whether replicas sum their gradients in the type of the weights, rounded to it before.
+  bool narrow_reduction = false;
 
   /// mst2024, section 4.1: chunks of h tokens for the MLP, and ⌈v/h⌉ of them for the output head;
   /// never more than there are tokens.

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "harness/longest_report.h"
+#include "kernels/virtual/machine.h"
 
 namespace frugal {
 
@@ -11,6 +14,24 @@ Found find_case(const Records& records, const std::string& artifact, const std::
   const Record* found = records.find(artifact, case_id, setting);
   if (found == nullptr) return {nullptr, Status::skipped, "case " + case_id + " was not run"};
   return {found->ok() ? found : nullptr, found->status, found->reason};
+}
+
+bool fitted_to(const Setting& setting, std::string_view artifact, std::string_view row,
+               std::string_view column) {
+  constexpr std::string_view prefix = "virtual:";
+  if (!setting.on.starts_with(prefix)) return false;
+  // One with other values than its file's, NAME#HASH, was not fitted.
+  const std::string name = setting.on.substr(prefix.size());
+  const std::vector<std::string> known = machine_names();
+  if (std::find(known.begin(), known.end(), name) == known.end()) return false;
+  const Machine machine = find_machine(name);
+  const auto& all = machine.fit.to;
+  const auto matches = [](const std::string& fitted, std::string_view asked) {
+    return fitted.empty() || asked.empty() || fitted == asked;
+  };
+  return std::any_of(all.begin(), all.end(), [&](const Machine::Fit::Cells& to) {
+    return to.artifact == artifact && matches(to.row, row) && matches(to.column, column);
+  });
 }
 
 void set(Comparison& number, const Setting& setting, const Outcome& outcome) {
@@ -40,6 +61,7 @@ Cell make_cell(const Paper& paper, const std::string& artifact, std::string_view
   }
   cell.status = outcome.status;
   set(cell, setting, outcome);
+  cell.fitted = cell.paper && setting.scale == 1 && fitted_to(setting, cell.artifact, row, column);
   return cell;
 }
 

@@ -27,6 +27,12 @@ Found find_case(const Records& records, const std::string& artifact, const std::
 /// Writes an outcome, and where it is from, into a cell or claim.
 void set(Comparison& number, const Setting& setting, const Outcome& outcome);
 
+/// Whether the virtual machine of this setting was fitted to this number of a paper, as its file
+/// says (Machine::fit). `artifact` is "korthikanti2022/table4"; without row and column any of its
+/// numbers.
+bool fitted_to(const Setting& setting, std::string_view artifact, std::string_view row = {},
+               std::string_view column = {});
+
 /// A cell of the paper's artifact of that name, with the paper's number where there is one.
 Cell make_cell(const Paper& paper, const std::string& artifact, std::string_view row,
                std::string_view column, std::string_view unit, const Setting& setting,

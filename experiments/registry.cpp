@@ -8,9 +8,10 @@ std::vector<const Artifact*> all_artifacts() {
   namespace k = korthikanti2022;
   namespace m = mst2024;
   namespace p = pipedream2bw2021;
-  std::vector<const Artifact*> all = {&k::table2(),   &k::figure7(),    &k::table4(),
-                                      &k::section5(), &k::table5(),     &k::figure1(),
-                                      &k::figure9(),  &k::appendix_b(), &k::appendix_c()};
+  std::vector<const Artifact*> all = {&k::table2(),        &k::figure7(),   &k::table4(),
+                                      &k::section5(),      &k::table5(),    &k::figure8(),
+                                      &k::data_parallel(), &k::figure1(),   &k::figure9(),
+                                      &k::appendix_b(),    &k::appendix_c()};
   const auto add = [&](const std::vector<const Artifact*>& figures) {
     all.insert(all.end(), figures.begin(), figures.end());
   };

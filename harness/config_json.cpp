@@ -188,6 +188,7 @@ json to_json(const RunConfig& config) {
   add(object, "step_in_backward", config.step_in_backward, usual.step_in_backward);
   add(object, "offload", config.offload, usual.offload);
   add(object, "offload_optimizer", config.offload_optimizer, usual.offload_optimizer);
+  add(object, "narrow_reduction", config.narrow_reduction, usual.narrow_reduction);
   return object;
 }
 
@@ -215,6 +216,7 @@ RunConfig run_config_from_json(const JsonObject& object) {
   config.step_in_backward = object.optional<bool>("step_in_backward", false);
   config.offload = object.optional<bool>("offload", false);
   config.offload_optimizer = object.optional<bool>("offload_optimizer", false);
+  config.narrow_reduction = object.optional<bool>("narrow_reduction", false);
   read(object, "schedule", config.schedule);
   config.keep_outputs = object.optional<bool>("keep_outputs", false);
   if (object.has("kept_microbatches"))

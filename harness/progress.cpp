@@ -28,6 +28,7 @@ void Progress::working_on(const std::string& what) { draw(what); }
 
 void Progress::finished(const std::string& what, const std::string& outcome) {
   ++done_;
+  if (silent_) return;
   if (terminal_)
     draw(what);
   else
@@ -36,7 +37,7 @@ void Progress::finished(const std::string& what, const std::string& outcome) {
 
 void Progress::note(const std::string& line) {
   clear();
-  fmt::print(stderr, "{}\n", line);
+  if (!silent_) fmt::print(stderr, "{}\n", line);
 }
 
 }  // namespace frugal

@@ -9,6 +9,8 @@ namespace frugal {
 class Progress {
  public:
   explicit Progress(size_t total);
+  /// One that says nothing.
+  Progress() : total_(0), terminal_(false), silent_(true) {}
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -27,7 +29,7 @@ class Progress {
   void clear();
 
   size_t total_, done_ = 0;
-  bool terminal_;
+  bool terminal_, silent_ = false;
 };
 
 }  // namespace frugal

@@ -102,7 +102,9 @@ RecordFile::Descriptor::Descriptor(const std::string& path) {
   }
 }
 
-RecordFile::Descriptor::~Descriptor() { ::close(value_); }
+RecordFile::Descriptor::~Descriptor() {
+  if (value_ >= 0) ::close(value_);
+}
 
 RecordFile::RecordFile(const std::string& folder)
     : folder_(folder), path_(path_in(folder)), file_(path_) {
@@ -115,6 +117,11 @@ RecordFile::RecordFile(const std::string& folder)
 }
 
 void RecordFile::append(const Record& record) {
+  if (!path_.empty()) write(record);
+  records_.push_back(record);
+}
+
+void RecordFile::write(const Record& record) {
   const std::string line = to_json(record).dump() + "\n";
   for (size_t done = 0; done < line.size();) {
     const ssize_t written = ::write(file_.get(), line.data() + done, line.size() - done);
@@ -123,11 +130,10 @@ void RecordFile::append(const Record& record) {
     done += static_cast<size_t>(written);
   }
   if (::fsync(file_.get()) != 0 && errno != EINVAL) cannot_write(path_, errno);
-  records_.push_back(record);
 }
 
 std::string RecordFile::set_aside() {
-  if (fs::file_size(path_) == 0) return "";
+  if (path_.empty() || fs::file_size(path_) == 0) return "";
   std::string kept;
   for (int i = 1; kept.empty() || fs::exists(fs::path(folder_) / kept); ++i)
     kept = fmt::format("records.{}.jsonl", i);

@@ -17,6 +17,8 @@ class RecordFile {
   /// a killed run leaves it, is taken away: see truncated(). Throws InputError where the file
   /// cannot be written, another process writes it, or it has any other line that is not a record.
   explicit RecordFile(const std::string& folder);
+  /// No file: records are gone with it.
+  RecordFile() = default;
 
   const std::vector<Record>& records() const { return records_; }
   bool truncated() const { return truncated_; }
@@ -32,6 +34,7 @@ class RecordFile {
   class Descriptor {
    public:
     explicit Descriptor(const std::string& path);
+    Descriptor() = default;
     Descriptor(const Descriptor&) = delete;
     Descriptor& operator=(const Descriptor&) = delete;
     Descriptor& operator=(Descriptor&& other) noexcept {
@@ -42,10 +45,12 @@ class RecordFile {
     int get() const { return value_; }
 
    private:
-    int value_;
+    int value_ = -1;
   };
 
-  std::string folder_, path_;
+  void write(const Record& record);
+
+  std::string folder_, path_;  ///< empty: no file
   Descriptor file_;
   bool truncated_ = false;
   std::vector<Record> records_;

@@ -123,7 +123,9 @@ Runner::Runner(RecordFile& file, Progress& progress, Options options)
     : file_(file), progress_(progress), options_(std::move(options)) {}
 
 Target& Runner::target(const Case& c) {
-  const TargetOptions where{.on = c.on, .threads = options_.threads, .lone_rank = c.lone_rank};
+  TargetOptions where{.on = c.on, .threads = options_.threads, .lone_rank = c.lone_rank};
+  if (options_.machine && c.on == "virtual:" + options_.machine->name)
+    where.machine = options_.machine;
   return targets_.try_emplace({c.on, c.lone_rank}, where).first->second;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ class Runner {
     int threads = 1;
     TimingPlan timing;
     std::string command;  ///< that reproduces the records
+    /// What runs the virtual cases on a machine of this name, instead of the one of hardware/.
+    std::optional<Machine> machine = {};
   };
 
   Runner(RecordFile& file, Progress& progress, Options options);

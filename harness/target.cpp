@@ -14,6 +14,7 @@
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/memory_budget.h"
 #include "kernels/support/error.h"
+#include "kernels/virtual/machine_parts.h"
 
 namespace frugal {
 namespace {
@@ -24,6 +25,7 @@ std::string hash_of_values(const Machine& machine) {
   for (const auto& parameter : machine.parameters)
     values += fmt::format(" {}={}", parameter.key, parameter.value);
   for (const auto& tile : machine.tiles) values += fmt::format(" {}x{}", tile.m, tile.n);
+  values += fmt::format(" {}", in_words(machine.software));
   return hash_of(values);
 }
 
@@ -44,6 +46,7 @@ std::string label_of(const Machine& machine) {
 
 /// What the target's own name and --hardware say of its machine; none where neither does.
 std::optional<Machine> machine_of(const TargetOptions& options, DeviceKind kind) {
+  if (options.machine) return options.machine;
   const size_t colon = options.on.find(':');
   const std::string named = colon == std::string::npos ? "" : options.on.substr(colon + 1);
   if (!options.hardware.empty() && !named.empty())

@@ -27,6 +27,8 @@ struct TargetOptions {
   std::string lone_rank = {};
   Pinning pinning = Pinning::none;      ///< of the cpu's ranks; none elsewhere
   std::optional<double> deadline = {};  ///< LocalGroup::default_deadline otherwise
+  /// Of a virtual target: the machine itself, whatever a file of its name says.
+  std::optional<Machine> machine = {};
 };
 
 /// Where a run takes place: a processor, GPUs, or a machine that is described.

@@ -64,6 +64,9 @@ class Device {
   /// Seconds since some fixed moment: the machine's steady clock, or the virtual machine's, where
   /// it is the time at which everything issued so far has ended.
   virtual double now() = 0;
+  /// Whether the software that is described has the host wait for the device before and after each
+  /// pass of a stage.
+  virtual bool synchronises_passes() const { return false; }
 
   /// Contiguous views; host memory of view.bytes(). Synchronises. Not on a device without backing.
   virtual void copy_to_host(void* host, const View& from) = 0;

@@ -1,28 +1,64 @@
 #!/usr/bin/env python3
-"""Table 5 of korthikanti2022: utilization recomputed from the paper's own iteration times."""
+"""Table 5 and figure 8 of korthikanti2022: whole iterations, and what layers' time is made of."""
 
 import reproduction
 import style
 
 MODELS = ["22B", "175B", "530B", "1T"]
+TIMES = ("full recompute", "sequence parallel + selective recompute")
+RATIOS = ("throughput increase", "MFU", "HFU")
+BARS = [f"{model}, {work}" for model in MODELS for work in ("full recompute", "present work")]
+PARTS = ("forward", "backward", "recompute", "total")
+
+
+def table5(folder):
+    """Times differ by two orders of magnitude, so it is their errors that are drawn."""
+    data = reproduction.read(folder, "korthikanti2022/table5")
+    virtual = data.origins("virtual", MODELS, TIMES, "1")
+    looks = style.looks(virtual)
+    formula = {**style.FORMULA, "label": "equations 7 and 8 with the paper's times"}
+    printed = data.origins("formula", MODELS, RATIOS)[-1]  # a formula is the same everywhere
+    figure, axes = style.panels(
+        5, style.height(4.6, 2 + len(looks)), "Table 5: whole iterations; nothing was fitted to them",
+        MODELS)
+    for column, panel in zip(TIMES, axes):
+        for look, origin in looks:
+            errors = [(cell["error_percent"], None) if (cell := data.find(m, column, origin)) else None
+                      for m in MODELS]
+            style.bars(panel, [(look, errors)], "{:+.1f}")
+        panel.axvline(0, color="#000000", linewidth=0.8)
+        panel.set_xlim(-9, 9)
+        panel.set(title=column.replace(" + ", "\n+ "), xlabel="error of the time, %")
+    for column, panel in zip(RATIOS, axes[2:]):
+        style.bars(panel, [(style.PAPER, [data.paper(model, column) for model in MODELS])] +
+                   [(look, [data.ours(model, column, origin) for model in MODELS])
+                    for look, origin in looks] +
+                   [(formula, [data.ours(model, column, printed) for model in MODELS])], "{:.1f}")
+        panel.set(title=column, xlabel="%")
+    style.legend(figure, [style.PAPER] + [look for look, _ in looks] + [formula])
+    return figure
+
+
+def figure8(folder):
+    data = reproduction.read(folder, "korthikanti2022/figure8", "virtual")
+    looks = style.looks(data.origins("virtual", BARS, PARTS, "1"))
+    figure, axes = style.panels(
+        4, style.height(5.4, 1 + len(looks)),
+        "Figure 8: time of a layer, percent of the baseline layer's; only table 4, of 22B, was fitted to",
+        BARS)
+    for part, panel in zip(PARTS, axes):
+        style.bars(panel, [(style.PAPER, [data.paper(row, part) for row in BARS])] +
+                   [(look, [data.ours(row, part, origin) for row in BARS]) for look, origin in looks],
+                   "{:.1f}")
+        panel.set(title=part, xlabel="%")
+    style.legend(figure, [style.PAPER] + [look for look, _ in looks])
+    return figure
 
 
 def main():
     args = reproduction.arguments(__doc__)
-    data = reproduction.read(args.input, "korthikanti2022/table5")
-    columns = ("MFU", "HFU", "throughput increase")
-    origin = data.origins("formula", MODELS, columns)[-1]  # a formula is the same everywhere
-    formula = {**style.FORMULA, "label": "equations 7 and 8 with the printed times"}
-    paper = {**style.PAPER, "label": "paper (printed)"}
-    figure, axes = style.panels(
-        3, 4, "Table 5: sequence parallelism and selective recomputation, end to end", MODELS)
-    for column, panel in zip(columns, axes):
-        style.bars(panel, [(paper, [data.paper(model, column) for model in MODELS]),
-                           (formula, [data.ours(model, column, origin) for model in MODELS])],
-                   "{:.1f}")
-        panel.set(title=column, xlabel="%")
-    style.legend(figure, [paper, formula])
-    style.save(figure, args.output, "korthikanti2022-table5")
+    style.save(table5(args.input), args.output, "korthikanti2022-table5")
+    style.save(figure8(args.input), args.output, "korthikanti2022-figure8")
 
 
 if __name__ == "__main__":

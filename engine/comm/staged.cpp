@@ -13,30 +13,63 @@ namespace {
 
 double bytes(const View& view) { return static_cast<double>(view.bytes()); }
 
+/// How one end of a stage's messages takes part in them.
+struct Side {
+  VirtualDevice& device;
+  const CostModel::Group same;  ///< ranks of the stage that have the same to send
+  Machine::Messages kind() const { return device.machine().software.messages; }
+};
+
 class StagedReceive final : public ReceiveWork {
  public:
-  StagedReceive(VirtualDevice& device, Rendezvous& rendezvous, int rank, int from, const View& data)
-      : ReceiveWork(rendezvous, rank, from, data), device_(device) {}
+  /// `seconds` are those of the message; what it arrives with is when it began.
+  StagedReceive(const Side& side, Rendezvous& rendezvous, int rank, int from, const View& data,
+                double seconds)
+      : ReceiveWork(rendezvous, rank, from, data),
+        side_(side),
+        seconds_(seconds),
+        gather_(side.device.costs().all_gather(side.same, bytes(data))) {}
 
  private:
-  void finish() override { device_.wait(Stream::compute, {.time = take(), .handle = nullptr}); }
+  void finish() override {
+    VirtualDevice& device = side_.device;
+    double begin = take();
+    if (side_.kind() == Machine::Messages::serial)
+      begin = std::max(begin, device.record(Stream::compute).time);
+    const Event there{.time = begin + seconds_, .handle = nullptr};
+    if (side_.kind() == Machine::Messages::beside)
+      device.wait(Stream::compute, there);
+    else
+      device.hold_up(there);
+    if (gather_ > 0) device.occupy(Stream::compute, gather_, "all-gather");
+  }
 
-  VirtualDevice& device_;
+  const Side side_;
+  const double seconds_;
+  const double gather_;
+};
+
+/// How many of a node send at once (Layout::senders): from one stage to another one, and back.
+struct Senders {
+  int there, back;
 };
 
 class StagedCommunicator final : public Communicator {
  public:
   /// `senders` are those of a node that send with this one to each rank of the group, or 0 for
   /// ranks of its own node (Layout::senders).
+  /// `same` are the ranks of a stage that have the same to send: each sends its part of it.
   StagedCommunicator(VirtualDevice& device, Stream stream, Rendezvous& rendezvous, int rank,
-                     const CostModel::Group& group, std::vector<int> senders)
+                     const CostModel::Group& group, std::vector<Senders> senders,
+                     const CostModel::Group& same)
       : device_(device),
         costs_(device.costs()),
         stream_(stream),
         rendezvous_(rendezvous),
         rank_(rank),
         group_(group),
-        senders_(std::move(senders)) {}
+        senders_(std::move(senders)),
+        side_{device, same} {}
 
   int rank() const override { return rank_; }
   int size() const override { return group_.size; }
@@ -66,19 +99,20 @@ class StagedCommunicator final : public Communicator {
   Pending send(const View& data, int to) override {
     contract::moved("send", data);
     contract::peer("send", to, size());
-    const int senders = senders_[static_cast<size_t>(to)];
-    const double seconds = senders == 0 ? costs_.message(true, bytes(data))
-                                        : costs_.message_between_nodes(senders, bytes(data));
+    const double seconds = message_seconds(senders_[static_cast<size_t>(to)].there, data);
     const double begin = issue();
     Pending sent = occupy("send", begin, seconds);
-    rendezvous_.post(rank_, to, data, begin + seconds);
+    if (side_.kind() != Machine::Messages::beside) device_.hold_up(device_.record(stream_));
+    rendezvous_.post(rank_, to, data, begin);
     return sent;
   }
   Pending receive(const View& data, int from) override {
     contract::moved("receive", data);
     contract::peer("receive", from, size());
     (void)device_.issue(stream_);  // the host's time; the stream is free to send
-    return Pending(std::make_unique<StagedReceive>(device_, rendezvous_, rank_, from, data));
+    return Pending(std::make_unique<StagedReceive>(
+        side_, rendezvous_, rank_, from, data,
+        message_seconds(senders_[static_cast<size_t>(from)].back, data)));
   }
   /// Waits for the device too.
   void barrier() override {
@@ -88,6 +122,10 @@ class StagedCommunicator final : public Communicator {
   void abort(const std::string& reason) noexcept override { rendezvous_.fail(reason); }
 
  private:
+  double message_seconds(int senders, const View& data) const {
+    const double part = bytes(data) / side_.same.size;
+    return senders == 0 ? costs_.message(true, part) : costs_.message_between_nodes(senders, part);
+  }
   /// When this rank is ready for something that it issues now, behind what was computed so far.
   double issue() {
     device_.wait(stream_, device_.record(Stream::compute));
@@ -121,13 +159,14 @@ class StagedCommunicator final : public Communicator {
   Rendezvous& rendezvous_;
   const int rank_;
   const CostModel::Group group_;
-  const std::vector<int> senders_;
+  const std::vector<Senders> senders_;
+  const Side side_;
 };
 
 }  // namespace
 
 StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Layout& layout,
-                         Axis axis, Stream stream, double deadline) {
+                         Axis axis, Stream stream, Replicated replicated, double deadline) {
   std::vector<int> stages;
   std::vector<std::string> names;
   for (const int member : layout.members(axis, {})) {
@@ -139,11 +178,14 @@ StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Layou
     const int stage = stages[static_cast<size_t>(rank)];
     VirtualDevice& device = *devices.at(static_cast<size_t>(stage));
     const auto per_node = static_cast<int>(device.machine().devices_per_node);
-    std::vector<int> senders;
-    for (const int to : stages) senders.push_back(layout.senders(stage, to, per_node));
+    const bool sharded =
+        replicated == Replicated::over_tensor_group && device.machine().software.sharded_messages;
+    std::vector<Senders> senders;
+    for (const int to : stages)
+      senders.push_back({layout.senders(stage, to, per_node), layout.senders(to, stage, per_node)});
     communicators_.push_back(std::make_unique<StagedCommunicator>(
-        device, stream, *rendezvous_, rank, layout.group(axis, stage, per_node),
-        std::move(senders)));
+        device, stream, *rendezvous_, rank, layout.group(axis, stage, per_node), std::move(senders),
+        sharded ? layout.group(Axis::tensor, stage, per_node) : CostModel::Group{}));
   }
 }
 

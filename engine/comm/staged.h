@@ -9,6 +9,10 @@
 
 namespace frugal {
 
+/// Whether the ranks of a stage send the same, as those of a tensor-parallel group do without
+/// sequence parallelism.
+enum class Replicated : uint8_t { no, over_tensor_group };
+
 /// The stages of a virtual pipeline, or the ends of one: tasks that each have a virtual device, or
 /// threads where the build has no tasks (engine/comm/tasks.h), and stand for the t · w equal ranks
 /// of their stage. What they say to each other takes the time that the cost model says, and begins
@@ -19,7 +23,8 @@ namespace frugal {
 /// for collectives.
 ///
 /// A message occupies its sender's stream from the moment at which the sender has computed it, and
-/// is there when that ends; whether the receiver waits for it by then makes no difference. Waiting
+/// is there when that ends; whether the receiver waits for it by then makes no difference, but
+/// where messages are serial (Machine::Messages), which also says whom a message holds up. Waiting
 /// to receive it blocks the task until it has been sent, and holds the compute stream until it is
 /// there. A collective begins when the last stage is ready for it and ends for all at once. Its end
 /// decides when later work of the stream begins, so starting one blocks the task until all have
@@ -33,7 +38,8 @@ class StagedGroup final : public Group {
   /// longer than `deadline` seconds of the real clock, and a task's ends when all wait: then
   /// DeadlinePassed names the stages and what they wait for.
   StagedGroup(const std::vector<VirtualDevice*>& devices, const Layout& layout, Axis axis,
-              Stream stream, double deadline = LocalGroup::default_deadline);
+              Stream stream, Replicated replicated = Replicated::no,
+              double deadline = LocalGroup::default_deadline);
   ~StagedGroup() override;
 
   int size() const override { return static_cast<int>(communicators_.size()); }

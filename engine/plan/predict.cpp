@@ -17,6 +17,7 @@ struct Pipeline {
   std::vector<double> messages;  // seconds from each stage to the next, or back
   double message_bytes = 0;
   double tied = 0;  // seconds in which the ends sum a tied table's gradients
+  Machine::Messages kind = Machine::Messages::beside;
 
   int stages() const { return run.pipeline_parallel; }
   double compute(int i) const {
@@ -24,18 +25,29 @@ struct Pipeline {
     return part.forward + part.backward;
   }
   double message(int i) const { return messages[static_cast<size_t>(i)]; }
+  /// Seconds in which messages of one microbatch hold up stage i: those that it sends, where they
+  /// block, and all of its, where they are serial.
+  double held(int i) const {
+    const double sides = (i > 0 ? message(i - 1) : 0) + (i + 1 < stages() ? message(i) : 0);
+    return kind == Machine::Messages::beside     ? 0
+           : kind == Machine::Messages::blocking ? sides
+                                                 : 2 * sides;
+  }
 };
 
 Pipeline pipeline_of(const RunConfig& run, const PartCosts& costs, const Links& links,
-                     const CostModel& times) {
-  Pipeline pipe{run, {}, {}, 0, 0};
-  const int64_t shards = run.sequence_parallel ? run.tensor_parallel : 1;
+                     const CostModel& times, const Machine::Software& software) {
+  Pipeline pipe{.run = run, .parts = {}, .messages = {}, .kind = software.messages};
+  const bool sharded = run.sequence_parallel;
+  const int64_t shards = sharded ? run.tensor_parallel : 1;
   const int64_t tokens = run.model.sequence / shards * run.micro_batch;
   pipe.message_bytes = static_cast<double>(tokens * run.model.hidden * size_of(run.type));
+  const int parts = software.sharded_messages && !sharded ? run.tensor_parallel : 1;
+  const double sent = pipe.message_bytes / parts;
+  const double gather = times.all_gather(times.group(parts), pipe.message_bytes);
   for (const int senders : links.senders)
-    pipe.messages.push_back(senders == 0
-                                ? times.message(true, pipe.message_bytes)
-                                : times.message_between_nodes(senders, pipe.message_bytes));
+    pipe.messages.push_back(gather + (senders == 0 ? times.message(true, sent)
+                                                   : times.message_between_nodes(senders, sent)));
   for (int i = 0; i < run.pipeline_parallel; ++i)
     pipe.parts.push_back(costs.of(ModelPart::of(run, i, 0)));
   const int64_t table = run.model.vocabulary / run.tensor_parallel * run.model.hidden;
@@ -80,6 +92,8 @@ Spent steady_state(const Pipeline& pipe) {
       const Spent each = 1.0 / (j - i + 1) * trip;
       if (each.total() > slowest.total()) slowest = each;
     }
+    const Spent alone{pipe.compute(i), pipe.held(i)};
+    if (alone.total() > slowest.total()) slowest = alone;
   }
   return slowest;
 }
@@ -87,9 +101,14 @@ Spent steady_state(const Pipeline& pipe) {
 /// Of each microbatch in one direction of GPipe, in which nothing waits for an answer.
 Spent one_way(const Pipeline& pipe, double PartCost::*pass) {
   double compute = 0, message = 0;
-  for (const PartCost& part : pipe.parts) compute = std::max(compute, part.*pass);
+  double held = 0;
+  for (int i = 0; i < pipe.stages(); ++i) {
+    const double pass_of_stage = pipe.parts[static_cast<size_t>(i)].*pass;
+    compute = std::max(compute, pass_of_stage);
+    held = std::max(held, pass_of_stage + pipe.held(i) / 2);
+  }
   for (const double seconds : pipe.messages) message = std::max(message, seconds);
-  return {compute, std::max(message - compute, 0.0)};
+  return {compute, std::max({message - compute, held - compute, 0.0})};
 }
 
 void predict_memory(const Pipeline& pipe, Prediction& prediction) {
@@ -186,7 +205,7 @@ Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& li
   if (!predictable(run.schedule))
     throw std::invalid_argument("no prediction of schedule " + std::string(name_of(run.schedule)));
   const CostModel times(machine);
-  const Pipeline pipe = pipeline_of(run, costs, links, times);
+  const Pipeline pipe = pipeline_of(run, costs, links, times, machine.software);
   Prediction prediction;
   predict_stages(pipe, links, times, prediction);
   predict_memory(pipe, prediction);

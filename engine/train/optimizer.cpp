@@ -92,6 +92,16 @@ void Optimizer::clear_gradients(Rank& rank) {
   for (const Group& group : groups_) rank.run(Fill{from(group.first->gradient, group.elements), 0});
 }
 
+void Optimizer::sum_narrowed(Rank& rank, Communicator& replicas) {
+  for (const Group& group : groups_) {
+    const View gradient = from(group.first->gradient, group.elements);
+    const Tensor narrow = rank.allocate({group.elements}, Kind::communication);
+    rank.run(Convert{gradient, narrow});
+    replicas.all_reduce(narrow).wait();
+    rank.run(Convert{narrow, gradient});
+  }
+}
+
 void Optimizer::sum_partial_gradients(Rank& rank) {
   sum_over(rank.groups.context);
   if (rank.tensor_group.size() == 1) return;
@@ -268,7 +278,11 @@ double Optimizer::end_step_in_backward(Rank& rank) {
 double Optimizer::step(Rank& rank, const OptimizerOptions& options, const WeightBlocks& blocks) {
   if (rank.config.step_in_backward) return end_step_in_backward(rank);
   finish(rank);
-  sum_over(rank.groups.data);
+  if (rank.config.narrow_reduction && rank.groups.data.size() > 1 &&
+      rank.config.state_type() != rank.config.type)
+    sum_narrowed(rank, rank.groups.data);
+  else
+    sum_over(rank.groups.data);
   if (options.clip == 0 && !flushes(rank.config.schedule)) {
     sum_partial_gradients(rank);
     update_without_waiting(rank, options, blocks);

@@ -108,6 +108,8 @@ class Optimizer {
   void sum_partial_gradients(Rank& rank);
   /// Sums gradients of the same weights for other tokens.
   void sum_over(Communicator& replicas);
+  /// The same in the weights' type, which is narrower.
+  void sum_narrowed(Rank& rank, Communicator& replicas);
   void begin_step(const OptimizerOptions& options);
   void update_without_waiting(Rank& rank, const OptimizerOptions& options,
                               const WeightBlocks& blocks);

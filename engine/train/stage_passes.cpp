@@ -4,8 +4,20 @@
 #include "engine/comm/parallel.h"
 #include "engine/train/host_tensor.h"
 #include "engine/train/stage_executor.h"
+#include "kernels/virtual/device.h"
 
 namespace frugal {
+namespace {
+
+/// Where a described machine's software has it so, the host waits until passes are over; what goes
+/// on beside them does not hold it up.
+void synchronise(Device& device) {
+  if (!device.synchronises_passes()) return;
+  auto& described = dynamic_cast<VirtualDevice&>(device);
+  described.hold_up(described.record(Stream::compute));
+}
+
+}  // namespace
 
 Tensor StageExecutor::hidden_state() {
   const RunConfig& c = rank_.config;
@@ -40,6 +52,7 @@ void StageExecutor::prepare(const Action& action, const Flight& flight) {
 }
 
 void StageExecutor::pass(const Action& action, Flight& flight) {
+  synchronise(rank_.device);
   const bool forward = action.kind == ActionKind::forward;
   const bool weights = action.kind == ActionKind::weight_backward;
   Tensor none;
@@ -62,6 +75,7 @@ void StageExecutor::pass(const Action& action, Flight& flight) {
   if (!forward) flight.output.release();
   flight.passed = !forward || run_->scales.empty();
   flight.owes = action.kind == ActionKind::input_backward;
+  synchronise(rank_.device);
 }
 
 void StageExecutor::compute(const Action& action, Flight& flight) {

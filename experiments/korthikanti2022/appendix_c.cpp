@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "engine/schedule/peaks.h"
 #include "engine/schedule/schedules.h"
 #include "experiments/korthikanti2022/artifacts.h"
+#include "experiments/korthikanti2022/iteration.h"
 #include "experiments/korthikanti2022/step_artifact.h"
 #include "harness/target.h"
 #include "kernels/virtual/machine.h"
@@ -16,6 +18,12 @@ namespace {
 /// Of microbatches that are kept whole: none, and two numbers whose difference is what one takes.
 /// The first one's place is partly what recomputing needed.
 constexpr int64_t fewer = 2, more = 3;
+
+/// Whole iterations: those of table 5, and those in which so many microbatches are kept whole.
+/// These are what the first stage has room for; later stages have room for more, which they do not
+/// use.
+constexpr std::array<std::pair<Iteration, Iteration>, 2> iterations{
+    {{{"175B", present}, {"175B", present, 1, 21}}, {{"530B", present}, {"530B", present, 1, 69}}}};
 
 std::string case_id(std::string_view model, int64_t kept) {
   return fmt::format("{}/{}-kept", model, kept);
@@ -71,12 +79,32 @@ std::vector<Kept> kept_whole(const std::vector<const Record*>& found) {
 }
 
 /// Appendix C: how many microbatches a stage can keep whole, beside those whose attention is
-/// recomputed, in what the rest leaves of 80 GB. What that does to the time of a step is not here.
+/// recomputed, in what the rest leaves of 80 GB; and what that does to the time of an iteration.
 class AppendixC final : public StepArtifact {
  public:
   AppendixC() : StepArtifact("appendixC", steps()) {}
 
-  std::vector<Claim> claims(const Records&) const override { return {}; }
+  std::vector<Case> cases(const Selection& selection) const override {
+    std::vector<Case> cases = StepArtifact::cases(selection);
+    if (!selection.virtual_machine || selection.scale.value_or(1) != 1) return cases;
+    for (const auto& [none, kept] : iterations)
+      for (const Iteration& iteration : {none, kept}) cases.push_back(case_of(iteration));
+    return cases;
+  }
+
+  std::vector<Claim> claims(const Records& records) const override {
+    std::vector<Claim> claims;
+    for (const Cell& c : cells(records)) {
+      if (!c.paper) continue;
+      const bool gain = c.column == "gain";
+      claims.push_back(claim_about(c, fmt::format("appendixC/{}/{}", c.row, c.column),
+                                   fmt::format("{}: {} of {} %", c.row, c.column, c.paper.value()),
+                                   gain ? 0.5 : 1.5,
+                                   "half a point of a gain, 1.5 of a utilization: a model of the "
+                                   "machine, fitted to table 4 alone"));
+    }
+    return claims;
+  }
 
  protected:
   std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
@@ -104,6 +132,16 @@ class AppendixC final : public StepArtifact {
           share += static_cast<double>(k.whole) / static_cast<double>(k.in_flight);
         return 100 * share / static_cast<double>(s.size());
       });
+    }
+    for (const auto& [none, kept] : iterations) {
+      const std::vector<std::string> ids{korthikanti2022::case_id(none),
+                                         korthikanti2022::case_id(kept)};
+      cells.push_back(observe(
+          kept.model, "MFU", "%", setting, records,
+          [](const auto& found) { return mfu(*found[1]); }, ids));
+      cells.push_back(observe(
+          kept.model, "gain", "%", setting, records,
+          [](const auto& found) { return mfu(*found[1]) - mfu(*found[0]); }, ids));
     }
     return cells;
   }

@@ -21,6 +21,7 @@ const System& system_of(std::string_view name) {
 
 RunConfig config_of(const System& system, const Setup& setup, int64_t micro_batch, int64_t batch) {
   RunConfig config = pipeline_config(setup, system.schedule, micro_batch, batch);
+  config.model.tied = system.tensor_parallel;  // there all ranks have parts of the one table
   if (system.tensor_parallel) std::swap(config.tensor_parallel, config.pipeline_parallel);
   return config;
 }

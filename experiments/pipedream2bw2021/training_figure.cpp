@@ -34,8 +34,9 @@ Claim ratio_claim(std::string id, std::string statement, double paper, const Set
   claim.statement = std::move(statement);
   claim.unit = std::string("x");  // GCC 12 warns about an assignment of one character
   claim.paper = paper;
-  claim.tolerance = 0.1 * paper;
-  claim.justification = "10 %: the machine is described from data sheets, and not calibrated";
+  claim.tolerance = 0.15 * paper;
+  claim.justification =
+      "15 %: a model of the machine, of which one number was fitted, to figure 12";
   Outcome outcome;
   if (of && over) outcome.estimate = Estimate{*of / *over};
   set(claim, setting, outcome);
@@ -44,7 +45,11 @@ Claim ratio_claim(std::string id, std::string statement, double paper, const Set
 
 RunConfig pipeline_config(const Setup& setup, ScheduleKind schedule, int64_t micro_batch,
                           int64_t batch) {
-  return {.model = setup.model,
+  // Each stage has a table of its own: the paper's program does not sum the two tables' gradients
+  // with 2BW, and the bars say that it did not with a flush either.
+  ModelConfig model = setup.model;
+  model.tied = false;
+  return {.model = model,
           .pipeline_parallel = setup.depth,
           .data_parallel = setup.width,
           .schedule = schedule,
@@ -52,7 +57,8 @@ RunConfig pipeline_config(const Setup& setup, ScheduleKind schedule, int64_t mic
           .stored_masks = true,
           .type = DType::bf16,
           .micro_batch = micro_batch,
-          .microbatches = batch / (micro_batch * setup.width)};
+          .microbatches = batch / (micro_batch * setup.width),
+          .narrow_reduction = true};
 }
 
 std::string name_of(const RunConfig& config) {

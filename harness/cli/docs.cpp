@@ -12,7 +12,7 @@ constexpr const char* exit_statuses = R"(## Exit status
 | status | meaning |
 |---:|---|
 | 0 | done |
-| 1 | a claim was not reproduced, and `--check` was given; or real memory did not do as `longest` found |
+| 1 | a claim was not reproduced, and `--check` was given; or real memory did not do as `longest` found; or `calibrate --check` found that a machine's file is not what fitting gives |
 | 2 | bad input; nothing was written |
 | 3 | out of memory; the record says how much was missing |
 | 4 | a deadline passed |

@@ -68,6 +68,10 @@ void MemoryFlags::add_to(Flags& flags) {
   flags.toggle("--offload-optimizer", offload_optimizer,
                "Keep the optimizer's state in the host's memory; parts of it come to the device "
                "for their update");
+  flags.toggle(
+      "--narrow-reduction", narrow_reduction,
+      "Replicas sum their gradients in the type of the weights, rounded to it before: half "
+      "the bytes with --type bf16");
   flags.choice("--precision", precision, all_names<Precision>(),
                "Where --type is bf16, gradients and optimizer state in float32, with a float32 "
                "copy of the weights, or all in bf16 without one");
@@ -84,6 +88,7 @@ void MemoryFlags::put_into(RunConfig& config) const {
   config.step_in_backward = step_in_backward;
   config.offload = offload;
   config.offload_optimizer = offload_optimizer;
+  config.narrow_reduction = narrow_reduction;
   config.precision = *from_name<Precision>(precision);
   check_precision(config);
 }
@@ -111,6 +116,7 @@ std::string MemoryFlags::text_of(const RunConfig& config) const {
   add(step_in_backward, "--step-in-backward");
   add(offload, "--offload");
   add(offload_optimizer, "--offload-optimizer");
+  add(narrow_reduction, "--narrow-reduction");
   add(precision != name_of(Precision::mixed), "--precision " + precision);
   return text;
 }

@@ -56,6 +56,7 @@ void add_reproduce(Program& program);
 void add_measure(Program& program);
 void add_plan(Program& program);
 void add_longest(Program& program);
+void add_calibrate(Program& program);
 void add_trace(Program& program);
 void add_peak(Program& program);
 void add_schedule(Program& program);

@@ -1,9 +1,12 @@
 #include "kernels/virtual/cost_model.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace frugal {
 namespace {
+
+constexpr std::array types{DType::bf16, DType::f32, DType::f64};
 
 size_t index_of(DType type) { return type == DType::bf16 ? 0 : type == DType::f64 ? 2 : 1; }
 
@@ -12,12 +15,16 @@ uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 CostModel::CostModel(const Machine& machine)
-    : multiprocessors_(static_cast<uint32_t>(machine.multiprocessors)),
+    : software_(machine.software),
+      multiprocessors_(static_cast<uint32_t>(machine.multiprocessors)),
       kernel_latency_(machine.kernel_latency),
       memory_latency_(machine.memory_latency),
       seconds_per_byte_(1 / (machine.memory_bandwidth * machine.memory_fraction)),
+      attention_seconds_per_byte_(1 / (machine.memory_bandwidth * machine.attention_fraction)),
+      l2_seconds_per_byte_(static_cast<double>(machine.multiprocessors) / machine.l2_bandwidth),
       host_bandwidth_(machine.host_bandwidth * machine.host_fraction),
       link_bandwidth_(machine.link_bandwidth * machine.link_fraction),
+      gather_bandwidth_(machine.link_bandwidth * machine.gather_fraction),
       network_bandwidth_(machine.network_bandwidth * machine.network_fraction),
       collective_latency_(machine.collective_latency),
       link_latency_(machine.link_latency),
@@ -25,6 +32,8 @@ CostModel::CostModel(const Machine& machine)
       devices_per_node_(static_cast<int>(machine.devices_per_node)),
       devices_per_port_(static_cast<int>(machine.devices_per_port)) {
   const auto processors = static_cast<double>(machine.multiprocessors);
+  for (const DType type : types)
+    sustained_flops_[index_of(type)] = machine.peak_flops(type) * machine.gemm_sustained;
   for (const Machine::Tile& shape : machine.tiles) {
     if (tile_count_ == tiles_.size()) break;
     Tile& tile = tiles_[tile_count_++];
@@ -32,28 +41,24 @@ CostModel::CostModel(const Machine& machine)
     tile.n = static_cast<uint32_t>(shape.n);
     const double m = tile.m;
     const double n = tile.n;
-    for (const DType type : {DType::bf16, DType::f32, DType::f64}) {
+    for (const DType type : types) {
       const double multiply =
           2 * m * n * processors / (machine.peak_flops(type) * machine.gemm_fraction);
-      const double load =
-          (m + n) * static_cast<double>(size_of(type)) * processors / machine.l2_bandwidth;
+      const double load = (m + n) * static_cast<double>(size_of(type)) * l2_seconds_per_byte_;
       tile.step[index_of(type)] = std::max(multiply, load);
     }
   }
 }
 
 double CostModel::duration(const Operation& operation) const {
-  if (const auto* transfer = std::get_if<Transfer>(&operation))
-    return kernel_latency_ + static_cast<double>(transfer->from.bytes()) / host_bandwidth_;
-  const double memory = cost_of(operation).bytes * seconds_per_byte_;
-  double arithmetic = 0;
-  if (const auto* gemm = std::get_if<Gemm>(&operation))
-    arithmetic = gemm_arithmetic(*gemm);
-  else if (const auto* attention = std::get_if<FusedAttention>(&operation))
-    arithmetic = attention_arithmetic(*attention, FusedAttention::products);
-  else if (const auto* backward = std::get_if<FusedAttentionBackward>(&operation))
-    arithmetic = attention_arithmetic(backward->forward, FusedAttentionBackward::products);
-  return kernel_latency_ + std::max(memory, arithmetic);
+  const Kernels all = kernels(operation);
+  return std::accumulate(all.begin(), all.end(), 0.0);
+}
+
+double CostModel::product(const Gemm& gemm, double bytes) const {
+  const auto result = static_cast<double>(size_of(gemm.c.type) * (gemm.accumulate ? 2 : 1));
+  return kernel_latency_ + std::max({bytes * seconds_per_byte_, waves(gemm, result),
+                                     gemm.cost().flops / sustained_flops_[index_of(gemm.a.type)]});
 }
 
 double CostModel::attention_arithmetic(const FusedAttention& attention, int products) const {
@@ -64,10 +69,13 @@ double CostModel::attention_arithmetic(const FusedAttention& attention, int prod
       .c = View(nullptr, attention.q.type, {attention.batch(), attention.rows(), attention.cols()}),
       .bias = {},
       .transpose_b = true};
-  return products * gemm_arithmetic(scores) * attention.flops(1) / scores.cost().flops;
+  const double all = scores.cost().flops;
+  const double seconds =
+      std::max(waves(scores, 0), all / sustained_flops_[index_of(attention.q.type)]);
+  return products * seconds * attention.flops(1) / all;
 }
 
-double CostModel::gemm_arithmetic(const Gemm& gemm) const {
+double CostModel::waves(const Gemm& gemm, double result) const {
   const auto m = static_cast<uint32_t>(gemm.m());
   const auto n = static_cast<uint32_t>(gemm.n());
   const auto batch = static_cast<uint64_t>(gemm.batch());
@@ -78,7 +86,9 @@ double CostModel::gemm_arithmetic(const Gemm& gemm) const {
     const Tile& tile = tiles_[i];
     const uint64_t count = batch * ceil_div(m, tile.m) * ceil_div(n, tile.n);
     const uint64_t waves = (count + multiprocessors_ - 1) / multiprocessors_;
-    best = std::min(best, static_cast<double>(waves) * (memory_latency_ + k * tile.step[type]));
+    const double store = static_cast<double>(tile.m) * tile.n * result * l2_seconds_per_byte_;
+    best = std::min(best,
+                    static_cast<double>(waves) * (memory_latency_ + k * tile.step[type] + store));
   }
   return best;
 }
@@ -87,14 +97,13 @@ CostModel::Group CostModel::group(int size) const {
   return {size, std::min(size, devices_per_node_)};
 }
 
-double CostModel::ring(const Group& group, int passes, double bytes) const {
+double CostModel::ring(const Group& group, int passes, double bytes, double link) const {
   if (group.size <= 1) return 0;
   const int between = group.nodes() - 1;
   const int within = group.size - 1 - between;
   // Each rank of a node drives a network port of its own, in a ring of its own.
-  const double bandwidth = between == 0
-                               ? link_bandwidth_
-                               : std::min(link_bandwidth_, group.per_node * network_bandwidth_);
+  const double bandwidth =
+      between == 0 ? link : std::min(link, group.per_node * network_bandwidth_);
   return collective_latency_ +
          passes * (within * link_latency_ + between * network_latency_ + bytes / bandwidth);
 }

@@ -12,7 +12,24 @@ class CostModel {
  public:
   explicit CostModel(const Machine& machine);
 
-  /// Device time of an operation: kernel latency + max(arithmetic, memory).
+  /// Device time of each of the kernels that the machine's software runs for an operation.
+  class Kernels {
+   public:
+    Kernels(std::initializer_list<double> seconds) {
+      for (const double each : seconds) add(each);
+    }
+    void add(double seconds) { seconds_.at(count_++) = seconds; }
+    const double* begin() const { return seconds_.data(); }
+    const double* end() const { return seconds_.data() + count_; }
+
+   private:
+    std::array<double, 3> seconds_{};
+    size_t count_ = 0;
+  };
+  Kernels kernels(const Operation& operation) const {
+    return std::visit([this](const auto& op) { return kernels_of(op); }, operation);
+  }
+  /// Of all of them.
   double duration(const Operation& operation) const;
 
   /// Ranks of a collective: `size` of them, of which `per_node` share a node.
@@ -27,16 +44,18 @@ class CostModel {
   /// `bytes` are the whole buffer's: what one rank holds before a reduce-scatter or all-to-all, or
   /// after an all-gather. A group of one takes no time.
   double all_gather(const Group& group, double bytes) const {
-    return ring(group, 1, share(group) * bytes);
+    return ring(group, 1, share(group) * bytes, gather_bandwidth_);
   }
   double reduce_scatter(const Group& group, double bytes) const {
-    return ring(group, 1, share(group) * bytes);
+    return ring(group, 1, share(group) * bytes, gather_bandwidth_);
   }
   /// A reduce-scatter and an all-gather in one collective.
   double all_reduce(const Group& group, double bytes) const {
-    return ring(group, 2, share(group) * bytes);
+    return ring(group, 2, share(group) * bytes, link_bandwidth_);
   }
-  double broadcast(const Group& group, double bytes) const { return ring(group, 1, bytes); }
+  double broadcast(const Group& group, double bytes) const {
+    return ring(group, 1, bytes, link_bandwidth_);
+  }
   double all_to_all(const Group& group, double bytes) const;
   /// A message between two ranks, of the same node or, where every device sends to another node at
   /// once, of two.
@@ -50,13 +69,45 @@ class CostModel {
   double message_between_nodes(int senders, double bytes) const;
 
  private:
-  double gemm_arithmetic(const Gemm& gemm) const;
+  /// An operation that is one kernel, bound by memory.
+  template <class T>
+  Kernels kernels_of(const T& operation) const {
+    return {memory_bound(operation.cost().bytes)};
+  }
+  Kernels kernels_of(const Gemm& gemm) const;
+  Kernels kernels_of(const GemmGelu& both) const;
+  Kernels kernels_of(const GemmGeluBackward& both) const;
+  Kernels kernels_of(const Softmax& softmax) const;
+  Kernels kernels_of(const SoftmaxBackward& backward) const;
+  Kernels kernels_of(const FusedAttention& attention) const;
+  Kernels kernels_of(const FusedAttentionBackward& backward) const;
+  Kernels kernels_of(const LayerNormBackward& backward) const;
+  Kernels kernels_of(const RmsNormBackward& backward) const;
+  Kernels kernels_of(const BiasDropoutAdd& add) const;
+  Kernels kernels_of(const BiasDropoutAddBackward& backward) const;
+  Kernels kernels_of(const Adam& adam) const;
+  Kernels kernels_of(const Transfer& transfer) const;
+
+  double memory_bound(double bytes) const { return kernel_latency_ + bytes * seconds_per_byte_; }
+  /// Of softmax and its dropout.
+  double attention_bound(double bytes) const {
+    return kernel_latency_ + bytes * attention_seconds_per_byte_;
+  }
+  /// Norms may add a gradient that came over the residual path, `add`, to their own.
+  Kernels norm_backward(double bytes, const View& add) const;
+  /// A product that moves `bytes`.
+  double product(const Gemm& gemm, double bytes) const;
+  /// A product without what its software does to its result in kernels of their own.
+  Gemm alone(const Gemm& gemm) const;
+  /// Whole waves of tiles, whose results take `result` bytes per element to the L2 cache.
+  double waves(const Gemm& gemm, double result) const;
   /// Of so many products on the tiles of visible scores.
   double attention_arithmetic(const FusedAttention& attention, int products) const;
   /// (n − 1) / n: the part of a buffer that crosses each link of a ring.
   static double share(const Group& group) { return (group.size - 1.0) / group.size; }
-  /// `passes` times around the ring, `bytes` over each link each time.
-  double ring(const Group& group, int passes, double bytes) const;
+  /// `passes` times around the ring, `bytes` over each link each time, which within a node has so
+  /// much bandwidth.
+  double ring(const Group& group, int passes, double bytes, double link) const;
 
   /// Time of one step of a tile's inner loop, k = 1, for operands of a type.
   struct Tile {
@@ -65,9 +116,12 @@ class CostModel {
   };
   std::array<Tile, 8> tiles_{};
   size_t tile_count_ = 0;
+  const Machine::Software software_;
   uint32_t multiprocessors_;
-  double kernel_latency_, memory_latency_, seconds_per_byte_;
-  double host_bandwidth_, link_bandwidth_, network_bandwidth_;
+  std::array<double, 3> sustained_flops_;  ///< by type
+  double kernel_latency_, memory_latency_, seconds_per_byte_, attention_seconds_per_byte_;
+  double l2_seconds_per_byte_;  ///< of one multiprocessor, beside all others
+  double host_bandwidth_, link_bandwidth_, gather_bandwidth_, network_bandwidth_;
   double collective_latency_, link_latency_, network_latency_;
   int devices_per_node_, devices_per_port_;
 };

@@ -25,8 +25,7 @@ void take(int64_t bytes, int64_t& in_use, int64_t capacity, const Device& device
 VirtualDevice::VirtualDevice(const Machine& machine, int devices_on_node)
     : machine_(machine),
       costs_(machine),
-      shared_speed_(1 - static_cast<double>(machine.collective_multiprocessors) /
-                            static_cast<double>(machine.multiprocessors)),
+      shared_speed_(1 - machine.collective_share),
       host_capacity_(machine.host_memory / devices_on_node) {}
 
 void* VirtualDevice::allocate(int64_t bytes) {
@@ -70,16 +69,8 @@ void VirtualDevice::keep_busy(Stream stream, std::string_view name, double begin
 }
 
 void VirtualDevice::execute_on(Stream stream, const Operation& operation) {
-  // The machines that are described run a GELU as an operation of its own, as their papers did.
-  if (const auto* both = std::get_if<GemmGelu>(&operation)) {
-    execute_on(stream, both->gemm);
-    return execute_on(stream, both->gelu());
-  }
-  if (const auto* both = std::get_if<GemmGeluBackward>(&operation)) {
-    execute_on(stream, both->gemm);
-    return execute_on(stream, both->gelu());
-  }
-  execute_for(stream, costs_.duration(operation), name_of(operation));
+  const std::string_view name = name_of(operation);
+  for (const double seconds : costs_.kernels(operation)) execute_for(stream, seconds, name);
 }
 
 void VirtualDevice::execute_for(Stream stream, double seconds, std::string_view name) {
@@ -123,6 +114,12 @@ void VirtualDevice::wait(Stream stream, const Event& event) {
                                  {}});
   }
   clock(stream) = std::max(clock(stream), event.time);
+}
+
+void VirtualDevice::hold_up(const Event& until) {
+  spoil_tape();
+  wait(Stream::compute, until);
+  state_.host = std::max(state_.host, until.time);
 }
 
 void VirtualDevice::start(Tape& tape) {

@@ -35,7 +35,8 @@ class VirtualDevice final : public Device {
   /// What several allocations and deallocations come to.
   void add_in_use(int64_t bytes) { state_.in_use += bytes; }
 
-  /// Takes longer while the communication stream is busy, whose collectives take multiprocessors.
+  /// Takes longer while the communication stream is busy, whose collectives take a share of the
+  /// device.
   void execute_on(Stream stream, const Operation& operation) override;
   void occupy(Stream stream, double seconds, std::string_view name) override;
 
@@ -44,9 +45,13 @@ class VirtualDevice final : public Device {
   /// Keeps the stream busy from `begin`, which is not before issue() said, until `end`.
   void occupy_between(Stream stream, std::string_view name, double begin, double end);
 
+  /// The compute stream and the host wait for it.
+  void hold_up(const Event& until);
+
   Event record(Stream stream) override;
   void wait(Stream stream, const Event& event) override;
   void synchronize() override { state_.host = now(); }
+  bool synchronises_passes() const override { return machine_.software.synchronised_passes; }
   double now() override;
 
   /// From now on what is issued is noted on the tape as well; until it is stopped.

@@ -11,6 +11,7 @@
 #include "kernels/support/embedded.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
+#include "kernels/virtual/machine_parts.h"
 
 namespace frugal {
 namespace {
@@ -25,20 +26,22 @@ class ParameterReader {
       : group_(group), all_(all) {}
 
   double positive(std::string_view key, std::string_view unit) const {
-    return read(key, unit, std::numeric_limits<double>::min(),
-                std::numeric_limits<double>::infinity());
+    return read(key, unit, std::numeric_limits<double>::min(), endless);
   }
   double fraction(std::string_view key) const {
     return read(key, "1", std::numeric_limits<double>::min(), 1);
   }
   int64_t whole(std::string_view key, std::string_view unit) const {
     const double value = read(key, unit, 1, 9e15);
+    all_.back().whole = true;
     if (value != std::floor(value))
       group_.object(key).fail("value", fmt::format("is {}; it must be a whole number", value));
     return static_cast<int64_t>(value);
   }
 
  private:
+  static constexpr double endless = std::numeric_limits<double>::infinity();
+
   double read(std::string_view key, std::string_view unit, double low, double high) const {
     const JsonObject entry = group_.object(key);
     entry.allow_only({"value", "unit", "source"});
@@ -53,7 +56,8 @@ class ParameterReader {
     if (found != unit) entry.fail("unit", fmt::format("is \"{}\"; it must be \"{}\"", found, unit));
     auto source = entry.require<std::string>("source");
     if (source.empty()) entry.fail("source", "is empty; say where the value comes from");
-    all_.push_back({group_.path_of(key), value, found, std::move(source)});
+    all_.push_back(
+        {group_.path_of(key), value, found, std::move(source), false, high == 1 ? 1 : endless});
     return value;
   }
 
@@ -85,7 +89,7 @@ void read_device(const JsonObject& device, Machine& machine) {
   device.allow_only({"flops_bf16", "flops_f32", "flops_f64", "memory_capacity", "memory_bandwidth",
                      "memory_fraction", "memory_latency", "l2_bandwidth", "multiprocessors",
                      "host_bandwidth", "host_fraction", "launch_overhead", "kernel_latency",
-                     "gemm_fraction", "tiles"});
+                     "gemm_fraction", "gemm_sustained", "attention_fraction", "tiles"});
   const ParameterReader read(device, machine.parameters);
   machine.flops_bf16 = read.positive("flops_bf16", "FLOP/s");
   machine.flops_f32 = read.positive("flops_f32", "FLOP/s");
@@ -101,40 +105,38 @@ void read_device(const JsonObject& device, Machine& machine) {
   machine.launch_overhead = read.positive("launch_overhead", "s");
   machine.kernel_latency = read.positive("kernel_latency", "s");
   machine.gemm_fraction = read.fraction("gemm_fraction");
+  machine.gemm_sustained = read.fraction("gemm_sustained");
+  machine.attention_fraction = read.fraction("attention_fraction");
   machine.tiles = read_tiles(device);
 }
 
 void read_network(const JsonObject& network, Machine& machine) {
   network.allow_only({"devices_per_node", "host_memory", "link_bandwidth", "link_fraction",
-                      "network_bandwidth", "devices_per_port", "network_fraction",
-                      "collective_multiprocessors", "collective_latency", "link_latency",
+                      "gather_fraction", "network_bandwidth", "devices_per_port",
+                      "network_fraction", "collective_share", "collective_latency", "link_latency",
                       "network_latency"});
   const ParameterReader read(network, machine.parameters);
   machine.devices_per_node = read.whole("devices_per_node", "1");
   machine.host_memory = read.whole("host_memory", "B");
   machine.link_bandwidth = read.positive("link_bandwidth", "B/s");
   machine.link_fraction = read.fraction("link_fraction");
+  machine.gather_fraction = read.fraction("gather_fraction");
   machine.network_bandwidth = read.positive("network_bandwidth", "B/s");
   if (network.has("devices_per_port"))
     machine.devices_per_port = read.whole("devices_per_port", "1");
   machine.network_fraction = read.fraction("network_fraction");
-  machine.collective_multiprocessors = read.whole("collective_multiprocessors", "1");
-  if (machine.collective_multiprocessors >= machine.multiprocessors)
-    network.object("collective_multiprocessors")
-        .fail("value", fmt::format("is {}; it must be below device.multiprocessors ({})",
-                                   machine.collective_multiprocessors, machine.multiprocessors));
+  machine.collective_share = read.fraction("collective_share");
+  if (machine.collective_share == 1)
+    network.object("collective_share").fail("value", "is 1; it must be below 1");
   machine.collective_latency = read.positive("collective_latency", "s");
   machine.link_latency = read.positive("link_latency", "s");
   machine.network_latency = read.positive("network_latency", "s");
 }
 
-}  // namespace
-
-Machine parse_machine(std::string_view text, const std::string& file) {
-  const nlohmann::json json = parse_json(text, file);
+Machine read_machine(const nlohmann::json& json, const std::string& file) {
   const JsonObject root(json, file);
-  root.allow_only(
-      {"schema", "name", "description", "calibration", "device_names", "device", "network"});
+  root.allow_only({"schema", "name", "description", "calibration", "device_names", "device",
+                   "network", "software", "fit"});
   const auto schema = root.require<std::string>("schema");
   if (schema != "frugal.machine/1")
     root.fail("schema", fmt::format("is \"{}\"; it must be \"frugal.machine/1\"", schema));
@@ -145,7 +147,33 @@ Machine parse_machine(std::string_view text, const std::string& file) {
   machine.device_names = root.optional<std::vector<std::string>>("device_names", {});
   read_device(root.object("device"), machine);
   read_network(root.object("network"), machine);
+  if (root.has("software")) machine.software = read_software(root.object("software"));
+  if (root.has("fit")) machine.fit = read_fit(root.object("fit"), machine.parameters);
   return machine;
+}
+
+/// A machine's file: its text, and what messages call it.
+struct File {
+  std::string text, name;
+};
+
+File find_file(const std::string& name_or_path) {
+  if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(extension))
+    return {read_text(name_or_path), name_or_path};
+  const std::string path = fmt::format("{}{}{}", folder, name_or_path, extension);
+  if (const auto text = embedded_file(path)) return {std::string(*text), path};
+  const auto names = machine_names();
+  const auto near = nearest(name_or_path, names);
+  throw InputError(fmt::format(
+      "no machine is called \"{}\"; {} {}, or give the path of a machine file (FILE.json)",
+      name_or_path, near.empty() ? "known are" : "did you mean",
+      fmt::join(near.empty() ? names : near, ", ")));
+}
+
+}  // namespace
+
+Machine parse_machine(std::string_view text, const std::string& file) {
+  return read_machine(parse_json(text, file), file);
 }
 
 std::vector<std::string> machine_names() {
@@ -157,17 +185,19 @@ std::vector<std::string> machine_names() {
   return names;
 }
 
-Machine find_machine(const std::string& name_or_path) {
-  if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(extension))
-    return parse_machine(read_text(name_or_path), name_or_path);
-  const std::string path = fmt::format("{}{}{}", folder, name_or_path, extension);
-  if (const auto text = embedded_file(path)) return parse_machine(*text, path);
-  const auto names = machine_names();
-  const auto near = nearest(name_or_path, names);
-  throw InputError(fmt::format(
-      "no machine is called \"{}\"; {} {}, or give the path of a machine file (FILE.json)",
-      name_or_path, near.empty() ? "known are" : "did you mean",
-      fmt::join(near.empty() ? names : near, ", ")));
+Machine find_machine(const std::string& name_or_path) { return find_machine(name_or_path, {}); }
+
+Machine find_machine(const std::string& name_or_path, const std::map<std::string, double>& values) {
+  const File file = find_file(name_or_path);
+  nlohmann::json json = parse_json(file.text, file.name);
+  for (const auto& [key, value] : values) {
+    const size_t dot = std::min(key.find('.'), key.size());
+    const JsonObject group =
+        JsonObject(json, file.name).object(key.substr(0, dot)).object(key.substr(dot + 1));
+    group.require<double>("value");
+    json[key.substr(0, dot)][key.substr(dot + 1)]["value"] = value;
+  }
+  return read_machine(json, file.name);
 }
 
 std::optional<Machine> machine_of_device(std::string_view device_name) {

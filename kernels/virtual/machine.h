@@ -1,5 +1,7 @@
 #pragma once
 #include <array>
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,11 +19,47 @@ struct Machine {
   struct Tile {
     int64_t m = 0, n = 0;
   };
+  /// What a message between stages takes besides its link.
+  enum class Messages : uint8_t {
+    beside,    ///< nothing: both ends compute beside it
+    blocking,  ///< both ends and their hosts wait until it is there
+    serial     ///< its time of both ends, which have one message at a time, either way
+  };
+  /// Parts of operations that the machine's software runs as kernels of their own, and what waits
+  /// in it. A machine without it runs each operation as one kernel.
+  struct Software {
+    bool bias = false;           ///< of a product, added to its result
+    bool gelu = false;           ///< behind a product, or before its gradient
+    bool dropout = false;        ///< behind a softmax
+    bool mask = false;           ///< of a causal softmax, which then reads what it does not see too
+    bool dropout_add = false;    ///< bias, dropout and residual behind a block, a kernel each
+    bool residual = false;       ///< the gradient that a norm's is added to
+    bool bias_gradient = false;  ///< the sum over rows behind a dropout's gradient
+    bool accumulation = false;   ///< of a weight's gradient, added to those before it
+    bool clipping = false;       ///< of gradients, and weights copied from their float32 master
+    Messages messages = Messages::beside;
+    /// The host waits for the device before and after each pass of a stage.
+    bool synchronised_passes = false;
+    /// Ranks of a stage that have the same to send send a part of it each, and gather the parts.
+    bool sharded_messages = false;
+  };
+  /// Which parameters were fitted, to what, and what they must not be fitted to.
+  struct Fit {
+    /// Numbers of a paper: of a table or figure all, or those of a row, or one.
+    struct Cells {
+      std::string artifact, row, column;
+    };
+    std::vector<std::string> parameters;
+    std::vector<Cells> to;
+    std::vector<std::string> held_out;  ///< artifacts
+  };
   /// A number as it stands in the file, for reports.
   struct Parameter {
     std::string key;  ///< "network.link_bandwidth"
     double value = 0;
     std::string unit, source;
+    bool whole = false;                                     ///< it counts something, or bytes
+    double most = std::numeric_limits<double>::infinity();  ///< 1 of a fraction
   };
 
   std::string name, description;
@@ -38,26 +76,31 @@ struct Machine {
   double memory_latency = 0;    ///< of one access
   double l2_bandwidth = 0;      ///< all multiprocessors together
   int64_t multiprocessors = 0;
-  double host_bandwidth = 0;   ///< to the host's memory or from it; peak of one direction
-  double host_fraction = 0;    ///< of it that transfers reach
-  double launch_overhead = 0;  ///< host time to issue one operation
-  double kernel_latency = 0;   ///< device time between two operations that follow each other
-  double gemm_fraction = 0;    ///< of a multiprocessor's peak that a tile's inner loop reaches
+  double host_bandwidth = 0;      ///< to the host's memory or from it; peak of one direction
+  double host_fraction = 0;       ///< of it that transfers reach
+  double launch_overhead = 0;     ///< host time to issue one operation
+  double kernel_latency = 0;      ///< device time between two operations that follow each other
+  double gemm_fraction = 0;       ///< of a multiprocessor's peak that a tile's inner loop reaches
+  double gemm_sustained = 0;      ///< of the peak that a product can at most sustain
+  double attention_fraction = 0;  ///< of the memory's peak that softmax and its dropout reach
   std::vector<Tile> tiles;
 
   // Devices together.
   int64_t devices_per_node = 0;
-  int64_t host_memory = 0;       ///< of a node, shared by its devices
-  double link_bandwidth = 0;     ///< a device's, one direction, within a node; peak
-  double link_fraction = 0;      ///< of it that collectives reach
-  double network_bandwidth = 0;  ///< a device's when all send, one direction, between nodes; peak
-  int64_t devices_per_port = 1;  ///< devices that share a network port, of network_bandwidth each
-  double network_fraction = 0;   ///< of it that collectives reach
-  int64_t collective_multiprocessors =
-      0;                          ///< that a collective takes from what is computed beside it
+  int64_t host_memory = 0;        ///< of a node, shared by its devices
+  double link_bandwidth = 0;      ///< a device's, one direction, within a node; peak
+  double link_fraction = 0;       ///< of it that collectives reach
+  double gather_fraction = 0;     ///< of it that all-gather and reduce-scatter reach
+  double network_bandwidth = 0;   ///< a device's when all send, one direction, between nodes; peak
+  int64_t devices_per_port = 1;   ///< devices that share a network port, of network_bandwidth each
+  double network_fraction = 0;    ///< of it that collectives reach
+  double collective_share = 0;    ///< of a device, taken from what is computed beside a collective
   double collective_latency = 0;  ///< of any collective
   double link_latency = 0;        ///< of each step within a node
   double network_latency = 0;     ///< of each step between nodes
+
+  Software software;
+  Fit fit;
 
   std::vector<Parameter> parameters;
 
@@ -73,6 +116,10 @@ Machine parse_machine(std::string_view text, const std::string& file);
 /// The machine of this name (hardware/NAME.json, inside the program) or, where it contains a slash
 /// or ends in .json, of this file. Throws InputError; for an unknown name with the nearest ones.
 Machine find_machine(const std::string& name_or_path);
+
+/// The same with other values of some numbers, by Machine::Parameter::key. Throws InputError for a
+/// key that the file does not have and for a value that it may not have.
+Machine find_machine(const std::string& name_or_path, const std::map<std::string, double>& values);
 
 /// Names that find_machine() knows.
 std::vector<std::string> machine_names();

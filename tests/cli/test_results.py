@@ -5,13 +5,39 @@ import json
 from test_cli import SOURCE, Cli
 
 
+FOLDER = SOURCE / "results/virtual"
+
+
 class Results(Cli):
     def test_virtual_results_are_what_the_program_computes(self):
-        kept = sorted((SOURCE / "results/virtual").glob("*.json"))
+        kept = sorted(set(FOLDER.glob("*.json")) - set(FOLDER.glob("calibration-*.json")))
         self.assertTrue(kept)
         for path in kept:
             printed = self.run_frugal("reproduce", f"{path.stem}/*", "--on", "virtual", "--format", "json").stdout
             self.compare(json.loads(path.read_text()), json.loads(printed), path.stem)
+
+    def test_calibrations_are_of_the_machines_and_the_results_that_are_kept(self):
+        """Fits are computed again; errors held out are those of the kept reproductions; that times with other values
+        are what such a machine takes is tested elsewhere, with fewer."""
+        reproduced = {}
+        for path in set(FOLDER.glob("*.json")) - set(FOLDER.glob("calibration-*.json")):
+            for cell in json.loads(path.read_text())["cells"]:
+                if cell["source"] == "virtual":
+                    reproduced[cell["artifact"], cell["row"], cell["column"]] = cell
+        paths = sorted(FOLDER.glob("calibration-*.json"))
+        self.assertTrue(paths)
+        for path in paths:
+            kept = json.loads(path.read_text())
+            printed = self.run_frugal("calibrate", "--hardware", kept["machine"], "--format", "json").stdout
+            self.compare(kept["refit"], json.loads(printed)["refit"], path.stem)
+            for artifact in kept["held_out"]:
+                for cell in artifact["cells"]:
+                    name = (cell["artifact"], cell["row"], cell["column"])
+                    self.compare(cell["value"], reproduced[name]["value"], f"{path.stem} {name}")
+            machine = json.loads((SOURCE / f"hardware/{kept['machine']}.json").read_text())
+            for parameter in kept["sensitivity"]["parameters"]:
+                group, key = parameter["key"].split(".")
+                self.assertEqual(parameter["value"], machine[group][key]["value"], path.stem)
 
     def compare(self, kept, computed, where):
         """Numbers up to rounding, which another compiler may do elsewhere."""

@@ -158,6 +158,25 @@ TEST_F(RunnerTest, RunsAWholeGroupAgainWhereItsRoundsDiffer) {
   EXPECT_EQ(both.all()[0].rounds, both.all()[1].rounds);
 }
 
+/// Cases that name this machine run on what is given instead of its file, others on their own.
+TEST_F(RunnerTest, AnotherMachineOfTheSameNameAndNoFile) {
+  RecordFile in_memory;
+  Progress silent;
+  const Machine slow = find_machine("a100-selene", {{"device.launch_overhead", 1e-3}});
+  Runner runner(in_memory, silent, {.timing = {}, .command = {}, .machine = slow});
+  const std::vector<Case> cases{layer("a", Case::What::module_time, machine),
+                                layer("b", Case::What::module_time, "virtual:h200-hgx")};
+  const Records records = runner.run("paper/table", cases), files = run(cases);
+  const auto seconds = [](const Records& some, size_t i) {
+    return some.all()[i].samples(metric::forward_time).front();
+  };
+  EXPECT_GT(seconds(records, 0), 10 * seconds(files, 0));
+  EXPECT_EQ(seconds(records, 1), seconds(files, 1));
+  EXPECT_THAT(records.all()[0].on, HasSubstr("virtual:a100-selene#"));
+  EXPECT_EQ(in_memory.records().size(), 2U);
+  EXPECT_EQ(in_memory.set_aside(), "");
+}
+
 TEST(Grouped, TimedCasesOfARealDeviceAndEveryOtherAlone) {
   const auto of = [](Case::What what, const char* on) { return layer("", what, on); };
   constexpr auto time = Case::What::module_time, memory = Case::What::module_memory;

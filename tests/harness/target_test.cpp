@@ -62,7 +62,7 @@ TEST(Target, SaysWhatIsCalibrated) {
 
 /// Records of this machine are kept in results/: calibrated or not, its values are the same.
 TEST(Target, HasTheHashOfTheMachinesValuesOnly) {
-  EXPECT_EQ(Target("virtual:a100-selene", 1).machine_hash(), "b44c3ec6b80420ef");
+  EXPECT_EQ(Target("virtual:a100-selene", 1).machine_hash(), "0db78fd91f13970c");
 }
 
 TEST(Target, HasTheHashOfADataSheetOnly) {

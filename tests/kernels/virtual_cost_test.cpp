@@ -16,21 +16,24 @@ Machine simple_machine() {
   m.memory_bandwidth = 2e12;
   m.memory_fraction = 0.5;  // 1 TB/s
   m.memory_latency = 1e-7;
-  m.l2_bandwidth = 1e15;  // never in the way
+  m.l2_bandwidth = 1e30;  // never in the way
   m.multiprocessors = 10;
   m.host_bandwidth = 20e9;
   m.host_fraction = 0.5;  // 10 GB/s
   m.launch_overhead = 4e-6;
   m.kernel_latency = 1e-6;
   m.gemm_fraction = 0.5;  // 5 TFLOP/s of bf16 for each multiprocessor
+  m.gemm_sustained = 1;
+  m.attention_fraction = 0.25;  // 500 GB/s
   m.tiles = {{128, 128}};
   m.devices_per_node = 4;
   m.host_memory = 8000;
   m.link_bandwidth = 200e9;
-  m.link_fraction = 0.5;  // 100 GB/s
+  m.link_fraction = 0.5;    // 100 GB/s
+  m.gather_fraction = 0.4;  // 80 GB/s
   m.network_bandwidth = 20e9;
   m.network_fraction = 0.5;  // 10 GB/s
-  m.collective_multiprocessors = 2;
+  m.collective_share = 0.2;
   m.collective_latency = 10e-6;
   m.link_latency = 1e-6;
   m.network_latency = 5e-6;
@@ -110,12 +113,35 @@ TEST(CostModel, SmallTilesAreBoundByTheCacheAndTheBestTileIsTaken) {
   machine.tiles = {{32, 32}};
   const double step = std::max(2 * 32.0 * 32 / 5e12, 64 * 2 / 100e9);
   EXPECT_DOUBLE_EQ(step, 1.28e-9) << "the cache must be what binds here";
-  EXPECT_DOUBLE_EQ(CostModel(machine).duration(gemm(1, 32, 32, 1000000)), 1e-6 + 1e-7 + 1e6 * step);
+  const double store = 32 * 32 * 2 / 100e9;  // the tile's result
+  const double wave = 1e-7 + 1e6 * step + store;
+  EXPECT_DOUBLE_EQ(CostModel(machine).duration(gemm(1, 32, 32, 1000000)), 1e-6 + wave);
   const Gemm wide = gemm(1, 1280, 128, 1000000);
   const double small = CostModel(machine).duration(wide);
   machine.tiles = {{32, 32}, {128, 128}};
   EXPECT_LT(CostModel(machine).duration(wide), small);
-  EXPECT_DOUBLE_EQ(CostModel(machine).duration(gemm(1, 32, 32, 1000000)), 1e-6 + 1e-7 + 1e6 * step);
+  EXPECT_DOUBLE_EQ(CostModel(machine).duration(gemm(1, 32, 32, 1000000)), 1e-6 + wave);
+}
+
+TEST(CostModel, ATilesResultGoesToTheCacheTwiceWhereItIsAddedTo) {
+  Machine machine = simple_machine();
+  machine.l2_bandwidth = 1e12;
+  Gemm g = gemm(1, 128, 128, 1000000);
+  const double over = CostModel(machine).duration(g);
+  g.accumulate = true;
+  g.c.type = DType::f32;
+  EXPECT_NEAR(CostModel(machine).duration(g) - over, 128 * 128 * (2 * 4 - 2) / 100e9, 1e-12);
+}
+
+TEST(CostModel, AProductIsNoFasterThanCanBeSustained) {
+  Machine machine = simple_machine();
+  const Gemm g = gemm(1, 1280, 128, 100000);
+  const double waves = CostModel(machine).duration(g);
+  machine.gemm_sustained = 0.4;
+  EXPECT_DOUBLE_EQ(CostModel(machine).duration(g), 1e-6 + g.cost().flops / 40e12);
+  EXPECT_GT(CostModel(machine).duration(g), waves);
+  machine.gemm_sustained = 0.6;
+  EXPECT_DOUBLE_EQ(CostModel(machine).duration(g), waves) << "whole waves are slower";
 }
 
 TEST(CostModel, MoreWorkNeverTakesLess) {
@@ -148,8 +174,9 @@ TEST(CostModel, CollectivesWithinANode) {
   const auto group = costs.group(4);
   EXPECT_EQ(group.nodes(), 1);
   const double part = 0.75 * 1e6 / 100e9;
-  EXPECT_DOUBLE_EQ(costs.all_gather(group, 1e6), 10e-6 + 3e-6 + part);
-  EXPECT_DOUBLE_EQ(costs.reduce_scatter(group, 1e6), 10e-6 + 3e-6 + part);
+  const double gathered = 0.75 * 1e6 / 80e9;
+  EXPECT_DOUBLE_EQ(costs.all_gather(group, 1e6), 10e-6 + 3e-6 + gathered);
+  EXPECT_DOUBLE_EQ(costs.reduce_scatter(group, 1e6), 10e-6 + 3e-6 + gathered);
   EXPECT_DOUBLE_EQ(costs.all_reduce(group, 1e6), 10e-6 + 2 * (3e-6 + part));
   EXPECT_DOUBLE_EQ(costs.all_to_all(group, 1e6), 10e-6 + 1e-6 + part);
   EXPECT_DOUBLE_EQ(costs.broadcast(group, 1e6), 10e-6 + 3e-6 + 1e6 / 100e9);

@@ -79,8 +79,8 @@ TEST_F(VirtualDeviceTest, SynchronizeHoldsTheHost) {
   EXPECT_DOUBLE_EQ(device.now(), before + launch + seconds);
 }
 
-TEST_F(VirtualDeviceTest, CollectivesTakeMultiprocessorsFromWhatRunsBesideThem) {
-  const double speed = 1 - 24.0 / 108;
+TEST_F(VirtualDeviceTest, CollectivesTakeAShareFromWhatRunsBesideThem) {
+  const double speed = 1 - machine.collective_share;
   device.occupy(Stream::communication, 1, "all-reduce");  // longer than the operation
   device.execute(fill);
   EXPECT_NEAR(device.record(Stream::compute).time, 2 * launch + seconds / speed, 1e-12);

@@ -8,9 +8,10 @@ namespace frugal {
 /// by two stages of a node 1.25 s, all without rounding.
 inline Machine round_machine() {
   Machine machine = find_machine("a100-selene");
+  machine.software = {};
   machine.launch_overhead = 0;
   machine.devices_per_node = 8;
-  machine.link_fraction = machine.network_fraction = 1;
+  machine.link_fraction = machine.gather_fraction = machine.network_fraction = 1;
   machine.link_bandwidth = 1 << 20;
   machine.network_bandwidth = 1 << 19;
   machine.collective_latency = machine.link_latency = 0.25;
@@ -21,14 +22,15 @@ inline const View unit{nullptr, DType::f32, {1 << 17}};
 
 /// The stages of a pipeline with their groups.
 struct Pipeline {
-  explicit Pipeline(const Machine& machine, const Layout& layout, double deadline = 60) {
+  explicit Pipeline(const Machine& machine, const Layout& layout, double deadline = 60,
+                    Replicated replicated = Replicated::no) {
     for (int stage = 0; stage < layout.stages; ++stage) {
       owned.push_back(std::make_unique<VirtualDevice>(machine));
       devices.push_back(owned.back().get());
       devices.back()->keep_log(true);
     }
     const auto make = [&](Axis axis, Stream stream) {
-      return std::make_unique<StagedGroup>(devices, layout, axis, stream, deadline);
+      return std::make_unique<StagedGroup>(devices, layout, axis, stream, replicated, deadline);
     };
     forward = make(Axis::stages, Stream::activations);
     backward = make(Axis::stages, Stream::gradients);

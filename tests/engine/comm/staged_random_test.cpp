@@ -34,6 +34,8 @@ Program random_program(uint64_t seed) {
   Program program;
   program.layout = {.tensor = 1 + draw(4), .data = 1 + draw(3), .stages = 2 + draw(4)};
   program.machine.devices_per_port = 1 + draw(8);
+  program.machine.software = {};
+  program.machine.software.messages = static_cast<Machine::Messages>(draw(3));
   program.machine.launch_overhead = 1e-6 * draw(300);  // so that the host is what is late, at times
   const int stages = program.layout.stages;
   std::vector<Step> on_their_way;
@@ -84,6 +86,7 @@ class Oracle {
   explicit Oracle(const Program& program)
       : program_(program),
         costs_(program.machine),
+        kind_(program.machine.software.messages),
         clocks_(static_cast<size_t>(program.layout.stages)),
         host_(clocks_.size()) {
     for (const Step& step : program.steps) run(step);
@@ -97,6 +100,12 @@ class Oracle {
  private:
   double& clock(int stage, Stream stream) {
     return clocks_[static_cast<size_t>(stage)][static_cast<size_t>(stream)];
+  }
+  void hold_up(int stage, double until) {
+    double& compute = clock(stage, Stream::compute);
+    double& host = host_[static_cast<size_t>(stage)];
+    compute = std::max(compute, until);
+    host = std::max(host, until);
   }
   /// When something can begin that needs what was computed so far.
   double issue(int stage, Stream stream) {
@@ -113,19 +122,25 @@ class Oracle {
         break;
       case Step::send: {
         const int senders = program_.layout.senders(step.stage, step.peer, per_node);
-        const double end = issue(step.stage, step.stream) +
-                           (senders == 0 ? costs_.message(true, bytes)
-                                         : costs_.message_between_nodes(senders, bytes));
-        clock(step.stage, step.stream) = end;
-        arrivals_[{step.stage, step.peer, step.stream}].push_back(end);
+        const double begin = issue(step.stage, step.stream);
+        const double seconds = senders == 0 ? costs_.message(true, bytes)
+                                            : costs_.message_between_nodes(senders, bytes);
+        clock(step.stage, step.stream) = begin + seconds;
+        if (kind_ != Machine::Messages::beside) hold_up(step.stage, begin + seconds);
+        messages_[{step.stage, step.peer, step.stream}].push_back({begin, seconds});
         break;
       }
       case Step::receive: {
         issue(step.stage, step.stream);
-        auto& arrivals = arrivals_[{step.peer, step.stage, step.stream}];
+        auto& messages = messages_[{step.peer, step.stage, step.stream}];
         double& compute = clock(step.stage, Stream::compute);
-        compute = std::max(compute, arrivals.front());
-        arrivals.pop_front();
+        auto [begin, seconds] = messages.front();
+        messages.pop_front();
+        if (kind_ == Machine::Messages::serial) begin = std::max(begin, compute);
+        if (kind_ == Machine::Messages::beside)
+          compute = std::max(compute, begin + seconds);
+        else
+          hold_up(step.stage, begin + seconds);
         break;
       }
       case Step::reduce:
@@ -148,9 +163,10 @@ class Oracle {
 
   const Program& program_;
   const CostModel costs_;
+  const Machine::Messages kind_;
   Clocks clocks_;
   std::vector<double> host_;
-  std::map<std::tuple<int, int, Stream>, std::deque<double>> arrivals_;
+  std::map<std::tuple<int, int, Stream>, std::deque<std::pair<double, double>>> messages_;
   std::vector<std::pair<int, double>> ready_;
 };
 

@@ -70,6 +70,59 @@ TEST(StagedGroup, MessagesTakeNoMultiprocessors) {
   EXPECT_EQ(pipeline.clock(0, Stream::compute), device.costs().duration(fill));
 }
 
+TEST(StagedGroup, BlockingMessagesHoldUpBothEndsUntilTheyAreThere) {
+  Machine machine = round_machine();
+  machine.software.messages = Machine::Messages::blocking;
+  Pipeline pipeline(machine, {.stages = 2});
+  Communicator& first = pipeline.forward->communicator(0);
+  Communicator& second = pipeline.forward->communicator(1);
+  VirtualDevice& sender = *pipeline.devices[0];
+  sender.occupy(Stream::compute, 3, "pass");
+  Pending sent = first.send(unit, 1);
+  EXPECT_EQ(pipeline.clock(0, Stream::compute), 4);
+  sender.occupy(Stream::compute, 1, "pass");
+  EXPECT_EQ(pipeline.begins(0).back(), 4) << "the host waits too";
+  second.receive(unit, 0).wait();
+  EXPECT_EQ(pipeline.clock(1, Stream::compute), 4);
+  sent = first.send(unit, 1);  // from 5 on
+  pipeline.devices[1]->occupy(Stream::compute, 10, "pass");
+  second.receive(unit, 0).wait();
+  EXPECT_EQ(pipeline.clock(1, Stream::compute), 14) << "it was there at 6";
+}
+
+TEST(StagedGroup, SerialMessagesTakeTheirTimeOfBothEnds) {
+  Machine machine = round_machine();
+  machine.software.messages = Machine::Messages::serial;
+  Pipeline pipeline(machine, {.stages = 2});
+  Communicator& first = pipeline.forward->communicator(0);
+  Communicator& second = pipeline.forward->communicator(1);
+  Pending sent = first.send(unit, 1);
+  EXPECT_EQ(pipeline.clock(0, Stream::compute), 1);
+  second.receive(unit, 0).wait();
+  EXPECT_EQ(pipeline.clock(1, Stream::compute), 1) << "it waits from the beginning on";
+  sent = first.send(unit, 1);
+  pipeline.devices[1]->occupy(Stream::compute, 10, "pass");
+  second.receive(unit, 0).wait();
+  EXPECT_EQ(pipeline.clock(1, Stream::compute), 12) << "sent at 1, taken from 11 on";
+}
+
+/// Of a message of 2 s, each of two ranks sends the half, and then they gather it: 0.25 + 0.25 s of
+/// latency, and half of it over a link.
+TEST(StagedGroup, ShardedMessagesAreGathered) {
+  const View large(nullptr, DType::f32, {3 << 17});  // 0.5 s of latency and 1.5 of a link
+  const auto arrival = [&](bool sharded, Replicated replicated) {
+    Machine machine = round_machine();
+    machine.software.sharded_messages = sharded;
+    Pipeline pipeline(machine, {.tensor = 2, .stages = 2}, 60, replicated);
+    const Pending sent = pipeline.forward->communicator(0).send(large, 1);
+    pipeline.forward->communicator(1).receive(large, 0).wait();
+    return pipeline.clock(1, Stream::compute);
+  };
+  EXPECT_EQ(arrival(false, Replicated::over_tensor_group), 2);
+  EXPECT_EQ(arrival(true, Replicated::no), 2) << "each rank has something else to send";
+  EXPECT_EQ(arrival(true, Replicated::over_tensor_group), 0.5 + 0.75 + 0.5 + 0.75);
+}
+
 /// Stages of 4 ranks on nodes of 8: the second message leaves its node, and 4 send at once.
 TEST(StagedGroup, MessagesBetweenNodes) {
   for (const int devices_per_port : {1, 2, 8}) {

@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "harness/calibration_report.h"
+#include "harness/cli/files.h"
+#include "harness/cli/program.h"
+#include "harness/environment.h"
+#include "harness/interrupt.h"
+#include "harness/progress.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+struct Values {
+  std::string hardware, format = "table";
+  bool held_out = false, sensitivity = false, check = false;
+};
+
+std::string command_of(const Values& values) {
+  return fmt::format("frugal calibrate --hardware {}{}{}", file_name(values.hardware),
+                     values.held_out ? " --held-out" : "",
+                     values.sensitivity ? " --sensitivity" : "");
+}
+
+Exit calibrate(const Values& values, const Artifacts& artifacts) {
+  if (values.hardware.empty())
+    throw InputError(fmt::format("--hardware is missing; give one of {}, or a JSON file",
+                                 fmt::join(machine_names(), ", ")));
+  const FittedMachine fitted(values.hardware, artifacts);
+  catch_interrupts();
+  Progress progress(1 + (values.held_out ? fitted.held_out().size() : 0) +
+                    (values.sensitivity ? machines_of_sensitivity(fitted) : 0));
+  const auto done = [&](const std::string& what) { progress.finished(what, "done"); };
+  progress.working_on("fit");
+  CalibrationReport report{.machine = fitted.machine().name,
+                           .description = fitted.machine().description,
+                           .refit = refit(fitted),
+                           .held_out = {},
+                           .sensitivity = {},
+                           .violations = split_violations(fitted.machine().fit),
+                           .command = command_of(values)};
+  done("fit");
+  if (values.held_out) {
+    report.held_out = held_out_errors(fitted, done);
+    for (std::string& violation : split_violations(*report.held_out))
+      report.violations.push_back(std::move(violation));
+  }
+  if (values.sensitivity) report.sensitivity = sensitivity(fitted, usable_processors(), done);
+  progress.finish();
+  fmt::print("{}", values.format == "json" ? report.json().dump(2) + "\n" : report.text());
+  if (!values.check || report.holds()) return Exit::done;
+  fmt::print(stderr,
+             "frugal: {} is not what fitting gives; take the refitted values, or leave "
+             "what is held out out of fit.to\n",
+             report.machine);
+  return Exit::claim_failed;
+}
+
+}  // namespace
+
+void add_calibrate(Program& program) {
+  const auto values = std::make_shared<Values>();
+  Flags flags = program.command(
+      "calibrate", "Fit a virtual machine's fitted parameters again, and see how good they are",
+      [values, &program] { return calibrate(*values, program.artifacts()); });
+  flags.text("--hardware", values->hardware, "NAME|FILE",
+             "The machine; its file says what is fitted");
+  flags.toggle("--held-out", values->held_out,
+               "Also the errors of what the parameters were not fitted to");
+  flags.toggle("--sensitivity", values->sensitivity,
+               "Also what a tenth more or less of each parameter does; takes minutes");
+  flags.toggle("--check", values->check,
+               "Exit with status 1 when the file's values are not what fitting gives, or what is "
+               "held out was fitted to");
+  flags.choice("--format", values->format, {"table", "json"}, "How to print it on stdout");
+}
+
+}  // namespace frugal

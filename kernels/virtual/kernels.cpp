@@ -1,0 +1,127 @@
+// Which kernels the software of a described machine runs for an operation, and how long each takes.
+#include "kernels/virtual/cost_model.h"
+
+namespace frugal {
+namespace {
+
+double bytes(const View& view) { return static_cast<double>(view.bytes()); }
+
+/// The part of the pairs of rows and columns that count.
+double visible(const View& scores) {
+  const auto cols = static_cast<double>(scores.cols());
+  return (cols + 1) / (2 * cols);
+}
+
+}  // namespace
+
+Gemm CostModel::alone(const Gemm& gemm) const {
+  Gemm product = gemm;
+  if (software_.bias) product.bias = {};
+  if (software_.accumulation) product.accumulate = false;
+  return product;
+}
+
+CostModel::Kernels CostModel::kernels_of(const Gemm& gemm) const {
+  const Gemm bare = alone(gemm);
+  Kernels kernels{product(bare, bare.cost().bytes)};
+  if (bare.bias.empty() && !gemm.bias.empty())
+    kernels.add(memory_bound(2 * bytes(gemm.c) + bytes(gemm.bias)));
+  if (gemm.accumulate && !bare.accumulate) kernels.add(memory_bound(3 * bytes(gemm.c)));
+  return kernels;
+}
+
+CostModel::Kernels CostModel::kernels_of(const GemmGelu& both) const {
+  if (!software_.gelu) return {product(both.gemm, both.cost().bytes)};
+  const Gemm bare = alone(both.gemm);  // GELU's kernel adds the bias
+  return {product(bare, bare.cost().bytes), memory_bound(both.gelu().cost().bytes)};
+}
+
+CostModel::Kernels CostModel::kernels_of(const GemmGeluBackward& both) const {
+  if (!software_.gelu) return {product(both.gemm, both.cost().bytes)};
+  return {product(both.gemm, both.gemm.cost().bytes), memory_bound(both.gelu().cost().bytes)};
+}
+
+CostModel::Kernels CostModel::kernels_of(const Softmax& softmax) const {
+  const bool separate = softmax.causal && software_.mask;
+  const double seen = softmax.causal && !separate ? visible(softmax.x) : 1;
+  const double soft = seen * bytes(softmax.x) + bytes(softmax.p);
+  const double kept = bytes(softmax.mask) + bytes(softmax.dropped);
+  Kernels kernels{};
+  if (separate) kernels.add(attention_bound(2 * bytes(softmax.x)));
+  if (!software_.dropout || softmax.dropped.empty()) {
+    kernels.add(attention_bound(soft + kept));
+  } else {
+    kernels.add(attention_bound(soft));
+    kernels.add(attention_bound(bytes(softmax.p) + kept));
+  }
+  return kernels;
+}
+
+CostModel::Kernels CostModel::kernels_of(const SoftmaxBackward& backward) const {
+  const bool separate = backward.causal && software_.mask;
+  const double seen = backward.causal && !separate ? visible(backward.p) : 1;
+  const double soft = seen * (bytes(backward.dy) + bytes(backward.p)) + bytes(backward.dx);
+  Kernels kernels{};
+  if (!software_.dropout || !backward.dropout.active()) {
+    kernels.add(attention_bound(soft + bytes(backward.mask)));
+  } else {
+    kernels.add(attention_bound(2 * bytes(backward.dy) + bytes(backward.mask)));
+    kernels.add(attention_bound(soft));
+  }
+  if (separate) kernels.add(attention_bound(2 * bytes(backward.dx)));
+  return kernels;
+}
+
+CostModel::Kernels CostModel::kernels_of(const FusedAttention& attention) const {
+  return {kernel_latency_ + std::max(attention.cost().bytes * seconds_per_byte_,
+                                     attention_arithmetic(attention, FusedAttention::products))};
+}
+
+CostModel::Kernels CostModel::kernels_of(const FusedAttentionBackward& backward) const {
+  return {kernel_latency_ +
+          std::max(backward.cost().bytes * seconds_per_byte_,
+                   attention_arithmetic(backward.forward, FusedAttentionBackward::products))};
+}
+
+CostModel::Kernels CostModel::norm_backward(double all, const View& add) const {
+  if (!software_.residual || add.empty()) return {memory_bound(all)};
+  return {memory_bound(all - bytes(add)), memory_bound(3 * bytes(add))};
+}
+
+CostModel::Kernels CostModel::kernels_of(const LayerNormBackward& backward) const {
+  return norm_backward(backward.cost().bytes, backward.add);
+}
+
+CostModel::Kernels CostModel::kernels_of(const RmsNormBackward& backward) const {
+  return norm_backward(backward.cost().bytes, backward.add);
+}
+
+CostModel::Kernels CostModel::kernels_of(const BiasDropoutAdd& add) const {
+  if (!software_.dropout_add) return {memory_bound(add.cost().bytes)};
+  const double each = 2 * bytes(add.y);
+  Kernels kernels{};
+  if (!add.bias.empty()) kernels.add(memory_bound(each + bytes(add.bias)));
+  if (add.dropout.active()) kernels.add(memory_bound(each + bytes(add.mask)));
+  if (!add.residual.empty()) kernels.add(memory_bound(each + bytes(add.residual)));
+  return kernels;
+}
+
+CostModel::Kernels CostModel::kernels_of(const BiasDropoutAddBackward& backward) const {
+  const double all = backward.cost().bytes, sum = 2 * bytes(backward.dbias);
+  if (!software_.bias_gradient || backward.dbias.empty()) return {memory_bound(all)};
+  return {memory_bound(all - sum), memory_bound(bytes(backward.dx) + sum)};
+}
+
+CostModel::Kernels CostModel::kernels_of(const Adam& adam) const {
+  const double all = adam.cost().bytes, weights = bytes(adam.update.target());
+  const double master = bytes(adam.update.master);
+  if (!software_.clipping || master == 0) return {memory_bound(all)};
+  return {memory_bound(2 * bytes(adam.update.gradient)), memory_bound(all - weights),
+          memory_bound(master + weights)};
+}
+
+CostModel::Kernels CostModel::kernels_of(const Transfer& transfer) const {
+  return {kernel_latency_ + bytes(transfer.from) / host_bandwidth_};
+}
+
+}  // namespace frugal

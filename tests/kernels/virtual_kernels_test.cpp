@@ -1,0 +1,150 @@
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "kernels/virtual/cost_model.h"
+
+namespace frugal {
+namespace {
+
+/// Kernels take a second for each byte, and those of attention two.
+Machine byte_machine() {
+  Machine m;
+  m.flops_bf16 = m.flops_f32 = m.flops_f64 = 1e30;
+  m.gemm_fraction = m.gemm_sustained = 1;
+  m.memory_bandwidth = m.memory_fraction = 1;
+  m.attention_fraction = 0.5;
+  m.l2_bandwidth = 1e30;
+  m.multiprocessors = 1;
+  m.tiles = {{128, 128}};
+  return m;
+}
+
+std::vector<double> kernels(const Machine& machine, const Operation& operation) {
+  const CostModel::Kernels all = CostModel(machine).kernels(operation);
+  return {all.begin(), all.end()};
+}
+
+using Software = Machine::Software;
+std::vector<double> with(bool Software::*part, const Operation& operation) {
+  Machine machine = byte_machine();
+  machine.software.*part = true;
+  return kernels(machine, operation);
+}
+
+View bf16(const Shape& shape) { return {nullptr, DType::bf16, shape}; }
+View f32(const Shape& shape) { return {nullptr, DType::f32, shape}; }
+
+const View x = bf16({4, 8});  // 64 bytes
+const View mask(nullptr, DType::u8, {4, 8});
+
+Gemm product() { return {.a = bf16({4, 2}), .b = bf16({2, 8}), .c = x, .bias = bf16({8})}; }
+constexpr double product_bytes = 16 + 32 + 64, bias_bytes = 16;
+
+Dropout dropping() {
+  Dropout dropout;
+  dropout.probability = 0.25F;
+  return dropout;
+}
+
+using Seconds = std::vector<double>;
+
+TEST(Kernels, AnOperationIsOneWithoutSoftware) {
+  EXPECT_EQ(kernels(byte_machine(), product()), Seconds{product_bytes + bias_bytes});
+  EXPECT_EQ(kernels(byte_machine(), GemmGelu{product(), x}),
+            Seconds{product_bytes + bias_bytes + 64});
+  EXPECT_EQ(kernels(byte_machine(), Gelu{x, x}), Seconds{128});
+}
+
+TEST(Kernels, ABiasIsReadAndAddedToTheProduct) {
+  EXPECT_EQ(with(&Software::bias, product()), (Seconds{product_bytes, 128 + bias_bytes}));
+  Gemm none = product();
+  none.bias = {};
+  EXPECT_EQ(with(&Software::bias, none), Seconds{product_bytes});
+}
+
+TEST(Kernels, GeluFollowsItsProduct) {
+  EXPECT_EQ(with(&Software::gelu, GemmGelu{product(), x}),
+            (Seconds{product_bytes + bias_bytes, 128}));
+  Gemm back = product();
+  back.bias = {};
+  EXPECT_EQ(with(&Software::gelu, GemmGeluBackward{back, x}), (Seconds{product_bytes, 3 * 64}));
+}
+
+TEST(Kernels, AWeightsGradientIsAddedToThoseBefore) {
+  Gemm g = product();
+  g.bias = {};
+  g.accumulate = true;
+  EXPECT_EQ(kernels(byte_machine(), g), Seconds{product_bytes + 64});
+  EXPECT_EQ(with(&Software::accumulation, g), (Seconds{product_bytes, 3 * 64}));
+}
+
+TEST(Kernels, SoftmaxReadsWhatItSeesAndItsDropoutFollows) {
+  const View scores = bf16({1, 8, 8});  // 128 bytes
+  const View kept(nullptr, DType::u8, {1, 8, 8});
+  Softmax op{.x = scores, .p = scores, .dropout = {}};
+  EXPECT_EQ(kernels(byte_machine(), op), Seconds{2 * 256});
+  op.causal = true;
+  const double seen = 128 * 9.0 / 16;
+  EXPECT_EQ(kernels(byte_machine(), op), Seconds{2 * (seen + 128)});
+  EXPECT_EQ(with(&Software::mask, op), (Seconds{2 * 256, 2 * 256})) << "and then reads all";
+  op.dropped = scores;
+  op.mask = kept;
+  op.dropout = dropping();
+  EXPECT_EQ(kernels(byte_machine(), op), Seconds{2 * (seen + 128 + 64 + 128)});
+  EXPECT_EQ(with(&Software::dropout, op), (Seconds{2 * (seen + 128), 2 * (128.0 + 64 + 128)}));
+}
+
+TEST(Kernels, SoftmaxsGradient) {
+  const View scores = bf16({1, 8, 8});
+  const View kept(nullptr, DType::u8, {1, 8, 8});
+  SoftmaxBackward op{
+      .dy = scores, .p = scores, .mask = kept, .dx = scores, .causal = true, .dropout = dropping()};
+  const double seen = 128 * 9.0 / 16;
+  EXPECT_EQ(kernels(byte_machine(), op), Seconds{2 * (2 * seen + 128 + 64)});
+  EXPECT_EQ(with(&Software::dropout, op), (Seconds{2 * (256.0 + 64), 2 * (2 * seen + 128)}));
+  EXPECT_EQ(with(&Software::mask, op), (Seconds{2 * (256.0 + 128 + 64), 2 * 256}));
+}
+
+TEST(Kernels, ResidualsGradientIsAddedBehindTheNorms) {
+  LayerNormBackward op{x, x, f32({4}), f32({4}), bf16({8}), x, x, f32({8}), f32({8})};
+  const double all = op.cost().bytes;
+  EXPECT_EQ(kernels(byte_machine(), op), Seconds{all});
+  EXPECT_EQ(with(&Software::residual, op), (Seconds{all - 64, 3 * 64}));
+  op.add = {};
+  EXPECT_EQ(with(&Software::residual, op), Seconds{all - 64});
+}
+
+TEST(Kernels, BiasDropoutAndResidual) {
+  const BiasDropoutAdd op{
+      .x = x, .bias = bf16({1, 8}), .residual = x, .y = x, .mask = mask, .dropout = dropping()};
+  EXPECT_EQ(kernels(byte_machine(), op), Seconds{3 * 64 + bias_bytes + 32});
+  EXPECT_EQ(with(&Software::dropout_add, op), (Seconds{128 + bias_bytes, 128 + 32, 128 + 64}));
+  const BiasDropoutAddBackward back{
+      .dy = x, .mask = mask, .dx = x, .dbias = f32({1, 8}), .dropout = dropping()};
+  EXPECT_EQ(kernels(byte_machine(), back), Seconds{128 + 32 + 2 * 32});
+  EXPECT_EQ(with(&Software::bias_gradient, back), (Seconds{128 + 32, 64 + 2 * 32}));
+}
+
+TEST(Kernels, AdamClipsAndCopiesItsWeights) {
+  const View w = bf16({32}), state = f32({32});  // 64 and 128 bytes
+  const Adam op{.update = {.weights = w, .gradient = state, .master = state},
+                .first_moment = state,
+                .second_moment = state};
+  const double all = 128 + 64 + 2 * 128 + 4 * 128;
+  EXPECT_EQ(kernels(byte_machine(), op), Seconds{all});
+  EXPECT_EQ(with(&Software::clipping, op), (Seconds{2 * 128, all - 64, 128 + 64}));
+}
+
+TEST(Kernels, ADurationIsTheirSum) {
+  Machine machine = byte_machine();
+  machine.software.bias = true;
+  machine.kernel_latency = 1000;
+  const Seconds each = kernels(machine, product());
+  ASSERT_EQ(each.size(), 2);
+  EXPECT_EQ(CostModel(machine).duration(product()), each[0] + each[1]);
+  EXPECT_EQ(each[1], 1000 + 128 + bias_bytes);
+}
+
+}  // namespace
+}  // namespace frugal
