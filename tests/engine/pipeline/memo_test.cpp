@@ -174,6 +174,19 @@ TEST(PassMemo, WhatElseARunMayDo) {
          c.run.schedule = ScheduleKind::one_forward_one_backward;
        }},
       {"offloaded optimizer", [](Case& c) { c.run.offload_optimizer = true; }},
+      {"messages that hold up",
+       [](Case& c) { c.machine.software.messages = Machine::Messages::blocking; }},
+      {"messages that are serial",
+       [](Case& c) { c.machine.software.messages = Machine::Messages::serial; }},
+      {"passes that the host waits for",
+       [](Case& c) { c.machine.software.synchronised_passes = true; }},
+      {"messages in parts, and operations of many kernels",
+       [](Case& c) {
+         c.run.tensor_parallel = 2;
+         Machine::Software& s = c.machine.software;
+         s.sharded_messages = s.bias = s.gelu = s.dropout = s.mask = s.dropout_add = true;
+         s.residual = s.bias_gradient = s.accumulation = s.clipping = true;
+       }},
       {"host that is slow to issue", [](Case& c) { c.machine.launch_overhead = 1e-3; }},
       {"offload",
        [](Case& c) {
