@@ -11,8 +11,8 @@ function(frugal_embed target)
     file(CONFIGURE OUTPUT ${output} @ONLY CONTENT
 [[#include "kernels/support/embedded.h"
 namespace {
-const unsigned char bytes[] = {@bytes@0};
-const frugal::EmbeddedFile file("@file@", reinterpret_cast<const char*>(bytes), sizeof(bytes) - 1);
+const unsigned char @id@[] = {@bytes@0};
+const frugal::EmbeddedFile @id@_file("@file@", reinterpret_cast<const char*>(@id@), sizeof(@id@) - 1);
 }  // namespace
 ]])
     target_sources(${target} PRIVATE ${output})

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "harness/or_null.h"
 #include "harness/table.h"
 
 namespace frugal {
@@ -140,10 +141,6 @@ std::vector<std::string> left_out(const Sensitivity& found) {
                                   varied == &one.less ? "-" : "+", 100 * Sensitivity::part,
                                   varied->reason));
   return all;
-}
-
-nlohmann::json or_null(const std::optional<double>& value) {
-  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
 }
 
 nlohmann::json cell_json(const Cell& cell) {

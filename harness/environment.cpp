@@ -18,6 +18,7 @@
 
 #include "build_info.h"
 #include "engine/comm/nccl.h"
+#include "harness/or_null.h"
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cuda/gpus.h"
 
@@ -31,11 +32,6 @@ std::optional<std::string> first_line(const std::string& path) {
   std::string line;
   if (!std::getline(in, line) || line.empty()) return std::nullopt;
   return line;
-}
-
-template <class T>
-json or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json(nullptr);
 }
 
 /// The first value of a key of /proc/cpuinfo.

@@ -3,6 +3,7 @@
 #include "harness/config_json.h"
 #include "harness/flops.h"
 #include "harness/names.h"
+#include "harness/or_null.h"
 #include "harness/record.h"
 #include "kernels/support/json_file.h"
 
@@ -10,11 +11,6 @@ namespace frugal {
 namespace {
 
 using nlohmann::json;
-
-template <class T>
-json or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json(nullptr);
-}
 
 json to_json(const Metric& metric) {
   const Bootstrap bootstrap;

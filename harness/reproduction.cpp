@@ -6,15 +6,12 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "harness/or_null.h"
+
 namespace frugal {
 namespace {
 
 using nlohmann::json;
-
-template <class T>
-json or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json(nullptr);
-}
 
 json interval_json(const std::optional<Interval>& interval) {
   return interval ? json{interval->low, interval->high} : json(nullptr);

@@ -38,7 +38,7 @@ FRUGAL_ON_GPU inline typename Lanes::Float log_uniform(typename Lanes::Word w) {
   const auto u = same_bits<Integers>(upper ? 1.0F - t : t);
   const auto e = (u - 0x3f3504f3) >> 23;  // the bits of √½
   const V mantissa = same_bits<V>(u - (e << 23));
-  const V f = upper & (e == 0) ? -t : mantissa - 1.0F;
+  const V f = (upper & (e == 0)) ? -t : mantissa - 1.0F;
   const V f2 = f * f, f4 = f2 * f2;
   const V p01 = f * -0.250008225F + 0.333333313F, p23 = f * -0.166233569F + 0.200012267F;
   const V p45 = f * -0.131601945F + 0.142017618F, p67 = f * -0.0763442963F + 0.127615497F;

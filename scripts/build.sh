@@ -7,6 +7,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=${1:?"usage: scripts/build.sh PRESET [TARGET...]"}
 shift
 scripts/cudnn-frontend.sh
-command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache
+if command -v ccache >/dev/null; then  # what another clone or preset compiled alike is not compiled again
+  export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$PWD
+fi
 cmake --preset "$preset"
 cmake --build --preset "$preset" --parallel "$(nproc)" ${1:+--target "$@"}

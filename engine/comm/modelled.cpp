@@ -10,8 +10,6 @@
 namespace frugal {
 namespace {
 
-double bytes(const View& view) { return static_cast<double>(view.bytes()); }
-
 /// The same memory as numbers, which is what operations work on.
 View numbers(const View& view) {
   if (view.type != DType::i32 && view.type != DType::u8) return view.flat();
@@ -53,12 +51,12 @@ void ModelledCommunicator::clear(const View& to) {
 
 Pending ModelledCommunicator::all_reduce(const View& data) {
   contract::summed("all-reduce", data);
-  return start("all-reduce", costs_.all_reduce(group_, bytes(data)));
+  return start("all-reduce", costs_.all_reduce(group_, charged_bytes(data)));
 }
 
 Pending ModelledCommunicator::all_gather(const View& shard, const View& all) {
   contract::gathered("all-gather", shard, all, size());
-  return start("all-gather", costs_.all_gather(group_, bytes(all)), [&] {
+  return start("all-gather", costs_.all_gather(group_, charged_bytes(all)), [&] {
     for (int j = 0; j < size(); ++j) copy(shard, part_of(all, j, size()));
   });
 }
@@ -66,26 +64,27 @@ Pending ModelledCommunicator::all_gather(const View& shard, const View& all) {
 Pending ModelledCommunicator::reduce_scatter(const View& all, const View& shard) {
   contract::summed("reduce-scatter", all);
   contract::gathered("reduce-scatter", shard, all, size());
-  return start("reduce-scatter", costs_.reduce_scatter(group_, bytes(all)),
+  return start("reduce-scatter", costs_.reduce_scatter(group_, charged_bytes(all)),
                [&] { copy(part_of(all, rank_, size()), shard); });
 }
 
 Pending ModelledCommunicator::all_to_all(const View& from, const View& to) {
   contract::exchanged(from, to, size());
-  return start("all-to-all", costs_.all_to_all(group_, bytes(from)), [&] { copy(from, to); });
+  return start("all-to-all", costs_.all_to_all(group_, charged_bytes(from)),
+               [&] { copy(from, to); });
 }
 
 Pending ModelledCommunicator::broadcast(const View& data, int root) {
   contract::moved("broadcast", data);
   contract::peer("broadcast", root, size());
-  return start("broadcast", costs_.broadcast(group_, bytes(data)), [&] {
+  return start("broadcast", costs_.broadcast(group_, charged_bytes(data)), [&] {
     if (root != rank_) clear(data);
   });
 }
 
 double ModelledCommunicator::message_seconds(const View& data, int peer) const {
   const bool same_node = group_.size == 1 || peer / group_.per_node == rank_ / group_.per_node;
-  return costs_.message(same_node, bytes(data));
+  return costs_.message(same_node, charged_bytes(data));
 }
 
 Pending ModelledCommunicator::send(const View& data, int to) {
@@ -102,7 +101,7 @@ Pending ModelledCommunicator::receive(const View& data, int from) {
 
 Pending ModelledCommunicator::shift(const View& from, const View& to) {
   contract::shifted(from, to);
-  return start("shift", costs_.shift(group_, bytes(from)), [&] { copy(from, to); });
+  return start("shift", costs_.shift(group_, charged_bytes(from)), [&] { copy(from, to); });
 }
 
 void ModelledCommunicator::barrier() {

@@ -5,6 +5,9 @@
 
 namespace frugal {
 
+/// The size that a collective or a message is charged for.
+inline double charged_bytes(const View& view) { return static_cast<double>(view.bytes()); }
+
 /// What has an end on its device's clock, or its streams.
 class ModelledWork final : public Pending::Work {
  public:

@@ -11,8 +11,6 @@
 namespace frugal {
 namespace {
 
-double bytes(const View& view) { return static_cast<double>(view.bytes()); }
-
 /// How one end of a stage's messages takes part in them.
 struct Side {
   VirtualDevice& device;
@@ -28,7 +26,7 @@ class StagedReceive final : public ReceiveWork {
       : ReceiveWork(rendezvous, rank, from, data),
         side_(side),
         seconds_(seconds),
-        gather_(side.device.costs().all_gather(side.same, bytes(data))) {}
+        gather_(side.device.costs().all_gather(side.same, charged_bytes(data))) {}
 
  private:
   void finish() override {
@@ -76,25 +74,25 @@ class StagedCommunicator final : public Communicator {
 
   Pending all_reduce(const View& data) override {
     contract::summed("all-reduce", data);
-    return meet("all-reduce", data, 0, costs_.all_reduce(group_, bytes(data)));
+    return meet("all-reduce", data, 0, costs_.all_reduce(group_, charged_bytes(data)));
   }
   Pending all_gather(const View& shard, const View& all) override {
     contract::gathered("all-gather", shard, all, size());
-    return meet("all-gather", shard, 0, costs_.all_gather(group_, bytes(all)));
+    return meet("all-gather", shard, 0, costs_.all_gather(group_, charged_bytes(all)));
   }
   Pending reduce_scatter(const View& all, const View& shard) override {
     contract::summed("reduce-scatter", all);
     contract::gathered("reduce-scatter", shard, all, size());
-    return meet("reduce-scatter", all, 0, costs_.reduce_scatter(group_, bytes(all)));
+    return meet("reduce-scatter", all, 0, costs_.reduce_scatter(group_, charged_bytes(all)));
   }
   Pending all_to_all(const View& from, const View& to) override {
     contract::exchanged(from, to, size());
-    return meet("all-to-all", from, 0, costs_.all_to_all(group_, bytes(from)));
+    return meet("all-to-all", from, 0, costs_.all_to_all(group_, charged_bytes(from)));
   }
   Pending broadcast(const View& data, int root) override {
     contract::moved("broadcast", data);
     contract::peer("broadcast", root, size());
-    return meet("broadcast", data, root, costs_.broadcast(group_, bytes(data)));
+    return meet("broadcast", data, root, costs_.broadcast(group_, charged_bytes(data)));
   }
   Pending send(const View& data, int to) override {
     contract::moved("send", data);
@@ -123,7 +121,7 @@ class StagedCommunicator final : public Communicator {
 
  private:
   double message_seconds(int senders, const View& data) const {
-    const double part = bytes(data) / side_.same.size;
+    const double part = charged_bytes(data) / side_.same.size;
     return senders == 0 ? costs_.message(true, part) : costs_.message_between_nodes(senders, part);
   }
   /// When this rank is ready for something that it issues now, behind what was computed so far.

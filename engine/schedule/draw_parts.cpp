@@ -9,7 +9,7 @@ namespace frugal {
 namespace {
 
 /// Where no width is asked for: one very short pass does not make the others endless.
-constexpr double widest = 1 << 16;
+constexpr double widest_picture = 1 << 16;
 
 double length(const Timeline& timeline) { return timeline.end() - timeline.begin(); }
 
@@ -38,7 +38,7 @@ std::vector<double> scales(const std::vector<Timeline>& timelines, double least,
   double width = 0;
   for (const Timeline& timeline : timelines)
     width = std::max(width, length(timeline) * readable(timeline, least));
-  width = std::min(width, most > 0 ? most : widest);
+  width = std::min(width, most > 0 ? most : widest_picture);
   std::vector<double> out;
   for (const Timeline& timeline : timelines) {
     double longest = 0;

@@ -14,7 +14,7 @@ namespace {
 // Pixels.
 constexpr double margin = 16, names = 60, shares = 74, cell_height = 26, row_pitch = 30;
 constexpr double title_height = 28, axis_height = 26, legend_height = 30, font = 12;
-constexpr double least_cell = 24, widest = 1800, between_ticks = 56;
+constexpr double least_cell = 24, widest_timeline = 1800, between_ticks = 56;
 
 // For each batch in turn: forward, backward, weight backward.
 constexpr std::array<std::array<std::string_view, 3>, batch_colours> fills = {
@@ -198,7 +198,7 @@ std::string legend(const std::vector<Timeline>& timelines, double y, double& rig
 }  // namespace
 
 std::string draw_svg(const std::vector<Timeline>& timelines) {
-  const std::vector<double> units = scales(timelines, least_cell, widest);
+  const std::vector<double> units = scales(timelines, least_cell, widest_timeline);
   double width = 0, height = margin / 2;
   for (size_t i = 0; i < timelines.size(); ++i) {
     width = std::max(width, (timelines[i].end() - timelines[i].begin()) * units[i]);

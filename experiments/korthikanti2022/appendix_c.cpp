@@ -29,7 +29,7 @@ std::string case_id(std::string_view model, int64_t kept) {
   return fmt::format("{}/{}-kept", model, kept);
 }
 
-std::vector<Step> steps() {
+std::vector<Step> appendix_steps() {
   std::vector<Step> all;
   for (const char* name : {"175B", "530B"})
     for (const int64_t kept : {int64_t{0}, fewer, more}) {
@@ -82,7 +82,7 @@ std::vector<Kept> kept_whole(const std::vector<const Record*>& found) {
 /// recomputed, in what the rest leaves of 80 GB; and what that does to the time of an iteration.
 class AppendixC final : public StepArtifact {
  public:
-  AppendixC() : StepArtifact("appendixC", steps()) {}
+  AppendixC() : StepArtifact("appendixC", appendix_steps()) {}
 
   std::vector<Case> cases(const Selection& selection) const override {
     std::vector<Case> cases = StepArtifact::cases(selection);

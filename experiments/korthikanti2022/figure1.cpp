@@ -14,7 +14,7 @@ constexpr const char* total_present = "total, present work";
 constexpr const char* most_baseline = "most of a stage, baseline";
 constexpr const char* most_present = "most of a stage, present work";
 
-std::vector<Step> steps() {
+std::vector<Step> figure1_steps() {
   std::vector<Step> all;
   for (const Model& m : models())
     for (const Technique& technique : {baseline, present})
@@ -33,7 +33,7 @@ double mean_state(const Record& record) {
 }
 
 /// With the activations in the layers of the first stage (equations 5 and 6).
-double total(const Record& record) {
+double stage_total(const Record& record) {
   return mean_state(record) + static_cast<double>(stage_of(record, 0).peak_in_layers);
 }
 
@@ -49,7 +49,7 @@ double most(const Record& record) {
 /// all.
 class Figure1 final : public StepArtifact {
  public:
-  Figure1() : StepArtifact("figure1", steps()) {}
+  Figure1() : StepArtifact("figure1", figure1_steps()) {}
 
   std::vector<Claim> claims(const Records& records) const override {
     std::vector<Claim> claims;
@@ -77,8 +77,8 @@ class Figure1 final : public StepArtifact {
                                 {fmt::format("{}/{}", name, technique.id)}));
       };
       add(state, present, mean_state);
-      add(total_baseline, baseline, total);
-      add(total_present, present, total);
+      add(total_baseline, baseline, stage_total);
+      add(total_present, present, stage_total);
       add(most_baseline, baseline, most);
       add(most_present, present, most);
     }

@@ -8,7 +8,7 @@ namespace {
 
 double forward(const Record& r) { return median(r.samples(metric::forward_time)); }
 double backward(const Record& r) { return median(r.samples(metric::backward_time)); }
-double total(const Record& r) { return forward(r) + backward(r); }
+double layer_time(const Record& r) { return forward(r) + backward(r); }
 
 /// A bar: a technique, and the same without what it computes again.
 struct Bar {
@@ -56,7 +56,7 @@ class Figure8 final : public LayerArtifact {
         const std::string row = fmt::format("{}, {}", name, bar.name);
         const auto add = [&](const char* column, const auto& part) {
           const auto percent = [&](const Record& base, const Record& ours, const Record& without) {
-            return Estimate{100 * part(ours, without) / total(base)};
+            return Estimate{100 * part(ours, without) / layer_time(base)};
           };
           cells.push_back(make_cell(row, column, "%", setting,
                                     layer.observe(percent, baseline, bar.technique, bar.without)));
@@ -66,7 +66,7 @@ class Figure8 final : public LayerArtifact {
         add("recompute", [](const Record& ours, const Record& without) {
           return backward(ours) - backward(without);
         });
-        add("total", [](const Record& ours, const Record&) { return total(ours); });
+        add("total", [](const Record& ours, const Record&) { return layer_time(ours); });
       }
     return cells;
   }

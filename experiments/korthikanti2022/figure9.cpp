@@ -9,12 +9,12 @@ namespace {
 /// Cases, and the figure's rows of them.
 constexpr const char* keeping = "530B/kept-outputs";
 constexpr const char* deallocating = "530B/deallocation";
-constexpr std::pair<const char*, const char*> rows[] = {{"no deallocation", keeping},
-                                                        {"deallocation", deallocating}};
+constexpr std::pair<const char*, const char*> figure9_rows[] = {{"no deallocation", keeping},
+                                                                {"deallocation", deallocating}};
 
 /// What figure 9's numbers follow from: full recomputation without sequence parallelism, and a
 /// pipeline that is not interleaved.
-std::vector<Step> steps() {
+std::vector<Step> figure9_steps() {
   RunConfig run = step_config(model("530B"), full);
   run.schedule = ScheduleKind::one_forward_one_backward;
   run.chunks = 1;
@@ -33,7 +33,7 @@ double in_passes(const StageMemory& stage) {
 /// Figure 9: memory of each rank of the pipeline.
 class Figure9 final : public StepArtifact {
  public:
-  Figure9() : StepArtifact("figure9", steps()) {}
+  Figure9() : StepArtifact("figure9", figure9_steps()) {}
 
   std::vector<Claim> claims(const Records& records) const override {
     std::vector<Claim> claims;
@@ -56,7 +56,7 @@ class Figure9 final : public StepArtifact {
   std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
     std::vector<Cell> cells;
     const auto ranks = static_cast<size_t>(model("530B").pipeline_parallel);
-    for (const auto& [row, id] : rows)
+    for (const auto& [row, id] : figure9_rows)
       for (size_t rank = 0; rank < ranks; ++rank)
         cells.push_back(observe(
             row, fmt::format("rank {}", rank), "GiB", setting, records,
@@ -69,7 +69,7 @@ class Figure9 final : public StepArtifact {
 /// Appendix B: the same two steps, and what the first stage keeps in them.
 class AppendixB final : public StepArtifact {
  public:
-  AppendixB() : StepArtifact("appendixB", steps()) {}
+  AppendixB() : StepArtifact("appendixB", figure9_steps()) {}
 
   std::vector<Claim> claims(const Records& records) const override {
     std::vector<Claim> claims;

@@ -10,7 +10,7 @@
 namespace frugal::korthikanti2022 {
 namespace {
 
-constexpr std::array rows{
+constexpr std::array table2_rows{
     Named{"no parallelism", serial},
     Named{"tensor parallel (baseline)", baseline},
     Named{"tensor + sequence parallel", sequence},
@@ -60,7 +60,7 @@ class Table2 final : public LayerArtifact {
  protected:
   std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
     std::vector<Cell> cells;
-    for (const auto& [row, recipe] : rows)
+    for (const auto& [row, recipe] : table2_rows)
       for (const std::string& name : model_names()) {
         const Technique& technique = recipe;  // a lambda may not capture a binding
         if (!layers(records, name, setting).expects(technique)) continue;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* model_name = "22B";
 
-constexpr std::array rows{
+constexpr std::array table4_rows{
     Named{"baseline", baseline},
     Named{"sequence parallel", sequence},
     Named{"full recompute", full},
@@ -144,7 +144,7 @@ class Table4 final : public LayerArtifact {
  protected:
   std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
     std::vector<Cell> cells;
-    for (const auto& [row, technique] : rows)
+    for (const auto& [row, technique] : table4_rows)
       add_row(cells, row, "", technique, baseline, setting, records);
     if (setting.on == "cuda")
       for (const auto& [row, technique] : alone_rows)

@@ -37,7 +37,7 @@ RunConfig module_config(const Subject& subject, int64_t parts, int64_t tokens) {
 }
 
 /// Of the forward and the backward pass together, in each round.
-std::vector<double> seconds(const Record& record) {
+std::vector<double> module_seconds(const Record& record) {
   std::vector<double> total = record.samples(metric::forward_time);
   const std::vector<double>& backward = record.samples(metric::backward_time);
   std::transform(total.begin(), total.end(), backward.begin(), total.begin(), std::plus<>());
@@ -138,14 +138,14 @@ class ModuleTable final : public Artifact {
     Cell& value = cells.emplace_back(
         make_cell(paper(), name_, row, column, timed() ? "s" : "GiB", setting,
                   outcome([&](const Record& r, const Record& /*whole*/) {
-                    return timed() ? median_estimate(seconds(r)) : Estimate{peak(r)};
+                    return timed() ? median_estimate(module_seconds(r)) : Estimate{peak(r)};
                   })));
     complete(value, found);
     if (parts == 1) return;
     Cell& relative = cells.emplace_back(
         make_cell(paper(), name_, row, column + (timed() ? " / standard" : " saving"),
                   timed() ? "x" : "%", setting, outcome([&](const Record& r, const Record& all) {
-                    return timed() ? paired_ratio(seconds(r), seconds(all))
+                    return timed() ? paired_ratio(module_seconds(r), module_seconds(all))
                                    : Estimate{100 * (1 - peak(r) / peak(all))};
                   })));
     complete(relative, found);

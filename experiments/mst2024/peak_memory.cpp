@@ -11,25 +11,25 @@ namespace frugal::mst2024 {
 namespace {
 
 /// A step as a row of tables 8 to 11 has it.
-struct Row {
+struct MemoryRow {
   const char* name;
   Technique technique;
   Gradients gradients;
 };
-constexpr std::array rows{
-    Row{"vanilla", vanilla, Gradients::resident},
-    Row{"optimizer in backward", vanilla, Gradients::stepped},
-    Row{"activation recomputation", recomputation, Gradients::stepped},
-    Row{"mini-sequence", mini_sequence, Gradients::stepped},
+constexpr std::array memory_rows{
+    MemoryRow{"vanilla", vanilla, Gradients::resident},
+    MemoryRow{"optimizer in backward", vanilla, Gradients::stepped},
+    MemoryRow{"activation recomputation", recomputation, Gradients::stepped},
+    MemoryRow{"mini-sequence", mini_sequence, Gradients::stepped},
 };
 
-constexpr const char* llama3 = "llama3-8b";
+constexpr const char* llama3_8b = "llama3-8b";
 constexpr int64_t tables_tokens = 4096, figure3_tokens = 20000;
 
 std::vector<Step> steps(int64_t tokens) {
   std::vector<Step> all;
-  for (const Row& row : rows)
-    all.push_back({row.name, training_config(llama3, row.technique, tokens, row.gradients)});
+  for (const MemoryRow& row : memory_rows)
+    all.push_back({row.name, training_config(llama3_8b, row.technique, tokens, row.gradients)});
   return all;
 }
 
@@ -79,7 +79,7 @@ template <Kind kind>
 double bytes_in(const Record& record) {
   return bytes_of(at_peak(record), kind);
 }
-double peak(const Record& record) { return static_cast<double>(stage_of(record, 0).peak); }
+double stage_peak(const Record& record) { return static_cast<double>(stage_of(record, 0).peak); }
 double nothing(const Record& /*record*/) { return 0; }
 
 /// What is in memory at the moment when most is.
@@ -95,9 +95,9 @@ class Tables8To11 final : public PeakArtifact {
          {"gradient", bytes_in<Kind::gradient>},
          {"optimizer state", bytes_in<Kind::optimizer>},
          {"optimizer intermediate", nothing},
-         {"peak", peak}}};
+         {"peak", stage_peak}}};
     std::vector<Cell> cells;
-    for (const Row& row : rows)
+    for (const MemoryRow& row : memory_rows)
       for (const auto& [column, bytes] : columns)
         cells.push_back(cell(row.name, column, setting, records, row.name, bytes));
     return cells;
@@ -112,8 +112,8 @@ class Figure11 final : public PeakArtifact {
 
  protected:
   std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
-    return {cell("standard", "peak", setting, records, "optimizer in backward", peak),
-            cell("mini-sequence", "peak", setting, records, "mini-sequence", peak)};
+    return {cell("standard", "peak", setting, records, "optimizer in backward", stage_peak),
+            cell("mini-sequence", "peak", setting, records, "mini-sequence", stage_peak)};
   }
 };
 
@@ -127,14 +127,14 @@ class Figure3 final : public PeakArtifact {
     std::vector<Cell> cells;
     const auto ratio = [&](const char* column, const char* of, const char* over) {
       cells.push_back(
-          observe(llama3, column, "x", setting, records,
+          observe(llama3_8b, column, "x", setting, records,
                   [](const auto& found) { return activations(*found[0]) / activations(*found[1]); },
                   {of, over}));
       explain(cells.back());
     };
     ratio("vanilla / activation recomputation", "optimizer in backward", recomputation.name);
     ratio("activation recomputation / mini-sequence", recomputation.name, mini_sequence.name);
-    for (const Row& row : rows)
+    for (const MemoryRow& row : memory_rows)
       if (row.gradients == Gradients::stepped)
         cells.push_back(cell(row.name, "activation", setting, records, row.name, activations));
     return cells;

@@ -12,7 +12,7 @@ namespace frugal::mst2024 {
 namespace {
 
 /// A row of table 6: a model at its sequence length, and sequences of a step.
-struct Row {
+struct ThroughputRow {
   const char* model;
   int64_t sequence;
   Technique technique;
@@ -22,25 +22,25 @@ struct Row {
 };
 constexpr const char *llama3 = "llama3-8b", *llama2 = "llama2-7b";
 constexpr int64_t length3 = 8192, length2 = 4096;
-constexpr Row llama3_recomputed{llama3, length3, recomputation, 2},
+constexpr ThroughputRow llama3_recomputed{llama3, length3, recomputation, 2},
     llama3_mini_sequence{llama3, length3, mini_sequence, 2},
     llama2_vanilla{llama2, length2, vanilla, 1},
     llama2_mini_sequence{llama2, length2, mini_sequence_alone, 1};
-constexpr std::array rows{
+constexpr std::array throughput_rows{
     llama3_recomputed,
     llama3_mini_sequence,
-    Row{llama3, length3, mini_sequence, 8},
+    ThroughputRow{llama3, length3, mini_sequence, 8},
     llama2_vanilla,
     llama2_mini_sequence,
-    Row{llama2, length2, recomputation, 1},
-    Row{llama2, length2, mini_sequence, 1},
-    Row{llama2, length2, mini_sequence, 16},
+    ThroughputRow{llama2, length2, recomputation, 1},
+    ThroughputRow{llama2, length2, mini_sequence, 1},
+    ThroughputRow{llama2, length2, mini_sequence, 16},
 };
 
 /// All sequences are one microbatch: the paper's batches have about as many tokens as its longest
 /// sequences (tables 2 and 3: 8 of 8192 beside 60K), which accumulated ones would not be bounded
 /// by.
-RunConfig step_config(const Row& row) {
+RunConfig step_config(const ThroughputRow& row) {
   RunConfig run = training_config(row.model, row.technique, row.sequence);
   run.micro_batch = row.batch;
   return run;
@@ -48,7 +48,7 @@ RunConfig step_config(const Row& row) {
 
 /// What the mini-sequences of a row cost beside the same without them, and why here it differs.
 struct Price {
-  Row with, without;
+  ThroughputRow with, without;
   const char* why;
 };
 constexpr std::array prices{
@@ -79,7 +79,7 @@ class Table6 final : public Artifact {
   std::vector<Case> cases(const Selection& selection) const override {
     std::vector<Case> cases;
     if (!selection.virtual_machine || selection.scale.value_or(1) != 1) return cases;
-    for (const Row& row : rows) {
+    for (const ThroughputRow& row : throughput_rows) {
       const RunConfig config = step_config(row);
       cases.push_back({.id = row.name(),
                        .what = Case::What::training,
@@ -93,7 +93,7 @@ class Table6 final : public Artifact {
   std::vector<Cell> cells(const Records& records) const override {
     std::vector<Cell> cells;
     for (const Setting& setting : records.settings(id()))
-      for (const Row& row : rows) {
+      for (const ThroughputRow& row : throughput_rows) {
         const Found found = find_case(records, id(), row.name(), setting);
         const auto add = [&](const char* column, const char* unit, const auto& value) {
           Outcome outcome{{}, found.status, found.reason};
@@ -137,7 +137,9 @@ class Table6 final : public Artifact {
   }
 
  private:
-  static double printed(const Row& row) { return paper().cell("table6", row.name(), "step").value; }
+  static double printed(const ThroughputRow& row) {
+    return paper().cell("table6", row.name(), "step").value;
+  }
 };
 
 }  // namespace

@@ -15,18 +15,18 @@
 namespace frugal {
 namespace {
 
-struct Values {
+struct CalibrateValues {
   std::string hardware, format = "table";
   bool held_out = false, sensitivity = false, check = false;
 };
 
-std::string command_of(const Values& values) {
+std::string command_of(const CalibrateValues& values) {
   return fmt::format("frugal calibrate --hardware {}{}{}", file_name(values.hardware),
                      values.held_out ? " --held-out" : "",
                      values.sensitivity ? " --sensitivity" : "");
 }
 
-Exit calibrate(const Values& values, const Artifacts& artifacts) {
+Exit calibrate(const CalibrateValues& values, const Artifacts& artifacts) {
   if (values.hardware.empty())
     throw InputError(fmt::format("--hardware is missing; give one of {}, or a JSON file",
                                  fmt::join(machine_names(), ", ")));
@@ -63,7 +63,7 @@ Exit calibrate(const Values& values, const Artifacts& artifacts) {
 }  // namespace
 
 void add_calibrate(Program& program) {
-  const auto values = std::make_shared<Values>();
+  const auto values = std::make_shared<CalibrateValues>();
   Flags flags = program.command(
       "calibrate", "Fit a virtual machine's fitted parameters again, and see how good they are",
       [values, &program] { return calibrate(*values, program.artifacts()); });

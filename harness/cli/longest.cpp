@@ -14,14 +14,14 @@
 namespace frugal {
 namespace {
 
-struct Values {
+struct LongestValues {
   RunFlags run;
   std::optional<int64_t> memory;
   std::string format = "table";
 };
 
 /// What says something of a run that this command says itself.
-void refuse_what_is_searched(const Values& values, const Target& target) {
+void refuse_what_is_searched(const LongestValues& values, const Target& target) {
   const auto refuse = [](bool given, const char* flag, const char* why) {
     if (given) throw InputError(fmt::format("{}: {}; leave it out", flag, why));
   };
@@ -35,7 +35,7 @@ void refuse_what_is_searched(const Values& values, const Target& target) {
 }
 
 /// Of each rank. More than there is would let the processor take it all before it is known.
-int64_t memory_of(const Values& values, const Target& target, const RunConfig& run) {
+int64_t memory_of(const LongestValues& values, const Target& target, const RunConfig& run) {
   const int64_t there = target.memory_of_rank(run);
   const int64_t memory = values.memory.value_or(there);
   if (!target.simulated() && memory > there)
@@ -59,7 +59,7 @@ LengthTried run_one(const Target& target, const StepOf& step, int64_t tokens, in
   return length;
 }
 
-Exit longest(const Values& values) {
+Exit longest(const LongestValues& values) {
   const Target target = values.run.target();
   refuse_what_is_searched(values, target);
   RunFlags flags = values.run;
@@ -101,7 +101,7 @@ Exit longest(const Values& values) {
 }  // namespace
 
 void add_longest(Program& program) {
-  const auto values = std::make_shared<Values>();
+  const auto values = std::make_shared<LongestValues>();
   Flags flags = program.command(
       "longest",
       "The longest sequence that your own configuration can be trained on, and what takes the "

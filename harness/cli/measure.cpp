@@ -20,7 +20,7 @@
 namespace frugal {
 namespace {
 
-struct Values {
+struct MeasureValues {
   RunFlags run;
   WeightsFlags weights;
   std::string out = "out", format = "table";
@@ -38,7 +38,7 @@ void check_last_words(const TrainingRun& run, const Target& target) {
 }
 
 /// The run, and what this command alone does with it.
-TrainingRun run_of(const Values& values, const Target& target) {
+TrainingRun run_of(const MeasureValues& values, const Target& target) {
   TrainingRun run = values.run.run(target);
   run.eval_every = values.eval_every.value_or(0);
   if (run.own && run.eval_every % run.own->schedule.batches != 0)
@@ -58,7 +58,7 @@ TrainingRun run_of(const Values& values, const Target& target) {
   return run;
 }
 
-Record blank(const Values& values, const TrainingRun& run, const Target& target) {
+Record blank(const MeasureValues& values, const TrainingRun& run, const Target& target) {
   Record record;
   record.artifact = "measure";
   record.case_id = run.config.model.name;
@@ -111,7 +111,7 @@ void run_and_record(const TrainingRun& run, Target& target, Record& record, Reco
   end();
 }
 
-Exit measure(const Values& values) {
+Exit measure(const MeasureValues& values) {
   Target target = values.run.target();
   const TrainingRun run = run_of(values, target);
   Record record = blank(values, run, target);
@@ -136,7 +136,7 @@ Exit measure(const Values& values) {
 }  // namespace
 
 void add_measure(Program& program) {
-  const auto values = std::make_shared<Values>();
+  const auto values = std::make_shared<MeasureValues>();
   Flags flags = program.command("measure", "Train your own configuration and record what it takes",
                                 [values] { return measure(*values); });
   values->run.add_to(flags);

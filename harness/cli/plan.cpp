@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* searched = "searched";
 
-struct Values {
+struct PlanValues {
   ModelFlags model;
   std::string hardware, tensor_parallel = "1", recompute = searched, schedule = "2bw", attention,
                         type = "bf16", format = "table";
@@ -35,7 +35,7 @@ std::vector<std::string> names_and_searched(std::vector<std::string> names) {
 }
 
 /// Sizes of which each stage's weights can be cut into as many parts.
-std::vector<int> tensor_sizes(const Values& values, const PlanRequest& request) {
+std::vector<int> tensor_sizes(const PlanValues& values, const PlanRequest& request) {
   const std::string& text = values.tensor_parallel;
   if (text != searched) {
     int size = 0;
@@ -56,13 +56,13 @@ std::vector<int> tensor_sizes(const Values& values, const PlanRequest& request) 
   return sizes;
 }
 
-AttentionKind attention_of(const Values& values, const ModelConfig& model) {
+AttentionKind attention_of(const PlanValues& values, const ModelConfig& model) {
   if (!values.attention.empty()) return *from_name<AttentionKind>(values.attention);
   // Where recomputation is searched for, it is by attention which kinds there are.
   return default_attention(model, from_name<Recompute>(values.recompute).value_or(Recompute::none));
 }
 
-PlanRequest request_of(const Values& values) {
+PlanRequest request_of(const PlanValues& values) {
   PlanRequest request;
   RunConfig& run = request.run;
   run.model = values.model.unscaled().scaled(values.model.scale);
@@ -93,7 +93,7 @@ PlanRequest request_of(const Values& values) {
 }
 
 /// The `frugal measure` that executes a configuration of the plan.
-std::string command_of(const Values& values, const RunConfig& run) {
+std::string command_of(const PlanValues& values, const RunConfig& run) {
   std::string command = fmt::format(
       "frugal measure --model {} --on virtual --hardware {} --tensor-parallel {} "
       "--pipeline-parallel {} --data-parallel {} --schedule {} --recompute {} --attention {} "
@@ -108,7 +108,7 @@ std::string command_of(const Values& values, const RunConfig& run) {
   return command;
 }
 
-Exit plan(const Values& values) {
+Exit plan(const PlanValues& values) {
   const PlanRequest request = request_of(values);
   const Plan plan = search(request);
   if (plan.fitting.empty()) throw InputError(why_nothing_fits(request, plan));
@@ -129,11 +129,11 @@ Exit plan(const Values& values) {
 }  // namespace
 
 void add_plan(Program& program) {
-  const auto values = std::make_shared<Values>();
+  const auto values = std::make_shared<PlanValues>();
   Flags flags = program.command(
       "plan", "The fastest way to divide a model among devices that it fits on, and why",
       [values] { return plan(*values); });
-  Values& v = *values;
+  PlanValues& v = *values;
   v.model.add(flags);
   flags.text("--hardware", v.hardware, "NAME|FILE", "The machine that is planned for");
   flags.integer("--devices", v.devices, 1, "Devices, all of which are used", 1 << 14);

@@ -16,7 +16,7 @@
 namespace frugal {
 namespace {
 
-struct Values {
+struct ReproduceValues {
   std::vector<std::string> names;
   std::string on = "both", out = "out", format = "table";
   int64_t scale = 0;           // the artifact's choice
@@ -27,7 +27,7 @@ struct Values {
   int cpu_threads() const { return threads.value_or(usable_processors()); }
 };
 
-Selection selection(const Values& values) {
+Selection selection(const ReproduceValues& values) {
   const auto among = [&](std::initializer_list<const char*> names) {
     return std::find(names.begin(), names.end(), values.on) != names.end();
   };
@@ -42,7 +42,7 @@ Selection selection(const Values& values) {
 }
 
 /// With every choice that decides the numbers, and no path.
-std::string command_of(const Values& values, const std::string& artifact, bool cpu) {
+std::string command_of(const ReproduceValues& values, const std::string& artifact, bool cpu) {
   std::string command =
       fmt::format("frugal reproduce {} --on {} --samples {} --budget {}", artifact, values.on,
                   values.timing.samples, values.timing.budget);
@@ -89,7 +89,7 @@ std::vector<std::vector<Case>> plan(const Artifacts& artifacts, const Selection&
   return cases;
 }
 
-Exit reproduce(const Values& values, const Artifacts& all) {
+Exit reproduce(const ReproduceValues& values, const Artifacts& all) {
   const Artifacts artifacts = select_artifacts(all, values.names);
   const Selection selected = selection(values);
   std::vector<std::string> without_any;
@@ -131,7 +131,7 @@ Exit reproduce(const Values& values, const Artifacts& all) {
 }  // namespace
 
 void add_reproduce(Program& program) {
-  const auto values = std::make_shared<Values>();
+  const auto values = std::make_shared<ReproduceValues>();
   Flags flags =
       program.command("reproduce", "Tables and figures of a paper: its numbers beside ours",
                       [values, &program] { return reproduce(*values, program.artifacts()); });

@@ -20,7 +20,7 @@
 namespace frugal {
 namespace {
 
-struct Values {
+struct ScheduleValues {
   std::vector<std::string> kinds;
   std::string file, format = "timeline";
   std::optional<int> stages, microbatches, chunks, batches, first_batch;
@@ -42,7 +42,7 @@ struct Named {
 };
 
 /// A file says all that these flags would.
-Named from_file(const Values& values) {
+Named from_file(const ScheduleValues& values) {
   if (!values.kinds.empty())
     throw InputError(fmt::format(
         "KIND (\"{}\") is given with --file, which has a schedule of its own; leave one out",
@@ -55,7 +55,7 @@ Named from_file(const Values& values) {
   return {values.file, schedule_from_text(read_text(values.file), values.file)};
 }
 
-std::vector<Named> schedules_of(const Values& values) {
+std::vector<Named> schedules_of(const ScheduleValues& values) {
   if (!values.file.empty()) return {from_file(values)};
   if (values.kinds.empty())
     throw InputError(fmt::format("KIND is missing; give some of {}, or a schedule with --file",
@@ -123,7 +123,7 @@ Table table_of(const Schedule& schedule, const Timeline& timeline) {
 }
 
 /// Prints all findings; the first of them is the error.
-void refuse_wrong(const Values& values, const Named& named) {
+void refuse_wrong(const ScheduleValues& values, const Named& named) {
   if (values.check) {
     constexpr size_t shown = 20;
     const std::vector<Finding> findings = check(named.schedule, values.capacity);
@@ -134,7 +134,7 @@ void refuse_wrong(const Values& values, const Named& named) {
   require_valid(named.schedule, named.name, values.capacity);
 }
 
-Timeline timeline_of(const Values& values, const Schedule& schedule) {
+Timeline timeline_of(const ScheduleValues& values, const Schedule& schedule) {
   const Durations durations = {.forward = 1,
                                .backward = values.backward,
                                .input_backward = values.backward / 2,
@@ -146,7 +146,7 @@ Timeline timeline_of(const Values& values, const Schedule& schedule) {
   return timeline;
 }
 
-Exit run(const Values& values) {
+Exit run(const ScheduleValues& values) {
   const std::vector<Named> all = schedules_of(values);
   for (const Named& named : all) refuse_wrong(values, named);
   if (values.format == "text" && !values.check) {
@@ -176,7 +176,7 @@ Exit run(const Values& values) {
 }  // namespace
 
 void add_schedule(Program& program) {
-  const auto values = std::make_shared<Values>();
+  const auto values = std::make_shared<ScheduleValues>();
   Flags flags = program.command("schedule", "Pipeline schedules: drawn, checked, or as a file",
                                 [values] { return run(*values); });
   flags.positional("KIND", values->kinds,

@@ -18,14 +18,14 @@
 namespace frugal {
 namespace {
 
-struct Values {
+struct TraceValues {
   RunFlags run;
   std::string out_file, svg, memory;
   bool force = false;
 };
 
 /// Before anything is run.
-void check_outputs(const Values& values) {
+void check_outputs(const TraceValues& values) {
   if (values.out_file.empty() && values.memory.empty())
     throw InputError(
         "--out-file is missing; give a file for the trace, such as trace.json, or --memory");
@@ -36,12 +36,12 @@ void check_outputs(const Values& values) {
     if (!path.empty()) check_output_file(flag, path, values.force);
 }
 
-std::string outputs_text(const Values& values) {
+std::string outputs_text(const TraceValues& values) {
   return values.out_file.empty() ? " --memory " + file_name(values.memory)
                                  : " --out-file " + file_name(values.out_file);
 }
 
-std::map<std::string, std::string> about(const Values& values, const TrainingRun& run,
+std::map<std::string, std::string> about(const TraceValues& values, const TrainingRun& run,
                                          const Target& target) {
   std::map<std::string, std::string> about = {
       {"command", command_prefix(target.options(run.config.type)) + "frugal trace " +
@@ -87,7 +87,7 @@ Table bubble_table(const Timeline& timeline) {
   return table;
 }
 
-Exit trace(const Values& values) {
+Exit trace(const TraceValues& values) {
   const Target target = values.run.target();
   const TrainingRun run = values.run.run(target);
   check_outputs(values);
@@ -121,7 +121,7 @@ Exit trace(const Values& values) {
 }  // namespace
 
 void add_trace(Program& program) {
-  const auto values = std::make_shared<Values>();
+  const auto values = std::make_shared<TraceValues>();
   Flags flags =
       program.command("trace", "Train your own configuration and write when each stage did what",
                       [values] { return trace(*values); });

@@ -5,6 +5,7 @@
 
 #include "engine/train/safetensors.h"
 #include "tests/engine/support.h"
+#include "tests/support/source_dir.h"
 
 // The same small GPT and BERT computed by PyTorch (tests/golden/pytorch_gpt.py --make-golden).
 namespace frugal {
@@ -34,7 +35,7 @@ class Golden : public ::testing::TestWithParam<std::tuple<const char*, int, Atte
 TEST_P(Golden, LogitsLossAndGradientsEqualPyTorch) {
   const auto [name, t, attention] = GetParam();
   const auto file =
-      safetensors::read(fmt::format("{}/tests/golden/{}.safetensors", FRUGAL_SOURCE_DIR, name));
+      safetensors::read(fmt::format("{}/tests/golden/{}.safetensors", testing::source_dir(), name));
   RunConfig c = config_of(file);
   c.tensor_parallel = t;
   c.attention = attention;

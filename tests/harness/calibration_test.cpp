@@ -8,6 +8,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 #include "tests/harness/support.h"
+#include "tests/support/source_dir.h"
 
 namespace frugal {
 namespace {
@@ -83,7 +84,7 @@ class CalibrationTest : public ::testing::Test {
   std::string file(const std::vector<std::string>& parameters, const nlohmann::json& to,
                    const std::vector<std::string>& held_out) {
     nlohmann::json machine =
-        load_json(FRUGAL_SOURCE_DIR "/hardware/" + std::string(name) + ".json");
+        load_json(testing::source_dir() + "/hardware/" + std::string(name) + ".json");
     machine["fit"] = {{"parameters", parameters}, {"to", to}, {"held_out", held_out}};
     const std::string path = folder_ / "machine.json";
     std::ofstream(path) << machine.dump();

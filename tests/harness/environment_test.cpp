@@ -13,6 +13,7 @@
 #include "kernels/support/version.h"
 #include "tests/harness/support.h"
 #include "tests/kernels/cpu_levels.h"
+#include "tests/support/source_dir.h"
 
 namespace frugal {
 namespace {
@@ -26,7 +27,7 @@ TEST(Environment, NamesNoHostUserOrPath) {
   utsname system = {};
   uname(&system);
   EXPECT_THAT(text, Not(HasSubstr(std::string("\"") + system.nodename + "\"")));
-  EXPECT_THAT(text, Not(HasSubstr(FRUGAL_SOURCE_DIR)));
+  EXPECT_THAT(text, Not(HasSubstr(testing::source_dir())));
   EXPECT_THAT(text, Not(HasSubstr("/home")));
   EXPECT_EQ(environment()["processor"]["usable_processors"], usable_processors());
 }

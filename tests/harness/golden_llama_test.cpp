@@ -11,6 +11,7 @@
 #include "harness/hugging_face_config.h"
 #include "harness/models.h"
 #include "tests/engine/support.h"
+#include "tests/support/source_dir.h"
 
 // Small models of the Llama families computed by PyTorch (tests/golden/pytorch_llama.py
 // --make-golden), which agree with Hugging Face's library: their config.json, weights in its names,
@@ -53,7 +54,7 @@ class GoldenLlama : public ::testing::TestWithParam<std::tuple<const char*, int,
 TEST_P(GoldenLlama, LogitsLossAndGradientsEqualPyTorch) {
   const auto [name, t, attention] = GetParam();
   const auto golden = safetensors::read(
-      fmt::format("{}/tests/golden/{}_small.safetensors", FRUGAL_SOURCE_DIR, name));
+      fmt::format("{}/tests/golden/{}_small.safetensors", testing::source_dir(), name));
   RunConfig c;
   c.model = model_from_hugging_face(nlohmann::json::parse(golden.metadata.at("config")), name);
   c.micro_batch = std::stoll(golden.metadata.at("micro_batch"));

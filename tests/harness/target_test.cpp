@@ -7,6 +7,7 @@
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 #include "tests/kernels/cpu_levels.h"
+#include "tests/support/source_dir.h"
 
 namespace frugal {
 namespace {
@@ -23,7 +24,7 @@ class MachineFile : public ::testing::Test {
   /// The target of a copy of the papers' machine in a file.
   template <class Change>
   Target copy(const Change& change) const {
-    json machine = json::parse(testing::read(FRUGAL_SOURCE_DIR "/hardware/a100-selene.json"));
+    json machine = json::parse(testing::read(testing::source_dir() + "/hardware/a100-selene.json"));
     change(machine);
     std::ofstream(folder_ / "machine.json") << machine.dump();
     return {"virtual", 1, folder_ / "machine.json"};

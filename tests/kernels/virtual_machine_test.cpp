@@ -10,6 +10,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 #include "kernels/virtual/machine.h"
+#include "tests/support/source_dir.h"
 
 namespace frugal {
 namespace {
@@ -29,7 +30,9 @@ std::string input_error(Body body) {
   return "no InputError";
 }
 
-std::string selene_text() { return read_text(FRUGAL_SOURCE_DIR "/hardware/a100-selene.json"); }
+std::string selene_text() {
+  return read_text(testing::source_dir() + "/hardware/a100-selene.json");
+}
 /// The error after one change of a good file.
 std::string error_after(const std::function<void(nlohmann::json&)>& change) {
   nlohmann::json json = nlohmann::json::parse(selene_text());
@@ -90,8 +93,9 @@ TEST(MachineFile, IsReadWithOtherValues) {
   EXPECT_EQ(m.memory_fraction, 0.5);
   EXPECT_EQ(m.devices_per_node, 7);
   EXPECT_EQ(m.gemm_fraction, file.gemm_fraction);
-  EXPECT_EQ(find_machine(FRUGAL_SOURCE_DIR "/hardware/a100-selene.json", values).devices_per_node,
-            7);
+  EXPECT_EQ(
+      find_machine(testing::source_dir() + "/hardware/a100-selene.json", values).devices_per_node,
+      7);
   for (const auto& parameter : m.parameters) {
     if (values.contains(parameter.key)) {
       EXPECT_EQ(parameter.value, values.at(parameter.key));
@@ -173,7 +177,7 @@ TEST(MachineFile, IsFoundByTheNameOfItsGpu) {
 }
 
 TEST(MachineFile, ByPathToo) {
-  const Machine m = find_machine(FRUGAL_SOURCE_DIR "/hardware/a100-selene.json");
+  const Machine m = find_machine(testing::source_dir() + "/hardware/a100-selene.json");
   EXPECT_EQ(m.name, "a100-selene");
 }
 
@@ -221,7 +225,7 @@ TEST(JsonText, MalformedAndTruncatedSayWhere) {
   EXPECT_THAT(input_error([] { parse_json("{\n  \"a\": [1,", "x.json"); }),
               AllOf(HasSubstr("x.json:2:"), HasSubstr("truncated")));
   EXPECT_THAT(input_error([] { parse_json("", "x.json"); }), HasSubstr("x.json:1:1: "));
-  EXPECT_THAT(input_error([] { load_json(FRUGAL_SOURCE_DIR); }), HasSubstr("is a folder"));
+  EXPECT_THAT(input_error([] { load_json(testing::source_dir()); }), HasSubstr("is a folder"));
   const std::string text = selene_text();
   for (size_t length = 0; length + 2 < text.size(); length += 97)
     EXPECT_THAT(input_error([&] { parse_machine(text.substr(0, length), "cut.json"); }),

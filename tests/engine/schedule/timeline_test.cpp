@@ -8,6 +8,7 @@
 
 #include "kernels/support/json_file.h"
 #include "tests/engine/schedule/shapes.h"
+#include "tests/support/source_dir.h"
 
 namespace frugal {
 namespace {
@@ -44,7 +45,7 @@ TEST(Timeline, IsThePapersFiguresCellForCell) {
        {.stages = 2, .microbatches = 4, .batches = 2}},
   };
   const nlohmann::json golden =
-      load_json(FRUGAL_SOURCE_DIR "/experiments/pipedream2bw2021/paper.json").at("artifacts");
+      load_json(testing::source_dir() + "/experiments/pipedream2bw2021/paper.json").at("artifacts");
   for (const Figure& figure : figures) {
     const bool late = figure.kind != ScheduleKind::gpipe;
     const Schedule schedule = make_schedule(figure.kind, figure.shape);
