@@ -68,21 +68,30 @@ Shape matrix(int64_t batch, int64_t rows, int64_t cols, bool transposed) {
   return batch == 1 ? Shape{rows, cols} : Shape{batch, rows, cols};
 }
 
-std::vector<Product> products() {
-  constexpr int64_t hidden = 1024, tokens = 2048, sequence = 1024, heads = 32, head_size = 64;
-  struct Layer {
-    std::string name;
+/// Those of a layer with weights.
+void add_layer(const std::string& prefix, int64_t hidden, int64_t tokens,
+               std::vector<Product>& all) {
+  struct Weights {
+    const char* name;
     int64_t in, out;
   };
-  std::vector<Product> all;
-  for (const auto& [name, in, out] : {Layer{"qkv", hidden, 3 * hidden},
+  for (const auto& [what, in, out] : {Weights{"qkv", hidden, 3 * hidden},
                                       {"projection", hidden, hidden},
                                       {"mlp-up", hidden, 4 * hidden},
                                       {"mlp-down", 4 * hidden, hidden}}) {
+    const std::string name = prefix + what;
     all.push_back({name + "/forward", 1, tokens, out, in, false, true, false});
     all.push_back({name + "/input-gradient", 1, tokens, in, out, false, false, false});
     all.push_back({name + "/weight-gradient", 1, out, in, tokens, true, false, true});
   }
+}
+
+std::vector<Product> products() {
+  constexpr int64_t hidden = 1024, tokens = 2048, sequence = 1024, heads = 32, head_size = 64;
+  constexpr int64_t between = 1536;  // no power of two: rows that lie badly in caches
+  std::vector<Product> all;
+  add_layer("", hidden, tokens, all);
+  add_layer("h1536/", between, tokens, all);
   all.push_back({"attention/scores", heads, sequence, sequence, head_size, false, true, false});
   all.push_back({"attention/context", heads, sequence, head_size, sequence, false, false, false});
   all.push_back(

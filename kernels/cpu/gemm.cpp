@@ -58,7 +58,21 @@ struct Matrices {
     (col_stride == 1 ? m.row_stride : m.col_stride) = run();
     return m;
   }
-  int64_t bytes() const { return rows * cols * size_of(type); }
+  /// Whether rows lie a multiple of 2 KiB apart, so that those of a column's neighbourhood share
+  /// few sets of the first cache. Powers of two oneDNN packs by itself.
+  bool rows_conflict() const {
+    constexpr int64_t apart_in_cache = 2048;
+    const int64_t apart = row_stride * size_of(type);
+    return col_stride == 1 && apart % apart_in_cache == 0 && (apart & (apart - 1)) != 0;
+  }
+  /// The same with a cache line between rows.
+  Matrices padded() const {
+    constexpr int64_t line = 64;
+    Matrices m = *this;
+    m.row_stride = cols + line / size_of(type);
+    return m;
+  }
+  int64_t bytes() const { return runs() * stride() * size_of(type); }
   char* at(const View& v, int64_t i) const {
     return static_cast<char*>(v.data) + i * batch_stride * size_of(type);
   }
@@ -114,15 +128,18 @@ class Arguments {
   int count_ = 0;
 };
 
-/// Copies the runs of a matrix between where it lies and where it is packed.
-void pack(const Matrices& m, char* packed, const char* data) {
-  const int64_t size = size_of(m.type), run = m.run() * size, stride = m.stride() * size;
-  for (int64_t i = 0; i < m.runs(); ++i) std::memcpy(packed + i * run, data + i * stride, run);
+/// Copies the runs of a matrix to where they lie otherwise.
+void copy(const Matrices& from, const char* source, const Matrices& to, char* target,
+          bool all_threads) {
+  const int64_t size = size_of(from.type), run = from.run() * size;
+  const int64_t from_stride = from.stride() * size, to_stride = to.stride() * size;
+#pragma omp parallel for schedule(static) if (all_threads)
+  for (int64_t i = 0; i < from.runs(); ++i)
+    std::memcpy(target + i * to_stride, source + i * from_stride, static_cast<size_t>(run));
 }
-void unpack(const Matrices& m, char* data, const char* packed) {
-  const int64_t size = size_of(m.type), run = m.run() * size, stride = m.stride() * size;
-  for (int64_t i = 0; i < m.runs(); ++i) std::memcpy(data + i * stride, packed + i * run, run);
-}
+
+/// With fewer rows of the result, copying b takes longer than its conflicts do.
+constexpr int64_t rows_worth_a_copy = 64;
 
 /// A prepared multiplication of one pair of matrices.
 class Prepared {
@@ -134,6 +151,8 @@ class Prepared {
     const bool alone = p.one_thread && p.c.batch_stride == 0;
     if (alone || (p.c.batch_stride != 0 && p.a.col_stride == 1)) {
       for (Matrices& m : used_) m = m.packed();
+    } else if (p.c.batch_stride == 0 && p.b.rows_conflict() && p.c.rows >= rows_worth_a_copy) {
+      used_[1] = p.b.padded();
     }
     dnnl::primitive_attr attributes;
     // The library's own scratchpad belongs to the thread that prepares, not to those that execute.
@@ -168,12 +187,12 @@ class Prepared {
     for (size_t x = 0; x < used.size(); ++x) {
       if (used_[x] == given[x]) continue;
       used[x] = memory + packed_at_[x];
-      if (x < 2 || p.accumulate) pack(given[x], used[x], data[x]);
+      if (x < 2 || p.accumulate) copy(given[x], data[x], used_[x], used[x], !p.one_thread);
     }
     const auto thread = static_cast<size_t>(arguments_.size() == 1 ? 0 : omp_get_thread_num());
     const auto status =
         arguments_[thread].run(matmul_, stream, {used[0], used[1], used[2], memory, op.bias.data});
-    if (used[2] != data[2]) unpack(p.c, data[2], used[2]);
+    if (used[2] != data[2]) copy(used_[2], used[2], p.c, data[2], !p.one_thread);
     return status;
   }
 
