@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "engine/comm/nccl.h"
@@ -26,6 +27,7 @@ std::string hash_of_values(const Machine& machine) {
     values += fmt::format(" {}={}", parameter.key, parameter.value);
   for (const auto& tile : machine.tiles) values += fmt::format(" {}x{}", tile.m, tile.n);
   values += fmt::format(" {}", in_words(machine.software));
+  if (!machine.operations.empty()) values += " " + to_json(machine.operations).dump();
   return hash_of(values);
 }
 

@@ -8,39 +8,66 @@
 #include "harness/cli/program.h"
 #include "harness/environment.h"
 #include "harness/interrupt.h"
+#include "harness/operation_times.h"
+#include "harness/own_machine.h"
 #include "harness/peak_report.h"
 #include "harness/target.h"
+#include "harness/timing.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
 namespace {
 
-struct Values {
-  std::string on = "cpu", format = "table", write;
+struct PeakValues {
+  std::string on = "cpu", format = "table", write, machine;
   std::optional<int> threads;  // all processors otherwise
   bool force = false;
 };
 
 /// Before anything is measured: a folder, or a place that cannot be written to, is no place.
-void check_output(const Values& values) {
-  if (values.write.empty()) {
-    if (values.force) throw InputError("--force is given without --write FILE, which it is about");
-    return;
-  }
-  check_output_file("--write", values.write, values.force);
+void check_output(const PeakValues& values, const Target& target) {
+  if (values.force && values.write.empty() && values.machine.empty())
+    throw InputError("--force is given without --write FILE or --machine FILE, which it is about");
+  if (!values.write.empty()) check_output_file("--write", values.write, values.force);
+  if (values.machine.empty()) return;
+  if (target.kind() != DeviceKind::cpu)
+    throw InputError(
+        fmt::format("--machine is given with --on {}; operations are timed one by one "
+                    "on the cpu only: leave it out",
+                    target.on()));
+  if (values.machine == values.write)
+    throw InputError(
+        fmt::format("--write and --machine both name {}; they are two files: name "
+                    "another one",
+                    values.write));
+  check_output_file("--machine", values.machine, values.force);
 }
 
-std::string command_of(const Values& values, const Target& target) {
+std::string command_of(const PeakValues& values, const Target& target) {
   std::string command = command_prefix(target.options(DType::f32));
-  command += fmt::format("frugal peak --on {} --write {}", target.on(), file_name(values.write));
+  command += fmt::format("frugal peak --on {}", target.on());
+  for (const auto& [flag, file] :
+       {std::pair("--write", values.write), std::pair("--machine", values.machine)})
+    if (!file.empty()) command += fmt::format(" {} {}", flag, file_name(file));
   if (target.kind() == DeviceKind::cpu) command += fmt::format(" --threads {}", target.threads());
   return command;
 }
 
-Exit peak(const Values& values) {
+/// A machine that is called as its file.
+void write_own_machine(const PeakValues& values, const Target& target, const Peaks& peaks) {
+  OperationTimes operations(target.threads());
+  time_interleaved({[&](bool keep) { operations.round(keep); }},
+                   {.warm_up = 2, .samples = TimingPlan::minimum, .budget = 0});
+  const std::string name = std::filesystem::path(values.machine).stem().string();
+  const auto machine = own_machine(peaks, target, name, command_of(values, target),
+                                   fit_operations(operations.samples()));
+  write_file(values.machine, machine.dump(2) + "\n");
+}
+
+Exit peak(const PeakValues& values) {
   check_threads(values.threads, values.on, device_kind(values.on) == DeviceKind::cpu);
   const Target target(values.on, values.threads.value_or(usable_processors()));
-  check_output(values);
+  check_output(values, target);
   catch_interrupts();
   const Peaks peaks = measure_peaks(target);
   if (!values.write.empty()) {
@@ -48,6 +75,7 @@ Exit peak(const Values& values) {
     const auto machine = measured_machine(peaks, target, name, command_of(values, target));
     write_file(values.write, machine.dump(2) + "\n");
   }
+  if (!values.machine.empty()) write_own_machine(values, target, peaks);
   if (values.format == "json")
     fmt::print("{}\n", to_json(peaks, target).dump(2));
   else
@@ -58,7 +86,7 @@ Exit peak(const Values& values) {
 }  // namespace
 
 void add_peak(Program& program) {
-  const auto values = std::make_shared<Values>();
+  const auto values = std::make_shared<PeakValues>();
   Flags flags = program.command(
       "peak", "What this machine's matrix products, memory, launches and links reach",
       [values] { return peak(*values); });
@@ -68,7 +96,11 @@ void add_peak(Program& program) {
   flags.choice("--format", values->format, {"table", "json"}, "How to print it");
   flags.text("--write", values->write, "FILE",
              "Also write it to this file, with where it comes from (docs/peak.md)");
-  flags.toggle("--force", values->force, "Replace the file of --write");
+  flags.text(
+      "--machine", values->machine, "FILE",
+      "Also time operations one by one, a minute or two, and write a machine of them for --on "
+      "virtual:FILE; on cpu (docs/peak.md)");
+  flags.toggle("--force", values->force, "Replace the files of --write and --machine");
 }
 
 }  // namespace frugal

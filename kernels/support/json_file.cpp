@@ -138,6 +138,12 @@ std::string JsonObject::path_of(std::string_view key) const {
 
 bool JsonObject::has(std::string_view key) const { return json_->contains(key); }
 
+std::vector<std::string> JsonObject::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& item : json_->items()) keys.push_back(item.key());
+  return keys;
+}
+
 void JsonObject::fail(std::string_view key, const std::string& what) const {
   throw InputError(fmt::format("{}: {} {}", file_, path_of(key), what));
 }

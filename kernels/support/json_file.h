@@ -30,6 +30,8 @@ class JsonObject {
   /// "network.latency" for key "latency" of the object at "network".
   std::string path_of(std::string_view key) const;
   bool has(std::string_view key) const;
+  /// All keys, in alphabetical order.
+  std::vector<std::string> keys() const;
 
   /// T is bool, int64_t, double, std::string or std::vector<std::string>. Throws InputError where
   /// the key is absent or its value of another type; a whole number is a double too.

@@ -16,6 +16,7 @@ uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
 CostModel::CostModel(const Machine& machine)
     : software_(machine.software),
+      measured_(machine.operations),
       multiprocessors_(static_cast<uint32_t>(machine.multiprocessors)),
       kernel_latency_(machine.kernel_latency),
       memory_latency_(machine.memory_latency),

@@ -27,6 +27,9 @@ class CostModel {
     size_t count_ = 0;
   };
   Kernels kernels(const Operation& operation) const {
+    if (!measured_.empty())
+      if (const auto found = measured_.find(form_of(operation)); found != measured_.end())
+        return {found->second.seconds(work_of(operation))};
     return std::visit([this](const auto& op) { return kernels_of(op); }, operation);
   }
   /// Of all of them.
@@ -118,6 +121,7 @@ class CostModel {
   std::array<Tile, 8> tiles_{};
   size_t tile_count_ = 0;
   const Machine::Software software_;
+  const MeasuredOperations measured_;
   uint32_t multiprocessors_;
   std::array<double, 3> sustained_flops_;  ///< by type
   double kernel_latency_, memory_latency_, seconds_per_byte_, attention_seconds_per_byte_;

@@ -136,7 +136,7 @@ void read_network(const JsonObject& network, Machine& machine) {
 Machine read_machine(const nlohmann::json& json, const std::string& file) {
   const JsonObject root(json, file);
   root.allow_only({"schema", "name", "description", "calibration", "device_names", "device",
-                   "network", "software", "fit"});
+                   "network", "software", "fit", "operations"});
   const auto schema = root.require<std::string>("schema");
   if (schema != "frugal.machine/1")
     root.fail("schema", fmt::format("is \"{}\"; it must be \"frugal.machine/1\"", schema));
@@ -148,6 +148,13 @@ Machine read_machine(const nlohmann::json& json, const std::string& file) {
   read_device(root.object("device"), machine);
   read_network(root.object("network"), machine);
   if (root.has("software")) machine.software = read_software(root.object("software"));
+  if (root.has("operations")) {
+    const JsonObject operations = root.object("operations");
+    operations.allow_only({"source", "forms"});
+    if (operations.require<std::string>("source").empty())
+      operations.fail("source", "is empty; say how they were measured");
+    machine.operations = read_operations(operations.object("forms"));
+  }
   if (root.has("fit")) machine.fit = read_fit(root.object("fit"), machine.parameters);
   return machine;
 }

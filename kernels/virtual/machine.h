@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/types.h"
+#include "kernels/virtual/measured_operations.h"
 
 namespace frugal {
 
@@ -101,6 +102,9 @@ struct Machine {
 
   Software software;
   Fit fit;
+  /// Operations whose times were measured, which stand in place of what follows from the numbers
+  /// above.
+  MeasuredOperations operations;
 
   std::vector<Parameter> parameters;
 

@@ -1,0 +1,81 @@
+#include "harness/operation_times.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <random>
+#include <set>
+
+namespace frugal {
+namespace {
+
+using ::testing::IsSupersetOf;
+using ::testing::SizeIs;
+
+TEST(OperationFit, FindsThePricesOfAProduct) {
+  OperationSamples samples;
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> power(3, 9), noise(0.99, 1.01);
+  const std::array<double, Work::terms> prices{3e-6, 2e-11, 5e-10, 4e-10, 9e-10};
+  for (int i = 0; i < 60; ++i) {
+    std::array<double, Work::terms> work{1};
+    double seconds = prices[0];
+    for (size_t k = 1; k < Work::terms; ++k) {
+      work[k] = std::pow(10, power(random));
+      seconds += prices[k] * work[k];
+    }
+    for (int k = 0; k < 11; ++k) samples[{"gemm f32", 0, work}].push_back(noise(random) * seconds);
+  }
+  const MeasuredForm form = fit_operations(samples).at("gemm f32");
+  for (size_t k = 0; k < Work::terms; ++k) EXPECT_NEAR(form.prices[k] / prices[k], 1, 0.03) << k;
+}
+
+TEST(OperationFit, NoPriceIsBelowZero) {
+  // Ever cheaper the larger it is: a line with the smallest error would begin below 0.
+  OperationSamples samples;
+  for (const double size : {1e3, 1e4, 1e5})
+    samples[{"gemm f32", size, {1, size * size, size}}].push_back(1e-12 * std::pow(size, 1.9));
+  const MeasuredForm form = fit_operations(samples).at("gemm f32");
+  double sum = 0;
+  for (const double price : form.prices) {
+    EXPECT_GE(price, 0);
+    sum += price;
+  }
+  EXPECT_GT(sum, 0);
+}
+
+TEST(OperationFit, ALineRises) {
+  OperationSamples samples;
+  samples[{"gelu f32", 1e3, {1}}] = {1e-6, 3e-6, 2e-6};
+  samples[{"gelu f32", 1e4, {1}}] = {1e-6};  // a lucky moment
+  samples[{"gelu f32", 1e5, {1}}] = {9e-6};
+  const MeasuredForm form = fit_operations(samples).at("gelu f32");
+  ASSERT_THAT(form.points, SizeIs(3));
+  EXPECT_DOUBLE_EQ(form.points[0].seconds, 2e-6);
+  EXPECT_DOUBLE_EQ(form.points[1].seconds, 2e-6);
+  EXPECT_DOUBLE_EQ(form.points[2].seconds, 9e-6);
+}
+
+TEST(OperationTimes, SeeWhatModelsCompute) {
+  OperationTimes times(1, 64);
+  times.round(true);
+  std::set<std::string> forms;
+  for (const auto& [key, seconds] : times.samples()) forms.insert(std::get<0>(key));
+  EXPECT_THAT(forms, IsSupersetOf({"gemm f32 batched transpose_b", "softmax f32 causal dropout",
+                                   "layer-norm f32", "rms-norm f32", "adam f32",
+                                   "cross-entropy f32 gradient", "embedding f32",
+                                   "fused-attention f32 causal", "rotary f32"}));
+}
+
+TEST(OperationTimes, RoundsThatAreNotKeptLeaveNothing) {
+  OperationTimes times(1, 64);
+  times.round(false);
+  EXPECT_TRUE(times.samples().empty());
+  times.round(true);
+  const size_t once = times.samples().begin()->second.size();
+  times.round(true);
+  EXPECT_EQ(times.samples().begin()->second.size(), 2 * once);
+}
+
+}  // namespace
+}  // namespace frugal
