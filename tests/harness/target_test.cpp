@@ -54,7 +54,7 @@ TEST_F(MachineFile, WithOtherValuesIsNotCalledLikeOurs) {
 
 TEST(Target, SaysWhatIsCalibrated) {
   for (const char* name :
-       {"a100-80gb", "a100-selene", "h100-dgx", "h200-hgx", "v100-p3-16xlarge"}) {
+       {"a100-80gb", "a100-selene", "b200-dgx", "h100-dgx", "h200-hgx", "v100-p3-16xlarge"}) {
     const Machine machine = find_machine(name);
     EXPECT_EQ(Target(std::string("virtual:") + name, 1).device(),
               machine.description + "; " + machine.calibration);

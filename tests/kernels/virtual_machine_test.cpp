@@ -145,6 +145,16 @@ TEST(MachineFile, H200IsTheDataSheetsAndSaysWhatIsCarriedOver) {
   EXPECT_EQ(carried_over(m), 12);
 }
 
+TEST(MachineFile, B200IsTheDataSheetsAndSaysWhatIsCarriedOver) {
+  const Machine m = find_machine("b200-dgx");
+  EXPECT_EQ(m.peak_flops(DType::bf16), 2250e12);
+  EXPECT_EQ(m.memory_bandwidth, 8e12);
+  EXPECT_EQ(m.multiprocessors, 148);
+  EXPECT_EQ(m.link_bandwidth, 900e9);
+  EXPECT_EQ(m.network_bandwidth, 50e9);
+  EXPECT_EQ(carried_over(m), 11);
+}
+
 TEST(MachineFile, V100IsTheDataSheetsAndSaysWhatIsCarriedOver) {
   const Machine m = find_machine("v100-p3-16xlarge");
   EXPECT_EQ(m.peak_flops(DType::bf16), 125e12);
@@ -170,6 +180,7 @@ TEST(MachineFile, SaysWhatIsCalibrated) {
 
 TEST(MachineFile, IsFoundByTheNameOfItsGpu) {
   EXPECT_EQ(machine_of_device("NVIDIA H200").value().name, "h200-hgx");
+  EXPECT_EQ(machine_of_device("NVIDIA B200").value().name, "b200-dgx");
   EXPECT_EQ(machine_of_device("NVIDIA A100-SXM4-80GB").value().name, "a100-selene");
   EXPECT_EQ(machine_of_device("Tesla V100-SXM2-16GB").value().name, "v100-p3-16xlarge");
   for (const char* other : {"", "H200", "NVIDIA H200 NVL", "NVIDIA GeForce RTX 4090"})
