@@ -79,4 +79,12 @@ double hardware_flops_eq8(const ModelConfig& model, double sequences) {
   return sum;
 }
 
+double device_hours_per_billion_tokens(const RunConfig& run, double step_seconds) {
+  const double sequences =
+      static_cast<double>(run.micro_batch) * run.microbatches * run.data_parallel;
+  const double tokens = sequences * static_cast<double>(run.model.sequence);
+  constexpr double billion = 1e9, hour = 3600;
+  return run.ranks() * step_seconds / tokens * billion / hour;
+}
+
 }  // namespace frugal

@@ -30,4 +30,8 @@ double module_flops(const ModelConfig& model, Module module, double sequences);
 /// What records call it: "korthikanti2022/eq7, one layer".
 std::string module_formula(const ModelConfig& model, Module module);
 
+/// What a run costs: hours of a device that it takes for a billion tokens, all devices together,
+/// where a step of all replicas takes so many seconds.
+double device_hours_per_billion_tokens(const RunConfig& run, double step_seconds);
+
 }  // namespace frugal

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "harness/flops.h"
+#include "harness/statistics.h"
+
 namespace frugal {
 namespace {
 
@@ -73,6 +76,11 @@ Table measurement_table(const Record& record) {
     if (estimate.samples > 1) unit += fmt::format(", median of {}", estimate.samples);
     lines.add(name, format_number(estimate.value), unit);
   }
+  if (record.on != "cpu" && record.metrics.count(metric::step_time) > 0)
+    lines.add("cost",
+              format_number(device_hours_per_billion_tokens(
+                  record.config, median(record.samples(metric::step_time)))),
+              "GPU-hours per billion tokens");
   if (!record.losses.empty()) {
     lines.add("first loss", format_number(record.losses.front()), "nats");
     lines.add("last loss", format_number(record.losses.back()), "nats");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/config_json.h"
+#include "harness/flops.h"
 #include "harness/table.h"
 
 namespace frugal {
@@ -25,6 +26,12 @@ std::string name_of(const RunConfig& run) {
                      run.pipeline_parallel, run.micro_batch, frugal::name_of(run.recompute));
 }
 
+/// Of the data sheet's peak.
+double mfu(const PlanRequest& request, double seconds) {
+  const double peak = request.devices * request.machine.peak_flops(request.run.type);
+  return model_flops(request.run.model, static_cast<double>(request.batch)) / seconds / peak;
+}
+
 double throughput(const PlanRequest& request, double seconds) {
   return static_cast<double>(request.batch) / seconds;
 }
@@ -38,7 +45,9 @@ std::vector<std::string> row_of(const PlanRequest& request, const Candidate& can
                                   std::to_string(run.micro_batch),
                                   std::to_string(run.microbatches / run.pipeline_parallel),
                                   std::string(frugal::name_of(run.recompute)),
-                                  fmt::format("{:.2f}", throughput(request, p.seconds))};
+                                  fmt::format("{:.2f}", throughput(request, p.seconds)),
+                                  fmt::format("{:.1f}", 100 * mfu(request, p.seconds)),
+                                  format_number(device_hours_per_billion_tokens(run, p.seconds))};
   for (int i = 0; i < bounds; ++i)
     row.push_back(fmt::format("{:.0f} %", 100 * p.parts[static_cast<size_t>(i)] / p.seconds));
   row.push_back(gib(p.memory()));
@@ -52,7 +61,9 @@ Table table_of(const PlanRequest& request, const std::string& last) {
                {"b", true},
                {"g", true},
                {"recompute"},
-               {"sequences/s", true}},
+               {"sequences/s", true},
+               {"MFU, %", true},
+               {"GPU-hours per 1e9 tokens", true}},
               {}};
   for (int i = 0; i < bounds; ++i)
     table.columns.push_back({std::string(frugal::name_of(static_cast<Bound>(i))), true});
@@ -67,13 +78,16 @@ nlohmann::json json_of(const PlanRequest& request, const Candidate& candidate) {
   for (int i = 0; i < bounds; ++i)
     parts[std::string(frugal::name_of(static_cast<Bound>(i)))] = p.parts[static_cast<size_t>(i)];
   for (const StagePrediction& stage : p.stages) memory.push_back(stage.memory);
-  return {{"config", to_json(candidate.run)},
-          {"gradient_accumulation", candidate.run.microbatches / candidate.run.pipeline_parallel},
-          {"seconds", p.seconds},
-          {"sequences_per_second", throughput(request, p.seconds)},
-          {"seconds_by_part", parts},
-          {"memory_per_stage", memory},
-          {"missing_memory", candidate.missing}};
+  return {
+      {"config", to_json(candidate.run)},
+      {"gradient_accumulation", candidate.run.microbatches / candidate.run.pipeline_parallel},
+      {"seconds", p.seconds},
+      {"sequences_per_second", throughput(request, p.seconds)},
+      {"mfu", mfu(request, p.seconds)},
+      {"gpu_hours_per_billion_tokens", device_hours_per_billion_tokens(candidate.run, p.seconds)},
+      {"seconds_by_part", parts},
+      {"memory_per_stage", memory},
+      {"missing_memory", candidate.missing}};
 }
 
 bool misses_less(const Candidate& a, const Candidate& b) { return a.missing < b.missing; }

@@ -130,7 +130,9 @@ class BadInput(Cli):
         self.rejected(*two, "--text", self.given("some text"), says=["--text", "--lone-rank"])
 
     def test_peak(self):
-        self.rejected("peak", "--force", says=["--force", "--write"])
+        self.rejected("peak", "--force", says=["--force", "--write", "--machine"])
+        self.rejected("peak", "--machine", "absent/x.json", says=["--machine", "absent/x.json", "No such file"])
+        self.rejected("peak", "--machine", "x.json", "--write", "x.json", says=["--write", "--machine", "x.json"])
         self.rejected("peak", "--write", "absent/x.json", says=["--write", "absent/x.json", "No such file"])
         given = self.given("mine")
         self.rejected("peak", "--write", given, says=["--write", "exists already", "--force"])

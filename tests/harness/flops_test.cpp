@@ -76,5 +76,17 @@ TEST(Flops, OfRotaryModelsAreThoseThatADeviceExecutes) {
   }
 }
 
+TEST(Flops, DeviceHoursAreThoseOfAllDevicesForATokenOfAllReplicas) {
+  RunConfig run;
+  run.model.sequence = 1024;
+  run.tensor_parallel = 2;
+  run.pipeline_parallel = 4;
+  run.data_parallel = 8;
+  run.micro_batch = 2;
+  run.microbatches = 16;
+  // 64 devices for 3 s; 8 replicas of 16 microbatches of 2 sequences.
+  EXPECT_NEAR(device_hours_per_billion_tokens(run, 3), 64 * 3 / 262144.0 * 1e9 / 3600, 1e-9);
+}
+
 }  // namespace
 }  // namespace frugal

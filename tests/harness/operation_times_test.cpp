@@ -6,6 +6,10 @@
 #include <random>
 #include <set>
 
+#include "engine/train/module_run.h"
+#include "harness/own_machine.h"
+#include "harness/target.h"
+
 namespace frugal {
 namespace {
 
@@ -75,6 +79,34 @@ TEST(OperationTimes, RoundsThatAreNotKeptLeaveNothing) {
   const size_t once = times.samples().begin()->second.size();
   times.round(true);
   EXPECT_EQ(times.samples().begin()->second.size(), 2 * once);
+}
+
+/// A machine of operations that all take a second, but for one product.
+TEST(OwnMachine, TakesWhatItsOperationsTook) {
+  RunConfig run;
+  run.model = {
+      .name = "small", .layers = 1, .hidden = 64, .heads = 2, .sequence = 32, .vocabulary = 128};
+  const Target target("cpu", 1);
+  OperationTimes times(1, 64);
+  times.round(true);
+  MeasuredOperations operations = fit_operations(times.samples());
+  for (auto& [name, form] : operations) form = {.prices = {1}, .points = {}};
+  operations.at("gemm f32 transpose_b bias") = {.prices = {0.5}, .points = {}};
+  Peaks peaks;
+  peaks.gemms = {{GemmRate{{.value = 2e9}, DType::f32, {}}},
+                 {GemmRate{{.value = 1e9}, DType::bf16, {}}}};
+  peaks.copy.value = 3e9;
+  peaks.launch.each.value = 1e-6;
+  const std::string text = own_machine(peaks, target, "mine", "a test", operations).dump();
+  const Machine machine = parse_machine(text, "mine.json");
+  EXPECT_EQ(machine.name, "mine");
+  EXPECT_EQ(machine.flops_f32, 2e9);
+  EXPECT_EQ(machine.memory_bandwidth, 3e9);
+  const auto cluster = make_virtual_cluster(run, machine);
+  const ModuleTime layer = ModuleRun(*cluster, Module::layer).time();
+  // Two norms, two biases with their dropouts and residuals, softmax, and six products, of which
+  // the first has a bias of its own.
+  EXPECT_NEAR(layer.forward, 10.5, 1e-3);
 }
 
 }  // namespace
