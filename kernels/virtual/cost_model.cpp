@@ -1,6 +1,7 @@
 #include "kernels/virtual/cost_model.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 namespace frugal {
@@ -98,15 +99,29 @@ CostModel::Group CostModel::group(int size) const {
   return {size, std::min(size, devices_per_node_)};
 }
 
+double CostModel::bandwidth(const Group& group, double link) const {
+  // Each rank of a node drives a network port of its own, in a ring or tree of its own.
+  return group.nodes() == 1 ? link : std::min(link, group.per_node * network_bandwidth_);
+}
+
 double CostModel::ring(const Group& group, int passes, double bytes, double link) const {
   if (group.size <= 1) return 0;
   const int between = group.nodes() - 1;
   const int within = group.size - 1 - between;
-  // Each rank of a node drives a network port of its own, in a ring of its own.
-  const double bandwidth =
-      between == 0 ? link : std::min(link, group.per_node * network_bandwidth_);
-  return collective_latency_ +
-         passes * (within * link_latency_ + between * network_latency_ + bytes / bandwidth);
+  return collective_latency_ + passes * (within * link_latency_ + between * network_latency_ +
+                                         bytes / bandwidth(group, link));
+}
+
+double CostModel::all_reduce(const Group& group, double bytes) const {
+  const double around = ring(group, 2, share(group) * bytes, link_bandwidth_);
+  if (group.nodes() == 1) return around;
+  // Double binary trees over the nodes, a chain within each (NCCL, tuning.cc): the whole buffer
+  // passes every link up and down, at 0.92 of a ring's bandwidth.
+  constexpr double tree_fraction = 0.92;
+  const int levels = std::bit_width(static_cast<unsigned>(group.nodes() - 1));
+  const double each_way = (group.per_node - 1) * link_latency_ + levels * network_latency_ +
+                          bytes / (tree_fraction * bandwidth(group, link_bandwidth_));
+  return std::min(around, collective_latency_ + 2 * each_way);
 }
 
 double CostModel::all_to_all(const Group& group, double bytes) const {

@@ -52,10 +52,9 @@ class CostModel {
   double reduce_scatter(const Group& group, double bytes) const {
     return ring(group, 1, share(group) * bytes, gather_bandwidth_);
   }
-  /// A reduce-scatter and an all-gather in one collective.
-  double all_reduce(const Group& group, double bytes) const {
-    return ring(group, 2, share(group) * bytes, link_bandwidth_);
-  }
+  /// A reduce-scatter and an all-gather in one collective around a ring, or up and down a tree of
+  /// nodes, whichever is faster: many ranks have little to sum sooner by a tree.
+  double all_reduce(const Group& group, double bytes) const;
   double broadcast(const Group& group, double bytes) const {
     return ring(group, 1, bytes, link_bandwidth_);
   }
@@ -112,6 +111,8 @@ class CostModel {
   /// `passes` times around the ring, `bytes` over each link each time, which within a node has so
   /// much bandwidth.
   double ring(const Group& group, int passes, double bytes, double link) const;
+  /// What a group's ring or tree has, all ports of a node together, when links have so much.
+  double bandwidth(const Group& group, double link) const;
 
   /// Time of one step of a tile's inner loop, k = 1, for operands of a type.
   struct Tile {

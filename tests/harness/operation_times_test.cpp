@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 
@@ -93,8 +94,11 @@ TEST(OwnMachine, TakesWhatItsOperationsTook) {
   for (auto& [name, form] : operations) form = {.prices = {1}, .points = {}};
   operations.at("gemm f32 transpose_b bias") = {.prices = {0.5}, .points = {}};
   Peaks peaks;
-  peaks.gemms = {{GemmRate{{.value = 2e9}, DType::f32, {}}},
-                 {GemmRate{{.value = 1e9}, DType::bf16, {}}}};
+  for (const auto& [type, rate] : {std::pair(DType::f32, 2e9), {DType::bf16, 1e9}}) {
+    peaks.gemms.emplace_back(1);
+    peaks.gemms.back().front().type = type;
+    peaks.gemms.back().front().value = rate;
+  }
   peaks.copy.value = 3e9;
   peaks.launch.each.value = 1e-6;
   const std::string text = own_machine(peaks, target, "mine", "a test", operations).dump();

@@ -31,7 +31,7 @@ TEST(MeasuredOperations, AFormSaysWhatDecidesBesidesTheSize) {
   gemm.bias = View(nullptr, DType::bf16, {16});
   gemm.accumulate = true;
   EXPECT_EQ(form_of(gemm), "gemm bf16 batched transpose_b accumulate bias");
-  Softmax softmax{.x = matrix(8, 8), .p = matrix(8, 8), .causal = true};
+  Softmax softmax{.x = matrix(8, 8), .p = matrix(8, 8), .causal = true, .dropout = {}};
   EXPECT_EQ(form_of(softmax), "softmax f32 causal");
   softmax.dropout.probability = 0.1F;
   EXPECT_EQ(form_of(softmax), "softmax f32 causal dropout");

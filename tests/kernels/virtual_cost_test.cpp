@@ -196,6 +196,20 @@ TEST(CostModel, CollectivesAcrossNodes) {
   EXPECT_DOUBLE_EQ(costs.shift(full, 1e6), 10e-6 + 5e-6 + 1e6 / 10e9);
 }
 
+TEST(CostModel, ManySumLittleByATree) {
+  const CostModel costs(simple_machine());
+  const CostModel::Group spread{100, 1}, full{64, 4};
+  const auto tree = [](int levels, double within, double bytes, double bandwidth) {
+    return 10e-6 + 2 * (within + levels * 5e-6 + bytes / (0.92 * bandwidth));
+  };
+  EXPECT_DOUBLE_EQ(costs.all_reduce(spread, 8), tree(7, 0, 8, 10e9));
+  EXPECT_DOUBLE_EQ(costs.all_reduce(full, 8), tree(4, 3 * 1e-6, 8, 4 * 10e9));
+  EXPECT_DOUBLE_EQ(costs.all_reduce(spread, 1e9), 10e-6 + 2 * (99 * 5e-6 + 0.99 * 1e9 / 10e9))
+      << "much, around the ring";
+  EXPECT_DOUBLE_EQ(costs.all_gather(spread, 8), 10e-6 + 99 * 5e-6 + 0.99 * 8 / 10e9)
+      << "for sums alone";
+}
+
 /// network_bandwidth is what a device has when all of its port send.
 TEST(CostModel, MessagesShareThePortsOfTheirNode) {
   Machine machine = simple_machine();

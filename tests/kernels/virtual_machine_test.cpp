@@ -15,10 +15,10 @@
 namespace frugal {
 namespace {
 
-using testing::AllOf;
-using testing::Contains;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 template <class Body>
 std::string input_error(Body body) {
@@ -171,7 +171,7 @@ TEST(MachineFile, V100IsTheDataSheetsAndSaysWhatIsCarriedOver) {
 TEST(MachineFile, SaysWhatIsCalibrated) {
   EXPECT_THAT(find_machine("a100-selene").calibration, HasSubstr("fitted to table 4"));
   EXPECT_THAT(find_machine("v100-p3-16xlarge").calibration, HasSubstr("launch_overhead fitted"));
-  EXPECT_THAT(find_machine("h200-hgx").calibration, testing::StartsWith("not calibrated"));
+  EXPECT_THAT(find_machine("h200-hgx").calibration, ::testing::StartsWith("not calibrated"));
   nlohmann::json json = nlohmann::json::parse(selene_text());
   json.erase("calibration");
   EXPECT_EQ(parse_machine(json.dump(), "m.json").calibration, "");
