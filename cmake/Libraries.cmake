@@ -1,6 +1,8 @@
 # One library per folder; each may use those before it only.
 # Object libraries, so that files which register themselves are linked in.
 option(FRUGAL_UNITY "Compile several files of a library as one, which takes a fifth of the time" OFF)
+# Where a class that a header declares has members of a type that only its file knows.
+set(unity_alone kernels/cpu/gemm.cpp kernels/cuda/blas.cpp engine/comm/tasks.cpp)
 function(frugal_library name folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/kernels/cpu/simd/|/kernels/cuda/|/harness/main/")
@@ -21,9 +23,8 @@ function(frugal_library name folder)
   target_link_libraries(${name} PUBLIC frugal_options ${ARGN})
   if(FRUGAL_UNITY)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-    # A class that a header declares has members of a type that only its file knows.
-    set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cpu/gemm.cpp
-      ${CMAKE_SOURCE_DIR}/engine/comm/tasks.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    list(TRANSFORM unity_alone PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE alone)
+    set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()
 

@@ -10,14 +10,14 @@ namespace frugal {
 namespace {
 
 /// Sequences of `sequence` tokens, `batch` of them.
-struct Size {
+struct ModelSize {
   int64_t hidden, heads, sequence, batch, vocabulary;
 };
 
 /// From small to large, so that every operation is seen in the caches and out of them; with few
 /// tokens and with many, narrow heads and wide ones, so that of m, n and k of a product each is the
 /// smallest somewhere.
-constexpr Size sizes[] = {
+constexpr ModelSize model_sizes[] = {
     {64, 2, 32, 1, 128},       {128, 4, 64, 1, 512},
     {128, 16, 256, 2, 256},    {256, 4, 64, 2, 512},
     {256, 8, 128, 4, 1024},    {256, 2, 512, 4, 256},
@@ -26,7 +26,7 @@ constexpr Size sizes[] = {
     {1024, 16, 512, 1, 2048},  {1024, 64, 128, 8, 4096},
     {1536, 12, 128, 1, 12288}, {OperationTimes::largest_hidden, 24, 1024, 1, 1024}};
 
-RunConfig gpt(const Size& size) {
+RunConfig gpt(const ModelSize& size) {
   RunConfig run;
   run.model = {.name = "timed",
                .layers = 1,
@@ -39,7 +39,7 @@ RunConfig gpt(const Size& size) {
   return run;
 }
 
-RunConfig llama(const Size& size) {
+RunConfig llama(const ModelSize& size) {
   RunConfig run = gpt(size);
   ModelConfig& model = run.model;
   model.dropout = 0;
@@ -84,7 +84,7 @@ OperationTimes::OperationTimes(int threads, int64_t largest) {
     const Work work = work_of(operation);
     samples_[{form_of(operation), work.bytes, work.product}].push_back(seconds);
   };
-  for (const Size& size : sizes) {
+  for (const ModelSize& size : model_sizes) {
     if (size.hidden > largest) continue;
     for (const RunConfig& run : {gpt(size), llama(size)})
       subjects_.push_back(std::make_unique<Subject>(run, threads, seen));
