@@ -59,11 +59,13 @@ struct Matrices {
     return m;
   }
   /// Whether rows lie a multiple of 2 KiB apart, so that those of a column's neighbourhood share
-  /// few sets of the first cache. Powers of two oneDNN packs by itself.
+  /// few sets of the first cache. oneDNN packs them by itself where that is a power of two, and of
+  /// bf16.
   bool rows_conflict() const {
     constexpr int64_t apart_in_cache = 2048;
     const int64_t apart = row_stride * size_of(type);
-    return col_stride == 1 && apart % apart_in_cache == 0 && (apart & (apart - 1)) != 0;
+    return type == DType::f32 && col_stride == 1 && apart % apart_in_cache == 0 &&
+           (apart & (apart - 1)) != 0;
   }
   /// The same with a cache line between rows.
   Matrices padded() const {

@@ -1,0 +1,73 @@
+// Products whose second operand lies so that its rows share sets of a cache: the device copies it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "kernels/cpu/device.h"
+#include "tests/kernels/held.h"
+
+namespace frugal {
+namespace {
+
+struct Product {
+  int64_t m, n, k;
+  int64_t columns;  ///< of the tensor that b is the first n columns of
+  bool transpose_a, bias, accumulate;
+};
+
+std::vector<double> expected(const Product& p, const std::vector<double>& a,
+                             const std::vector<double>& b, const std::vector<double>& bias,
+                             std::vector<double> c) {
+  for (int64_t i = 0; i < p.m; ++i)
+    for (int64_t j = 0; j < p.n; ++j) {
+      double sum = p.bias ? bias[static_cast<size_t>(j)] : 0;
+      for (int64_t l = 0; l < p.k; ++l)
+        sum += a[static_cast<size_t>(p.transpose_a ? l * p.m + i : i * p.k + l)] *
+               b[static_cast<size_t>(l * p.columns + j)];
+      double& result = c[static_cast<size_t>(i * p.n + j)];
+      result = p.accumulate ? result + sum : sum;
+    }
+  return c;
+}
+
+class RowsThatShareSets : public ::testing::TestWithParam<Product> {};
+
+TEST_P(RowsThatShareSets, AreMultipliedLikeOthers) {
+  const Product p = GetParam();
+  for (const int threads : {1, 2}) {
+    CpuDevice device(threads);
+    Held a(device, DType::f32, p.transpose_a ? Shape{p.k, p.m} : Shape{p.m, p.k});
+    Held b(device, DType::f32, {p.k, p.columns}), bias(device, DType::f32, {p.n});
+    Held c(device, DType::f32, {p.m, p.n});
+    uint64_t seed = table::test_seed();
+    for (Held* held : {&a, &b, &bias, &c}) held->draw(seed++);
+    const auto before = b.values();
+    const auto right = expected(p, a.values(), before, bias.values(), c.values());
+    device.execute(Gemm{.a = a.view(),
+                        .b = b.view().strided(0, {p.k, p.n}, {p.columns, 1}),
+                        .c = c.view(),
+                        .bias = p.bias ? bias.view() : View(),
+                        .transpose_a = p.transpose_a,
+                        .accumulate = p.accumulate});
+    EXPECT_LT(error(c.values(), right), 1e-5) << threads << " threads";
+    EXPECT_EQ(b.values(), before);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    CpuGemm, RowsThatShareSets,
+    ::testing::Values(Product{96, 1536, 40, 1536, false, false, false},  // 6 KiB
+                      Product{96, 1536, 40, 1536, false, true, false},
+                      Product{96, 1536, 40, 1536, true, false, true},
+                      Product{100, 333, 65, 2560, false, true, true},  // a part of each row
+                      Product{63, 1536, 40, 1536, false, false,
+                              false}),  // too few rows to copy for
+    [](const auto& info) {
+      const Product& p = info.param;
+      return std::to_string(p.m) + "x" + std::to_string(p.n) + "x" + std::to_string(p.k) +
+             (p.transpose_a ? "_ta" : "") + (p.bias ? "_bias" : "") +
+             (p.accumulate ? "_accumulate" : "");
+    });
+
+}  // namespace
+}  // namespace frugal
