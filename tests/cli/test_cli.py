@@ -113,11 +113,9 @@ class BadInput(Cli):
         says = ["use cpu"]
         for on in ("cuda", "all"):
             self.rejected("reproduce", "korthikanti2022/table2", "--on", on, says=says)
-        self.rejected(*TINY[:3], "--on", "cuda", says=says)
-        self.rejected(*TINY[:3], "--on", "cuda", "--hardware", "h200-hgx", says=says)
-        self.rejected(*TINY[:3], "--on", "cuda", "--tensor-parallel", "2", "--lone-rank", "h200-hgx", says=says)
-        self.rejected("peak", "--on", "cuda", says=says)
-        self.rejected("peak", "--on", "cuda", "--write", "machine.json", says=says)
+        for command in (TINY[:3], [*TINY[:3], "--hardware", "h200-hgx"], ["peak"], ["peak", "--write", "machine.json"],
+                        [*TINY[:3], "--tensor-parallel", "2", "--lone-rank", "h200-hgx"]):
+            self.rejected(*command, "--on", "cuda", says=says)
 
     def test_lone_rank(self):
         lone = [*TINY, "--lone-rank", "h200-hgx"]
@@ -131,9 +129,9 @@ class BadInput(Cli):
 
     def test_peak(self):
         self.rejected("peak", "--force", says=["--force", "--write", "--machine"])
-        self.rejected("peak", "--machine", "absent/x.json", says=["--machine", "absent/x.json", "No such file"])
         self.rejected("peak", "--machine", "x.json", "--write", "x.json", says=["--write", "--machine", "x.json"])
-        self.rejected("peak", "--write", "absent/x.json", says=["--write", "absent/x.json", "No such file"])
+        for flag in ("--machine", "--write"):
+            self.rejected("peak", flag, "absent/x.json", says=[flag, "absent/x.json", "No such file"])
         given = self.given("mine")
         self.rejected("peak", "--write", given, says=["--write", "exists already", "--force"])
         self.assertEqual(pathlib.Path(given).read_text(), "mine")
