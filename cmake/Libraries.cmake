@@ -1,6 +1,6 @@
 # One library per folder; each may use those before it only.
 # Object libraries, so that files which register themselves are linked in.
-option(FRUGAL_UNITY "Compile several files of a library as one, which takes a fifth of the time" OFF)
+option(FRUGAL_UNITY "Compile several files of a library as one: headers are read once" OFF)
 # Where a class that a header declares has members of a type that only its file knows.
 set(unity_alone kernels/cpu/gemm.cpp kernels/cuda/blas.cpp engine/comm/tasks.cpp)
 function(frugal_library name folder)

@@ -15,7 +15,7 @@ if (($#)); then
     exit 2
   fi
 else
-  # A unit includes the files that it is made of. The analyzer takes three quarters of the time, and
+  # A unit includes the files that it is made of. The analyzer takes most of the time, and
   # the sanitizers look for the same in every test.
   build=build/lint checks='-bugprone-suspicious-include,-clang-analyzer-*'
   cmake --preset lint >/dev/null
