@@ -20,29 +20,6 @@ double dot(const Vector& a, const Vector& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-/// a · x = b by elimination with pivots; empty where a has no inverse.
-Vector solve(Matrix a, Vector b) {
-  const size_t n = b.size();
-  for (size_t i = 0; i < n; ++i) {
-    size_t pivot = i;
-    for (size_t k = i + 1; k < n; ++k)
-      if (std::abs(a[k][i]) > std::abs(a[pivot][i])) pivot = k;
-    std::swap(a[i], a[pivot]);
-    std::swap(b[i], b[pivot]);
-    if (a[i][i] == 0) return {};
-    for (size_t k = i + 1; k < n; ++k) {
-      const double factor = a[k][i] / a[i][i];
-      for (size_t j = i; j < n; ++j) a[k][j] -= factor * a[i][j];
-      b[k] -= factor * b[i];
-    }
-  }
-  for (size_t i = n; i-- > 0;) {
-    for (size_t j = i + 1; j < n; ++j) b[i] -= a[i][j] * b[j];
-    b[i] /= a[i][i];
-  }
-  return b;
-}
-
 /// A place of the search: in units of the start, so that unknowns of any size are alike.
 class Search {
  public:
@@ -144,6 +121,28 @@ class Search {
 };
 
 }  // namespace
+
+Vector solve(Matrix a, Vector b) {
+  const size_t n = b.size();
+  for (size_t i = 0; i < n; ++i) {
+    size_t pivot = i;
+    for (size_t k = i + 1; k < n; ++k)
+      if (std::abs(a[k][i]) > std::abs(a[pivot][i])) pivot = k;
+    std::swap(a[i], a[pivot]);
+    std::swap(b[i], b[pivot]);
+    if (a[i][i] == 0) return {};
+    for (size_t k = i + 1; k < n; ++k) {
+      const double factor = a[k][i] / a[i][i];
+      for (size_t j = i; j < n; ++j) a[k][j] -= factor * a[i][j];
+      b[k] -= factor * b[i];
+    }
+  }
+  for (size_t i = n; i-- > 0;) {
+    for (size_t j = i + 1; j < n; ++j) b[i] -= a[i][j] * b[j];
+    b[i] /= a[i][i];
+  }
+  return b;
+}
 
 LeastSquares least_squares(const std::function<Vector(const Vector&)>& residuals,
                            const std::vector<Unknown>& unknowns) {

@@ -28,4 +28,7 @@ LeastSquares least_squares(
     const std::function<std::vector<double>(const std::vector<double>&)>& residuals,
     const std::vector<Unknown>& unknowns);
 
+/// a · x = b by elimination with pivots, a square; empty where a has no inverse.
+std::vector<double> solve(std::vector<std::vector<double>> a, std::vector<double> b);
+
 }  // namespace frugal

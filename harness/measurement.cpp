@@ -80,7 +80,7 @@ Table measurement_table(const Record& record) {
     lines.add("cost",
               format_number(device_hours_per_billion_tokens(
                   record.config, median(record.samples(metric::step_time)))),
-              "GPU-hours per billion tokens");
+              "device-hours per billion tokens");
   if (!record.losses.empty()) {
     lines.add("first loss", format_number(record.losses.front()), "nats");
     lines.add("last loss", format_number(record.losses.back()), "nats");

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 
+#include "harness/least_squares.h"
 #include "harness/operation_times.h"
 #include "harness/statistics.h"
 
@@ -18,26 +20,6 @@ struct MeasuredSize {
 constexpr size_t count = Work::terms;
 using Coefficients = std::array<double, count>;
 
-/// Solves a · x = b by elimination with pivots; where there is no solution, x has what is not
-/// finite.
-Coefficients solve(std::array<Coefficients, count> a, Coefficients b) {
-  for (size_t i = 0; i < count; ++i) {
-    size_t pivot = i;
-    for (size_t r = i + 1; r < count; ++r)
-      if (std::abs(a[r][i]) > std::abs(a[pivot][i])) pivot = r;
-    std::swap(a[i], a[pivot]);
-    std::swap(b[i], b[pivot]);
-    for (size_t r = 0; r < count; ++r) {
-      if (r == i) continue;
-      const double factor = a[r][i] / a[i][i];
-      for (size_t c = i; c < count; ++c) a[r][c] -= factor * a[i][c];
-      b[r] -= factor * b[i];
-    }
-  }
-  for (size_t i = 0; i < count; ++i) b[i] /= a[i][i];
-  return b;
-}
-
 /// The sum of the squares of errors, each divided by the time that it is of: relative errors count
 /// in proportion to the time that they are about.
 double error_of(const std::vector<MeasuredSize>& sizes, const Coefficients& x) {
@@ -50,28 +32,30 @@ double error_of(const std::vector<MeasuredSize>& sizes, const Coefficients& x) {
   return sum;
 }
 
-/// The best coefficients of which only those of `chosen` are not 0.
-Coefficients best_of(const std::vector<MeasuredSize>& sizes, unsigned chosen) {
-  std::array<Coefficients, count> normal{};
-  Coefficients right{}, scale{};
+/// The best coefficients of which only those of `chosen` are not 0; none where several do as well.
+std::optional<Coefficients> best_of(const std::vector<MeasuredSize>& sizes, unsigned chosen) {
+  Coefficients scale{};  // all terms alike
   for (const MeasuredSize& size : sizes)
     for (size_t i = 0; i < count; ++i)
       scale[i] = std::max(scale[i], size.work.product[i] / std::sqrt(size.seconds));
-  const auto in = [&](size_t i) { return (chosen >> i & 1U) != 0 && scale[i] > 0; };
+  std::vector<size_t> in;
+  for (size_t i = 0; i < count; ++i)
+    if ((chosen >> i & 1U) != 0 && scale[i] > 0) in.push_back(i);
+  std::vector<std::vector<double>> normal(in.size(), std::vector<double>(in.size()));
+  std::vector<double> right(in.size());
   for (const MeasuredSize& size : sizes) {
     const Coefficients& t = size.work.product;
-    for (size_t i = 0; i < count; ++i) {
-      if (!in(i)) continue;
-      const double own = t[i] / size.seconds / scale[i];
-      for (size_t j = 0; j < count; ++j)
-        if (in(j)) normal[i][j] += own * t[j] / scale[j];
-      right[i] += own * size.seconds;
+    for (size_t i = 0; i < in.size(); ++i) {
+      const double own = t[in[i]] / scale[in[i]];
+      for (size_t j = 0; j < in.size(); ++j)
+        normal[i][j] += own * t[in[j]] / scale[in[j]] / size.seconds;
+      right[i] += own;
     }
   }
-  for (size_t i = 0; i < count; ++i)
-    if (!in(i)) normal[i][i] = 1;
-  Coefficients x = solve(normal, right);
-  for (size_t i = 0; i < count; ++i) x[i] = in(i) ? x[i] / scale[i] : 0;
+  const std::vector<double> solution = solve(std::move(normal), std::move(right));
+  if (solution.empty()) return std::nullopt;  // or nothing was chosen that any size has
+  Coefficients x{};
+  for (size_t i = 0; i < in.size(); ++i) x[in[i]] = solution[i] / scale[in[i]];
   return x;
 }
 
@@ -81,13 +65,12 @@ MeasuredForm fit_product(const std::vector<MeasuredSize>& sizes) {
   Coefficients best{};
   double least = std::numeric_limits<double>::infinity();
   for (unsigned chosen = 1; chosen < 1U << count; ++chosen) {
-    const Coefficients x = best_of(sizes, chosen);
-    if (!std::all_of(x.begin(), x.end(), [](double v) { return std::isfinite(v) && v >= 0; }))
-      continue;
-    const double error = error_of(sizes, x);
+    const auto x = best_of(sizes, chosen);
+    if (!x || !std::all_of(x->begin(), x->end(), [](double v) { return v >= 0; })) continue;
+    const double error = error_of(sizes, *x);
     if (error < least) {
       least = error;
-      best = x;
+      best = *x;
     }
   }
   return {.prices = best, .points = {}};

@@ -63,7 +63,7 @@ Table table_of(const PlanRequest& request, const std::string& last) {
                {"recompute"},
                {"sequences/s", true},
                {"MFU, %", true},
-               {"GPU-hours per 1e9 tokens", true}},
+               {"device-hours per 1e9 tokens", true}},
               {}};
   for (int i = 0; i < bounds; ++i)
     table.columns.push_back({std::string(frugal::name_of(static_cast<Bound>(i))), true});
@@ -78,16 +78,16 @@ nlohmann::json json_of(const PlanRequest& request, const Candidate& candidate) {
   for (int i = 0; i < bounds; ++i)
     parts[std::string(frugal::name_of(static_cast<Bound>(i)))] = p.parts[static_cast<size_t>(i)];
   for (const StagePrediction& stage : p.stages) memory.push_back(stage.memory);
-  return {
-      {"config", to_json(candidate.run)},
-      {"gradient_accumulation", candidate.run.microbatches / candidate.run.pipeline_parallel},
-      {"seconds", p.seconds},
-      {"sequences_per_second", throughput(request, p.seconds)},
-      {"mfu", mfu(request, p.seconds)},
-      {"gpu_hours_per_billion_tokens", device_hours_per_billion_tokens(candidate.run, p.seconds)},
-      {"seconds_by_part", parts},
-      {"memory_per_stage", memory},
-      {"missing_memory", candidate.missing}};
+  return {{"config", to_json(candidate.run)},
+          {"gradient_accumulation", candidate.run.microbatches / candidate.run.pipeline_parallel},
+          {"seconds", p.seconds},
+          {"sequences_per_second", throughput(request, p.seconds)},
+          {"mfu", mfu(request, p.seconds)},
+          {"device_hours_per_billion_tokens",
+           device_hours_per_billion_tokens(candidate.run, p.seconds)},
+          {"seconds_by_part", parts},
+          {"memory_per_stage", memory},
+          {"missing_memory", candidate.missing}};
 }
 
 bool misses_less(const Candidate& a, const Candidate& b) { return a.missing < b.missing; }

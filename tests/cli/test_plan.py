@@ -45,7 +45,7 @@ class Plan(Cli):
                 self.assertEqual(candidate["missing_memory"] == 0, group == "fitting")
                 self.assertAlmostEqual(sum(candidate["seconds_by_part"].values()), candidate["seconds"])
                 hours = 4 * candidate["seconds"] / (32 * c["model"]["sequence_length"]) * 1e9 / 3600
-                self.assertAlmostEqual(candidate["gpu_hours_per_billion_tokens"] / hours, 1, delta=1e-9)
+                self.assertAlmostEqual(candidate["device_hours_per_billion_tokens"] / hours, 1, delta=1e-9)
                 self.assertTrue(0 < candidate["mfu"] < 1)
 
     def test_attention_is_what_measure_takes(self):
