@@ -66,7 +66,7 @@ json own_machine(const Peaks& peaks, const Target& target, const std::string& na
   return {
       {"schema", "frugal.machine/1"},
       {"name", name},
-      {"description", fmt::format("{}, {} threads", target.device(), target.threads())},
+      {"description", target.device()},
       {"calibration", "each operation as it was measured in small models; collectives were not"},
       {"device", device},
       {"network", network},
