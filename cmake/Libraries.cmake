@@ -1,8 +1,5 @@
 # One library per folder; each may use those before it only.
 # Object libraries, so that files which register themselves are linked in.
-option(FRUGAL_UNITY "Compile several files of a library as one: headers are read once" OFF)
-# Where a class that a header declares has members of a type that only its file knows.
-set(unity_alone kernels/cpu/gemm.cpp kernels/cuda/blas.cpp engine/comm/tasks.cpp)
 function(frugal_library name folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/kernels/cpu/simd/|/kernels/cuda/|/harness/main/")
@@ -19,13 +16,11 @@ function(frugal_library name folder)
   else()
     list(FILTER sources EXCLUDE REGEX "/engine/comm/no_tasks\\.cpp$")
   endif()
+  if(FRUGAL_UNITY)
+    frugal_units(sources ${name})
+  endif()
   add_library(${name} OBJECT ${sources})
   target_link_libraries(${name} PUBLIC frugal_options ${ARGN})
-  if(FRUGAL_UNITY)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-    list(TRANSFORM unity_alone PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE alone)
-    set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  endif()
 endfunction()
 
 # The CUDA back end, or what stands in its place.
@@ -64,7 +59,8 @@ set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cpu/simd/normal.cpp
   ${CMAKE_SOURCE_DIR}/kernels/cpu/simd/rotary.cpp
   PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 set(simd_objects "")
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64"
+   AND NOT FRUGAL_SANITIZE STREQUAL thread)  # threads share the same with vectors of any length
   set(simd_levels baseline avx2 avx512 avx512bf16)
 else()
   set(simd_levels baseline)
