@@ -53,13 +53,6 @@ def write(machine, folder, name, changed):
     return machine
 
 
-def enough_l2(machine):
-    """The least L2 bandwidth with which a tile of 256 x 128 reaches the machine's best product: it reads
-    (256 + 128) elements of 2 bytes for 2 x 256 x 128 FLOPs."""
-    best = parameter(machine, "device.flops_bf16")["value"] * parameter(machine, "device.gemm_fraction")["value"]
-    return {"device.l2_bandwidth": 384 / 32768 * best}
-
-
 def machines(hardware, folder):
     read = {name: json.loads((hardware / f"{name}.json").read_text())
             for name in ("a100-selene", "h100-dgx", "h200-hgx", "b200-dgx")}
@@ -67,11 +60,9 @@ def machines(hardware, folder):
     del a100["software"], a100["fit"]
     a100["calibration"] = "not calibrated: fitted with the kernels of Megatron-LM of 2022, which are taken away here"
     write(a100, folder, "a100-no-software", {})
-    write(read["h100-dgx"], folder, "h100-dgx", {})
-    write(read["h200-hgx"], folder, "h200-l2", enough_l2(read["h200-hgx"]))
-    write(read["h100-dgx"], folder, "h100-l2", enough_l2(read["h100-dgx"]))
-    write(read["b200-dgx"], folder, "b200-dgx", {})
-    for name in ("h100-l2", "b200-dgx"):
+    for name in ("h100-dgx", "h200-hgx", "b200-dgx"):
+        write(read[name], folder, name, {})
+    for name in ("h100-dgx", "b200-dgx"):
         machine = json.loads((folder / f"{name}.json").read_text())
         write({**machine, "software": SHARDED}, folder, f"{name}-sharded", {})
         for group, keys in GROUPS.items():

@@ -76,7 +76,7 @@ plan() { # MODEL MACHINE DEVICES BATCH
   } >>"$work/raw"
 }
 
-machines=(a100-no-software h100-l2 h200-l2 b200-dgx)
+machines=(a100-no-software h100-dgx h200-hgx b200-dgx)
 declare -A techniques=(
   ["full"]="--recompute full"
   ["full + SP"]="--recompute full --sequence-parallel"
@@ -103,7 +103,7 @@ for machine in "${machines[@]}"; do
 done
 
 # Of what sequence parallelism saves, what smaller messages between stages do: with them anyway.
-for machine in h100-l2-sharded b200-dgx-sharded; do
+for machine in h100-dgx-sharded b200-dgx-sharded; do
   for shape in "175B 8 64" "530B 35 280" "1T 64 512"; do
     read -r model stages count <<<"$shape"
     for name in fused "fused + SP"; do
@@ -126,7 +126,7 @@ done
 
 # Bubbles: one pipeline, more and more microbatches. Nothing is clipped, as 2BW needs it.
 schedules=(1f1b "interleaved --chunks 4" 2bw zb-h1 zb-h2)
-for machine in h100-l2 b200-dgx; do
+for machine in h100-dgx b200-dgx; do
   for parallel in "" "--sequence-parallel"; do
     for count in 8 16 32 64 128; do
       for schedule in "${schedules[@]}"; do
@@ -142,7 +142,7 @@ done
 declare -A scaled=([1f1b]="--schedule 1f1b" [interleaved]="--schedule interleaved --chunks 8"
   [2bw]="--schedule 2bw" [zb-h1]="--schedule zb-h1" ["1f1b, full"]="--schedule 1f1b --recompute full"
   ["1f1b, 16-bit sums"]="--schedule 1f1b --narrow-reduction")
-for machine in h100-l2 h200-l2 b200-dgx; do
+for machine in h100-dgx h200-hgx b200-dgx; do
   for replicas in 8 16 32 64 128; do
     for name in 1f1b interleaved 2bw zb-h1 "1f1b, full" "1f1b, 16-bit sums"; do
       # shellcheck disable=SC2086
@@ -151,13 +151,6 @@ for machine in h100-l2 h200-l2 b200-dgx; do
         --clip 0 --steps 3
     done
   done
-done
-
-# The same as the machine's file has it, where Llama 3's own training is published.
-for replicas in 64 128; do
-  # shellcheck disable=SC2086
-  measure scale interleaved llama3-405b-128-layers h100-dgx --tensor-parallel 8 --sequence-parallel --pipeline-parallel 16 \
-    --data-parallel "$replicas" --microbatches $((2048 / replicas)) ${scaled[interleaved]} --clip 0 --steps 3
 done
 
 # What could change the order: each group of the machine's numbers a fifth smaller and larger.
@@ -177,8 +170,7 @@ sensitivity() { # MACHINE
       --sequence-parallel --schedule $schedule --clip 0 --steps 3
   done
 }
-sensitivity h100-dgx # as its file has it
-for machine in h100-l2 b200-dgx; do
+for machine in h100-dgx b200-dgx; do
   sensitivity "$machine"
   for group in products memory links gathers network share latencies; do
     for factor in 0.8 1.2; do
@@ -187,7 +179,7 @@ for machine in h100-l2 b200-dgx; do
   done
 done
 
-for machine in h100-l2 b200-dgx; do
+for machine in h100-dgx b200-dgx; do
   plan llama3-70b "$machine" 512 512
   plan 175B "$machine" 1024 1536
   plan llama3-405b-128-layers "$machine" 16384 2048

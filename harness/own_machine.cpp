@@ -30,7 +30,6 @@ json own_machine(const Peaks& peaks, const Target& target, const std::string& na
   const std::string measured =
       fmt::format("measured at commit {} by: {}", found["build"]["commit"].dump(), command);
   const std::string within = "not measured; part of the operations' times";
-  const std::string absent = "not measured: one device has none";
   const std::string whole = measured + "; what was reached is the peak here";
   const double bandwidth = peaks.copy.value;
   const int64_t capacity = target.memory_of_rank({});
@@ -52,25 +51,15 @@ json own_machine(const Peaks& peaks, const Target& target, const std::string& na
       {"gemm_sustained", parameter(1, "1", whole)},
       {"attention_fraction", parameter(1, "1", whole)},
       {"tiles", parameter(json::array({{64, 64}}), "elements", within)}};
-  const json network = {{"devices_per_node", parameter(1, "1", "one processor")},
-                        {"host_memory", parameter(capacity, "B", "the same memory")},
-                        {"link_bandwidth", parameter(bandwidth, "B/s", absent)},
-                        {"link_fraction", parameter(1, "1", absent)},
-                        {"gather_fraction", parameter(1, "1", absent)},
-                        {"network_bandwidth", parameter(bandwidth, "B/s", absent)},
-                        {"network_fraction", parameter(1, "1", absent)},
-                        {"collective_share", parameter(0.5, "1", absent)},
-                        {"collective_latency", parameter(1e-6, "s", absent)},
-                        {"link_latency", parameter(1e-6, "s", absent)},
-                        {"network_latency", parameter(1e-6, "s", absent)}};
-  return {
-      {"schema", "frugal.machine/1"},
-      {"name", name},
-      {"description", target.device()},
-      {"calibration", "each operation as it was measured in small models; collectives were not"},
-      {"device", device},
-      {"network", network},
-      {"operations", {{"source", measured}, {"forms", to_json(operations)}}}};
+  const json network = {{"devices_per_node", parameter(1, "1", "one processor, without links")},
+                        {"host_memory", parameter(capacity, "B", "the same memory")}};
+  return {{"schema", "frugal.machine/1"},
+          {"name", name},
+          {"description", target.device()},
+          {"calibration", "each operation as it was measured in small models"},
+          {"device", device},
+          {"network", network},
+          {"operations", {{"source", measured}, {"forms", to_json(operations)}}}};
 }
 
 }  // namespace frugal

@@ -58,11 +58,11 @@ def memory(results):
         cells = [(case(results, set="techniques", model=model, sequence=tokens, machine="b200-dgx", case=name)
                   ["peak_bytes"] / GIB, None) for name in names]
         style.bars(panel, [(style.VIRTUAL, cells)], "{:.0f}")
-        for machine in ("h100-l2", "h200-l2", "b200-dgx"):
+        for machine in ("h100-dgx", "h200-hgx", "b200-dgx"):
             panel.axvline(capacities[machine], color="#000000", linewidth=0.9, linestyle="--")
         panel.set_xlim(0, max(210, 1.15 * max(value for value, _ in cells)))
         panel.set(title=shape_name((model, tokens)), xlabel="GiB")
-    figure.text(0.5, 0.0, "dashed: H100 " + ", H200 ".join(f"{capacities[m]:.0f}" for m in ("h100-l2", "h200-l2"))
+    figure.text(0.5, 0.0, "dashed: H100 " + ", H200 ".join(f"{capacities[m]:.0f}" for m in ("h100-dgx", "h200-hgx"))
                 + f", B200 {capacities['b200-dgx']:.0f} GiB", ha="center", va="bottom", fontsize=9)
     figure.get_layout_engine().set(rect=(0, 0.05, 1, 0.95))
     return figure
@@ -94,7 +94,7 @@ def legend(figure, panel):
 def schedules(results):
     """MFU of one pipeline by the number of its microbatches."""
     figure, axes = style.plt.subplots(2, 2, figsize=(11, 7.4), sharex=True, sharey=True)
-    for row, machine in zip(axes, ("h100-l2", "b200-dgx")):
+    for row, machine in zip(axes, ("h100-dgx", "b200-dgx")):
         for panel, suffix in zip(row, ("", " + SP")):
             for name in ("2bw", "interleaved", "zb-h2", "zb-h1", "1f1b"):
                 curve(panel, cases(results, set="schedules", machine=machine, case=name + suffix), microbatches, name, name)
@@ -108,7 +108,7 @@ def schedules(results):
 def scale(results):
     """MFU of a batch that is divided among more and more replicas."""
     figure, axes = style.plt.subplots(1, 3, figsize=(11, 4.9), sharey=True)
-    for machine, panel in zip(("h100-l2", "h200-l2", "b200-dgx"), axes):
+    for machine, panel in zip(("h100-dgx", "h200-hgx", "b200-dgx"), axes):
         for name in ("2bw", "interleaved", "zb-h1", "1f1b", "1f1b, 16-bit sums", "1f1b, full"):
             curve(panel, cases(results, set="scale", machine=machine, case=name), lambda r: r["devices"], name, name)
         powers(panel, [1024, 2048, 4096, 8192, 16384], "GPUs")

@@ -4,7 +4,7 @@ import json
 import pathlib
 
 GIB = 2**30
-MACHINES = {"a100-no-software": "A100", "h100-l2": "H100", "h200-l2": "H200", "b200-dgx": "B200"}
+MACHINES = {"a100-no-software": "A100", "h100-dgx": "H100", "h200-hgx": "H200", "b200-dgx": "B200"}
 SHAPES = [("22B", 2048), ("175B", 2048), ("530B", 2048), ("1T", 2048), ("175B", 8192)]
 TECHNIQUES = ["full", "full + SP", "selective", "selective + SP", "none", "none + SP", "fused", "fused + SP",
               "fused + full + SP"]

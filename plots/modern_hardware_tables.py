@@ -55,12 +55,9 @@ def machines(results):
     rows = []
     for name, gpu in MACHINES.items():
         m = case(results, set="machines", machine=name)
-        changed = ", ".join(f"`{key.split('.')[1]}` {old / 1e12:.2f} → {new / 1e12:.2f} TB/s"
-                            for key, (old, new) in m["changed"].items())
         rows.append([f"`{name}`", f"{gpu}, `{m['base']}`", f"{m['memory_capacity'] / GIB:.1f}", f"{m['flops_bf16'] / 1e12:.0f}",
-                     f"{m['flops_bf16'] * m['gemm_sustained'] / 1e12:.0f}", changed or
-                     ("no `software`" if name.startswith("a100") else "nothing")])
-    return table(["machine", "of", "GiB", "bf16 peak, TFLOP/s", "sustained", "changed"], rows, 2)
+                     f"{m['flops_bf16'] * m['gemm_sustained'] / 1e12:.0f}"])
+    return table(["machine", "of", "GiB", "bf16 peak, TFLOP/s", "sustained"], rows, 2)
 
 
 def techniques(results):
@@ -91,7 +88,7 @@ def gains(results):
         if other == "fused":
             for model in ("175B", "530B", "1T"):
                 found = {m: [technique(results, c, (model, 2048), f"{m}-sharded") for c in (ours, other)]
-                         for m in ("h100-l2", "b200-dgx")}
+                         for m in ("h100-dgx", "b200-dgx")}
                 rows.append([name + ", messages divided anyway", model] +
                             [percent(*found[m]) if m in found else "" for m in MACHINES])
     return table(["time, %", "", *(f"`{m}`" for m in MACHINES)], rows, 2)
@@ -134,7 +131,7 @@ def schedules(results):
 def scale(results):
     """Of H100s only what fits: they are as fast as H200s."""
     rows = []
-    for machine in ("h100-l2", "h200-l2", "b200-dgx"):
+    for machine in ("h100-dgx", "h200-hgx", "b200-dgx"):
         for name in ("1f1b, full", "1f1b", "1f1b, 16-bit sums", "zb-h1", "interleaved", "2bw"):
             found = {r["devices"]: r for r in cases(results, set="scale", machine=machine, case=name)}
             if any(r["status"] != "ok" for r in found.values()):
@@ -146,12 +143,10 @@ def scale(results):
 
 def published(results):
     rows = []
-    for machine in ("h100-dgx", "h100-l2"):
-        for name in ("interleaved", "1f1b"):
-            found = {r["devices"]: r for r in cases(results, set="scale", machine=machine, case=name)}
-            if found:
-                rows.append([f"`{machine}`", name] + [f"{100 * found[n]['mfu']:.1f} ({theirs})"
-                                                      for n, theirs in ((8192, 43), (16384, 41))])
+    for name in ("interleaved", "1f1b"):
+        found = {r["devices"]: r for r in cases(results, set="scale", machine="h100-dgx", case=name)}
+        rows.append(["`h100-dgx`", name] + [f"{100 * found[n]['mfu']:.1f} ({theirs})"
+                                            for n, theirs in ((8192, 43), (16384, 41))])
     return table(["405B, MFU in % (published), as if it fitted", "", "8,192", "16,384 GPUs"], rows, 2)
 
 
@@ -169,7 +164,7 @@ def sensitivity(results):
         found = [{r["case"]: r for r in cases(results, set="sensitivity", machine=name)} for name in names]
         return [label, f"`{machine}`"] + [" … ".join(percent(f[ours], f[other]) for f in found)
                                           for ours, other in CONCLUSIONS.values()]
-    rows = [row("as it is", machine, [machine]) for machine in ("h100-dgx", "h100-l2", "b200-dgx")]
+    rows = [row("as it is", machine, [machine]) for machine in ("h100-dgx", "b200-dgx")]
     rows += [row(label, "b200-dgx", [f"b200-dgx-{group}-{factor}" for factor in (0.8, 1.2)]) for group, label in GROUPS.items()]
     return table(["a fifth less … more", "machine", *CONCLUSIONS], rows, 2)
 

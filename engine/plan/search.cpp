@@ -102,6 +102,7 @@ class Search {
 }  // namespace
 
 void PlanRequest::validate() const {
+  require_links(machine, devices);
   if (!predictable(run.schedule))
     throw InputError(
         fmt::format("--schedule is {}, of which there is no prediction; give inter-layer, gpipe, "

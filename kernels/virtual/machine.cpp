@@ -118,6 +118,8 @@ void read_network(const JsonObject& network, Machine& machine) {
   const ParameterReader read(network, machine.parameters);
   machine.devices_per_node = read.whole("devices_per_node", "1");
   machine.host_memory = read.whole("host_memory", "B");
+  const std::vector<std::string> of_one_alone = {"devices_per_node", "host_memory"};
+  if (machine.devices_per_node == 1 && network.keys() == of_one_alone) return;
   machine.link_bandwidth = read.positive("link_bandwidth", "B/s");
   machine.link_fraction = read.fraction("link_fraction");
   machine.gather_fraction = read.fraction("gather_fraction");
@@ -178,6 +180,15 @@ File find_file(const std::string& name_or_path) {
 }
 
 }  // namespace
+
+void require_links(const Machine& machine, int64_t devices) {
+  if (devices > 1 && machine.link_bandwidth == 0)
+    throw InputError(
+        fmt::format("{} devices are asked for, and the machine {} has one, without links; ask for "
+                    "one device, or "
+                    "describe the links in its file (network.link_bandwidth and what follows it)",
+                    devices, machine.name));
+}
 
 Machine parse_machine(std::string_view text, const std::string& file) {
   return read_machine(parse_json(text, file), file);

@@ -86,7 +86,7 @@ struct Machine {
   double attention_fraction = 0;  ///< of the memory's peak that softmax and its dropout reach
   std::vector<Tile> tiles;
 
-  // Devices together.
+  // Devices together. A machine of one device has no links, and zeros from link_bandwidth on.
   int64_t devices_per_node = 0;
   int64_t host_memory = 0;        ///< of a node, shared by its devices
   double link_bandwidth = 0;      ///< a device's, one direction, within a node; peak
@@ -113,6 +113,9 @@ struct Machine {
     return type == DType::bf16 ? flops_bf16 : type == DType::f64 ? flops_f64 : flops_f32;
   }
 };
+
+/// Throws InputError where a run on so many devices needs links and the machine has none.
+void require_links(const Machine& machine, int64_t devices);
 
 /// Throws InputError that names `file`, the key and what is allowed.
 Machine parse_machine(std::string_view text, const std::string& file);

@@ -10,12 +10,15 @@
 #include "engine/train/module_run.h"
 #include "harness/own_machine.h"
 #include "harness/target.h"
+#include "kernels/support/error.h"
 
 namespace frugal {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::SizeIs;
+using ::testing::ThrowsMessage;
 
 TEST(OperationFit, FindsThePricesOfAProduct) {
   OperationSamples samples;
@@ -111,6 +114,11 @@ TEST(OwnMachine, TakesWhatItsOperationsTook) {
   // Two norms, two biases with their dropouts and residuals, softmax, and six products, of which
   // the first has a bias of its own.
   EXPECT_NEAR(layer.forward, 10.5, 1e-3);
+
+  run.tensor_parallel = 2;  // over links that it does not have
+  EXPECT_THAT(
+      [&] { make_virtual_cluster(run, machine); },
+      ThrowsMessage<InputError>(HasSubstr("2 devices are asked for, and the machine mine")));
 }
 
 }  // namespace

@@ -142,7 +142,11 @@ TEST(MachineFile, H200IsTheDataSheetsAndSaysWhatIsCarriedOver) {
   EXPECT_EQ(m.link_bandwidth, 450e9);
   EXPECT_EQ(m.network_bandwidth, 50e9);
   EXPECT_EQ(m.devices_per_port, 1) << "a port each, where nothing else is said";
-  EXPECT_EQ(carried_over(m), 12);
+  // An A100's bytes per clock, at the clock with which 132 multiprocessors have that peak: enough
+  // for the best published product with tiles of 256 x 128.
+  EXPECT_NEAR(m.l2_bandwidth, 5120 * (989.4e12 / 132 / 4096), 5e9);
+  EXPECT_NEAR(m.l2_bandwidth * (2 * 256 * 128) / (2 * (256 + 128)), 794.5e12, 8e12);
+  EXPECT_EQ(carried_over(m), 11);
 }
 
 TEST(MachineFile, B200IsTheDataSheetsAndSaysWhatIsCarriedOver) {
@@ -219,6 +223,8 @@ TEST(MachineFile, WrongValuesNameTheirKey) {
               HasSubstr("device.tiles.value must be"));
   EXPECT_THAT(error_after([](auto& j) { j["network"]["collective_share"]["value"] = 1; }),
               HasSubstr("network.collective_share.value is 1; it must be below 1"));
+  EXPECT_THAT(error_after([](auto& j) { j["network"].erase("link_latency"); }),
+              HasSubstr("network.link_latency is missing"));
   EXPECT_THAT(error_after([](auto& j) { j["schema"] = "frugal.machine/2"; }),
               HasSubstr("schema is \"frugal.machine/2\"; it must be \"frugal.machine/1\""));
   EXPECT_THAT(
