@@ -29,7 +29,7 @@ std::unique_ptr<Group> represented(Device& device, const Machine& machine, const
 std::unique_ptr<Cluster> make_lone_cluster(const RunConfig& config, std::unique_ptr<Device> device,
                                            const Machine& machine) {
   config.validate();
-  require_links(machine, config.ranks());
+  require_able(machine, config.ranks(), config.type);
   if (config.pipeline_parallel > 1)
     throw InputError(fmt::format(
         "pipeline-parallel size is {}: a lone rank has no other stages to exchange messages with; "
@@ -50,7 +50,7 @@ std::unique_ptr<Cluster> make_lone_cluster(const RunConfig& config, std::unique_
 std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Machine& machine,
                                               double deadline) {
   config.validate();
-  require_links(machine, config.ranks());
+  require_able(machine, config.ranks(), config.type);
   const Layout all = layout_of(config);
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<VirtualDevice*> stages;

@@ -76,14 +76,29 @@ MeasuredForm fit_product(const std::vector<MeasuredSize>& sizes) {
   return {.prices = best, .points = {}};
 }
 
-/// Sizes rise. A larger one takes no less time than a smaller.
+/// Sizes rise. A larger one takes no less time than a smaller: where it was measured to, they and
+/// all between them have their mean, which is the least squares' answer (isotonic regression, by
+/// pooling adjacent violators).
 MeasuredForm fit_line(const std::vector<MeasuredSize>& sizes) {
-  MeasuredForm form;
+  struct Pool {
+    double sum = 0;
+    size_t count = 0;
+    double mean() const { return sum / static_cast<double>(count); }
+  };
+  std::vector<Pool> pools;
   for (const MeasuredSize& size : sizes) {
-    auto& points = form.points;
-    const double least = points.empty() ? 0 : points.back().seconds;
-    points.push_back({size.work.bytes, std::max(size.seconds, least)});
+    pools.push_back({size.seconds, 1});
+    while (pools.size() > 1 && pools[pools.size() - 2].mean() > pools.back().mean()) {
+      const Pool last = pools.back();
+      pools.pop_back();
+      pools.back().sum += last.sum;
+      pools.back().count += last.count;
+    }
   }
+  MeasuredForm form;
+  for (const Pool& pool : pools)
+    for (size_t i = 0; i < pool.count; ++i)
+      form.points.push_back({sizes[form.points.size()].work.bytes, pool.mean()});
   return form;
 }
 

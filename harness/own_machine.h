@@ -8,8 +8,7 @@
 namespace frugal {
 
 /// The processor as a machine for --on virtual:FILE (frugal.machine/1): what was measured of it,
-/// and how long each of its operations takes. One device; what a single device does not have, such
-/// as links, has values that say that they were not measured. `command` made it.
+/// and how long each of its operations takes. One device, without links. `command` made it.
 nlohmann::json own_machine(const Peaks& peaks, const Target& target, const std::string& name,
                            const std::string& command, const MeasuredOperations& operations);
 

@@ -26,7 +26,14 @@ std::string name_of(const RunConfig& run) {
                      run.pipeline_parallel, run.micro_batch, frugal::name_of(run.recompute));
 }
 
-/// Of the data sheet's peak.
+/// A device's peak for the run's type, with its source.
+const Machine::Parameter& peak_of(const PlanRequest& request) {
+  const std::string key = fmt::format("device.flops_{}", frugal::name_of(request.run.type));
+  const auto& all = request.machine.parameters;
+  return *std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.key == key; });
+}
+
+/// Of that peak.
 double mfu(const PlanRequest& request, double seconds) {
   const double peak = request.devices * request.machine.peak_flops(request.run.type);
   return model_flops(request.run.model, static_cast<double>(request.batch)) / seconds / peak;
@@ -150,6 +157,9 @@ std::string PlanReport::text() const {
       frugal::name_of(request.run.schedule), plan.fitting.size(), plan.too_large.size(),
       plan.not_filling, fitting.text());
   if (!large.rows.empty()) text += "faster, but too large:\n" + large.text();
+  const Machine::Parameter& peak = peak_of(request);
+  text += fmt::format("MFU: FLOPs by {}, of {:.4g} TFLOP/s a device ({})\n",
+                      model_formula(request.run.model), peak.value / 1e12, peak.source);
   return text + "why: " + why() + "\nrun: " + command + "\n";
 }
 
@@ -169,6 +179,8 @@ nlohmann::json PlanReport::json() const {
           {"batch", request.batch},
           {"schedule", frugal::name_of(request.run.schedule)},
           {"memory", request.memory},
+          {"model_flops_formula", model_formula(request.run.model)},
+          {"peak_flops", {{"value", peak_of(request).value}, {"source", peak_of(request).source}}},
           {"fitting", fitting},
           {"too_large", large},
           {"not_filling", plan.not_filling},

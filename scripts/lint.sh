@@ -47,4 +47,4 @@ echo "clang-tidy: $(wc -l <"$database/files") files"
 xargs -a "$database/files" -n 1 -P "$(nproc)" clang-tidy --quiet --checks="$checks" -p "$database" \
   2> >(grep -vE '^[0-9]+ warnings? generated\.$' >&2 || true)
 
-shellcheck ./*.sh scripts/*.sh .ci/run
+shellcheck ./*.sh scripts/*.sh bench/*.sh .ci/run

@@ -1,5 +1,6 @@
 #include "engine/plan/part_cost.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "engine/cluster.h"
@@ -114,16 +115,27 @@ PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
 
 PartCosts::PartCosts(const RunConfig& run, const OptimizerOptions& optimizer,
                      const Machine& machine) {
-  const auto execute = [&](int64_t layers, bool first, bool last) {
-    return execute_part(run, optimizer, machine, {0, layers, first, last});
-  };
-  for (const bool first : {false, true})
-    for (const bool last : {false, true}) one_[first][last] = execute(1, first, last);
-  layer_ = plus(execute(2, false, false), -1, one_[false][false]);
+  const int64_t kinds = run.model.window > 0 ? run.model.window_period : 1;
+  for (int64_t kind = 0; kind < kinds; ++kind) {
+    const auto execute = [&](int64_t layers, bool first, bool last) {
+      return execute_part(run, optimizer, machine, {kind, layers, first, last});
+    };
+    Kind& cost = kinds_.emplace_back();
+    for (const bool first : {false, true})
+      for (const bool last : {false, true}) cost.one[first][last] = execute(1, first, last);
+    cost.next = plus(execute(2, false, false), -1, cost.one[false][false]);
+  }
 }
 
 PartCost PartCosts::of(const ModelPart& part) const {
-  return plus(one_[part.first][part.last], part.layers - 1, layer_);
+  const auto kinds = static_cast<int64_t>(kinds_.size());
+  const auto kind_of = [&](int64_t layer) -> const Kind& {
+    return kinds_[static_cast<size_t>(layer % kinds)];
+  };
+  PartCost cost = kind_of(part.first_layer).one[part.first][part.last];
+  for (int64_t i = 0; i < std::min(kinds, part.layers - 1); ++i)  // those of a kind together
+    cost = plus(cost, (part.layers - 2 - i) / kinds + 1, kind_of(part.first_layer + i).next);
+  return cost;
 }
 
 }  // namespace frugal

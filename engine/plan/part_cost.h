@@ -1,4 +1,6 @@
 #pragma once
+#include <vector>
+
 #include "engine/model/part.h"
 #include "engine/train/optimizer.h"
 #include "kernels/virtual/machine.h"
@@ -26,9 +28,10 @@ struct PartCost {
 PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
                       const Machine& machine, const ModelPart& part);
 
-/// Costs of parts of any number of layers, from parts of one layer and of two: each layer more
-/// costs the same. That is so because layers are equal, each keeps the same, and the last one to
-/// run forward, or the first one backward, has the peak.
+/// Costs of parts of any number of layers, from parts of one layer and of two: each layer more of a
+/// kind costs the same. That is so because layers of a kind are equal, each keeps the same, and the
+/// last one to run forward, or the first one backward, has the peak. There are several kinds where
+/// every so many layers have a window (ModelConfig::window_period).
 class PartCosts {
  public:
   PartCosts(const RunConfig& run, const OptimizerOptions& optimizer, const Machine& machine);
@@ -36,8 +39,11 @@ class PartCosts {
   PartCost of(const ModelPart& part) const;
 
  private:
-  PartCost one_[2][2];  // by whether it is first and last
-  PartCost layer_;      // one more
+  struct Kind {
+    PartCost one[2][2];  // a part of one such layer, by whether the part is first and last
+    PartCost next;       // what the layer after it adds
+  };
+  std::vector<Kind> kinds_;
 };
 
 }  // namespace frugal

@@ -16,7 +16,7 @@ struct Pipeline {
   std::vector<PartCost> parts;   // of each stage
   std::vector<double> messages;  // seconds from each stage to the next, or back
   double message_bytes = 0;
-  double tied = 0;  // seconds in which the ends sum a tied table's gradients
+  double tied = 0;  // seconds in which the ends sum a tied table's gradients; 0 of untied ones
   Machine::Messages kind = Machine::Messages::beside;
 
   int stages() const { return run.pipeline_parallel; }
@@ -51,7 +51,7 @@ Pipeline pipeline_of(const RunConfig& run, const PartCosts& costs, const Links& 
   for (int i = 0; i < run.pipeline_parallel; ++i)
     pipe.parts.push_back(costs.of(ModelPart::of(run, i, 0)));
   const int64_t table = run.model.vocabulary / run.tensor_parallel * run.model.hidden;
-  if (run.pipeline_parallel > 1)
+  if (run.pipeline_parallel > 1 && run.model.tied)
     pipe.tied =
         times.all_reduce(links.ends, static_cast<double>(table * size_of(run.state_type())));
   return pipe;
@@ -148,8 +148,9 @@ void predict_stages(const Pipeline& pipe, const Links& links, const CostModel& t
 /// sum. From there to the next step the first stage has the pairs of passes that fill the pipeline;
 /// and the first microbatch returns to it one microbatch after that step.
 double late_table(const Pipeline& pipe, const StagePrediction& first, const Spent& each) {
-  const double fill = (pipe.stages() - 1) * first.compute;
-  const double step = first.all_reduce + first.update + first.compute;
+  const double pair = first.compute + pipe.held(0);
+  const double fill = (pipe.stages() - 1) * std::max(pair, each.total());
+  const double step = first.all_reduce + first.update + pair;
   const double trip = round_trip(pipe, 0, pipe.stages() - 1).total();
   return first.all_reduce + pipe.tied + std::max(fill, trip - std::max(step, each.total()));
 }
@@ -229,7 +230,7 @@ Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& li
   // The batch's first microbatch has nobody to share its round trip with.
   const double bubble = flushes(run.schedule) ? trip.total() - each.total() : 0;
   const double batch = m * each.total() + all_reduce + update;
-  const double tied = flushes(run.schedule)
+  const double tied = flushes(run.schedule) || pipe.tied == 0
                           ? pipe.tied
                           : std::max(0.0, late_table(pipe, prediction.stages[0], each) - batch);
   prediction.parts = {m * each.compute, m * each.messages, all_reduce + tied, update, bubble};

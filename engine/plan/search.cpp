@@ -102,7 +102,7 @@ class Search {
 }  // namespace
 
 void PlanRequest::validate() const {
-  require_links(machine, devices);
+  require_able(machine, devices, run.type);
   if (!predictable(run.schedule))
     throw InputError(
         fmt::format("--schedule is {}, of which there is no prediction; give inter-layer, gpipe, "

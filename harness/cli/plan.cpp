@@ -49,10 +49,14 @@ std::vector<int> tensor_sizes(const PlanValues& values, const PlanRequest& reque
   // Within a node: beyond it every layer's collectives cross the network.
   std::vector<int> sizes;
   const ModelConfig& m = request.run.model;
+  const auto divides_all = [&](int t) {
+    const auto parts = {int64_t{request.devices}, m.heads,
+                        m.key_value_heads(),      m.vocabulary,
+                        m.intermediate_size(),    values.sequence_parallel ? m.sequence : t};
+    return std::all_of(parts.begin(), parts.end(), [t](int64_t part) { return part % t == 0; });
+  };
   for (int t = 1; t <= std::min<int64_t>(request.devices, request.machine.devices_per_node); ++t)
-    if (request.devices % t == 0 && m.heads % t == 0 && m.vocabulary % t == 0 &&
-        (!values.sequence_parallel || m.sequence % t == 0))
-      sizes.push_back(t);
+    if (divides_all(t)) sizes.push_back(t);
   return sizes;
 }
 

@@ -115,8 +115,8 @@ double CostModel::ring(const Group& group, int passes, double bytes, double link
 double CostModel::all_reduce(const Group& group, double bytes) const {
   const double around = ring(group, 2, share(group) * bytes, link_bandwidth_);
   if (group.size <= 1 || group.nodes() == 1) return around;
-  // Double binary trees over the nodes, a chain within each (NCCL, tuning.cc): the whole buffer
-  // passes every link up and down, at 0.92 of a ring's bandwidth.
+  // As NCCL's double binary trees over the nodes, a chain within each, but with the ring's
+  // latencies: the whole buffer passes every link up and down, at 0.92 of a ring's bandwidth.
   constexpr double tree_fraction = 0.92;
   const int levels = std::bit_width(static_cast<unsigned>(group.nodes() - 1));
   const double each_way = (group.per_node - 1) * link_latency_ + levels * network_latency_ +

@@ -7,7 +7,8 @@
 namespace frugal {
 
 /// How long operations and collectives take on a described machine, in seconds. Formulas, sources
-/// and what is left out: docs/cost-model.md. Nothing here allocates or looks anything up.
+/// and what is left out: docs/cost-model.md. Nothing here allocates or looks anything up, but for a
+/// machine whose operations were measured.
 class CostModel {
  public:
   explicit CostModel(const Machine& machine);

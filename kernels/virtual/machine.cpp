@@ -181,13 +181,26 @@ File find_file(const std::string& name_or_path) {
 
 }  // namespace
 
-void require_links(const Machine& machine, int64_t devices) {
+void require_able(const Machine& machine, int64_t devices, DType type) {
   if (devices > 1 && machine.link_bandwidth == 0)
     throw InputError(
         fmt::format("{} devices are asked for, and the machine {} has one, without links; ask for "
-                    "one device, or "
-                    "describe the links in its file (network.link_bandwidth and what follows it)",
+                    "one device, or describe the links in its file (network.link_bandwidth and "
+                    "what follows it)",
                     devices, machine.name));
+  std::vector<std::string_view> measured;
+  for (const DType one : {DType::bf16, DType::f32, DType::f64}) {
+    const std::string product = fmt::format("gemm {}", name_of(one));
+    const auto found = machine.operations.lower_bound(product);
+    if (found != machine.operations.end() && found->first.starts_with(product))
+      measured.push_back(name_of(one));
+  }
+  if (!measured.empty() &&
+      std::find(measured.begin(), measured.end(), name_of(type)) == measured.end())
+    throw InputError(
+        fmt::format("the type is {}, and the operations of the machine {} were measured in {}; "
+                    "give that as --type",
+                    name_of(type), machine.name, fmt::join(measured, " and ")));
 }
 
 Machine parse_machine(std::string_view text, const std::string& file) {

@@ -114,8 +114,9 @@ struct Machine {
   }
 };
 
-/// Throws InputError where a run on so many devices needs links and the machine has none.
-void require_links(const Machine& machine, int64_t devices);
+/// Throws InputError where the machine cannot be that of a run: on several devices, where it has no
+/// links, or of a type in which its operations were not measured.
+void require_able(const Machine& machine, int64_t devices, DType type);
 
 /// Throws InputError that names `file`, the key and what is allowed.
 Machine parse_machine(std::string_view text, const std::string& file);

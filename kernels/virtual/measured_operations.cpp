@@ -43,25 +43,37 @@ void add_gemm(const Gemm& gemm, std::string& form) {
   if (!gemm.bias.empty()) form += " bias";
 }
 
+/// The parts of an operation that may be left out, and in which T has what.
+template <class T>
+void add_parts(const T& op, std::string& text) {
+  const auto add = [&](bool there, std::string_view part) {
+    if (there) text += fmt::format(" {}", part);
+  };
+  if constexpr (requires { op.causal; }) add(op.causal, "causal");
+  if constexpr (requires { op.window; }) add(op.window > 0, "window");
+  if constexpr (requires { op.softcap; }) add(op.softcap > 0, "soft-cap");
+  if constexpr (requires { op.dropout; }) add(op.dropout.active(), "dropout");
+  if constexpr (requires { op.mask; }) add(!op.mask.empty(), "mask");
+  if constexpr (requires { op.dropped; }) add(!op.dropped.empty(), "dropped");
+  if constexpr (requires { op.residual; }) add(!op.bias.empty(), "bias");
+  if constexpr (requires { op.residual; }) add(!op.residual.empty(), "residual");
+  if constexpr (requires { op.dbias; }) add(!op.dbias.empty(), "dbias");
+  if constexpr (requires { op.add; }) add(!op.add.empty(), "add");
+  if constexpr (requires { op.gradient; }) add(!op.gradient.empty(), "gradient");
+  if constexpr (requires { op.squared; }) add(op.squared, "squared");
+  if constexpr (requires { op.gate; }) add(op.gate != Gate::silu, "gelu");
+  if constexpr (std::is_same_v<T, Copy>) add(op.accumulate, "accumulate");
+  if constexpr (std::is_same_v<T, Copy> || std::is_same_v<T, Convert>)
+    add(op.y.type != op.x.type, fmt::format("to {}", name_of(op.y.type)));
+}
+
 template <class T>
 std::string form(const T& op) {
   std::string text = fmt::format("{} {}", op.name, name_of(type_of(op)));
   if constexpr (requires { op.gemm; }) add_gemm(op.gemm, text);
   if constexpr (std::is_same_v<T, Gemm>) add_gemm(op, text);
-  if constexpr (requires { op.causal; })
-    if (op.causal) text += " causal";
-  if constexpr (requires { op.dropout; })
-    if (op.dropout.active()) text += " dropout";
-  if constexpr (requires { op.residual; })
-    if (!op.residual.empty()) text += " residual";
-  if constexpr (requires { op.add; })
-    if (!op.add.empty()) text += " add";
-  if constexpr (requires { op.forward; })
-    if (op.forward.causal) text += " causal";
-  if constexpr (std::is_same_v<T, CrossEntropy>)
-    if (!op.gradient.empty()) text += " gradient";
-  if constexpr (std::is_same_v<T, Copy>)
-    if (op.accumulate) text += " accumulate";
+  add_parts(op, text);
+  if constexpr (requires { op.forward; }) add_parts(op.forward, text);
   return text;
 }
 

