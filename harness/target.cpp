@@ -233,12 +233,15 @@ bool Target::tf32(DType type) const {
   return kind_ == DeviceKind::cuda && type == DType::f32 && tf32_products();
 }
 
+/// Whether a machine's numbers are what `frugal peak --machine` measured, and no data sheet's.
+static bool was_measured(const Machine& machine) { return !machine.operations.empty(); }
+
 double Target::devices(const RunConfig& config) const {
   return kind_ == DeviceKind::cpu && !links_ ? 1 : config.ranks();
 }
 
 std::optional<double> Target::data_sheet_peak(const RunConfig& config) const {
-  if (!machine_ || tf32(config.type)) return std::nullopt;
+  if (!machine_ || was_measured(*machine_) || tf32(config.type)) return std::nullopt;
   return machine_->peak_flops(config.type) * devices(config);
 }
 
@@ -246,6 +249,8 @@ std::string Target::why_no_data_sheet(const RunConfig& config) const {
   if (tf32(config.type))
     return "products of float32 are computed in tf32 (FRUGAL_TF32=1), whose peak machine files do "
            "not have";
+  if (machine_ && was_measured(*machine_))
+    return fmt::format("the peaks of the machine {} were measured", machine_->name);
   if (machine_) return "";
   if (kind_ == DeviceKind::cuda)
     return fmt::format(
@@ -256,6 +261,7 @@ std::string Target::why_no_data_sheet(const RunConfig& config) const {
 }
 
 std::optional<double> Target::measured_peak(const RunConfig& config) {
+  if (simulated() && was_measured(*machine_)) return machine_->peak_flops(config.type);
   if (simulated()) return std::nullopt;
   auto found = measured_.find(config.type);
   if (found == measured_.end())

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -119,6 +121,14 @@ TEST(OwnMachine, TakesWhatItsOperationsTook) {
   // Two norms, two biases with their dropouts and residuals, softmax, and six products, of which
   // the first has a bias of its own.
   EXPECT_NEAR(layer.forward, 10.5, 1e-3);
+
+  const std::string file = ::testing::TempDir() + "own-machine.json";
+  std::ofstream(file) << text;
+  Target simulated("virtual:" + file, 1);
+  EXPECT_EQ(simulated.data_sheet_peak(run), std::nullopt);
+  EXPECT_THAT(simulated.why_no_data_sheet(run), HasSubstr("mine were measured"));
+  EXPECT_EQ(simulated.measured_peak(run), 2e9);
+  std::filesystem::remove(file);
 
   run.tensor_parallel = 2;  // over links that it does not have
   EXPECT_THAT(
