@@ -20,6 +20,9 @@
 namespace frugal {
 namespace {
 
+/// Whether a machine's numbers are what `frugal peak --machine` measured, and no data sheet's.
+bool was_measured(const Machine& machine) { return !machine.operations.empty(); }
+
 /// Values only: another source or description of the same number changes no result.
 std::string hash_of_values(const Machine& machine) {
   std::string values = machine.name;
@@ -232,9 +235,6 @@ std::string command_prefix(const std::map<std::string, std::string>& options) {
 bool Target::tf32(DType type) const {
   return kind_ == DeviceKind::cuda && type == DType::f32 && tf32_products();
 }
-
-/// Whether a machine's numbers are what `frugal peak --machine` measured, and no data sheet's.
-static bool was_measured(const Machine& machine) { return !machine.operations.empty(); }
 
 double Target::devices(const RunConfig& config) const {
   return kind_ == DeviceKind::cpu && !links_ ? 1 : config.ranks();
