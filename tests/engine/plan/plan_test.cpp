@@ -147,6 +147,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{two_buffered, Recompute::selective, 2, 4, 4, 2, 16},
                       Case{two_buffered, Recompute::full, 4, 1, 2, 4, 16, 8, true},
                       Case{flush, none, 1, 1, 8, 4, 8, 24}, Case{flush, none, 8, 2, 1, 4, 2},
+                      Case{two_buffered, stage, 1, 8, 8, 4, 8},  // the late table decides
                       Case{two_buffered, none, 1, 4, 2, 4, 8, 8, false, true},
                       Case{flush, none, 1, 4, 2, 4, 2, 8, false, true},
                       Case{flush, none, 1, 1, 2, 1, 8, 8, false, false, 256},
