@@ -43,7 +43,7 @@ void add_gemm(const Gemm& gemm, std::string& form) {
   if (!gemm.bias.empty()) form += " bias";
 }
 
-/// The parts of an operation that may be left out, and in which T has what.
+/// Appends what an operation may be without, as far as this one has it.
 template <class T>
 void add_parts(const T& op, std::string& text) {
   const auto add = [&](bool there, std::string_view part) {
