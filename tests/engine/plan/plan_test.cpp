@@ -52,7 +52,8 @@ struct Case {
   int64_t b = 1, m = 1, layers = 8;
   bool sequence_parallel = false;
   bool untied = false;
-  int64_t window = 0;  // of every third layer
+  int64_t window = 0;      // of every third layer
+  double late_host = 0.1;  // what the time may be off by where the host is late
 };
 
 RunConfig config_of(const Case& c) {
@@ -132,7 +133,8 @@ TEST_P(Predicted, TimeIsLessExactWhereTheHostIsLate) {
   const Machine machine = find_machine("v100-p3-16xlarge");
   const Prediction late =
       predict(run_, PartCosts(run_, options_, machine), Links(run_, machine), machine);
-  EXPECT_NEAR(late.seconds / execute_plan(run_, options_, machine).seconds, 1, 0.15);
+  EXPECT_NEAR(late.seconds / execute_plan(run_, options_, machine).seconds, 1,
+              GetParam().late_host);
 }
 
 constexpr auto none = Recompute::none, stage = Recompute::stage;
@@ -148,7 +150,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{two_buffered, Recompute::full, 4, 1, 2, 4, 16, 8, true},
                       Case{flush, none, 1, 1, 8, 4, 8, 24}, Case{flush, none, 8, 2, 1, 4, 2},
                       Case{two_buffered, stage, 1, 8, 8, 4, 8},  // the late table decides
-                      Case{two_buffered, none, 1, 4, 2, 4, 8, 8, false, true},
+                      // 14 % too slow there: the worst that is known, docs/planner.md.
+                      Case{two_buffered, none, 1, 4, 2, 4, 8, 8, false, true, 0, 0.15},
                       Case{flush, none, 1, 4, 2, 4, 2, 8, false, true},
                       Case{flush, none, 1, 1, 2, 1, 8, 8, false, false, 256},
                       Case{flush, none, 1, 1, 4, 1, 8, 16, false, false, 256}),
