@@ -299,8 +299,10 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
   HostTensors tensors;
   tensors["tokens"] = host_integers(microbatch.tokens, run_);
   tensors["labels"] = host_integers(microbatch.labels, run_);
-  tensors["logits"] = serial_host_tensor({m.sequence * run_.micro_batch, m.vocabulary});
   tensors["loss"] = {{1}, {0}};
+  // Found before the ranks run: they look no name up where another may be adding one.
+  HostTensor& logits = tensors["logits"];
+  logits = serial_host_tensor({m.sequence * run_.micro_batch, m.vocabulary});
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
     const ExactWeights exact(rank, of(rank));
@@ -308,7 +310,7 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
     stage.keep_gradients = true;
     of(rank).optimizer->clear_gradients(rank);
     const Watching watching(rank);
-    collect_logits(rank, tensors["logits"], guard);
+    collect_logits(rank, logits, guard);
     const StageExecutor::Result done = stage.run({schedule, {batch}, {scale}, {}});
     of(rank).optimizer->complete_gradients(rank);
     const std::lock_guard lock(guard);
