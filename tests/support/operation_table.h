@@ -58,9 +58,7 @@ class Expected {
   bool has(const std::string& name) const { return values_.contains(name); }
   /// Errors are relative to max(|value|, scale).
   void set(const std::string& name, int64_t i, double value, double scale = 0);
-  double scale(const std::string& name, int64_t i) const {
-    return scale_.at(name)[static_cast<size_t>(i)];
-  }
+  const std::vector<double>& scale(const std::string& name) const { return scale_.at(name); }
 
  private:
   Values values_, scale_;

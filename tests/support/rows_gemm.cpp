@@ -213,7 +213,7 @@ Case gelu(const Setting& s) {
     product(e);
     for (int64_t i = 0; i < s.rows * s.cols; ++i) {
       const double u = e["c"][static_cast<size_t>(i)];
-      e.set("y", i, gelu_of(u), std::abs(u) + 2 * e.scale("c", i) * of_product / all);
+      e.set("y", i, gelu_of(u), std::abs(u) + 2 * at(e.scale("c"), i) * of_product / all);
     }
   };
   return c;
@@ -251,9 +251,8 @@ Case gelu_backward(const Setting& s) {
   c.reference = [product = c.reference, size = m * k](Expected& e) {
     product(e);
     for (int64_t i = 0; i < size; ++i) {
-      const auto at = static_cast<size_t>(i);
-      const double u = e["u"][at], d = e["du"][at];
-      e.set("du", i, d * gelu_slope(u), e.scale("du", i) * gelu_slope_scale(u));
+      const double u = at(e["u"], i), d = at(e["du"], i);
+      e.set("du", i, d * gelu_slope(u), at(e.scale("du"), i) * gelu_slope_scale(u));
     }
   };
   return c;

@@ -85,17 +85,20 @@ Values values_of(const Case& test_case, const Memory& memory) {
                                   const Values& actual) {
   for (const Operand& operand : test_case.operands) {
     const double u = unit_roundoff(accumulation_type(operand.type));
+    const std::vector<double>&wanted = expected[operand.name],
+          &scale = expected.scale(operand.name);
+    const std::vector<double>& found = actual.at(operand.name);
     int64_t wrong = 0, worst = 0;
     double worst_excess = 0;
     for (int64_t i = 0; i < operand.shape.size(); ++i) {
       const auto at = static_cast<size_t>(i);
-      const double want = expected[operand.name][at], got = actual.at(operand.name)[at];
+      const double want = wanted[at], got = found[at];
       const double nearest = round_to(operand.type, want);
       if (got == nearest || (std::isnan(got) && std::isnan(nearest))) continue;
       const double allowed =
           operand.role == Role::input || test_case.roundings == 0
               ? 0
-              : test_case.roundings * u * expected.scale(operand.name, i) +
+              : test_case.roundings * u * scale[at] +
                     test_case.storage_roundings * unit_roundoff(operand.type) * std::abs(want);
       const double error = std::abs(got - want);
       if (error <= allowed) continue;
@@ -108,8 +111,8 @@ Values values_of(const Case& test_case, const Memory& memory) {
       return ::testing::AssertionFailure() << fmt::format(
                  "{} ({}): {} of {} elements differ; the worst is [{}]: {} instead of {}, {:.3g} "
                  "times the allowed error",
-                 operand.name, name_of(operand.type), wrong, operand.shape.size(), worst,
-                 actual.at(operand.name)[at], expected[operand.name][at], worst_excess);
+                 operand.name, name_of(operand.type), wrong, operand.shape.size(), worst, found[at],
+                 wanted[at], worst_excess);
     }
   }
   return ::testing::AssertionSuccess();
