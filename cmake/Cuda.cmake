@@ -61,8 +61,10 @@ if(FRUGAL_HAVE_CUDA AND NOT FRUGAL_WITH_CUDNN STREQUAL OFF)
   if(FRUGAL_HAVE_CUDNN)
     add_library(cudnn::cudnn SHARED IMPORTED)
     set_target_properties(cudnn::cudnn PROPERTIES IMPORTED_LOCATION ${CUDNN_LIBRARY})
-    target_include_directories(cudnn::cudnn SYSTEM INTERFACE ${CUDNN_INCLUDE_DIR}
-                               ${CUDNN_FRONTEND_INCLUDE_DIR})
+    # Not for CUDA's files, which do not include it: ccache knows no file again in another clone
+    # whose command has a path of this one, and cannot take it out of nvcc's form of the option.
+    target_include_directories(cudnn::cudnn SYSTEM INTERFACE
+      "$<$<COMPILE_LANGUAGE:CXX>:${CUDNN_INCLUDE_DIR};${CUDNN_FRONTEND_INCLUDE_DIR}>")
   endif()
 endif()
 message(STATUS "Back ends: cpu, virtual, cuda ${FRUGAL_HAVE_CUDA} "
