@@ -35,7 +35,7 @@ struct Product {
   void element(Expected& e, int64_t s, int64_t i, int64_t j) const {
     const auto target = static_cast<size_t>(c.at(s, i, j));
     double sum = accumulate ? e[c.name][target] : 0;
-    if (!bias.empty()) sum += e[bias][static_cast<size_t>(j)];
+    if (!bias.empty()) sum += at(e[bias], j);
     double magnitude = std::abs(sum);
     const auto& left = e[a.name];
     const auto& right = e[b.name];
@@ -212,7 +212,7 @@ Case gelu(const Setting& s) {
   c.reference = [=, all = c.roundings](Expected& e) {
     product(e);
     for (int64_t i = 0; i < s.rows * s.cols; ++i) {
-      const double u = e["c"][static_cast<size_t>(i)];
+      const double u = at(e["c"], i);
       e.set("y", i, gelu_of(u), std::abs(u) + 2 * at(e.scale("c"), i) * of_product / all);
     }
   };
@@ -228,7 +228,7 @@ Case gelu_before(const Setting& s) {
   c.roundings = 16;
   c.reference = [=](Expected& e) {
     for (int64_t i = 0; i < shape.size(); ++i) {
-      const double u = e["u"][static_cast<size_t>(i)];
+      const double u = at(e["u"], i);
       e.set("a", i, gelu_of(u), std::abs(u));
     }
   };
@@ -266,9 +266,9 @@ Case column_sum(const Setting& s, bool narrow) {
   c.roundings = static_cast<double>(s.rows + 1);  // a sum of rows + 1 terms in any order
   c.reference = [s](Expected& e) {
     for (int64_t j = 0; j < s.cols; ++j) {
-      double sum = e["dbias"][static_cast<size_t>(j)], magnitude = std::abs(sum);
+      double sum = at(e["dbias"], j), magnitude = std::abs(sum);
       for (int64_t i = 0; i < s.rows; ++i) {
-        const double x = e["dc"][static_cast<size_t>(i * s.cols + j)];
+        const double x = at(e["dc"], i * s.cols + j);
         sum += x;
         magnitude += std::abs(x);
       }

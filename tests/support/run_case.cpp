@@ -85,8 +85,8 @@ Values values_of(const Case& test_case, const Memory& memory) {
                                   const Values& actual) {
   for (const Operand& operand : test_case.operands) {
     const double u = unit_roundoff(accumulation_type(operand.type));
-    const std::vector<double>&wanted = expected[operand.name],
-          &scale = expected.scale(operand.name);
+    const std::vector<double>& wanted = expected[operand.name];
+    const std::vector<double>& scale = expected.scale(operand.name);
     const std::vector<double>& found = actual.at(operand.name);
     int64_t wrong = 0, worst = 0;
     double worst_excess = 0;
