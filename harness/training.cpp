@@ -141,7 +141,11 @@ void train(const TrainingRun& run, Target& target, Record& record, const StepDon
 }  // namespace
 
 void warm_up(Trainer& trainer, const TrainingRun& run, const Target& target) {
-  if (!target.simulated()) trainer.warm_up(batch_of(run, target, 0));
+  if (target.simulated()) return;
+  Batch batch = batch_of(run, target, 0);
+  // An order of the user's own may keep fewer on their way than any other.
+  if (run.own) batch.resize(1);
+  trainer.warm_up(batch);
 }
 
 void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,

@@ -37,7 +37,7 @@ void connect(Rank& rank) {
 }
 
 /// Makes the ranks of a pipeline meet, and tells when they did.
-double meet(Rank& rank) {
+double meet_stages(Rank& rank) {
   if (rank.config.pipeline_parallel > 1) rank.groups.stages.barrier();
   return rank.device.now();
 }
@@ -66,20 +66,21 @@ Batch filled(const RunConfig& c, Batch batch) {
   return batch;
 }
 
-/// One batch under the newest weights, and no step after it.
-Schedule without_step(const RunConfig& c, const Batch& batch, int newest, bool backward) {
+/// What `kept` says of one batch under the newest weights.
+Schedule schedule_of(const RunConfig& c, ScheduleKind kind, const Batch& batch, int newest,
+                     bool (*kept)(ActionKind)) {
   Schedule schedule =
-      make_schedule(c.chunks > 1 ? ScheduleKind::interleaved : ScheduleKind::gpipe,
+      make_schedule(c.chunks > 1 ? ScheduleKind::interleaved : kind,
                     {.stages = c.pipeline_parallel,
                      .chunks = c.chunks,
                      .microbatches = static_cast<int>(batch.size()) / c.data_parallel,
                      .first_batch = newest});
   for (Actions& actions : schedule.actions)
-    std::erase_if(actions, [&](const Action& action) {
-      return action.kind == ActionKind::step || (!backward && !belongs_to_forward(action.kind));
-    });
+    std::erase_if(actions, [&](const Action& action) { return !kept(action.kind); });
   return schedule;
 }
+
+bool computes_gradients(ActionKind kind) { return kind != ActionKind::step; }
 
 /// While this lives a rank's logits may be looked at.
 class Watching {
@@ -168,10 +169,14 @@ Schedule Trainer::schedule(int batches) const {
 }
 
 void Trainer::warm_up(const Batch& batch) {
-  const Schedule schedule = without_step(run_, batch, steps_, true);
+  // A schedule without a flush has as many microbatches on their way as 1F1B, in its order.
+  const ScheduleKind kind =
+      flushes(run_.schedule) ? run_.schedule : ScheduleKind::one_forward_one_backward;
+  const Batch all = filled(run_, batch);
+  const Schedule schedule = schedule_of(run_, kind, all, steps_, computes_gradients);
   cluster_.run([&](Rank& rank) {
     rank.training = true;
-    executor(rank).run({schedule, {batch}, {1}, {}});
+    executor(rank).run({schedule, {all}, {1}, {}});
     of(rank).optimizer->clear_gradients(rank);
     rank.device.synchronize();
   });
@@ -199,7 +204,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
   cluster_.run([&](Rank& rank) {
     rank.training = true;
     const double flops = rank.flops;
-    const double start = meet(rank);
+    const double start = meet_stages(rank);
     StageExecutor stage = executor(rank);
     stage.keep_timeline = keep_timeline_;
     StageExecutor::Result done = stage.run(what);
@@ -238,7 +243,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
 
 double Trainer::evaluate(const Batch& batch) {
   const Batch all = filled(run_, batch);
-  const Schedule schedule = without_step(run_, all, steps_, false);
+  const Schedule schedule = schedule_of(run_, ScheduleKind::gpipe, all, steps_, belongs_to_forward);
   double loss = 0;
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
@@ -275,7 +280,8 @@ void Trainer::collect_logits(Rank& rank, HostTensor& all, std::mutex& guard) {
 HostTensor Trainer::logits(const MicroBatch& microbatch) {
   check_values();
   const Batch batch = filled(run_, {microbatch});
-  const Schedule schedule = without_step(run_, batch, steps_, false);
+  const Schedule schedule =
+      schedule_of(run_, ScheduleKind::gpipe, batch, steps_, belongs_to_forward);
   HostTensor logits =
       serial_host_tensor({run_.model.sequence * run_.micro_batch, run_.model.vocabulary});
   std::mutex guard;
@@ -294,7 +300,8 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
   const ModelConfig& m = run_.model;
   // The other replicas compute nothing that counts.
   const Batch batch = filled(run_, {microbatch});
-  const Schedule schedule = without_step(run_, batch, steps_, true);
+  const Schedule schedule =
+      schedule_of(run_, ScheduleKind::gpipe, batch, steps_, computes_gradients);
   const auto scale = static_cast<float>(1 / counted(batch));
   HostTensors tensors;
   tensors["tokens"] = host_integers(microbatch.tokens, run_);

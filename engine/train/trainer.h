@@ -35,7 +35,8 @@ class Trainer {
   Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& train);
 
   /// Computes a batch's gradients and drops them: what the first step would otherwise pay for once
-  /// (caches, pages, kernels made for these shapes) is there afterwards; no weight changes.
+  /// (caches, pages, kernels made for these shapes) is there afterwards. No weight changes, and no
+  /// more memory is used than the run's schedule uses.
   void warm_up(const Batch& batch);
   /// The next batches, one behind the other: a schedule without a flush fills and drains its
   /// pipeline once for all of them. Throws WrongNumbers when a loss or a gradient's norm means

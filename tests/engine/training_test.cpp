@@ -177,6 +177,40 @@ TEST(Training, WarmingUpChangesNothing) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
+/// The peaks of a run of one step are that step's.
+TEST(Training, WarmingUpTakesNoMoreMemoryThanAStep) {
+  RunConfig serial = small_gpt();
+  serial.microbatches = 4;
+  RunConfig replicated = serial;
+  replicated.data_parallel = 2;
+  std::vector<RunConfig> configs{serial, replicated};
+  for (const ScheduleKind kind :
+       {ScheduleKind::inter_layer, ScheduleKind::gpipe, ScheduleKind::one_forward_one_backward,
+        ScheduleKind::interleaved, ScheduleKind::pipedream, ScheduleKind::two_buffered,
+        ScheduleKind::zero_bubble_h1, ScheduleKind::zero_bubble_h2}) {
+    RunConfig& c = configs.emplace_back(serial);
+    c.pipeline_parallel = 2;
+    c.model.layers = 4;
+    c.schedule = kind;
+    if (kind == ScheduleKind::interleaved) c.chunks = 2;
+  }
+  for (const RunConfig& c : configs) {
+    std::vector<BytesPerKind> peaks[2];
+    std::vector<double> numbers[2];
+    for (const bool warm : {false, true}) {
+      const auto cluster = make_cpu_cluster(c, 1);
+      Trainer trainer(*cluster, c, {});
+      if (warm) trainer.warm_up(random_batch(c, 1));
+      const StepResult result = trainer.step(random_batch(c, 0));
+      numbers[warm] = {result.loss, result.gradient_norm, result.flops};
+      for (int r = 0; r < cluster->local_ranks(); ++r)
+        peaks[warm].push_back(cluster->rank(r).ledger.peak_per_kind());
+    }
+    EXPECT_EQ(peaks[1], peaks[0]) << name_of(c.schedule) << " of " << c.ranks();
+    EXPECT_EQ(numbers[1], numbers[0]) << name_of(c.schedule) << " of " << c.ranks();
+  }
+}
+
 TEST(LearningRate, WarmsUpAndFallsToATenth) {
   TrainConfig train;
   train.optimizer.learning_rate = 1;
