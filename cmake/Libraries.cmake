@@ -1,21 +1,6 @@
 # One library per folder; each may use those before it only.
 # Object libraries, so that files which register themselves are linked in.
-function(frugal_library name folder)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/kernels/cpu/simd/|/kernels/cuda/|/harness/main/")
-  if(folder STREQUAL kernels)
-    list(APPEND sources ${cuda_sources})
-  endif()
-  if(FRUGAL_HAVE_CUDA AND FRUGAL_HAVE_NCCL)
-    list(FILTER sources EXCLUDE REGEX "/engine/comm/no_nccl\\.cpp$")
-  else()
-    list(FILTER sources EXCLUDE REGEX "/engine/comm/nccl[^/]*\\.cpp$")
-  endif()
-  if(FRUGAL_SANITIZE)  # sanitizers do not follow a task from one stack to another
-    list(FILTER sources EXCLUDE REGEX "/engine/comm/tasks\\.cpp$")
-  else()
-    list(FILTER sources EXCLUDE REGEX "/engine/comm/no_tasks\\.cpp$")
-  endif()
+function(frugal_objects name sources)
   if(FRUGAL_UNITY)
     frugal_units(sources ${name})
   endif()
@@ -23,11 +8,32 @@ function(frugal_library name folder)
   target_link_libraries(${name} PUBLIC frugal_options ${ARGN})
 endfunction()
 
-# The CUDA back end, or what stands in its place.
+# A folder's files but for the back ends for GPUs, which are libraries of their own.
+function(frugal_library name folder)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX
+       "/kernels/cpu/simd/|/kernels/cuda/|/engine/comm/(no_)?nccl[^/]*\\.cpp$|/harness/main/")
+  if(FRUGAL_SANITIZE)  # sanitizers do not follow a task from one stack to another
+    list(FILTER sources EXCLUDE REGEX "/engine/comm/tasks\\.cpp$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "/engine/comm/no_tasks\\.cpp$")
+  endif()
+  frugal_objects(${name} "${sources}" ${ARGN})
+endfunction()
+
+frugal_library(frugal_kernels_objects kernels
+  Threads::Threads OpenMP::OpenMP_CXX DNNL::dnnl fmt::fmt nlohmann_json::nlohmann_json)
+frugal_library(frugal_engine_objects engine fmt::fmt nlohmann_json::nlohmann_json Threads::Threads)
+
+# The CUDA back end and NCCL's communicators, or what stands in their places.
+set(cuda_sources ${CMAKE_SOURCE_DIR}/kernels/cuda/none.cpp)
+set(cuda_libraries "")
+set(nccl_sources ${CMAKE_SOURCE_DIR}/engine/comm/no_nccl.cpp)
+set(nccl_libraries "")
 if(FRUGAL_HAVE_CUDA)
   file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cpp
     ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu ${CMAKE_SOURCE_DIR}/kernels/cuda/ops/*.cu)
-  list(FILTER cuda_sources EXCLUDE REGEX "/none.cpp$|/attention.*.cpp$")
+  list(FILTER cuda_sources EXCLUDE REGEX "/none\\.cpp$|/attention[^/]*\\.cpp$")
   set(cuda_libraries CUDA::cudart_static CUDA::cublasLt)
   if(FRUGAL_HAVE_CUDNN)
     list(APPEND cuda_sources ${CMAKE_SOURCE_DIR}/kernels/cuda/attention.cpp)
@@ -35,17 +41,14 @@ if(FRUGAL_HAVE_CUDA)
   else()
     list(APPEND cuda_sources ${CMAKE_SOURCE_DIR}/kernels/cuda/attention_none.cpp)
   endif()
-else()
-  set(cuda_sources ${CMAKE_SOURCE_DIR}/kernels/cuda/none.cpp)
-  set(cuda_libraries "")
+  if(FRUGAL_HAVE_NCCL)
+    file(GLOB nccl_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/comm/nccl*.cpp)
+    set(nccl_libraries nccl::nccl CUDA::cudart_static)
+  endif()
 endif()
+frugal_objects(frugal_cuda_objects "${cuda_sources}" ${cuda_libraries} fmt::fmt)
+frugal_objects(frugal_nccl_objects "${nccl_sources}" ${nccl_libraries} fmt::fmt)
 
-frugal_library(frugal_kernels_objects kernels ${cuda_libraries}
-  Threads::Threads OpenMP::OpenMP_CXX DNNL::dnnl fmt::fmt nlohmann_json::nlohmann_json)
-frugal_library(frugal_engine_objects engine fmt::fmt nlohmann_json::nlohmann_json Threads::Threads)
-if(FRUGAL_HAVE_CUDA AND FRUGAL_HAVE_NCCL)
-  target_link_libraries(frugal_engine_objects PUBLIC nccl::nccl)
-endif()
 frugal_library(frugal_harness_objects harness
   fmt::fmt nlohmann_json::nlohmann_json CLI11::CLI11 Threads::Threads)
 frugal_library(frugal_experiments_objects experiments fmt::fmt nlohmann_json::nlohmann_json)
@@ -80,20 +83,26 @@ foreach(level IN LISTS simd_levels)
   target_compile_definitions(frugal_kernels_objects PRIVATE FRUGAL_HAVE_${upper})
 endforeach()
 
-set(kernels_parts frugal_kernels_objects ${simd_objects})
-add_library(frugal_kernels INTERFACE)
-foreach(part IN LISTS kernels_parts)
-  target_link_libraries(frugal_kernels INTERFACE ${part} $<TARGET_OBJECTS:${part}>)
-endforeach()
-add_library(frugal_engine INTERFACE)
-target_link_libraries(frugal_engine INTERFACE
-  frugal_engine_objects $<TARGET_OBJECTS:frugal_engine_objects> frugal_kernels)
-add_library(frugal_harness INTERFACE)
-target_link_libraries(frugal_harness INTERFACE
-  frugal_harness_objects $<TARGET_OBJECTS:frugal_harness_objects> frugal_engine)
-add_library(frugal_experiments INTERFACE)
-target_link_libraries(frugal_experiments INTERFACE
-  frugal_experiments_objects $<TARGET_OBJECTS:frugal_experiments_objects> frugal_harness)
+# frugal_linked(NAME OBJECTS… [USES LIBRARIES…]): what a program links of a folder.
+function(frugal_linked name)
+  cmake_parse_arguments(PARSE_ARGV 1 linked "" "" USES)
+  add_library(${name} INTERFACE)
+  foreach(objects IN LISTS linked_UNPARSED_ARGUMENTS)
+    target_link_libraries(${name} INTERFACE ${objects} $<TARGET_OBJECTS:${objects}>)
+  endforeach()
+  target_link_libraries(${name} INTERFACE ${linked_USES})
+endfunction()
+
+# A program whose property FRUGAL_EMULATED is on has an emulated GPU (tests/emulator) instead.
+set(emulated $<BOOL:$<TARGET_PROPERTY:FRUGAL_EMULATED>>)
+frugal_linked(frugal_cuda frugal_cuda_objects)
+frugal_linked(frugal_nccl frugal_nccl_objects)
+frugal_linked(frugal_kernels frugal_kernels_objects ${simd_objects}
+  USES $<IF:${emulated},frugal_emulated_cuda,frugal_cuda>)
+frugal_linked(frugal_engine frugal_engine_objects
+  USES $<IF:${emulated},frugal_emulated_nccl,frugal_nccl> frugal_kernels)
+frugal_linked(frugal_harness frugal_harness_objects USES frugal_engine)
+frugal_linked(frugal_experiments frugal_experiments_objects USES frugal_harness)
 
 file(GLOB hardware_files RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/hardware/*.json)
 frugal_embed(frugal_kernels_objects ${hardware_files})

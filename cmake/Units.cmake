@@ -1,12 +1,14 @@
 # frugal_units(VARIABLE NAME): puts files in the place of the C++ sources that VARIABLE lists, each of
-# which includes several of them, so that headers are read once. CMake's own unity builds name the
-# sources by absolute paths: a compiler cache does not know them again in another clone.
+# which includes several of one folder, so that headers are read once. CMake's own unity builds name
+# the sources by absolute paths: a compiler cache does not know them again in another clone.
 option(FRUGAL_UNITY "Compile several files of a library as one" OFF)
 
-# Where a class that a header declares has members of a type that only its file knows.
-set(unity_alone kernels/cpu/gemm.cpp kernels/cuda/blas.cpp engine/comm/tasks.cpp)
+# Where a class that a header declares has members of a type that only its file knows, and what only
+# some presets compile: which files stand together is the same in all of them.
+set(unity_alone kernels/cpu/gemm.cpp kernels/cuda/blas.cpp kernels/cuda/attention.cpp
+  kernels/cuda/attention_none.cpp engine/comm/tasks.cpp engine/comm/no_tasks.cpp)
 list(TRANSFORM unity_alone PREPEND ${CMAKE_SOURCE_DIR}/)
-set(unity_files 8)
+set(FRUGAL_UNIT_FILES 8 CACHE STRING "At most so many files of a folder are compiled as one")
 
 function(frugal_units variable name)
   set(together ${${variable}})
@@ -14,21 +16,25 @@ function(frugal_units variable name)
   list(REMOVE_ITEM together ${unity_alone})
   set(result ${${variable}})
   list(REMOVE_ITEM result ${together})
-  list(LENGTH together count)
-  if(count EQUAL 0)
-    return()
-  endif()
-  math(EXPR last "${count} - 1")
-  foreach(first RANGE 0 ${last} ${unity_files})
-    list(SUBLIST together ${first} ${unity_files} files)
-    set(text "")
-    foreach(file IN LISTS files)
-      file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR} ${file})
-      string(APPEND text "#include \"${path}\"\n")
+  set(folders "")
+  foreach(file IN LISTS together)
+    cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
+    cmake_path(GET file PARENT_PATH folder)
+    list(APPEND folders ${folder})
+    list(APPEND files_of_${folder} ${file})
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder IN LISTS folders)
+    list(LENGTH files_of_${folder} count)
+    math(EXPR last "${count} - 1")
+    foreach(first RANGE 0 ${last} ${FRUGAL_UNIT_FILES})
+      list(SUBLIST files_of_${folder} ${first} ${FRUGAL_UNIT_FILES} files)
+      list(TRANSFORM files REPLACE "(.+)" "#include \"\\1\"\n")
+      list(JOIN files "" text)
+      set(unit ${CMAKE_BINARY_DIR}/units/${name}/${folder}/${first}.cpp)
+      file(CONFIGURE OUTPUT ${unit} CONTENT "${text}" @ONLY)
+      list(APPEND result ${unit})
     endforeach()
-    set(unit ${CMAKE_BINARY_DIR}/units/${name}_${first}.cpp)
-    file(CONFIGURE OUTPUT ${unit} CONTENT "${text}" @ONLY)
-    list(APPEND result ${unit})
   endforeach()
   set(${variable} ${result} PARENT_SCOPE)
 endfunction()

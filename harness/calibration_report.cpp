@@ -19,7 +19,7 @@ std::string signed_text(const std::optional<double>& number, const char* unit) {
                                    : fmt::format("{:+.2f} {}", *number, unit);
 }
 
-std::string error_text(const Cell& cell) {
+std::string signed_error(const Cell& cell) {
   return cell.unit == "%" ? signed_text(cell.error_points(), "pt")
                           : signed_text(cell.error_percent(), "%");
 }
@@ -53,8 +53,8 @@ Table fitted_table(const Refit& refit) {
               {}};
   for (const auto& [file, again] : refit.cells)
     table.rows.push_back({file.artifact, file.row, file.column, file.unit,
-                          format_number(file.paper), format_number(file.value), error_text(file),
-                          format_number(again.value), error_text(again)});
+                          format_number(file.paper), format_number(file.value), signed_error(file),
+                          format_number(again.value), signed_error(again)});
   return table;
 }
 
@@ -71,7 +71,8 @@ Table held_out_table(const std::vector<HeldOut>& held_out) {
   for (const HeldOut& one : held_out) {
     for (const auto& [cell, seen] : one.cells)
       table.rows.push_back({one.artifact, cell.row, cell.column, cell.unit,
-                            format_number(cell.paper), format_number(cell.value), error_text(cell),
+                            format_number(cell.paper), format_number(cell.value),
+                            signed_error(cell),
                             !cell.value ? cell.reason
                             : seen      ? "a fitted cell's run"
                                         : ""});

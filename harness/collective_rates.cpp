@@ -3,12 +3,9 @@
 #include <array>
 
 #include "harness/target.h"
-#include "harness/timing.h"
 
 namespace frugal {
 namespace {
-
-constexpr TimingPlan plan{.warm_up = 2, .samples = TimingPlan::minimum, .budget = 0};
 
 /// A rank's memory for all collectives: the largest buffer, and its share of one.
 struct Buffers {
@@ -102,7 +99,7 @@ std::vector<CollectiveRate> collective_rates(const Target& target, int ranks, in
       const double one = timed[i].run();
       if (keep) rates[i].seconds.push_back(one);
     });
-  time_interleaved(cases, plan);
+  time_interleaved(cases, rate_timing);
   for (size_t i = 0; i < rates.size(); ++i) {
     rates[i].repetitions = timed[i].repetitions();
     rates[i].set(rates[i].factor * static_cast<double>(rates[i].bytes));

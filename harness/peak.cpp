@@ -3,12 +3,9 @@
 #include <algorithm>
 
 #include "harness/target.h"
-#include "harness/timing.h"
 
 namespace frugal {
 namespace {
-
-constexpr TimingPlan plan{.warm_up = 2, .samples = TimingPlan::minimum, .budget = 0};
 
 /// n executions between two synchronisations.
 Repeated repeated(Device& device, const Operation& operation, double shortest) {
@@ -91,7 +88,7 @@ std::vector<GemmRate> gemm_rates(DType type, const Target& target) {
       const double seconds = gemms[i].run();
       if (keep) rates[i].seconds.push_back(seconds);
     });
-  time_interleaved(cases, plan);
+  time_interleaved(cases, rate_timing);
   for (size_t i = 0; i < gemms.size(); ++i) {
     rates[i].repetitions = gemms[i].repetitions();
     rates[i].set(gemms[i].flops());
@@ -121,7 +118,7 @@ CopyRate copy_rate(const Target& target) {
     const double seconds = copy.run();
     if (keep) rate.seconds.push_back(seconds);
   };
-  time_interleaved({run}, plan);
+  time_interleaved({run}, rate_timing);
   rate.repetitions = copy.repetitions();
   rate.set(static_cast<double>(rate.bytes));
   return rate;
@@ -145,7 +142,7 @@ LaunchTime launch_time(const Target& target) {
     issue.push_back((issued - start) / LaunchTime::operations);
     each.push_back((end - start) / LaunchTime::operations);
   };
-  time_interleaved({run}, plan);
+  time_interleaved({run}, rate_timing);
   return {median_estimate(each), median_estimate(issue)};
 }
 

@@ -5,12 +5,16 @@
 #include "engine/cluster.h"
 #include "harness/repeated.h"
 #include "harness/statistics.h"
+#include "harness/timing.h"
 
 /// What a device reaches in practice. Operands are random normal numbers: products of zeros or
 /// denormals may be faster or slower.
 namespace frugal {
 
 class Target;
+
+/// How every rate is timed.
+inline constexpr TimingPlan rate_timing{.warm_up = 2, .samples = TimingPlan::minimum, .budget = 0};
 
 /// c [m, n] = a [m, k] · b [k, n].
 struct GemmShape {

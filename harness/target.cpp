@@ -171,7 +171,11 @@ std::unique_ptr<Cluster> Target::cluster_with(const RunConfig& config, int64_t m
 
 int64_t Target::memory_of_rank(const RunConfig& config) const {
   if (simulated()) return machine_->memory_capacity;
-  if (kind_ == DeviceKind::cuda) return gpus().front().memory;
+  if (kind_ == DeviceKind::cuda) {
+    constexpr int64_t left = 256;  // of how many parts one is left to it
+    const int64_t free = free_gpu_memory();
+    return free - free / left;
+  }
   return machine_memory()->capacity() / config.ranks();
 }
 
@@ -205,7 +209,7 @@ void Target::check(const RunConfig& config) const {
 namespace {
 
 constexpr const char* float32_products = "float32_products";
-constexpr const char* simd = "simd";
+constexpr const char* instructions = "simd";
 constexpr const char* synchronous = "cuda_synchronous";
 
 }  // namespace
@@ -216,7 +220,7 @@ std::map<std::string, std::string> Target::options(DType type) const {
   if (deadline_) options["deadline"] = fmt::format("{}", *deadline_);
   if (tf32(type)) options[float32_products] = "tf32";
   if (kind_ == DeviceKind::cpu && !wanted_instructions().empty())
-    options[simd] = wanted_instructions();
+    options[instructions] = wanted_instructions();
   if (kind_ != DeviceKind::cuda) return options;
   if (cuda_synchronous()) options[synchronous] = "yes";
   options.merge(gpu_libraries());
@@ -226,7 +230,7 @@ std::map<std::string, std::string> Target::options(DType type) const {
 std::string command_prefix(const std::map<std::string, std::string>& options) {
   std::string prefix;
   if (options.contains(float32_products)) prefix += "FRUGAL_TF32=1 ";
-  if (const auto wanted = options.find(simd); wanted != options.end())
+  if (const auto wanted = options.find(instructions); wanted != options.end())
     prefix += fmt::format("FRUGAL_SIMD={} ", wanted->second);
   if (options.contains(synchronous)) prefix += "FRUGAL_CUDA_SYNCHRONOUS=1 ";
   return prefix;

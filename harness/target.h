@@ -72,7 +72,8 @@ class Target {
   std::unique_ptr<Cluster> cluster_without_limit(const RunConfig& config) const;
   /// The same where each rank may take so many bytes. A GPU has what it has.
   std::unique_ptr<Cluster> cluster_with(const RunConfig& config, int64_t memory) const;
-  /// Bytes that a rank of this run can take here: the machine's, a GPU's, or a part of what the
+  /// Bytes that a rank of this run can take here: the machine's, what is free of a GPU but for a
+  /// 256th, which its allocator rounds up and operations take for themselves, or a part of what the
   /// processor can give now.
   int64_t memory_of_rank(const RunConfig& config) const;
   /// A virtual machine whose devices have so many bytes and otherwise are what is known of the

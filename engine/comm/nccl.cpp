@@ -8,11 +8,12 @@
 #include "engine/comm/nccl_link.h"
 #include "engine/comm/part_of.h"
 #include "engine/comm/watch.h"
+#include "kernels/support/version.h"
 
 namespace frugal {
 namespace {
 
-using namespace FRUGAL_CUDA;  // NOLINT: what is below is CUDA's, in the program's namespace
+using namespace cuda;  // NOLINT: what is below is CUDA's, in the program's namespace
 
 ncclDataType_t nccl_type(DType type) {
   switch (type) {
@@ -272,6 +273,13 @@ class NcclGroup final : public Group {
 };
 
 }  // namespace
+
+std::string why_no_nccl() { return ""; }
+
+std::string nccl_version() {
+  int number = 0;
+  return ncclGetVersion(&number) == ncclSuccess ? library_version(static_cast<size_t>(number)) : "";
+}
 
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,
                                        Stream stream) {

@@ -4,7 +4,7 @@
 
 #include <exception>
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 namespace {
 
 const char* next_step(ncclResult_t result) {
@@ -74,4 +74,4 @@ void NcclLink::stop() noexcept {
   comm_ = nullptr;
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

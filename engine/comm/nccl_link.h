@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/device.h"
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 
 /// Throws CudaError unless the call succeeded or is in progress; `call` is its name: "ncclSend",
 /// `comm` the communicator it was about, if there is one.
@@ -42,4 +42,4 @@ class NcclLink {
   ncclComm_t comm_ = nullptr;
 };
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

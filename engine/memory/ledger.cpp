@@ -37,10 +37,13 @@ Ledger::Entry Ledger::take(int64_t bytes, Kind kind) {
   } catch (const OutOfMemory& e) {
     throw OutOfMemory(
         fmt::format(
-            "{}{}: {} bytes of {} {} did not fit: {} bytes missing of a capacity of {}; try {}",
-            device_.name(), where_ == Where::host ? "'s host" : "", bytes, name_of(kind),
+            "{}{}: {} bytes of {} {} did not fit: {} of a capacity of {}; try {}", device_.name(),
+            where_ == Where::host ? "'s host" : "", bytes, name_of(kind),
             place_.layer < 0 ? "outside the layers" : fmt::format("for layer {}", place_.layer),
-            e.missing(), e.capacity, where_ == Where::host ? hosts_next_step : next_step(kind)),
+            e.missing() > 0
+                ? fmt::format("{} bytes missing", e.missing())
+                : fmt::format("{} bytes free, but not as one block", bytes - e.missing()),
+            e.capacity, where_ == Where::host ? hosts_next_step : next_step(kind)),
         e.requested, e.in_use, e.capacity);
   }
   change(kind, place_, bytes);

@@ -12,7 +12,7 @@ namespace frugal {
 namespace {
 
 // Pixels.
-constexpr double margin = 16, names = 60, shares = 74, cell_height = 26, row_pitch = 30;
+constexpr double margin = 16, name_width = 60, share_width = 74, cell_height = 26, row_pitch = 30;
 constexpr double title_height = 28, axis_height = 26, legend_height = 30, font = 12;
 constexpr double least_cell = 24, widest_timeline = 1800, between_ticks = 56;
 
@@ -102,7 +102,7 @@ class Panel {
       for (const Span& span : timeline_.stages[stage])  // over their neighbours: they may be short
         if (span.action.kind == ActionKind::step)
           out += rectangle(x_of(span.begin) - 1, y, x_of(span.end) - x_of(span.begin) + 2, "step");
-      out += text_at(margin + names + width_ + shares, text, "right",
+      out += text_at(margin + name_width + width_ + share_width, text, "right",
                      fmt::format("idle {:.0f} %", 100 * idle[stage].idle_fraction()));
     }
     return out + axis();
@@ -112,7 +112,7 @@ class Panel {
   double row_top(size_t stage) const {
     return top_ + title_height + row_pitch * static_cast<double>(stage);
   }
-  double x_of(double time) const { return margin + names + (time - origin_) * scale_; }
+  double x_of(double time) const { return margin + name_width + (time - origin_) * scale_; }
 
   std::string bar(double begin, double end, double y, std::string_view style) const {
     return rectangle(x_of(begin), y, x_of(end) - x_of(begin), style);
@@ -142,7 +142,7 @@ class Panel {
     for (int i = 0; i <= ticks; ++i)
       out += text_at(x_of(origin_ + i * step), y, "tick", fmt::format("{:.4g}", i * step));
     if (!timeline_.unit.empty())
-      out += text_at(margin + names + width_ + 10, y, "tick", timeline_.unit);
+      out += text_at(margin + name_width + width_ + 10, y, "tick", timeline_.unit);
     return out;
   }
 
@@ -178,7 +178,7 @@ std::string legend(const std::vector<Timeline>& timelines, double y, double& rig
                            {"step", "step", any(ActionKind::step)},
                            {"waiting", "waiting for a message on its way", waiting},
                            {"idle", "idle", true}};
-  double x = margin + names;
+  double x = margin + name_width;
   std::string out;
   for (const Entry& entry : entries) {
     if (!entry.shown) continue;
@@ -206,7 +206,7 @@ std::string draw_svg(const std::vector<Timeline>& timelines) {
   }
   double right = 0;
   const std::string explained = legend(timelines, height + 0.5 * legend_height, right);
-  const double all = std::max(2 * margin + names + width + shares, right + margin);
+  const double all = std::max(2 * margin + name_width + width + share_width, right + margin);
   std::string out = head(all, height + legend_height);
   double top = margin / 2;
   for (size_t i = 0; i < timelines.size(); ++i) {

@@ -6,17 +6,17 @@
 namespace frugal {
 namespace {
 
-constexpr std::array<std::string_view, schedule_kinds> names = {
+constexpr std::array<std::string_view, schedule_kinds> kind_names = {
     "inter-layer", "gpipe", "1f1b", "interleaved", "pipedream", "pipedream-vertical-sync",
     "2bw",         "zb-h1", "zb-h2"};
 
 }  // namespace
 
-std::string_view name_of(ScheduleKind kind) { return names.at(static_cast<size_t>(kind)); }
+std::string_view name_of(ScheduleKind kind) { return kind_names.at(static_cast<size_t>(kind)); }
 
 std::optional<ScheduleKind> schedule_kind(std::string_view name) {
-  for (size_t i = 0; i < names.size(); ++i)
-    if (names[i] == name) return static_cast<ScheduleKind>(i);
+  for (size_t i = 0; i < kind_names.size(); ++i)
+    if (kind_names[i] == name) return static_cast<ScheduleKind>(i);
   return std::nullopt;
 }
 

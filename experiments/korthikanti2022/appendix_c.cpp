@@ -22,7 +22,7 @@ constexpr int64_t fewer = 2, more = 3;
 /// Whole iterations: those of table 5, and those in which so many microbatches are kept whole.
 /// These are what the first stage has room for; later stages have room for more, which they do not
 /// use.
-constexpr std::array<std::pair<Iteration, Iteration>, 2> iterations{
+constexpr std::array<std::pair<Iteration, Iteration>, 2> pairs{
     {{{"175B", present}, {"175B", present, 1, 21}}, {{"530B", present}, {"530B", present, 1, 69}}}};
 
 std::string case_id(std::string_view model, int64_t kept) {
@@ -87,7 +87,7 @@ class AppendixC final : public StepArtifact {
   std::vector<Case> cases(const Selection& selection) const override {
     std::vector<Case> cases = StepArtifact::cases(selection);
     if (!selection.virtual_machine || selection.scale.value_or(1) != 1) return cases;
-    for (const auto& [none, kept] : iterations)
+    for (const auto& [none, kept] : pairs)
       for (const Iteration& iteration : {none, kept}) cases.push_back(case_of(iteration));
     return cases;
   }
@@ -133,7 +133,7 @@ class AppendixC final : public StepArtifact {
         return 100 * share / static_cast<double>(s.size());
       });
     }
-    for (const auto& [none, kept] : iterations) {
+    for (const auto& [none, kept] : pairs) {
       const std::vector<std::string> ids{korthikanti2022::case_id(none),
                                          korthikanti2022::case_id(kept)};
       cells.push_back(observe(

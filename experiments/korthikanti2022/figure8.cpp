@@ -6,9 +6,9 @@
 namespace frugal::korthikanti2022 {
 namespace {
 
-double forward(const Record& r) { return median(r.samples(metric::forward_time)); }
-double backward(const Record& r) { return median(r.samples(metric::backward_time)); }
-double layer_time(const Record& r) { return forward(r) + backward(r); }
+double median_forward(const Record& r) { return median(r.samples(metric::forward_time)); }
+double median_backward(const Record& r) { return median(r.samples(metric::backward_time)); }
+double layer_time(const Record& r) { return median_forward(r) + median_backward(r); }
 
 /// A bar: a technique, and the same without what it computes again.
 struct Bar {
@@ -61,10 +61,11 @@ class Figure8 final : public LayerArtifact {
           cells.push_back(make_cell(row, column, "%", setting,
                                     layer.observe(percent, baseline, bar.technique, bar.without)));
         };
-        add("forward", [](const Record& ours, const Record&) { return forward(ours); });
-        add("backward", [](const Record&, const Record& without) { return backward(without); });
+        add("forward", [](const Record& ours, const Record&) { return median_forward(ours); });
+        add("backward",
+            [](const Record&, const Record& without) { return median_backward(without); });
         add("recompute", [](const Record& ours, const Record& without) {
-          return backward(ours) - backward(without);
+          return median_backward(ours) - median_backward(without);
         });
         add("total", [](const Record& ours, const Record&) { return layer_time(ours); });
       }

@@ -25,7 +25,7 @@ constexpr std::array table4_rows{
 
 /// On one GPU: what recomputation costs where no communication hides or adds anything. The paper
 /// has no such numbers.
-constexpr const char* alone = ", one device";
+constexpr const char* one_device = ", one device";
 constexpr std::array alone_rows{
     Named{"baseline", alone_baseline},
     Named{"full recompute", alone_full},
@@ -55,10 +55,10 @@ Samples combine(const Samples& a, const Samples& b,
   return c;
 }
 
-Samples forward(const Record& record) { return record.samples(metric::forward_time); }
-Samples backward(const Record& record) { return record.samples(metric::backward_time); }
+Samples forward_samples(const Record& record) { return record.samples(metric::forward_time); }
+Samples backward_samples(const Record& record) { return record.samples(metric::backward_time); }
 Samples combined(const Record& record) {
-  return combine(forward(record), backward(record), std::plus<>());
+  return combine(forward_samples(record), backward_samples(record), std::plus<>());
 }
 
 /// offset + factor · x.
@@ -148,7 +148,7 @@ class Table4 final : public LayerArtifact {
       add_row(cells, row, "", technique, baseline, setting, records);
     if (setting.on == "cuda")
       for (const auto& [row, technique] : alone_rows)
-        add_row(cells, row, alone, technique, alone_baseline, setting, records);
+        add_row(cells, row, one_device, technique, alone_baseline, setting, records);
     return cells;
   }
 
@@ -159,7 +159,7 @@ class Table4 final : public LayerArtifact {
                const Records& records) const {
     if (!layers(records, model_name, setting).expects(technique)) return;
     const std::pair<const char*, Samples (*)(const Record&)> times[] = {
-        {"forward", forward}, {"backward", backward}, {"combined", combined}};
+        {"forward", forward_samples}, {"backward", backward_samples}, {"combined", combined}};
     for (const auto& [column, samples] : times)
       cells.push_back(milliseconds(row, column + suffix, technique, samples, setting, records));
     if (technique.id != base.id)
@@ -232,7 +232,7 @@ class Table4 final : public LayerArtifact {
   Claim forward_saved(const Setting& setting, const Records& records) const {
     const auto percent = [](const Record& base, const Record& ours) {
       require_same_rounds({&base, &ours});
-      return scaled(paired_ratio(forward(ours), forward(base)), -100, 100);
+      return scaled(paired_ratio(forward_samples(ours), forward_samples(base)), -100, 100);
     };
     Claim claim = stated("sp-forward", setting,
                          layers(records, model_name, setting).observe(percent, baseline, sequence));

@@ -79,7 +79,8 @@ Exit longest(const LongestValues& values) {
   if (values.memory) report.command += fmt::format(" --memory {}", memory);
   const LongestSequence& found = report.longest;
   if (!target.simulated()) {
-    const size_t lengths = found.at_least() ? 1 : 2;
+    // A GPU may have room for a little more.
+    const size_t lengths = found.at_least() || target.kind() == DeviceKind::cuda ? 1 : 2;
     Progress progress(lengths);
     for (size_t i = 0; i < lengths; ++i) {
       const int64_t tokens = found.tokens + static_cast<int64_t>(i) * found.granularity;

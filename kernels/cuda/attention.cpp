@@ -33,7 +33,7 @@ std::string why_no_fused_attention(DType type, bool softcap, bool window) {
 
 }  // namespace frugal
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 namespace {
 
 namespace fe = cudnn_frontend;
@@ -300,4 +300,4 @@ void FusedAttentions::run(const FusedAttentionBackward& op, const Launch& on) {
                   on);
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

@@ -16,7 +16,7 @@ std::string why_no_fused_attention(DType /*type*/, bool softcap, bool window) {
 
 }  // namespace frugal
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 namespace {
 
 [[noreturn]] void refuse(const FusedAttention& op) {
@@ -37,4 +37,4 @@ void FusedAttentions::run(const FusedAttentionBackward& op, const Launch& /*on*/
   refuse(op.forward);
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

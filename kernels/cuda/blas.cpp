@@ -25,7 +25,7 @@ bool tf32_products() {
 
 }  // namespace frugal
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 namespace {
 
 void check(cublasStatus_t status, const char* call, const char* file = __builtin_FILE(),
@@ -241,7 +241,7 @@ class Spare {
       data_ = nullptr;
       return;
     }
-    FRUGAL_CUDA::check(cudaMemsetAsync(data_, 0, bytes, stream), "cudaMemsetAsync");
+    cuda::check(cudaMemsetAsync(data_, 0, bytes, stream), "cudaMemsetAsync");
   }
   Spare(const Spare&) = delete;
   Spare& operator=(const Spare&) = delete;
@@ -256,8 +256,7 @@ class Spare {
 class Stopwatch {
  public:
   explicit Stopwatch(cudaStream_t stream) : stream_(stream) {
-    for (cudaEvent_t& event : events_)
-      FRUGAL_CUDA::check(cudaEventCreate(&event), "cudaEventCreate");
+    for (cudaEvent_t& event : events_) cuda::check(cudaEventCreate(&event), "cudaEventCreate");
   }
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
@@ -268,14 +267,14 @@ class Stopwatch {
   void start() {
     constexpr double issuing = 2e-5;
     occupy(stream_, issuing);
-    FRUGAL_CUDA::check(cudaEventRecord(events_[0], stream_), "cudaEventRecord");
+    cuda::check(cudaEventRecord(events_[0], stream_), "cudaEventRecord");
   }
   float stop() {
-    FRUGAL_CUDA::check(cudaEventRecord(events_[1], stream_), "cudaEventRecord");
-    FRUGAL_CUDA::check(cudaEventSynchronize(events_[1]), "cudaEventSynchronize");
+    cuda::check(cudaEventRecord(events_[1], stream_), "cudaEventRecord");
+    cuda::check(cudaEventSynchronize(events_[1]), "cudaEventSynchronize");
     float milliseconds = 0;
-    FRUGAL_CUDA::check(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]),
-                       "cudaEventElapsedTime");
+    cuda::check(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]),
+                "cudaEventElapsedTime");
     return milliseconds;
   }
 
@@ -370,4 +369,4 @@ bool Blas::run(const GemmGeluBackward& op, const Launch& on) {
   return state_->run(problem, Operands(problem, op.gemm, op.x), on.stream);
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

@@ -5,7 +5,7 @@
 #include "kernels/cuda/memory.h"
 #include "kernels/operations.h"
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 
 /// Matrix products by cuBLASLt, sums in float32 (float64 for float64). Products of float32 are
 /// float32's own, or tf32's where the environment variable FRUGAL_TF32 is 1. Which algorithm
@@ -29,4 +29,4 @@ class Blas {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

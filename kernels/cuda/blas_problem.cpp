@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 namespace {
 
 /// The matrices behind a view, one way or the other: where rows are contiguous, column-major memory
@@ -102,4 +102,4 @@ size_t BlasProblemHash::operator()(const BlasProblem& p) const {
   return hash;
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

@@ -1,10 +1,9 @@
 #pragma once
 #include <string>
 
-#include "kernels/cuda/name.h"
 #include "kernels/operations.h"
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 
 /// One matrix of a product as cuBLASLt sees it: column by column.
 struct ColumnMajor {
@@ -49,4 +48,4 @@ struct BlasProblemHash {
   size_t operator()(const BlasProblem& problem) const;
 };
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

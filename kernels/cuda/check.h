@@ -4,9 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/cuda/name.h"
-
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 
 /// A call of CUDA, cuBLAS, cuDNN or NCCL that failed: which one, where, why, and what to do.
 struct CudaError : std::runtime_error {
@@ -25,4 +23,4 @@ inline void check(cudaError_t error, const char* call, const char* file = __buil
   if (error != cudaSuccess) fail(error, call, file, line);
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

@@ -21,7 +21,7 @@ bool cuda_synchronous() {
 
 }  // namespace frugal
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 namespace {
 
 /// Events of a stream are used again after so many others of it. Who still waits for the former
@@ -30,18 +30,19 @@ constexpr size_t event_count = 128;
 
 }  // namespace
 
-/// A stream's scratch memory: grows, and is kept.
-class CudaDevice::StreamScratch final : public Scratch {
+/// The compute stream's scratch memory: grows, and is kept. What it has outgrown is still used by
+/// what was issued, and given back: that stream's order holds.
+class CudaDevice::ComputeScratch final : public Scratch {
  public:
-  explicit StreamScratch(CudaMemory& memory) : memory_(memory) {}
-  StreamScratch(const StreamScratch&) = delete;
-  StreamScratch& operator=(const StreamScratch&) = delete;
-  ~StreamScratch() override { memory_.deallocate(data_, size_); }
+  explicit ComputeScratch(CudaMemory& memory) : memory_(memory) {}
+  ComputeScratch(const ComputeScratch&) = delete;
+  ComputeScratch& operator=(const ComputeScratch&) = delete;
+  ~ComputeScratch() override { memory_.deallocate(data_, size_); }
 
   void* bytes(size_t count) override {
     const auto wanted = static_cast<int64_t>(count);
     if (wanted > size_) {
-      memory_.deallocate(data_, size_);  // still used by what was issued: the stream's order holds
+      memory_.deallocate(data_, size_);
       data_ = nullptr;
       size_ = 0;
       data_ = memory_.allocate(wanted);
@@ -56,6 +57,14 @@ class CudaDevice::StreamScratch final : public Scratch {
   int64_t size_ = 0;
 };
 
+/// Memory is handed out in the order of the compute stream, which no other keeps.
+class CudaDevice::NoScratch final : public Scratch {
+ public:
+  void* bytes(size_t /*count*/) override {
+    throw std::logic_error("an operation that needs scratch memory is the compute stream's alone");
+  }
+};
+
 CudaDevice::CudaDevice(int index) : index_(index) {
   make_current();
   cudaDeviceProp properties{};
@@ -65,7 +74,10 @@ CudaDevice::CudaDevice(int index) : index_(index) {
   for (size_t i = 0; i < streams_.size(); ++i) {
     check(cudaStreamCreateWithFlags(&streams_[i], cudaStreamNonBlocking),
           "cudaStreamCreateWithFlags");
-    scratch_[i] = std::make_unique<StreamScratch>(memory_);
+    if (static_cast<Stream>(i) == Stream::compute)
+      scratch_[i] = std::make_unique<ComputeScratch>(memory_);
+    else
+      scratch_[i] = std::make_unique<NoScratch>();
   }
   for (auto& ring : events_) {
     ring.resize(event_count);
@@ -182,7 +194,7 @@ void CudaDevice::wait_for(cudaStream_t stream) {
 }
 
 void CudaDevice::synchronize() {
-  make_current();
+  cudaSetDevice(index_);  // where it tells of an earlier operation's error, so do the streams
   for (const cudaStream_t stream : streams_) wait_for(stream);
   watch();  // an abort ends collectives too, and their results are none
 }
@@ -210,4 +222,4 @@ void CudaDevice::copy_from_host(const View& to, const void* host) {
   copy(to.data, host, to.bytes(), cudaMemcpyHostToDevice);
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

@@ -9,7 +9,7 @@
 #include "kernels/cuda/memory.h"
 #include "kernels/device.h"
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 
 class Blas;
 class FusedAttentions;
@@ -36,6 +36,8 @@ class CudaDevice final : public Device {
   void deallocate_on_host(void* address, int64_t bytes) noexcept override;
   int64_t reserved() const override { return memory_.reserved(); }
 
+  /// Throws std::logic_error for an operation that needs scratch memory on any but the compute
+  /// stream.
   void execute_on(Stream stream, const Operation& operation) override;
   void occupy(Stream stream, double seconds, std::string_view name) override;
 
@@ -60,7 +62,8 @@ class CudaDevice final : public Device {
   }
 
  private:
-  class StreamScratch;
+  class ComputeScratch;
+  class NoScratch;
   void watch() const;
   void wait_for(cudaStream_t stream);
   void copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind);
@@ -70,7 +73,7 @@ class CudaDevice final : public Device {
   size_t shared_memory_ = 0;
   std::array<cudaStream_t, stream_count> streams_{};
   CudaMemory memory_{CudaMemory::Place::gpu}, host_memory_{CudaMemory::Place::host};
-  std::array<std::unique_ptr<StreamScratch>, stream_count> scratch_;
+  std::array<std::unique_ptr<Scratch>, stream_count> scratch_;
   std::unique_ptr<Blas> blas_;
   std::unique_ptr<FusedAttentions> attention_;
   std::array<std::vector<cudaEvent_t>, stream_count> events_;  // rings: see record()
@@ -79,4 +82,4 @@ class CudaDevice final : public Device {
   std::string_view last_ = "nothing";  // what was issued last
 };
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

@@ -66,6 +66,13 @@ const std::vector<Gpu>& gpus() {
   return found().gpus;
 }
 
+int64_t free_gpu_memory() {
+  const auto device = make_cuda_device();
+  size_t free = 0, total = 0;
+  cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return static_cast<int64_t>(free);
+}
+
 std::string why_no_gpu() { return found().reason; }
 
 std::map<std::string, std::string> cuda_libraries() {

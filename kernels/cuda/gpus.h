@@ -28,7 +28,11 @@ std::string capability(const Gpu& gpu);
 /// is none (no CUDA in this build, no driver, no GPU) and what to do.
 const std::vector<Gpu>& gpus();
 
-/// The same without throwing: empty where there are GPUs, else the reason.
+/// Bytes of the first GPU that are free for a run: beside the driver's own, other programs', and
+/// what a device takes for itself. Throws as gpus() does.
+int64_t free_gpu_memory();
+
+/// gpus() without throwing: empty where there are GPUs, else the reason.
 std::string why_no_gpu();
 
 /// Whether products of float32 matrices are computed in tf32 on a GPU: FRUGAL_TF32=1.

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/check.h"
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 
 /// Device memory for what an operation needs for itself, such as partial sums. Not cleared. What
 /// one operation was given is the next one's: operations of a stream run one after the other.
@@ -60,4 +60,4 @@ inline int64_t blocks_for(const Launch& on, int64_t count, int64_t per_multiproc
   return count < most ? count : most;
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

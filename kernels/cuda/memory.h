@@ -5,9 +5,8 @@
 #include <vector>
 
 #include "kernels/cpu/memory_budget.h"
-#include "kernels/cuda/name.h"
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 
 /// A GPU's memory, or memory of the host that it reaches by itself, which is page-locked; 256-byte
 /// aligned. Blocks that are given back are kept for the next request of their size, because
@@ -42,4 +41,4 @@ class CudaMemory {
   int64_t in_use_ = 0, reserved_ = 0;
 };
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

@@ -16,6 +16,8 @@ std::string capability(const Gpu&) { return ""; }
 
 const std::vector<Gpu>& gpus() { throw InputError(reason); }
 
+int64_t free_gpu_memory() { throw InputError(reason); }
+
 std::string why_no_gpu() { return reason; }
 
 bool tf32_products() { return false; }

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "engine/train/trainer.h"
 #include "kernels/cuda/gpus.h"
+#include "tests/cuda/losses.h"
 
 namespace frugal {
 namespace {
@@ -21,19 +21,6 @@ RunConfig small_gpt() {
                   .dropout = 0.1};
   config.micro_batch = 4;
   return config;
-}
-
-/// Few batches that come again and again, so that there is something to learn: of random tokens
-/// that come once every program has the same loss, right or wrong.
-std::vector<double> losses(Cluster& cluster, const RunConfig& run, int64_t steps) {
-  TrainConfig train;
-  train.steps = steps;
-  train.warm_up = steps / 20;
-  Trainer trainer(cluster, run, train);
-  std::vector<double> all;
-  for (int64_t step = 0; step < steps; ++step)
-    all.push_back(trainer.step(random_batch(run, step % 4)).loss);
-  return all;
 }
 
 TEST(TrainingOnTheGpu, FollowsTheCpuWithDropout) {

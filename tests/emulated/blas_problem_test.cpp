@@ -8,8 +8,8 @@
 namespace frugal {
 namespace {
 
-using cuda_emulated::BlasProblem;
-using cuda_emulated::Epilogue;
+using cuda::BlasProblem;
+using cuda::Epilogue;
 
 struct Shapes {
   DType type = DType::bf16;

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "kernels/cpu/device.h"
-#include "tests/emulator/device.h"
+#include "tests/emulated/device.h"
 #include "tests/support/oracle.h"
 #include "tests/support/run_case.h"
 

@@ -1,6 +1,6 @@
 // Every row by the CUDA kernels, executed on the processor: against float64, in place, and with any
 // order of threads and blocks.
-#include "tests/emulator/device.h"
+#include "tests/emulated/device.h"
 #include "tests/support/device_rows.h"
 
 namespace frugal::table {

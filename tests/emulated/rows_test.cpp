@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/device.h"
-#include "tests/emulator/device.h"
+#include "tests/emulated/device.h"
 #include "tests/support/run_case.h"
 
 namespace frugal::table {

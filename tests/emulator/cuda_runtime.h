@@ -11,6 +11,8 @@
 #include <functional>
 #include <type_traits>
 
+#include "tests/emulator/cuda_host.h"
+
 #define __global__
 #define __device__
 #define __host__
@@ -18,11 +20,6 @@
 #define __launch_bounds__(...)
 #define __shared__ static
 
-struct dim3 {
-  unsigned x = 1, y = 1, z = 1;
-  dim3() = default;
-  explicit dim3(unsigned x, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
-};
 struct uint2 {
   unsigned x, y;
 };
@@ -36,34 +33,15 @@ struct alignas(16) float4 {
   float x, y, z, w;
 };
 
-enum cudaError_t {
-  cudaSuccess = 0,
-  cudaErrorMemoryAllocation = 2,
-  cudaErrorInvalidConfiguration = 9,
-  cudaErrorInsufficientDriver = 35,
-  cudaErrorNoDevice = 100,
-  cudaErrorNoKernelImageForDevice = 209
-};
-const char* cudaGetErrorString(cudaError_t error);
-const char* cudaGetErrorName(cudaError_t error);
-
-struct CUstream_st;
-using cudaStream_t = CUstream_st*;
-struct cudaLaunchConfig_t {
-  dim3 gridDim, blockDim;
-  size_t dynamicSmemBytes = 0;
-  cudaStream_t stream = nullptr;
-};
-
 namespace emulator {
 
 struct Index {
   unsigned x = 0, y = 0, z = 0;
 };
 
-/// Runs body once for each thread of each block. cudaErrorInvalidConfiguration where a GPU would
-/// refuse.
-cudaError_t run(const cudaLaunchConfig_t& config, const std::function<void()>& body);
+/// Issues to the stream that body runs once for each thread of each block.
+/// cudaErrorInvalidConfiguration where a GPU would refuse.
+cudaError_t launch(const cudaLaunchConfig_t& config, std::function<void()> body);
 /// Waits for all threads of the block that have not ended.
 void barrier();
 /// Every lane of the warp shows 8 bytes and sees the lane's that it asks for.
@@ -74,8 +52,6 @@ void warp_barrier();
 unsigned lane();
 /// The block's dynamic shared memory: not what an earlier block left there.
 void* dynamic_shared();
-/// What seeds the order of threads and blocks from now on.
-void set_seed(uint64_t seed);
 
 template <class T>
 T shuffle(T x, unsigned lane) {
@@ -95,7 +71,7 @@ extern dim3 blockDim, gridDim;
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
-  return emulator::run(*config, [&] { kernel(arguments...); });
+  return emulator::launch(*config, [=] { kernel(arguments...); });
 }
 
 /// Any block may have as much as the largest may.

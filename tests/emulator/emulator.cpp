@@ -1,14 +1,14 @@
-#include <ucontext.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <numeric>
 #include <random>
 #include <vector>
 
 #include "tests/emulator/cuda_runtime.h"
+#include "tests/emulator/fiber.h"
+#include "tests/emulator/gpu.h"
+#include "tests/emulator/streams.h"
 
 emulator::Index threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -19,44 +19,46 @@ namespace {
 constexpr unsigned warp = 32, most_threads = 1024;
 constexpr size_t stack_bytes = size_t{64} << 10;
 constexpr size_t most_shared_bytes = size_t{227} << 10, guard_bytes = 64;
-constexpr unsigned char unset = 0xA5;
+constexpr unsigned char unset = 0xFF;
 
 enum class State : uint8_t { runnable, at_barrier, at_warp_barrier, ended };
 
-struct Fiber {
-  ucontext_t context;
-  std::unique_ptr<char[]> stack;
+struct Thread {
+  Fiber fiber;
   State state = State::runnable;
-  uint64_t shown = 0;  ///< in an exchange
+  /// In exchanges, by turns: what one has shown is there until all have come to the next but one.
+  uint64_t shown[2] = {};
+  unsigned exchanges = 0;
 };
 
-std::vector<Fiber> fibers;
-ucontext_t scheduler;
+std::vector<Thread> all;
+Fiber scheduler;
 unsigned current = 0;
 unsigned threads = 0;
 const std::function<void()>* body = nullptr;
 std::mt19937_64 order{1};
 alignas(16) unsigned char shared_memory[most_shared_bytes + guard_bytes];
 
-void entry() {
-  (*body)();
-  fibers[current].state = State::ended;
-  // uc_link leads back to the scheduler.
-}
-
 void yield(State state) {
-  Fiber& fiber = fibers[current];
-  fiber.state = state;
   const unsigned me = current;
-  swapcontext(&fiber.context, &scheduler);
+  all[me].state = state;
+  all[me].fiber.switch_to(scheduler);
   current = me;
   threadIdx = {me, 0, 0};
+}
+
+/// A thread of one block after another.
+void entry() {
+  for (;;) {
+    (*body)();
+    yield(State::ended);
+  }
 }
 
 void resume(unsigned thread) {
   current = thread;
   threadIdx = {thread, 0, 0};
-  swapcontext(&scheduler, &fibers[thread].context);
+  scheduler.switch_to(all[thread].fiber);
 }
 
 /// Lets those go on who all wait for each other. A thread that has ended waits for nobody, and
@@ -64,14 +66,14 @@ void resume(unsigned thread) {
 bool release(unsigned first, unsigned count, State waiting) {
   bool any = false;
   for (unsigned t = first; t < first + count; ++t) {
-    const State state = fibers[t].state;
+    const State state = all[t].state;
     if (state == State::ended) continue;
     if (state != waiting) return false;
     any = true;
   }
   if (!any) return false;
   for (unsigned t = first; t < first + count; ++t)
-    if (fibers[t].state == waiting) fibers[t].state = State::runnable;
+    if (all[t].state == waiting) all[t].state = State::runnable;
   return true;
 }
 
@@ -103,19 +105,12 @@ void doze(std::vector<unsigned>& asleep) {
   }
 }
 
-/// On its own: getcontext() comes back twice, and nothing of its caller may lie in registers then.
-__attribute__((noinline)) void prepare(Fiber& fiber) {
-  if (!fiber.stack) fiber.stack = std::make_unique<char[]>(stack_bytes);
-  getcontext(&fiber.context);
-  fiber.context.uc_stack.ss_sp = fiber.stack.get();
-  fiber.context.uc_stack.ss_size = stack_bytes;
-  fiber.context.uc_link = &scheduler;
-  makecontext(&fiber.context, entry, 0);
-  fiber.state = State::runnable;
-}
-
 void run_block() {
-  for (unsigned t = 0; t < threads; ++t) prepare(fibers[t]);
+  for (unsigned t = 0; t < threads; ++t) {
+    if (!all[t].fiber.started()) all[t].fiber.start(entry, stack_bytes);
+    all[t].state = State::runnable;
+    all[t].exchanges = 0;
+  }
   std::vector<unsigned> turn(threads);
   std::iota(turn.begin(), turn.end(), 0U);
   std::vector<unsigned> asleep((threads + warp - 1) / warp, 0);
@@ -123,7 +118,7 @@ void run_block() {
     std::shuffle(turn.begin(), turn.end(), order);
     bool ran = false;
     for (const unsigned t : turn) {
-      if (fibers[t].state != State::runnable || asleep[t / warp] > 0) continue;
+      if (all[t].state != State::runnable || asleep[t / warp] > 0) continue;
       resume(t);
       ran = true;
     }
@@ -139,18 +134,12 @@ void run_block() {
       break;
   }
   for (unsigned t = 0; t < threads; ++t)
-    if (fibers[t].state != State::ended) stuck();
+    if (all[t].state != State::ended) stuck();
 }
 
-}  // namespace
-
-cudaError_t run(const cudaLaunchConfig_t& config, const std::function<void()>& kernel) {
+void run(const cudaLaunchConfig_t& config, const std::function<void()>& kernel) {
   threads = config.blockDim.x;
-  if (threads == 0 || threads > most_threads || config.gridDim.x == 0 || config.blockDim.y != 1 ||
-      config.dynamicSmemBytes > most_shared_bytes || config.blockDim.z != 1 ||
-      config.gridDim.y != 1 || config.gridDim.z != 1)
-    return cudaErrorInvalidConfiguration;
-  if (fibers.empty()) fibers.resize(most_threads);
+  if (all.empty()) all.resize(most_threads);
   body = &kernel;
   blockDim = config.blockDim;
   gridDim = config.gridDim;
@@ -163,7 +152,21 @@ cudaError_t run(const cudaLaunchConfig_t& config, const std::function<void()>& k
     run_block();
     check_shared(config.dynamicSmemBytes);
   }
-  return cudaSuccess;
+}
+
+}  // namespace
+
+cudaError_t launch(const cudaLaunchConfig_t& config, std::function<void()> kernel) {
+  if (config.blockDim.x == 0 || config.blockDim.x > most_threads || config.gridDim.x == 0 ||
+      config.blockDim.y != 1 || config.blockDim.z != 1 || config.gridDim.y != 1 ||
+      config.gridDim.z != 1 || config.dynamicSmemBytes > most_shared_bytes)
+    return remember(cudaErrorInvalidConfiguration);
+  if (!is_current(config.stream)) return remember(cudaErrorInvalidResourceHandle);
+  const Call call;
+  const cudaError_t before = state();
+  if (gpu().computes)
+    push(config.stream, [config, kernel = std::move(kernel)] { run(config, kernel); });
+  return before;
 }
 
 void barrier() { yield(State::at_barrier); }
@@ -171,33 +174,34 @@ void warp_barrier() { yield(State::at_warp_barrier); }
 unsigned lane() { return current % warp; }
 void* dynamic_shared() { return shared_memory; }
 
-uint64_t exchange(uint64_t mine, unsigned lane) {
-  fibers[current].shown = mine;
+/// Shows the warp something; returns at which of the two places.
+unsigned show(uint64_t mine) {
+  Thread& me = all[current];
+  const unsigned place = me.exchanges++ % 2;
+  me.shown[place] = mine;
   warp_barrier();
+  return place;
+}
+
+uint64_t exchange(uint64_t mine, unsigned lane) {
+  const unsigned place = show(mine);
   const unsigned other = current / warp * warp + lane;
-  const uint64_t theirs = other < threads ? fibers[other].shown : mine;
-  warp_barrier();  // before anybody shows something else
-  return theirs;
+  return other < threads ? all[other].shown[place] : mine;
 }
 
 unsigned ballot(bool predicate) {
-  fibers[current].shown = predicate ? 1 : 0;
-  warp_barrier();
+  const unsigned place = show(predicate ? 1 : 0);
   unsigned votes = 0;
   const unsigned first = current / warp * warp;
   for (unsigned t = first; t < std::min(first + warp, threads); ++t)
-    if (fibers[t].state != State::ended && fibers[t].shown != 0) votes |= 1U << (t - first);
-  warp_barrier();
+    if (all[t].state != State::ended && all[t].shown[place] != 0) votes |= 1U << (t - first);
   return votes;
 }
 
-void set_seed(uint64_t seed) { order.seed(seed); }
+void set_seed(uint64_t seed) {
+  const Call call;
+  order.seed(seed);
+  seed_turns(seed);
+}
 
 }  // namespace emulator
-
-const char* cudaGetErrorString(cudaError_t error) {
-  return error == cudaErrorInvalidConfiguration ? "invalid configuration" : "an error";
-}
-const char* cudaGetErrorName(cudaError_t error) {
-  return error == cudaErrorInvalidConfiguration ? "cudaErrorInvalidConfiguration" : "cudaError";
-}

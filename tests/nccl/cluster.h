@@ -1,28 +1,30 @@
 #pragma once
-#include "engine/cluster_threads.h"
-#include "engine/nccl_grid.h"
-#include "kernels/cuda/device.h"
+#include <vector>
+
+#include "engine/comm/group.h"
+#include "tests/emulator/nccl.h"
 #include "tests/engine/support.h"
 
 namespace frugal::testing {
-
-/// The cluster of make_cuda_cluster(), on devices that are not there.
-inline std::unique_ptr<Cluster> make_fake_cluster(const RunConfig& config, double deadline = 60) {
-  const Layout layout = layout_of(config);
-  std::vector<std::unique_ptr<Device>> devices;
-  std::vector<Device*> members;
-  for (int r = 0; r < layout.ranks(); ++r) {
-    devices.push_back(std::make_unique<FRUGAL_CUDA::CudaDevice>());
-    members.push_back(devices.back().get());
-  }
-  return std::make_unique<ThreadedCluster>(config, layout, std::move(devices),
-                                           nccl_groups(members, deadline));
-}
 
 inline RunConfig of_ranks(int ranks) {
   RunConfig c = small_gpt();
   c.tensor_parallel = ranks;
   return c;
+}
+
+template <class T>
+Tensor write(Rank& rank, const std::vector<T>& values) {
+  const Tensor tensor = rank.allocate(dtype_of<T>, {static_cast<int64_t>(values.size())});
+  rank.device.copy_from_host(tensor, values.data());
+  return tensor;
+}
+
+template <class T>
+std::vector<T> read(Rank& rank, const Tensor& tensor) {
+  std::vector<T> values(static_cast<size_t>(tensor.view().size()));
+  rank.device.copy_to_host(values.data(), tensor);
+  return values;
 }
 
 }  // namespace frugal::testing

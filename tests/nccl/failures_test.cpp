@@ -1,10 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nccl.h>
 
 #include <array>
 #include <atomic>
 
+#include "kernels/cuda/check.h"
 #include "kernels/support/error.h"
 #include "tests/nccl/cluster.h"
 
@@ -13,7 +13,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::make_fake_cluster;
 using testing::of_ranks;
 
 template <class Error>
@@ -27,27 +26,23 @@ std::string message_of(Cluster& cluster, const std::function<void(Rank&)>& body)
 }
 
 void reduce(Rank& rank) {
-  const Tensor data = rank.allocate(DType::f32, {8});
-  rank.run(Fill{data, 1});
+  const Tensor data = testing::write<float>(rank, std::vector<float>(8, 1));
   rank.tensor_group.all_reduce(data).wait();
   rank.device.synchronize();
 }
 
 void expect_usable(Cluster& cluster) {
   cluster.run([](Rank& rank) {
-    const Tensor data = rank.allocate(DType::f32, {1});
-    rank.run(Fill{data, 1});
+    const Tensor data = testing::write<float>(rank, {1});
     rank.tensor_group.all_reduce(data).wait();
-    float sum = 0;
-    rank.device.copy_to_host(&sum, data);
-    EXPECT_EQ(sum, static_cast<float>(rank.tensor_group.size()));
+    EXPECT_EQ(testing::read<float>(rank, data).front(), rank.tensor_group.size());
   });
-  EXPECT_EQ(fake_nccl::communicators(), cluster.local_ranks());
+  EXPECT_EQ(emulator::nccl::communicators(), cluster.local_ranks());
 }
 
 /// Wherever the others are when a rank fails: connecting, waiting for their device, or done.
 TEST(NcclFailure, TheCauseIsThrownAndTheOthersWakeUp) {
-  const auto cluster = make_fake_cluster(of_ranks(4));
+  const auto cluster = make_cuda_cluster(of_ranks(4));
   for (int collectives = 0; collectives < 3; ++collectives) {
     std::array<std::atomic<bool>, 4> woken{};
     const auto body = [&](Rank& rank) {
@@ -70,14 +65,14 @@ TEST(NcclFailure, TheCauseIsThrownAndTheOthersWakeUp) {
 }
 
 TEST(NcclFailure, AfterAnAbortEveryCallSaysWhy) {
-  const auto cluster = make_fake_cluster(of_ranks(2));
+  const auto cluster = make_cuda_cluster(of_ranks(2));
   cluster->run([](Rank& rank) {
     const Tensor data = rank.allocate(DType::f32, {8});
     Pending pending = rank.tensor_group.all_reduce(data);
     rank.device.synchronize();
     rank.tensor_group.barrier();
     if (rank.tensor_group.rank() == 0) rank.tensor_group.abort("enough");
-    while (fake_nccl::communicators() > 0) std::this_thread::yield();
+    while (emulator::nccl::communicators() > 0) std::this_thread::yield();
     EXPECT_THROW(pending.wait(), PeerLost);
     EXPECT_THROW((void)rank.tensor_group.all_reduce(data), PeerLost);
     EXPECT_THROW(rank.tensor_group.barrier(), PeerLost);
@@ -85,10 +80,10 @@ TEST(NcclFailure, AfterAnAbortEveryCallSaysWhy) {
   expect_usable(*cluster);
 }
 
-/// Rank 1 leaves the others alone after so many collectives. The message is of the slowest of them
-/// where the machine is busy, so that only its end is certain.
+/// Rank 1 leaves the others alone after so many collectives. On a busy machine an earlier one may
+/// be late, so that only the message's end is certain.
 std::string message_without_rank_one(int collectives) {
-  const auto cluster = make_fake_cluster(of_ranks(2), 0.3);
+  const auto cluster = make_cuda_cluster(of_ranks(2), 0.3);
   std::atomic<bool> over{false};
   return message_of<DeadlinePassed>(*cluster, [&](Rank& rank) {
     try {
@@ -112,21 +107,21 @@ TEST(NcclFailure, ARankThatNeverConnectsIsNoticed) {
 }
 
 TEST(NcclFailure, WhatTheLibraryReportsNamesTheCallAndWhatToDo) {
-  const auto cluster = make_fake_cluster(of_ranks(2));
+  const auto cluster = make_cuda_cluster(of_ranks(2));
   const auto body = [](Rank& rank) {
     reduce(rank);
-    if (rank.tensor_group.rank() == 1) fake_nccl::break_rank(1);
+    if (rank.tensor_group.rank() == 1) emulator::nccl::break_rank(1);
     reduce(rank);
   };
-  const std::string message = message_of<FRUGAL_CUDA::CudaError>(*cluster, body);
-  fake_nccl::repair();
+  const std::string message = message_of<cuda::CudaError>(*cluster, body);
+  emulator::nccl::repair();
   EXPECT_THAT(message, AllOf(HasSubstr("ncclCommGetAsyncError at engine/comm/nccl_link.cpp:"),
                              HasSubstr("a link went down"), HasSubstr("NCCL_DEBUG=INFO")));
   expect_usable(*cluster);
 }
 
 TEST(NcclContract, ViewsThatDoNotFit) {
-  const auto cluster = make_fake_cluster(of_ranks(2));
+  const auto cluster = make_cuda_cluster(of_ranks(2));
   cluster->run([](Rank& rank) {
     Communicator& c = rank.tensor_group;
     const Tensor data = rank.allocate(DType::f32, {8}), wrong = rank.allocate(DType::f32, {15});

@@ -2,7 +2,7 @@
 #include "kernels/cuda/ops/pack.cuh"
 
 /// What the threads of a block tell each other. Blocks have a whole number of warps, at most 32.
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 
 inline constexpr int warp = 32;
 
@@ -49,4 +49,4 @@ __device__ inline A sum_block(A x) {
   return reduce_block(x, A{0}, Plus{});
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

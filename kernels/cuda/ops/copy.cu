@@ -7,7 +7,7 @@
 
 // A copy is walked over in packs of its innermost extent, after extents that follow each other in
 // memory on both sides have become one: of contiguous views, one row.
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 namespace {
 
 /// One extent, and the elements from one of its steps to the next.
@@ -139,4 +139,4 @@ void run(const Copy& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

@@ -2,7 +2,7 @@
 #include "kernels/cuda/ops/kernels.h"
 #include "kernels/cuda/ops/rows.cuh"
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 namespace {
 
 /// Packs that a thread reads before it uses the first: with 512 threads, 64 KiB are on their way.
@@ -183,4 +183,4 @@ void run(const CrossEntropy& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

@@ -8,7 +8,7 @@
 // of the table once, adds the id's rows of dy to it in registers, and stores it. So dy is read once
 // and the rows of the table that occur are read and written once. An id that occurs n times takes n
 // / 4 loads one after the other: what is slow is one id that occurs tens of thousands of times.
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 namespace {
 
 template <bool wide, bool scaled, class T>
@@ -118,4 +118,4 @@ void run(const EmbeddingBackward& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

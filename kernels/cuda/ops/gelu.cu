@@ -2,7 +2,7 @@
 #include "kernels/cuda/ops/gates.cuh"
 #include "kernels/cuda/ops/kernels.h"
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 namespace {
 
 template <bool wide, class T>
@@ -49,4 +49,4 @@ void run(const GeluBackward& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

@@ -5,7 +5,7 @@
 
 // A block has consecutive rows of one matrix. It computes their factors once, in shared memory,
 // where the logarithmic sums are read and replaced by one thread each.
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 namespace {
 
 constexpr int merge_threads = 256;
@@ -80,4 +80,4 @@ void run(const MergeAttention& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

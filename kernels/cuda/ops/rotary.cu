@@ -7,7 +7,7 @@
 // A block has all pairs, or a part of them, of some heads at some positions. It computes the angle
 // of a pair at a position once, for all its heads, in shared memory. Then each thread keeps to a
 // pack of pairs and goes from head to head.
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 namespace {
 
 constexpr int turn_threads = 256;
@@ -139,4 +139,4 @@ void run(const Rotary& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

@@ -1,7 +1,7 @@
 #pragma once
 #include "kernels/cuda/launch.h"
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 
 /// The shared memory that launch_with_shared() gave the block, aligned to 16 bytes.
 template <class T>
@@ -14,4 +14,4 @@ __device__ inline T* dynamic_shared() {
   return reinterpret_cast<T*>(memory);
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

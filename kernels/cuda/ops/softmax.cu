@@ -3,7 +3,7 @@
 #include "kernels/cuda/ops/kernels.h"
 #include "kernels/cuda/ops/rows.cuh"
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 namespace {
 
 /// What both operations know of their rows.
@@ -211,4 +211,4 @@ void run(const SoftmaxBackward& op, const Launch& on) {
            });
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

@@ -6,7 +6,7 @@
 /// its own, and to put its own in their place, in their order. So blocks tell each other nothing,
 /// and no pass needs atomic additions: 256 blocks read 256 KiB of 64 Ki keys from the second-level
 /// cache twice. For far more keys a sort that reads them fewer times would be better.
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 
 /// Keys in order, and which position each of them has in the input.
 struct Sorted {
@@ -99,4 +99,4 @@ inline Sorted sort_ids(const Launch& on, const int32_t* ids, int64_t size, int64
   return {from.keys, from.positions, size};
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

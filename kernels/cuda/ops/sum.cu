@@ -2,7 +2,7 @@
 #include "kernels/cuda/ops/elementwise.cuh"
 #include "kernels/cuda/ops/kernels.h"
 
-namespace frugal::FRUGAL_CUDA {
+namespace frugal::cuda {
 namespace {
 
 constexpr int final_threads = 1024;
@@ -33,7 +33,8 @@ __global__ void __launch_bounds__(elementwise_threads)
   if (threadIdx.x == 0) partial[blockIdx.x] = total;
 }
 
-__global__ void add_partial_sums(const double* partial, int64_t count, double* total) {
+__global__ __launch_bounds__(final_threads) void add_partial_sums(const double* partial,
+                                                                  int64_t count, double* total) {
   double sum = 0;
   for (int64_t i = threadIdx.x; i < count; i += final_threads) sum += partial[i];
   sum = sum_block(sum);
@@ -54,4 +55,4 @@ void run(const Sum& op, const Launch& on) {
   launch(on, add_partial_sums, 1, final_threads, partial, blocks, op.total.as<double>());
 }
 
-}  // namespace frugal::FRUGAL_CUDA
+}  // namespace frugal::cuda

@@ -1,18 +1,19 @@
-#include "tests/emulator/device.h"
+#include "tests/emulated/device.h"
 
 #include <vector>
 
 #include "kernels/cpu/device.h"
+#include "kernels/cuda/blas.h"
 #include "kernels/cuda/ops/kernels.h"
-#include "tests/emulator/blas.h"
+#include "tests/emulator/gpu.h"
 
 namespace frugal {
 namespace {
 
-class HostScratch final : public cuda_emulated::Scratch {
+class HostScratch final : public cuda::Scratch {
  public:
   void* bytes(size_t count) override {
-    memory_.assign(count + alignment, 0xA5);  // whatever was there before
+    memory_.assign(count + alignment, 0xFF);  // whatever was there before
     const auto address = reinterpret_cast<uintptr_t>(memory_.data());
     return memory_.data() + (alignment - address % alignment) % alignment;
   }
@@ -23,8 +24,8 @@ class HostScratch final : public cuda_emulated::Scratch {
 };
 
 template <class Op>
-concept OwnKernel = requires(const Op& op, const cuda_emulated::Launch& on) {
-  cuda_emulated::run(op, on);
+concept OwnKernel = requires(const Op& op, const cuda::Launch& on) {
+  cuda::run(op, on);
 };
 
 class EmulatedDevice final : public Device {
@@ -49,12 +50,13 @@ class EmulatedDevice final : public Device {
     std::visit(
         [&](const auto& op) {
           if constexpr (OwnKernel<std::decay_t<decltype(op)>>)
-            cuda_emulated::run(op, launch_);
+            cuda::run(op, launch_);
           else if constexpr (std::is_same_v<std::decay_t<decltype(op)>, Gemm>)
-            emulated_product(op);
+            blas_.run(op, launch_);
           else if constexpr (requires { op.gelu(); }) {
-            emulated_product(op.gemm);
-            cuda_emulated::run(op.gelu(), launch_);
+            if (blas_.run(op, launch_)) return;
+            blas_.run(op.gemm, launch_);
+            cuda::run(op.gelu(), launch_);
           } else
             cpu_.execute(op);
         },
@@ -73,7 +75,9 @@ class EmulatedDevice final : public Device {
  private:
   CpuDevice cpu_{1};
   HostScratch scratch_;
-  cuda_emulated::Launch launch_;
+  cuda::Launch launch_;
+  cuda::CudaMemory workspace_{cuda::CudaMemory::Place::gpu};
+  cuda::Blas blas_{workspace_};
 };
 
 }  // namespace

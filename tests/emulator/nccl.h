@@ -1,21 +1,28 @@
 #pragma once
-// What engine/comm/nccl*.cpp uses of NCCL, between threads of this process: non-blocking
-// communicators only, which issue what they were asked for when they have been polled a few times,
-// and of which all must be aborted for one abort to return.
-#include <cuda_runtime.h>
+// What engine/comm uses of NCCL, between emulated GPUs of this process: non-blocking communicators
+// only, which issue what they were asked for when they have been polled a few times, and of which
+// all must be aborted for one abort to return. A collective holds the stream of each rank until all
+// have come to it, and a message those of both.
+#include "tests/emulator/cuda_host.h"
 
 enum ncclResult_t {
-  ncclSuccess,
-  ncclUnhandledCudaError,
-  ncclSystemError,
-  ncclInternalError,
-  ncclInvalidArgument,
-  ncclInvalidUsage,
-  ncclRemoteError,
-  ncclInProgress
+  ncclSuccess = 0,
+  ncclUnhandledCudaError = 1,
+  ncclSystemError = 2,
+  ncclInternalError = 3,
+  ncclInvalidArgument = 4,
+  ncclInvalidUsage = 5,
+  ncclRemoteError = 6,
+  ncclInProgress = 7
 };
-enum ncclDataType_t { ncclUint8, ncclInt32, ncclFloat32, ncclFloat64, ncclBfloat16 };
-enum ncclRedOp_t { ncclSum };
+enum ncclDataType_t {
+  ncclUint8 = 1,
+  ncclInt32 = 2,
+  ncclFloat32 = 7,
+  ncclFloat64 = 8,
+  ncclBfloat16 = 9
+};
+enum ncclRedOp_t { ncclSum = 0 };
 struct ncclUniqueId {
   int number;
 };
@@ -27,6 +34,7 @@ struct ncclConfig_t {
 struct ncclComm;
 using ncclComm_t = ncclComm*;
 
+ncclResult_t ncclGetVersion(int* version);
 const char* ncclGetErrorString(ncclResult_t result);
 const char* ncclGetLastError(ncclComm_t comm);
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
@@ -49,11 +57,11 @@ ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int t
 ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int from, ncclComm_t comm,
                       cudaStream_t stream);
 
-namespace fake_nccl {
-/// From now on this rank's communicator reports an error.
+namespace emulator::nccl {
+/// From now on the communicators of this rank report an error.
 void break_rank(int rank);
 /// All are whole again.
 void repair();
 /// Communicators that were made and not yet aborted.
 int communicators();
-}  // namespace fake_nccl
+}  // namespace emulator::nccl

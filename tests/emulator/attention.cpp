@@ -1,0 +1,49 @@
+// In place of cuDNN's fused attention: the CPU's, in the order of the stream, for what cuDNN
+// computes. Its masks of dropout are the CPU's, which cuDNN's are not.
+#include "kernels/cuda/attention.h"
+
+#include <fmt/format.h>
+
+#include "kernels/cpu/device.h"
+#include "kernels/cuda/gpus.h"
+#include "kernels/support/error.h"
+#include "tests/emulator/gpu.h"
+#include "tests/emulator/streams.h"
+
+namespace frugal {
+
+std::string why_no_fused_attention(DType type, bool /*softcap*/, bool /*window*/) {
+  if (type == DType::bf16) return "";
+  return fmt::format("fused attention on cuda is computed in bf16, not {}; use --type bf16",
+                     name_of(type));
+}
+
+}  // namespace frugal
+
+namespace frugal::cuda {
+
+std::string cudnn_version() { return ""; }
+
+struct FusedAttentions::State {
+  CpuDevice cpu{1};
+
+  void run(const Operation& operation, DType type, const Launch& on) {
+    if (const std::string why = why_no_fused_attention(type); !why.empty()) throw InputError(why);
+    if (!emulator::is_current(on.stream))
+      throw std::logic_error("fused attention on a stream of another GPU");
+    if (emulator::gpu().computes)
+      emulator::push(on.stream, [this, operation] { cpu.execute(operation); });
+  }
+};
+
+FusedAttentions::FusedAttentions(CudaMemory& /*memory*/) : state_(std::make_unique<State>()) {}
+FusedAttentions::~FusedAttentions() = default;
+
+void FusedAttentions::run(const FusedAttention& op, const Launch& on) {
+  state_->run(op, op.q.type, on);
+}
+void FusedAttentions::run(const FusedAttentionBackward& op, const Launch& on) {
+  state_->run(op, op.forward.q.type, on);
+}
+
+}  // namespace frugal::cuda

@@ -1,0 +1,30 @@
+#pragma once
+#include <cstdint>
+
+/// The emulated GPUs, for tests: what they are, and what happens to them.
+namespace emulator {
+
+constexpr int most_gpus = 8;
+
+/// What each of them is; they are alike.
+struct Gpu {
+  /// Whether kernels and products compute. Without, everything is issued, allocated and waited for
+  /// as ever, so that runs of any size end soon; their numbers mean nothing.
+  bool computes = true;
+  int count = 1;  ///< how many there are, at most `most_gpus`
+  int multiprocessors = computes ? 1 : 132;
+  int64_t memory = int64_t{139} << 30;
+};
+
+/// From the environment: FRUGAL_EMULATED_COMPUTE=0, they do not compute; FRUGAL_EMULATED_GPUS, how
+/// many there are. What tests change, they change before the first call.
+Gpu& gpu();
+
+/// What seeds the order of threads, blocks and streams from now on.
+void set_seed(uint64_t seed);
+
+/// The `count`th piece of work from now on that a stream executes is to touch what is nobody's, as
+/// every call about its GPU says from then on, or nothing, when `count` is 0.
+void fail_after(int64_t count);
+
+}  // namespace emulator

@@ -1,0 +1,213 @@
+#include "tests/emulator/nccl.h"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "tests/emulator/arena.h"
+#include "tests/emulator/meeting.h"
+
+using emulator::Call;
+using emulator::Clique;
+using emulator::Joint;
+using emulator::Part;
+using frugal::DType;
+
+namespace {
+
+std::map<int, std::weak_ptr<Clique>> cliques;  // by id
+int ids = 0, alive = 0, broken = -1;
+
+/// What this thread has called since ncclGroupStart().
+struct Together {
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  std::vector<Clique::Step> steps;
+  bool failed = false;
+};
+thread_local int depth = 0;
+thread_local Together together;
+
+DType type_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclUint8:
+      return DType::u8;
+    case ncclInt32:
+      return DType::i32;
+    case ncclFloat64:
+      return DType::f64;
+    case ncclBfloat16:
+      return DType::bf16;
+    case ncclFloat32:
+      return DType::f32;
+  }
+  return DType::f32;
+}
+
+}  // namespace
+
+struct ncclComm {
+  std::shared_ptr<Clique> clique;
+  int rank = 0, gpu = 0;
+  bool ready = false;  // it has said so
+  int polls = 0;       // until what was asked for is issued
+  std::function<void()> asked = nullptr;
+
+  ncclResult_t ask(cudaStream_t stream, std::vector<Clique::Step> steps) {
+    const Call call;
+    if (!ready || asked || emulator::current_gpu() != gpu || !emulator::is_current(stream))
+      return ncclInvalidUsage;  // what was called before has not settled, or another GPU's stream
+    polls = 3;
+    asked = [stream, steps = std::move(steps), clique = clique] { clique->issue(stream, steps); };
+    return ncclInProgress;
+  }
+  /// Whether so many elements are memory of this rank's GPU.
+  bool holds(const void* data, int64_t count, DType type) const {
+    return emulator::arena::contains(data, static_cast<size_t>(count * frugal::size_of(type)), gpu);
+  }
+  ncclResult_t collective(const Part& part, cudaStream_t stream) {
+    const Call call;
+    if (depth > 0) return ncclInvalidUsage;  // the library can do that, and this cannot
+    const int64_t ranks = clique->size();
+    const int64_t in = part.joint == Joint::reduce_scatter ? part.count * ranks : part.count;
+    const int64_t out = part.joint == Joint::all_gather ? part.count * ranks : part.count;
+    if (!holds(part.from, in, part.type) || !holds(part.to, out, part.type))
+      return ncclInvalidArgument;
+    return ask(stream, {{Clique::everybody, static_cast<size_t>(rank), part}});
+  }
+  ncclResult_t message(const Clique::Step& step, cudaStream_t stream) {
+    const Call call;
+    const Part& part = step.part;
+    const int peer = step.place == 0 ? step.between.second : step.between.first;
+    if (peer < 0 || peer >= clique->size() ||
+        !holds(part.to == nullptr ? part.from : part.to, part.count, part.type)) {
+      together.failed = depth > 0;
+      return ncclInvalidArgument;
+    }
+    if (depth == 0) return ask(stream, {step});
+    if (together.comm != nullptr && (together.comm != this || together.stream != stream)) {
+      together.failed = true;
+      return ncclInvalidUsage;  // the library can do that, and this cannot
+    }
+    together.comm = this;
+    together.stream = stream;
+    together.steps.push_back(step);
+    return ncclSuccess;
+  }
+};
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = 0;
+  return ncclSystemError;  // it is none
+}
+
+const char* ncclGetErrorString(ncclResult_t result) {
+  return result == ncclInvalidArgument ? "invalid argument"
+         : result == ncclInvalidUsage  ? "invalid usage"
+                                       : "internal error";
+}
+const char* ncclGetLastError(ncclComm_t /*comm*/) { return "a link went down"; }
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  const Call call;
+  id->number = ids++;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  const Call call;
+  if (config->blocking != 0) return ncclInvalidArgument;
+  auto clique = cliques[id.number].lock();
+  if (!clique) cliques[id.number] = clique = std::make_shared<Clique>(ranks);
+  const int gpu = emulator::current_gpu();
+  if (clique->size() != ranks || !clique->join(rank, gpu)) return ncclInvalidUsage;
+  ++alive;
+  *comm = new ncclComm{.clique = clique, .rank = rank, .gpu = gpu};
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
+  const Call call;
+  if (comm->asked && --comm->polls == 0) std::exchange(comm->asked, nullptr)();
+  comm->ready = comm->clique->complete();
+  *state = comm->rank == broken          ? ncclInternalError
+           : comm->asked || !comm->ready ? ncclInProgress
+                                         : ncclSuccess;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  const Call call;
+  const auto clique = comm->clique;
+  clique->abort();
+  clique->leave();
+  --alive;
+  while (!clique->left()) Call::pause();
+  delete comm;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart() {
+  ++depth;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  if (depth == 0) return ncclInvalidUsage;
+  if (--depth > 0) return ncclSuccess;
+  Together calls = std::exchange(together, {});
+  if (calls.failed) return ncclInvalidUsage;
+  return calls.comm == nullptr ? ncclSuccess
+                               : calls.comm->ask(calls.stream, std::move(calls.steps));
+}
+
+ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type,
+                           ncclRedOp_t /*op*/, ncclComm_t comm, cudaStream_t stream) {
+  return comm->collective({Joint::all_reduce, from, to, static_cast<int64_t>(count), type_of(type)},
+                          stream);
+}
+
+ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return comm->collective({Joint::all_gather, from, to, static_cast<int64_t>(count), type_of(type)},
+                          stream);
+}
+
+ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t type,
+                               ncclRedOp_t /*op*/, ncclComm_t comm, cudaStream_t stream) {
+  return comm->collective(
+      {Joint::reduce_scatter, from, to, static_cast<int64_t>(count), type_of(type)}, stream);
+}
+
+ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return comm->collective(
+      {Joint::broadcast, from, to, static_cast<int64_t>(count), type_of(type), root}, stream);
+}
+
+ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t type, int to, ncclComm_t comm,
+                      cudaStream_t stream) {
+  const Part part{Joint::message, data, nullptr, static_cast<int64_t>(count), type_of(type)};
+  return comm->message({{comm->rank, to}, 0, part}, stream);
+}
+
+ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t type, int from, ncclComm_t comm,
+                      cudaStream_t stream) {
+  const Part part{Joint::message, nullptr, data, static_cast<int64_t>(count), type_of(type)};
+  return comm->message({{from, comm->rank}, 1, part}, stream);
+}
+
+namespace emulator::nccl {
+
+void break_rank(int rank) {
+  const Call call;
+  broken = rank;
+}
+void repair() { break_rank(-1); }
+int communicators() {
+  const Call call;
+  return alive;
+}
+
+}  // namespace emulator::nccl

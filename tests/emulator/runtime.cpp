@@ -1,0 +1,199 @@
+// The emulated GPUs and their memory, as CUDA's runtime has them.
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "tests/emulator/arena.h"
+#include "tests/emulator/gpu.h"
+#include "tests/emulator/streams.h"
+
+namespace emulator {
+namespace {
+
+/// A small number of the environment.
+int setting(const char* name, int otherwise, int most) {
+  const char* const wanted = std::getenv(name);
+  if (wanted == nullptr) return otherwise;
+  int number = -1;
+  const char* const end = wanted + std::strlen(wanted);
+  if (std::from_chars(wanted, end, number).ptr != end || number < 0 || number > most) {
+    std::fprintf(stderr, "emulator: %s is %s, and not from 0 to %d\n", name, wanted, most);
+    std::abort();
+  }
+  return number;
+}
+
+}  // namespace
+
+Gpu& gpu() {
+  static Gpu all{.computes = setting("FRUGAL_EMULATED_COMPUTE", 1, 1) != 0,
+                 .count = setting("FRUGAL_EMULATED_GPUS", 1, most_gpus)};
+  return all;
+}
+
+namespace {
+
+thread_local cudaError_t last = cudaSuccess;
+thread_local int current = 0;
+
+bool exists(int device) { return device >= 0 && device < gpu().count; }
+
+/// Whether a copy's end may be where `kind` says that it is.
+bool is_device(const void* address, size_t bytes) { return arena::contains(address, bytes); }
+bool fits(const void* address, size_t bytes, bool device) {
+  return device ? is_device(address, bytes) : !arena::touches(address);
+}
+
+bool possible(const void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  if (kind == cudaMemcpyDefault)
+    return (is_device(to, bytes) || !arena::touches(to)) &&
+           (is_device(from, bytes) || !arena::touches(from));
+  return fits(to, bytes, kind != cudaMemcpyDeviceToHost) &&
+         fits(from, bytes, kind != cudaMemcpyHostToDevice);
+}
+
+}  // namespace
+
+int current_gpu() { return current; }
+
+cudaError_t remember(cudaError_t error) {
+  if (error != cudaSuccess) last = error;
+  return error;
+}
+
+}  // namespace emulator
+
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
+    default:
+      return error == cudaSuccess ? "no error" : "an error";
+  }
+}
+
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaErrorInvalidValue:
+      return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorInvalidConfiguration:
+      return "cudaErrorInvalidConfiguration";
+    case cudaErrorInvalidDevice:
+      return "cudaErrorInvalidDevice";
+    case cudaErrorInvalidResourceHandle:
+      return "cudaErrorInvalidResourceHandle";
+    case cudaErrorIllegalAddress:
+      return "cudaErrorIllegalAddress";
+    default:
+      return error == cudaSuccess ? "cudaSuccess" : "cudaError";
+  }
+}
+
+cudaError_t cudaGetLastError() {
+  const emulator::Call call;
+  const cudaError_t own = std::exchange(emulator::last, cudaSuccess);
+  return emulator::state() != cudaSuccess ? emulator::state() : own;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = emulator::gpu().count;
+  return *count == 0 ? cudaErrorNoDevice : cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  constexpr std::string_view name = "emulated GPU (no hardware; times mean nothing)";
+  if (!emulator::exists(device)) return emulator::remember(cudaErrorInvalidDevice);
+  *properties = {.name = {},
+                 .major = 9,
+                 .minor = 0,
+                 .totalGlobalMem = static_cast<size_t>(emulator::gpu().memory),
+                 .l2CacheSize = 50 << 20,
+                 .multiProcessorCount = emulator::gpu().multiprocessors,
+                 .sharedMemPerBlockOptin = size_t{227} << 10};
+  std::copy(name.begin(), name.end(), properties->name);
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  const emulator::Call call;
+  if (!emulator::exists(device)) return emulator::remember(cudaErrorInvalidDevice);
+  emulator::current = device;
+  return emulator::state();
+}
+
+cudaError_t cudaMalloc(void** address, size_t bytes) {
+  const emulator::Call call;
+  if (emulator::state() != cudaSuccess) return emulator::state();
+  *address = emulator::arena::allocate(emulator::current, bytes);
+  return *address == nullptr ? emulator::remember(cudaErrorMemoryAllocation) : cudaSuccess;
+}
+
+cudaError_t cudaFree(void* address) {
+  const emulator::Call call;
+  if (address == nullptr) return emulator::state();
+  cudaDeviceSynchronize();
+  if (!emulator::arena::release(address)) return emulator::remember(cudaErrorInvalidValue);
+  return emulator::state();
+}
+
+cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned /*flags*/) {
+  const emulator::Call call;
+  constexpr size_t page = 4096;
+  *address = std::aligned_alloc(page, (bytes + page - 1) / page * page);
+  return *address == nullptr ? emulator::remember(cudaErrorMemoryAllocation) : emulator::state();
+}
+
+cudaError_t cudaFreeHost(void* address) {
+  const emulator::Call call;
+  cudaDeviceSynchronize();
+  std::free(address);
+  return emulator::state();
+}
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  const emulator::Call call;
+  *total = static_cast<size_t>(emulator::gpu().memory);
+  *free = *total - emulator::arena::in_use(emulator::current);
+  return emulator::state();
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  const emulator::Call call;
+  if (!emulator::possible(to, from, bytes, kind)) return emulator::remember(cudaErrorInvalidValue);
+  const cudaError_t before = emulator::state();
+  // Between blocks of the GPU it is computation.
+  if (emulator::gpu().computes || !emulator::is_device(to, bytes) ||
+      !emulator::is_device(from, bytes))
+    emulator::push(stream, [=] { std::memcpy(to, from, bytes); });
+  return before;
+}
+
+cudaError_t cudaMemsetAsync(void* to, int byte, size_t bytes, cudaStream_t stream) {
+  const emulator::Call call;
+  if (!emulator::is_device(to, bytes)) return emulator::remember(cudaErrorInvalidValue);
+  const cudaError_t before = emulator::state();
+  if (emulator::gpu().computes) emulator::push(stream, [=] { std::memset(to, byte, bytes); });
+  return before;
+}

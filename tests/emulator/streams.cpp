@@ -1,0 +1,300 @@
+#include "tests/emulator/streams.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/emulator/arena.h"
+#include "tests/emulator/gpu.h"
+
+namespace emulator {
+
+/// Something to do, a moment to wait for, or one that this brings about.
+struct Work {
+  std::function<void()> execute;
+  std::shared_ptr<const Moment> awaited = nullptr;
+  std::shared_ptr<Moment> reached = nullptr;
+  bool of_others = false;  ///< what is awaited is brought about by other GPUs, too
+};
+
+}  // namespace emulator
+
+struct CUstream_st {
+  int gpu;
+  std::deque<emulator::Work> queue;
+};
+
+struct CUevent_st {
+  int gpu;
+  std::shared_ptr<emulator::Moment> moment;  // null before it is recorded
+};
+
+namespace emulator {
+namespace {
+
+/// Threads come in the order in which they asked: one that asks again and again whether something
+/// has ended would keep those away who were to do it.
+class Queue {
+ public:
+  void enter() {
+    std::unique_lock lock(mutex_);
+    const uint64_t own = last_++;
+    changed_.wait(lock, [&] { return served_ == own; });
+  }
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    ++served_;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t last_ = 0, served_ = 0;
+};
+
+Queue calls;
+thread_local int depth = 0;  // of calls within calls
+
+std::vector<CUstream_st*> streams;
+std::mt19937_64 turns{1};
+int64_t until_failure = 0;
+std::array<cudaError_t, most_gpus> errors{};
+
+cudaError_t& error_of(int gpu) { return errors.at(static_cast<size_t>(gpu)); }
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool ready(const CUstream_st* stream) {
+  if (stream->queue.empty()) return false;
+  const auto& awaited = stream->queue.front().awaited;
+  return !awaited || awaited->passed;
+}
+
+/// A GPU's turn, from the first work that needs its memory to that of another one.
+class Turn {
+ public:
+  void take(int gpu) {
+    if (gpu_ == gpu) return;
+    open_.reset();
+    open_.emplace(gpu_ = gpu);
+  }
+  void end() {
+    open_.reset();
+    gpu_ = none;
+  }
+
+ private:
+  static constexpr int none = -1;
+  int gpu_ = none;
+  std::optional<arena::Open> open_;
+};
+
+/// After a failure streams go on with nothing but their events.
+void execute(const Work& work, int gpu, Turn& turn) {
+  if (work.reached) *work.reached = {true, seconds()};
+  if (!work.execute) return;
+  if (until_failure > 0 && --until_failure == 0) error_of(gpu) = cudaErrorIllegalAddress;
+  if (error_of(gpu) != cudaSuccess) return;
+  turn.take(gpu);
+  work.execute();
+}
+
+/// False where no stream can go on.
+bool step(Turn& turn) {
+  std::vector<CUstream_st*> able;
+  std::copy_if(streams.begin(), streams.end(), std::back_inserter(able), ready);
+  if (able.empty()) return false;
+  CUstream_st* const stream = able[turns() % able.size()];
+  const Work work = std::move(stream->queue.front());
+  stream->queue.pop_front();
+  execute(work, stream->gpu, turn);
+  return true;
+}
+
+bool idle(const CUstream_st* stream) { return stream->queue.empty(); }
+
+/// Whether another thread may yet issue what a stream waits for.
+bool held_by_others() {
+  return std::any_of(streams.begin(), streams.end(), [](const auto* stream) {
+    return !idle(stream) && stream->queue.front().of_others;
+  });
+}
+
+void enqueue(cudaStream_t stream, Work work) {
+  constexpr unsigned seldom = 8;
+  if (stream == nullptr) {
+    Turn turn;
+    return execute(work, current_gpu(), turn);
+  }
+  stream->queue.push_back(std::move(work));
+  if (turns() % seldom == 0) execute_some();
+}
+
+}  // namespace
+
+Call::Call() {
+  if (depth++ == 0) calls.enter();
+}
+
+Call::~Call() {
+  if (--depth == 0) calls.leave();
+}
+
+void Call::pause() {
+  constexpr auto moment = std::chrono::microseconds(20);  // for those who compute, not for order
+  calls.leave();
+  std::this_thread::sleep_for(moment);
+  calls.enter();
+}
+
+void seed_turns(uint64_t seed) { turns.seed(seed); }
+
+void fail_after(int64_t count) {
+  const Call call;
+  until_failure = count;
+  errors.fill(cudaSuccess);
+}
+
+cudaError_t state(int gpu) { return error_of(gpu); }
+
+bool is_current(cudaStream_t stream) { return stream == nullptr || stream->gpu == current_gpu(); }
+
+void push(cudaStream_t stream, std::function<void()> work) {
+  const Call call;
+  enqueue(stream, {.execute = std::move(work)});
+}
+
+void hold(cudaStream_t stream, std::shared_ptr<const Moment> moment) {
+  const Call call;
+  enqueue(stream, {.execute = nullptr, .awaited = std::move(moment), .of_others = true});
+}
+
+void execute_until(int gpu, const std::function<bool()>& condition) {
+  const Call call;
+  Turn turn;
+  while (!condition()) {
+    if (step(turn)) continue;
+    if (error_of(gpu) != cudaSuccess) return;
+    if (!held_by_others()) {
+      std::fprintf(stderr, "emulator: streams wait for what nobody does\n");
+      std::abort();
+    }
+    turn.end();
+    Call::pause();
+  }
+}
+
+void execute_some() {
+  constexpr unsigned most = 16;
+  const Call call;
+  Turn turn;
+  for (auto count = 1 + turns() % most; count > 0 && step(turn); --count) {
+  }
+}
+
+}  // namespace emulator
+
+using emulator::Call;
+using emulator::remember;
+using emulator::state;
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) {
+  const Call call;
+  *stream = emulator::streams.emplace_back(new CUstream_st{emulator::current_gpu(), {}});
+  return state();
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const Call call;
+  emulator::execute_until(stream->gpu, [&] { return emulator::idle(stream); });
+  const int gpu = stream->gpu;
+  std::erase(emulator::streams, stream);
+  delete stream;
+  return state(gpu);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const Call call;
+  emulator::execute_until(stream->gpu, [&] { return emulator::idle(stream); });
+  return state(stream->gpu);
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const Call call;
+  if (state(stream->gpu) != cudaSuccess) return state(stream->gpu);
+  emulator::execute_some();
+  return emulator::idle(stream) ? state(stream->gpu) : cudaErrorNotReady;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  const Call call;
+  emulator::execute_until(emulator::current_gpu(), [] {
+    return std::all_of(emulator::streams.begin(), emulator::streams.end(), [](auto* stream) {
+      return !emulator::is_current(stream) || emulator::idle(stream);
+    });
+  });
+  return state();
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+  const Call call;
+  *event = new CUevent_st{emulator::current_gpu(), nullptr};
+  return state();
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const Call call;
+  delete event;
+  return state();
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const Call call;
+  if (stream != nullptr && stream->gpu != event->gpu)
+    return remember(cudaErrorInvalidResourceHandle);
+  event->moment = std::make_shared<emulator::Moment>();
+  emulator::enqueue(stream, {.execute = nullptr, .reached = event->moment});
+  return state(event->gpu);
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const Call call;
+  if (state(event->gpu) != cudaSuccess) return state(event->gpu);
+  emulator::execute_some();
+  return !event->moment || event->moment->passed ? state(event->gpu) : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const Call call;
+  if (event->moment) emulator::execute_until(event->gpu, [&] { return event->moment->passed; });
+  return state(event->gpu);
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  const Call call;
+  if (!from->moment || !to->moment) return remember(cudaErrorInvalidValue);
+  if (from->gpu != to->gpu) return remember(cudaErrorInvalidResourceHandle);
+  if (!from->moment->passed || !to->moment->passed) return remember(cudaErrorNotReady);
+  *milliseconds = static_cast<float>((to->moment->seconds - from->moment->seconds) * 1e3);
+  return state(from->gpu);
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
+  const Call call;
+  if (event->moment) emulator::enqueue(stream, {.execute = nullptr, .awaited = event->moment});
+  return state(stream->gpu);
+}

@@ -1,0 +1,55 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "tests/emulator/cuda_host.h"
+
+/// Streams of the emulated GPUs. What is issued waits in its stream's queue. It is executed when
+/// somebody waits for it, or by chance, the streams' turns drawn at random: what is ordered by
+/// nothing happens in any order, mostly as late as it can.
+namespace emulator {
+
+/// A call of a library, while it exists: the program's threads make one at a time, whichever GPU it
+/// is about. What is called within it is a part of it.
+class Call {
+ public:
+  Call();
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  /// Lets other threads make theirs.
+  static void pause();
+};
+
+/// Whether something has happened on a stream, and when.
+struct Moment {
+  bool passed = false;
+  double seconds = 0;
+};
+
+/// Issues work; executed at once where `stream` is null, which waits for no other stream, as those
+/// of cudaStreamNonBlocking have it.
+void push(cudaStream_t stream, std::function<void()> work);
+/// Holds the stream until another GPU's stream brings about that moment.
+void hold(cudaStream_t stream, std::shared_ptr<const Moment> moment);
+
+/// Executes what is issued until the condition holds, or that GPU has failed. Aborts where neither
+/// can be: where nothing is left to execute, and no stream waits for other GPUs.
+void execute_until(int gpu, const std::function<bool()>& condition);
+/// Executes something, if there is anything.
+void execute_some();
+void seed_turns(uint64_t seed);
+
+/// Of the calling thread, as cudaSetDevice() has it.
+int current_gpu();
+/// Whether the stream is the current GPU's, as it has to be where a kernel is launched.
+bool is_current(cudaStream_t stream);
+
+/// What every call about a GPU returns: cudaSuccess until work fails. What a call itself issues
+/// fails later.
+cudaError_t state(int gpu = current_gpu());
+/// Keeps a call's own error for cudaGetLastError(), and returns it.
+cudaError_t remember(cudaError_t error);
+
+}  // namespace emulator

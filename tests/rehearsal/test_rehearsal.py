@@ -1,0 +1,140 @@
+"""What is run on a GPU, run on an emulated one that does not compute (tests/emulator): whether everything
+is issued, allocated, timed, written and refused as it should be. CTest sets EMULATED (the program) and
+FRUGAL_SOURCE_DIR."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
+PROGRAM = os.environ["EMULATED"]
+LLAMA = ["--model", "llama3-8b", "--type", "bf16", "--precision", "pure", "--recompute", "full", "--step-in-backward"]
+MINI_SEQUENCES = ["--mlp-chunks", "paper", "--head-chunks", "paper"]
+
+
+class Rehearsal(unittest.TestCase):
+    gpus = 1
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_program(self, *arguments, status=0, program=PROGRAM):
+        environment = {**os.environ, "FRUGAL_EMULATED_COMPUTE": "0", "FRUGAL_EMULATED_GPUS": str(self.gpus)}
+        done = subprocess.run([program, *arguments], cwd=self.folder, capture_output=True, text=True, check=False,
+                              env=environment)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done
+
+    def measured(self, *arguments, program=PROGRAM):
+        return json.loads(self.run_program("measure", *arguments, "--format", "json", program=program).stdout)
+
+
+class Script(Rehearsal):
+    def test_papers(self):
+        build, out = self.folder / "build", self.folder / "out"
+        build.mkdir()
+        (build / "frugal").symlink_to(PROGRAM)
+        self.run_program(build, out, "papers", program=SOURCE / "bench/gpu.sh")
+        records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
+        self.assertGreater(len(records), 80)
+        for record in records:
+            self.assertIn("emulated GPU", record["device"])
+            if record["status"] != "ok":
+                self.assertEqual(record["status"], "skipped")
+                self.assertIn("no file of hardware/ names this GPU", record["reason"])
+        papers = [json.loads(line) for line in (out / "reproduction.jsonl").read_text().splitlines()]
+        for paper, artifact in zip(papers, ["korthikanti2022/table4", "mst2024/table14"], strict=True):
+            values = [cell["value"] for cell in paper["cells"] if cell["artifact"] == artifact]
+            self.assertTrue(any(values), artifact)
+        self.assertEqual({path.name for path in out.iterdir()}, {"summary.txt", "records.jsonl", "reproduction.jsonl"})
+
+    def test_refuses(self):
+        script = SOURCE / "bench/gpu.sh"
+        for arguments, says in ((["build"], "usage"), (["build", "out", "peaks"], "no group peaks"),
+                                (["build", "out"], "does not start")):
+            self.assertIn(says, self.run_program(*arguments, status=2, program=script).stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+
+class Peaks(Rehearsal):
+    def test_shapes(self):
+        peaks = json.loads(self.run_program("peak", "--on", "cuda", "--format", "json").stdout)
+        self.assertIn("emulated GPU", peaks["device"])
+        shapes = {(rate["m"], rate["n"], rate["k"]) for rate in peaks["gemm"]}
+        self.assertIn((8192, 8192, 8192), shapes)
+
+
+class Memory(Rehearsal):
+    def test_is_the_virtual_machines_to_the_byte(self):
+        for more in ([*LLAMA, *MINI_SEQUENCES, "--sequence", "60000"],
+                     ["--model", "22B", "--layers", "1", "--type", "bf16", "--micro-batch", "4", "--recompute", "selective"],
+                     ["--model", "gpt2-124m", "--microbatches", "3", "--stored-masks"]):
+            ours = self.measured("--on", "cuda", *more)["memory"]
+            virtual = self.measured("--on", "virtual:h200-hgx", *more)["memory"]
+            self.assertEqual(ours["peak"], virtual["peak"], more)
+            self.assertEqual(ours["peak_total"], virtual["peak_total"], more)
+            self.assertGreaterEqual(ours["reserved"], ours["peak_total"])
+
+    def test_of_a_lone_rank_too(self):
+        shape = ["--model", "22B", "--layers", "1", "--type", "bf16", "--micro-batch", "4", "--tensor-parallel", "8",
+                 "--sequence-parallel"]
+        ours = self.measured("--on", "cuda", "--lone-rank", "h200-hgx", *shape)
+        virtual = self.measured("--on", "virtual:h200-hgx", *shape)
+        self.assertEqual(ours["communication"]["kind"], "modelled")
+        self.assertEqual(ours["memory"]["peak"], virtual["memory"]["peak"])
+
+    def test_what_does_not_fit_is_a_result(self):
+        done = self.run_program("measure", "--on", "cuda", *LLAMA, "--sequence", "400000", "--out", "out", status=3)
+        self.assertIn("bytes missing of a capacity of", done.stderr)
+        record = json.loads((self.folder / "out/records.jsonl").read_text())
+        self.assertEqual(record["status"], "oom")
+
+
+class SeveralGpus(Rehearsal):
+    gpus = 8
+
+    def test_their_memory_is_the_virtual_machines_to_the_byte(self):
+        gpt = ["--model", "22B", "--layers", "4", "--type", "bf16", "--sequence-parallel"]
+        llama = ["--model", "llama3-8b", "--layers", "4", "--type", "bf16", "--attention", "fused"]
+        for more in ([*gpt, "--tensor-parallel", "8", "--recompute", "selective"],
+                     [*gpt, "--tensor-parallel", "2", "--pipeline-parallel", "2", "--data-parallel", "2",
+                      "--microbatches", "4"],
+                     [*gpt[:-1], "--pipeline-parallel", "4", "--microbatches", "8", "--schedule", "zb-h1"],
+                     [*gpt[:-1], "--pipeline-parallel", "4", "--microbatches", "4", "--schedule", "2bw", "--steps", "3"],
+                     [*llama, "--context-parallel", "8", "--sequence", "32768", "--recompute", "full", *MINI_SEQUENCES],
+                     [*llama, "--context-parallel", "4", "--context", "ring", "--data-parallel", "2"]):
+            ours = self.measured("--on", "cuda", *more)
+            virtual = self.measured("--on", "virtual:h200-hgx", *more)
+            self.assertEqual(ours["communication"]["kind"], "real")
+            # A ring's ranks keep statistics of different lengths for a moment; the virtual one is the last.
+            keys = ["peak", "at_peak"] if "ring" in more else ["peak", "at_peak", "peak_per_kind", "peak_in_layers"]
+            for stage, of_virtual in zip(ours["memory"]["stages"], virtual["memory"]["stages"], strict=True):
+                for key in keys:
+                    self.assertEqual(stage[key], of_virtual[key], more)
+
+    def test_collectives_are_timed(self):
+        peaks = json.loads(self.run_program("peak", "--on", "cuda", "--format", "json").stdout)
+        self.assertEqual({rate["collective"] for rate in peaks["collectives"]},
+                         {"all-reduce", "all-gather", "reduce-scatter"})
+        self.assertEqual({rate["ranks"] for rate in peaks["collectives"]}, {8})
+
+    def test_more_ranks_than_gpus_are_refused(self):
+        done = self.run_program("measure", "--on", "cuda", "--model", "gpt2-124m", "--data-parallel", "9", status=2)
+        self.assertIn("need a GPU each, and there are 8", done.stderr)
+
+
+class LongestSequence(Rehearsal):
+    def test_fits(self):
+        found = json.loads(self.run_program("longest", "--on", "cuda", *LLAMA, *MINI_SEQUENCES, "--format",
+                                            "json").stdout)
+        self.assertTrue(found["confirmed"])
+        self.assertGreater(found["longest_sequence"], 250000)
+
+
+if __name__ == "__main__":
+    unittest.main()
