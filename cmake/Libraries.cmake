@@ -1,9 +1,7 @@
 # One library per folder; each may use those before it only.
 # Object libraries, so that files which register themselves are linked in.
 function(frugal_objects name sources)
-  if(FRUGAL_UNITY)
-    frugal_units(sources ${name})
-  endif()
+  frugal_units(sources ${name})
   add_library(${name} OBJECT ${sources})
   target_link_libraries(${name} PUBLIC frugal_options ${ARGN})
 endfunction()
@@ -61,6 +59,9 @@ file(GLOB simd_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/simd/*.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cpu/simd/normal.cpp
   ${CMAKE_SOURCE_DIR}/kernels/cpu/simd/rotary.cpp
   PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+if(FRUGAL_SANITIZE)  # elsewhere their speed is measured
+  frugal_units(simd_sources simd)
+endif()
 set(simd_objects "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64"
    AND NOT FRUGAL_SANITIZE STREQUAL thread)  # threads share the same with vectors of any length

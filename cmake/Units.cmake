@@ -1,16 +1,21 @@
-# frugal_units(VARIABLE NAME): puts files in the place of the C++ sources that VARIABLE lists, each of
-# which includes several of one folder, so that headers are read once. CMake's own unity builds name
-# the sources by absolute paths: a compiler cache does not know them again in another clone.
-option(FRUGAL_UNITY "Compile several files of a library as one" OFF)
+# frugal_units(VARIABLE NAME): where FRUGAL_UNITY is on, puts files in the place of the C++ sources that
+# VARIABLE lists, each of which includes several of one folder, so that headers are read once. CMake's
+# own unity builds name the sources by absolute paths: a compiler cache does not know them again in
+# another clone.
+option(FRUGAL_UNITY "Compile several files of a folder as one" ON)
 
-# Where a class that a header declares has members of a type that only its file knows, and what only
-# some presets compile: which files stand together is the same in all of them.
+# Where a class that a header declares has members of a type that only its file knows, what only some
+# presets compile (which files stand together is the same in all of them), and what has options of its own.
 set(unity_alone kernels/cpu/gemm.cpp kernels/cuda/blas.cpp kernels/cuda/attention.cpp
-  kernels/cuda/attention_none.cpp engine/comm/tasks.cpp engine/comm/no_tasks.cpp)
+  kernels/cuda/attention_none.cpp engine/comm/tasks.cpp engine/comm/no_tasks.cpp
+  kernels/cpu/simd/normal.cpp kernels/cpu/simd/rotary.cpp)
 list(TRANSFORM unity_alone PREPEND ${CMAKE_SOURCE_DIR}/)
 set(FRUGAL_UNIT_FILES 8 CACHE STRING "At most so many files of a folder are compiled as one")
 
 function(frugal_units variable name)
+  if(NOT FRUGAL_UNITY)
+    return()
+  endif()
   set(together ${${variable}})
   list(FILTER together INCLUDE REGEX "\\.cpp$")
   list(REMOVE_ITEM together ${unity_alone})

@@ -17,10 +17,6 @@ std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
         "--lone-rank MACHINE",
         ranks, config.tensor_parallel, config.context_parallel, config.pipeline_parallel,
         config.data_parallel, gpus == 1 ? "is" : "are", gpus);
-  if (config.chunks > 1)
-    return "messages between GPUs last until they are received, and the stages of the interleaved "
-           "schedule form a ring that would wait for itself; choose --schedule 1f1b, or --on cpu "
-           "or virtual";
   if (ranks > 1)
     if (std::string why = why_no_nccl(); !why.empty()) return why;
   if (config.attention != AttentionKind::fused) return "";
@@ -41,7 +37,7 @@ std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadl
     members.push_back(devices.back().get());
   }
   return std::make_unique<ThreadedCluster>(config, layout, std::move(devices),
-                                           nccl_groups(members, deadline));
+                                           nccl_groups(members, config.chunks > 1, deadline));
 }
 
 }  // namespace frugal

@@ -57,6 +57,8 @@ std::optional<Track> track_of(Stream stream) {
       return Track::ends;
     case Stream::activations:
     case Stream::gradients:
+    case Stream::arriving_activations:
+    case Stream::arriving_gradients:
       break;
   }
   return std::nullopt;

@@ -15,9 +15,12 @@ enum class Stream : uint8_t {
   // Messages between the stages of a pipeline. The two directions of a link do not wait for each
   // other, and two stages that send to each other before they receive would, on one stream.
   activations,  ///< to later stages
-  gradients     ///< to earlier stages
+  gradients,    ///< to earlier stages
+  // Where the stages form a ring, messages that are received do not wait for those that are sent.
+  arriving_activations,
+  arriving_gradients
 };
-inline constexpr int stream_count = 7;
+inline constexpr int stream_count = 9;
 
 /// A point of a stream that another can wait for; opaque outside the device that made it.
 struct Event {

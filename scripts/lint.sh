@@ -1,26 +1,25 @@
 #!/usr/bin/env bash
 # Runs clang-tidy (see .clang-tidy) over our sources and shellcheck over our scripts.
-#   scripts/lint.sh           everything, several files at a time (build/lint, which needs no build)
+#   scripts/lint.sh           everything, several files at a time (build/lint)
 #   scripts/lint.sh FILE...   some files, each alone and also with clang's static analyzer, as
-#                             build/release compiles them
+#                             build/debug compiles them
+# It configures a preset and builds nothing of it.
 # Tests and CUDA's .cu files are left out, and the vectorised kernels are checked for one instruction
 # set only.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if (($#)); then
-  build=build/release checks=''
-  if [[ ! -f $build/compile_commands.json ]]; then
-    echo "lint.sh: $build/compile_commands.json not found; first run scripts/build.sh release" >&2
-    exit 2
-  fi
+  preset=debug checks=''
 else
   # A unit includes the files that it is made of. The analyzer takes most of the time, and
   # the sanitizers look for the same in every test.
-  build=build/lint checks='-bugprone-suspicious-include,-clang-analyzer-*'
-  cmake --preset lint >/dev/null
-  cmake --build $build --target frugal_build_info >/dev/null
+  preset=lint checks='-bugprone-suspicious-include,-clang-analyzer-*'
 fi
+build=build/$preset
+scripts/cudnn-frontend.sh
+cmake --preset $preset >/dev/null
+cmake --build "$build" --target frugal_build_info >/dev/null
 database=$(mktemp -d)
 trap 'rm -rf "$database"' EXIT
 

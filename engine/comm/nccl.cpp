@@ -244,14 +244,15 @@ class NcclCommunicator final : public Communicator {
 
 class NcclGroup final : public Group {
  public:
-  NcclGroup(const std::vector<Device*>& devices, double deadline, Stream stream)
+  NcclGroup(const std::vector<Device*>& devices, double deadline,
+            const std::vector<Stream>& streams)
       : shared_(static_cast<int>(devices.size()), deadline) {
     shared_.make_id();
-    for (Device* device : devices) {
-      auto& gpu = dynamic_cast<CudaDevice&>(*device);
+    for (size_t rank = 0; rank < devices.size(); ++rank) {
+      auto& gpu = dynamic_cast<CudaDevice&>(*devices[rank]);
       shared_.links.push_back(std::make_unique<NcclLink>(gpu, [this] { shared_.local.check(); }));
-      communicators_.push_back(std::make_unique<NcclCommunicator>(
-          shared_, gpu, stream, static_cast<int>(communicators_.size())));
+      communicators_.push_back(std::make_unique<NcclCommunicator>(shared_, gpu, streams.at(rank),
+                                                                  static_cast<int>(rank)));
     }
   }
   ~NcclGroup() override { shared_.stop(); }
@@ -283,7 +284,12 @@ std::string nccl_version() {
 
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,
                                        Stream stream) {
-  return std::make_unique<NcclGroup>(devices, deadline, stream);
+  return make_nccl_group(devices, deadline, std::vector(devices.size(), stream));
+}
+
+std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,
+                                       const std::vector<Stream>& streams) {
+  return std::make_unique<NcclGroup>(devices, deadline, streams);
 }
 
 }  // namespace frugal

@@ -27,5 +27,8 @@ std::string nccl_version();
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices,
                                        double deadline = LocalGroup::default_deadline,
                                        Stream stream = Stream::communication);
+/// The same with a stream for each rank.
+std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,
+                                       const std::vector<Stream>& streams);
 
 }  // namespace frugal

@@ -17,4 +17,9 @@ std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& /*devices*/, 
   throw InputError(why_no_nccl());
 }
 
+std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& /*devices*/, double /*deadline*/,
+                                       const std::vector<Stream>& /*streams*/) {
+  throw InputError(why_no_nccl());
+}
+
 }  // namespace frugal

@@ -34,6 +34,8 @@ Dependencies::Dependencies(const Schedule& schedule, std::optional<int> capacity
 }
 
 void Dependencies::order_stage(const Schedule& schedule, int stage, bool unlimited) {
+  // Channels that hold everything let a receive past the sends before it, and so do rings.
+  const bool apart = unlimited || schedule.chunks > 1;
   int held_up_by = -1;          // the last action that is no send
   int on_stream[2] = {-1, -1};  // the last message of gradients and of activations
   int sent[2] = {-1, -1};       // the last send of each
@@ -46,8 +48,7 @@ void Dependencies::order_stage(const Schedule& schedule, int stage, bool unlimit
       if (earlier >= 0) before_[here].push_back(earlier);
     if (is_message(actions[i].kind)) {
       const int side = carries_activation(actions[i]) ? 1 : 0;
-      // A channel that holds everything lets a receive past the sends before it.
-      const bool waits = !unlimited || send;
+      const bool waits = !apart || send;
       int& last = on_stream[side];
       if (waits && last >= 0) before_[here].push_back(last);
       if (waits) last = here;

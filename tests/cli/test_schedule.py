@@ -74,8 +74,6 @@ class Schedule(Cli):
         self.rejected("schedule", *shape("interleaved", 4, 6), says=["microbatches (6)", "divisible by stages (4)"])
         self.rejected("schedule", *shape("gpipe"), "--chunks", "2", says=["chunks is 2; only interleaved"])
         self.rejected("schedule", *shape("gpipe", 0), says=["--stages", "from 1"])
-        self.rejected("schedule", *shape("interleaved"), "--capacity", "0",
-                      says=["interleaved: stage", "waits for itself, with channels of 0 messages"])
 
     def test_files_that_are_wrong(self):
         text = self.saved(*shape("1f1b", 2, 2))

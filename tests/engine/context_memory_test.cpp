@@ -20,7 +20,7 @@ struct Shared {
   bool recompute;
 };
 
-std::string describe(const ::testing::TestParamInfo<Shared>& info) {
+std::string describe_stand_in(const ::testing::TestParamInfo<Shared>& info) {
   const Shared& s = info.param;
   return fmt::format("{}_c{}_t{}_{}_{}", name_of(s.context), s.ranks, s.tensor_parallel,
                      name_of(s.type), s.recompute ? "full" : "none");
@@ -78,7 +78,8 @@ TEST_P(OneOfThoseThatShare, HoldsWhatOneOfAllHolds) {
     EXPECT_LE(whole->rank(i).ledger.peak(), described->rank(0).ledger.peak()) << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OneOfThoseThatShare, ::testing::ValuesIn(all_shared()), describe);
+INSTANTIATE_TEST_SUITE_P(All, OneOfThoseThatShare, ::testing::ValuesIn(all_shared()),
+                         describe_stand_in);
 
 /// Links of 1 B/s without latencies: seconds are bytes.
 Machine counting_machine() {

@@ -14,80 +14,80 @@ using testing::snapshot_of;
 using testing::worst_error;
 
 /// What a run does besides sharing sequences.
-struct Variant {
+struct ContextVariant {
   std::string name;
   void (*apply)(RunConfig&) = [](RunConfig&) {};
 };
 
-const Variant plain{"plain"};
-const Variant as_many_keys{"as_many_keys", [](RunConfig& c) { c.model.kv_heads = 0; }};
-const Variant four_keys{"four_keys", [](RunConfig& c) { c.model.kv_heads = 4; }};
-const Variant learned{"learned_positions", [](RunConfig& c) {
-                        c.model.positions = PositionKind::learned;
-                        c.model.bias = BiasKind::all;
-                        c.model.tied = true;
-                      }};
-const Variant sees_both_ways{"sees_both_ways", [](RunConfig& c) { c.model.causal = false; }};
-const Variant full{"full", [](RunConfig& c) { c.recompute = Recompute::full; }};
-const Variant offload{"offload", [](RunConfig& c) {
-                        c.recompute = Recompute::full;
-                        c.offload = true;
-                      }};
-const Variant chunks{"chunks", [](RunConfig& c) {
-                       c.mlp_chunks = 3;
-                       c.head_chunks = 5;
-                     }};
-const Variant replicas{"replicas", [](RunConfig& c) { c.data_parallel = 2; }};
-const Variant tensor{"tensor", [](RunConfig& c) { c.tensor_parallel = 2; }};
-const Variant sequence{"sequence", [](RunConfig& c) {
-                         c.tensor_parallel = 2;
-                         c.sequence_parallel = true;
-                       }};
-const Variant pipeline{"pipeline", [](RunConfig& c) { c.pipeline_parallel = 2; }};
-const Variant all{"all", [](RunConfig& c) {
-                    c.tensor_parallel = 2;
-                    c.sequence_parallel = true;
-                    c.data_parallel = 2;
-                    c.mlp_chunks = 3;
-                    c.head_chunks = 5;
-                    c.recompute = Recompute::full;
-                    c.offload = true;
-                  }};
-const Variant gemma{"gemma", [](RunConfig& c) { c.model = testing::small_gemma().model; }};
-const Variant unwindowed{"gemma_without_windows", [](RunConfig& c) {
-                           gemma.apply(c);
-                           c.model.window = 0;
+const ContextVariant plain{"plain"};
+const ContextVariant as_many_keys{"as_many_keys", [](RunConfig& c) { c.model.kv_heads = 0; }};
+const ContextVariant four_keys{"four_keys", [](RunConfig& c) { c.model.kv_heads = 4; }};
+const ContextVariant learned{"learned_positions", [](RunConfig& c) {
+                               c.model.positions = PositionKind::learned;
+                               c.model.bias = BiasKind::all;
+                               c.model.tied = true;
+                             }};
+const ContextVariant sees_both_ways{"sees_both_ways", [](RunConfig& c) { c.model.causal = false; }};
+const ContextVariant full{"full", [](RunConfig& c) { c.recompute = Recompute::full; }};
+const ContextVariant offload{"offload", [](RunConfig& c) {
+                               c.recompute = Recompute::full;
+                               c.offload = true;
+                             }};
+const ContextVariant chunks{"chunks", [](RunConfig& c) {
+                              c.mlp_chunks = 3;
+                              c.head_chunks = 5;
+                            }};
+const ContextVariant replicas{"replicas", [](RunConfig& c) { c.data_parallel = 2; }};
+const ContextVariant tensor{"tensor", [](RunConfig& c) { c.tensor_parallel = 2; }};
+const ContextVariant sequence{"sequence", [](RunConfig& c) {
+                                c.tensor_parallel = 2;
+                                c.sequence_parallel = true;
+                              }};
+const ContextVariant pipeline{"pipeline", [](RunConfig& c) { c.pipeline_parallel = 2; }};
+const ContextVariant all{"all", [](RunConfig& c) {
+                           c.tensor_parallel = 2;
+                           c.sequence_parallel = true;
+                           c.data_parallel = 2;
+                           c.mlp_chunks = 3;
+                           c.head_chunks = 5;
+                           c.recompute = Recompute::full;
+                           c.offload = true;
                          }};
+const ContextVariant gemma{"gemma", [](RunConfig& c) { c.model = testing::small_gemma().model; }};
+const ContextVariant unwindowed{"gemma_without_windows", [](RunConfig& c) {
+                                  gemma.apply(c);
+                                  c.model.window = 0;
+                                }};
 
-struct Shared {
+struct SharedVariant {
   int ranks;
   ContextKind context;
-  Variant variant;
+  ContextVariant variant;
 };
 
-std::string describe(const ::testing::TestParamInfo<Shared>& info) {
-  const Shared& s = info.param;
+std::string describe_shared(const ::testing::TestParamInfo<SharedVariant>& info) {
+  const SharedVariant& s = info.param;
   return fmt::format("{}_c{}_{}", name_of(s.context), s.ranks, s.variant.name);
 }
 
 /// Every rank number with what differs inside attention, two of them with what differs around it.
-std::vector<Shared> all_shared() {
-  std::vector<Shared> shared;
+std::vector<SharedVariant> all_shared_sequences() {
+  std::vector<SharedVariant> shared;
   for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring}) {
     for (const int ranks : {1, 2, 4, 8})
-      for (const Variant& v : {plain, as_many_keys, four_keys, sees_both_ways})
+      for (const ContextVariant& v : {plain, as_many_keys, four_keys, sees_both_ways})
         shared.push_back({ranks, context, v});
-    for (const Variant& v :
+    for (const ContextVariant& v :
          {learned, full, offload, chunks, replicas, tensor, sequence, pipeline, all})
       shared.push_back({2, context, v});
-    for (const Variant& v : {tensor, sequence, chunks}) shared.push_back({4, context, v});
+    for (const ContextVariant& v : {tensor, sequence, chunks}) shared.push_back({4, context, v});
   }
   shared.push_back({2, ContextKind::ulysses, gemma});
   shared.push_back({4, ContextKind::ring, unwindowed});
   return shared;
 }
 
-RunConfig serial_of(const Shared& s, DType type) {
+RunConfig serial_of(const SharedVariant& s, DType type) {
   RunConfig c = small_llama();
   s.variant.apply(c);
   c.tensor_parallel = c.pipeline_parallel = c.data_parallel = 1;
@@ -98,7 +98,7 @@ RunConfig serial_of(const Shared& s, DType type) {
   return c;
 }
 
-RunConfig parallel_of(const Shared& s, DType type) {
+RunConfig parallel_of(const SharedVariant& s, DType type) {
   RunConfig c = small_llama();
   s.variant.apply(c);
   c.context_parallel = s.ranks;
@@ -129,7 +129,7 @@ HostTensors trained(const RunConfig& config, const MicroBatch& batch) {
   return trainer.snapshot(batch);
 }
 
-class SharedSequence : public ::testing::TestWithParam<Shared> {
+class SharedSequence : public ::testing::TestWithParam<SharedVariant> {
  protected:
   static void expect_serial(DType type, double tolerance) {
     const RunConfig serial = serial_of(GetParam(), type);
@@ -176,7 +176,8 @@ TEST(SharedSequences, AreAsGoodAsTheSerialRunInBfloat16) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SharedSequence, ::testing::ValuesIn(all_shared()), describe);
+INSTANTIATE_TEST_SUITE_P(All, SharedSequence, ::testing::ValuesIn(all_shared_sequences()),
+                         describe_shared);
 
 }  // namespace
 }  // namespace frugal

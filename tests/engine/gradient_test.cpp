@@ -19,18 +19,18 @@ double loss_with(Trainer& trainer, const HostTensors& weights, const MicroBatch&
   return trainer.snapshot(batch).at("loss").values[0];
 }
 
-struct Variant {
+struct GradientCase {
   std::string name;
   RunConfig config;
   int weights;  ///< tensors of the model
 };
 
-std::vector<Variant> variants() {
+std::vector<GradientCase> gradient_cases() {
   constexpr int of_gpt = 2 * 12 + 2 + 2;  // layers, embeddings, the final norm's two
-  std::vector<Variant> all = {{"gpt", small_gpt(), of_gpt},
-                              {"bert", small_bert(), of_gpt},
-                              {"llama", small_llama(), 2 * 6 + 2 + 1},
-                              {"gemma", small_gemma(), 2 * 8 + 1 + 1}};
+  std::vector<GradientCase> all = {{"gpt", small_gpt(), of_gpt},
+                                   {"bert", small_bert(), of_gpt},
+                                   {"llama", small_llama(), 2 * 6 + 2 + 1},
+                                   {"gemma", small_gemma(), 2 * 8 + 1 + 1}};
   RunConfig c = small_gpt();
   c.attention = AttentionKind::fused;
   all.push_back({"gpt_fused", c, of_gpt});
@@ -43,7 +43,7 @@ std::vector<Variant> variants() {
   return all;
 }
 
-class Gradient : public ::testing::TestWithParam<Variant> {};
+class Gradient : public ::testing::TestWithParam<GradientCase> {};
 
 TEST_P(Gradient, EqualsCentralDifferences) {
   RunConfig c = GetParam().config;
@@ -84,7 +84,7 @@ TEST_P(Gradient, EqualsCentralDifferences) {
   EXPECT_EQ(checked, samples * GetParam().weights);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Gradient, ::testing::ValuesIn(variants()),
+INSTANTIATE_TEST_SUITE_P(Models, Gradient, ::testing::ValuesIn(gradient_cases()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -36,7 +36,7 @@ std::vector<RunConfig> all_configurations() {
   return configs;
 }
 
-std::string describe(const ::testing::TestParamInfo<RunConfig>& info) {
+std::string describe_configuration(const ::testing::TestParamInfo<RunConfig>& info) {
   const RunConfig& c = info.param;
   return fmt::format("t{}{}_{}{}_{}", c.tensor_parallel, c.sequence_parallel ? "_sequence" : "",
                      name_of(c.recompute), c.stored_masks ? "_masks" : "", name_of(c.type));
@@ -112,7 +112,8 @@ TEST_P(LoneRank, ComputesFiniteNumbersThatMeanNothing) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LoneRank, ::testing::ValuesIn(all_configurations()), describe);
+INSTANTIATE_TEST_SUITE_P(All, LoneRank, ::testing::ValuesIn(all_configurations()),
+                         describe_configuration);
 
 TEST(LoneRanks, HaveRankZerosWeights) {
   RunConfig c = small_gpt();

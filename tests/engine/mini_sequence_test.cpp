@@ -21,7 +21,7 @@ struct Parts {
   int64_t mlp = 1, head = 1, tiles = 1;
 };
 
-struct Variant {
+struct PartsCase {
   std::string name;
   RunConfig config;
 };
@@ -50,8 +50,8 @@ std::vector<Parts> all_parts() {
           {3, 1, 4}, {1, 5, 8}, {1, 1, 5}, {1, 3, 7}};
 }
 
-std::vector<Variant> all_variants() {
-  std::vector<Variant> all;
+std::vector<PartsCase> parts_cases() {
+  std::vector<PartsCase> all;
   const auto add = [&](const char* name, const RunConfig& config) {
     for (const Parts& p : all_parts()) {
       all.push_back(
@@ -95,7 +95,7 @@ std::vector<Variant> all_variants() {
   return all;
 }
 
-class InParts : public ::testing::TestWithParam<Variant> {};
+class InParts : public ::testing::TestWithParam<PartsCase> {};
 
 double worst(const RunConfig& config, DType type) {
   RunConfig parts = config;
@@ -115,7 +115,7 @@ TEST_P(InParts, IsTheWholeModelInFloat64) {
 }
 TEST_P(InParts, IsTheWholeModelInFloat32) { EXPECT_LT(worst(GetParam().config, DType::f32), 1e-5); }
 
-INSTANTIATE_TEST_SUITE_P(, InParts, ::testing::ValuesIn(all_variants()),
+INSTANTIATE_TEST_SUITE_P(, InParts, ::testing::ValuesIn(parts_cases()),
                          [](const auto& info) { return info.param.name; });
 
 TEST(MiniSequence, TheLastPartTakesTheRemainder) {
@@ -141,7 +141,7 @@ TEST(MiniSequence, BalancedPartsFollowEachOtherAndNoneIsLargerThanItMustBe) {
 }
 
 TEST(MiniSequence, SomeVariantIsInPartsByTheRule) {
-  for (const Variant& v : all_variants()) {
+  for (const PartsCase& v : parts_cases()) {
     if (v.config.mlp_chunks != RunConfig::by_rule) continue;
     EXPECT_EQ(v.config.mlp_mini_sequences(), 3);
     EXPECT_EQ(v.config.head_mini_sequences(), 3);

@@ -7,7 +7,7 @@
 namespace frugal {
 namespace {
 
-RunConfig replicas(DType type, bool narrow) {
+RunConfig two_replicas(DType type, bool narrow) {
   RunConfig c = testing::small_gpt();
   c.data_parallel = 2;
   c.type = type;
@@ -25,15 +25,15 @@ std::vector<double> norms(const RunConfig& config) {
 }
 
 TEST(NarrowReduction, IsTheSameWhereGradientsAreNoWiderThanWeights) {
-  EXPECT_EQ(norms(replicas(DType::f32, true)), norms(replicas(DType::f32, false)));
+  EXPECT_EQ(norms(two_replicas(DType::f32, true)), norms(two_replicas(DType::f32, false)));
 }
 
 TEST(NarrowReduction, RoundsWhatReplicasSum) {
-  const std::vector<double> narrow = norms(replicas(DType::bf16, true));
-  const std::vector<double> wide = norms(replicas(DType::bf16, false));
+  const std::vector<double> narrow = norms(two_replicas(DType::bf16, true));
+  const std::vector<double> wide = norms(two_replicas(DType::bf16, false));
   EXPECT_NE(narrow[0], wide[0]);
   EXPECT_NEAR(narrow[0] / wide[0], 1, 0x1p-8) << "each element is off by that at most";
-  RunConfig alone = replicas(DType::bf16, true);
+  RunConfig alone = two_replicas(DType::bf16, true);
   alone.data_parallel = 1;
   RunConfig usual = alone;
   usual.narrow_reduction = false;
@@ -45,7 +45,7 @@ double seconds_of_replicas(bool narrow) {
   Machine machine = find_machine("a100-selene");
   machine.software = {};
   machine.collective_latency = machine.link_latency = 1e-30;
-  const RunConfig config = replicas(DType::bf16, narrow);
+  const RunConfig config = two_replicas(DType::bf16, narrow);
   const auto cluster = make_virtual_cluster(config, machine);
   auto& device = dynamic_cast<VirtualDevice&>(cluster->rank(0).device);
   Trainer trainer(*cluster, config, {});

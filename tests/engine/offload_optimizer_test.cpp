@@ -8,12 +8,12 @@
 namespace frugal {
 namespace {
 
-struct Trained {
+struct OffloadedRun {
   HostTensors tensors;
   int64_t on_device = 0, on_host = 0;  ///< bytes of optimizer state between steps
 };
 
-Trained train(RunConfig config, OptimizerKind kind, bool offload) {
+OffloadedRun offloaded_run(RunConfig config, OptimizerKind kind, bool offload) {
   config.offload_optimizer = offload;
   TrainConfig options;
   options.optimizer.kind = kind;
@@ -34,7 +34,8 @@ RunConfig mixed() {
 }
 
 void expect_same(const RunConfig& config, OptimizerKind kind) {
-  const Trained here = train(config, kind, false), away = train(config, kind, true);
+  const OffloadedRun here = offloaded_run(config, kind, false),
+                     away = offloaded_run(config, kind, true);
   for (const auto& [name, tensor] : here.tensors)
     EXPECT_EQ(away.tensors.at(name).values, tensor.values) << name_of(kind) << " " << name;
   EXPECT_EQ(away.on_device, 0);
@@ -57,7 +58,7 @@ TEST(OffloadedOptimizer, TrainsTheSameWeightsWhateverTheRun) {
 }
 
 TEST(OffloadedOptimizer, IsRefusedWhereThereIsNoState) {
-  EXPECT_THROW(train(testing::small_llama(), OptimizerKind::sgd, true), InputError);
+  EXPECT_THROW(offloaded_run(testing::small_llama(), OptimizerKind::sgd, true), InputError);
 }
 
 /// More elements than come to the device at a time.

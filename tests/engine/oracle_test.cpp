@@ -13,7 +13,7 @@ using testing::small_gpt;
 using testing::snapshot_of;
 using testing::worst_error;
 
-struct Variant {
+struct Division {
   int t;
   bool sequence_parallel;
   Recompute recompute;
@@ -21,10 +21,10 @@ struct Variant {
   AttentionKind attention = AttentionKind::separate;
 };
 
-/// The oracle of a variant.
-Variant serial_of(const Variant& v) { return {1, false, Recompute::none, false, v.attention}; }
+/// The oracle of a division.
+Division serial_of(const Division& v) { return {1, false, Recompute::none, false, v.attention}; }
 
-RunConfig with(const Variant& v, DType type) {
+RunConfig with(const Division& v, DType type) {
   RunConfig c = small_gpt();
   c.tensor_parallel = v.t;
   c.sequence_parallel = v.sequence_parallel;
@@ -35,27 +35,27 @@ RunConfig with(const Variant& v, DType type) {
   return c;
 }
 
-std::string describe(const ::testing::TestParamInfo<Variant>& info) {
-  const Variant& v = info.param;
+std::string describe_division(const ::testing::TestParamInfo<Division>& info) {
+  const Division& v = info.param;
   return fmt::format("t{}{}_{}{}{}", v.t, v.sequence_parallel ? "_sequence" : "",
                      name_of(v.recompute), v.stored_masks ? "_masks" : "",
                      v.attention == AttentionKind::fused ? "_fused" : "");
 }
 
-std::vector<Variant> all_variants() {
-  std::vector<Variant> variants;
+std::vector<Division> all_divisions() {
+  std::vector<Division> divisions;
   for (const int t : {1, 2, 4, 8})
     for (const bool sequence : {false, true})
       for (const Recompute r : {Recompute::none, Recompute::selective, Recompute::full})
         for (const bool masks : {false, true}) {
-          variants.push_back({t, sequence, r, masks});
+          divisions.push_back({t, sequence, r, masks});
           if (t <= 4 && r != Recompute::selective)
-            variants.push_back({t, sequence, r, masks, AttentionKind::fused});
+            divisions.push_back({t, sequence, r, masks, AttentionKind::fused});
         }
-  return variants;
+  return divisions;
 }
 
-class ParallelEqualsSerial : public ::testing::TestWithParam<Variant> {};
+class ParallelEqualsSerial : public ::testing::TestWithParam<Division> {};
 
 TEST_P(ParallelEqualsSerial, InFloat32) {
   const RunConfig serial = with(serial_of(GetParam()), DType::f32);
@@ -77,7 +77,7 @@ TEST_P(ParallelEqualsSerial, InFloat64) {
 }
 
 TEST_P(ParallelEqualsSerial, RecomputationIsBitwise) {
-  Variant without = GetParam();
+  Division without = GetParam();
   without.recompute = Recompute::none;
   without.stored_masks = false;
   for (const DType type : {DType::f32, DType::bf16}) {
@@ -88,11 +88,12 @@ TEST_P(ParallelEqualsSerial, RecomputationIsBitwise) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ParallelEqualsSerial, ::testing::ValuesIn(all_variants()), describe);
+INSTANTIATE_TEST_SUITE_P(All, ParallelEqualsSerial, ::testing::ValuesIn(all_divisions()),
+                         describe_division);
 
-class BertParallelEqualsSerial : public ::testing::TestWithParam<Variant> {};
+class BertParallelEqualsSerial : public ::testing::TestWithParam<Division> {};
 
-RunConfig bert_with(const Variant& v) {
+RunConfig bert_with(const Division& v) {
   RunConfig c = with(v, DType::f64);
   c.model = small_bert().model;
   return c;
@@ -110,13 +111,13 @@ TEST_P(BertParallelEqualsSerial, InFloat64) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Some, BertParallelEqualsSerial,
-                         ::testing::Values(Variant{2, false, Recompute::none, false},
-                                           Variant{2, true, Recompute::full, true},
-                                           Variant{4, true, Recompute::selective, false},
-                                           Variant{8, false, Recompute::selective, true},
-                                           Variant{4, true, Recompute::none, false,
-                                                   AttentionKind::fused}),
-                         describe);
+                         ::testing::Values(Division{2, false, Recompute::none, false},
+                                           Division{2, true, Recompute::full, true},
+                                           Division{4, true, Recompute::selective, false},
+                                           Division{8, false, Recompute::selective, true},
+                                           Division{4, true, Recompute::none, false,
+                                                    AttentionKind::fused}),
+                         describe_division);
 
 /// With dropout on: both drop the same probabilities. Long enough for blocks with a rest.
 TEST(Oracle, FusedAttentionEqualsSeparate) {

@@ -15,14 +15,14 @@ using testing::small_gpt;
 using testing::small_llama;
 using testing::worst_error;
 
-struct Trained {
+struct SteppedRun {
   std::vector<StepResult> steps;
   HostTensors end;
   int64_t peak_gradient = 0, peak_optimizer = 0, host_peak = 0;
 };
 
 /// Some steps without clipping.
-Trained train(const RunConfig& config, OptimizerKind kind = OptimizerKind::adamw) {
+SteppedRun stepped_run(const RunConfig& config, OptimizerKind kind = OptimizerKind::adamw) {
   const auto cluster = make_cpu_cluster(config, 2);
   TrainConfig train{.optimizer = {.kind = kind, .learning_rate = 1e-2, .clip = 0}, .steps = 3};
   Trainer trainer(*cluster, config, train);
@@ -30,7 +30,7 @@ Trained train(const RunConfig& config, OptimizerKind kind = OptimizerKind::adamw
     rank.ledger.reset_peaks();
     rank.host.reset_peaks();
   });
-  Trained run;
+  SteppedRun run;
   for (int64_t step = 0; step < train.steps; ++step)
     run.steps.push_back(trainer.step(random_batch(config, step)));
   const Ledger& ledger = cluster->rank(0).ledger;
@@ -43,7 +43,7 @@ Trained train(const RunConfig& config, OptimizerKind kind = OptimizerKind::adamw
 
 /// Bitwise: the same operations on the same numbers. Only the norm is summed in other parts, which
 /// are each summed in float32.
-void expect_same(const Trained& a, const Trained& b) {
+void expect_same(const SteppedRun& a, const SteppedRun& b) {
   const auto worst = worst_error(a.end, b.end);
   EXPECT_EQ(worst.value, 0) << worst.tensor;
   for (size_t i = 0; i < a.steps.size(); ++i) {
@@ -52,24 +52,24 @@ void expect_same(const Trained& a, const Trained& b) {
   }
 }
 
-struct Variant {
+struct SteppedCase {
   std::string name;
   RunConfig config;
 };
 
-class SteppedInBackward : public ::testing::TestWithParam<Variant> {};
+class SteppedInBackward : public ::testing::TestWithParam<SteppedCase> {};
 
 TEST_P(SteppedInBackward, IsTheSameStep) {
   RunConfig c = GetParam().config;
-  const Trained after = train(c);
+  const SteppedRun after = stepped_run(c);
   c.step_in_backward = true;
-  const Trained within = train(c);
+  const SteppedRun within = stepped_run(c);
   expect_same(within, after);
   EXPECT_LT(within.peak_gradient, after.peak_gradient);
 }
 
-std::vector<Variant> variants() {
-  std::vector<Variant> all = {
+std::vector<SteppedCase> stepped_cases() {
+  std::vector<SteppedCase> all = {
       {"gpt", small_gpt()}, {"llama", small_llama()}, {"gemma", small_gemma()}};
   RunConfig c = small_llama();
   c.tensor_parallel = 2;
@@ -89,7 +89,7 @@ std::vector<Variant> variants() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(, SteppedInBackward, ::testing::ValuesIn(variants()),
+INSTANTIATE_TEST_SUITE_P(, SteppedInBackward, ::testing::ValuesIn(stepped_cases()),
                          [](const auto& info) { return info.param.name; });
 
 /// Whatever a schedule's name, it is refused or trains the same weights.
@@ -106,9 +106,9 @@ TEST(StepInBackward, SchedulesThatCannotAreRefused) {
     }
     trained.push_back(name_of(c.schedule));
     SCOPED_TRACE(trained.back());
-    const Trained within = train(c);
+    const SteppedRun within = stepped_run(c);
     c.step_in_backward = false;
-    expect_same(within, train(c));
+    expect_same(within, stepped_run(c));
   }
   EXPECT_THAT(trained, ::testing::ElementsAre("inter-layer", "gpipe", "1f1b"));
 }
@@ -143,7 +143,7 @@ TEST(StepInBackward, AGradientLivesUntilItsLayerHasPassed) {
   const ModelConfig& m = c.model;
   const int64_t layer = m.hidden * (m.qkv_size() + m.query_size() + 3 * m.intermediate + 2);
   const int64_t table = m.vocabulary * m.hidden;
-  EXPECT_EQ(train(c).peak_gradient, 4 * std::max(layer, table + m.hidden));
+  EXPECT_EQ(stepped_run(c).peak_gradient, 4 * std::max(layer, table + m.hidden));
 }
 
 TEST(StepInBackward, ClippingNeedsAllGradients) {
@@ -156,10 +156,10 @@ TEST(StepInBackward, ClippingNeedsAllGradients) {
 TEST(Offload, IsTheSameTrainingWithCheckpointsOnTheHost) {
   RunConfig c = small_llama();
   c.recompute = Recompute::full;
-  const Trained here = train(c);
+  const SteppedRun here = stepped_run(c);
   EXPECT_EQ(here.host_peak, 0);
   c.offload = true;
-  const Trained there = train(c);
+  const SteppedRun there = stepped_run(c);
   expect_same(there, here);
   EXPECT_EQ(there.host_peak,
             (c.model.layers - 1) * c.model.sequence * c.micro_batch * c.model.hidden * 4);
@@ -168,9 +168,9 @@ TEST(Offload, IsTheSameTrainingWithCheckpointsOnTheHost) {
 TEST(PurePrecision, GradientsAndStateHaveTheWeightsType) {
   RunConfig c = small_llama();
   c.type = DType::bf16;
-  const Trained mixed = train(c);
+  const SteppedRun mixed = stepped_run(c);
   c.precision = Precision::pure;
-  const Trained pure = train(c);
+  const SteppedRun pure = stepped_run(c);
   EXPECT_EQ(pure.peak_gradient * 2, mixed.peak_gradient);
   EXPECT_EQ(pure.peak_optimizer * 3, mixed.peak_optimizer);  // two moments of 2 bytes; 3 of 4
 }

@@ -16,7 +16,7 @@ namespace frugal {
 namespace {
 
 /// 6 heads of queries, 2 of keys and values, 4 wide.
-ModelConfig small_llama() {
+ModelConfig odd_llama() {
   return {.name = "small",
           .layers = 2,
           .hidden = 20,
@@ -34,8 +34,8 @@ ModelConfig small_llama() {
           .tied = false};
 }
 
-ModelConfig small_gemma() {
-  ModelConfig m = small_llama();
+ModelConfig odd_gemma() {
+  ModelConfig m = odd_llama();
   m.mlp = MlpKind::geglu;
   m.bias = BiasKind::none;
   m.tied = m.post_norms = m.scaled_embedding = true;
@@ -111,7 +111,7 @@ class Stored : public ::testing::Test {
 
 /// Row by row: which of Hugging Face's rows each of the engine's is.
 TEST_F(Stored, QueriesKeysAndValuesAreOrderedByGroups) {
-  const ModelConfig m = small_llama();
+  const ModelConfig m = odd_llama();
   const HostTensors tensors = llama_tensors(m);
   StoredWeights weights(file_of(tensors), m);
   const int64_t d = 4;
@@ -137,7 +137,7 @@ TEST_F(Stored, QueriesKeysAndValuesAreOrderedByGroups) {
 }
 
 TEST_F(Stored, GatesStandBeforeUpAndTheRestAsItIs) {
-  const ModelConfig m = small_llama();
+  const ModelConfig m = odd_llama();
   const HostTensors tensors = llama_tensors(m);
   StoredWeights weights(file_of(tensors), m);
   std::vector<double> both = tensors.at("model.layers.0.mlp.gate_proj.weight").values;
@@ -157,7 +157,7 @@ TEST_F(Stored, GatesStandBeforeUpAndTheRestAsItIs) {
 }
 
 TEST_F(Stored, GemmasNormsAreStoredAsTheyAre) {
-  const ModelConfig m = small_gemma();
+  const ModelConfig m = odd_gemma();
   const HostTensors tensors = llama_tensors(m);
   StoredWeights weights(file_of(tensors), m);
   for (const auto& [ours, theirs] :
@@ -174,7 +174,7 @@ TEST_F(Stored, GemmasNormsAreStoredAsTheyAre) {
 /// Small ones of bf16's 8 bits, which a gain of 1 and more has no place for.
 TEST_F(Stored, WeightsOf16BitsComeBackBitByBit) {
   RunConfig c;
-  c.model = small_gemma();
+  c.model = odd_gemma();
   c.type = DType::bf16;
   c.attention = AttentionKind::fused;
   HostTensors tensors = llama_tensors(c.model);
@@ -195,9 +195,9 @@ TEST_F(Stored, WeightsOf16BitsComeBackBitByBit) {
 }
 
 TEST_F(Stored, WhatWasReadIsWrittenAgain) {
-  ModelConfig gpt = small_llama();
+  ModelConfig gpt = odd_llama();
   gpt = {.name = "gpt", .layers = 1, .hidden = 8, .heads = 2, .sequence = 4, .vocabulary = 6};
-  for (const ModelConfig& m : {small_llama(), small_gemma(), gpt}) {
+  for (const ModelConfig& m : {odd_llama(), odd_gemma(), gpt}) {
     HostTensors tensors;
     if (naming_of(m) == Naming::hugging_face)
       tensors = llama_tensors(m);
@@ -227,7 +227,7 @@ TEST_F(Stored, WhatWasReadIsWrittenAgain) {
 }
 
 TEST_F(Stored, FilesThatDoNotFitTheModelAreRefusedByName) {
-  const ModelConfig m = small_llama();
+  const ModelConfig m = odd_llama();
   const HostTensors right = llama_tensors(m);
   HostTensors tensors = right;
   tensors.erase("model.layers.1.mlp.up_proj.weight");
@@ -247,7 +247,7 @@ TEST_F(Stored, FilesThatDoNotFitTheModelAreRefusedByName) {
 }
 
 TEST_F(Stored, AnOutputLayerOfATiedModelMustBeItsTable) {
-  ModelConfig m = small_llama();
+  ModelConfig m = odd_llama();
   m.tied = true;
   HostTensors tensors = llama_tensors(m);
   tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"];
@@ -257,7 +257,7 @@ TEST_F(Stored, AnOutputLayerOfATiedModelMustBeItsTable) {
 }
 
 TEST_F(Stored, SeveralFilesAreOneModel) {
-  const ModelConfig m = small_llama();
+  const ModelConfig m = odd_llama();
   const HostTensors tensors = llama_tensors(m);
   HostTensors parts[2];
   for (const auto& [name, tensor] : tensors)

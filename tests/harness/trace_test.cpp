@@ -25,9 +25,9 @@ RunConfig pipeline(int stages, ScheduleKind schedule, int microbatches) {
 }
 
 /// A recorded run of some batches, with all that is left of it.
-struct Recorded {
-  Recorded(const RunConfig& configuration, std::unique_ptr<Cluster> ranks,
-           const std::vector<int>& batches_of_runs)
+struct RecordedTrace {
+  RecordedTrace(const RunConfig& configuration, std::unique_ptr<Cluster> ranks,
+                const std::vector<int>& batches_of_runs)
       : config(configuration), cluster(std::move(ranks)) {
     TraceRecorder recorder(*cluster);
     TrainConfig train;
@@ -72,10 +72,10 @@ struct Recorded {
   json document;
 };
 
-Recorded virtual_run(const RunConfig& config, const std::vector<int>& batches) {
+RecordedTrace virtual_run(const RunConfig& config, const std::vector<int>& batches) {
   return {config, make_virtual_cluster(config, find_machine("a100-selene")), batches};
 }
-Recorded cpu_run(const RunConfig& config, const std::vector<int>& batches) {
+RecordedTrace cpu_run(const RunConfig& config, const std::vector<int>& batches) {
   return {config, make_cpu_cluster(config, 2), batches};
 }
 
@@ -86,7 +86,7 @@ int64_t nanoseconds(const json& event, const char* key) {
   return std::llround(event.at(key).get<double>() * 1000);
 }
 
-void expect_well_formed(const Recorded& run) {
+void expect_well_formed(const RecordedTrace& run) {
   for (int stage = 0; stage < run.config.pipeline_parallel; ++stage) {
     std::map<int, std::string> tracks;
     for (const json& event : run.events(stage, "M"))
@@ -106,7 +106,7 @@ void expect_well_formed(const Recorded& run) {
 }
 
 /// The passes of a stage are the schedule's, with their versions.
-void expect_passes(const Recorded& run, int batches) {
+void expect_passes(const RecordedTrace& run, int batches) {
   const Schedule schedule =
       make_schedule(run.config.schedule, {.stages = run.config.pipeline_parallel,
                                           .chunks = run.config.chunks,
@@ -123,7 +123,7 @@ void expect_passes(const Recorded& run, int batches) {
   }
 }
 
-void expect_ledgers_memory(const Recorded& run) {
+void expect_ledgers_memory(const RecordedTrace& run) {
   for (int stage = 0; stage < run.config.pipeline_parallel; ++stage) {
     const Ledger& ledger = run.cluster->rank(stage).ledger;
     auto counters = run.counters(stage);
@@ -139,7 +139,7 @@ void expect_ledgers_memory(const Recorded& run) {
 
 /// Each message leaves within its own slice, before the pass that takes it begins, whose slice it
 /// reaches.
-void expect_arrows(const Recorded& run) {
+void expect_arrows(const RecordedTrace& run) {
   std::map<int, json> from;
   size_t sends = 0, ends = 0;
   for (int stage = 0; stage < run.config.pipeline_parallel; ++stage) {
@@ -175,7 +175,7 @@ void expect_arrows(const Recorded& run) {
 TEST(Trace, OfTwoBufferedWeightsOnAVirtualMachine) {
   RunConfig config = pipeline(4, ScheduleKind::two_buffered, 4);
   config.tensor_parallel = 2;
-  const Recorded run = virtual_run(config, {3, 2});
+  const RecordedTrace run = virtual_run(config, {3, 2});
   expect_well_formed(run);
   expect_passes(virtual_run(config, {5}), 5);
   expect_ledgers_memory(run);
@@ -191,7 +191,7 @@ TEST(Trace, OfTwoBufferedWeightsOnAVirtualMachine) {
 TEST(Trace, HasTheStreamsOfAVirtualDevice) {
   RunConfig config = pipeline(2, ScheduleKind::one_forward_one_backward, 2);
   config.tensor_parallel = 2;
-  const Recorded run = virtual_run(config, {1});
+  const RecordedTrace run = virtual_run(config, {1});
   for (int stage = 0; stage < 2; ++stage) {
     const auto collectives = run.slices(stage, first_stream + 1);
     EXPECT_TRUE(std::any_of(collectives.begin(), collectives.end(),
@@ -207,7 +207,7 @@ TEST(Trace, HasTheStreamsOfAVirtualDevice) {
 TEST(Trace, OfInterleavedChunks) {
   RunConfig config = pipeline(2, ScheduleKind::interleaved, 4);
   config.chunks = 2;
-  const Recorded run = virtual_run(config, {1});
+  const RecordedTrace run = virtual_run(config, {1});
   expect_well_formed(run);
   expect_passes(run, 1);
   expect_arrows(run);
@@ -215,7 +215,7 @@ TEST(Trace, OfInterleavedChunks) {
 
 TEST(Trace, OfRealRanks) {
   const RunConfig config = pipeline(2, ScheduleKind::one_forward_one_backward, 3);
-  const Recorded run = cpu_run(config, {1, 1});
+  const RecordedTrace run = cpu_run(config, {1, 1});
   expect_well_formed(run);
   expect_passes(cpu_run(config, {2}), 2);
   expect_ledgers_memory(run);

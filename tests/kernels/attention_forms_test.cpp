@@ -10,7 +10,7 @@
 namespace frugal {
 namespace {
 
-constexpr int64_t d = 8;
+constexpr int64_t width = 8;
 
 /// Elements from `first` on of one tensor, to be equal to, or added up to, those of others.
 std::vector<double> part(const std::vector<double>& x, int64_t first, int64_t count) {
@@ -29,7 +29,7 @@ struct Operands {
         k(device, type, keys),
         v(device, type, keys),
         y(device, type, queries),
-        log_sum_exp(device, accumulation_type(type), {queries.size() / d}),
+        log_sum_exp(device, accumulation_type(type), {queries.size() / width}),
         dy(device, type, queries),
         dq(device, type, queries),
         dk(device, type, keys),
@@ -64,8 +64,8 @@ FusedAttention sliced(FusedAttention op, int64_t row, int64_t rows, int64_t col,
 TEST(FusedAttention, OfAWindowIsThatOfEachRowsColumns) {
   constexpr int64_t s = 1200;
   CpuDevice device(2);
-  const Operands whole(device, DType::f64, {1, s, d}, {1, s, d});
-  const Operands rows(device, DType::f64, {1, s, d}, {1, s, d});
+  const Operands whole(device, DType::f64, {1, s, width}, {1, s, width});
+  const Operands rows(device, DType::f64, {1, s, width}, {1, s, width});
   for (const int64_t window : {1, 100, 700}) {
     SCOPED_TRACE("window " + std::to_string(window));
     FusedAttention forward = whole.forward();
@@ -73,7 +73,7 @@ TEST(FusedAttention, OfAWindowIsThatOfEachRowsColumns) {
     forward.window = window;
     device.execute(forward);
     device.execute(whole.backward(forward));
-    std::vector<double> dk(s * d), dv(s * d);
+    std::vector<double> dk(s * width), dv(s * width);
     for (int64_t i = 0; i < s; ++i) {
       const int64_t begin = std::max<int64_t>(0, i + 1 - window), count = i + 1 - begin;
       const FusedAttention row = sliced(rows.forward(), i, 1, begin, count);
@@ -84,8 +84,8 @@ TEST(FusedAttention, OfAWindowIsThatOfEachRowsColumns) {
       backward.dv = backward.dv.sliced(1, 0, count);
       device.execute(row);
       device.execute(backward);
-      add(dk, begin * d, part(rows.dk.values(), 0, count * d));
-      add(dv, begin * d, part(rows.dv.values(), 0, count * d));
+      add(dk, begin * width, part(rows.dk.values(), 0, count * width));
+      add(dv, begin * width, part(rows.dv.values(), 0, count * width));
     }
     EXPECT_LT(error(whole.y.values(), rows.y.values()), 1e-13);
     EXPECT_LT(error(whole.log_sum_exp.values(), rows.log_sum_exp.values()), 1e-13);
@@ -97,11 +97,11 @@ TEST(FusedAttention, OfAWindowIsThatOfEachRowsColumns) {
 
 /// Heads with keys and values of their own, which are the group's; with the same dropout.
 TEST(FusedAttention, OfAGroupIsThatOfHeadsWithItsKeysAndValues) {
-  constexpr int64_t groups = 2, heads = 3, s = 650, size = s * d;
+  constexpr int64_t groups = 2, heads = 3, s = 650, size = s * width;
   CpuDevice device(2);
   for (const DType type : {DType::f32, DType::f64}) {
-    const Operands shared(device, type, {groups, heads, s, d}, {groups, s, d});
-    const Operands own(device, type, {groups * heads, s, d}, {groups * heads, s, d});
+    const Operands shared(device, type, {groups, heads, s, width}, {groups, s, width});
+    const Operands own(device, type, {groups * heads, s, width}, {groups * heads, s, width});
     for (const auto& [from, to] : {std::pair{&shared.k, &own.k}, std::pair{&shared.v, &own.v}}) {
       const Shape repeated{groups, heads, size};
       device.execute(Copy{.x = from->view().strided(0, repeated, {size, 0, 1}),
@@ -132,12 +132,12 @@ TEST(FusedAttention, OfAGroupIsThatOfHeadsWithItsKeysAndValues) {
 TEST(FusedAttention, GradientsByPartsOfTheColumnsAddUp) {
   constexpr int64_t rows = 200, cols = 1100, first = 600;
   CpuDevice device(3);
-  const Operands whole(device, DType::f64, {1, rows, d}, {1, cols, d});
-  const Operands parts(device, DType::f64, {1, rows, d}, {1, cols, d});
+  const Operands whole(device, DType::f64, {1, rows, width}, {1, cols, width});
+  const Operands parts(device, DType::f64, {1, rows, width}, {1, cols, width});
   const FusedAttention forward = whole.forward();
   device.execute(forward);
   device.execute(whole.backward(forward));
-  std::vector<double> dq(rows * d);
+  std::vector<double> dq(rows * width);
   for (const auto& [begin, count] :
        {std::pair{int64_t{0}, first}, std::pair{first, cols - first}}) {
     FusedAttentionBackward backward = parts.backward(sliced(forward, 0, rows, begin, count));

@@ -8,7 +8,7 @@
 namespace frugal {
 namespace {
 
-class VirtualDeviceTest : public testing::Test {
+class VirtualDeviceTest : public ::testing::Test {
  protected:
   const Machine machine = find_machine("a100-selene");
   VirtualDevice device{machine};

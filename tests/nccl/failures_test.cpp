@@ -7,6 +7,7 @@
 #include "kernels/cuda/check.h"
 #include "kernels/support/error.h"
 #include "tests/nccl/cluster.h"
+#include "tests/support/message_of.h"
 
 namespace frugal {
 namespace {
@@ -14,16 +15,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::of_ranks;
-
-template <class Error>
-std::string message_of(Cluster& cluster, const std::function<void(Rank&)>& body) {
-  try {
-    cluster.run(body);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
 
 void reduce(Rank& rank) {
   const Tensor data = testing::write<float>(rank, std::vector<float>(8, 1));
@@ -58,7 +49,7 @@ TEST(NcclFailure, TheCauseIsThrownAndTheOthersWakeUp) {
         throw;
       }
     };
-    EXPECT_EQ(message_of<OutOfMemory>(*cluster, body), "no room");
+    EXPECT_EQ(message_of<OutOfMemory>([&] { cluster->run(body); }), "no room");
     EXPECT_TRUE(woken[0] && woken[3]);
     expect_usable(*cluster);
   }
@@ -85,7 +76,7 @@ TEST(NcclFailure, AfterAnAbortEveryCallSaysWhy) {
 std::string message_without_rank_one(int collectives) {
   const auto cluster = make_cuda_cluster(of_ranks(2), 0.3);
   std::atomic<bool> over{false};
-  return message_of<DeadlinePassed>(*cluster, [&](Rank& rank) {
+  const auto body = [&](Rank& rank) {
     try {
       for (int i = 0; i < collectives; ++i) reduce(rank);
       while (rank.tensor_group.rank() == 1 && !over) std::this_thread::yield();
@@ -94,7 +85,8 @@ std::string message_without_rank_one(int collectives) {
       over = true;
       throw;
     }
-  });
+  };
+  return message_of<DeadlinePassed>([&] { cluster->run(body); });
 }
 
 TEST(NcclFailure, ARankThatDoesNotComeIsNoticed) {
@@ -113,7 +105,7 @@ TEST(NcclFailure, WhatTheLibraryReportsNamesTheCallAndWhatToDo) {
     if (rank.tensor_group.rank() == 1) emulator::nccl::break_rank(1);
     reduce(rank);
   };
-  const std::string message = message_of<cuda::CudaError>(*cluster, body);
+  const std::string message = message_of<cuda::CudaError>([&] { cluster->run(body); });
   emulator::nccl::repair();
   EXPECT_THAT(message, AllOf(HasSubstr("ncclCommGetAsyncError at engine/comm/nccl_link.cpp:"),
                              HasSubstr("a link went down"), HasSubstr("NCCL_DEBUG=INFO")));

@@ -41,6 +41,20 @@ const std::vector<Variant>& divisions() {
        [](RunConfig& run) { choose_pipeline(run, ScheduleKind::one_forward_one_backward); }},
       {"two_buffered", [](RunConfig& run) { choose_pipeline(run, ScheduleKind::two_buffered); }},
       {"zero_bubble", [](RunConfig& run) { choose_pipeline(run, ScheduleKind::zero_bubble_h1); }},
+      {"interleaved",
+       [](RunConfig& run) {
+         choose_pipeline(run, ScheduleKind::interleaved);
+         run.chunks = 2;
+         run.model.layers = 4;
+       }},
+      {"interleaved_4",
+       [](RunConfig& run) {
+         choose_pipeline(run, ScheduleKind::interleaved);
+         run.pipeline_parallel = 4;
+         run.microbatches = 8;
+         run.chunks = 2;
+         run.model.layers = 8;
+       }},
       {"all",
        [](RunConfig& run) {
          choose_pipeline(run, ScheduleKind::one_forward_one_backward);

@@ -15,11 +15,11 @@ A* row_buffer(int64_t cols) {
 
 /// The columns of a row that are computed: those that it sees, and more up to a whole vector, which
 /// come out as 0 like all others.
-struct Columns {
+struct SeenColumns {
   int64_t seen, computed;
 };
 template <class A>
-Columns columns(const View& p, bool causal, int64_t row) {
+SeenColumns columns(const View& p, bool causal, int64_t row) {
   const int64_t cols = p.cols();
   const int64_t seen = causal ? std::min(cols, row % p.shape[p.shape.dims - 2] + 1) : cols;
   return {seen, std::min(cols, (seen + lanes<A> - 1) / lanes<A> * lanes<A>)};
@@ -35,7 +35,7 @@ void zero(T* row, int64_t begin, int64_t end, bool past) {
 /// e[j] = exp(scale · (x[j] − the x where that is largest)), whole vectors of it; returns their
 /// sum. Fetches the row `ahead` elements further meanwhile.
 template <class T, class A>
-A exponentials(const T* x, Columns n, A scale, int64_t ahead, A* e) {
+A exponentials(const T* x, SeenColumns n, A scale, int64_t ahead, A* e) {
   constexpr A lowest = -std::numeric_limits<A>::infinity();
   const auto at = [=](int64_t j, int64_t count) { return load<Vec<A>>(x + j, count); };
   const auto larger = [](auto a, auto b) { return max(a, b); };
@@ -56,7 +56,7 @@ template <class T>
 void forward_row(const Softmax& op, int64_t row) {
   using A = Accumulator<T>;
   const int64_t cols = op.p.cols();
-  const Columns n = columns<A>(op.p, op.causal, row);
+  const SeenColumns n = columns<A>(op.p, op.causal, row);
   T* const p = op.p.as<T>() + row * cols;
   T* const dropped = op.dropped.empty() ? nullptr : op.dropped.as<T>() + row * cols;
   A* const e = row_buffer<A>(cols);
@@ -87,7 +87,7 @@ template <class T>
 void backward_row(const SoftmaxBackward& op, int64_t row) {
   using A = Accumulator<T>;
   const int64_t cols = op.p.cols();
-  const Columns n = columns<A>(op.p, op.causal, row);
+  const SeenColumns n = columns<A>(op.p, op.causal, row);
   const T* const p = op.p.as<T>() + row * cols;
   const T* const dy = op.dy.as<T>() + row * cols;
   T* const dx = op.dx.as<T>() + row * cols;

@@ -6,22 +6,13 @@
 
 #include "kernels/support/error.h"
 #include "tests/engine/comm/group.h"
+#include "tests/support/message_of.h"
 
 namespace frugal {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-template <class Error, class Body>
-std::string message_of(Body body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(LocalGroupFlight, SeveralCollectivesWaitedForInAnotherOrder) {
   LocalGroup group(4, 60);

@@ -3,22 +3,13 @@
 
 #include "kernels/support/error.h"
 #include "tests/engine/comm/staged.h"
+#include "tests/support/message_of.h"
 
 namespace frugal {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-template <class Error, class Body>
-std::string message_of(Body body) {
-  try {
-    body();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(StagedGroupFailure, DeadlineNamesTheStageAndTheMessage) {
   Pipeline pipeline(round_machine(), {.stages = 4}, 0.05);

@@ -64,14 +64,14 @@ struct Seen {
   bool operator==(const Seen&) const = default;
 };
 
-struct Case {
+struct MemoCase {
   RunConfig run;
   Machine machine = find_machine("a100-selene");
   double clip = 1;
 };
 
 /// Three batches, two of them in one go, then an evaluation; what of it fits.
-Seen train(const Case& c, bool repeated) {
+Seen train(const MemoCase& c, bool repeated) {
   Seen seen;
   const auto cluster = make_virtual_cluster(c.run, c.machine);
   const auto see_ranks = [&] {
@@ -98,7 +98,7 @@ Seen train(const Case& c, bool repeated) {
   return seen;
 }
 
-void expect_same(const Case& c, const std::string& what) {
+void expect_same(const MemoCase& c, const std::string& what) {
   const Seen repeated = train(c, true), computed = train(c, false);
   ASSERT_GT(repeated.numbers.size(), 8u) << what << ": " << repeated.error;
   EXPECT_EQ(repeated.numbers, computed.numbers) << what;
@@ -137,7 +137,7 @@ TEST(PassMemo, EveryScheduleRecomputationAndDivision) {
          {Recompute::none, Recompute::selective, Recompute::full, Recompute::stage})
       for (const int64_t kept : {0, 2})
         for (const auto& [tensor, sequence] : {std::pair{1, false}, {2, false}, {2, true}}) {
-          Case c{.run = pipelined(small_gpt(), static_cast<ScheduleKind>(kind))};
+          MemoCase c{.run = pipelined(small_gpt(), static_cast<ScheduleKind>(kind))};
           c.run.recompute = recompute;
           c.run.kept_microbatches = kept;
           c.run.tensor_parallel = tensor;
@@ -152,58 +152,62 @@ TEST(PassMemo, EveryScheduleRecomputationAndDivision) {
 }
 
 TEST(PassMemo, WhatElseARunMayDo) {
-  using Change = void (*)(Case&);
+  using Change = void (*)(MemoCase&);
   const std::pair<const char*, Change> changes[] = {
-      {"kept outputs", [](Case& c) { c.run.keep_outputs = true; }},
-      {"clipped", [](Case& c) { c.clip = 1; }},
-      {"replicas", [](Case& c) { c.run.data_parallel = 3; }},
-      {"stored masks", [](Case& c) { c.run.stored_masks = true; }},
-      {"fused attention", [](Case& c) { c.run.attention = AttentionKind::fused; }},
-      {"bf16", [](Case& c) { c.run.type = DType::bf16; }},
+      {"kept outputs", [](MemoCase& c) { c.run.keep_outputs = true; }},
+      {"clipped", [](MemoCase& c) { c.clip = 1; }},
+      {"replicas", [](MemoCase& c) { c.run.data_parallel = 3; }},
+      {"stored masks", [](MemoCase& c) { c.run.stored_masks = true; }},
+      {"fused attention", [](MemoCase& c) { c.run.attention = AttentionKind::fused; }},
+      {"bf16", [](MemoCase& c) { c.run.type = DType::bf16; }},
       {"pure bf16",
-       [](Case& c) {
+       [](MemoCase& c) {
          c.run.type = DType::bf16;
          c.run.precision = Precision::pure;
        }},
-      {"mini-sequences", [](Case& c) { c.run.mlp_chunks = c.run.head_chunks = 2; }},
-      {"tiles of the head", [](Case& c) { c.run.head_tiles = 3; }},
-      {"two stages", [](Case& c) { c.run.pipeline_parallel = 2; }},
+      {"mini-sequences", [](MemoCase& c) { c.run.mlp_chunks = c.run.head_chunks = 2; }},
+      {"tiles of the head", [](MemoCase& c) { c.run.head_tiles = 3; }},
+      {"two stages", [](MemoCase& c) { c.run.pipeline_parallel = 2; }},
       {"one stage",
-       [](Case& c) {
+       [](MemoCase& c) {
          c.run.pipeline_parallel = c.run.chunks = 1;
          c.run.schedule = ScheduleKind::one_forward_one_backward;
        }},
-      {"offloaded optimizer", [](Case& c) { c.run.offload_optimizer = true; }},
+      {"offloaded optimizer", [](MemoCase& c) { c.run.offload_optimizer = true; }},
       {"messages that hold up",
-       [](Case& c) { c.machine.software.messages = Machine::Messages::blocking; }},
+       [](MemoCase& c) { c.machine.software.messages = Machine::Messages::blocking; }},
       {"messages that are serial",
-       [](Case& c) { c.machine.software.messages = Machine::Messages::serial; }},
+       [](MemoCase& c) { c.machine.software.messages = Machine::Messages::serial; }},
       {"passes that the host waits for",
-       [](Case& c) { c.machine.software.synchronised_passes = true; }},
+       [](MemoCase& c) { c.machine.software.synchronised_passes = true; }},
       {"messages in parts, and operations of many kernels",
-       [](Case& c) {
+       [](MemoCase& c) {
          c.run.tensor_parallel = 2;
          Machine::Software& s = c.machine.software;
          s.sharded_messages = s.bias = s.gelu = s.dropout = s.mask = s.dropout_add = true;
          s.residual = s.bias_gradient = s.accumulation = s.clipping = true;
        }},
-      {"host that is slow to issue", [](Case& c) { c.machine.launch_overhead = 1e-3; }},
+      {"host that is slow to issue", [](MemoCase& c) { c.machine.launch_overhead = 1e-3; }},
       {"offload",
-       [](Case& c) {
+       [](MemoCase& c) {
          c.run.recompute = Recompute::full;
          c.run.offload = true;
        }},
       {"a Llama",
-       [](Case& c) { c.run = pipelined(small_llama(), c.run.schedule, c.run.pipeline_parallel); }},
+       [](MemoCase& c) {
+         c.run = pipelined(small_llama(), c.run.schedule, c.run.pipeline_parallel);
+       }},
       {"a Gemma 2",
-       [](Case& c) { c.run = pipelined(small_gemma(), c.run.schedule, c.run.pipeline_parallel); }},
+       [](MemoCase& c) {
+         c.run = pipelined(small_gemma(), c.run.schedule, c.run.pipeline_parallel);
+       }},
       {"shared sequences",
-       [](Case& c) {
+       [](MemoCase& c) {
          c.run = pipelined(small_llama(), c.run.schedule, c.run.pipeline_parallel);
          c.run.context_parallel = 2;
        }},
       {"a ring",
-       [](Case& c) {
+       [](MemoCase& c) {
          c.run = pipelined(small_llama(), c.run.schedule, c.run.pipeline_parallel);
          c.run.context_parallel = 4;
          c.run.context = ContextKind::ring;
@@ -213,14 +217,14 @@ TEST(PassMemo, WhatElseARunMayDo) {
        {ScheduleKind::one_forward_one_backward, ScheduleKind::gpipe, ScheduleKind::interleaved,
         ScheduleKind::two_buffered, ScheduleKind::zero_bubble_h1})
     for (const auto& [name, change] : changes) {
-      Case c{.run = pipelined(small_gpt(), schedule), .clip = flushes(schedule) ? 1.0 : 0.0};
+      MemoCase c{.run = pipelined(small_gpt(), schedule), .clip = flushes(schedule) ? 1.0 : 0.0};
       change(c);
       expect_same(c, fmt::format("{}, {}", name, text(c.run)));
     }
 }
 
 TEST(PassMemo, WeightsThatStepInBackward) {
-  Case c{.run = pipelined(small_gpt(), ScheduleKind::one_forward_one_backward, 1), .clip = 0};
+  MemoCase c{.run = pipelined(small_gpt(), ScheduleKind::one_forward_one_backward, 1), .clip = 0};
   c.run.step_in_backward = true;
   c.run.microbatches = 1;
   expect_same(c, "step in backward");
@@ -265,7 +269,7 @@ TEST(PassMemo, WhatIsKeptIsCounted) {
 
 /// On ever smaller devices, down to such as the model does not fit on: the same error.
 void expect_same_errors(ScheduleKind schedule, int stages, Recompute recompute) {
-  Case c{.run = pipelined(small_gpt(), schedule, stages)};
+  MemoCase c{.run = pipelined(small_gpt(), schedule, stages)};
   c.run.recompute = recompute;
   int64_t fixed = 0, peak = 0;
   {

@@ -122,7 +122,7 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-std::string describe(const ::testing::TestParamInfo<Case>& info) {
+std::string describe_case(const ::testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
   std::string name =
       fmt::format("{}_p{}_t{}_w{}_{}{}_{}", name_of(c.schedule), c.stages, c.tensor, c.replicas,
@@ -131,7 +131,7 @@ std::string describe(const ::testing::TestParamInfo<Case>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PipelineOracle, ::testing::ValuesIn(all_cases()), describe);
+INSTANTIATE_TEST_SUITE_P(All, PipelineOracle, ::testing::ValuesIn(all_cases()), describe_case);
 
 /// Appendix C of korthikanti2022: what is kept whole changes nothing but what is computed again.
 TEST(KeptMicrobatches, ComputeLessAndTheSame) {

@@ -15,7 +15,7 @@ namespace {
 using testing::SerialPipeline;
 using testing::small_gpt;
 
-struct Case {
+struct RecursionCase {
   ScheduleKind schedule;
   OptimizerKind optimizer = OptimizerKind::sgd;
   int stages = 1;
@@ -40,7 +40,7 @@ int version_of(ScheduleKind kind, int stages, int stage, int batch) {
   }
 }
 
-RunConfig config_of(const Case& c) {
+RunConfig config_of(const RecursionCase& c) {
   RunConfig config = small_gpt();
   config.model.layers = 8;
   config.pipeline_parallel = c.stages;
@@ -53,7 +53,7 @@ RunConfig config_of(const Case& c) {
   return config;
 }
 
-TrainConfig train_config(const Case& c) {
+TrainConfig train_config(const RecursionCase& c) {
   TrainConfig train;
   train.steps = batches;
   OptimizerOptions& options = train.optimizer;
@@ -65,10 +65,10 @@ TrainConfig train_config(const Case& c) {
   return train;
 }
 
-class Recursion : public ::testing::TestWithParam<Case> {};
+class Recursion : public ::testing::TestWithParam<RecursionCase> {};
 
 TEST_P(Recursion, IsWhatThePipelineComputes) {
-  const Case& c = GetParam();
+  const RecursionCase& c = GetParam();
   const RunConfig config = config_of(c);
   SerialPipeline serial(config, train_config(c), [&](int stage, int batch) {
     return version_of(c.schedule, c.stages, stage, batch);
@@ -94,8 +94,8 @@ TEST_P(Recursion, IsWhatThePipelineComputes) {
     EXPECT_EQ(after.at("weight/" + name).values, values) << name;
 }
 
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
+std::vector<RecursionCase> recursion_cases() {
+  std::vector<RecursionCase> cases;
   for (const OptimizerKind optimizer :
        {OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam, OptimizerKind::adamw}) {
     for (const int stages : {1, 2, 4, 8})
@@ -127,8 +127,8 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-std::string describe(const ::testing::TestParamInfo<Case>& info) {
-  const Case& c = info.param;
+std::string describe_recursion(const ::testing::TestParamInfo<RecursionCase>& info) {
+  const RecursionCase& c = info.param;
   std::string name =
       fmt::format("{}_{}_{}_stages_{}_{}{}", name_of(c.schedule), name_of(c.optimizer), c.stages,
                   name_of(c.recompute), name_of(c.type), c.prediction > 0 ? "_predicted" : "");
@@ -136,7 +136,8 @@ std::string describe(const ::testing::TestParamInfo<Case>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Recursion, ::testing::ValuesIn(all_cases()), describe);
+INSTANTIATE_TEST_SUITE_P(All, Recursion, ::testing::ValuesIn(recursion_cases()),
+                         describe_recursion);
 
 }  // namespace
 }  // namespace frugal

@@ -24,11 +24,8 @@ std::string described(const Findings& findings) {
 TEST(Check, FindsNothingInWhatIsMade) {
   for_all_shapes([](ScheduleKind kind, const ScheduleShape& shape) {
     const Schedule schedule = make_schedule(kind, shape);
-    // Interleaved stages form a ring: each has a message to send before it receives the next.
-    const bool ring = kind == ScheduleKind::interleaved && shape.stages > 1;
     for (const int capacity : {0, 1, 4})
-      EXPECT_EQ(described(check(schedule, capacity)).empty(), !(ring && capacity == 0))
-          << "capacity " << capacity << ": " << described(check(schedule, capacity));
+      EXPECT_EQ(described(check(schedule, capacity)), "") << "capacity " << capacity;
   });
 }
 
@@ -210,17 +207,17 @@ TEST(Check, ACycleSaysTheActionsInIt) {
 }
 
 TEST(Check, CapacityBoundsWhatIsOnItsWay) {
-  // A ring of two stages, all forwards first: stage 0 sends four activations before it receives
+  // A ring of two stages, all forwards first: stage 0 sends six activations before it receives
   // the first one back.
   Schedule schedule = {.kind = ScheduleKind::interleaved,
                        .stages = 2,
                        .chunks = 2,
-                       .microbatches = 4,
+                       .microbatches = 6,
                        .actions = std::vector<Actions>(2)};
   for (Actions& actions : schedule.actions) {
     for (const ActionKind kind : {ActionKind::forward, ActionKind::backward})
-      for (int i = 0; i < 8; ++i)
-        actions.push_back({kind, kind == ActionKind::forward ? i / 4 : 1 - i / 4, i % 4, 0});
+      for (int i = 0; i < 12; ++i)
+        actions.push_back({kind, kind == ActionKind::forward ? i / 6 : 1 - i / 6, i % 6, 0});
     actions.push_back({.kind = ActionKind::step, .version = 1});
   }
   add_messages(schedule);

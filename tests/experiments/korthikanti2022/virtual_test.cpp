@@ -11,7 +11,7 @@ namespace frugal::korthikanti2022 {
 namespace {
 
 /// What a layer of a record's configuration holds and executes on the paper's machine, virtually.
-void execute(Record& r) {
+void observe_layer(Record& r) {
   const auto cluster = make_virtual_cluster(r.config, find_machine("a100-selene"));
   ModuleRun layer(*cluster);
   const ModuleMemory memory = layer.memory();
@@ -32,7 +32,7 @@ TEST(Virtual, EveryMemoryClaimIsReproducedAtEveryScale) {
   for (const int64_t scale : {1, 8, 32})
     for (const Artifact* artifact : {&table2(), &figure7(), &section5()})
       for (const Claim& claim :
-           artifact->claims(records_of(*artifact, virtually(scale), execute))) {
+           artifact->claims(records_of(*artifact, virtually(scale), observe_layer))) {
         if (claim.id.starts_with("equation-8")) continue;
         EXPECT_EQ(claim.verdict(), Verdict::reproduced)
             << claim.id << " at 1/" << scale << ": " << claim.value.value_or(-1) << " for "
@@ -42,7 +42,7 @@ TEST(Virtual, EveryMemoryClaimIsReproducedAtEveryScale) {
 
 /// Equation 8 as printed charges three times this.
 TEST(Virtual, SelectiveRecomputationExecutesTheAttentionCoreAgain) {
-  for (const Cell& c : section5().cells(records_of(section5(), virtually(1), execute)))
+  for (const Cell& c : section5().cells(records_of(section5(), virtually(1), observe_layer)))
     if (c.column == "additional FLOPs" && c.source == Source::simulated) {
       const ModelConfig& m = model(c.row).config;
       EXPECT_NEAR(c.value.value(), 100 * core_recompute_fraction(m), 1e-9);
@@ -52,7 +52,7 @@ TEST(Virtual, SelectiveRecomputationExecutesTheAttentionCoreAgain) {
 TEST(Virtual, WithoutRecomputationALayerExecutesEquation7) {
   for (const Case& c : table2().cases(virtually(1))) {
     Record r = record_of(table2(), c);
-    execute(r);
+    observe_layer(r);
     const auto& run = r.config;
     const double once =
         module_flops(run.model, Module::layer, static_cast<double>(run.micro_batch));

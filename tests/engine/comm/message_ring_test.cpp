@@ -1,0 +1,88 @@
+#include "engine/comm/message_ring.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/support/error.h"
+#include "tests/engine/comm/group.h"
+#include "tests/support/message_of.h"
+
+namespace frugal {
+namespace {
+
+constexpr int ring_size = 5;
+
+std::unique_ptr<Group> local_edge(int /*from*/, int /*to*/) {
+  return std::make_unique<LocalGroup>(2, 60);
+}
+
+TEST(MessageRing, CarriesMessagesAroundInEitherDirection) {
+  for (const int step : {1, ring_size - 1}) {
+    MessageRing ring(ring_size, step, 60, local_edge);
+    on_every_rank(ring, [step](Communicator& c) {
+      EXPECT_EQ(c.size(), ring_size);
+      c.barrier();
+      const int next = (c.rank() + step) % ring_size;
+      const int before = (c.rank() + ring_size - step) % ring_size;
+      std::vector<float> mine(3, static_cast<float>(c.rank())), others(3);
+      for (int round = 1; round <= 2 * ring_size; ++round) {
+        c.send(view(mine), next).wait();
+        c.receive(view(others), before).wait();
+        mine = others;
+        const int origin = (c.rank() + (ring_size - step) * round) % ring_size;
+        EXPECT_EQ(mine, std::vector<float>(3, static_cast<float>(origin)));
+      }
+    });
+  }
+}
+
+TEST(MessageRing, RefusesWhatIsNoMessageToANeighbour) {
+  MessageRing ring(ring_size, 1, 60, local_edge);
+  Communicator& c = ring.communicator(2);
+  std::vector<float> data(10);
+  const View some = view(data);
+  EXPECT_THROW((void)c.send(some, 1), std::logic_error);
+  EXPECT_THROW((void)c.receive(some, 3), std::logic_error);
+  EXPECT_THROW((void)c.all_reduce(some), std::logic_error);
+  EXPECT_THROW((void)c.broadcast(some, 0), std::logic_error);
+}
+
+TEST(MessageRing, ABarrierWaitsForAll) {
+  MessageRing ring(3, 1, 0.05, local_edge);
+  std::atomic<int> late{0};
+  on_every_rank(ring, [&late](Communicator& c) {
+    if (c.rank() != 1) {
+      EXPECT_ANY_THROW(c.barrier());
+      ++late;
+    }
+  });
+  EXPECT_EQ(late, 2);
+}
+
+TEST(MessageRing, AFailureReachesBothNeighboursUntilItIsReset) {
+  MessageRing ring(ring_size, 1, 60, local_edge);
+  on_every_rank(ring, [](Communicator& c) {
+    std::vector<float> data(8);
+    const auto receive = [&] {
+      c.receive(view(data), (c.rank() + ring_size - 1) % ring_size).wait();
+    };
+    if (c.rank() == 2) c.abort("rank 2 ran out of memory");
+    if (c.rank() == 3) {
+      EXPECT_EQ(message_of<PeerLost>(receive), "rank 2 ran out of memory");
+      c.abort("rank 3 knows");
+    }
+    if (c.rank() == 4) {
+      EXPECT_EQ(message_of<PeerLost>(receive), "rank 3 knows");
+    }
+    if (c.rank() == 1) {
+      EXPECT_EQ(message_of<PeerLost>([&] {
+                  for (;;) c.send(view(data), 2).wait();  // until it has failed
+                }),
+                "rank 2 ran out of memory");
+    }
+  });
+  ring.reset();
+  on_every_rank(ring, [](Communicator& c) { c.barrier(); });
+}
+
+}  // namespace
+}  // namespace frugal

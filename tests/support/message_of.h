@@ -1,0 +1,17 @@
+#pragma once
+#include <string>
+
+namespace frugal {
+
+/// What the Error that `body` throws says, or that it threw none. Other errors pass.
+template <class Error, class Body>
+std::string message_of(Body body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+}  // namespace frugal
