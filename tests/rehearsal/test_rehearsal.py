@@ -106,8 +106,8 @@ class SeveralGpus(Rehearsal):
                       "--microbatches", "4"],
                      [*gpt[:-1], "--pipeline-parallel", "4", "--microbatches", "8", "--schedule", "zb-h1"],
                      [*gpt[:-1], "--pipeline-parallel", "4", "--microbatches", "4", "--schedule", "2bw", "--steps", "3"],
-                     [*gpt, "--tensor-parallel", "2", "--pipeline-parallel", "4", "--microbatches", "8", "--schedule",
-                      "interleaved", "--chunks", "3", "--layers", "12"],
+                     [*gpt, "--tensor-parallel", "4", "--pipeline-parallel", "2", "--microbatches", "8",
+                      "--schedule", "interleaved", "--chunks", "2"],
                      [*llama, "--context-parallel", "8", "--sequence", "32768", "--recompute", "full", *MINI_SEQUENCES],
                      [*llama, "--context-parallel", "4", "--context", "ring", "--data-parallel", "2"]):
             ours = self.measured("--on", "cuda", *more)

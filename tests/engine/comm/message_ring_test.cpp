@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "kernels/support/error.h"
 #include "tests/engine/comm/group.h"
 #include "tests/support/message_of.h"
@@ -11,13 +13,15 @@ namespace {
 
 constexpr int ring_size = 5;
 
+constexpr double deadline = 60;
+
 std::unique_ptr<Group> local_edge(int /*from*/, int /*to*/) {
-  return std::make_unique<LocalGroup>(2, 60);
+  return std::make_unique<LocalGroup>(2, deadline);
 }
 
 TEST(MessageRing, CarriesMessagesAroundInEitherDirection) {
   for (const int step : {1, ring_size - 1}) {
-    MessageRing ring(ring_size, step, 60, local_edge);
+    MessageRing ring(ring_size, step, deadline, local_edge);
     on_every_rank(ring, [step](Communicator& c) {
       EXPECT_EQ(c.size(), ring_size);
       c.barrier();
@@ -36,7 +40,7 @@ TEST(MessageRing, CarriesMessagesAroundInEitherDirection) {
 }
 
 TEST(MessageRing, RefusesWhatIsNoMessageToANeighbour) {
-  MessageRing ring(ring_size, 1, 60, local_edge);
+  MessageRing ring(ring_size, 1, deadline, local_edge);
   Communicator& c = ring.communicator(2);
   std::vector<float> data(10);
   const View some = view(data);
@@ -47,19 +51,20 @@ TEST(MessageRing, RefusesWhatIsNoMessageToANeighbour) {
 }
 
 TEST(MessageRing, ABarrierWaitsForAll) {
-  MessageRing ring(3, 1, 0.05, local_edge);
-  std::atomic<int> late{0};
-  on_every_rank(ring, [&late](Communicator& c) {
-    if (c.rank() != 1) {
-      EXPECT_ANY_THROW(c.barrier());
-      ++late;
+  MessageRing ring(ring_size, 1, deadline, local_edge);
+  std::atomic<int> come{0};
+  on_every_rank(ring, [&come](Communicator& c) {
+    for (int round = 1; round <= 20; ++round) {
+      ++come;
+      c.barrier();
+      EXPECT_GE(come, ring_size * round);
+      c.barrier();
     }
   });
-  EXPECT_EQ(late, 2);
 }
 
 TEST(MessageRing, AFailureReachesBothNeighboursUntilItIsReset) {
-  MessageRing ring(ring_size, 1, 60, local_edge);
+  MessageRing ring(ring_size, 1, deadline, local_edge);
   on_every_rank(ring, [](Communicator& c) {
     std::vector<float> data(8);
     const auto receive = [&] {
