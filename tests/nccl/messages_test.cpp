@@ -1,46 +1,67 @@
 #include <gtest/gtest.h>
 
+#include "kernels/support/error.h"
 #include "tests/emulator/gpu.h"
 #include "tests/nccl/cluster.h"
+#include "tests/support/message_of.h"
 
 namespace frugal {
 namespace {
 
-constexpr int64_t message_size = 1000;
-
-/// Every stage sends before it receives, and the last one sends to the first.
-TEST(NcclOrder, ARingOfStagesDoesNotWaitForItself) {
+/// Four stages of the interleaved schedule, of which the last sends to the first.
+std::unique_ptr<Cluster> ring_of_stages() {
   RunConfig run = testing::small_gpt();
   run.pipeline_parallel = 4;
   run.schedule = ScheduleKind::interleaved;
   run.chunks = 2;
   run.microbatches = 4;
   run.model.layers = 8;
-  const auto cluster = make_cuda_cluster(run, 10);
-  const auto body = [](Rank& rank) {
-    const int stages = rank.groups.activations.size(), stage = rank.groups.activations.rank();
-    const auto round = [&](Communicator& group, int step, float origin) {
-      const Tensor mine = testing::write(rank, std::vector<float>(message_size, origin)),
-                   others = rank.allocate(DType::f32, {message_size});
-      Pending sent = group.send(mine, (stage + step) % stages);
-      group.receive(others, (stage + stages - step) % stages).wait();
-      sent.wait();
-      return testing::read<float>(rank, others);
-    };
-    rank.groups.activations.barrier();
-    rank.groups.gradients.barrier();
-    for (int i = 0; i < 3; ++i) {
-      const auto value = [&](int of) { return static_cast<float>(10 * i + of % stages); };
-      EXPECT_EQ(round(rank.groups.activations, 1, value(stage)),
-                std::vector<float>(message_size, value(stage + stages - 1)));
-      EXPECT_EQ(round(rank.groups.gradients, stages - 1, value(stage)),
-                std::vector<float>(message_size, value(stage + 1)));
-    }
-  };
+  return make_cuda_cluster(run, 10);
+}
+
+/// What comes when every stage sends `value` to the next one before it receives.
+float exchanged(Rank& rank, Communicator& group, int step, float value) {
+  constexpr int64_t count = 1000;
+  const int stages = group.size(), stage = group.rank();
+  const Tensor mine = testing::write(rank, std::vector<float>(count, value)),
+               others = rank.allocate(DType::f32, {count});
+  Pending sent = group.send(mine, (stage + step) % stages);
+  group.receive(others, (stage + stages - step) % stages).wait();
+  sent.wait();
+  const std::vector<float> values = testing::read<float>(rank, others);
+  EXPECT_EQ(values, std::vector<float>(count, values.front()));
+  return values.front();
+}
+
+void exchange_both_ways(Rank& rank) {
+  const RankGroups& groups = rank.groups;
+  const int stages = groups.activations.size(), stage = groups.activations.rank();
+  groups.activations.barrier();
+  groups.gradients.barrier();
+  for (int i = 0; i < 3; ++i) {
+    const auto value = [&](int of) { return static_cast<float>(10 * i + of % stages); };
+    EXPECT_EQ(exchanged(rank, groups.activations, 1, value(stage)), value(stage + stages - 1));
+    EXPECT_EQ(exchanged(rank, groups.gradients, stages - 1, value(stage)), value(stage + 1));
+  }
+}
+
+TEST(NcclOrder, ARingOfStagesDoesNotWaitForItself) {
+  const auto cluster = ring_of_stages();
   for (uint64_t seed = 0; seed < 10; ++seed) {
     emulator::set_seed(seed);
-    cluster->run(body);
+    cluster->run(exchange_both_ways);
   }
+}
+
+TEST(NcclFailure, ARingLearnsOfItAndIsUsedAgain) {
+  const auto cluster = ring_of_stages();
+  const auto body = [](Rank& rank) {
+    exchange_both_ways(rank);
+    if (rank.stage() == 2) throw OutOfMemory("no room", 3, 2, 1);
+    for (;;) exchange_both_ways(rank);
+  };
+  EXPECT_EQ(message_of<OutOfMemory>([&] { cluster->run(body); }), "no room");
+  cluster->run(exchange_both_ways);
 }
 
 }  // namespace
