@@ -18,13 +18,16 @@ inline RankGrid::MakeGroup nccl_groups(std::vector<Device*> devices, bool ring, 
       return std::make_unique<ModelledGroup>(*members.front(), CostModel(Machine{}),
                                              CostModel::Group{});
     const bool forward = use == GroupUse::activations;
-    if (!ring || !(forward || use == GroupUse::gradients))
-      return make_nccl_group(members, deadline, stream_of(use));
+    const MessagesTo messages = forward                      ? MessagesTo::next
+                                : use == GroupUse::gradients ? MessagesTo::previous
+                                                             : MessagesTo::nobody;
+    if (!ring || messages == MessagesTo::nobody)
+      return make_nccl_group(members, deadline, stream_of(use), messages);
     const Stream arriving = forward ? Stream::arriving_activations : Stream::arriving_gradients;
     return std::make_unique<MessageRing>(
         size, forward ? 1 : size - 1, deadline, [&](int from, int to) {
           return make_nccl_group({members.at(from), members.at(to)}, deadline,
-                                 {stream_of(use), arriving});
+                                 {stream_of(use), arriving}, MessagesTo::next);
         });
   };
 }

@@ -13,8 +13,8 @@
 namespace frugal {
 namespace {
 
-/// Threads of a process, in the order in which they are shown. The streams of the messages are the
-/// two tracks of messages.
+/// Threads of a process, in the order in which they are shown. Messages are on two tracks as they
+/// are sent, whatever their streams, and as they are received among the waits.
 enum class Track : uint8_t {
   passes,
   waits,

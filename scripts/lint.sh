@@ -3,7 +3,7 @@
 #   scripts/lint.sh           everything, several files at a time (build/lint)
 #   scripts/lint.sh FILE...   some files, each alone and also with clang's static analyzer, as
 #                             build/debug compiles them
-# It configures a preset and builds nothing of it.
+# It configures a preset and builds nothing of it but build_info.h.
 # Tests and CUDA's .cu files are left out, and the vectorised kernels are checked for one instruction
 # set only.
 set -euo pipefail

@@ -23,6 +23,7 @@ class RingCommunicator final : public Communicator {
   Pending reduce_scatter(const View& /*all*/, const View& /*shard*/) override { refuse(); }
   Pending all_to_all(const View& /*from*/, const View& /*to*/) override { refuse(); }
   Pending broadcast(const View& /*data*/, int /*root*/) override { refuse(); }
+  Pending shift(const View& /*from*/, const View& /*to*/) override { refuse(); }
   Pending send(const View& data, int to) override {
     if (to != next_.peer) refuse();
     return next_.communicator.send(data, 1);

@@ -61,9 +61,11 @@ class Moment {
 
 /// What the ranks of a group share.
 struct Shared {
-  Shared(int size, double deadline) : deadline(deadline), local(size, deadline) {}
+  Shared(int size, double deadline, MessagesTo messages)
+      : deadline(deadline), messages(messages), local(size, deadline) {}
 
   const double deadline;
+  const MessagesTo messages;
   LocalGroup local;  ///< where the threads meet, and learn of failures
   std::vector<std::unique_ptr<NcclLink>> links;
   ncclUniqueId id{};
@@ -210,6 +212,23 @@ class NcclCommunicator final : public Communicator {
     if (link_.is_open()) return;
     link_.open(shared_.id, rank_, size());
     watch_.until({"connecting the ranks", {}}, [this] { return link_.settled(); });
+    if (shared_.messages != MessagesTo::nobody) meet_neighbours();
+  }
+  /// The first message between two ranks waits for both, and their schedules may not have them
+  /// meet.
+  void meet_neighbours() {
+    struct Memory {
+      CudaDevice& device;
+      void* address = device.allocate(1);
+      ~Memory() { device.deallocate(address, 1); }
+    } const memory{device_};
+    const View token{memory.address, DType::u8, {1}};
+    device_.copy_from_host(token, "");
+    const int step = shared_.messages == MessagesTo::next ? 1 : -1;
+    const auto is_there = [this](int rank) { return rank >= 0 && rank < size(); };
+    if (is_there(rank_ - step)) receive(token, rank_ - step).wait();
+    if (is_there(rank_ + step)) send(token, rank_ + step).wait();
+    device_.synchronize();
   }
 
   static ncclResult_t issue_send(const View& data, int to, ncclComm_t comm, cudaStream_t stream) {
@@ -245,8 +264,8 @@ class NcclCommunicator final : public Communicator {
 class NcclGroup final : public Group {
  public:
   NcclGroup(const std::vector<Device*>& devices, double deadline,
-            const std::vector<Stream>& streams)
-      : shared_(static_cast<int>(devices.size()), deadline) {
+            const std::vector<Stream>& streams, MessagesTo messages)
+      : shared_(static_cast<int>(devices.size()), deadline, messages) {
     shared_.make_id();
     for (size_t rank = 0; rank < devices.size(); ++rank) {
       auto& gpu = dynamic_cast<CudaDevice&>(*devices[rank]);
@@ -283,13 +302,13 @@ std::string nccl_version() {
 }
 
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,
-                                       Stream stream) {
-  return make_nccl_group(devices, deadline, std::vector(devices.size(), stream));
+                                       Stream stream, MessagesTo messages) {
+  return make_nccl_group(devices, deadline, std::vector(devices.size(), stream), messages);
 }
 
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,
-                                       const std::vector<Stream>& streams) {
-  return std::make_unique<NcclGroup>(devices, deadline, streams);
+                                       const std::vector<Stream>& streams, MessagesTo messages) {
+  return std::make_unique<NcclGroup>(devices, deadline, streams, messages);
 }
 
 }  // namespace frugal

@@ -15,9 +15,14 @@ std::string why_no_nccl();
 /// Of NCCL, as it was loaded: "2.27.3"; empty in a build without it.
 std::string nccl_version();
 
+/// To whom the ranks of a group send messages, from the first to the last or back.
+enum class MessagesTo : uint8_t { nobody, next, previous };
+
 /// A group of ranks on CUDA devices, rank r on devices[r]; the devices outlive it. Its
 /// communicators are made when the ranks first use them, waiting for each other: ranks that are in
 /// several groups first use them in the same order, if only for a barrier.
+/// So are the connections of messages between neighbours, to the next rank or to the previous one.
+/// Others are made by the first message, for which the threads of both ranks wait.
 /// Collectives and messages are issued to the devices' stream `stream` and end there; when one of
 /// them fails, or does not end within `deadline` seconds, each rank learns it the next time it
 /// starts one or waits for its device. Groups that share devices have streams of their own where
@@ -26,9 +31,10 @@ std::string nccl_version();
 /// Throws InputError where the build has no NCCL.
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices,
                                        double deadline = LocalGroup::default_deadline,
-                                       Stream stream = Stream::communication);
+                                       Stream stream = Stream::communication,
+                                       MessagesTo messages = MessagesTo::nobody);
 /// The same with a stream for each rank.
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,
-                                       const std::vector<Stream>& streams);
+                                       const std::vector<Stream>& streams, MessagesTo messages);
 
 }  // namespace frugal

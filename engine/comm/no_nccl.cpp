@@ -13,12 +13,13 @@ std::string why_no_nccl() {
 std::string nccl_version() { return ""; }
 
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& /*devices*/, double /*deadline*/,
-                                       Stream /*stream*/) {
+                                       Stream /*stream*/, MessagesTo /*messages*/) {
   throw InputError(why_no_nccl());
 }
 
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& /*devices*/, double /*deadline*/,
-                                       const std::vector<Stream>& /*streams*/) {
+                                       const std::vector<Stream>& /*streams*/,
+                                       MessagesTo /*messages*/) {
   throw InputError(why_no_nccl());
 }
 

@@ -24,7 +24,7 @@ using Findings = std::vector<Finding>;
 ///     sent after it, and each channel's messages are received in the order in which they were
 ///     sent;
 ///   - with channels of this capacity no actions wait for each other in a circle (dependencies.h);
-///     interleaved needs 1, since its stages form a ring, all others run with 0;
+///     all kinds run with 0;
 ///   - the version of each pass was made, is still kept, is the forward's in the backward, and is
 ///     the one that its kind says (schedules.h);
 ///   - no stage holds more microbatches or versions than its kind allows (peaks.h).

@@ -27,8 +27,8 @@ bool meaningful(const Rank& rank) { return rank.device.backed() && rank.whole();
 
 bool is_last_stage(const Rank& rank) { return rank.stage() + 1 == rank.config.pipeline_parallel; }
 
-/// Uses every group once, in the same order on all ranks: NCCL makes its connections then, and
-/// groups that were connected in different orders would wait for each other.
+/// Uses every group once, in the same order on all ranks: NCCL makes its communicators then, and
+/// groups whose were made in different orders would wait for each other.
 void connect(Rank& rank) {
   const RankGroups& g = rank.groups;
   for (Communicator* group :

@@ -204,12 +204,15 @@ double CudaDevice::now() {
 }
 
 void CudaDevice::copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
-  synchronize();
-  if (bytes == 0) return;
+  make_current();
+  // Behind what was computed, and not behind messages that other ranks have yet to receive.
+  wait(Stream::copy, record(Stream::compute));
   const cudaStream_t stream = streams_[static_cast<size_t>(Stream::copy)];
-  last_ = "copy";
-  check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream), "cudaMemcpyAsync");
+  if (bytes > 0) {
+    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream), "cudaMemcpyAsync");
+  }
   wait_for(stream);
+  watch();
 }
 
 void CudaDevice::copy_to_host(void* host, const View& from) {

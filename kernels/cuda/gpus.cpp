@@ -3,6 +3,8 @@
 #include <cublasLt.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/device.h"
 #include "kernels/support/error.h"
@@ -30,6 +32,9 @@ Gpu describe(int index, int driver) {
 }
 
 Found find() {
+  // As many queues as there can be: streams that share one may wait for each other, and a message
+  // that is received must not wait behind one that is sent. CUDA reads it when it starts.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   int driver = 0, count = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
     return {{}, "there is no NVIDIA driver on this machine; use cpu or virtual"};

@@ -77,6 +77,17 @@ bool Clique::left() const {
   return left_ == size() - std::count(gpus_.begin(), gpus_.end(), absent);
 }
 
+void Clique::call(const std::vector<Step>& steps) {
+  for (const Step& step : steps) called_.emplace(step.between, step.place);
+}
+
+bool Clique::connected(const std::vector<Step>& steps) const {
+  return std::all_of(steps.begin(), steps.end(), [this](const Step& step) {
+    return step.between == everybody ||
+           (called_.contains({step.between, 0}) && called_.contains({step.between, 1}));
+  });
+}
+
 void Clique::issue(cudaStream_t stream, const std::vector<Step>& steps) {
   std::vector<std::shared_ptr<const Moment>> awaited;
   for (const Step& step : steps) {

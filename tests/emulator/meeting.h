@@ -2,6 +2,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -44,6 +45,11 @@ class Clique : public std::enable_shared_from_this<Clique> {
   /// False where another rank is on that GPU, or this rank is there already.
   bool join(int rank, int gpu);
   bool complete() const;
+  /// Notes that a rank has called for these steps.
+  void call(const std::vector<Step>& steps);
+  /// Whether they can be issued: the first message from one rank to another connects the two, for
+  /// which both must have called for it.
+  bool connected(const std::vector<Step>& steps) const;
   /// Issues these steps of a rank to its stream, as one: it goes on when all have been done.
   void issue(cudaStream_t stream, const std::vector<Step>& steps);
 
@@ -66,6 +72,7 @@ class Clique : public std::enable_shared_from_this<Clique> {
 
   std::vector<int> gpus_;  // by rank
   std::map<Key, Meeting> meetings_;
+  std::set<std::pair<Between, size_t>> called_;            // messages, by place
   std::map<std::pair<Between, size_t>, uint64_t> issued_;  // so many, by place
   int left_ = 0;
   bool aborted_ = false;

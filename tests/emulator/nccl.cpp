@@ -50,16 +50,27 @@ struct ncclComm {
   std::shared_ptr<Clique> clique;
   int rank = 0, gpu = 0;
   bool ready = false;  // it has said so
-  int polls = 0;       // until what was asked for is issued
-  std::function<void()> asked = nullptr;
+  int polls = 0;       // until what was asked for may be issued
+  cudaStream_t stream = nullptr;
+  std::vector<Clique::Step> asked = {};
 
-  ncclResult_t ask(cudaStream_t stream, std::vector<Clique::Step> steps) {
+  ncclResult_t ask(cudaStream_t on, std::vector<Clique::Step> steps) {
     const Call call;
-    if (!ready || asked || emulator::current_gpu() != gpu || !emulator::is_current(stream))
+    if (!ready || !asked.empty() || emulator::current_gpu() != gpu || !emulator::is_current(on))
       return ncclInvalidUsage;  // what was called before has not settled, or another GPU's stream
     polls = 3;
-    asked = [stream, steps = std::move(steps), clique = clique] { clique->issue(stream, steps); };
+    stream = on;
+    asked = std::move(steps);
+    clique->call(asked);
     return ncclInProgress;
+  }
+  /// Whether nothing is in progress any more.
+  bool settled() {
+    if (polls > 0) --polls;
+    if (!asked.empty() && polls == 0 && clique->connected(asked))
+      clique->issue(stream, std::exchange(asked, {}));
+    ready = clique->complete();
+    return ready && asked.empty();
   }
   /// Whether so many elements are memory of this rank's GPU.
   bool holds(const void* data, int64_t count, DType type) const {
@@ -129,11 +140,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   const Call call;
-  if (comm->asked && --comm->polls == 0) std::exchange(comm->asked, nullptr)();
-  comm->ready = comm->clique->complete();
-  *state = comm->rank == broken          ? ncclInternalError
-           : comm->asked || !comm->ready ? ncclInProgress
-                                         : ncclSuccess;
+  const bool settled = comm->settled();
+  *state = comm->rank == broken ? ncclInternalError : settled ? ncclSuccess : ncclInProgress;
   return ncclSuccess;
 }
 

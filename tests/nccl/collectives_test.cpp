@@ -145,8 +145,8 @@ TEST(NcclGroup, OnStreamsOfTheirOwnDoNotWaitForEachOther) {
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<Device*> members;
   for (int i = 0; i < 2; ++i) members.push_back(devices.emplace_back(make_cuda_device(i)).get());
-  const auto forward = make_nccl_group(members, 60, Stream::activations);
-  const auto backward = make_nccl_group(members, 60, Stream::gradients);
+  const auto forward = make_nccl_group(members, 60, Stream::activations, MessagesTo::next);
+  const auto backward = make_nccl_group(members, 60, Stream::gradients, MessagesTo::previous);
   std::vector<std::vector<float>> received(2, std::vector<float>(100));
   const auto exchange = [&](int rank) {
     Device& device = *members[static_cast<size_t>(rank)];

@@ -7,7 +7,7 @@ namespace {
 
 /// Every collective against a serial loop over the ranks in their order, bit for bit.
 template <class T>
-class Collectives : public testing::Test {
+class Collectives : public ::testing::Test {
  protected:
   using Values = std::vector<std::vector<T>>;
 
@@ -33,7 +33,7 @@ class Collectives : public testing::Test {
     for (const int ranks : {1, 2, 3, 4, 8}) {
       for (const int64_t count : {1, 7, 1000, 6151})
         for (const Parts parts : {Parts::by_each, Parts::by_last}) {
-          SCOPED_TRACE(testing::Message()
+          SCOPED_TRACE(::testing::Message()
                        << ranks << " ranks, " << count << " elements, " << static_cast<int>(parts));
           LocalGroup group(ranks, 60, {}, parts);
           body(group, ranks, count);
@@ -42,7 +42,7 @@ class Collectives : public testing::Test {
   }
 };
 
-using Types = testing::Types<float, Bf16, double>;
+using Types = ::testing::Types<float, Bf16, double>;
 TYPED_TEST_SUITE(Collectives, Types);
 
 TYPED_TEST(Collectives, AllReduce) {

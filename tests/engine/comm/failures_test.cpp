@@ -11,8 +11,8 @@
 namespace frugal {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 TEST(LocalGroupFlight, SeveralCollectivesWaitedForInAnotherOrder) {
   LocalGroup group(4, 60);

@@ -12,31 +12,33 @@ namespace frugal {
 namespace {
 
 constexpr int ring_size = 5;
-
 constexpr double deadline = 60;
 
 std::unique_ptr<Group> local_edge(int /*from*/, int /*to*/) {
   return std::make_unique<LocalGroup>(2, deadline);
 }
 
+void expect_messages_to_go_around(int size, int step) {
+  MessageRing ring(size, step, deadline, local_edge);
+  on_every_rank(ring, [&](Communicator& c) {
+    EXPECT_EQ(c.size(), size);
+    c.barrier();
+    const int next = (c.rank() + step) % size;
+    const int before = (c.rank() + size - step) % size;
+    std::vector<float> mine(3, static_cast<float>(c.rank())), others(3);
+    for (int round = 1; round <= 2 * size; ++round) {
+      c.send(view(mine), next).wait();
+      c.receive(view(others), before).wait();
+      mine = others;
+      const int origin = (c.rank() + (size - step) * round) % size;
+      EXPECT_EQ(mine, std::vector<float>(3, static_cast<float>(origin)));
+    }
+  });
+}
+
 TEST(MessageRing, CarriesMessagesAroundInEitherDirection) {
-  for (const int step : {1, ring_size - 1}) {
-    MessageRing ring(ring_size, step, deadline, local_edge);
-    on_every_rank(ring, [step](Communicator& c) {
-      EXPECT_EQ(c.size(), ring_size);
-      c.barrier();
-      const int next = (c.rank() + step) % ring_size;
-      const int before = (c.rank() + ring_size - step) % ring_size;
-      std::vector<float> mine(3, static_cast<float>(c.rank())), others(3);
-      for (int round = 1; round <= 2 * ring_size; ++round) {
-        c.send(view(mine), next).wait();
-        c.receive(view(others), before).wait();
-        mine = others;
-        const int origin = (c.rank() + (ring_size - step) * round) % ring_size;
-        EXPECT_EQ(mine, std::vector<float>(3, static_cast<float>(origin)));
-      }
-    });
-  }
+  for (const int size : {2, 3, ring_size})
+    for (const int step : {1, size - 1}) expect_messages_to_go_around(size, step);
 }
 
 TEST(MessageRing, RefusesWhatIsNoMessageToANeighbour) {
@@ -47,6 +49,8 @@ TEST(MessageRing, RefusesWhatIsNoMessageToANeighbour) {
   EXPECT_THROW((void)c.send(some, 1), std::logic_error);
   EXPECT_THROW((void)c.receive(some, 3), std::logic_error);
   EXPECT_THROW((void)c.all_reduce(some), std::logic_error);
+  EXPECT_THROW((void)c.all_gather(some, some), std::logic_error);
+  EXPECT_THROW((void)c.shift(some, some), std::logic_error);
   EXPECT_THROW((void)c.broadcast(some, 0), std::logic_error);
 }
 

@@ -13,7 +13,7 @@
 namespace frugal {
 namespace {
 
-class ModelledOnVirtualDevice : public testing::Test {
+class ModelledOnVirtualDevice : public ::testing::Test {
  protected:
   const Machine machine = find_machine("a100-selene");
   VirtualDevice device{machine};
@@ -104,7 +104,7 @@ TEST_F(ModelledOnVirtualDevice, KeepsTheContract) {
 }
 
 /// Durations have lower bounds only: the machine may be busy with something else.
-class ModelledOnCpu : public testing::Test {
+class ModelledOnCpu : public ::testing::Test {
  protected:
   ModelledOnCpu() {
     machine.collective_latency = latency;
@@ -291,7 +291,7 @@ class SlowDevice final : public Device {
   std::array<double, stream_count> until_{};
 };
 
-class ModelledBesideCopies : public testing::TestWithParam<bool> {
+class ModelledBesideCopies : public ::testing::TestWithParam<bool> {
  protected:
   /// When what is computed after an all-gather can start.
   double all_gather(double latency, int compute_beside) {
@@ -325,7 +325,7 @@ TEST_P(ModelledBesideCopies, CopiesThatTakeLongerAreWaitedFor) {
   EXPECT_NEAR(all_gather(1, 0), 4, 1e-9);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, ModelledBesideCopies, testing::Bool(), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Devices, ModelledBesideCopies, ::testing::Bool(), [](const auto& info) {
   return info.param ? "asynchronous" : "synchronous";
 });
 

@@ -11,10 +11,10 @@
 namespace frugal {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// A group, a library and a clock that do what a test says.
-class WatchTest : public testing::Test {
+class WatchTest : public ::testing::Test {
  protected:
   static constexpr double deadline = 10;
   double time = 1000;

@@ -13,7 +13,7 @@
 namespace frugal {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string described(const Findings& findings) {
   std::string text;

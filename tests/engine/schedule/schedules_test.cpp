@@ -202,7 +202,7 @@ TEST(Schedules, BadShapesAreRefusedWithTheRule) {
       make_schedule(bad.kind, bad.shape);
       ADD_FAILURE() << "not refused: " << bad.says;
     } catch (const InputError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr(bad.says));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr(bad.says));
     }
   }
 }

@@ -72,7 +72,7 @@ TEST(ScheduleText, MistakesAreNamedWithTheirLine) {
       schedule_from_text(wrong.text, "x");
       ADD_FAILURE() << "not refused: " << wrong.says;
     } catch (const InputError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr(wrong.says));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr(wrong.says));
     }
   }
   for (const char* word :

@@ -89,8 +89,8 @@ TEST(Cuda, Table4HasTheOverheadsOfOneDeviceWithoutThePapersNumbers) {
     EXPECT_EQ(c.on, one_device ? "cuda" : lone);
     const bool papers = !c.row.starts_with("fused");
     EXPECT_EQ(c.paper.has_value(), papers && !one_device && c.unit == "%") << c.row << c.column;
-    EXPECT_THAT(c.note, testing::HasSubstr(one_device ? "1 GPU" : "the other 7 ranks absent"));
-    EXPECT_THAT(c.note, testing::StartsWith("NVIDIA H200 in words; "));
+    EXPECT_THAT(c.note, ::testing::HasSubstr(one_device ? "1 GPU" : "the other 7 ranks absent"));
+    EXPECT_THAT(c.note, ::testing::StartsWith("NVIDIA H200 in words; "));
     if (c.row == "full recompute" && c.unit == "%") {
       EXPECT_NEAR(c.value.value(), 100.0 / 3, 1e-9);
     }
@@ -112,7 +112,7 @@ TEST(Cuda, OfAGpuThatNobodyKnowsLoneRanksAreSkipped) {
     EXPECT_EQ(c.lone_rank, "") << c.id;
     EXPECT_EQ(c.skip.empty(), c.id.ends_with("/t1")) << c.id;
     if (!c.skip.empty()) {
-      EXPECT_THAT(c.skip, testing::StartsWith("no file of hardware/ names this GPU")) << c.id;
+      EXPECT_THAT(c.skip, ::testing::StartsWith("no file of hardware/ names this GPU")) << c.id;
     }
   }
   unknown.cuda->count = 8;

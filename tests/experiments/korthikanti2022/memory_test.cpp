@@ -114,7 +114,8 @@ TEST(MemoryArtifacts, ExecutedFlopsStandBesideTheFormulas) {
 TEST(MemoryArtifacts, ScalesThatDoNotDivideAreSkipped) {
   Selection third;
   third.scale = 3;
-  for (const Case& c : table2().cases(third)) EXPECT_THAT(c.skip, testing::HasSubstr("divisible"));
+  for (const Case& c : table2().cases(third))
+    EXPECT_THAT(c.skip, ::testing::HasSubstr("divisible"));
   Selection sixty_fourth;  // only 175B's heads divide what is left of the hidden size
   sixty_fourth.scale = 64;
   for (const Case& c : table2().cases(sixty_fourth))

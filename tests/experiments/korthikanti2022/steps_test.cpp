@@ -169,7 +169,8 @@ TEST(Steps, AreRunOnVirtualMachinesOnlyAndBesideThePaperAtFullSizeOnly) {
   for (const Cell& c : figure1().cells(records_of(figure1(), half, execute)))
     EXPECT_FALSE(c.paper) << c.row << " " << c.column;
   half.scale = 3;
-  for (const Case& c : figure1().cases(half)) EXPECT_THAT(c.skip, testing::HasSubstr("divisible"));
+  for (const Case& c : figure1().cases(half))
+    EXPECT_THAT(c.skip, ::testing::HasSubstr("divisible"));
 }
 
 }  // namespace

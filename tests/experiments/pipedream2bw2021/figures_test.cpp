@@ -64,7 +64,7 @@ TEST(Throughput, CountsThePairsThatAreInAnotherOrder) {
   for (const Claim& claim : artifact.claims(records)) {
     if (!claim.id.ends_with("/order")) continue;
     EXPECT_EQ(claim.value, 7) << claim.id;  // GPipe is above one of the four
-    EXPECT_THAT(claim.reason, testing::HasSubstr("PipeDream-2BW is not above GPipe"));
+    EXPECT_THAT(claim.reason, ::testing::HasSubstr("PipeDream-2BW is not above GPipe"));
   }
 }
 
@@ -98,7 +98,7 @@ TEST(Throughput, TakesTheLargestMicrobatchThatFits) {
     } else {
       EXPECT_EQ(cell.status, Status::ok) << where;
       EXPECT_DOUBLE_EQ(*cell.value, *cell.paper) << where;
-      EXPECT_THAT(cell.reason, testing::HasSubstr("runs out of memory, this is b2 m")) << where;
+      EXPECT_THAT(cell.reason, ::testing::HasSubstr("runs out of memory, this is b2 m")) << where;
     }
   }
 }
