@@ -71,7 +71,7 @@ class Device {
   /// pass of a stage.
   virtual bool synchronises_passes() const { return false; }
 
-  /// Contiguous views; host memory of view.bytes(). Synchronises. Not on a device without backing.
+  /// Contiguous views; host memory of view.bytes(). Waits for what is computed. Needs backing.
   virtual void copy_to_host(void* host, const View& from) = 0;
   virtual void copy_from_host(const View& to, const void* host) = 0;
 };
