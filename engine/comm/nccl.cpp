@@ -39,7 +39,9 @@ class Moment {
  public:
   explicit Moment(cudaStream_t stream) {
     check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    check(cudaEventRecord(event_, stream), "cudaEventRecord");
+    const cudaError_t recorded = cudaEventRecord(event_, stream);
+    if (recorded != cudaSuccess) (void)cudaEventDestroy(event_);
+    check(recorded, "cudaEventRecord");
   }
   Moment(const Moment&) = delete;
   Moment& operator=(const Moment&) = delete;

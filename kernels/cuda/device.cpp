@@ -205,14 +205,15 @@ double CudaDevice::now() {
 
 void CudaDevice::copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
   make_current();
-  // Behind what was computed, and not behind messages that other ranks have yet to receive.
-  wait(Stream::copy, record(Stream::compute));
-  const cudaStream_t stream = streams_[static_cast<size_t>(Stream::copy)];
-  if (bytes > 0) {
-    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream), "cudaMemcpyAsync");
-  }
-  wait_for(stream);
+  // For what was computed, and not for messages that other ranks have yet to receive.
+  wait_for(streams_[static_cast<size_t>(Stream::compute)]);
   watch();
+  if (bytes == 0) return;
+  const cudaStream_t stream = streams_[static_cast<size_t>(Stream::copy)];
+  last_ = "copy";
+  check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream), "cudaMemcpyAsync");
+  // It waits for nobody, and the host's memory must not go before it has ended.
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
 void CudaDevice::copy_to_host(void* host, const View& from) {

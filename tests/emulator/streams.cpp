@@ -250,8 +250,9 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
   const Call call;
-  *event = new CUevent_st{emulator::current_gpu(), nullptr};
-  return state();
+  const cudaError_t failed = state();
+  *event = failed == cudaSuccess ? new CUevent_st{emulator::current_gpu(), nullptr} : nullptr;
+  return failed;
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
