@@ -78,6 +78,12 @@ struct RunConfig {
   bool offload_optimizer = false;
   /// Whether replicas sum their gradients in the type of the weights, rounded to it before.
   bool narrow_reduction = false;
+  /// Whether logits have the type of the weights, and their gradient their place; otherwise they
+  /// have accumulation type, as korthikanti2022 counts them. Statistics and losses always have it.
+  bool narrow_logits = false;
+  /// Whether a step's first product overwrites a weight's gradient; otherwise all gradients are
+  /// cleared before, and every product is added to them, as Megatron-LM does.
+  bool overwrite_gradients = false;
 
   /// mst2024, section 4.1: chunks of h tokens for the MLP, and ⌈v/h⌉ of them for the output head;
   /// never more than there are tokens.

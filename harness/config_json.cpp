@@ -189,6 +189,8 @@ json to_json(const RunConfig& config) {
   add(object, "offload", config.offload, usual.offload);
   add(object, "offload_optimizer", config.offload_optimizer, usual.offload_optimizer);
   add(object, "narrow_reduction", config.narrow_reduction, usual.narrow_reduction);
+  add(object, "narrow_logits", config.narrow_logits, usual.narrow_logits);
+  add(object, "overwrite_gradients", config.overwrite_gradients, usual.overwrite_gradients);
   return object;
 }
 
@@ -217,6 +219,8 @@ RunConfig run_config_from_json(const JsonObject& object) {
   config.offload = object.optional<bool>("offload", false);
   config.offload_optimizer = object.optional<bool>("offload_optimizer", false);
   config.narrow_reduction = object.optional<bool>("narrow_reduction", false);
+  config.narrow_logits = object.optional<bool>("narrow_logits", false);
+  config.overwrite_gradients = object.optional<bool>("overwrite_gradients", false);
   read(object, "schedule", config.schedule);
   config.keep_outputs = object.optional<bool>("keep_outputs", false);
   if (object.has("kept_microbatches"))

@@ -94,6 +94,12 @@ json libraries() {
           {"CLI11", CLI11_VERSION}};
 }
 
+constexpr const char* algorithms = "gemm_algorithms";
+json algorithms_json() {
+  const GemmAlgorithms so_far = gemm_algorithms();
+  return {{"timed", so_far.timed}, {"cached", so_far.cached}};
+}
+
 json build_json() {
   const bool known = *build::commit != '\0';
   return {{"type", FRUGAL_BUILD_TYPE},
@@ -167,7 +173,14 @@ json environment(std::optional<DeviceKind> of) {
   if (of != DeviceKind::cuda) return all;
   for (const Gpu& gpu : gpus()) all["gpus"].push_back(to_json(gpu));
   all["libraries"].update(json(gpu_libraries()));
+  all[algorithms] = algorithms_json();
   return all;
+}
+
+std::string ended(const std::string& environment) {
+  json all = json::parse(environment);
+  if (all.contains(algorithms)) all[algorithms] = algorithms_json();
+  return all.dump();
 }
 
 }  // namespace frugal

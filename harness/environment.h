@@ -15,6 +15,9 @@ struct Gpu;
 /// name, user name or path. Of a run on the cpu, also which kernels ran; of one on GPUs, which are
 /// there, and their libraries.
 nlohmann::json environment(std::optional<DeviceKind> of = {});
+/// The same text of a run that has ended: with what is known only then, where algorithms of
+/// products on a GPU came from, up to now.
+std::string ended(const std::string& environment);
 nlohmann::json to_json(const Gpu& gpu);
 
 /// Versions of what is loaded for GPUs: "cuBLASLt", "cuDNN", "NCCL", as far as the build has them.

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
+#include "harness/device_kind.h"
 #include "harness/flops.h"
 #include "harness/statistics.h"
 
@@ -26,6 +29,19 @@ void add_memory(Lines& lines, const Memory& memory) {
                 format_bytes(bytes));
   lines.add("peak memory of a rank", format_bytes(memory.peak_total));
   if (memory.reserved) lines.add("memory reserved by its device", format_bytes(*memory.reserved));
+}
+
+void add_work(Lines& lines, const Record& record) {
+  const StepWork& work = *record.work;
+  const DeviceWork::Operations all = work.done.total();
+  lines.add("operations of a rank's step", format_number(all.count));
+  lines.add("bytes that they move", format_bytes(std::llround(all.cost.bytes)));
+  lines.add("least bytes of the step", format_bytes(std::llround(work.least.total())));
+  const DeviceKind kind = device_kind(record.on);
+  if (kind != DeviceKind::cpu)
+    lines.add("kernel launches of the step", format_number(work.done.calls.launches));
+  if (kind == DeviceKind::cuda)
+    lines.add("waits of the host in the step", format_number(work.done.calls.synchronisations));
 }
 
 void add_fraction(Lines& lines, const std::string& name, const Fraction& fraction) {
@@ -88,6 +104,7 @@ Table measurement_table(const Record& record) {
   if (!record.held_out.empty())
     lines.add("held-out loss", format_number(record.held_out.back().second), held_out_unit(record));
   if (record.memory) add_memory(lines, *record.memory);
+  if (record.work) add_work(lines, record);
   if (record.flops) {
     lines.add("model FLOPs", fmt::format("{:.4g}", record.flops->model),
               record.flops->model_formula);

@@ -8,6 +8,7 @@
 
 #include "engine/config.h"
 #include "engine/memory/ledger.h"
+#include "engine/train/step_work.h"
 #include "harness/cell.h"
 
 namespace frugal {
@@ -117,6 +118,8 @@ struct Record {
   std::map<std::string, Metric> metrics;
   std::optional<Memory> memory;
   std::optional<Flops> flops;
+  /// Of a training step, or a module's forward and backward pass; none in records that are older.
+  std::optional<StepWork> work;
   std::optional<Utilization> utilization;
   std::vector<double> losses;                        ///< of each training step
   std::vector<std::pair<int64_t, double>> held_out;  ///< (step, loss)

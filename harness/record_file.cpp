@@ -1,13 +1,8 @@
 #include "harness/record_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -77,59 +72,20 @@ Content read(const std::string& path) {
   return content;
 }
 
-[[noreturn]] void cannot_write(const std::string& what, int error) {
-  throw InputError(fmt::format("--out: {} cannot be written ({}); choose a folder that can", what,
-                               std::strerror(error)));
-}
-
 }  // namespace
 
-RecordFile::Descriptor::Descriptor(const std::string& path) {
-  const fs::path folder = fs::path(path).parent_path();
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) cannot_write(folder, error.value());
-  if (is_there(path) && !fs::is_regular_file(path))
-    throw InputError(fmt::format("{} is not a file; choose another folder", path));
-  value_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  if (value_ < 0) cannot_write(path, errno);
-  // A file system without locks is no reason to stop.
-  if (::flock(value_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(value_);
-    throw InputError(fmt::format(
-        "--out: another run of frugal writes {}; wait until it ends, or choose another folder",
-        path));
-  }
-}
-
-RecordFile::Descriptor::~Descriptor() {
-  if (value_ >= 0) ::close(value_);
-}
-
 RecordFile::RecordFile(const std::string& folder)
-    : folder_(folder), path_(path_in(folder)), file_(path_) {
+    : folder_(folder), path_(path_in(folder)), file_("--out", path_) {
   Content content = read(path_);
   records_ = std::move(content.records);
   truncated_ = content.truncated;
   // The next record must not continue a line that was cut off.
-  if (truncated_ && ::ftruncate(file_.get(), static_cast<off_t>(content.whole)) != 0)
-    cannot_write(path_, errno);
+  if (truncated_) file_.shorten(content.whole);
 }
 
 void RecordFile::append(const Record& record) {
-  if (!path_.empty()) write(record);
+  if (!path_.empty()) file_.append(to_json(record).dump());
   records_.push_back(record);
-}
-
-void RecordFile::write(const Record& record) {
-  const std::string line = to_json(record).dump() + "\n";
-  for (size_t done = 0; done < line.size();) {
-    const ssize_t written = ::write(file_.get(), line.data() + done, line.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) cannot_write(path_, errno);
-    done += static_cast<size_t>(written);
-  }
-  if (::fsync(file_.get()) != 0 && errno != EINVAL) cannot_write(path_, errno);
 }
 
 std::string RecordFile::set_aside() {
@@ -138,7 +94,7 @@ std::string RecordFile::set_aside() {
   for (int i = 1; kept.empty() || fs::exists(fs::path(folder_) / kept); ++i)
     kept = fmt::format("records.{}.jsonl", i);
   fs::rename(path_, fs::path(folder_) / kept);
-  file_ = Descriptor(path_);
+  file_ = LineFile("--out", path_);
   records_.clear();
   truncated_ = false;
   return kept;

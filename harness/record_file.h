@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "harness/line_file.h"
 #include "harness/record.h"
 
 namespace frugal {
@@ -30,28 +30,8 @@ class RecordFile {
   std::string set_aside();
 
  private:
-  /// An open file, locked against other processes until it is closed.
-  class Descriptor {
-   public:
-    explicit Descriptor(const std::string& path);
-    Descriptor() = default;
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    Descriptor& operator=(Descriptor&& other) noexcept {
-      std::swap(value_, other.value_);
-      return *this;
-    }
-    ~Descriptor();
-    int get() const { return value_; }
-
-   private:
-    int value_ = -1;
-  };
-
-  void write(const Record& record);
-
   std::string folder_, path_;  ///< empty: no file
-  Descriptor file_;
+  LineFile file_;
   bool truncated_ = false;
   std::vector<Record> records_;
 };

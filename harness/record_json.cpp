@@ -5,6 +5,7 @@
 #include "harness/names.h"
 #include "harness/or_null.h"
 #include "harness/record.h"
+#include "harness/work_report.h"
 #include "kernels/support/json_file.h"
 
 namespace frugal {
@@ -177,6 +178,8 @@ void results_from_json(const JsonObject& object, Record& record) {
         record.memory->stages.push_back(stage_from_json(stage));
   }
   if (!object.at("flops").is_null()) record.flops = flops_from_json(object.object("flops"));
+  if (object.has("work") && !object.at("work").is_null())
+    record.work = step_work_from_json(object.object("work"));
   if (!object.at("utilization").is_null())
     record.utilization = utilization_from_json(object.object("utilization"));
   record.losses = numbers(object, "losses");
@@ -211,6 +214,7 @@ json to_json(const Record& record) {
           {"metrics", metrics},
           {"memory", record.memory ? to_json(*record.memory) : json(nullptr)},
           {"flops", record.flops ? to_json(*record.flops) : json(nullptr)},
+          {"work", record.work ? to_json(*record.work, record.on) : json(nullptr)},
           {"utilization", record.utilization ? to_json(*record.utilization) : json(nullptr)},
           {"losses", record.losses},
           {"held_out", held_out},

@@ -13,6 +13,7 @@
 #include "harness/interrupt.h"
 #include "harness/longest.h"
 #include "harness/training.h"
+#include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -37,6 +38,8 @@ namespace {
 
 constexpr const char* interrupted_reason =
     "stopped by a signal; the same command runs this case again, from its start";
+constexpr const char* beside_lost_reason =
+    "stopped because another case lost the GPU; the same command runs this case again";
 
 /// Whether a case is timed in rounds with others.
 bool interleaved(const Case& c) {
@@ -191,8 +194,14 @@ Records Runner::run(const std::string& artifact, const std::vector<Case>& cases)
   }
   for (const std::vector<size_t>& members : grouped(cases)) {
     std::vector<Running> group;
-    for (const size_t i : members)
-      group.push_back({&cases[i], &target(cases[i]), blanks[i], nullptr, nullptr});
+    for (const size_t i : members) {
+      Running r{&cases[i], &target(cases[i]), blanks[i], nullptr, nullptr};
+      if (failed_alone(r.record))
+        progress_.finished(r.name(), "already recorded");
+      else
+        group.push_back(std::move(r));
+    }
+    if (group.empty()) continue;
     if (recorded(group)) {
       for (const Running& r : group) progress_.finished(r.name(), "already recorded");
       continue;
@@ -218,6 +227,35 @@ Records Runner::run(const std::string& artifact, const std::vector<Case>& cases)
   return records;
 }
 
+bool Runner::failed_alone(const Record& blank) const {
+  const Record* const record = last_final(file_.records(), blank);
+  return record != nullptr && record->status == Status::failed && record->rounds.empty();
+}
+
+void Runner::check_gpu(const std::vector<Running>& group) {
+  const bool failed = std::any_of(group.begin(), group.end(), [](const Running& r) {
+    return r.record.status == Status::failed && r.target->kind() == DeviceKind::cuda;
+  });
+  if (!failed) return;
+  if (const std::string why = why_gpu_lost(); !why.empty())
+    throw GpuLost(why + "; what was recorded is kept, and the same command runs the rest");
+}
+
+void Runner::end_early(std::vector<Running>& group, const std::string& why,
+                       std::optional<Status> guilty) {
+  for (Running& r : group) {
+    if (r.record.started.empty()) continue;
+    r.record.metrics.clear();
+    if (guilty && r.record.status == *guilty) {
+      r.record.rounds.clear();
+    } else if (r.record.status != Status::skipped) {
+      r.record.status = Status::interrupted;
+      r.record.reason = why;
+    }
+    finish(r.record);
+  }
+}
+
 void Runner::run_group(std::vector<Running>& group) {
   try {
     for (Running& r : group) {
@@ -225,18 +263,17 @@ void Runner::run_group(std::vector<Running>& group) {
       if (!r.record.ok()) continue;  // skipped
       progress_.working_on(r.name());
       observe(r);
+      check_gpu(group);
       add_others_in_memory(r, group);
     }
     if (group.front().of->what == Case::What::module_time) time_group(group);
+    check_gpu(group);
   } catch (const Interrupted&) {
     // None of the group has ended: its samples are worth something only together.
-    for (Running& r : group) {
-      if (r.record.started.empty()) continue;
-      r.record.metrics.clear();
-      r.record.status = Status::interrupted;
-      r.record.reason = interrupted_reason;
-      finish(r.record);
-    }
+    end_early(group, interrupted_reason, std::nullopt);
+    throw;
+  } catch (const GpuLost&) {
+    end_early(group, beside_lost_reason, Status::failed);
     throw;
   }
   for (Running& r : group) {
@@ -274,6 +311,7 @@ void Runner::observe_module(Running& r) {
       .reserved = reserved_by(r.cluster->rank(0).device),
       .stages = {
           {.at_peak = memory.at_peak, .peak = memory.peak_total, .peak_per_kind = memory.peak}}};
+  record.work = memory.work;
   record.flops = Flops{module_flops(record.config.model, r.of->module,
                                     static_cast<double>(record.config.micro_batch)),
                        module_formula(record.config.model, r.of->module),
@@ -318,6 +356,7 @@ void Runner::time_group(std::vector<Running>& group) {
         r.record.add_sample(metric::forward_time, "s", time.forward);
         r.record.add_sample(metric::backward_time, "s", time.backward);
       });
+      if (!r.record.ok()) check_gpu(group);
       add_others_in_memory(r, group);
     });
   if (group.front().target->simulated()) {  // its clock gives the same time every time
@@ -351,6 +390,7 @@ void Runner::begin(Record& record, const Target& target) {
 
 void Runner::finish(Record& record) {
   record.ended = utc_now();
+  record.environment = ended(record.environment);
   file_.append(record);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,11 @@
 #include "harness/timing.h"
 
 namespace frugal {
+
+/// A GPU that this process cannot use any more: no case could be run on it (exit status 7).
+struct GpuLost : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 /// Turns cases into records: runs what a record file does not have yet and appends it.
 class Runner {
@@ -27,7 +33,8 @@ class Runner {
 
   /// Records of all these cases, in their order, and behind them of the smaller ones that stand in
   /// for those that ran out of memory: recorded before, or run now. Throws Interrupted, after a
-  /// record that says so; InputError for a case that is wrong anywhere, before any is run.
+  /// record that says so; GpuLost, after the record of the case that lost it, and then the same
+  /// command runs the others; InputError for a case that is wrong anywhere, before any is run.
   /// A case that cannot be done here (Case::skip, Target::why_not) is recorded as skipped.
   Records run(const std::string& artifact, const std::vector<Case>& cases);
 
@@ -42,6 +49,14 @@ class Runner {
   /// Says of a case that ran out of memory how many others were in it.
   static void add_others_in_memory(Running& r, const std::vector<Running>& group);
   void run_group(std::vector<Running>& group);
+  /// Whether a case failed outside of rounds, as one does that lost the GPU: others that are timed
+  /// with it are run again, without it.
+  bool failed_alone(const Record& blank) const;
+  /// Throws GpuLost where a case failed because its GPU is lost.
+  static void check_gpu(const std::vector<Running>& group);
+  /// Records of a group that ends before its time: interrupted, but for a case whose
+  /// status is `guilty`.
+  void end_early(std::vector<Running>& group, const std::string& why, std::optional<Status> guilty);
   /// Runs a case but for the timed rounds, and says what it takes.
   void observe(Running& r);
   /// Makes the module of a case.

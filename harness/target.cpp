@@ -267,9 +267,13 @@ std::string Target::why_no_data_sheet(const RunConfig& config) const {
 std::optional<double> Target::measured_peak(const RunConfig& config) {
   if (simulated() && was_measured(*machine_)) return machine_->peak_flops(config.type);
   if (simulated()) return std::nullopt;
-  auto found = measured_.find(config.type);
-  if (found == measured_.end())
-    found = measured_.emplace(config.type, gemm_peak(config.type, *this).value).first;
+  // A GPU is the same for all artifacts of a process; a processor has as many threads as are asked
+  // for, and is slower some minutes than others.
+  static std::map<DType, double> of_gpu;
+  auto& known = kind_ == DeviceKind::cuda ? of_gpu : measured_;
+  auto found = known.find(config.type);
+  if (found == known.end())
+    found = known.emplace(config.type, gemm_peak(config.type, *this).value).first;
   return found->second * devices(config);
 }
 

@@ -98,8 +98,9 @@ class Target {
   std::optional<double> data_sheet_peak(const RunConfig& config) const;
   /// Why it is not known.
   std::string why_no_data_sheet(const RunConfig& config) const;
-  /// The same as large matrix products reach it here (harness/peak.h), measured once per type; on a
-  /// virtual machine none, but for one whose file has what was measured.
+  /// The same as large matrix products reach it here (harness/peak.h), measured once per type, on a
+  /// GPU once in a process; on a virtual machine none, but for one whose file has what was
+  /// measured.
   std::optional<double> measured_peak(const RunConfig& config);
 
  private:

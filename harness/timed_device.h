@@ -26,14 +26,6 @@ class TimedDevice final : public Device {
   }
   int64_t reserved() const override { return device_->reserved(); }
 
-  void execute_on(Stream stream, const Operation& operation) override {
-    if (stream != Stream::compute) return device_->execute_on(stream, operation);
-    device_->synchronize();
-    const double begin = device_->now();
-    device_->execute(operation);
-    device_->synchronize();
-    seen_(operation, device_->now() - begin);
-  }
   void occupy(Stream stream, double seconds, std::string_view name) override {
     device_->occupy(stream, seconds, name);
   }
@@ -47,6 +39,15 @@ class TimedDevice final : public Device {
   }
 
  private:
+  void run_on(Stream stream, const Operation& operation) override {
+    if (stream != Stream::compute) return device_->execute_on(stream, operation);
+    device_->synchronize();
+    const double begin = device_->now();
+    device_->execute(operation);
+    device_->synchronize();
+    seen_(operation, device_->now() - begin);
+  }
+
   const std::unique_ptr<Device> device_;
   const OnOperation seen_;
 };

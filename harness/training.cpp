@@ -133,6 +133,7 @@ void train(const TrainingRun& run, Target& target, Record& record, const StepDon
               });
   record.memory = memory_of(*cluster);
   record.flops = flops_of(run.config, executed);
+  record.work = trainer.work();
   if (run.last_words > 0) tell_last_words(trainer, run, record);
   if (!run.save_tensors.empty()) save_tensors(trainer, run, target);
   if (!run.save_weights.empty()) save_weights(trainer, run);

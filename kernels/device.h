@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "kernels/operations.h"
+#include "kernels/device_work.h"
 
 namespace frugal {
 
@@ -55,7 +55,10 @@ class Device {
 
   /// Issues an operation to a stream.
   void execute(const Operation& operation) { execute_on(Stream::compute, operation); }
-  virtual void execute_on(Stream stream, const Operation& operation) = 0;
+  void execute_on(Stream stream, const Operation& operation) {
+    work_.add(operation);
+    run_on(stream, operation);
+  }
   /// Keeps a stream busy for so many seconds, for work that is modelled and not done: the streams
   /// that wait for it are kept waiting too. `name` must outlive the device.
   virtual void occupy(Stream stream, double seconds, std::string_view name) = 0;
@@ -74,6 +77,16 @@ class Device {
   /// Contiguous views; host memory of view.bytes(). Waits for what is computed. Needs backing.
   virtual void copy_to_host(void* host, const View& from) = 0;
   virtual void copy_from_host(const View& to, const void* host) = 0;
+
+  /// All so far. A processor calls for nothing; a virtual device launches what its software is
+  /// described to, and has no values to copy or to wait for.
+  const DeviceWork& work() const { return work_; }
+
+ protected:
+  /// What execute_on() issues.
+  virtual void run_on(Stream stream, const Operation& operation) = 0;
+
+  DeviceWork work_;
 };
 
 }  // namespace frugal

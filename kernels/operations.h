@@ -211,7 +211,7 @@ struct EmbeddingBackward {
 
 /// What one vocabulary shard contributes to a cross-entropy: statistics[i] = {max_j x[i, j],
 /// Σ_j exp(x[i, j] − max), x[i, label − first] or 0 where the label is in another shard}.
-/// logits [rows, shard] of A, labels [rows] i32, statistics [rows, 3] of A.
+/// logits [rows, shard] of A or T, labels [rows] i32, statistics [rows, 3] of A.
 struct CrossEntropyStatistics {
   static constexpr std::string_view name = "cross-entropy-statistics";
   View logits, labels, statistics;
@@ -221,8 +221,10 @@ struct CrossEntropyStatistics {
 
 /// loss[i] = log Σ exp(x) − x[label], from the statistics [shards, rows, 3] of all shards, and
 /// gradient = (softmax(x) − onehot(label)) · gradient_scale. A label of −100 gives loss 0 and
-/// gradient 0. loss [rows] of A; gradient [rows, shard] of T, which may be the logits themselves
-/// where T is A; an empty gradient is not computed. Where the logits are what a SoftCap made of
+/// gradient 0. loss [rows] of A; logits and gradient [rows, shard] of A or T each, the gradient no
+/// wider; it may be the logits themselves where they have its type; an empty one is not computed.
+/// Empty statistics are those of the logits, which have the whole vocabulary then; they are
+/// computed on the way, and the gradient is not empty. Where the logits are what a SoftCap made of
 /// others and `softcap` is its cap, the gradient is that of the others: · (1 − (x / softcap)²).
 struct CrossEntropy {
   static constexpr std::string_view name = "cross-entropy";

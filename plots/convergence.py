@@ -1,9 +1,10 @@
 """Runs of bench/convergence.sh: what was trained, in which way, and how much the ways differ."""
 
-import json
 import math
 import pathlib
 import statistics
+
+import reproduction
 
 WAYS = {"flush": ("with a flush (1F1B)", "#000000", "-"),
         "2bw": ("2BW", "#D55E00", "--"),
@@ -34,8 +35,7 @@ def model_of(model):
 def runs_of(folder):
     """{(model, steps, learning rate): {way: {seed: record}}}; of a case that was run again, the last."""
     runs = {}
-    for line in (pathlib.Path(folder) / "records.jsonl").read_text().splitlines():
-        record = json.loads(line)
+    for record in reproduction.lines(pathlib.Path(folder) / "records.jsonl"):
         configuration = record["configuration"]
         if record["status"] == "ok" and record["held_out"] and "last_words" in record["options"]:
             case = (model_of(configuration["model"]), int(record["options"]["steps"]),

@@ -3,7 +3,6 @@
 the machine. Reads comparisons that 'frugal_bench_compare memory-bound --json' wrote, one a line."""
 
 import argparse
-import json
 import pathlib
 import statistics
 
@@ -19,7 +18,7 @@ def rounds(path):
     """For every case its rounds: (rate of the copy in GB/s, ratio of rates)."""
     cases = {}
     try:
-        runs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        runs = reproduction.lines(path)
     except (OSError, ValueError) as error:
         reproduction.fail(f"{path}: {error}; give a file with one comparison a line")
     for run in runs:

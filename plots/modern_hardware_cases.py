@@ -1,7 +1,8 @@
 """What bench/modern_hardware.sh computed, for the figures and tables of docs/modern-hardware.md."""
 
-import json
 import pathlib
+
+import reproduction
 
 GIB = 2**30
 MACHINES = {"a100-no-software": "A100", "h100-dgx": "H100", "h200-hgx": "H200", "b200-dgx": "B200"}
@@ -11,8 +12,7 @@ TECHNIQUES = ["full", "full + SP", "selective", "selective + SP", "none", "none 
 
 
 def read(folder):
-    path = pathlib.Path(folder) / "modern-hardware.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return reproduction.lines(pathlib.Path(folder) / "modern-hardware.jsonl")
 
 
 def cases(results, **keys):

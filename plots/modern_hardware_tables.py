@@ -172,15 +172,19 @@ def sensitivity(results):
 TABLES = (machines, techniques, cheapest, gains, attention, small, schedules, scale, published, plan, sensitivity)
 
 
-def filled(page, results):
-    """The page with the tables of these results."""
-    for make in TABLES:
-        mark = f"<!-- table {make.__name__} -->"
+def with_tables(page, tables):
+    """The page with these tables, by name."""
+    for name, text in tables.items():
+        mark = f"<!-- table {name} -->"
         if page.count(mark) != 1:
             raise SystemExit(f"{mark} is there {page.count(mark)} times, not once")
-        made = f"{mark}\n{make(results)}\n<!-- end -->".replace("-0.0", "0.0")
+        made = f"{mark}\n{text}\n<!-- end -->".replace("-0.0", "0.0")
         page = re.sub(re.escape(mark) + ".*?<!-- end -->", lambda _: made, page, flags=re.DOTALL)
     return page
+
+
+def filled(page, results):
+    return with_tables(page, {make.__name__: make(results) for make in TABLES})
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Reading what `frugal reproduce --format json` printed."""
+"""Reading what `frugal reproduce --format json` printed, and files of JSON lines."""
 
 import argparse
 import json
@@ -107,6 +107,13 @@ class Artifact:
 def fail(message):
     print(message, file=sys.stderr)
     sys.exit(2)
+
+
+def lines(path):
+    """The objects of a file that has one a line. A last line without its end, as a killed program leaves it, is
+    no result."""
+    whole = pathlib.Path(path).read_text(encoding="utf-8").split("\n")[:-1]
+    return [json.loads(line) for line in whole]
 
 
 def read(folder, artifact, source=None):

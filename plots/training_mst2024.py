@@ -6,10 +6,10 @@ RECORDS is a folder whose records.jsonl bench/long_training.sh has written. Draw
 ways to train and how far they are from training without mini-sequences, and prints what each needs.
 """
 
-import json
 import pathlib
 import sys
 
+import reproduction
 import style
 from matplotlib import pyplot as plt
 
@@ -29,7 +29,7 @@ def way_of(configuration):
 def runs_of(folder):
     """{way: record}, in the order of LOOKS; of a case that was run again, the last."""
     path = pathlib.Path(folder) / "records.jsonl"
-    records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    records = reproduction.lines(path) if path.exists() else []
     runs = {way_of(r["configuration"]): r for r in records if r["status"] == "ok" and r["held_out"]}
     if "as it is" not in runs:
         raise SystemExit(f"{path} has no finished run without mini-sequences; run bench/long_training.sh")

@@ -76,9 +76,8 @@ struct Attention {
 
 }  // namespace
 
-void compare_attention(const Options& options) {
-  Report report(options, "GFLOP/s");
-  CpuDevice device(options.threads);
+void compare_attention(Report& report) {
+  CpuDevice device(report.options().threads);
   for (const DType type : {DType::f32, DType::bf16})
     for (const auto& [batch, s] : {std::pair<int64_t, int64_t>{64, 512}, {32, 1024}, {16, 2048}}) {
       const auto name = [&, b = batch, n = s](const char* pass) {
@@ -99,7 +98,6 @@ void compare_attention(const Options& options) {
                     [&] { device.execute(attention.backward); },
                     [&] { attention.separate_backward(device); }});
     }
-  report.finish();
 }
 
 }  // namespace frugal::bench

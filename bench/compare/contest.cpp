@@ -2,12 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-
 #include "harness/environment.h"
 #include "harness/statistics.h"
-#include "harness/timing.h"
-#include "kernels/support/error.h"
 
 namespace frugal::bench {
 
@@ -15,15 +11,23 @@ Report::Report(Options options, std::string unit) : options_(std::move(options))
   table_.columns = {{"case"},        {unit, true},       {"reference " + unit, true},
                     {"ratio", true}, {"95 % low", true}, {"high", true},
                     {"rounds", true}};
+  if (options_.json.empty()) return;
+  file_ = LineFile("--json", options_.json);
+  file_.drop_cut_line();
+  about_ = {{"schema", "frugal.comparison/1"},
+            {"unit", table_.columns[1].name},
+            {"on", options_.on},
+            {"threads", options_.threads},
+            {"environment", environment()}};
 }
 
 void Report::add(const Contest& contest) {
   std::vector<double> ours, theirs;
   const auto timed = [&](const std::function<void()>& run, std::vector<double>& samples) {
     return [&](bool keep) {
-      const double start = steady_seconds();
+      const double start = contest.clock();
       run();
-      if (keep) samples.push_back((steady_seconds() - start) / contest.repetitions);
+      if (keep) samples.push_back((contest.clock() - start) / contest.repetitions);
     };
   };
   time_interleaved({timed(contest.run, ours), timed(contest.reference, theirs)},
@@ -39,36 +43,28 @@ void Report::add(const Contest& contest) {
        fmt::format("{:.3f}", seconds.value * per_work),
        fmt::format("{:.3f}", seconds.interval->low * per_work),
        fmt::format("{:.3f}", seconds.interval->high * per_work), std::to_string(ours.size())});
+  if (!options_.json.empty()) record(contest, ours, theirs);
   fmt::print(stderr, "{:<50} {}\n", contest.name, table_.rows.back()[3]);
-  contests_.push_back({{"case", contest.name},
+}
+
+void Report::record(const Contest& contest, const std::vector<double>& ours,
+                    const std::vector<double>& theirs) {
+  nlohmann::json line = about_;
+  line["contests"] = {{{"case", contest.name},
                        {"work", contest.work},
                        {"reference_work", contest.reference_work},
                        {"seconds", ours},
-                       {"reference_seconds", theirs}});
+                       {"reference_seconds", theirs}}};
+  file_.append(line.dump());
 }
 
-void Report::finish() const {
-  fmt::print("{}", table_.text());
-  if (options_.json.empty()) return;
-  std::ofstream file(options_.json);
-  file << nlohmann::json{{"schema", "frugal.comparison/1"},
-                         {"unit", table_.columns[1].name},
-                         {"on", options_.on},
-                         {"threads", options_.threads},
-                         {"environment", environment()},
-                         {"contests", contests_}}
-              .dump()
-       << '\n';
-  if (!file.flush()) {
-    throw InputError(
-        fmt::format("--json {}: cannot be written; choose another file", options_.json));
-  }
-}
+void Report::print() const { fmt::print("{}", table_.text()); }
 
 Buffer::Buffer(Device& device, DType type, const Shape& shape)
     : device_(device), view_(device.allocate(shape.size() * size_of(type)), type, shape) {
   if (type == DType::u8 || type == DType::i32) return;
-  device.execute(RandomNormal{.x = view_, .deviation = 1, .stream = {1, 2, 3}, .index = {}});
+  static uint32_t count = 0;
+  device.execute(RandomNormal{.x = view_, .deviation = 1, .stream = {1, 2, ++count}, .index = {}});
 }
 
 }  // namespace frugal::bench

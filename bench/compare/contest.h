@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "harness/line_file.h"
 #include "harness/table.h"
+#include "harness/timing.h"
 #include "kernels/device.h"
 
 namespace frugal::bench {
@@ -15,7 +17,7 @@ struct Options {
   int samples = 15;
   double budget = 20;  ///< seconds for one contest
   std::string filter;  ///< only contests whose name contains it
-  std::string json;    ///< file for raw samples
+  std::string json;    ///< file that raw samples are added to
 };
 
 /// Something of ours and what it is held against. Work is in FLOPs or bytes.
@@ -25,28 +27,36 @@ struct Contest {
   std::function<void()> run, reference;
   /// Both sides are done so often in one sample; a GPU's are over too soon to time one alone.
   int repetitions = 1;
+  std::function<double()> clock = steady_seconds;  ///< a virtual device has its own
 };
 
 /// Times contests by turns and reports the ratio of rates: 1 is as fast as the reference.
 class Report {
  public:
+  /// Throws InputError where the file for raw samples cannot be written.
   Report(Options options, std::string unit);
 
+  const Options& options() const { return options_; }
   bool wants(const std::string& name) const {
     return name.find(options_.filter) != std::string::npos;
   }
-  /// Both sides in alternation; one line of the table.
+  /// Both sides in alternation. When it returns, the samples are on the disk, with the environment:
+  /// what ends the program later takes nothing away.
   void add(const Contest& contest);
-  /// Prints the table, writes raw samples with the environment to the file asked for.
-  void finish() const;
+  /// The table of all that was added.
+  void print() const;
 
  private:
+  void record(const Contest& contest, const std::vector<double>& ours,
+              const std::vector<double>& theirs);
+
   Options options_;
   Table table_;
-  nlohmann::json contests_ = nlohmann::json::array();
+  LineFile file_;
+  nlohmann::json about_;  ///< what a line says beside its contest
 };
 
-/// Device memory for one operand, random normal where it is floating point.
+/// Device memory for one operand, random normal where it is floating point, each its own numbers.
 class Buffer {
  public:
   Buffer(Device& device, DType type, const Shape& shape);
@@ -60,8 +70,8 @@ class Buffer {
   View view_;
 };
 
-void compare_gemm(const Options& options);          // gemm.cpp
-void compare_memory_bound(const Options& options);  // memory_bound.cpp
-void compare_attention(const Options& options);     // attention.cpp
+void compare_gemm(Report& report);          // gemm.cpp
+void compare_memory_bound(Report& report);  // memory_bound.cpp
+void compare_attention(Report& report);     // attention.cpp
 
 }  // namespace frugal::bench

@@ -101,10 +101,9 @@ std::vector<Product> products() {
 
 }  // namespace
 
-void compare_gemm(const Options& options) {
-  Report report(options, "GFLOP/s");
-  CpuDevice device(options.threads);
-  omp_set_num_threads(options.threads);  // oneDNN's, where it is called directly
+void compare_gemm(Report& report) {
+  CpuDevice device(report.options().threads);
+  omp_set_num_threads(report.options().threads);  // oneDNN's, where it is called directly
   for (const DType type : {DType::f32, DType::bf16}) {
     for (const Product& p : products()) {
       const std::string name = fmt::format("{}/{}", p.name, name_of(type));
@@ -130,7 +129,6 @@ void compare_gemm(const Options& options) {
                   [&] { direct(); }});
     }
   }
-  report.finish();
 }
 
 }  // namespace frugal::bench

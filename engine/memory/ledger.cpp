@@ -85,6 +85,7 @@ void Ledger::change(Kind kind, Place place, int64_t bytes) {
   int64_t& now = s.current[index(kind)];
   now += bytes;
   s.total += bytes;
+  if (bytes > 0 && (kind == Kind::activation || kind == Kind::statistics)) s.kept += bytes;
   if (now > s.peak[index(kind)]) s.peak[index(kind)] = now;
   if (kind == Kind::activation && place.layer >= 0) {
     s.in_layers += bytes;
@@ -114,6 +115,7 @@ void Ledger::add(const Sums& changes) {
   }
   s.peak_in_layers = std::max(s.peak_in_layers, s.in_layers + changes.peak_in_layers);
   s.in_layers += changes.in_layers;
+  s.kept += changes.kept;
 }
 
 }  // namespace frugal

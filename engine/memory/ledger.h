@@ -74,6 +74,8 @@ class Ledger {
   int64_t peak_in_layers() const { return sums_.peak_in_layers; }
   /// What each kind held at the moment of the total peak.
   const BytesPerKind& at_peak() const { return sums_.at_peak; }
+  /// All bytes that were ever kept from a forward to a backward pass: activations and statistics.
+  int64_t kept() const { return sums_.kept; }
   /// Bytes of a kind now in use at a place, of those taken since a timeline is recorded.
   int64_t current(Kind kind, Place place) const;
   /// Peaks start again from what is in use now.
@@ -89,6 +91,7 @@ class Ledger {
     BytesPerKind current{}, peak{}, at_peak{};
     int64_t total = 0, peak_total = 0;
     int64_t in_layers = 0, peak_in_layers = 0;  ///< of activations
+    int64_t kept = 0;                           ///< Ledger::kept()
   };
   /// The ledger goes on from there; returns what it knew.
   Sums exchange(const Sums& sums) { return std::exchange(sums_, sums); }

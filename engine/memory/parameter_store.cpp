@@ -15,7 +15,8 @@ const Tensor& ParameterStore::reserve(Ledger& ledger, const Types& types) {
   counting_ = false;
   weights_ = Tensor(ledger, Kind::parameter, types.weight, {counted_});
   gradients_ = gradients(ledger, types, {counted_});
-  used_ = 0;
+  next_ = 0;
+  next_vector_ = counted_ - vectors_;
   return weights_;
 }
 
@@ -23,9 +24,10 @@ ParameterStore::Place ParameterStore::take(Ledger& ledger, const Types& types, c
   if (weights_.empty())
     return {Tensor(ledger, Kind::parameter, types.weight, shape), gradients(ledger, types, shape),
             -1};
-  const int64_t offset = used_, elements = shape.size();
-  used_ += padded(elements);
-  if (used_ > counted_) throw std::logic_error("more parameters than were counted");
+  int64_t& next = types.vectors_last && shape.dims == 1 ? next_vector_ : next_;
+  const int64_t offset = next, elements = shape.size();
+  next += padded(elements);
+  if (next > counted_) throw std::logic_error("more parameters than were counted");
   const auto part = [&](const Tensor& block) {
     return block.empty()
                ? Tensor()

@@ -24,18 +24,27 @@ class ParameterStore {
   struct Types {
     DType weight;
     std::optional<DType> gradient;  ///< none where gradients have no place of their own
+    /// Whether vectors (biases, gains) lie behind everything else, so that what is done to the
+    /// gradients of all vectors is one operation.
+    bool vectors_last = false;
   };
 
   void count() {
     counting_ = true;
-    counted_ = 0;
+    counted_ = vectors_ = 0;
   }
   bool counting() const { return counting_; }
   /// One parameter more, while counting.
-  void add(int64_t elements) { counted_ += padded(elements); }
+  void add(const Shape& shape) {
+    counted_ += padded(shape.size());
+    if (shape.dims == 1) vectors_ += padded(shape.size());
+  }
   /// Ends counting and allocates what was counted. Throws OutOfMemory. Content is arbitrary; the
   /// caller fills the weights' block, so that nothing between two parameters is undefined.
   const Tensor& reserve(Ledger& ledger, const Types& types);
+
+  /// The block of gradients, until close().
+  const Tensor& gradient_block() const { return gradients_; }
 
   struct Place {
     Tensor weight, gradient;
@@ -49,7 +58,8 @@ class ParameterStore {
 
  private:
   bool counting_ = false;
-  int64_t counted_ = 0, used_ = 0;
+  int64_t counted_ = 0, vectors_ = 0;  // elements; of all, and of vectors
+  int64_t next_ = 0, next_vector_ = 0;
   Tensor weights_, gradients_;
 };
 

@@ -27,6 +27,7 @@ Gpt::Gpt(Rank& rank, const ModelPart& part) : part_(part) {
     embedding_.emplace(rank);
     embedding_->table().tied =
         rank.config.model.tied && rank.config.schedule != ScheduleKind::pipedream && !part.last;
+    embedding_->table().looked_up = !(part.last && tied);
   }
   if (part.last && !(part.first && tied)) {
     output_table_.emplace(make_token_table(rank, tied ? token_table : output_table));

@@ -16,12 +16,18 @@ int64_t HeadParts::first(int64_t i) const { return first_token(rank_) + tile(i).
 
 Tensor HeadParts::logits(const Part& part, int64_t i) const {
   const ModelConfig& m = rank_.config.model;
-  Tensor logits =
-      rank_.allocate(accumulation_type(rank_.config.type), {part.x.rows(), tile(i).count});
+  Tensor logits = rank_.allocate(logits_type(rank_.config), {part.x.rows(), tile(i).count});
   rank_.run(Gemm{
       .a = part.x, .b = tile(i).of(table_.view()), .c = logits, .bias = {}, .transpose_b = true});
   if (m.logit_softcap > 0) rank_.run(SoftCap{logits, logits, static_cast<float>(m.logit_softcap)});
   return logits;
+}
+
+/// The same, seen by who looks at logits.
+Tensor HeadParts::new_logits(const Part& part, int64_t i) const {
+  Tensor made = logits(part, i);
+  if (rank_.on_logits) rank_.on_logits(made, part.first_row, first(i));
+  return made;
 }
 
 /// Of all parts of the vocabulary, one behind the other: [t · tiles, rows, 3]. `last` are the
@@ -32,8 +38,7 @@ Tensor HeadParts::statistics(const Part& part, Tensor& last) const {
   const Tensor local = rank_.allocate(wide, {tiles_, rows, 3}, Kind::statistics);
   for (int64_t i = 0; i < tiles_; ++i) {
     last.release();
-    last = logits(part, i);
-    if (rank_.on_logits) rank_.on_logits(last, part.first_row, first(i));
+    last = new_logits(part, i);
     rank_.run(CrossEntropyStatistics{last, part.labels,
                                      local.view().sliced(0, i, 1).reshaped({rows, 3}), first(i)});
   }
@@ -42,20 +47,23 @@ Tensor HeadParts::statistics(const Part& part, Tensor& last) const {
 
 /// dx = or += dlogits · W and dW += dlogitsᵀ · x of a part of the vocabulary.
 void HeadParts::add_gradients(const Part& part, int64_t i, const View& dlogits, const View& dx,
-                              const View& dtable) const {
+                              const GradientSum& dtable) const {
   rank_.run(
       Gemm{.a = dlogits, .b = tile(i).of(table_.view()), .c = dx, .bias = {}, .accumulate = i > 0});
   rank_.run(Gemm{.a = dlogits,
                  .b = part.x,
-                 .c = tile(i).of(dtable),
+                 .c = tile(i).of(dtable.view),
                  .bias = {},
                  .transpose_a = true,
-                 .accumulate = true});
+                 .accumulate = dtable.accumulate});
 }
 
-void HeadParts::compute(const Part& part, const View& dtable) const {
-  Tensor logits_of_tile;
-  const Tensor all = statistics(part, logits_of_tile);
+void HeadParts::compute(const Part& part, const GradientSum& dtable) const {
+  Tensor logits_of_tile, all;
+  if (in_one_pass(rank_, scale_))
+    logits_of_tile = new_logits(part, 0);
+  else
+    all = statistics(part, logits_of_tile);
   const DType type = rank_.config.type;
   // A sum over parts of the vocabulary is made in accumulation type.
   const bool summed = scale_ && tiles_ > 1 && type != accumulation_type(type);
@@ -91,16 +99,16 @@ HeadParts::Result HeadParts::run(const Tensor& x, const Tensor& labels) const {
   const int64_t parts = rank_.config.head_mini_sequences();
   Result result{rank_.allocate(wide, {tokens * b}, Kind::statistics), {}};
   Tensor dtable;
-  View dtable_view;
+  GradientSum sum;
   if (scale_) {
     result.dinput = rank_.allocate(x.shape());
-    dtable_view = table_.grad(rank_);
+    sum = table_.product_sum(rank_);
     // So that a sum over parts of the sequence is rounded once. It begins with what microbatches
     // before this one have added.
-    if (parts > 1 && dtable_view.type != wide) {
-      dtable = rank_.allocate(wide, dtable_view.shape);
-      rank_.run(Convert{dtable_view, dtable});
-      dtable_view = dtable;
+    if (parts > 1 && sum.view.type != wide) {
+      dtable = rank_.allocate(wide, sum.view.shape);
+      if (sum.accumulate) rank_.run(Convert{sum.view, dtable});
+      sum.view = dtable;
     }
   }
   for (int64_t i = 0; i < parts; ++i) {
@@ -110,7 +118,8 @@ HeadParts::Result HeadParts::run(const Tensor& x, const Tensor& labels) const {
              .losses = result.losses.view().sliced(0, rows.begin * b, rows.count * b),
              .dx = scale_ ? rows.of(result.dinput).view().matrix() : View(),
              .first_row = rows.begin * b},
-            dtable_view);
+            sum);
+    sum.accumulate = true;
   }
   if (!dtable.empty()) rank_.run(Convert{dtable, table_.grad(rank_)});
   return result;

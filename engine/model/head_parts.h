@@ -29,12 +29,13 @@ class HeadParts {
     View dx;      // [rows, h], empty without scale
     int64_t first_row;
   };
-  void compute(const Part& part, const View& dtable) const;
+  void compute(const Part& part, const GradientSum& dtable) const;
   /// Logits of a part of the vocabulary: [rows, tile(i).count].
   Tensor logits(const Part& part, int64_t i) const;
+  Tensor new_logits(const Part& part, int64_t i) const;
   Tensor statistics(const Part& part, Tensor& last) const;
   void add_gradients(const Part& part, int64_t i, const View& dlogits, const View& dx,
-                     const View& dtable) const;
+                     const GradientSum& dtable) const;
   /// Rows of the rank's table that are a part of the vocabulary.
   MiniSequence tile(int64_t i) const;
   /// First token of it.

@@ -20,11 +20,12 @@ Tensor input_gradient(Rank& rank, const View& dy, const View& weight, const View
 
 /// dW += dyᵀ · x.
 void weight_gradient(Rank& rank, const View& dy, const View& x, const Parameter& weight) {
+  const GradientSum sum = weight.product_sum(rank);
   rank.run(Gemm{.a = dy.matrix(),
                 .b = x.matrix(),
-                .c = weight.grad(rank),
+                .c = sum.view,
                 .transpose_a = true,
-                .accumulate = true});
+                .accumulate = sum.accumulate});
 }
 
 Shape output_shape(const View& x, const View& weight) {

@@ -3,8 +3,6 @@
 
 #include "engine/model/parameter.h"
 
-namespace frugal {
-
 /// The output layer, and cross-entropy over a vocabulary that is divided over the tensor-parallel
 /// group.
 ///
@@ -13,13 +11,16 @@ namespace frugal {
 /// part's loss, its logits' gradient, and what this adds to the gradients of the input and the
 /// weights. With the vocabulary in parts besides, those of a part of both exist: each is computed
 /// once for the sums of exponentials and once again for the gradient.
-namespace output_layer {
+///
+/// Narrow logits (RunConfig::narrow_logits) of a rank that has the whole vocabulary are read once:
+/// the forward pass computes the losses and leaves the gradient in the logits' place.
+namespace frugal::output_layer {
 
 struct Saved {
   Tensor input;       // [s/t, b, h]
-  Tensor logits;      // [s, b, v/t] in accumulation type
+  Tensor logits;      // [s, b, v/t], or in one pass their gradient
   Tensor labels;      // [s, b] i32, the caller's
-  Tensor statistics;  // [t, s·b, 3]
+  Tensor statistics;  // [t, s·b, 3]; empty in one pass
   Tensor dinput;      // [s/t, b, h]: in parts, the input's gradient, and nothing else
 };
 
@@ -31,5 +32,4 @@ Tensor forward(Rank& rank, const Parameter& table, const Tensor& x, const Tensor
 /// The gradient of x for a loss that is `scale` · Σ of the tokens' losses.
 Tensor backward(Rank& rank, const Parameter& table, float scale, Saved saved);
 
-}  // namespace output_layer
-}  // namespace frugal
+}  // namespace frugal::output_layer

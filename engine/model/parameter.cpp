@@ -1,5 +1,7 @@
 #include "engine/model/parameter.h"
 
+#include <utility>
+
 #include "engine/model/randomness.h"
 
 namespace frugal {
@@ -23,7 +25,8 @@ Shape local_shape(const Shape& serial, Sharding sharding, int t) {
 }  // namespace
 
 ParameterStore::Types types_of(const RunConfig& c) {
-  return {c.type, c.step_in_backward ? std::nullopt : std::optional(c.state_type())};
+  return {c.type, c.step_in_backward ? std::nullopt : std::optional(c.state_type()),
+          c.overwrite_gradients};
 }
 
 Parameter::Parameter(Rank& rank, std::string name_, const Shape& serial, Sharding sharding_,
@@ -31,7 +34,7 @@ Parameter::Parameter(Rank& rank, std::string name_, const Shape& serial, Shardin
     : name(std::move(name_)), sharding(sharding_), serial_shape(serial) {
   const Shape local = local_shape(serial, sharding, rank.tensor_group.size());
   if (rank.parameters.counting()) {
-    rank.parameters.add(local.size());
+    rank.parameters.add(local);
     return;
   }
   ParameterStore::Place place = rank.parameters.take(rank.ledger, types_of(rank.config), local);
@@ -46,15 +49,28 @@ Parameter::Parameter(Rank& rank, std::string name_, const Shape& serial, Shardin
   } else {
     rank.run(Fill{weight, initial.constant});
   }
-  if (!gradient.empty()) rank.run(Fill{gradient, 0});
+  if (gradient.empty()) return;
+  // A module alone, which no optimizer steps, adds to its gradients again and again.
+  fresh = rank.config.overwrite_gradients && offset >= 0 && local.dims > 1;
+  if (!fresh) rank.run(Fill{gradient, 0});
+}
+
+void Parameter::take_gradient(Rank& rank) const {
+  if (!gradient.empty()) return;
+  gradient = rank.allocate(rank.config.state_type(), weight.shape(), Kind::gradient);
+  fresh = true;
 }
 
 const View& Parameter::grad(Rank& rank) const {
-  if (gradient.empty()) {
-    gradient = rank.allocate(rank.config.state_type(), weight.shape(), Kind::gradient);
-    rank.run(Fill{gradient, 0});
-  }
+  take_gradient(rank);
+  if (std::exchange(fresh, false)) rank.run(Fill{gradient, 0});
   return gradient.view();
+}
+
+GradientSum Parameter::product_sum(Rank& rank) const {
+  if (!rank.config.overwrite_gradients) return {grad(rank), true};
+  take_gradient(rank);
+  return {gradient.view(), !std::exchange(fresh, false)};
 }
 
 GlobalIndex Parameter::global_index(const Rank& rank) const {

@@ -21,6 +21,12 @@ struct Initial {
   float constant = 0;
 };
 
+/// A gradient that a product is a term of: what was there is another one, or nothing.
+struct GradientSum {
+  View view;
+  bool accumulate = true;
+};
+
 /// A weight with its gradient (in accumulation type), on one rank.
 struct Parameter {
   std::string name;
@@ -33,10 +39,14 @@ struct Parameter {
   bool tied = false;
   /// Another stage has it too and counts for it: in the norm of the gradient, in files.
   bool is_copy = false;
+  /// Forward passes read the rows that they look up, and backward passes none.
+  bool looked_up = false;
   Shape serial_shape;
   Tensor weight;
   /// Empty between the passes of a run that steps in backward.
   mutable Tensor gradient;
+  /// Whether nothing has been added to the gradient yet, and its memory holds anything.
+  mutable bool fresh = false;
   int64_t offset = -1;  ///< in the rank's block of parameters (ParameterStore), −1 for none
 
   Parameter() = default;
@@ -47,10 +57,16 @@ struct Parameter {
   const View& view() const { return weight.view(); }
   const View& grad() const { return gradient.view(); }
   /// The gradient that a backward pass adds to. Where none is kept between passes
-  /// (RunConfig::step_in_backward), it is taken and cleared when it is first asked for.
+  /// (RunConfig::step_in_backward), it is taken when it is first asked for. Cleared where it is
+  /// fresh.
   const View& grad(Rank& rank) const;
+  /// The same for a product, which need not clear it (RunConfig::overwrite_gradients).
+  GradientSum product_sum(Rank& rank) const;
   /// Where the local elements stand in the serial weight.
   GlobalIndex global_index(const Rank& rank) const;
+
+ private:
+  void take_gradient(Rank& rank) const;
 };
 
 /// What a run stores weights and their gradients as.

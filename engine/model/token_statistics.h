@@ -1,7 +1,21 @@
 #pragma once
+#include <optional>
+
 #include "engine/rank.h"
 
 namespace frugal {
+
+/// DType of logits.
+inline DType logits_type(const RunConfig& config) {
+  return config.narrow_logits ? config.type : accumulation_type(config.type);
+}
+
+/// Whether one operation reads a row of logits and leaves its gradient there: where a rank has all
+/// of the vocabulary at once, and there will be a backward pass.
+inline bool in_one_pass(const Rank& rank, const std::optional<float>& scale) {
+  return scale && rank.config.narrow_logits && rank.tensor_group.size() == 1 &&
+         rank.config.head_tiles == 1;
+}
 
 /// Every shard's statistics of every token: local [shards, rows, 3] → [t · shards, rows, 3]. One
 /// collective, instead of one for the maximum, one for the sum and one for the label's logit.

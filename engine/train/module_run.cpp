@@ -1,5 +1,6 @@
 #include "engine/train/module_run.h"
 
+#include <algorithm>
 #include <array>
 
 #include "engine/comm/parallel.h"
@@ -26,6 +27,10 @@ class ModuleSubject {
   virtual ~ModuleSubject() = default;
   /// Forward, what is to be done between the passes, and backward.
   virtual void run(Rank& rank, const std::function<void()>& between) = 0;
+  virtual ParameterList parameters() = 0;
+  /// Bytes of the input, and of what else a run is given.
+  virtual int64_t input() const = 0;
+  virtual int64_t beside_input() const = 0;
 };
 
 namespace {
@@ -74,6 +79,9 @@ class Hidden final : public ModuleSubject {
     between();
     part_.backward(rank, dy_, std::move(saved));
   }
+  ParameterList parameters() override { return part_.parameters(); }
+  int64_t input() const override { return x_.view().bytes(); }
+  int64_t beside_input() const override { return dy_.view().bytes(); }
 
  private:
   Part part_;
@@ -95,6 +103,9 @@ class Output final : public ModuleSubject {
     between();
     output_layer::backward(rank, table_, scale_, std::move(saved));
   }
+  ParameterList parameters() override { return {&table_}; }
+  int64_t input() const override { return x_.view().bytes(); }
+  int64_t beside_input() const override { return labels_.view().bytes(); }
 
  private:
   Parameter table_;
@@ -124,11 +135,29 @@ ModuleRun::ModuleRun(Cluster& cluster, Module module)
 
 ModuleRun::~ModuleRun() = default;
 
+StepWork ModuleRun::work_since(const DeviceWork& before, const BytesPerKind& held,
+                               const Rank& rank) {
+  ModuleSubject& subject = of(rank);
+  const auto kept = [&](Kind kind) { return held[static_cast<size_t>(kind)]; };
+  // The input is kept, but nobody here writes it.
+  const int64_t written = kept(Kind::activation) + kept(Kind::statistics) - subject.input();
+  StepWork work{.stage = 0,
+                .done = rank.device.work(),
+                .least = least_bytes(
+                    rank, subject.parameters(),
+                    {.steps = 0,
+                     .kept = static_cast<double>(std::max<int64_t>(written, 0)),
+                     .inputs = static_cast<double>(subject.input() + subject.beside_input())})};
+  work.done.add(before, -1);
+  return work;
+}
+
 ModuleMemory ModuleRun::memory() {
   ModuleMemory result;
   cluster_.run([&](Rank& rank) {
     rank.ledger.reset_peaks();
     const double start = rank.flops;
+    const DeviceWork before = rank.device.work();
     BytesPerKind held{};
     double middle = 0;
     of(rank).run(rank, [&] {
@@ -136,9 +165,13 @@ ModuleMemory ModuleRun::memory() {
       middle = rank.flops;
     });
     if (rank.first_of_stage())
-      result = {
-          held,           rank.ledger.peak_per_kind(), rank.ledger.at_peak(), rank.ledger.peak(),
-          middle - start, rank.flops - middle};
+      result = {.after_forward = held,
+                .peak = rank.ledger.peak_per_kind(),
+                .at_peak = rank.ledger.at_peak(),
+                .peak_total = rank.ledger.peak(),
+                .forward_flops = middle - start,
+                .backward_flops = rank.flops - middle,
+                .work = work_since(before, held, rank)};
   });
   return result;
 }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "engine/cluster.h"
+#include "engine/train/step_work.h"
 
 namespace frugal {
 
@@ -11,14 +12,15 @@ namespace frugal {
 enum class Module : uint8_t { layer, mlp, output_layer };
 std::string_view name_of(Module module);
 
-/// Memory of one rank, in bytes, and the FLOPs of the matrix multiplications it executed. Weights,
-/// their gradients, the input and the gradient of the output are among it.
+/// Memory of one rank, in bytes, the FLOPs of the matrix multiplications it executed, and all its
+/// work. Weights, their gradients, the input and the gradient of the output are among the memory.
 struct ModuleMemory {
   BytesPerKind after_forward{};  ///< what is held between the forward and the backward pass
   BytesPerKind peak{};           ///< highest of each kind over forward and backward
   BytesPerKind at_peak{};        ///< what each kind held at the moment of the total peak
   int64_t peak_total = 0;
   double forward_flops = 0, backward_flops = 0;
+  StepWork work{};  ///< forward and backward together
 };
 
 /// Seconds, from the moment all ranks start until the last one ends.
@@ -43,6 +45,7 @@ class ModuleRun {
   ModuleTime time();
 
  private:
+  StepWork work_since(const DeviceWork& before, const BytesPerKind& held, const Rank& rank);
   ModuleSubject& of(const Rank& rank) { return *subjects_[static_cast<size_t>(rank.index)]; }
 
   Cluster& cluster_;

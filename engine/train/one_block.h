@@ -14,6 +14,8 @@ auto in_one_block(Rank& rank, const Make& make) {
   (void)make();
   Tensor block = rank.parameters.reserve(rank.ledger, types_of(rank.config));
   rank.run(Fill{block, 0});
+  if (const Tensor& gradients = rank.parameters.gradient_block(); !gradients.empty())
+    rank.run(Fill{gradients, 0});
   auto model = make();
   rank.parameters.close();
   return std::pair{std::move(model), std::move(block)};

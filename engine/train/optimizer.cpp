@@ -28,6 +28,13 @@ View from(const Tensor& first, int64_t elements) {
   return {first.view().data, first.type(), {elements}};
 }
 
+/// Whether p is what follows so many elements, from that parameter's first on, in the block.
+bool is_behind(const Parameter& first, int64_t elements, const Parameter& p) {
+  return p.offset >= 0 && p.offset == first.offset + ParameterStore::padded(elements);
+}
+
+bool is_vector(const Parameter& p) { return p.view().shape.dims == 1; }
+
 }  // namespace
 
 std::string_view name_of(OptimizerKind kind) {
@@ -55,15 +62,16 @@ Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOption
         fmt::format("clip is {} and weights step in backward, before the norm of all gradients is "
                     "known; choose clip 0, or do not step in backward",
                     options.clip));
+  // In memory's order.
+  if (rank.config.overwrite_gradients)
+    std::ranges::stable_sort(parameters_, {}, [](const Parameter* p) { return p->offset; });
   for (size_t begin = 0, end = 0; begin < parameters_.size(); begin = end) {
     Group group{.first = parameters_[begin],
                 .counted = is_counted(rank, *parameters_[begin]),
                 .tied = parameters_[begin]->tied};
     const auto follows = [&](const Parameter& p) {
-      return p.offset >= 0 &&
-             p.offset == group.first->offset + ParameterStore::padded(group.elements) &&
-             is_counted(rank, p) == group.counted && !p.tied && !group.tied &&
-             !rank.config.step_in_backward;
+      return is_behind(*group.first, group.elements, p) && is_counted(rank, p) == group.counted &&
+             !p.tied && !group.tied && !rank.config.step_in_backward;
     };
     do {
       const Parameter& p = *parameters_[end];
@@ -87,8 +95,34 @@ void Optimizer::drop_gradients(const ParameterList& parameters) {
   for (Parameter* p : parameters) p->gradient.release();
 }
 
+/// Matrices are left to who is first to add to them: a product, usually, which overwrites. Vectors
+/// are sums over rows, and all cleared at once.
+void Optimizer::make_fresh(Rank& rank) {
+  for (size_t i = 0; i < parameters_.size();) {
+    const Parameter& first = *parameters_[i];
+    if (!is_vector(first)) {
+      first.fresh = true;
+      ++i;
+      continue;
+    }
+    int64_t elements = 0;
+    do {
+      elements = ParameterStore::padded(elements) + parameters_[i]->view().size();
+      ++i;
+    } while (i < parameters_.size() && is_vector(*parameters_[i]) &&
+             is_behind(first, elements, *parameters_[i]));
+    rank.run(Fill{from(first.gradient, elements), 0});
+  }
+}
+
+void Optimizer::clear_fresh(Rank& rank) {
+  for (const Parameter* p : parameters_)
+    if (p->fresh) p->grad(rank);
+}
+
 void Optimizer::clear_gradients(Rank& rank) {
   if (rank.config.step_in_backward) return drop_gradients(parameters_);
+  if (rank.config.overwrite_gradients) return make_fresh(rank);
   for (const Group& group : groups_) rank.run(Fill{from(group.first->gradient, group.elements), 0});
 }
 
@@ -120,6 +154,7 @@ void Optimizer::sum_over(Communicator& replicas) {
 }
 
 void Optimizer::complete_gradients(Rank& rank) {
+  clear_fresh(rank);
   sum_partial_gradients(rank);
   for (const Group& group : groups_)
     if (group.tied) rank.groups.ends.all_reduce(from(group.first->gradient, group.elements)).wait();
@@ -278,6 +313,7 @@ double Optimizer::end_step_in_backward(Rank& rank) {
 double Optimizer::step(Rank& rank, const OptimizerOptions& options, const WeightBlocks& blocks) {
   if (rank.config.step_in_backward) return end_step_in_backward(rank);
   finish(rank);
+  clear_fresh(rank);
   if (rank.config.narrow_reduction && rank.groups.data.size() > 1 &&
       rank.config.state_type() != rank.config.type)
     sum_narrowed(rank, rank.groups.data);

@@ -44,6 +44,8 @@ class Optimizer {
   /// in backward are to be clipped, by a norm that is not known then.
   Optimizer(Rank& rank, ParameterList parameters, const OptimizerOptions& options);
 
+  /// Where a step's first products overwrite (RunConfig::overwrite_gradients), weights' gradients
+  /// are fresh from then on.
   void clear_gradients(Rank& rank);
   /// Where a run steps in backward: gives back the memory of gradients.
   static void drop_gradients(const ParameterList& parameters);
@@ -103,6 +105,9 @@ class Optimizer {
     WeightBlocks blocks;
   };
 
+  void make_fresh(Rank& rank);
+  /// Those that nothing was added to.
+  void clear_fresh(Rank& rank);
   OptimizerState new_state(Rank& rank, const Group& group) const;
   double end_step_in_backward(Rank& rank);
   void sum_partial_gradients(Rank& rank);

@@ -44,6 +44,10 @@ StageExecutor::Result StageExecutor::run(const ScheduleRun& run) {
   result_ = {};
   memo_.reset();
   if (PassMemo::possible(rank_)) memo_.emplace(rank_);
+  overwritten_.assign(static_cast<size_t>(run.schedule.chunks), {});
+  if (memo_ && rank_.config.overwrite_gradients)
+    for (int chunk = 0; chunk < run.schedule.chunks; ++chunk)
+      overwritten_[static_cast<size_t>(chunk)] = model_.part(chunk).parameters();
   struct End {  // by an error too
     StageExecutor& executor;
     ~End() { executor.drop_flights(); }

@@ -124,6 +124,8 @@ class StageExecutor {
   WeightVersions& weights_;
   Optimizer& optimizer_;
   std::optional<PassMemo> memo_;  // none where every pass is made by the code
+  // Of each chunk, those whose gradients may be fresh between two passes.
+  std::vector<ParameterList> overwritten_;
 
   const ScheduleRun* run_ = nullptr;
   Result result_;

@@ -58,16 +58,18 @@ void StageExecutor::pass(const Action& action, Flight& flight) {
   Tensor none;
   Tensor& input = forward ? flight.activation.tensor : weights ? none : flight.gradient.tensor;
   Tensor& output = forward ? flight.output : weights ? none : flight.input_gradient;
-  const PassMemo::Key key{action.kind, action.chunk, flight.recompute, flight.turns};
+  const ParameterList& parameters = overwritten_.at(static_cast<size_t>(action.chunk));
+  const PassMemo::Key key{action.kind, action.chunk, flight.recompute, flight.turns,
+                          fresh_of(parameters)};
   const PassMemo::Pass* known = memo_ ? memo_->find(key) : nullptr;
   if (known != nullptr && known->repeatable() && (forward || flight.repeated)) {
-    output = known->repeat(std::move(input));
+    output = known->repeat(std::move(input), parameters);
     flight.repeated = true;
   } else {
     if (flight.repeated) make_tensors(action, flight);
     if (memo_ && known == nullptr)
       memo_->note(
-          key, [&] { compute(action, flight); }, output);
+          key, [&] { compute(action, flight); }, output, parameters);
     else
       compute(action, flight);
   }
@@ -92,6 +94,8 @@ void StageExecutor::compute(const Action& action, Flight& flight) {
 void StageExecutor::make_tensors(const Action& action, Flight& flight) {
   const Uncounted uncounted(rank_);
   const Ledger::Scope scope(rank_.ledger, {-1, action.microbatch});
+  const ParameterList& parameters = overwritten_.at(static_cast<size_t>(action.chunk));
+  const std::vector<bool> fresh = fresh_of(parameters);
   const auto arrived = [&] {
     const Ledger::Scope scope(rank_.ledger, {});
     Tensor tensor = hidden_state();
@@ -111,6 +115,7 @@ void StageExecutor::make_tensors(const Action& action, Flight& flight) {
     before.kind = ActionKind::input_backward;
     compute(before, again);
   }
+  make_fresh(parameters, fresh);
   flight.saved = std::move(again.saved);
   flight.deferred = std::move(again.deferred);
   flight.repeated = false;

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
-#include <numbers>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -108,15 +107,6 @@ class Evaluating {
 
 }  // namespace
 
-double TrainConfig::learning_rate(int64_t step) const {
-  const double top = optimizer.learning_rate;
-  if (step < warm_up) return top * static_cast<double>(step + 1) / static_cast<double>(warm_up);
-  if (steps <= warm_up) return top;
-  const double done = static_cast<double>(step - warm_up) / static_cast<double>(steps - warm_up);
-  const double cosine = 0.5 * (1 + std::cos(std::numbers::pi * std::min(done, 1.0)));
-  return top * (0.1 + 0.9 * cosine);
-}
-
 Trainer::Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& train)
     : cluster_(cluster),
       run_(run),
@@ -200,10 +190,12 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
                .microbatches = plan.microbatches,
                .stages = std::vector<std::vector<Span>>(static_cast<size_t>(plan.stages))};
   notes_.assign(timeline_.stages.size(), {});
+  work_ = {};
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
     rank.training = true;
     const double flops = rank.flops;
+    const WorkSoFar before{rank.device.work(), rank.ledger.kept()};
     const double start = meet_stages(rank);
     StageExecutor stage = executor(rank);
     stage.keep_timeline = keep_timeline_;
@@ -220,6 +212,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
       const auto stage_index = static_cast<size_t>(rank.stage());
       timeline_.stages[stage_index] = std::move(done.timeline);
       notes_[stage_index] = {start, std::move(done.versions)};
+      note_work(rank, before, batches.size());
     }
     for (size_t i = 0; i < batches.size(); ++i) {
       StepResult& result = results[i];

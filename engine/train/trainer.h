@@ -6,6 +6,7 @@
 #include "engine/cluster.h"
 #include "engine/train/host_tensor.h"
 #include "engine/train/stage_executor.h"
+#include "engine/train/step_work.h"
 
 namespace frugal {
 
@@ -83,6 +84,8 @@ class Trainer {
     std::vector<VersionCount> versions;  ///< on its device's clock
   };
   const std::vector<StageNotes>& notes() const { return notes_; }
+  /// Of a step of the last run(): the part of the first rank of the stage that moves most bytes.
+  const StepWork& work() const { return work_; }
   /// Blocks of weights that each local rank has.
   std::vector<size_t> weight_blocks() const;
 
@@ -95,6 +98,12 @@ class Trainer {
   class ExactWeights;
   Member& of(const Rank& rank) { return members_[static_cast<size_t>(rank.index)]; }
   StageExecutor executor(Rank& rank);
+  struct WorkSoFar {
+    DeviceWork done;
+    int64_t kept = 0;
+  };
+  /// What the rank has done since then in so many batches, if no other's is more.
+  void note_work(const Rank& rank, const WorkSoFar& before, size_t batches);
   /// Makes the rank write its part of the next microbatch's logits, if it has one.
   static void collect_logits(Rank& rank, HostTensor& all, std::mutex& guard);
   void check_values() const;
@@ -108,6 +117,7 @@ class Trainer {
   bool keep_timeline_ = false;
   Timeline timeline_;
   std::vector<StageNotes> notes_;
+  StepWork work_;
   int steps_ = 0;
 };
 

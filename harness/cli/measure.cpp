@@ -15,6 +15,7 @@
 #include "harness/measurement.h"
 #include "harness/record_file.h"
 #include "harness/runner.h"
+#include "harness/work_report.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -26,7 +27,7 @@ struct MeasureValues {
   std::string out = "out", format = "table";
   std::optional<int64_t> eval_every;
   int64_t last_words = 0;
-  bool force = false;
+  bool force = false, operations = false;
 };
 
 void check_last_words(const TrainingRun& run, const Target& target) {
@@ -98,6 +99,7 @@ void run_and_record(const TrainingRun& run, Target& target, Record& record, Reco
   record.environment = environment(target.kind()).dump();
   const auto end = [&] {
     record.ended = utc_now();
+    record.environment = ended(record.environment);
     file.append(record);
   };
   try {
@@ -129,6 +131,8 @@ Exit measure(const MeasureValues& values) {
   }
   fmt::print("{}", values.format == "json" ? to_json(record).dump(2) + "\n"
                                            : measurement_table(record).text());
+  if (values.operations && values.format == "table" && record.work)
+    fmt::print("\n{}", operations_table(*record.work).text());
   if (!record.ok()) fmt::print(stderr, "frugal: {}\n", record.reason);
   return exit_of(record.status);
 }
@@ -147,6 +151,8 @@ void add_measure(Program& program) {
   values->weights.add_to(flags);
   flags.text("--out", values->out, "DIR", "Folder for records.jsonl");
   flags.choice("--format", values->format, {"table", "json"}, "How to print the record on stdout");
+  flags.toggle("--operations", values->operations,
+               "Print how often each operation was made in a step, and the bytes that it moves");
   flags.toggle("--force", values->force, "Run again what is recorded; old records are kept aside");
 }
 

@@ -72,6 +72,12 @@ void MemoryFlags::add_to(Flags& flags) {
       "--narrow-reduction", narrow_reduction,
       "Replicas sum their gradients in the type of the weights, rounded to it before: half "
       "the bytes with --type bf16");
+  flags.toggle("--narrow-logits", narrow_logits,
+               "Keep logits in the type of the weights, and their gradient in their place: with "
+               "--type bf16 a third of the bytes");
+  flags.toggle("--overwrite-gradients", overwrite_gradients,
+               "Have a step's first product overwrite a weight's gradient, instead of clearing all "
+               "gradients and adding to them");
   flags.choice("--precision", precision, all_names<Precision>(),
                "Where --type is bf16, gradients and optimizer state in float32, with a float32 "
                "copy of the weights, or all in bf16 without one");
@@ -89,6 +95,8 @@ void MemoryFlags::put_into(RunConfig& config) const {
   config.offload = offload;
   config.offload_optimizer = offload_optimizer;
   config.narrow_reduction = narrow_reduction;
+  config.narrow_logits = narrow_logits;
+  config.overwrite_gradients = overwrite_gradients;
   config.precision = *from_name<Precision>(precision);
   check_precision(config);
 }
@@ -117,6 +125,8 @@ std::string MemoryFlags::text_of(const RunConfig& config) const {
   add(offload, "--offload");
   add(offload_optimizer, "--offload-optimizer");
   add(narrow_reduction, "--narrow-reduction");
+  add(narrow_logits, "--narrow-logits");
+  add(overwrite_gradients, "--overwrite-gradients");
   add(precision != name_of(Precision::mixed), "--precision " + precision);
   return text;
 }

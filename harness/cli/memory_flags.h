@@ -23,7 +23,7 @@ struct MemoryFlags {
               precision = "mixed";
   int64_t head_tiles = 1;
   bool step_in_backward = false, offload = false, offload_optimizer = false, stored_masks = false;
-  bool narrow_reduction = false;
+  bool narrow_reduction = false, narrow_logits = false, overwrite_gradients = false;
   std::optional<double> clip;
 
   void add_to(Flags& flags);

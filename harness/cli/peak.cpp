@@ -28,6 +28,11 @@ struct PeakValues {
 void check_output(const PeakValues& values, const Target& target) {
   if (values.force && values.write.empty() && values.machine.empty())
     throw InputError("--force is given without --write FILE or --machine FILE, which it is about");
+  if (!values.write.empty() && target.simulated())
+    throw InputError(
+        fmt::format("--write is given with --on {}: it writes what was measured, and a virtual "
+                    "machine measures nothing; leave it out",
+                    target.on()));
   if (!values.write.empty()) check_output_file("--write", values.write, values.force);
   if (values.machine.empty()) return;
   if (target.kind() != DeviceKind::cpu)
@@ -90,7 +95,7 @@ void add_peak(Program& program) {
   Flags flags = program.command(
       "peak", "What this machine's matrix products, memory, launches and links reach",
       [values] { return peak(*values); });
-  flags.choice("--on", values->on, {"cpu", "cuda"}, "Which device");
+  flags.text("--on", values->on, "cpu|cuda|virtual:MACHINE", "Which device");
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);
   flags.choice("--format", values->format, {"table", "json"}, "How to print it");

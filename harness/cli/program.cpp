@@ -10,6 +10,7 @@
 #include <new>
 
 #include "harness/interrupt.h"
+#include "harness/runner.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 constexpr const char* footer =
     "Exit status: 0 done, 1 a claim failed (--check), 2 bad input, 3 out of memory, 4 deadline "
-    "passed, 5 a peer was lost, 6 wrong numbers, 130 interrupted.";
+    "passed, 5 a peer was lost, 6 wrong numbers, 7 a GPU was lost, 130 interrupted.";
 
 /// CLI11's message in one line, with the nearest flag or command for one that is not known.
 std::string describe(const CLI::ParseError& error, const CLI::App& app) {
@@ -82,8 +83,9 @@ Program::Program(Artifacts artifacts)
   app_->set_version_flag("--version", "frugal " FRUGAL_VERSION, "Print the version and exit");
   app_->footer(footer);
   app_->get_formatter()->column_width(34);
-  for (const auto add : {add_list, add_reproduce, add_measure, add_longest, add_plan, add_calibrate,
-                         add_trace, add_peak, add_schedule, add_report, add_completion, add_docs})
+  for (const auto add :
+       {add_list, add_reproduce, add_predict, add_measure, add_longest, add_plan, add_calibrate,
+        add_trace, add_peak, add_schedule, add_report, add_completion, add_docs})
     add(*this);
   app_->get_subcommand("docs")->group("");  // hidden
 }
@@ -135,6 +137,8 @@ Exit Program::run_guarded(int argc, const char* const* argv) {
     return report(error.what(), Exit::deadline);
   } catch (const PeerLost& error) {
     return report(error.what(), Exit::peer_lost);
+  } catch (const GpuLost& error) {
+    return report(error.what(), Exit::gpu_lost);
   } catch (const WrongNumbers& error) {
     return report(error.what(), Exit::wrong_numbers);
   } catch (const std::exception& error) {

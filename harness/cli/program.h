@@ -20,6 +20,7 @@ enum class Exit : uint8_t {
   deadline = 4,
   peer_lost = 5,
   wrong_numbers = 6,
+  gpu_lost = 7,
   interrupted = 130
 };
 /// What a record's status means for the command that made it.
@@ -53,6 +54,7 @@ class Program {
 // One file each; they keep their flags' values alive in the function they add.
 void add_list(Program& program);
 void add_reproduce(Program& program);
+void add_predict(Program& program);
 void add_measure(Program& program);
 void add_plan(Program& program);
 void add_longest(Program& program);

@@ -86,10 +86,15 @@ void add_figures(Document& document, const fs::path& folder) {
   }
 }
 
-void add_artifacts(Document& document, const Artifacts& artifacts, const Records& records) {
+/// Of the artifacts that have records.
+Reproduction reproduction_of(const Records& records, const Artifacts& artifacts) {
   Reproduction all;
   for (const Artifact* artifact : artifacts)
     if (!records.settings(artifact->id()).empty()) all.add(*artifact, records);
+  return all;
+}
+
+void add_artifacts(Document& document, const Reproduction& all) {
   for (const CellTable& part : cell_tables(all)) {
     document.heading(part.heading);
     document.table(part.table);
@@ -134,7 +139,7 @@ Document document_of(const Records& records, const Artifacts& artifacts, const f
       "Numbers of the paper, of its formulas, of a virtual machine and measured ones stand in "
       "columns of their own, those of each size in a table of their own. Intervals are 95 % "
       "percentile bootstrap intervals of the median, of six samples or more.");
-  add_artifacts(document, artifacts, records);
+  add_artifacts(document, reproduction_of(records, artifacts));
   for (const Record& record : records.all()) {
     if (record.artifact != "measure") continue;
     document.heading("Measured configuration: " + record.case_id);
@@ -153,11 +158,16 @@ void write(const fs::path& path, const std::string& text) {
   fmt::print("{}\n", path.string());
 }
 
-Exit report(const fs::path& folder, bool force, const Artifacts& artifacts) {
+Exit report(const fs::path& folder, const std::string& format, bool force,
+            const Artifacts& artifacts) {
   bool truncated = false;
   Records records;
   for (Record& record : read_records(folder.string(), truncated)) records.add(std::move(record));
   if (truncated) fmt::print(stderr, "frugal: a line of the records was cut off and is left out\n");
+  if (format == "json") {
+    fmt::print("{}\n", to_json(reproduction_of(records, artifacts)).dump(2));
+    return Exit::done;
+  }
   for (const char* name : {"report.html", "report.md"})
     if (!force && is_there(folder / name))
       throw InputError(fmt::format("{} exists; --force replaces it", (folder / name).string()));
@@ -171,14 +181,18 @@ Exit report(const fs::path& folder, bool force, const Artifacts& artifacts) {
 
 void add_report(Program& program) {
   struct Values {
-    std::string folder;
+    std::string folder, format = "pages";
     bool force = false;
   };
   const auto values = std::make_shared<Values>();
   Flags flags = program.command(
-      "report", "One HTML page and Markdown from a folder's records",
-      [=, &program] { return report(values->folder, values->force, program.artifacts()); });
+      "report", "One HTML page and Markdown from a folder's records", [=, &program] {
+        return report(values->folder, values->format, values->force, program.artifacts());
+      });
   flags.positional("DIR", values->folder, "What --out was; its figures/ are included");
+  flags.choice("--format", values->format, {"pages", "json"},
+               "pages: report.html and report.md in DIR; json: what `frugal reproduce` prints, on "
+               "stdout, of all that is recorded, also where the run was killed");
   flags.toggle("--force", values->force, "Replace an earlier report");
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/cli/program.h"
+#include "harness/cli/record_notes.h"
 #include "harness/environment.h"
 #include "harness/interrupt.h"
 #include "harness/reproduction.h"
@@ -100,11 +101,7 @@ Exit reproduce(const ReproduceValues& values, const Artifacts& all) {
   RecordFile file(values.out);
   catch_interrupts();
   Progress progress(total);
-  if (values.force)
-    if (const std::string kept = file.set_aside(); !kept.empty())
-      progress.note(fmt::format("frugal: earlier records are kept in {}", kept));
-  if (file.truncated())
-    progress.note("frugal: the last line of the records was cut off; its case is run again");
+  begin_with(file, values.force, progress);
 
   if (!without_any.empty())
     progress.note(fmt::format("frugal: nothing to run there for {}", fmt::join(without_any, ", ")));

@@ -31,7 +31,7 @@ CpuDevice::CpuDevice(int threads, std::shared_ptr<MemoryBudget> memory)
 
 CpuDevice::~CpuDevice() = default;
 
-void CpuDevice::execute_on(Stream stream, const Operation& operation) {
+void CpuDevice::run_on(Stream stream, const Operation& operation) {
   if (const double until = busy_until_[static_cast<size_t>(stream)]; until > 0) wait_until(until);
   if (omp_get_max_threads() != threads_) omp_set_num_threads(threads_);
   std::visit(

@@ -38,7 +38,6 @@ class CpuDevice final : public Device {
   }
   int64_t reserved() const override { return memory_.reserved(); }
 
-  void execute_on(Stream stream, const Operation& operation) override;
   void occupy(Stream stream, double seconds, std::string_view name) override;
 
   Event record(Stream stream) override;
@@ -50,6 +49,7 @@ class CpuDevice final : public Device {
   void copy_from_host(const View& to, const void* host) override;
 
  private:
+  void run_on(Stream stream, const Operation& operation) override;
   void wait_until(double moment);
 
   int threads_;

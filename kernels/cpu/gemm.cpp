@@ -8,6 +8,7 @@
 #include <cassert>
 #include <cstring>
 #include <dnnl.hpp>
+#include <limits>
 #include <unordered_map>
 #include <vector>
 
@@ -58,14 +59,18 @@ struct Matrices {
     (col_stride == 1 ? m.row_stride : m.col_stride) = run();
     return m;
   }
-  /// Whether rows lie a multiple of 2 KiB apart, so that those of a column's neighbourhood share
-  /// few sets of the first cache. oneDNN packs them by itself where that is a power of two, and of
-  /// bf16.
-  bool rows_conflict() const {
-    constexpr int64_t apart_in_cache = 2048;
+  /// From how many rows of the result on it pays to copy the second operand, with a cache line
+  /// between rows. Where they lie a multiple of 2 KiB apart, those of a column's neighbourhood
+  /// share few sets of the first cache. oneDNN packs by itself what lies a power of two apart, and
+  /// what matrix units multiply.
+  int64_t rows_worth_a_copy() const {
+    constexpr int64_t never = std::numeric_limits<int64_t>::max(), small = int64_t{32} << 20;
+    static const bool matrix_units =
+        dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
     const int64_t apart = row_stride * size_of(type);
-    return type == DType::f32 && col_stride == 1 && apart % apart_in_cache == 0 &&
-           (apart & (apart - 1)) != 0;
+    if (col_stride != 1 || (apart & (apart - 1)) == 0) return never;
+    if (type == DType::f32 && apart % 2048 == 0) return 128;
+    return (type == DType::bf16 && matrix_units) || bytes() > small ? never : 768;
   }
   /// The same with a cache line between rows.
   Matrices padded() const {
@@ -140,9 +145,6 @@ void copy(const Matrices& from, const char* source, const Matrices& to, char* ta
     std::memcpy(target + i * to_stride, source + i * from_stride, static_cast<size_t>(run));
 }
 
-/// With fewer rows of the result, copying b takes longer than its conflicts do.
-constexpr int64_t rows_worth_a_copy = 64;
-
 /// A prepared multiplication of one pair of matrices.
 class Prepared {
  public:
@@ -153,7 +155,7 @@ class Prepared {
     const bool alone = p.one_thread && p.c.batch_stride == 0;
     if (alone || (p.c.batch_stride != 0 && p.a.col_stride == 1)) {
       for (Matrices& m : used_) m = m.packed();
-    } else if (p.c.batch_stride == 0 && p.b.rows_conflict() && p.c.rows >= rows_worth_a_copy) {
+    } else if (p.c.batch_stride == 0 && p.c.rows >= p.b.rows_worth_a_copy()) {
       used_[1] = p.b.padded();
     }
     dnnl::primitive_attr attributes;

@@ -4,13 +4,14 @@
 #include <cudnn_frontend.h>
 #include <fmt/format.h>
 
-#include <map>
+#include <mutex>
 #include <optional>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
 
 #include "kernels/cuda/gpus.h"
+#include "kernels/cuda/kept.h"
 #include "kernels/cuda/seed.h"
 #include "kernels/philox.h"
 #include "kernels/support/error.h"
@@ -217,35 +218,54 @@ int64_t library_seed(const Dropout& dropout) {
 
 std::string cudnn_version() { return library_version(cudnnGetVersion()); }
 
-struct FusedAttentions::State {
-  explicit State(CudaMemory& memory_) : memory(memory_) {}
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-  ~State() {
-    if (handle != nullptr) cudnnDestroy(handle);
-    memory.deallocate(words, word_bytes);
-  }
+namespace {
 
-  /// Made with the first attention: the library takes a while to load.
-  void prepare() {
-    if (handle == nullptr) check(cudnnCreate(&handle), "cudnnCreate");
-    if (words == nullptr) words = static_cast<int64_t*>(memory.allocate(word_bytes));
-  }
+using fe::graph::Graph;
+
+/// cuDNN on one GPU, for as long as the process lives. A plan has the handle that it was made with,
+/// and neither is for two threads at a time.
+struct Library {
+  /// A graph and its plan take memory of the host, and its code that of the GPU.
+  static constexpr size_t most_graphs = 256;
+  std::mutex mutex;
+  cudnnHandle_t handle = nullptr;  // made with the first attention: the library is long to load
+  Kept<Key, Graph> graphs{most_graphs};
 
   template <class Make>
-  fe::graph::Graph& graph(const Key& key, const Make& make) {
-    auto& graph = graphs[key];
-    if (!graph) {
-      auto made = make();
+  std::shared_ptr<Graph> graph(const Key& key, const Make& make) {
+    if (handle == nullptr) check(cudnnCreate(&handle), "cudnnCreate");
+    return graphs.get(key, [&] {
+      // Its code must not go while the GPU executes it.
+      const std::shared_ptr<Graph> made(make().release(), [](const Graph* graph) {
+        cudaDeviceSynchronize();
+        delete graph;
+      });
       check(made->build(handle, {fe::HeurMode_t::A}), "cudnn_frontend::Graph::build");
-      graph = std::move(made);
-    }
-    return *graph;
+      return made;
+    });
+  }
+};
+
+}  // namespace
+
+struct FusedAttentions::State {
+  State(CudaMemory& memory_, int gpu) : memory(memory_), library(of_process<Library>(gpu)) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { memory.deallocate(words, word_bytes); }
+
+  template <class Make>
+  void run(const FusedAttention& op, const Key& key, const Make& make,
+           std::unordered_map<int64_t, void*> addresses, const Launch& on) {
+    require_possible(op);
+    if (words == nullptr) words = static_cast<int64_t*>(memory.allocate(word_bytes));
+    const std::lock_guard lock(library.mutex);
+    execute(*library.graph(key, make), op, std::move(addresses), on);
   }
 
-  void execute(fe::graph::Graph& graph, const FusedAttention& op,
-               std::unordered_map<int64_t, void*> addresses, const Launch& on) {
-    check(cudnnSetStream(handle, on.stream), "cudnnSetStream");
+  void execute(Graph& graph, const FusedAttention& op, std::unordered_map<int64_t, void*> addresses,
+               const Launch& on) {
+    check(cudnnSetStream(library.handle, on.stream), "cudnnSetStream");
     if (op.dropout.active()) {
       write_seed(on, words, library_seed(op.dropout), 0);
       addresses[seed] = words;
@@ -255,49 +275,45 @@ struct FusedAttentions::State {
     check(graph.get_workspace_size(workspace), "cudnn_frontend::Graph::get_workspace_size");
     void* const scratch =
         workspace == 0 ? nullptr : on.scratch->bytes(static_cast<size_t>(workspace));
-    check(graph.execute(handle, addresses, scratch), "cudnn_frontend::Graph::execute");
+    check(graph.execute(library.handle, addresses, scratch), "cudnn_frontend::Graph::execute");
+    on.count_library_call();
   }
 
   static constexpr int64_t word_bytes = 4 * sizeof(int64_t);
   CudaMemory& memory;
-  cudnnHandle_t handle = nullptr;
+  Library& library;
   int64_t* words = nullptr;  // seed and offset, 16 bytes apart
-  std::map<Key, std::unique_ptr<fe::graph::Graph>> graphs;
 };
 
-FusedAttentions::FusedAttentions(CudaMemory& memory) : state_(std::make_unique<State>(memory)) {}
+FusedAttentions::FusedAttentions(CudaMemory& memory, int gpu)
+    : state_(std::make_unique<State>(memory, gpu)) {}
 FusedAttentions::~FusedAttentions() = default;
 
 void FusedAttentions::run(const FusedAttention& op, const Launch& on) {
-  require_possible(op);
-  state_->prepare();
-  auto& graph = state_->graph(key_of(op, {}), [&] { return forward_graph(op); });
-  state_->execute(graph, op,
-                  {{q, op.q.data},
-                   {k, op.k.data},
-                   {v, op.v.data},
-                   {y, op.y.data},
-                   {statistics, op.log_sum_exp.data}},
-                  on);
+  state_->run(
+      op, key_of(op, {}), [&] { return forward_graph(op); },
+      {{q, op.q.data},
+       {k, op.k.data},
+       {v, op.v.data},
+       {y, op.y.data},
+       {statistics, op.log_sum_exp.data}},
+      on);
 }
 
 void FusedAttentions::run(const FusedAttentionBackward& op, const Launch& on) {
   const FusedAttention& f = op.forward;
-  require_possible(f);
-  state_->prepare();
-  auto& graph =
-      state_->graph(key_of(f, {op.dy, op.dq, op.dk, op.dv}), [&] { return backward_graph(op); });
-  state_->execute(graph, f,
-                  {{q, f.q.data},
-                   {k, f.k.data},
-                   {v, f.v.data},
-                   {y, f.y.data},
-                   {statistics, f.log_sum_exp.data},
-                   {dy, op.dy.data},
-                   {dq, op.dq.data},
-                   {dk, op.dk.data},
-                   {dv, op.dv.data}},
-                  on);
+  state_->run(
+      f, key_of(f, {op.dy, op.dq, op.dk, op.dv}), [&] { return backward_graph(op); },
+      {{q, f.q.data},
+       {k, f.k.data},
+       {v, f.v.data},
+       {y, f.y.data},
+       {statistics, f.log_sum_exp.data},
+       {dy, op.dy.data},
+       {dq, op.dq.data},
+       {dk, op.dk.data},
+       {dv, op.dv.data}},
+      on);
 }
 
 }  // namespace frugal::cuda

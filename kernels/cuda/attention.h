@@ -20,7 +20,8 @@ std::string cudnn_version();
 /// Recomputation and the backward pass draw the same again; another sharding draws others.
 class FusedAttentions {
  public:
-  explicit FusedAttentions(CudaMemory& memory);
+  /// `gpu` is the current one's index: what cuDNN prepares is kept by the process for it.
+  FusedAttentions(CudaMemory& memory, int gpu);
   ~FusedAttentions();
   FusedAttentions(const FusedAttentions&) = delete;
   FusedAttentions& operator=(const FusedAttentions&) = delete;

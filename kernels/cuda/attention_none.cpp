@@ -29,7 +29,7 @@ std::string cudnn_version() { return ""; }
 
 struct FusedAttentions::State {};
 
-FusedAttentions::FusedAttentions(CudaMemory& /*memory*/) {}
+FusedAttentions::FusedAttentions(CudaMemory& /*memory*/, int /*gpu*/) {}
 FusedAttentions::~FusedAttentions() = default;
 
 void FusedAttentions::run(const FusedAttention& op, const Launch& /*on*/) { refuse(op); }

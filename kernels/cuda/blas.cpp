@@ -3,17 +3,17 @@
 #include <cublasLt.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
+#include <bit>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
 
+#include "kernels/cuda/algorithms.h"
 #include "kernels/cuda/blas_problem.h"
 #include "kernels/cuda/gpus.h"
-#include "kernels/cuda/occupy.h"
+#include "kernels/cuda/trial.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -40,8 +40,10 @@ void check(cublasStatus_t status, const char* call, const char* file = __builtin
 
 /// What NVIDIA recommends for Hopper; also enough for older GPUs.
 constexpr int64_t workspace_bytes = int64_t{32} << 20;
-/// Algorithms that are timed, and how often each.
-constexpr int candidates = 12, repetitions = 5;
+/// Algorithms that are asked for.
+constexpr int candidates = 12;
+/// That a device keeps ready, of some 2 KB each.
+constexpr size_t most_plans = 4096;
 
 cudaDataType_t data_type(DType type) {
   return type == DType::bf16 ? CUDA_R_16BF : type == DType::f64 ? CUDA_R_64F : CUDA_R_32F;
@@ -159,7 +161,7 @@ void point(const Plan& plan, const BlasProblem& problem, const Operands& operand
 }  // namespace
 
 struct Blas::State {
-  explicit State(CudaMemory& memory_) : memory(memory_) {
+  State(CudaMemory& memory_, const Gpu& gpu) : memory(memory_), algorithms(algorithms_of(gpu)) {
     check(cublasLtCreate(&handle.value), "cublasLtCreate");
     workspace = memory.allocate(workspace_bytes);
   }
@@ -168,16 +170,19 @@ struct Blas::State {
   ~State() { memory.deallocate(workspace, workspace_bytes); }
 
   /// False where the library proposes nothing.
-  bool run(const BlasProblem& problem, const Operands& operands, cudaStream_t stream);
+  bool run(const BlasProblem& problem, const Operands& operands, const Launch& on);
   Plan prepare(const BlasProblem& problem, const Operands& operands, cudaStream_t stream);
   cublasStatus_t multiply(const BlasProblem& problem, const Plan& plan, const Operands& operands,
                           const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream) const;
   std::vector<cublasLtMatmulAlgo_t> propose(const BlasProblem& problem, const Plan& plan) const;
-  cublasLtMatmulAlgo_t fastest(const BlasProblem& problem, const Plan& plan, Operands operands,
-                               const std::vector<cublasLtMatmulAlgo_t>& proposed,
-                               cudaStream_t stream) const;
+  /// Whether the library can compute the product so, here.
+  bool accepts(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) const;
+  cublasLtMatmulAlgo_t choose(const BlasProblem& problem, const Plan& plan, Operands operands,
+                              const std::vector<cublasLtMatmulAlgo_t>& proposed,
+                              cudaStream_t stream) const;
 
   CudaMemory& memory;
+  Algorithms& algorithms;
   Handle handle;
   void* workspace = nullptr;
   std::unordered_map<BlasProblem, Plan, BlasProblemHash> plans;
@@ -226,74 +231,19 @@ std::vector<cublasLtMatmulAlgo_t> Blas::State::propose(const BlasProblem& proble
   return proposed;
 }
 
-namespace {
+bool Blas::State::accepts(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) const {
+  cublasLtMatmulHeuristicResult_t found{};
+  return cublasLtMatmulAlgoCheck(handle.value, plan.description.value, plan.a.value, plan.b.value,
+                                 plan.d.value, plan.d.value, &algorithm,
+                                 &found) == CUBLAS_STATUS_SUCCESS &&
+         found.workspaceSize <= static_cast<size_t>(workspace_bytes);
+}
 
-/// Memory of d's size for sums that must not go to d itself; gone when this goes. Null where there
-/// is none to spare.
-class Spare {
- public:
-  Spare(const BlasProblem& p, cudaStream_t stream) {
-    const int64_t elements =
-        p.d.leading * (p.d.cols - 1) + p.d.rows + p.d.batch_stride * (p.batch - 1);
-    const auto bytes = static_cast<size_t>(elements * size_of(p.d.type));
-    if (cudaMalloc(&data_, bytes) != cudaSuccess) {
-      static_cast<void>(cudaGetLastError());
-      data_ = nullptr;
-      return;
-    }
-    cuda::check(cudaMemsetAsync(data_, 0, bytes, stream), "cudaMemsetAsync");
-  }
-  Spare(const Spare&) = delete;
-  Spare& operator=(const Spare&) = delete;
-  ~Spare() { cudaFree(data_); }
-  void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-};
-
-/// Milliseconds between two moments of a stream.
-class Stopwatch {
- public:
-  explicit Stopwatch(cudaStream_t stream) : stream_(stream) {
-    for (cudaEvent_t& event : events_) cuda::check(cudaEventCreate(&event), "cudaEventCreate");
-  }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-  ~Stopwatch() {
-    for (const cudaEvent_t event : events_) cudaEventDestroy(event);
-  }
-  /// Keeps the stream busy meanwhile, so that what is timed has been issued when it begins.
-  void start() {
-    constexpr double issuing = 2e-5;
-    occupy(stream_, issuing);
-    cuda::check(cudaEventRecord(events_[0], stream_), "cudaEventRecord");
-  }
-  float stop() {
-    cuda::check(cudaEventRecord(events_[1], stream_), "cudaEventRecord");
-    cuda::check(cudaEventSynchronize(events_[1]), "cudaEventSynchronize");
-    float milliseconds = 0;
-    cuda::check(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]),
-                "cudaEventElapsedTime");
-    return milliseconds;
-  }
-
- private:
-  cudaStream_t stream_;
-  std::array<cudaEvent_t, 2> events_{};
-};
-
-}  // namespace
-
-/// The least time of each, by turns, on the operands themselves but for what is accumulated into.
-/// What is far behind is not timed again, and large products are not timed often.
-cublasLtMatmulAlgo_t Blas::State::fastest(const BlasProblem& problem, const Plan& plan,
-                                          Operands operands,
-                                          const std::vector<cublasLtMatmulAlgo_t>& proposed,
-                                          cudaStream_t stream) const {
-  constexpr float enough = 60;      // milliseconds for all rounds together
-  constexpr float hopeless = 1.3F;  // times the best
-  constexpr float cold = 2;         // milliseconds that a first execution does not distort
+/// On the operands themselves, but for what is accumulated into.
+cublasLtMatmulAlgo_t Blas::State::choose(const BlasProblem& problem, const Plan& plan,
+                                         Operands operands,
+                                         const std::vector<cublasLtMatmulAlgo_t>& proposed,
+                                         cudaStream_t stream) const {
   if (proposed.size() == 1) return proposed.front();
   std::optional<Spare> spare;
   if (problem.accumulate) {
@@ -302,23 +252,14 @@ cublasLtMatmulAlgo_t Blas::State::fastest(const BlasProblem& problem, const Plan
     operands.d = spare->data();
   }
   Stopwatch watch(stream);
-  std::vector<float> times(proposed.size(), HUGE_VALF);
-  float least = HUGE_VALF, spent = 0;
-  for (int round = -1; round < repetitions && spent < enough; ++round) {
-    for (size_t i = 0; i < proposed.size(); ++i) {
-      if (round > 0 && times[i] > hopeless * least) continue;
-      if (spent > 5 * enough && i >= 3) break;  // the library's best guesses come first
-      watch.start();
-      const cublasStatus_t status = multiply(problem, plan, operands, proposed[i], stream);
-      const float milliseconds = watch.stop();
-      spent += milliseconds;
-      if (status != CUBLAS_STATUS_SUCCESS) continue;
-      if (round >= 0 || milliseconds > cold) times[i] = std::min(times[i], milliseconds);
-      least = std::min(least, times[i]);
-    }
-  }
-  const auto best = std::min_element(times.begin(), times.end());
-  return proposed[static_cast<size_t>(best - times.begin())];
+  const auto execute = [&](size_t i) -> std::optional<Execution> {
+    watch.start();
+    const cublasStatus_t status = multiply(problem, plan, operands, proposed[i], stream);
+    const Execution execution = watch.stop();
+    if (status != CUBLAS_STATUS_SUCCESS) return std::nullopt;
+    return execution;
+  };
+  return proposed[fastest(proposed.size(), execute).value_or(0)];
 }
 
 Plan Blas::State::prepare(const BlasProblem& problem, const Operands& operands,
@@ -326,30 +267,43 @@ Plan Blas::State::prepare(const BlasProblem& problem, const Operands& operands,
   Plan plan{describe(problem), layout(problem.a, problem.batch), layout(problem.b, problem.batch),
             layout(problem.d, problem.batch)};
   point(plan, problem, operands);
+  const std::string text = problem.text();
+  if (const auto known = algorithms.find(text)) {
+    plan.algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(known->algorithm);
+    plan.possible = !known->read || accepts(plan, plan.algorithm);
+    if (plan.possible && known->read) algorithms.keep_read(text, known->algorithm);
+    if (plan.possible) return plan;
+  }
   const auto proposed = propose(problem, plan);
   plan.possible = !proposed.empty();
-  if (plan.possible) plan.algorithm = fastest(problem, plan, operands, proposed, stream);
+  if (!plan.possible) return plan;
+  const auto chosen = choose(problem, plan, operands, proposed, stream);
+  plan.algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(
+      algorithms.keep_timed(text, std::bit_cast<Algorithm>(chosen)));
   return plan;
 }
 
-bool Blas::State::run(const BlasProblem& problem, const Operands& operands, cudaStream_t stream) {
+bool Blas::State::run(const BlasProblem& problem, const Operands& operands, const Launch& on) {
   auto found = plans.find(problem);
-  if (found == plans.end())
-    found = plans.emplace(problem, prepare(problem, operands, stream)).first;
+  if (found == plans.end()) {
+    if (plans.size() >= most_plans) plans.clear();
+    found = plans.emplace(problem, prepare(problem, operands, on.stream)).first;
+  }
   const Plan& plan = found->second;
   if (!plan.possible) return false;
   point(plan, problem, operands);
-  check(multiply(problem, plan, operands, plan.algorithm, stream), "cublasLtMatmul");
+  check(multiply(problem, plan, operands, plan.algorithm, on.stream), "cublasLtMatmul");
+  on.count_library_call();
   return true;
 }
 
-Blas::Blas(CudaMemory& memory) : state_(std::make_unique<State>(memory)) {}
+Blas::Blas(CudaMemory& memory, const Gpu& gpu) : state_(std::make_unique<State>(memory, gpu)) {}
 Blas::~Blas() = default;
 
 void Blas::run(const Gemm& op, const Launch& on) {
   if (op.c.size() == 0) return;
   const BlasProblem problem(op, tf32_products());
-  if (!state_->run(problem, Operands(problem, op, {}), on.stream))
+  if (!state_->run(problem, Operands(problem, op, {}), on))
     throw CudaError(fmt::format("cublasLtMatmulAlgoGetHeuristic: nothing computes {} on this GPU",
                                 problem.text()));
 }
@@ -360,13 +314,13 @@ bool Blas::run(const GemmGelu& op, const Launch& on) {
   product.c = op.y;
   const BlasProblem problem(product, tf32_products(), Epilogue::gelu, op.gemm.c);
   if (!problem.fusable()) return false;
-  return state_->run(problem, Operands(problem, product, op.gemm.c), on.stream);
+  return state_->run(problem, Operands(problem, product, op.gemm.c), on);
 }
 
 bool Blas::run(const GemmGeluBackward& op, const Launch& on) {
   const BlasProblem problem(op.gemm, tf32_products(), Epilogue::gelu_backward, op.x);
   if (!problem.fusable()) return false;
-  return state_->run(problem, Operands(problem, op.gemm, op.x), on.stream);
+  return state_->run(problem, Operands(problem, op.gemm, op.x), on);
 }
 
 }  // namespace frugal::cuda

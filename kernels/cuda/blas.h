@@ -5,16 +5,21 @@
 #include "kernels/cuda/memory.h"
 #include "kernels/operations.h"
 
+namespace frugal {
+struct Gpu;
+}
+
 namespace frugal::cuda {
 
 /// Matrix products by cuBLASLt, sums in float32 (float64 for float64). Products of float32 are
 /// float32's own, or tf32's where the environment variable FRUGAL_TF32 is 1. Which algorithm
 /// computes a shape is decided by timing the ones that the library proposes, the first time that
-/// the shape occurs; so the last bits of a result may differ from one run to another, but not
-/// within one. For one thread at a time.
+/// the shape occurs in a process (kernels/cuda/fastest.h), if no earlier process has
+/// (kernels/cuda/algorithm_file.h); so the last bits of a result may differ from one run to
+/// another, but not within one. For one thread at a time.
 class Blas {
  public:
-  explicit Blas(CudaMemory& memory);
+  Blas(CudaMemory& memory, const Gpu& gpu);
   ~Blas();
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;

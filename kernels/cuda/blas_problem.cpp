@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 
 namespace frugal::cuda {
@@ -79,13 +80,16 @@ bool BlasProblem::fusable() const {
 }
 
 std::string BlasProblem::text() const {
+  constexpr std::array epilogues = {"", ", GELU", ", GELU's gradient"};
   const auto matrix = [](const ColumnMajor& x) {
     return fmt::format("{} [{}, {}]{} leading {} batch {}", name_of(x.type), x.rows, x.cols,
                        x.transposed ? "T" : "", x.leading, x.batch_stride);
   };
-  return fmt::format("{} x {} -> {}, {} of them{}{}{}", matrix(a), matrix(b), matrix(d), batch,
-                     bias ? ", bias" : "", accumulate ? ", accumulated" : "",
-                     epilogue == Epilogue::none ? "" : ", GELU");
+  return fmt::format("{} x {} -> {}, {} of them{}{}{}{}, aligned to {} {} {} {} {}", matrix(a),
+                     matrix(b), matrix(d), batch, tf32 ? ", tf32" : "",
+                     bias ? fmt::format(", bias {}", name_of(bias_type)) : "",
+                     accumulate ? ", accumulated" : "", epilogues.at(static_cast<size_t>(epilogue)),
+                     alignment_a, alignment_b, alignment_d, alignment_bias, alignment_auxiliary);
 }
 
 size_t BlasProblemHash::operator()(const BlasProblem& p) const {

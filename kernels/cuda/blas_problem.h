@@ -41,6 +41,7 @@ struct BlasProblem {
   /// float32 would be an approximation), and laid out as its documentation demands.
   bool fusable() const;
   bool operator==(const BlasProblem&) const = default;
+  /// All of it but `exchanged`, in one line: another problem has another text.
   std::string text() const;
 };
 

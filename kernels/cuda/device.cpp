@@ -5,12 +5,14 @@
 #include <chrono>
 #include <cstdlib>
 #include <thread>
+#include <utility>
 
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/blas.h"
 #include "kernels/cuda/gpus.h"
 #include "kernels/cuda/occupy.h"
 #include "kernels/cuda/ops/kernels.h"
+#include "kernels/cuda/unrecoverable.h"
 
 namespace frugal {
 
@@ -84,8 +86,8 @@ CudaDevice::CudaDevice(int index) : index_(index) {
     for (cudaEvent_t& event : ring)
       check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   }
-  blas_ = std::make_unique<Blas>(memory_);
-  attention_ = std::make_unique<FusedAttentions>(memory_);
+  blas_ = std::make_unique<Blas>(memory_, gpus().at(static_cast<size_t>(index)));
+  attention_ = std::make_unique<FusedAttentions>(memory_, index);
 }
 
 CudaDevice::~CudaDevice() {
@@ -100,7 +102,11 @@ CudaDevice::~CudaDevice() {
 }
 
 /// Each thread has a current device of its own.
-void CudaDevice::make_current() const { check(cudaSetDevice(index_), "cudaSetDevice"); }
+void CudaDevice::make_current() const {
+  const cudaError_t error = cudaSetDevice(index_);
+  if (unrecoverable(error)) check_issued(error);
+  check(error, "cudaSetDevice");
+}
 
 void* CudaDevice::allocate(int64_t bytes) {
   make_current();
@@ -122,11 +128,20 @@ void CudaDevice::deallocate_on_host(void* address, int64_t bytes) noexcept {
   host_memory_.deallocate(address, bytes);
 }
 
-void CudaDevice::execute_on(Stream stream, const Operation& operation) {
+void CudaDevice::run_on(Stream stream, const Operation& operation) {
   make_current();
+  const std::string_view before = std::exchange(last_, name_of(operation));
+  try {
+    issue(stream, operation);
+  } catch (const CudaError& error) {
+    throw CudaError(fmt::format("{}, issued after {}: {}", last_, before, error.what()));
+  }
+  if (cuda_synchronous()) synchronize();
+}
+
+void CudaDevice::issue(Stream stream, const Operation& operation) {
   const auto i = static_cast<size_t>(stream);
-  const Launch on{streams_[i], multiprocessors_, shared_memory_, scratch_[i].get()};
-  last_ = name_of(operation);
+  const Launch on{streams_[i], multiprocessors_, shared_memory_, scratch_[i].get(), &work_.calls};
   std::visit(
       [&](const auto& op) {
         using Op = std::decay_t<decltype(op)>;
@@ -147,7 +162,6 @@ void CudaDevice::execute_on(Stream stream, const Operation& operation) {
           run(op, on);
       },
       operation);
-  if (cuda_synchronous()) synchronize();
 }
 
 void CudaDevice::occupy(Stream stream, double seconds, std::string_view name) {
@@ -186,6 +200,10 @@ void CudaDevice::wait_for(cudaStream_t stream) {
   } else {
     error = cudaStreamSynchronize(stream);
   }
+  check_issued(error);
+}
+
+void CudaDevice::check_issued(cudaError_t error) const {
   if (error == cudaSuccess) return;
   throw CudaError(fmt::format(
       "{} ({}) in {} or an operation before it since the last synchronisation; run again with "
@@ -194,6 +212,7 @@ void CudaDevice::wait_for(cudaStream_t stream) {
 }
 
 void CudaDevice::synchronize() {
+  ++work_.calls.synchronisations;
   cudaSetDevice(index_);  // where it tells of an earlier operation's error, so do the streams
   for (const cudaStream_t stream : streams_) wait_for(stream);
   watch();  // an abort ends collectives too, and their results are none
@@ -205,6 +224,8 @@ double CudaDevice::now() {
 
 void CudaDevice::copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
   make_current();
+  ++work_.calls.copies;
+  ++work_.calls.synchronisations;
   // For what was computed, and not for messages that other ranks have yet to receive.
   wait_for(streams_[static_cast<size_t>(Stream::compute)]);
   watch();

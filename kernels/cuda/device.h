@@ -36,9 +36,6 @@ class CudaDevice final : public Device {
   void deallocate_on_host(void* address, int64_t bytes) noexcept override;
   int64_t reserved() const override { return memory_.reserved(); }
 
-  /// Throws std::logic_error for an operation that needs scratch memory on any but the compute
-  /// stream.
-  void execute_on(Stream stream, const Operation& operation) override;
   void occupy(Stream stream, double seconds, std::string_view name) override;
 
   Event record(Stream stream) override;
@@ -64,8 +61,14 @@ class CudaDevice final : public Device {
  private:
   class ComputeScratch;
   class NoScratch;
+  /// Throws std::logic_error for an operation that needs scratch memory on any but the compute
+  /// stream.
+  void run_on(Stream stream, const Operation& operation) override;
+  void issue(Stream stream, const Operation& operation);
   void watch() const;
   void wait_for(cudaStream_t stream);
+  /// Throws CudaError for an error of what was issued before.
+  void check_issued(cudaError_t error) const;
   void copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind);
 
   int index_;

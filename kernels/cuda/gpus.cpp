@@ -6,7 +6,9 @@
 #include <cstdlib>
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/check.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/unrecoverable.h"
 #include "kernels/support/error.h"
 #include "kernels/support/version.h"
 
@@ -79,6 +81,17 @@ int64_t free_gpu_memory() {
 }
 
 std::string why_no_gpu() { return found().reason; }
+
+std::string why_gpu_lost() {
+  for (size_t index = 0; index < found().gpus.size(); ++index) {
+    cudaError_t error = cudaSetDevice(static_cast<int>(index));
+    if (error == cudaSuccess) error = cudaFree(nullptr);  // does nothing but tell
+    if (cuda::unrecoverable(error))
+      return fmt::format("GPU {} is lost to this process: {} ({})", index,
+                         cudaGetErrorString(error), cudaGetErrorName(error));
+  }
+  return "";
+}
 
 std::map<std::string, std::string> cuda_libraries() {
   std::map<std::string, std::string> versions = {

@@ -35,6 +35,10 @@ int64_t free_gpu_memory();
 /// gpus() without throwing: empty where there are GPUs, else the reason.
 std::string why_no_gpu();
 
+/// Why this process cannot use one of its GPUs any more: an error that leaves it so, such as an
+/// illegal access. Empty where it can. Does not wait for what is issued.
+std::string why_gpu_lost();
+
 /// Whether products of float32 matrices are computed in tf32 on a GPU: FRUGAL_TF32=1.
 bool tf32_products();
 
@@ -50,6 +54,13 @@ std::string why_no_fused_attention(DType type, bool softcap = false, bool window
 /// Versions of CUDA's libraries as they were loaded, not as they were built with: "cuBLASLt", and
 /// "cuDNN" where the build has it.
 std::map<std::string, std::string> cuda_libraries();
+
+/// Products of matrices whose algorithm this process has timed, and those whose algorithm it took
+/// from what an earlier process had timed (FRUGAL_CACHE).
+struct GemmAlgorithms {
+  int64_t timed = 0, cached = 0;
+};
+GemmAlgorithms gemm_algorithms();
 
 /// Issues a copy of contiguous views of one size to a CUDA device's compute stream, as the driver
 /// copies. Throws std::logic_error for another device.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kernels/cuda/check.h"
+#include "kernels/device_work.h"
 
 namespace frugal::cuda {
 
@@ -25,19 +26,29 @@ struct Launch {
   int multiprocessors = 1;
   size_t shared_memory = size_t{48} << 10;  ///< bytes that a block may have
   Scratch* scratch = nullptr;
+  HostCalls* calls = nullptr;  ///< counts them, where it is set
+
+  void count_launch() const {
+    if (calls != nullptr) ++calls->launches;
+  }
+  void count_library_call() const {
+    count_launch();
+    if (calls != nullptr) ++calls->library_calls;
+  }
 };
+
+/// Lets blocks of the kernel have so much dynamic shared memory on the thread's current device.
+/// Without, they may have 48 KiB less what the kernel declares. What was once allowed is only
+/// looked up.
+void allow_dynamic_shared(const void* kernel, size_t bytes);
 
 /// Launches kernel(arguments…) on `blocks` blocks of `threads` threads, each block with `shared`
 /// bytes of dynamic_shared(); checked. Nothing is launched for no blocks.
 template <class... Parameters, class... Arguments>
 void launch_with_shared(const Launch& on, void (*kernel)(Parameters...), int64_t blocks,
                         int threads, size_t shared, Arguments&&... arguments) {
-  constexpr size_t without_asking = size_t{48} << 10;
   if (blocks == 0) return;
-  if (shared > without_asking)
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(shared)),
-          "cudaFuncSetAttribute");
+  if (shared > 0) allow_dynamic_shared(reinterpret_cast<const void*>(kernel), shared);
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(static_cast<unsigned>(threads));
@@ -45,6 +56,7 @@ void launch_with_shared(const Launch& on, void (*kernel)(Parameters...), int64_t
   config.stream = on.stream;
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...),
         "cudaLaunchKernelEx");
+  on.count_launch();
 }
 
 template <class... Parameters, class... Arguments>

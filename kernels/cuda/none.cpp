@@ -20,6 +20,8 @@ int64_t free_gpu_memory() { throw InputError(reason); }
 
 std::string why_no_gpu() { return reason; }
 
+std::string why_gpu_lost() { return ""; }
+
 bool tf32_products() { return false; }
 
 bool cuda_synchronous() { return false; }
@@ -27,6 +29,8 @@ bool cuda_synchronous() { return false; }
 std::string why_no_fused_attention(DType, bool, bool) { return reason; }
 
 std::map<std::string, std::string> cuda_libraries() { return {}; }
+
+GemmAlgorithms gemm_algorithms() { return {}; }
 
 void copy_on_gpu(Device&, const View&, const View&) { throw InputError(reason); }
 

@@ -50,6 +50,7 @@ void VirtualDevice::deallocate_on_host(void* /*address*/, int64_t bytes) noexcep
 
 double VirtualDevice::issue(Stream stream) {
   spoil_tape();
+  ++work_.calls.launches;
   return begin_of_next(stream);
 }
 
@@ -68,9 +69,12 @@ void VirtualDevice::keep_busy(Stream stream, std::string_view name, double begin
   if (logging_) log_.push_back({stream, name, begin, end});
 }
 
-void VirtualDevice::execute_on(Stream stream, const Operation& operation) {
+void VirtualDevice::run_on(Stream stream, const Operation& operation) {
   const std::string_view name = name_of(operation);
-  for (const double seconds : costs_.kernels(operation)) execute_for(stream, seconds, name);
+  for (const double seconds : costs_.kernels(operation)) {
+    ++work_.calls.launches;
+    execute_for(stream, seconds, name);
+  }
 }
 
 void VirtualDevice::execute_for(Stream stream, double seconds, std::string_view name) {
@@ -86,6 +90,11 @@ void VirtualDevice::execute_for(Stream stream, double seconds, std::string_view 
 }
 
 void VirtualDevice::occupy(Stream stream, double seconds, std::string_view name) {
+  ++work_.calls.launches;
+  occupy_for(stream, seconds, name);
+}
+
+void VirtualDevice::occupy_for(Stream stream, double seconds, std::string_view name) {
   if (tape_ != nullptr) tape_->entries_.push_back({Tape::Kind::occupy, stream, 0, seconds, name});
   const double begin = begin_of_next(stream);
   keep_busy(stream, name, begin, begin + seconds);
@@ -136,7 +145,7 @@ void VirtualDevice::play(const Tape& tape) {
         execute_for(entry.stream, entry.seconds, entry.name);
         break;
       case Tape::Kind::occupy:
-        occupy(entry.stream, entry.seconds, entry.name);
+        occupy_for(entry.stream, entry.seconds, entry.name);
         break;
       case Tape::Kind::record:
         played_.push_back(clock(entry.stream));

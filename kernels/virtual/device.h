@@ -35,9 +35,6 @@ class VirtualDevice final : public Device {
   /// What several allocations and deallocations come to.
   void add_in_use(int64_t bytes) { state_.in_use += bytes; }
 
-  /// Takes longer while the communication stream is busy, whose collectives take a share of the
-  /// device.
-  void execute_on(Stream stream, const Operation& operation) override;
   void occupy(Stream stream, double seconds, std::string_view name) override;
 
   /// For what devices do together. Issues something to a stream: when this device is ready for it.
@@ -58,6 +55,7 @@ class VirtualDevice final : public Device {
   void start(Tape& tape);
   void stop() { tape_ = nullptr; }
   /// Issues what a complete tape has: the same, to the bit, as what was issued when it was made.
+  /// Device::work() does not count it.
   void play(const Tape& tape);
 
   /// How far the streams and the host are, and the memory in use.
@@ -68,6 +66,10 @@ class VirtualDevice final : public Device {
   };
   /// The device goes on from there; returns where it was.
   State exchange(const State& state) { return std::exchange(state_, state); }
+  /// The same of what it was asked to do.
+  DeviceWork exchange(const DeviceWork& work) { return std::exchange(work_, work); }
+  /// Counts what a tape was made of.
+  void add(const DeviceWork& work) { work_.add(work); }
 
   /// There is nothing to copy: both throw std::logic_error.
   void copy_to_host(void* host, const View& from) override;
@@ -83,11 +85,15 @@ class VirtualDevice final : public Device {
   const std::vector<Interval>& log() const { return log_; }
 
  private:
+  /// Takes longer while the communication stream is busy, whose collectives take a share of the
+  /// device.
+  void run_on(Stream stream, const Operation& operation) override;
   double& clock(Stream stream) { return state_.clocks[static_cast<size_t>(stream)]; }
   /// Issues something: when the host has done so and its stream is free.
   double begin_of_next(Stream stream);
   /// For so long, if no collective runs beside it.
   void execute_for(Stream stream, double seconds, std::string_view name);
+  void occupy_for(Stream stream, double seconds, std::string_view name);
   void keep_busy(Stream stream, std::string_view name, double begin, double end);
   /// Something that cannot be played again from another moment.
   void spoil_tape() {

@@ -60,6 +60,7 @@ void add_parts(const T& op, std::string& text) {
   if constexpr (requires { op.dbias; }) add(!op.dbias.empty(), "dbias");
   if constexpr (requires { op.add; }) add(!op.add.empty(), "add");
   if constexpr (requires { op.gradient; }) add(!op.gradient.empty(), "gradient");
+  if constexpr (std::is_same_v<T, CrossEntropy>) add(op.statistics.empty(), "at-once");
   if constexpr (requires { op.squared; }) add(op.squared, "squared");
   if constexpr (requires { op.gate; }) add(op.gate != Gate::silu, "gelu");
   if constexpr (std::is_same_v<T, Copy>) add(op.accumulate, "accumulate");

@@ -36,6 +36,21 @@ class Records(Cli):
         for command in (self.ARGUMENTS, ["report", "out"]):
             self.assertIn("not a file", self.run_frugal(*command, status=2).stderr)
 
+    def test_what_a_killed_run_recorded_is_a_reproduction(self):
+        whole = json.loads(self.run_frugal("reproduce", "korthikanti2022/table4", "--on", "virtual", "--format",
+                                           "json").stdout)
+        self.assertEqual(json.loads(self.run_frugal("report", "out", "--format", "json").stdout), whole)
+        path = self.folder / "out/records.jsonl"
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(lines[:len(lines) // 2]) + lines[-1][:500])
+        done = self.run_frugal("report", "out", "--format", "json")
+        self.assertIn("cut off", done.stderr)
+        cells = [cell for cell in json.loads(done.stdout)["cells"] if cell["value"] is not None]
+        self.assertTrue(0 < len(cells) < len([cell for cell in whole["cells"] if cell["value"] is not None]))
+        for cell in cells:
+            self.assertIn(cell, whole["cells"])
+        self.assertEqual([file.name for file in path.parent.iterdir()], ["records.jsonl"])
+
     def test_one_run_writes_a_folder(self):
         (self.folder / "out").mkdir()
         with open(self.folder / "out/records.jsonl", "a") as file:

@@ -37,6 +37,30 @@ class Training(Cli):
         peaks = [record["memory"]["peak"] for record in (plain, predicted)]  # exact weights beside those that are read
         self.assertEqual(peaks[1]["optimizer"] - peaks[0]["optimizer"], peaks[0]["parameter"] // 2)
 
+    def test_a_step_says_what_it_moves(self):
+        run = ["measure", "--model", "gpt2-124m", "--type", "bf16", "--attention", "fused"]
+        shown = self.run_frugal(*run).stdout
+        for line in ("bytes that they move", "least bytes of the step", "kernel launches of the step"):
+            self.assertIn(line, shown)
+        self.assertNotIn("layer-norm-backward", shown)
+        self.assertRegex(self.run_frugal(*run, "--operations").stdout, r"layer-norm-backward +25 ")
+        less = self.run_frugal(*run, "--narrow-logits", "--overwrite-gradients").stdout
+        self.assertNotEqual(less, shown)
+        usual, narrow = self.records()
+        self.assertIn(" --narrow-logits --overwrite-gradients", narrow["command"])
+        for name in ("narrow_logits", "overwrite_gradients"):
+            self.assertNotIn(name, usual["configuration"])
+            self.assertTrue(narrow["configuration"][name])
+        usual, narrow = usual["work"], narrow["work"]
+        self.assertLess(usual["least"]["total"], usual["bytes"])
+        self.assertLess(narrow["bytes"], usual["bytes"])
+        logits = 1024 * 50304  # bytes of each: 4 twice and 2, or 2 twice
+        for work, each in ((usual, 10), (narrow, 4)):
+            moved = sum(row["bytes"] for name, row in work["operations"].items() if name.startswith("cross-entropy"))
+            self.assertAlmostEqual(moved / logits, each, places=2)
+        # The machine's software is described to run several kernels for some operations.
+        self.assertGreater(usual["calls"]["launches"], sum(row["count"] for row in usual["operations"].values()))
+
     def test_last_words_are_of_a_text(self):
         (self.folder / "given").mkdir()
         (self.folder / "given/text").write_text("to be or not to be, that is the question. " * 200)

@@ -126,42 +126,57 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(error / norm);
 }
 
-TEST(FusedAttentionOnTheGpu, AgreesWithTheCpusFloat64) {
-  // Only a build without cuDNN has none; every other refusal is a failure.
-  if (const std::string why = why_no_fused_attention(DType::bf16); !why.empty())
+struct Form {
+  const char* name;
+  Size size;
+};
+
+void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
+
+const std::vector<Form>& forms() {
+  static const std::vector<Form> all = {
+      {"causal", {6, 128, 64, true}},
+      {"head_size_96", {3, 512, 96, true}},
+      {"not_causal", {4, 256, 128, false}},
+      {"grouped", {.groups = 3, .sequence = 256, .head_size = 64, .causal = true, .heads = 4}},
+      {"window", {.groups = 2, .sequence = 384, .head_size = 128, .causal = true, .window = 100}},
+      {"in_parts",
+       {.groups = 3, .sequence = 256, .head_size = 64, .causal = false, .heads = 4, .parts = 2}},
+      {"softcap_and_window",
+       {.groups = 2,
+        .sequence = 256,
+        .head_size = 128,
+        .causal = true,
+        .heads = 2,
+        .window = 100,
+        .softcap = 2}}};
+  return all;
+}
+
+class FusedAttentionForms : public ::testing::TestWithParam<Form> {};
+
+TEST_P(FusedAttentionForms, AgreeWithTheCpusFloat64) {
+  const Size& size = GetParam().size;
+  // Only a build without cuDNN has none, and only older GPUs lack soft caps; every other refusal is
+  // a failure.
+  if (const std::string why = why_no_fused_attention(DType::bf16, size.softcap > 0); !why.empty())
     GTEST_SKIP() << why;
   const auto gpu = make_cuda_device();
   CpuDevice cpu(2);
-  std::vector<Size> sizes = {
-      {6, 128, 64, true},
-      {3, 512, 96, true},
-      {4, 256, 128, false},
-      {.groups = 3, .sequence = 256, .head_size = 64, .causal = true, .heads = 4},
-      {.groups = 2, .sequence = 384, .head_size = 128, .causal = true, .window = 100},
-      {.groups = 3, .sequence = 256, .head_size = 64, .causal = false, .heads = 4, .parts = 2}};
-  if (why_no_fused_attention(DType::bf16, true).empty())
-    sizes.push_back({.groups = 2,
-                     .sequence = 256,
-                     .head_size = 128,
-                     .causal = true,
-                     .heads = 2,
-                     .window = 100,
-                     .softcap = 2});
-  for (const Size& size : sizes) {
-    const uint64_t seed = std::random_device()();
-    SCOPED_TRACE(::testing::Message()
-                 << "seed " << seed << ", head size " << size.head_size << ", heads " << size.heads
-                 << ", window " << size.window << ", softcap " << size.softcap);
-    const Results ours = attend(*gpu, DType::bf16, size, seed);
-    const Results theirs = attend(cpu, DType::f64, size, seed);
-    // bf16 results, and probabilities that are rounded to it on the way.
-    constexpr double bound = 1e-2;
-    EXPECT_LT(distance(ours.y, theirs.y), bound);
-    EXPECT_LT(distance(ours.dq, theirs.dq), bound);
-    EXPECT_LT(distance(ours.dk, theirs.dk), bound);
-    EXPECT_LT(distance(ours.dv, theirs.dv), bound);
-  }
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
+  const Results ours = attend(*gpu, DType::bf16, size, seed);
+  const Results theirs = attend(cpu, DType::f64, size, seed);
+  // bf16 results, and probabilities that are rounded to it on the way.
+  constexpr double bound = 1e-2;
+  EXPECT_LT(distance(ours.y, theirs.y), bound);
+  EXPECT_LT(distance(ours.dq, theirs.dq), bound);
+  EXPECT_LT(distance(ours.dk, theirs.dk), bound);
+  EXPECT_LT(distance(ours.dv, theirs.dv), bound);
 }
+
+INSTANTIATE_TEST_SUITE_P(OnTheGpu, FusedAttentionForms, ::testing::ValuesIn(forms()),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(FusedAttentionOnTheGpu, RefusesOtherTypesThanBf16) {
   const auto gpu = make_cuda_device();

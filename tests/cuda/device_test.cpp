@@ -1,6 +1,7 @@
 // The CUDA device itself: memory, streams, errors.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <vector>
 
 #include "kernels/cuda/gpus.h"
@@ -73,6 +74,40 @@ TEST_F(CudaDeviceTest, SaysWhatWasMissing) {
   device_->execute(Fill{x, 2});
   EXPECT_EQ(read(x), std::vector<float>(16, 2));
   device_->deallocate(x.data, x.bytes());
+}
+
+/// Kernels of our own, what a library is asked for, and when the host waits.
+TEST_F(CudaDeviceTest, CountsWhatTheHostCallsFor) {
+  const View x = floats(64), y = floats(64);
+  const auto matrix = [](const View& view) { return view.reshaped({8, 8}); };
+  const auto calls_of = [&](const std::function<void()>& action) {
+    DeviceWork before = device_->work();
+    action();
+    DeviceWork done = device_->work();
+    done.add(before, -1);
+    return done;
+  };
+  const DeviceWork filled = calls_of([&] {
+    device_->execute(Fill{x, 2});
+    device_->execute(Fill{y, 0});
+  });
+  EXPECT_EQ(filled.calls.launches, 2);
+  EXPECT_EQ(filled.calls.library_calls, 0);
+  EXPECT_EQ(filled.total().count, 2);
+  EXPECT_EQ(filled.total().cost.bytes, 2 * 256);
+  const DeviceWork product =
+      calls_of([&] { device_->execute(Gemm{.a = matrix(x), .b = matrix(x), .c = matrix(y)}); });
+  EXPECT_EQ(product.calls.launches, 1) << "and not those that chose an algorithm";
+  EXPECT_EQ(product.calls.library_calls, 1);
+  EXPECT_EQ(product.total().cost.flops, 2 * 8 * 8 * 8);
+  const DeviceWork waited = calls_of([&] {
+    device_->synchronize();
+    EXPECT_EQ(read(y), std::vector<float>(64, 32));
+  });
+  EXPECT_EQ(waited.calls.copies, 1);
+  EXPECT_EQ(waited.calls.synchronisations, 2);
+  EXPECT_EQ(waited.calls.launches, 0);
+  for (const View& view : {x, y}) device_->deallocate(view.data, view.bytes());
 }
 
 TEST_F(CudaDeviceTest, StreamsWaitForEachOther) {

@@ -3,6 +3,21 @@
 
 #include "kernels/cuda/gpus.h"
 
+namespace {
+
+/// After an error that leaves the process without its GPU, other tests would fail for nothing.
+class StopWithoutGpu final : public ::testing::EmptyTestEventListener {
+  void OnTestEnd(const ::testing::TestInfo& test) override {
+    if (!test.result()->Failed()) return;
+    const std::string why = frugal::why_gpu_lost();
+    if (why.empty()) return;
+    fmt::print("{}; the tests after this one are left out\n", why);
+    GTEST_FLAG_SET(fail_fast, true);
+  }
+};
+
+}  // namespace
+
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   const std::string reason = frugal::why_no_gpu();
@@ -10,5 +25,6 @@ int main(int argc, char** argv) {
     fmt::print("skipped: {}\n", reason);
     return 77;  // what CTest takes for skipped
   }
+  ::testing::UnitTest::GetInstance()->listeners().Append(new StopWithoutGpu);
   return RUN_ALL_TESTS();
 }

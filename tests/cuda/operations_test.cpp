@@ -13,10 +13,25 @@ std::vector<Setting> large(DType type) {
   return {{type, 517, 704, test_seed()}, {type, 64, 1536, 0}};
 }
 
+/// All tests share a device, which takes longer to make than most of them, many times so under
+/// compute-sanitizer.
 class OnTheGpu : public DeviceRows {
  protected:
-  const std::unique_ptr<Device> device_ = make_cuda_device();
+  static void SetUpTestSuite() { shared_ = make_cuda_device(); }
+  static void TearDownTestSuite() { shared_.reset(); }
+  static inline std::unique_ptr<Device> shared_;
+  Device* const device_ = shared_.get();
 };
+
+/// Before other launches of the same kernels: what one has asked for is there for later ones.
+class EdgesOnTheGpu : public OnTheGpu {};
+
+TEST_P(EdgesOnTheGpu, AgreeWithFloat64) {
+  everywhere([&](DType type) { return edge_settings(row_, type); },
+             [&](const Case& c, const Values& before) { expect_float64(*device_, c, before); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, EdgesOnTheGpu, ::testing::ValuesIn(edge_rows()), test_name);
 
 TEST_P(OnTheGpu, AgreesWithFloat64) {
   everywhere([&](const Case& c, const Values& before) { expect_float64(*device_, c, before); });
@@ -35,6 +50,27 @@ TEST_P(OnTheGpu, IsTheSameInPlace) {
 TEST_P(OnTheGpu, MasksAreTheCpusOwn) {
   everywhere([&](const Case& c, const Values& before) { expect_cpu_masks(*device_, c, before); });
 }
+
+/// Where a norm's kernels change how they keep a row, and the last widths before that: 6144 is the
+/// 22B model's.
+class NormsOnTheGpu : public ::testing::TestWithParam<int64_t> {};
+
+TEST_P(NormsOnTheGpu, AgreeWithFloat64) {
+  const auto device = make_cuda_device();
+  for (const std::string& name : kernel_rows()) {
+    if (name.find("norm") == std::string::npos || name.starts_with("random")) continue;
+    for (const DType type : {DType::f32, DType::bf16}) {
+      const Setting setting = {type, 2, GetParam(), test_seed()};
+      SCOPED_TRACE(describe(row(name), setting));
+      const Case test_case = row(name).build(setting);
+      expect_float64(*device, test_case, random_values(test_case, test_seed()));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Widths, NormsOnTheGpu,
+                         ::testing::Values(2064, 3072, 5128, 6144, 11272, 12288),
+                         ::testing::PrintToStringParamName());
 
 /// Sums have one order.
 TEST_P(OnTheGpu, HasTheSameBitsTwice) {

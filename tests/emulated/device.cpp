@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/device.h"
 #include "kernels/cuda/blas.h"
+#include "kernels/cuda/gpus.h"
 #include "kernels/cuda/ops/kernels.h"
 #include "tests/emulator/gpu.h"
 
@@ -46,7 +47,7 @@ class EmulatedDevice final : public Device {
     cpu_.deallocate_on_host(address, bytes);
   }
   int64_t reserved() const override { return cpu_.reserved(); }
-  void execute_on(Stream, const Operation& operation) override {
+  void run_on(Stream, const Operation& operation) override {
     std::visit(
         [&](const auto& op) {
           if constexpr (OwnKernel<std::decay_t<decltype(op)>>)
@@ -77,7 +78,7 @@ class EmulatedDevice final : public Device {
   HostScratch scratch_;
   cuda::Launch launch_;
   cuda::CudaMemory workspace_{cuda::CudaMemory::Place::gpu};
-  cuda::Blas blas_{workspace_};
+  cuda::Blas blas_{workspace_, gpus().front()};
 };
 
 }  // namespace

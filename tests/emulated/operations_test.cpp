@@ -11,6 +11,17 @@ class Emulated : public DeviceRows {
   const std::unique_ptr<Device> device_ = make_emulated_device(3, test_seed());
 };
 
+/// In a process of its own, a kernel is launched there first: what a launch has asked for is there
+/// for later ones.
+class EmulatedEdges : public Emulated {};
+
+TEST_P(EmulatedEdges, AgreeWithFloat64) {
+  everywhere([&](DType type) { return edge_settings(row_, type); },
+             [&](const Case& c, const Values& before) { expect_float64(*device_, c, before); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, EmulatedEdges, ::testing::ValuesIn(edge_rows()), test_name);
+
 TEST_P(Emulated, AgreesWithFloat64) {
   everywhere([&](const Case& c, const Values& before) { expect_float64(*device_, c, before); });
 }

@@ -40,7 +40,8 @@ TEST_P(HeldRows, AgreeWithFloat64WhenTheyAreLong) {
 INSTANTIATE_TEST_SUITE_P(Rows, HeldRows,
                          ::testing::Values("layer-norm", "layer-norm-backward/residual", "rms-norm",
                                            "rms-norm-backward", "softmax", "softmax-backward",
-                                           "cross-entropy-statistics", "cross-entropy"),
+                                           "cross-entropy-statistics", "cross-entropy",
+                                           "cross-entropy/narrow", "cross-entropy/at-once"),
                          test_name);
 
 /// More heads than a block has, several positions of a block, and heads that are wider than it: by
@@ -59,6 +60,31 @@ TEST(RotaryBlocks, AreTheCpusOwn) {
     const Values ours = values_of(c, run(*make_emulated_device(2, test_seed()), c, before));
     for (size_t i = 0; i < theirs.at("x").size(); ++i)
       ASSERT_NEAR(ours.at("x")[i], theirs.at("x")[i], 1e-11) << "at " << i;
+  }
+}
+
+/// Rows far from 0 on either side, whose exponentials are numbers only below the largest: by the
+/// CPU's own, within the rounding of both.
+TEST(SoftmaxRows, AreExponentialsBelowTheLargestOfEitherSign) {
+  for (const DType type : {DType::f32, DType::bf16}) {
+    for (const float scale : {0.75F, -0.75F}) {
+      for (const double middle : {-400.0, 400.0}) {
+        Case c;
+        c.operands = {{"x", type, {2, 3, 1032}}, {"p", type, {2, 3, 1032}, Role::output}};
+        c.bind = [=](const Views& v) {
+          return Softmax{.x = v["x"], .p = v["p"], .scale = scale, .dropout = {}};
+        };
+        Values before = random_values(c, test_seed());
+        for (double& x : before.at("x")) x = middle + 4 * std::round(x);  // exact in bf16
+        CpuDevice cpu(1);
+        const auto theirs = values_of(c, run(cpu, c, before)).at("p");
+        const auto ours =
+            values_of(c, run(*make_emulated_device(2, test_seed()), c, before)).at("p");
+        for (size_t i = 0; i < theirs.size(); ++i)
+          ASSERT_NEAR(ours[i], theirs[i], 2 * unit_roundoff(DType::bf16) * theirs[i])
+              << "scale " << scale << ", around " << middle << ", at " << i;
+      }
+    }
   }
 }
 

@@ -27,23 +27,25 @@ std::string cudnn_version() { return ""; }
 struct FusedAttentions::State {
   CpuDevice cpu{1};
 
-  void run(const Operation& operation, DType type, const Launch& on) {
+  void run(const Operation& operation, const FusedAttention& forward, const Launch& on) {
+    const DType type = forward.q.type;
     if (const std::string why = why_no_fused_attention(type); !why.empty()) throw InputError(why);
     if (!emulator::is_current(on.stream))
       throw std::logic_error("fused attention on a stream of another GPU");
+    if (forward.dropout.active()) on.count_launch();  // of what writes cuDNN's seed
+    on.count_library_call();
     if (emulator::gpu().computes)
       emulator::push(on.stream, [this, operation] { cpu.execute(operation); });
   }
 };
 
-FusedAttentions::FusedAttentions(CudaMemory& /*memory*/) : state_(std::make_unique<State>()) {}
+FusedAttentions::FusedAttentions(CudaMemory& /*memory*/, int /*gpu*/)
+    : state_(std::make_unique<State>()) {}
 FusedAttentions::~FusedAttentions() = default;
 
-void FusedAttentions::run(const FusedAttention& op, const Launch& on) {
-  state_->run(op, op.q.type, on);
-}
+void FusedAttentions::run(const FusedAttention& op, const Launch& on) { state_->run(op, op, on); }
 void FusedAttentions::run(const FusedAttentionBackward& op, const Launch& on) {
-  state_->run(op, op.forward.q.type, on);
+  state_->run(op, op.forward, on);
 }
 
 }  // namespace frugal::cuda

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -42,6 +43,7 @@ namespace {
 
 constexpr uint64_t proposed = 0x66727567616cULL;  // in algorithms that the heuristic made
 constexpr int algorithms = 2;
+std::atomic<int64_t> asked = 0, issued = 0;  // for algorithms of a product; products
 /// What an algorithm was told of the addresses of a, b, c and d, and where it keeps that.
 constexpr std::array promised = {
     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -190,6 +192,9 @@ double number(cudaDataType_t type, const void* at) { return get(type, at, 0); }
 
 }  // namespace
 
+int64_t emulator::asked_for_algorithms() { return asked; }
+int64_t emulator::products() { return issued; }
+
 size_t cublasLtGetVersion() { return 130000; }
 const char* cublasLtGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED   ? "CUBLAS_STATUS_NOT_SUPPORTED"
@@ -272,6 +277,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/, cubla
                                               cublasLtMatmulHeuristicResult_t* results,
                                               int* returned) {
   *returned = 0;
+  ++asked;
   if (!consistent(*p, *a, *b, *d)) return CUBLAS_STATUS_INVALID_VALUE;
   if (!supported(*p, *a, *b, *d)) return CUBLAS_STATUS_NOT_SUPPORTED;
   for (; *returned < std::min(requested, algorithms); ++*returned)
@@ -282,6 +288,19 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/, cubla
     for (size_t operand = 0; operand < promised.size(); ++operand)
       results[i].algo.data[first_promise + operand] = preference->values[promised[operand]];
   return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t p,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t /*c*/, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  if (!consistent(*p, *a, *b, *d) || algorithm->data[0] != proposed ||
+      algorithm->data[1] >= static_cast<uint64_t>(algorithms))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (!supported(*p, *a, *b, *d)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  result->workspaceSize = 0;
+  return result->state = CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t p, const void* alpha,
@@ -299,6 +318,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t p, c
       !emulator::arena::contains(workspace, workspace_bytes, handle->gpu))
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!supported(*p, *layout_a, *layout_b, *layout_d)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  ++issued;
   if (emulator::gpu().computes)
     emulator::push(stream, Product{*p, *layout_a, *layout_b, *layout_d, a, b, c, d,
                                    number(p->scale, alpha), number(p->scale, beta)});

@@ -12,13 +12,21 @@
 #include <type_traits>
 
 #include "tests/emulator/cuda_host.h"
+#include "tests/emulator/shared.h"
+#include "tests/emulator/thread.h"
 
-#define __global__
+// All that a kernel calls is inlined into it, as the GPU's compiler does: shared memory is found
+// there, and products and sums become one operation across functions. On x86 only kernels may use
+// the instruction: what else their files define may stand in for the same of other files.
+#ifdef __x86_64__
+#define __global__ __attribute__((noinline, flatten, target("fma")))
+#else
+#define __global__ __attribute__((noinline, flatten))
+#endif
 #define __device__
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
-#define __shared__ static
 
 struct uint2 {
   unsigned x, y;
@@ -39,27 +47,31 @@ struct Index {
   unsigned x = 0, y = 0, z = 0;
 };
 
-/// Issues to the stream that body runs once for each thread of each block.
-/// cudaErrorInvalidConfiguration where a GPU would refuse.
-cudaError_t launch(const cudaLaunchConfig_t& config, std::function<void()> body);
+/// Issues to the stream that body runs once for each thread of each block. An error where a GPU
+/// would refuse.
+cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel,
+                   std::function<void()> body);
 /// Waits for all threads of the block that have not ended.
 void barrier();
-/// Every lane of the warp shows 8 bytes and sees the lane's that it asks for.
-uint64_t exchange(uint64_t mine, unsigned lane);
-unsigned ballot(bool predicate);
-/// Orders the threads of a warp.
-void warp_barrier();
+/// Waits for the lanes that the mask names to do the same. A shuffle's answer is what lane `from`
+/// has shown, a ballot's which lanes have shown anything but 0.
+uint64_t with_warp(Together what, unsigned mask, uint64_t shown, unsigned from);
 unsigned lane();
-/// The block's dynamic shared memory: not what an earlier block left there.
-void* dynamic_shared();
 
 template <class T>
-T shuffle(T x, unsigned lane) {
+T shuffle(Together what, unsigned mask, T x, unsigned from) {
   static_assert(sizeof(T) <= sizeof(uint64_t));
   uint64_t bits = 0;
   std::memcpy(&bits, &x, sizeof(T));
-  bits = exchange(bits, lane);
+  bits = with_warp(what, mask, bits, from);
   std::memcpy(&x, &bits, sizeof(T));
+  return x;
+}
+
+/// x, which the compiler makes no one operation with another.
+template <class T>
+T apart(T x) {
+  asm("" : "+m"(x));
   return x;
 }
 
@@ -71,37 +83,37 @@ extern dim3 blockDim, gridDim;
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
-  return emulator::launch(*config, [=] { kernel(arguments...); });
-}
-
-/// Any block may have as much as the largest may.
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
-template <class Kernel>
-cudaError_t cudaFuncSetAttribute(Kernel*, cudaFuncAttribute, int) {
-  return cudaSuccess;
+  return emulator::launch(*config, reinterpret_cast<const void*>(kernel),
+                          [=] { kernel(arguments...); });
 }
 
 inline void __syncthreads() { emulator::barrier(); }
-inline void __syncwarp(unsigned = ~0U) { emulator::warp_barrier(); }
-template <class T>
-T __shfl_xor_sync(unsigned, T x, int mask) {
-  return emulator::shuffle(x, emulator::lane() ^ static_cast<unsigned>(mask));
+inline void __syncwarp(unsigned mask = ~0U) {
+  emulator::with_warp(emulator::Together::barrier, mask, 0, emulator::lane());
 }
 template <class T>
-T __shfl_sync(unsigned, T x, int lane) {
-  return emulator::shuffle(x, static_cast<unsigned>(lane));
+T __shfl_xor_sync(unsigned mask, T x, int other) {
+  return emulator::shuffle(emulator::Together::shuffle_xor, mask, x,
+                           (emulator::lane() ^ static_cast<unsigned>(other)) % 32);
 }
 template <class T>
-T __shfl_down_sync(unsigned, T x, int distance) {
-  const unsigned lane = emulator::lane() + static_cast<unsigned>(distance);
-  return emulator::shuffle(x, lane < 32 ? lane : emulator::lane());
+T __shfl_sync(unsigned mask, T x, int lane) {
+  return emulator::shuffle(emulator::Together::shuffle, mask, x, static_cast<unsigned>(lane) % 32);
 }
 template <class T>
-T __shfl_up_sync(unsigned, T x, int distance) {
+T __shfl_down_sync(unsigned mask, T x, int distance) {
+  const unsigned lane = emulator::lane(), from = lane + static_cast<unsigned>(distance);
+  return emulator::shuffle(emulator::Together::shuffle_down, mask, x, from < 32 ? from : lane);
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T x, int distance) {
   const unsigned lane = emulator::lane(), by = static_cast<unsigned>(distance);
-  return emulator::shuffle(x, lane >= by ? lane - by : lane);
+  return emulator::shuffle(emulator::Together::shuffle_up, mask, x, lane >= by ? lane - by : lane);
 }
-inline unsigned __ballot_sync(unsigned, bool predicate) { return emulator::ballot(predicate); }
+inline unsigned __ballot_sync(unsigned mask, bool predicate) {
+  return static_cast<unsigned>(
+      emulator::with_warp(emulator::Together::ballot, mask, predicate ? 1 : 0, emulator::lane()));
+}
 
 inline float __uint_as_float(uint32_t bits) {
   float x = 0;
@@ -138,11 +150,11 @@ template <class T>
 void __stwb(T* to, T x) {
   *to = x;
 }
-inline float __fmul_rn(float x, float y) { return x * y; }
-inline float __fadd_rn(float x, float y) { return x + y; }
+inline float __fmul_rn(float x, float y) { return emulator::apart(x * y); }
+inline float __fadd_rn(float x, float y) { return emulator::apart(x + y); }
 inline float __fsqrt_rn(float x) { return std::sqrt(x); }
-inline double __dmul_rn(double x, double y) { return x * y; }
-inline double __dadd_rn(double x, double y) { return x + y; }
+inline double __dmul_rn(double x, double y) { return emulator::apart(x * y); }
+inline double __dadd_rn(double x, double y) { return emulator::apart(x + y); }
 
 using std::abs;
 using std::cos;

@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "tests/emulator/cuda_runtime.h"
-#include "tests/emulator/fiber.h"
 #include "tests/emulator/gpu.h"
+#include "tests/emulator/shared.h"
 #include "tests/emulator/streams.h"
+#include "tests/emulator/thread.h"
 
 emulator::Index threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -18,26 +19,12 @@ namespace {
 
 constexpr unsigned warp = 32, most_threads = 1024;
 constexpr size_t stack_bytes = size_t{64} << 10;
-constexpr size_t most_shared_bytes = size_t{227} << 10, guard_bytes = 64;
-constexpr unsigned char unset = 0xFF;
-
-enum class State : uint8_t { runnable, at_barrier, at_warp_barrier, ended };
-
-struct Thread {
-  Fiber fiber;
-  State state = State::runnable;
-  /// In exchanges, by turns: what one has shown is there until all have come to the next but one.
-  uint64_t shown[2] = {};
-  unsigned exchanges = 0;
-};
-
 std::vector<Thread> all;
 Fiber scheduler;
 unsigned current = 0;
 unsigned threads = 0;
 const std::function<void()>* body = nullptr;
 std::mt19937_64 order{1};
-alignas(16) unsigned char shared_memory[most_shared_bytes + guard_bytes];
 
 void yield(State state) {
   const unsigned me = current;
@@ -61,36 +48,46 @@ void resume(unsigned thread) {
   scheduler.switch_to(all[thread].fiber);
 }
 
-/// Lets those go on who all wait for each other. A thread that has ended waits for nobody, and
+/// Lets the block go on where all wait at a barrier. A thread that has ended waits for nobody, and
 /// nobody waits for it, as on a GPU.
-bool release(unsigned first, unsigned count, State waiting) {
+bool release_block() {
   bool any = false;
-  for (unsigned t = first; t < first + count; ++t) {
+  for (unsigned t = 0; t < threads; ++t) {
     const State state = all[t].state;
     if (state == State::ended) continue;
-    if (state != waiting) return false;
+    if (state != State::at_barrier) return false;
     any = true;
   }
   if (!any) return false;
-  for (unsigned t = first; t < first + count; ++t)
-    if (all[t].state == waiting) all[t].state = State::runnable;
+  for (unsigned t = 0; t < threads; ++t)
+    if (all[t].state == State::at_barrier) all[t].state = State::runnable;
+  order_shared();
   return true;
 }
 
-[[noreturn]] void stuck() {
-  std::fprintf(stderr, "emulator: threads of a block wait at different barriers\n");
+[[noreturn]] void fault(const char* what) {
+  std::fprintf(stderr, "emulator: %s\n", what);
   std::abort();
 }
 
-/// Fills the block's shared memory, and what is behind it, with what is no number.
-void clear_shared(size_t bytes) { std::memset(shared_memory, unset, bytes + guard_bytes); }
+[[noreturn]] void stuck() {
+  for (unsigned t = 0; t < threads; ++t)
+    if (all[t].state == State::at_warp_call)
+      fault("a mask names a lane that does not come to the same call of its warp");
+  fault("threads of a block wait at different barriers");
+}
 
-void check_shared(size_t bytes) {
-  if (std::all_of(shared_memory + bytes, shared_memory + bytes + guard_bytes,
-                  [](unsigned char c) { return c == unset; }))
-    return;
-  std::fprintf(stderr, "emulator: a block wrote behind its shared memory\n");
-  std::abort();
+/// Whether a lane of any warp goes on.
+bool answer_warps() {
+  bool any = false;
+  for (unsigned first = 0; first < threads; first += warp) {
+    const std::span lanes(all.data() + first, std::min(warp, threads - first));
+    const unsigned together = answer_calls(lanes);
+    any |= together != 0;
+    // A barrier of some lanes orders nothing here.
+    if (together == ~0U && lanes[0].call.what == Together::barrier) order_shared(first / warp);
+  }
+  return any;
 }
 
 /// Now and then a warp stands still while others go on, as far as they can without it: it may find
@@ -109,7 +106,6 @@ void run_block() {
   for (unsigned t = 0; t < threads; ++t) {
     if (!all[t].fiber.started()) all[t].fiber.start(entry, stack_bytes);
     all[t].state = State::runnable;
-    all[t].exchanges = 0;
   }
   std::vector<unsigned> turn(threads);
   std::iota(turn.begin(), turn.end(), 0U);
@@ -122,10 +118,8 @@ void run_block() {
       resume(t);
       ran = true;
     }
-    bool released = false;
-    for (unsigned first = 0; first < threads; first += warp)
-      released |= release(first, std::min(warp, threads - first), State::at_warp_barrier);
-    released |= release(0, threads, State::at_barrier);
+    bool released = answer_warps();
+    released |= release_block();
     if (ran || released)
       doze(asleep);
     else if (std::any_of(asleep.begin(), asleep.end(), [](unsigned a) { return a > 0; }))
@@ -137,10 +131,20 @@ void run_block() {
     if (all[t].state != State::ended) stuck();
 }
 
-void run(const cudaLaunchConfig_t& config, const std::function<void()>& kernel) {
+/// Kernels are compiled for it.
+void need_fused_multiply_add() {
+#ifdef __x86_64__
+  if (!__builtin_cpu_supports("fma")) fault("kernels need a processor with fused multiply-add");
+#endif
+}
+
+void run(const cudaLaunchConfig_t& config, const void* kernel, const std::function<void()>& call) {
   threads = config.blockDim.x;
-  if (all.empty()) all.resize(most_threads);
-  body = &kernel;
+  if (all.empty()) {
+    need_fused_multiply_add();
+    all.resize(most_threads);
+  }
+  body = &call;
   blockDim = config.blockDim;
   gridDim = config.gridDim;
   std::vector<unsigned> blocks(config.gridDim.x);
@@ -148,54 +152,39 @@ void run(const cudaLaunchConfig_t& config, const std::function<void()>& kernel) 
   std::shuffle(blocks.begin(), blocks.end(), order);
   for (const unsigned block : blocks) {
     blockIdx = {block, 0, 0};
-    clear_shared(config.dynamicSmemBytes);
+    begin_shared(kernel, config.dynamicSmemBytes);
     run_block();
-    check_shared(config.dynamicSmemBytes);
+    end_shared();
   }
 }
 
 }  // namespace
 
-cudaError_t launch(const cudaLaunchConfig_t& config, std::function<void()> kernel) {
+cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel,
+                   std::function<void()> body) {
   if (config.blockDim.x == 0 || config.blockDim.x > most_threads || config.gridDim.x == 0 ||
       config.blockDim.y != 1 || config.blockDim.z != 1 || config.gridDim.y != 1 ||
-      config.gridDim.z != 1 || config.dynamicSmemBytes > most_shared_bytes)
+      config.gridDim.z != 1)
     return remember(cudaErrorInvalidConfiguration);
   if (!is_current(config.stream)) return remember(cudaErrorInvalidResourceHandle);
   const Call call;
+  if (allows_shared(kernel, config.dynamicSmemBytes) != cudaSuccess)
+    return remember(cudaErrorInvalidValue);
   const cudaError_t before = state();
   if (gpu().computes)
-    push(config.stream, [config, kernel = std::move(kernel)] { run(config, kernel); });
+    push(config.stream, [config, kernel, body = std::move(body)] { run(config, kernel, body); });
   return before;
 }
 
 void barrier() { yield(State::at_barrier); }
-void warp_barrier() { yield(State::at_warp_barrier); }
 unsigned lane() { return current % warp; }
-void* dynamic_shared() { return shared_memory; }
 
-/// Shows the warp something; returns at which of the two places.
-unsigned show(uint64_t mine) {
-  Thread& me = all[current];
-  const unsigned place = me.exchanges++ % 2;
-  me.shown[place] = mine;
-  warp_barrier();
-  return place;
-}
-
-uint64_t exchange(uint64_t mine, unsigned lane) {
-  const unsigned place = show(mine);
-  const unsigned other = current / warp * warp + lane;
-  return other < threads ? all[other].shown[place] : mine;
-}
-
-unsigned ballot(bool predicate) {
-  const unsigned place = show(predicate ? 1 : 0);
-  unsigned votes = 0;
-  const unsigned first = current / warp * warp;
-  for (unsigned t = first; t < std::min(first + warp, threads); ++t)
-    if (all[t].state != State::ended && all[t].shown[place] != 0) votes |= 1U << (t - first);
-  return votes;
+uint64_t with_warp(Together what, unsigned mask, uint64_t shown, unsigned from) {
+  if ((mask >> lane() & 1U) == 0) fault("a lane calls its warp with a mask that does not name it");
+  if ((mask >> from & 1U) == 0) fault("a lane reads another that its mask does not name");
+  all[current].call = {what, mask, shown, from};
+  yield(State::at_warp_call);
+  return all[current].call.answer;
 }
 
 void set_seed(uint64_t seed) {

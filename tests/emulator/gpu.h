@@ -24,7 +24,13 @@ Gpu& gpu();
 void set_seed(uint64_t seed);
 
 /// The `count`th piece of work from now on that a stream executes is to touch what is nobody's, as
-/// every call about its GPU says from then on, or nothing, when `count` is 0.
+/// every call about its GPU says from then on, or nothing, when `count` is 0; at first what
+/// FRUGAL_EMULATED_FAILURE says.
 void fail_after(int64_t count);
+
+/// How often cuBLASLt was asked for algorithms so far: what is chosen once is asked for once.
+int64_t asked_for_algorithms();
+/// How many products were issued so far.
+int64_t products();
 
 }  // namespace emulator

@@ -9,12 +9,11 @@
 
 #include "tests/emulator/arena.h"
 #include "tests/emulator/gpu.h"
+#include "tests/emulator/shared.h"
 #include "tests/emulator/streams.h"
 
 namespace emulator {
-namespace {
 
-/// A small number of the environment.
 int setting(const char* name, int otherwise, int most) {
   const char* const wanted = std::getenv(name);
   if (wanted == nullptr) return otherwise;
@@ -26,8 +25,6 @@ int setting(const char* name, int otherwise, int most) {
   }
   return number;
 }
-
-}  // namespace
 
 Gpu& gpu() {
   static Gpu all{.computes = setting("FRUGAL_EMULATED_COMPUTE", 1, 1) != 0,
@@ -130,7 +127,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
                  .totalGlobalMem = static_cast<size_t>(emulator::gpu().memory),
                  .l2CacheSize = 50 << 20,
                  .multiProcessorCount = emulator::gpu().multiprocessors,
-                 .sharedMemPerBlockOptin = size_t{227} << 10};
+                 .sharedMemPerBlockOptin = emulator::most_shared_bytes};
   std::copy(name.begin(), name.end(), properties->name);
   return cudaSuccess;
 }
@@ -140,6 +137,11 @@ cudaError_t cudaSetDevice(int device) {
   if (!emulator::exists(device)) return emulator::remember(cudaErrorInvalidDevice);
   emulator::current = device;
   return emulator::state();
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = emulator::current;
+  return cudaSuccess;
 }
 
 cudaError_t cudaMalloc(void** address, size_t bytes) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <climits>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -67,7 +68,7 @@ thread_local int depth = 0;  // of calls within calls
 
 std::vector<CUstream_st*> streams;
 std::mt19937_64 turns{1};
-int64_t until_failure = 0;
+int64_t until_failure = setting("FRUGAL_EMULATED_FAILURE", 0, INT_MAX);
 std::array<cudaError_t, most_gpus> errors{};
 
 cudaError_t& error_of(int gpu) { return errors.at(static_cast<size_t>(gpu)); }

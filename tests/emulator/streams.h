@@ -49,6 +49,9 @@ bool is_current(cudaStream_t stream);
 /// What every call about a GPU returns: cudaSuccess until work fails. What a call itself issues
 /// fails later.
 cudaError_t state(int gpu = current_gpu());
+/// A number of the environment, from 0 to `most`. Aborts where it is something else.
+int setting(const char* name, int otherwise, int most);
+
 /// Keeps a call's own error for cudaGetLastError(), and returns it.
 cudaError_t remember(cudaError_t error);
 

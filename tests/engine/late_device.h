@@ -28,18 +28,6 @@ class LateDevice final : public Device {
   }
   int64_t reserved() const override { return cpu_.reserved(); }
 
-  void execute_on(Stream stream, const Operation& operation) override {
-    if (stream == Stream::compute) {
-      ++computed_;
-      return cpu_.execute(operation);
-    }
-    const Transfer& transfer = std::get<Transfer>(operation);
-    EXPECT_EQ(known_.at(index(stream)), computed_) << "it begins before its operand is computed";
-    constexpr int not_a_number = 0xff;
-    std::memset(transfer.to.data, not_a_number, static_cast<size_t>(transfer.to.bytes()));
-    late_.at(index(stream)).push_back(transfer);
-    ++transfers;
-  }
   void occupy(Stream /*stream*/, double /*seconds*/, std::string_view /*name*/) override {}
 
   /// The number of operations of the stream so far.
@@ -74,6 +62,18 @@ class LateDevice final : public Device {
   int transfers = 0;  ///< so far
 
  private:
+  void run_on(Stream stream, const Operation& operation) override {
+    if (stream == Stream::compute) {
+      ++computed_;
+      return cpu_.execute(operation);
+    }
+    const Transfer& transfer = std::get<Transfer>(operation);
+    EXPECT_EQ(known_.at(index(stream)), computed_) << "it begins before its operand is computed";
+    constexpr int not_a_number = 0xff;
+    std::memset(transfer.to.data, not_a_number, static_cast<size_t>(transfer.to.bytes()));
+    late_.at(index(stream)).push_back(transfer);
+    ++transfers;
+  }
   static size_t index(Stream stream) { return static_cast<size_t>(stream); }
   /// The first `count` that the stream was given.
   void finish(Stream stream, size_t count) {

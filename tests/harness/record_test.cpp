@@ -55,6 +55,39 @@ TEST(Record, OlderThanCommunicationAndReservedMemoryCanBeRead) {
   EXPECT_TRUE(to_json(record)["memory"]["reserved"].is_null());
 }
 
+TEST(Record, SaysWhatAStepComesTo) {
+  Record record = testing::full_record();
+  record.work->done.calls = {7, 3, 2, 5};
+  const json work = to_json(record)["work"];
+  EXPECT_EQ(work["operations"], json({{"fill", {{"count", 1}, {"bytes", 40}, {"flops", 0}}}}));
+  EXPECT_EQ(work["bytes"], 40);
+  EXPECT_EQ(work["least"]["total"], 150);
+  EXPECT_TRUE(work["calls"].is_null()) << "a processor is not called";
+  record.on = "cuda";
+  const json on_gpu = to_json(record);
+  EXPECT_EQ(on_gpu["work"]["calls"],
+            json({{"launches", 7}, {"library_calls", 3}, {"copies", 2}, {"synchronisations", 5}}));
+  EXPECT_EQ(to_json(record_from_json(on_gpu, "test")), on_gpu);
+  record.on = "virtual:m";
+  const json simulated = to_json(record);
+  EXPECT_EQ(simulated["work"]["calls"]["launches"], 7);
+  EXPECT_TRUE(simulated["work"]["calls"]["synchronisations"].is_null());
+  EXPECT_EQ(to_json(record_from_json(simulated, "test")), simulated);
+}
+
+TEST(Record, OlderThanWorkCanBeRead) {
+  json old = to_json(testing::full_record());
+  old.erase("work");
+  EXPECT_FALSE(record_from_json(old, "test").work);
+}
+
+TEST(Record, HasTheOperationsThatThisProgramKnows) {
+  json other = to_json(testing::full_record());
+  other["work"]["operations"]["conv"] = other["work"]["operations"]["fill"];
+  EXPECT_THAT([&] { record_from_json(other, "file: line 3"); },
+              ThrowsMessage<InputError>(HasSubstr("work.operations.conv")));
+}
+
 /// As records were before there was a choice.
 TEST(Record, WithoutAttentionHasSeparateAttention) {
   Record fused = testing::full_record();

@@ -67,6 +67,10 @@ inline Record full_record() {
   r.metrics["forward_time"] = {"s", {0.3, 0.1, 0.2}};
   r.memory = {BytesPerKind{1, 2, 3, 4, 5, 6, 7}, BytesPerKind{8, 9, 10, 11, 12, 13, 14}, 77, 88};
   r.flops = Flops{100, "eq", 120, "executed", 110};
+  r.work.emplace();
+  r.work->stage = 1;
+  r.work->done.add(Fill{{nullptr, DType::f32, {10}}, 0});
+  r.work->least = {10, 20, 30, 40, 50};
   r.utilization = Utilization{1e12, {}, {0.5, ""}, {{}, "unknown"}, {0.6, ""}, {{}, "unknown"}};
   r.losses = {3.5, 2.5};
   r.held_out = {{2, 2.75}};

@@ -41,7 +41,8 @@ TEST_F(SeveralGpus, LaunchOnTheirOwnStreamsOnly) {
   dynamic_cast<cuda::CudaDevice&>(*first_).make_current();
   cudaLaunchConfig_t config;
   config.stream = stream;
-  EXPECT_EQ(emulator::launch(config, [] {}), cudaErrorInvalidResourceHandle);
+  void (*const kernel)() = [] {};
+  EXPECT_EQ(cudaLaunchKernelEx(&config, kernel), cudaErrorInvalidResourceHandle);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidResourceHandle);
 }
 

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import sys
+import tempfile
 import unittest
 
 SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
@@ -20,6 +21,18 @@ def cell(column, value, on="cuda", scale="1", threads=None, source="measured", r
 
 def of(*cells):
     return reproduction.Artifact(list(cells))
+
+
+class Lines(unittest.TestCase):
+    def test_a_last_one_that_was_cut_off_is_no_result(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "lines.jsonl"
+            for last in ("", "{", '{"a": 3}'):
+                path.write_text('{"a": 1}\n{"a": 2}\n' + last)
+                self.assertEqual(reproduction.lines(path), [{"a": 1}, {"a": 2}])
+            path.write_text('{"a": 1}\n{\n{"a": 2}\n')
+            with self.assertRaises(ValueError):
+                reproduction.lines(path)
 
 
 class Series(unittest.TestCase):

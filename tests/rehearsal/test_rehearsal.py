@@ -1,6 +1,5 @@
 """What is run on a GPU, run on an emulated one that does not compute (tests/emulator): whether everything
-is issued, allocated, timed, written and refused as it should be. CTest sets EMULATED (the program) and
-FRUGAL_SOURCE_DIR."""
+is issued, allocated, timed, written and refused as it should be. CTest sets EMULATED (the program)."""
 
 import json
 import os
@@ -9,7 +8,6 @@ import subprocess
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
 PROGRAM = os.environ["EMULATED"]
 LLAMA = ["--model", "llama3-8b", "--type", "bf16", "--precision", "pure", "--recompute", "full", "--step-in-backward"]
 MINI_SEQUENCES = ["--mlp-chunks", "paper", "--head-chunks", "paper"]
@@ -23,8 +21,9 @@ class Rehearsal(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def run_program(self, *arguments, status=0, program=PROGRAM):
-        environment = {**os.environ, "FRUGAL_EMULATED_COMPUTE": "0", "FRUGAL_EMULATED_GPUS": str(self.gpus)}
+    def run_program(self, *arguments, status=0, program=PROGRAM, **variables):
+        environment = {**os.environ, "FRUGAL_EMULATED_COMPUTE": "0", "FRUGAL_EMULATED_GPUS": str(self.gpus),
+                       "FRUGAL_CACHE": "", **variables}
         done = subprocess.run([program, *arguments], cwd=self.folder, capture_output=True, text=True, check=False,
                               env=environment)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
@@ -34,39 +33,49 @@ class Rehearsal(unittest.TestCase):
         return json.loads(self.run_program("measure", *arguments, "--format", "json", program=program).stdout)
 
 
-class Script(Rehearsal):
-    def test_papers(self):
-        build, out = self.folder / "build", self.folder / "out"
-        build.mkdir()
-        (build / "frugal").symlink_to(PROGRAM)
-        self.run_program(build, out, "papers", program=SOURCE / "bench/gpu.sh")
-        records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
-        self.assertGreater(len(records), 80)
-        for record in records:
-            self.assertIn("emulated GPU", record["device"])
-            if record["status"] != "ok":
-                self.assertEqual(record["status"], "skipped")
-                self.assertIn("no file of hardware/ names this GPU", record["reason"])
-        papers = [json.loads(line) for line in (out / "reproduction.jsonl").read_text().splitlines()]
-        for paper, artifact in zip(papers, ["korthikanti2022/table4", "mst2024/table14"], strict=True):
-            values = [cell["value"] for cell in paper["cells"] if cell["artifact"] == artifact]
-            self.assertTrue(any(values), artifact)
-        self.assertEqual({path.name for path in out.iterdir()}, {"summary.txt", "records.jsonl", "reproduction.jsonl"})
-
-    def test_refuses(self):
-        script = SOURCE / "bench/gpu.sh"
-        for arguments, says in ((["build"], "usage"), (["build", "out", "peaks"], "no group peaks"),
-                                (["build", "out"], "does not start")):
-            self.assertIn(says, self.run_program(*arguments, status=2, program=script).stderr)
-        self.assertEqual(list(self.folder.iterdir()), [])
-
-
 class Peaks(Rehearsal):
     def test_shapes(self):
         peaks = json.loads(self.run_program("peak", "--on", "cuda", "--format", "json").stdout)
         self.assertIn("emulated GPU", peaks["device"])
         shapes = {(rate["m"], rate["n"], rate["k"]) for rate in peaks["gemm"]}
         self.assertIn((8192, 8192, 8192), shapes)
+
+
+class Algorithms(Rehearsal):
+    def test_are_timed_by_the_first_process_alone(self):
+        def counts(out, **variables):
+            self.run_program("measure", "--on", "cuda", "--model", "gpt-3m", "--out", out, **variables)
+            return json.loads((self.folder / out / "records.jsonl").read_text())["environment"]["gemm_algorithms"]
+
+        cache = str(self.folder / "cache")
+        first = counts("first", FRUGAL_CACHE=cache)
+        self.assertGreater(first["timed"], 20)
+        self.assertEqual(first["cached"], 0)
+        self.assertEqual(counts("second", FRUGAL_CACHE=cache), {"timed": 0, "cached": first["timed"]})
+        self.assertEqual(counts("third"), first)
+
+
+class LostGpu(Rehearsal):
+    ARTIFACT = ["reproduce", "korthikanti2022/table4", "--on", "cuda", "--scale", "1/32", "--out", "out", "--budget", "0"]
+
+    def statuses(self):
+        lines = (self.folder / "out/records.jsonl").read_text().splitlines()
+        return [(record["case"], record["status"], record["reason"]) for record in map(json.loads, lines)]
+
+    def test_ends_the_run_and_another_process_goes_on(self):
+        done = self.run_program(*self.ARTIFACT, status=7, FRUGAL_EMULATED_COMPUTE="1",
+                                FRUGAL_EMULATED_FAILURE="300")
+        self.assertEqual(done.stderr.strip().splitlines()[-1].split(":")[:2], ["frugal", " GPU 0 is lost to this process"])
+        failed = [(case, reason) for case, status, reason in self.statuses() if status == "failed"]
+        self.assertEqual(len(failed), 1)
+        self.assertRegex(failed[0][1], "illegal memory access .*(or an operation before it|issued after)")
+        self.assertFalse(any(status == "ok" for _, status, _ in self.statuses()))
+        before = len(self.statuses())
+        self.run_program(*self.ARTIFACT, status=6)
+        later = self.statuses()[before:]
+        self.assertNotIn(failed[0][0], [case for case, _, _ in later])
+        self.assertTrue(any(status == "ok" for _, status, _ in later))
+        self.assertFalse(any(status == "failed" for _, status, _ in later))
 
 
 class Memory(Rehearsal):

@@ -25,6 +25,12 @@ std::vector<Setting> kernel_settings(DType type) {
   return all;
 }
 
+std::vector<Setting> edge_settings(const Row& row, DType type) {
+  std::vector<Setting> all;
+  for (const int64_t cols : row.edges) all.push_back({type, 3, cols, test_seed()});
+  return all;
+}
+
 void DeviceRows::everywhere(const std::function<std::vector<Setting>(DType)>& settings,
                             const Test& test) const {
   for (const DType type : {DType::f32, DType::bf16, DType::f64}) {
@@ -73,6 +79,13 @@ std::vector<std::string> kernel_rows() {
   std::vector<std::string> names;
   for (const Row& candidate : rows())
     if (!candidate.name.starts_with("fused-attention")) names.push_back(candidate.name);
+  return names;
+}
+
+std::vector<std::string> edge_rows() {
+  std::vector<std::string> names;
+  for (const Row& candidate : rows())
+    if (!candidate.edges.empty()) names.push_back(candidate.name);
   return names;
 }
 

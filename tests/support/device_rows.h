@@ -8,6 +8,9 @@ namespace frugal::table {
 /// drawn anew in every run; only a few where the environment variable FRUGAL_TEST_SMALL is set.
 std::vector<Setting> kernel_settings(DType type);
 
+/// A few rows of the columns at which a GPU's limits are reached.
+std::vector<Setting> edge_settings(const Row& row, DType type);
+
 /// Calls test(case, values) for f32, bf16 and f64 and all settings that are not too large; stops
 /// after the first failure.
 class DeviceRows : public ::testing::TestWithParam<std::string> {
@@ -30,5 +33,7 @@ void expect_cpu_masks(Device& device, const Case& test_case, const Values& befor
 /// All rows but fused attention's, which a library computes on a GPU: for bf16 and heads of certain
 /// sizes only (tests/cuda/attention_test.cpp).
 std::vector<std::string> kernel_rows();
+/// Those that have edges.
+std::vector<std::string> edge_rows();
 
 }  // namespace frugal::table

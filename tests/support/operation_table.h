@@ -101,6 +101,8 @@ struct Row {
   std::vector<std::string> gradient_of;
   /// FLOPs and bytes by hand for Setting{bf16, 6, 4}.
   Cost by_hand;
+  /// Columns at which a GPU's limits are reached.
+  std::vector<int64_t> edges = {};
 };
 
 /// In the order of the Operation variant.

@@ -186,14 +186,16 @@ std::vector<Row> norm_rows() {
   const auto back = [](Kind kind, bool residual, bool narrow = false) {
     return [=](const Setting& s) { return backward(s, kind, residual, narrow); };
   };
+  // Blocks of the backward passes have 48 KiB of shared memory for sums, and some for else.
+  const std::vector<int64_t> edges = {2064, 6144, 12288};
   return {
-      {"layer-norm", forth(layer_norm), {}, {0, 160}},
-      {"layer-norm-backward", back(layer_norm, false), {"layer-norm"}, {0, 264}},
+      {"layer-norm", forth(layer_norm), {}, {0, 160}, edges},
+      {"layer-norm-backward", back(layer_norm, false), {"layer-norm"}, {0, 264}, edges},
       {"layer-norm-backward/residual", back(layer_norm, true), {}, {0, 312}},
       {"layer-norm-backward/narrow", back(layer_norm, false, true), {}, {0, 232}},
-      {"rms-norm", forth(rms_norm), {}, {0, 128}},
+      {"rms-norm", forth(rms_norm), {}, {0, 128}, edges},
       {"rms-norm/offset", forth(rms_norm_from_one), {}, {0, 128}},
-      {"rms-norm-backward", back(rms_norm, false), {"rms-norm"}, {0, 208}},
+      {"rms-norm-backward", back(rms_norm, false), {"rms-norm"}, {0, 208}, edges},
       {"rms-norm-backward/offset", back(rms_norm_from_one, false), {"rms-norm/offset"}, {0, 208}},
       {"rms-norm-backward/residual", back(rms_norm, true), {}, {0, 256}},
       {"rms-norm-backward/narrow", back(rms_norm, false, true), {}, {0, 192}}};

@@ -119,10 +119,15 @@ struct Statistics {
   }
 };
 
-Case cross_entropy_statistics(const Setting& s, const Vocabulary& vocabulary) {
+/// narrow: logits have the type of the gradient.
+Operand logits_operand(const Setting& s, bool narrow) {
+  return {"logits", narrow ? s.type : accumulation_type(s.type), {s.rows, s.cols}};
+}
+
+Case cross_entropy_statistics(const Setting& s, const Vocabulary& vocabulary, bool narrow) {
   const DType a = accumulation_type(s.type);
   Case c;
-  c.operands = {{"logits", a, {s.rows, s.cols}},
+  c.operands = {logits_operand(s, narrow),
                 labels(s, vocabulary),
                 {"statistics", a, {s.rows, 3}, Role::output}};
   c.bind = [=](const Views& v) {
@@ -169,6 +174,7 @@ constexpr float gradient_scale = 0.125F;
 struct GradientOf {
   std::string name;  ///< its operand's; empty where it is not computed
   float softcap = 0;
+  bool narrow = false;  ///< logits have its type
 
   /// d capped / d uncapped of what became x.
   double slope(double x) const {
@@ -205,13 +211,13 @@ void cross_entropy_reference(Expected& e, const Setting& s, const Vocabulary& vo
 Case cross_entropy(const Setting& s, const Vocabulary& vocabulary, const GradientOf& gradient) {
   const DType a = accumulation_type(s.type);
   Case c;
-  c.operands = {{"logits", a, {s.rows, s.cols}},
+  c.operands = {logits_operand(s, gradient.narrow),
                 labels(s, vocabulary),
                 {"statistics", a, {vocabulary.shards, s.rows, 3}, Role::input, Draw::positive},
                 {"loss", a, {s.rows}, Role::output}};
   if (!gradient.name.empty()) {
     c.operands.push_back({gradient.name, s.type, {s.rows, s.cols}, Role::output});
-    if (s.type == a) c.aliases = {{gradient.name, "logits"}};
+    if (s.type == a || gradient.narrow) c.aliases = {{gradient.name, "logits"}};
   }
   c.bind = [=](const Views& v) {
     return CrossEntropy{.logits = v["logits"],
@@ -230,13 +236,42 @@ Case cross_entropy(const Setting& s, const Vocabulary& vocabulary, const Gradien
   return c;
 }
 
+/// With the statistics that the operation computes on the way.
+Case cross_entropy_at_once(const Setting& s, const GradientOf& gradient) {
+  Case c = cross_entropy(s, {}, gradient);
+  const auto statistics = std::ranges::find(c.operands, "statistics", &Operand::name);
+  c.operands.erase(statistics);
+  c.prepare = [=](Values& v) { prepare_labels(v, s, {}); };
+  c.roundings += static_cast<double>(s.cols) + 8;  // a sum of exponentials
+  c.reference = [=](Expected& e) {
+    for (int64_t i = 0; i < s.rows; ++i) {
+      const Statistics row(e, s, {}, i);
+      const auto label = static_cast<int64_t>(at(e["labels"], i));
+      const bool ignored = label == CrossEntropy::ignored_label;
+      e.set("loss", i, ignored ? 0 : std::log(row.sum) + row.largest - row.chosen,
+            ignored ? 0 : 1 + row.reach + std::abs(row.largest) + std::abs(row.chosen));
+      for (int64_t j = 0; j < s.cols; ++j) {
+        const double x = at(e["logits"], i * s.cols + j), argument = x - row.largest;
+        const double p = std::exp(argument) / row.sum, hit = label == j ? 1 : 0;
+        const double factor = ignored ? 0 : static_cast<double>(gradient_scale);
+        e.set(gradient.name, i * s.cols + j, factor * (p - hit) * gradient.slope(x),
+              factor * (p * (1 + row.reach + std::abs(argument)) + hit));
+      }
+    }
+  };
+  return c;
+}
+
 }  // namespace
 
 std::vector<Row> vocabulary_rows() {
-  const auto statistics = [](int64_t shards, bool second) {
+  const auto statistics = [](int64_t shards, bool second, bool narrow = false) {
     return [=](const Setting& s) {
-      return cross_entropy_statistics(s, {shards, second ? s.cols : 0});
+      return cross_entropy_statistics(s, {shards, second ? s.cols : 0}, narrow);
     };
+  };
+  const auto at_once = [](const GradientOf& gradient) {
+    return [=](const Setting& s) { return cross_entropy_at_once(s, gradient); };
   };
   const auto loss = [](int64_t shards, const GradientOf& gradient) {  // of the last shard
     return [=](const Setting& s) {
@@ -250,6 +285,7 @@ std::vector<Row> vocabulary_rows() {
     return [=](const Setting& s) { return embedding_backward(s, scale, narrow); };
   };
   const GradientOf logits{"dlogits"}, uncapped{"duncapped", logit_cap};
+  const GradientOf narrow{"dlogits", 0, true}, narrow_uncapped{"duncapped", logit_cap, true};
   const std::vector<std::string> whole = {"cross-entropy-statistics", "cross-entropy"};
   const std::vector<std::string> capped = {"soft-cap/logits", "cross-entropy-statistics",
                                            "cross-entropy"};
@@ -260,10 +296,15 @@ std::vector<Row> vocabulary_rows() {
           {"embedding-backward/narrow", scatter(1, true), {}, {0, 168}},
           {"cross-entropy-statistics", statistics(1, false), {}, {0, 192}},
           {"cross-entropy-statistics/second-shard", statistics(2, true), {}, {0, 192}},
+          {"cross-entropy-statistics/narrow", statistics(2, true, true), {}, {0, 144}},
           {"cross-entropy", loss(1, logits), whole, {0, 264}},
           {"cross-entropy/two-shards", loss(2, logits), {}, {0, 336}},
           {"cross-entropy/loss-only", loss(2, {}), {}, {0, 192}},
-          {"cross-entropy/softcap", loss(1, uncapped), capped, {0, 264}}};
+          {"cross-entropy/softcap", loss(1, uncapped), capped, {0, 264}},
+          {"cross-entropy/narrow", loss(2, narrow), {}, {0, 288}},
+          {"cross-entropy/at-once", at_once(narrow), whole, {0, 144}},
+          {"cross-entropy/at-once-softcap", at_once(narrow_uncapped), capped, {0, 144}},
+          {"cross-entropy/at-once-wide", at_once(logits), whole, {0, 192}}};
 }
 
 }  // namespace frugal::table

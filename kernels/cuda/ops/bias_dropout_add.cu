@@ -59,14 +59,14 @@ __global__ void __launch_bounds__(tile_threads, resident<wide, T>)
       [&](int64_t row, const Operands<T>& held) {
         const int64_t i = row * tiles.cols + tile.col;
         A v[pack], residual[pack];
-        unpack(held.x, v);
+        held.x.get(v);
         if (op.bias != nullptr) add(bias, v);
         if (op.decides) {
           const uint32_t kept = decide_pack<wide>(op.keep, i);
           if (op.mask != nullptr) write_mask<wide>(op.mask + i, tile.count, kept);
           apply(kept, op.keep.scale, v);
         }
-        unpack(held.residual, residual);
+        held.residual.get(residual);
         if (op.residual != nullptr) add(residual, v);
         store<wide>(op.y + i, tile.count, v);
       });
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(tile_threads, resident<wide, T>)
       [&](int64_t row, const Arriving<T>& held) {
         const int64_t i = row * tiles.cols + tile.col;
         A v[pack];
-        unpack(held.dy, v);
+        held.dy.get(v);
         if (op.mask != nullptr)
           apply(kept_in(held.mask), op.keep.scale, v);
         else if (op.decides)

@@ -1,5 +1,6 @@
 #pragma once
 #include "kernels/cuda/ops/pack.cuh"
+#include "kernels/cuda/ops/shared.cuh"
 
 /// What the threads of a block tell each other. Blocks have a whole number of warps, at most 32.
 namespace frugal::cuda {
@@ -15,7 +16,7 @@ struct Plus {
 struct Maximum {
   template <class A>
   __device__ A operator()(A a, A b) const {
-    return a < b ? b : a;
+    return fmax(a, b);
   }
 };
 
@@ -32,7 +33,7 @@ __device__ inline A reduce_warp(A x, Combine combine) {
 /// threads of the block must call it.
 template <class A, class Combine>
 __device__ inline A reduce_block(A x, A start, Combine combine) {
-  __shared__ A of_warp[warp];
+  FRUGAL_SHARED(A, of_warp, [warp]);
   const int lane = static_cast<int>(threadIdx.x) % warp;
   const int index = static_cast<int>(threadIdx.x) / warp;
   const int warps = static_cast<int>(blockDim.x) / warp;

@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(tile_threads)
       [&](int64_t row) { return fetch<wide>(x + row * tiles.cols + tile.col, tile.count); },
       [&](int64_t, const Packed<T>& held) {
         A v[pack];
-        unpack(held, v);
+        held.get(v);
 #pragma unroll
         for (int e = 0; e < pack; ++e) sum[e] += v[e];
       });

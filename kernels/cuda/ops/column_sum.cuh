@@ -17,7 +17,7 @@ template <class A>
 __device__ inline void add_up_tile(const Tiles& of, const Tile& tile, const A (&sum)[pack],
                                    A* partial) {
   // Four more, so that a warp's threads, of four packs' columns, read different banks.
-  __shared__ A of_thread[pack][tile_threads + 4];
+  FRUGAL_SHARED(A, of_thread, [pack][tile_threads + 4]);
 #pragma unroll
   for (int e = 0; e < pack; ++e) of_thread[e][threadIdx.x] = sum[e];
   __syncthreads();
@@ -35,7 +35,7 @@ template <class A, class G>
 __global__ void __launch_bounds__(tile_threads)
     add_partial_sums(const A* partial, G* sum, int64_t chunks, int64_t cols, unsigned across) {
   constexpr int warps = tile_threads / warp;
-  __shared__ A of_warp[warps][warp];
+  FRUGAL_SHARED(A, of_warp, [warps][warp]);
   const unsigned lane = threadIdx.x % warp, index = threadIdx.x / warp;
   const int64_t group = blockIdx.x / across, col = int64_t{blockIdx.x % across} * warp + lane;
   A total = 0;

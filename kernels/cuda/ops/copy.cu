@@ -1,6 +1,7 @@
 #include <array>
 #include <stdexcept>
 
+#include "kernels/cuda/division.h"
 #include "kernels/cuda/ops/elementwise.cuh"
 #include "kernels/cuda/ops/kernels.h"
 #include "kernels/cuda/ops/strides.cuh"
@@ -50,7 +51,34 @@ struct Strided {
   const From* x;
   To* y;
   Extent cols, inner, middle, outer;
-  unsigned packs;  ///< of a row
+  Division packs, inner_size, middle_size;  ///< packs of a row
+
+  Strided(const From* x, To* y, const Walk& walk, int64_t packs)
+      : x(x),
+        y(y),
+        cols(walk[0]),
+        inner(walk[1]),
+        middle(walk[2]),
+        outer(walk[3]),
+        packs(static_cast<uint32_t>(packs)),
+        inner_size(static_cast<uint32_t>(inner.size)),
+        middle_size(static_cast<uint32_t>(middle.size)) {}
+};
+
+/// Where pack `index` of all is, on both sides, and how many elements it has.
+struct Place {
+  int64_t x, y, count;
+
+  template <class From, class To>
+  __device__ Place(const Strided<From, To>& op, uint32_t index) {
+    const uint32_t row = op.packs.quotient(index), above = op.inner_size.quotient(row);
+    const uint32_t c = op.middle_size.quotient(above), b = op.middle_size.rest(above, c);
+    const uint32_t a = op.inner_size.rest(row, above);
+    const int64_t col = int64_t{op.packs.rest(index, row)} * pack;
+    x = col + a * op.inner.x + b * op.middle.x + c * op.outer.x;
+    y = col + a * op.inner.y + b * op.middle.y + c * op.outer.y;
+    count = op.cols.size - col < pack ? op.cols.size - col : pack;
+  }
 };
 
 template <bool accumulate, class From, class To>
@@ -73,16 +101,11 @@ __global__ void __launch_bounds__(elementwise_threads)
   each_pack<at_once>(
       packs * pack,
       [&](int64_t i, int64_t) {
-        const auto index = static_cast<unsigned>(i / pack), row = index / op.packs;
-        const int64_t col = int64_t{index % op.packs} * pack;
-        const auto inner = static_cast<unsigned>(op.inner.size);
-        const auto middle = static_cast<unsigned>(op.middle.size);
-        const int64_t a = row % inner, b = row / inner % middle, c = row / inner / middle;
+        const Place place(op, static_cast<uint32_t>(i / pack));
         Moved<accumulate, From, To> moved;
-        moved.count = op.cols.size - col < pack ? op.cols.size - col : pack;
-        moved.to = col + a * op.inner.y + b * op.middle.y + c * op.outer.y;
-        moved.x = fetch<wide>(op.x + col + a * op.inner.x + b * op.middle.x + c * op.outer.x,
-                              moved.count);
+        moved.count = place.count;
+        moved.to = place.y;
+        moved.x = fetch<wide>(op.x + place.x, place.count);
         if constexpr (accumulate) moved.before = fetch<wide>(op.y + moved.to, moved.count);
         return moved;
       },
@@ -91,10 +114,10 @@ __global__ void __launch_bounds__(elementwise_threads)
           put<wide>(op.y + moved.to, moved.count, moved.x);
         } else {
           A v[pack];
-          unpack(moved.x, v);
+          moved.x.get(v);
           if constexpr (accumulate) {
             A before[pack];
-            unpack(moved.before, before);
+            moved.before.get(before);
 #pragma unroll
             for (int e = 0; e < pack; ++e) v[e] += before[e];
           }
@@ -123,13 +146,7 @@ void run(const Copy& op, const Launch& on) {
     dispatch(op.y.type, Wide::value, [&]<class To, class Same>(To, Same) {
       if constexpr (Same::value == Wide::value &&
                     std::is_same_v<Accumulator<From>, Accumulator<To>>) {
-        const Strided<From, To> strided{op.x.as<From>(),
-                                        op.y.as<To>(),
-                                        walk[0],
-                                        walk[1],
-                                        walk[2],
-                                        walk[3],
-                                        static_cast<unsigned>(of_row)};
+        const Strided<From, To> strided(op.x.as<From>(), op.y.as<To>(), walk, of_row);
         const auto kernel =
             op.accumulate ? copy<Wide::value, true, From, To> : copy<Wide::value, false, From, To>;
         launch(on, kernel, elementwise_blocks(on, packs * pack), elementwise_threads, strided,

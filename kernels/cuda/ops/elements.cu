@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(elementwise_threads) convert(const From* x, To
       [=](int64_t i, int64_t count, const Packed<From>& held) {
         Accumulator<From> from[pack];
         Accumulator<To> to[pack];
-        unpack(held, from);
+        held.get(from);
 #pragma unroll
         for (int e = 0; e < pack; ++e) to[e] = converted<To>(from[e]);
         store<wide>(y + i, count, to);

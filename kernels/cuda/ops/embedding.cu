@@ -1,13 +1,16 @@
+#include <algorithm>
+
 #include "kernels/cuda/ops/kernels.h"
 #include "kernels/cuda/ops/sort.cuh"
 #include "kernels/cuda/ops/tiles.cuh"
 
 // The gradient is one sum for each id that occurs, over its positions in their order, so ids are
-// sorted first, stably (sort.cuh). Then there is a warp for each position in this order and each
-// 256 columns. It does nothing unless its id is the first of its kind; else it loads the id's row
-// of the table once, adds the id's rows of dy to it in registers, and stores it. So dy is read once
-// and the rows of the table that occur are read and written once. An id that occurs n times takes n
-// / 4 loads one after the other: what is slow is one id that occurs tens of thousands of times.
+// sorted first, stably (sort.cuh). Then a warp has some positions of this order and 256 columns. It
+// knows all their ids before it asks for the first row, so that the rows of several positions, and
+// of the table, are on their way together, whether they have the same id or not. An id whose first
+// position is another warp's is left to that one, which goes on beyond its own positions: dy is
+// read once, and the rows of the table that occur are read and written once. What is slow is one id
+// that occurs tens of thousands of times.
 namespace frugal::cuda {
 namespace {
 
@@ -29,7 +32,7 @@ __global__ void __launch_bounds__(tile_threads)
         T* const to = y + row * tiles.cols + tile.col;
         if constexpr (!scaled) return put<wide>(to, tile.count, held);
         Accumulator<T> v[pack];
-        unpack(held, v);
+        held.get(v);
 #pragma unroll
         for (auto& e : v) e *= scale;
         store<wide>(to, tile.count, v);
@@ -37,15 +40,53 @@ __global__ void __launch_bounds__(tile_threads)
 }
 
 constexpr unsigned every_lane = 0xffffffffU;
+constexpr int most_positions = warp - 2;  // of a warp, whose lanes know one more on either side
 
-/// sum += scale · the rows of dy that the positions from `at` on with the key there stand for.
-template <bool wide, class T, class A>
-__device__ void add_rows(const Sorted& ids, int64_t at, int32_t key, const T* dy, int64_t cols,
-                         int64_t count, A scale, A (&sum)[pack]) {
+/// Columns of the gradient: to row k of the table, `count` from `to` + k · cols on, rows of dy are
+/// added times `scale`.
+template <class T, class G>
+struct Columns {
+  const T* dy;
+  G* to;
+  int64_t cols, count;
+  Accumulator<T> scale;
+};
+
+/// The sum for one id at a time.
+template <bool wide, class T, class G>
+class IdSum {
+ public:
+  __device__ explicit IdSum(const Columns<T, G>& columns) : of_(columns) {}
+
+  __device__ void begin(int32_t id, const Packed<G>& row_of_table) {
+    id_ = id;
+    row_of_table.get(sum_);
+  }
+  __device__ void add(const Packed<T>& dy) {
+    Accumulator<T> v[pack];
+    dy.get(v);
+#pragma unroll
+    for (int e = 0; e < pack; ++e) sum_[e] += v[e] * of_.scale;
+  }
+  __device__ void end() {
+    if (id_ >= 0 && of_.count > 0) store<wide>(of_.to + id_ * of_.cols, of_.count, sum_);
+  }
+  __device__ int32_t id() const { return id_; }
+
+ private:
+  const Columns<T, G>& of_;
+  Accumulator<T> sum_[pack]{};
+  int32_t id_ = -1;
+};
+
+/// Adds the rows of dy that the positions from `at` on with the sum's id stand for.
+template <bool wide, class T, class G>
+__device__ void add_rows(const Sorted& ids, int64_t at, const Columns<T, G>& columns,
+                         IdSum<wide, T, G>& sum) {
   constexpr int at_once = 4;
   const int lane = static_cast<int>(threadIdx.x) % warp;
   for (int same = warp; same == warp; at += warp) {
-    const bool mine = at + lane < ids.size && ids.keys[at + lane] == key;
+    const bool mine = at + lane < ids.size && ids.keys[at + lane] == sum.id();
     const int32_t row = mine ? ids.positions[at + lane] : 0;
     const unsigned others = ~__ballot_sync(every_lane, mine);
     same = others == 0 ? warp : __ffs(static_cast<int>(others)) - 1;
@@ -54,40 +95,90 @@ __device__ void add_rows(const Sorted& ids, int64_t at, int32_t key, const T* dy
 #pragma unroll
       for (int u = 0; u < at_once; ++u) {
         const int64_t from = __shfl_sync(every_lane, row, (first + u) % warp);
-        if (first + u < same && count > 0) held[u] = fetch<wide>(dy + from * cols, count);
+        if (first + u < same && columns.count > 0)
+          held[u] = fetch<wide>(columns.dy + from * columns.cols, columns.count);
       }
 #pragma unroll
-      for (int u = 0; u < at_once; ++u) {
-        A v[pack];
-        unpack(held[u], v);
-#pragma unroll
-        for (int e = 0; e < pack; ++e)
-          if (first + u < same) sum[e] += v[e] * scale;
-      }
+      for (int u = 0; u < at_once; ++u)
+        if (first + u < same) sum.add(held[u]);
     }
   }
 }
 
-/// Keys from `vocabulary` on are of other shards.
+/// What a position brings, on its way.
+template <class T, class G>
+struct Fetched {
+  Packed<T> dy;
+  Packed<G> row_of_table;
+};
+
+/// The sums of the ids whose first positions are [at, end). Ids from `vocabulary` on, the last
+/// ones, are of other shards.
+template <bool wide, class T, class G>
+__device__ void add_positions(const Sorted& ids, int64_t at, int64_t end, int32_t vocabulary,
+                              const Columns<T, G>& columns) {
+  constexpr int at_once = sizeof(T) == 2 ? 4 : 2;
+  const int lane = static_cast<int>(threadIdx.x) % warp;
+  const int64_t own = at - 1 + lane;  // lane 0 has the position before
+  const bool exists = own >= 0 && own < ids.size && own <= end;
+  const int32_t id = exists ? ids.keys[own] : -1, row = exists ? ids.positions[own] : 0;
+  const int32_t before = __shfl_up_sync(every_lane, id, 1);
+  const bool counts = lane > 0 && own < end && id < vocabulary;
+  const unsigned firsts = __ballot_sync(every_lane, counts && id != before);
+  const int last = __popc(__ballot_sync(every_lane, counts));
+  if (firsts == 0) return;
+  IdSum<wide, T, G> sum(columns);
+  for (int i = __ffs(static_cast<int>(firsts)) - 1; i <= last; i += at_once) {
+    Fetched<T, G> held[at_once]{};
+#pragma unroll
+    for (int u = 0; u < at_once; ++u) {
+      const int64_t from = __shfl_sync(every_lane, row, (i + u) % warp);
+      const int64_t of_id = __shfl_sync(every_lane, id, (i + u) % warp);
+      if (i + u > last || columns.count <= 0) continue;
+      held[u].dy = fetch<wide>(columns.dy + from * columns.cols, columns.count);
+      if ((firsts >> (i + u) & 1U) != 0)
+        held[u].row_of_table = fetch<wide>(columns.to + of_id * columns.cols, columns.count);
+    }
+#pragma unroll
+    for (int u = 0; u < at_once; ++u) {
+      const int32_t of_id = __shfl_sync(every_lane, id, (i + u) % warp);
+      if (i + u > last) continue;
+      if ((firsts >> (i + u) & 1U) != 0) {
+        sum.end();
+        sum.begin(of_id, held[u].row_of_table);
+      }
+      sum.add(held[u].dy);
+    }
+  }
+  const int32_t next = __shfl_sync(every_lane, id, last + 1);
+  if (next == sum.id()) add_rows(ids, end, columns, sum);
+  sum.end();
+}
+
+/// A warp for `positions` of them and 256 columns at a time.
 template <bool wide, class T, class G>
 __global__ void __launch_bounds__(tile_threads)
-    add_sorted(Sorted ids, const T* dy, G* dtable, int64_t cols, int32_t vocabulary,
+    add_sorted(Sorted ids, int positions, const T* dy, G* dtable, int64_t cols, int32_t vocabulary,
                Accumulator<T> scale) {
   constexpr int warps = tile_threads / warp, at_a_time = warp * pack;
-  const int64_t across = (cols + at_a_time - 1) / at_a_time, all = ids.size * across;
-  const int index = static_cast<int>(threadIdx.x) / warp;
-  const int lane = static_cast<int>(threadIdx.x) % warp;
-  for (int64_t w = int64_t{blockIdx.x} * warps + index; w < all; w += int64_t{gridDim.x} * warps) {
-    const int64_t at = w / across, col = (w - at * across) * at_a_time + lane * pack;
-    const int32_t key = ids.keys[at];
-    if (key >= vocabulary || (at > 0 && ids.keys[at - 1] == key)) continue;
-    const int64_t count = cols - col < pack ? cols - col : pack;
-    G* const to = dtable + key * cols + col;
-    Accumulator<T> sum[pack]{};
-    if (count > 0) load<wide>(to, count, sum);
-    add_rows<wide>(ids, at, key, dy + col, cols, count, scale, sum);
-    if (count > 0) store<wide>(to, count, sum);
+  const int64_t across = (cols + at_a_time - 1) / at_a_time;
+  const int64_t all = (ids.size + positions - 1) / positions * across;
+  const int64_t own = threadIdx.x % warp * pack;
+  for (int64_t w = int64_t{blockIdx.x} * warps + threadIdx.x / warp; w < all;
+       w += int64_t{gridDim.x} * warps) {
+    const int64_t part = w / across, col = (w - part * across) * at_a_time + own;
+    const int64_t at = part * positions;
+    const int64_t end = at + positions < ids.size ? at + positions : ids.size;
+    const Columns<T, G> columns{dy + col, dtable + col, cols, cols - col < pack ? cols - col : pack,
+                                scale};
+    add_positions<wide>(ids, at, end, vocabulary, columns);
   }
+}
+
+/// So many that every multiprocessor has work for all its warps where that is possible.
+int positions_of_warp(const Launch& on, int64_t size, int64_t across) {
+  return static_cast<int>(
+      std::clamp<int64_t>(size * across / (int64_t{64} * on.multiprocessors), 4, most_positions));
 }
 
 }  // namespace
@@ -106,12 +197,14 @@ void run(const Embedding& op, const Launch& on) {
 void run(const EmbeddingBackward& op, const Launch& on) {
   const int64_t cols = op.dy.cols(), vocabulary = op.dtable.rows();
   const Sorted ids = sort_ids(on, op.ids.as<int32_t>(), op.ids.size(), op.first, vocabulary);
-  const int64_t warps = ids.size * ((cols + warp * pack - 1) / (warp * pack));
+  const int64_t across = (cols + warp * pack - 1) / (warp * pack);
+  const int positions = positions_of_warp(on, ids.size, across);
+  const int64_t warps = (ids.size + positions - 1) / positions * across;
   constexpr int64_t per_block = tile_threads / warp;
   dispatch(op.dy.type, all_wide(cols, op.dy, op.dtable), [&]<class T, class Wide>(T, Wide) {
     dispatch_either<T>(op.dtable.type, [&]<class G>(G) {
       launch(on, add_sorted<Wide::value, T, G>,
-             blocks_for(on, (warps + per_block - 1) / per_block, 64), tile_threads, ids,
+             blocks_for(on, (warps + per_block - 1) / per_block, 64), tile_threads, ids, positions,
              op.dy.as<T>(), op.dtable.as<G>(), cols, static_cast<int32_t>(vocabulary),
              Accumulator<T>{op.scale});
     });

@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(tile_threads) forward(Tiles tiles, const T* x,
       tiles, tile, [&](int64_t row) { return fetch_halves<wide>(x, row, tiles.cols, tile); },
       [&](int64_t row, const Halves<T>& held) {
         Accumulator<T> gate[pack], v[pack];
-        unpack(held.gate, gate);
-        unpack(held.gated, v);
+        held.gate.get(gate);
+        held.gated.get(v);
 #pragma unroll
         for (int e = 0; e < pack; ++e) v[e] *= gate[e] * G::template factor<T>(gate[e]);
         store<wide>(y + row * tiles.cols + tile.col, tile.count, v);
@@ -55,9 +55,9 @@ __global__ void __launch_bounds__(tile_threads)
       },
       [&](int64_t row, const Incoming<T>& held) {
         Accumulator<T> gate[pack], gated[pack], d[pack];
-        unpack(held.x.gate, gate);
-        unpack(held.x.gated, gated);
-        unpack(held.dy, d);
+        held.x.gate.get(gate);
+        held.x.gated.get(gated);
+        held.dy.get(d);
 #pragma unroll
         for (int e = 0; e < pack; ++e) {
           const auto factor = G::template factor<T>(gate[e]), slope = G::slope(gate[e], factor);

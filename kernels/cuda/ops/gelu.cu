@@ -6,12 +6,12 @@ namespace frugal::cuda {
 namespace {
 
 template <bool wide, class T>
-__global__ void forward(const T* x, T* y, int64_t size) {
+__global__ void __launch_bounds__(elementwise_threads) forward(const T* x, T* y, int64_t size) {
   each_pack<sizeof(T) == 2 ? 2 : 1>(
       size, [=](int64_t i, int64_t count) { return fetch<wide>(x + i, count); },
       [=](int64_t i, int64_t count, const Packed<T>& held) {
         Accumulator<T> v[pack];
-        unpack(held, v);
+        held.get(v);
 #pragma unroll
         for (auto& e : v) e *= GeluGate::factor<T>(e);
         store<wide>(y + i, count, v);
@@ -19,7 +19,8 @@ __global__ void forward(const T* x, T* y, int64_t size) {
 }
 
 template <bool wide, class T>
-__global__ void backward(const T* x, const T* dy, T* dx, int64_t size) {
+__global__ void __launch_bounds__(elementwise_threads)
+    backward(const T* x, const T* dy, T* dx, int64_t size) {
   using A = Accumulator<T>;
   each_pack(size, [=](int64_t i, int64_t count) {
     A v[pack], d[pack];

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/ops/kernels.h"
+#include "kernels/cuda/ops/shared.cuh"
 #include "kernels/cuda/ops/strides.cuh"
 
 // A block has consecutive rows of one matrix. It computes their factors once, in shared memory,
@@ -38,7 +39,8 @@ struct Merge {
 template <bool wide, class T>
 __global__ void __launch_bounds__(merge_threads) merge(const Merge<T> op) {
   using A = Accumulator<T>;
-  __shared__ A own[rows_of_block], added[rows_of_block];
+  FRUGAL_SHARED(A, own, [rows_of_block]);
+  FRUGAL_SHARED(A, added, [rows_of_block]);
   const int64_t matrix = blockIdx.x / op.chunks;
   const int64_t first = int64_t{blockIdx.x % op.chunks} * rows_of_block;
   const auto here =
@@ -61,8 +63,8 @@ __global__ void __launch_bounds__(merge_threads) merge(const Merge<T> op) {
     const Packed<T> other =
         fetch<wide>(op.part + matrix * op.part_matrix + (first + row) * op.part_row + col, count);
     A sum[pack], x[pack];
-    unpack(before, sum);
-    unpack(other, x);
+    before.get(sum);
+    other.get(x);
 #pragma unroll
     for (int e = 0; e < pack; ++e) sum[e] = sum[e] * own[row] + x[e] * added[row];
     store<wide>(y, count, sum);

@@ -59,7 +59,7 @@ struct NormRow {
 /// What a thread has of a row's x and dy, as it lies in memory.
 template <bool centred, int packs, class T>
 struct NormPacks {
-  Raw<T> x[packs], dy[packs];
+  Packed<T> x[packs], dy[packs];
   NormRow<centred, float> row;
 
   /// Nothing beyond the last row.
@@ -119,7 +119,7 @@ struct ColumnSums {
 /// Sums of two numbers over each team of `width` threads. All threads of the block must call it,
 /// turn by turn with another `turn`: what was shown last time may still be read.
 __device__ inline void sum_teams(float& a, float& b, int width, int turn) {
-  __shared__ float2 of_warp[2][warp];
+  FRUGAL_SHARED(float2, of_warp, [2][warp]);
   a = reduce_warp(a, Plus{});
   b = reduce_warp(b, Plus{});
   if (width == warp) return;
@@ -139,10 +139,10 @@ __global__ void __launch_bounds__(threads) norm_backward_held(const NormBackward
   constexpr int parts = centred ? 2 : 1;
   const int cols = static_cast<int>(op.cols);
   const int team = static_cast<int>(threadIdx.x) / width;
-  const int rank = static_cast<int>(threadIdx.x) % width;
+  int rank = static_cast<int>(threadIdx.x) % width;
   const int teams = static_cast<int>(blockDim.x) / width;
   const int rows = static_cast<int>(op.rows), stride = static_cast<int>(gridDim.x) * teams;
-  const auto column = [=](int k) { return (rank + k * width) * pack; };
+  const auto column = [&](int k) { return (rank + k * width) * pack; };
   const ColumnSums<packs> sums;
   for (int part = 0; part < parts; ++part)
     for (int k = 0; k < packs; ++k) sums.clear(part, k);
@@ -152,6 +152,8 @@ __global__ void __launch_bounds__(threads) norm_backward_held(const NormBackward
   if constexpr (ahead) next.read(op, row, rank, width);
   int turn = 0;
   for (; row - team < rows; row += stride, turn ^= 1) {
+    // Addresses that depend on the column are computed again for each row, not held in registers.
+    asm volatile("" : "+r"(rank));
     const int end = row < rows ? cols : 0;  // teams without a row take part in barriers
     if constexpr (ahead) {
       now = next;
@@ -171,7 +173,7 @@ __global__ void __launch_bounds__(threads) norm_backward_held(const NormBackward
       sums.add(0, k, x);
       if constexpr (centred) sums.add(1, k, dy);
     }
-    Raw<T> add[packs];
+    Packed<T> add[packs];
     const auto read_add = [&](int k) {
       if (op.add != nullptr && column(k) < end)
         add[k].read(op.add + int64_t{row} * cols + column(k));
@@ -215,9 +217,14 @@ __global__ void __launch_bounds__(threads) norm_backward_held(const NormBackward
   }
 }
 
+/// Blocks of a multiprocessor.
+template <class T>
+constexpr int looped_blocks = std::is_same_v<T, double> ? 1 : 2;
+
 /// A row at a time, of any length and alignment, read twice; the sums of columns are in memory.
 template <bool centred, bool wide, class T>
-__global__ void __launch_bounds__(row_threads) norm_backward_looped(const NormBackward<T> op) {
+__global__ void __launch_bounds__(row_threads, looped_blocks<T>)
+    norm_backward_looped(const NormBackward<T> op) {
   using A = Accumulator<T>;
   using L = RowLayout<0, false, wide>;
   const int64_t cols = op.cols;
@@ -292,7 +299,7 @@ int64_t norm_backward(NormBackward<T>& op, const Launch& on) {
       return held(std::integral_constant<int, most>{}, std::false_type{},
                   std::integral_constant<int, many>{});
   }
-  const int64_t blocks = blocks_of(1, 2);
+  const int64_t blocks = blocks_of(1, looped_blocks<T>);
   launch(on, norm_backward_looped<centred, wide, T>, blocks,
          std::min(team_size(all, 1), row_threads), op);
   return blocks;

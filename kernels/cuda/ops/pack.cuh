@@ -32,10 +32,52 @@ __device__ inline T to_stored(A x) {
   }
 }
 
-/// Eight elements as they lie in memory.
+/// Eight elements as they lie in memory, in whole registers. As elements of 16 bits the compiler
+/// would take them apart right after each load, and wait for one before it asks for the next.
 template <class T>
 struct alignas(16) Packed {
-  T element[pack];
+  static constexpr bool halves = sizeof(T) == 2;
+  using Word = std::conditional_t<halves, uint32_t, T>;
+  Word word[pack * sizeof(T) / sizeof(Word)];
+
+  /// `from` is aligned to 16 bytes.
+  __device__ void read(const T* from) { *this = *reinterpret_cast<const Packed*>(from); }
+  __device__ void set(const T (&x)[pack]) {
+#pragma unroll
+    for (int e = 0; e < pack; ++e) {
+      if constexpr (!halves)
+        word[e] = x[e];
+      else if (e % 2 == 1)
+        word[e / 2] = uint32_t{x[e - 1].bits} | uint32_t{x[e].bits} << 16;
+    }
+  }
+  __device__ T at(int e) const {
+    if constexpr (halves) {
+      T x;
+      x.bits = static_cast<uint16_t>(word[e / 2] >> (e % 2 * 16));
+      return x;
+    } else {
+      return word[e];
+    }
+  }
+  template <class A>
+  __device__ void get(A (&x)[pack]) const {
+#pragma unroll
+    for (int e = 0; e < pack; ++e) {
+      if constexpr (halves)  // the upper one needs no shift
+        x[e] = __uint_as_float(e % 2 == 0 ? word[e / 2] << 16 : word[e / 2] & 0xffff0000U);
+      else
+        x[e] = word[e];
+    }
+  }
+  /// Makes the compiler forget that it has converted these elements before. Else it may keep them
+  /// as converted from one use to the next, in twice the registers.
+  __device__ void between_uses() {
+    if constexpr (halves) {
+#pragma unroll
+      for (auto& w : word) asm volatile("" : "+r"(w));
+    }
+  }
 };
 
 /// Writes 16 bytes by one instruction. Of an assignment the compiler may make a store for each
@@ -46,19 +88,16 @@ __device__ inline void put_line(uint4* to, uint4 line) { __stwb(to, line); }
 /// way at once in few registers. Wide: count is 8 and `from` aligned to 16 bytes.
 template <bool wide, class T>
 __device__ inline Packed<T> fetch(const T* from, int64_t count) {
+  Packed<T> x;
   if constexpr (wide) {
-    return *reinterpret_cast<const Packed<T>*>(from);
+    x.read(from);
   } else {
-    Packed<T> x;
+    T element[pack];
 #pragma unroll
-    for (int e = 0; e < pack; ++e) x.element[e] = e < count ? from[e] : T{};
-    return x;
+    for (int e = 0; e < pack; ++e) element[e] = e < count ? from[e] : T{};
+    x.set(element);
   }
-}
-template <class T, class A>
-__device__ inline void unpack(const Packed<T>& from, A (&x)[pack]) {
-#pragma unroll
-  for (int e = 0; e < pack; ++e) x[e] = to_wide(from.element[e]);
+  return x;
 }
 /// to[0 … count) := x, bit for bit.
 template <bool wide, class T>
@@ -74,7 +113,7 @@ __device__ inline void put(T* to, int64_t count, const Packed<T>& x) {
   } else {
 #pragma unroll
     for (int e = 0; e < pack; ++e)
-      if (e < count) to[e] = x.element[e];
+      if (e < count) to[e] = x.at(e);
   }
 }
 
@@ -82,7 +121,7 @@ __device__ inline void put(T* to, int64_t count, const Packed<T>& x) {
 template <bool wide, class T, class A>
 __device__ inline void load(const T* from, int64_t count, A (&x)[pack], A otherwise = A{0}) {
   if constexpr (wide) {
-    unpack(fetch<wide>(from, count), x);
+    fetch<wide>(from, count).get(x);
   } else {
 #pragma unroll
     for (int e = 0; e < pack; ++e) x[e] = e < count ? A(to_wide(from[e])) : otherwise;
@@ -104,7 +143,7 @@ __device__ inline void store(T* to, int64_t count, const A (&x)[pack]) {
   } else if constexpr (wide) {
     Packed<T> y;
 #pragma unroll
-    for (int e = 0; e < pack; ++e) y.element[e] = to_stored<T>(x[e]);
+    for (int e = 0; e < pack; ++e) y.word[e] = to_stored<T>(x[e]);
     put<wide>(to, count, y);
   } else {
 #pragma unroll

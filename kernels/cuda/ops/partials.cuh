@@ -9,7 +9,7 @@ template <int slices, class A, class G>
 __global__ void __launch_bounds__(slices* warp)
     add_partials(const A* partial, int64_t blocks, int64_t width, int64_t cols, G* first,
                  G* second) {
-  __shared__ A of_slice[slices][warp];
+  FRUGAL_SHARED(A, of_slice, [slices][warp]);
   const int lane = static_cast<int>(threadIdx.x) % warp;
   const int slice = static_cast<int>(threadIdx.x) / warp;
   const int64_t column = int64_t{blockIdx.x} * warp + lane;

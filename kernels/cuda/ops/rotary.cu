@@ -75,7 +75,8 @@ struct Pairs {
 template <bool wide, class T>
 __global__ void __launch_bounds__(turn_threads) turn_pairs(const Turn<T> op) {
   using A = Accumulator<T>;
-  alignas(16) __shared__ A cosines[most_angles], sines[most_angles];
+  alignas(16) FRUGAL_SHARED(A, cosines, [most_angles]);
+  alignas(16) FRUGAL_SHARED(A, sines, [most_angles]);
   const unsigned tile = blockIdx.x / op.across;
   const int64_t position = int64_t{tile / op.chunks} * op.at_once;
   const auto here = static_cast<unsigned>(
@@ -112,8 +113,8 @@ __global__ void __launch_bounds__(turn_threads) turn_pairs(const Turn<T> op) {
       const unsigned i = r + u * op.tall;
       if (i >= here * rows) continue;
       A a[pack], b[pack], cosine[pack], sine[pack];
-      unpack(held[u].first, a);
-      unpack(held[u].second, b);
+      held[u].first.get(a);
+      held[u].second.get(b);
       load<true>(cosines + i / rows * cols + own, pack, cosine);
       load<true>(sines + i / rows * cols + own, pack, sine);
 #pragma unroll

@@ -16,6 +16,7 @@ template <int packs_, bool one_warp_, bool wide_>
 struct RowLayout {
   static constexpr int packs = packs_;
   static constexpr bool held = packs > 0, one_warp = one_warp_, wide = wide_;
+  using Column = std::conditional_t<held, int, int64_t>;
   static_assert(wide || !held, "rows that are not wide are not meant to be fast");
   /// The extent of arrays that have an entry for each pack held.
   static constexpr int slots = held ? packs : 1;
@@ -58,34 +59,6 @@ struct RowLayout {
   }
 };
 
-/// A pack as it lies in memory, in whole registers: as eight elements of 16 bits it would be held
-/// in eight.
-template <class T>
-struct alignas(16) Raw {
-  uint32_t word[pack * sizeof(T) / sizeof(uint32_t)];
-
-  /// `from` is aligned to 16 bytes.
-  __device__ void read(const T* from) { *this = *reinterpret_cast<const Raw*>(from); }
-
-  __device__ void get(float (&x)[pack]) const {
-#pragma unroll
-    for (int e = 0; e < pack; ++e) {
-      if constexpr (std::is_same_v<T, Bf16>)
-        x[e] = __uint_as_float(e % 2 == 0 ? word[e / 2] << 16 : word[e / 2] & 0xffff0000U);
-      else
-        x[e] = __uint_as_float(word[e]);
-    }
-  }
-  /// Makes the compiler forget that it has converted these elements before. Else it may keep them
-  /// as converted from one use to the next, in twice the registers.
-  __device__ void between_uses() {
-    if constexpr (std::is_same_v<T, Bf16>) {
-#pragma unroll
-      for (auto& w : word) asm volatile("" : "+r"(w));
-    }
-  }
-};
-
 /// A row as its team holds it.
 template <class L, class T>
 class Row {
@@ -103,6 +76,7 @@ class Row {
       load<L::wide>(row_ + j, count, x);
     }
   }
+  __device__ const Packed<T>& held(int k) const { return raw_[k]; }
   /// Between two uses of get() for all packs.
   __device__ void between_uses() {
     if constexpr (L::held) {
@@ -113,12 +87,12 @@ class Row {
 
  private:
   const T* row_;
-  Raw<T> raw_[L::slots];
+  Packed<T> raw_[L::slots];
 };
 
 /// x[valid …) := value.
-template <class A>
-__device__ inline void fill_tail(A (&x)[pack], int64_t valid, A value) {
+template <class A, class Column>
+__device__ inline void fill_tail(A (&x)[pack], Column valid, A value) {
   if (valid >= pack) return;
 #pragma unroll
   for (int e = 0; e < pack; ++e)

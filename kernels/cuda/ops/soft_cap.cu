@@ -11,7 +11,7 @@ __global__ void __launch_bounds__(elementwise_threads)
       size, [=](int64_t i, int64_t count) { return fetch<wide>(x + i, count); },
       [=](int64_t i, int64_t count, const Packed<T>& held) {
         Accumulator<T> v[pack];
-        unpack(held, v);
+        held.get(v);
 #pragma unroll
         for (auto& e : v) e = cap * tanh(e * inverse);
         store<wide>(y + i, count, v);

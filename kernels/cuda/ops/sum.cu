@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(elementwise_threads)
       size, [=](int64_t i, int64_t count) { return fetch<wide>(x + i, count); },
       [&](int64_t, int64_t, const Packed<T>& held) {
         A v[pack];
-        unpack(held, v);
+        held.get(v);
 #pragma unroll
         for (int e = 0; e < pack; ++e) v[e] = squared ? v[e] * v[e] : v[e];
 #pragma unroll

@@ -266,7 +266,7 @@ class SlowDevice final : public Device {
   void* allocate_on_host(int64_t) override { return nullptr; }
   void deallocate_on_host(void*, int64_t) noexcept override {}
   int64_t reserved() const override { return 0; }
-  void execute_on(Stream stream, const Operation&) override {
+  void run_on(Stream stream, const Operation&) override {
     until(stream) = record(stream).time + 1;
     if (!asynchronous_) clock_ = until(stream);
   }

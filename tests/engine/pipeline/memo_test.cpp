@@ -40,10 +40,17 @@ struct Seen {
     see(rank.ledger);
     see(rank.host);
     see(rank.flops);
+    bytes.push_back(rank.ledger.kept());
+    see(rank.device.work());
     bytes.push_back(rank.device.reserved());
     for (int stream = 0; stream < stream_count; ++stream)
       see(rank.device.record(static_cast<Stream>(stream)).time);
     see(rank.device.now());
+  }
+  void see(const DeviceWork& work) {
+    for (const DeviceWork::Operations& all : work.operations)
+      for (const double number : {all.count, all.cost.bytes, all.cost.flops}) see(number);
+    see(work.calls.launches);
   }
   void see(const std::vector<StepResult>& results) {
     for (const StepResult& result : results) {
@@ -167,6 +174,17 @@ TEST(PassMemo, WhatElseARunMayDo) {
        }},
       {"mini-sequences", [](MemoCase& c) { c.run.mlp_chunks = c.run.head_chunks = 2; }},
       {"tiles of the head", [](MemoCase& c) { c.run.head_tiles = 3; }},
+      {"gradients that are overwritten", [](MemoCase& c) { c.run.overwrite_gradients = true; }},
+      {"overwritten gradients in parts",
+       [](MemoCase& c) {
+         c.run.overwrite_gradients = true;
+         c.run.mlp_chunks = c.run.head_chunks = 2;
+       }},
+      {"narrow logits",
+       [](MemoCase& c) {
+         c.run.type = DType::bf16;
+         c.run.narrow_logits = true;
+       }},
       {"two stages", [](MemoCase& c) { c.run.pipeline_parallel = 2; }},
       {"one stage",
        [](MemoCase& c) {
@@ -238,7 +256,8 @@ TEST(PassMemo, WhatIsKeptIsCounted) {
   cluster->run([](Rank& rank) {
     StageModel model(rank);
     PassMemo memo(rank);
-    const PassMemo::Key key{ActionKind::forward, 0, rank.recompute, false};
+    const ParameterList parameters = model.parameters();
+    const PassMemo::Key key{ActionKind::forward, 0, rank.recompute, false, fresh_of(parameters)};
     Gpt::Saved saved;
     Tensor losses;
     const int64_t before = rank.ledger.current();
@@ -249,14 +268,14 @@ TEST(PassMemo, WhatIsKeptIsCounted) {
           losses = model.part(0).forward(
               rank, {{}, local_integers(rank, {}), local_integers(rank, {}), 1, false}, saved);
         },
-        losses);
+        losses, parameters);
     const int64_t kept = rank.ledger.current() - before;
     const int64_t activations = rank.ledger.current(Kind::activation);
     const double flops = rank.flops;
     ASSERT_NE(memo.find(key), nullptr);
     ASSERT_TRUE(memo.find(key)->repeatable());
-    EXPECT_EQ(memo.find({ActionKind::forward, 0, rank.recompute, true}), nullptr);
-    const Tensor again = memo.find(key)->repeat({});
+    EXPECT_EQ(memo.find({ActionKind::forward, 0, rank.recompute, true, key.fresh}), nullptr);
+    const Tensor again = memo.find(key)->repeat({}, parameters);
     EXPECT_EQ(again.shape(), losses.shape());
     EXPECT_EQ(again.type(), losses.type());
     EXPECT_EQ(rank.ledger.current() - before, 2 * kept);

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""What a GPU measured beside what its virtual machine predicted, number by number.
+
+  check_predictions.py PREDICTED                what was predicted, and what the targets ask
+  check_predictions.py PREDICTED MEASURED       both, with the error of each
+  check_predictions.py --page PAGE PREDICTED [MEASURED]   writes the targets' table into a page
+
+Both are folders that bench/gpu.sh wrote. Bytes and FLOPs have to be equal, everything else within 10 %; a
+record that one side has and the other lacks is named. Exit status 1 where a number is not, 2 where a file
+cannot be read."""
+
+import argparse
+import json
+import pathlib
+import re
+import statistics
+import sys
+
+HERE = pathlib.Path(__file__).parent
+WITHIN = 0.10
+EXACT = ("bytes", "FLOPs")
+LEFT_OUT = {"gradient_norm", "longer_lengths_refused"}  # no times, and nothing that a machine decides
+
+
+def fail(message):
+    print(f"check_predictions.py: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def lines_of(path):
+    """Every whole JSON line; one that a kill cut off is the last."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    objects = []
+    for i, line in enumerate(lines):
+        try:
+            objects.append(json.loads(line))
+        except json.JSONDecodeError:
+            if i + 1 < len(lines):
+                fail(f"{path}:{i + 1} is no JSON; was the file edited?")
+    return objects
+
+
+def label_of(record):
+    """What was run, whatever it ran on."""
+    if record["artifact"] != "measure":
+        return f"{record['artifact']} {record['case']}"
+    configuration = record["configuration"]
+    model = configuration["model"]
+    words = [model["name"], f"{model['layers']} layers", f"s {model['sequence_length']}",
+             f"b {configuration['microbatch_size']}", configuration.get("attention", "separate"),
+             f"recompute {configuration['recompute']}"]
+    if configuration["tensor_parallel_size"] > 1:
+        words.append(f"t {configuration['tensor_parallel_size']}")
+    for key in ("sequence_parallel", "logits"):
+        if configuration.get(key):
+            words.append(f"{key.replace('_', ' ')}" if configuration[key] is True else f"{configuration[key]} {key}")
+    if not model["dropout"]:
+        words.append("no dropout")
+    return "measure " + ", ".join(words)
+
+
+def numbers_of_record(record):
+    label = label_of(record)
+    if record["status"] != "ok":
+        return {f"{label}: status": (record["status"], "status")}
+    numbers = {f"{label}: {name}": (statistics.median(metric["samples"]), metric["unit"])
+               for name, metric in record["metrics"].items() if name not in LEFT_OUT}
+    if record["memory"]:
+        numbers[f"{label}: peak memory"] = (record["memory"]["peak_total"], "bytes")
+    if record["flops"]:
+        numbers[f"{label}: hardware FLOPs"] = (record["flops"]["hardware"]["value"], "FLOPs")
+    for name in ("mfu", "hfu"):
+        value = record["utilization"][name]["data_sheet"]["value"] if record["utilization"] else None
+        if value is not None:
+            numbers[f"{label}: {name.upper()}"] = (value, "1")
+    return numbers
+
+
+def numbers_of_peak(peak):
+    numbers = {f"gemm {g['type']} {g['m']} x {g['n']} x {g['k']}": (g["flops_per_second"], "FLOP/s") for g in peak["gemm"]}
+    numbers["copy"] = (peak["copy"]["bytes_per_second"], "bytes/s")
+    return numbers
+
+
+def numbers_of_steps(line):
+    """Of a summary of bench/compare_steps.py; the last of a row replaces those before it."""
+    if not line["schema"].startswith("frugal.step-comparison/"):
+        return {}
+    label = f"step of {line['model']}, b {line['micro_batch']}"
+    numbers = {f"{label}: frugal": (line["medians"]["frugal"], "s")}
+    for side, over in line["time_over"].items():
+        numbers[f"{label}: times as fast as PyTorch, {side}"] = (1 / over["value"], "1")
+    return numbers
+
+
+def numbers_of_contests(line):
+    numbers = {}
+    for contest in line["contests"]:
+        ratio = statistics.median(theirs / ours for ours, theirs in zip(contest["seconds"], contest["reference_seconds"]))
+        numbers[f"memory-bound {contest['case']}: of copy"] = (ratio * contest["work"] / contest["reference_work"], "1")
+    return numbers
+
+
+def numbers_of(folder):
+    """{what: (value, unit)} of all files of a folder that have numbers."""
+    numbers = {}
+    for name, of in (("records.jsonl", numbers_of_record), ("peak.json", numbers_of_peak),
+                     ("steps.jsonl", numbers_of_steps), ("memory-bound.jsonl", numbers_of_contests)):
+        for entry in lines_of(folder / name) if name.endswith("l") else whole(folder / name):
+            numbers.update(of(entry))
+    if not numbers:
+        fail(f"{folder} has no numbers; it needs what bench/gpu.sh writes")
+    return numbers
+
+
+def whole(path):
+    try:
+        return [json.loads(path.read_text(encoding="utf-8"))] if path.exists() else []
+    except json.JSONDecodeError:
+        return []  # a kill cut it off
+
+
+def error(predicted, measured, unit):
+    """Of what was measured against what was predicted; None where that is as it should be without one."""
+    if unit == "status" or predicted == 0:
+        return 0.0 if predicted == measured else float("inf")
+    return measured / predicted - 1
+
+
+def allowed(unit):
+    return 0.0 if unit in EXACT or unit == "status" else WITHIN
+
+
+def text(number, unit):
+    if unit == "status":
+        return number
+    if unit in EXACT:
+        return f"{number:.10g} {unit}"
+    return f"{number:.4g}" if unit == "1" else f"{number:.4g} {unit}"
+
+
+def compared(predicted, measured):
+    """Rows of the table, and whether all is as predicted."""
+    rows, good = [], True
+    for what in [*predicted, *(w for w in measured if w not in predicted)]:
+        if what not in measured or what not in predicted:
+            side, other = (predicted, "measured") if what in predicted else (measured, "predicted")
+            rows.append([what, text(*side[what]) if what in predicted else "", "" if what in predicted else
+                         text(*side[what]), f"not {other}"])
+            good = False
+            continue
+        (expected, unit), (found, _) = predicted[what], measured[what]
+        off = error(expected, found, unit)
+        fits = abs(off) <= allowed(unit)
+        good = good and fits
+        rows.append([what, text(expected, unit), text(found, unit), f"{100 * off:+.1f} %" + ("" if fits else " !")])
+    return rows, good
+
+
+def judged(targets, numbers):
+    """For each target the numbers that it is about, worst first, and whether all reach it."""
+    for target in targets:
+        found = [(value, what) for what, (value, _) in numbers.items() if re.fullmatch(target["number"], what)]
+        worst = min(found, default=None)
+        yield target, worst, worst is not None and worst[0] >= target["at_least"] and len(found) >= target.get("count", 1)
+
+
+def target_rows(targets, predicted, measured):
+    columns = [list(judged(targets, numbers)) for numbers in (predicted, measured) if numbers is not None]
+    rows = []
+    for of_target in zip(*columns):
+        target = of_target[0][0]
+        scale = target.get("scale", 1)
+        row = [target["what"], f"≥ {target['at_least'] / scale:g} {target['unit']}".strip()]
+        for _, worst, reached in of_target:
+            of = "" if worst is None or target.get("count", 1) == 1 else f" ({worst[1].split(':')[0]})"
+            row.append("—" if worst is None else
+                       f"{worst[0] / scale:.3g} {target['unit']}".strip() + of + ("" if reached else ", **below**"))
+        rows.append(row)
+    return rows
+
+
+def filled(page, text, name="the page"):
+    """The page with this table where it has the targets'."""
+    parts = re.split(r"(<!-- targets: .* -->\n|<!-- end of targets -->)", page)
+    if len(parts) != 5:
+        fail(f"{name} has no place for the targets")
+    return "".join([*parts[:2], text, "\n", *parts[3:]])
+
+
+def table(header, rows):
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, ["---"] * len(header), *rows])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("predicted", type=pathlib.Path)
+    parser.add_argument("measured", type=pathlib.Path, nargs="?")
+    parser.add_argument("--page", type=pathlib.Path, help="write the targets' table there, and print nothing")
+    parser.add_argument("--targets-only", action="store_true", help="leave the numbers out that no target names")
+    arguments = parser.parse_args()
+    predicted = numbers_of(arguments.predicted)
+    measured = numbers_of(arguments.measured) if arguments.measured else None
+    targets = json.loads((HERE / "targets.json").read_text(encoding="utf-8"))
+    header = ["target", "", "predicted"] + (["measured"] if measured is not None else [])
+    of_targets = table(header, target_rows(targets, predicted, measured))
+    if arguments.page:
+        page = arguments.page.read_text(encoding="utf-8")
+        arguments.page.write_text(filled(page, of_targets, arguments.page), encoding="utf-8")
+        return 0
+    print(of_targets)
+    if arguments.targets_only:
+        return 0
+    if measured is None:
+        print("\n" + table(["number", "predicted"], [[what, text(*number)] for what, number in predicted.items()]))
+        return 0
+    rows, good = compared(predicted, measured)
+    print("\n" + table(["number", "predicted", "measured", "error"], rows))
+    as_predicted = sum(not row[3].endswith(("!", "measured", "predicted")) for row in rows)
+    print(f"\n{as_predicted} of {len(rows)} numbers as predicted")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

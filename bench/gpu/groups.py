@@ -1,0 +1,103 @@
+"""What is run on a GPU, or predicted for one, and how long each part of it may take."""
+
+import importlib.util
+import sys
+
+from parts import GRACE, Part
+
+LIMIT = 540  # seconds of a group with the check and the smoke group before it; a lent machine's call has 600
+
+FAILED = ("failed", "skipped")
+CHECK = ["CudaDeviceTest.SaysWhatTheGpuIs", "CudaDeviceTest.TransfersToTheHostAndBack",
+         "Rows/OnTheGpu.AgreesWithFloat64/gelu", "Rows/OnTheGpu.AgreesWithFloat64/gemm"]
+LAYER = ["--model", "22B", "--layers", "1", "--type", "bf16", "--micro-batch", "4", "--recompute", "selective"]
+# As mst2024 trains, at its length on an A100 of 80 GB.
+LONG = ["--model", "llama3-8b", "--sequence", "60000", "--type", "bf16", "--precision", "pure", "--recompute", "full",
+        "--mlp-chunks", "paper", "--head-chunks", "paper", "--step-in-backward"]
+
+
+class Groups:
+    """The parts of each group, of a build's programs, with results in `out`; `aside` is for what is not kept.
+    Of a machine of hardware/ its virtual one takes the GPU's place: what is measured is predicted then."""
+
+    def __init__(self, build, bench, out, aside, machine=None):
+        self.aside, self.machine = aside, machine
+        self.on = f"virtual:{machine}" if machine else "cuda"
+        self.frugal, self.compare = build / "frugal", build / "bench/frugal_bench_compare"
+        self.tests, self.bench, self.out = build / "tests/tests_cuda", bench, out
+        self.all = {"smoke": self.smoke(), "correctness": self.correctness(), "speed": self.speed(),
+                    "papers": self.papers()}
+
+    def check(self):
+        """Whether there is a GPU that transfers and computes: a kernel of ours and a product of the library's."""
+        return self.tested("the GPU works", 30, CHECK)
+
+    def smoke(self):
+        """All at the same time: most of it is the host's work, and none of their times counts."""
+        shows = ("ok", *FAILED)
+        no_pytorch = "" if importlib.util.find_spec("torch") else "there is no PyTorch here"
+        return [self.tested("norms at the edges of their widths", 52, ["*NormsOnTheGpu*"], shows),
+                self.tested("each form of fused attention", 52, ["*FusedAttention*"], shows),
+                self.tested("each form of product", 52, ["Rows/OnTheGpu.AgreesWithFloat64/gemm*"], shows),
+                self.measured("22B, one layer alone", 52, *LAYER, "--steps", "2", out=self.aside / "alone"),
+                self.measured("22B, one layer as one rank of 8", 52, *LAYER, "--steps", "2", "--tensor-parallel", "8",
+                              "--sequence-parallel", "--lone-rank", "h200-hgx", out=self.aside / "rank"),
+                self.beside_pytorch("gpt2-124m", 4, 52, "--rounds", "1", "--steps", "2")._replace(skip=no_pytorch)]
+
+    def correctness(self):
+        """Several processes: an error that a GPU does not recover from ends one of them."""
+        apart = {"Rows/*": ("operations", 70), "Small/*": ("small models", 30),
+                 "TrainingOnTheGpu.*": ("training", 40)}
+        sanitizers = [sys.executable, "-B", self.bench / "gpu/sanitize.py", self.tests, self.out / "sanitizer.jsonl"]
+        return [*[self.tested(name, seconds, [tests]) for tests, (name, seconds) in apart.items()],
+                self.tested("the device, norms, attention", 30, ["-" + ":".join(apart)]),
+                Part("compute-sanitizer", 270, [*sanitizers, str(270 - GRACE)])]
+
+    def predicted(self):
+        """The parts that measure, and keep what they measured."""
+        return [*self.speed(), *(part for part in self.papers() if part.name != "reproduction")]
+
+    def speed(self):
+        against_copy = [self.compare, "memory-bound", "--on", self.on, "--samples", "10", "--budget", "1", "--json",
+                        self.out / "memory-bound.jsonl"]
+        return [Part("peak", 60, [self.frugal, "peak", "--on", self.on, "--format", "json"], "peak.json", whole=True),
+                Part("memory-bound operations", 60, against_copy),
+                self.beside_pytorch("gpt2-124m", 16, 130), self.beside_pytorch("gpt2-1.5b", 4, 170)]
+
+    def papers(self):
+        steps = [self.measured(f"gpt2-124m, recompute {kind}", 25, "--model", "gpt2-124m", "--type", "bf16",
+                               "--micro-batch", "8", "--steps", "8", "--recompute", kind)
+                 for kind in ("none", "selective", "full")]
+        return [*steps,
+                self.measured("gpt-3m, 200 steps", 20, "--model", "gpt-3m", "--steps", "200", "--micro-batch", "8",
+                              "--dropout", "0", "--learning-rate", "0.002"),
+                self.reproduced("korthikanti2022", 110, 10),
+                self.measured("llama3-8b, 60,000 tokens", 60, *LONG),
+                self.reproduced("mst2024", 130, 5),
+                Part("reproduction", 15, [self.frugal, "report", self.out, "--format", "json"], "reproduction.json",
+                     whole=True)]
+
+    def tested(self, name, seconds, tests, shows=FAILED):
+        return Part(name, seconds, [self.tests, "--gtest_filter=" + ":".join(tests)], shows=shows)
+
+    def measured(self, name, seconds, *options, out=None):
+        return Part(name, seconds, [self.frugal, "measure", "--on", self.on, "--out", out or self.out, *options])
+
+    def reproduced(self, paper, seconds, budget):
+        if self.machine:
+            return Part(paper, seconds, [self.frugal, "predict", f"{paper}/*", "--hardware", self.machine, "--out",
+                                         self.out])
+        return Part(paper, seconds, [self.frugal, "reproduce", f"{paper}/*", "--on", "cuda", "--budget", str(budget),
+                                     "--out", self.out], resumes=True)
+
+    def beside_pytorch(self, model, micro_batch, seconds, *options):
+        program = ["gpu/predict_pytorch.py", self.frugal, self.bench.parent / f"hardware/{self.machine}.json"] \
+            if self.machine else ["compare_steps.py", self.frugal]
+        command = [sys.executable, "-B", self.bench / program[0], *program[1:], "--model", model, "--micro-batch",
+                   str(micro_batch), *options]
+        return Part(f"{model} and PyTorch", seconds, command, "steps.jsonl")
+
+
+def seconds_of(name, parts):
+    """At most, of a group."""
+    return max(part.seconds for part in parts) if name == "smoke" else sum(part.seconds for part in parts)

@@ -1,0 +1,127 @@
+"""What bench/gpu.sh says, done."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import groups
+import libraries
+import parts
+
+BENCH = pathlib.Path(__file__).resolve().parent.parent
+USAGE = (f"usage: bench/gpu.sh BUILD OUT [{'|'.join(groups.Groups(*[BENCH] * 4).all)} ...], or "
+         "bench/gpu.sh --predict MACHINE BUILD OUT")
+
+
+def fail(message, status=2):
+    print(f"gpu.sh: {message}", file=sys.stderr, flush=True)
+    sys.exit(status)
+
+
+def limits(all_groups):
+    """A table of what each part may take; says whether every group has time for that."""
+    check, smoke = all_groups.check().seconds, groups.seconds_of("smoke", all_groups.all["smoke"])
+    print(f"{'check':<12} {all_groups.check().name:<56} {check:4} s")
+    fits = True
+    for name, members in all_groups.all.items():
+        for part in members:
+            print(f"{name:<12} {part.name:<56} {part.seconds:4} s")
+        total = check + groups.seconds_of(name, members) + (0 if name == "smoke" else smoke)
+        print(f"{name:<12} {'in all, with the check and smoke before it':<56} {total:4} s of {groups.LIMIT}")
+        fits = fits and total <= groups.LIMIT
+    return fits
+
+
+def described(frugal, environment):
+    commands = [[frugal, "--version"]]
+    if shutil.which("nvidia-smi"):
+        fields = "name,driver_version,memory.total,clocks.sm,clocks.mem"
+        commands.insert(0, ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"])
+    for command in commands:
+        try:
+            yield subprocess.run(command, env=environment, capture_output=True, text=True, check=False,
+                                 timeout=10).stdout.strip()
+        except subprocess.TimeoutExpired:
+            yield f"{command[0]} does not answer"
+
+
+def usable(programs):
+    """The environment in which they start."""
+    environment = {**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/local/cuda/bin"}
+    absent = [str(program) for program in programs if not program.exists()]
+    if absent:
+        fail(f"{', '.join(absent)} not found: first run scripts/build.sh release")
+    environment = libraries.with_libraries(programs, environment)
+    if lacking := libraries.missing(programs, environment):
+        fail(f"{programs[0]} does not start without {', '.join(lacking)}; name the folders of these libraries "
+             "in LD_LIBRARY_PATH")
+    return environment
+
+
+def predict(machine, build, out, aside):
+    """What a GPU of this machine should measure. A folder has the predictions of one program: it is new."""
+    all_groups = groups.Groups(build, BENCH, out, aside, machine)
+    environment = usable([all_groups.frugal, all_groups.compare])
+    if not (BENCH.parent / f"hardware/{machine}.json").exists():
+        fail(f"--predict {machine}: no file of hardware/ has this name")
+    if out.exists() and any(out.iterdir()):
+        fail(f"{out} is not empty: predictions of another program may be in it; name a new folder")
+    out.mkdir(parents=True, exist_ok=True)
+    runner = parts.Runner(out, environment)
+    return all([runner.run([part]) for part in all_groups.predicted()])
+
+
+def run(build, out, aside, wanted):
+    all_groups = groups.Groups(build, BENCH, out, aside)
+    environment = usable([all_groups.frugal, all_groups.tests, all_groups.compare])
+    out.mkdir(parents=True, exist_ok=True)
+    runner = parts.Runner(out, environment)
+    for text in described(all_groups.frugal, environment):
+        runner.note(text)
+    check = all_groups.check()
+    runner.run([check])
+    if runner.outcomes[check.name] != "ok":  # a test that was skipped has checked nothing
+        fail("the GPU fails its check: nothing else is run", 3)
+    good = True
+    for name in wanted:
+        runner.note(f"--- {name}, at most {groups.seconds_of(name, all_groups.all[name])} s")
+        members = all_groups.all[name]
+        for together in [members] if name == "smoke" else [[part] for part in members]:
+            good = runner.run(together) and good
+    return good
+
+
+def main():
+    arguments = sys.argv[1:]
+    names = groups.Groups(*[BENCH] * 4)
+    if arguments == ["--limits"]:
+        sys.exit(0 if limits(names) else 1)
+    machine = None
+    if arguments[:1] == ["--predict"] and len(arguments) == 4:
+        machine = arguments[1]
+        del arguments[:2]
+    if len(arguments) < 2:
+        fail(USAGE)
+    build, out, *wanted = arguments
+    for name in wanted:
+        if name not in names.all:
+            fail(f"no group {name}; {USAGE}")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: parts.STOPPED.set())
+    start = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory() as aside:
+            places = pathlib.Path(build).resolve(), pathlib.Path(out).resolve(), pathlib.Path(aside)
+            good = predict(machine, *places) if machine else run(*places, wanted or list(names.all))
+    except KeyboardInterrupt:
+        fail(f"stopped after {time.monotonic() - start:.0f} s; what has ended is in {out}", 130)
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()

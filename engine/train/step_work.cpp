@@ -1,0 +1,38 @@
+#include "engine/train/step_work.h"
+
+#include <algorithm>
+
+namespace frugal {
+namespace {
+
+/// Of a table that is only looked up, the rows that a microbatch asks for, and none in its backward
+/// pass.
+double read_by_passes(const Rank& rank, const Parameter& p) {
+  const auto bytes = static_cast<double>(p.view().bytes());
+  if (!p.looked_up) return 2 * bytes;
+  const double tokens = static_cast<double>(rank.config.group_sequence()) *
+                        static_cast<double>(rank.config.micro_batch);
+  return std::min(bytes, tokens * static_cast<double>(p.view().cols() * size_of(p.view().type)));
+}
+
+}  // namespace
+
+LeastBytes least_bytes(const Rank& rank, const ParameterList& parameters, const PassesDone& done) {
+  LeastBytes least;
+  for (const Parameter* p : parameters) {
+    const auto elements = static_cast<double>(p->view().size());
+    const double gradient = elements * static_cast<double>(size_of(rank.config.state_type()));
+    least.weights += done.microbatches * read_by_passes(rank, *p) +
+                     done.steps * static_cast<double>(p->view().bytes());
+    // The first of a step's passes has nothing to read; the step reads.
+    least.gradients += gradient * (2 * done.microbatches - (done.steps > 0 ? 0 : 1));
+  }
+  least.optimizer = done.steps * 2 *
+                    static_cast<double>(rank.ledger.current(Kind::optimizer) +
+                                        rank.host.current(Kind::optimizer));
+  least.kept = 2 * done.kept;
+  least.inputs = done.microbatches * done.inputs;
+  return least;
+}
+
+}  // namespace frugal

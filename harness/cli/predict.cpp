@@ -1,0 +1,94 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "harness/cli/program.h"
+#include "harness/cli/record_notes.h"
+#include "harness/environment.h"
+#include "harness/interrupt.h"
+#include "harness/prediction.h"
+#include "harness/runner.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+struct PredictValues {
+  std::vector<std::string> names;
+  std::string hardware, out = "out";
+  bool force = false;
+};
+
+/// Throws InputError where no artifact has a case that a GPU runs.
+std::vector<std::vector<Case>> cases_of(const Artifacts& artifacts, const Machine& machine) {
+  std::vector<std::vector<Case>> cases;
+  std::vector<std::string> names;
+  bool any = false;
+  for (const Artifact* artifact : artifacts) {
+    cases.push_back(predicted_cases(*artifact, machine));
+    names.push_back(artifact->id());
+    any = any || !cases.back().empty();
+  }
+  if (!any)
+    throw InputError(
+        fmt::format("{}: no GPU runs a case of it, so there is nothing to predict; name others "
+                    "(`frugal list` has all)",
+                    fmt::join(names, ", ")));
+  return cases;
+}
+
+Exit predict(const PredictValues& values, const Artifacts& all) {
+  const Artifacts artifacts = select_artifacts(all, values.names);
+  const Machine machine = find_machine(values.hardware);
+  const auto cases = cases_of(artifacts, machine);
+  size_t total = 0;
+  for (const auto& of_artifact : cases) total += of_artifact.size();
+  RecordFile file(values.out);
+  catch_interrupts();
+  Progress progress(total);
+  begin_with(file, values.force, progress);
+
+  std::vector<Record> records;
+  Exit worst = Exit::done;
+  for (size_t i = 0; i < artifacts.size(); ++i) {
+    const std::string id = artifacts[i]->id();
+    Runner runner(file, progress,
+                  {.threads = usable_processors(),
+                   .timing = {},
+                   .command = fmt::format("frugal predict {} --hardware {}", id, machine.name),
+                   .machine = machine});
+    const Records made = runner.run(id, cases[i]);
+    for (const Record& record : made.all()) {
+      if (record.status != Status::oom || !artifacts[i]->expects_oom())
+        worst = std::max(worst, exit_of(record.status));
+      records.push_back(record);
+    }
+  }
+  progress.finish();
+  fmt::print("{}", prediction_table(records).text());
+  return worst;
+}
+
+}  // namespace
+
+void add_predict(Program& program) {
+  const auto values = std::make_shared<PredictValues>();
+  Flags flags = program.command(
+      "predict",
+      "What a described GPU should measure: the cases that `reproduce --on cuda` runs on one GPU, "
+      "on that machine virtually",
+      [values, &program] {
+        if (values->hardware.empty())
+          throw InputError("--hardware is missing; name a machine of hardware/, or a file");
+        return predict(*values, program.artifacts());
+      });
+  flags.positional("ARTIFACT", values->names, "Ids, globs, or a paper's id for all of it", true);
+  flags.text("--hardware", values->hardware, "NAME|FILE", "The machine with that GPU");
+  flags.text("--out", values->out, "DIR", "Folder for records.jsonl; runs resume from it");
+  flags.toggle("--force", values->force,
+               "Run recorded cases again; the old records are kept aside");
+}
+
+}  // namespace frugal

@@ -1,0 +1,19 @@
+#pragma once
+#include <fmt/format.h>
+
+#include "harness/progress.h"
+#include "harness/record_file.h"
+
+namespace frugal {
+
+/// What a command says of the records that it begins with: --force sets earlier ones aside, and a
+/// line that was cut off is no record.
+inline void begin_with(RecordFile& file, bool force, Progress& progress) {
+  if (force)
+    if (const std::string kept = file.set_aside(); !kept.empty())
+      progress.note(fmt::format("frugal: earlier records are kept in {}", kept));
+  if (file.truncated())
+    progress.note("frugal: the last line of the records was cut off; its case is run again");
+}
+
+}  // namespace frugal

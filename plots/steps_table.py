@@ -1,0 +1,77 @@
+"""Training steps beside PyTorch's: what bench/compare_steps.py --on cpu wrote, as a table."""
+
+import pathlib
+import statistics
+
+import reproduction
+from modern_hardware_tables import table
+
+SCHEMA = "frugal.step-comparison/2"
+SIDES = {"eager": 0.5, "compiled": 0.7}  # and the target of the time over theirs
+MEMORY_TARGET = 0.6
+
+
+def read(path):
+    """The last summary of every row, in the order of the file."""
+    rows = {}
+    for result in reproduction.lines(path):
+        if result["schema"] == SCHEMA:
+            rows[tuple(result[key] for key in ("model", "type", "attention", "dropout", "micro_batch"))] = result
+    if not rows:
+        raise SystemExit(f"{path}: no row is complete; give what bench/compare_steps.py wrote")
+    return list(rows.values())
+
+
+def name(result):
+    return (f"{pathlib.PurePath(result['model']).stem}, {result['type']}, {result['attention']}"
+            f"{', dropout' if result['dropout'] else ''}")
+
+
+def bound(result, side):
+    """The least time of our products over their step's time."""
+    return result["least"]["flops"] / result["medians"][side]
+
+
+def ratio(result, side):
+    over = result["time_over"][side]
+    text = f"{over['value']:.2f} [{over['interval'][0]:.2f}, {over['interval'][1]:.2f}]"
+    if over["value"] <= SIDES[side]:
+        return text
+    return f"**{text}**" + (f", bound {bound(result, side):.2f}" if bound(result, side) > SIDES[side] else "")
+
+
+def steps(results):
+    rows = []
+    for r in results:
+        medians, memory = r["medians"], r["memory"]
+        rows.append([name(r), *(f"{1000 * medians[side]:.0f}" for side in ("frugal", "eager", "compiled")),
+                     *(ratio(r, side) for side in SIDES),
+                     f"{1000 * r['least']['flops']:.0f}", f"{1000 * r['least']['bytes']:.0f}",
+                     f"{r['least']['flops'] / medians['frugal']:.2f}",
+                     *(f"{memory[side] / 1e6:.0f}" for side in ("frugal", "eager", "compiled")),
+                     *(f"{r['memory_over'][side]:.2f}" for side in SIDES)])
+    return table(["one step", "frugal, ms", "eager, ms", "compiled, ms", "time over eager's", "over compiled's",
+                  "products at least, ms", "bytes at least, ms", "products' share of frugal's step", "frugal, MB",
+                  "eager, MB", "compiled, MB", "memory over eager's", "over compiled's"], rows)
+
+
+def said(results):
+    """What is seen at once: how many rows reach the targets, and what the others have."""
+    lines = []
+    for side, target in SIDES.items():
+        missed = [r for r in results if r["time_over"][side]["value"] > target]
+        bounded = [r for r in missed if bound(r, side) > target]
+        lines.append(f"{len(results) - len(missed)} of {len(results)} rows take at most {target} of {side} PyTorch's "
+                     f"time; of the other {len(missed)} the products alone, at the best rate measured, would take more "
+                     f"than that in {len(bounded)}.")
+    for side in SIDES:
+        over = [r["memory_over"][side] for r in results]
+        reached = sum(x <= MEMORY_TARGET for x in over)
+        lines.append(f"Memory over {side} PyTorch's: {min(over):.2f} to {max(over):.2f}, median "
+                     f"{statistics.median(over):.2f}; {reached} of {len(over)} rows at most {MEMORY_TARGET}.")
+    return " ".join(lines)
+
+
+def filling(results):
+    """What the page has between the table's marks."""
+    return said(results) + "\n\n" + steps(results)

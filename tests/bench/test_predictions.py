@@ -1,0 +1,133 @@
+"""What bench/gpu/check_predictions.py says of a folder of predictions and one of measurements."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(SOURCE / "bench/gpu"))
+
+import check_predictions  # noqa: E402  (the path comes first)
+
+
+def record(case="22B/fused/t1", seconds=0.02, peak=1000, status="ok", **configuration):
+    return {"artifact": "korthikanti2022/table4", "case": case, "status": status,
+            "metrics": {"forward_time": {"unit": "s", "samples": [seconds, 9 * seconds, seconds / 2]},
+                        "gradient_norm": {"unit": "1", "samples": [3]}} if status == "ok" else {},
+            "memory": {"peak_total": peak}, "flops": {"hardware": {"value": 5e12}},
+            "utilization": {kind: {"data_sheet": {"value": 0.7}} for kind in ("mfu", "hfu")}, "configuration": configuration}
+
+
+def peak(rate):
+    return {"gemm": [{"type": "bf16", "m": 8192, "n": 8192, "k": 8192, "flops_per_second": rate}],
+            "copy": {"bytes_per_second": 4e12}}
+
+
+class Predictions(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def side(self, name, *records, cut="", **files):
+        side = self.folder / name
+        side.mkdir()
+        (side / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records) + cut)
+        for file, value in files.items():
+            (side / file.replace("_", ".")).write_text(json.dumps(value))
+        return str(side)
+
+    def run_script(self, *arguments):
+        out = io.StringIO()
+        before, sys.argv = sys.argv, ["check_predictions.py", *arguments]
+        try:
+            with contextlib.redirect_stdout(out):
+                status = check_predictions.main()
+        finally:
+            sys.argv = before
+        return status, out.getvalue()
+
+    def refused(self, says, function, *arguments):
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), self.assertRaises(SystemExit) as ended:
+            function(*arguments)
+        self.assertEqual(ended.exception.code, 2)
+        self.assertIn(says, said.getvalue())
+
+    def rows(self, text):
+        return {cells[1]: cells[2:-1] for cells in
+                ([c.strip() for c in line.split("|")] for line in text.splitlines() if line.startswith("|"))}
+
+    def test_ten_percent_of_a_median_is_as_predicted_and_more_is_not(self):
+        predicted = self.side("p", record())
+        for name, seconds, fits in (("near", 0.0219, True), ("far", 0.0221, False), ("short", 0.0179, False)):
+            status, text = self.run_script(predicted, self.side(name, record(seconds=seconds)))
+            row = self.rows(text)["korthikanti2022/table4 22B/fused/t1: forward_time"]
+            self.assertEqual((status, row[-1].endswith("!")), (0 if fits else 1, not fits), row)
+            self.assertNotIn("gradient_norm", text)
+
+    def test_bytes_are_equal_or_are_not_as_predicted(self):
+        predicted = self.side("p", record())
+        status, text = self.run_script(predicted, self.side("m", record(peak=1001)))
+        self.assertEqual(status, 1)
+        self.assertEqual(self.rows(text)["korthikanti2022/table4 22B/fused/t1: peak memory"],
+                         ["1000 bytes", "1001 bytes", "+0.1 % !"])
+
+    def test_what_one_side_lacks_is_named(self):
+        status, text = self.run_script(self.side("p", record()), self.side("m", record(case="other")))
+        self.assertEqual(status, 1)
+        self.assertEqual(self.rows(text)["korthikanti2022/table4 22B/fused/t1: MFU"], ["0.7", "", "not measured"])
+        self.assertEqual(self.rows(text)["korthikanti2022/table4 other: MFU"], ["", "0.7", "not predicted"])
+        self.assertIn("0 of 10 numbers as predicted", text)
+
+    def test_running_out_of_memory_is_predicted_too(self):
+        predicted = self.side("p", record(status="oom"))
+        self.assertEqual(self.run_script(predicted, self.side("same", record(status="oom")))[0], 0)
+        self.assertEqual(self.run_script(predicted, self.side("other", record(status="failed")))[0], 1)
+
+    def test_targets_are_judged_on_either_side(self):
+        files = {"peak_json": peak(758e12)}
+        status, text = self.run_script(self.side("p", record(), **files),
+                                       self.side("m", record(), peak_json=peak(790e12)), "--targets-only")
+        row = self.rows(text)["bf16 product of 8192³, random operands"]
+        self.assertEqual((status, row), (0, ["≥ 760 TFLOP/s", "758 TFLOP/s, **below**", "790 TFLOP/s"]))
+        self.assertEqual(self.rows(text)["22B layer, one device, fused attention: MFU"][1:], ["70 %", "70 %"])
+
+    def test_of_steps_beside_pytorch_the_last_summary_counts(self):
+        lines = [{"schema": "frugal.step-turn/1", "side": "frugal"}] + [
+            {"schema": "frugal.step-comparison/2", "model": model, "micro_batch": 4, "medians": {"frugal": 0.1},
+             "time_over": {"eager": {"value": over}, "compiled": {"value": 1}}}
+            for model, over in (("a", 0.9), ("b", 0.8), ("a", 0.5))]
+        folder = self.side("p")
+        (pathlib.Path(folder) / "steps.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        row = self.rows(self.run_script(folder)[1])["GPT-2 124M and 1.5B steps against PyTorch, eager"]
+        self.assertEqual(row, ["≥ 1.2 ×", "1.25 × (step of b, b 4)"])  # the slower of 2 and 1.25
+
+    def test_a_line_that_a_kill_cut_off_is_left_out_and_one_before_it_is_not(self):
+        predicted = self.side("p", record())
+        cut = self.side("cut", record(), cut='{"artifact": "kor')
+        self.assertEqual(self.run_script(predicted, cut)[0], 0)
+        broken = self.side("broken", cut='{"artifact": "kor\n' + json.dumps(record()) + "\n")
+        self.refused("records.jsonl:1 is no JSON", self.run_script, predicted, broken)
+
+    def test_every_target_has_a_prediction_and_the_page_has_it(self):
+        predicted = check_predictions.numbers_of(SOURCE / "results/virtual/h200-hgx")
+        targets = json.loads((SOURCE / "bench/gpu/targets.json").read_text(encoding="utf-8"))
+        for target, worst, _ in check_predictions.judged(targets, predicted):
+            self.assertIsNotNone(worst, target["what"])
+        page = (SOURCE / "docs/cuda.md").read_text(encoding="utf-8")
+        copy = self.folder / "page.md"
+        copy.write_text(page, encoding="utf-8")
+        self.run_script("--page", str(copy), str(SOURCE / "results/virtual/h200-hgx"))
+        self.assertEqual(copy.read_text(encoding="utf-8"), page)
+        self.refused("has no place for the targets", check_predictions.filled, "# CUDA", "")
+        self.refused("has no numbers", self.run_script, str(self.folder))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,157 @@
+// What is chosen once for a product: once in a process, and once for those that come after it.
+#include "kernels/cuda/algorithms.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <latch>
+#include <thread>
+#include <vector>
+
+#include "engine/memory/tensor.h"
+#include "kernels/cuda/gpus.h"
+#include "tests/emulator/gpu.h"
+
+namespace frugal {
+namespace {
+
+using cuda::Algorithm;
+using cuda::AlgorithmFile;
+using cuda::Algorithms;
+
+/// c [m, 3] of ones, each a sum over `depth`.
+void expect_product(Device& device, int64_t m, int64_t depth = 4) {
+  Ledger ledger(device);
+  const Tensor a(ledger, Kind::activation, DType::f32, {m, depth}),
+      b(ledger, Kind::activation, DType::f32, {depth, 3}),
+      c(ledger, Kind::activation, DType::f32, {m, 3});
+  device.execute(Fill{a, 1});
+  device.execute(Fill{b, 1});
+  device.execute(Gemm{.a = a, .b = b, .c = c});
+  std::vector<float> values(static_cast<size_t>(3 * m));
+  device.copy_to_host(values.data(), c);
+  EXPECT_EQ(values, std::vector<float>(values.size(), static_cast<float>(depth)));
+}
+
+/// How often the library is asked for algorithms meanwhile.
+int64_t asked(const std::function<void()>& work) {
+  const int64_t before = emulator::asked_for_algorithms();
+  work();
+  return emulator::asked_for_algorithms() - before;
+}
+
+TEST(AlgorithmsTest, ADeviceTimesWhatNoneBeforeItHas) {
+  const auto on_a_device = [](int64_t m) {
+    return asked([&] {
+      expect_product(*make_cuda_device(), m);
+      expect_product(*make_cuda_device(), m);
+    });
+  };
+  const GemmAlgorithms before = gemm_algorithms();
+  EXPECT_EQ(on_a_device(5), 1);
+  EXPECT_EQ(on_a_device(5), 0);
+  EXPECT_EQ(on_a_device(6), 1) << "another product";
+  EXPECT_EQ(gemm_algorithms().timed, before.timed + 2);
+  EXPECT_EQ(gemm_algorithms().cached, before.cached);
+}
+
+/// Neither waits for the other, and both go on with one choice.
+TEST(AlgorithmsTest, TwoThreadsChooseOnce) {
+  const int64_t before = gemm_algorithms().timed;
+  std::latch both(2);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&] {
+      const auto device = make_cuda_device();
+      both.arrive_and_wait();
+      for (int64_t m = 30; m < 40; ++m) expect_product(*device, m);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(gemm_algorithms().timed, before + 10);
+  EXPECT_EQ(asked([] {
+              const auto device = make_cuda_device();
+              for (int64_t m = 30; m < 40; ++m) expect_product(*device, m);
+            }),
+            0);
+}
+
+TEST(AlgorithmsTest, TheFirstChoiceStays) {
+  Algorithms algorithms(AlgorithmFile("", "a GPU"));
+  EXPECT_FALSE(algorithms.find("a product"));
+  EXPECT_EQ(algorithms.keep_timed("a product", {1}), Algorithm{1});
+  EXPECT_EQ(algorithms.keep_timed("a product", {2}), Algorithm{1});
+  EXPECT_EQ(algorithms.find("a product")->algorithm, Algorithm{1});
+  EXPECT_FALSE(algorithms.find("a product")->read);
+}
+
+TEST(AlgorithmsTest, GpusAreOfOneKindOrAnother) {
+  Gpu gpu = gpus().front();
+  EXPECT_EQ(&cuda::algorithms_of(gpu), &cuda::algorithms_of(gpus().front()));
+  gpu.name += " II";
+  EXPECT_NE(&cuda::algorithms_of(gpu), &cuda::algorithms_of(gpus().front()));
+  EXPECT_NE(cuda::identity_of(gpu), cuda::identity_of(gpus().front()));
+  gpu = gpus().front();
+  gpu.driver = 12040;
+  EXPECT_NE(&cuda::algorithms_of(gpu), &cuda::algorithms_of(gpus().front()));
+}
+
+/// Processes, one after another, that share a folder.
+class AlgorithmsDeathTest : public ::testing::Test {
+ protected:
+  AlgorithmsDeathTest() {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    // The processes are this test once more, and inherit what the first one says.
+    setenv("FRUGAL_TEST_PROCESS", std::to_string(getpid()).c_str(), 0);
+    first_ = std::getenv("FRUGAL_TEST_PROCESS");
+    folder_ = ::testing::TempDir() + "algorithms_of." + first_;
+  }
+  ~AlgorithmsDeathTest() override {
+    std::filesystem::remove_all(folder_);
+    unsetenv("FRUGAL_TEST_PROCESS");
+  }
+  /// Whether this is the process that starts the others.
+  bool first() const { return first_ == std::to_string(getpid()); }
+  AlgorithmFile file() const { return AlgorithmFile(folder_, cuda::identity_of(gpus().front())); }
+  /// What another process does, which ends with "timed T cached C asked A".
+  [[noreturn]] void process() const {
+    setenv("FRUGAL_CACHE", folder_.c_str(), 1);
+    const int64_t times = asked([] {
+      expect_product(*make_cuda_device(), 5);
+      expect_product(*make_cuda_device(), 5);
+      expect_product(*make_cuda_device(), 6, 7);
+    });
+    std::fprintf(stderr, "timed %ld cached %ld asked %ld\n", long{gemm_algorithms().timed},
+                 long{gemm_algorithms().cached}, long{times});
+    std::_Exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+
+  std::string first_, folder_;
+};
+
+TEST_F(AlgorithmsDeathTest, AnotherProcessTimesNothing) {
+  EXPECT_EXIT(process(), ::testing::ExitedWithCode(0), "timed 2 cached 0 asked 2");
+  EXPECT_EXIT(process(), ::testing::ExitedWithCode(0), "timed 0 cached 2 asked 0");
+  EXPECT_EXIT(process(), ::testing::ExitedWithCode(0), "timed 0 cached 2 asked 0");
+}
+
+/// As those of another version would be, if their file were taken for this one's.
+TEST_F(AlgorithmsDeathTest, WhatTheLibraryRefusesIsChosenAgain) {
+  EXPECT_EXIT(process(), ::testing::ExitedWithCode(0), "timed 2 cached 0 asked 2");
+  if (first())
+    for (const auto& [problem, algorithm] : file().read()) file().add(problem, {1, 2, 3});
+  EXPECT_EXIT(process(), ::testing::ExitedWithCode(0), "timed 2 cached 0 asked 2");
+  EXPECT_EXIT(process(), ::testing::ExitedWithCode(0), "timed 0 cached 2 asked 0");
+}
+
+TEST_F(AlgorithmsDeathTest, WhatIsNoFileIsIgnored) {
+  EXPECT_EXIT(process(), ::testing::ExitedWithCode(0), "timed 2 cached 0 asked 2");
+  const std::string path = file().path();
+  if (first()) std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  EXPECT_EXIT(process(), ::testing::ExitedWithCode(0), "ignored.*\n.*timed 2 cached 0 asked 2");
+  EXPECT_EXIT(process(), ::testing::ExitedWithCode(0), "timed 0 cached 2 asked 0");
+}
+
+}  // namespace
+}  // namespace frugal

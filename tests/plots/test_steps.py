@@ -1,0 +1,47 @@
+"""The table of training steps beside PyTorch's is that of the results, and says what misses a target."""
+
+import os
+import pathlib
+import sys
+import unittest
+
+SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(SOURCE / "plots"))
+
+import steps_table  # noqa: E402  (the path comes first)
+from modern_hardware_tables import with_tables  # noqa: E402
+
+RESULTS = SOURCE / "results/amd-epyc-2-cores/bench-steps.jsonl"
+
+
+def result(eager, compiled, least, **more):
+    """frugal's step takes a second."""
+    over = {"eager": 1 / eager, "compiled": 1 / compiled}
+    return {"model": "a/small.json", "type": "f32", "attention": "fused", "dropout": 0.0, "micro_batch": 4,
+            "medians": {"frugal": 1.0, "eager": eager, "compiled": compiled},
+            "time_over": {side: {"value": x, "interval": [x - 0.01, x + 0.01]} for side, x in over.items()},
+            "least": {"flops": least, "bytes": 0.02}, "memory": {"frugal": 6e7, "eager": 1e8, "compiled": 5e7},
+            "memory_over": {"eager": 0.6, "compiled": 1.2}, **more}
+
+
+class Table(unittest.TestCase):
+    def test_says_what_misses_and_what_forbids(self):
+        good, slow, forbidden = result(4.0, 2.0, 0.9), result(1.6, 1.25, 0.5), result(1.25, 1.25, 0.9)
+        rows = steps_table.steps([good, slow, forbidden]).splitlines()[2:]
+        self.assertIn("| 0.25 [0.24, 0.26] | 0.50 [0.49, 0.51] | 900 | 20 | 0.90 |", rows[0])
+        self.assertIn("| **0.62 [0.61, 0.64]** | **0.80 [0.79, 0.81]** |", rows[1])
+        self.assertIn("| **0.80 [0.79, 0.81]**, bound 0.72 | **0.80 [0.79, 0.81]**, bound 0.72 |", rows[2])
+        said = steps_table.said([good, slow, forbidden])
+        self.assertIn("1 of 3 rows take at most 0.5 of eager PyTorch's time; of the other 2", said)
+        self.assertIn("more than that in 1.", said)
+        self.assertIn("over eager PyTorch's: 0.60 to 0.60, median 0.60; 3 of 3 rows at most 0.6", said)
+
+    @unittest.skipUnless(RESULTS.exists(), "no such run is kept")
+    def test_the_pages_table_is_the_results(self):
+        page = (SOURCE / "docs/performance.md").read_text(encoding="utf-8")
+        results = steps_table.read(RESULTS)
+        self.assertEqual(with_tables(page, {"steps": steps_table.filling(results)}), page)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,365 @@
+"""bench/gpu.sh as it is run on a machine with a GPU, from its bundle, with an emulated GPU's programs in it:
+each group, stopped at random moments. CTest sets EMULATED, EMULATED_TESTS, EMULATED_COMPARE (the programs) and
+FRUGAL_SOURCE_DIR. FRUGAL_REHEARSAL_KILLS=10 stops each group ten times and not twice;
+FRUGAL_TEST_SEED repeats the moments, as far as a machine repeats anything."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import unittest.mock
+
+SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
+PROGRAMS = {"frugal": "EMULATED", "tests/tests_cuda": "EMULATED_TESTS",
+            "bench/frugal_bench_compare": "EMULATED_COMPARE"}
+KILLS = int(os.environ.get("FRUGAL_REHEARSAL_KILLS", "2"))
+SEED = int(os.environ.get("FRUGAL_TEST_SEED", random.SystemRandom().randrange(10**6)))
+sys.path[:0] = [str(SOURCE / "plots"), str(SOURCE / "bench/gpu")]
+
+import check_predictions  # noqa: E402  (the paths come first)
+import libraries  # noqa: E402
+import parts  # noqa: E402
+import reproduction  # noqa: E402
+import sanitize  # noqa: E402
+
+# Until when a group is stopped: seconds from its start, and lines of its log.
+WINDOWS = {"smoke": (10, 25), "correctness": (10, 100), "speed": (6, 180), "papers": (20, 80)}
+MOST_FILES, MOST_BYTES = 8, 16 << 20  # that come back from a lent machine
+# Wrong without computing; all of them take the emulator minutes.
+TESTS = """#!/bin/sh
+case $1 in
+  '--gtest_filter=Rows/*' | --gtest_filter=Small* | --gtest_filter=Training* | --gtest_filter=-*)
+    set -- '--gtest_filter=CudaDeviceTest.*' ;;
+esac
+FRUGAL_EMULATED_COMPUTE=1 exec "$0.emulated" "$@"
+"""
+SANITIZER = """#!/bin/sh
+shift 8
+echo "========= COMPUTE-SANITIZER"
+exec "$@"
+"""
+
+
+def write_program(path, text):
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def setUpModule():
+    folder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(folder.cleanup)
+    Script.top = pathlib.Path(folder.name)
+    Script.bundle, Script.build = Script.top / "bundle", Script.top / "build"
+    for program, variable in PROGRAMS.items():
+        path = Script.build / program
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(os.environ[variable])
+    packed = Script.top / "bundle.tar.xz"
+    subprocess.run([SOURCE / "bench/gpu/bundle.sh", Script.build, packed], check=True, stdout=subprocess.DEVNULL,
+                   env={**os.environ, "XZ_OPT": "-0"})
+    subprocess.run(["tar", "xf", packed], cwd=Script.top, check=True)
+    packed.unlink()
+    tests = Script.bundle / "tests/tests_cuda"
+    tests.rename(f"{tests}.emulated")
+    write_program(tests, TESTS)
+    tools = Script.top / "tools"
+    tools.mkdir()
+    write_program(tools / "compute-sanitizer", SANITIZER)
+    Script.environment = {**os.environ, "FRUGAL_EMULATED_COMPUTE": "0", "FRUGAL_TEST_SMALL": "1",
+                          "FRUGAL_CACHE": str(Script.top / "cache"),
+                          "PATH": f"{tools}:{os.environ['PATH']}"}
+
+
+def of_session(session):
+    """The processes that a session has, and their names."""
+    found = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, stat = path.read_text().split("(", 1)[1].rsplit(")", 1)
+            state, _, _, of = stat.split()[:4]
+        except OSError:
+            continue  # it has ended
+        if int(of) == session and state != "Z":
+            found[int(path.parent.name)] = name
+    return found
+
+
+class Script(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(dir=self.top)
+        self.addCleanup(folder.cleanup)
+        self.out = pathlib.Path(folder.name) / "out"
+
+    def start(self, *groups, build=None, environment=None):
+        self.said = self.out.with_name("said.txt")
+        with open(self.said, "w") as said:
+            return subprocess.Popen([self.bundle / "gpu.sh", build or self.bundle, self.out, *groups],
+                                    stdout=said, stderr=subprocess.STDOUT, start_new_session=True,
+                                    env=environment or self.environment)
+
+    def finished(self, *groups, status=0, **options):
+        self.assertEqual(self.start(*groups, **options).wait(), status, self.said.read_text())
+        return (self.out / "summary.txt").read_text()
+
+    def lines(self, name):
+        return reproduction.lines(self.out / name) if (self.out / name).exists() else []
+
+    def check_files(self):
+        """Every file is readable, and has what was said to have ended; returns how much that was."""
+        files = [path for path in self.out.rglob("*") if path.is_file()]
+        self.assertLessEqual(len(files), MOST_FILES)
+        for path in files:
+            self.assertEqual(path.parent, self.out)
+            self.assertLess(path.stat().st_size, MOST_BYTES)
+            if path.suffix == ".json":
+                json.loads(path.read_text())
+            elif path.suffix == ".jsonl":
+                self.lines(path.name)
+        summary, log = ((self.out / name).read_text() if (self.out / name).exists() else ""
+                        for name in ("summary.txt", "log.txt"))
+        self.assertLessEqual({line for line in self.said.read_text().splitlines() if not line.startswith("gpu.sh:")},
+                             set(summary.splitlines()))
+        records = self.lines("records.jsonl")
+        recorded = {(record["artifact"], record["case"]) for record in records}
+        cases = re.findall(r"^\[\d+/\d+\] (\S+) (.*) on .*: (?:ok|already recorded)$", log, re.MULTILINE)
+        self.assertLessEqual(set(cases), recorded)
+        measured = re.findall(r"^(?:gpt|llama).*,.* ok ", summary, re.MULTILINE)
+        self.assertLessEqual(len(measured), len([r for r in records if r["artifact"] == "measure"]))
+        contests = re.findall(r"^(\S+/(?:f32|bf16)) +[\d.]+$", log, re.MULTILINE)
+        self.assertLessEqual(set(contests), {of["case"] for line in self.lines("memory-bound.jsonl")
+                                             for of in line["contests"]})
+        rows = re.findall(r"^(\w+)(?:check|) (Rows\S+): (\w+)$", log, re.MULTILINE)
+        tested = {(line["tool"].removesuffix("check"), line["test"], line["outcome"])
+                  for line in self.lines("sanitizer.jsonl")}
+        self.assertLessEqual({(tool.removesuffix("check"), *row) for tool, *row in rows}, tested)
+        if re.search(r"^peak +ok", summary, re.MULTILINE):
+            self.assertIn("peak.json", [path.name for path in files])
+        if records:
+            done = subprocess.run([self.bundle / "frugal", "report", self.out, "--format", "json"], check=True,
+                                  capture_output=True, env=self.environment)
+            json.loads(done.stdout)
+        return len(cases) + len(measured) + len(contests) + len(rows) + summary.count(" ok ")
+
+
+class Killed(Script):
+    def lines_of_log(self):
+        path = self.out / "log.txt"
+        return path.read_bytes().count(b"\n") if path.exists() else 0
+
+    def stop(self, process, number):
+        """Returns when nothing of it is left."""
+        if number == signal.SIGKILL:  # as a machine that is taken away
+            while left := of_session(process.pid):
+                for one in left:
+                    try:
+                        os.kill(one, number)
+                    except ProcessLookupError:
+                        pass
+            process.wait()
+            return
+        begun = (self.out / "log.txt").exists()
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            pass
+        status = process.wait(30)
+        if begun and status not in (0, 1):  # it may have ended by itself
+            self.assertEqual(status, 130)
+        self.assertEqual(of_session(process.pid), {})
+
+    def kill(self, group, turn):
+        draw = random.Random(f"{SEED} {group} {turn}")
+        seconds, lines = (draw.uniform(0, most) for most in WINDOWS[group])
+        if turn % 2:  # by what was said, which is not said evenly
+            seconds = 60
+        else:
+            lines = 10**9
+        number = draw.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+        process = self.start(group)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.lines_of_log() < lines and process.poll() is None:
+            time.sleep(0.01)
+        with self.subTest(group=group, seed=SEED, turn=turn, signal=number, log=self.lines_of_log()):
+            self.stop(process, number)
+            ended = self.check_files()
+            print(f"{group}, seed {SEED}, turn {turn}: {number.name}, {ended} ended", flush=True)
+        shutil.rmtree(self.out, ignore_errors=True)
+
+    def test_what_has_ended_is_on_the_disk(self):
+        for turn in range(KILLS):
+            for group in WINDOWS:
+                self.kill(group, turn)
+
+
+class Groups(Script):
+    def test_programs_find_what_is_packed_with_them(self):
+        packed = {path.name for path in (self.bundle / "lib").iterdir()}
+        self.assertTrue(packed)
+        for program in ("frugal", "tests/tests_cuda.emulated", "bench/frugal_bench_compare"):
+            said = subprocess.run(["ldd", self.bundle / program], capture_output=True, text=True, check=True).stdout
+            found = {name: pathlib.Path(path).resolve() for name, path in re.findall(r"(\S+) => (/\S+)", said)}
+            for name in packed:
+                self.assertEqual(found[name].parent, self.bundle / "lib", program)
+
+    def test_limits_add_up_to_less_than_a_call(self):
+        done = subprocess.run([self.bundle / "gpu.sh", "--limits"], capture_output=True, text=True, check=True)
+        table = re.findall(r"^(\w+) +(.*\S) +(\d+) s$", done.stdout, re.MULTILINE)
+        limits = {name: [int(seconds) for of, _, seconds in table if of == name] for name, _, _ in table}
+        self.assertEqual(set(limits), {"check", *WINDOWS})
+        begin = sum(limits.pop("check")) + max(limits["smoke"])  # its parts are run at the same time
+        self.assertLessEqual(max(limits.pop("smoke")), 60)
+        for group, seconds in limits.items():
+            self.assertLess(begin + sum(seconds), 9 * 60, group)
+
+    def check_predicted(self):
+        """Every number has a prediction, and counts are as predicted."""
+        folder = self.out.with_name("predicted")
+        subprocess.run([SOURCE / "bench/gpu.sh", "--predict", "h200-hgx", self.build, folder], check=False,
+                       stdout=subprocess.DEVNULL, env=self.environment)  # it fails where there is no PyTorch
+        predicted = check_predictions.numbers_of(folder)
+        for what, (value, unit) in check_predictions.numbers_of(self.out).items():
+            if unit in check_predictions.EXACT:
+                self.assertEqual((what, *predicted[what]), (what, value, unit))
+            elif unit != "status":
+                self.assertIn(what, predicted)
+
+    def test_papers(self):
+        summary = self.finished("papers")
+        self.assertNotIn("failed", summary)
+        self.assertGreater(self.check_files(), 80)
+        records = self.lines("records.jsonl")
+        self.assertGreater(len(records), 80)
+        for record in records:
+            self.assertIn("emulated GPU", record["device"])
+            if record["status"] != "ok":
+                self.assertEqual(record["status"], "skipped")
+                self.assertIn("no file of hardware/ names this GPU", record["reason"])
+        cells = json.loads((self.out / "reproduction.json").read_text())["cells"]
+        for artifact in ("korthikanti2022/table4", "mst2024/table14"):
+            self.assertTrue(any(cell["value"] for cell in cells if cell["artifact"] == artifact), artifact)
+        self.check_predicted()
+
+    def test_speed(self):
+        summary = self.finished("speed", status=1)  # PyTorch has no emulated GPU
+        self.assertGreater(self.check_files(), 150)
+        self.assertEqual({path.name for path in self.out.iterdir()} - {"steps.jsonl"},
+                         {"summary.txt", "log.txt", "peak.json", "memory-bound.jsonl"})
+        failed = re.findall(r"^(.*?)  +(?:failed|limit) ", summary, re.MULTILINE)
+        self.assertEqual(failed, ["gpt2-124m and PyTorch", "gpt2-1.5b and PyTorch"])
+        self.check_predicted()
+
+
+# Says what GoogleTest says; one test has a finding, one hangs, one takes the program with it.
+TESTED = """#!/usr/bin/env python3
+import os, sys, time
+names = ["copy", "gelu", "rotary", "softmax", "column_sum"]
+if "--gtest_list_tests" in sys.argv:
+    print("Rows/OnTheGpu.", *[f"  AgreesWithFloat64/{name}  # GetParam() = {name!r}" for name in names], sep="\\n")
+    sys.exit()
+wanted = sys.argv[1].split("=")[1].split(":")
+for name in [f"Rows/OnTheGpu.AgreesWithFloat64/{name}" for name in names]:
+    if name not in wanted:
+        continue
+    print(f"[ RUN      ] {name}", flush=True)
+    if name.endswith("gelu"):
+        print("========= Invalid __global__ write of size 4 bytes")
+    if name.endswith("rotary"):
+        time.sleep(1000)
+    if name.endswith("column_sum"):
+        os.abort()
+    print(f"[       OK ] {name} (1 ms)", flush=True)
+print("========= ERROR SUMMARY: 1 error")
+"""
+
+
+class Lost(Script):
+    def test_another_process_goes_on(self):
+        """Where the one before it lost its GPU, and until there is no time left."""
+        self.out.mkdir()
+        runner = parts.Runner(self.out, self.environment)
+        self.addCleanup(runner.log.close)
+        self.addCleanup(runner.summary.close)
+        again = f"test -e {self.out}/first && exit $0; touch {self.out}/first; echo lost; exit 7"
+        shell = ["sh", "-c", again]
+        self.assertTrue(runner.run([parts.Part("resumed", 60, [*shell, "0"], resumes=True)]))
+        self.assertIn("another process after status 7: lost", (self.out / "summary.txt").read_text())
+        self.assertFalse(runner.run([parts.Part("failed", 60, [*shell, "1"], resumes=True)]))
+        self.assertFalse(runner.run([parts.Part("not resumed", 60, [*shell, "7"])]))
+        self.assertFalse(runner.run([parts.Part("no time", 9, [*shell, "7"], resumes=True)]))
+        self.assertFalse(runner.run([parts.Part("always lost", 60, [*shell, "7"], resumes=True)]))
+        self.assertEqual((self.out / "log.txt").read_text().count("=== "), 5 + parts.PROCESSES)
+
+
+class Sanitizers(Script):
+    def test_go_on_after_what_does_not_end(self):
+        self.out.mkdir()
+        write_program(self.out / "tests", TESTED)
+        results = self.out / "results.jsonl"
+        results.write_text('{"tool": "mem')  # of a run that was killed
+        with unittest.mock.patch.dict(os.environ, self.environment), \
+                unittest.mock.patch.object(sanitize, "LONGEST", 3), \
+                unittest.mock.patch.object(sanitize, "TOOLS", sanitize.TOOLS[:2]), \
+                unittest.mock.patch.object(sys, "argv", ["", self.out / "tests", results, "100"]), \
+                contextlib.redirect_stdout(io.StringIO()) as said, self.assertRaises(SystemExit) as ended:
+            sanitize.main()
+        self.assertEqual(ended.exception.code, 1)
+        self.assertTrue(said.getvalue().endswith("2 died, 2 found, 2 limit, 4 ok\n"))
+        outcomes = {"softmax": "ok", "column_sum": "died", "copy": "ok", "gelu": "found", "rotary": "limit"}
+        tests = [(line["tool"], line["test"].rsplit("/")[-1], line["outcome"]) for line in self.lines(results.name)]
+        tools, shared, others = ("memcheck", "racecheck"), ("softmax", "column_sum"), ("copy", "gelu", "rotary")
+        self.assertEqual(tests, [(tool, name, outcomes[name]) for names in (shared, others)
+                                 for tool in tools for name in names])
+
+
+class Refuses(Script):
+    def test_bad_arguments(self):
+        for arguments, says in ((["build"], "usage"), (["build", "out", "peaks"], "no group peaks"),
+                                (["--predict", "h300", self.build, "out"], "no file of hardware/ has this name"),
+                                (["build", "out"], "not found: first run")):
+            done = subprocess.run([self.bundle / "gpu.sh", *arguments], cwd=self.out.parent, capture_output=True,
+                                  text=True, check=False)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(says, done.stderr)
+        self.assertEqual(list(self.out.parent.iterdir()), [])
+
+    def test_a_gpu_that_fails_its_check(self):
+        """There is none; or it computes what is wrong."""
+        without = {**self.environment, "FRUGAL_EMULATED_GPUS": "0"}
+        for build, environment, outcome in ((self.bundle, without, "skipped"), (self.build, self.environment, "failed")):
+            start = time.monotonic()
+            summary = self.finished("papers", build=build, environment=environment, status=3)
+            self.assertLess(time.monotonic() - start, 60)
+            self.assertRegex(summary, f"the GPU works +{outcome}")
+            self.assertIn("nothing else is run", self.said.read_text())
+            self.assertNotIn("papers", summary)
+            self.assertEqual(self.lines("records.jsonl"), [])
+            shutil.rmtree(self.out)
+
+    def test_cudas_libraries_are_found_behind_what_is_named(self):
+        place = self.out.parent / "cuda"
+        place.mkdir()
+        program = place / "frugal"
+        # A library that the loader finds nowhere by itself.
+        program.write_bytes((self.bundle / "frugal").read_bytes().replace(b"libfmt.so", b"libfmX.so"))
+        program.chmod(0o755)
+        (name,) = libraries.missing([program], self.environment)
+        (place / name).write_bytes((self.bundle / "lib" / name.replace("fmX", "fmt")).read_bytes())
+        named = {**self.environment, "LD_LIBRARY_PATH": "/of/others"}
+        found = libraries.with_libraries([program], named, lambda: [self.out.parent, place])
+        self.assertEqual(found["LD_LIBRARY_PATH"], f"/of/others:{place}")
+        self.assertEqual(libraries.missing([program], found), [])
+        self.assertNotIn("LD_LIBRARY_PATH", libraries.with_libraries([self.bundle / "frugal"], {}))
+
+
+if __name__ == "__main__":
+    unittest.main()

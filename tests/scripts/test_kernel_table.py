@@ -1,0 +1,78 @@
+"""scripts/kernel-table.py: what is in flight in code that is made up, and how many warps there are."""
+
+import importlib.util
+import os
+import pathlib
+import struct
+import unittest
+
+SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
+SPEC = importlib.util.spec_from_file_location("kernel_table", SOURCE / "scripts/kernel-table.py")
+table = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(table)
+
+ALWAYS = 7 << 12
+NO_BOARD = 7 << 46  # writes no scoreboard
+
+
+def load(board, width, predicate=ALWAYS):
+    """Of 16, 8, 4 bytes or fewer."""
+    code = {1: 0, 2: 2, 4: 4, 8: 5, 16: 6}[width]
+    return struct.pack("<QQ", 0x981 | predicate, code << 9 | board << 46)
+
+
+def use(*boards):
+    """An addition that waits for them."""
+    return struct.pack("<QQ", 0x210 | ALWAYS, NO_BOARD | sum(1 << 52 + board for board in boards))
+
+
+def jump(predicate=ALWAYS):
+    return struct.pack("<QQ", 0x947 | predicate, 7 << 23 | NO_BOARD)
+
+
+class InFlight(unittest.TestCase):
+    def expect(self, widest, flight, *code):
+        self.assertEqual(table.loads(b"".join(code)), (widest, flight))
+
+    def test_loads_before_the_first_use_add_up(self):
+        self.expect(16, 40, load(0, 16), load(1, 16), load(1, 8), use(0), use(1))
+
+    def test_a_use_between_them_parts_them(self):
+        self.expect(16, 16, load(0, 16), use(0), load(1, 16), use(1))
+
+    def test_only_the_board_that_is_waited_for_ends(self):
+        self.expect(16, 36, load(0, 16), load(1, 16), use(0), load(2, 16), load(2, 4), use(1, 2))
+
+    def test_a_condition_counts_as_met(self):
+        self.expect(4, 6, load(0, 4, 0 << 12), load(0, 2, 3 << 12), use(0))
+
+    def test_what_follows_a_jump_is_reached_from_elsewhere(self):
+        self.expect(16, 16, load(0, 16), jump(), load(1, 16), use(0, 1))
+        self.expect(16, 32, load(0, 16), jump(2 << 12), load(1, 16), use(0, 1))
+
+    def test_stores_and_arithmetic_are_not_loads(self):
+        self.expect(0, 0, use(), jump())
+
+
+class Warps(unittest.TestCase):
+    def expect(self, warps, registers, threads, shared=0):
+        self.assertEqual(table.warps_of({"registers": registers, "threads": threads, "shared": shared}), warps)
+
+    def test_registers_come_by_eight_of_each_lane_and_four_warps(self):
+        self.expect(64, 32, 256)
+        self.expect(48, 33, 256)
+        self.expect(16, 111, 128)
+        self.expect(16, 111, 64)
+        self.expect(28, 72, 896)
+
+    def test_blocks_come_whole(self):
+        self.expect(16, 80, 512)
+        self.expect(24, 80, 256)
+
+    def test_shared_memory_and_the_number_of_blocks_are_limits(self):
+        self.expect(56, 32, 256, 31 * 1024)
+        self.expect(32, 16, 32)
+
+
+if __name__ == "__main__":
+    unittest.main()
