@@ -22,7 +22,7 @@ CpuDevice::CpuDevice(int threads, std::shared_ptr<MemoryBudget> memory)
     : threads_(std::min(threads, omp_get_thread_limit())),
       kernels_(choose_kernels()),
       memory_(std::move(memory)),
-      gemm_(std::make_unique<CpuGemm>(threads_)),
+      gemm_(std::make_unique<CpuGemm>(threads_, kernels_)),
       attention_(std::make_unique<CpuAttention>(*gemm_, kernels_)) {
   if (threads < 1) {
     throw InputError(fmt::format("threads of a cpu device ({}) must be at least 1", threads));

@@ -12,7 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/cpu/widened_gemm.h"
 
 namespace frugal {
 namespace {
@@ -269,17 +271,35 @@ Problem problem_of(const Gemm& op, bool one_thread) {
           .one_thread = one_thread};
 }
 
+bool library_multiplies_bf16() {
+  const dnnl::memory::desc matrix(Dims{16, 16}, dnnl::memory::data_type::bf16, Dims{16, 1});
+  try {
+    dnnl::matmul::primitive_desc({matrix, matrix, matrix}, {dnnl::engine::kind::cpu, 0});
+    return true;
+  } catch (const dnnl::error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
-CpuGemm::CpuGemm(int threads) : cache_(std::make_unique<Cache>(threads)) {}
+CpuGemm::CpuGemm(int threads, const Kernels& kernels)
+    : kernels_(kernels),
+      widens_(!choose_instructions().starts_with("avx512") || !library_multiplies_bf16()),
+      cache_(std::make_unique<Cache>(threads)) {}
 CpuGemm::~CpuGemm() = default;
+
+/// A batch of at least this many for each thread is divided among them: faster than oneDNN's
+/// batched form, above all where the matrices are strided as in attention.
+bool CpuGemm::one_thread_to_a_matrix(int64_t batch) const {
+  return batch >= int64_t{4} * cache_->threads && cache_->threads > 1;
+}
 
 void CpuGemm::run(const Gemm& op) {
   const int64_t batch = op.batch();
   if (batch == 0 || op.m() == 0 || op.n() == 0) return;
-  // A batch of at least this many for each thread is divided among them, one thread to a matrix:
-  // faster than oneDNN's batched form, above all where the matrices are strided as in attention.
-  const bool one_thread = batch >= int64_t{4} * cache_->threads && cache_->threads > 1;
+  if (widens(op)) return run_widened(op);
+  const bool one_thread = one_thread_to_a_matrix(batch);
   const Problem problem = problem_of(op, one_thread);
   if (op.a.type == DType::f64) return multiply_f64(problem, op);
   const Prepared& prepared = cache_->prepare(problem);
@@ -292,11 +312,42 @@ void CpuGemm::run(const Gemm& op) {
   dnnl::error::wrap_c_api(status, "cpu: oneDNN could not execute a matrix multiplication");
 }
 
+/// Large batches are divided among threads, and large matrices into parts.
+void CpuGemm::run_widened(const Gemm& op) {
+  const int64_t batch = op.batch();
+  const bool one_thread = one_thread_to_a_matrix(batch);
+  if (one_thread) prepare_alone(matrix_of(op, 0));
+  std::atomic<bool> failed = false;
+#pragma omp parallel for schedule(static) if (one_thread)
+  for (int64_t i = 0; i < batch; ++i) {
+    const Gemm matrix = matrix_of(op, i);
+    if (one_thread) {
+      if (!run_alone(matrix)) failed = true;
+      continue;
+    }
+    each_part(matrix, [&](const Gemm& part) {
+      const WidenedGemm widened(part);
+      widened.widen(kernels_);
+      run(widened.product());
+      widened.round(kernels_);
+    });
+  }
+  if (failed) throw std::runtime_error("cpu: oneDNN could not execute a matrix multiplication");
+}
+
 void CpuGemm::prepare_alone(const Gemm& op) {
+  if (widens(op)) return prepare_alone(WidenedGemm(op).product());
   if (op.a.type != DType::f64) cache_->prepare(problem_of(op, true));
 }
 
 bool CpuGemm::run_alone(const Gemm& op) const {
+  if (widens(op)) {
+    const WidenedGemm widened(op);
+    widened.widen(kernels_);
+    const bool done = run_alone(widened.product());
+    widened.round(kernels_);
+    return done;
+  }
   const Problem problem = problem_of(op, true);
   if (op.a.type == DType::f64) {
     multiply_f64(problem, op);

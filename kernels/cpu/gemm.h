@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 
+#include "kernels/cpu/simd/kernels.h"
 #include "kernels/operations.h"
 
 namespace frugal {
@@ -9,7 +10,7 @@ namespace frugal {
 /// multiplications are kept by shape, strides and types. For one thread at a time.
 class CpuGemm {
  public:
-  explicit CpuGemm(int threads);
+  CpuGemm(int threads, const Kernels& kernels);
   ~CpuGemm();
   void run(const Gemm& op);
 
@@ -21,6 +22,13 @@ class CpuGemm {
 
  private:
   struct Cache;
+
+  bool one_thread_to_a_matrix(int64_t batch) const;
+  bool widens(const Gemm& op) const { return op.a.type == DType::bf16 && widens_; }
+  void run_widened(const Gemm& op);
+
+  const Kernels& kernels_;
+  const bool widens_;  ///< bf16 to float32
   std::unique_ptr<Cache> cache_;
 };
 

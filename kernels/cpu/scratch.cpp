@@ -28,7 +28,7 @@ std::atomic<int64_t> last_level_cache = [] {
 }  // namespace
 
 void* scratch(Scratch kind, size_t bytes) {
-  thread_local std::array<Buffer, 4> buffers;
+  thread_local std::array<Buffer, static_cast<size_t>(Scratch::attention) + 1> buffers;
   Buffer& buffer = buffers[static_cast<size_t>(kind)];
   if (buffer.size < bytes) {
     buffer.memory.reset();

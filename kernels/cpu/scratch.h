@@ -5,7 +5,7 @@
 namespace frugal {
 
 /// What a scratch buffer is for; one operation may use several at a time.
-enum class Scratch : unsigned char { row, partial_sums, gemm, attention };
+enum class Scratch : unsigned char { row, partial_sums, gemm, widened, attention };
 
 /// At least this many 64-byte aligned bytes, the calling thread's own until it asks for the same
 /// kind again. They stay with the thread: small beside tensors, and not counted with them.

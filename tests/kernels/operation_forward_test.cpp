@@ -94,6 +94,8 @@ TEST_P(OnTheCpu, IsTheSameInPlace) {
 
 /// Large enough that every thread has something to do.
 TEST_P(OnTheCpu, HasTheSameBitsForAnyNumberOfThreads) {
+  if (row_.name.starts_with("gemm") && !choose_instructions().starts_with("avx512"))
+    GTEST_SKIP() << "without AVX-512 oneDNN adds up in an order that depends on its threads";
   for (const DType type : types) {
     const Setting setting = {type, 301, 517, test_seed()};
     SCOPED_TRACE(describe(row_, setting));
