@@ -59,22 +59,38 @@ TEST_F(AvailableMemory, IsReadFromTheFirstVersionOfGroupsToo) {
 TEST(MemoryBudget, IsSharedByAllAllocators) {
   const auto budget = std::make_shared<MemoryBudget>(100 * kib);
   CachingAllocator first(budget), second(budget);
-  void* const a = first.allocate(59 * kib);
-  void* const b = second.allocate(30 * kib);
+  void* const a = first.allocate(30 * kib);
+  void* const b = first.allocate(29 * kib);
+  void* const c = second.allocate(30 * kib);
   try {
     second.allocate(20 * kib);
     FAIL() << "109 KiB fitted into 100";
   } catch (const OutOfMemory& e) {
     EXPECT_EQ(e.missing(), 9 * kib);
   }
-  first.deallocate(a, 59 * kib);
-  second.deallocate(b, 30 * kib);
-  EXPECT_EQ(budget->taken(), 90 * kib) << "blocks kept for later count, with their rounding";
-  void* const c = first.allocate(57 * kib);  // the kept block of the same class
-  EXPECT_EQ(c, a);
-  first.deallocate(c, 57 * kib);
-  void* const d = first.allocate(68 * kib);  // room is made from its own blocks
-  first.deallocate(d, 68 * kib);
+  first.deallocate(a, 30 * kib);
+  second.deallocate(c, 30 * kib);
+  const int64_t beside_b = Arena::room_for(29 * kib) - 29 * kib;
+  EXPECT_EQ(first.reserved() + second.reserved() - beside_b, budget->taken())
+      << "what is kept counts";
+  void* const again = first.allocate(29 * kib);
+  EXPECT_EQ(again, a);
+  first.deallocate(again, 29 * kib);
+  void* const d = first.allocate(40 * kib);  // room is made from its own hole
+  EXPECT_NE(d, a);
+  first.deallocate(d, 40 * kib);
+  first.deallocate(b, 29 * kib);
+}
+
+TEST(MemoryBudget, WhatWasRequestedAloneCountsWhileItIsUsed) {
+  const auto budget = std::make_shared<MemoryBudget>(3);
+  CachingAllocator memory(budget);
+  void* const one = memory.allocate(1);
+  void* const other = memory.allocate(2);
+  EXPECT_THROW(memory.allocate(1), OutOfMemory);
+  memory.deallocate(one, 1);
+  memory.deallocate(other, 2);
+  EXPECT_EQ(budget->taken(), 0) << "whole lines are beyond the budget and cannot be kept";
 }
 
 /// Bytes of this process in memory (proc(5), statm).
@@ -85,34 +101,35 @@ int64_t resident() {
   return pages * sysconf(_SC_PAGESIZE);
 }
 
-/// Once malloc has been given back a large block it takes smaller ones from what it keeps, which
-/// has them in memory as long as one behind them is in use.
 TEST(MemoryBudget, WhatIsReleasedIsTheSystemsAgain) {
-  if (!CachingAllocator::maps_large_blocks())
-    GTEST_SKIP() << "the address sanitizer keeps what is released";
-  constexpr int64_t mib = 1024 * kib, large = 24 * mib, less = 20 * mib, small = 4 * mib;
-  CachingAllocator memory(std::make_shared<MemoryBudget>(large + small));
-  const auto make_room = [&] { memory.deallocate(memory.allocate(2 * small), 2 * small); };
-  memory.deallocate(memory.allocate(large), large);
-  make_room();
-  const int64_t before = resident();
-  void* const block = memory.allocate(less);
+  constexpr int64_t mib = 1024 * kib, large = 20 * mib, small = 4 * mib;
+  CachingAllocator memory(std::make_shared<MemoryBudget>(large + 2 * small));
+  void* const block = memory.allocate(large);
   void* const behind = memory.allocate(small);
-  std::memset(block, 1, less);
-  memory.deallocate(block, less);
-  make_room();
-  EXPECT_LT(resident() - before, less / 2);
+  std::memset(block, 1, large);
+  std::memset(behind, 1, small);
+  const int64_t before = resident();
+  memory.deallocate(block, large);
+  EXPECT_GT(resident(), before - small) << "kept";
+  void* const larger = memory.allocate(large + small);  // not there, and not beside it
+  EXPECT_LT(resident(), before - large + small);
+  EXPECT_EQ(static_cast<char*>(behind)[small - 1], 1);
+  memory.deallocate(larger, large + small);
   memory.deallocate(behind, small);
 }
 
-TEST(MemoryBudget, AnOverflowOfALargeBlockIsSeenByTheAddressSanitizer) {
-  if (CachingAllocator::maps_large_blocks()) GTEST_SKIP() << "built without it";
-  constexpr int64_t large = 4 * 1024 * kib;
-  CachingAllocator memory(std::make_shared<MemoryBudget>(large));
-  auto* const block = static_cast<char*>(memory.allocate(large));
-  EXPECT_DEATH(block[large] = 1, "heap-buffer-overflow");
-  memory.deallocate(block, large);
+#ifdef __SANITIZE_ADDRESS__
+TEST(MemoryBudgetDeathTest, TheAddressSanitizerSeesWhatIsTouchedBesideABlock) {
+  constexpr int64_t size = 4 * 1024 * kib;
+  CachingAllocator memory(std::make_shared<MemoryBudget>(2 * size));
+  auto* const block = static_cast<char*>(memory.allocate(size));
+  auto* const next = static_cast<char*>(memory.allocate(size));
+  EXPECT_DEATH(block[size] = 1, "use-after-poison");
+  memory.deallocate(block, size);
+  EXPECT_DEATH(block[0] = 1, "use-after-poison");
+  memory.deallocate(next, size);
 }
+#endif
 
 TEST(MemoryBudget, AllIsMissingWhereTheOperatingSystemHasNoMore) {
   CachingAllocator memory(std::make_shared<MemoryBudget>(int64_t{1} << 61));
