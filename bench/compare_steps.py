@@ -6,6 +6,8 @@ and what is reported is the ratio of their times and of their memory.
                                                  with and without dropout, of a GPT-2 and of a Llama
   compare_steps.py FRUGAL --model gpt2-124m --micro-batch 16
                                                  one row on a GPU: bf16, fused attention, no dropout
+  compare_steps.py FRUGAL --on cpu --flags= --flags="--mlp-chunks 4 --head-chunks 8"
+                                                 rows without and with more flags of frugal's
   compare_steps.py --read FILE                   what there is in a file, once more
 
 Writes a line of JSON whenever one side had its turn, and a summary when a row is complete: what was
@@ -27,7 +29,7 @@ OPPONENT = HERE / "pytorch_step.py"
 SCHEMA, SUMMARY = "frugal.step-turn/1", "frugal.step-comparison/2"
 SIDES = ("eager", "compiled")
 TOLERANCES = {"f32": 1e-5, "bf16": 1e-4}  # of the loss, as a share of it
-KEYS = ("on", "model", "type", "attention", "dropout", "micro_batch")
+KEYS = ("on", "model", "type", "attention", "dropout", "micro_batch", "flags")
 
 
 class Failure(Exception):
@@ -60,7 +62,8 @@ def flags_of(row):
     """What frugal is asked for: what PyTorch's side does too. Its logits have the type of the products, and its
     gradients do not exist before the backward pass."""
     return ["--model", row["model"], "--on", row["on"], "--type", row["type"], "--attention", row["attention"],
-            "--dropout", row["dropout"], "--micro-batch", row["micro_batch"], "--narrow-logits", "--overwrite-gradients"]
+            "--dropout", row["dropout"], "--micro-batch", row["micro_batch"], "--narrow-logits", "--overwrite-gradients",
+            *row["flags"].split()]
 
 
 def recorded(row):
@@ -115,10 +118,10 @@ def rows_of(arguments):
         raise Failure("--model is missing; on cuda give for example gpt2-124m")
     choices = (models, arguments.type or (["f32", "bf16"] if cpu else ["bf16"]),
                arguments.attention or (["separate", "fused"] if cpu else ["fused"]),
-               arguments.dropout or (["0", "0.1"] if cpu else ["0"]))
-    for model, kind, attention, dropout in itertools.product(*choices):
+               arguments.dropout or (["0", "0.1"] if cpu else ["0"]), arguments.flags or [""])
+    for model, kind, attention, dropout, flags in itertools.product(*choices):
         yield {"on": arguments.on, "model": model, "type": kind, "attention": attention,
-               "dropout": float(dropout), "micro_batch": arguments.micro_batch}
+               "dropout": float(dropout), "micro_batch": arguments.micro_batch, "flags": flags}
 
 
 def compare(row, arguments, emit):
@@ -180,7 +183,7 @@ def summary(turns, machine):
         return None
     seconds = {side: [turn["seconds"] for turn in of_side[:whole]] for side, of_side in by_side.items()}
     ours, theirs = by_side["frugal"], {side: by_side[side] for side in SIDES}
-    row = {key: ours[0][key] for key in KEYS}
+    row = {"flags": ""} | {key: ours[0][key] for key in KEYS if key in ours[0]}
     result = {"schema": SUMMARY, **row, "rounds": whole,
               "medians": {side: statistics.median(x for part in parts for x in part)
                           for side, parts in seconds.items()},
@@ -215,7 +218,7 @@ def describe(result):
         return f"{x['value']:.3f} [{x['interval'][0]:.3f}, {x['interval'][1]:.3f}]"
     times = ", ".join(f"{of(result['time_over'][side])} of {side}'s time" for side in SIDES)
     memory = ", ".join(f"{result['memory_over'][side]:.2f} of {side}'s memory" for side in SIDES)
-    name = pathlib.PurePath(result["model"]).stem
+    name = " ".join([pathlib.PurePath(result["model"]).stem, *result["flags"].split()])
     loss = "" if result.get("same_loss", True) else ", LOSSES DIFFER"
     return (f"{name} {result['type']} {result['attention']} dropout {result['dropout']:g} batch "
             f"{result['micro_batch']}: {times}, {memory}{loss}")
@@ -244,7 +247,7 @@ def read(lines):
         if turn["side"] == "machine":
             machine = turn
         else:
-            rows.setdefault(tuple(turn[key] for key in KEYS), []).append(turn)
+            rows.setdefault(tuple(turn.get(key, "") for key in KEYS), []).append(turn)
     return [result for turns in rows.values() if (result := summary(turns, machine))]
 
 
@@ -258,6 +261,7 @@ def parse(words):
     parser.add_argument("--type", action="append", choices=("f32", "bf16"))
     parser.add_argument("--attention", action="append", choices=("separate", "fused"))
     parser.add_argument("--dropout", action="append", metavar="P")
+    parser.add_argument("--flags", action="append", help="more of frugal measure, in one word; several are several rows")
     parser.add_argument("--threads", type=int, help="of the cpu, for both; all processors otherwise")
     parser.add_argument("--rounds", type=int, help="default 3")
     parser.add_argument("--steps", type=int, help="of a turn; default 2 on the cpu, 10 on a GPU")

@@ -7,6 +7,7 @@ import reproduction
 from modern_hardware_tables import table
 
 SCHEMA = "frugal.step-comparison/2"
+KEYS = ("model", "type", "attention", "dropout", "micro_batch", "flags")
 SIDES = {"eager": 0.5, "compiled": 0.7}  # and the target of the time over theirs
 MEMORY_TARGET = 0.6
 
@@ -16,7 +17,7 @@ def read(path):
     rows = {}
     for result in reproduction.lines(path):
         if result["schema"] == SCHEMA:
-            rows[tuple(result[key] for key in ("model", "type", "attention", "dropout", "micro_batch"))] = result
+            rows[tuple(result.get(key) for key in KEYS)] = result
     if not rows:
         raise SystemExit(f"{path}: no row is complete; give what bench/compare_steps.py wrote")
     return list(rows.values())
@@ -24,7 +25,7 @@ def read(path):
 
 def name(result):
     return (f"{pathlib.PurePath(result['model']).stem}, {result['type']}, {result['attention']}"
-            f"{', dropout' if result['dropout'] else ''}")
+            f"{', dropout' if result['dropout'] else ''}{', ' + result['flags'] if result.get('flags') else ''}")
 
 
 def bound(result, side):

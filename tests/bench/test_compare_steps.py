@@ -125,6 +125,14 @@ class Running(unittest.TestCase):
             self.assertGreater(result["memory"]["ledger"], 1e5)
         self.assertTrue(lines[8]["same_loss"])
 
+    def test_more_flags_are_rows_of_their_own(self):
+        status, lines, said = self.run_beside("--type", "f32", "--dropout", "0", "--flags=", "--flags=--mlp-chunks 4")
+        self.assertEqual(status, 0, said)
+        plain, in_parts = (line for line in lines if line["schema"] == compare_steps.SUMMARY)
+        self.assertEqual([plain["flags"], in_parts["flags"]], ["", "--mlp-chunks 4"])
+        self.assertLess(in_parts["memory"]["ledger"], plain["memory"]["ledger"])
+        self.assertIn("gpt-tiny --mlp-chunks 4 f32", said)
+
     def test_other_losses_fail(self):
         status, lines, said = self.run_beside("--type", "f32", "--dropout", "0", wrong=1.01)
         self.assertEqual(status, 1)

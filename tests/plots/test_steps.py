@@ -11,7 +11,8 @@ sys.path.insert(0, str(SOURCE / "plots"))
 import steps_table  # noqa: E402  (the path comes first)
 from modern_hardware_tables import with_tables  # noqa: E402
 
-RESULTS = SOURCE / "results/amd-epyc-2-cores/bench-steps.jsonl"
+RESULTS = {"steps": SOURCE / "results/amd-epyc-2-cores/bench-steps.jsonl",
+           "steps-avx2": SOURCE / "results/amd-epyc-avx2-2-cores/bench-steps.jsonl"}
 
 
 def result(eager, compiled, least, **more):
@@ -36,11 +37,14 @@ class Table(unittest.TestCase):
         self.assertIn("more than that in 1.", said)
         self.assertIn("over eager PyTorch's: 0.60 to 0.60, median 0.60; 3 of 3 rows at most 0.6", said)
 
-    @unittest.skipUnless(RESULTS.exists(), "no such run is kept")
-    def test_the_pages_table_is_the_results(self):
+    def test_the_pages_tables_are_the_results(self):
         page = (SOURCE / "docs/performance.md").read_text(encoding="utf-8")
-        results = steps_table.read(RESULTS)
-        self.assertEqual(with_tables(page, {"steps": steps_table.filling(results)}), page)
+        for name, path in RESULTS.items():
+            self.assertEqual(with_tables(page, {name: steps_table.filling(steps_table.read(path))}), page)
+
+    def test_more_flags_are_in_the_name(self):
+        self.assertEqual(steps_table.name(result(4.0, 2.0, 0.9, flags="--mlp-chunks 4")),
+                         "small, f32, fused, --mlp-chunks 4")
 
 
 if __name__ == "__main__":
