@@ -236,7 +236,7 @@ struct Library {
     if (handle == nullptr) check(cudnnCreate(&handle), "cudnnCreate");
     return graphs.get(key, [&] {
       // Its code must not go while the GPU executes it.
-      const std::shared_ptr<Graph> made(make().release(), [](const Graph* graph) {
+      std::shared_ptr<Graph> made(make().release(), [](const Graph* graph) {
         cudaDeviceSynchronize();
         delete graph;
       });
