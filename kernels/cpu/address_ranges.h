@@ -11,7 +11,7 @@ struct AddressRange {
   int64_t size() const { return static_cast<int64_t>(end - begin); }
 };
 
-/// AddressRanges of addresses that do not overlap; those that meet are one.
+/// Ranges that do not overlap; those that meet are one.
 class AddressRanges {
  public:
   /// None of the addresses are in it yet.

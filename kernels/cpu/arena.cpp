@@ -24,6 +24,7 @@ namespace frugal {
 namespace {
 
 constexpr int64_t line = 64, huge_page = int64_t{2} << 20;
+
 int64_t up(int64_t bytes, int64_t step) { return (bytes + step - 1) / step * step; }
 
 void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }

@@ -9,8 +9,8 @@ namespace frugal {
 /// Addresses that the system backs with memory once they are written to. What is taken is cut from
 /// the smallest hole that has room, so blocks of all sizes use the same memory after each other;
 /// what is given back stays backed until it is released. 64-byte aligned, in huge pages where the
-/// system has them. Under the address sanitizer a block's end, and what was
-/// given back, must not be touched.
+/// system has them. Under the address sanitizer, what lies behind a block and what was given back
+/// must not be touched.
 class Arena {
  public:
   Arena() = default;

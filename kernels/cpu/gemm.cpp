@@ -313,23 +313,22 @@ void CpuGemm::run(const Gemm& op) {
 /// Large batches are divided among threads, and large matrices into parts.
 void CpuGemm::run_widened(const Gemm& op) {
   const int64_t batch = op.batch();
-  const bool one_thread = one_thread_to_a_matrix(batch);
-  if (one_thread) prepare_alone(matrix_of(op, 0));
-  std::atomic<bool> failed = false;
-#pragma omp parallel for schedule(static) if (one_thread)
-  for (int64_t i = 0; i < batch; ++i) {
-    const Gemm matrix = matrix_of(op, i);
-    if (one_thread) {
-      if (!run_alone(matrix)) failed = true;
-      continue;
+  if (!one_thread_to_a_matrix(batch)) {
+    for (int64_t i = 0; i < batch; ++i) {
+      each_part(matrix_of(op, i), [&](const Gemm& part) {
+        const WidenedGemm widened(part);
+        widened.widen(kernels_);
+        run(widened.product());
+        widened.round(kernels_);
+      });
     }
-    each_part(matrix, [&](const Gemm& part) {
-      const WidenedGemm widened(part);
-      widened.widen(kernels_);
-      run(widened.product());
-      widened.round(kernels_);
-    });
+    return;
   }
+  prepare_alone(matrix_of(op, 0));
+  std::atomic<bool> failed = false;
+#pragma omp parallel for schedule(static)
+  for (int64_t i = 0; i < batch; ++i)
+    if (!run_alone(matrix_of(op, i))) failed = true;
   if (failed) throw std::runtime_error("cpu: oneDNN could not execute a matrix multiplication");
 }
 
