@@ -24,6 +24,8 @@ import subprocess
 import sys
 import tempfile
 
+import step_products
+
 HERE = pathlib.Path(__file__).parent
 OPPONENT = HERE / "pytorch_step.py"
 SCHEMA, SUMMARY = "frugal.step-turn/1", "frugal.step-comparison/2"
@@ -80,6 +82,13 @@ def frugal_steps(program, row, threads, steps, *more):
     return json.loads(shown), resident
 
 
+def frugal_operations(program, row, threads, steps):
+    """What `frugal operations` says: every operation of so many steps, timed on its own."""
+    shown, _ = run_frugal(program, "operations", *flags_of(row), "--steps", steps, "--threads", threads, "--format",
+                          "json")
+    return json.loads(shown)
+
+
 class PyTorch:
     """pytorch_step.py, started once for a row: loading and compiling take longer than the steps."""
 
@@ -134,8 +143,15 @@ def compare(row, arguments, emit):
                 record, resident = frugal_steps(arguments.frugal, row, threads, arguments.steps)
                 emit(turn, "frugal", seconds=record["metrics"]["step_time"]["samples"], resident_bytes=resident,
                      **about_record(record))
+                operations = []
+                if row["on"] == "cpu":
+                    timed = frugal_operations(arguments.frugal, row, threads, arguments.steps)
+                    operations = timed["stages"][0]["operations"]
+                    emit(turn, "operations", operations=operations, **{k: timed[k] for k in ("command", "program")})
+                products = step_products.tasks(operations)
                 if pytorch is None:
-                    task = {"on": row["on"], "threads": threads, "configuration": record["configuration"]}
+                    task = {"on": row["on"], "threads": threads, "configuration": record["configuration"],
+                            "products": products}
                     same = row["on"] == "cpu" and row["dropout"] == 0  # masks differ, and files may be large
                     if same:
                         task["tensors"] = f"{folder}/tensors"
@@ -147,6 +163,8 @@ def compare(row, arguments, emit):
                              frugal=pytorch.take("tensors", 0)["loss"])
                 for side in SIDES:
                     emit(turn, side, **pytorch.take(side, arguments.steps))
+                if products:
+                    emit(turn, "products", **pytorch.take("products", arguments.steps))
         finally:
             if pytorch is not None:
                 pytorch.end()
@@ -177,11 +195,12 @@ def ratio(ours, theirs, draws=2000):
 
 def summary(turns, machine):
     """Of the turns of one row; None before a round is complete. `machine`: what frugal peak says."""
-    by_side = {side: [turn for turn in turns if turn["side"] == side] for side in ("frugal", *SIDES)}
-    whole = min(len(of_side) for of_side in by_side.values())
+    by_side = {side: [turn for turn in turns if turn["side"] == side]
+               for side in ("frugal", *SIDES, "operations", "products")}
+    whole = min(len(by_side[side]) for side in ("frugal", *SIDES))
     if whole == 0:
         return None
-    seconds = {side: [turn["seconds"] for turn in of_side[:whole]] for side, of_side in by_side.items()}
+    seconds = {side: [turn["seconds"] for turn in by_side[side][:whole]] for side in ("frugal", *SIDES)}
     ours, theirs = by_side["frugal"], {side: by_side[side] for side in SIDES}
     row = {"flags": ""} | {key: ours[0][key] for key in KEYS if key in ours[0]}
     result = {"schema": SUMMARY, **row, "rounds": whole,
@@ -191,6 +210,7 @@ def summary(turns, machine):
               "memory": {side: statistics.median(turn["peak_bytes"] for turn in theirs[side]) for side in SIDES}
                         | {"ledger": ours[0]["ledger_bytes"]},
               "least": least(ours, machine)}
+    result |= bounds(by_side, result["least"], seconds)
     if machine:
         resident = max(turn["resident_bytes"] for turn in ours) - machine["program_bytes"]
         result["memory"]["frugal"] = max(resident, result["memory"]["ledger"])  # parts of libraries may be gone
@@ -211,6 +231,18 @@ def least(ours, machine):
     if machine:
         result["bytes"] = ours[0]["bytes"] / machine["copy_rate"]
     return result
+
+
+def bounds(by_side, needed, seconds):
+    """Seconds of the step's own products in each round, over PyTorch's time; their part of frugal's own operations.
+    Nothing where they were not timed on their own."""
+    pairs = list(zip(by_side["operations"], by_side["products"]))[:len(seconds["eager"])]
+    if len(pairs) < len(seconds["eager"]) or not needed["gemm_rate"]:
+        return {}
+    least_of = [[step_products.least(ours, theirs, needed["gemm_rate"])] for ours, theirs in pairs]
+    return {"least": needed | {"products": statistics.median(x for (x,) in least_of)},
+            "bound": {side: ratio(least_of, seconds[side]) for side in SIDES},
+            "products_share": statistics.median(step_products.share(ours) for ours, _ in pairs)}
 
 
 def describe(result):

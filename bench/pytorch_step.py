@@ -5,11 +5,12 @@ fused AdamW. Of several ways to say the same in PyTorch it has the fastest.
 
 Reads a line of JSON first, then lines such as "eager 10" or "compiled 10": takes so many steps and answers
 each with a line of JSON. "eager 0" answers with the loss alone, before any step, and "tensors 0" with that of
-the file. The first line has
+the file. "products 2" makes each of the products so often. The first line has
   on             cpu or cuda
   threads        of the cpu
   configuration  of a record of `frugal measure`
   tensors        what --save-tensors wrote: weights, tokens and labels; drawn where it is missing
+  products       those of a step (step_products.py)
 bench/compare_steps.py lets it and frugal take turns."""
 
 import contextlib
@@ -19,6 +20,7 @@ import pathlib
 import sys
 import time
 
+import pytorch_products
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -318,7 +320,10 @@ def main():
     steps = Steps(task)
     for line in sys.stdin:  # "eager 10"
         kind, count = line.split()
-        result = steps.take(kind, int(count)) if int(count) else {"loss": steps.loss(kind)}
+        if kind == "products":
+            result = {"products": [pytorch_products.timed(each, int(count)) for each in task["products"]]}
+        else:
+            result = steps.take(kind, int(count)) if int(count) else {"loss": steps.loss(kind)}
         print(json.dumps(result | versions(task["on"])), flush=True)
 
 

@@ -1,11 +1,5 @@
 #include "harness/operation_times.h"
 
-#include <algorithm>
-
-#include "engine/cluster_threads.h"
-#include "harness/timed_device.h"
-#include "kernels/cpu/device.h"
-
 namespace frugal {
 namespace {
 
@@ -53,25 +47,15 @@ RunConfig llama(const ModelSize& size) {
   return run;
 }
 
-std::unique_ptr<Cluster> timed_cluster(const RunConfig& run, int threads,
-                                       TimedDevice::OnOperation seen) {
-  std::vector<std::unique_ptr<Device>> devices;
-  devices.push_back(
-      std::make_unique<TimedDevice>(std::make_unique<CpuDevice>(threads), std::move(seen)));
-  return std::make_unique<ThreadedCluster>(
-      run, layout_of(run), std::move(devices), [](GroupUse, const std::vector<int>& ranks) {
-        return std::make_unique<LocalGroup>(static_cast<int>(ranks.size()),
-                                            LocalGroup::default_deadline);
-      });
-}
-
 }  // namespace
 
 struct OperationTimes::Subject {
-  Subject(const RunConfig& run, int threads, TimedDevice::OnOperation seen)
-      : cluster(timed_cluster(run, threads, std::move(seen))),
+  Subject(const RunConfig& run, int threads, const Device::OnOperation& seen)
+      : cluster(make_cpu_cluster(run, threads)),
         trainer(*cluster, run, {}),
-        batch(random_batch(run, 0)) {}
+        batch(random_batch(run, 0)) {
+    cluster->rank(0).device.time_operations(seen);
+  }
 
   std::unique_ptr<Cluster> cluster;
   Trainer trainer;

@@ -1,5 +1,7 @@
 #pragma once
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "kernels/device_work.h"
 
@@ -57,8 +59,15 @@ class Device {
   void execute(const Operation& operation) { execute_on(Stream::compute, operation); }
   void execute_on(Stream stream, const Operation& operation) {
     work_.add(operation);
-    run_on(stream, operation);
+    if (seen_ && stream == Stream::compute)
+      run_timed(operation);
+    else
+      run_on(stream, operation);
   }
+  using OnOperation = std::function<void(const Operation&, double seconds)>;
+  /// From now on says how long each operation of the compute stream took, for which it waits before
+  /// and after it. An empty function ends that.
+  void time_operations(OnOperation seen) { seen_ = std::move(seen); }
   /// Keeps a stream busy for so many seconds, for work that is modelled and not done: the streams
   /// that wait for it are kept waiting too. `name` must outlive the device.
   virtual void occupy(Stream stream, double seconds, std::string_view name) = 0;
@@ -87,6 +96,17 @@ class Device {
   virtual void run_on(Stream stream, const Operation& operation) = 0;
 
   DeviceWork work_;
+
+ private:
+  void run_timed(const Operation& operation) {
+    synchronize();
+    const double begin = now();
+    run_on(Stream::compute, operation);
+    synchronize();
+    seen_(operation, now() - begin);
+  }
+
+  OnOperation seen_;
 };
 
 }  // namespace frugal

@@ -60,6 +60,7 @@ void add_plan(Program& program);
 void add_longest(Program& program);
 void add_calibrate(Program& program);
 void add_trace(Program& program);
+void add_operations(Program& program);
 void add_peak(Program& program);
 void add_schedule(Program& program);
 void add_report(Program& program);

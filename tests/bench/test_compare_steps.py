@@ -31,6 +31,10 @@ for line in sys.stdin:
     kind, count = line.split()
     if kind == FAILING:
         sys.exit("no " + kind + " today")
+    if kind == "products":
+        assert len(task["products"]) > 10, task
+        print(json.dumps({"products": [each | {"seconds": [50.0] * int(count)} for each in task["products"]]}), flush=True)
+        continue
     answer = {"seconds": [{"eager": 200.0, "compiled": 100.0}.get(kind)] * int(count), "peak_bytes": 1e12}
     if count == "0":
         answer = {"loss": loss() * (WRONG if kind == "compiled" else 1)}
@@ -64,6 +68,28 @@ class Reading(unittest.TestCase):
         self.assertEqual(compiled["interval"], [0.5, 1.0])
         self.assertEqual(result["memory_over"], {"eager": 0.6, "compiled": 0.6})
         self.assertEqual(result["least"], {"gemm_rate": 23, "flops": 60 / 23, "bytes": 2})
+
+    def test_the_steps_own_products_are_a_bound(self):
+        """Two products of 3 s or 2, one of 1 s or 4; 40 FLOPs of attention at a rate of 20; the rest does not count."""
+        def operation(product, count, flops, seconds):
+            return {"operation": "gemm f32", "product": product, "count": count, "flops": flops, "seconds": seconds}
+        ours = [operation([1, 2, 3, 4], 2, 48, [3, 3]), operation([1, 9, 9, 9], 1, 1458, [1, 1]),
+                operation(None, 1, 40, [5]), operation(None, 4, 0, [2])]
+        theirs = [{"operation": "gemm f32", "product": product, "seconds": seconds}
+                  for product, seconds in (([1, 2, 3, 4], [2, 2]), ([1, 9, 9, 9], [4, 4]))]
+        lines = []
+        for number in range(2):  # what takes longest is first, and that changes
+            lines += [turn("frugal", number, [20], peak_flops=20),
+                      turn("operations", number, operations=ours[::-1] if number else ours),
+                      turn("eager", number, [14]), turn("compiled", number, [10]),
+                      turn("products", number, products=theirs)]
+        (result,) = compare_steps.read([MACHINE, *lines])
+        self.assertEqual(result["least"]["products"], 2 * 2 + 1 + 2)
+        self.assertEqual(result["bound"]["eager"], {"value": 0.5, "interval": [0.5, 0.5]})
+        self.assertEqual(result["bound"]["compiled"]["value"], 0.7)
+        self.assertEqual(result["products_share"], 12 / 20)
+        (result,) = compare_steps.read([MACHINE, *lines[:-1]])  # of one round they are not known
+        self.assertNotIn("bound", result)
 
     def test_memory_is_no_less_than_the_ledgers(self):
         lines = [MACHINE, turn("frugal", 0, [1], ledger_bytes=650), turn("eager", 0, [1]), turn("compiled", 0, [1])]
@@ -113,17 +139,22 @@ class Running(unittest.TestCase):
         self.assertEqual(compare_steps.recorded({"model": "/of/a/machine/m.json"}), {"model": "m.json"})
         self.assertEqual(status, 0, said)
         sides = [(line.get("dropout"), line.get("side")) for line in lines]
-        self.assertEqual(sides, [(None, "machine"), (0, "frugal"), (0, "losses"), (0, "eager"), (0, "compiled"),
-                                 (0, "frugal"), (0, "eager"), (0, "compiled"), (0, None),
-                                 (0.1, "frugal"), (0.1, "eager"), (0.1, "compiled"),
-                                 (0.1, "frugal"), (0.1, "eager"), (0.1, "compiled"), (0.1, None)])
-        self.assertEqual(compare_steps.read(json.dumps(line) for line in lines), [lines[8], lines[15]])
-        for result in lines[8], lines[15]:
+        plain, dropped = ([(p, side) for side in ("frugal", "operations", "eager", "compiled", "products")]
+                          for p in (0, 0.1))
+        self.assertEqual(sides, [(None, "machine"), *plain[:2], (0, "losses"), *plain[2:], *plain, (0, None),
+                                 *dropped, *dropped, (0.1, None)])
+        results = [line for line in lines if line["schema"] == compare_steps.SUMMARY]
+        self.assertEqual(compare_steps.read(json.dumps(line) for line in lines), results)
+        for result in results:
+            self.assertLess(0, result["least"]["products"])
+            self.assertAlmostEqual(result["bound"]["compiled"]["value"], 2 * result["bound"]["eager"]["value"])
+            self.assertLess(0, result["products_share"])
+            self.assertLess(result["products_share"], 1)
             self.assertAlmostEqual(result["time_over"]["eager"]["value"], result["medians"]["frugal"] / 200)
             self.assertLess(result["time_over"]["compiled"]["value"], 0.1)
             self.assertEqual(result["medians"]["compiled"], 100)
             self.assertGreater(result["memory"]["ledger"], 1e5)
-        self.assertTrue(lines[8]["same_loss"])
+        self.assertTrue(results[0]["same_loss"])
 
     def test_more_flags_are_rows_of_their_own(self):
         status, lines, said = self.run_beside("--type", "f32", "--dropout", "0", "--flags=", "--flags=--mlp-chunks 4")
@@ -142,7 +173,7 @@ class Running(unittest.TestCase):
     def test_what_was_measured_stays(self):
         status, lines, said = self.run_beside("--type", "bf16", "--dropout", "0", failing="compiled")
         self.assertEqual(status, 1)
-        self.assertEqual([line["side"] for line in lines], ["machine", "frugal"])
+        self.assertEqual([line["side"] for line in lines], ["machine", "frugal", "operations"])
         self.assertIn("no compiled today", said)
 
     def test_without_a_gpu_frugal_says_so(self):

@@ -49,7 +49,7 @@ class Report(Cli):
 
 class Documentation(Cli):
     def commands(self):
-        return {"list": [], "reproduce": [], "measure": [], "plan": [], "calibrate": [], "trace": [], "peak": [], "schedule": [], "report": [],
+        return {"list": [], "reproduce": [], "measure": [], "plan": [], "calibrate": [], "trace": [], "operations": [], "peak": [], "schedule": [], "report": [],
                 "completion": []}
 
     def flags(self, command):

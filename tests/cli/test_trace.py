@@ -94,6 +94,28 @@ class Trace(Cli):
         self.assertGreater(max(row[-1] for row in rows), 0)
 
 
+class Operations(Cli):
+    def test_bad_input(self):
+        self.rejected("operations", says=["--model is missing"])
+        self.rejected("operations", "--model", "gpt-tiny", "--on", "nowhere", says=["--on", "nowhere"])
+        self.rejected("operations", *RUN, "--format", "xml", says=["--format", "xml", "table, json"])
+
+    def test_table_and_json(self):
+        arguments = ["operations", *RUN, "--on", "cpu", "--threads", "1", "--steps", "3"]
+        shown = self.run_frugal(*arguments).stdout
+        self.assertIn("a step, every operation waited for:", shown)
+        self.assertIn("stage 1\n", shown)
+        document = json.loads(self.run_frugal(*arguments, "--format", "json").stdout)
+        self.assertEqual((document["schema"], document["on"], document["source"]),
+                         ("frugal.operations/1", "cpu", "measured"))
+        self.assertIn("frugal operations --model gpt-tiny", document["command"])
+        self.assertEqual((len(document["step_seconds"]), len(document["stages"])), (3, 2))
+        for stage in document["stages"]:
+            for operation in stage["operations"]:
+                self.assertEqual(len(operation["seconds"]), 3 * operation["count"])
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+
 class Ranks(Cli):
     def test_bad_input(self):
         self.rejected(*TINY[:3], "--on", "virtual", "--pin", says=["--pin", "virtual", "--on cpu"])

@@ -37,6 +37,14 @@ class Table(unittest.TestCase):
         self.assertIn("more than that in 1.", said)
         self.assertIn("over eager PyTorch's: 0.60 to 0.60, median 0.60; 3 of 3 rows at most 0.6", said)
 
+    def test_products_of_the_steps_own_shapes_are_the_bound(self):
+        row = result(1.25, 1.25, 0.5, products_share=0.97)
+        row["least"]["products"] = 0.8
+        row["bound"] = {side: {"value": 0.64, "interval": [0.6, 0.69]} for side in ("eager", "compiled")}
+        self.assertIn("| **0.80 [0.79, 0.81]**, bound 0.64 [0.60, 0.69] | **0.80 [0.79, 0.81]** | 800 | 20 | 0.97 |",
+                      steps_table.steps([row]))
+        self.assertIn("as fast as either library made it, would take more than that in 1.", steps_table.said([row]))
+
     def test_the_pages_tables_are_the_results(self):
         page = (SOURCE / "docs/performance.md").read_text(encoding="utf-8")
         for name, path in RESULTS.items():

@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "harness/cli/program.h"
+#include "harness/cli/run_flags.h"
+#include "harness/environment.h"
+#include "harness/interrupt.h"
+#include "harness/statistics.h"
+#include "harness/step_operations.h"
+
+namespace frugal {
+namespace {
+
+struct OperationsValues {
+  RunFlags run;
+  std::string format = "table";
+};
+
+/// What was run, and where.
+nlohmann::json about(const OperationsValues& values, const TrainingRun& run, const Target& target) {
+  return {{"schema", StepOperations::schema},
+          {"command", command_prefix(target.options(run.config.type)) + "frugal operations " +
+                          values.run.text_of(run, target)},
+          {"on", target.on()},
+          {"device", target.device(run.config)},
+          {"source", name_of(target.source())},
+          {"program", program_hash()},
+          {"steps", run.train.steps}};
+}
+
+Exit operations(const OperationsValues& values) {
+  const Target target = values.run.target();
+  const TrainingRun run = values.run.run(target);
+  catch_interrupts();
+  RunFlags::warn(run);
+  const auto cluster = target.cluster(run.config);
+  Trainer trainer(*cluster, run.config, run.train);
+  StepOperations timed(*cluster);
+  warm_up(trainer, run, target);
+  timed.clear();
+  std::vector<double> seconds;
+  train_steps(
+      trainer, run, target, [](int64_t, const std::string&) {},
+      [&](int64_t, const std::vector<StepResult>& results) {
+        for (const StepResult& result : results) seconds.push_back(result.seconds);
+      });
+  const auto stages = timed.of_steps(run.train.steps);
+  if (values.format == "json") {
+    nlohmann::json all = about(values, run, target);
+    all["step_seconds"] = seconds;
+    all["stages"] = to_json(stages, run.train.steps);
+    fmt::print("{}\n", all.dump(2));
+    return Exit::done;
+  }
+  fmt::print("{}\na step, every operation waited for: {:.3f} ms\n", target.device(run.config),
+             1e3 * median(seconds));
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    if (stages.size() > 1) fmt::print("\nstage {}\n", stage);
+    fmt::print("{}", step_operations_table(stages[stage], run.train.steps).text());
+  }
+  return Exit::done;
+}
+
+}  // namespace
+
+void add_operations(Program& program) {
+  const auto values = std::make_shared<OperationsValues>();
+  Flags flags = program.command(
+      "operations", "Train your own configuration and time each operation of a step on its own",
+      [values] { return operations(*values); });
+  values->run.add_to(flags);
+  flags.choice("--format", values->format, {"table", "json"}, "How to print it (docs/trace.md)");
+}
+
+}  // namespace frugal
