@@ -174,7 +174,8 @@ def about_record(record):
     """What a turn says of frugal: where and how, and what the step needs."""
     held = record["memory"]["peak"]
     return {"device": record["device"], "program": record["program"], "command": record["command"],
-            "parameter_bytes": held["parameter"], "ledger_bytes": record["memory"]["peak_total"],
+            "state_bytes": held["parameter"] + held["gradient"] + held["optimizer"],
+            "ledger_bytes": record["memory"]["peak_total"],
             "flops": record["flops"]["hardware"]["value"],
             "peak_flops": record["utilization"]["peak_flops"]["measured"],
             # Weights are read forward and backward and written; all else is written and read once.
@@ -208,7 +209,7 @@ def summary(turns, machine):
                           for side, parts in seconds.items()},
               "time_over": {side: ratio(seconds["frugal"], seconds[side]) for side in SIDES},
               "memory": {side: statistics.median(turn["peak_bytes"] for turn in theirs[side]) for side in SIDES}
-                        | {"ledger": ours[0]["ledger_bytes"]},
+                        | {"ledger": ours[0]["ledger_bytes"], "state": ours[0].get("state_bytes")},
               "least": least(ours, machine)}
     result |= bounds(by_side, result["least"], seconds)
     if machine:

@@ -85,8 +85,17 @@ def said(results):
         over = [r["memory_over"][side] for r in results]
         reached = sum(x <= MEMORY_TARGET for x in over)
         lines.append(f"Memory over {side} PyTorch's: {min(over):.2f} to {max(over):.2f}, median "
-                     f"{statistics.median(over):.2f}; {reached} of {len(over)} rows at most {MEMORY_TARGET}.")
+                     f"{statistics.median(over):.2f}; {reached} of {len(over)} rows at most {MEMORY_TARGET}."
+                     + said_of_state(results, side))
     return " ".join(lines)
+
+
+def said_of_state(results, side):
+    """Of the memory that no switch saves, where it was recorded."""
+    if any(r["memory"].get("state") is None for r in results):
+        return ""
+    over = [r["memory"]["state"] / r["memory"][side] for r in results]
+    return f" Weights, their gradients and the optimizer's state alone are {min(over):.2f} to {max(over):.2f} of it."
 
 
 def filling(results):
