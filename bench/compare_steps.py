@@ -146,8 +146,10 @@ def compare(row, arguments, emit):
                 operations = []
                 if row["on"] == "cpu":
                     timed = frugal_operations(arguments.frugal, row, threads, arguments.steps)
-                    operations = timed["stages"][0]["operations"]
-                    emit(turn, "operations", operations=operations, **{k: timed[k] for k in ("command", "program")})
+                    if len(timed["stages"]) == 1:  # no stage of several is the step
+                        operations = timed["stages"][0]["operations"]
+                        emit(turn, "operations", operations=operations,
+                             **{key: timed[key] for key in ("command", "program", "step_seconds")})
                 products = step_products.tasks(operations)
                 if pytorch is None:
                     task = {"on": row["on"], "threads": threads, "configuration": record["configuration"],
@@ -211,7 +213,7 @@ def summary(turns, machine):
               "memory": {side: statistics.median(turn["peak_bytes"] for turn in theirs[side]) for side in SIDES}
                         | {"ledger": ours[0]["ledger_bytes"], "state": ours[0].get("state_bytes")},
               "least": least(ours, machine)}
-    result |= bounds(by_side, result["least"], seconds)
+    result |= own_products(by_side, result["least"], seconds)
     if machine:
         resident = max(turn["resident_bytes"] for turn in ours) - machine["program_bytes"]
         result["memory"]["frugal"] = max(resident, result["memory"]["ledger"])  # parts of libraries may be gone
@@ -234,16 +236,18 @@ def least(ours, machine):
     return result
 
 
-def bounds(by_side, needed, seconds):
-    """Seconds of the step's own products in each round, over PyTorch's time; their part of frugal's own operations.
-    Nothing where they were not timed on their own."""
-    pairs = list(zip(by_side["operations"], by_side["products"]))[:len(seconds["eager"])]
-    if len(pairs) < len(seconds["eager"]) or not needed["gemm_rate"]:
+def own_products(by_side, needed, seconds):
+    """What the step's own products take: at their fastest among what it needs at least, and as they usually are over
+    PyTorch's time; their share of frugal's operations. Nothing where they were not timed on their own in each round."""
+    rounds = list(zip(by_side["operations"], by_side["products"]))[:len(seconds["eager"])]
+    rate = needed["gemm_rate"]
+    if len(rounds) < len(seconds["eager"]) or not rate:
         return {}
-    least_of = [[step_products.least(ours, theirs, needed["gemm_rate"])] for ours, theirs in pairs]
-    return {"least": needed | {"products": statistics.median(x for (x,) in least_of)},
-            "bound": {side: ratio(least_of, seconds[side]) for side in SIDES},
-            "products_share": statistics.median(step_products.share(ours) for ours, _ in pairs)}
+    usual = [[step_products.usual(*turns, rate)] for turns in rounds]
+    return {"least": needed | {"products": step_products.fastest(rounds, rate)},
+            "products": {"usual": statistics.median(x for (x,) in usual),
+                         "over": {side: ratio(usual, seconds[side]) for side in SIDES},
+                         "share": statistics.median(step_products.share(ours) for ours, _ in rounds)}}
 
 
 def describe(result):
@@ -268,7 +272,8 @@ def machine_of(program, threads):
 
 
 def read(lines):
-    """Summaries of all rows of a file, from its turns; a last line that was cut off is left out."""
+    """Summaries of all rows of a file, from its turns, each with the machine as it was measured before it; a last line
+    that was cut off is left out."""
     rows, machine = {}, None
     for line in lines:
         try:
@@ -280,8 +285,8 @@ def read(lines):
         if turn["side"] == "machine":
             machine = turn
         else:
-            rows.setdefault(tuple(turn.get(key, "") for key in KEYS), []).append(turn)
-    return [result for turns in rows.values() if (result := summary(turns, machine))]
+            rows.setdefault(tuple(turn.get(key, "") for key in KEYS), (machine, []))[1].append(turn)
+    return [result for of_row, turns in rows.values() if (result := summary(turns, of_row))]
 
 
 def parse(words):
@@ -294,7 +299,8 @@ def parse(words):
     parser.add_argument("--type", action="append", choices=("f32", "bf16"))
     parser.add_argument("--attention", action="append", choices=("separate", "fused"))
     parser.add_argument("--dropout", action="append", metavar="P")
-    parser.add_argument("--flags", action="append", help="more of frugal measure, in one word; several are several rows")
+    parser.add_argument("--flags", action="append", help="more of frugal measure, in one word, on the cpu what frugal operations has too; "
+                        "several are several rows")
     parser.add_argument("--threads", type=int, help="of the cpu, for both; all processors otherwise")
     parser.add_argument("--rounds", type=int, help="default 3")
     parser.add_argument("--steps", type=int, help="of a turn; default 2 on the cpu, 10 on a GPU")

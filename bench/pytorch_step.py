@@ -5,7 +5,7 @@ fused AdamW. Of several ways to say the same in PyTorch it has the fastest.
 
 Reads a line of JSON first, then lines such as "eager 10" or "compiled 10": takes so many steps and answers
 each with a line of JSON. "eager 0" answers with the loss alone, before any step, and "tensors 0" with that of
-the file. "products 2" makes each of the products so often. The first line has
+the file. "products 2" computes each of the products twice, after once that does not count. The first line has
   on             cpu or cuda
   threads        of the cpu
   configuration  of a record of `frugal measure`

@@ -1,8 +1,9 @@
-"""What the products of a training step take at the step's own shapes, each on its own: by frugal's library and by
-PyTorch's. No step that is made of these products takes less than the faster of both for each of them.
+"""What the products of a training step take at the step's own shapes, each on its own, by frugal and by PyTorch's
+library: at their fastest, which no step that is made of them has undercut, and as they usually are.
 
-bench/compare_steps.py has it in every round of the cpu's rows: a turn "operations" of frugal's (frugal operations,
-docs/trace.md) and a turn "products" of PyTorch's (bench/pytorch_products.py)."""
+bench/compare_steps.py has both in every round of the cpu's rows: a turn "operations" of frugal's (frugal operations,
+docs/trace.md) and a turn "products" of PyTorch's (bench/pytorch_products.py). A product of frugal's includes the bias,
+the activation and the sum that it is made with; PyTorch's has none of them."""
 
 import statistics
 
@@ -16,17 +17,28 @@ def key(operation):
     return operation["operation"], tuple(operation["product"])
 
 
-def least(ours, theirs, rate):
-    """Seconds of a round's turns. What multiplies and is no single product, which is fused attention, has its FLOPs at
-    `rate`, the best that any product reached."""
+def attention(ours, rate):
+    """Seconds of what multiplies and is no single product, which is fused attention: its FLOPs at `rate`."""
+    return sum(each["count"] * each["flops"] / rate for each in ours["operations"] if not each["product"])
+
+
+def fastest(rounds, rate):
+    """Seconds of a step's products, each as fast as either library ever made it in these rounds, which are pairs of
+    turns."""
+    best = {}
+    for turn in (turn for pair in rounds for turn in pair):
+        for each in turn.get("operations", turn.get("products")):
+            if each["product"]:
+                best[key(each)] = min(best.get(key(each), float("inf")), *each["seconds"])
+    ours = rounds[0][0]
+    return sum(each["count"] * best[key(each)] for each in ours["operations"] if each["product"]) + attention(ours, rate)
+
+
+def usual(ours, theirs, rate):
+    """The same in one round: each by the library whose median is lower."""
     of_theirs = {key(each): statistics.median(each["seconds"]) for each in theirs["products"]}
-    seconds = 0
-    for each in ours["operations"]:
-        if each["product"]:
-            seconds += each["count"] * min(statistics.median(each["seconds"]), of_theirs[key(each)])
-        elif each["flops"] > 0:
-            seconds += each["count"] * each["flops"] / rate
-    return seconds
+    return attention(ours, rate) + sum(each["count"] * min(statistics.median(each["seconds"]), of_theirs[key(each)])
+                                       for each in ours["operations"] if each["product"])
 
 
 def share(ours):

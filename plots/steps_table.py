@@ -29,58 +29,75 @@ def name(result):
 
 
 def products(result):
-    """The least time of the step's products: at their own shapes where they were timed so, else at the best rate of
-    any."""
+    """The least time of the step's products: each at its fastest where they were timed on their own, else at the best
+    rate of any."""
     return result["least"].get("products", result["least"]["flops"])
 
 
 def bound(result, side):
     """That over their step's time."""
-    return result["bound"][side]["value"] if "bound" in result else products(result) / result["medians"][side]
+    return products(result) / result["medians"][side]
 
 
-def share(result):
-    """Of frugal's step that of its products: as it makes them, or the least."""
-    return result.get("products_share", products(result) / result["medians"]["frugal"])
+def usual(result, side):
+    """What the products usually take over their step's time, where they were timed on their own."""
+    return result["products"]["over"][side] if "products" in result else None
+
+
+def between(over):
+    return f"{over['value']:.2f} [{over['interval'][0]:.2f}, {over['interval'][1]:.2f}]"
 
 
 def ratio(result, side):
-    over = result["time_over"][side]
-    text = f"{over['value']:.2f} [{over['interval'][0]:.2f}, {over['interval'][1]:.2f}]"
-    if over["value"] <= SIDES[side]:
+    text = between(result["time_over"][side])
+    if result["time_over"][side]["value"] <= SIDES[side]:
         return text
-    if bound(result, side) <= SIDES[side]:
-        return f"**{text}**"
-    interval = result["bound"][side]["interval"] if "bound" in result else None
-    sure = f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else ""
-    return f"**{text}**, bound {bound(result, side):.2f}{sure}"
+    text = f"**{text}**"
+    if bound(result, side) > SIDES[side]:
+        text += f", bound {bound(result, side):.2f}"
+    if usual(result, side) and usual(result, side)["value"] > SIDES[side]:
+        text += f", usually {between(usual(result, side))}"
+    return text
+
+
+def products_columns(results):
+    """Headers, and for each result texts: with own products their usual time and share, else the least alone."""
+    if all("products" in r for r in results):
+        return (["products at least, ms", "usually, ms", "products' and attention's share of operations"],
+                [[f"{1000 * products(r):.0f}", f"{1000 * r['products']['usual']:.0f}", f"{r['products']['share']:.2f}"]
+                 for r in results])
+    return (["products at least, ms", "products' share of frugal's step"],
+            [[f"{1000 * products(r):.0f}", f"{products(r) / r['medians']['frugal']:.2f}"] for r in results])
 
 
 def steps(results):
+    headers, texts = products_columns(results)
     rows = []
-    for r in results:
+    for r, of_products in zip(results, texts):
         medians, memory = r["medians"], r["memory"]
         rows.append([name(r), *(f"{1000 * medians[side]:.0f}" for side in ("frugal", "eager", "compiled")),
-                     *(ratio(r, side) for side in SIDES),
-                     f"{1000 * products(r):.0f}", f"{1000 * r['least']['bytes']:.0f}", f"{share(r):.2f}",
+                     *(ratio(r, side) for side in SIDES), *of_products, f"{1000 * r['least']['bytes']:.0f}",
                      *(f"{memory[side] / 1e6:.0f}" for side in ("frugal", "eager", "compiled")),
                      *(f"{r['memory_over'][side]:.2f}" for side in SIDES)])
-    return table(["one step", "frugal, ms", "eager, ms", "compiled, ms", "time over eager's", "over compiled's",
-                  "products at least, ms", "bytes at least, ms", "products' share of frugal's step", "frugal, MB",
-                  "eager, MB", "compiled, MB", "memory over eager's", "over compiled's"], rows)
+    return table(["one step", "frugal, ms", "eager, ms", "compiled, ms", "time over eager's", "over compiled's", *headers,
+                  "bytes at least, ms", "frugal, MB", "eager, MB", "compiled, MB", "memory over eager's",
+                  "over compiled's"], rows)
 
 
 def said(results):
     """What is seen at once: how many rows reach the targets, and what the others have."""
     lines = []
-    own = all("bound" in r for r in results)
-    how = "each as fast as either library made it" if own else "at the best rate measured"
+    own = all("products" in r for r in results)
     for side, target in SIDES.items():
         missed = [r for r in results if r["time_over"][side]["value"] > target]
-        bounded = [r for r in missed if bound(r, side) > target]
+        bounded = sum(bound(r, side) > target for r in missed)
+        how = "each at its fastest" if own else "at the best rate measured"
         lines.append(f"{len(results) - len(missed)} of {len(results)} rows take at most {target} of {side} PyTorch's "
                      f"time; of the other {len(missed)} the products alone, {how}, would take more than that in "
-                     f"{len(bounded)}.")
+                     f"{bounded}")
+        if own:
+            lines[-1] += f", and as they usually are in {sum(usual(r, side)['value'] > target for r in missed)}"
+        lines[-1] += "."
     for side in SIDES:
         over = [r["memory_over"][side] for r in results]
         reached = sum(x <= MEMORY_TARGET for x in over)
@@ -91,11 +108,11 @@ def said(results):
 
 
 def said_of_state(results, side):
-    """Of the memory that no switch saves, where it was recorded."""
+    """Of what the weights need, where it was recorded."""
     if any(r["memory"].get("state") is None for r in results):
         return ""
     over = [r["memory"]["state"] / r["memory"][side] for r in results]
-    return f" Weights, their gradients and the optimizer's state alone are {min(over):.2f} to {max(over):.2f} of it."
+    return f" Weights, their gradients and the optimizer's state alone are {min(over):.2f} to {max(over):.2f} of {side} PyTorch's memory."
 
 
 def filling(results):

@@ -5,7 +5,6 @@
 
 #include "harness/cli/program.h"
 #include "harness/cli/run_flags.h"
-#include "harness/environment.h"
 #include "harness/interrupt.h"
 #include "harness/statistics.h"
 #include "harness/step_operations.h"
@@ -17,18 +16,6 @@ struct OperationsValues {
   RunFlags run;
   std::string format = "table";
 };
-
-/// What was run, and where.
-nlohmann::json about(const OperationsValues& values, const TrainingRun& run, const Target& target) {
-  return {{"schema", StepOperations::schema},
-          {"command", command_prefix(target.options(run.config.type)) + "frugal operations " +
-                          values.run.text_of(run, target)},
-          {"on", target.on()},
-          {"device", target.device(run.config)},
-          {"source", name_of(target.source())},
-          {"program", program_hash()},
-          {"steps", run.train.steps}};
-}
 
 Exit operations(const OperationsValues& values) {
   const Target target = values.run.target();
@@ -48,7 +35,9 @@ Exit operations(const OperationsValues& values) {
       });
   const auto stages = timed.of_steps(run.train.steps);
   if (values.format == "json") {
-    nlohmann::json all = about(values, run, target);
+    nlohmann::json all = values.run.about("operations", run, target);
+    all["schema"] = StepOperations::schema;
+    all["steps"] = run.train.steps;
     all["step_seconds"] = seconds;
     all["stages"] = to_json(stages, run.train.steps);
     fmt::print("{}\n", all.dump(2));

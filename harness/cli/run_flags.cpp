@@ -196,6 +196,20 @@ void RunFlags::warn(const TrainingRun& run) {
              name_of(run.config.schedule));
 }
 
+std::map<std::string, std::string> RunFlags::about(std::string_view command, const TrainingRun& run,
+                                                   const Target& target,
+                                                   const std::string& more) const {
+  std::map<std::string, std::string> about = {
+      {"command", fmt::format("{}frugal {} {}{}", command_prefix(target.options(run.config.type)),
+                              command, text_of(run, target), more)},
+      {"on", target.on()},
+      {"device", target.device(run.config)},
+      {"source", std::string(name_of(target.source()))},
+      {"program", program_hash()}};
+  if (run.own) about["schedule_file"] = "hash " + run.own->hash;
+  return about;
+}
+
 std::string RunFlags::text_of(const TrainingRun& run, const Target& target) const {
   const RunConfig& c = run.config;
   std::string all = fmt::format(

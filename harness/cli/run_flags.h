@@ -1,6 +1,8 @@
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "harness/cli/files.h"
 #include "harness/cli/memory_flags.h"
@@ -39,6 +41,11 @@ struct RunFlags {
   static void warn(const TrainingRun& run);
   /// The flags that describe this run again: "--model 22B …". Files stand without their folders.
   std::string text_of(const TrainingRun& run, const Target& target) const;
+  /// Where what a command writes comes from: "command", "on", "device", "source", "program", and
+  /// the hash of a "schedule_file". `more` are flags of the command's own: " --svg x.svg".
+  std::map<std::string, std::string> about(std::string_view command, const TrainingRun& run,
+                                           const Target& target,
+                                           const std::string& more = "") const;
 };
 
 }  // namespace frugal

@@ -41,19 +41,6 @@ std::string outputs_text(const TraceValues& values) {
                                  : " --out-file " + file_name(values.out_file);
 }
 
-std::map<std::string, std::string> about(const TraceValues& values, const TrainingRun& run,
-                                         const Target& target) {
-  std::map<std::string, std::string> about = {
-      {"command", command_prefix(target.options(run.config.type)) + "frugal trace " +
-                      values.run.text_of(run, target) + outputs_text(values)},
-      {"on", target.on()},
-      {"device", target.device(run.config)},
-      {"source", std::string(name_of(target.source()))},
-      {"program", program_hash()}};
-  if (run.own) about["schedule_file"] = "hash " + run.own->hash;
-  return about;
-}
-
 std::string picture(const Timeline& timeline, const TrainingRun& run, const Target& target) {
   const std::string name =
       fmt::format("{}{}", name_of(run.config.schedule), run.own ? " of a file" : "");
@@ -107,7 +94,7 @@ Exit trace(const TraceValues& values) {
       [&](int64_t, const std::vector<StepResult>&) { recorder.add(trainer); });
   progress.finish();
   Trace trace = recorder.take();
-  trace.about = about(values, run, target);
+  trace.about = values.run.about("trace", run, target, outputs_text(values));
   if (!values.out_file.empty()) write_file(values.out_file, to_json(trace));
   if (!values.memory.empty()) write_file(values.memory, memory_to_json(trace));
   const Timeline timeline = timeline_of(trainer, run);

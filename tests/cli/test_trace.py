@@ -1,5 +1,6 @@
 """frugal trace, and the flags that it shares with frugal measure."""
 
+import collections
 import json
 import xml.etree.ElementTree as tree
 
@@ -110,10 +111,30 @@ class Operations(Cli):
                          ("frugal.operations/1", "cpu", "measured"))
         self.assertIn("frugal operations --model gpt-tiny", document["command"])
         self.assertEqual((len(document["step_seconds"]), len(document["stages"])), (3, 2))
-        for stage in document["stages"]:
-            for operation in stage["operations"]:
-                self.assertEqual(len(operation["seconds"]), 3 * operation["count"])
         self.assertEqual(list(self.folder.iterdir()), [])
+        self.is_what_a_step_does(document["stages"], *arguments[1:])
+
+    def is_what_a_step_does(self, stages, *arguments):
+        self.run_frugal("measure", *arguments)
+        work = self.records()[-1]["work"]
+        counts = collections.Counter()
+        for operation in stages[work["stage"]]["operations"]:
+            counts[operation["operation"].split()[0]] += operation["count"]
+        for name, done in work["operations"].items():
+            self.assertAlmostEqual(counts.pop(name), done["count"], msg=name)
+        self.assertEqual(counts, {})
+
+    def test_steps_that_are_trained_in_one_go(self):
+        arguments = [*RUN, "--on", "cpu", "--threads", "1", "--schedule", "2bw", "--clip", "0", "--steps", "4"]
+        document = json.loads(self.run_frugal("operations", *arguments, "--format", "json").stdout)
+        self.assertEqual(len(document["step_seconds"]), 4)
+        self.is_what_a_step_does(document["stages"], *arguments)
+
+    def test_a_schedule_file_is_named(self):
+        shown = self.run_frugal("schedule", "1f1b", "--stages", "2", "--microbatches", "4", "--format", "text").stdout
+        file = self.given(shown, "own.txt")
+        document = json.loads(self.run_frugal("operations", *RUN[:4], "--schedule-file", file, "--format", "json").stdout)
+        self.assertIn("hash ", document["schedule_file"])
 
 
 class Ranks(Cli):

@@ -63,12 +63,15 @@ TEST(StepOperations, AreAllThatTheStepMakes) {
     EXPECT_GE(*std::min_element(alike.seconds.begin(), alike.seconds.end()), 0) << alike.form;
   }
   EXPECT_GT(seconds_of(operations, steps), 0);
-  EXPECT_EQ(cost.flops, work.done.total().cost.flops);
+  double bytes = 0;  // but for messages, which are no operations of the compute stream
   for (size_t i = 0; i < DeviceWork::kinds; ++i) {
     const std::string name(DeviceWork::names.at(i));
-    if (name == "transfer") continue;  // messages are no operations of the compute stream
+    if (name == "transfer") continue;
+    bytes += work.done.operations.at(i).cost.bytes;
     EXPECT_EQ(count_of(operations, name, steps), work.done.operations.at(i).count) << name;
   }
+  EXPECT_EQ(cost.flops, work.done.total().cost.flops);
+  EXPECT_EQ(cost.bytes, bytes);
 }
 
 /// tiny(): h 16, two heads, s 8, b 1. Scores are a product for each head.
