@@ -299,8 +299,8 @@ def parse(words):
     parser.add_argument("--type", action="append", choices=("f32", "bf16"))
     parser.add_argument("--attention", action="append", choices=("separate", "fused"))
     parser.add_argument("--dropout", action="append", metavar="P")
-    parser.add_argument("--flags", action="append", help="more of frugal measure, in one word, on the cpu what frugal operations has too; "
-                        "several are several rows")
+    parser.add_argument("--flags", action="append", help="more of frugal measure, in one word, on the cpu what frugal "
+                        "operations has too; several are several rows")
     parser.add_argument("--threads", type=int, help="of the cpu, for both; all processors otherwise")
     parser.add_argument("--rounds", type=int, help="default 3")
     parser.add_argument("--steps", type=int, help="of a turn; default 2 on the cpu, 10 on a GPU")

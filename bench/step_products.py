@@ -1,9 +1,9 @@
 """What the products of a training step take at the step's own shapes, each on its own, by frugal and by PyTorch's
-library: at their fastest, which no step that is made of them has undercut, and as they usually are.
+library: at their fastest, and as they usually are.
 
 bench/compare_steps.py has both in every round of the cpu's rows: a turn "operations" of frugal's (frugal operations,
 docs/trace.md) and a turn "products" of PyTorch's (bench/pytorch_products.py). A product of frugal's includes the bias,
-the activation and the sum that it is made with; PyTorch's has none of them."""
+the activation and the sum that it is fused with; PyTorch's has none of them."""
 
 import statistics
 
@@ -31,7 +31,8 @@ def fastest(rounds, rate):
             if each["product"]:
                 best[key(each)] = min(best.get(key(each), float("inf")), *each["seconds"])
     ours = rounds[0][0]
-    return sum(each["count"] * best[key(each)] for each in ours["operations"] if each["product"]) + attention(ours, rate)
+    return attention(ours, rate) + sum(each["count"] * best[key(each)] for each in ours["operations"]
+                                       if each["product"])
 
 
 def usual(ours, theirs, rate):

@@ -7,7 +7,7 @@ namespace frugal {
 struct Interrupted : std::runtime_error {
   Interrupted()
       : std::runtime_error(
-            "interrupted; what was recorded is kept, and the same command runs the rest") {}
+            "interrupted; what was recorded is kept, and the same command runs what was not") {}
 };
 
 /// From now on the first SIGINT or SIGTERM asks for a stop at the next safe point; a second one

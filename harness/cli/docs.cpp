@@ -19,7 +19,7 @@ constexpr const char* exit_statuses = R"(## Exit status
 | 5 | a peer was lost |
 | 6 | wrong numbers, such as a loss that is not finite, or an error of frugal itself |
 | 7 | a case of `reproduce` lost the GPU, as an illegal access does, so that no further one was run; what was recorded is kept, and the same command runs the rest |
-| 130 | interrupted; what was recorded is kept, and the same command runs the rest |
+| 130 | interrupted; what was recorded is kept, and the same command runs what was not |
 
 `reproduce` goes on after a case that did not end well, and exits with the highest status of its
 cases. Without `--check` a claim that is not reproduced is a result like any other: status 0.

@@ -6,6 +6,7 @@
 #include "harness/cli/program.h"
 #include "harness/cli/run_flags.h"
 #include "harness/interrupt.h"
+#include "harness/progress.h"
 #include "harness/statistics.h"
 #include "harness/step_operations.h"
 
@@ -28,11 +29,16 @@ Exit operations(const OperationsValues& values) {
   warm_up(trainer, run, target);
   timed.clear();
   std::vector<double> seconds;
+  Progress progress(static_cast<size_t>(run.train.steps));
   train_steps(
-      trainer, run, target, [](int64_t, const std::string&) {},
+      trainer, run, target,
+      [&](int64_t step, const std::string& outcome) {
+        progress.finished(fmt::format("step {}", step), outcome);
+      },
       [&](int64_t, const std::vector<StepResult>& results) {
         for (const StepResult& result : results) seconds.push_back(result.seconds);
       });
+  progress.finish();
   const auto stages = timed.of_steps(run.train.steps);
   if (values.format == "json") {
     nlohmann::json all = values.run.about("operations", run, target);

@@ -381,6 +381,9 @@ class Interrupt(Cli):
         self.interrupt(arguments, signal.SIGTERM, 3)  # it is not final: the same command runs it again
         self.assertEqual([r["status"] for r in self.records()], ["interrupted"] * 2)
 
+    def test_operations(self):
+        self.interrupt(["operations", *TINY[1:], "--steps", "1000000"], signal.SIGINT, 3)
+
     def test_reproduce_keeps_what_is_finished_and_resumes(self):
         arguments = ["reproduce", "korthikanti2022/table2", "--on", "cpu", "--scale", "1/32", "--threads", "1"]
         self.interrupt(arguments, signal.SIGINT, 2)
