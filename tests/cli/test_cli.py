@@ -58,6 +58,16 @@ class Cli(unittest.TestCase):
         self.assertEqual(done.stdout, "")
         self.assertEqual([p.name for p in self.folder.iterdir() if p.name != "given"], [])
 
+    def interrupt(self, arguments, number, lines):
+        """Signals the program once it has said `lines` lines of progress."""
+        with subprocess.Popen([FRUGAL, *arguments], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as program:
+            said = [program.stderr.readline() for _ in range(lines)]
+            program.send_signal(number)
+            rest = program.communicate(timeout=120)[1]
+            self.assertEqual(program.returncode, 130, "".join(said) + rest)
+            self.assertIn("frugal: interrupted", rest)
+
 
 class BadInput(Cli):
     def test_commands(self):
@@ -361,16 +371,6 @@ class Measure(Cli):
 
 
 class Interrupt(Cli):
-    def interrupt(self, arguments, number, lines):
-        """Signals the program once it has said `lines` lines of progress."""
-        with subprocess.Popen([FRUGAL, *arguments], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True) as program:
-            said = [program.stderr.readline() for _ in range(lines)]
-            program.send_signal(number)
-            rest = program.communicate(timeout=120)[1]
-            self.assertEqual(program.returncode, 130, "".join(said) + rest)
-            self.assertIn("frugal: interrupted", rest)
-
     def test_measure(self):
         arguments = [*TINY, "--steps", "1000000"]
         self.interrupt(arguments, signal.SIGINT, 3)
@@ -380,9 +380,6 @@ class Interrupt(Cli):
         self.assertIn("from its start", record["reason"])
         self.interrupt(arguments, signal.SIGTERM, 3)  # it is not final: the same command runs it again
         self.assertEqual([r["status"] for r in self.records()], ["interrupted"] * 2)
-
-    def test_operations(self):
-        self.interrupt(["operations", *TINY[1:], "--steps", "1000000"], signal.SIGINT, 3)
 
     def test_reproduce_keeps_what_is_finished_and_resumes(self):
         arguments = ["reproduce", "korthikanti2022/table2", "--on", "cpu", "--scale", "1/32", "--threads", "1"]

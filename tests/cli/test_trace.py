@@ -2,6 +2,7 @@
 
 import collections
 import json
+import signal
 import xml.etree.ElementTree as tree
 
 from test_cli import TINY, Cli
@@ -129,6 +130,10 @@ class Operations(Cli):
         document = json.loads(self.run_frugal("operations", *arguments, "--format", "json").stdout)
         self.assertEqual(len(document["step_seconds"]), 4)
         self.is_what_a_step_does(document["stages"], *arguments)
+
+    def test_ctrl_c(self):
+        self.interrupt(["operations", *TINY[1:], "--steps", "1000000"], signal.SIGINT, 3)
+        self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_a_schedule_file_is_named(self):
         shown = self.run_frugal("schedule", "1f1b", "--stages", "2", "--microbatches", "4", "--format", "text").stdout
