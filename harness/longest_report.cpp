@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "harness/config_json.h"
+#include "harness/settings/config_json.h"
 
 namespace frugal {
 namespace {

@@ -120,4 +120,35 @@ Table measurement_table(const Record& record) {
   return lines.table;
 }
 
+Table comparison_table(const std::vector<Table::Column>& columns,
+                       const std::vector<std::vector<std::string>>& labels,
+                       const std::vector<Record>& records) {
+  Table table{columns, labels};
+  for (const char* name :
+       {"step time, s", "95 % interval", "samples", "peak memory of a rank", "MFU, %", "HFU, %"})
+    table.columns.push_back({name, true});
+  table.columns.push_back({"status"});
+  for (size_t i = 0; i < records.size(); ++i) {
+    const Record& record = records[i];
+    std::vector<std::string>& row = table.rows[i];
+    const std::vector<double>& times = record.samples(metric::step_time);
+    Estimate time;
+    if (!times.empty()) time = median_estimate(times);
+    row.push_back(times.empty() ? "" : format_number(time.value));
+    row.push_back(time.interval ? fmt::format("{} to {}", format_number(time.interval->low),
+                                              format_number(time.interval->high))
+                                : "");
+    row.push_back(times.empty() ? "" : std::to_string(times.size()));
+    row.push_back(record.memory ? format_bytes(record.memory->peak_total).text() : "");
+    const auto percent = [&](const Fraction& fraction) {
+      return fraction.value ? format_number(100 * *fraction.value) : "";
+    };
+    row.push_back(record.utilization ? percent(record.utilization->mfu_data_sheet) : "");
+    row.push_back(record.utilization ? percent(record.utilization->hfu_data_sheet) : "");
+    row.push_back(record.ok() ? "ok"
+                              : fmt::format("{}: {}", name_of(record.status), record.reason));
+  }
+  return table;
+}
+
 }  // namespace frugal

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "harness/config_json.h"
 #include "harness/hugging_face_config.h"
 #include "harness/llama_models.h"
+#include "harness/settings/config_json.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 #include "kernels/support/paths.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "harness/config_json.h"
 #include "harness/flops.h"
+#include "harness/settings/config_json.h"
 #include "harness/table.h"
 
 namespace frugal {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "harness/config_json.h"
+#include "harness/settings/config_json.h"
 #include "kernels/support/json_file.h"
 
 namespace frugal {

@@ -1,10 +1,10 @@
 #include <nlohmann/json.hpp>
 
-#include "harness/config_json.h"
 #include "harness/flops.h"
 #include "harness/names.h"
 #include "harness/or_null.h"
 #include "harness/record.h"
+#include "harness/settings/config_json.h"
 #include "harness/work_report.h"
 #include "kernels/support/json_file.h"
 

@@ -10,6 +10,7 @@
 #include "harness/environment.h"
 #include "harness/interrupt.h"
 #include "harness/progress.h"
+#include "harness/settings/paths.h"
 #include "kernels/support/error.h"
 
 namespace frugal {

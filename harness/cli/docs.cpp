@@ -1,8 +1,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
 
+#include "harness/cli/files.h"
 #include "harness/cli/program.h"
+#include "harness/settings/config_json.h"
+#include "kernels/support/json_file.h"
 
 namespace frugal {
 namespace {
@@ -63,11 +69,43 @@ std::string cli_markdown(const CLI::App& app) {
   return out + exit_statuses;
 }
 
+namespace {
+
+/// The record's schema has that of a configuration within it; the rest stays as it is written.
+std::string with_configuration(std::string schema) {
+  const std::string key = "    \"configuration\": ";
+  const size_t begin = schema.find(key + "{") + key.size();
+  size_t end = begin;
+  for (int depth = 0; end == begin || depth > 0; ++end)
+    depth += schema.at(end) == '{' ? 1 : schema.at(end) == '}' ? -1 : 0;
+  std::string text = run_config_schema().dump(2);
+  for (size_t line = 0; (line = text.find('\n', line)) != std::string::npos;)
+    text.insert(++line, "    ");
+  return schema.replace(begin, end - begin, text);
+}
+
+void write_documents(const std::filesystem::path& folder, const CLI::App& app) {
+  const std::filesystem::path record = folder / "record.schema.json";
+  write_file((folder / "cli.md").string(), cli_markdown(app));
+  write_file((folder / "configuration.schema.json").string(),
+             configuration_file_schema().dump(2) + "\n");
+  write_file(record.string(), with_configuration(read_text(record.string())));
+}
+
+}  // namespace
+
 void add_docs(Program& program) {
-  program.command("docs", "Print docs/cli.md", [&program] {
-    fmt::print("{}", cli_markdown(program.app()));
+  const auto folder = std::make_shared<std::string>();
+  Flags flags = program.command("docs", "Print docs/cli.md", [&program, folder] {
+    if (folder->empty())
+      fmt::print("{}", cli_markdown(program.app()));
+    else
+      write_documents(*folder, program.app());
     return Exit::done;
   });
+  flags.text("--write", *folder, "DIR",
+             "Write cli.md and configuration.schema.json, and the configuration of "
+             "record.schema.json, to this folder");
 }
 
 }  // namespace frugal

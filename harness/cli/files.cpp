@@ -14,10 +14,6 @@
 
 namespace frugal {
 
-std::string file_name(const std::string& path) {
-  return std::filesystem::path(path).filename().string();
-}
-
 void check_distinct(const std::vector<FlagFile>& outputs, const std::vector<FlagFile>& inputs) {
   // By what paths lead to: "x", "./x" and a link to it are one file. One that is not there yet has
   // a folder that is.

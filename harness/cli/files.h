@@ -13,9 +13,6 @@ struct FlagFile {
 /// are written: of two that are written one would be lost, and an input that is written is gone.
 void check_distinct(const std::vector<FlagFile>& outputs, const std::vector<FlagFile>& inputs);
 
-/// A file without its folder: what is recorded names no paths.
-std::string file_name(const std::string& path);
-
 /// Throws InputError unless a file of this name can be made, and leaves none behind: a run must not
 /// find out at its end. `flag` named it; `otherwise` says what to do where it exists already.
 void check_new_file(const std::string& flag, const std::string& path,

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/settings/value_type.h"
+
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
 class Option;
@@ -19,10 +21,19 @@ class Flags {
  public:
   explicit Flags(CLI::App& command) : command_(command) {}
 
+  /// The command's name.
+  std::string command() const;
   void toggle(const std::string& name, bool& target, const std::string& help);
+  void toggle(const std::string& name, const std::function<void()>& set, const std::string& help);
+  /// A text that `set` reads; `type` is for the help, and so is what holds `otherwise`.
+  void value(const std::string& name, const ValueType& type, const std::string& otherwise,
+             const std::string& help, const std::function<void(const std::string&)>& set);
   /// `value` stands for the text in the help: "FILE".
   void text(const std::string& name, std::string& target, const std::string& value,
             const std::string& help);
+  /// The same, as often as it is given.
+  void texts(const std::string& name, std::vector<std::string>& target, const std::string& value,
+             const std::string& help);
   void choice(const std::string& name, std::string& target, const std::vector<std::string>& allowed,
               const std::string& help);
   /// A whole number in [low, high]. A default below `low` stands for "not given".
@@ -55,8 +66,6 @@ class Flags {
   void positional(const std::string& name, std::string& target, const std::string& help);
 
  private:
-  void add(const std::string& name, const std::string& value, const std::string& otherwise,
-           const std::string& help, const std::function<void(const std::string&)>& set);
   void whole(const std::string& name, const std::function<void(int64_t)>& set,
              const std::string& otherwise, int64_t low, int64_t high, const std::string& help);
   void real(const std::string& name, const std::function<void(double)>& set,

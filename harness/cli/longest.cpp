@@ -8,6 +8,7 @@
 #include "harness/interrupt.h"
 #include "harness/longest_report.h"
 #include "harness/progress.h"
+#include "harness/settings/resolve.h"
 #include "harness/training.h"
 #include "kernels/support/error.h"
 
@@ -15,27 +16,16 @@ namespace frugal {
 namespace {
 
 struct LongestValues {
-  RunFlags run;
+  RunFlags run{{FieldGroup::model, FieldGroup::place, FieldGroup::layout, FieldGroup::memory,
+                FieldGroup::training}};
   std::optional<int64_t> memory;
   std::string format = "table";
 };
 
-/// What says something of a run that this command says itself.
-void refuse_what_is_searched(const LongestValues& values, const Target& target) {
-  const auto refuse = [](bool given, const char* flag, const char* why) {
-    if (given) throw InputError(fmt::format("{}: {}; leave it out", flag, why));
-  };
-  refuse(values.run.model.sequence.has_value(), "--sequence", "it is what is searched for");
-  refuse(!values.run.text.empty(), "--text", "no texts are needed to see what fits");
-  refuse(values.run.steps.value_or(1) != 1, "--steps", "one step is taken of each length");
-  refuse(values.run.warm_up.value_or(0) != 0, "--warm-up", "one step is taken of each length");
-  refuse(!values.run.pipeline.file.empty(), "--schedule-file", "schedules are known by name here");
-  refuse(!values.run.lone_rank.empty(), "--lone-rank", "what fits is found on a virtual machine");
-  refuse(values.memory && target.kind() == DeviceKind::cuda, "--memory", "a GPU has what it has");
-}
-
 /// Of each rank. More than there is would let the processor take it all before it is known.
 int64_t memory_of(const LongestValues& values, const Target& target, const RunConfig& run) {
+  if (values.memory && target.kind() == DeviceKind::cuda)
+    throw InputError("--memory: a GPU has what it has; leave it out");
   const int64_t there = target.memory_of_rank(run);
   const int64_t memory = values.memory.value_or(there);
   if (!target.simulated() && memory > there)
@@ -60,12 +50,12 @@ LengthTried run_one(const Target& target, const StepOf& step, int64_t tokens, in
 }
 
 Exit longest(const LongestValues& values) {
-  const Target target = values.run.target();
-  refuse_what_is_searched(values, target);
-  RunFlags flags = values.run;
+  const RunSettings settings = values.run.settings();
+  RunSettings asked = settings;
   // Whatever is wrong with the model's own length is not asked.
-  flags.model.sequence = StepOf{flags.config, {}}.granularity() * flags.model.scale;
-  const TrainingRun run = flags.run(target);
+  asked.said["sequence_length"] = StepOf{settings.config, {}}.granularity() * settings.scale;
+  const Target target = target_of(asked);
+  const TrainingRun run = training_run(asked, target);
   const StepOf step{run.config, run.train.optimizer};
   catch_interrupts();
   const int64_t memory = memory_of(values, target, run.config);
@@ -75,7 +65,7 @@ Exit longest(const LongestValues& values) {
                        .memory = memory,
                        .longest = longest_sequence(step, target.counterpart(memory)),
                        .tried = {},
-                       .command = "frugal longest " + values.run.text_of(run, target)};
+                       .command = "frugal longest" + command_flags(settings, run, target)};
   if (values.memory) report.command += fmt::format(" --memory {}", memory);
   const LongestSequence& found = report.longest;
   if (!target.simulated()) {

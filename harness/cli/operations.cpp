@@ -7,6 +7,7 @@
 #include "harness/cli/run_flags.h"
 #include "harness/interrupt.h"
 #include "harness/progress.h"
+#include "harness/settings/resolve.h"
 #include "harness/statistics.h"
 #include "harness/step_operations.h"
 
@@ -14,15 +15,16 @@ namespace frugal {
 namespace {
 
 struct OperationsValues {
-  RunFlags run;
+  RunFlags run{groups_of_a_training};
   std::string format = "table";
 };
 
 Exit operations(const OperationsValues& values) {
-  const Target target = values.run.target();
-  const TrainingRun run = values.run.run(target);
+  const RunSettings settings = values.run.settings();
+  const Target target = target_of(settings);
+  const TrainingRun run = training_run(settings, target);
   catch_interrupts();
-  RunFlags::warn(run);
+  warn_of_clipping(run);
   const auto cluster = target.cluster(run.config);
   Trainer trainer(*cluster, run.config, run.train);
   StepOperations timed(*cluster);
@@ -41,7 +43,7 @@ Exit operations(const OperationsValues& values) {
   progress.finish();
   const auto stages = timed.of_steps(run.train.steps);
   if (values.format == "json") {
-    nlohmann::json all = values.run.about("operations", run, target);
+    nlohmann::json all = about("operations", settings, run, target);
     all["schema"] = StepOperations::schema;
     all["steps"] = run.train.steps;
     all["step_seconds"] = seconds;

@@ -11,6 +11,7 @@
 #include "harness/operation_times.h"
 #include "harness/own_machine.h"
 #include "harness/peak_report.h"
+#include "harness/settings/paths.h"
 #include "harness/target.h"
 #include "harness/timing.h"
 #include "kernels/support/error.h"

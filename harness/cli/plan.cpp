@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/cli/files.h"
-#include "harness/cli/memory_flags.h"
-#include "harness/cli/model_flags.h"
 #include "harness/cli/program.h"
+#include "harness/cli/run_flags.h"
 #include "harness/names.h"
 #include "harness/plan_report.h"
+#include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -20,13 +20,13 @@ namespace {
 constexpr const char* searched = "searched";
 
 struct PlanValues {
-  ModelFlags model;
-  std::string hardware, tensor_parallel = "1", recompute = searched, schedule = "2bw", attention,
+  RunFlags run{{FieldGroup::model, FieldGroup::length},
+               {"sequence_parallel", "attention", "stored_masks"}};
+  std::string hardware, tensor_parallel = "1", recompute = searched, schedule = "2bw",
                         type = "bf16", format = "table";
   int devices = 0;  // 0: not given
   int64_t batch = 0, execute = 0, rows = 5;
   std::optional<double> memory;
-  bool sequence_parallel = false, stored_masks = false;
 };
 
 std::vector<std::string> names_and_searched(std::vector<std::string> names) {
@@ -52,7 +52,7 @@ std::vector<int> tensor_sizes(const PlanValues& values, const PlanRequest& reque
   const auto divides_all = [&](int t) {
     const auto parts = {int64_t{request.devices}, m.heads,
                         m.key_value_heads(),      m.vocabulary,
-                        m.intermediate_size(),    values.sequence_parallel ? m.sequence : t};
+                        m.intermediate_size(),    request.run.sequence_parallel ? m.sequence : t};
     return std::all_of(parts.begin(), parts.end(), [t](int64_t part) { return part % t == 0; });
   };
   for (int t = 1; t <= std::min<int64_t>(request.devices, request.machine.devices_per_node); ++t)
@@ -60,16 +60,17 @@ std::vector<int> tensor_sizes(const PlanValues& values, const PlanRequest& reque
   return sizes;
 }
 
-AttentionKind attention_of(const PlanValues& values, const ModelConfig& model) {
-  if (!values.attention.empty()) return *from_name<AttentionKind>(values.attention);
+AttentionKind attention_of(const PlanValues& values, const RunSettings& settings,
+                           const ModelConfig& model) {
+  if (settings.is_said("attention")) return settings.config.attention;
   // Where recomputation is searched for, it is by attention which kinds there are.
   return default_attention(model, from_name<Recompute>(values.recompute).value_or(Recompute::none));
 }
 
-PlanRequest request_of(const PlanValues& values) {
+PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
   PlanRequest request;
   RunConfig& run = request.run;
-  run.model = values.model.unscaled().scaled(values.model.scale);
+  run.model = unscaled_model(settings).scaled(settings.scale);
   if (values.hardware.empty())
     throw InputError(fmt::format("--hardware is missing; give one of {}, or a JSON file",
                                  fmt::join(machine_names(), ", ")));
@@ -82,10 +83,10 @@ PlanRequest request_of(const PlanValues& values) {
   request.memory = request.machine.memory_capacity;
   if (values.memory) request.memory = static_cast<int64_t>(*values.memory * (int64_t{1} << 30));
   run.schedule = *from_name<ScheduleKind>(values.schedule);
-  run.attention = attention_of(values, run.model);
+  run.attention = attention_of(values, settings, run.model);
   run.type = *from_name<DType>(values.type);
-  run.sequence_parallel = values.sequence_parallel;
-  run.stored_masks = values.stored_masks;
+  run.sequence_parallel = settings.config.sequence_parallel;
+  run.stored_masks = settings.config.stored_masks;
   request.tensor = tensor_sizes(values, request);
   request.recompute.clear();
   for (const std::string& name : all_names<Recompute>()) {
@@ -97,29 +98,26 @@ PlanRequest request_of(const PlanValues& values) {
 }
 
 /// The `frugal measure` that executes a configuration of the plan.
-std::string command_of(const PlanValues& values, const RunConfig& run) {
-  std::string command = fmt::format(
-      "frugal measure --model {} --on virtual --hardware {} --tensor-parallel {} "
-      "--pipeline-parallel {} --data-parallel {} --schedule {} --recompute {} --attention {} "
-      "--type {} --micro-batch {} --microbatches {} --steps 4 --clip {}",
-      values.model.name, values.hardware, run.tensor_parallel, run.pipeline_parallel,
-      run.data_parallel, name_of(run.schedule), name_of(run.recompute), name_of(run.attention),
-      values.type, run.micro_batch, run.microbatches, planned_optimizer(run.schedule).clip);
-  if (values.model.scale > 1) command += " --scale " + scale_name(values.model.scale);
-  command += values.model.changes();
-  if (run.sequence_parallel) command += " --sequence-parallel";
-  if (run.stored_masks) command += " --stored-masks";
-  return command;
+std::string command_of(const PlanValues& values, const RunSettings& asked, const RunConfig& run) {
+  RunSettings settings = settings_with(asked, run);
+  settings.place.hardware = values.hardware;
+  settings.train.steps = 4;
+  settings.train.optimizer = planned_optimizer(run.schedule);
+  settings.said["on"] = settings.place.on;
+  settings.said["attention"] = name_of(run.attention);  // the model's own otherwise
+  settings.said["clip"] = settings.train.optimizer.clip;
+  return "frugal measure" + command_flags(settings);
 }
 
 Exit plan(const PlanValues& values) {
-  const PlanRequest request = request_of(values);
+  const RunSettings settings = values.run.settings();
+  const PlanRequest request = request_of(values, settings);
   const Plan plan = search(request);
   if (plan.fitting.empty()) throw InputError(why_nothing_fits(request, plan));
   PlanReport report{.request = request,
                     .plan = plan,
                     .executed = {},
-                    .command = command_of(values, plan.fitting.front().run),
+                    .command = command_of(values, settings, plan.fitting.front().run),
                     .rows = static_cast<size_t>(std::max(values.rows, values.execute))};
   for (const Candidate& candidate : plan.fitting) {
     if (report.executed.size() == static_cast<size_t>(values.execute)) break;
@@ -138,7 +136,7 @@ void add_plan(Program& program) {
       "plan", "The fastest way to divide a model among devices that it fits on, and why",
       [values] { return plan(*values); });
   PlanValues& v = *values;
-  v.model.add(flags);
+  v.run.add_to(flags);
   flags.text("--hardware", v.hardware, "NAME|FILE", "The machine that is planned for");
   flags.integer("--devices", v.devices, 1, "Devices, all of which are used", 1 << 14);
   flags.integer("--batch", v.batch, 1, "Sequences of a batch, over all replicas", 1 << 24);
@@ -149,11 +147,6 @@ void add_plan(Program& program) {
              "Tensor-parallel size; searched: all sizes within a node");
   flags.choice("--recompute", v.recompute, names_and_searched(all_names<Recompute>()),
                "Activations that are computed again");
-  flags.toggle("--sequence-parallel", v.sequence_parallel,
-               "Sequence parallelism over the tensor-parallel group");
-  flags.choice("--attention", v.attention, all_names<AttentionKind>(), attention_help);
-  flags.toggle("--stored-masks", v.stored_masks,
-               "Keep dropout masks, one byte per element, instead of regenerating them");
   flags.choice("--type", v.type, all_names<DType>(), "Of weights and activations");
   flags.integer("--rows", v.rows, 1, "Configurations that are shown");
   flags.integer("--execute", v.execute, 0,

@@ -10,6 +10,7 @@
 #include "harness/interrupt.h"
 #include "harness/prediction.h"
 #include "harness/runner.h"
+#include "harness/settings/paths.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -57,7 +58,8 @@ Exit predict(const PredictValues& values, const Artifacts& all) {
     Runner runner(file, progress,
                   {.threads = usable_processors(),
                    .timing = {},
-                   .command = fmt::format("frugal predict {} --hardware {}", id, machine.name),
+                   .command = fmt::format("frugal predict {} --hardware {}", id,
+                                          shell_word(file_name(values.hardware))),
                    .machine = machine});
     const Records made = runner.run(id, cases[i]);
     for (const Record& record : made.all()) {

@@ -1,51 +1,46 @@
 #pragma once
-#include <map>
-#include <optional>
+#include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "harness/cli/files.h"
-#include "harness/cli/memory_flags.h"
-#include "harness/cli/model_flags.h"
-#include "harness/cli/pipeline_flags.h"
+#include "harness/cli/flags.h"
+#include "harness/settings/field.h"
 
 namespace frugal {
 
-/// The flags that describe a training run and where it takes place, for all commands that train:
-/// what the user said, and what follows from it.
-struct RunFlags {
-  ModelFlags model;
-  PipelineFlags pipeline;
-  MemoryFlags memory;
-  std::string on = "virtual", hardware, lone_rank, type = "f32", optimizer = "adamw", text;
-  std::string context;  // empty where it is not given
-  std::optional<int64_t> steps, warm_up;
-  OptimizerOptions options;
-  std::optional<double> momentum;  // of momentum only
-  std::optional<int> threads;
-  std::optional<double> deadline;
-  RunConfig config;  // but for what other members say
-  bool pin = false;
+/// The flags that describe a training run and where it takes place, of those fields that a command
+/// takes, with --config and --set.
+class RunFlags {
+ public:
+  /// Of these groups, and of these fields besides.
+  explicit RunFlags(std::vector<FieldGroup> groups, std::vector<std::string> keys = {})
+      : groups_(std::move(groups)), keys_(std::move(keys)) {}
 
   void add_to(Flags& flags);
 
+  /// What was said, by flags, --set and --config; flags and --set go before the file. Throws
+  /// InputError for what is said twice, and for what this command does not take.
+  nlohmann::json said() const;
+  /// The settings of the one run that was described. Throws InputError where there are several.
+  RunSettings settings() const;
   /// The files that are read.
-  std::vector<FlagFile> inputs() const;
-  /// Throws InputError where the model is missing, and for what is no place.
-  Target target() const;
-  /// The run. Throws InputError for a configuration that is wrong, here or anywhere, before
-  /// anything is written.
-  TrainingRun run(const Target& target) const;
-  /// Says what is right and perhaps not meant: with the default of --clip a schedule without a
-  /// flush waits as if it had one.
-  static void warn(const TrainingRun& run);
-  /// The flags that describe this run again: "--model 22B …". Files stand without their folders.
-  std::string text_of(const TrainingRun& run, const Target& target) const;
-  /// Where what a command writes comes from: "command", "on", "device", "source", "program", and
-  /// the hash of a "schedule_file". `more` are flags of the command's own: " --svg x.svg".
-  std::map<std::string, std::string> about(std::string_view command, const TrainingRun& run,
-                                           const Target& target,
-                                           const std::string& more = "") const;
+  std::vector<FlagFile> inputs(const RunSettings& settings) const;
+
+ private:
+  bool takes(const Field& field) const;
+
+  std::vector<FieldGroup> groups_;
+  std::vector<std::string> keys_;
+  std::string command_, config_file_;
+  std::vector<std::string> assignments_;  // --set
+  nlohmann::json by_flags_ = nlohmann::json::object();
 };
+
+/// What every command that trains takes.
+inline const std::vector<FieldGroup> groups_of_a_training = {
+    FieldGroup::model,     FieldGroup::length,   FieldGroup::place,
+    FieldGroup::lone_rank, FieldGroup::layout,   FieldGroup::own_schedule,
+    FieldGroup::memory,    FieldGroup::training, FieldGroup::steps};
 
 }  // namespace frugal

@@ -12,6 +12,8 @@
 #include "harness/interrupt.h"
 #include "harness/memory_timeline.h"
 #include "harness/progress.h"
+#include "harness/settings/paths.h"
+#include "harness/settings/resolve.h"
 #include "harness/table.h"
 #include "kernels/support/error.h"
 
@@ -19,19 +21,19 @@ namespace frugal {
 namespace {
 
 struct TraceValues {
-  RunFlags run;
+  RunFlags run{groups_of_a_training};
   std::string out_file, svg, memory;
   bool force = false;
 };
 
 /// Before anything is run.
-void check_outputs(const TraceValues& values) {
+void check_outputs(const TraceValues& values, const RunSettings& settings) {
   if (values.out_file.empty() && values.memory.empty())
     throw InputError(
         "--out-file is missing; give a file for the trace, such as trace.json, or --memory");
   const std::vector<FlagFile> outputs = {
       {"--out-file", values.out_file}, {"--svg", values.svg}, {"--memory", values.memory}};
-  check_distinct(outputs, values.run.inputs());
+  check_distinct(outputs, values.run.inputs(settings));
   for (const auto& [flag, path] : outputs)
     if (!path.empty()) check_output_file(flag, path, values.force);
 }
@@ -75,11 +77,12 @@ Table bubble_table(const Timeline& timeline) {
 }
 
 Exit trace(const TraceValues& values) {
-  const Target target = values.run.target();
-  const TrainingRun run = values.run.run(target);
-  check_outputs(values);
+  const RunSettings settings = values.run.settings();
+  const Target target = target_of(settings);
+  const TrainingRun run = training_run(settings, target);
+  check_outputs(values, settings);
   catch_interrupts();
-  RunFlags::warn(run);
+  warn_of_clipping(run);
   const auto cluster = target.cluster(run.config);
   TraceRecorder recorder(*cluster);
   Trainer trainer(*cluster, run.config, run.train);
@@ -94,7 +97,7 @@ Exit trace(const TraceValues& values) {
       [&](int64_t, const std::vector<StepResult>&) { recorder.add(trainer); });
   progress.finish();
   Trace trace = recorder.take();
-  trace.about = values.run.about("trace", run, target, outputs_text(values));
+  trace.about = about("trace", settings, run, target, outputs_text(values));
   if (!values.out_file.empty()) write_file(values.out_file, to_json(trace));
   if (!values.memory.empty()) write_file(values.memory, memory_to_json(trace));
   const Timeline timeline = timeline_of(trainer, run);

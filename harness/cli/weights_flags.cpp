@@ -42,9 +42,6 @@ void check_config_beside(const std::string& path, const ModelConfig& model) {
 }  // namespace
 
 void WeightsFlags::add_to(Flags& flags) {
-  flags.text("--load-weights", load, "FILE|FOLDER",
-             "Begin with these weights and not with random ones: a safetensors file, an index of "
-             "several (model.safetensors.index.json), or a folder with either (docs/models.md)");
   flags.text("--save-weights", save, "FILE",
              "Weights after the last step, in the names that --load-weights reads (safetensors)");
   flags.text("--save-tensors", save_tensors, "FILE",
@@ -52,12 +49,13 @@ void WeightsFlags::add_to(Flags& flags) {
              "(safetensors)");
 }
 
+void load_weights(const std::string& path, TrainingRun& run, const Target& target) {
+  check_values("--load-weights", target);
+  check_config_beside(path, run.config.model);
+  run.weights = std::make_shared<StoredWeights>(path, run.config.model);
+}
+
 void WeightsFlags::put_into(TrainingRun& run, const Target& target) const {
-  if (!load.empty()) {
-    check_values("--load-weights", target);
-    check_config_beside(load, run.config.model);
-    run.weights = std::make_shared<StoredWeights>(load, run.config.model);
-  }
   run.save_weights = save;
   run.save_tensors = save_tensors;
   for (const auto& [flag, path] : outputs()) {
@@ -70,10 +68,6 @@ void WeightsFlags::put_into(TrainingRun& run, const Target& target) const {
     throw InputError(
         "--save-weights: with --schedule pipedream the last stage's token table is one of its own, "
         "which files of a model with tied embeddings have no place for; use --save-tensors");
-}
-
-std::string WeightsFlags::text() const {
-  return load.empty() ? "" : " --load-weights " + file_name(load);
 }
 
 }  // namespace frugal

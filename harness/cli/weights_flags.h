@@ -7,9 +7,9 @@
 
 namespace frugal {
 
-/// The flags about values of a model in files.
+/// The flags about values of a model that are written to files.
 struct WeightsFlags {
-  std::string load, save, save_tensors;
+  std::string save, save_tensors;
 
   void add_to(Flags& flags);
   /// Whether a file is to be written.
@@ -18,11 +18,13 @@ struct WeightsFlags {
   std::vector<FlagFile> outputs() const {
     return {{"--save-weights", save}, {"--save-tensors", save_tensors}};
   }
-  /// Throws InputError where there are no values that mean anything, for a file of weights that is
-  /// not the model's, and for one that cannot be written.
+  /// Throws InputError where there are no values that mean anything, and for a file that cannot be
+  /// written.
   void put_into(TrainingRun& run, const Target& target) const;
-  /// The flags that decide what a run computes, each with a space before it.
-  std::string text() const;
 };
+
+/// Has the run begin with the weights of --load-weights. Throws InputError where there are no
+/// values that mean anything, and for a file that is not the model's.
+void load_weights(const std::string& path, TrainingRun& run, const Target& target);
 
 }  // namespace frugal

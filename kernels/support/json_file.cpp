@@ -198,10 +198,9 @@ std::vector<JsonObject> JsonObject::objects(std::string_view key) const {
   return result;
 }
 
-void JsonObject::allow_only(std::initializer_list<std::string_view> keys) const {
+void JsonObject::allow_only(const std::vector<std::string>& allowed) const {
   for (const auto& item : json_->items()) {
-    if (std::find(keys.begin(), keys.end(), item.key()) != keys.end()) continue;
-    const std::vector<std::string> allowed(keys.begin(), keys.end());
+    if (std::find(allowed.begin(), allowed.end(), item.key()) != allowed.end()) continue;
     const auto near = nearest(item.key(), allowed);
     fail(item.key(),
          near.empty() ? fmt::format("is not a known key; known here: {}", fmt::join(allowed, ", "))

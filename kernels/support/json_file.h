@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <initializer_list>
 #include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -55,7 +54,7 @@ class JsonObject {
   const nlohmann::json& at(std::string_view key) const;
 
   /// Throws InputError for the first key that is not among these, with the nearest that is.
-  void allow_only(std::initializer_list<std::string_view> keys) const;
+  void allow_only(const std::vector<std::string>& allowed) const;
 
   /// InputError: "<file>: <path of key> <what>".
   [[noreturn]] void fail(std::string_view key, const std::string& what) const;

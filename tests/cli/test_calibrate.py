@@ -2,7 +2,7 @@
 
 import json
 
-from test_cli import SOURCE, Cli
+from program import SOURCE, Cli
 
 NAME = "a100-selene"
 CELL = {"artifact": "korthikanti2022/table4", "row": "selective recompute", "column": "backward"}

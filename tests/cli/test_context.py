@@ -1,6 +1,6 @@
 """Ranks that share every sequence."""
 
-from test_cli import TINY, Cli
+from program import TINY, Cli
 
 
 class Context(Cli):

@@ -5,7 +5,7 @@ import subprocess
 
 import jsonschema
 
-from test_cli import FRUGAL, SOURCE, TINY, Cli
+from program import FRUGAL, SOURCE, TINY, Cli
 
 
 class Report(Cli):
@@ -56,9 +56,14 @@ class Documentation(Cli):
         text = self.run_frugal(command, "--help").stdout
         return {word.rstrip(",") for word in text.replace(",", " ").split() if word.startswith("--") and len(word) > 2}
 
-    def test_cli_md_is_what_the_program_says(self):
-        self.assertEqual((SOURCE / "docs/cli.md").read_text(), self.run_frugal("docs").stdout,
-                         "write it anew: frugal docs > docs/cli.md")
+    def test_documents_are_what_the_program_says(self):
+        names = ("cli.md", "configuration.schema.json", "record.schema.json")
+        (self.folder / "record.schema.json").write_text((SOURCE / "docs/record.schema.json").read_text())
+        self.run_frugal("docs", "--write", ".")
+        for name in names:
+            self.assertEqual((SOURCE / "docs" / name).read_text(), (self.folder / name).read_text(),
+                             "write it anew: frugal docs --write docs")
+        self.assertEqual((self.folder / "cli.md").read_text(), self.run_frugal("docs").stdout)
 
     def test_completion_knows_every_flag(self):
         for shell, prefix in (("bash", "--"), ("zsh", "--"), ("fish", "-l ")):

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 
-from test_cli import SOURCE, Cli
+from program import SOURCE, Cli
 
 SMALL = ["longest", "--model", "llama-tiny", "--recompute", "full"]
 
@@ -96,8 +96,9 @@ class Longest(Cli):
         rejected("--on", "cpu", "--memory", "100TiB", says=["--memory is 100 TiB", "cpu can give", "--on virtual"])
         rejected("--memory", "0", says=["--memory"])
         rejected("--memory", "0.5", says=["--memory", "512MiB"])
-        rejected("--sequence", "8", says=["--sequence", "searched"])
-        rejected("--steps", "2", says=["--steps", "one step"])
+        for flag in ("--sequence", "--steps", "--warm-up", "--text", "--schedule-file", "--lone-rank"):
+            rejected(flag, "2", says=[f'there is no "{flag}" in frugal longest'])
+        rejected("--set", "steps=2", says=["steps is no setting of frugal longest"])
         rejected("--mlp-chunks", "0", says=["--mlp-chunks", "paper"])
         rejected("--mlp-chunks", "99999999999", says=["--mlp-chunks", "to 16777216, or paper"])
         rejected("--head-chunks", "x", says=["--head-chunks", "paper"])

@@ -3,7 +3,7 @@
 import json
 import unittest
 
-from test_cli import Cli
+from program import Cli
 
 
 class Pipelines(Cli):

@@ -3,7 +3,7 @@
 import json
 import shlex
 
-from test_cli import Cli
+from program import Cli
 
 ASKED = ["plan", "--model", "gpt-3m", "--hardware", "v100-p3-16xlarge", "--devices", "4", "--batch", "32"]
 GIB = 1 << 30

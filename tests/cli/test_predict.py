@@ -2,7 +2,7 @@
 
 import json
 
-from test_cli import SOURCE, Cli
+from program import SOURCE, Cli
 
 TABLE = "korthikanti2022/table4"
 

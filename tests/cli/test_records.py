@@ -4,7 +4,7 @@ import fcntl
 import json
 import subprocess
 
-from test_cli import FRUGAL, SOURCE, TINY, Cli
+from program import FRUGAL, SOURCE, TINY, Cli
 
 
 class Records(Cli):

@@ -3,7 +3,7 @@
 import collections
 import xml.etree.ElementTree as xml
 
-from test_cli import SOURCE, Cli
+from program import SOURCE, Cli
 
 KINDS = ["inter-layer", "gpipe", "1f1b", "interleaved", "pipedream", "pipedream-vertical-sync", "2bw", "zb-h1", "zb-h2"]
 SVG = "{http://www.w3.org/2000/svg}"

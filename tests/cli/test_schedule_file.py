@@ -2,7 +2,7 @@
 
 import json
 
-from test_cli import TINY, Cli
+from program import TINY, Cli
 
 MODEL = [*TINY, "--layers", "4"]
 SHAPE = ["--stages", "2", "--microbatches", "4"]

@@ -2,7 +2,7 @@
 
 import unittest
 
-from test_cli import GPU, TINY, Cli
+from program import GPU, TINY, Cli
 
 
 class Settings(Cli):

@@ -5,7 +5,7 @@ import json
 import signal
 import xml.etree.ElementTree as tree
 
-from test_cli import TINY, Cli
+from program import TINY, Cli
 
 RUN = ["--model", "gpt-tiny", "--layers", "4", "--pipeline-parallel", "2", "--microbatches", "4"]
 TRACE = ["trace", *RUN]

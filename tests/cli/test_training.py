@@ -1,6 +1,6 @@
 """What is trained, on what, and by which optimizer."""
 
-from test_cli import TINY, Cli
+from program import TINY, Cli
 
 
 class Training(Cli):

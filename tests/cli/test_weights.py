@@ -3,7 +3,7 @@
 import json
 import struct
 
-from test_cli import TINY, Cli, SOURCE
+from program import TINY, Cli, SOURCE
 
 LLAMA = ["measure", "--model", "llama-tiny", "--on", "cpu", "--threads", "1"]
 

@@ -6,8 +6,8 @@
 
 #include "engine/train/serial_parameters.h"
 #include "engine/train/stored_names.h"
-#include "harness/config_json.h"
 #include "harness/models.h"
+#include "harness/settings/config_json.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 

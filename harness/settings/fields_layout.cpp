@@ -1,0 +1,82 @@
+#include "harness/settings/field.h"
+
+namespace frugal {
+namespace {
+
+constexpr int64_t most_ranks = 1 << 16;
+
+/// How the stages of a pipeline divide a batch between them.
+std::vector<Field> pipeline() {
+  using C = RunConfig;
+  const ValueType size = whole_number(1, most_ranks);
+  Field own = field({"schedule_file", "--schedule-file",
+                     "A schedule of your own (docs/schedules.md), repeated until all steps are "
+                     "done. It says what --schedule, --pipeline-parallel, --chunks and "
+                     "--microbatches would, which are refused beside it; its first batch is 0, and "
+                     "--steps a multiple of its batches"},
+                    &RunSettings::schedule_file, any_text("FILE"))
+                  .with_file(Field::File::always);
+  own.group = FieldGroup::own_schedule;
+  return {
+      field({"pipeline_parallel_size", "--pipeline-parallel", "Stages of the pipeline"},
+            &C::pipeline_parallel, size)
+          .always(),
+      choice({"schedule", "--schedule",
+              "In which order stages compute microbatches, and with which weights"},
+             &C::schedule)
+          .always(),
+      field({"chunks", "--chunks", "Parts of the model on each stage, with --schedule interleaved"},
+            &C::chunks, whole_number(1, most_ranks))
+          .always(),
+      field({"microbatches", "--microbatches", "Microbatches per step, of each replica"},
+            &C::microbatches, whole_number(1))
+          .always()
+          .needed(),
+      own};
+}
+
+std::vector<Field> replicas_and_sequences() {
+  using C = RunConfig;
+  const ValueType size = whole_number(1, most_ranks);
+  return {field({"data_parallel_size", "--data-parallel", "Replicas of the pipeline"},
+                &C::data_parallel, size)
+              .always(),
+          field({"kept_microbatches", "--kept-microbatches",
+                 "Of a stage's microbatches in flight, so many that are kept and not recomputed"},
+                &C::kept_microbatches, whole_number(0))
+              .always(),
+          on_off({"keep_outputs", "--keep-outputs",
+                  "Keep what a stage has sent until its backward pass"},
+                 &C::keep_outputs)
+              .always(),
+          on_off({"sequence_parallel", "--sequence-parallel",
+                  "Sequence parallelism over the tensor-parallel group"},
+                 &C::sequence_parallel)
+              .always()
+              .needed(),
+          field({"context_parallel_size", "--context-parallel",
+                 "Ranks that have a part of every sequence each; with --attention fused"},
+                &C::context_parallel, size),
+          choice({"context", "--context",
+                  "How such ranks compute attention: heads exchanged for parts of the sequence, or "
+                  "keys and values passed around"},
+                 &C::context)
+              .when([](const RunSettings& s) { return s.config.context_parallel > 1; })};
+}
+
+}  // namespace
+
+std::vector<Field> layout_fields() {
+  std::vector<Field> all = {
+      field({"tensor_parallel_size", "--tensor-parallel", "Tensor-parallel size"},
+            &RunConfig::tensor_parallel, whole_number(1, most_ranks))
+          .always()
+          .needed()};
+  for (Field& field : pipeline()) all.push_back(std::move(field));
+  for (Field& field : replicas_and_sequences()) all.push_back(std::move(field));
+  for (Field& field : all)
+    if (field.group != FieldGroup::own_schedule) field.group = FieldGroup::layout;
+  return all;
+}
+
+}  // namespace frugal

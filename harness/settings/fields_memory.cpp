@@ -1,0 +1,84 @@
+#include "engine/config_rules.h"
+#include "harness/settings/field.h"
+
+namespace frugal {
+namespace {
+
+/// What is computed in parts, or again.
+std::vector<Field> computed_otherwise() {
+  using C = RunConfig;
+  const ValueType parts = whole_number_or("paper", rules::most_tokens);
+  return {choice({"recompute", "--recompute", "Activations that are computed again"}, &C::recompute)
+              .always()
+              .needed(),
+          choice({"attention", "--attention",
+                  "Fused attention keeps no scores; not with --recompute selective. Otherwise "
+                  "fused for models with rotary positions, separate for others"},
+                 &C::attention)
+              .always()
+              .if_said(),
+          on_off({"stored_masks", "--stored-masks",
+                  "Keep dropout masks, one byte per element, instead of regenerating them"},
+                 &C::stored_masks)
+              .always()
+              .needed(),
+          field({"mlp_chunks", "--mlp-chunks",
+                 "Mini-sequences of the MLP, whose intermediate tensors are computed again in its "
+                 "backward pass; paper: of as many tokens as the hidden size"},
+                &C::mlp_chunks, parts),
+          field({"head_chunks", "--head-chunks",
+                 "Mini-sequences of the output head, so that not all logits exist together; paper: "
+                 "vocabulary size / hidden size of them"},
+                &C::head_chunks, parts),
+          field({"head_tiles", "--head-tiles",
+                 "Parts of the vocabulary that the output head computes one after the other"},
+                &C::head_tiles, whole_number(1))};
+}
+
+/// What is dropped early, kept elsewhere, or stored in fewer bytes.
+std::vector<Field> kept_otherwise() {
+  using C = RunConfig;
+  return {on_off({"step_in_backward", "--step-in-backward",
+                  "Update a layer's weights when its backward pass ends, and drop their gradients; "
+                  "without clipping"},
+                 &C::step_in_backward),
+          field({"clip", "--clip",
+                 "Greatest norm of the gradient of the whole model; 0: none, and stages without a "
+                 "flush do not wait for each other. 1 otherwise, and 0 with --step-in-backward"},
+                &OptimizerOptions::clip, real_number(0, 1e9))
+              .if_said(),
+          on_off({"offload", "--offload",
+                  "Keep the inputs of layers that --recompute full keeps in the host's memory"},
+                 &C::offload),
+          on_off({"offload_optimizer", "--offload-optimizer",
+                  "Keep the optimizer's state in the host's memory; parts of it come to the device "
+                  "for their update"},
+                 &C::offload_optimizer),
+          on_off({"narrow_reduction", "--narrow-reduction",
+                  "Replicas sum their gradients in the type of the weights, rounded to it before: "
+                  "half the bytes with --type bf16"},
+                 &C::narrow_reduction),
+          on_off({"narrow_logits", "--narrow-logits",
+                  "Keep logits in the type of the weights, and their gradient in their place: with "
+                  "--type bf16 a third of the bytes"},
+                 &C::narrow_logits),
+          on_off({"overwrite_gradients", "--overwrite-gradients",
+                  "Have a step's first product overwrite a weight's gradient, instead of clearing "
+                  "all gradients and adding to them"},
+                 &C::overwrite_gradients),
+          choice({"precision", "--precision",
+                  "Where --type is bf16, gradients and optimizer state in float32, with a float32 "
+                  "copy of the weights, or all in bf16 without one"},
+                 &C::precision)};
+}
+
+}  // namespace
+
+std::vector<Field> memory_fields() {
+  std::vector<Field> all = computed_otherwise();
+  for (Field& field : kept_otherwise()) all.push_back(std::move(field));
+  for (Field& field : all) field.group = FieldGroup::memory;
+  return all;
+}
+
+}  // namespace frugal

@@ -1,0 +1,54 @@
+#include "harness/settings/field.h"
+
+namespace frugal {
+namespace {
+
+/// Commas separate several.
+ValueType name_text(const std::string& placeholder) {
+  ValueType text = any_text(placeholder);
+  text.list = true;
+  return text;
+}
+
+}  // namespace
+
+std::vector<Field> place_fields() {
+  using T = TargetOptions;
+  std::vector<Field> all;
+  all.push_back(
+      field({"on", "--on", "Where"}, &T::on, name_text("cpu|cuda|virtual|virtual:MACHINE"))
+          .with_file(Field::File::behind_colon));
+  all.push_back(
+      field({"hardware", "--hardware",
+             "The virtual machine, or a file with the data sheet of this processor or GPU"},
+            &T::hardware, name_text("NAME|FILE"))
+          .with_file(Field::File::perhaps));
+  Field lone = field({"lone_rank", "--lone-rank",
+                      "Run one rank of those that share layers or sequences, and let collectives "
+                      "take the time that they would take on the links of this machine; on cpu or "
+                      "cuda"},
+                     &T::lone_rank, name_text("NAME|FILE"))
+                   .with_file(Field::File::perhaps);
+  all.push_back(
+      field({"threads", "--threads", "Kernel threads of the cpu; all processors otherwise"},
+            &T::threads, whole_number(1, 4096))
+          .if_said());
+  all.push_back({.key = "pin",
+                 .flag = "--pin",
+                 .help = "Keep each rank on cores of its own; on cpu",
+                 .type = on_off(),
+                 .get = [](const RunSettings& s) { return s.place.pinning == Pinning::cores; },
+                 .set =
+                     [](RunSettings& s, const nlohmann::json& json) {
+                       s.place.pinning = json.get<bool>() ? Pinning::cores : Pinning::none;
+                     }});
+  all.push_back(field({"deadline", "--deadline",
+                       "Seconds that a rank waits for another before the run ends; 600 otherwise"},
+                      &T::deadline, real_number(0.001, 1e9)));
+  for (Field& field : all) field.group = FieldGroup::place;
+  lone.group = FieldGroup::lone_rank;
+  all.insert(all.begin() + 2, lone);
+  return all;
+}
+
+}  // namespace frugal

@@ -1,0 +1,52 @@
+#pragma once
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/settings/settings.h"
+#include "harness/training.h"
+
+namespace frugal {
+
+/// Where the settings' run takes place. Throws InputError where the model is missing, and for what
+/// is no place.
+Target target_of(const RunSettings& settings);
+
+/// The run. Throws InputError for a configuration that is wrong, here or anywhere, before anything
+/// is written.
+TrainingRun training_run(const RunSettings& settings, const Target& target);
+
+/// Says what is right and perhaps not meant: with the default of --clip a schedule without a flush
+/// waits as if it had one.
+void warn_of_clipping(const TrainingRun& run);
+
+/// How attention computes where that is not said: fused where a model has rotary positions, because
+/// those are trained on sequences whose scores have no place. Selective recomputation is of
+/// separate attention.
+AttentionKind default_attention(const ModelConfig& model, Recompute recompute);
+
+/// Throws InputError for the first of these keys that is said beside the flag of a file that says
+/// the same.
+void refuse_beside_file(const std::string& file_flag,
+                        const std::vector<std::pair<std::string, bool>>& given);
+
+/// The settings of a configuration that was chosen, not said: its command (command_flags) says what
+/// is not as it is by default.
+RunSettings settings_with(RunSettings settings, const RunConfig& config);
+
+/// The flags that give this run again: " --model 22B --on virtual:a100-selene …", what was said and
+/// what is not as it is by default, of `settings` resolved to `run` on `target`. Files stand
+/// without their folders.
+std::string command_flags(const RunSettings& settings, const TrainingRun& run,
+                          const Target& target);
+/// The same of settings that are not resolved.
+std::string command_flags(const RunSettings& settings);
+
+/// Where what a command writes comes from: "command", "on", "device", "source", "program", and the
+/// hash of a "schedule_file". `more` are flags of the command's own: " --svg x.svg".
+std::map<std::string, std::string> about(std::string_view command, const RunSettings& settings,
+                                         const TrainingRun& run, const Target& target,
+                                         const std::string& more = "");
+
+}  // namespace frugal

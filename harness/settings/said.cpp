@@ -1,0 +1,100 @@
+#include "harness/settings/said.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/settings/field.h"
+#include "kernels/support/error.h"
+#include "kernels/support/json_file.h"
+
+namespace frugal {
+namespace {
+
+using nlohmann::json;
+
+/// Says the keys of a model's description as if they stood beside "model".
+void flatten_model(json& said, const std::string& path) {
+  if (!said.contains("model") || !said["model"].is_object()) return;
+  const json model = said["model"];
+  said.erase("model");
+  for (const auto& [key, value] : model.items()) {
+    if (said.contains(key))
+      throw InputError(
+          fmt::format("{}: {} stands in model and beside it; leave one of them out", path, key));
+    said[key] = value;
+  }
+}
+
+/// A record has it beside what it is made from.
+void check_global_batch(json& said, const std::string& path) {
+  const auto found = said.find("global_batch");
+  if (found == said.end()) return;
+  const json global = *found;
+  said.erase(found);
+  for (const json& one : combinations(said)) {
+    const RunConfig config = settings_of(one, path + ": ").config;
+    const int64_t batch = config.micro_batch * config.batch_microbatches();
+    if (global != batch)
+      throw InputError(fmt::format(
+          "{}: global_batch is {}, and microbatch_size x microbatches x data_parallel_size is {}; "
+          "leave it out",
+          path, global.dump(), batch));
+  }
+}
+
+}  // namespace
+
+json said_in_file(const std::string& path) {
+  json said = load_json(path);
+  if (!said.is_object())
+    throw InputError(
+        fmt::format("{}: it is no object; give one with the keys of a configuration "
+                    "(docs/configuration.schema.json)",
+                    path));
+  flatten_model(said, path);
+  for (const auto& [key, value] : said.items())
+    if (value.is_array() && value.empty())
+      throw InputError(fmt::format("{}: {} is an empty list; give a value", path, key));
+  check_global_batch(said, path);
+  for (const json& one : combinations(said)) (void)settings_of(one, path + ": ");
+  return said;
+}
+
+json said_in_text(const std::string& assignment) {
+  const size_t equals = assignment.find('=');
+  if (equals == std::string::npos)
+    throw InputError(
+        fmt::format("--set is \"{}\"; it must be KEY=VALUE, such as recompute=full", assignment));
+  const std::string key = assignment.substr(0, equals);
+  const auto found = std::find_if(fields().begin(), fields().end(),
+                                  [&key](const Field& field) { return field.key == key; });
+  if (found == fields().end()) (void)settings_of({{key, nullptr}}, "--set: ");
+  std::vector<json> values = found->type.values("--set " + key, assignment.substr(equals + 1));
+  return {{key, values.size() == 1 ? std::move(values.front()) : json(values)}};
+}
+
+std::vector<std::string> swept_keys(const json& said) {
+  std::vector<std::string> keys;
+  for (const Field& field : fields())
+    if (said.contains(field.key) && said[field.key].is_array()) keys.push_back(field.key);
+  return keys;
+}
+
+std::vector<json> combinations(const json& said) {
+  std::vector<json> all = {said};
+  for (const auto& [key, value] : said.items())  // a list of a key that is no field's too
+    if (value.is_array() && value.size() == 1) all.front()[key] = value.front();
+  for (const std::string& key : swept_keys(all.front())) {
+    std::vector<json> longer;
+    for (const json& one : all)
+      for (const json& value : one[key]) {
+        longer.push_back(one);
+        longer.back()[key] = value;
+      }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+}  // namespace frugal

@@ -1,0 +1,69 @@
+#include "harness/settings/settings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "harness/models.h"
+#include "harness/settings/field.h"
+#include "kernels/support/error.h"
+#include "kernels/support/json_file.h"
+
+namespace frugal {
+namespace {
+
+[[noreturn]] void refuse_unknown(const std::string& key, const std::string& where) {
+  std::vector<std::string> keys;
+  for (const Field& field : fields()) keys.push_back(field.key);
+  const auto near = nearest(key, keys);
+  throw InputError(fmt::format("{}{} is not a known key; {}", where, key,
+                               near.empty()
+                                   ? fmt::format("known are {}", fmt::join(keys, ", "))
+                                   : fmt::format("did you mean {}?", fmt::join(near, ", "))));
+}
+
+/// A model that has no base says all that a description of a model must.
+void check_described(const RunSettings& settings) {
+  std::vector<std::string> missing;
+  bool any = false;
+  for (const Field& field : fields()) {
+    if (field.of != FieldOf::model) continue;
+    any = any || settings.is_said(field.key);
+    if (field.required && !settings.is_said(field.key)) missing.push_back(field.key);
+  }
+  if (missing.empty()) return;
+  throw InputError(fmt::format(
+      "--model is missing; give one of {}, or a JSON file{}", fmt::join(model_names(), ", "),
+      any ? fmt::format(", or say {} too", fmt::join(missing, ", ")) : ""));
+}
+
+}  // namespace
+
+RunSettings settings_of(const nlohmann::json& said, const std::string& where) {
+  RunSettings settings;
+  for (const auto& [key, value] : said.items())
+    if (std::none_of(fields().begin(), fields().end(),
+                     [&key = key](const Field& field) { return field.key == key; }))
+      refuse_unknown(key, where);
+  for (const Field& field : fields()) {
+    const auto value = said.find(field.key);
+    if (value == said.end()) continue;
+    field.type.check(where + (where.empty() ? field.name() : field.key), *value);
+    field.set(settings, *value);
+  }
+  settings.said = said;
+  return settings;
+}
+
+ModelConfig unscaled_model(const RunSettings& settings) {
+  if (settings.model.empty()) check_described(settings);
+  RunSettings changed;
+  if (!settings.model.empty()) changed.config.model = find_model(settings.model);
+  for (const Field& field : fields())
+    if (field.of == FieldOf::model && settings.is_said(field.key))
+      field.set(changed, settings.said.at(field.key));
+  return changed.config.model;
+}
+
+}  // namespace frugal

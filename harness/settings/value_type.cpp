@@ -1,0 +1,188 @@
+#include "harness/settings/value_type.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "harness/cell.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+using nlohmann::json;
+
+/// The whole text as a number, or none.
+template <class T>
+std::optional<T> number_in(std::string_view text) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || text.empty()) return std::nullopt;
+  return value;
+}
+
+bool is_whole(const json& value, int64_t low, int64_t high) {
+  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}) return false;
+  return value.is_number_integer() && value.get<int64_t>() >= low && value.get<int64_t>() <= high;
+}
+
+/// Text whose JSON value is made by `read`, and is allowed where that is.
+ValueType type(const std::string& placeholder, const std::string& allowed, json schema,
+               std::function<std::optional<json>(const std::string&)> read,
+               std::function<bool(const json&)> accepts) {
+  return {.placeholder = placeholder,
+          .allowed = allowed,
+          .schema = std::move(schema),
+          .parse =
+              [read = std::move(read), accepts](const std::string& text) {
+                std::optional<json> value = read(text);
+                return value && accepts(*value) ? value : std::nullopt;
+              },
+          .accepts = accepts};
+}
+
+template <class T>
+std::optional<json> json_number(const std::string& text) {
+  const std::optional<T> value = number_in<T>(text);
+  return value ? std::optional<json>(*value) : std::nullopt;
+}
+
+std::optional<json> json_text(const std::string& text) { return json(text); }
+
+[[noreturn]] void reject(const std::string& what, const std::string& value,
+                         const std::string& allowed) {
+  throw InputError(fmt::format("{} is {}; it must be {}", what, value, allowed));
+}
+
+std::optional<json> bytes_in(const std::string& text) {
+  constexpr std::array<std::string_view, 5> units = {"", "KiB", "MiB", "GiB", "TiB"};
+  const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  const auto unit = std::find(units.begin(), units.end(), text.substr(digits));
+  const std::optional<double> number = number_in<double>(text.substr(0, digits));
+  if (unit == units.end() || !number) return std::nullopt;
+  const double size = std::ldexp(*number, 10 * static_cast<int>(unit - units.begin()));
+  const bool whole = unit != units.begin() || *number == std::floor(*number);
+  if (size < 1 || size >= 0x1p62 || !whole) return std::nullopt;
+  return json(static_cast<int64_t>(size));
+}
+
+}  // namespace
+
+std::string ValueType::text(const json& value) const {
+  if (value == 0 && !zero.empty()) return zero;
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
+  return value.dump();
+}
+
+json ValueType::value(const std::string& what, const std::string& text) const {
+  if (std::optional<json> value = parse(text)) return *value;
+  reject(what, fmt::format("\"{}\"", text), allowed);
+}
+
+std::vector<json> ValueType::values(const std::string& what, const std::string& text) const {
+  std::vector<json> all;
+  for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = list ? text.find(',', begin) : std::string::npos;
+    all.push_back(value(what, text.substr(begin, end - begin)));
+    if (std::count(all.begin(), all.end(), all.back()) > 1)
+      throw InputError(fmt::format("{} is \"{}\", which has {} twice; leave one of them out", what,
+                                   text, this->text(all.back())));
+  }
+  return all;
+}
+
+void ValueType::check(const std::string& what, const json& value) const {
+  if (!accepts(value)) reject(what, value.dump(), allowed);
+}
+
+ValueType whole_number(int64_t low, int64_t high) {
+  json schema = {{"type", "integer"}, {"minimum", low}};
+  if (high != std::numeric_limits<int64_t>::max()) schema["maximum"] = high;
+  return type("N", fmt::format("a whole number from {} to {}", low, high), schema,
+              json_number<int64_t>,
+              [low, high](const json& value) { return is_whole(value, low, high); });
+}
+
+ValueType real_number(double low, double high) {
+  return type("X", fmt::format("a number that is at least {} and below {}", low, high),
+              {{"type", "number"}, {"minimum", low}, {"exclusiveMaximum", high}},
+              json_number<double>, [low, high](const json& value) {
+                return value.is_number() && value.get<double>() >= low &&
+                       value.get<double>() < high;
+              });
+}
+
+ValueType one_of(const std::vector<std::string>& names) {
+  return type(
+      fmt::format("{}", fmt::join(names, "|")), fmt::format("one of {}", fmt::join(names, ", ")),
+      {{"enum", names}}, json_text, [names](const json& value) {
+        return value.is_string() &&
+               std::find(names.begin(), names.end(), value.get<std::string>()) != names.end();
+      });
+}
+
+ValueType on_off() {
+  return type(
+      "", "true or false", {{"type", "boolean"}},
+      [](const std::string& text) -> std::optional<json> {
+        if (text != "true" && text != "false") return std::nullopt;
+        return json(text == "true");
+      },
+      [](const json& value) { return value.is_boolean(); });
+}
+
+ValueType any_text(const std::string& placeholder) {
+  ValueType any =
+      type(placeholder, "a text that is not empty", {{"type", "string"}, {"minLength", 1}},
+           json_text, [](const json& value) { return value.is_string() && value != ""; });
+  any.list = false;
+  return any;
+}
+
+ValueType scale_type() {
+  return type(
+      "1/K", "1 or 1/k, such as 1/4", {{"type", "string"}, {"pattern", "^1(/[1-9][0-9]*)?$"}},
+      json_text,
+      [](const json& value) { return value.is_string() && parse_scale(value.get<std::string>()); });
+}
+
+ValueType byte_count() {
+  return type("BYTES", "bytes from 1 to 2^62, such as 2147483648, 2GiB or 512MiB",
+              {{"type", "integer"}, {"minimum", 1}}, bytes_in,
+              [](const json& value) { return is_whole(value, 1, int64_t{1} << 62); });
+}
+
+ValueType whole_number_or(const std::string& word, int64_t high) {
+  ValueType number = type(
+      "N|" + word,
+      fmt::format("a whole number from 1 to {}, or {} for as many as mst2024's rule says", high,
+                  word),
+      {{"type", "integer"}, {"minimum", 0}, {"maximum", high}},
+      [word](const std::string& text) -> std::optional<json> {
+        if (text == word) return json(0);
+        return text == "0" ? std::nullopt : json_number<int64_t>(text);
+      },
+      [high](const json& value) { return is_whole(value, 0, high); });
+  number.zero = word;
+  return number;
+}
+
+ValueType json_object() {
+  ValueType object = type(
+      "JSON", "an object in JSON", {{"type", "object"}},
+      [](const std::string& text) -> std::optional<json> {
+        json value = json::parse(text, nullptr, false);
+        return value.is_discarded() ? std::nullopt : std::optional<json>(std::move(value));
+      },
+      [](const json& value) { return value.is_object(); });
+  object.list = false;
+  return object;
+}
+
+}  // namespace frugal

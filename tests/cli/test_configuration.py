@@ -1,0 +1,122 @@
+"""A configuration from a file, by its keys, and several of them in one command."""
+
+import csv
+import io
+import json
+import shlex
+
+import jsonschema
+from program import SOURCE, TINY, Cli
+
+VIRTUAL = ["measure", "--model", "gpt-tiny", "--on", "virtual"]
+SCHEMA = json.loads((SOURCE / "docs/configuration.schema.json").read_text())
+
+
+class Configuration(Cli):
+    def config(self, values, name="mine.json"):
+        return self.given(json.dumps(values), name)
+
+    def record(self, *arguments, out):
+        self.run_frugal(*arguments, "--out", out)
+        return self.records(out)[-1]
+
+    def test_a_file_a_key_and_a_flag_say_the_same(self):
+        by_flags = self.record(*VIRTUAL, "--tensor-parallel", "2", "--recompute", "full", "--steps", "3",
+                               "--sequence-parallel", "--head-chunks", "paper", "--layers", "3", out="flags")
+        values = {"model": "gpt-tiny", "on": "virtual", "tensor_parallel_size": 2, "recompute": "full", "steps": 3,
+                  "sequence_parallel": True, "head_chunks": 0, "layers": 3}
+        jsonschema.validate(values, SCHEMA)
+        by_file = self.record("measure", "--config", self.config(values), out="file")
+        text = {**values, "sequence_parallel": "true", "head_chunks": "paper"}
+        by_keys = self.record("measure", *[word for key, value in text.items() for word in ("--set", f"{key}={value}")],
+                              out="keys")
+        for other in (by_file, by_keys):
+            self.assertEqual(other["fingerprint"], by_flags["fingerprint"])
+            self.assertEqual(other["metrics"], by_flags["metrics"])
+            self.assertEqual(other["command"], by_flags["command"])
+
+    def test_flags_go_before_the_file(self):
+        values = {"model": "gpt-tiny", "on": "virtual", "microbatches": 2, "recompute": "full"}
+        record = self.record("measure", "--config", self.config(values), "--microbatches", "4", "--set",
+                             "recompute=none", out="out")
+        self.assertEqual(record["configuration"]["microbatches"], 4)
+        self.assertEqual(record["configuration"]["recompute"], "none")
+
+    def test_a_records_configuration_is_one(self):
+        for model in ("gpt-tiny", "llama-tiny", "gemma2-tiny"):
+            first = self.record("measure", "--model", model, "--on", "virtual", "--type", "bf16", out=model)
+            jsonschema.validate(first["configuration"], SCHEMA)
+            again = self.record("measure", "--on", "virtual", "--config", self.config(first["configuration"]),
+                                out=model + "-again")
+            self.assertEqual(again["fingerprint"], first["fingerprint"], model)
+
+    def test_a_model_without_a_name(self):
+        sizes = ["layers=2", "hidden_size=64", "attention_heads=4", "sequence_length=32", "vocabulary_size=128"]
+        arguments = [word for size in [*sizes, "mlp=swiglu"] for word in ("--set", size)]
+        record = self.record("measure", "--on", "cpu", "--threads", "1", *arguments, out="out")
+        self.assertEqual((record["case"], record["configuration"]["model"]["mlp"]), ("model", "swiglu"))
+
+    def test_a_changed_machine_is_named_by_its_file(self):
+        machine = json.loads((SOURCE / "hardware/a100-selene.json").read_text())
+        machine["network"]["host_memory"]["value"] = 1 << 40
+        folder = self.folder / "machines"
+        folder.mkdir()
+        (folder / "changed.json").write_text(json.dumps(machine))
+        by_place = self.record(*VIRTUAL[:3], "--on", "virtual:machines/changed.json", out="place")
+        self.assertRegex(by_place["on"], "^virtual:.*#[0-9a-f]{8}$")
+        self.assertIn("--on virtual:changed.json", by_place["command"])
+        by_hardware = self.record(*VIRTUAL, "--hardware", "machines/changed.json", out="hardware")
+        self.assertEqual(by_hardware["fingerprint"], by_place["fingerprint"])
+
+    def test_names_with_spaces(self):
+        text = self.folder / "a b's text"
+        text.write_text("To be, or not to be: that is the question. " * 400)
+        record = self.record(*TINY, "--text", str(text), out="out")
+        self.assertIn(text.name, shlex.split(record["command"]))
+
+    def test_sweep(self):
+        shown = self.run_frugal(*VIRTUAL, "--tensor-parallel", "1,2,4", "--recompute", "none,selective", "--format", "csv")
+        rows = list(csv.DictReader(io.StringIO(shown.stdout)))
+        records = self.records()
+        self.assertEqual(len(rows), 6)
+        for row, record in zip(rows, records, strict=True):
+            configuration = record["configuration"]
+            self.assertEqual((row["tensor_parallel_size"], row["recompute"], row["status"]),
+                             (str(configuration["tensor_parallel_size"]), configuration["recompute"], "ok"))
+            self.assertAlmostEqual(float(row["step time, s"]) / record["metrics"]["step_time"]["median"], 1, delta=1e-3)
+        self.assertEqual(len({record["fingerprint"] for record in records}), 6)
+        listed = json.loads(self.run_frugal(*VIRTUAL, "--set", "tensor_parallel_size=1,2", "--format", "json").stdout)
+        self.assertEqual([r["configuration"]["tensor_parallel_size"] for r in listed], [1, 2])
+        self.assertEqual(len(self.records()), 6, "both were recorded before")
+
+    def test_what_a_sweep_cannot_run_is_skipped(self):
+        values = {"model": "gpt-tiny", "on": "virtual", "tensor_parallel_size": [1, 3]}
+        jsonschema.validate(values, SCHEMA)
+        shown = self.run_frugal("measure", "--config", self.config(values))
+        self.assertIn("skipped: heads (4) must be divisible by tensor-parallel size (3)", shown.stdout)
+        self.assertEqual([record["status"] for record in self.records()], ["ok", "skipped"])
+
+    def test_bad_input(self):
+        def file(values, *says):
+            self.rejected("measure", "--on", "virtual", "--config", self.config(values), says=["mine.json", *says])
+
+        file({"model": "gpt-tiny", "tensor_parallel": 2}, "tensor_parallel is not a known key", "tensor_parallel_size")
+        file({"model": "gpt-tiny", "tensor_parallel_size": 0}, "tensor_parallel_size is 0", "from 1 to 65536")
+        file({"model": "gpt-tiny", "microbatches": "4"}, "microbatches is \"4\"", "a whole number")
+        file({"model": "gpt-tiny", "steps": []}, "steps is an empty list")
+        file({"model": {"layers": 3}, "layers": 4}, "layers stands in model and beside it")
+        file({"model": "gpt-tiny", "microbatches": 3, "global_batch": 4}, "global_batch is 4", "is 3")
+        file([1], "it is no object")
+        self.rejected("measure", "--config", "none.json", says=["none.json", "cannot be read"])
+        for arguments, says in ((("--set", "recompute"), ["KEY=VALUE"]),
+                                (("--set", "recompute=some"), ["--set recompute is \"some\"", "none, selective"]),
+                                (("--set", "recomputation=full"), ["did you mean recompute?"]),
+                                (("--set", "steps=2", "--set", "steps=3"), ["steps=3", "leave one out"]),
+                                (("--set", "steps=2", "--steps", "3"), ["steps=2", "leave one out"]),
+                                (("--tensor-parallel", "2,2"), ["2 twice"]),
+                                (("--tensor-parallel", "2,"), ["--tensor-parallel is \"\""]),
+                                (("--tensor-parallel", "3,5"), ["heads (4)"]),
+                                (("--steps", "1,2", "--save-weights", "w.safetensors"), ["--save-weights", "there are 2"])):
+            self.rejected(*VIRTUAL, *arguments, says=says)
+        self.rejected("measure", "--layers", "2", says=["--model is missing", "hidden_size"])
+        self.rejected("trace", *VIRTUAL[1:], "--steps", "1,2", "--out-file", "x", says=["--steps", "frugal trace takes one"])

@@ -1,0 +1,133 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "harness/settings/config_json.h"
+#include "harness/settings/field.h"
+#include "harness/settings/resolve.h"
+#include "harness/settings/said.h"
+#include "kernels/support/error.h"
+#include "kernels/support/json_file.h"
+#include "tests/support/message_of.h"
+
+namespace frugal {
+namespace {
+
+using nlohmann::json;
+
+/// Stands for a member of any type.
+struct Any {
+  template <class T>
+  operator T() const;  // NOLINT(google-explicit-constructor)
+};
+
+/// How many members an aggregate has.
+template <class T, class... Members>
+constexpr size_t members() {
+  if constexpr (requires { T{Members{}..., Any{}}; })
+    return members<T, Members..., Any>();
+  else
+    return sizeof...(Members);
+}
+
+size_t count_of(FieldOf of) {
+  return static_cast<size_t>(std::count_if(fields().begin(), fields().end(),
+                                           [of](const Field& field) { return field.of == of; }));
+}
+
+TEST(Fields, EveryMemberOfAConfigurationHasOne) {
+  EXPECT_EQ(count_of(FieldOf::model), members<ModelConfig>());
+  EXPECT_EQ(count_of(FieldOf::run) + 1, members<RunConfig>()) << "but for the model itself";
+}
+
+TEST(Fields, AreKnownByOneKeyAndOneFlag) {
+  std::set<std::string> names;
+  for (const Field& field : fields()) {
+    EXPECT_TRUE(names.insert(field.key).second) << field.key;
+    EXPECT_TRUE(field.flag.empty() || names.insert(field.flag).second) << field.flag;
+    EXPECT_FALSE(field.help.empty()) << field.key;
+    EXPECT_EQ(&field_of(field.key), &field);
+  }
+}
+
+/// A value that a field has not by default.
+json other_value(const Field& field) {
+  if (field.type.is_switch()) return field.usual != true;
+  if (field.key == "rotary") return {{"base", 500000.0}};
+  const json& names = field.type.schema.value("enum", json());
+  if (!names.is_null()) return names.back() == field.usual ? names.front() : names.back();
+  for (const char* text : {"7", "0.25", "1/4", "other"})
+    if (const auto value = field.type.parse(text); value && *value != field.usual) return *value;
+  ADD_FAILURE() << field.key;
+  return nullptr;
+}
+
+TEST(Fields, SayWhatTheyHaveInJsonAndOnTheCommandLine) {
+  for (const Field& field : fields()) {
+    const json value = other_value(field);
+    const RunSettings settings = settings_of({{field.key, value}});
+    EXPECT_EQ(field.get(settings), value) << field.key;
+    EXPECT_TRUE(settings.is_said(field.key));
+    for (const Field& other : fields())
+      EXPECT_TRUE(&other == &field || other.get(settings) == other.usual) << other.key;
+    const std::string text = field.type.text(value);
+    EXPECT_EQ(field.type.value(field.key, text), value) << text;
+    const std::string flags = command_flags(settings);
+    EXPECT_THAT(flags, ::testing::HasSubstr(field.flag.empty() ? field.key + "=" : field.flag));
+  }
+}
+
+TEST(Fields, AreReadFromTheJsonThatTheyWrite) {
+  for (const Field& field : fields()) {
+    if (field.of == FieldOf::command) continue;
+    RunConfig config = settings_of({{field.key, other_value(field)}}).config;
+    config.model.layers = config.model.hidden = config.model.heads = 1;
+    config.model.sequence = config.model.vocabulary = 1;
+    if (field.key == "rotary") config.model.positions = PositionKind::rotary;
+    if (field.key == "context") config.context_parallel = 2;
+    const json written = to_json(config);
+    const json& object = field.of == FieldOf::model ? written.at("model") : written;
+    EXPECT_TRUE(object.contains(field.key)) << field.key;
+    EXPECT_EQ(to_json(run_config_from_json(JsonObject(written, "f"))), written) << field.key;
+  }
+}
+
+TEST(Fields, WithoutAChoiceReadAsBefore) {
+  json written = to_json(RunConfig{
+      .model = {
+          .name = "m", .layers = 1, .hidden = 1, .heads = 1, .sequence = 1, .vocabulary = 1}});
+  for (const char* key : {"attention", "schedule", "pipeline_parallel_size", "keep_outputs"})
+    written.erase(key);
+  EXPECT_EQ(run_config_from_json(JsonObject(written, "f")).attention, AttentionKind::separate);
+  written.erase("recompute");
+  EXPECT_THAT(message_of<InputError>([&] { run_config_from_json(JsonObject(written, "f")); }),
+              ::testing::HasSubstr("recompute is missing"));
+}
+
+TEST(Said, CombinationsAreOneForEachValue) {
+  const json said = {
+      {"tensor_parallel_size", {1, 2}}, {"recompute", {"none", "full"}}, {"steps", 3}};
+  EXPECT_EQ(swept_keys(said), (std::vector<std::string>{"tensor_parallel_size", "recompute"}));
+  const std::vector<json> all = combinations(said);
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(all[0], json({{"tensor_parallel_size", 1}, {"recompute", "none"}, {"steps", 3}}));
+  EXPECT_EQ(all[1], json({{"tensor_parallel_size", 1}, {"recompute", "full"}, {"steps", 3}}));
+  EXPECT_EQ(all[2], json({{"tensor_parallel_size", 2}, {"recompute", "none"}, {"steps", 3}}));
+}
+
+/// HACKING.md, "A field": what it takes for one to be known everywhere.
+TEST(Fields, OneMoreIsOneDescription) {
+  const Field field = ::frugal::field({"warm_batches", "--warm-batches", "Batches before timing"},
+                                      &RunSettings::eval_every, whole_number(1, 100));
+  RunSettings settings;
+  field.set(settings, field.type.value(field.flag, "7"));
+  EXPECT_EQ(field.get(settings), 7);
+  EXPECT_EQ(field.type.schema, json({{"type", "integer"}, {"minimum", 1}, {"maximum", 100}}));
+  EXPECT_EQ(message_of<InputError>([&] { field.type.value(field.flag, "0"); }),
+            "--warm-batches is \"0\"; it must be a whole number from 1 to 100");
+}
+
+}  // namespace
+}  // namespace frugal
