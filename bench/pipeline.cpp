@@ -116,8 +116,8 @@ class Case {
 
   /// (p − 1)/m with a flush, m = 1 where one microbatch goes through at a time; none without.
   double ideal() const {
-    if (!flushes(schedule_)) return 0;
-    return (stages - 1.0) / (schedule_ == ScheduleKind::inter_layer ? 1 : microbatches_);
+    if (!schedule_.flushes) return 0;
+    return (stages - 1.0) / (schedule_.steady == SteadyState::alone ? 1 : microbatches_);
   }
 
   nlohmann::json json() const {
@@ -141,11 +141,11 @@ class Case {
 
  private:
   void add(const Timeline& recorded) {
-    const Timeline measured = flushes(schedule_) ? with_steps_begun_together(recorded) : recorded;
+    const Timeline measured = schedule_.flushes ? with_steps_begun_together(recorded) : recorded;
     const Timeline planned = as_planned(schedule_, measured);
     samples_.bubble.push_back(bubble_of(measured));
     samples_.planned_bubble.push_back(bubble_of(planned));
-    if (!flushes(schedule_)) {
+    if (!schedule_.flushes) {
       samples_.steady_bubble.push_back(bubble_of(steady_part(measured)));
       samples_.planned_steady_bubble.push_back(bubble_of(steady_part(planned)));
     }
@@ -210,7 +210,7 @@ Table table_of(const Cases& cases) {
 
 void measure(const TimingPlan& plan, int64_t hidden, const std::string& file) {
   Cases cases;
-  for (const ScheduleKind schedule :
+  for (const ScheduleKind& schedule :
        {ScheduleKind::inter_layer, ScheduleKind::gpipe, ScheduleKind::one_forward_one_backward,
         ScheduleKind::two_buffered})
     for (const int m : {2, 4, 8})

@@ -16,8 +16,8 @@
 namespace frugal {
 namespace {
 
-constexpr auto two_buffered = ScheduleKind::two_buffered;
-constexpr auto flush = ScheduleKind::one_forward_one_backward;
+const auto& two_buffered = ScheduleKind::two_buffered;
+const auto& flush = ScheduleKind::one_forward_one_backward;
 
 struct Case {
   ModelConfig model;

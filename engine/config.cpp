@@ -114,20 +114,16 @@ void validate_step_in_backward(const RunConfig& c) {
     throw InputError(fmt::format(
         "step in backward is on and pipeline-parallel size is {}; use 1, or leave it off",
         c.pipeline_parallel));
-  const auto possible = [](ScheduleKind kind) {
-    return flushes(kind) && !splits_backward(kind) && !has_chunks(kind);
+  const auto possible = [](const ScheduleKind& kind) {
+    return kind.flushes && !kind.splits_backward && !kind.has_chunks;
   };
   if (possible(c.schedule)) return;
-  std::vector<std::string_view> names;
-  for (int i = 0; i < schedule_kinds; ++i)
-    if (const auto kind = static_cast<ScheduleKind>(i); possible(kind))
-      names.push_back(name_of(kind));
   throw InputError(fmt::format(
       "step in backward is on and the schedule is {}, which {}; choose one of {}, or leave it off",
       name_of(c.schedule),
-      flushes(c.schedule) ? "computes gradients of weights after the backward pass"
-                          : "keeps weights of before a step beside those of after it",
-      fmt::join(names, ", ")));
+      c.schedule.flushes ? "computes gradients of weights after the backward pass"
+                         : "keeps weights of before a step beside those of after it",
+      fmt::join(ScheduleKind::names(possible), ", ")));
 }
 
 /// What is computed one part after the other, and what is kept elsewhere.

@@ -59,7 +59,7 @@ std::pair<int, int> batches_of(const Timeline& timeline) {
 
 }  // namespace
 
-Timeline as_planned(ScheduleKind kind, const Timeline& timeline) {
+Timeline as_planned(const ScheduleKind& kind, const Timeline& timeline) {
   const auto [first, last] = batches_of(timeline);
   return as_planned(make_schedule(kind, {.stages = static_cast<int>(timeline.stages.size()),
                                          .chunks = timeline.chunks,

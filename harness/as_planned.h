@@ -13,7 +13,7 @@ Durations median_durations(const Timeline& timeline);
 
 /// What a run of this schedule would have been if each action had taken its median_durations() and
 /// begun as soon as it could: what the run's own timeline is to be compared with.
-Timeline as_planned(ScheduleKind kind, const Timeline& timeline);
+Timeline as_planned(const ScheduleKind& kind, const Timeline& timeline);
 /// The same of a schedule of as many batches, whichever they are.
 Timeline as_planned(const Schedule& schedule, const Timeline& timeline);
 

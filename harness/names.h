@@ -26,8 +26,6 @@ inline constexpr int enumerators<Objective> = 2;
 template <>
 inline constexpr int enumerators<Recompute> = 4;
 template <>
-inline constexpr int enumerators<ScheduleKind> = schedule_kinds;
-template <>
 inline constexpr int enumerators<AttentionKind> = 2;
 template <>
 inline constexpr int enumerators<NormKind> = 2;
@@ -53,11 +51,21 @@ std::vector<std::string> all_names() {
   return names;
 }
 
+template <>
+inline std::vector<std::string> all_names<ScheduleKind>() {
+  return ScheduleKind::names();
+}
+
 template <class E>
 std::optional<E> from_name(std::string_view name) {
   for (int i = 0; i < enumerators<E>; ++i)
     if (name_of(static_cast<E>(i)) == name) return static_cast<E>(i);
   return std::nullopt;
+}
+
+template <>
+inline std::optional<ScheduleKind> from_name<ScheduleKind>(std::string_view name) {
+  return schedule_kind(name);
 }
 
 /// The enumerator that a key of a JSON object names; throws InputError that lists those there are.

@@ -58,7 +58,7 @@ Memory memory_of(Cluster& cluster) {
 int64_t steps_at_once(const TrainingRun& run, int64_t step) {
   constexpr int64_t most = 64;
   if (run.own) return run.own->schedule.batches;
-  if (flushes(run.config.schedule)) return 1;
+  if (run.config.schedule.flushes) return 1;
   const RunConfig& c = run.config;
   const int64_t passes = c.microbatches * c.pipeline_parallel * c.chunks;  // of a step
   const int64_t left = std::min(run.train.steps - step, std::max<int64_t>(most_passes / passes, 1));
@@ -202,7 +202,7 @@ std::map<std::string, std::string> options_of(const TrainingRun& run) {
 
 StepTaken take_step(Cluster& cluster, const RunConfig& config, const OptimizerOptions& optimizer) {
   Trainer trainer(cluster, config, {.optimizer = optimizer});
-  const int steps = flushes(config.schedule) ? 1 : 2 * config.pipeline_parallel;
+  const int steps = config.schedule.flushes ? 1 : 2 * config.pipeline_parallel;
   std::vector<Batch> batches(static_cast<size_t>(steps),
                              Batch(static_cast<size_t>(config.batch_microbatches())));
   if (cluster.rank(0).device.backed())

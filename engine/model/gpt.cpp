@@ -6,11 +6,9 @@ namespace frugal {
 
 namespace {
 
-/// With weight stashing the last stage uses a microbatch's update at once, when the first stage has
-/// not computed its part of it yet: nothing can be tied.
+/// A schedule that ties no tables leaves the first stage the model's own.
 bool ties_tables(const Rank& rank, const ModelPart& part) {
-  const bool apart = !part.first && rank.config.schedule == ScheduleKind::pipedream;
-  return rank.config.model.tied && !apart;
+  return rank.config.model.tied && (part.first || rank.config.schedule.ties_tables);
 }
 
 /// Of the input of a layer.
@@ -26,7 +24,7 @@ Gpt::Gpt(Rank& rank, const ModelPart& part) : part_(part) {
   if (part.first) {
     embedding_.emplace(rank);
     embedding_->table().tied =
-        rank.config.model.tied && rank.config.schedule != ScheduleKind::pipedream && !part.last;
+        rank.config.model.tied && rank.config.schedule.ties_tables && !part.last;
     embedding_->table().looked_up = !(part.last && tied);
   }
   if (part.last && !(part.first && tied)) {

@@ -5,7 +5,6 @@
 #include <stdexcept>
 
 #include "engine/rank_grid.h"
-#include "engine/schedule/peaks.h"
 
 namespace frugal {
 namespace {
@@ -79,10 +78,10 @@ Spent round_trip(const Pipeline& pipe, int i, int j) {
   return spent;
 }
 
-/// Of each microbatch in the steady state of 1F1B: T_comp + Σ T_comm of the slowest stage. Stages i
-/// to j pass a microbatch there and back while j − i others are between them, so that they share
-/// the round trip.
-Spent steady_state(const Pipeline& pipe) {
+/// Of each microbatch where forwards and backwards take turns: T_comp + Σ T_comm of the slowest
+/// stage. Stages i to j pass a microbatch there and back while j − i others are between them, so
+/// that they share the round trip.
+Spent there_and_back(const Pipeline& pipe) {
   Spent slowest;
   for (int i = 0; i < pipe.stages(); ++i) {
     Spent trip;
@@ -98,7 +97,7 @@ Spent steady_state(const Pipeline& pipe) {
   return slowest;
 }
 
-/// Of each microbatch in one direction of GPipe, in which nothing waits for an answer.
+/// Of each microbatch in one direction, in which nothing waits for an answer.
 Spent one_way(const Pipeline& pipe, double PartCost::*pass) {
   double compute = 0, message = 0;
   double held = 0;
@@ -111,19 +110,35 @@ Spent one_way(const Pipeline& pipe, double PartCost::*pass) {
   return {compute, std::max({message - compute, held - compute, 0.0})};
 }
 
+/// Of each microbatch in a full pipeline; `trip`: of one that has all stages for itself.
+Spent steady_state(const Pipeline& pipe, const Spent& trip) {
+  Spent each;
+  switch (pipe.run.schedule.steady) {
+    case SteadyState::alone:
+      return trip;
+    case SteadyState::one_way:
+      each = one_way(pipe, &PartCost::forward);
+      each += one_way(pipe, &PartCost::backward);
+      return each;
+    case SteadyState::there_and_back:
+      return there_and_back(pipe);
+  }
+  return each;
+}
+
 void predict_memory(const Pipeline& pipe, Prediction& prediction) {
-  const Schedule shape{.kind = pipe.run.schedule,
-                       .stages = pipe.stages(),
-                       .microbatches = static_cast<int>(pipe.run.microbatches),
-                       .actions = {}};
+  const ScheduleKind& kind = pipe.run.schedule;
   const auto message = static_cast<int64_t>(pipe.message_bytes);
   for (int i = 0; i < pipe.stages(); ++i) {
     const PartCost& part = pipe.parts[static_cast<size_t>(i)];
+    const StageFill fill{.stage = i,
+                         .stages = pipe.stages(),
+                         .microbatches = static_cast<int>(pipe.run.microbatches)};
     // Beside the microbatch of a pass: the others, and the last message to each neighbour.
-    const int64_t others = in_flight_limit(shape, i) - 1;
+    const int64_t others = kind.in_flight(fill) - 1;
     const int64_t neighbours = (i > 0 ? 1 : 0) + (i + 1 < pipe.stages() ? 1 : 0);
     prediction.stages[static_cast<size_t>(i)].memory =
-        part.fixed + (versions_limit(shape, i) - 1) * part.weights + others * part.kept +
+        part.fixed + (kind.versions_limit(fill) - 1) * part.weights + others * part.kept +
         neighbours * message + std::max(part.forward_peak, part.backward_peak);
   }
 }
@@ -180,14 +195,9 @@ size_t Prediction::fullest() const {
       stages.begin());
 }
 
-bool predictable(ScheduleKind kind) {
-  return kind == ScheduleKind::inter_layer || kind == ScheduleKind::gpipe ||
-         kind == ScheduleKind::one_forward_one_backward || kind == ScheduleKind::two_buffered;
-}
-
-OptimizerOptions planned_optimizer(ScheduleKind kind) {
+OptimizerOptions planned_optimizer(const ScheduleKind& kind) {
   OptimizerOptions options;
-  if (!flushes(kind)) options.clip = 0;
+  if (!kind.flushes) options.clip = 0;
   return options;
 }
 
@@ -203,8 +213,8 @@ Links::Links(const RunConfig& run, const Machine& machine) {
 
 Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& links,
                    const Machine& machine) {
-  if (!predictable(run.schedule))
-    throw std::invalid_argument("no prediction of schedule " + std::string(name_of(run.schedule)));
+  if (!run.schedule.predicted)
+    throw std::invalid_argument("no prediction of schedule " + std::string(run.schedule.name));
   const CostModel times(machine);
   const Pipeline pipe = pipeline_of(run, costs, links, times, machine.software);
   Prediction prediction;
@@ -213,24 +223,16 @@ Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& li
 
   const auto m = static_cast<double>(run.microbatches);
   const Spent trip = round_trip(pipe, 0, pipe.stages() - 1);
-  Spent each;  // microbatch, in the steady state
-  if (run.schedule == ScheduleKind::inter_layer) {
-    each = trip;
-  } else if (run.schedule == ScheduleKind::gpipe) {
-    each = one_way(pipe, &PartCost::forward);
-    each += one_way(pipe, &PartCost::backward);
-  } else {
-    each = steady_state(pipe);
-  }
+  const Spent each = steady_state(pipe, trip);
   double all_reduce = 0, update = 0;
   for (const StagePrediction& stage : prediction.stages) {
     all_reduce = std::max(all_reduce, stage.all_reduce);
     update = std::max(update, stage.update);
   }
   // The batch's first microbatch has nobody to share its round trip with.
-  const double bubble = flushes(run.schedule) ? trip.total() - each.total() : 0;
+  const double bubble = run.schedule.flushes ? trip.total() - each.total() : 0;
   const double batch = m * each.total() + all_reduce + update;
-  const double tied = flushes(run.schedule) || pipe.tied == 0
+  const double tied = run.schedule.flushes || pipe.tied == 0
                           ? pipe.tied
                           : std::max(0.0, late_table(pipe, prediction.stages[0], each) - batch);
   prediction.parts = {m * each.compute, m * each.messages, all_reduce + tied, update, bubble};

@@ -34,9 +34,6 @@ struct Prediction {
   int64_t memory() const { return stages[fullest()].memory; }
 };
 
-/// The schedules that can be predicted: inter-layer, gpipe, 1f1b and 2bw.
-bool predictable(ScheduleKind kind);
-
 /// How the stages and replicas of a configuration lie on a machine's nodes. It depends on t, w and
 /// d alone.
 struct Links {
@@ -49,12 +46,13 @@ struct Links {
 
 /// How many seconds a batch of `run` takes on the machine, and how much memory on each stage:
 /// pipedream2bw2021, appendix A, for costs of the parts of this model, microbatch, recomputation
-/// and tensor-parallel size. Equations and where they differ from the paper's: docs/planner.md.
+/// and tensor-parallel size; the schedule is one that is predicted. Equations and where they differ
+/// from the paper's: docs/planner.md.
 Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& links,
                    const Machine& machine);
 
 /// As the schedule asks: without clipping, which makes stages wait for each other, where it has no
 /// flush.
-OptimizerOptions planned_optimizer(ScheduleKind kind);
+OptimizerOptions planned_optimizer(const ScheduleKind& kind);
 
 }  // namespace frugal

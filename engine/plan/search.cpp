@@ -1,6 +1,7 @@
 #include "engine/plan/search.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -22,13 +23,20 @@ std::vector<int64_t> divisors(int64_t n) {
   return all;
 }
 
+/// "a, b or c"
+std::string either_of(std::vector<std::string> names) {
+  const std::string last = std::move(names.back());
+  names.pop_back();
+  return names.empty() ? last : fmt::format("{} or {}", fmt::join(names, ", "), last);
+}
+
 /// The costs of parts, executed once for all depths and widths.
 class Costs {
  public:
   explicit Costs(const Machine& machine) : machine_(machine) {}
 
   const PartCosts& of(const RunConfig& run) {
-    const Key key{run.tensor_parallel, run.micro_batch, run.recompute, run.schedule};
+    const Key key{run.tensor_parallel, run.micro_batch, run.recompute, run.schedule.name};
     const auto found = costs_.find(key);
     if (found != costs_.end()) return found->second;
     return costs_.emplace(key, PartCosts(run, planned_optimizer(run.schedule), machine_))
@@ -36,7 +44,7 @@ class Costs {
   }
 
  private:
-  using Key = std::tuple<int, int64_t, Recompute, ScheduleKind>;
+  using Key = std::tuple<int, int64_t, Recompute, std::string_view>;  // of the schedule
   const Machine& machine_;
   std::map<Key, PartCosts> costs_;
 };
@@ -103,11 +111,10 @@ class Search {
 
 void PlanRequest::validate() const {
   require_able(machine, devices, run.type);
-  if (!predictable(run.schedule))
-    throw InputError(
-        fmt::format("--schedule is {}, of which there is no prediction; give inter-layer, gpipe, "
-                    "1f1b or 2bw",
-                    name_of(run.schedule)));
+  if (!run.schedule.predicted)
+    throw InputError(fmt::format("--schedule is {}, of which there is no prediction; give {}",
+                                 run.schedule.name,
+                                 either_of(ScheduleKind::names(&ScheduleKind::predicted))));
   // b · w · d · g = B and w · d · t = N: for some t, B is a multiple of N / t.
   const auto works = [this](int tensor) {
     return devices % tensor == 0 && batch % (devices / tensor) == 0;

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "engine/schedule/schedules.h"
 
 // What is added to the passes of all kinds alike: messages and versions.
@@ -13,20 +11,6 @@ bool elsewhere(const std::optional<Peer>& peer, int stage) {
 /// The message of one kind that belongs to a pass.
 Action message(ActionKind kind, const Action& pass) {
   return {.kind = kind, .chunk = pass.chunk, .microbatch = pass.microbatch};
-}
-
-/// The version that a microbatch's forward uses; `newest` is what the stage that decides has.
-int version_for(const Schedule& schedule, int microbatch, int newest) {
-  const int batch = schedule.batch_of(microbatch);
-  switch (schedule.kind) {
-    case ScheduleKind::two_buffered:
-      return std::max(batch - 1, 0);
-    case ScheduleKind::pipedream:
-    case ScheduleKind::pipedream_vertical_sync:
-      return newest;
-    default:
-      return batch;
-  }
 }
 
 }  // namespace
@@ -52,20 +36,24 @@ void add_messages(Schedule& schedule) {
 
 void assign_versions(Schedule& schedule) {
   const int first = schedule.first_microbatch();
-  const size_t microbatches = schedule.end_microbatch() - first;
-  const bool bound = schedule.kind == ScheduleKind::pipedream_vertical_sync;
-  // What the forward of each microbatch through each chunk used; of stage 0, where all are bound.
-  std::vector<int> used(microbatches * schedule.chunks, -1);
+  const auto way = [&](const Action& pass) {
+    return static_cast<size_t>((pass.microbatch - first) * schedule.chunks + pass.chunk);
+  };
+  const size_t ways = (schedule.end_microbatch() - first) * schedule.chunks;
+  std::vector<int> newest_of_first(ways, -1);  // at the forward of each way on stage 0
   for (int stage = 0; stage < schedule.stages; ++stage) {
-    if (!bound) std::fill(used.begin(), used.end(), -1);
+    std::vector<int> used(ways, -1);
     int newest = schedule.first_batch;
     for (Action& action : schedule.actions[stage]) {
       if (action.kind == ActionKind::step) action.version = ++newest;
       if (!is_pass(action.kind)) continue;
-      int& version = used[(action.microbatch - first) * schedule.chunks + action.chunk];
-      if (action.kind == ActionKind::forward && (stage == 0 || !bound))
-        version = version_for(schedule, action.microbatch, newest);
-      action.version = version;
+      if (action.kind == ActionKind::forward) {
+        int& of_first = newest_of_first[way(action)];
+        if (stage == 0) of_first = newest;
+        used[way(action)] =
+            schedule.kind.version_of({schedule.batch_of(action.microbatch), newest, of_first});
+      }
+      action.version = used[way(action)];
     }
   }
 }

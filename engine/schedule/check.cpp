@@ -57,9 +57,9 @@ void check_peaks(const Schedule& schedule, Findings& findings) {
     };
     const Actions& actions = schedule.actions[stage];
     hold(schedule.chunks == 1 ? "microbatches" : "microbatches times chunks",
-         peak_in_flight(actions), in_flight_limit(schedule, stage));
+         peak_in_flight(actions), schedule.kind.in_flight(schedule.fill(stage)));
     hold("versions of its weights", peak_versions(actions, schedule.first_batch),
-         versions_limit(schedule, stage));
+         schedule.kind.versions_limit(schedule.fill(stage)));
   }
 }
 

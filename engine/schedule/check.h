@@ -26,8 +26,8 @@ using Findings = std::vector<Finding>;
 ///   - with channels of this capacity no actions wait for each other in a circle (dependencies.h);
 ///     all kinds run with 0;
 ///   - the version of each pass was made, is still kept, is the forward's in the backward, and is
-///     the one that its kind says (schedules.h);
-///   - no stage holds more microbatches or versions than its kind allows (peaks.h).
+///     the one that its kind says (kind.h);
+///   - no stage holds more microbatches or versions than its kind allows (kind.h).
 /// Where the first of these fail, the others would only repeat it, and are not tried.
 /// Throws InputError for a shape that its kind does not allow.
 Findings check(const Schedule& schedule, int capacity = 1);

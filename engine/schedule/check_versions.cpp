@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "engine/schedule/check_parts.h"
-#include "engine/schedule/peaks.h"
 #include "engine/schedule/schedules.h"
 
 namespace frugal {
@@ -15,7 +14,7 @@ std::string wrong_version(const Schedule& schedule, int stage, const Action& pas
     return fmt::format("its forward used version {}", forward.version);
   if (pass.version > newest)
     return fmt::format("version {} is not made yet; the newest is {}", pass.version, newest);
-  const int kept = versions_limit(schedule, stage);
+  const int kept = schedule.kind.versions_limit(schedule.fill(stage));
   if (pass.version <= newest - kept)
     return fmt::format("version {} is gone: {} versions are kept here and the newest is {}",
                        pass.version, kept, newest);

@@ -55,37 +55,4 @@ int peak_versions(const Actions& actions, int first_batch) {
   return static_cast<int>(peak);
 }
 
-int in_flight_limit(const Schedule& schedule, int stage) {
-  const int to_end = schedule.stages - stage;
-  switch (schedule.kind) {
-    case ScheduleKind::inter_layer:
-      return 1;
-    case ScheduleKind::gpipe:
-      return schedule.microbatches;
-    case ScheduleKind::interleaved:
-      return std::min(2 * (to_end - 1) + (schedule.chunks - 1) * schedule.stages + 1,
-                      schedule.chunks * schedule.microbatches);
-    case ScheduleKind::zero_bubble_h2:
-      return std::min(2 * to_end - 1, schedule.microbatches);
-    case ScheduleKind::pipedream:
-    case ScheduleKind::pipedream_vertical_sync:  // their microbatches do not stop at a batch's end
-      return std::min(to_end, schedule.microbatches * schedule.batches);
-    default:
-      return std::min(to_end, schedule.microbatches);
-  }
-}
-
-int versions_limit(const Schedule& schedule, int stage) {
-  switch (schedule.kind) {
-    case ScheduleKind::two_buffered:
-      return 2;
-    case ScheduleKind::pipedream:
-      return schedule.stages - stage;
-    case ScheduleKind::pipedream_vertical_sync:
-      return schedule.stages;
-    default:
-      return 1;
-  }
-}
-
 }  // namespace frugal

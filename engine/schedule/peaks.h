@@ -16,14 +16,4 @@ int peak_in_flight(const Actions& actions);
 /// that a later pass uses. `first_batch` versions were made before the schedule.
 int peak_versions(const Actions& actions, int first_batch);
 
-/// What the papers say the two are at most, which the checker holds every schedule to.
-///   In flight: 1 for inter-layer parallelism, the microbatches of a batch for GPipe,
-///   min(stages − stage, microbatches) for 1F1B and all kinds of its order and ZB-H1
-///   (pipedream2bw2021, section 3.2), min(2 (stages − stage) − 1, microbatches) for ZB-H2 (Qi et
-///   al., table 2), and for interleaved one more than its warm-up.
-///   Versions: 1 with a flush, 2 for 2BW, stages − stage for PipeDream's stashes, stages with
-///   vertical sync.
-int in_flight_limit(const Schedule& schedule, int stage);
-int versions_limit(const Schedule& schedule, int stage);
-
 }  // namespace frugal

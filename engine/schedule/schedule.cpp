@@ -1,35 +1,8 @@
 #include "engine/schedule/schedule.h"
 
 #include <algorithm>
-#include <array>
 
 namespace frugal {
-namespace {
-
-constexpr std::array<std::string_view, schedule_kinds> kind_names = {
-    "inter-layer", "gpipe", "1f1b", "interleaved", "pipedream", "pipedream-vertical-sync",
-    "2bw",         "zb-h1", "zb-h2"};
-
-}  // namespace
-
-std::string_view name_of(ScheduleKind kind) { return kind_names.at(static_cast<size_t>(kind)); }
-
-std::optional<ScheduleKind> schedule_kind(std::string_view name) {
-  for (size_t i = 0; i < kind_names.size(); ++i)
-    if (kind_names[i] == name) return static_cast<ScheduleKind>(i);
-  return std::nullopt;
-}
-
-bool flushes(ScheduleKind kind) {
-  return kind != ScheduleKind::pipedream && kind != ScheduleKind::pipedream_vertical_sync &&
-         kind != ScheduleKind::two_buffered;
-}
-
-bool has_chunks(ScheduleKind kind) { return kind == ScheduleKind::interleaved; }
-
-bool splits_backward(ScheduleKind kind) {
-  return kind == ScheduleKind::zero_bubble_h1 || kind == ScheduleKind::zero_bubble_h2;
-}
 
 bool splits_backward(const Schedule& schedule) {
   return std::ranges::any_of(schedule.actions, [](const Actions& actions) {

@@ -1,37 +1,11 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
-namespace frugal {
+#include "engine/schedule/kind.h"
 
-/// Which pipeline schedule (engine/schedule/schedules.h has one function for each).
-enum class ScheduleKind : uint8_t {
-  inter_layer,               ///< one microbatch at a time: model parallelism without a pipeline
-  gpipe,                     ///< all forward passes, then all backward passes
-  one_forward_one_backward,  ///< PipeDream-Flush
-  interleaved,               ///< the same with several chunks of the model on each stage
-  pipedream,                 ///< no flush; weights stashed per microbatch
-  pipedream_vertical_sync,   ///< the same; a microbatch sees one version on all stages
-  two_buffered,              ///< PipeDream-2BW
-  zero_bubble_h1,            ///< 1F1B with backward split in two, at 1F1B's memory
-  zero_bubble_h2             ///< the same at twice the memory, without a bubble
-};
-/// As on the command line: "inter-layer", "gpipe", "1f1b", "interleaved", "pipedream",
-/// "pipedream-vertical-sync", "2bw", "zb-h1", "zb-h2".
-std::string_view name_of(ScheduleKind kind);
-inline constexpr int schedule_kinds = 9;
-/// The inverse; nothing for a name that is none of them.
-std::optional<ScheduleKind> schedule_kind(std::string_view name);
-/// Whether the pipeline drains after each batch, so that a batch sees the weights that all before
-/// it have made.
-bool flushes(ScheduleKind kind);
-/// Whether a stage has several parts of the model.
-bool has_chunks(ScheduleKind kind);
-/// Whether gradients of inputs and of weights are computed in passes of their own.
-bool splits_backward(ScheduleKind kind);
+namespace frugal {
 
 enum class ActionKind : uint8_t {
   forward,
@@ -80,11 +54,16 @@ struct Schedule {
   int first_microbatch() const { return first_batch * microbatches; }
   int end_microbatch() const { return (first_batch + batches) * microbatches; }
   int batch_of(int microbatch) const { return microbatch / microbatches; }
+  /// How often the pipeline fills and drains, and what a stage does in between.
+  int fills() const { return kind.flushes ? batches : 1; }
+  StageFill fill(int stage) const {
+    return {stage, stages, chunks, microbatches * (batches / fills())};
+  }
 
   bool operator==(const Schedule&) const = default;
 };
 
-/// The same of a schedule's passes, whatever its kind.
+/// Whether any backward pass is in two parts, whatever the kind says.
 bool splits_backward(const Schedule& schedule);
 
 /// Where a message goes to or comes from: the stage at the other end, and the chunk there.

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -125,12 +126,9 @@ Schedule header_of(Lines& lines, const std::string& name) {
   const auto& words = lines.next();
   const auto kind =
       words.size() == 2 && words[0] == "kind" ? schedule_kind(words[1]) : std::nullopt;
-  if (!kind) {
-    std::string kinds;
-    for (int i = 0; i < schedule_kinds; ++i)
-      kinds += fmt::format("{}{}", i == 0 ? "" : ", ", name_of(static_cast<ScheduleKind>(i)));
-    lines.fail(fmt::format("{}; here must be \"kind\" and one of {}", lines.quoted(), kinds));
-  }
+  if (!kind)
+    lines.fail(fmt::format("{}; here must be \"kind\" and one of {}", lines.quoted(),
+                           fmt::join(ScheduleKind::names(), ", ")));
   ScheduleShape shape;
   shape.stages = number_of(lines, "stages");
   shape.chunks = number_of(lines, "chunks");

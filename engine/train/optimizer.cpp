@@ -319,7 +319,7 @@ double Optimizer::step(Rank& rank, const OptimizerOptions& options, const Weight
     sum_narrowed(rank, rank.groups.data);
   else
     sum_over(rank.groups.data);
-  if (options.clip == 0 && !flushes(rank.config.schedule)) {
+  if (options.clip == 0 && !rank.config.schedule.flushes) {
     sum_partial_gradients(rank);
     update_without_waiting(rank, options, blocks);
     return std::numeric_limits<double>::quiet_NaN();

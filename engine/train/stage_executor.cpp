@@ -197,9 +197,9 @@ void StageExecutor::step(const Action& action, size_t index) {
   const auto batch = static_cast<size_t>(action.version - 1 - run_->schedule.first_batch);
   const int before = weights_.newest();
   const auto use = last_use_.find(before);
-  // 2BW's next batch, of another run perhaps, is computed with it.
-  const bool needed = run_->schedule.kind == ScheduleKind::two_buffered ||
-                      (use != last_use_.end() && use->second > index);
+  // Where gradients come late, the next batch, of another run perhaps, is computed with it.
+  const bool needed =
+      run_->schedule.kind.delay > 0 || (use != last_use_.end() && use->second > index);
   optimizer_.finish(rank_);  // what it steps from
   const auto [from, to] = weights_.advance(rank_, needed);
   result_.gradient_norms.push_back(optimizer_.step(rank_, run_->optimizer.at(batch), {from, to}));

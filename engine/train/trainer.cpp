@@ -55,21 +55,22 @@ bool belongs_to_forward(ActionKind kind) {
 }
 
 /// `batch` and microbatches behind it without any label, so that every replica has as many, and as
-/// many as the interleaved schedule needs. They add nothing to a loss or a gradient.
+/// many as the schedule needs. They add nothing to a loss or a gradient.
 Batch filled(const RunConfig& c, Batch batch) {
   const size_t unit = static_cast<size_t>(c.data_parallel) *
-                      static_cast<size_t>(c.chunks > 1 ? c.pipeline_parallel : 1);
+                      static_cast<size_t>(c.schedule.multiple_of_stages ? c.pipeline_parallel : 1);
   MicroBatch unlabelled = batch.front();
   for (int32_t& label : unlabelled.labels) label = CrossEntropy::ignored_label;
   while (batch.size() % unit != 0) batch.push_back(unlabelled);
   return batch;
 }
 
-/// What `kept` says of one batch under the newest weights.
-Schedule schedule_of(const RunConfig& c, ScheduleKind kind, const Batch& batch, int newest,
+/// What `kept` says of one batch under the newest weights: in this order, or in the run's own where
+/// stages have several chunks.
+Schedule schedule_of(const RunConfig& c, const ScheduleKind& kind, const Batch& batch, int newest,
                      bool (*kept)(ActionKind)) {
   Schedule schedule =
-      make_schedule(c.chunks > 1 ? ScheduleKind::interleaved : kind,
+      make_schedule(c.schedule.has_chunks ? c.schedule : kind,
                     {.stages = c.pipeline_parallel,
                      .chunks = c.chunks,
                      .microbatches = static_cast<int>(batch.size()) / c.data_parallel,
@@ -160,8 +161,8 @@ Schedule Trainer::schedule(int batches) const {
 
 void Trainer::warm_up(const Batch& batch) {
   // A schedule without a flush has as many microbatches on their way as 1F1B, in its order.
-  const ScheduleKind kind =
-      flushes(run_.schedule) ? run_.schedule : ScheduleKind::one_forward_one_backward;
+  const ScheduleKind& kind =
+      run_.schedule.flushes ? run_.schedule : ScheduleKind::one_forward_one_backward;
   const Batch all = filled(run_, batch);
   const Schedule schedule = schedule_of(run_, kind, all, steps_, computes_gradients);
   cluster_.run([&](Rank& rank) {

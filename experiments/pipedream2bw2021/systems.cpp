@@ -8,7 +8,7 @@
 namespace frugal::pipedream2bw2021 {
 
 const System& system_of(std::string_view name) {
-  static constexpr std::array systems = {
+  static const std::array systems = {
       System{"Inter-layer MP", ScheduleKind::inter_layer},
       System{"Tensor MP", ScheduleKind::one_forward_one_backward, true},
       System{"GPipe", ScheduleKind::gpipe},

@@ -75,14 +75,14 @@ class TimelineFigure final : public Artifact {
 
   const json& figure() const { return paper().document().at("artifacts").at(name_); }
 
-  /// The last warm-up forward is drawn as late as possible where there is one forward after each
-  /// backward, and as early as possible under GPipe.
+  /// The last warm-up forward is drawn as late as possible where a forward and a backward take
+  /// turns, and as early as possible otherwise.
   Timeline simulated() const {
     const auto kind = schedule_kind(figure().at("schedule").get<std::string>()).value();
     const ScheduleShape shape{.stages = figure().at("stages"),
                               .microbatches = figure().at("microbatches"),
                               .batches = figure().at("batches")};
-    return simulate(make_schedule(kind, shape), {}, kind != ScheduleKind::gpipe);
+    return simulate(make_schedule(kind, shape), {}, kind.steady == SteadyState::there_and_back);
   }
 
   std::string name_;

@@ -74,7 +74,7 @@ Case TrainingFigure::chain(const Point& point, const Setting& setting) const {
            .config = one->config,
            .on = setting.on,
            .scale = setting.scale,
-           .steps = flushes(one->config.schedule) ? 1 : steps_without_flush_,
+           .steps = one->config.schedule.flushes ? 1 : steps_without_flush_,
            .optimizer = optimizer(),
            .smaller = std::move(rest)};
     try {

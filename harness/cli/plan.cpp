@@ -141,7 +141,7 @@ void add_plan(Program& program) {
   flags.integer("--devices", v.devices, 1, "Devices, all of which are used", 1 << 14);
   flags.integer("--batch", v.batch, 1, "Sequences of a batch, over all replicas", 1 << 24);
   flags.number("--memory", v.memory, 0, 1e6, "GiB of each device instead of the machine's");
-  flags.choice("--schedule", v.schedule, {"inter-layer", "gpipe", "1f1b", "2bw"},
+  flags.choice("--schedule", v.schedule, ScheduleKind::names(&ScheduleKind::predicted),
                "In which order stages compute microbatches, and with which weights");
   flags.text("--tensor-parallel", v.tensor_parallel, "N|searched",
              "Tensor-parallel size; searched: all sizes within a node");

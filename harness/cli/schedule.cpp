@@ -64,14 +64,12 @@ std::vector<Named> schedules_of(const ScheduleValues& values) {
     if (!value) throw InputError(fmt::format("{} is missing; give a whole number from 1", flag));
     return *value;
   };
-  const auto is_interleaved = [](const std::string& name) {
-    return kind_of(name) == ScheduleKind::interleaved;
-  };
-  // Beside an interleaved one, the others do without the chunks that are meant for it.
-  const bool for_all = std::none_of(values.kinds.begin(), values.kinds.end(), is_interleaved);
+  const auto has_chunks = [](const std::string& name) { return kind_of(name).has_chunks; };
+  // Beside one that has chunks, the others do without those that are meant for it.
+  const bool for_all = std::none_of(values.kinds.begin(), values.kinds.end(), has_chunks);
   std::vector<Named> out;
   for (const std::string& name : values.kinds) {
-    const bool chunked = for_all || is_interleaved(name);
+    const bool chunked = for_all || has_chunks(name);
     const ScheduleShape shape = {.stages = required("--stages", values.stages),
                                  .chunks = chunked ? values.chunks.value_or(1) : 1,
                                  .microbatches = required("--microbatches", values.microbatches),
@@ -185,7 +183,8 @@ void add_schedule(Program& program) {
   flags.integer("--stages", values->stages, 1, "Pipeline stages [d]");
   flags.integer("--microbatches", values->microbatches, 1, "Microbatches of a batch [m]");
   flags.integer("--chunks", values->chunks, 1,
-                "Parts of the model on each stage, for interleaved [v]; 1 otherwise");
+                fmt::format("Parts of the model on each stage, for {} [v]; 1 otherwise",
+                            fmt::join(ScheduleKind::names(&ScheduleKind::has_chunks), ", ")));
   flags.integer("--batches", values->batches, 1, "Batches, one after another; 1 otherwise");
   flags.integer("--first-batch", values->first_batch, 0,
                 "The first of them, counted from the run's beginning; 0 otherwise");

@@ -56,7 +56,7 @@ std::string picture(const Timeline& timeline, const TrainingRun& run, const Targ
 
 /// Of the last run(). Waiting in a step is idle time.
 Timeline timeline_of(const Trainer& trainer, const TrainingRun& run) {
-  const bool together = flushes(run.config.schedule) || run.train.optimizer.clip > 0;
+  const bool together = run.config.schedule.flushes || run.train.optimizer.clip > 0;
   return together ? with_steps_begun_together(trainer.timeline()) : trainer.timeline();
 }
 

@@ -63,11 +63,12 @@ void WeightsFlags::put_into(TrainingRun& run, const Target& target) const {
     check_values(flag, target);
     check_new_file(flag, path);
   }
-  if (!save.empty() && run.config.schedule == ScheduleKind::pipedream &&
-      run.config.pipeline_parallel > 1 && run.config.model.tied)
-    throw InputError(
-        "--save-weights: with --schedule pipedream the last stage's token table is one of its own, "
-        "which files of a model with tied embeddings have no place for; use --save-tensors");
+  if (!save.empty() && !run.config.schedule.ties_tables && run.config.pipeline_parallel > 1 &&
+      run.config.model.tied)
+    throw InputError(fmt::format(
+        "--save-weights: with --schedule {} the last stage's token table is one of its own, which "
+        "files of a model with tied embeddings have no place for; use --save-tensors",
+        run.config.schedule.name));
 }
 
 }  // namespace frugal

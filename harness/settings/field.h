@@ -103,9 +103,15 @@ decltype(auto) part_of(auto& s) {
     return (s.place);
 }
 
+/// An enumeration, or what else goes by its name.
+template <class T>
+concept Named = requires(const T& value) {
+  name_of(value);
+};
+
 template <class T>
 nlohmann::json to_json_value(const T& value) {
-  if constexpr (std::is_enum_v<T>)
+  if constexpr (Named<T>)
     return std::string(name_of(value));
   else
     return value;
@@ -117,7 +123,7 @@ nlohmann::json to_json_value(const std::optional<T>& value) {
 
 template <class T>
 void from_json_value(const nlohmann::json& json, T& value) {
-  if constexpr (std::is_enum_v<T>)
+  if constexpr (Named<T>)
     value = *from_name<T>(json.get<std::string>());
   else
     value = json.get<T>();
@@ -147,7 +153,7 @@ Field field(const FieldText& text, T Part::*member, ValueType type) {
               }};
 }
 
-/// An enumeration by its names.
+/// One of those that have names.
 template <class Part, class E>
 Field choice(const FieldText& text, E Part::*member) {
   return field(text, member, one_of(all_names<E>()));

@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "harness/settings/field.h"
 
 namespace frugal {

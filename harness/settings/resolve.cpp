@@ -1,6 +1,7 @@
 #include "harness/settings/resolve.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -93,18 +94,19 @@ double clip_of(const RunSettings& settings) {
       clip));
 }
 
-OptimizerOptions optimizer_of(const RunSettings& settings, ScheduleKind schedule) {
+OptimizerOptions optimizer_of(const RunSettings& settings, const ScheduleKind& schedule) {
   OptimizerOptions options = settings.train.optimizer;
   if (settings.is_said("momentum") && options.kind != OptimizerKind::momentum)
     throw InputError(
         fmt::format("--momentum: the optimizer is {}; leave it out, or give --optimizer momentum",
                     name_of(options.kind)));
   options.clip = clip_of(settings);
-  if (options.prediction > 0 && schedule != ScheduleKind::two_buffered)
+  const auto late = [](const ScheduleKind& kind) { return kind.delay == 1; };
+  if (options.prediction > 0 && !late(schedule))
     throw InputError(
         fmt::format("--weight-prediction: the schedule is {}, whose gradients do not come one step "
-                    "late; leave it out, or give --schedule 2bw",
-                    name_of(schedule)));
+                    "late; leave it out, or give --schedule {}",
+                    schedule.name, fmt::join(ScheduleKind::names(late), ", ")));
   return options;
 }
 
@@ -173,7 +175,7 @@ TrainingRun training_run(const RunSettings& settings, const Target& target) {
 }
 
 void warn_of_clipping(const TrainingRun& run) {
-  if (run.config.pipeline_parallel == 1 || flushes(run.config.schedule) ||
+  if (run.config.pipeline_parallel == 1 || run.config.schedule.flushes ||
       run.train.optimizer.clip == 0)
     return;
   fmt::print(stderr,

@@ -41,12 +41,12 @@ void expect_same(const RunConfig& config, const std::string& what) {
 }
 
 TEST(OverwrittenGradients, AreTheClearedOnesInEverySchedule) {
-  for (int kind = 0; kind < schedule_kinds; ++kind) {
+  for (const ScheduleKind& kind : ScheduleKind::all()) {
     RunConfig config = small_gpt();
-    config.schedule = static_cast<ScheduleKind>(kind);
+    config.schedule = kind;
     config.model.layers = 4;
     config.pipeline_parallel = 2;
-    config.chunks = has_chunks(config.schedule) ? 2 : 1;
+    config.chunks = config.schedule.has_chunks ? 2 : 1;
     config.microbatches = 4;
     config.micro_batch = 1;
     expect_same(config, std::string(name_of(config.schedule)));

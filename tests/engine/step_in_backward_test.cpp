@@ -95,9 +95,9 @@ INSTANTIATE_TEST_SUITE_P(, SteppedInBackward, ::testing::ValuesIn(stepped_cases(
 /// Whatever a schedule's name, it is refused or trains the same weights.
 TEST(StepInBackward, SchedulesThatCannotAreRefused) {
   std::vector<std::string_view> trained;
-  for (int i = 0; i < schedule_kinds; ++i) {
+  for (const ScheduleKind& kind : ScheduleKind::all()) {
     RunConfig c = small_llama();
-    c.schedule = static_cast<ScheduleKind>(i);
+    c.schedule = kind;
     c.step_in_backward = true;
     try {
       c.validate();
@@ -116,7 +116,7 @@ TEST(StepInBackward, SchedulesThatCannotAreRefused) {
 TEST(StepInBackward, ARefusalNamesTheSchedulesThatCan) {
   RunConfig c = small_llama();
   c.step_in_backward = true;
-  for (const ScheduleKind kind : {ScheduleKind::two_buffered, ScheduleKind::zero_bubble_h1}) {
+  for (const ScheduleKind& kind : {ScheduleKind::two_buffered, ScheduleKind::zero_bubble_h1}) {
     c.schedule = kind;
     EXPECT_THAT([&] { c.validate(); },
                 ::testing::ThrowsMessage<InputError>(::testing::AllOf(

@@ -184,7 +184,7 @@ TEST(Training, WarmingUpTakesNoMoreMemoryThanAStep) {
   RunConfig replicated = serial;
   replicated.data_parallel = 2;
   std::vector<RunConfig> configs{serial, replicated};
-  for (const ScheduleKind kind :
+  for (const ScheduleKind& kind :
        {ScheduleKind::inter_layer, ScheduleKind::gpipe, ScheduleKind::one_forward_one_backward,
         ScheduleKind::interleaved, ScheduleKind::pipedream, ScheduleKind::two_buffered,
         ScheduleKind::zero_bubble_h1, ScheduleKind::zero_bubble_h2}) {

@@ -224,7 +224,7 @@ TEST(Trace, OfRealRanks) {
 }
 
 TEST(AsPlanned, IsTheTimelineOfEqualStages) {
-  for (const ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::two_buffered}) {
+  for (const ScheduleKind& kind : {ScheduleKind::gpipe, ScheduleKind::two_buffered}) {
     const Schedule schedule =
         make_schedule(kind, {.stages = 3, .microbatches = 4, .first_batch = 2, .batches = 3});
     Timeline done = simulate(schedule, {.forward = 3, .backward = 5, .activation = 0.5, .step = 1});

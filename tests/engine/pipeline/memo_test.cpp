@@ -118,7 +118,7 @@ RunConfig pipelined(RunConfig run, ScheduleKind schedule, int stages = 4) {
   run.model.layers = 8;
   run.schedule = schedule;
   run.pipeline_parallel = stages;
-  run.chunks = has_chunks(schedule) ? 2 : 1;
+  run.chunks = schedule.has_chunks ? 2 : 1;
   run.microbatches = 8;
   return run;
 }
@@ -139,17 +139,17 @@ bool valid(const RunConfig& c) {
 
 TEST(PassMemo, EveryScheduleRecomputationAndDivision) {
   int cases = 0;
-  for (int kind = 0; kind < schedule_kinds; ++kind)
+  for (const ScheduleKind& kind : ScheduleKind::all())
     for (const Recompute recompute :
          {Recompute::none, Recompute::selective, Recompute::full, Recompute::stage})
       for (const int64_t kept : {0, 2})
         for (const auto& [tensor, sequence] : {std::pair{1, false}, {2, false}, {2, true}}) {
-          MemoCase c{.run = pipelined(small_gpt(), static_cast<ScheduleKind>(kind))};
+          MemoCase c{.run = pipelined(small_gpt(), kind)};
           c.run.recompute = recompute;
           c.run.kept_microbatches = kept;
           c.run.tensor_parallel = tensor;
           c.run.sequence_parallel = sequence;
-          c.clip = flushes(c.run.schedule) ? 1 : 0;
+          c.clip = c.run.schedule.flushes ? 1 : 0;
           if (!valid(c.run)) continue;
           expect_same(c, text(c.run));
           ++cases;
@@ -231,11 +231,11 @@ TEST(PassMemo, WhatElseARunMayDo) {
          c.run.context = ContextKind::ring;
        }},
   };
-  for (const ScheduleKind schedule :
+  for (const ScheduleKind& schedule :
        {ScheduleKind::one_forward_one_backward, ScheduleKind::gpipe, ScheduleKind::interleaved,
         ScheduleKind::two_buffered, ScheduleKind::zero_bubble_h1})
     for (const auto& [name, change] : changes) {
-      MemoCase c{.run = pipelined(small_gpt(), schedule), .clip = flushes(schedule) ? 1.0 : 0.0};
+      MemoCase c{.run = pipelined(small_gpt(), schedule), .clip = schedule.flushes ? 1.0 : 0.0};
       change(c);
       expect_same(c, fmt::format("{}, {}", name, text(c.run)));
     }
@@ -315,8 +315,8 @@ void expect_same_errors(ScheduleKind schedule, int stages, Recompute recompute) 
 TEST(PassMemo, OutOfMemory) {
   // Of several stages that are threads, which runs out of memory first would be chance.
   for (int stages = 1; stages <= (tasks::available() ? 2 : 1); ++stages)
-    for (const ScheduleKind schedule : {ScheduleKind::one_forward_one_backward, ScheduleKind::gpipe,
-                                        ScheduleKind::zero_bubble_h2})
+    for (const ScheduleKind& schedule : {ScheduleKind::one_forward_one_backward,
+                                         ScheduleKind::gpipe, ScheduleKind::zero_bubble_h2})
       for (const Recompute recompute : {Recompute::none, Recompute::full, Recompute::stage})
         expect_same_errors(schedule, stages, recompute);
 }

@@ -35,34 +35,24 @@ class Formula {
   /// Of weights: one with a flush, two with 2BW, one for each microbatch in flight when each makes
   /// a version (m = 1), and with vertical sync as many as the first stage on all stages.
   int64_t versions() const {
-    switch (run_.schedule) {
-      case ScheduleKind::two_buffered:
-        return 2;
-      case ScheduleKind::pipedream:
-        return run_.pipeline_parallel - stage_;
-      case ScheduleKind::pipedream_vertical_sync:
-        return run_.pipeline_parallel;
-      default:
-        return 1;
-    }
+    const ScheduleKind& kind = run_.schedule;
+    if (kind == ScheduleKind::two_buffered) return 2;
+    if (kind == ScheduleKind::pipedream) return run_.pipeline_parallel - stage_;
+    if (kind == ScheduleKind::pipedream_vertical_sync) return run_.pipeline_parallel;
+    return 1;
   }
 
   /// Passes forward without their backward, at most.
   int64_t in_flight(int64_t batches) const {
     const int64_t d = run_.pipeline_parallel, v = run_.chunks, m = run_.microbatches;
-    switch (run_.schedule) {
-      case ScheduleKind::inter_layer:
-        return 1;
-      case ScheduleKind::gpipe:
-        return m;
-      case ScheduleKind::interleaved:
-        return std::min(2 * (d - 1 - stage_) + (v - 1) * d + 1, v * m);
-      case ScheduleKind::pipedream:
-      case ScheduleKind::pipedream_vertical_sync:
-        return std::min(d - stage_, m * batches);
-      default:
-        return std::min(d - stage_, m);
-    }
+    const ScheduleKind& kind = run_.schedule;
+    if (kind == ScheduleKind::inter_layer) return 1;
+    if (kind == ScheduleKind::gpipe) return m;
+    if (kind == ScheduleKind::interleaved)
+      return std::min(2 * (d - 1 - stage_) + (v - 1) * d + 1, v * m);
+    if (kind == ScheduleKind::pipedream || kind == ScheduleKind::pipedream_vertical_sync)
+      return std::min(d - stage_, m * batches);
+    return std::min(d - stage_, m);
   }
 
   /// At their peak. With recomputation of a layer or a stage that is a backward pass, which has the
@@ -124,7 +114,7 @@ struct Kinds {
 
 /// A flush in the middle, and so many batches that a pipeline without one is full for a while.
 int64_t batches_of(const RunConfig& run) {
-  return flushes(run.schedule) ? 2 : 2 * run.pipeline_parallel;
+  return run.schedule.flushes ? 2 : 2 * run.pipeline_parallel;
 }
 
 void expect_formulas(Cluster& cluster, const RunConfig& run) {

@@ -99,7 +99,7 @@ TEST_P(PipelineOracle, EqualsTheSerialRun) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  for (const auto kind :
+  for (const auto& kind :
        {ScheduleKind::gpipe, ScheduleKind::one_forward_one_backward, ScheduleKind::interleaved})
     for (const int stages : {1, 2, 4, 8})
       for (const int tensor : {1, 2})
@@ -107,7 +107,7 @@ std::vector<Case> all_cases() {
              {Recompute::none, Recompute::selective, Recompute::full, Recompute::stage})
           if (kind != ScheduleKind::interleaved || stages > 1)
             cases.push_back({kind, stages, tensor, recompute});
-  for (const auto kind :
+  for (const auto& kind :
        {ScheduleKind::inter_layer, ScheduleKind::zero_bubble_h1, ScheduleKind::zero_bubble_h2}) {
     cases.push_back({kind, 4, 2, Recompute::none, 1, true});
     cases.push_back({kind, 2, 1, Recompute::full});
@@ -161,7 +161,7 @@ TEST(KeptMicrobatches, ComputeLessAndTheSame) {
 /// The ends of a pipeline sum their table's gradients while both go on: neither may need the other
 /// to come to the same place.
 TEST(TiedTables, AreSummedWhileBatchesGoOn) {
-  for (const ScheduleKind kind :
+  for (const ScheduleKind& kind :
        {ScheduleKind::two_buffered, ScheduleKind::pipedream_vertical_sync})
     for (const int stages : {2, 4}) {
       RunConfig config = parallel_config({kind, stages});

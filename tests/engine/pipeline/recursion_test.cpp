@@ -27,17 +27,12 @@ struct RecursionCase {
 
 constexpr int batches = 11;
 
-int version_of(ScheduleKind kind, int stages, int stage, int batch) {
-  switch (kind) {
-    case ScheduleKind::two_buffered:
-      return std::max(batch - 1, 0);
-    case ScheduleKind::pipedream:
-      return std::max(batch - (stages - 1 - stage), 0);
-    case ScheduleKind::pipedream_vertical_sync:
-      return std::max(batch - (stages - 1), 0);
-    default:
-      return batch;
-  }
+int version_of(const ScheduleKind& kind, int stages, int stage, int batch) {
+  const int late = kind == ScheduleKind::two_buffered              ? 1
+                   : kind == ScheduleKind::pipedream               ? stages - 1 - stage
+                   : kind == ScheduleKind::pipedream_vertical_sync ? stages - 1
+                                                                   : 0;
+  return std::max(batch - late, 0);
 }
 
 RunConfig config_of(const RecursionCase& c) {
@@ -104,9 +99,9 @@ std::vector<RecursionCase> recursion_cases() {
   }
   // Continued after a drain, stashing begins again with one version: run in one go.
   for (const int stages : {1, 2, 8})
-    for (const auto kind : {ScheduleKind::pipedream, ScheduleKind::pipedream_vertical_sync})
+    for (const auto& kind : {ScheduleKind::pipedream, ScheduleKind::pipedream_vertical_sync})
       cases.push_back({kind, OptimizerKind::sgd, stages, Recompute::none, DType::f32, batches});
-  for (const auto kind :
+  for (const auto& kind :
        {ScheduleKind::gpipe, ScheduleKind::one_forward_one_backward, ScheduleKind::inter_layer,
         ScheduleKind::zero_bubble_h1, ScheduleKind::zero_bubble_h2})
     for (const int stages : {2, 4}) cases.push_back({kind, OptimizerKind::adamw, stages});

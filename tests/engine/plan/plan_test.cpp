@@ -18,8 +18,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-constexpr auto two_buffered = ScheduleKind::two_buffered;
-constexpr auto flush = ScheduleKind::one_forward_one_backward;
+const auto& two_buffered = ScheduleKind::two_buffered;
+const auto& flush = ScheduleKind::one_forward_one_backward;
 
 RunConfig gpt(int64_t layers, int64_t hidden, int64_t heads, int64_t vocabulary = 50304) {
   RunConfig run;

@@ -22,16 +22,14 @@ std::string line(const Actions& actions, int chunks = 1) {
 }
 
 TEST(Schedules, NamesAndKindsAreOneToOne) {
-  for (int i = 0; i < schedule_kinds; ++i) {
-    const auto kind = static_cast<ScheduleKind>(i);
+  for (const ScheduleKind& kind : ScheduleKind::all())
     EXPECT_EQ(schedule_kind(name_of(kind)), kind);
-  }
   EXPECT_EQ(schedule_kind("2BW"), std::nullopt);
 }
 
 TEST(Schedules, AKindSaysWhetherItSplitsBackwardPasses) {
   for_all_shapes([](ScheduleKind kind, const ScheduleShape& shape) {
-    EXPECT_EQ(splits_backward(make_schedule(kind, shape)), splits_backward(kind));
+    EXPECT_EQ(splits_backward(make_schedule(kind, shape)), kind.splits_backward);
   });
 }
 
@@ -79,16 +77,11 @@ int expected_version(ScheduleKind kind, const ScheduleShape& shape, int stage, i
   const auto newest = [&](int s) {
     return shape.first_batch + std::max(k - (shape.stages - s) + 1, 0) / shape.microbatches;
   };
-  switch (kind) {
-    case ScheduleKind::pipedream:
-      return newest(stage);
-    case ScheduleKind::pipedream_vertical_sync:
-      return newest(0);
-    case ScheduleKind::two_buffered:  // the paper's microbatch counts from 1
-      return std::max((microbatch + 1 - 1) / shape.microbatches - 1, 0);
-    default:
-      return microbatch / shape.microbatches;
-  }
+  if (kind == ScheduleKind::pipedream) return newest(stage);
+  if (kind == ScheduleKind::pipedream_vertical_sync) return newest(0);
+  if (kind == ScheduleKind::two_buffered)  // the paper's microbatch counts from 1
+    return std::max((microbatch + 1 - 1) / shape.microbatches - 1, 0);
+  return microbatch / shape.microbatches;
 }
 
 TEST(Schedules, VersionsAreThePapersClosedForms) {
@@ -133,8 +126,8 @@ TEST(Schedules, PeaksAreThePapers) {
     };
     EXPECT_EQ(peak_in_flight(actions(ScheduleKind::inter_layer)), 1);
     EXPECT_EQ(peak_in_flight(actions(ScheduleKind::gpipe)), m);
-    for (const auto kind : {ScheduleKind::one_forward_one_backward, ScheduleKind::two_buffered,
-                            ScheduleKind::pipedream, ScheduleKind::zero_bubble_h1})
+    for (const auto& kind : {ScheduleKind::one_forward_one_backward, ScheduleKind::two_buffered,
+                             ScheduleKind::pipedream, ScheduleKind::zero_bubble_h1})
       EXPECT_EQ(peak_in_flight(actions(kind)), d - stage) << name_of(kind);
     EXPECT_EQ(peak_in_flight(actions(ScheduleKind::one_forward_one_backward, 2)),
               std::min(d - stage, 2));

@@ -18,13 +18,12 @@ inline std::string describe(ScheduleKind kind, const ScheduleShape& shape) {
 /// Calls `test` for every kind and every small shape that it allows.
 inline void for_all_shapes(
     const std::function<void(ScheduleKind kind, const ScheduleShape& shape)>& test) {
-  for (int i = 0; i < schedule_kinds; ++i)
+  for (const ScheduleKind& kind : ScheduleKind::all())
     for (int stages = 1; stages <= 8; ++stages)
       for (const int microbatches : {1, 2, 3, 4, 7, 8, 12, 16})
         for (const int chunks : {1, 2, 3})
           for (const int batches : {1, 2, 5})
             for (const int first_batch : {0, 3}) {
-              const auto kind = static_cast<ScheduleKind>(i);
               const bool interleaved = kind == ScheduleKind::interleaved;
               if (interleaved != (chunks > 1)) continue;
               if (interleaved && microbatches % stages != 0) continue;

@@ -1,0 +1,123 @@
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// The schedules, one line each, in the order in which the command line lists them. Each is defined
+// in a file of engine/schedule/kinds/, alone or with its family.
+// clang-format off
+#define FRUGAL_SCHEDULES    \
+  inter_layer,              \
+  gpipe,                    \
+  one_forward_one_backward, \
+  interleaved,              \
+  pipedream,                \
+  pipedream_vertical_sync,  \
+  two_buffered,             \
+  zero_bubble_h1,           \
+  zero_bubble_h2
+// clang-format on
+
+namespace frugal {
+
+class Passes;
+
+/// A stage of a pipeline, from its fill to its drain: microbatches that follow each other without a
+/// flush, counted from 0.
+struct StageFill {
+  int stage = 0;         ///< [s]
+  int stages = 1;        ///< [d, or p]
+  int chunks = 1;        ///< [v] of each stage
+  int microbatches = 1;  ///< of one batch with a flush, of all batches without
+
+  int to_end() const { return stages - stage; }  ///< stages from this one on
+};
+
+/// The versions of the weights when a stage begins a microbatch's forward.
+struct VersionsThen {
+  int batch = 0;            ///< the microbatch's: what all batches before its own make
+  int newest = 0;           ///< of its stage
+  int newest_of_first = 0;  ///< the newest that stage 0 had at this microbatch's forward
+};
+
+/// What one microbatch after another does in a full pipeline. The planner predicts it.
+enum class SteadyState : uint8_t {
+  alone,          ///< it is in all stages together before the next one begins
+  one_way,        ///< it follows the one before it in the same direction
+  there_and_back  ///< it takes turns with those that come back: one forward, one backward
+};
+
+/// A pipeline schedule: all that the engine, the planner and the command line ask of it. It says in
+/// which order a stage makes its passes; messages, steps and versions are added to all kinds alike
+/// (schedules.h). Functions take any entry; the command line and files know those that are listed.
+struct ScheduleKind {
+  std::string_view name;    ///< as on the command line, in JSON and in files
+  std::string_view help;    ///< what it is, in one line
+  std::string_view source;  ///< the paper, and where in it
+
+  /// Whether the pipeline drains after each batch, so that a batch sees the weights that all before
+  /// it have made.
+  bool flushes = true;
+  /// Steps by which gradients come late: batch b is computed with version max(b − delay, 0).
+  int delay = 0;
+  /// Where that is not the rule: the version that a forward uses, whose backward uses it too.
+  int (*version)(const VersionsThen& there) = nullptr;
+  /// Versions of its weights that a stage keeps at most, where that is not delay + 1.
+  int (*versions)(const StageFill& fill) = nullptr;
+  /// Whether both ends of the model can train one token table.
+  bool ties_tables = true;
+
+  /// Whether gradients of inputs and of weights are computed in passes of their own.
+  bool splits_backward = false;
+  /// Whether a stage has several parts of the model, and the kind that this is with one.
+  bool has_chunks = false;
+  std::string_view with_one_chunk = "";
+
+  /// Whether the microbatches of a batch are a multiple of the stages.
+  bool multiple_of_stages = false;
+  /// Why they are at least as many as the stages; empty where they need not be.
+  std::string_view at_least_stages = "";
+
+  SteadyState steady = SteadyState::there_and_back;
+  /// Whether the planner's equations are known to hold (docs/planner.md).
+  bool predicted = false;
+
+  /// In which order a stage makes its passes (passes.h).
+  Passes (*passes)(const StageFill& fill);
+  /// Microbatches, times chunks, that a stage has between forward and backward at most, as the
+  /// paper says. The checker holds every schedule to it.
+  int (*in_flight)(const StageFill& fill);
+
+  int version_of(const VersionsThen& there) const {
+    return version != nullptr ? version(there) : std::max(there.batch - delay, 0);
+  }
+  int versions_limit(const StageFill& fill) const {
+    return versions != nullptr ? versions(fill) : delay + 1;
+  }
+
+  static const ScheduleKind FRUGAL_SCHEDULES;
+  static const std::vector<ScheduleKind>& all();
+  static std::vector<std::string> names() {
+    return names([](const ScheduleKind&) { return true; });
+  }
+  /// Of those that have a trait: names(&ScheduleKind::flushes).
+  template <class Trait>
+  static std::vector<std::string> names(Trait trait) {
+    std::vector<std::string> names;
+    for (const ScheduleKind& kind : all())
+      if (std::invoke(trait, kind)) names.emplace_back(kind.name);
+    return names;
+  }
+
+  bool operator==(const ScheduleKind&) const = default;
+};
+
+inline std::string_view name_of(const ScheduleKind& kind) { return kind.name; }
+/// The inverse; nothing for a name that is none of them.
+std::optional<ScheduleKind> schedule_kind(std::string_view name);
+
+}  // namespace frugal

@@ -1,0 +1,19 @@
+#include "engine/schedule/passes.h"
+
+namespace frugal {
+
+/// The version of batch b, max(b − 1, 0), is the newest that surely exists on all stages; the paper
+/// writes max(⌊(k − 1)/m⌋ − 1, 0) for microbatch k counted from 1.
+constinit const ScheduleKind ScheduleKind::two_buffered = {
+    .name = "2bw",
+    .help = "PipeDream-2BW: 1F1B without a flush; batch b uses version max(b − 1, 0); m ≥ d",
+    .source = "pipedream2bw2021, section 3.1 and figure 2",
+    .flushes = false,
+    .delay = 1,
+    .at_least_stages = "with fewer, two versions of the weights are not enough",
+    .predicted = true,
+    .passes = passes_of_1f1b,
+    .in_flight = in_flight_of_1f1b,
+};
+
+}  // namespace frugal

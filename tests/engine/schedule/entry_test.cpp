@@ -1,0 +1,143 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "engine/schedule/check.h"
+#include "engine/schedule/draw.h"
+#include "engine/schedule/passes.h"
+#include "engine/schedule/schedules.h"
+#include "engine/schedule/text.h"
+#include "kernels/support/error.h"
+#include "kernels/support/json_file.h"
+#include "tests/engine/support.h"
+#include "tests/support/source_dir.h"
+
+// Further schedules, each one entry, that no list has.
+namespace frugal {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
+
+const ScheduleKind breadth_first = {
+    .name = "breadth-first",
+    .help = "gpipe with v chunks of the model on each stage",
+    .source = "Lamy-Poirier 2023, Breadth-First Pipeline Parallelism",
+    .has_chunks = true,
+    .with_one_chunk = "gpipe",
+    .steady = SteadyState::one_way,
+    .passes =
+        [](const StageFill& fill) {
+          Passes passes;
+          for (int chunk = 0; chunk < fill.chunks; ++chunk)
+            for (int k = 0; k < fill.microbatches; ++k) passes.forward(k, chunk);
+          for (int chunk = fill.chunks; chunk-- > 0;)
+            for (int k = 0; k < fill.microbatches; ++k) passes.backward(k, chunk);
+          return passes;
+        },
+    .in_flight = [](const StageFill& fill) { return fill.chunks * fill.microbatches; },
+};
+
+// Right where 2 · microbatches ≥ stages.
+const ScheduleKind three_buffered = {
+    .name = "3bw",
+    .help = "2bw with gradients that come two steps late",
+    .source = "",
+    .flushes = false,
+    .delay = 2,
+    .passes = passes_of_1f1b,
+    .in_flight = in_flight_of_1f1b,
+};
+
+TEST(ScheduleEntry, IsMadeAndFoundRight) {
+  for (const int stages : {1, 2, 3, 4})
+    for (const int microbatches : {1, 3, 4})
+      for (const int batches : {1, 3}) {
+        ScheduleShape shape = {
+            .stages = stages, .chunks = 3, .microbatches = microbatches, .batches = batches};
+        // A stage receives no activation back before it has sent all of a chunk's.
+        EXPECT_THAT(check(make_schedule(breadth_first, shape), microbatches), IsEmpty());
+        shape.chunks = 1;
+        if (2 * microbatches < stages) continue;
+        EXPECT_THAT(check(make_schedule(three_buffered, shape), 0), IsEmpty());
+      }
+}
+
+TEST(ScheduleEntry, IsFoundWrong) {
+  const Schedule schedule =
+      make_schedule(breadth_first, {.stages = 2, .chunks = 2, .microbatches = 4});
+  const Findings findings = check(schedule, 0);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(findings.front().reason, HasSubstr("waits for itself"));
+  EXPECT_THAT([] { make_schedule(breadth_first, {.stages = 2}); },
+              ThrowsMessage<InputError>(HasSubstr(
+                  "schedule breadth-first: chunks is 1; it must be at least 2 (with one chunk this "
+                  "is gpipe)")));
+}
+
+TEST(ScheduleEntry, IsHeldToWhatItSays) {
+  Schedule schedule =
+      make_schedule(ScheduleKind::gpipe, {.stages = 2, .microbatches = 4, .batches = 4});
+  schedule.kind = three_buffered;
+  assign_versions(schedule);
+  const Findings findings = check(schedule);
+  ASSERT_FALSE(findings.empty());
+  EXPECT_THAT(findings.front().describe(),
+              HasSubstr("it holds up to 4 microbatches at once; 3bw allows it 2"));
+  schedule = make_schedule(three_buffered, {.stages = 2, .microbatches = 4, .batches = 4});
+  EXPECT_THAT(to_text(schedule), HasSubstr("B15@1"));
+  EXPECT_EQ(three_buffered.versions_limit({}), 3);
+}
+
+// By hand; and each stage waits (p − 1) times for a pass through a chunk, there and back.
+TEST(ScheduleEntry, IsSimulatedAndDrawn) {
+  const ScheduleShape small = {.stages = 2, .chunks = 2, .microbatches = 2};
+  const Timeline planned = simulate(make_schedule(breadth_first, small));
+  EXPECT_EQ(draw_text({planned}, false),
+            "breadth-first\n"
+            "stage 0  F0a─F1a─F0b─F1b─            B0b═════B1b═════B0a═════B1a═════\n"
+            "stage 1      F0a─F1a─F0b─F1b─B0b═════B1b═════B0a═════B1a═════\n");
+  EXPECT_THAT(draw_svg({planned}), HasSubstr("breadth-first"));
+  for (const int stages : {2, 3, 4, 8})
+    for (const Bubble& bubble : bubbles(simulate(make_schedule(
+             breadth_first, {.stages = stages, .chunks = 2, .microbatches = stages + 1}))))
+      EXPECT_DOUBLE_EQ(bubble.idle(), (stages - 1) * (1 + 2) / 2.0);
+}
+
+std::vector<double> losses_of(const ScheduleKind& kind) {
+  RunConfig config = testing::small_gpt();
+  config.model.layers = 8;
+  config.schedule = kind;
+  config.pipeline_parallel = 2;
+  config.chunks = 2;
+  config.microbatches = 4;
+  const auto cluster = make_cpu_cluster(config, 1, 60);
+  Trainer trainer(*cluster, config, {});
+  std::vector<double> losses;
+  for (int i = 0; i < 3; ++i) losses.push_back(trainer.step(random_batch(config, i)).loss);
+  Batch held_out = random_batch(config, 3);
+  held_out.resize(3);
+  losses.push_back(trainer.evaluate(held_out));
+  return losses;
+}
+
+// Both add up a weight's gradient in the order of microbatches.
+TEST(ScheduleEntry, IsTrained) {
+  EXPECT_EQ(losses_of(breadth_first), losses_of(ScheduleKind::interleaved));
+}
+
+TEST(ScheduleEntry, ThoseListedSayWhatTheyAre) {
+  const std::string page = read_text(testing::source_dir() + "/docs/schedules.md");
+  std::set<std::string_view> names;
+  for (const ScheduleKind& kind : ScheduleKind::all()) {
+    EXPECT_TRUE(names.insert(kind.name).second) << kind.name;
+    EXPECT_THAT(page,
+                HasSubstr("| `" + std::string(kind.name) + "` | " + std::string(kind.help) + " |"));
+    EXPECT_NE(kind.source, "") << kind.name;
+  }
+}
+
+}  // namespace
+}  // namespace frugal
