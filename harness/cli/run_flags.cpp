@@ -34,7 +34,7 @@ void RunFlags::add_to(Flags& flags) {
              "A configuration in JSON (docs/configuration.schema.json), such as a record's; flags "
              "go before it");
   flags.texts("--set", assignments_, "KEY=VALUE",
-              "A value by its key in --config; may be given several times");
+              "A value by the key that it has in a file of --config, as often as needed");
 }
 
 nlohmann::json RunFlags::said() const {

@@ -24,7 +24,7 @@ def program():
 
 
 def records_below(folder):
-    for file in sorted(folder.rglob("records*.jsonl")):
+    for file in sorted(path for path in folder.rglob("records*.jsonl") if path.is_file()):
         for line in file.read_text(errors="replace").splitlines():
             try:
                 record = json.loads(line)
