@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "harness/longest_report.h"
 #include "kernels/virtual/machine.h"
@@ -65,6 +66,18 @@ Cell make_cell(const Paper& paper, const std::string& artifact, std::string_view
   return cell;
 }
 
+Cell formula_cell(const Paper& paper, const std::string& artifact, std::string_view row,
+                  std::string_view column, std::string_view unit, double value) {
+  return make_cell(paper, artifact, row, column, unit, {Source::formula, ""}, {Estimate{value}});
+}
+
+std::optional<int> usable_processors_of(const Record& record) {
+  const auto environment = nlohmann::json::parse(record.environment, nullptr, false);
+  const nlohmann::json::json_pointer at("/processor/usable_processors");
+  if (!environment.is_object() || !environment.contains(at)) return std::nullopt;
+  return environment.at(at).get<int>();
+}
+
 std::string breakdown(const Memory& memory) {
   const StageMemory& stage = fullest_stage(memory);
   std::string text;
@@ -80,15 +93,10 @@ std::string breakdown(const Memory& memory) {
   return text;
 }
 
-Claim claim_about(const Cell& cell, std::string id, std::string statement, double tolerance,
-                  std::string justification) {
-  Claim claim;
-  static_cast<Comparison&>(claim) = cell;
-  claim.id = std::move(id);
-  claim.statement = std::move(statement);
-  claim.tolerance = tolerance;
-  claim.justification = std::move(justification);
-  return claim;
+void beside_nothing(Cell& cell) {
+  cell.paper.reset();
+  cell.paper_oom = false;
+  cell.read.clear();
 }
 
 }  // namespace frugal

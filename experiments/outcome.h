@@ -38,13 +38,20 @@ Cell make_cell(const Paper& paper, const std::string& artifact, std::string_view
                std::string_view column, std::string_view unit, const Setting& setting,
                const Outcome& outcome);
 
+/// A cell that needs no record.
+Cell formula_cell(const Paper& paper, const std::string& artifact, std::string_view row,
+                  std::string_view column, std::string_view unit, double value);
+
+/// Of seconds of another machine and bytes of another size: nothing of the paper's is the same
+/// quantity.
+void beside_nothing(Cell& cell);
+
 inline constexpr double gib = 1024.0 * 1024 * 1024;
+
+/// How many processors the machine of a record had; none where it does not say.
+std::optional<int> usable_processors_of(const Record& record);
 
 /// "parameter 14.96, optimizer 29.92, … GiB at the peak", of the stage that has most.
 std::string breakdown(const Memory& memory);
-
-/// A claim about a cell's number.
-Claim claim_about(const Cell& cell, std::string id, std::string statement, double tolerance,
-                  std::string justification);
 
 }  // namespace frugal

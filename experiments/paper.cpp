@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "kernels/support/embedded.h"
-#include "kernels/support/json_file.h"
 
 namespace frugal {
 namespace {
@@ -13,8 +13,9 @@ namespace {
 /// What a paper reports instead of a number where memory ran out.
 constexpr const char* ran_out = "OOM";
 
-nlohmann::json load(const std::string& id) {
-  const std::string path = "experiments/" + id + "/paper.json";
+std::string path_of(const std::string& id) { return "experiments/" + id + "/paper.json"; }
+
+nlohmann::json load(const std::string& path) {
   return parse_json(embedded_file(path).value(), path);
 }
 
@@ -31,19 +32,25 @@ PaperCell read_cell(const std::string& artifact, const nlohmann::json& json) {
 }
 
 Statement read_statement(const nlohmann::json& json) {
-  Statement statement{json.at("id"), json.value("where", ""), json.at("says"), std::nullopt};
+  Statement statement{json.at("id"), json.value("where", ""),       json.at("says"), std::nullopt,
+                      std::nullopt,  json.value("contradicted", "")};
   if (json.contains("value")) statement.value = json.at("value").get<double>();
+  if (json.contains("ratio")) {
+    const nlohmann::json &ratio = json.at("ratio"), &of = ratio.at("of"), &over = ratio.at("over");
+    statement.ratio = {ratio.at("artifact"), {of.at(0), of.at(1)}, {over.at(0), over.at(1)}};
+  }
   return statement;
 }
 
 }  // namespace
 
-Paper::Paper(const std::string& id) : id_(id), document_(load(id)) {
-  for (const auto& [artifact, content] : document_.at("artifacts").items())
+Paper::Paper(const std::string& id)
+    : id_(id), document_(std::make_shared<nlohmann::json>(load(path_of(id)))) {
+  for (const auto& [artifact, content] : document_->at("artifacts").items())
     for (const auto& json : content.value("cells", nlohmann::json::array()))
       cells_.push_back(read_cell(artifact, json));
-  for (const auto& json : document_.at("statements")) statements_.push_back(read_statement(json));
-  for (const auto& json : document_.at("contradictions")) contradictions_.push_back(json);
+  for (const auto& json : document_->at("statements")) statements_.push_back(read_statement(json));
+  for (const auto& json : document_->at("contradictions")) contradictions_.push_back(json);
 }
 
 const PaperCell* Paper::find_cell(std::string_view artifact, std::string_view row,
@@ -67,8 +74,25 @@ std::vector<PaperCell> Paper::cells_of(const std::string& artifact) const {
   return cells;
 }
 
-std::string Paper::caption(const std::string& artifact) const {
-  return document_.at("artifacts").at(artifact).at("caption");
+JsonObject Paper::root() const { return {*document_, path_of(id_)}; }
+JsonObject Paper::setup() const { return root().object("setup"); }
+std::vector<JsonObject> Paper::models() const { return root().objects("models"); }
+JsonObject Paper::artifact(const std::string& name) const {
+  return root().object("artifacts").object(name);
+}
+
+std::string Paper::caption(const std::string& name) const {
+  return artifact(name).require<std::string>("caption");
+}
+
+std::vector<std::vector<DrawnPass>> Paper::workers(const std::string& name) const {
+  std::vector<std::vector<DrawnPass>> workers;
+  for (const nlohmann::json& passes : artifact(name).at("workers")) {
+    std::vector<DrawnPass>& drawn = workers.emplace_back();
+    for (const nlohmann::json& pass : passes)
+      drawn.push_back({pass.at(0) == "F", pass.at(1), pass.at(2), pass.at(3)});
+  }
+  return workers;
 }
 
 const Statement& Paper::statement(std::string_view id) const {

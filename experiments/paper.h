@@ -1,9 +1,12 @@
 #pragma once
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "kernels/support/json_file.h"
 
 namespace frugal {
 
@@ -20,12 +23,30 @@ struct PaperCell {
 
 /// A sentence of a paper.
 struct Statement {
+  /// Two cells of which one is so many times the other.
+  struct Ratio {
+    struct Of {
+      std::string row, column;
+    };
+    std::string artifact;
+    Of of, over;
+  };
   std::string id, where, says;
   std::optional<double> value;  ///< the number in it, where there is a single one
+  std::optional<Ratio> ratio;   ///< that it is about
+  std::string contradicted;     ///< by what of the paper; else empty
+};
+
+/// A pass of a worker as a figure draws it; microbatches are counted from 1.
+struct DrawnPass {
+  bool forward = true;
+  int microbatch = 1;
+  double begin = 0, end = 0;
+  bool operator==(const DrawnPass&) const = default;
 };
 
 /// What a paper reports, from experiments/ID/paper.json, which is part of the program. Its names
-/// are the program's own: what it does not have throws std::out_of_range.
+/// are the program's own: what it does not have throws std::out_of_range, or InputError.
 class Paper {
  public:
   explicit Paper(const std::string& id);
@@ -40,17 +61,24 @@ class Paper {
   /// Those of an artifact, in the paper's order.
   std::vector<PaperCell> cells_of(const std::string& artifact) const;
   std::string caption(const std::string& artifact) const;
+  const std::vector<Statement>& statements() const { return statements_; }
   const Statement& statement(std::string_view id) const;
   /// Where the paper contradicts itself.
   const std::vector<std::string>& contradictions() const { return contradictions_; }
-  /// All of paper.json, for what only one paper has.
-  const nlohmann::json& document() const { return document_; }
+  /// What the paper says of all its runs, of those of an artifact, and of each of its models.
+  JsonObject setup() const;
+  JsonObject artifact(const std::string& name) const;
+  std::vector<JsonObject> models() const;
+  /// Of an artifact that is a drawn timeline, each worker's passes.
+  std::vector<std::vector<DrawnPass>> workers(const std::string& artifact) const;
 
   [[noreturn]] void unknown(const std::string& what, std::string_view name) const;
 
  private:
+  JsonObject root() const;
+
   std::string id_;
-  nlohmann::json document_;
+  std::shared_ptr<const nlohmann::json> document_;
   std::vector<PaperCell> cells_;
   std::vector<Statement> statements_;
   std::vector<std::string> contradictions_;

@@ -6,10 +6,7 @@
 
 #include "engine/schedule/peaks.h"
 #include "engine/schedule/schedules.h"
-#include "experiments/korthikanti2022/artifacts.h"
-#include "experiments/korthikanti2022/iteration.h"
-#include "experiments/korthikanti2022/step_artifact.h"
-#include "harness/target.h"
+#include "experiments/korthikanti2022/steps.h"
 #include "kernels/virtual/machine.h"
 
 namespace frugal::korthikanti2022 {
@@ -25,18 +22,23 @@ constexpr int64_t fewer = 2, more = 3;
 constexpr std::array<std::pair<Iteration, Iteration>, 2> pairs{
     {{{"175B", present}, {"175B", present, 1, 21}}, {{"530B", present}, {"530B", present, 1, 69}}}};
 
-std::string case_id(std::string_view model, int64_t kept) {
+std::string kept_id(std::string_view model, int64_t kept) {
   return fmt::format("{}/{}-kept", model, kept);
 }
 
-std::vector<Step> appendix_steps() {
-  std::vector<Step> all;
-  for (const char* name : {"175B", "530B"})
-    for (const int64_t kept : {int64_t{0}, fewer, more}) {
-      all.push_back({case_id(name, kept), step_config(model(name), present)});
-      all.back().config.kept_microbatches = kept;
+std::vector<Case> appendix_cases(const Selection& selection) {
+  std::vector<Step> steps;
+  std::vector<Iteration> iterations;
+  for (const auto& [none, kept] : pairs) {
+    for (const int64_t n : {int64_t{0}, fewer, more}) {
+      steps.push_back({kept_id(none.model, n), step_config(model(none.model), present)});
+      steps.back().config.kept_microbatches = n;
     }
-  return all;
+    iterations.insert(iterations.end(), {none, kept});
+  }
+  std::vector<Case> cases = step_memory_cases(papers_machine, std::move(steps))(selection);
+  for (Case& c : iteration_cases(std::move(iterations))(selection)) cases.push_back(std::move(c));
+  return cases;
 }
 
 /// Of one stage. A microbatch counts once for each of the stage's chunks that it is in.
@@ -57,100 +59,102 @@ std::vector<int64_t> in_flight(const RunConfig& run) {
   return all;
 }
 
-/// Stages of these three records: none kept whole, fewer, more.
-std::vector<Kept> kept_whole(const std::vector<const Record*>& found) {
+/// Stages of these three records: none kept whole, `fewer`, `more`.
+std::vector<Kept> kept_whole(const Record& none, const Record& few, const Record& many) {
   const auto capacity = static_cast<double>(find_machine(papers_machine).memory_capacity);
   std::vector<Kept> stages;
-  for (const int64_t n : in_flight(found[0]->config)) {
-    const auto peak = [&](size_t i) {
-      return static_cast<double>(stage_of(*found[i], stages.size()).peak);
+  for (const int64_t n : in_flight(none.config)) {
+    const auto peak_of = [&](const Record& record) {
+      return static_cast<double>(stage_of(record, stages.size()).peak);
     };
-    Kept kept{.in_flight = n, .each = peak(2) - peak(1)};
+    const double peak = peak_of(many);
+    Kept kept{.in_flight = n, .each = peak - peak_of(few)};
     if (kept.each > 0) {
-      const double fit = std::floor((capacity - peak(2)) / kept.each) + static_cast<double>(more);
+      const double fit = std::floor((capacity - peak) / kept.each) + static_cast<double>(more);
       kept.whole = std::clamp<int64_t>(static_cast<int64_t>(fit), 0, n);
     } else {
       kept.whole = n;  // fewer than `more` are ever in flight
     }
-    kept.peak = peak(2) + static_cast<double>(kept.whole - more) * kept.each;
+    kept.peak = peak + static_cast<double>(kept.whole - more) * kept.each;
     stages.push_back(kept);
   }
   return stages;
 }
 
-/// Appendix C: how many microbatches a stage can keep whole, beside those whose attention is
-/// recomputed, in what the rest leaves of 80 GB; and what that does to the time of an iteration.
-class AppendixC final : public StepArtifact {
- public:
-  AppendixC() : StepArtifact("appendixC", appendix_steps()) {}
+double stages_with_all(const std::vector<Kept>& stages) {
+  return static_cast<double>(std::count_if(stages.begin(), stages.end(),
+                                           [](const Kept& k) { return k.whole == k.in_flight; }));
+}
 
-  std::vector<Case> cases(const Selection& selection) const override {
-    std::vector<Case> cases = StepArtifact::cases(selection);
-    if (!selection.virtual_machine || selection.scale.value_or(1) != 1) return cases;
-    for (const auto& [none, kept] : pairs)
-      for (const Iteration& iteration : {none, kept}) cases.push_back(case_of(iteration));
-    return cases;
-  }
+double mean_percent(const std::vector<Kept>& stages) {
+  double share = 0;
+  for (const Kept& k : stages)
+    share += static_cast<double>(k.whole) / static_cast<double>(k.in_flight);
+  return 100 * share / static_cast<double>(stages.size());
+}
 
-  std::vector<Claim> claims(const Records& records) const override {
-    std::vector<Claim> claims;
-    for (const Cell& c : cells(records)) {
-      if (!c.paper) continue;
-      const bool gain = c.column == "gain";
-      claims.push_back(claim_about(c, fmt::format("appendixC/{}/{}", c.row, c.column),
-                                   fmt::format("{}: {} of {} %", c.row, c.column, c.paper.value()),
-                                   gain ? 0.5 : 1.5,
-                                   "half a point of a gain, 1.5 of a utilization: a model of the "
-                                   "machine, fitted to table 4 alone"));
-    }
-    return claims;
+std::vector<DeclaredCell> appendix_c_cells(const Setting& setting) {
+  using Stages = std::vector<Kept>;
+  struct Column {
+    const char *name, *unit;
+    double (*number)(const Stages&);
+  };
+  constexpr std::array columns{
+      Column{"in flight, first stage", "1",
+             [](const Stages& s) { return static_cast<double>(s.front().in_flight); }},
+      Column{"kept whole, first stage", "1",
+             [](const Stages& s) { return static_cast<double>(s.front().whole); }},
+      Column{"memory, first stage", "GiB", [](const Stages& s) { return s.front().peak / gib; }},
+      Column{"memory of one more, first stage", "GiB",
+             [](const Stages& s) { return s.front().each / gib; }},
+      Column{"stages that keep all whole", "1", stages_with_all},
+      Column{"kept whole, mean of the stages", "%", mean_percent}};
+  std::vector<DeclaredCell> cells;
+  if (setting.scale != 1) return cells;  // a smaller model leaves another part of 80 GB
+  for (const auto& [none, kept] : pairs)
+    for (const Column& column : columns)
+      cells.push_back(
+          {std::string(none.model),
+           column.name,
+           column.unit,
+           {kept_id(none.model, 0), kept_id(none.model, fewer), kept_id(none.model, more)},
+           [number = column.number](const Record& a, const Record& b, const Record& c) {
+             return number(kept_whole(a, b, c));
+           }});
+  for (const auto& [none, kept] : pairs) {
+    const std::vector<std::string> ids{case_id(none), case_id(kept)};
+    cells.push_back({std::string(none.model), "MFU", "%", ids,
+                     [](const Record&, const Record& whole) { return mfu(whole); }});
+    cells.push_back(
+        {std::string(none.model), "gain", "%", ids,
+         [](const Record& base, const Record& whole) { return mfu(whole) - mfu(base); }});
   }
+  return cells;
+}
 
- protected:
-  std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
-    std::vector<Cell> cells;
-    if (setting.scale != 1) return cells;  // a smaller model leaves another part of 80 GB
-    for (const char* name : {"175B", "530B"}) {
-      const auto add = [&](const char* column, const char* unit, const auto& number) {
-        cells.push_back(observe(
-            name, column, unit, setting, records,
-            [&](const auto& found) { return static_cast<double>(number(kept_whole(found))); },
-            {case_id(name, 0), case_id(name, fewer), case_id(name, more)}));
-      };
-      add("in flight, first stage", "1", [](const auto& s) { return s.front().in_flight; });
-      add("kept whole, first stage", "1", [](const auto& s) { return s.front().whole; });
-      add("memory, first stage", "GiB", [](const auto& s) { return s.front().peak / gib; });
-      add("memory of one more, first stage", "GiB",
-          [](const auto& s) { return s.front().each / gib; });
-      add("stages that keep all whole", "1", [](const auto& s) {
-        return std::count_if(s.begin(), s.end(),
-                             [](const Kept& k) { return k.whole == k.in_flight; });
-      });
-      add("kept whole, mean of the stages", "%", [](const auto& s) {
-        double share = 0;
-        for (const Kept& k : s)
-          share += static_cast<double>(k.whole) / static_cast<double>(k.in_flight);
-        return 100 * share / static_cast<double>(s.size());
-      });
-    }
-    for (const auto& [none, kept] : pairs) {
-      const std::vector<std::string> ids{korthikanti2022::case_id(none),
-                                         korthikanti2022::case_id(kept)};
-      cells.push_back(observe(
-          kept.model, "MFU", "%", setting, records,
-          [](const auto& found) { return mfu(*found[1]); }, ids));
-      cells.push_back(observe(
-          kept.model, "gain", "%", setting, records,
-          [](const auto& found) { return mfu(*found[1]) - mfu(*found[0]); }, ids));
-    }
-    return cells;
-  }
-};
+ClaimOfCells of_appendix_c(bool (*about)(const Cell&), const Tolerance& tolerance) {
+  return {.about = about,
+          .id = "appendixC/{row}/{column}",
+          .statement = "{row}: {column} of {paper} %",
+          .tolerance = tolerance,
+          .justification =
+              "half a point of a gain, 1.5 of a utilization: a model of the machine, fitted to "
+              "table 4 alone"};
+}
 
 }  // namespace
 
+/// Appendix C: how many microbatches a stage can keep whole, beside those whose attention is
+/// recomputed, in what the rest leaves of 80 GB; and what that does to the time of an iteration.
 const Artifact& appendix_c() {
-  static const AppendixC artifact;
+  static const DeclaredArtifact artifact(
+      {.paper = paper(),
+       .name = "appendixC",
+       .cases = appendix_cases,
+       .cells = appendix_c_cells,
+       .claims = {claims_of_cells(
+           {of_appendix_c([](const Cell& c) { return c.paper && c.column == "gain"; }, {0.5}),
+            of_appendix_c([](const Cell& c) { return c.paper && c.column != "gain"; }, {1.5})})}});
   return artifact;
 }
 

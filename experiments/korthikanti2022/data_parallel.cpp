@@ -1,56 +1,54 @@
-#include "experiments/korthikanti2022/artifacts.h"
-#include "experiments/korthikanti2022/iteration.h"
+#include "experiments/korthikanti2022/steps.h"
 
 namespace frugal::korthikanti2022 {
 namespace {
 
-constexpr const char* artifact_name = "section6.3-data-parallel";
 constexpr Iteration alone{"530B", present}, eight{"530B", present, 8}, eight_full{"530B", full, 8};
 
-/// Section 6.3: the 530B model on 2240 GPUs, eight replicas of the 280 of table 5, whose gradients
-/// are summed when all microbatches are over. The abstract's 54.2 % and 42.1 % are its MFU.
-class DataParallel final : public IterationArtifact {
- public:
-  DataParallel() : IterationArtifact(artifact_name, {alone, eight, eight_full}) {}
+std::vector<DeclaredCell> data_parallel_cells(const Setting&) {
+  return {{"530B x 1", "iteration", "s", {case_id(alone)}, seconds},
+          {"530B x 8", "iteration", "s", {case_id(eight)}, seconds},
+          {"530B x 8", "MFU", "%", {case_id(eight)}, mfu},
+          {"530B x 8, full recompute", "MFU", "%", {case_id(eight_full)}, mfu}};
+}
 
-  std::vector<Claim> claims(const Records& records) const override {
-    std::vector<Claim> claims;
-    for (const Cell& c : cells(records)) {
-      const bool time = c.unit != "%";
-      claims.push_back(claim_about(
-          c, c.row + "/" + c.column, c.row + ": " + c.column + " as the paper has it",
-          time ? 0.06 * c.paper.value() : 1.5,
-          "6 % of a time, 1.5 points of a utilization: a model of the machine, fitted to table 4 "
-          "alone"));
-    }
-    for (const Setting& setting : records.settings(id())) {
-      const Cell ratio = cell(
-          "530B", "overhead", "%", setting, records,
-          [](const Record& one, const Record& many) {
-            return 100 * (seconds(many) / seconds(one) - 1);
-          },
-          alone, eight);
-      Claim claim = claim_about(ratio, "dp-overhead", statement("dp-overhead").says, 1,
-                                "a model of the machine: 1 point of the iteration's time");
-      claim.paper = statement("dp-overhead").value;
-      claims.push_back(std::move(claim));
-    }
-    return claims;
-  }
+std::vector<Claim> overhead(const Results::InSetting& in) {
+  const Statement& stated = statement("dp-overhead");
+  Claim claim = claim_of(
+      stated.id, stated.says, "%", stated.value, in.runs.setting(),
+      in.runs.outcome({case_id(alone), case_id(eight)}, [](const Record& one, const Record& many) {
+        return 100 * (seconds(many) / seconds(one) - 1);
+      }));
+  claim.tolerance = 1;
+  claim.justification = "a model of the machine: 1 point of the iteration's time";
+  return {claim};
+}
 
- protected:
-  std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
-    return {cell("530B x 1", "iteration", "s", setting, records, seconds, alone),
-            cell("530B x 8", "iteration", "s", setting, records, seconds, eight),
-            cell("530B x 8", "MFU", "%", setting, records, mfu, eight),
-            cell("530B x 8, full recompute", "MFU", "%", setting, records, mfu, eight_full)};
-  }
-};
+ClaimOfCells as_the_paper(bool (*about)(const Cell&), const Tolerance& tolerance) {
+  return {.about = about,
+          .id = "{row}/{column}",
+          .statement = "{row}: {column} as the paper has it",
+          .tolerance = tolerance,
+          .justification =
+              "6 % of a time, 1.5 points of a utilization: a model of the machine, fitted to table "
+              "4 alone"};
+}
 
 }  // namespace
 
+/// Section 6.3: the 530B model on 2240 GPUs, eight replicas of the 280 of table 5, whose gradients
+/// are summed when all microbatches are over. The abstract's 54.2 % and 42.1 % are its MFU.
 const Artifact& data_parallel() {
-  static const DataParallel artifact;
+  static const DeclaredArtifact artifact(
+      {.paper = paper(),
+       .name = "section6.3-data-parallel",
+       .cases = iteration_cases({alone, eight, eight_full}),
+       .cells = data_parallel_cells,
+       .claims = {
+           claims_of_cells(
+               {as_the_paper([](const Cell& c) { return c.unit != "%"; }, Tolerance::part(0.06)),
+                as_the_paper([](const Cell& c) { return c.unit == "%"; }, {1.5})}),
+           claims_of_settings(overhead)}});
   return artifact;
 }
 

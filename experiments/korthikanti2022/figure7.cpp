@@ -1,14 +1,11 @@
-#include <fmt/format.h>
-
 #include <array>
 
-#include "experiments/korthikanti2022/artifacts.h"
-#include "experiments/korthikanti2022/layer_artifact.h"
+#include "experiments/korthikanti2022/layers.h"
 
 namespace frugal::korthikanti2022 {
 namespace {
 
-constexpr std::array columns{
+constexpr std::array figure7_columns{
     Named{"sequence parallel", sequence},
     Named{"selective recompute", selective},
     Named{"sequence parallel + selective recompute", present},
@@ -17,57 +14,38 @@ constexpr std::array columns{
     Named{"fused attention + sequence parallel", fused_sequence},
 };
 
-/// Figure 7: activations of a layer as a percentage of what tensor parallelism alone keeps. The
-/// ratios are the same at every scale, so a small one is enough on the CPU.
-class Figure7 final : public LayerArtifact {
- public:
-  Figure7()
-      : LayerArtifact("figure7", {.what = Case::What::module_memory,
-                                  .models = {"22B", "175B", "530B", "1T"},
-                                  .techniques = {baseline, sequence, selective, present, full,
-                                                 fused, fused_sequence},
-                                  .cpu_scale = 32,
-                                  .cpu_type = DType::bf16,
-                                  .cpu_micro_batch = std::nullopt}) {}
+double percent_kept(const Record& base, const Record& ours) {
+  return 100 * bytes_kept(ours, Kind::activation) / bytes_kept(base, Kind::activation);
+}
 
-  std::vector<Claim> claims(const Records& records) const override {
-    std::vector<Claim> claims;
-    for (const Cell& c : cells(records)) {
-      if (!c.paper) continue;
-      claims.push_back(claim_about(
-          c, fmt::format("figure7/{}/{}", c.row, c.column),
-          fmt::format("{}: {} leaves {} % of the activations", c.row, c.column, c.paper.value()),
-          paper_cell("figure7", c.row, c.column).uncertainty,
-          "the uncertainty of reading the bar's pixels"));
-    }
-    return claims;
-  }
-
- protected:
-  std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
-    std::vector<Cell> cells;
-    for (const std::string& name : model_names())
-      for (const auto& [column, technique] : columns) {
-        if (!layers(records, name, setting).expects(baseline, technique)) continue;
-        const Outcome percent = layers(records, name, setting)
-                                    .observe(
-                                        [](const Record& base, const Record& ours) {
-                                          return Estimate{100 * bytes_kept(ours, Kind::activation) /
-                                                          bytes_kept(base, Kind::activation)};
-                                        },
-                                        baseline, technique);
-        Cell cell = make_cell(name, column, "%", setting, percent);
-        if (technique.attention == AttentionKind::fused) cell.note = not_the_papers;
-        cells.push_back(std::move(cell));
-      }
-    return cells;
-  }
-};
+std::vector<DeclaredCell> figure7_cells(const Setting&) {
+  std::vector<DeclaredCell> cells;
+  for (const Model& of : models())
+    for (const auto& [column, technique] : figure7_columns)
+      cells.push_back(layer_cell(of.config.name, std::string(column), "%", of.config.name,
+                                 {baseline, technique}, percent_kept));
+  return cells;
+}
 
 }  // namespace
 
+/// Figure 7: activations of a layer as a percentage of what tensor parallelism alone keeps. The
+/// ratios are the same at every scale, so a small one is enough on the CPU.
 const Artifact& figure7() {
-  static const Figure7 artifact;
+  static const DeclaredArtifact artifact(
+      {.paper = paper(),
+       .name = "figure7",
+       .cases = layer_cases(
+           {.techniques = {baseline, sequence, selective, present, full, fused, fused_sequence},
+            .cpu_scale = 32}),
+       .cells = figure7_cells,
+       .any_size = true,
+       .divided = true,
+       .claims = {
+           claims_of_cells({{.id = "figure7/{row}/{column}",
+                             .statement = "{row}: {column} leaves {paper} % of the activations",
+                             .tolerance = {.as_read = true},
+                             .justification = "the uncertainty of reading the bar's pixels"}})}});
   return artifact;
 }
 

@@ -1,7 +1,6 @@
-#include <fmt/format.h>
+#include <array>
 
-#include "experiments/korthikanti2022/artifacts.h"
-#include "experiments/korthikanti2022/layer_artifact.h"
+#include "experiments/korthikanti2022/layers.h"
 
 namespace frugal::korthikanti2022 {
 namespace {
@@ -18,65 +17,51 @@ struct Bar {
 constexpr std::array bars{Bar{"full recompute", full, baseline},
                           Bar{"present work", present, sequence}};
 
-/// Figure 8: forward, backward and recompute time of a layer of each model, as percentages of the
-/// baseline layer's, which computes nothing again and has no sequence parallelism. A ratio of two
-/// backward passes says what is computed again; it is not timed apart.
-class Figure8 final : public LayerArtifact {
- public:
-  Figure8()
-      : LayerArtifact("figure8", {.what = Case::What::module_time,
-                                  .models = {"22B", "175B", "530B", "1T"},
-                                  .techniques = {baseline, sequence, full, present},
-                                  .cpu_micro_batch = std::nullopt}) {}
+/// A ratio of two backward passes says what is computed again; it is not timed apart.
+using Part = double (*)(const Record& ours, const Record& without);
+constexpr std::array<std::pair<const char*, Part>, 4> parts{
+    {{"forward", [](const Record& ours, const Record&) { return median_forward(ours); }},
+     {"backward", [](const Record&, const Record& without) { return median_backward(without); }},
+     {"recompute",
+      [](const Record& ours, const Record& without) {
+        return median_backward(ours) - median_backward(without);
+      }},
+     {"total", [](const Record& ours, const Record&) { return layer_time(ours); }}}};
 
-  std::vector<Case> cases(const Selection& selection) const override {
-    Selection here = selection;
-    here.cpu = false;  // table 4 says what the techniques cost there
-    return LayerArtifact::cases(here);
-  }
-
-  std::vector<Claim> claims(const Records& records) const override {
-    std::vector<Claim> claims;
-    for (const Cell& c : cells(records))
-      if (c.paper && c.column == "total")
-        claims.push_back(claim_about(
-            c, fmt::format("figure8/{}", c.row),
-            fmt::format("{}: {} % of the baseline layer's time", c.row, c.paper.value()), 3,
-            "3 points: a model of the machine, fitted to table 4 alone"));
-    return claims;
-  }
-
- protected:
-  std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
-    std::vector<Cell> cells;
-    for (const std::string& name : model_names())
-      for (const Bar& bar : bars) {
-        const Layers layer = layers(records, name, setting);
-        if (!layer.expects(baseline, bar.technique, bar.without)) continue;
-        const std::string row = fmt::format("{}, {}", name, bar.name);
-        const auto add = [&](const char* column, const auto& part) {
-          const auto percent = [&](const Record& base, const Record& ours, const Record& without) {
-            return Estimate{100 * part(ours, without) / layer_time(base)};
-          };
-          cells.push_back(make_cell(row, column, "%", setting,
-                                    layer.observe(percent, baseline, bar.technique, bar.without)));
-        };
-        add("forward", [](const Record& ours, const Record&) { return median_forward(ours); });
-        add("backward",
-            [](const Record&, const Record& without) { return median_backward(without); });
-        add("recompute", [](const Record& ours, const Record& without) {
-          return median_backward(ours) - median_backward(without);
-        });
-        add("total", [](const Record& ours, const Record&) { return layer_time(ours); });
-      }
-    return cells;
-  }
-};
+std::vector<DeclaredCell> figure8_cells(const Setting&) {
+  std::vector<DeclaredCell> cells;
+  for (const Model& of : models())
+    for (const Bar& bar : bars)
+      for (const auto& [column, part] : parts)
+        cells.push_back(layer_cell(
+            of.config.name + ", " + bar.name, column, "%", of.config.name,
+            {baseline, bar.technique, bar.without},
+            [part = part](const Record& base, const Record& ours, const Record& without) {
+              return 100 * part(ours, without) / layer_time(base);
+            }));
+  return cells;
+}
 
 }  // namespace
 
+/// Figure 8: forward, backward and recompute time of a layer of each model, as percentages of the
+/// baseline layer's, which computes nothing again and has no sequence parallelism.
 const Artifact& figure8() {
-  static const Figure8 artifact;
+  static const DeclaredArtifact artifact(
+      {.paper = paper(),
+       .name = "figure8",
+       .cases = layer_cases({.what = Case::What::module_time,
+                             .techniques = {baseline, sequence, full, present},
+                             .cpu_scale = 0}),
+       .cells = figure8_cells,
+       .any_size = true,
+       .divided = true,
+       .claims = {claims_of_cells(
+           {{.about = [](const Cell& c) { return c.paper && c.column == "total"; },
+             .id = "figure8/{row}",
+             .statement = "{row}: {paper} % of the baseline layer's time",
+             .tolerance = {3},
+             .justification = "3 points: a model of the machine, fitted to table 4 alone"}})}});
   return artifact;
 }
 

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
-#include "experiments/korthikanti2022/artifacts.h"
-#include "experiments/korthikanti2022/step_artifact.h"
+#include "experiments/korthikanti2022/steps.h"
 
 namespace frugal::korthikanti2022 {
 namespace {
@@ -14,13 +13,13 @@ constexpr std::pair<const char*, const char*> figure9_rows[] = {{"no deallocatio
 
 /// What figure 9's numbers follow from: full recomputation without sequence parallelism, and a
 /// pipeline that is not interleaved.
-std::vector<Step> figure9_steps() {
+Cases figure9_cases() {
   RunConfig run = step_config(model("530B"), full);
   run.schedule = ScheduleKind::one_forward_one_backward;
   run.chunks = 1;
   std::vector<Step> all{{deallocating, run}, {keeping, run}};
   all.back().config.keep_outputs = true;
-  return all;
+  return step_memory_cases(papers_machine, std::move(all));
 }
 
 /// Activations and what passes work in, at the peak; without messages on their way and what does
@@ -30,78 +29,66 @@ double in_passes(const StageMemory& stage) {
          bytes_of(stage.at_peak, Kind::workspace);
 }
 
-/// Figure 9: memory of each rank of the pipeline.
-class Figure9 final : public StepArtifact {
- public:
-  Figure9() : StepArtifact("figure9", figure9_steps()) {}
+std::vector<DeclaredCell> figure9_cells(const Setting&) {
+  std::vector<DeclaredCell> cells;
+  const auto ranks = static_cast<size_t>(model("530B").pipeline_parallel);
+  for (const auto& [row, id] : figure9_rows)
+    for (size_t rank = 0; rank < ranks; ++rank)
+      cells.push_back(
+          {row, fmt::format("rank {}", rank), "GiB", {id}, [rank](const Record& record) {
+             return in_passes(stage_of(record, rank)) / gib;
+           }});
+  return cells;
+}
 
-  std::vector<Claim> claims(const Records& records) const override {
-    std::vector<Claim> claims;
-    for (const Cell& c : cells(records)) {
-      if (!c.paper) continue;
-      Claim& claim = claims.emplace_back(claim_about(
-          c, fmt::format("figure9/{}/{}", c.row, c.column),
-          fmt::format("530B, {}, {}: {} GiB of activations", c.row, c.column, c.paper.value()),
-          0.05, "lines are read to 0.03 GiB, the first rank's to 0.06 GiB"));
-      if (claim.verdict() == Verdict::not_reproduced)
-        claim.reason =
-            "the figure's lines rise by 4 MiB more per microbatch in flight than inputs of layers "
-            "and kept outputs take: as much as a mask of s² bytes would, which this program has "
-            "not";
-    }
-    return claims;
-  }
+void explain_figure9(Claim& claim, const Cell&) {
+  if (claim.verdict() == Verdict::not_reproduced)
+    claim.reason =
+        "the figure's lines rise by 4 MiB more per microbatch in flight than inputs of layers and "
+        "kept outputs take: as much as a mask of s² bytes would, which this program has not";
+}
 
- protected:
-  std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
-    std::vector<Cell> cells;
-    const auto ranks = static_cast<size_t>(model("530B").pipeline_parallel);
-    for (const auto& [row, id] : figure9_rows)
-      for (size_t rank = 0; rank < ranks; ++rank)
-        cells.push_back(observe(
-            row, fmt::format("rank {}", rank), "GiB", setting, records,
-            [&](const auto& found) { return in_passes(stage_of(*found.front(), rank)) / gib; },
-            {id}));
-    return cells;
-  }
-};
+double kept_by_first(const Record& record) {
+  return bytes_of(stage_of(record, 0).peak_per_kind, Kind::activation);
+}
 
-/// Appendix B: the same two steps, and what the first stage keeps in them.
-class AppendixB final : public StepArtifact {
- public:
-  AppendixB() : StepArtifact("appendixB", figure9_steps()) {}
-
-  std::vector<Claim> claims(const Records& records) const override {
-    std::vector<Claim> claims;
-    for (const Cell& c : cells(records))
-      if (c.paper)
-        claims.push_back(claim_about(
-            c, "appendixB/530B",
-            "530B: the first stage keeps 2.73 GiB less when it gives up what it has sent", 0.005,
-            "printed to a hundredth of a GiB"));
-    return claims;
-  }
-
- protected:
-  std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
-    const auto kept = [](const Record* record) {
-      return bytes_of(stage_of(*record, 0).peak_per_kind, Kind::activation);
-    };
-    return {observe("530B", "saving", "GiB", setting, records,
-                    [&](const auto& found) { return (kept(found[0]) - kept(found[1])) / gib; },
-                    {keeping, deallocating})};
-  }
-};
+std::vector<DeclaredCell> appendix_b_cells(const Setting&) {
+  return {{"530B", "saving", "GiB", {keeping, deallocating}, [](const Record& a, const Record& b) {
+             return (kept_by_first(a) - kept_by_first(b)) / gib;
+           }}};
+}
 
 }  // namespace
 
+/// Figure 9: memory of each rank of the pipeline.
 const Artifact& figure9() {
-  static const Figure9 artifact;
+  static const DeclaredArtifact artifact(
+      {.paper = paper(),
+       .name = "figure9",
+       .cases = figure9_cases(),
+       .cells = figure9_cells,
+       .claims = {claims_of_cells(
+           {{.id = "figure9/{row}/{column}",
+             .statement = "530B, {row}, {column}: {paper} GiB of activations",
+             .tolerance = {0.05},
+             .justification = "lines are read to 0.03 GiB, the first rank's to 0.06 GiB",
+             .adjust = explain_figure9}})}});
   return artifact;
 }
 
+/// Appendix B: the same two steps, and what the first stage keeps in them.
 const Artifact& appendix_b() {
-  static const AppendixB artifact;
+  static const DeclaredArtifact artifact(
+      {.paper = paper(),
+       .name = "appendixB",
+       .cases = figure9_cases(),
+       .cells = appendix_b_cells,
+       .claims = {claims_of_cells(
+           {{.id = "appendixB/530B",
+             .statement =
+                 "530B: the first stage keeps 2.73 GiB less when it gives up what it has sent",
+             .tolerance = {0.005},
+             .justification = "printed to a hundredth of a GiB"}})}});
   return artifact;
 }
 

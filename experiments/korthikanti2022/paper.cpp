@@ -3,20 +3,21 @@
 namespace frugal::korthikanti2022 {
 namespace {
 
-Model read_model(const nlohmann::json& json) {
-  const auto& setup = paper().document().at("setup");
-  return {.config = {.name = json.at("name"),
-                     .layers = json.at("layers"),
-                     .hidden = json.at("hidden"),
-                     .heads = json.at("attention_heads"),
-                     .sequence = setup.at("sequence"),
-                     .vocabulary = setup.at("vocabulary")},
-          .tensor_parallel = json.at("tensor_parallel"),
-          .pipeline_parallel = json.at("pipeline_parallel"),
-          .interleave = json.at("interleave_m"),
-          .gpus = json.at("gpus"),
-          .micro_batch = json.at("micro_batch"),
-          .global_batch = json.at("global_batch")};
+Model read_model(const JsonObject& from) {
+  const auto integer = [&](const char* key) { return from.require<int64_t>(key); };
+  const JsonObject setup = paper().setup();
+  return {.config = {.name = from.require<std::string>("name"),
+                     .layers = integer("layers"),
+                     .hidden = integer("hidden"),
+                     .heads = integer("attention_heads"),
+                     .sequence = setup.require<int64_t>("sequence"),
+                     .vocabulary = setup.require<int64_t>("vocabulary")},
+          .tensor_parallel = integer("tensor_parallel"),
+          .pipeline_parallel = integer("pipeline_parallel"),
+          .interleave = integer("interleave_m"),
+          .gpus = integer("gpus"),
+          .micro_batch = integer("micro_batch"),
+          .global_batch = integer("global_batch")};
 }
 
 }  // namespace
@@ -29,7 +30,7 @@ const Paper& paper() {
 const std::vector<Model>& models() {
   static const auto all = [] {
     std::vector<Model> read;
-    for (const auto& json : paper().document().at("models")) read.push_back(read_model(json));
+    for (const JsonObject& one : paper().models()) read.push_back(read_model(one));
     return read;
   }();
   return all;
@@ -41,6 +42,6 @@ const Model& model(std::string_view name) {
   paper().unknown("model", name);
 }
 
-double peak_flops_per_gpu() { return paper().document().at("setup").at("peak_flops_per_gpu"); }
+double peak_flops_per_gpu() { return paper().setup().require<double>("peak_flops_per_gpu"); }
 
 }  // namespace frugal::korthikanti2022

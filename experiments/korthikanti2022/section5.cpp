@@ -1,8 +1,5 @@
-#include <fmt/format.h>
-
-#include "experiments/korthikanti2022/artifacts.h"
 #include "experiments/korthikanti2022/formulas.h"
-#include "experiments/korthikanti2022/layer_artifact.h"
+#include "experiments/korthikanti2022/layers.h"
 
 namespace frugal::korthikanti2022 {
 namespace {
@@ -26,111 +23,90 @@ double additional_flops_eq8(const ModelConfig& model) {
   return 100 * (hardware_flops_eq8(model, 1) / model_flops(model, 1) - 1);
 }
 
-/// Section 5 and the abstract: what selective recomputation saves and costs, from the memory and
-/// the matrix products that one layer executes.
-class Section5 final : public LayerArtifact {
- public:
-  Section5()
-      : LayerArtifact("section5", {.what = Case::What::module_memory,
-                                   .models = {"22B", "175B", "530B", "1T"},
-                                   .techniques = {baseline, sequence, present},
-                                   .cpu_scale = 32,
-                                   .cpu_type = DType::bf16,
-                                   .cpu_micro_batch = std::nullopt}) {}
+double memory_saved(const Record& after, const Record& before) {
+  return 100 * (1 - activations(after) / activations(before));
+}
+double memory_reduction(const Record& after, const Record& before) {
+  return activations(before) / activations(after);
+}
 
-  std::vector<Cell> cells(const Records& records) const override {
-    std::vector<Cell> all = LayerArtifact::cells(records);
-    for (const char* name : {"175B", "530B"}) {
-      const ModelConfig& m = model(name).config;
-      const std::pair<const char*, double> formulas[] = {
-          {flops, additional_flops_eq8(m)}, {flops_core, 100 * core_recompute_fraction(m)}};
-      for (const auto& [column, value] : formulas) {
-        all.push_back(make_cell(name, column, "%", {Source::formula, "", 1}, {Estimate{value}}));
-      }
-    }
-    return all;
-  }
+constexpr const char* of_the_text[] = {"175B", "530B"};
 
-  std::vector<Claim> claims(const Records& records) const override {
-    std::vector<Claim> claims;
-    for (const Cell& c : cells(records)) {
-      if (c.column == reduction) claims.push_back(reduction_claim(c));
-      if (c.column == saved) claims.push_back(saved_claim(c));
-      if (c.column != flops) continue;
-      if (c.source != Source::formula) claims.push_back(cost_claim(c));
-      claims.push_back(equation_claim(c));
-    }
-    return claims;
+std::vector<DeclaredCell> section5_cells(const Setting&) {
+  std::vector<DeclaredCell> cells;
+  const auto add = [&](const std::string& name, const char* column, const char* unit,
+                       const Technique& without, double (*compare)(const Record&, const Record&)) {
+    cells.push_back(layer_cell(
+        name, column, unit, name, {without, present},
+        [compare](const Record& before, const Record& after) { return compare(after, before); }));
+  };
+  for (const char* name : of_the_text) {
+    add(name, saved, "%", sequence, memory_saved);
+    add(name, flops, "%", sequence, additional_flops);
   }
+  for (const Model& of : models()) add(of.config.name, reduction, "x", baseline, memory_reduction);
+  return cells;
+}
 
- protected:
-  std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
-    std::vector<Cell> cells;
-    const auto add = [&](const std::string& name, const char* column, const char* unit,
-                         const Technique& without, const auto& compare) {
-      if (!layers(records, name, setting).expects(without, present)) return;
-      const auto estimate = [&](const Record& before, const Record& after) {
-        return Estimate{compare(after, before)};
-      };
-      cells.push_back(
-          make_cell(name, column, unit, setting,
-                    layers(records, name, setting).observe(estimate, without, present)));
-    };
-    for (const char* name : {"175B", "530B"}) {
-      add(name, saved, "%", sequence, [](const Record& after, const Record& before) {
-        return 100 * (1 - activations(after) / activations(before));
-      });
-      add(name, flops, "%", sequence, additional_flops);
-    }
-    for (const std::string& name : model_names())
-      add(name, reduction, "x", baseline, [](const Record& after, const Record& before) {
-        return activations(before) / activations(after);
-      });
-    return cells;
+std::vector<Cell> section5_formulas() {
+  std::vector<Cell> cells;
+  for (const char* name : of_the_text) {
+    const ModelConfig& m = model(name).config;
+    const std::pair<const char*, double> formulas[] = {
+        {flops, additional_flops_eq8(m)}, {flops_core, 100 * core_recompute_fraction(m)}};
+    for (const auto& [column, value] : formulas)
+      cells.push_back(formula_cell(paper(), "section5", name, column, "%", value));
   }
+  return cells;
+}
 
- private:
-  static Claim reduction_claim(const Cell& c) {
-    return claim_about(c, "memory-5x/" + c.row,
-                       fmt::format("{}: activation memory reduced {}x (abstract: about 5x)", c.row,
-                                   c.paper.value()),
-                       0.005, "table 2's formulas give the ratio, rounded to two decimals");
-  }
-  static Claim saved_claim(const Cell& c) {
-    return claim_about(c, "selective-gpt3/" + c.row + "/memory",
-                       fmt::format("{}: selective recomputation saves {} % of activation memory",
-                                   c.row, c.paper.value()),
-                       0.5, "printed to whole percent");
-  }
-  static Claim cost_claim(const Cell& c) {
-    Claim claim =
-        claim_about(c, "selective-gpt3/" + c.row + "/flops",
-                    fmt::format("{}: selective recomputation costs no more than {} % FLOPs", c.row,
-                                c.paper.value()),
-                    0.05, "printed to a tenth of a percent");
-    claim.relation = Claim::Relation::at_most;
-    return claim;
-  }
-  /// The printed percentages follow from equations 7 and 8, but not from what recomputing executes.
-  static Claim equation_claim(const Cell& c) {
-    Claim claim =
-        claim_about(c, "equation-8/" + c.row,
-                    fmt::format("{}: hardware FLOPs exceed model FLOPs by {} % (equations 7 and 8)",
-                                c.row, c.paper.value()),
-                    0.05, "printed to a tenth of a percent");
-    claim.expected = c.source != Source::formula;
-    if (claim.expected && c.value)
-      claim.reason =
-          "a contradiction of the paper: computing the attention core again adds its forward pass, "
-          "s/(18h); equation 8 charges three times that, s/(6h)";
-    return claim;
-  }
-};
+/// The printed percentages follow from equations 7 and 8, but not from what recomputing executes.
+void contradict(Claim& claim, const Cell& cell) {
+  claim.expected = cell.source != Source::formula;
+  if (claim.expected && cell.value)
+    claim.reason =
+        "a contradiction of the paper: computing the attention core again adds its forward pass, "
+        "s/(18h); equation 8 charges three times that, s/(6h)";
+}
 
 }  // namespace
 
+/// Section 5 and the abstract: what selective recomputation saves and costs, from the memory and
+/// the matrix products that one layer executes.
 const Artifact& section5() {
-  static const Section5 artifact;
+  static const DeclaredArtifact artifact(
+      {.paper = paper(),
+       .name = "section5",
+       .cases = layer_cases({.techniques = {baseline, sequence, present}, .cpu_scale = 32}),
+       .cells = section5_cells,
+       .formulas = section5_formulas,
+       .any_size = true,
+       .divided = true,
+       .claims = {claims_of_cells(
+           {{.about = [](const Cell& c) { return c.column == reduction; },
+             .id = "memory-5x/{row}",
+             .statement = "{row}: activation memory reduced {paper}x (abstract: about 5x)",
+             .tolerance = {0.005},
+             .justification = "table 2's formulas give the ratio, rounded to two decimals"},
+            {.about = [](const Cell& c) { return c.column == saved; },
+             .id = "selective-gpt3/{row}/memory",
+             .statement = "{row}: selective recomputation saves {paper} % of activation memory",
+             .tolerance = {0.5},
+             .justification = "printed to whole percent"},
+            {.about =
+                 [](const Cell& c) { return c.column == flops && c.source != Source::formula; },
+             .id = "selective-gpt3/{row}/flops",
+             .statement = "{row}: selective recomputation costs no more than {paper} % FLOPs",
+             .tolerance = {0.05},
+             .justification = "printed to a tenth of a percent",
+             .relation = Claim::Relation::at_most},
+            {.about = [](const Cell& c) { return c.column == flops; },
+             .id = "equation-8/{row}",
+             .statement =
+                 "{row}: hardware FLOPs exceed model FLOPs by {paper} % (equations 7 and 8)",
+             .tolerance = {0.05},
+             .justification = "printed to a tenth of a percent",
+             .adjust = contradict}})}});
   return artifact;
 }
 

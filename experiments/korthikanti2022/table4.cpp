@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <nlohmann/json.hpp>
 
-#include "experiments/korthikanti2022/artifacts.h"
-#include "experiments/korthikanti2022/layer_artifact.h"
+#include "experiments/korthikanti2022/layers.h"
+#include "kernels/support/error.h"
 
 namespace frugal::korthikanti2022 {
 namespace {
 
-constexpr const char* model_name = "22B";
+constexpr const char* table4_model = "22B";
 
 constexpr std::array table4_rows{
     Named{"baseline", baseline},
@@ -95,169 +94,134 @@ std::string circumstances(const Record& r) {
     return text + at_scale(r.scale);
   }
   text += fmt::format("{} ranks as threads", c.tensor_parallel);
-  const auto environment = nlohmann::json::parse(r.environment, nullptr, false);
-  if (const nlohmann::json::json_pointer at("/processor/usable_processors");
-      environment.is_object() && environment.contains(at))
-    text += fmt::format(" on {} processors", environment.at(at).get<int>());
+  if (const auto processors = usable_processors_of(r))
+    text += fmt::format(" on {} processors", *processors);
   if (const auto threads = r.options.find("threads"); threads != r.options.end())
     text += fmt::format(" with {} kernel threads", threads->second);
   return text + at_scale(r.scale);
 }
 
-/// Table 4: forward and backward time of a layer of the 22B model on eight devices. Milliseconds
-/// are the paper's only at full size on its own machine; elsewhere the overheads are.
-class Table4 final : public LayerArtifact {
- public:
-  Table4()
-      : LayerArtifact(
-            "table4",
-            {.what = Case::What::module_time,
-             .models = {model_name},
-             .techniques = {baseline, sequence, full, selective, present, fused, fused_sequence},
-             .cpu_scale = 4,
-             .cpu_type = DType::f32,
-             .cpu_micro_batch = 4,
-             .cuda_only = {alone_baseline, alone_full, alone_selective, alone_fused}}) {}
-
-  std::vector<Claim> claims(const Records& records) const override {
-    std::vector<Claim> claims;
-    for (const Cell& c : cells(records)) {
-      if (c.paper && c.column == "overhead")
-        claims.push_back(
-            claim_about(c, fmt::format("table4/{}/overhead", c.row),
-                        fmt::format("{} adds {} % to the baseline's time", c.row, c.paper.value()),
-                        1, "whole percents are printed, of times that are printed to 0.1 ms"));
-      if (c.paper && c.column == "combined")
-        claims.push_back(claim_about(
-            c, fmt::format("table4/{}/combined", c.row),
-            fmt::format("{}: forward and backward take {} ms", c.row, c.paper.value()),
-            0.03 * c.paper.value(), "3 %: a model of the machine, fitted to this table"));
-    }
-    for (const Setting& setting : records.settings(id())) {
-      if (!layers(records, model_name, setting).expects(baseline)) continue;
-      claims.push_back(overhead_removed(setting, records));
-      claims.push_back(forward_saved(setting, records));
-    }
-    return claims;
+/// What a reader of a cell has to know, and where milliseconds are the paper's.
+void complete_table4(Cell& cell, const DeclaredCell& declared, const Runs& runs) {
+  if (runs.setting().source == Source::simulated) {
+    cell.note = declared.papers
+                    ? fitted_note
+                    : cell.note + "; the machine's model of fused attention is not calibrated";
+  } else {
+    const Record* record = runs.find(declared.cases.back()).record;
+    const std::string papers = std::exchange(cell.note, "");
+    if (record != nullptr)
+      cell.note = circumstances(*record) + (papers.empty() ? "" : "; " + papers);
   }
+  if (cell.unit != "ms" || (cell.source == Source::simulated && cell.scale == 1)) return;
+  beside_nothing(cell);
+  if (cell.value)
+    cell.reason = "milliseconds of another machine or size stand beside none of the paper's";
+}
 
- protected:
-  std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
-    std::vector<Cell> cells;
-    for (const auto& [row, technique] : table4_rows)
-      add_row(cells, row, "", technique, baseline, setting, records);
-    if (setting.on == "cuda")
-      for (const auto& [row, technique] : alone_rows)
-        add_row(cells, row, one_device, technique, alone_baseline, setting, records);
-    return cells;
-  }
-
- private:
-  /// Times of a technique, and what it adds to those of `base`; columns end in `suffix`.
-  void add_row(std::vector<Cell>& cells, std::string_view row, const std::string& suffix,
-               const Technique& technique, const Technique& base, const Setting& setting,
-               const Records& records) const {
-    if (!layers(records, model_name, setting).expects(technique)) return;
-    const std::pair<const char*, Samples (*)(const Record&)> times[] = {
-        {"forward", forward_samples}, {"backward", backward_samples}, {"combined", combined}};
-    for (const auto& [column, samples] : times)
-      cells.push_back(milliseconds(row, column + suffix, technique, samples, setting, records));
-    if (technique.id != base.id)
-      cells.push_back(overhead(row, "overhead" + suffix, technique, base, setting, records));
-  }
-
-  Cell milliseconds(std::string_view row, std::string_view column, const Technique& technique,
-                    Samples (*samples)(const Record&), const Setting& setting,
-                    const Records& records) const {
-    const Layers layer = layers(records, model_name, setting);
-    const auto median_ms = [&](const Record& r) {
+/// Times of a technique, and what it adds to those of `base`; columns end in `suffix`.
+void add_row(std::vector<DeclaredCell>& cells, std::string_view row, const std::string& suffix,
+             const Technique& technique, const Technique& base) {
+  const auto add = [&](const char* column, const char* unit, const std::vector<Technique>& of,
+                       const Number& number) {
+    cells.push_back(layer_cell(std::string(row), column + suffix, unit, table4_model, of, number));
+  };
+  const std::pair<const char*, Samples (*)(const Record&)> times[] = {
+      {"forward", forward_samples}, {"backward", backward_samples}, {"combined", combined}};
+  for (const auto& [column, samples] : times)
+    add(column, "ms", {technique}, [samples = samples](const Record& r) {
       return scaled(median_estimate(samples(r)), 1e3, 0);
-    };
-    Cell c = make_cell(row, column, "ms", setting, layer.observe(median_ms, technique));
-    c.note = note(layer, technique);
-    if (setting.source == Source::measured || setting.scale != 1) {
-      c.paper.reset();
-      c.read.clear();
-      if (c.value)
-        c.reason = "milliseconds of another machine or size stand beside none of the paper's";
-    }
-    return c;
-  }
+    });
+  if (technique.id == base.id) return;
+  add("overhead", "%", {base, technique}, [](const Record& without, const Record& ours) {
+    require_same_rounds({&without, &ours});
+    return scaled(paired_ratio(combined(ours), combined(without)), 100, -100);
+  });
+}
 
-  Cell overhead(std::string_view row, const std::string& column, const Technique& technique,
-                const Technique& base, const Setting& setting, const Records& records) const {
-    const Layers layer = layers(records, model_name, setting);
-    const auto percent = [](const Record& base, const Record& ours) {
-      require_same_rounds({&base, &ours});
-      return scaled(paired_ratio(combined(ours), combined(base)), 100, -100);
-    };
-    Cell c = make_cell(row, column, "%", setting, layer.observe(percent, base, technique));
-    c.note = note(layer, technique);
-    return c;
-  }
+std::vector<DeclaredCell> table4_cells(const Setting& setting) {
+  std::vector<DeclaredCell> cells;
+  for (const auto& [row, technique] : table4_rows) add_row(cells, row, "", technique, baseline);
+  if (setting.on == "cuda")
+    for (const auto& [row, technique] : alone_rows)
+      add_row(cells, row, one_device, technique, alone_baseline);
+  return cells;
+}
 
-  static std::string note(const Layers& layer, const Technique& technique) {
-    const bool simulated = layer.setting().source == Source::simulated;
-    if (technique.attention == AttentionKind::fused && simulated)
-      return fmt::format("{}; the machine's model of fused attention is not calibrated",
-                         not_the_papers);
-    if (simulated) return fitted_note;
-    const Record* record = layer.find(technique).record;
-    if (record == nullptr) return "";
-    const std::string text = circumstances(*record);
-    return technique.attention == AttentionKind::fused ? fmt::format("{}; {}", text, not_the_papers)
-                                                       : text;
-  }
+Estimate percent_removed(const Record& base, const Record& all, const Record& ours) {
+  require_same_rounds({&base, &all, &ours});
+  const Samples gained = combine(combined(all), combined(ours), std::minus<>());
+  const Samples lost = combine(combined(all), combined(base), std::minus<>());
+  return scaled(paired_ratio(gained, lost), 100, 0);
+}
 
-  Claim overhead_removed(const Setting& setting, const Records& records) const {
-    const auto percent = [](const Record& base, const Record& all, const Record& ours) {
-      require_same_rounds({&base, &all, &ours});
-      const Samples gained = combine(combined(all), combined(ours), std::minus<>());
-      const Samples lost = combine(combined(all), combined(base), std::minus<>());
-      return scaled(paired_ratio(gained, lost), 100, 0);
-    };
+Estimate percent_saved(const Record& base, const Record& ours) {
+  require_same_rounds({&base, &ours});
+  return scaled(paired_ratio(forward_samples(ours), forward_samples(base)), -100, 100);
+}
+
+/// Claims about the percentages in two of the paper's statements.
+std::vector<Claim> table4_statements(const Results::InSetting& in) {
+  const Setting& setting = in.runs.setting();
+  const std::string base = case_id(table4_model, baseline);
+  if (setting.on == "cuda" && !in.runs.recorded(base)) return {};
+  const auto stated = [&](const char* id, const char* says, const Technique& ours,
+                          const Number& number, std::vector<std::string> cases) {
+    cases.push_back(case_id(table4_model, ours));
     Claim claim =
-        stated("overhead-90", setting,
-               layers(records, model_name, setting).observe(percent, baseline, full, present));
-    claim.statement =
-        "sequence parallelism and selective recomputation remove over 90 % of the execution time "
-        "overhead of full recomputation";
-    claim.relation = Claim::Relation::at_least;
-    claim.tolerance = 2.5;
-    claim.justification =
-        "table 4's times are printed to 0.1 ms, which leaves 90.8 uncertain by 2.5 points";
-    return claim;
-  }
-
-  Claim forward_saved(const Setting& setting, const Records& records) const {
-    const auto percent = [](const Record& base, const Record& ours) {
-      require_same_rounds({&base, &ours});
-      return scaled(paired_ratio(forward_samples(ours), forward_samples(base)), -100, 100);
-    };
-    Claim claim = stated("sp-forward", setting,
-                         layers(records, model_name, setting).observe(percent, baseline, sequence));
-    claim.statement = "sequence parallelism makes the forward pass 6 % shorter";
-    claim.tolerance = 1.8;
-    claim.justification = "7.7 and 7.2 ms are printed to 0.1 ms: 6.5 % ± 1.3, printed as 6";
-    return claim;
-  }
-
-  /// A claim about the percentage in one of the paper's statements.
-  static Claim stated(const char* id, const Setting& setting, const Outcome& outcome) {
-    Claim claim;
-    claim.id = id;
-    claim.paper = statement(id).value;
-    claim.unit = "%";
-    set(claim, setting, outcome);
+        claim_of(id, says, "%", statement(id).value, setting, in.runs.outcome(cases, number));
     claim.fitted = fitted_to(setting, "korthikanti2022/table4");
     return claim;
-  }
-};
+  };
+  Claim removed = stated(
+      "overhead-90",
+      "sequence parallelism and selective recomputation remove over 90 % of the execution time "
+      "overhead of full recomputation",
+      present, percent_removed, {base, case_id(table4_model, full)});
+  removed.relation = Claim::Relation::at_least;
+  removed.tolerance = 2.5;
+  removed.justification =
+      "table 4's times are printed to 0.1 ms, which leaves 90.8 uncertain by 2.5 points";
+  Claim saved = stated("sp-forward", "sequence parallelism makes the forward pass 6 % shorter",
+                       sequence, percent_saved, {base});
+  saved.tolerance = 1.8;
+  saved.justification = "7.7 and 7.2 ms are printed to 0.1 ms: 6.5 % ± 1.3, printed as 6";
+  return {removed, saved};
+}
 
 }  // namespace
 
+/// Table 4: forward and backward time of a layer of the 22B model on eight devices. Milliseconds
+/// are the paper's only at full size on its own machine; elsewhere the overheads are.
 const Artifact& table4() {
-  static const Table4 artifact;
+  static const DeclaredArtifact artifact(
+      {.paper = paper(),
+       .name = "table4",
+       .cases = layer_cases(
+           {.what = Case::What::module_time,
+            .techniques = {baseline, sequence, full, selective, present, fused, fused_sequence},
+            .models = {table4_model},
+            .cpu_scale = 4,
+            .cpu_type = DType::f32,
+            .cpu_micro_batch = 4,
+            .cuda_only = {alone_baseline, alone_full, alone_selective, alone_fused}}),
+       .cells = table4_cells,
+       .complete = complete_table4,
+       .any_size = true,
+       .divided = true,
+       .claims = {claims_of_cells(
+                      {{.about = [](const Cell& c) { return c.paper && c.column == "overhead"; },
+                        .id = "table4/{row}/overhead",
+                        .statement = "{row} adds {paper} % to the baseline's time",
+                        .tolerance = {1},
+                        .justification =
+                            "whole percents are printed, of times that are printed to 0.1 ms"},
+                       {.about = [](const Cell& c) { return c.paper && c.column == "combined"; },
+                        .id = "table4/{row}/combined",
+                        .statement = "{row}: forward and backward take {paper} ms",
+                        .tolerance = Tolerance::part(0.03),
+                        .justification = "3 %: a model of the machine, fitted to this table"}}),
+                  claims_of_settings(table4_statements)}});
   return artifact;
 }
 

@@ -1,14 +1,11 @@
-#include <array>
 #include <cmath>
 
-#include "experiments/mst2024/artifacts.h"
-#include "experiments/mst2024/length_artifact.h"
+#include "experiments/mst2024/lengths.h"
 
 namespace frugal::mst2024 {
 namespace {
 
-constexpr const char* model = "llama3-8b";
-constexpr int gpus = 8;
+constexpr const char* anchors_model = "llama3-8b";
 
 /// What a row of arXiv:2506.13996 has.
 struct Features {
@@ -17,21 +14,22 @@ struct Features {
 };
 
 /// The rows add features one by one.
-constexpr std::array on_one = {Features{"baseline"}, Features{"+ fused logits loss", true},
-                               Features{"+ activation offload", true, false, true},
-                               Features{"+ tiled MLP", true, false, true, true}};
-constexpr std::array on_eight = {Features{"baseline"},
-                                 Features{"tiled logits + loss", true},
-                                 Features{"+ Ulysses", true, true},
-                                 Features{"+ tiled MLP", true, true, false, true},
-                                 Features{"+ activation offload, no tiled MLP", true, true, true},
-                                 Features{"all", true, true, true, true}};
+const std::vector<Features> on_one{Features{"baseline"}, Features{"+ fused logits loss", true},
+                                   Features{"+ activation offload", true, false, true},
+                                   Features{"+ tiled MLP", true, false, true, true}};
+const std::vector<Features> on_eight{
+    Features{"baseline"},
+    Features{"tiled logits + loss", true},
+    Features{"+ Ulysses", true, true},
+    Features{"+ tiled MLP", true, true, false, true},
+    Features{"+ activation offload, no tiled MLP", true, true, true},
+    Features{"all", true, true, true, true}};
 
 /// As that paper trains, as far as there is the like here: bf16 weights whole on each GPU, a
 /// float32 master copy and moments in the host's memory, gradients that are used as soon as they
 /// are complete, checkpoints of layers' inputs.
 RunConfig config_of(const Features& features, int devices) {
-  RunConfig run = training_config(model, recomputation, 1);
+  RunConfig run = training_config(anchors_model, recomputation, 1);
   run.precision = Precision::mixed;
   run.offload_optimizer = true;
   if (features.logits_in_parts) run.head_chunks = RunConfig::by_rule;
@@ -41,57 +39,38 @@ RunConfig config_of(const Features& features, int devices) {
   return run;
 }
 
-/// Not the paper's: what a later one reports of these techniques on newer GPUs: lengths, and for
-/// some the peak of a step of the reported length.
-class Anchors final : public LengthArtifact {
- public:
-  template <size_t n>
-  Anchors(const std::string& name, const std::string& machine, const std::array<Features, n>& rows,
-          int devices)
-      : LengthArtifact(name, machine, searches(name, rows, devices), "no ratios"), name_(name) {
-    for (const Features& row : rows) rows_.emplace_back(row.name);
-  }
+bool has_peak(const std::string& name, const std::string& row) {
+  return paper().find_cell(name, row, "peak") != nullptr;
+}
 
- protected:
-  std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
-    const Place place{setting, records};
-    std::vector<Cell> cells;
-    for (const std::string& row : rows_) {
-      cells.push_back(length(place, row, "length", row));
-      if (has_peak(name_, row)) cells.push_back(peak(place, row, "peak", at_reported_length(row)));
-    }
-    return cells;
+Declaration anchor(const std::string& name, const std::string& machine, int devices,
+                   const std::vector<Features>& rows) {
+  std::vector<Search> searches;
+  std::vector<DeclaredCell> cells;
+  for (const Features& features : rows) {
+    const std::string row = features.name;
+    const RunConfig run = config_of(features, devices);
+    searches.push_back({row, run});
+    cells.push_back(length(row, "length", row));
+    if (!has_peak(name, row)) continue;
+    searches.push_back({at_reported_length(row), run,
+                        std::lround(1000 * paper().cell(name, row, "length").value)});
+    cells.push_back(peak(row, "peak", at_reported_length(row)));
   }
-
- private:
-  static bool has_peak(const std::string& name, const std::string& row) {
-    return paper().find_cell(name, row, "peak") != nullptr;
-  }
-
-  template <size_t n>
-  static std::vector<Search> searches(const std::string& name, const std::array<Features, n>& rows,
-                                      int devices) {
-    std::vector<Search> all;
-    for (const Features& row : rows) {
-      const RunConfig run = config_of(row, devices);
-      all.push_back({.id = row.name, .config = run});
-      if (has_peak(name, row.name))
-        all.push_back({.id = at_reported_length(row.name),
-                       .config = run,
-                       .tokens = std::lround(1000 * paper().cell(name, row.name, "length").value)});
-    }
-    return all;
-  }
-
-  std::string name_;
-  std::vector<std::string> rows_;
-};
+  return {.paper = paper(),
+          .name = name,
+          .cases = search_cases(machine, std::move(searches)),
+          .cells = [cells = std::move(cells)](const Setting&) { return cells; },
+          .complete = complete_length};
+}
 
 }  // namespace
 
+/// Not the paper's: what a later one reports of these techniques on newer GPUs: lengths, and for
+/// some the peak of a step of the reported length.
 std::vector<const Artifact*> anchors() {
-  static const Anchors one("one-h200", "h200-hgx", on_one, 1),
-      eight("eight-h100", "h100-dgx", on_eight, gpus);
+  static const DeclaredArtifact one(anchor("one-h200", "h200-hgx", 1, on_one)),
+      eight(anchor("eight-h100", "h100-dgx", 8, on_eight));
   return {&one, &eight};
 }
 

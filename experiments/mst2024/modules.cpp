@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 
-#include "experiments/mst2024/artifacts.h"
+#include "experiments/artifacts.h"
+#include "experiments/cases.h"
+#include "experiments/declaration.h"
 #include "experiments/mst2024/differences.h"
 #include "experiments/mst2024/paper.h"
-#include "experiments/outcome.h"
-#include "kernels/support/error.h"
 
 namespace frugal::mst2024 {
 namespace {
@@ -26,7 +26,7 @@ constexpr std::array<int64_t, 5> lengths{1024, 8192, 20000, 40000, 80000};
 constexpr size_t lengths_on_small_devices = 2;
 
 std::string row_name(int64_t parts) { return parts == 1 ? "standard" : fmt::format("M={}", parts); }
-std::string case_id(int64_t parts, int64_t tokens) {
+std::string module_id(int64_t parts, int64_t tokens) {
   return fmt::format("{}/{}", row_name(parts), tokens);
 }
 
@@ -44,139 +44,112 @@ std::vector<double> module_seconds(const Record& record) {
   return total;
 }
 
-double peak(const Record& record) {
+double peak_gib(const Record& record) {
   return static_cast<double>(record.memory.value().peak_total) / gib;
 }
 
-/// Tables 13 to 16: seconds or memory of a module's forward and backward pass, by M and by the
-/// sequence's length; weights, their gradients, the input and its gradient are part of the memory.
-class ModuleTable final : public Artifact {
- public:
-  ModuleTable(std::string name, const Subject& subject, Case::What what)
-      : name_(std::move(name)), subject_(subject), what_(what) {}
-
-  std::string id() const override { return fmt::format("{}/{}", paper_id, name_); }
-  std::string title() const override { return paper().caption(name_); }
-
-  std::vector<Case> cases(const Selection& selection) const override {
-    std::vector<Case> cases;
-    for (const Setting& setting : settings(selection))
-      for (const int64_t parts : subject_.parts)
-        for (const int64_t tokens : lengths_on(setting.on))
-          cases.push_back(module_case(parts, tokens, setting));
-    return cases;
-  }
-
-  std::vector<Cell> cells(const Records& records) const override {
-    std::vector<Cell> cells;
-    for (const Setting& setting : records.settings(id()))
-      for (const int64_t parts : subject_.parts)
-        for (const int64_t tokens : lengths_on(setting.on))
-          add(cells, parts, tokens, setting, records);
-    return cells;
-  }
-
-  std::vector<Claim> claims(const Records& records) const override {
-    std::vector<Claim> claims;
-    for (const Cell& c : cells(records))
-      if (c.paper && !timed())
-        claims.push_back(claim_about(
-            c, fmt::format("{}/{}/{}", name_, c.row, c.column),
-            fmt::format("{}, {} tokens: {} {}", c.row, c.column, *c.paper, c.unit),
-            c.unit == "%" ? 0.5 : 0.01 * *c.paper,
-            "bytes are exact on both sides; 1 % for what PyTorch's libraries take besides"));
-    return claims;
-  }
-
- private:
-  bool timed() const { return what_ == Case::What::module_time; }
-
-  std::vector<Setting> settings(const Selection& selection) const {
-    constexpr int64_t on_cpu = 8;
-    std::vector<Setting> settings;
-    if (selection.virtual_machine)
-      settings.push_back({Source::simulated, std::string("virtual:") + papers_machine,
-                          selection.scale.value_or(1)});
-    if (selection.cpu)
-      settings.push_back({Source::measured, "cpu", selection.scale.value_or(on_cpu)});
-    if (selection.cuda) settings.push_back({Source::measured, "cuda", selection.scale.value_or(1)});
-    return settings;
-  }
+/// One of the four tables.
+struct ModuleTable {
+  const char* name;
+  const Subject& subject;
+  bool timed;
 
   std::vector<int64_t> lengths_on(const std::string& on) const {
-    const bool few = on == "cpu" || (on == "cuda" && timed());
+    const bool few = on == "cpu" || (on == "cuda" && timed);
     return {lengths.begin(), few ? lengths.begin() + lengths_on_small_devices : lengths.end()};
   }
-
-  Case module_case(int64_t parts, int64_t tokens, const Setting& setting) const {
-    Case c{.id = case_id(parts, tokens),
-           .what = what_,
-           .module = subject_.module,
-           .config = module_config(subject_, parts, tokens),
-           .on = setting.on,
-           .scale = setting.scale};
-    // bfloat16 is slow where no instruction knows it; float32 has the same products.
-    if (setting.on == "cpu" && timed()) c.config.type = DType::f32;
-    try {
-      c.config.model = c.config.model.scaled(setting.scale);
-    } catch (const InputError& error) {
-      c.skip = fmt::format("{} at scale {}: {}", c.id, scale_name(setting.scale), error.what());
-    }
-    return c;
-  }
-
-  void add(std::vector<Cell>& cells, int64_t parts, int64_t tokens, const Setting& setting,
-           const Records& records) const {
-    const Found found = find_case(records, id(), case_id(parts, tokens), setting);
-    const Found whole = find_case(records, id(), case_id(1, tokens), setting);
-    const auto outcome = [&](const auto& estimate) {
-      for (const Found& one : {found, whole})
-        if (one.record == nullptr) return Outcome{{}, one.status, one.reason};
-      return Outcome{estimate(*found.record, *whole.record)};
-    };
-    const std::string row = row_name(parts), column = std::to_string(tokens);
-    Cell& value = cells.emplace_back(
-        make_cell(paper(), name_, row, column, timed() ? "s" : "GiB", setting,
-                  outcome([&](const Record& r, const Record& /*whole*/) {
-                    return timed() ? median_estimate(module_seconds(r)) : Estimate{peak(r)};
-                  })));
-    complete(value, found);
-    if (parts == 1) return;
-    Cell& relative = cells.emplace_back(
-        make_cell(paper(), name_, row, column + (timed() ? " / standard" : " saving"),
-                  timed() ? "x" : "%", setting, outcome([&](const Record& r, const Record& all) {
-                    return timed() ? paired_ratio(module_seconds(r), module_seconds(all))
-                                   : Estimate{100 * (1 - peak(r) / peak(all))};
-                  })));
-    complete(relative, found);
-  }
-
-  /// Another size has nothing of the paper's beside it, nor have seconds of another machine; what
-  /// has, says what it consists of and why it differs.
-  void complete(Cell& cell, const Found& found) const {
-    if (cell.scale != 1 || (timed() && cell.source == Source::measured)) {
-      cell.paper.reset();
-      cell.read.clear();
-    }
-    if (!cell.paper || found.record == nullptr) return;
-    if (!timed())
-      cell.note =
-          fmt::format("{}, {}: {}", cell.row, cell.column, breakdown(found.record->memory.value()));
-    explain(cell);
-  }
-
-  std::string name_;
-  const Subject& subject_;
-  Case::What what_;
 };
+
+std::vector<Case> module_cases(const ModuleTable& table, const Selection& selection) {
+  std::vector<Case> cases;
+  for (const Setting& setting : settings_of(selection, papers_machine, 8))
+    for (const int64_t parts : table.subject.parts)
+      for (const int64_t tokens : table.lengths_on(setting.on)) {
+        const std::string id = module_id(parts, tokens);
+        Case& c = cases.emplace_back(
+            Case{.id = id,
+                 .what = table.timed ? Case::What::module_time : Case::What::module_memory,
+                 .module = table.subject.module,
+                 .config = module_config(table.subject, parts, tokens),
+                 .on = setting.on});
+        // bfloat16 is slow where no instruction knows it; float32 has the same products.
+        if (setting.on == "cpu" && table.timed) c.config.type = DType::f32;
+        scale_down(c, setting.scale, id);
+      }
+  return cases;
+}
+
+std::vector<DeclaredCell> module_cells(const ModuleTable& table, const Setting& setting) {
+  const Number seconds = [](const Record& r, const Record& /*whole*/) {
+    return median_estimate(module_seconds(r));
+  };
+  const Number times_whole = [](const Record& r, const Record& whole) {
+    return paired_ratio(module_seconds(r), module_seconds(whole));
+  };
+  const Number memory = [](const Record& r, const Record& /*whole*/) { return peak_gib(r); };
+  const Number saving = [](const Record& r, const Record& whole) {
+    return 100 * (1 - peak_gib(r) / peak_gib(whole));
+  };
+  std::vector<DeclaredCell> cells;
+  for (const int64_t parts : table.subject.parts)
+    for (const int64_t tokens : table.lengths_on(setting.on)) {
+      const std::vector<std::string> cases{module_id(parts, tokens), module_id(1, tokens)};
+      const std::string row = row_name(parts), column = std::to_string(tokens);
+      cells.push_back(
+          {row, column, table.timed ? "s" : "GiB", cases, table.timed ? seconds : memory});
+      if (parts == 1) continue;
+      if (table.timed)
+        cells.push_back({row, column + " / standard", "x", cases, times_whole});
+      else
+        cells.push_back({row, column + " saving", "%", cases, saving});
+    }
+  return cells;
+}
+
+/// Seconds of another machine have nothing of the paper's beside them; what has, says what it
+/// consists of and why it differs.
+void complete_module(Cell& cell, const DeclaredCell& declared, const Runs& runs, bool timed) {
+  if (timed && cell.source == Source::measured) beside_nothing(cell);
+  const Record* record = runs.find(declared.cases.front()).record;
+  if (!cell.paper || record == nullptr) return;
+  if (!timed)
+    cell.note = fmt::format("{}, {}: {}", cell.row, cell.column, breakdown(record->memory.value()));
+  explain(cell);
+}
+
+Claims claims_of_bytes() {
+  ClaimOfCells bytes{
+      .about = [](const Cell& c) { return c.paper && c.unit != "%"; },
+      .id = "{artifact}/{row}/{column}",
+      .statement = "{row}, {column} tokens: {paper} {unit}",
+      .tolerance = Tolerance::part(0.01),
+      .justification =
+          "bytes are exact on both sides; 1 % for what PyTorch's libraries take besides"};
+  ClaimOfCells savings = bytes;
+  savings.about = [](const Cell& c) { return c.paper && c.unit == "%"; };
+  savings.tolerance = {0.5};
+  return claims_of_cells({bytes, savings});
+}
+
+Declaration declared(const ModuleTable& table) {
+  return {.paper = paper(),
+          .name = table.name,
+          .cases = [table](const Selection& selection) { return module_cases(table, selection); },
+          .cells = [table](const Setting& setting) { return module_cells(table, setting); },
+          .complete = [timed = table.timed](
+                          Cell& cell, const DeclaredCell& one,
+                          const Runs& runs) { complete_module(cell, one, runs, timed); },
+          .claims = table.timed ? std::vector<Claims>{} : std::vector{claims_of_bytes()}};
+}
 
 }  // namespace
 
+/// Tables 13 to 16: seconds or memory of a module's forward and backward pass, by M and by the
+/// sequence's length; weights, their gradients, the input and its gradient are part of the memory.
 std::vector<const Artifact*> modules() {
-  static const ModuleTable table13("table13", head, Case::What::module_time);
-  static const ModuleTable table14("table14", head, Case::What::module_memory);
-  static const ModuleTable table15("table15", mlp, Case::What::module_time);
-  static const ModuleTable table16("table16", mlp, Case::What::module_memory);
+  static const DeclaredArtifact table13(declared({"table13", head, true})),
+      table14(declared({"table14", head, false})), table15(declared({"table15", mlp, true})),
+      table16(declared({"table16", mlp, false}));
   return {&table13, &table14, &table15, &table16};
 }
 

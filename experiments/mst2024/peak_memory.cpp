@@ -2,10 +2,11 @@
 
 #include <array>
 
-#include "experiments/mst2024/artifacts.h"
+#include "experiments/artifacts.h"
+#include "experiments/cases.h"
+#include "experiments/declaration.h"
 #include "experiments/mst2024/differences.h"
 #include "experiments/mst2024/paper.h"
-#include "experiments/step_artifact.h"
 
 namespace frugal::mst2024 {
 namespace {
@@ -16,15 +17,15 @@ struct MemoryRow {
   Technique technique;
   Gradients gradients;
 };
+constexpr const char* stepped_vanilla = "optimizer in backward";
 constexpr std::array memory_rows{
-    MemoryRow{"vanilla", vanilla, Gradients::resident},
-    MemoryRow{"optimizer in backward", vanilla, Gradients::stepped},
-    MemoryRow{"activation recomputation", recomputation, Gradients::stepped},
-    MemoryRow{"mini-sequence", mini_sequence, Gradients::stepped},
+    MemoryRow{vanilla.name, vanilla, Gradients::resident},
+    MemoryRow{stepped_vanilla, vanilla, Gradients::stepped},
+    MemoryRow{recomputation.name, recomputation, Gradients::stepped},
+    MemoryRow{mini_sequence.name, mini_sequence, Gradients::stepped},
 };
 
 constexpr const char* llama3_8b = "llama3-8b";
-constexpr int64_t tables_tokens = 4096, figure3_tokens = 20000;
 
 std::vector<Step> steps(int64_t tokens) {
   std::vector<Step> all;
@@ -33,121 +34,93 @@ std::vector<Step> steps(int64_t tokens) {
   return all;
 }
 
-const BytesPerKind& at_peak(const Record& record) { return stage_of(record, 0).at_peak; }
-
 /// What the paper calls activations: all that a pass makes, whether or not it is kept for another.
 double activations(const Record& record) {
   double sum = 0;
   for (const Kind kind : {Kind::activation, Kind::statistics, Kind::workspace, Kind::communication})
-    sum += bytes_of(at_peak(record), kind);
+    sum += bytes_of(stage_of(record, 0).at_peak, kind);
   return sum;
 }
 
-/// One sequence of Llama3-8B on one A100.
-class PeakArtifact : public StepArtifact {
- public:
-  PeakArtifact(std::string name, int64_t tokens)
-      : StepArtifact(paper(), std::move(name), papers_machine, steps(tokens)) {}
-
- protected:
-  std::vector<Claim> claims(const Records& records) const override {
-    std::vector<Claim> claims;
-    for (const Cell& c : cells(records))
-      if (c.paper)
-        claims.push_back(claim_about(
-            c,
-            fmt::format("{}/{}/{}", c.artifact.substr(c.artifact.find('/') + 1), c.row, c.column),
-            fmt::format("{}: {} of {} {}", c.row, c.column, *c.paper, c.unit), 0.5,
-            "printed as a whole number"));
-    return claims;
-  }
-
-  /// GiB of a case.
-  Cell cell(const char* row, const char* column, const Setting& setting, const Records& records,
-            const char* case_id, double (*bytes)(const Record&)) const {
-    const auto number = [&](const auto& found) { return bytes(*found.front()) / gib; };
-    Cell cell = observe(row, column, "GiB", setting, records, number, {case_id});
-    if (const Found found = find_case(records, id(), case_id, setting);
-        found.record != nullptr && cell.paper)
-      cell.note = fmt::format("{}: {}", row, breakdown(found.record->memory.value()));
-    explain(cell);
-    return cell;
-  }
-};
-
 template <Kind kind>
 double bytes_in(const Record& record) {
-  return bytes_of(at_peak(record), kind);
+  return bytes_of(stage_of(record, 0).at_peak, kind);
 }
 double stage_peak(const Record& record) { return static_cast<double>(stage_of(record, 0).peak); }
 double nothing(const Record& /*record*/) { return 0; }
 
-/// What is in memory at the moment when most is.
-class Tables8To11 final : public PeakArtifact {
- public:
-  Tables8To11() : PeakArtifact("tables8-11", tables_tokens) {}
+using Bytes = double (*)(const Record&);
+DeclaredCell gib_of(const char* row, const char* column, const char* case_id, Bytes bytes) {
+  return {
+      row, column, "GiB", {case_id}, [bytes](const Record& record) { return bytes(record) / gib; }};
+}
 
- protected:
-  std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
-    constexpr std::array<std::pair<const char*, double (*)(const Record&)>, 6> columns{
-        {{"activation", activations},
-         {"weight", bytes_in<Kind::parameter>},
-         {"gradient", bytes_in<Kind::gradient>},
-         {"optimizer state", bytes_in<Kind::optimizer>},
-         {"optimizer intermediate", nothing},
-         {"peak", stage_peak}}};
-    std::vector<Cell> cells;
-    for (const MemoryRow& row : memory_rows)
-      for (const auto& [column, bytes] : columns)
-        cells.push_back(cell(row.name, column, setting, records, row.name, bytes));
-    return cells;
-  }
-};
+/// What is in memory at the moment when most is.
+std::vector<DeclaredCell> tables8_to_11(const Setting&) {
+  constexpr std::array<std::pair<const char*, Bytes>, 6> columns{
+      {{"activation", activations},
+       {"weight", bytes_in<Kind::parameter>},
+       {"gradient", bytes_in<Kind::gradient>},
+       {"optimizer state", bytes_in<Kind::optimizer>},
+       {"optimizer intermediate", nothing},
+       {"peak", stage_peak}}};
+  std::vector<DeclaredCell> cells;
+  for (const MemoryRow& row : memory_rows)
+    for (const auto& [column, bytes] : columns)
+      cells.push_back(gib_of(row.name, column, row.name, bytes));
+  return cells;
+}
 
 /// The peaks of two of these rows. The paper's standard has 67 GiB, to which a run whose optimizer
 /// steps in backward is nearest.
-class Figure11 final : public PeakArtifact {
- public:
-  Figure11() : PeakArtifact("figure11", tables_tokens) {}
-
- protected:
-  std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
-    return {cell("standard", "peak", setting, records, "optimizer in backward", stage_peak),
-            cell("mini-sequence", "peak", setting, records, "mini-sequence", stage_peak)};
-  }
-};
+std::vector<DeclaredCell> figure11(const Setting&) {
+  return {gib_of("standard", "peak", stepped_vanilla, stage_peak),
+          gib_of(mini_sequence.name, "peak", mini_sequence.name, stage_peak)};
+}
 
 /// How many times recomputation and mini-sequences each divide the activations.
-class Figure3 final : public PeakArtifact {
- public:
-  Figure3() : PeakArtifact("figure3", figure3_tokens) {}
+std::vector<DeclaredCell> figure3(const Setting&) {
+  std::vector<DeclaredCell> cells;
+  const auto ratio = [&](const char* column, const char* of, const char* over) {
+    cells.push_back({llama3_8b, column, "x", {of, over}, [](const Record& a, const Record& b) {
+                       return activations(a) / activations(b);
+                     }});
+  };
+  ratio("vanilla / activation recomputation", stepped_vanilla, recomputation.name);
+  ratio("activation recomputation / mini-sequence", recomputation.name, mini_sequence.name);
+  for (const MemoryRow& row : memory_rows)
+    if (row.gradients == Gradients::stepped)
+      cells.push_back(gib_of(row.name, "activation", row.name, activations));
+  return cells;
+}
 
- protected:
-  std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
-    std::vector<Cell> cells;
-    const auto ratio = [&](const char* column, const char* of, const char* over) {
-      cells.push_back(
-          observe(llama3_8b, column, "x", setting, records,
-                  [](const auto& found) { return activations(*found[0]) / activations(*found[1]); },
-                  {of, over}));
-      explain(cells.back());
-    };
-    ratio("vanilla / activation recomputation", "optimizer in backward", recomputation.name);
-    ratio("activation recomputation / mini-sequence", recomputation.name, mini_sequence.name);
-    for (const MemoryRow& row : memory_rows)
-      if (row.gradients == Gradients::stepped)
-        cells.push_back(cell(row.name, "activation", setting, records, row.name, activations));
-    return cells;
-  }
-};
+void complete_peak(Cell& cell, const DeclaredCell& declared, const Runs& runs) {
+  if (const Found found = runs.find(declared.cases.front());
+      cell.unit == "GiB" && cell.paper && found.record != nullptr)
+    cell.note = fmt::format("{}: {}", cell.row, breakdown(found.record->memory.value()));
+  explain(cell);
+}
+
+/// One sequence of Llama3-8B on one A100.
+Declaration peaks(const char* name, int64_t tokens,
+                  std::vector<DeclaredCell> (*cells)(const Setting&)) {
+  return {.paper = paper(),
+          .name = name,
+          .cases = step_memory_cases(papers_machine, steps(tokens)),
+          .cells = cells,
+          .complete = complete_peak,
+          .claims = {claims_of_cells({{.id = "{artifact}/{row}/{column}",
+                                       .statement = "{row}: {column} of {paper} {unit}",
+                                       .tolerance = {0.5},
+                                       .justification = "printed as a whole number"}})}};
+}
 
 }  // namespace
 
 std::vector<const Artifact*> memory_in_peak() {
-  static const Tables8To11 tables;
-  static const Figure11 figure11;
-  static const Figure3 figure3;
-  return {&tables, &figure11, &figure3};
+  static const DeclaredArtifact tables(peaks("tables8-11", 4096, tables8_to_11)),
+      eleven(peaks("figure11", 4096, figure11)), three(peaks("figure3", 20000, figure3));
+  return {&tables, &eleven, &three};
 }
 
 }  // namespace frugal::mst2024

@@ -4,8 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "experiments/mst2024/artifacts.h"
-#include "experiments/mst2024/length_artifact.h"
+#include "experiments/mst2024/lengths.h"
 
 namespace frugal::mst2024 {
 namespace {
@@ -22,106 +21,70 @@ std::optional<int64_t> reported(const std::string& table, const std::string& mod
   return std::lround(1000 * cell->value);
 }
 
-std::vector<Search> searches(const std::string& table, const Models& models, Gradients gradients) {
-  std::vector<Search> all;
-  for (const std::string& model : models)
+Declaration length_table(const std::string& name, const Models& models, Gradients gradients) {
+  std::vector<Search> searches;
+  std::vector<DeclaredCell> cells;
+  for (const std::string& model : models) {
+    const auto id = [&](const Technique& technique) {
+      return fmt::format("{}/{}", model, technique.name);
+    };
     for (const Technique& technique : techniques) {
-      const Search search = search_of(model, technique, gradients);
-      all.push_back(search);
-      if (const auto tokens = reported(table, model, technique))
-        all.push_back({at_reported_length(search.id), search.config, *tokens});
+      searches.push_back(search_of(model, technique, gradients));
+      if (const auto tokens = reported(name, model, technique))
+        searches.push_back({at_reported_length(id(technique)), searches.back().config, *tokens});
+      cells.push_back(length(model, technique.name, id(technique)));
     }
-  return all;
+    for (const Technique& technique : {vanilla, recomputation})
+      cells.push_back(ratio(model, fmt::format("{} / {}", mini_sequence.name, technique.name),
+                            id(mini_sequence), id(technique)));
+    for (const Technique& technique : techniques)
+      if (reported(name, model, technique))
+        cells.push_back(peak(model, fmt::format("{}, peak at its length", technique.name),
+                             at_reported_length(id(technique))));
+  }
+  return {.paper = paper(),
+          .name = name,
+          .cases = search_cases(papers_machine, std::move(searches)),
+          .cells = [cells = std::move(cells)](const Setting&) { return cells; },
+          .complete = complete_length,
+          .claims = {claims_of_lengths(
+              "the shorter length of a ratio is of 5 to 10 thousand, in whole thousands")}};
 }
 
-/// Tables 2, 3 and 4: the longest sequences of some models, without and with recomputation and
-/// mini-sequences, how many times as long they are, and what a step takes at the lengths that the
-/// paper has.
-class LengthTable final : public LengthArtifact {
- public:
-  LengthTable(const std::string& name, const Models& models, Gradients gradients)
-      : LengthArtifact(name, papers_machine, searches(name, models, gradients),
-                       "the shorter length of a ratio is of 5 to 10 thousand, in whole thousands"),
-        name_(name),
-        models_(models) {}
-
- protected:
-  std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
-    const Place place{setting, records};
-    std::vector<Cell> cells;
-    for (const std::string& model : models_) {
-      const auto case_of = [&](const Technique& technique) {
-        return fmt::format("{}/{}", model, technique.name);
-      };
-      for (const Technique& technique : techniques)
-        cells.push_back(length(place, model, technique.name, case_of(technique)));
-      for (const Technique& technique : {vanilla, recomputation})
-        cells.push_back(ratio(place, model,
-                              fmt::format("{} / {}", mini_sequence.name, technique.name),
-                              case_of(mini_sequence), case_of(technique)));
-      for (const Technique& technique : techniques)
-        if (reported(name_, model, technique))
-          cells.push_back(peak(place, model, fmt::format("{}, peak at its length", technique.name),
-                               at_reported_length(case_of(technique))));
+Declaration table12() {
+  std::vector<Search> searches;
+  std::vector<DeclaredCell> cells;
+  for (const char* model : {"llama3-8b", "llama2-7b"}) {
+    const auto id = [&](int gpus) { return fmt::format("{}/{} GPUs", model, gpus); };
+    for (const int gpus : {1, 2, 4, 8}) {
+      searches.push_back({id(gpus), search_of(model, mini_sequence).config});
+      searches.back().config.context_parallel = gpus;
+      cells.push_back(length(model, fmt::format("length({})", gpus), id(gpus)));
     }
-    return cells;
+    for (const int gpus : {4, 8})
+      cells.push_back(ratio(model, fmt::format("length({}) / length(2)", gpus), id(gpus), id(2)));
   }
-
- private:
-  std::string name_;
-  Models models_;
-};
-
-/// Table 12: mini-sequences with Ulysses; each of several GPUs has a part of the sequence.
-class Scaling final : public LengthArtifact {
- public:
-  Scaling()
-      : LengthArtifact("table12", papers_machine, runs(),
-                       "the paper says of the lengths that they scale linearly") {}
-
- protected:
-  std::vector<Cell> cells_in(const Setting& setting, const Records& records) const override {
-    const Place place{setting, records};
-    std::vector<Cell> cells;
-    for (const char* model : models) {
-      for (const int gpus : sizes)
-        cells.push_back(
-            length(place, model, fmt::format("length({})", gpus), case_of(model, gpus)));
-      for (const int gpus : {4, 8})
-        cells.push_back(ratio(place, model, fmt::format("length({}) / length(2)", gpus),
-                              case_of(model, gpus), case_of(model, 2)));
-    }
-    return cells;
-  }
-
- private:
-  static constexpr std::array models = {"llama3-8b", "llama2-7b"};
-  static constexpr std::array sizes = {1, 2, 4, 8};
-
-  static std::string case_of(const std::string& model, int gpus) {
-    return fmt::format("{}/{} GPUs", model, gpus);
-  }
-
-  static std::vector<Search> runs() {
-    std::vector<Search> all;
-    for (const char* model : models)
-      for (const int gpus : sizes) {
-        Search& search = all.emplace_back(search_of(model, mini_sequence));
-        search.id = case_of(model, gpus);
-        search.config.context_parallel = gpus;
-      }
-    return all;
-  }
-};
+  return {.paper = paper(),
+          .name = "table12",
+          .cases = search_cases(papers_machine, std::move(searches)),
+          .cells = [cells = std::move(cells)](const Setting&) { return cells; },
+          .complete = complete_length,
+          .claims = {claims_of_lengths("the paper says of the lengths that they scale linearly")}};
+}
 
 }  // namespace
 
+/// Tables 2, 3 and 4: the longest sequences of some models, without and with recomputation and
+/// mini-sequences, how many times as long they are, and what a step takes at the lengths that the
+/// paper has. Table 12: mini-sequences with Ulysses; each of several GPUs has a part of the
+/// sequence.
 std::vector<const Artifact*> longest_sequences() {
-  static const LengthTable table2("table2", {"llama3-8b", "llama2-7b"}, Gradients::stepped),
-      table3("table3", {"mistral-7b", "qwen2-7b", "gemma-2-9b"}, Gradients::stepped),
-      table4("table4", {"llama3-8b", "llama2-7b"}, Gradients::resident);
-  static const Scaling table12;
-  return {&table2, &table3, &table4, &table12};
+  static const DeclaredArtifact two(
+      length_table("table2", {"llama3-8b", "llama2-7b"}, Gradients::stepped)),
+      three(length_table("table3", {"mistral-7b", "qwen2-7b", "gemma-2-9b"}, Gradients::stepped)),
+      four(length_table("table4", {"llama3-8b", "llama2-7b"}, Gradients::resident)),
+      twelve(table12());
+  return {&two, &three, &four, &twelve};
 }
 
 }  // namespace frugal::mst2024

@@ -2,10 +2,10 @@
 
 #include <array>
 
-#include "experiments/mst2024/artifacts.h"
+#include "experiments/artifacts.h"
+#include "experiments/declaration.h"
 #include "experiments/mst2024/differences.h"
 #include "experiments/mst2024/paper.h"
-#include "experiments/outcome.h"
 #include "harness/training.h"
 
 namespace frugal::mst2024 {
@@ -69,83 +69,69 @@ double tokens_per_second(const Record& record) {
   return static_cast<double>(c.micro_batch * c.model.sequence) / seconds(record);
 }
 
-/// Table 6: seconds and tokens per second of a training step.
-class Table6 final : public Artifact {
- public:
-  std::string id() const override { return fmt::format("{}/table6", paper_id); }
-  std::string title() const override { return paper().caption("table6"); }
-  bool expects_oom() const override { return true; }
+double printed(const ThroughputRow& row) {
+  return paper().cell("table6", row.name(), "step").value;
+}
 
-  std::vector<Case> cases(const Selection& selection) const override {
-    std::vector<Case> cases;
-    if (!selection.virtual_machine || selection.scale.value_or(1) != 1) return cases;
-    for (const ThroughputRow& row : throughput_rows) {
-      const RunConfig config = step_config(row);
-      cases.push_back({.id = row.name(),
-                       .what = Case::What::training,
-                       .config = config,
-                       .on = std::string("virtual:") + papers_machine,
-                       .optimizer = default_optimizer(config)});
-    }
-    return cases;
+std::vector<Case> table6_cases(const Selection& selection) {
+  std::vector<Case> cases;
+  if (!selection.virtual_machine || selection.scale.value_or(1) != 1) return cases;
+  for (const ThroughputRow& row : throughput_rows) {
+    const RunConfig config = step_config(row);
+    cases.push_back({.id = row.name(),
+                     .what = Case::What::training,
+                     .config = config,
+                     .on = std::string("virtual:") + papers_machine,
+                     .optimizer = default_optimizer(config)});
   }
+  return cases;
+}
 
-  std::vector<Cell> cells(const Records& records) const override {
-    std::vector<Cell> cells;
-    for (const Setting& setting : records.settings(id()))
-      for (const ThroughputRow& row : throughput_rows) {
-        const Found found = find_case(records, id(), row.name(), setting);
-        const auto add = [&](const char* column, const char* unit, const auto& value) {
-          Outcome outcome{{}, found.status, found.reason};
-          if (found.record != nullptr) outcome.estimate = Estimate{value(*found.record)};
-          cells.push_back(make_cell(paper(), "table6", row.name(), column, unit, setting, outcome));
-          if (found.record != nullptr) cells.back().note = found.record->device;
-          explain(cells.back());
-        };
-        add("step", "s", seconds);
-        add("throughput", "tokens/s", tokens_per_second);
-      }
-    return cells;
+std::vector<DeclaredCell> table6_cells(const Setting&) {
+  std::vector<DeclaredCell> cells;
+  for (const ThroughputRow& row : throughput_rows) {
+    cells.push_back({row.name(), "step", "s", {row.name()}, seconds});
+    cells.push_back({row.name(), "throughput", "tokens/s", {row.name()}, tokens_per_second});
   }
+  return cells;
+}
 
-  /// What the mini-sequences themselves cost, which no machine's description decides alone.
-  std::vector<Claim> claims(const Records& records) const override {
-    std::vector<Claim> claims;
-    for (const Setting& setting : records.settings(id()))
-      for (const auto& [with, without, why] : prices) {
-        const Found a = find_case(records, id(), with.name(), setting),
-                    b = find_case(records, id(), without.name(), setting);
-        Claim claim;
-        claim.id = fmt::format("throughput/{}", with.name());
-        claim.statement =
-            fmt::format("{}: a step takes {:.3f} times as long as with {}", with.name(),
-                        printed(with) / printed(without), without.technique.name);
-        claim.unit = std::string("x");
-        claim.paper = printed(with) / printed(without);
-        claim.tolerance = 0.02;
-        claim.justification = "seconds are printed to two digits behind the point, once";
-        Outcome outcome;
-        for (const Found& one : {a, b})
-          if (one.record == nullptr) outcome = {{}, one.status, one.reason};
-        if (a.record != nullptr && b.record != nullptr)
-          outcome.estimate = Estimate{seconds(*a.record) / seconds(*b.record)};
-        set(claim, setting, outcome);
-        if (outcome.estimate) claim.reason = why;
-        claims.push_back(std::move(claim));
-      }
-    return claims;
-  }
+void complete_table6(Cell& cell, const DeclaredCell& declared, const Runs& runs) {
+  if (const Found found = runs.find(declared.cases.front()); found.record != nullptr)
+    cell.note = found.record->device;
+  explain(cell);
+}
 
- private:
-  static double printed(const ThroughputRow& row) {
-    return paper().cell("table6", row.name(), "step").value;
+/// What the mini-sequences themselves cost, which no machine's description decides alone.
+std::vector<Claim> table6_prices(const Results::InSetting& in) {
+  std::vector<Claim> claims;
+  for (const auto& [with, without, why] : prices) {
+    const double theirs = printed(with) / printed(without);
+    Claim& claim = claims.emplace_back(claim_of(
+        fmt::format("throughput/{}", with.name()),
+        fmt::format("{}: a step takes {:.3f} times as long as with {}", with.name(), theirs,
+                    without.technique.name),
+        "x", theirs, in.runs.setting(),
+        in.runs.outcome({without.name(), with.name()},
+                        [](const Record& b, const Record& a) { return seconds(a) / seconds(b); })));
+    claim.tolerance = 0.02;
+    claim.justification = "seconds are printed to two digits behind the point, once";
+    if (claim.value) claim.reason = why;
   }
-};
+  return claims;
+}
 
 }  // namespace
 
+/// Table 6: seconds and tokens per second of a training step.
 const Artifact& table6() {
-  static const Table6 artifact;
+  static const DeclaredArtifact artifact({.paper = paper(),
+                                          .name = "table6",
+                                          .cases = table6_cases,
+                                          .cells = table6_cells,
+                                          .complete = complete_table6,
+                                          .claims = {claims_of_settings(table6_prices)},
+                                          .expects_oom = true});
   return artifact;
 }
 

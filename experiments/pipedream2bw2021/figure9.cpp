@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "experiments/korthikanti2022/formulas.h"
-#include "experiments/pipedream2bw2021/artifacts.h"
 #include "experiments/pipedream2bw2021/training_figure.h"
 #include "harness/models.h"
 
@@ -25,55 +24,48 @@ int64_t most_layers(const Setup& setup) {
                               (bytes_per_parameter * layer + kept));
 }
 
-/// Figure 9: the largest model that 2BW trains on as many GPUs as its pipeline has stages. Models
-/// are layers of GPT-355M; of ever fewer layers on each stage, the first that fits counts.
-class Figure9 final : public TrainingFigure {
- public:
-  Figure9() : TrainingFigure("figure9", "billion parameters", Steps::memory) {}
-
-  std::vector<Claim> claims(const Records& records) const override {
-    std::vector<Claim> claims;
-    for (const Cell& cell : cells(records)) {
-      if (cell.column != "depth 64" || cell.scale != 1) continue;
-      const Statement& stated = paper().statement("max-model");
-      Claim claim =
-          claim_about(cell, stated.id, stated.says, 0.05, "the uncertainty of reading the figure");
-      claim.relation = Claim::Relation::at_least;
-      claims.push_back(std::move(claim));
+std::vector<Point> figure9_points() {
+  std::vector<Point> points;
+  for (const PaperCell& cell : cells_of("figure9")) {
+    Setup setup{find_model("gpt-355m"), 1, static_cast<int>(number_in(cell.column))};
+    Point& point = points.emplace_back(Point{cell.row, cell.column, {}});
+    for (int64_t layers = most_layers(setup); layers >= 1; --layers) {
+      setup.model.layers = layers * setup.depth;
+      point.tries.push_back({fmt::format("{} layers", setup.model.layers),
+                             pipeline_config(setup, ScheduleKind::two_buffered, 1, setup.depth)});
     }
-    return claims;
   }
+  return points;
+}
 
-  /// None at another scale: a smaller model has another largest number of layers.
-  std::vector<Case> cases(const Selection& selection) const override {
-    if (selection.scale.value_or(1) != 1) return {};
-    return TrainingFigure::cases(selection);
-  }
+double billions(const Record& record) {
+  return 1e-9 * static_cast<double>(korthikanti2022::parameters(record.config.model));
+}
 
- protected:
-  double value(const Record& record) const override {
-    return 1e-9 * static_cast<double>(korthikanti2022::parameters(record.config.model));
-  }
-
-  std::vector<Point> points() const override {
-    std::vector<Point> points;
-    for (const PaperCell& cell : cells_of(name())) {
-      Setup setup{find_model("gpt-355m"), 1, static_cast<int>(number_in(cell.column))};
-      Point& point = points.emplace_back(Point{cell.row, cell.column, {}});
-      for (int64_t layers = most_layers(setup); layers >= 1; --layers) {
-        setup.model.layers = layers * setup.depth;
-        point.tries.push_back({fmt::format("{} layers", setup.model.layers),
-                               pipeline_config(setup, ScheduleKind::two_buffered, 1, setup.depth)});
-      }
-    }
-    return points;
-  }
-};
+Declaration declared_figure9() {
+  const Statement& stated = paper().statement("max-model");
+  Declaration figure = training_figure(
+      "figure9", "billion parameters", Steps::memory, figure9_points(), billions,
+      {claims_of_cells(
+          {{.about = [](const Cell& c) { return c.column == "depth 64" && c.scale == 1; },
+            .id = stated.id,
+            .statement = stated.says,
+            .tolerance = {0.05},
+            .justification = "the uncertainty of reading the figure",
+            .relation = Claim::Relation::at_least}})});
+  // None at another scale: a smaller model has another largest number of layers.
+  figure.cases = [all = figure.cases](const Selection& selection) {
+    return selection.scale.value_or(1) == 1 ? all(selection) : std::vector<Case>{};
+  };
+  return figure;
+}
 
 }  // namespace
 
+/// Figure 9: the largest model that 2BW trains on as many GPUs as its pipeline has stages. Models
+/// are layers of GPT-355M; of ever fewer layers on each stage, the first that fits counts.
 const Artifact& figure9() {
-  static const Figure9 figure;
+  static const DeclaredArtifact figure(declared_figure9());
   return figure;
 }
 

@@ -10,8 +10,10 @@ const Paper& paper() {
 }
 
 Setup setup_of(const std::string& artifact) {
-  const auto& json = paper().document().at("artifacts").at(artifact);
-  return {find_model(json.at("model")), json.at("width"), json.at("depth")};
+  const JsonObject setup = paper().artifact(artifact);
+  return {find_model(setup.require<std::string>("model")),
+          static_cast<int>(setup.require<int64_t>("width")),
+          static_cast<int>(setup.require<int64_t>("depth"))};
 }
 
 std::vector<PaperCell> cells_of(const std::string& artifact) { return paper().cells_of(artifact); }

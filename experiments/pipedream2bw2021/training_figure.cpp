@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/support/error.h"
+#include "experiments/cases.h"
 
 namespace frugal::pipedream2bw2021 {
 namespace {
@@ -19,6 +19,87 @@ std::string case_id(const Point& point, const Try& one) {
   return fmt::format("{}/{}/{}", point.row, point.column, one.name);
 }
 
+/// The first try, and behind each what is tried where it does not fit.
+Case chain(const Point& point, Steps steps, int64_t scale) {
+  std::vector<Case> rest;
+  for (auto one = point.tries.rbegin(); one != point.tries.rend(); ++one) {
+    Case c{.id = case_id(point, *one),
+           .what = Case::What::training,
+           .config = one->config,
+           .on = machine,
+           .steps = one->config.schedule.flushes ? 1 : static_cast<int64_t>(steps),
+           .optimizer = optimizer(),
+           .smaller = std::move(rest)};
+    scale_down(c, scale, c.config.model.name);
+    rest = {std::move(c)};
+  }
+  return std::move(rest.front());
+}
+
+/// Of the first try that fits; the reason says which did not.
+Outcome first_that_fits(const Point& point, const Number::Ended& ended,
+                        double (*value)(const Record&)) {
+  Outcome outcome;
+  std::string why = point.reason, beyond;  // the last that did not fit
+  for (size_t i = 0; i < ended.size(); ++i) {
+    const Found& found = ended[i];
+    outcome.status = found.status;
+    outcome.reason = found.reason;
+    if (found.record != nullptr) {
+      outcome.estimate = Estimate{value(*found.record)};
+      if (!beyond.empty())
+        why = fmt::format("{}, {}: {} runs out of memory, this is {}", point.row, point.column,
+                          beyond, point.tries[i].name);
+    }
+    if (outcome.reason.empty()) outcome.reason = why;
+    if (found.status != Status::oom) break;
+    beyond = point.tries[i].name;
+  }
+  return outcome;
+}
+
+DeclaredCell cell_of(const Point& point, const std::string& unit, double (*value)(const Record&)) {
+  std::vector<std::string> cases;
+  for (const Try& one : point.tries) cases.push_back(case_id(point, one));
+  return {.row = point.row,
+          .column = point.column,
+          .unit = unit,
+          .cases = std::move(cases),
+          .number = Number::of_outcomes([point, value](const Number::Ended& ended) {
+            return first_that_fits(point, ended, value);
+          }),
+          .paper_row = point.paper_row};
+}
+
+/// The machine in words, of the try that fits.
+void complete_point(Cell& cell, const DeclaredCell& declared, const Runs& runs) {
+  for (const std::string& id : declared.cases) {
+    const Found found = runs.find(id);
+    if (found.record != nullptr) cell.note = found.record->device;
+    if (found.status != Status::oom) return;
+  }
+}
+
+std::vector<Claim> oom_claim(const std::string& figure, const Results::InSetting& in) {
+  double agree = 0;
+  std::string differ, missing;
+  for (const Cell& cell : in.cells) {
+    if (cell.status != Status::ok && cell.status != Status::oom)
+      missing = fmt::format("{}, {}: {}", cell.row, cell.column, name_of(cell.status));
+    const bool same = (cell.status == Status::oom) == cell.paper_oom;
+    agree += same ? 1 : 0;
+    if (!same)
+      differ += fmt::format("{}{}, {}", differ.empty() ? "not " : "; ", cell.row, cell.column);
+  }
+  Claim claim =
+      claim_of(figure + "/oom", "memory runs out where the paper's does, and nowhere else", "cells",
+               static_cast<double>(in.cells.size()), in.runs.setting(),
+               missing.empty() ? Outcome{Estimate{agree}, Status::ok, differ}
+                               : Outcome{std::nullopt, Status::ok, missing});
+  claim.justification = "a cell runs out of memory or does not";
+  return {claim};
+}
+
 }  // namespace
 
 double throughput(const Record& record) {
@@ -29,17 +110,12 @@ double throughput(const Record& record) {
 
 Claim ratio_claim(std::string id, std::string statement, double paper, const Setting& setting,
                   const std::optional<double>& of, const std::optional<double>& over) {
-  Claim claim;
-  claim.id = std::move(id);
-  claim.statement = std::move(statement);
-  claim.unit = std::string("x");  // GCC 12 warns about an assignment of one character
-  claim.paper = paper;
+  Outcome outcome;
+  if (of && over) outcome.estimate = Estimate{*of / *over};
+  Claim claim = claim_of(std::move(id), std::move(statement), "x", paper, setting, outcome);
   claim.tolerance = 0.15 * paper;
   claim.justification =
       "15 %: a model of the machine, of which one number was fitted, to figure 12";
-  Outcome outcome;
-  if (of && over) outcome.estimate = Estimate{*of / *over};
-  set(claim, setting, outcome);
   return claim;
 }
 
@@ -61,108 +137,41 @@ RunConfig pipeline_config(const Setup& setup, ScheduleKind schedule, int64_t mic
           .narrow_reduction = true};
 }
 
-std::string name_of(const RunConfig& config) {
-  return fmt::format("b{} m{}", config.micro_batch, config.microbatches);
+Try try_of(const RunConfig& config) {
+  return {fmt::format("b{} m{}", config.micro_batch, config.microbatches), config};
 }
 
-/// The first try, and behind each what is tried where it does not fit.
-Case TrainingFigure::chain(const Point& point, const Setting& setting) const {
-  std::vector<Case> rest;
-  for (auto one = point.tries.rbegin(); one != point.tries.rend(); ++one) {
-    Case c{.id = case_id(point, *one),
-           .what = Case::What::training,
-           .config = one->config,
-           .on = setting.on,
-           .scale = setting.scale,
-           .steps = one->config.schedule.flushes ? 1 : steps_without_flush_,
-           .optimizer = optimizer(),
-           .smaller = std::move(rest)};
-    try {
-      c.config.model = c.config.model.scaled(setting.scale);
-    } catch (const InputError& error) {
-      c.skip = fmt::format("{} at scale {}: {}", c.config.model.name, scale_name(setting.scale),
-                           error.what());
-    }
-    rest = {std::move(c)};
-  }
-  return std::move(rest.front());
+std::vector<Point> points_of(const std::string& artifact, RunConfig (*config)(const PaperCell&)) {
+  std::vector<Point> points;
+  for (const PaperCell& cell : cells_of(artifact))
+    points.push_back({cell.row, cell.column, {try_of(config(cell))}});
+  return points;
 }
 
-std::vector<Case> TrainingFigure::cases(const Selection& selection) const {
-  std::vector<Case> cases;
-  if (!selection.virtual_machine) return cases;
-  const Setting setting{Source::simulated, machine, selection.scale.value_or(1)};
-  for (const Point& point : points()) cases.push_back(chain(point, setting));
-  return cases;
+Declaration training_figure(const std::string& name, const std::string& unit, Steps steps,
+                            std::vector<Point> points, double (*value)(const Record&),
+                            std::vector<Claims> claims) {
+  std::vector<DeclaredCell> cells;
+  for (const Point& point : points) cells.push_back(cell_of(point, unit, value));
+  return {.paper = paper(),
+          .name = name,
+          .cases =
+              [points = std::move(points), steps](const Selection& selection) {
+                std::vector<Case> cases;
+                if (selection.virtual_machine)
+                  for (const Point& point : points)
+                    cases.push_back(chain(point, steps, selection.scale.value_or(1)));
+                return cases;
+              },
+          .cells = [cells = std::move(cells)](const Setting&) { return cells; },
+          .complete = complete_point,
+          .claims = std::move(claims),
+          .expects_oom = true};
 }
 
-Cell TrainingFigure::cell_of(const Point& point, const Setting& setting,
-                             const Records& records) const {
-  Outcome outcome;
-  std::string why = point.reason, machine_in_words, beyond;  // the last that did not fit
-  for (const Try& one : point.tries) {
-    const Found found = find_case(records, id(), case_id(point, one), setting);
-    outcome.status = found.status;
-    outcome.reason = found.reason;
-    if (found.record != nullptr) {
-      outcome.estimate = Estimate{value(*found.record)};
-      machine_in_words = found.record->device;
-      if (!beyond.empty())
-        why = fmt::format("{}, {}: {} runs out of memory, this is {}", point.row, point.column,
-                          beyond, one.name);
-    }
-    if (outcome.reason.empty()) outcome.reason = why;
-    if (found.status != Status::oom) break;
-    beyond = one.name;
-  }
-  const std::string& row = point.paper_row.empty() ? point.row : point.paper_row;
-  Cell cell = make_cell(paper(), name_, row, point.column, unit_, setting, outcome);
-  cell.row = point.row;
-  cell.note = machine_in_words;
-  if (setting.scale != 1) {  // seconds and bytes of another size
-    cell.paper.reset();
-    cell.paper_oom = false;
-    cell.read.clear();
-  }
-  return cell;
-}
-
-std::vector<Cell> TrainingFigure::cells(const Records& records) const {
-  std::vector<Cell> cells;
-  for (const Setting& setting : records.settings(id()))
-    for (const Point& point : points()) cells.push_back(cell_of(point, setting, records));
-  return cells;
-}
-
-std::vector<Claim> TrainingFigure::oom_claims(const Records& records) const {
-  std::vector<Claim> claims;
-  for (const Setting& setting : records.settings(id())) {
-    if (setting.scale != 1) continue;
-    double agree = 0, all = 0;
-    std::string differ, missing;
-    for (const Point& point : points()) {
-      const Cell cell = cell_of(point, setting, records);
-      if (cell.status != Status::ok && cell.status != Status::oom)
-        missing = fmt::format("{}, {}: {}", cell.row, cell.column, name_of(cell.status));
-      const bool same = (cell.status == Status::oom) == cell.paper_oom;
-      agree += same ? 1 : 0;
-      ++all;
-      if (!same)
-        differ += fmt::format("{}{}, {}", differ.empty() ? "not " : "; ", cell.row, cell.column);
-    }
-    Claim claim;
-    claim.id = name_ + "/oom";
-    claim.statement = "memory runs out where the paper's does, and nowhere else";
-    claim.unit = "cells";
-    claim.paper = all;
-    if (missing.empty())
-      set(claim, setting, {Estimate{agree}, Status::ok, differ});
-    else
-      set(claim, setting, {std::nullopt, Status::ok, missing});
-    claim.justification = "a cell runs out of memory or does not";
-    claims.push_back(std::move(claim));
-  }
-  return claims;
+Claims oom_claims(const std::string& figure) {
+  return claims_of_settings(
+      [figure](const Results::InSetting& in) { return oom_claim(figure, in); }, true);
 }
 
 }  // namespace frugal::pipedream2bw2021

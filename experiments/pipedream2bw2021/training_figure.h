@@ -1,7 +1,7 @@
 #pragma once
-#include "experiments/outcome.h"
+#include "experiments/artifacts.h"
+#include "experiments/declaration.h"
 #include "experiments/pipedream2bw2021/paper.h"
-#include "harness/artifact.h"
 
 namespace frugal::pipedream2bw2021 {
 
@@ -10,6 +10,8 @@ struct Try {
   std::string name;  ///< within the point: "b8 m32"
   RunConfig config;
 };
+/// "b8 m32" of a run.
+Try try_of(const RunConfig& config);
 
 /// A bar or a point of a figure.
 struct Point {
@@ -20,43 +22,23 @@ struct Point {
   std::string paper_row = {};
   std::string reason = {};  ///< what a reader must know of it
 };
+/// A point for each of the paper's, that is run in one way only.
+std::vector<Point> points_of(const std::string& artifact, RunConfig (*config)(const PaperCell&));
+
+/// Steps of 2BW. Of times, the first has the pipeline's fill and the last has nothing behind it:
+/// their median is the steady state's from five on. Both versions of the weights are there, and
+/// memory is what it remains, from two on.
+enum class Steps : uint8_t { memory = 2, times = 5 };
 
 /// A figure whose points are training runs on the paper's machine, virtually: the whole model, its
 /// schedule and its optimizer. It has no cases on real devices, of which the paper's are too many.
-class TrainingFigure : public Artifact {
- public:
-  /// Steps of 2BW. Of times, the first has the pipeline's fill and the last has nothing behind it:
-  /// their median is the steady state's from five on. Both versions of the weights are there, and
-  /// memory is what it remains, from two on.
-  enum class Steps : uint8_t { memory = 2, times = 5 };
+/// `value` is a point's number, from the record of the try that fits.
+Declaration training_figure(const std::string& name, const std::string& unit, Steps steps,
+                            std::vector<Point> points, double (*value)(const Record&),
+                            std::vector<Claims> claims);
 
-  TrainingFigure(std::string name, std::string unit, Steps without_flush)
-      : name_(std::move(name)),
-        unit_(std::move(unit)),
-        steps_without_flush_(static_cast<int64_t>(without_flush)) {}
-
-  std::string id() const override { return std::string(paper_id) + "/" + name_; }
-  std::string title() const override { return paper().caption(name_); }
-  bool expects_oom() const override { return true; }
-  std::vector<Case> cases(const Selection& selection) const override;
-  std::vector<Cell> cells(const Records& records) const override;
-
- protected:
-  virtual std::vector<Point> points() const = 0;
-  /// The point's number, from the record of the try that fits.
-  virtual double value(const Record& record) const = 0;
-
-  const std::string& name() const { return name_; }
-  /// Whether memory runs out in the cells where the paper's does, and in no other.
-  std::vector<Claim> oom_claims(const Records& records) const;
-
- private:
-  Cell cell_of(const Point& point, const Setting& setting, const Records& records) const;
-  Case chain(const Point& point, const Setting& setting) const;
-
-  std::string name_, unit_;
-  int64_t steps_without_flush_;
-};
+/// Whether memory runs out in the cells where the paper's does, and in no other.
+Claims oom_claims(const std::string& figure);
 
 /// Sequences per second of all GPUs, in the steady state: a step's time is the median of its
 /// record's.
@@ -70,8 +52,5 @@ Claim ratio_claim(std::string id, std::string statement, double paper, const Set
 /// are those of all replicas.
 RunConfig pipeline_config(const Setup& setup, ScheduleKind schedule, int64_t micro_batch,
                           int64_t batch);
-
-/// "b8 m32".
-std::string name_of(const RunConfig& config);
 
 }  // namespace frugal::pipedream2bw2021

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "experiments/korthikanti2022/artifacts.h"
+#include "experiments/artifacts.h"
 #include "experiments/korthikanti2022/formulas.h"
 #include "experiments/korthikanti2022/paper.h"
 #include "tests/experiments/synthetic.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiments/korthikanti2022/layer_artifact.h"
+#include "experiments/korthikanti2022/layers.h"
 #include "kernels/support/error.h"
 
 namespace frugal::korthikanti2022 {

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/korthikanti2022/artifacts.h"
+#include "experiments/artifacts.h"
 #include "experiments/korthikanti2022/formulas.h"
 #include "experiments/korthikanti2022/paper.h"
 #include "tests/experiments/synthetic.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "experiments/korthikanti2022/artifacts.h"
+#include "experiments/artifacts.h"
 #include "kernels/support/embedded.h"
 #include "tests/experiments/synthetic.h"
 

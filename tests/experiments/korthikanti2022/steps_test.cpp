@@ -1,10 +1,11 @@
+#include "experiments/korthikanti2022/steps.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/korthikanti2022/artifacts.h"
+#include "experiments/artifacts.h"
 #include "experiments/korthikanti2022/formulas.h"
-#include "experiments/korthikanti2022/step_artifact.h"
 #include "harness/training.h"
 #include "kernels/support/error.h"
 #include "tests/experiments/synthetic.h"

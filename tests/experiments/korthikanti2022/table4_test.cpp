@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "experiments/korthikanti2022/artifacts.h"
+#include "experiments/artifacts.h"
 #include "experiments/korthikanti2022/paper.h"
 #include "tests/experiments/synthetic.h"
 

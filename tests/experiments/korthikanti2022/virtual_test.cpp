@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/train/module_run.h"
-#include "experiments/korthikanti2022/artifacts.h"
+#include "experiments/artifacts.h"
 #include "experiments/korthikanti2022/formulas.h"
 #include "experiments/korthikanti2022/paper.h"
 #include "kernels/virtual/machine.h"

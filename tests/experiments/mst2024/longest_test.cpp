@@ -3,8 +3,8 @@
 #include <map>
 #include <set>
 
-#include "experiments/mst2024/artifacts.h"
-#include "experiments/mst2024/length_artifact.h"
+#include "experiments/artifacts.h"
+#include "experiments/mst2024/lengths.h"
 #include "tests/experiments/synthetic.h"
 
 namespace frugal::mst2024 {

@@ -17,20 +17,20 @@ int64_t parameters(const ModelConfig& m) {
 }
 
 TEST(Paper, ItsModelsAreThoseThatAreKnownByName) {
-  for (const auto& json : paper().document().at("models")) {
-    const ModelConfig m = find_model(json.at("name"));
-    EXPECT_EQ(m.layers, json.at("layers")) << m.name;
-    EXPECT_EQ(m.hidden, json.at("hidden")) << m.name;
-    EXPECT_EQ(m.intermediate_size(), json.at("intermediate")) << m.name;
-    EXPECT_EQ(m.vocabulary, json.at("vocab")) << m.name;
-    EXPECT_EQ(m.heads, json.at("heads")) << m.name;
-    EXPECT_EQ(m.key_value_heads(), json.at("kv_heads")) << m.name;
-    EXPECT_EQ(m.head_size(), json.at("head_dim")) << m.name;
-    if (json.contains("parameters")) {
-      EXPECT_EQ(parameters(m), json.at("parameters")) << m.name;
+  for (const auto& json : paper().models()) {
+    const ModelConfig m = find_model(json.require<std::string>("name"));
+    EXPECT_EQ(m.layers, json.require<int64_t>("layers")) << m.name;
+    EXPECT_EQ(m.hidden, json.require<int64_t>("hidden")) << m.name;
+    EXPECT_EQ(m.intermediate_size(), json.require<int64_t>("intermediate")) << m.name;
+    EXPECT_EQ(m.vocabulary, json.require<int64_t>("vocab")) << m.name;
+    EXPECT_EQ(m.heads, json.require<int64_t>("heads")) << m.name;
+    EXPECT_EQ(m.key_value_heads(), json.require<int64_t>("kv_heads")) << m.name;
+    EXPECT_EQ(m.head_size(), json.require<int64_t>("head_dim")) << m.name;
+    if (json.has("parameters")) {
+      EXPECT_EQ(parameters(m), json.require<int64_t>("parameters")) << m.name;
     }
   }
-  EXPECT_EQ(paper().document().at("models").size(), 5U);
+  EXPECT_EQ(paper().models().size(), 5U);
 }
 
 TEST(Paper, MiniSequencesFollowItsRule) {
@@ -42,10 +42,12 @@ TEST(Paper, MiniSequencesFollowItsRule) {
 }
 
 TEST(Paper, EveryTechniqueIsAValidRun) {
-  for (const auto& json : paper().document().at("models"))
+  for (const auto& json : paper().models())
     for (const Technique& technique : {vanilla, recomputation, mini_sequence, mini_sequence_alone})
       for (const Gradients gradients : {Gradients::stepped, Gradients::resident})
-        EXPECT_NO_THROW(training_config(json.at("name"), technique, 4096, gradients).validate());
+        EXPECT_NO_THROW(
+            training_config(json.require<std::string>("name"), technique, 4096, gradients)
+                .validate());
 }
 
 TEST(Paper, CellsAreNamedOnce) {

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "experiments/mst2024/artifacts.h"
+#include "experiments/artifacts.h"
 #include "experiments/mst2024/paper.h"
 #include "harness/runner.h"
 #include "tests/harness/support.h"

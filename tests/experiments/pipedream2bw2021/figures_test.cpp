@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "experiments/pipedream2bw2021/artifacts.h"
+#include "experiments/artifacts.h"
 #include "experiments/pipedream2bw2021/paper.h"
 #include "tests/experiments/synthetic.h"
 

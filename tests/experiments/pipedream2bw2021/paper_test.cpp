@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "experiments/pipedream2bw2021/artifacts.h"
+#include "experiments/artifacts.h"
 #include "experiments/pipedream2bw2021/systems.h"
 #include "experiments/pipedream2bw2021/training_figure.h"
 #include "tests/experiments/synthetic.h"
@@ -13,25 +13,23 @@
 namespace frugal::pipedream2bw2021 {
 namespace {
 
-const PaperCell& cell_of(const nlohmann::json& ratio, const char* which) {
-  return paper().cell(ratio.at("artifact").get<std::string>(),
-                      ratio.at(which).at(0).get<std::string>(),
-                      ratio.at(which).at(1).get<std::string>());
+double drawn(const std::string& artifact, const Statement::Ratio::Of& bar) {
+  return paper().cell(artifact, bar.row, bar.column).value;
 }
 
 /// Which bars a statement is about is read into it: they have to give its number.
 TEST(Paper, StatementsFollowFromItsOwnBars) {
   int ratios = 0;
-  for (const auto& json : paper().document().at("statements")) {
-    if (!json.contains("ratio")) continue;
+  for (const Statement& one : paper().statements()) {
+    if (!one.ratio) continue;
     ++ratios;
-    const nlohmann::json& ratio = json.at("ratio");
-    const double stated = json.at("value");
-    const double drawn = cell_of(ratio, "of").value / cell_of(ratio, "over").value;
-    if (json.contains("contradicted"))
-      EXPECT_GT(std::abs(drawn / stated - 1), 0.1) << json.at("id");
+    const double stated = one.value.value();
+    const double bars =
+        drawn(one.ratio->artifact, one.ratio->of) / drawn(one.ratio->artifact, one.ratio->over);
+    if (one.contradicted.empty())
+      EXPECT_NEAR(bars / stated, 1, 0.05) << one.id;
     else
-      EXPECT_NEAR(drawn / stated, 1, 0.05) << json.at("id");
+      EXPECT_GT(std::abs(bars / stated - 1), 0.1) << one.id;
   }
   EXPECT_EQ(ratios, 10);
 }
@@ -72,7 +70,7 @@ TEST(Paper, ModelsAreGptsAndBertsOfThePapersShapes) {
   for (const auto& [name, hidden] : parts) {
     const ModelConfig m = setup_of(name).model;
     EXPECT_EQ(m.hidden, hidden);
-    EXPECT_EQ(m.sequence, paper().document().at("setup").at("sequence"));
+    EXPECT_EQ(m.sequence, paper().setup().require<int64_t>("sequence"));
     EXPECT_EQ(m.causal, std::string_view(name).starts_with("figure6"));
     EXPECT_EQ(m.vocabulary, m.causal ? 50304 : 30592);
   }

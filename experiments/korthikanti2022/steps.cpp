@@ -1,9 +1,8 @@
-#include "experiments/korthikanti2022/iteration.h"
+#include "experiments/korthikanti2022/steps.h"
 
 #include <fmt/format.h>
 
 #include "experiments/korthikanti2022/formulas.h"
-#include "experiments/korthikanti2022/step_artifact.h"
 
 namespace frugal::korthikanti2022 {
 namespace {
@@ -29,6 +28,17 @@ double sequences(const Record& record) {
 
 }  // namespace
 
+RunConfig step_config(const Model& model, const Technique& technique) {
+  RunConfig run = layer_config(model, technique);
+  const int64_t p = model.pipeline_parallel;
+  run.pipeline_parallel = static_cast<int>(p);
+  run.chunks = static_cast<int>(model.interleave);
+  run.schedule =
+      model.interleave > 1 ? ScheduleKind::interleaved : ScheduleKind::one_forward_one_backward;
+  run.microbatches = std::min(model.global_batch / model.micro_batch, 2 * p);
+  return run;
+}
+
 std::string case_id(const Iteration& iteration) {
   std::string id = fmt::format("{}/{}", iteration.model, iteration.technique.id);
   if (iteration.replicas > 1) id += fmt::format("/x{}", iteration.replicas);
@@ -36,11 +46,17 @@ std::string case_id(const Iteration& iteration) {
   return id;
 }
 
-Case case_of(const Iteration& iteration) {
-  return {.id = case_id(iteration),
-          .what = Case::What::training,
-          .config = config_of(iteration),
-          .on = fmt::format("virtual:{}", papers_machine)};
+Cases iteration_cases(std::vector<Iteration> iterations) {
+  return [iterations = std::move(iterations)](const Selection& selection) {
+    std::vector<Case> cases;
+    if (!selection.virtual_machine || selection.scale.value_or(1) != 1) return cases;
+    for (const Iteration& iteration : iterations)
+      cases.push_back({.id = case_id(iteration),
+                       .what = Case::What::training,
+                       .config = config_of(iteration),
+                       .on = fmt::format("virtual:{}", papers_machine)});
+    return cases;
+  };
 }
 
 double seconds(const Record& record) { return median(record.samples(metric::step_time)); }
@@ -51,31 +67,6 @@ double mfu(const Record& record) {
 
 double hfu(const Record& record) {
   return percent_of_peak(record, hardware_flops_eq8(record.config.model, sequences(record)));
-}
-
-std::vector<Case> IterationArtifact::cases(const Selection& selection) const {
-  if (!selection.virtual_machine || selection.scale.value_or(1) != 1) return {};
-  std::vector<Case> cases;
-  for (const Iteration& iteration : iterations_) cases.push_back(case_of(iteration));
-  return cases;
-}
-
-std::vector<Cell> IterationArtifact::cells(const Records& records) const {
-  std::vector<Cell> all;
-  for (const Setting& setting : records.settings(id()))
-    for (Cell& cell : cells_in(setting, records)) all.push_back(std::move(cell));
-  return all;
-}
-
-Found IterationArtifact::find(const Iteration& iteration, const Setting& setting,
-                              const Records& records) const {
-  return find_case(records, id(), case_id(iteration), setting);
-}
-
-Cell IterationArtifact::make_cell(std::string_view row, std::string_view column,
-                                  std::string_view unit, const Setting& setting,
-                                  const Outcome& outcome) const {
-  return frugal::make_cell(paper(), name_, row, column, unit, setting, outcome);
 }
 
 }  // namespace frugal::korthikanti2022

@@ -1,0 +1,52 @@
+#include "experiments/cases.h"
+
+#include <fmt/format.h>
+
+#include "kernels/support/error.h"
+
+namespace frugal {
+
+void scale_down(Case& c, int64_t k, const std::string& name) {
+  c.scale = k;
+  try {
+    c.config.model = c.config.model.scaled(k);
+  } catch (const InputError& error) {
+    c.skip = fmt::format("{} at scale {}: {}", name, scale_name(k), error.what());
+  }
+}
+
+Cases step_memory_cases(const std::string& machine, std::vector<Step> steps) {
+  return [machine, steps = std::move(steps)](const Selection& selection) {
+    std::vector<Case> cases;
+    if (!selection.virtual_machine) return cases;
+    for (const Step& step : steps)
+      scale_down(cases.emplace_back(Case{.id = step.id,
+                                         .what = Case::What::step_memory,
+                                         .config = step.config,
+                                         .on = "virtual:" + machine}),
+                 selection.scale.value_or(1), step.id);
+    return cases;
+  };
+}
+
+const StageMemory& stage_of(const Record& record, size_t stage) {
+  return record.memory.value().stages.at(stage);
+}
+
+double bytes_of(const BytesPerKind& bytes, Kind kind) {
+  return static_cast<double>(bytes[static_cast<size_t>(kind)]);
+}
+
+std::vector<Setting> settings_of(const Selection& selection, const std::string& machine,
+                                 int64_t cpu_scale) {
+  const int64_t scale = selection.scale.value_or(1);
+  std::vector<Setting> settings;
+  if (selection.virtual_machine)
+    settings.push_back({Source::simulated, "virtual:" + machine, scale});
+  if (selection.cpu)
+    settings.push_back({Source::measured, "cpu", selection.scale.value_or(cpu_scale)});
+  if (selection.cuda) settings.push_back({Source::measured, "cuda", scale});
+  return settings;
+}
+
+}  // namespace frugal

@@ -1,0 +1,140 @@
+#include "experiments/declaration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+void append(std::vector<Claim>& all, std::vector<Claim> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(all));
+}
+
+bool left_out(const Declaration& artifact, const DeclaredCell& declared, const Runs& runs) {
+  const bool elsewhere = artifact.divided && runs.setting().on == "cuda";
+  return (elsewhere || !declared.papers) && !runs.recorded(declared.cases.back());
+}
+
+Cell cell_of(const Declaration& artifact, const DeclaredCell& declared, const Runs& runs) {
+  const Setting& setting = runs.setting();
+  Cell cell = make_cell(
+      artifact.paper, artifact.name, declared.paper_row.empty() ? declared.row : declared.paper_row,
+      declared.column, declared.unit, setting, runs.outcome(declared.cases, declared.number));
+  cell.row = declared.row;
+  cell.note = declared.note;
+  if (declared.formula) {
+    // Numbers of the paper's models follow from it, those of smaller ones are none of the paper's.
+    (setting.scale == 1 ? cell.paper : cell.formula) = declared.formula(setting.scale);
+    if (cell.paper) cell.read = "derived";
+  }
+  if (setting.scale != 1 && !artifact.any_size) beside_nothing(cell);
+  if (artifact.complete) artifact.complete(cell, declared, runs);
+  return cell;
+}
+
+std::string filled(const std::string& pattern, const Cell& cell) {
+  return fmt::format(fmt::runtime(pattern),
+                     fmt::arg("artifact", cell.artifact.substr(cell.artifact.find('/') + 1)),
+                     fmt::arg("row", cell.row), fmt::arg("column", cell.column),
+                     fmt::arg("paper", cell.paper.value_or(0)), fmt::arg("unit", cell.unit));
+}
+
+Claim claim_of(const ClaimOfCells& declared, const Cell& cell, const Declaration& artifact) {
+  const Tolerance& allowed = declared.tolerance;
+  Claim claim;
+  static_cast<Comparison&>(claim) = cell;
+  claim.id = filled(declared.id, cell);
+  claim.statement = filled(declared.statement, cell);
+  claim.tolerance = allowed.absolute;
+  if (allowed.part_of_paper != 0) claim.tolerance = allowed.part_of_paper * cell.paper.value();
+  if (allowed.as_read)
+    claim.tolerance = artifact.paper.cell(artifact.name, cell.row, cell.column).uncertainty;
+  claim.justification = declared.justification;
+  claim.relation = declared.relation;
+  if (declared.adjust != nullptr) declared.adjust(claim, cell);
+  return claim;
+}
+
+}  // namespace
+
+Outcome Number::of_records(const Ended& ended, const std::function<Estimate()>& estimate) {
+  for (const Found& one : ended)
+    if (one.record == nullptr) return {{}, one.status, one.reason};
+  try {
+    return {estimate()};
+  } catch (const InputError& error) {
+    return {{}, Status::failed, error.what()};
+  }
+}
+
+bool Runs::recorded(const std::string& case_id) const {
+  const auto& all = records_->all();
+  return std::any_of(all.begin(), all.end(), [&](const Record& r) {
+    return r.artifact == artifact_ && r.case_id == case_id && setting_of(r) == setting_;
+  });
+}
+
+Outcome Runs::outcome(const std::vector<std::string>& cases, const Number& number) const {
+  Number::Ended ended;
+  for (const std::string& id : cases) ended.push_back(find(id));
+  return number(ended);
+}
+
+Results::Results(const Declaration& declared, const Records& records) : artifact(declared) {
+  for (const Setting& setting : records.settings(artifact.id())) {
+    auto& [runs, cells] = settings.emplace_back(InSetting{{records, artifact.id(), setting}, {}});
+    for (const DeclaredCell& one : artifact.cells(setting))
+      if (!left_out(artifact, one, runs)) cells.push_back(cell_of(artifact, one, runs));
+  }
+  if (artifact.formulas) formulas = artifact.formulas();
+}
+
+std::vector<Cell> Results::cells() const {
+  std::vector<Cell> all;
+  for (const InSetting& one : settings) all.insert(all.end(), one.cells.begin(), one.cells.end());
+  all.insert(all.end(), formulas.begin(), formulas.end());
+  return all;
+}
+
+std::vector<Claim> DeclaredArtifact::claims(const Records& records) const {
+  const Results results(declared_, records);
+  std::vector<Claim> all;
+  for (const Claims& some : declared_.claims) append(all, some(results));
+  return all;
+}
+
+Claims claims_of_cells(std::vector<ClaimOfCells> all) {
+  return [all = std::move(all)](const Results& results) {
+    std::vector<Claim> claims;
+    for (const Cell& cell : results.cells())
+      for (const ClaimOfCells& one : all)
+        if (one.about(cell)) claims.push_back(claim_of(one, cell, results.artifact));
+    return claims;
+  };
+}
+
+Claims claims_of_settings(std::function<std::vector<Claim>(const Results::InSetting&)> claims,
+                          bool full_size) {
+  return [claims = std::move(claims), full_size](const Results& results) {
+    std::vector<Claim> all;
+    for (const Results::InSetting& one : results.settings)
+      if (!full_size || one.runs.setting().scale == 1) append(all, claims(one));
+    return all;
+  };
+}
+
+Claim claim_of(std::string id, std::string statement, std::string unit, std::optional<double> paper,
+               const Setting& setting, const Outcome& outcome) {
+  Claim claim;
+  claim.id = std::move(id);
+  claim.statement = std::move(statement);
+  claim.unit = std::move(unit);
+  claim.paper = paper;
+  set(claim, setting, outcome);
+  return claim;
+}
+
+}  // namespace frugal

@@ -1,0 +1,82 @@
+#include "experiments/korthikanti2022/layers.h"
+
+#include <fmt/format.h>
+
+#include "harness/target.h"
+
+namespace frugal::korthikanti2022 {
+namespace {
+
+Case layer_case(const LayerPlan& plan, const std::string& name, const Technique& technique,
+                const Setting& setting) {
+  Case c{.id = case_id(name, technique),
+         .what = plan.what,
+         .config = layer_config(model(name), technique),
+         .on = setting.on};
+  scale_down(c, setting.scale, name);
+  if (setting.on == "cpu") {
+    c.config.type = plan.cpu_type;
+    c.config.micro_batch = plan.cpu_micro_batch.value_or(c.config.micro_batch);
+  }
+  return c;
+}
+
+std::vector<Case> cases_of(const LayerPlan& plan, Selection selection) {
+  std::vector<std::string> models = plan.models;
+  if (models.empty())
+    for (const Model& each : korthikanti2022::models()) models.push_back(each.config.name);
+  if (plan.cpu_scale == 0) selection.cpu = false;
+  std::vector<Case> cases;
+  for (const Setting& setting : settings_of(selection, papers_machine, plan.cpu_scale)) {
+    const bool cuda = setting.on == "cuda";
+    std::vector<Technique> techniques = plan.techniques;
+    if (cuda) techniques.insert(techniques.end(), plan.cuda_only.begin(), plan.cuda_only.end());
+    for (const std::string& name : models)
+      for (const Technique& technique : techniques) {
+        Case& c = cases.emplace_back(layer_case(plan, name, technique, setting));
+        if (!cuda) continue;
+        c.lone_rank = selection.cuda->lone_rank(c.config);
+        if (c.skip.empty()) c.skip = selection.cuda->skip(c.config);
+      }
+  }
+  return cases;
+}
+
+}  // namespace
+
+RunConfig layer_config(const Model& model, const Technique& technique, int64_t k) {
+  return {
+      .model = model.config.scaled(k),
+      .tensor_parallel = technique.tensor_parallel ? static_cast<int>(model.tensor_parallel) : 1,
+      .sequence_parallel = technique.sequence_parallel,
+      .recompute = technique.recompute,
+      .attention = technique.attention,
+      .stored_masks = true,
+      .type = DType::bf16,
+      .micro_batch = model.micro_batch};
+}
+
+Cases layer_cases(LayerPlan plan) {
+  return [plan = std::move(plan)](const Selection& selection) { return cases_of(plan, selection); };
+}
+
+std::string case_id(std::string_view model, const Technique& technique) {
+  return fmt::format("{}/{}", model, technique.id);
+}
+
+DeclaredCell layer_cell(std::string row, std::string column, std::string unit,
+                        const std::string& model, const std::vector<Technique>& techniques,
+                        Number number) {
+  DeclaredCell cell{std::move(row), std::move(column), std::move(unit), {}, std::move(number)};
+  for (const Technique& technique : techniques) cell.cases.push_back(case_id(model, technique));
+  cell.papers = techniques.back().attention == AttentionKind::separate;
+  if (!cell.papers) cell.note = not_the_papers;
+  return cell;
+}
+
+double bytes_kept(const Record& record, Kind kind) {
+  return static_cast<double>(
+      record.memory.value().after_forward.value()[static_cast<size_t>(kind)]);
+}
+
+}  // namespace frugal::korthikanti2022
