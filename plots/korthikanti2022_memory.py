@@ -4,7 +4,7 @@
 import reproduction
 import style
 
-MODELS = ["22B", "175B", "530B", "1T"]
+# Rows, and their lines.
 TABLE2 = {
     "no parallelism": "no parallelism",
     "tensor parallel (baseline)": "tensor parallel\n(baseline)",
@@ -14,28 +14,18 @@ TABLE2 = {
         "tensor + sequence parallel\n+ selective recompute",
     "full recompute": "full recompute",
 }
-FIGURE7 = {
-    "sequence parallel": "sequence parallel",
-    "selective recompute": "selective recompute",
-    "sequence parallel + selective recompute": "sequence parallel\n+ selective recompute",
-    "full recompute": "full recompute",
-}
-# In results of programs that have them.
-NOT_THE_PAPERS = {
-    "fused attention": "fused attention",
-    "fused attention + sequence parallel": "fused attention\n+ sequence parallel",
-}
 BYTES_IN_GIB = 1 / 2**30
 
 
 def table2(folder):
     """Full size only: bytes at another scale are other bytes."""
     data = reproduction.read(folder, "korthikanti2022/table2", "virtual")
+    models = data.names("column")
     paper = {**style.PAPER, "label": "paper (formula)"}
-    virtual = style.looks(data.origins("virtual", TABLE2, MODELS, "1"))
+    virtual = style.looks(data.origins("virtual", TABLE2, models, "1"))
     figure, axes = style.panels(4, style.height(5.4, 1 + len(virtual)),
                                 "Table 2: activations of one layer on one device", TABLE2.values())
-    for model, panel in zip(MODELS, axes):
+    for model, panel in zip(models, axes):
         style.bars(panel, [(paper, [data.paper(row, model, BYTES_IN_GIB) for row in TABLE2])] +
                    [(look, [data.ours(row, model, origin, BYTES_IN_GIB) for row in TABLE2])
                     for look, origin in virtual])
@@ -46,20 +36,20 @@ def table2(folder):
 
 def figure7(folder):
     data = reproduction.read(folder, "korthikanti2022/figure7")
-    more = {column: label for column, label in NOT_THE_PAPERS.items() if data.has(MODELS, [column])}
-    columns = FIGURE7 | more
+    models, theirs, more = data.names("row"), data.names("column"), data.names("column", False)
+    columns = theirs + more
     series = [one for source in ("virtual", "measured")
-              for one in style.looks(data.origins(source, MODELS, columns))]
+              for one in style.looks(data.origins(source, models, columns))]
     figure, axes = style.panels(
         4, style.height(5 if not more else 6.5, 1 + len(series)),
-        "Figure 7: activations as a percentage of tensor parallelism alone", columns.values())
-    for model, panel in zip(MODELS, axes):
+        "Figure 7: activations as a percentage of tensor parallelism alone", style.in_lines(columns))
+    for model, panel in zip(models, axes):
         style.bars(panel, [(style.PAPER, [data.paper(model, column) for column in columns])] +
                    [(look, [data.ours(model, column, origin) for column in columns])
                     for look, origin in series], "{:.1f}")
         panel.set(title=model, xlabel="% of baseline")
     if more:
-        style.set_apart(axes, len(FIGURE7), "not the paper's")
+        style.set_apart(axes, len(theirs), "not the paper's")
     style.legend(figure, [style.PAPER] + [look for look, _ in series])
     return figure
 

@@ -4,7 +4,6 @@
 import reproduction
 import style
 
-MODELS = ["22B", "175B", "530B", "1T"]
 FIGURE1 = {
     "parameters and optimizer state": "parameters and\noptimizer state",
     "total, baseline": "total, baseline",
@@ -22,12 +21,12 @@ CAPACITY = 80  # GiB, of an A100
 def figure1(folder):
     """Full size only: a smaller model is held against no GPU of 80 GiB."""
     data = reproduction.read(folder, "korthikanti2022/figure1", "virtual")
-    columns = FIGURE1 | MOST
-    virtual = style.looks(data.origins("virtual", MODELS, columns, "1"))
+    columns, models = FIGURE1 | MOST, data.names("row")
+    virtual = style.looks(data.origins("virtual", models, columns, "1"))
     figure, axes = style.panels(4, style.height(5.6, 1 + len(virtual)),
                                 "Figure 1: memory of a GPU; the dotted line is an A100's 80 GiB",
                                 columns.values())
-    for model, panel in zip(MODELS, axes):
+    for model, panel in zip(models, axes):
         style.bars(panel, [(style.PAPER, [data.paper(model, column) for column in columns])] +
                    [(look, [data.ours(model, column, origin) for column in columns])
                     for look, origin in virtual], "{:.1f}")

@@ -6,19 +6,7 @@ import matplotlib.colors
 import reproduction
 import style
 
-ROWS = {
-    "baseline": "baseline",
-    "sequence parallel": "sequence parallel",
-    "full recompute": "full recompute",
-    "selective recompute": "selective recompute",
-    "selective recompute + sequence parallel": "selective recompute\n+ sequence parallel",
-}
 COLUMNS = ("forward", "backward", "overhead")
-# In results of programs that have them.
-NOT_THE_PAPERS = {
-    "fused attention": "fused attention",
-    "fused attention + sequence parallel": "fused attention\n+ sequence parallel",
-}
 
 
 def stacked(panel, look, rows, offset, height, fitted=()):
@@ -69,18 +57,18 @@ def overheads(panel, data, rows, series):
 def main():
     args = reproduction.arguments(__doc__)
     data = reproduction.read(args.input, "korthikanti2022/table4", "virtual")
-    more = {row: label for row, label in NOT_THE_PAPERS.items() if data.has([row], COLUMNS)}
-    rows = ROWS | more
+    theirs, more = data.names("row"), data.names("row", False)
+    rows = theirs + more
     # Milliseconds of a measurement stand beside none of the paper's, and are not drawn.
     series = (style.looks(data.origins("virtual", rows, COLUMNS)) +
               style.looks(data.origins("measured", rows, ["overhead"])))
     figure, axes = style.panels(2, style.height(len(rows), 1 + len(series)),
                                 "Table 4: one layer of the 22B model on 8 devices",
-                                rows.values(), widths=[1.25, 1])
+                                style.in_lines(rows), widths=[1.25, 1])
     times(axes[0], data, rows, series)
     overheads(axes[1], data, rows, series)
     if more:
-        style.set_apart(axes, len(ROWS), "not the paper's")
+        style.set_apart(axes, len(theirs), "not the paper's")
     style.legend(figure, [style.PAPER] + [look for look, _ in series])
     style.save(figure, args.output, "korthikanti2022-table4")
 

@@ -4,36 +4,35 @@
 import reproduction
 import style
 
-MODELS = ["22B", "175B", "530B", "1T"]
 TIMES = ("full recompute", "sequence parallel + selective recompute")
 RATIOS = ("throughput increase", "MFU", "HFU")
-BARS = [f"{model}, {work}" for model in MODELS for work in ("full recompute", "present work")]
 PARTS = ("forward", "backward", "recompute", "total")
 
 
 def table5(folder):
     """Times differ by two orders of magnitude, so it is their errors that are drawn."""
     data = reproduction.read(folder, "korthikanti2022/table5")
-    virtual = data.origins("virtual", MODELS, TIMES, "1")
+    models = data.names("row")
+    virtual = data.origins("virtual", models, TIMES, "1")
     looks = style.looks(virtual)
     formula = {**style.FORMULA, "label": "equations 7 and 8 with the paper's times"}
-    printed = data.origins("formula", MODELS, RATIOS)[-1]  # a formula is the same everywhere
+    printed = data.origins("formula", models, RATIOS)[-1]  # a formula is the same everywhere
     figure, axes = style.panels(
         5, style.height(4.6, 2 + len(looks)), "Table 5: whole iterations; nothing was fitted to them",
-        MODELS)
+        models)
     for column, panel in zip(TIMES, axes):
         for look, origin in looks:
             errors = [(cell["error_percent"], None) if (cell := data.find(m, column, origin)) else None
-                      for m in MODELS]
+                      for m in models]
             style.bars(panel, [(look, errors)], "{:+.1f}")
         panel.axvline(0, color="#000000", linewidth=0.8)
         panel.set_xlim(-9, 9)
         panel.set(title=column.replace(" + ", "\n+ "), xlabel="error of the time, %")
     for column, panel in zip(RATIOS, axes[2:]):
-        style.bars(panel, [(style.PAPER, [data.paper(model, column) for model in MODELS])] +
-                   [(look, [data.ours(model, column, origin) for model in MODELS])
+        style.bars(panel, [(style.PAPER, [data.paper(model, column) for model in models])] +
+                   [(look, [data.ours(model, column, origin) for model in models])
                     for look, origin in looks] +
-                   [(formula, [data.ours(model, column, printed) for model in MODELS])], "{:.1f}")
+                   [(formula, [data.ours(model, column, printed) for model in models])], "{:.1f}")
         panel.set(title=column, xlabel="%")
     style.legend(figure, [style.PAPER] + [look for look, _ in looks] + [formula])
     return figure
@@ -41,14 +40,15 @@ def table5(folder):
 
 def figure8(folder):
     data = reproduction.read(folder, "korthikanti2022/figure8", "virtual")
-    looks = style.looks(data.origins("virtual", BARS, PARTS, "1"))
+    bars = data.names("row")
+    looks = style.looks(data.origins("virtual", bars, PARTS, "1"))
     figure, axes = style.panels(
         4, style.height(5.4, 1 + len(looks)),
         "Figure 8: time of a layer, percent of the baseline layer's; only table 4, of 22B, was fitted to",
-        BARS)
+        bars)
     for part, panel in zip(PARTS, axes):
-        style.bars(panel, [(style.PAPER, [data.paper(row, part) for row in BARS])] +
-                   [(look, [data.ours(row, part, origin) for row in BARS]) for look, origin in looks],
+        style.bars(panel, [(style.PAPER, [data.paper(row, part) for row in bars])] +
+                   [(look, [data.ours(row, part, origin) for row in bars]) for look, origin in looks],
                    "{:.1f}")
         panel.set(title=part, xlabel="%")
     style.legend(figure, [style.PAPER] + [look for look, _ in looks])

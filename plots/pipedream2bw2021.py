@@ -10,6 +10,11 @@ def counted(number, what):
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
+def number_in(column):
+    """64 of "batch 64"."""
+    return int(column.split()[1])
+
+
 def artifact(folder, name):
     return reproduction.read(folder, f"pipedream2bw2021/{name}", "virtual")
 
@@ -39,7 +44,7 @@ def by_system(folder, names, titles, heading, unit, number):
     figure, axes = style.panels(len(names), 5.8, heading, 2 * SYSTEMS)
     for name, title, panel in zip(names, titles, axes):
         data = artifact(folder, name)
-        batches = sorted({cell["column"] for cell in data.cells}, key=lambda c: int(c.split()[1]))
+        batches = sorted({cell["column"] for cell in data.cells}, key=number_in)
         keys = [(system, batch) for batch in batches for system in SYSTEMS]
         looks, errors = compare(panel, data, keys, number)
         panel.axhline(len(SYSTEMS) - 0.5, color="#000000", linewidth=0.8, linestyle="--")

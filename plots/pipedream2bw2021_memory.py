@@ -6,7 +6,6 @@ import reproduction
 import style
 
 CAPACITY = 16 * 1.024  # of a GPU, in 1000 MiB
-DEPTHS = [1, 2, 4, 8, 16, 32, 64]
 
 
 def footprints(folder):
@@ -22,9 +21,10 @@ def footprints(folder):
 
 def figure9(folder):
     data = paper.artifact(folder, "figure9")
+    depths = sorted(data.names("column"), key=paper.number_in)
     figure, (panel,) = style.panels(1, 5.2, "Figure 9: the largest model that 2BW trains on as many "
-                                    "GPUs of 16 GB as stages", [paper.counted(d, "stage") for d in DEPTHS])
-    looks, errors = paper.compare(panel, data, [("2BW", f"depth {d}") for d in DEPTHS], "{:.1f}")
+                                    "GPUs of 16 GB as stages", [paper.counted(paper.number_in(d), "stage") for d in depths])
+    looks, errors = paper.compare(panel, data, [(row, d) for row in data.names("row") for d in depths], "{:.1f}")
     panel.set(title=errors, xlabel="billion parameters")
     style.legend(figure, looks)
     return figure

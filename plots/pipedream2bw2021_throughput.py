@@ -7,8 +7,6 @@ import reproduction
 import style
 
 UNIT = "sequences per second"
-BATCHES = [64, 128, 256, 512, 1024, 2048]
-MICROBATCHES = [1, 2, 4, 8, 16]
 
 
 def systems(folder, figure, model):
@@ -19,9 +17,11 @@ def systems(folder, figure, model):
                            UNIT, "{:#.3g}")
 
 
-def sweep(folder, name, heading, height, rows, columns):
+def sweep(folder, name, heading, height):
     """A panel for each configuration of 2BW, all on one axis so that they can be compared."""
     data = paper.artifact(folder, name)
+    rows = data.names("row")
+    columns = sorted(data.names("column"), key=paper.number_in)
     figure, axes = style.panels(len(rows), height, heading, columns)
     for row, panel in zip(rows, axes):
         looks, errors = paper.compare(panel, data, [(row, column) for column in columns], "{:#.3g}")
@@ -35,16 +35,11 @@ def sweep(folder, name, heading, height, rows, columns):
 
 def figure8(folder):
     return sweep(folder, "figure8",
-                 "Figure 8: 2BW by pipeline depth d and microbatch b, GPT 1.3B, 64 GPUs", 5,
-                 ["(d,b)=(4,1)", "(d,b)=(8,1)", "(d,b)=(8,32)"],
-                 [f"batch {batch}" for batch in BATCHES])
+                 "Figure 8: 2BW by pipeline depth d and microbatch b, GPT 1.3B, 64 GPUs", 5)
 
 
 def figure12(folder):
-    return sweep(folder, "figure12", "Figure 12: 2BW with and without recomputation, 8 GPUs", 4.2,
-                 [f"GPT {size}, {how}" for size in ("1.3B", "2.2B")
-                  for how in ("recompute", "no recompute")],
-                 [f"microbatch {b}" for b in MICROBATCHES])
+    return sweep(folder, "figure12", "Figure 12: 2BW with and without recomputation, 8 GPUs", 4.2)
 
 
 def main():

@@ -40,6 +40,13 @@ class Artifact:
     def __init__(self, cells):
         self.cells = cells
 
+    def names(self, key, of_paper=True):
+        """Its rows or columns (`key`) in their order: those of which the paper has a number, or the others of which
+        there is one here."""
+        theirs = {cell[key] for cell in self.cells if cell["paper"] is not None or cell.get("paper_oom")}
+        found = dict.fromkeys(cell[key] for cell in self.cells if of_paper or cell["value"] is not None)
+        return [name for name in found if (name in theirs) == of_paper]
+
     def origins(self, source, rows, columns, scale=None):
         """Each origin of a source ("virtual", "measured", "formula") that has a value in these rows
         and columns, at any scale unless one is given."""

@@ -121,6 +121,11 @@ def bars(panel, series, number="{:.3g}"):
     panel.set_xlim(low - room if low < 0 else 0, high + room)
 
 
+def in_lines(names):
+    """Labels: what is added to something stands on a line of its own."""
+    return [name.replace(" + ", "\n+ ") for name in names]
+
+
 def legend(figure, looks):
     """One legend below all panels, in a strip that the layout leaves free."""
     columns = min(len(looks), 3)
