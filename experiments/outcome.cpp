@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "harness/fit.h"
 #include "harness/longest_report.h"
-#include "kernels/virtual/machine.h"
 
 namespace frugal {
 
@@ -25,14 +25,7 @@ bool fitted_to(const Setting& setting, std::string_view artifact, std::string_vi
   const std::string name = setting.on.substr(prefix.size());
   const std::vector<std::string> known = machine_names();
   if (std::find(known.begin(), known.end(), name) == known.end()) return false;
-  const Machine machine = find_machine(name);
-  const auto& all = machine.fit.to;
-  const auto matches = [](const std::string& fitted, std::string_view asked) {
-    return fitted.empty() || asked.empty() || fitted == asked;
-  };
-  return std::any_of(all.begin(), all.end(), [&](const Machine::Fit::Cells& to) {
-    return to.artifact == artifact && matches(to.row, row) && matches(to.column, column);
-  });
+  return find_fit(name).is_to(artifact, row, column);
 }
 
 void set(Comparison& number, const Setting& setting, const Outcome& outcome) {

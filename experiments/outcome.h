@@ -28,7 +28,7 @@ Found find_case(const Records& records, const std::string& artifact, const std::
 void set(Comparison& number, const Setting& setting, const Outcome& outcome);
 
 /// Whether the virtual machine of this setting was fitted to this number of a paper, as its file
-/// says (Machine::fit). `artifact` is "korthikanti2022/table4"; without row and column any of its
+/// says (Fit::to). `artifact` is "korthikanti2022/table4"; without row and column any of its
 /// numbers.
 bool fitted_to(const Setting& setting, std::string_view artifact, std::string_view row = {},
                std::string_view column = {});

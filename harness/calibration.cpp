@@ -17,11 +17,11 @@ namespace {
 using Artifacts = std::vector<const Artifact*>;
 
 /// Throws InputError, where a machine has no fit, with those of hardware/ that have one.
-void require_fit(const Machine& machine) {
+void require_fit(const MachineWithFit& machine) {
   if (!machine.fit.parameters.empty() && !machine.fit.to.empty()) return;
   std::vector<std::string> others;
   for (const std::string& name : machine_names())
-    if (!find_machine(name).fit.parameters.empty()) others.push_back(name);
+    if (!find_fit(name).parameters.empty()) others.push_back(name);
   throw InputError(
       fmt::format("--hardware {} has no \"fit\" with parameters and cells: nothing of it was "
                   "fitted; choose one of {}, or describe a fit in its file (docs/calibration.md)",
@@ -95,12 +95,11 @@ std::vector<Cell> fitted_cells(const FittedMachine& fitted, const Machine& machi
   return cells;
 }
 
-/// Throws InputError where one of Machine::Fit::to names none of these.
-void require_all(const Machine& machine, const std::vector<Cell>& cells) {
-  for (const Machine::Fit::Cells& to : machine.fit.to)
+/// Throws InputError where one of Fit::to names none of these.
+void require_all(const MachineWithFit& machine, const std::vector<Cell>& cells) {
+  for (const Fit::Cells& to : machine.fit.to)
     if (std::none_of(cells.begin(), cells.end(), [&](const Cell& cell) {
-          return cell.artifact == to.artifact && (to.row.empty() || cell.row == to.row) &&
-                 (to.column.empty() || cell.column == to.column);
+          return to.include(cell.artifact, cell.row, cell.column);
         }))
       throw InputError(fmt::format(
           "{}: fit.to names {}{}{}, which has no time or throughput of the paper's on this "
@@ -121,8 +120,8 @@ double rms_percent(const std::vector<Cell>& cells) {
   return 100 * std::sqrt(sum / static_cast<double>(cells.size()));
 }
 
-/// What is searched for, in the order of Machine::Fit::parameters.
-std::vector<Unknown> unknowns(const Machine& machine) {
+/// What is searched for, in the order of Fit::parameters.
+std::vector<Unknown> unknowns(const MachineWithFit& machine) {
   std::vector<Unknown> all;
   for (const std::string& key : machine.fit.parameters) {
     const auto parameter = std::find_if(machine.parameters.begin(), machine.parameters.end(),
@@ -140,9 +139,9 @@ std::vector<Unknown> unknowns(const Machine& machine) {
 }  // namespace
 
 FittedMachine::FittedMachine(std::string hardware, const Artifacts& all)
-    : hardware_(std::move(hardware)), machine_(find_machine(hardware_)) {
+    : hardware_(std::move(hardware)), machine_{find_machine(hardware_), find_fit(hardware_)} {
   require_fit(machine_);
-  for (const Machine::Fit::Cells& to : machine_.fit.to) {
+  for (const Fit::Cells& to : machine_.fit.to) {
     const Artifact* artifact = &find(all, to.artifact, machine_.name + ": fit.to");
     if (std::find(fitted_to_.begin(), fitted_to_.end(), artifact) == fitted_to_.end())
       fitted_to_.push_back(artifact);
@@ -152,12 +151,7 @@ FittedMachine::FittedMachine(std::string hardware, const Artifacts& all)
 }
 
 bool FittedMachine::is_fitted_to(const Cell& cell) const {
-  const auto& to = machine_.fit.to;
-  return is_timed(cell.unit) &&
-         std::any_of(to.begin(), to.end(), [&](const Machine::Fit::Cells& some) {
-           return cell.artifact == some.artifact && (some.row.empty() || cell.row == some.row) &&
-                  (some.column.empty() || cell.column == some.column);
-         });
+  return is_timed(cell.unit) && machine_.fit.is_to(cell.artifact, cell.row, cell.column);
 }
 
 bool FittedParameter::differs() const {
@@ -231,11 +225,10 @@ std::vector<HeldOut> held_out_errors(const FittedMachine& fitted,
   return all;
 }
 
-std::vector<std::string> split_violations(const Machine::Fit& fit) {
+std::vector<std::string> split_violations(const Fit& fit) {
   std::vector<std::string> all;
   for (const std::string& artifact : fit.held_out)
-    if (std::any_of(fit.to.begin(), fit.to.end(),
-                    [&](const Machine::Fit::Cells& to) { return to.artifact == artifact; }))
+    if (fit.is_to(artifact))
       all.push_back(fmt::format("{} is held out, and parameters are fitted to it", artifact));
   return all;
 }

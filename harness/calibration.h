@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/fit.h"
 #include "harness/machine_runs.h"
 
 /// How good a virtual machine's fitted parameters are (docs/calibration.md). All of this runs
@@ -16,12 +17,12 @@ class FittedMachine {
   /// `hardware` as find_machine() takes it; `all` artifacts there are, which must outlive this.
   FittedMachine(std::string hardware, const std::vector<const Artifact*>& all);
 
-  const Machine& machine() const { return machine_; }
+  const MachineWithFit& machine() const { return machine_; }
   /// The file's with other values of some parameters.
   Machine with(const std::map<std::string, double>& values) const {
     return find_machine(hardware_, values);
   }
-  /// Those that Machine::Fit::to names, each once, in its order, and those held out.
+  /// Those that Fit::to names, each once, in its order, and those held out.
   const std::vector<const Artifact*>& fitted_to() const { return fitted_to_; }
   const std::vector<const Artifact*>& held_out() const { return held_out_; }
   /// Whether a cell is one of those that parameters are fitted to: it is named, and a time or a
@@ -30,7 +31,7 @@ class FittedMachine {
 
  private:
   std::string hardware_;
-  Machine machine_;
+  MachineWithFit machine_;
   std::vector<const Artifact*> fitted_to_, held_out_;
 };
 
@@ -76,7 +77,7 @@ std::vector<HeldOut> held_out_errors(const FittedMachine& fitted,
                                      const std::function<void(const std::string&)>& done);
 
 /// What is fitted to although it is held out, a sentence each: none where all is right.
-std::vector<std::string> split_violations(const Machine::Fit& fit);
+std::vector<std::string> split_violations(const Fit& fit);
 /// The same of what was run: an artifact held out of which all that there is was seen.
 std::vector<std::string> split_violations(const std::vector<HeldOut>& held_out);
 

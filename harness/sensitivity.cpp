@@ -153,7 +153,7 @@ Sensitivity sensitivity(const FittedMachine& fitted, int threads,
     if (parameter != nullptr) name = fmt::format("{} = {:.4g}", parameter->key, into->value);
     if (into->reason.empty()) {
       const Machine machine =
-          parameter == nullptr ? fitted.machine() : fitted.with({{parameter->key, into->value}});
+          parameter == nullptr ? fitted.with({}) : fitted.with({{parameter->key, into->value}});
       for (const Artifact* artifact : artifacts)
         into->artifacts.push_back(observe(*artifact, machine));
     }

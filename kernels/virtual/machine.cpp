@@ -157,26 +157,7 @@ Machine read_machine(const nlohmann::json& json, const std::string& file) {
       operations.fail("source", "is empty; say how they were measured");
     machine.operations = read_operations(operations.object("forms"));
   }
-  if (root.has("fit")) machine.fit = read_fit(root.object("fit"), machine.parameters);
   return machine;
-}
-
-/// A machine's file: its text, and what messages call it.
-struct File {
-  std::string text, name;
-};
-
-File find_file(const std::string& name_or_path) {
-  if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(extension))
-    return {read_text(name_or_path), name_or_path};
-  const std::string path = fmt::format("{}{}{}", folder, name_or_path, extension);
-  if (const auto text = embedded_file(path)) return {std::string(*text), path};
-  const auto names = machine_names();
-  const auto near = nearest(name_or_path, names);
-  throw InputError(fmt::format(
-      "no machine is called \"{}\"; {} {}, or give the path of a machine file (FILE.json)",
-      name_or_path, near.empty() ? "known are" : "did you mean",
-      fmt::join(near.empty() ? names : near, ", ")));
 }
 
 }  // namespace
@@ -216,10 +197,23 @@ std::vector<std::string> machine_names() {
   return names;
 }
 
+MachineFile find_machine_file(const std::string& name_or_path) {
+  if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(extension))
+    return {read_text(name_or_path), name_or_path};
+  const std::string path = fmt::format("{}{}{}", folder, name_or_path, extension);
+  if (const auto text = embedded_file(path)) return {std::string(*text), path};
+  const auto names = machine_names();
+  const auto near = nearest(name_or_path, names);
+  throw InputError(fmt::format(
+      "no machine is called \"{}\"; {} {}, or give the path of a machine file (FILE.json)",
+      name_or_path, near.empty() ? "known are" : "did you mean",
+      fmt::join(near.empty() ? names : near, ", ")));
+}
+
 Machine find_machine(const std::string& name_or_path) { return find_machine(name_or_path, {}); }
 
 Machine find_machine(const std::string& name_or_path, const std::map<std::string, double>& values) {
-  const File file = find_file(name_or_path);
+  const MachineFile file = find_machine_file(name_or_path);
   nlohmann::json json = parse_json(file.text, file.name);
   for (const auto& [key, value] : values) {
     const size_t dot = std::min(key.find('.'), key.size());

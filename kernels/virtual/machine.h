@@ -44,16 +44,6 @@ struct Machine {
     /// Ranks of a stage that have the same to send send a part of it each, and gather the parts.
     bool sharded_messages = false;
   };
-  /// Which parameters were fitted, to what, and what they must not be fitted to.
-  struct Fit {
-    /// Numbers of a paper: of a table or figure all, or those of a row, or one.
-    struct Cells {
-      std::string artifact, row, column;
-    };
-    std::vector<std::string> parameters;
-    std::vector<Cells> to;
-    std::vector<std::string> held_out;  ///< artifacts
-  };
   /// A number as it stands in the file, for reports.
   struct Parameter {
     std::string key;  ///< "network.link_bandwidth"
@@ -101,7 +91,6 @@ struct Machine {
   double network_latency = 0;     ///< of each step between nodes
 
   Software software;
-  Fit fit;
   /// Operations whose times were measured, which stand in place of what follows from the numbers
   /// above.
   MeasuredOperations operations;
@@ -128,6 +117,13 @@ Machine find_machine(const std::string& name_or_path);
 /// The same with other values of some numbers, by Machine::Parameter::key. Throws InputError for a
 /// key that the file does not have and for a value that it may not have.
 Machine find_machine(const std::string& name_or_path, const std::map<std::string, double>& values);
+
+/// A machine's file: its text, and what messages call it.
+struct MachineFile {
+  std::string text, name;
+};
+/// As find_machine() finds it, for what else it says ("fit": harness/fit.h).
+MachineFile find_machine_file(const std::string& name_or_path);
 
 /// Names that find_machine() knows.
 std::vector<std::string> machine_names();

@@ -72,22 +72,4 @@ std::string in_words(const Machine::Software& software) {
   return words;
 }
 
-Machine::Fit read_fit(const JsonObject& fit, const std::vector<Machine::Parameter>& parameters) {
-  fit.allow_only({"parameters", "to", "held_out"});
-  Machine::Fit read;
-  read.parameters = fit.require<std::vector<std::string>>("parameters");
-  for (const std::string& key : read.parameters)
-    if (std::none_of(parameters.begin(), parameters.end(),
-                     [&](const Machine::Parameter& p) { return p.key == key; }))
-      fit.fail("parameters", fmt::format("has \"{}\", which is no number of this file", key));
-  for (const JsonObject& cells : fit.objects("to")) {
-    cells.allow_only({"artifact", "row", "column"});
-    read.to.push_back({cells.require<std::string>("artifact"),
-                       cells.optional<std::string>("row", ""),
-                       cells.optional<std::string>("column", "")});
-  }
-  read.held_out = fit.require<std::vector<std::string>>("held_out");
-  return read;
-}
-
 }  // namespace frugal

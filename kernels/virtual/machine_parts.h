@@ -8,7 +8,5 @@ namespace frugal {
 Machine::Software read_software(const JsonObject& software);
 /// All of it, such as "bias gelu blocking sharded": the same for equal ones only.
 std::string in_words(const Machine::Software& software);
-/// The fitted parameters must be among these.
-Machine::Fit read_fit(const JsonObject& fit, const std::vector<Machine::Parameter>& parameters);
 
 }  // namespace frugal

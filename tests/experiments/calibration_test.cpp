@@ -3,14 +3,32 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 namespace frugal {
 namespace {
 
 std::vector<std::string> fitted_machines() {
   std::vector<std::string> all;
   for (const std::string& name : machine_names())
-    if (!find_machine(name).fit.parameters.empty()) all.push_back(name);
+    if (!find_fit(name).parameters.empty()) all.push_back(name);
   return all;
+}
+
+/// What says that it was fitted is what the file lists as fitted, and nothing that was held out was
+/// fitted to.
+TEST(FittedMachines, SayOfEachNumberThatWasFittedThatItWas) {
+  for (const std::string& name : machine_names()) {
+    const Machine m = find_machine(name);
+    const Fit fit = find_fit(name);
+    std::set<std::string> said, listed(fit.parameters.begin(), fit.parameters.end());
+    for (const auto& parameter : m.parameters)
+      if (parameter.source.starts_with("fitted")) said.insert(parameter.key);
+    EXPECT_EQ(said, listed) << name;
+    EXPECT_EQ(fit.parameters.empty(), fit.to.empty()) << name;
+    for (const Fit::Cells& cells : fit.to)
+      EXPECT_THAT(fit.held_out, ::testing::Not(::testing::Contains(cells.artifact))) << name;
+  }
 }
 
 TEST(FittedMachines, AreFittedToNothingThatIsHeldOut) {

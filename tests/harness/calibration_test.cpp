@@ -180,6 +180,8 @@ TEST_F(CalibrationTest, RefusesAFitThatCannotBe) {
   refused({}, all_of_it, "nothing of it was fitted");
   refused({gather}, {{{"artifact", "paper/fti"}}}, "did you mean paper/fit");
   refused({gather}, {{{"artifact", "paper/fit"}, {"row", "huge"}}}, "row huge");
+  refused({"device.speed"}, all_of_it,
+          "fit.parameters has \"device.speed\", which is no number of this file");
   refused({"device.multiprocessors"}, all_of_it, "a whole number");
   refused({gather, "device.flops_f64"}, all_of_it, "device.flops_f64, on which none");
 }

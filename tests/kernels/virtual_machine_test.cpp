@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
@@ -16,9 +15,7 @@ namespace frugal {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::Contains;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 template <class Body>
 std::string input_error(Body body) {
@@ -52,28 +49,12 @@ TEST(MachineFile, SeleneIsTheDataSheets) {
   EXPECT_EQ(fitted, 3) << "docs/cost-model.md says that three parameters are fitted";
 }
 
-/// What says that it was fitted is what the file lists as fitted, and nothing that was held out was
-/// fitted to.
-TEST(MachineFile, WhatIsFittedIsDeclared) {
-  for (const std::string& name : machine_names()) {
-    const Machine m = find_machine(name);
-    std::set<std::string> said, listed(m.fit.parameters.begin(), m.fit.parameters.end());
-    for (const auto& parameter : m.parameters)
-      if (parameter.source.starts_with("fitted")) said.insert(parameter.key);
-    EXPECT_EQ(said, listed) << name;
-    EXPECT_EQ(m.fit.parameters.empty(), m.fit.to.empty()) << name;
-    for (const Machine::Fit::Cells& cells : m.fit.to)
-      EXPECT_THAT(m.fit.held_out, Not(Contains(cells.artifact))) << name;
-  }
-}
-
-TEST(MachineFile, SoftwareAndFit) {
+TEST(MachineFile, Software) {
   const Machine m = find_machine("a100-selene");
   EXPECT_TRUE(m.software.bias);
   EXPECT_FALSE(m.software.mask);
   EXPECT_EQ(m.software.messages, Machine::Messages::blocking);
   EXPECT_TRUE(m.software.sharded_messages);
-  EXPECT_EQ(m.fit.to.at(0).artifact, "korthikanti2022/table4");
   EXPECT_THAT(error_after([](auto& j) { j["software"]["messages"]["value"] = "late"; }),
               HasSubstr("software.messages.value has \"late\"; allowed are beside, blocking, "
                         "serial"));
@@ -81,8 +62,6 @@ TEST(MachineFile, SoftwareAndFit) {
               HasSubstr("software.separate_kernels.value has \"biass\"; allowed are bias, gelu"));
   EXPECT_THAT(error_after([](auto& j) { j["software"]["sharded_messages"]["source"] = ""; }),
               HasSubstr("software.sharded_messages.source is empty"));
-  EXPECT_THAT(error_after([](auto& j) { j["fit"]["parameters"] = {"device.speed"}; }),
-              HasSubstr("fit.parameters has \"device.speed\", which is no number of this file"));
 }
 
 TEST(MachineFile, IsReadWithOtherValues) {
