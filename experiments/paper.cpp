@@ -15,10 +15,6 @@ constexpr const char* ran_out = "OOM";
 
 std::string path_of(const std::string& id) { return "experiments/" + id + "/paper.json"; }
 
-nlohmann::json load(const std::string& path) {
-  return parse_json(embedded_file(path).value(), path);
-}
-
 PaperCell read_cell(const std::string& artifact, const nlohmann::json& json) {
   PaperCell cell{.artifact = artifact,
                  .row = json.at("row"),
@@ -44,8 +40,11 @@ Statement read_statement(const nlohmann::json& json) {
 
 }  // namespace
 
-Paper::Paper(const std::string& id)
-    : id_(id), document_(std::make_shared<nlohmann::json>(load(path_of(id)))) {
+Paper::Paper(const std::string& id) : Paper(id, embedded_file(path_of(id)).value()) {}
+
+Paper::Paper(std::string id, std::string_view text)
+    : id_(std::move(id)),
+      document_(std::make_shared<nlohmann::json>(parse_json(text, path_of(id_)))) {
   for (const auto& [artifact, content] : document_->at("artifacts").items())
     for (const auto& json : content.value("cells", nlohmann::json::array()))
       cells_.push_back(read_cell(artifact, json));

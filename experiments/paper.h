@@ -50,6 +50,8 @@ struct DrawnPass {
 class Paper {
  public:
   explicit Paper(const std::string& id);
+  /// The same from this text.
+  Paper(std::string id, std::string_view text);
 
   const std::string& id() const { return id_; }
   const std::vector<PaperCell>& cells() const { return cells_; }
