@@ -60,6 +60,36 @@ TEST_P(OnTheCpu, AgreesWithFloat64) {
   });
 }
 
+/// Rows that are summed piece by piece, of one piece and of several, the last one shorter.
+class LongRows : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(LongRows, AgreeWithFloat64) {
+  const Row& of_table = row(GetParam());
+  for (const DType type : types)
+    for (const int64_t cols : {4096, 4097, 8192, 16384 + 100}) {
+      const Setting setting = {type, 3, cols, test_seed()};
+      SCOPED_TRACE(describe(of_table, setting));
+      const Case test_case = of_table.build(setting);
+      const Values before = random_values(test_case, test_seed());
+      const Expected reference = expected(test_case, before);
+      for (const std::string& level : cpu_levels()) {
+        const CpuLevel scope(level);
+        CpuDevice device(1);
+        EXPECT_TRUE(
+            agrees(test_case, reference, values_of(test_case, run(device, test_case, before))))
+            << level;
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, LongRows,
+                         ::testing::Values("cross-entropy-statistics",
+                                           "cross-entropy-statistics/second-shard",
+                                           "cross-entropy-statistics/narrow", "cross-entropy",
+                                           "cross-entropy/two-shards", "cross-entropy/narrow",
+                                           "cross-entropy/at-once", "cross-entropy/at-once-wide"),
+                         test_name);
+
 /// Small outputs as if they were larger than the cache.
 TEST_P(OnTheCpu, IsTheSamePastTheCache) {
   const int64_t cache = last_level_cache_bytes();

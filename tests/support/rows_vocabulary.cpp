@@ -102,6 +102,17 @@ void prepare_labels(Values& v, const Setting& s, const Vocabulary& vocabulary) {
   }
 }
 
+/// Where rows are so long that they are summed piece by piece, later pieces have larger maxima.
+void prepare_logits(Values& v, const Setting& s, bool narrow) {
+  constexpr int64_t long_row = 4096;
+  if (s.cols <= long_row) return;
+  std::vector<double>& x = v["logits"];
+  for (int64_t i = 0; i < s.rows * s.cols; ++i) {
+    const auto piece = static_cast<double>(i % s.cols / long_row);
+    at(x, i) = round_to(narrow ? s.type : accumulation_type(s.type), at(x, i) + 2 * piece);
+  }
+}
+
 /// {max, Σ exp(x − max), x[label]} of row i, and how far the exponents reach.
 struct Statistics {
   double largest = -INFINITY, sum = 0, chosen = 0, reach = 0;
@@ -136,7 +147,10 @@ Case cross_entropy_statistics(const Setting& s, const Vocabulary& vocabulary, bo
                                   .statistics = v["statistics"],
                                   .first = vocabulary.first};
   };
-  c.prepare = [=](Values& v) { prepare_labels(v, s, vocabulary); };
+  c.prepare = [=](Values& v) {
+    prepare_labels(v, s, vocabulary);
+    prepare_logits(v, s, narrow);
+  };
   c.roundings = static_cast<double>(s.cols) + 8;  // a sum of exponentials
   c.reference = [=](Expected& e) {
     for (int64_t i = 0; i < s.rows; ++i) {
@@ -229,7 +243,10 @@ Case cross_entropy(const Setting& s, const Vocabulary& vocabulary, const Gradien
                         .gradient_scale = gradient_scale,
                         .softcap = gradient.softcap};
   };
-  c.prepare = [=](Values& v) { prepare_cross_entropy(v, s, vocabulary); };
+  c.prepare = [=](Values& v) {
+    prepare_logits(v, s, gradient.narrow);
+    prepare_cross_entropy(v, s, vocabulary);
+  };
   c.cotangents = {{"loss", static_cast<double>(gradient_scale)}};
   c.roundings = 24;  // two exponentials, a logarithm and the products around them
   c.reference = [=](Expected& e) { cross_entropy_reference(e, s, vocabulary, gradient); };
@@ -241,7 +258,10 @@ Case cross_entropy_at_once(const Setting& s, const GradientOf& gradient) {
   Case c = cross_entropy(s, {}, gradient);
   const auto statistics = std::ranges::find(c.operands, "statistics", &Operand::name);
   c.operands.erase(statistics);
-  c.prepare = [=](Values& v) { prepare_labels(v, s, {}); };
+  c.prepare = [=](Values& v) {
+    prepare_labels(v, s, {});
+    prepare_logits(v, s, gradient.narrow);
+  };
   c.roundings += static_cast<double>(s.cols) + 8;  // a sum of exponentials
   c.reference = [=](Expected& e) {
     for (int64_t i = 0; i < s.rows; ++i) {
