@@ -95,12 +95,14 @@ void StageExecutor::execute(const Action& action, size_t index) {
   flight.chunk = action.chunk;
   flight.microbatch = action.microbatch;
   // A pass begins when what it needs has come.
+  const ModelPart& part = model_.part(action.chunk).part();
   if (action.kind == ActionKind::forward) {
     flight.turns = turns_after(index);
-    wait(flight.activation);
+    if (!part.first) wait(action, flight.activation, "activation");
   }
-  if (action.kind == ActionKind::backward || action.kind == ActionKind::input_backward)
-    wait(flight.gradient);
+  if ((action.kind == ActionKind::backward || action.kind == ActionKind::input_backward) &&
+      !part.last)
+    wait(action, flight.gradient, "gradient");
   if (is_pass(action.kind) && action.version == weights_.newest()) optimizer_.await_gradients();
   const double begin = keep_timeline ? time_of(rank_, action) : 0;
   {
@@ -164,8 +166,9 @@ void StageExecutor::receive(const Action& action, Communicator& from, int peer, 
 
 /// For a message that a pass needs. In a timeline that is when it is received. From then on it is
 /// an operand as any other.
-void StageExecutor::wait(Arrival& arrival) {
-  if (arrival.tensor.empty()) return;
+void StageExecutor::wait(const Action& action, Arrival& arrival, const char* what) {
+  if (arrival.tensor.empty())
+    throw std::logic_error(fmt::format("{}: its {} has not been received", text(action), what));
   const double begin = keep_timeline ? time_of(rank_) : 0;
   arrival.pending.wait();
   arrival.tensor.labelled(Kind::workspace);

@@ -86,7 +86,7 @@ class StageExecutor {
   void execute(const Action& action, size_t index);
   void perform(const Action& action, Flight& flight);
   void receive(const Action& action, Communicator& from, int peer, Arrival& arrival);
-  void wait(Arrival& arrival);
+  void wait(const Action& action, Arrival& arrival, const char* what);
   void note(const Action& action, double begin);
   void note_versions();
   void send(Communicator& to, int peer, const Tensor& tensor, std::optional<Departure>& before);

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
+#include <tuple>
 
 #include "engine/schedule/schedules.h"
 #include "kernels/support/error.h"
@@ -72,6 +74,31 @@ TEST(PipelineFailures, AStageThatStopsIsFoundByItsNeighbours) {
       error_of([&] { (void)trainer.run({random_batch(config, 0)}, schedule); });
   // Stage 0 waits for what stage 1 would compute from it.
   EXPECT_THAT(error, ContainsRegex("^deadline: stage [01], .*B1"));
+}
+
+/// What no checker has seen: a pass that has nothing to compute from.
+TEST(PipelineFailures, APassWithoutItsMessageIsRefused) {
+  const RunConfig config = config_of(2, 1);
+  for (const auto& [kind, first, second, says] :
+       {std::tuple{ScheduleKind::one_forward_one_backward, ActionKind::receive_gradient,
+                   ActionKind::backward, "stage 0, B1@0: its gradient has not been received"},
+        std::tuple{ScheduleKind::zero_bubble_h1, ActionKind::receive_gradient,
+                   ActionKind::input_backward, "stage 0, I1@0: its gradient has not been received"},
+        std::tuple{ScheduleKind::gpipe, ActionKind::receive_activation, ActionKind::forward,
+                   "stage 1, F1@0: its activation has not been received"}}) {
+    Schedule schedule = make_schedule(kind, {.stages = 2, .microbatches = 4});
+    for (Actions& actions : schedule.actions) {
+      const auto of = [&](ActionKind which) {
+        return std::ranges::find_if(
+            actions, [&](const Action& a) { return a.kind == which && a.microbatch == 1; });
+      };
+      const auto from = of(first), to = of(second);
+      if (from != actions.end()) std::rotate(from, from + 1, to + 1);
+    }
+    const auto cluster = make_cpu_cluster(config, 1, 60);
+    Trainer trainer(*cluster, config, {});
+    EXPECT_EQ(error_of([&] { (void)trainer.run({random_batch(config, 0)}, schedule); }), says);
+  }
 }
 
 }  // namespace

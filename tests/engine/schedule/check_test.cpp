@@ -191,6 +191,42 @@ TEST(Check, FindingsNameStageActionAndReason) {
   }
 }
 
+/// Each order that must hold within a stage, alone: what comes first is moved behind what needs it.
+TEST(Check, HoldsEveryOrderWithinAStage) {
+  constexpr auto whole = ScheduleKind::one_forward_one_backward;
+  constexpr auto split = ScheduleKind::zero_bubble_h1;
+  struct Case {
+    ScheduleKind kind;
+    ActionKind first, second;
+    const char* says;
+  };
+  using enum ActionKind;
+  const Case cases[] = {
+      {whole, forward, backward, "(B1@0): its forward does not precede it"},
+      {split, forward, input_backward, "(I1@0): its forward does not precede it"},
+      {split, input_backward, weight_backward, "(W1@0): its input backward does not precede it"},
+      {whole, receive_activation, forward, "(F1@0): its activation is not received before it"},
+      {whole, receive_gradient, backward, "(B1@0): its gradient is not received before it"},
+      {split, receive_gradient, input_backward, "(I1@0): its gradient is not received before it"},
+      {whole, forward, send_activation, "(F1>): what it sends is not computed before it"},
+      {whole, backward, send_gradient, "(B1>): what it sends is not computed before it"},
+      {split, input_backward, send_gradient, "(B1>): what it sends is not computed before it"},
+  };
+  for (const Case& c : cases) {
+    Schedule schedule = make_schedule(c.kind, {.stages = 3, .microbatches = 3});
+    Actions& actions = schedule.actions[1];
+    const auto place = [&](ActionKind kind) {
+      return actions.begin() + position(actions, {.kind = kind, .microbatch = 1});
+    };
+    const auto from = place(c.first), to = place(c.second);
+    ASSERT_LT(from - actions.begin(), to - actions.begin()) << c.says;
+    std::rotate(from, from + 1, to + 1);
+    const std::string found = described(check(schedule));
+    EXPECT_THAT(found, HasSubstr("stage 1, action ")) << c.says;
+    EXPECT_THAT(found, HasSubstr(c.says));
+  }
+}
+
 TEST(Check, ACycleSaysTheActionsInIt) {
   Schedule schedule = small();
   // Stage 0 waits for the first gradient before its second forward, which stage 1 waits for before
