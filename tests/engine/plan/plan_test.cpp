@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -183,6 +184,63 @@ TEST(Predict, ATiedTablesSumIsOfItsGradients) {
         predict(run, PartCosts(run, options, machine), Links(run, machine), machine);
     EXPECT_NEAR(prediction.part(Bound::all_reduce), seconds, 1e-9);
     EXPECT_GT(seconds, 0);
+  }
+}
+
+/// A described pipeline of four stages, each on a node of its own, whose network is so slow that
+/// messages take longer than passes.
+Machine of_slow_network() {
+  Machine machine = find_machine("v100-p3-16xlarge");
+  machine.launch_overhead = 3.8e-6;
+  machine.software.messages = Machine::Messages::beside;
+  machine.devices_per_node = 1;
+  machine.network_bandwidth /= 16;
+  return machine;
+}
+RunConfig four_nodes(ScheduleKind schedule) {
+  RunConfig run = gpt(8, 1024, 16);
+  run.model.tied = false;
+  run.pipeline_parallel = 4;
+  run.microbatches = 12;
+  run.schedule = schedule;
+  return run;
+}
+
+/// Of a round trip, there and back: what the stages are seen to send where nothing is beside it.
+TEST(Predict, MessagesAreThoseThatAreSentThereAndBack) {
+  const Machine machine = of_slow_network();
+  const RunConfig run = four_nodes(ScheduleKind::inter_layer);
+  const OptimizerOptions options = planned_optimizer(run.schedule);
+  const auto cluster = make_virtual_cluster(run, machine);
+  Trainer trainer(*cluster, run, {.optimizer = options});
+  const auto device = [&](int i) -> VirtualDevice& {
+    return dynamic_cast<VirtualDevice&>(cluster->rank(i).device);
+  };
+  for (int i = 0; i < cluster->local_ranks(); ++i) device(i).keep_log(true);
+  (void)trainer.step(Batch(static_cast<size_t>(run.batch_microbatches())));
+  std::map<Stream, double> seconds;
+  for (int i = 0; i < cluster->local_ranks(); ++i)
+    for (const VirtualDevice::Interval& interval : device(i).log())
+      seconds[interval.stream] += interval.end - interval.begin;
+  const Prediction prediction =
+      predict(run, PartCosts(run, options, machine), Links(run, machine), machine);
+  EXPECT_GT(seconds[Stream::activations], 0);
+  EXPECT_NEAR(seconds[Stream::gradients], seconds[Stream::activations], 1e-9);
+  EXPECT_NEAR(prediction.part(Bound::messages),
+              seconds[Stream::activations] + seconds[Stream::gradients], 1e-9);
+}
+
+TEST(Predict, ABatchTakesAsLongAsItsMessagesHoldItUp) {
+  const Machine machine = of_slow_network();
+  for (const ScheduleKind schedule :
+       {ScheduleKind::inter_layer, ScheduleKind::gpipe, flush, two_buffered}) {
+    const RunConfig run = four_nodes(schedule);
+    const OptimizerOptions options = planned_optimizer(schedule);
+    const Prediction prediction =
+        predict(run, PartCosts(run, options, machine), Links(run, machine), machine);
+    EXPECT_GT(prediction.part(Bound::messages), prediction.seconds / 3);
+    EXPECT_NEAR(prediction.seconds / execute_plan(run, options, machine).seconds, 1, 0.03)
+        << name_of(schedule);
   }
 }
 
