@@ -67,6 +67,36 @@ TEST(MedianEstimate, CoversTheTrueMedianAsOftenAsItSays) {
   EXPECT_NEAR(covered / double{trials}, 0.95, 0.045);
 }
 
+/// The median of n = 2k + 1 draws from 1, 2 … n is at most j when at least k + 1 of them are: a
+/// binomial's tail. Returns its quantile.
+double exact_quantile(int n, double q) {
+  for (int j = 1; j <= n; ++j) {
+    const double p = j / static_cast<double>(n);
+    double tail = 0;
+    for (int hits = (n + 1) / 2; hits <= n; ++hits)
+      tail += std::exp(std::lgamma(n + 1) - std::lgamma(hits + 1) - std::lgamma(n - hits + 1)) *
+              std::pow(p, hits) * std::pow(1 - p, n - hits);
+    if (tail >= q) return j;
+  }
+  return n;
+}
+
+TEST(MedianEstimate, HasTheQuantilesOfItsExactDistributionOnBothSides) {
+  for (const double level : {0.95, 0.8})
+    for (const int n : {7, 15, 31, 63, 127}) {
+      std::vector<double> samples;
+      for (int i = 1; i <= n; ++i) samples.push_back(i);
+      const Bootstrap bootstrap{.level = level, .resamples = 20000};
+      const auto interval = median_estimate(samples, bootstrap).interval;
+      const double tail = (1 - level) / 2;
+      const double sampling = 5 * std::sqrt(tail * (1 - tail) / bootstrap.resamples);
+      EXPECT_GE(interval->low, exact_quantile(n, tail - sampling)) << n << ", " << level;
+      EXPECT_LE(interval->low, exact_quantile(n, tail + sampling)) << n << ", " << level;
+      EXPECT_GE(interval->high, exact_quantile(n, 1 - tail - sampling)) << n << ", " << level;
+      EXPECT_LE(interval->high, exact_quantile(n, 1 - tail + sampling)) << n << ", " << level;
+    }
+}
+
 TEST(PairedRatio, CancelsWhatSlowsBothDown) {
   std::mt19937_64 random(7);
   std::vector<double> a, b;
