@@ -33,6 +33,26 @@ TEST(Ledger, CountsCurrentAndPeakPerKindAndPlace) {
   EXPECT_EQ(ledger.peak(), 0);
 }
 
+/// Each kind's own as well as the total.
+TEST(Ledger, PeaksStartAgainFromWhatIsInUse) {
+  CpuDevice device(1);
+  Ledger ledger(device);
+  std::vector<Tensor> held;
+  for (int kind = 0; kind < kind_count; ++kind) {
+    held.emplace_back(ledger, static_cast<Kind>(kind), DType::u8, Shape{1 + kind});
+    const Tensor passing(ledger, static_cast<Kind>(kind), DType::u8, {100});
+  }
+  EXPECT_EQ(ledger.peak(), 100 + 28);
+  ledger.reset_peaks();
+  EXPECT_EQ(ledger.peak(), 28);
+  EXPECT_EQ(ledger.peak_per_kind(), ledger.current_per_kind());
+  EXPECT_EQ(ledger.at_peak(), ledger.current_per_kind());
+  for (int kind = 0; kind < kind_count; ++kind)
+    EXPECT_EQ(ledger.peak(static_cast<Kind>(kind)), 1 + kind);
+  const Tensor more(ledger, Kind::gradient, DType::u8, {10});
+  EXPECT_EQ(ledger.peak(Kind::gradient), 10 + ledger.peak(Kind::parameter) + 1);
+}
+
 TEST(Ledger, RelabellingMovesBytesForAllWhoShareThem) {
   CpuDevice device(1);
   Ledger ledger(device);
