@@ -10,11 +10,11 @@
 
 #include "bench/report.h"
 #include "engine/train/trainer.h"
-#include "harness/as_planned.h"
-#include "harness/environment.h"
-#include "harness/statistics.h"
-#include "harness/table.h"
-#include "harness/timing.h"
+#include "harness/measure/as_planned.h"
+#include "harness/measure/statistics.h"
+#include "harness/measure/timing.h"
+#include "harness/place/environment.h"
+#include "harness/report/table.h"
 #include "kernels/cpu/waiting.h"
 #include "kernels/support/error.h"
 

@@ -9,8 +9,8 @@
 
 #include "engine/plan/execute.h"
 #include "engine/plan/search.h"
-#include "harness/models.h"
-#include "harness/table.h"
+#include "harness/report/table.h"
+#include "harness/settings/models.h"
 #include "kernels/support/error.h"
 
 namespace frugal {

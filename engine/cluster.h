@@ -69,7 +69,7 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
 /// shapes and computation are one rank's own; collectives take the time that they would take on
 /// `machine`, and what the absent ranks would have sent is this rank's own data. So losses and
 /// gradients mean nothing. It is the first of each group; of those that pass keys and values around
-/// a ring the last, which computes most (engine/model/ring_core.h).
+/// a ring the last, which computes most (engine/model/attention/ring_core.h).
 std::unique_ptr<Cluster> make_lone_cpu_cluster(const RunConfig& config, int threads,
                                                const Machine& machine);
 std::unique_ptr<Cluster> make_lone_cuda_cluster(const RunConfig& config, const Machine& machine);

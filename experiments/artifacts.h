@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "harness/artifact.h"
+#include "harness/measure/artifact.h"
 
 /// Every artifact, in the order in which they are listed: ARTIFACT(paper, function) is one,
 /// ARTIFACTS(paper, function) are several that differ in their names. A file of the paper's folder
@@ -41,3 +41,10 @@
 FRUGAL_ARTIFACTS(FRUGAL_ONE, FRUGAL_SEVERAL)
 #undef FRUGAL_ONE
 #undef FRUGAL_SEVERAL
+
+namespace frugal {
+
+/// Every artifact, in the order in which they are listed.
+std::vector<const Artifact*> all_artifacts();
+
+}  // namespace frugal

@@ -1,7 +1,7 @@
 #pragma once
 #include <functional>
 
-#include "harness/artifact.h"
+#include "harness/measure/artifact.h"
 
 namespace frugal {
 

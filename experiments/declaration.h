@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "experiments/outcome.h"
-#include "harness/artifact.h"
+#include "harness/measure/artifact.h"
 
 namespace frugal {
 

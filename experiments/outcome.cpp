@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "harness/fit.h"
-#include "harness/longest_report.h"
+#include "harness/calibrate/fit.h"
+#include "harness/report/longest_report.h"
 
 namespace frugal {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "experiments/paper.h"
-#include "harness/record.h"
+#include "harness/record/record.h"
 
 namespace frugal {
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Fails when an include breaks the one direction: experiments -> harness -> engine -> kernels.
+# Fails when an include breaks the one direction: app -> experiments -> harness -> engine -> kernels.
 # A folder of tests may include what the folder that it tests may include.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-layers=(kernels engine harness experiments)
+layers=(kernels engine harness experiments app)
 failed=0
 for i in "${!layers[@]}"; do
   above=$(IFS='|'; echo "${layers[*]:i+1}")

@@ -31,7 +31,7 @@ commands = {}
 for command in json.load(open(f"{build}/compile_commands.json")):
     path = os.path.relpath(command["file"])
     # CUDA's own files are nvcc's: this clang does not know its CUDA.
-    ours = path.split("/")[0] in ("kernels", "engine", "harness", "experiments", "bench")
+    ours = path.split("/")[0] in ("kernels", "engine", "harness", "experiments", "app", "bench")
     if (ours or "/units/" in path) and not path.endswith(".cu"):
         commands.setdefault(path, command)  # the first of several instruction sets
 if unknown := [path for path in chosen if path not in commands]:

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "harness/environment.h"
-#include "harness/statistics.h"
+#include "harness/measure/statistics.h"
+#include "harness/place/environment.h"
 
 namespace frugal::bench {
 

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "harness/line_file.h"
-#include "harness/table.h"
-#include "harness/timing.h"
+#include "harness/measure/timing.h"
+#include "harness/record/line_file.h"
+#include "harness/report/table.h"
 #include "kernels/device.h"
 
 namespace frugal::bench {

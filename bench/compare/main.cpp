@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 
 #include "bench/compare/contest.h"
-#include "harness/environment.h"
-#include "harness/interrupt.h"
+#include "harness/measure/interrupt.h"
+#include "harness/place/environment.h"
 #include "kernels/cpu/waiting.h"
 #include "kernels/support/error.h"
 

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "bench/compare/contest.h"
-#include "harness/device_kind.h"
+#include "harness/place/device_kind.h"
 #include "kernels/cpu/device.h"
 #include "kernels/cuda/gpus.h"
 #include "kernels/virtual/device.h"

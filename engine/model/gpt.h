@@ -1,7 +1,7 @@
 #pragma once
 #include <optional>
 
-#include "engine/model/head.h"
+#include "engine/model/head/head.h"
 #include "engine/model/layer.h"
 #include "engine/model/part.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <optional>
 
-#include "engine/model/attention.h"
+#include "engine/model/attention/attention.h"
 #include "engine/model/checkpoint.h"
 #include "engine/model/mlp.h"
 #include "engine/model/norm.h"

@@ -5,8 +5,8 @@
 
 #include "engine/comm/parallel.h"
 #include "engine/model/embedding.h"
+#include "engine/model/head/output_layer.h"
 #include "engine/model/layer.h"
-#include "engine/model/output_layer.h"
 #include "engine/model/randomness.h"
 #include "engine/train/batch.h"
 #include "engine/train/host_tensor.h"

@@ -1,10 +1,10 @@
 #pragma once
 #include "engine/config.h"
-#include "harness/flops.h"
+#include "harness/measure/flops.h"
 
 /// The equations of "Reducing Activation Recomputation in Large Transformer Models"
 /// (korthikanti2022), as printed. What is executed is compared with them; nothing is computed from
-/// them in its stead. Equations 7 and 8 are in harness/flops.h.
+/// them in its stead. Equations 7 and 8 are in harness/measure/flops.h.
 namespace frugal::korthikanti2022 {
 
 /// Activations of one transformer layer on one device, in bytes: the row of table 2 that the

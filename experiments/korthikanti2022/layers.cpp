@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "harness/target.h"
+#include "harness/place/target.h"
 
 namespace frugal::korthikanti2022 {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 #include "experiments/korthikanti2022/layers.h"
-#include "harness/target.h"
+#include "harness/place/target.h"
 
 namespace frugal::korthikanti2022 {
 

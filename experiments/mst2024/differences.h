@@ -1,5 +1,5 @@
 #pragma once
-#include "harness/cell.h"
+#include "harness/record/cell.h"
 
 namespace frugal::mst2024 {
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "experiments/mst2024/differences.h"
-#include "harness/longest_report.h"
-#include "harness/training.h"
+#include "harness/measure/training.h"
+#include "harness/report/longest_report.h"
 
 namespace frugal::mst2024 {
 namespace {

@@ -1,6 +1,6 @@
 #include "experiments/mst2024/paper.h"
 
-#include "harness/models.h"
+#include "harness/settings/models.h"
 
 namespace frugal::mst2024 {
 

@@ -6,7 +6,7 @@
 #include "experiments/declaration.h"
 #include "experiments/mst2024/differences.h"
 #include "experiments/mst2024/paper.h"
-#include "harness/training.h"
+#include "harness/measure/training.h"
 
 namespace frugal::mst2024 {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "experiments/korthikanti2022/formulas.h"
 #include "experiments/pipedream2bw2021/training_figure.h"
-#include "harness/models.h"
+#include "harness/settings/models.h"
 
 namespace frugal::pipedream2bw2021 {
 namespace {

@@ -1,6 +1,6 @@
 #include "experiments/pipedream2bw2021/paper.h"
 
-#include "harness/models.h"
+#include "harness/settings/models.h"
 
 namespace frugal::pipedream2bw2021 {
 

@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "experiments/pipedream2bw2021/training_figure.h"
-#include "harness/models.h"
+#include "harness/settings/models.h"
 
 namespace frugal::pipedream2bw2021 {
 namespace {

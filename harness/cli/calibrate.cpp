@@ -4,12 +4,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "harness/calibration_report.h"
 #include "harness/cli/files.h"
 #include "harness/cli/program.h"
-#include "harness/environment.h"
-#include "harness/interrupt.h"
-#include "harness/progress.h"
+#include "harness/measure/interrupt.h"
+#include "harness/measure/progress.h"
+#include "harness/place/environment.h"
+#include "harness/report/calibration_report.h"
 #include "harness/settings/paths.h"
 #include "kernels/support/error.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "harness/cli/program.h"
-#include "harness/names.h"
+#include "harness/settings/names.h"
 #include "kernels/support/error.h"
 
 namespace frugal {

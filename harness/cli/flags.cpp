@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "harness/cell.h"
+#include "harness/record/cell.h"
 
 namespace frugal {
 

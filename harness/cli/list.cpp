@@ -7,7 +7,7 @@
 #include <set>
 
 #include "harness/cli/program.h"
-#include "harness/table.h"
+#include "harness/report/table.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 

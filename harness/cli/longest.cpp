@@ -5,11 +5,11 @@
 
 #include "harness/cli/program.h"
 #include "harness/cli/run_flags.h"
-#include "harness/interrupt.h"
-#include "harness/longest_report.h"
-#include "harness/progress.h"
+#include "harness/measure/interrupt.h"
+#include "harness/measure/progress.h"
+#include "harness/measure/training.h"
+#include "harness/report/longest_report.h"
 #include "harness/settings/resolve.h"
-#include "harness/training.h"
 #include "kernels/support/error.h"
 
 namespace frugal {

@@ -5,11 +5,11 @@
 
 #include "harness/cli/program.h"
 #include "harness/cli/run_flags.h"
-#include "harness/interrupt.h"
-#include "harness/progress.h"
+#include "harness/measure/interrupt.h"
+#include "harness/measure/progress.h"
+#include "harness/measure/statistics.h"
+#include "harness/measure/step_operations.h"
 #include "harness/settings/resolve.h"
-#include "harness/statistics.h"
-#include "harness/step_operations.h"
 
 namespace frugal {
 namespace {

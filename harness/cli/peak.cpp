@@ -4,16 +4,16 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "harness/calibrate/own_machine.h"
 #include "harness/cli/files.h"
 #include "harness/cli/program.h"
-#include "harness/environment.h"
-#include "harness/interrupt.h"
-#include "harness/operation_times.h"
-#include "harness/own_machine.h"
-#include "harness/peak_report.h"
+#include "harness/measure/interrupt.h"
+#include "harness/measure/operation_times.h"
+#include "harness/measure/timing.h"
+#include "harness/place/environment.h"
+#include "harness/place/target.h"
+#include "harness/report/peak_report.h"
 #include "harness/settings/paths.h"
-#include "harness/target.h"
-#include "harness/timing.h"
 #include "kernels/support/error.h"
 
 namespace frugal {

@@ -9,8 +9,8 @@
 #include "harness/cli/files.h"
 #include "harness/cli/program.h"
 #include "harness/cli/run_flags.h"
-#include "harness/names.h"
-#include "harness/plan_report.h"
+#include "harness/report/plan_report.h"
+#include "harness/settings/names.h"
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
 

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <memory>
 
+#include "harness/calibrate/prediction.h"
 #include "harness/cli/program.h"
 #include "harness/cli/record_notes.h"
-#include "harness/environment.h"
-#include "harness/interrupt.h"
-#include "harness/prediction.h"
-#include "harness/runner.h"
+#include "harness/measure/interrupt.h"
+#include "harness/measure/runner.h"
+#include "harness/place/environment.h"
 #include "harness/settings/paths.h"
 #include "kernels/support/error.h"
 

@@ -9,8 +9,8 @@
 #include <iostream>
 #include <new>
 
-#include "harness/interrupt.h"
-#include "harness/runner.h"
+#include "harness/measure/interrupt.h"
+#include "harness/measure/runner.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 

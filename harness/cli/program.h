@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/artifact.h"
 #include "harness/cli/flags.h"
+#include "harness/measure/artifact.h"
 
 namespace frugal {
 

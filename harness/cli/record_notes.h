@@ -1,8 +1,8 @@
 #pragma once
 #include <fmt/format.h>
 
-#include "harness/progress.h"
-#include "harness/record_file.h"
+#include "harness/measure/progress.h"
+#include "harness/record/record_file.h"
 
 namespace frugal {
 

@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "harness/base64.h"
 #include "harness/cli/program.h"
-#include "harness/measurement.h"
-#include "harness/record_file.h"
-#include "harness/reproduction.h"
+#include "harness/record/record_file.h"
+#include "harness/report/base64.h"
+#include "harness/report/measurement.h"
+#include "harness/report/reproduction.h"
 #include "kernels/support/error.h"
 #include "kernels/support/paths.h"
 

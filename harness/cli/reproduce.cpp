@@ -8,10 +8,10 @@
 
 #include "harness/cli/program.h"
 #include "harness/cli/record_notes.h"
-#include "harness/environment.h"
-#include "harness/interrupt.h"
-#include "harness/reproduction.h"
-#include "harness/runner.h"
+#include "harness/measure/interrupt.h"
+#include "harness/measure/runner.h"
+#include "harness/place/environment.h"
+#include "harness/report/reproduction.h"
 #include "kernels/support/error.h"
 
 namespace frugal {

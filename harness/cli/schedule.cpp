@@ -11,9 +11,9 @@
 #include "engine/schedule/schedules.h"
 #include "engine/schedule/text.h"
 #include "harness/cli/program.h"
-#include "harness/names.h"
+#include "harness/report/table.h"
+#include "harness/settings/names.h"
 #include "harness/settings/resolve.h"
-#include "harness/table.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 

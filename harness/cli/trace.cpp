@@ -1,20 +1,20 @@
-#include "harness/trace.h"
+#include "harness/measure/trace.h"
 
 #include <fmt/format.h>
 
 #include <memory>
 
 #include "engine/schedule/draw.h"
-#include "harness/as_planned.h"
 #include "harness/cli/files.h"
 #include "harness/cli/program.h"
 #include "harness/cli/run_flags.h"
-#include "harness/interrupt.h"
-#include "harness/memory_timeline.h"
-#include "harness/progress.h"
+#include "harness/measure/as_planned.h"
+#include "harness/measure/interrupt.h"
+#include "harness/measure/memory_timeline.h"
+#include "harness/measure/progress.h"
+#include "harness/report/table.h"
 #include "harness/settings/paths.h"
 #include "harness/settings/resolve.h"
-#include "harness/table.h"
 #include "kernels/support/error.h"
 
 namespace frugal {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/cli/files.h"
-#include "harness/hugging_face_config.h"
-#include "harness/models.h"
+#include "harness/huggingface/hugging_face_config.h"
+#include "harness/settings/models.h"
 #include "kernels/support/error.h"
 #include "kernels/support/paths.h"
 

@@ -3,7 +3,7 @@
 
 #include "harness/cli/files.h"
 #include "harness/cli/flags.h"
-#include "harness/training.h"
+#include "harness/measure/training.h"
 
 namespace frugal {
 

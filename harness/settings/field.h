@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/names.h"
+#include "harness/settings/names.h"
 #include "harness/settings/settings.h"
 #include "harness/settings/value_type.h"
 

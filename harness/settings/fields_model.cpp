@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "harness/models.h"
 #include "harness/settings/field.h"
+#include "harness/settings/models.h"
 #include "harness/settings/rotary_json.h"
 
 namespace frugal {

@@ -7,7 +7,7 @@
 
 #include "engine/schedule/check.h"
 #include "engine/schedule/text.h"
-#include "harness/environment.h"
+#include "harness/place/environment.h"
 #include "harness/settings/field.h"
 #include "harness/settings/paths.h"
 #include "kernels/support/error.h"

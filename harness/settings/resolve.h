@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/measure/training.h"
 #include "harness/settings/settings.h"
-#include "harness/training.h"
 
 namespace frugal {
 

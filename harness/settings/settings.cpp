@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "harness/models.h"
 #include "harness/settings/field.h"
+#include "harness/settings/models.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 

@@ -5,7 +5,7 @@
 
 #include "engine/config.h"
 #include "engine/train/trainer.h"
-#include "harness/target.h"
+#include "harness/place/target.h"
 
 namespace frugal {
 

@@ -8,7 +8,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "harness/cell.h"
+#include "harness/record/cell.h"
 #include "kernels/support/error.h"
 
 namespace frugal {

@@ -1,5 +1,5 @@
 // Cases on a GPU that is lost to the process: what is recorded, and what runs afterwards.
-#include "harness/runner.h"
+#include "harness/measure/runner.h"
 
 #include <gmock/gmock.h>
 

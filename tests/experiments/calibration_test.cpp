@@ -1,9 +1,11 @@
 /// What the files of hardware/ say was fitted is what fitting gives, to what they say.
-#include "harness/calibration.h"
+#include "harness/calibrate/calibration.h"
 
 #include <gmock/gmock.h>
 
 #include <set>
+
+#include "experiments/artifacts.h"
 
 namespace frugal {
 namespace {

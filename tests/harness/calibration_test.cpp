@@ -1,10 +1,10 @@
-#include "harness/calibration.h"
+#include "harness/calibrate/calibration.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
 
-#include "harness/sensitivity.h"
+#include "harness/calibrate/sensitivity.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 #include "tests/harness/support.h"

@@ -1,4 +1,4 @@
-#include "harness/environment.h"
+#include "harness/place/environment.h"
 
 #include <gmock/gmock.h>
 #include <sys/utsname.h>
@@ -6,9 +6,9 @@
 
 #include <regex>
 
-#include "harness/base64.h"
-#include "harness/flops.h"
-#include "harness/models.h"
+#include "harness/measure/flops.h"
+#include "harness/report/base64.h"
+#include "harness/settings/models.h"
 #include "kernels/support/error.h"
 #include "kernels/support/version.h"
 #include "tests/harness/support.h"

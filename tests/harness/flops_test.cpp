@@ -1,4 +1,4 @@
-#include "harness/flops.h"
+#include "harness/measure/flops.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "engine/cluster.h"
 #include "engine/train/module_run.h"
-#include "harness/models.h"
+#include "harness/settings/models.h"
 #include "kernels/virtual/machine.h"
 #include "tests/harness/support.h"
 

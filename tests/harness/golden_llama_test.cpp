@@ -8,8 +8,8 @@
 
 #include "engine/train/safetensors.h"
 #include "engine/train/stored_weights.h"
-#include "harness/hugging_face_config.h"
-#include "harness/models.h"
+#include "harness/huggingface/hugging_face_config.h"
+#include "harness/settings/models.h"
 #include "tests/engine/support.h"
 #include "tests/support/source_dir.h"
 

@@ -1,4 +1,4 @@
-#include "harness/hugging_face_config.h"
+#include "harness/huggingface/hugging_face_config.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 
 #include "engine/train/serial_parameters.h"
 #include "engine/train/stored_names.h"
-#include "harness/models.h"
 #include "harness/settings/config_json.h"
+#include "harness/settings/models.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 

@@ -1,4 +1,4 @@
-#include "harness/last_words.h"
+#include "harness/measure/last_words.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

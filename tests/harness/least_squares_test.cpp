@@ -1,4 +1,4 @@
-#include "harness/least_squares.h"
+#include "harness/calibrate/least_squares.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "harness/line_file.h"
+#include "harness/record/line_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
-#include "harness/longest.h"
+#include "harness/measure/longest.h"
 
 #include <gmock/gmock.h>
 
 #include <random>
 
-#include "harness/longest_report.h"
-#include "harness/target.h"
-#include "harness/training.h"
+#include "harness/measure/training.h"
+#include "harness/place/target.h"
+#include "harness/report/longest_report.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 

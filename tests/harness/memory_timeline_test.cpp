@@ -1,4 +1,4 @@
-#include "harness/memory_timeline.h"
+#include "harness/measure/memory_timeline.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "harness/operation_times.h"
+#include "harness/measure/operation_times.h"
 
 #include <gmock/gmock.h>
 
@@ -10,8 +10,8 @@
 #include <set>
 
 #include "engine/train/module_run.h"
-#include "harness/own_machine.h"
-#include "harness/target.h"
+#include "harness/calibrate/own_machine.h"
+#include "harness/place/target.h"
 #include "kernels/support/error.h"
 
 namespace frugal {

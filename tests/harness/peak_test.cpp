@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "harness/peak_report.h"
-#include "harness/target.h"
+#include "harness/place/target.h"
+#include "harness/report/peak_report.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 #include "tests/kernels/cpu_levels.h"

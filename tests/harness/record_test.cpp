@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
-#include "harness/measurement.h"
-#include "harness/record_file.h"
+#include "harness/record/record_file.h"
+#include "harness/report/measurement.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 

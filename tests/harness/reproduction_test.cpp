@@ -1,11 +1,11 @@
-#include "harness/reproduction.h"
+#include "harness/report/reproduction.h"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "harness/measurement.h"
+#include "harness/report/measurement.h"
 #include "tests/harness/support.h"
 
 namespace frugal {

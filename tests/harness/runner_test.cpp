@@ -1,10 +1,10 @@
-#include "harness/runner.h"
+#include "harness/measure/runner.h"
 
 #include <gmock/gmock.h>
 
 #include "harness/cli/program.h"
-#include "harness/flops.h"
-#include "harness/interrupt.h"
+#include "harness/measure/flops.h"
+#include "harness/measure/interrupt.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 #include "tests/kernels/cpu_levels.h"

@@ -1,11 +1,11 @@
-#include "harness/step_operations.h"
+#include "harness/measure/step_operations.h"
 
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
 #include "engine/train/trainer.h"
-#include "harness/statistics.h"
+#include "harness/measure/statistics.h"
 #include "kernels/virtual/machine.h"
 #include "tests/harness/support.h"
 

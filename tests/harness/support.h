@@ -7,9 +7,9 @@
 #include <iterator>
 #include <string>
 
-#include "harness/artifact.h"
-#include "harness/environment.h"
-#include "harness/record.h"
+#include "harness/measure/artifact.h"
+#include "harness/place/environment.h"
+#include "harness/record/record.h"
 #include "nlohmann/json.hpp"
 
 namespace frugal::testing {

@@ -1,9 +1,9 @@
-#include "harness/target.h"
+#include "harness/place/target.h"
 
 #include <gmock/gmock.h>
 
 #include "engine/comm/nccl.h"
-#include "harness/artifact.h"
+#include "harness/measure/artifact.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 #include "tests/kernels/cpu_levels.h"

@@ -1,4 +1,4 @@
-#include "harness/timing.h"
+#include "harness/measure/timing.h"
 
 #include <gtest/gtest.h>
 

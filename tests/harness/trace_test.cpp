@@ -1,4 +1,4 @@
-#include "harness/trace.h"
+#include "harness/measure/trace.h"
 
 #include <gmock/gmock.h>
 
@@ -6,7 +6,7 @@
 
 #include "engine/schedule/schedules.h"
 #include "engine/schedule/text.h"
-#include "harness/as_planned.h"
+#include "harness/measure/as_planned.h"
 #include "tests/harness/support.h"
 
 namespace frugal {

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "harness/cli/program.h"
-#include "harness/runner.h"
+#include "harness/measure/runner.h"
 #include "tests/experiments/example/table1.h"
 
 namespace frugal::example {

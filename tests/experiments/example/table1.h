@@ -1,5 +1,5 @@
 #pragma once
-#include "harness/artifact.h"
+#include "harness/measure/artifact.h"
 
 namespace frugal::example {
 

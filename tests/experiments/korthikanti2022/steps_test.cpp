@@ -6,7 +6,7 @@
 
 #include "experiments/artifacts.h"
 #include "experiments/korthikanti2022/formulas.h"
-#include "harness/training.h"
+#include "harness/measure/training.h"
 #include "kernels/support/error.h"
 #include "tests/experiments/synthetic.h"
 

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "harness/models.h"
+#include "harness/settings/models.h"
 
 namespace frugal::mst2024 {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "experiments/artifacts.h"
 #include "experiments/mst2024/paper.h"
-#include "harness/runner.h"
+#include "harness/measure/runner.h"
 #include "tests/harness/support.h"
 
 /// Tables 6, 8 to 11 and 13 to 16 and figures 3 and 11, executed at full size on the paper's

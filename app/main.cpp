@@ -1,0 +1,9 @@
+#include "experiments/artifacts.h"
+#include "harness/cli/program.h"
+#include "kernels/cpu/waiting.h"
+
+int main(int argc, char** argv) {
+  frugal::limit_spinning(argv);
+  frugal::Program program(frugal::all_artifacts());
+  return static_cast<int>(program.main(argc, argv));
+}

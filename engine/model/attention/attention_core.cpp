@@ -1,0 +1,37 @@
+#include "engine/model/attention/attention_core.h"
+
+#include <cmath>
+
+#include "engine/model/attention/fused_core.h"
+#include "engine/model/attention/ring_core.h"
+#include "engine/model/attention/separate_core.h"
+#include "engine/model/attention/ulysses_core.h"
+#include "engine/model/saved.h"
+
+namespace frugal {
+
+Tensor AttentionCore::allocate_context(Rank& rank, const View& qkv) const {
+  const int64_t heads = views_.heads_per_group();
+  return rank.allocate({qkv.shape[0], qkv.shape[1], qkv.shape[2] / (heads + 2) * heads});
+}
+
+float AttentionCore::scale_of(const ModelConfig& m) {
+  const double width = m.query_scale > 0 ? m.query_scale : static_cast<double>(m.head_size());
+  return static_cast<float>(1 / std::sqrt(width));
+}
+
+AttentionCore::Saved AttentionCore::Saved::kept(bool selective) const {
+  if (selective) return {keep(qkv), {}, {}, {}, {}};
+  return {keep(qkv), keep(probabilities), keep(mask), keep(dropped), log_sum_exp};
+}
+
+std::unique_ptr<const AttentionCore> AttentionCore::make(const Rank& rank, int layer) {
+  const RunConfig& c = rank.config;
+  const HeadViews views(c.model);
+  if (c.attention == AttentionKind::separate) return std::make_unique<SeparateCore>(layer, views);
+  if (c.context_parallel == 1) return std::make_unique<FusedCore>(layer, views);
+  if (c.context == ContextKind::ring) return std::make_unique<RingCore>(layer, views);
+  return std::make_unique<UlyssesCore>(layer, c);
+}
+
+}  // namespace frugal

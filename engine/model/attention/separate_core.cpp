@@ -1,0 +1,82 @@
+#include "engine/model/attention/separate_core.h"
+
+#include "engine/model/hidden_dropout.h"
+#include "engine/model/saved.h"
+
+namespace frugal {
+
+Tensor SeparateCore::forward(Rank& rank, Tensor qkv, Saved& saved) const {
+  const ModelConfig& m = rank.config.model;
+  const Shape shape{views_.keys(qkv).shape[0] * views_.heads_per_group(), m.sequence, m.sequence};
+  const Dropout dropout = randomness::of_attention(rank, layer_);
+
+  saved.qkv = keep(qkv);
+  saved.probabilities = rank.allocate(shape);
+  saved.dropped = dropout.active() ? rank.allocate(shape) : saved.probabilities;
+  saved.mask = mask_for(rank, shape, dropout);
+  for (int64_t i = 0; i < views_.heads_per_group(); ++i)
+    rank.run(Gemm{.a = views_.query(qkv, i),
+                  .b = views_.keys(qkv),
+                  .c = of_head(saved.probabilities, i),
+                  .transpose_b = true});
+  rank.run(Softmax{.x = saved.probabilities,
+                   .p = saved.probabilities,
+                   .mask = saved.mask,
+                   .dropped = dropout.active() ? saved.dropped.view() : View(),
+                   .scale = scale_of(m),
+                   .causal = m.causal,
+                   .dropout = dropout});
+  Tensor context = allocate_context(rank, qkv);
+  for (int64_t i = 0; i < views_.heads_per_group(); ++i)
+    rank.run(Gemm{
+        .a = of_head(saved.dropped, i), .b = views_.values(qkv), .c = views_.context(context, i)});
+  return context;
+}
+
+Tensor SeparateCore::backward(Rank& rank, Tensor dcontext, Tensor context, Saved saved) const {
+  context.release();
+  if (saved.to_be_recomputed()) forward(rank, saved.qkv, saved);
+  const ModelConfig& m = rank.config.model;
+  const Tensor qkv = saved.qkv;
+  Tensor dqkv = rank.allocate(qkv.shape());
+  for (int64_t i = 0; i < views_.heads_per_group(); ++i)
+    rank.run(Gemm{.a = of_head(saved.dropped, i),
+                  .b = views_.context(dcontext, i),
+                  .c = views_.values(dqkv),
+                  .transpose_a = true,
+                  .accumulate = i > 0});
+  saved.dropped.release();
+
+  const Tensor dscores = rank.allocate(saved.probabilities.shape());
+  for (int64_t i = 0; i < views_.heads_per_group(); ++i)
+    rank.run(Gemm{.a = views_.context(dcontext, i),
+                  .b = views_.values(qkv),
+                  .c = of_head(dscores, i),
+                  .transpose_b = true});
+  rank.run(SoftmaxBackward{.dy = dscores,
+                           .p = saved.probabilities,
+                           .mask = saved.mask,
+                           .dx = dscores,
+                           .scale = scale_of(m),
+                           .causal = m.causal,
+                           .dropout = randomness::of_attention(rank, layer_)});
+  saved = {};
+  for (int64_t i = 0; i < views_.heads_per_group(); ++i) {
+    const View dscore = of_head(dscores, i);
+    rank.run(Gemm{.a = dscore, .b = views_.keys(qkv), .c = views_.query(dqkv, i)});
+    rank.run(Gemm{.a = dscore,
+                  .b = views_.query(qkv, i),
+                  .c = views_.keys(dqkv),
+                  .transpose_a = true,
+                  .accumulate = i > 0});
+  }
+  return dqkv;
+}
+
+View SeparateCore::of_head(const View& all, int64_t i) const {
+  const int64_t heads = views_.heads_per_group(), matrix = all.shape[1] * all.shape[2];
+  return all.strided(i * matrix, {all.shape[0] / heads, all.shape[1], all.shape[2]},
+                     {heads * matrix, all.shape[2], 1, 0});
+}
+
+}  // namespace frugal

@@ -1,0 +1,22 @@
+#pragma once
+#include "engine/model/attention/attention_core.h"
+
+namespace frugal {
+
+/// Products, softmax and dropout as operations of their own (korthikanti2022, figure 3). Heads of
+/// queries that share keys and values have a product each.
+class SeparateCore final : public AttentionCore {
+ public:
+  using AttentionCore::AttentionCore;
+
+  /// Selective recomputation runs all of it again, as the paper does, although the product with V
+  /// is not needed a second time.
+  Tensor forward(Rank& rank, Tensor qkv, Saved& saved) const override;
+  Tensor backward(Rank& rank, Tensor dcontext, Tensor context, Saved saved) const override;
+
+ private:
+  /// Of [b · groups · G, s, s], the matrices of head i of each group.
+  View of_head(const View& all, int64_t i) const;
+};
+
+}  // namespace frugal

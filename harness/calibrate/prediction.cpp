@@ -1,0 +1,36 @@
+#include "harness/calibrate/prediction.h"
+
+#include "harness/measure/statistics.h"
+
+namespace frugal {
+
+std::vector<Case> predicted_cases(const Artifact& artifact, const Machine& machine) {
+  Selection selection;
+  selection.virtual_machine = selection.cpu = false;
+  selection.cuda = GpuSelection{.count = 1, .machine = machine.name, .gpu = {}};
+  std::vector<Case> cases = artifact.cases(selection);
+  for (Case& c : cases) {
+    c.on = "virtual:" + machine.name;
+    c.lone_rank.clear();
+  }
+  return cases;
+}
+
+Table prediction_table(const std::vector<Record>& records) {
+  Table table{{{"case"}, {"quantity"}, {"predicted", true}, {"unit"}}, {}};
+  for (const Record& record : records) {
+    const std::string name = record.artifact + " " + record.case_id;
+    for (const auto& [quantity, metric] : record.metrics)
+      table.rows.push_back({name, quantity, format_number(median(metric.samples)), metric.unit});
+    if (record.memory)
+      table.rows.push_back({name, "peak_memory",
+                            format_number(static_cast<double>(record.memory->peak_total) /
+                                          static_cast<double>(int64_t{1} << 30)),
+                            "GiB"});
+    if (!record.ok())
+      table.rows.push_back({name, std::string(name_of(record.status)), "", record.reason});
+  }
+  return table;
+}
+
+}  // namespace frugal

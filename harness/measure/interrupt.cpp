@@ -1,0 +1,33 @@
+#include "harness/measure/interrupt.h"
+
+#include <atomic>
+#include <csignal>
+
+namespace frugal {
+namespace {
+
+// A handler may write it, and any thread may read it.
+std::atomic<bool> requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+extern "C" void request_stop(int) { requested = true; }
+
+}  // namespace
+
+void catch_interrupts() {
+  struct sigaction action = {};
+  action.sa_handler = request_stop;
+  // The default action returns after the first signal, so that a second one is not ignored.
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool interrupt_requested() noexcept { return requested; }
+
+void stop_if_interrupted() {
+  if (interrupt_requested()) throw Interrupted();
+}
+
+}  // namespace frugal

@@ -1,0 +1,103 @@
+#include "harness/measure/longest.h"
+
+#include <algorithm>
+#include <future>
+#include <vector>
+
+#include "engine/config_rules.h"
+#include "harness/measure/interrupt.h"
+#include "harness/measure/training.h"
+#include "harness/place/environment.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+bool is_valid(const RunConfig& config) {
+  try {
+    config.validate();
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+/// fits(first), fits(first + 1), …, each in a thread of its own.
+std::vector<bool> try_all(int64_t first, int64_t count, const std::function<bool(int64_t)>& fits) {
+  if (count == 1) return {fits(first)};
+  std::vector<std::future<bool>> running;
+  for (int64_t i = 0; i < count; ++i)
+    running.push_back(std::async(std::launch::async, fits, first + i));
+  std::vector<bool> all;
+  for (auto& one : running) all.push_back(one.get());
+  return all;
+}
+
+}  // namespace
+
+Limit greatest_that_fits(int64_t most, int64_t least_refused,
+                         const std::function<bool(int64_t)>& fits, int at_once) {
+  int64_t good = 0, bad = most + 1;
+  while (bad - good > 1) {
+    const int64_t middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  Limit limit{good, good < most ? 1 : 0};
+  while (limit.refused < least_refused && limit.value + limit.refused < most) {
+    const int64_t last = limit.value + limit.refused;
+    const int64_t count = std::min({int64_t{at_once}, least_refused - limit.refused, most - last});
+    int64_t next = last;
+    for (const bool fit : try_all(last + 1, count, fits)) {
+      ++next;
+      if (fit)
+        limit = {next, 0};
+      else
+        ++limit.refused;
+    }
+  }
+  return limit;
+}
+
+int64_t StepOf::granularity() const {
+  return int64_t{config.context_parallel} * (config.sequence_parallel ? config.tensor_parallel : 1);
+}
+
+RunConfig StepOf::with(int64_t tokens) const {
+  RunConfig run = config;
+  run.model.sequence = tokens;
+  return run;
+}
+
+LongestSequence longest_sequence(const StepOf& step, const Machine& machine) {
+  LongestSequence longest;
+  longest.granularity = step.granularity();
+  const int64_t unit = longest.granularity;
+  step.with(unit).validate();
+  const int64_t most = greatest_that_fits(rules::most_tokens / unit, 0, [&](int64_t n) {
+                         return is_valid(step.with(n * unit));
+                       }).value;
+  const auto take = [&](int64_t tokens) {
+    stop_if_interrupted();
+    const RunConfig run = step.with(tokens);
+    return take_step(*make_virtual_cluster(run, machine), run, step.optimizer);
+  };
+  const auto why_not = [&](int64_t tokens) -> std::string {
+    try {
+      take(tokens);
+      return "";
+    } catch (const OutOfMemory& error) {
+      return error.what();
+    }
+  };
+  const auto fits = [&](int64_t n) { return why_not(n * unit).empty(); };
+  const Limit limit = greatest_that_fits(most, lengths_refused, fits, usable_processors());
+  longest.tokens = limit.value * unit;
+  longest.refused = limit.refused;
+  const StepTaken taken = take(std::max(longest.tokens, unit));  // where none fits it says why
+  if (!longest.at_least()) longest.refused_because = why_not(longest.tokens + unit);
+  longest.memory = taken.memory;
+  longest.flops = taken.flops;
+  return longest;
+}
+
+}  // namespace frugal

@@ -1,0 +1,152 @@
+#include "harness/measure/peak.h"
+
+#include <algorithm>
+
+#include "harness/place/target.h"
+
+namespace frugal {
+namespace {
+
+/// n executions between two synchronisations.
+Repeated repeated(Device& device, const Operation& operation, double shortest) {
+  return {[&device, operation](int n) {
+            device.synchronize();
+            const double start = device.now();
+            for (int i = 0; i < n; ++i) device.execute(operation);
+            device.synchronize();
+            return device.now() - start;
+          },
+          shortest};
+}
+
+Tensor random_tensor(Rank& rank, DType type, const Shape& shape) {
+  Tensor tensor = rank.allocate(type, shape);
+  RandomNormal fill;
+  fill.x = tensor;
+  rank.run(fill);
+  return tensor;
+}
+
+/// Or on a virtual machine, whose devices are GPUs: their rates are those of the same products.
+bool on_gpu(const Target& target) { return target.kind() != DeviceKind::cpu; }
+
+}  // namespace
+
+std::unique_ptr<Cluster> one_rank(const Target& target) {
+  // Any small model makes a cluster of one rank; only its device is used.
+  RunConfig config;
+  config.model = {.name = "", .layers = 1, .hidden = 8, .heads = 1, .sequence = 8, .vocabulary = 8};
+  return target.cluster(config);
+}
+
+double shortest_sample(const Target& target) {
+  return target.kind() == DeviceKind::cuda ? 5e-3 : 0;
+}
+
+TimedGemm::TimedGemm(Rank& rank, DType type, const GemmShape& shape, double shortest)
+    : a_(random_tensor(rank, type, {shape.m, shape.k})),
+      b_(random_tensor(rank, type, {shape.k, shape.n})),
+      c_(rank.allocate(type, {shape.m, shape.n})),
+      gemm_{.a = a_, .b = b_, .c = c_},
+      timed_(repeated(rank.device, gemm_, shortest)) {}
+
+void Rate::set(double work) {
+  std::vector<double> rates;
+  for (const double s : seconds) rates.push_back(work / s);
+  const Estimate estimate = median_estimate(rates);
+  value = estimate.value;
+  interval = estimate.interval.value();
+}
+
+std::vector<GemmShape> gemm_shapes(const Target& target, DType type) {
+  std::vector<GemmShape> shapes;
+  std::vector<int64_t> sizes = {512, 1024, 2048};
+  if (type == DType::f64) sizes = {64, 128, 256};
+  if (on_gpu(target)) sizes = {1024, 2048, 4096, 8192};
+  if (on_gpu(target) && type == DType::bf16) sizes.push_back(16384);
+  for (const int64_t size : sizes) shapes.push_back({size, size, size});
+  if (!on_gpu(target)) return shapes;
+  // Rows are 2048 tokens of 4 sequences; query, key and value, projection, and the two of the MLP.
+  for (const int64_t t : {8, 1})
+    shapes.insert(shapes.end(), {{8192, int64_t{3} * 6144 / t, 6144},
+                                 {8192, 6144, 6144 / t},
+                                 {8192, 24576 / t, 6144},
+                                 {8192, 6144, 24576 / t}});
+  return shapes;
+}
+
+std::vector<GemmRate> gemm_rates(DType type, const Target& target) {
+  const auto cluster = one_rank(target);
+  std::vector<TimedGemm> gemms;
+  std::vector<GemmRate> rates;
+  for (const GemmShape& shape : gemm_shapes(target, type)) {
+    gemms.emplace_back(cluster->rank(0), type, shape, shortest_sample(target));
+    rates.emplace_back();
+    rates.back().type = type;
+    rates.back().shape = shape;
+  }
+  std::vector<std::function<void(bool)>> cases;
+  for (size_t i = 0; i < gemms.size(); ++i)
+    cases.emplace_back([&, i](bool keep) {
+      const double seconds = gemms[i].run();
+      if (keep) rates[i].seconds.push_back(seconds);
+    });
+  time_interleaved(cases, rate_timing);
+  for (size_t i = 0; i < gemms.size(); ++i) {
+    rates[i].repetitions = gemms[i].repetitions();
+    rates[i].set(gemms[i].flops());
+  }
+  return rates;
+}
+
+const GemmRate& measured_peak(const std::vector<GemmRate>& rates) {
+  return *std::max_element(rates.begin(), rates.end(),
+                           [](const GemmRate& a, const GemmRate& b) { return a.value < b.value; });
+}
+
+GemmRate gemm_peak(DType type, const Target& target) {
+  return measured_peak(gemm_rates(type, target));
+}
+
+CopyRate copy_rate(const Target& target) {
+  const auto cluster = one_rank(target);
+  Rank& rank = cluster->rank(0);
+  const int64_t elements = int64_t{1} << (on_gpu(target) ? 28 : 26);  // 1 GiB, 256 MiB
+  const Tensor x = random_tensor(rank, DType::f32, {elements}),
+               y = rank.allocate(DType::f32, {elements});
+  Repeated copy = repeated(rank.device, Convert{x, y}, shortest_sample(target));
+  CopyRate rate;
+  rate.bytes = x.view().bytes() + y.view().bytes();
+  const auto run = [&](bool keep) {
+    const double seconds = copy.run();
+    if (keep) rate.seconds.push_back(seconds);
+  };
+  time_interleaved({run}, rate_timing);
+  rate.repetitions = copy.repetitions();
+  rate.set(static_cast<double>(rate.bytes));
+  return rate;
+}
+
+LaunchTime launch_time(const Target& target) {
+  const auto cluster = one_rank(target);
+  Rank& rank = cluster->rank(0);
+  const Tensor x = rank.allocate(DType::f32, {1});
+  const Operation small = Fill{x, 1};
+  std::vector<double> each, issue;
+  const auto run = [&](bool keep) {
+    Device& device = rank.device;
+    device.synchronize();
+    const double start = device.now();
+    for (int i = 0; i < LaunchTime::operations; ++i) device.execute(small);
+    const double issued = device.now();
+    device.synchronize();
+    const double end = device.now();
+    if (!keep) return;
+    issue.push_back((issued - start) / LaunchTime::operations);
+    each.push_back((end - start) / LaunchTime::operations);
+  };
+  time_interleaved({run}, rate_timing);
+  return {median_estimate(each), median_estimate(issue)};
+}
+
+}  // namespace frugal

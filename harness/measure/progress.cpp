@@ -1,0 +1,43 @@
+#include "harness/measure/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace frugal {
+
+Progress::Progress(size_t total) : total_(total), terminal_(isatty(STDERR_FILENO) == 1) {}
+
+Progress::~Progress() { clear(); }
+
+void Progress::clear() {
+  if (terminal_) fmt::print(stderr, "\r\x1b[K");
+}
+
+void Progress::draw(const std::string& what) {
+  if (!terminal_) return;
+  constexpr size_t width = 30;
+  const size_t full = total_ == 0 ? width : done_ * width / total_;
+  fmt::print(stderr, "\r\x1b[K[{:=<{}}{: <{}}] {}/{} {:.60}", "", full, "", width - full, done_,
+             total_, what);
+  std::fflush(stderr);
+}
+
+void Progress::working_on(const std::string& what) { draw(what); }
+
+void Progress::finished(const std::string& what, const std::string& outcome) {
+  ++done_;
+  if (silent_) return;
+  if (terminal_)
+    draw(what);
+  else
+    fmt::print(stderr, "[{}/{}] {}: {}\n", done_, total_, what, outcome);
+}
+
+void Progress::note(const std::string& line) {
+  clear();
+  if (!silent_) fmt::print(stderr, "{}\n", line);
+}
+
+}  // namespace frugal

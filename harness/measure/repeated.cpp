@@ -1,0 +1,29 @@
+#include "harness/measure/repeated.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace frugal {
+namespace {
+
+/// Beyond it, what is timed takes no time at all.
+constexpr int most = 1 << 20;
+
+int repetitions_for(const std::function<double(int)>& sample, double shortest) {
+  for (int n = 1;;) {
+    const double seconds = sample(n);
+    if (seconds >= shortest || n >= most) return n;
+    // At least twice as many: the first executions also pay for what is done once.
+    const double wanted = 1.1 * n * shortest / std::max(seconds, 1e-12);
+    n = static_cast<int>(std::clamp(std::ceil(wanted), 2.0 * n, double{most}));
+  }
+}
+
+}  // namespace
+
+double Repeated::run() {
+  if (repetitions_ == 0) repetitions_ = repetitions_for(sample_, shortest_);
+  return sample_(repetitions_) / repetitions_;
+}
+
+}  // namespace frugal

@@ -1,0 +1,55 @@
+#include "harness/measure/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+namespace frugal {
+namespace {
+
+double quantile_of_sorted(const std::vector<double>& sorted, double q) {
+  const double position = std::clamp(q, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(std::floor(position));
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return std::lerp(sorted[below], sorted[above], position - std::floor(position));
+}
+
+}  // namespace
+
+double quantile(std::span<const double> samples, double q) {
+  if (samples.empty()) throw std::invalid_argument("a quantile needs at least one sample");
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::sort(sorted.begin(), sorted.end());
+  return quantile_of_sorted(sorted, q);
+}
+
+double median(std::span<const double> samples) { return quantile(samples, 0.5); }
+
+Estimate median_estimate(std::span<const double> samples, const Bootstrap& bootstrap) {
+  Estimate estimate{median(samples), {}, static_cast<int>(samples.size())};
+  if (samples.size() < interval_minimum) return estimate;
+  std::mt19937_64 random(bootstrap.seed);
+  std::vector<double> medians, drawn(samples.size());
+  for (int i = 0; i < bootstrap.resamples; ++i) {
+    for (double& x : drawn) x = samples[random() % samples.size()];
+    std::sort(drawn.begin(), drawn.end());
+    medians.push_back(quantile_of_sorted(drawn, 0.5));
+  }
+  std::sort(medians.begin(), medians.end());
+  const double tail = (1 - bootstrap.level) / 2;
+  estimate.interval = {quantile_of_sorted(medians, tail), quantile_of_sorted(medians, 1 - tail)};
+  return estimate;
+}
+
+Estimate paired_ratio(std::span<const double> a, std::span<const double> b,
+                      const Bootstrap& bootstrap) {
+  if (a.size() != b.size() || a.empty())
+    throw std::invalid_argument("paired samples must be equally many, and at least one");
+  std::vector<double> ratios(a.size());
+  for (size_t i = 0; i < a.size(); ++i) ratios[i] = a[i] / b[i];
+  return median_estimate(ratios, bootstrap);
+}
+
+}  // namespace frugal

@@ -1,0 +1,231 @@
+#include "harness/measure/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "engine/schedule/schedules.h"
+#include "engine/train/safetensors.h"
+#include "harness/huggingface/hugging_face_config.h"
+#include "harness/measure/flops.h"
+#include "harness/measure/interrupt.h"
+#include "harness/measure/last_words.h"
+#include "harness/measure/runner.h"
+
+namespace frugal {
+namespace {
+
+/// Without tokens on a virtual device, which would not read them.
+Batch batch_of(const TrainingRun& run, const Target& target, int64_t step) {
+  if (target.simulated()) return Batch(static_cast<size_t>(run.config.batch_microbatches()));
+  return run.text ? run.text->training_batch(step) : random_batch(run.config, step);
+}
+
+/// Whether the losses are those of the whole model.
+bool losses_count(const Target& target) { return !target.simulated() && !target.modelled(); }
+
+std::string outcome(const StepResult& result, const Target& target) {
+  if (target.simulated()) return fmt::format("{:.4g} virtual s", result.seconds);
+  if (!losses_count(target)) return fmt::format("{:.3g} s", result.seconds);
+  return fmt::format("loss {:.4f}, {:.3g} s", result.loss, result.seconds);
+}
+
+/// Of the rank with the highest peak, and of every stage.
+Memory memory_of(Cluster& cluster) {
+  Memory memory;
+  for (int i = 0; i < cluster.local_ranks(); ++i) {
+    const Rank& rank = cluster.rank(i);
+    const Ledger& ledger = rank.ledger;
+    if (i == 0 || ledger.peak() > memory.peak_total) {
+      memory.peak = ledger.peak_per_kind();
+      memory.peak_total = ledger.peak();
+      memory.reserved = reserved_by(rank.device);
+    }
+    memory.host_peak = std::max(memory.host_peak, rank.host.peak());
+    if (rank.first_of_stage())
+      memory.stages.push_back({.at_peak = ledger.at_peak(),
+                               .peak = ledger.peak(),
+                               .peak_per_kind = ledger.peak_per_kind(),
+                               .peak_in_layers = ledger.peak_in_layers()});
+  }
+  return memory;
+}
+
+/// Steps from `step` on that are trained in one go. A schedule without a flush runs through many;
+/// it drains where a held-out loss is wanted, and now and then so that an interrupt is seen.
+int64_t steps_at_once(const TrainingRun& run, int64_t step) {
+  constexpr int64_t most = 64;
+  if (run.own) return run.own->schedule.batches;
+  if (run.config.schedule.flushes) return 1;
+  const RunConfig& c = run.config;
+  const int64_t passes = c.microbatches * c.pipeline_parallel * c.chunks;  // of a step
+  const int64_t left = std::min(run.train.steps - step, std::max<int64_t>(most_passes / passes, 1));
+  const int64_t until_evaluation =
+      run.text && run.eval_every > 0 ? run.eval_every - step % run.eval_every : left;
+  return std::min({left, until_evaluation, most});
+}
+
+/// The model in the words of tests/golden/pytorch_gpt.py, or where it has Hugging Face's names, in
+/// those of its library: "config", as config.json has it.
+safetensors::Metadata metadata_of(const ModelConfig& m) {
+  if (naming_of(m) == Naming::hugging_face) return {{"config", to_hugging_face(m).dump()}};
+  return {{"hidden", std::to_string(m.hidden)},         {"heads", std::to_string(m.heads)},
+          {"layers", std::to_string(m.layers)},         {"sequence", std::to_string(m.sequence)},
+          {"vocabulary", std::to_string(m.vocabulary)}, {"causal", m.causal ? "true" : "false"}};
+}
+
+/// What a script of tests/golden/ needs to compute the same.
+void save_tensors(Trainer& trainer, const TrainingRun& run, const Target& target) {
+  const ModelConfig& m = run.config.model;
+  safetensors::File file{
+      in_stored_names(m, trainer.snapshot(batch_of(run, target, run.train.steps).front())),
+      metadata_of(m)};
+  file.metadata["micro_batch"] = std::to_string(run.config.micro_batch);
+  safetensors::write(run.save_tensors, file);
+}
+
+void save_weights(Trainer& trainer, const TrainingRun& run) {
+  StoredWeightsWriter writer(run.save_weights, run.config.model, run.config.type,
+                             metadata_of(run.config.model));
+  trainer.each_weight(
+      [&](const std::string& name, const HostTensor& weight) { writer.write(name, weight); });
+  writer.close();
+}
+
+void tell_last_words(Trainer& trainer, const TrainingRun& run, Record& record) {
+  const LastWords words(*run.text, run.config, run.last_words);
+  const LastWords::Told told = words.told_by(trainer);
+  record.add_sample(metric::last_word_accuracy, "1",
+                    static_cast<double>(told.words) / static_cast<double>(words.passages()));
+  record.add_sample(metric::last_letter_accuracy, "1",
+                    static_cast<double>(told.letters) / static_cast<double>(words.letters()));
+}
+
+/// All steps. Leaves no cluster behind: what is timed afterwards has the device for itself.
+void train(const TrainingRun& run, Target& target, Record& record, const StepDone& done) {
+  stop_if_interrupted();
+  const auto cluster = target.cluster(run.config);
+  Trainer trainer(*cluster, run.config, run.train);
+  if (run.weights)
+    trainer.load_weights([&](const std::string& name) { return run.weights->weight(name); });
+  double executed = 0;
+  // The first step fills caches and makes the library's kernels: it is timed only where it is warm.
+  const bool warm = target.simulated() || run.train.steps == 1;
+  if (warm) warm_up(trainer, run, target);
+  train_steps(trainer, run, target, done,
+              [&](int64_t step, const std::vector<StepResult>& results) {
+                for (const StepResult& result : results) {
+                  executed = result.flops;
+                  if (step > 0 || warm) record.add_sample(metric::step_time, "s", result.seconds);
+                  ++step;
+                  if (!losses_count(target)) continue;
+                  record.losses.push_back(result.loss);
+                  if (std::isfinite(result.gradient_norm))
+                    record.add_sample(metric::gradient_norm, "1", result.gradient_norm);
+                }
+                if (run.text && losses_count(target) &&
+                    (step == run.train.steps || (run.eval_every > 0 && step % run.eval_every == 0)))
+                  record.held_out.emplace_back(
+                      step, trainer.evaluate(run.text->held_out_batch(
+                                run.text->held_out_microbatches(held_out_tokens))));
+              });
+  record.memory = memory_of(*cluster);
+  record.flops = flops_of(run.config, executed);
+  record.work = trainer.work();
+  if (run.last_words > 0) tell_last_words(trainer, run, record);
+  if (!run.save_tensors.empty()) save_tensors(trainer, run, target);
+  if (!run.save_weights.empty()) save_weights(trainer, run);
+}
+
+}  // namespace
+
+void warm_up(Trainer& trainer, const TrainingRun& run, const Target& target) {
+  if (target.simulated()) return;
+  Batch batch = batch_of(run, target, 0);
+  // An order of the user's own may keep fewer on their way than any other.
+  if (run.own) batch.resize(1);
+  trainer.warm_up(batch);
+}
+
+void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
+                 const StepDone& done, const StepsTaken& taken) {
+  for (int64_t step = 0; step < run.train.steps;) {
+    stop_if_interrupted();
+    std::vector<Batch> batches;
+    for (int64_t i = 0; i < steps_at_once(run, step); ++i)
+      batches.push_back(batch_of(run, target, step + i));
+    const std::vector<StepResult> results =
+        run.own ? trainer.run(batches, moved_to(run.own->schedule, static_cast<int>(step)))
+                : trainer.run(batches);
+    const int64_t first = step;
+    for (const StepResult& result : results) done(++step, outcome(result, target));
+    taken(first, results);
+  }
+}
+
+Flops flops_of(const RunConfig& config, double executed) {
+  const auto sequences = static_cast<double>(config.micro_batch * config.batch_microbatches());
+  Flops flops{
+      model_flops(config.model, sequences), model_formula(config.model), executed, "executed", {}};
+  if (config.recompute == Recompute::selective && flops.model_formula == eq7_id)
+    flops.hardware_eq8 = hardware_flops_eq8(config.model, sequences);
+  return flops;
+}
+
+OptimizerOptions default_optimizer(const RunConfig& config) {
+  OptimizerOptions options;
+  if (config.step_in_backward) options.clip = 0;
+  return options;
+}
+
+std::map<std::string, std::string> options_of(const TrainingRun& run) {
+  const OptimizerOptions& optimizer = run.train.optimizer;
+  std::map<std::string, std::string> options = {
+      {"steps", std::to_string(run.train.steps)},
+      {"warm_up", std::to_string(run.train.warm_up)},
+      {"optimizer", std::string(name_of(optimizer.kind))},
+      {"learning_rate", fmt::format("{}", optimizer.learning_rate)},
+      {"weight_decay", fmt::format("{}", optimizer.weight_decay)},
+      {"clip", fmt::format("{}", optimizer.clip)},
+      {"eval_every", std::to_string(run.eval_every)}};
+  if (optimizer.kind == OptimizerKind::momentum)
+    options["momentum"] = fmt::format("{}", optimizer.momentum);
+  if (optimizer.prediction > 0)
+    options["weight_prediction"] = fmt::format("{}", optimizer.prediction);
+  if (run.last_words > 0) options["last_words"] = std::to_string(run.last_words);
+  if (run.own) options["schedule_file"] = "hash " + run.own->hash;
+  if (run.weights) options["weights"] = "hash " + hash_of_files(run.weights->files().paths());
+  return options;
+}
+
+StepTaken take_step(Cluster& cluster, const RunConfig& config, const OptimizerOptions& optimizer) {
+  Trainer trainer(cluster, config, {.optimizer = optimizer});
+  const int steps = config.schedule.flushes ? 1 : 2 * config.pipeline_parallel;
+  std::vector<Batch> batches(static_cast<size_t>(steps),
+                             Batch(static_cast<size_t>(config.batch_microbatches())));
+  if (cluster.rank(0).device.backed())
+    for (int step = 0; step < steps; ++step)
+      batches[static_cast<size_t>(step)] = random_batch(config, step);
+  const double flops = trainer.run(batches).back().flops;
+  return {memory_of(cluster), flops};
+}
+
+void observe_step_memory(const Target& target, Record& record) {
+  const RunConfig& config = record.config;
+  const StepTaken taken =
+      take_step(*target.cluster_without_limit(config), config, default_optimizer(config));
+  record.memory = taken.memory;
+  record.flops = flops_of(config, taken.flops);
+}
+
+void run_training(const TrainingRun& run, Target& target, Record& record, const StepDone& done) {
+  run_guarded(record, [&] {
+    train(run, target, record, done);
+    record.utilization =
+        utilization(*record.flops, median(record.samples(metric::step_time)), target, run.config);
+  });
+}
+
+}  // namespace frugal

@@ -1,0 +1,91 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/measure/statistics.h"
+
+namespace frugal {
+
+/// Where a number comes from; never two of them in one column.
+enum class Source : uint8_t { simulated, measured, formula };
+/// "virtual", "measured", "formula".
+std::string_view name_of(Source source);
+
+/// How a case ended; everything but `ok` has a reason.
+enum class Status : uint8_t { ok, oom, skipped, failed, timeout, peer_lost, interrupted };
+std::string_view name_of(Status status);
+
+/// "1" for 1, "1/4" for 4.
+std::string scale_name(int64_t scale);
+/// The reverse; none where the text is neither "1" nor "1/k".
+std::optional<int64_t> parse_scale(std::string_view text);
+
+/// A number of ours beside the one that it is compared with, and where it comes from.
+struct Comparison {
+  std::string unit;
+  std::optional<double> paper;    ///< what the paper reports, where ours is the same quantity
+  std::optional<double> formula;  ///< what a formula of the paper gives at `scale`; without `paper`
+
+  std::optional<double> value;  ///< none: `reason` says why
+  std::optional<Interval> interval;
+  int samples = 0;  ///< of which `value` is the median; 0 where it was not measured so
+  Source source = Source::simulated;
+  std::string on;       ///< "virtual:a100-selene", "cpu"; empty for a formula
+  int64_t scale = 1;    ///< k of the scale model 1/k
+  int threads = 0;      ///< of the processor; 0 where the value does not depend on them
+  bool fitted = false;  ///< whether something was fitted so that `value` meets `paper`
+  /// The machine that collectives were charged to, one rank having run alone; otherwise empty.
+  std::string links = {};
+  std::string reason;  ///< why there is no value, or why it is not what was to be expected
+
+  /// The paper's number, or its formula's.
+  std::optional<double> reference() const { return paper ? paper : formula; }
+  void set(const Estimate& estimate);
+};
+
+/// One number of a paper's table or figure beside ours. Names and units are those of paper.json.
+struct Cell : Comparison {
+  std::string artifact;  ///< "korthikanti2022/table4"
+  std::string row, column;
+  std::string read;        ///< "printed", "digitized", "derived"; empty where the paper has nothing
+  bool paper_oom = false;  ///< the paper reports that memory ran out; without `paper`
+  Status status = Status::ok;
+  std::string note;  ///< what a reader of the value has to know
+
+  /// value − reference, as percent of |reference|; in points where the unit is percent. Each is
+  /// none where the other one is meant.
+  std::optional<double> error_percent() const;
+  std::optional<double> error_points() const;
+};
+
+enum class Verdict : uint8_t { reproduced, not_reproduced, undecided, calibrated, not_measurable };
+/// "reproduced", "not reproduced", "undecided", "calibrated", "not measurable here".
+std::string_view name_of(Verdict verdict);
+
+/// One statement of a paper, made executable. The verdict follows from the numbers.
+struct Claim : Comparison {
+  enum class Relation : uint8_t { about, at_least, at_most };
+
+  std::string id, statement;
+  Relation relation = Relation::about;
+  double tolerance = 0;       ///< absolute, in `unit`
+  std::string justification;  ///< of the tolerance, one line
+  /// Whether the paper's own contradictions predict that it is not reproduced; `reason` says how.
+  bool expected = false;
+
+  /// What a reader of the value has to know: that its communication was modelled, and on which
+  /// machine. Otherwise empty.
+  std::string note() const;
+
+  /// The values that reproduce the statement; infinite on the side that it leaves open.
+  Interval band() const;
+  /// Without value or reference: not measurable. Fitted: calibrated, which counts neither for nor
+  /// against. Value inside the band: reproduced. Outside it: undecided where the interval reaches
+  /// into the band, otherwise not reproduced; an exact value has no interval and is never
+  /// undecided.
+  Verdict verdict() const;
+};
+
+}  // namespace frugal

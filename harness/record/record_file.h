@@ -1,0 +1,47 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "harness/record/line_file.h"
+#include "harness/record/record.h"
+
+namespace frugal {
+
+/// records.jsonl of an output folder: one record per line, appended and flushed to the disk when
+/// its case ends, never rewritten. One process writes it at a time.
+class RecordFile {
+ public:
+  static constexpr const char* name = "records.jsonl";
+
+  /// Makes the folder where there is none, and reads what it has. A last line that was cut off, as
+  /// a killed run leaves it, is taken away: see truncated(). Throws InputError where the file
+  /// cannot be written, another process writes it, or it has any other line that is not a record.
+  explicit RecordFile(const std::string& folder);
+  /// No file: records are gone with it.
+  RecordFile() = default;
+
+  const std::vector<Record>& records() const { return records_; }
+  bool truncated() const { return truncated_; }
+
+  /// Appends one line and returns when it is on the disk. Throws InputError where that fails.
+  void append(const Record& record);
+  /// Keeps what there is under the first free name records.1.jsonl, records.2.jsonl, … and starts
+  /// an empty file. Returns the new name, empty where there was nothing to keep.
+  std::string set_aside();
+
+ private:
+  std::string folder_, path_;  ///< empty: no file
+  LineFile file_;
+  bool truncated_ = false;
+  std::vector<Record> records_;
+};
+
+/// The last record of the same case and fingerprint that is final, or null. One that was
+/// interrupted is not; one that was skipped is only where `like` is to be skipped too.
+const Record* last_final(const std::vector<Record>& records, const Record& like);
+
+/// The records of a folder without writing to it; `truncated` says whether a last line was cut off.
+/// Throws InputError where there are none, or for any other line that is not a record.
+std::vector<Record> read_records(const std::string& folder, bool& truncated);
+
+}  // namespace frugal

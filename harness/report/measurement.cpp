@@ -1,0 +1,154 @@
+#include "harness/report/measurement.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "harness/measure/flops.h"
+#include "harness/measure/statistics.h"
+#include "harness/place/device_kind.h"
+
+namespace frugal {
+namespace {
+
+class Lines {
+ public:
+  void add(const std::string& what, const std::string& value, const std::string& unit = "") {
+    table.rows.push_back({what, value, unit});
+  }
+  void add(const std::string& what, const Quantity& quantity) {
+    add(what, quantity.value, quantity.unit);
+  }
+  Table table{{{"quantity"}, {"value", true}, {"unit"}}, {}};
+};
+
+void add_memory(Lines& lines, const Memory& memory) {
+  for (int i = 0; i < kind_count; ++i)
+    if (const int64_t bytes = memory.peak[static_cast<size_t>(i)]; bytes > 0)
+      lines.add(fmt::format("peak {} memory of a rank", name_of(static_cast<Kind>(i))),
+                format_bytes(bytes));
+  lines.add("peak memory of a rank", format_bytes(memory.peak_total));
+  if (memory.reserved) lines.add("memory reserved by its device", format_bytes(*memory.reserved));
+}
+
+void add_work(Lines& lines, const Record& record) {
+  const StepWork& work = *record.work;
+  const DeviceWork::Operations all = work.done.total();
+  lines.add("operations of a rank's step", format_number(all.count));
+  lines.add("bytes that they move", format_bytes(std::llround(all.cost.bytes)));
+  lines.add("least bytes of the step", format_bytes(std::llround(work.least.total())));
+  const DeviceKind kind = device_kind(record.on);
+  if (kind != DeviceKind::cpu)
+    lines.add("kernel launches of the step", format_number(work.done.calls.launches));
+  if (kind == DeviceKind::cuda)
+    lines.add("waits of the host in the step", format_number(work.done.calls.synchronisations));
+}
+
+void add_fraction(Lines& lines, const std::string& name, const Fraction& fraction) {
+  if (fraction.value)
+    lines.add(name, format_number(100 * *fraction.value), "%");
+  else
+    lines.add(name, "not known", fraction.reason);
+}
+
+std::string held_out_unit(const Record& record) {
+  const auto bytes = record.options.find("held_out_bytes_evaluated");
+  if (bytes == record.options.end()) return "nats";
+  const bool masked = record.config.model.objective == Objective::masked_token;
+  return fmt::format("nats, mean of {}{} bytes", masked ? "those hidden of " : "", bytes->second);
+}
+
+}  // namespace
+
+Table measurement_table(const Record& record) {
+  Lines lines;
+  const ModelConfig& model = record.config.model;
+  lines.add("model", model.name,
+            fmt::format("{} layers, hidden size {}, {} heads, sequence length {}, vocabulary {}",
+                        model.layers, model.hidden, model.heads, model.sequence, model.vocabulary));
+  if (model.objective == Objective::masked_token)
+    lines.add("objective", std::string(name_of(model.objective)),
+              "losses are means over the positions that were chosen");
+  lines.add("source", std::string(name_of(record.source)), record.on + ": " + record.device);
+  if (record.modelled)
+    lines.add("communication", "modelled",
+              fmt::format("on {}: {}", record.modelled->machine, ModelledCommunication::left_out));
+  for (const auto& [option, what] : {std::pair{"schedule_file", "schedule, of a file"},
+                                     {"float32_products", "products of float32"},
+                                     {"simd", "instructions, by FRUGAL_SIMD"},
+                                     {"cuda_synchronous", "every operation waited for"}})
+    if (const auto found = record.options.find(option); found != record.options.end())
+      lines.add(what, found->second);
+  if (record.source == Source::simulated && record.config.attention == AttentionKind::fused)
+    lines.add("fused attention", "not calibrated",
+              "its time is what its products take at the speed of separate ones");
+  lines.add("scale", scale_name(record.scale));
+  lines.add("status", std::string(name_of(record.status)), record.reason);
+  for (const auto& [name, metric] : record.metrics) {
+    const Estimate estimate = median_estimate(metric.samples);
+    std::string unit = metric.unit;
+    if (const auto& interval = estimate.interval)
+      unit += fmt::format(" [{}, {}]", format_number(interval->low), format_number(interval->high));
+    if (estimate.samples > 1) unit += fmt::format(", median of {}", estimate.samples);
+    lines.add(name, format_number(estimate.value), unit);
+  }
+  if (record.on != "cpu" && record.metrics.count(metric::step_time) > 0)
+    lines.add("cost",
+              format_number(device_hours_per_billion_tokens(
+                  record.config, median(record.samples(metric::step_time)))),
+              "device-hours per billion tokens");
+  if (!record.losses.empty()) {
+    lines.add("first loss", format_number(record.losses.front()), "nats");
+    lines.add("last loss", format_number(record.losses.back()), "nats");
+  }
+  if (!record.held_out.empty())
+    lines.add("held-out loss", format_number(record.held_out.back().second), held_out_unit(record));
+  if (record.memory) add_memory(lines, *record.memory);
+  if (record.work) add_work(lines, record);
+  if (record.flops) {
+    lines.add("model FLOPs", fmt::format("{:.4g}", record.flops->model),
+              record.flops->model_formula);
+    lines.add("hardware FLOPs", fmt::format("{:.4g}", record.flops->hardware),
+              record.flops->hardware_formula);
+  }
+  if (record.utilization) {
+    add_fraction(lines, "MFU, data-sheet peak", record.utilization->mfu_data_sheet);
+    add_fraction(lines, "HFU, data-sheet peak", record.utilization->hfu_data_sheet);
+    add_fraction(lines, "MFU, measured peak (best median GEMM)", record.utilization->mfu_measured);
+    add_fraction(lines, "HFU, measured peak (best median GEMM)", record.utilization->hfu_measured);
+  }
+  return lines.table;
+}
+
+Table comparison_table(const std::vector<Table::Column>& columns,
+                       const std::vector<std::vector<std::string>>& labels,
+                       const std::vector<Record>& records) {
+  Table table{columns, labels};
+  for (const char* name :
+       {"step time, s", "95 % interval", "samples", "peak memory of a rank", "MFU, %", "HFU, %"})
+    table.columns.push_back({name, true});
+  table.columns.push_back({"status"});
+  for (size_t i = 0; i < records.size(); ++i) {
+    const Record& record = records[i];
+    std::vector<std::string>& row = table.rows[i];
+    const std::vector<double>& times = record.samples(metric::step_time);
+    Estimate time;
+    if (!times.empty()) time = median_estimate(times);
+    row.push_back(times.empty() ? "" : format_number(time.value));
+    row.push_back(time.interval ? fmt::format("{} to {}", format_number(time.interval->low),
+                                              format_number(time.interval->high))
+                                : "");
+    row.push_back(times.empty() ? "" : std::to_string(times.size()));
+    row.push_back(record.memory ? format_bytes(record.memory->peak_total).text() : "");
+    const auto percent = [&](const Fraction& fraction) {
+      return fraction.value ? format_number(100 * *fraction.value) : "";
+    };
+    row.push_back(record.utilization ? percent(record.utilization->mfu_data_sheet) : "");
+    row.push_back(record.utilization ? percent(record.utilization->hfu_data_sheet) : "");
+    row.push_back(record.ok() ? "ok"
+                              : fmt::format("{}: {}", name_of(record.status), record.reason));
+  }
+  return table;
+}
+
+}  // namespace frugal

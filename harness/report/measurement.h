@@ -1,0 +1,20 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "harness/record/record.h"
+#include "harness/report/table.h"
+
+namespace frugal {
+
+/// A record for people: one line per quantity, with its unit. Bytes are shown in units that suit
+/// them.
+Table measurement_table(const Record& record);
+
+/// Records that are compared, one row each: behind `labels` their status, time, memory and
+/// utilization. `labels` has as many texts for each as there are columns.
+Table comparison_table(const std::vector<Table::Column>& columns,
+                       const std::vector<std::vector<std::string>>& labels,
+                       const std::vector<Record>& records);
+
+}  // namespace frugal

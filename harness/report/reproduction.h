@@ -1,0 +1,49 @@
+#pragma once
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/measure/artifact.h"
+#include "harness/report/table.h"
+
+namespace frugal {
+
+/// What artifacts came to: the result of `frugal reproduce`.
+struct Reproduction {
+  /// docs/reproduction.md describes it.
+  static constexpr const char* schema = "frugal.reproduction/1";
+
+  std::vector<Cell> cells;
+  std::vector<Claim> claims;
+  std::map<std::string, std::string> titles;  ///< of artifacts, by id
+
+  /// Adds what an artifact makes of records.
+  void add(const Artifact& artifact, const Records& records);
+  /// Whether one is not reproduced that was not expected to be.
+  bool any_claim_failed() const;
+};
+
+nlohmann::json to_json(const Reproduction& reproduction);
+/// The cells, one per line, with the keys of the JSON as header.
+std::string to_csv(const Reproduction& reproduction);
+
+/// The cells of one artifact at one scale, and beneath them what a reader has to know: why values
+/// are missing, and their notes, each once.
+struct CellTable {
+  std::string heading;  ///< id, scale unless it is 1, and title of the artifact
+  Table table;
+  std::vector<std::string> remarks;
+};
+
+/// Every artifact in turn, a table for each scale, so that all in a line is of the same size: row
+/// and column of the paper; its number, its formula's at this scale; and for each source and device
+/// a pair of columns, value with interval and error. Ratios of the paper, which a scale model
+/// keeps, are in a column that says that they are of the full size.
+std::vector<CellTable> cell_tables(const Reproduction& reproduction);
+Table claim_table(const Reproduction& reproduction);
+
+std::string to_text(const Reproduction& reproduction);
+std::string to_markdown(const Reproduction& reproduction);
+
+}  // namespace frugal
