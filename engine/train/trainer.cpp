@@ -106,6 +106,13 @@ class Evaluating {
   Rank& rank_;
 };
 
+void count_from(double start, std::vector<Span>& spans) {
+  for (Span& span : spans) {
+    span.begin -= start;
+    span.end -= start;
+  }
+}
+
 }  // namespace
 
 Trainer::Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& train)
@@ -206,10 +213,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
                          static_cast<double>(batches.size());
     const std::lock_guard lock(guard);
     if (rank.first_of_stage()) {
-      for (Span& span : done.timeline) {
-        span.begin -= start;
-        span.end -= start;
-      }
+      count_from(start, done.timeline);
       const auto stage_index = static_cast<size_t>(rank.stage());
       timeline_.stages[stage_index] = std::move(done.timeline);
       notes_[stage_index] = {start, std::move(done.versions)};

@@ -15,69 +15,70 @@ struct Mistake {
   const char* message;
 };
 
+const Mistake mistakes[] = {
+    {[](RunConfig& c) {
+       c.model.heads = 6;
+       c.model.hidden = 66;
+       c.tensor_parallel = 4;
+     },
+     "heads (6) must be divisible by tensor-parallel size (4)"},
+    {[](RunConfig& c) { c.model.hidden = 65; },
+     "hidden size (65) must be divisible by attention heads (8)"},
+    {[](RunConfig& c) {
+       c.model.sequence = 31;
+       c.tensor_parallel = 2;
+       c.sequence_parallel = true;
+     },
+     "sequence length (31) must be divisible by tensor-parallel size (2)"},
+    {[](RunConfig& c) {
+       c.model.vocabulary = 63;
+       c.tensor_parallel = 2;
+     },
+     "vocabulary size (63) must be divisible by tensor-parallel size (2)"},
+    {[](RunConfig& c) { c.model.head_width = -1; },
+     "head size is -1; it must be at least 1, or 0 for hidden size / attention heads"},
+    {[](RunConfig& c) { c.model.kv_heads = -2; },
+     "key/value heads is -2; it must be at least 1, or 0 for attention heads"},
+    {[](RunConfig& c) { c.model.intermediate = -1; },
+     "intermediate size is -1; it must be at least 1, or 0 for 4 x hidden size"},
+    {[](RunConfig& c) {
+       c.tensor_parallel = 2;
+       c.head_tiles = 33;
+     },
+     "parts of the vocabulary in the output head is 33; it must be from 1 to 32"},
+    {[](RunConfig& c) { c.model.dropout = 1; }, "dropout is 1"},
+    {[](RunConfig& c) { c.model.dropout = 1e-6; }, "dropout is 1e-06"},
+    {[](RunConfig& c) { c.micro_batch = 0; }, "microbatch size is 0"},
+    {[](RunConfig& c) { c.type = DType::u8; }, "type is u8"},
+    {[](RunConfig& c) { c.model.hidden = int64_t{1} << 62; },
+     "hidden size is 4611686018427387904; it must be from 1 to 1048576"},
+    {[](RunConfig& c) { c.model.layers = 65537; }, "layers is 65537; it must be from 1 to 65536"},
+    {[](RunConfig& c) { c.microbatches = int64_t{1} << 40; }, "microbatches is 1099511627776"},
+    {[](RunConfig& c) {
+       c.attention = AttentionKind::fused;
+       c.recompute = Recompute::selective;
+     },
+     "choose recompute none or full, or separate attention"},
+    {[](RunConfig& c) {
+       c.chunks = 2;
+       c.schedule = ScheduleKind::interleaved;
+     },
+     "chunks of a stage is 2 and there is one stage"},
+    {[](RunConfig& c) { c.kept_microbatches = 2; }, "kept whole is 2 and recompute is none"},
+    // Each size is allowed, and their product is not.
+    {[](RunConfig& c) {
+       c.model.layers = 65536;
+       c.model.hidden = 1 << 20;
+     },
+     "the layers' weights (12 x layers x hidden size squared) would take 512 x 12 x 65536 x"},
+    {[](RunConfig& c) {
+       c.model.sequence = 1 << 24;
+       c.micro_batch = 1 << 16;
+     },
+     "sizes must stay below 2^63 bytes"},
+};
+
 TEST(RunConfig, BrokenRulesAreNamed) {
-  const Mistake mistakes[] = {
-      {[](RunConfig& c) {
-         c.model.heads = 6;
-         c.model.hidden = 66;
-         c.tensor_parallel = 4;
-       },
-       "heads (6) must be divisible by tensor-parallel size (4)"},
-      {[](RunConfig& c) { c.model.hidden = 65; },
-       "hidden size (65) must be divisible by attention heads (8)"},
-      {[](RunConfig& c) {
-         c.model.sequence = 31;
-         c.tensor_parallel = 2;
-         c.sequence_parallel = true;
-       },
-       "sequence length (31) must be divisible by tensor-parallel size (2)"},
-      {[](RunConfig& c) {
-         c.model.vocabulary = 63;
-         c.tensor_parallel = 2;
-       },
-       "vocabulary size (63) must be divisible by tensor-parallel size (2)"},
-      {[](RunConfig& c) { c.model.head_width = -1; },
-       "head size is -1; it must be at least 1, or 0 for hidden size / attention heads"},
-      {[](RunConfig& c) { c.model.kv_heads = -2; },
-       "key/value heads is -2; it must be at least 1, or 0 for attention heads"},
-      {[](RunConfig& c) { c.model.intermediate = -1; },
-       "intermediate size is -1; it must be at least 1, or 0 for 4 x hidden size"},
-      {[](RunConfig& c) {
-         c.tensor_parallel = 2;
-         c.head_tiles = 33;
-       },
-       "parts of the vocabulary in the output head is 33; it must be from 1 to 32"},
-      {[](RunConfig& c) { c.model.dropout = 1; }, "dropout is 1"},
-      {[](RunConfig& c) { c.model.dropout = 1e-6; }, "dropout is 1e-06"},
-      {[](RunConfig& c) { c.micro_batch = 0; }, "microbatch size is 0"},
-      {[](RunConfig& c) { c.type = DType::u8; }, "type is u8"},
-      {[](RunConfig& c) { c.model.hidden = int64_t{1} << 62; },
-       "hidden size is 4611686018427387904; it must be from 1 to 1048576"},
-      {[](RunConfig& c) { c.model.layers = 65537; }, "layers is 65537; it must be from 1 to 65536"},
-      {[](RunConfig& c) { c.microbatches = int64_t{1} << 40; }, "microbatches is 1099511627776"},
-      {[](RunConfig& c) {
-         c.attention = AttentionKind::fused;
-         c.recompute = Recompute::selective;
-       },
-       "choose recompute none or full, or separate attention"},
-      {[](RunConfig& c) {
-         c.chunks = 2;
-         c.schedule = ScheduleKind::interleaved;
-       },
-       "chunks of a stage is 2 and there is one stage"},
-      {[](RunConfig& c) { c.kept_microbatches = 2; }, "kept whole is 2 and recompute is none"},
-      // Each size is allowed, and their product is not.
-      {[](RunConfig& c) {
-         c.model.layers = 65536;
-         c.model.hidden = 1 << 20;
-       },
-       "the layers' weights (12 x layers x hidden size squared) would take 512 x 12 x 65536 x"},
-      {[](RunConfig& c) {
-         c.model.sequence = 1 << 24;
-         c.micro_batch = 1 << 16;
-       },
-       "sizes must stay below 2^63 bytes"},
-  };
   testing::small_gpt().validate();
   for (const Mistake& mistake : mistakes) {
     RunConfig c = testing::small_gpt();

@@ -132,6 +132,49 @@ __device__ inline void sum_teams(float& a, float& b, int width, int turn) {
   b = reduce_warp(mine.y, Plus{});
 }
 
+/// What one pack of a row adds to the row's sums and to those of the columns.
+template <bool centred, class Row, class Sums, class T>
+__device__ inline void take_pack(const NormBackward<T>& op, Row& row, const Packed<T>& x_in,
+                                 const Packed<T>& dy_in, const Sums& sums, int k, int column) {
+  float x[pack], dy[pack], gains[pack];
+  x_in.get(x);
+  dy_in.get(dy);
+  load_gains<centred, true>(op, column, pack, gains);
+  row.take(x, dy, gains);
+  sums.add(0, k, x);
+  if constexpr (centred) sums.add(1, k, dy);
+}
+
+/// The gradient of one pack of the input, and what is added to it.
+template <bool centred, class Row, class T>
+__device__ inline void give_pack(const NormBackward<T>& op, const Row& row, const Packed<T>& x_in,
+                                 const Packed<T>& dy, const Packed<T>& add, int64_t at,
+                                 int column) {
+  float x[pack], dx[pack], gains[pack];
+  x_in.get(x);
+  dy.get(dx);
+  load_gains<centred, true>(op, column, pack, gains);
+  row.give(x, dx, gains);
+  if (op.add != nullptr) {
+    float more[pack];
+    add.get(more);
+#pragma unroll
+    for (int e = 0; e < pack; ++e) dx[e] += more[e];
+  }
+  store<true>(op.dx + at, pack, dx);
+}
+
+/// Writes a block's sums of the columns of one pack, over its teams of `width` threads.
+template <int parts, class Sums, class T>
+__device__ inline void store_sums(const NormBackward<T>& op, const Sums& sums, int k, int rank,
+                                  int width, int teams, int column) {
+  for (int part = 0; part < parts; ++part) {
+    float total[pack] = {};
+    for (int other = 0; other < teams; ++other) sums.add_to(total, part, k, other * width + rank);
+    store<true>(op.partial + (int64_t{blockIdx.x} * parts + part) * op.cols + column, pack, total);
+  }
+}
+
 /// A block of several teams of `width` threads, each with a row at a time, of which the next one's
 /// x and dy are on their way meanwhile (where there are registers for it: `ahead`).
 template <bool centred, int packs, bool ahead, int threads, class T>
@@ -165,13 +208,7 @@ __global__ void __launch_bounds__(threads) norm_backward_held(const NormBackward
 #pragma unroll
     for (int k = 0; k < packs; ++k) {
       if (column(k) >= end) continue;
-      float x[pack], dy[pack], gains[pack];
-      now.x[k].get(x);
-      now.dy[k].get(dy);
-      load_gains<centred, true>(op, column(k), pack, gains);
-      now.row.take(x, dy, gains);
-      sums.add(0, k, x);
-      if constexpr (centred) sums.add(1, k, dy);
+      take_pack<centred>(op, now.row, now.x[k], now.dy[k], sums, k, column(k));
     }
     Packed<T> add[packs];
     const auto read_add = [&](int k) {
@@ -190,31 +227,14 @@ __global__ void __launch_bounds__(threads) norm_backward_held(const NormBackward
     for (int k = 0; k < packs; ++k) {
       if (column(k) >= end) continue;
       if constexpr (!ahead) read_add(k);
-      float x[pack], dx[pack], gains[pack];
-      now.x[k].get(x);
-      now.dy[k].get(dx);
-      load_gains<centred, true>(op, column(k), pack, gains);
-      now.row.give(x, dx, gains);
-      if (op.add != nullptr) {
-        float more[pack];
-        add[k].get(more);
-#pragma unroll
-        for (int e = 0; e < pack; ++e) dx[e] += more[e];
-      }
-      store<true>(op.dx + int64_t{row} * cols + column(k), pack, dx);
+      give_pack<centred>(op, now.row, now.x[k], now.dy[k], add[k], int64_t{row} * cols + column(k),
+                         column(k));
     }
   }
 
   __syncthreads();
-  for (int k = team; k < packs; k += teams) {
-    if (column(k) >= cols) continue;
-    for (int part = 0; part < parts; ++part) {
-      float total[pack] = {};
-      for (int other = 0; other < teams; ++other) sums.add_to(total, part, k, other * width + rank);
-      store<true>(op.partial + (int64_t{blockIdx.x} * parts + part) * cols + column(k), pack,
-                  total);
-    }
-  }
+  for (int k = team; k < packs; k += teams)
+    if (column(k) < cols) store_sums<parts>(op, sums, k, rank, width, teams, column(k));
 }
 
 /// Blocks of a multiprocessor.

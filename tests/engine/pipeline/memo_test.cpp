@@ -158,79 +158,80 @@ TEST(PassMemo, EveryScheduleRecomputationAndDivision) {
   EXPECT_EQ(cases, 9 * (1 + 3 * 2) * 3);
 }
 
+using Change = void (*)(MemoCase&);
+const std::pair<const char*, Change> changes[] = {
+    {"kept outputs", [](MemoCase& c) { c.run.keep_outputs = true; }},
+    {"clipped", [](MemoCase& c) { c.clip = 1; }},
+    {"replicas", [](MemoCase& c) { c.run.data_parallel = 3; }},
+    {"stored masks", [](MemoCase& c) { c.run.stored_masks = true; }},
+    {"fused attention", [](MemoCase& c) { c.run.attention = AttentionKind::fused; }},
+    {"bf16", [](MemoCase& c) { c.run.type = DType::bf16; }},
+    {"pure bf16",
+     [](MemoCase& c) {
+       c.run.type = DType::bf16;
+       c.run.precision = Precision::pure;
+     }},
+    {"mini-sequences", [](MemoCase& c) { c.run.mlp_chunks = c.run.head_chunks = 2; }},
+    {"tiles of the head", [](MemoCase& c) { c.run.head_tiles = 3; }},
+    {"gradients that are overwritten", [](MemoCase& c) { c.run.overwrite_gradients = true; }},
+    {"overwritten gradients in parts",
+     [](MemoCase& c) {
+       c.run.overwrite_gradients = true;
+       c.run.mlp_chunks = c.run.head_chunks = 2;
+     }},
+    {"narrow logits",
+     [](MemoCase& c) {
+       c.run.type = DType::bf16;
+       c.run.narrow_logits = true;
+     }},
+    {"two stages", [](MemoCase& c) { c.run.pipeline_parallel = 2; }},
+    {"one stage",
+     [](MemoCase& c) {
+       c.run.pipeline_parallel = c.run.chunks = 1;
+       c.run.schedule = ScheduleKind::one_forward_one_backward;
+     }},
+    {"offloaded optimizer", [](MemoCase& c) { c.run.offload_optimizer = true; }},
+    {"messages that hold up",
+     [](MemoCase& c) { c.machine.software.messages = Machine::Messages::blocking; }},
+    {"messages that are serial",
+     [](MemoCase& c) { c.machine.software.messages = Machine::Messages::serial; }},
+    {"passes that the host waits for",
+     [](MemoCase& c) { c.machine.software.synchronised_passes = true; }},
+    {"messages in parts, and operations of many kernels",
+     [](MemoCase& c) {
+       c.run.tensor_parallel = 2;
+       Machine::Software& s = c.machine.software;
+       s.sharded_messages = s.bias = s.gelu = s.dropout = s.mask = s.dropout_add = true;
+       s.residual = s.bias_gradient = s.accumulation = s.clipping = true;
+     }},
+    {"host that is slow to issue", [](MemoCase& c) { c.machine.launch_overhead = 1e-3; }},
+    {"offload",
+     [](MemoCase& c) {
+       c.run.recompute = Recompute::full;
+       c.run.offload = true;
+     }},
+    {"a Llama",
+     [](MemoCase& c) {
+       c.run = pipelined(small_llama(), c.run.schedule, c.run.pipeline_parallel);
+     }},
+    {"a Gemma 2",
+     [](MemoCase& c) {
+       c.run = pipelined(small_gemma(), c.run.schedule, c.run.pipeline_parallel);
+     }},
+    {"shared sequences",
+     [](MemoCase& c) {
+       c.run = pipelined(small_llama(), c.run.schedule, c.run.pipeline_parallel);
+       c.run.context_parallel = 2;
+     }},
+    {"a ring",
+     [](MemoCase& c) {
+       c.run = pipelined(small_llama(), c.run.schedule, c.run.pipeline_parallel);
+       c.run.context_parallel = 4;
+       c.run.context = ContextKind::ring;
+     }},
+};
+
 TEST(PassMemo, WhatElseARunMayDo) {
-  using Change = void (*)(MemoCase&);
-  const std::pair<const char*, Change> changes[] = {
-      {"kept outputs", [](MemoCase& c) { c.run.keep_outputs = true; }},
-      {"clipped", [](MemoCase& c) { c.clip = 1; }},
-      {"replicas", [](MemoCase& c) { c.run.data_parallel = 3; }},
-      {"stored masks", [](MemoCase& c) { c.run.stored_masks = true; }},
-      {"fused attention", [](MemoCase& c) { c.run.attention = AttentionKind::fused; }},
-      {"bf16", [](MemoCase& c) { c.run.type = DType::bf16; }},
-      {"pure bf16",
-       [](MemoCase& c) {
-         c.run.type = DType::bf16;
-         c.run.precision = Precision::pure;
-       }},
-      {"mini-sequences", [](MemoCase& c) { c.run.mlp_chunks = c.run.head_chunks = 2; }},
-      {"tiles of the head", [](MemoCase& c) { c.run.head_tiles = 3; }},
-      {"gradients that are overwritten", [](MemoCase& c) { c.run.overwrite_gradients = true; }},
-      {"overwritten gradients in parts",
-       [](MemoCase& c) {
-         c.run.overwrite_gradients = true;
-         c.run.mlp_chunks = c.run.head_chunks = 2;
-       }},
-      {"narrow logits",
-       [](MemoCase& c) {
-         c.run.type = DType::bf16;
-         c.run.narrow_logits = true;
-       }},
-      {"two stages", [](MemoCase& c) { c.run.pipeline_parallel = 2; }},
-      {"one stage",
-       [](MemoCase& c) {
-         c.run.pipeline_parallel = c.run.chunks = 1;
-         c.run.schedule = ScheduleKind::one_forward_one_backward;
-       }},
-      {"offloaded optimizer", [](MemoCase& c) { c.run.offload_optimizer = true; }},
-      {"messages that hold up",
-       [](MemoCase& c) { c.machine.software.messages = Machine::Messages::blocking; }},
-      {"messages that are serial",
-       [](MemoCase& c) { c.machine.software.messages = Machine::Messages::serial; }},
-      {"passes that the host waits for",
-       [](MemoCase& c) { c.machine.software.synchronised_passes = true; }},
-      {"messages in parts, and operations of many kernels",
-       [](MemoCase& c) {
-         c.run.tensor_parallel = 2;
-         Machine::Software& s = c.machine.software;
-         s.sharded_messages = s.bias = s.gelu = s.dropout = s.mask = s.dropout_add = true;
-         s.residual = s.bias_gradient = s.accumulation = s.clipping = true;
-       }},
-      {"host that is slow to issue", [](MemoCase& c) { c.machine.launch_overhead = 1e-3; }},
-      {"offload",
-       [](MemoCase& c) {
-         c.run.recompute = Recompute::full;
-         c.run.offload = true;
-       }},
-      {"a Llama",
-       [](MemoCase& c) {
-         c.run = pipelined(small_llama(), c.run.schedule, c.run.pipeline_parallel);
-       }},
-      {"a Gemma 2",
-       [](MemoCase& c) {
-         c.run = pipelined(small_gemma(), c.run.schedule, c.run.pipeline_parallel);
-       }},
-      {"shared sequences",
-       [](MemoCase& c) {
-         c.run = pipelined(small_llama(), c.run.schedule, c.run.pipeline_parallel);
-         c.run.context_parallel = 2;
-       }},
-      {"a ring",
-       [](MemoCase& c) {
-         c.run = pipelined(small_llama(), c.run.schedule, c.run.pipeline_parallel);
-         c.run.context_parallel = 4;
-         c.run.context = ContextKind::ring;
-       }},
-  };
   for (const ScheduleKind& schedule :
        {ScheduleKind::one_forward_one_backward, ScheduleKind::gpipe, ScheduleKind::interleaved,
         ScheduleKind::two_buffered, ScheduleKind::zero_bubble_h1})
