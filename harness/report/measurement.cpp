@@ -58,6 +58,18 @@ std::string held_out_unit(const Record& record) {
   return fmt::format("nats, mean of {}{} bytes", masked ? "those hidden of " : "", bytes->second);
 }
 
+/// "0.2058", or of several steps the median, with its interval: "0.2058 [0.201, 0.212], 20 steps".
+std::string step_time_of(const Record& record) {
+  const std::vector<double>& times = record.samples(metric::step_time);
+  if (times.empty()) return "";
+  const Estimate time = median_estimate(times);
+  std::string text = format_number(time.value);
+  if (time.interval)
+    text += fmt::format(" [{}, {}]", format_number(time.interval->low),
+                        format_number(time.interval->high));
+  return times.size() > 1 ? fmt::format("{}, {} steps", text, times.size()) : text;
+}
+
 }  // namespace
 
 Table measurement_table(const Record& record) {
@@ -124,29 +136,22 @@ Table comparison_table(const std::vector<Table::Column>& columns,
                        const std::vector<std::vector<std::string>>& labels,
                        const std::vector<Record>& records) {
   Table table{columns, labels};
-  for (const char* name :
-       {"step time, s", "95 % interval", "samples", "peak memory of a rank", "MFU, %", "HFU, %"})
+  for (const char* name : {"step time, s", "peak memory of a rank", "MFU, %", "HFU, %"})
     table.columns.push_back({name, true});
   table.columns.push_back({"status"});
+  const auto percent = [](const Fraction& fraction) {
+    return fraction.value ? format_number(100 * *fraction.value) : "";
+  };
   for (size_t i = 0; i < records.size(); ++i) {
     const Record& record = records[i];
-    std::vector<std::string>& row = table.rows[i];
-    const std::vector<double>& times = record.samples(metric::step_time);
-    Estimate time;
-    if (!times.empty()) time = median_estimate(times);
-    row.push_back(times.empty() ? "" : format_number(time.value));
-    row.push_back(time.interval ? fmt::format("{} to {}", format_number(time.interval->low),
-                                              format_number(time.interval->high))
-                                : "");
-    row.push_back(times.empty() ? "" : std::to_string(times.size()));
-    row.push_back(record.memory ? format_bytes(record.memory->peak_total).text() : "");
-    const auto percent = [&](const Fraction& fraction) {
-      return fraction.value ? format_number(100 * *fraction.value) : "";
-    };
-    row.push_back(record.utilization ? percent(record.utilization->mfu_data_sheet) : "");
-    row.push_back(record.utilization ? percent(record.utilization->hfu_data_sheet) : "");
-    row.push_back(record.ok() ? "ok"
-                              : fmt::format("{}: {}", name_of(record.status), record.reason));
+    const std::optional<Utilization>& used = record.utilization;
+    const std::string memory =
+        record.memory ? format_bytes(record.memory->peak_total).text() : std::string();
+    for (const std::string& text :
+         {step_time_of(record), memory, used ? percent(used->mfu_data_sheet) : "",
+          used ? percent(used->hfu_data_sheet) : "",
+          record.ok() ? "ok" : fmt::format("{}: {}", name_of(record.status), record.reason)})
+      table.rows[i].push_back(text);
   }
   return table;
 }

@@ -65,6 +65,11 @@ class Documentation(Cli):
                              "write it anew: frugal docs --write docs")
         self.assertEqual((self.folder / "cli.md").read_text(), self.run_frugal("docs").stdout)
 
+    def test_the_first_page_shows_what_its_command_prints(self):
+        page = (SOURCE / "README.md").read_text()
+        command, printed = page.split("```\n$ frugal ")[1].split("```")[0].split("\n", 1)
+        self.assertEqual(self.run_frugal(*command.split()).stdout, printed)
+
     def test_completion_knows_every_flag(self):
         for shell, prefix in (("bash", "--"), ("zsh", "--"), ("fish", "-l ")):
             script = self.run_frugal("completion", shell).stdout

@@ -122,7 +122,7 @@ std::vector<RecursionCase> recursion_cases() {
                      .stages = stages,
                      .prediction = updates});
   // Adam hardly feels a batch's scale: by the gradients themselves.
-  for (const auto kind :
+  for (const ScheduleKind& kind :
        {ScheduleKind::two_buffered, ScheduleKind::pipedream, ScheduleKind::pipedream_vertical_sync,
         ScheduleKind::one_forward_one_backward})
     cases.push_back({.schedule = kind, .stages = 4, .batches_at_once = batches, .masked = true});

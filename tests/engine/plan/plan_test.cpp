@@ -232,7 +232,7 @@ TEST(Predict, MessagesAreThoseThatAreSentThereAndBack) {
 
 TEST(Predict, ABatchTakesAsLongAsItsMessagesHoldItUp) {
   const Machine machine = of_slow_network();
-  for (const ScheduleKind schedule :
+  for (const ScheduleKind& schedule :
        {ScheduleKind::inter_layer, ScheduleKind::gpipe, flush, two_buffered}) {
     const RunConfig run = four_nodes(schedule);
     const OptimizerOptions options = planned_optimizer(schedule);

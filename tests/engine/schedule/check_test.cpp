@@ -193,8 +193,8 @@ TEST(Check, FindingsNameStageActionAndReason) {
 
 /// Each order that must hold within a stage, alone: what comes first is moved behind what needs it.
 TEST(Check, HoldsEveryOrderWithinAStage) {
-  constexpr auto whole = ScheduleKind::one_forward_one_backward;
-  constexpr auto split = ScheduleKind::zero_bubble_h1;
+  const ScheduleKind& whole = ScheduleKind::one_forward_one_backward;
+  const ScheduleKind& split = ScheduleKind::zero_bubble_h1;
   struct Case {
     ScheduleKind kind;
     ActionKind first, second;
