@@ -36,6 +36,10 @@ class Flags {
              const std::string& help);
   void choice(const std::string& name, std::string& target, const std::vector<std::string>& allowed,
               const std::string& help);
+  /// --format of a command that prints a table: table, json, csv or markdown.
+  void format(std::string& target, const std::string& help) {
+    choice("--format", target, {"table", "json", "csv", "markdown"}, help);
+  }
   /// A whole number in [low, high]. A default below `low` stands for "not given".
   template <class T>
   void integer(const std::string& name, T& target, int64_t low, const std::string& help,

@@ -80,10 +80,8 @@ Exit longest(const LongestValues& values) {
       progress.finished(what, report.tried.back().fits ? "fits" : "does not fit");
     }
   }
-  fmt::print("{}", values.format == "json"       ? report.json().dump(2) + "\n"
-                   : values.format == "csv"      ? report.table().csv()
-                   : values.format == "markdown" ? report.table().markdown()
-                                                 : report.table().text());
+  fmt::print("{}", values.format == "json" ? report.json().dump(2) + "\n"
+                                           : report.table().in(values.format));
   if (report.confirmed()) return Exit::done;
   fmt::print(stderr, "frugal: {} has not done as its virtual counterpart\n", target.on());
   return Exit::claim_failed;
@@ -101,8 +99,7 @@ void add_longest(Program& program) {
   values->run.add_to(flags);
   flags.bytes("--memory", values->memory,
               "Memory of each rank, such as 2GiB, instead of the machine's; on virtual and cpu");
-  flags.choice("--format", values->format, {"table", "json", "csv", "markdown"},
-               "How to print it on stdout");
+  flags.format(values->format, "How to print it on stdout");
 }
 
 }  // namespace frugal

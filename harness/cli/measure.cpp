@@ -222,8 +222,7 @@ std::string rendered(const std::string& format, const std::vector<std::string>& 
     for (const Measured& m : all) records.push_back(to_json(m.record));
     return (all.size() == 1 ? records.front() : records).dump(2) + "\n";
   }
-  const Table table = table_of(swept, all);
-  return format == "csv" ? table.csv() : format == "markdown" ? table.markdown() : table.text();
+  return table_of(swept, all).in(format);
 }
 
 Exit measure(const MeasureValues& values) {
@@ -257,7 +256,7 @@ void add_measure(Program& program) {
   values->run.add_to(flags);
   values->weights.add_to(flags);
   flags.text("--out", values->out, "DIR", "Folder for records.jsonl");
-  flags.choice("--format", values->format, {"table", "json", "csv", "markdown"},
+  flags.format(values->format,
                "How to print on stdout: a record, or a row of each configuration of several");
   flags.toggle("--operations", values->operations,
                "Print how often each operation was made in a step, and the bytes that it moves");

@@ -140,8 +140,7 @@ void add_reproduce(Program& program) {
               "Hidden size, sequence length and vocabulary divided by K; the artifact chooses "
               "otherwise");
   flags.text("--out", values->out, "DIR", "Folder for records.jsonl; runs resume from it");
-  flags.choice("--format", values->format, {"table", "json", "csv", "markdown"},
-               "How to print the result on stdout; csv has the cells only");
+  flags.format(values->format, "How to print the result on stdout; csv has the cells only");
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);
   flags.integer("--samples", values->timing.samples, TimingPlan::minimum,

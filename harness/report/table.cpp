@@ -102,6 +102,10 @@ std::string Table::csv() const {
   return out;
 }
 
+std::string Table::in(std::string_view format) const {
+  return format == "csv" ? csv() : format == "markdown" ? markdown() : text();
+}
+
 std::string format_number(double value) {
   if (std::isfinite(value) && value == std::floor(value) && std::abs(value) < 1e15)
     return fmt::format("{:.0f}", value);

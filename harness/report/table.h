@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace frugal {
@@ -19,6 +20,8 @@ struct Table {
   std::string markdown() const;
   std::string html() const;
   std::string csv() const;  ///< for a spreadsheet
+  /// By the name of --format: "table", "markdown" or "csv".
+  std::string in(std::string_view format) const;
 };
 
 /// All digits of a whole number, four significant ones of any other.
