@@ -150,26 +150,28 @@ Case attention_scores(const Setting& s) {
                        ""});
 }
 
-Case attention_context(const Setting& s) {
+Case attention_context(const Setting& s, bool accumulate) {
   const int64_t m = s.rows, n = s.cols, d = depth(s);
-  return product_case({{"p", s.type, {heads, m, n}},
-                       {"v", s.type, {n, heads, d}},
-                       {"context", s.type, {m, heads, d}, Role::output}},
-                      [](const Views& v) {
-                        return Gemm{.a = v["p"],
-                                    .b = heads_outermost(v["v"]),
-                                    .c = heads_outermost(v["context"]),
-                                    .bias = {}};
-                      },
-                      {heads,
-                       m,
-                       d,
-                       n,
-                       {"p", n, 1, m * n},
-                       {"v", heads * d, 1, d},
-                       {"context", heads * d, 1, d},
-                       false,
-                       ""});
+  return product_case(
+      {{"p", s.type, {heads, m, n}},
+       {"v", s.type, {n, heads, d}},
+       {"context", s.type, {m, heads, d}, accumulate ? Role::updated : Role::output}},
+      [accumulate](const Views& v) {
+        return Gemm{.a = v["p"],
+                    .b = heads_outermost(v["v"]),
+                    .c = heads_outermost(v["context"]),
+                    .bias = {},
+                    .accumulate = accumulate};
+      },
+      {heads,
+       m,
+       d,
+       n,
+       {"p", n, 1, m * n},
+       {"v", heads * d, 1, d},
+       {"context", heads * d, 1, d},
+       accumulate,
+       ""});
 }
 
 Case attention_key_gradient(const Setting& s) {
@@ -284,6 +286,9 @@ std::vector<Row> gemm_rows() {
   const auto of_weights = [](bool narrow) {
     return [narrow](const Setting& s) { return weight_gradient(s, narrow); };
   };
+  const auto context = [](bool accumulate) {
+    return [accumulate](const Setting& s) { return attention_context(s, accumulate); };
+  };
   const auto of_bias = [](bool narrow) {
     return [narrow](const Setting& s) { return column_sum(s, narrow); };
   };
@@ -293,7 +298,8 @@ std::vector<Row> gemm_rows() {
           {"gemm/weight-gradient-narrow", of_weights(true), {}, {240, 188}},
           {"gemm/parts", parts, {}, {240, 196}},
           {"gemm/attention-scores", attention_scores, {}, {720, 444}},
-          {"gemm/attention-context", attention_context, {}, {720, 444}},
+          {"gemm/attention-context", context(false), {}, {720, 444}},
+          {"gemm/attention-context-added", context(true), {}, {720, 624}},
           {"gemm/attention-key-gradient", attention_key_gradient, {}, {720, 444}},
           {"gemm-gelu", gelu, {}, {240, 204}},
           {"gelu/before-product", gelu_before, {}, {0, 120}},
