@@ -42,6 +42,14 @@ TEST_F(CudaDeviceTest, KeepsMemoryForTheNextRequestOfItsSize) {
   device_->deallocate(second, 100 << 20);
 }
 
+TEST_F(CudaDeviceTest, GivesBackWhatIsFreeBeforeItRefuses) {
+  constexpr int64_t bytes = 100 << 20;
+  device_->deallocate(device_->allocate(bytes), bytes);
+  const int64_t reserved = device_->reserved();
+  EXPECT_THROW(device_->allocate(gpus().front().memory * 2), OutOfMemory);
+  EXPECT_LE(device_->reserved(), reserved - bytes);
+}
+
 /// Memory of the host is page-locked once, and what is brought there and back is what it was.
 TEST_F(CudaDeviceTest, TransfersToTheHostAndBack) {
   const View x = floats(1 << 20), y = floats(1 << 20);

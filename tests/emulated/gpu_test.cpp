@@ -112,6 +112,16 @@ TEST_F(EmulatedGpu, StreamsAreOrderedByEventsAlone) {
   EXPECT_EQ(with, (std::set<float>{2}));
 }
 
+TEST_F(EmulatedGpu, CopiesToTheHostWaitForWhatWasComputed) {
+  const View x = floats(4);
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    emulator::set_seed(seed);
+    const auto value = static_cast<float>(seed);
+    device_->execute(Fill{x, value});
+    ASSERT_EQ(read(x)[0], value);
+  }
+}
+
 /// Memory is given back, and handed out, in the order of the compute stream.
 TEST_F(EmulatedGpu, ScratchMemoryIsTheComputeStreamsAlone) {
   const View x = floats(64),
