@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "engine/model/mlp.h"
 #include "tests/engine/support.h"
 
@@ -225,6 +227,33 @@ TEST(MiniSequence, TheHeadsGradientOfTheWeightsTypeIsRoundedOnce) {
   const HostTensor narrow = snapshot_of(c, batch).at(name);
   for (size_t i = 0; i < wide.values.size(); ++i)
     ASSERT_NEAR(narrow.values[i], wide.values[i], std::abs(wide.values[i]) * 0x1p-8);
+}
+
+/// To what the microbatches before have added.
+TEST(MiniSequence, TheHeadsGradientOfTheWeightsTypeIsThatOfAllMicrobatches) {
+  RunConfig c = small_llama();
+  c.type = DType::bf16;
+  c.precision = Precision::pure;
+  c.microbatches = 2;
+  TrainConfig train;
+  train.optimizer.kind = OptimizerKind::sgd;
+  train.optimizer.learning_rate = 1;
+  train.optimizer.clip = train.optimizer.weight_decay = 0;
+  const auto table = [&](int64_t parts, bool trained) {
+    c.head_chunks = parts;
+    const auto cluster = make_cpu_cluster(c, 2);
+    Trainer trainer(*cluster, c, train);
+    const Batch batch = random_batch(c, 0);
+    if (trained) (void)trainer.step(batch);
+    return trainer.snapshot(batch.front()).at("weight/output.token").values;
+  };
+  const auto distance = [](const std::vector<double>& a, const std::vector<double>& b) {
+    double sum = 0;
+    for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+    return std::sqrt(sum);
+  };
+  const auto whole = table(1, true);
+  EXPECT_LT(distance(table(7, true), whole), 0.1 * distance(table(1, false), whole));
 }
 
 /// Calls `use` with an MLP of some weights alone on a rank, and with x and dy [s, b, h].

@@ -1,0 +1,37 @@
+#include "engine/memory/parameter_store.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "kernels/cpu/device.h"
+
+namespace frugal {
+namespace {
+
+TEST(ParameterStore, ParametersBeginWhereTheyCanBeReadInWholePacks) {
+  CpuDevice device(1);
+  const Shape shapes[] = {{3}, {5, 2}, {9}, {7, 3}, {1}, {8}};
+  for (const bool vectors_last : {false, true}) {
+    Ledger ledger(device);
+    ParameterStore store;
+    store.count();
+    for (const Shape& shape : shapes) store.add(shape);
+    const ParameterStore::Types types{DType::bf16, DType::f32, vectors_last};
+    const Tensor block = store.reserve(ledger, types);
+    int64_t end_of_matrices = 0, first_vector = block.view().size();
+    for (const Shape& shape : shapes) {
+      const ParameterStore::Place place = store.take(ledger, types, shape);
+      EXPECT_EQ(place.offset % ParameterStore::alignment, 0) << shape.size();
+      EXPECT_LE(place.offset + shape.size(), block.view().size());
+      if (shape.dims == 1)
+        first_vector = std::min(first_vector, place.offset);
+      else
+        end_of_matrices = std::max(end_of_matrices, place.offset + shape.size());
+    }
+    EXPECT_EQ(first_vector >= end_of_matrices, vectors_last);
+  }
+}
+
+}  // namespace
+}  // namespace frugal
