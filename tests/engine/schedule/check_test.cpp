@@ -305,6 +305,19 @@ TEST(Check, HoldsTheKindsLimits) {
   EXPECT_THAT(described(check(schedule)), HasSubstr("2bw uses version"));
 }
 
+/// The last stage of PipeDream keeps one version: a forward too early uses one that its backward
+/// does not find.
+TEST(Check, AVersionThatIsGoneIsNotUsed) {
+  Schedule schedule =
+      make_schedule(ScheduleKind::pipedream, {.stages = 2, .microbatches = 1, .batches = 3});
+  Actions& last = schedule.actions[1];
+  move(last, position(last, {.kind = ActionKind::receive_activation, .microbatch = 1}), 2);
+  move(last, position(last, {.kind = ActionKind::forward, .microbatch = 1}), 3);
+  assign_versions(schedule);
+  EXPECT_THAT(described(check(schedule)),
+              HasSubstr("(B1@0): version 0 is gone: 1 versions are kept here and the newest is 1"));
+}
+
 TEST(Check, RequireValidRefusesInOneLine) {
   Schedule schedule = small();
   require_valid(schedule, "mine.txt");

@@ -27,6 +27,17 @@ TEST(Schedules, NamesAndKindsAreOneToOne) {
   EXPECT_EQ(schedule_kind("2BW"), std::nullopt);
 }
 
+/// What the checker allows a stage to hold is what its schedule holds, and no more.
+TEST(Schedules, LimitsOfWhatIsInFlightAreReached) {
+  for_all_shapes([](ScheduleKind kind, const ScheduleShape& shape) {
+    const Schedule schedule = make_schedule(kind, shape);
+    for (int stage = 0; stage < shape.stages; ++stage)
+      EXPECT_EQ(peak_in_flight(schedule.actions[static_cast<size_t>(stage)]),
+                in_flight_limit(schedule, stage))
+          << "stage " << stage;
+  });
+}
+
 TEST(Schedules, AKindSaysWhetherItSplitsBackwardPasses) {
   for_all_shapes([](ScheduleKind kind, const ScheduleShape& shape) {
     EXPECT_EQ(splits_backward(make_schedule(kind, shape)), kind.splits_backward);
