@@ -120,6 +120,9 @@ TEST_F(CalibrationTest, FindsTheValuesThatMadeTheNumbers) {
   EXPECT_THAT(found.cells, SizeIs(4));
   EXPECT_LT(found.rms_refitted, 1e-6);
   EXPECT_GT(found.rms_file, 1);
+  double squares = 0;
+  for (const auto& cell : found.cells) squares += std::pow(cell.file.error_percent().value(), 2);
+  EXPECT_NEAR(found.rms_file, std::sqrt(squares / 4), 1e-9);
 }
 
 TEST_F(CalibrationTest, FitsOneCellAlone) {

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "engine/schedule/schedules.h"
@@ -87,6 +89,7 @@ int64_t nanoseconds(const json& event, const char* key) {
 }
 
 void expect_well_formed(const RecordedTrace& run) {
+  int64_t first = std::numeric_limits<int64_t>::max(), last = 0;
   for (int stage = 0; stage < run.config.pipeline_parallel; ++stage) {
     std::map<int, std::string> tracks;
     for (const json& event : run.events(stage, "M"))
@@ -100,9 +103,12 @@ void expect_well_formed(const RecordedTrace& run) {
       EXPECT_GE(nanoseconds(slice, "ts"), end[track]) << slice;
       EXPECT_GE(nanoseconds(slice, "dur"), 0) << slice;
       end[track] = nanoseconds(slice, "ts") + nanoseconds(slice, "dur");
+      first = std::min(first, nanoseconds(slice, "ts"));
+      last = std::max(last, end[track]);
     }
     for (const json& counter : run.events(stage, "C")) EXPECT_GE(counter.at("ts"), 0) << counter;
   }
+  EXPECT_LT(first, last - first) << "counted from the run's begin, not from the clock's";
 }
 
 /// The passes of a stage are the schedule's, with their versions.
