@@ -2,6 +2,7 @@
 
 #include "experiments/artifacts.h"
 #include "experiments/korthikanti2022/paper.h"
+#include "experiments/outcome.h"
 #include "tests/experiments/synthetic.h"
 
 namespace frugal::korthikanti2022 {
@@ -139,6 +140,17 @@ TEST(Table4, TheVirtualMachineIsFitted) {
       EXPECT_NE(c.note.find("f32"), std::string::npos);
       EXPECT_NE(c.note.find("not arithmetic intensity"), std::string::npos);
     }
+  }
+}
+
+TEST(Table4, NothingOfAScaleModelIsFitted) {
+  for (const int64_t scale : {1, 4}) {
+    const Setting setting{Source::simulated, "virtual:a100-selene", scale};
+    const Outcome outcome{Estimate{1}, Status::ok, ""};
+    const Cell cell =
+        make_cell(paper(), "table4", "full recompute", "forward", "ms", setting, outcome);
+    ASSERT_TRUE(cell.paper);
+    EXPECT_EQ(cell.fitted, scale == 1);
   }
 }
 
