@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Do the tests find faults? Puts those of tests/faults/faults.json in by turns, and runs the test that finds each.
+
+    scripts/faults.py                 all, in a build of their own: build/faults
+    scripts/faults.py --only NAME     one of them, or several
+    scripts/faults.py --list          what there are
+    scripts/faults.py --check         whether the list still fits the sources; builds nothing
+
+All faults are compiled into one copy of the sources, and the environment variable FRUGAL_FAULT, a number, says which
+of them is on: `right` has become `(frugal_fault(N) ? (wrong) : (right))`, or with if and else where it is statements.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+LIST = ROOT / "tests/faults/faults.json"
+COPY = ROOT / "build/faults"
+BUILD = COPY / "build/release"
+KEYS = {"name", "layer", "file", "right", "wrong", "found_by"}
+LONGEST = 300  # seconds that a test may run; with a fault it may wait for ever
+
+# Kernels too are compiled with it, on the emulated GPU, which is told of all that instrumented code reads.
+HEADER = """#pragma once
+#include <cstdlib>
+#pragma GCC diagnostic ignored "-Wparentheses"
+#pragma GCC diagnostic ignored "-Wunused-variable"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-value"
+[[maybe_unused]] static const int frugal_fault_on = [] {
+  const char* const number = std::getenv("FRUGAL_FAULT");
+  return number == nullptr ? 0 : std::atoi(number);
+}();
+[[maybe_unused, gnu::no_sanitize_thread]] static bool frugal_fault(int number) { return number == frugal_fault_on; }
+"""
+
+
+def problems(faults, read):
+    """What is wrong with the list; read(file) gives a source's text."""
+    found = []
+    names = collections.Counter(fault.get("name") for fault in faults)
+    for fault in faults:
+        name = fault.get("name")
+        if set(fault) != KEYS or not all(fault.values()):
+            found.append(f"{name}: needs {', '.join(sorted(KEYS))}, and nothing else")
+            continue
+        if names[name] > 1:
+            found.append(f"{name}: there are {names[name]} of this name")
+        if len(fault["found_by"].split()) != 2:
+            found.append(f"{name}: found_by is a program and a filter of its tests")
+        if is_statement(fault["right"]) != is_statement(fault["wrong"]):
+            found.append(f"{name}: right and wrong are both expressions, or both statements")
+        count = read(fault["file"]).count(fault["right"])
+        if count != 1:
+            found.append(f"{name}: what is right stands {count} times in {fault['file']}, and must once")
+    return found
+
+
+def is_statement(code):
+    return code[-1] in ";}"
+
+
+def with_faults(text, faults):
+    """A source with its faults, each {number: fault}, to choose among."""
+    for number, fault in faults.items():
+        right, wrong = fault["right"], fault["wrong"]
+        if is_statement(right):
+            both = f"if (frugal_fault({number})) {{ {wrong} }} else {{ {right} }}"
+        else:
+            both = f"(frugal_fault({number}) ? ({wrong}) : ({right}))"
+        text = text.replace(right, both)
+    return '#include "frugal_fault.h"\n' + text
+
+
+def write(path, content):
+    """Only where it changes, so that only that is compiled again."""
+    if path.is_file() and path.read_bytes() == content:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def copy_sources(numbered):
+    tracked = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True).stdout
+    files = [file for file in tracked.decode().split("\0") if file and (ROOT / file).is_file()]
+    of_file = collections.defaultdict(dict)
+    for number, fault in numbered.items():
+        of_file[fault["file"]][number] = fault
+    for file in files:
+        content = (ROOT / file).read_bytes()
+        if file in of_file:
+            content = with_faults(content.decode(), of_file[file]).encode()
+        write(COPY / file, content)
+        (COPY / file).chmod((ROOT / file).stat().st_mode)
+    write(COPY / "frugal_fault.h", HEADER.encode())
+
+
+def build(programs):
+    environment = dict(os.environ, CCACHE_BASEDIR=str(COPY))
+    configure = ["cmake", "--preset", "release", "-DFRUGAL_WITH_CUDA=OFF", "-DFRUGAL_BUILD_BENCH=OFF"]
+    if subprocess.run(["which", "ccache"], capture_output=True).returncode == 0:
+        configure.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
+    for command in configure, ["cmake", "--build", "--preset", "release", "--target", *programs, "--", "-k0"]:
+        subprocess.run(command, cwd=COPY, env=environment, check=True)
+
+
+def outcome(found_by, number=0):
+    """What the tests say with this fault: passed, failed, crashed, hung, or that there are none."""
+    program, tests = found_by.split()
+    environment = dict(os.environ, FRUGAL_FAULT=str(number), FRUGAL_TEST_SEED="1")
+    command = [BUILD / "tests" / program, f"--gtest_filter={tests}"]
+    try:
+        run = subprocess.run(command, cwd=BUILD / "tests", env=environment, timeout=LONGEST, capture_output=True)
+    except subprocess.TimeoutExpired:
+        return "hung"
+    if b"[ RUN      ]" not in run.stdout:
+        return "0 tests ran"
+    if run.returncode == 0:
+        return "passed"
+    return "failed" if b"[  FAILED  ]" in run.stdout else "crashed"
+
+
+def try_all(numbered):
+    """Prints a line for each fault; returns how many were found."""
+    width = max(len(fault["name"]) for fault in numbered.values())
+    without, found = {}, 0
+    for number, fault in numbered.items():
+        by = fault["found_by"]
+        start = time.monotonic()
+        if by not in without:
+            without[by] = outcome(by)
+        said = outcome(by, number) if without[by] == "passed" else f"{without[by]} without the fault"
+        good = said in ("failed", "crashed", "hung")
+        found += good
+        seconds = time.monotonic() - start
+        print(f"{'' if good else 'NOT FOUND: '}{fault['name']:{width}}  {fault['layer']:14}  {by}  {said}  "
+              f"{seconds:.1f} s", flush=True)
+    return found
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", metavar="NAME")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    faults = json.loads(LIST.read_text())
+    wrong = problems(faults, lambda file: (ROOT / file).read_text())
+    if wrong:
+        sys.exit("\n".join(wrong))
+    if options.check:
+        return print(f"{len(faults)} faults fit the sources")
+    numbered = {number: fault for number, fault in enumerate(faults, 1)
+                if options.only is None or fault["name"] in options.only}
+    if options.list or not numbered:
+        for fault in faults:
+            print(f"{fault['name']}: {fault['layer']}, {fault['file']}")
+        return sys.exit(0 if options.list else f"--only {' '.join(options.only)}: there is none; these are all")
+    copy_sources(dict(enumerate(faults, 1)))
+    build(sorted({fault["found_by"].split()[0] for fault in faults}))
+    found = try_all(numbered)
+    print(f"{found} of {len(numbered)} faults found")
+    sys.exit(found < len(numbered))
+
+
+if __name__ == "__main__":
+    main()
