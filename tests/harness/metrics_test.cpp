@@ -7,8 +7,8 @@
 #include <numeric>
 #include <set>
 
-#include "harness/runner.h"
-#include "harness/training.h"
+#include "harness/measure/runner.h"
+#include "harness/measure/training.h"
 #include "tests/harness/support.h"
 
 namespace frugal {
