@@ -29,11 +29,11 @@ TEST(Schedules, NamesAndKindsAreOneToOne) {
 
 /// What the checker allows a stage to hold is what its schedule holds, and no more.
 TEST(Schedules, LimitsOfWhatIsInFlightAreReached) {
-  for_all_shapes([](ScheduleKind kind, const ScheduleShape& shape) {
+  for_all_shapes([](const ScheduleKind& kind, const ScheduleShape& shape) {
     const Schedule schedule = make_schedule(kind, shape);
     for (int stage = 0; stage < shape.stages; ++stage)
       EXPECT_EQ(peak_in_flight(schedule.actions[static_cast<size_t>(stage)]),
-                in_flight_limit(schedule, stage))
+                kind.in_flight(schedule.fill(stage)))
           << "stage " << stage;
   });
 }

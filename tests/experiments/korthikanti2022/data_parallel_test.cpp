@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "experiments/korthikanti2022/artifacts.h"
+#include "experiments/artifacts.h"
 #include "tests/experiments/synthetic.h"
 
 namespace frugal::korthikanti2022 {
