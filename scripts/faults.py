@@ -168,7 +168,7 @@ def main():
             print(f"{fault['name']}: {fault['layer']}, {fault['file']}")
         return sys.exit(0 if options.list else f"--only {' '.join(options.only)}: there is none; these are all")
     copy_sources(dict(enumerate(faults, 1)))
-    build(sorted({fault["found_by"].split()[0] for fault in faults}))
+    build(sorted({fault["found_by"].split()[0] for fault in numbered.values()}))
     found = try_all(numbered)
     print(f"{found} of {len(numbered)} faults found")
     sys.exit(found < len(numbered))

@@ -11,6 +11,12 @@ std::string file_name(const std::string& path) {
   return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
 }
 
+std::string description_name(const std::string& path) {
+  const std::filesystem::path file = path;
+  const bool of_folder = file.filename() == "config.json" && file.has_parent_path();
+  return file_name(of_folder ? file.parent_path().string() : path);
+}
+
 std::string without_folder(const std::string& text) {
   const size_t name = text.find(':') + 1;  // 0 where there is none
   return text.substr(0, name) + file_name(text.substr(name));

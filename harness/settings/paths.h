@@ -5,6 +5,9 @@ namespace frugal {
 
 /// A file without its folder: what is recorded names no paths.
 std::string file_name(const std::string& path);
+/// The same of what describes a model or machine: a model's config.json is called after its folder,
+/// which stands for it.
+std::string description_name(const std::string& path);
 /// The same of what may stand behind a colon: "virtual:machines/mine.json" gives
 /// "virtual:mine.json".
 std::string without_folder(const std::string& text);

@@ -75,7 +75,7 @@ class Trace(Cli):
             document = json.loads((self.folder / trace).read_text())
             passes = [e for e in document["traceEvents"] if e["ph"] == "X" and e["tid"] == 0]
             self.assertEqual(len(passes), 2 * (2 * 12 + 3))
-            self.assertIn("frugal trace --model gpt-tiny --on " + place[1], document["otherData"]["command"])
+            self.assertIn("frugal trace --model gpt-tiny --layers 4 --on " + place[1], document["otherData"]["command"])
             text = "".join(tree.parse(self.folder / svg).getroot().itertext())
             self.assertIn("planned", text)
             self.assertIn(place[1], text)
@@ -157,6 +157,6 @@ class Ranks(Cli):
         self.run_frugal(*TINY)
         pinned, free = self.records()
         self.assertEqual((pinned["options"]["pinned"], pinned["options"]["deadline"]), ("yes", "60"))
-        self.assertIn("--deadline 60 --threads 1 --pin", pinned["command"])
+        self.assertIn("--threads 1 --pin --deadline 60", pinned["command"])
         self.assertNotEqual(pinned["fingerprint"], free["fingerprint"])
         self.assertFalse({"pinned", "deadline"} & free["options"].keys())
