@@ -8,7 +8,7 @@ namespace frugal {
 using Cases = std::function<std::vector<Case>(const Selection&)>;
 
 /// A case at 1/k of its model's size; skipped where k does not divide that of `name`.
-void scale_down(Case& full_size, int64_t k, const std::string& name);
+void scale_down(Case& c, int64_t k, const std::string& name);
 
 /// A training step of a model as an artifact runs it, at full size.
 struct Step {

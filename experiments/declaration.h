@@ -118,7 +118,7 @@ struct Results {
   std::vector<InSetting> settings;
   std::vector<Cell> formulas;
 
-  Results(const Declaration& artifact, const Records& records);
+  Results(const Declaration& declared, const Records& records);
   std::vector<Cell> cells() const;
 };
 

@@ -62,7 +62,7 @@ class Paper {
                         std::string_view column) const;
   /// Those of an artifact, in the paper's order.
   std::vector<PaperCell> cells_of(const std::string& artifact) const;
-  std::string caption(const std::string& artifact) const;
+  std::string caption(const std::string& name) const;
   const std::vector<Statement>& statements() const { return statements_; }
   const Statement& statement(std::string_view id) const;
   /// Where the paper contradicts itself.
@@ -72,7 +72,7 @@ class Paper {
   JsonObject artifact(const std::string& name) const;
   std::vector<JsonObject> models() const;
   /// Of an artifact that is a drawn timeline, each worker's passes.
-  std::vector<std::vector<DrawnPass>> workers(const std::string& artifact) const;
+  std::vector<std::vector<DrawnPass>> workers(const std::string& name) const;
 
   [[noreturn]] void unknown(const std::string& what, std::string_view name) const;
 

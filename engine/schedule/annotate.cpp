@@ -37,9 +37,11 @@ void add_messages(Schedule& schedule) {
 void assign_versions(Schedule& schedule) {
   const int first = schedule.first_microbatch();
   const auto way = [&](const Action& pass) {
-    return static_cast<size_t>((pass.microbatch - first) * schedule.chunks + pass.chunk);
+    const int index = (pass.microbatch - first) * schedule.chunks + pass.chunk;
+    return static_cast<size_t>(index);
   };
-  const size_t ways = (schedule.end_microbatch() - first) * schedule.chunks;
+  const int passes_of_stage = (schedule.end_microbatch() - first) * schedule.chunks;
+  const auto ways = static_cast<size_t>(passes_of_stage);
   std::vector<int> newest_of_first(ways, -1);  // at the forward of each way on stage 0
   for (int stage = 0; stage < schedule.stages; ++stage) {
     std::vector<int> used(ways, -1);

@@ -75,12 +75,12 @@ struct ScheduleKind {
   bool splits_backward = false;
   /// Whether a stage has several parts of the model, and the kind that this is with one.
   bool has_chunks = false;
-  std::string_view with_one_chunk = "";
+  std::string_view with_one_chunk = {};
 
   /// Whether the microbatches of a batch are a multiple of the stages.
   bool multiple_of_stages = false;
   /// Why they are at least as many as the stages; empty where they need not be.
-  std::string_view at_least_stages = "";
+  std::string_view at_least_stages = {};
 
   SteadyState steady = SteadyState::there_and_back;
   /// Whether the planner's equations are known to hold (docs/planner.md).
