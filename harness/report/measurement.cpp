@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "harness/measure/flops.h"
@@ -136,23 +137,34 @@ Table comparison_table(const std::vector<Table::Column>& columns,
                        const std::vector<std::vector<std::string>>& labels,
                        const std::vector<Record>& records) {
   Table table{columns, labels};
-  for (const char* name : {"step time, s", "peak memory of a rank", "MFU, %", "HFU, %"})
-    table.columns.push_back({name, true});
-  table.columns.push_back({"status"});
-  const auto percent = [](const Fraction& fraction) {
-    return fraction.value ? format_number(100 * *fraction.value) : "";
+  const auto add = [&](const Table::Column& column, const auto& text_of) {
+    std::vector<std::string> texts;
+    for (const Record& record : records) texts.push_back(text_of(record));
+    const auto is_empty = [](const std::string& text) { return text.empty(); };
+    if (std::all_of(texts.begin(), texts.end(), is_empty)) return;  // not known here
+    table.columns.push_back(column);
+    for (size_t i = 0; i < texts.size(); ++i) table.rows[i].push_back(texts[i]);
   };
-  for (size_t i = 0; i < records.size(); ++i) {
-    const Record& record = records[i];
-    const std::optional<Utilization>& used = record.utilization;
-    const std::string memory =
-        record.memory ? format_bytes(record.memory->peak_total).text() : std::string();
-    for (const std::string& text :
-         {step_time_of(record), memory, used ? percent(used->mfu_data_sheet) : "",
-          used ? percent(used->hfu_data_sheet) : "",
-          record.ok() ? "ok" : fmt::format("{}: {}", name_of(record.status), record.reason)})
-      table.rows[i].push_back(text);
-  }
+  const auto add_fraction = [&](const char* name, Fraction Utilization::*fraction) {
+    add({name, true}, [&](const Record& record) {
+      const bool known = record.utilization && (*record.utilization.*fraction).value;
+      return known ? format_number(100 * *(*record.utilization.*fraction).value) : std::string();
+    });
+  };
+  add({"source"}, [](const Record& record) {
+    return fmt::format("{}, {}", name_of(record.source), setting_of(record).where());
+  });
+  add({"step time, s", true}, step_time_of);
+  add({"peak memory of a rank", true}, [](const Record& record) {
+    return record.memory ? format_bytes(record.memory->peak_total).text() : std::string();
+  });
+  add_fraction("MFU, % of data sheet", &Utilization::mfu_data_sheet);
+  add_fraction("HFU, % of data sheet", &Utilization::hfu_data_sheet);
+  add_fraction("MFU, % of measured peak", &Utilization::mfu_measured);
+  add_fraction("HFU, % of measured peak", &Utilization::hfu_measured);
+  add({"status"}, [](const Record& record) {
+    return record.ok() ? "ok" : fmt::format("{}: {}", name_of(record.status), record.reason);
+  });
   return table;
 }
 

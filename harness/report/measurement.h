@@ -11,8 +11,9 @@ namespace frugal {
 /// them.
 Table measurement_table(const Record& record);
 
-/// Records that are compared, one row each: behind `labels` their status, time, memory and
-/// utilization. `labels` has as many texts for each as there are columns.
+/// Records that are compared, one row each: behind `labels` their source, step time, memory,
+/// utilization and status; what is known of none has no column. `labels` has as many texts for each
+/// as there are `columns`.
 Table comparison_table(const std::vector<Table::Column>& columns,
                        const std::vector<std::vector<std::string>>& labels,
                        const std::vector<Record>& records);

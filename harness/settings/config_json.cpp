@@ -26,7 +26,7 @@ void read(const JsonObject& object, FieldOf of, RunSettings& settings) {
     const json& value = object.at(field.key);
     if (!field.type.accepts(value))
       object.fail(field.key, fmt::format("is {}; it must be {}", value.dump(), field.type.allowed));
-    field.set(settings, value);
+    field.set(settings, value, object.file());
   }
 }
 

@@ -40,7 +40,8 @@ struct Field {
   FieldOf of = FieldOf::command;
   ValueType type;
   std::function<nlohmann::json(const RunSettings&)> get;  ///< null: not set
-  std::function<void(RunSettings&, const nlohmann::json&)> set;
+  /// Throws InputError for what is wrong within an object; `where` is the file or flag.
+  std::function<void(RunSettings&, const nlohmann::json&, const std::string& where)> set;
   nlohmann::json usual = {};  ///< the value by default
   FieldGroup group = FieldGroup::model;
   /// Whether JSON that describes a whole configuration must have it.
@@ -147,10 +148,8 @@ Field field(const FieldText& text, T Part::*member, ValueType type) {
           .of = of,
           .type = std::move(type),
           .get = [member](const RunSettings& s) { return to_json_value(part_of<Part>(s).*member); },
-          .set =
-              [member](RunSettings& s, const nlohmann::json& json) {
-                from_json_value(json, part_of<Part>(s).*member);
-              }};
+          .set = [member](RunSettings& s, const nlohmann::json& json,
+                          const std::string&) { from_json_value(json, part_of<Part>(s).*member); }};
 }
 
 /// One of those that have names.

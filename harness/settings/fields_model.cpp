@@ -20,14 +20,15 @@ ValueType name_type() {
 
 Field rotary() {
   const FieldText text{"rotary", "", "How queries and keys are rotated: base, factor, bands"};
-  Field field{.key = text.key,
-              .flag = text.flag,
-              .help = text.help,
-              .of = FieldOf::model,
-              .type = json_object(),
-              .get = [](const RunSettings& s) { return to_json(s.config.model.rotary); },
-              .set = [](RunSettings& s,
-                        const nlohmann::json& json) { s.config.model.rotary = rotary_of(json); }};
+  Field field{
+      .key = text.key,
+      .flag = text.flag,
+      .help = text.help,
+      .of = FieldOf::model,
+      .type = json_object(),
+      .get = [](const RunSettings& s) { return to_json(s.config.model.rotary); },
+      .set = [](RunSettings& s, const nlohmann::json& json,
+                const std::string& where) { s.config.model.rotary = rotary_of(json, where); }};
   return std::move(field).when(
       [](const RunSettings& s) { return s.config.model.positions == PositionKind::rotary; });
 }
@@ -121,8 +122,8 @@ std::vector<Field> model_fields() {
        .help = "Hidden size, sequence length and vocabulary divided by K",
        .type = scale_type(),
        .get = [](const RunSettings& s) { return scale_name(s.scale); },
-       .set = [](RunSettings& s,
-                 const nlohmann::json& json) { s.scale = *parse_scale(json.get<std::string>()); }});
+       .set = [](RunSettings& s, const nlohmann::json& json,
+                 const std::string&) { s.scale = *parse_scale(json.get<std::string>()); }});
   return all;
 }
 

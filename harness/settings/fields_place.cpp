@@ -1,33 +1,22 @@
 #include "harness/settings/field.h"
 
 namespace frugal {
-namespace {
-
-/// Commas separate several.
-ValueType name_text(const std::string& placeholder) {
-  ValueType text = any_text(placeholder);
-  text.list = true;
-  return text;
-}
-
-}  // namespace
-
+/// One place for a command: what was measured and what is virtual never stand in one column.
 std::vector<Field> place_fields() {
   using T = TargetOptions;
   std::vector<Field> all;
-  all.push_back(
-      field({"on", "--on", "Where"}, &T::on, name_text("cpu|cuda|virtual|virtual:MACHINE"))
-          .with_file(Field::File::behind_colon));
+  all.push_back(field({"on", "--on", "Where"}, &T::on, any_text("cpu|cuda|virtual|virtual:MACHINE"))
+                    .with_file(Field::File::behind_colon));
   all.push_back(
       field({"hardware", "--hardware",
              "The virtual machine, or a file with the data sheet of this processor or GPU"},
-            &T::hardware, name_text("NAME|FILE"))
+            &T::hardware, any_text("NAME|FILE"))
           .with_file(Field::File::perhaps));
   Field lone = field({"lone_rank", "--lone-rank",
                       "Run one rank of those that share layers or sequences, and let collectives "
                       "take the time that they would take on the links of this machine; on cpu or "
                       "cuda"},
-                     &T::lone_rank, name_text("NAME|FILE"))
+                     &T::lone_rank, any_text("NAME|FILE"))
                    .with_file(Field::File::perhaps);
   all.push_back(
       field({"threads", "--threads", "Kernel threads of the cpu; all processors otherwise"},
@@ -39,7 +28,7 @@ std::vector<Field> place_fields() {
                  .type = on_off(),
                  .get = [](const RunSettings& s) { return s.place.pinning == Pinning::cores; },
                  .set =
-                     [](RunSettings& s, const nlohmann::json& json) {
+                     [](RunSettings& s, const nlohmann::json& json, const std::string&) {
                        s.place.pinning = json.get<bool>() ? Pinning::cores : Pinning::none;
                      }});
   all.push_back(field({"deadline", "--deadline",

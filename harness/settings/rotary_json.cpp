@@ -12,8 +12,8 @@ nlohmann::json to_json(const RotaryConfig& rotary) {
   return object;
 }
 
-RotaryConfig rotary_of(const nlohmann::json& json) {
-  const JsonObject object(json, "the configuration", "rotary");
+RotaryConfig rotary_of(const nlohmann::json& json, const std::string& where) {
+  const JsonObject object(json, where, "rotary");
   object.allow_only({"base", "factor", "bands"});
   RotaryConfig rotary;
   rotary.base = object.number("base", 1, 1e12);

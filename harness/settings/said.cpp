@@ -56,6 +56,9 @@ json said_in_file(const std::string& path) {
   for (const auto& [key, value] : said.items())
     if (value.is_array() && value.empty())
       throw InputError(fmt::format("{}: {} is an empty list; give a value", path, key));
+  for (const Field& field : fields())
+    if (!field.type.list && said.contains(field.key) && said[field.key].is_array())
+      throw InputError(fmt::format("{}: {} is a list; it takes one value", path, field.key));
   check_global_batch(said, path);
   for (const json& one : combinations(said)) (void)settings_of(one, path + ": ");
   return said;

@@ -50,7 +50,7 @@ RunSettings settings_of(const nlohmann::json& said, const std::string& where) {
     const auto value = said.find(field.key);
     if (value == said.end()) continue;
     field.type.check(where + (where.empty() ? field.name() : field.key), *value);
-    field.set(settings, *value);
+    field.set(settings, *value, where.empty() ? field.name() : where.substr(0, where.size() - 2));
   }
   settings.said = said;
   return settings;
@@ -62,7 +62,7 @@ ModelConfig unscaled_model(const RunSettings& settings) {
   if (!settings.model.empty()) changed.config.model = find_model(settings.model);
   for (const Field& field : fields())
     if (field.of == FieldOf::model && settings.is_said(field.key))
-      field.set(changed, settings.said.at(field.key));
+      field.set(changed, settings.said.at(field.key), field.name());
   return changed.config.model;
 }
 

@@ -17,7 +17,7 @@ struct ValueType {
   /// The JSON value of a text; none where it is not allowed.
   std::function<std::optional<nlohmann::json>(const std::string& text)> parse;
   std::function<bool(const nlohmann::json& value)> accepts;
-  /// Whether commas separate several values.
+  /// Whether there may be several values, which commas separate.
   bool list = true;
   std::string zero = {};  ///< stands for 0 in text; empty: 0 does
 

@@ -83,6 +83,7 @@ class Configuration(Cli):
             configuration = record["configuration"]
             self.assertEqual((row["tensor_parallel_size"], row["recompute"], row["status"]),
                              (str(configuration["tensor_parallel_size"]), configuration["recompute"], "ok"))
+            self.assertEqual(row["source"], "virtual, virtual:a100-selene")
             self.assertAlmostEqual(float(row["step time, s"]) / record["metrics"]["step_time"]["median"], 1, delta=1e-3)
         self.assertEqual(len({record["fingerprint"] for record in records}), 6)
         listed = json.loads(self.run_frugal(*VIRTUAL, "--set", "tensor_parallel_size=1,2", "--format", "json").stdout)
@@ -107,16 +108,22 @@ class Configuration(Cli):
         file({"model": {"layers": 3}, "layers": 4}, "layers stands in model and beside it")
         file({"model": "gpt-tiny", "microbatches": 3, "global_batch": 4}, "global_batch is 4", "is 3")
         file([1], "it is no object")
+        file({"model": "gpt-tiny", "steps": 1, "text": ["a", "b"]}, "text is a list")
+        model = self.given(json.dumps({"layers": 1, "hidden_size": 8, "attention_heads": 2, "sequence_length": 8,
+                                       "vocabulary_size": 8, "positions": "rotary", "rotary": {"bse": 1}}), "model.json")
+        self.rejected("measure", "--model", model, "--on", "virtual", says=["model.json: rotary.bse", "base?"])
         self.rejected("measure", "--config", "none.json", says=["none.json", "cannot be read"])
         for arguments, says in ((("--set", "recompute"), ["KEY=VALUE"]),
                                 (("--set", "recompute=some"), ["--set recompute is \"some\"", "none, selective"]),
                                 (("--set", "recomputation=full"), ["did you mean recompute?"]),
                                 (("--set", "steps=2", "--set", "steps=3"), ["steps=3", "leave one out"]),
                                 (("--set", "steps=2", "--steps", "3"), ["steps=2", "leave one out"]),
+                                (("--on", "cpu,virtual"), ["--on is \"cpu,virtual\""]),
                                 (("--tensor-parallel", "2,2"), ["2 twice"]),
+                                (("--set", "rotary={\"bse\": 1}"), ["--set rotary: rotary.bse", "base?"]),
                                 (("--tensor-parallel", "2,"), ["--tensor-parallel is \"\""]),
                                 (("--tensor-parallel", "3,5"), ["heads (4)"]),
                                 (("--steps", "1,2", "--save-weights", "w.safetensors"), ["--save-weights", "there are 2"])):
-            self.rejected(*VIRTUAL, *arguments, says=says)
+            self.rejected(*(VIRTUAL[:3] if "--on" in arguments else VIRTUAL), *arguments, says=says)
         self.rejected("measure", "--layers", "2", says=["--model is missing", "hidden_size"])
         self.rejected("trace", *VIRTUAL[1:], "--steps", "1,2", "--out-file", "x", says=["--steps", "frugal trace takes one"])

@@ -122,7 +122,7 @@ TEST(Fields, OneMoreIsOneDescription) {
   const Field field = ::frugal::field({"warm_batches", "--warm-batches", "Batches before timing"},
                                       &RunSettings::eval_every, whole_number(1, 100));
   RunSettings settings;
-  field.set(settings, field.type.value(field.flag, "7"));
+  field.set(settings, field.type.value(field.flag, "7"), field.flag);
   EXPECT_EQ(field.get(settings), 7);
   EXPECT_EQ(field.type.schema, json({{"type", "integer"}, {"minimum", 1}, {"maximum", 100}}));
   EXPECT_EQ(message_of<InputError>([&] { field.type.value(field.flag, "0"); }),
