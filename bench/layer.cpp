@@ -43,7 +43,8 @@ void compare(DType type, int threads, int samples) {
     const ModuleTime time = layer.time();
     if (keep) layer_rate.push_back(flops / (time.forward + time.backward));
   }};
-  const Target target("cpu", threads);
+  const auto place = make_target({.on = "cpu", .threads = threads});
+  const Target& target = *place;
   const auto alone = one_rank(target);
   const std::vector<GemmShape> shapes = gemm_shapes(target, type);
   std::vector<TimedGemm> gemms;

@@ -155,7 +155,8 @@ struct Options {
 };
 
 void measure(const Options& options) {
-  const Target target("cpu", options.threads);
+  const auto place = make_target({.on = "cpu", .threads = options.threads});
+  const Target& target = *place;
   const Peaks peaks = measure_peaks(target);
   OperationTimes operations(options.threads);
   std::vector<Case> all = cases();

@@ -21,8 +21,8 @@ Cases step_memory_cases(const std::string& machine, std::vector<Step> steps) {
     if (!selection.virtual_machine) return cases;
     for (const Step& step : steps)
       scale_down(cases.emplace_back(Case{.id = step.id,
-                                         .what = Case::What::step_memory,
                                          .config = step.config,
+                                         .workload = workload::StepMemory{},
                                          .on = "virtual:" + machine}),
                  selection.scale.value_or(1), step.id);
     return cases;

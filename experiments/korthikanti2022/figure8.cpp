@@ -50,7 +50,7 @@ const Artifact& figure8() {
   static const DeclaredArtifact artifact(
       {.paper = paper(),
        .name = "figure8",
-       .cases = layer_cases({.what = Case::What::module_time,
+       .cases = layer_cases({.observed = workload::ModuleTime{},
                              .techniques = {baseline, sequence, full, present},
                              .cpu_scale = 0}),
        .cells = figure8_cells,

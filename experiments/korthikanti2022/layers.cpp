@@ -10,8 +10,8 @@ namespace {
 Case layer_case(const LayerPlan& plan, const std::string& name, const Technique& technique,
                 const Setting& setting) {
   Case c{.id = case_id(name, technique),
-         .what = plan.what,
          .config = layer_config(model(name), technique),
+         .workload = plan.observed,
          .on = setting.on};
   scale_down(c, setting.scale, name);
   if (setting.on == "cpu") {

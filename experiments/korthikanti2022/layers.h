@@ -48,7 +48,7 @@ RunConfig layer_config(const Model& model, const Technique& technique, int64_t k
 /// Which layers an artifact runs: on the paper's machine and on GPUs as the paper runs them,
 /// smaller on the CPU.
 struct LayerPlan {
-  Case::What what = Case::What::module_memory;
+  Workload observed = workload::ModuleMemory{};
   std::vector<Technique> techniques;
   std::vector<std::string> models = {};  ///< all of the paper where none are named
   int64_t cpu_scale = 8;                 ///< 0: table 4 says what the techniques cost there

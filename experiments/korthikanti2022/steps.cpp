@@ -52,8 +52,8 @@ Cases iteration_cases(std::vector<Iteration> iterations) {
     if (!selection.virtual_machine || selection.scale.value_or(1) != 1) return cases;
     for (const Iteration& iteration : iterations)
       cases.push_back({.id = case_id(iteration),
-                       .what = Case::What::training,
                        .config = config_of(iteration),
+                       .workload = Training{},
                        .on = fmt::format("virtual:{}", papers_machine)});
     return cases;
   };

@@ -198,7 +198,7 @@ const Artifact& table4() {
       {.paper = paper(),
        .name = "table4",
        .cases = layer_cases(
-           {.what = Case::What::module_time,
+           {.observed = workload::ModuleTime{},
             .techniques = {baseline, sequence, full, selective, present, fused, fused_sequence},
             .models = {table4_model},
             .cpu_scale = 4,

@@ -38,10 +38,11 @@ Cases search_cases(const std::string& machine, std::vector<Search> searches) {
       const StepOf step{search.config, {}};
       const bool searched = search.tokens == 0;
       cases.push_back({.id = search.id,
-                       .what = searched ? Case::What::longest_sequence : Case::What::step_memory,
                        .config = step.with(searched ? step.granularity() : search.tokens),
-                       .on = "virtual:" + machine,
-                       .optimizer = default_optimizer(search.config)});
+                       .workload = searched ? Workload(workload::LongestSequence{
+                                                  default_optimizer(search.config)})
+                                            : workload::StepMemory{},
+                       .on = "virtual:" + machine});
     }
     return cases;
   };

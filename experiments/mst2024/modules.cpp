@@ -68,9 +68,9 @@ std::vector<Case> module_cases(const ModuleTable& table, const Selection& select
         const std::string id = module_id(parts, tokens);
         Case& c = cases.emplace_back(
             Case{.id = id,
-                 .what = table.timed ? Case::What::module_time : Case::What::module_memory,
-                 .module = table.subject.module,
                  .config = module_config(table.subject, parts, tokens),
+                 .workload = table.timed ? Workload(workload::ModuleTime{table.subject.module})
+                                         : workload::ModuleMemory{table.subject.module},
                  .on = setting.on});
         // bfloat16 is slow where no instruction knows it; float32 has the same products.
         if (setting.on == "cpu" && table.timed) c.config.type = DType::f32;

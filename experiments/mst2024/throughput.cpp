@@ -79,10 +79,9 @@ std::vector<Case> table6_cases(const Selection& selection) {
   for (const ThroughputRow& row : throughput_rows) {
     const RunConfig config = step_config(row);
     cases.push_back({.id = row.name(),
-                     .what = Case::What::training,
                      .config = config,
-                     .on = std::string("virtual:") + papers_machine,
-                     .optimizer = default_optimizer(config)});
+                     .workload = Training{.train = {.optimizer = default_optimizer(config)}},
+                     .on = std::string("virtual:") + papers_machine});
   }
   return cases;
 }

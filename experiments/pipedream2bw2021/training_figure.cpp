@@ -24,11 +24,12 @@ Case chain(const Point& point, Steps steps, int64_t scale) {
   std::vector<Case> rest;
   for (auto one = point.tries.rbegin(); one != point.tries.rend(); ++one) {
     Case c{.id = case_id(point, *one),
-           .what = Case::What::training,
            .config = one->config,
+           .workload = Training{.train = {.optimizer = optimizer(),
+                                          .steps = one->config.schedule.flushes
+                                                       ? 1
+                                                       : static_cast<int64_t>(steps)}},
            .on = machine,
-           .steps = one->config.schedule.flushes ? 1 : static_cast<int64_t>(steps),
-           .optimizer = optimizer(),
            .smaller = std::move(rest)};
     scale_down(c, scale, c.config.model.name);
     rest = {std::move(c)};

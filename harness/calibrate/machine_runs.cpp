@@ -17,7 +17,7 @@ std::vector<Case> cases_on(const Artifact& artifact, const std::string& machine)
 Records run_on(const Machine& machine, const Artifact& artifact, const std::vector<Case>& cases) {
   RecordFile in_memory;
   Progress silent;
-  Runner runner(in_memory, silent, {.timing = {}, .command = {}, .machine = machine});
+  Runner runner(in_memory, silent, {.place = {.machine = machine}});
   return runner.run(artifact.id(), cases);
 }
 

@@ -42,7 +42,7 @@ json own_machine(const Peaks& peaks, const Target& target, const std::string& na
       {"memory_fraction", parameter(1, "1", whole)},
       {"memory_latency", parameter(1e-9, "s", within)},
       {"l2_bandwidth", parameter(1e15, "B/s", within)},
-      {"multiprocessors", parameter(target.threads(), "1", "kernel threads")},
+      {"multiprocessors", parameter(target.threads().value(), "1", "kernel threads")},
       {"host_bandwidth", parameter(bandwidth, "B/s", "the device's memory is the host's")},
       {"host_fraction", parameter(1, "1", whole)},
       {"launch_overhead", parameter(1e-9, "s", within)},

@@ -36,10 +36,6 @@ void side_by_side(size_t n, int threads, const std::function<void(size_t)>& work
   if (error) std::rethrow_exception(error);
 }
 
-bool takes_time(const Case& c) {
-  return c.what == Case::What::module_time || c.what == Case::What::training;
-}
-
 double seconds_of(const Record& record) {
   double sum = 0;
   for (const char* name : {metric::forward_time, metric::backward_time, metric::step_time})
@@ -95,7 +91,7 @@ std::vector<const Artifact*> timed(const FittedMachine& fitted, std::vector<std:
   std::vector<const Artifact*> timed;
   for (const Artifact* artifact : all_of(fitted)) {
     const std::vector<Case> cases = cases_on(*artifact, fitted.machine().name);
-    if (std::any_of(cases.begin(), cases.end(), takes_time))
+    if (std::any_of(cases.begin(), cases.end(), [](const Case& c) { return is_timed(c.workload); }))
       timed.push_back(artifact);
     else
       untimed.push_back(artifact->id());

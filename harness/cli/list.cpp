@@ -33,8 +33,10 @@ nlohmann::json as_json(const Artifacts& artifacts) {
   for (const Artifact* artifact : artifacts) {
     nlohmann::json cases = nlohmann::json::array();
     for (const Case& c : artifact->cases({}))
-      cases.push_back(
-          {{"id", c.id}, {"what", what_of(c)}, {"on", c.on}, {"scale", scale_name(c.scale)}});
+      cases.push_back({{"id", c.id},
+                       {"what", what_of(c.workload)},
+                       {"on", c.on},
+                       {"scale", scale_name(c.scale)}});
     all.push_back({{"id", artifact->id()}, {"title", artifact->title()}, {"cases", cases}});
   }
   return {{"schema", "frugal.list/1"}, {"artifacts", all}};
@@ -51,7 +53,7 @@ std::string as_text(const Artifacts& artifacts, bool with_cases) {
   Table table{{{"artifact"}, {"case"}, {"what"}, {"on"}, {"scale"}}, {}};
   for (const Artifact* artifact : artifacts)
     for (const Case& c : artifact->cases({}))
-      table.rows.push_back({artifact->id(), c.id, what_of(c), c.on, scale_name(c.scale)});
+      table.rows.push_back({artifact->id(), c.id, what_of(c.workload), c.on, scale_name(c.scale)});
   return table.text();
 }
 

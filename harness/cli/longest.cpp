@@ -54,7 +54,8 @@ Exit longest(const LongestValues& values) {
   RunSettings asked = settings;
   // Whatever is wrong with the model's own length is not asked.
   asked.said["sequence_length"] = StepOf{settings.config, {}}.granularity() * settings.scale;
-  const Target target = target_of(asked);
+  const auto place = target_of(asked);
+  const Target& target = *place;
   const TrainingRun run = training_run(asked, target);
   const StepOf step{run.config, run.train.optimizer};
   catch_interrupts();

@@ -8,12 +8,12 @@
 
 #include "harness/cli/files.h"
 #include "harness/cli/program.h"
+#include "harness/cli/record_notes.h"
 #include "harness/cli/run_flags.h"
 #include "harness/cli/weights_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/last_words.h"
 #include "harness/measure/runner.h"
-#include "harness/place/environment.h"
 #include "harness/record/record_file.h"
 #include "harness/report/measurement.h"
 #include "harness/report/work_report.h"
@@ -38,12 +38,10 @@ struct MeasureValues {
   bool force = false, operations = false;
 };
 
-/// One configuration, on the way to its record.
-struct Measured {
+/// A case of the command, and what was said to get it.
+struct Asked {
   RunSettings settings;
-  Target target;
-  TrainingRun run;
-  Record record;
+  Case asked;
 };
 
 void check_last_words(const TrainingRun& run, const Target& target) {
@@ -80,63 +78,60 @@ TrainingRun run_of(const MeasureValues& values, const RunSettings& settings, con
   return run;
 }
 
-void describe_text(const RunSettings& settings, const TrainingRun& run, Record& record) {
-  if (!run.text) return;
-  const int64_t evaluated = run.text->held_out_microbatches(held_out_tokens) *
-                            run.config.micro_batch * run.config.model.sequence;
-  record.options["text"] = fmt::format("{}, hash {}, {} training bytes, {} held out",
-                                       file_name(settings.text), hash_of(run.text->bytes()),
-                                       run.text->training_bytes(), run.text->held_out_bytes());
-  record.options["held_out_bytes_evaluated"] = std::to_string(evaluated);
-}
-
-Record blank(const RunSettings& settings, const TrainingRun& run, const Target& target) {
-  Record record;
-  record.artifact = "measure";
-  record.case_id = run.config.model.name.empty() ? "model" : run.config.model.name;
-  record.what = "training";
-  record.source = target.source();
-  record.on = target.on();
-  record.device = target.device(run.config);
-  record.modelled = target.modelled();
-  record.scale = settings.scale;
-  record.machine = target.machine_hash();
-  record.config = run.config;
-  record.options = options_of(run);
-  if (target.kind() == DeviceKind::cpu)
-    record.options["threads"] = std::to_string(target.threads());
-  describe_text(settings, run, record);
-  record.options.merge(target.options(run.config.type));
-  record.fingerprint = fingerprint_of(record);
-  record.command =
-      command_prefix(record.options) + "frugal measure" + command_flags(settings, run, target);
-  return record;
+Case case_of(const RunSettings& settings, const TrainingRun& run, const Target& target) {
+  const std::string& model = run.config.model.name;
+  return {.id = model.empty() ? "model" : model,
+          .config = run.config,
+          .workload = static_cast<const Training&>(run),
+          .on = settings.place.on,
+          .lone_rank = settings.place.lone_rank,
+          .scale = settings.scale,
+          .command = "frugal measure" + command_flags(settings, run, target)};
 }
 
 /// One of several configurations. Where it breaks a rule it is skipped, with the rule.
-Measured measured(const MeasureValues& values, const nlohmann::json& said, bool alone) {
+Asked asked(const MeasureValues& values, const nlohmann::json& said, bool alone) {
   RunSettings settings = settings_of(said);
-  Target target = target_of(settings);
+  const auto target = target_of(settings);
+  TrainingRun run;
+  std::string broken;
   try {
-    TrainingRun run = run_of(values, settings, target);
-    Record record = blank(settings, run, target);
-    return {std::move(settings), std::move(target), std::move(run), std::move(record)};
+    run = run_of(values, settings, *target);
   } catch (const InputError& error) {
     if (alone) throw;
-    TrainingRun run;
+    run = {};
     run.config = settings.config;
     run.config.model = unscaled_model(settings);
     run.train = settings.train;
-    Record record = blank(settings, run, target);
-    record.status = Status::skipped;
-    record.reason = error.what();
-    return {std::move(settings), std::move(target), std::move(run), std::move(record)};
+    broken = error.what();
   }
+  Case c = case_of(settings, run, *target);
+  c.skip = broken;
+  if (broken.empty()) warn_of_clipping(run);
+  return {std::move(settings), std::move(c)};
+}
+
+/// What a configuration of several has of what distinguishes them.
+std::vector<std::string> values_of(const std::vector<std::string>& swept,
+                                   const RunSettings& settings) {
+  std::vector<std::string> values;
+  for (const std::string& key : swept)
+    values.push_back(field_of(key).type.text(settings.said.at(key)));
+  return values;
+}
+
+/// "tensor_parallel_size 2, recompute none"; empty where there is one configuration.
+std::string title_of(const std::vector<std::string>& swept, const RunSettings& settings) {
+  const std::vector<std::string> values = values_of(swept, settings);
+  std::string title;
+  for (size_t i = 0; i < swept.size(); ++i)
+    title += fmt::format("{}{} {}", i == 0 ? "" : ", ", swept[i], values[i]);
+  return title;
 }
 
 /// All configurations. Throws InputError where none can be run.
-std::vector<Measured> all_measured(const MeasureValues& values, const nlohmann::json& said) {
-  std::vector<Measured> all;
+std::vector<Asked> all_asked(const MeasureValues& values, const nlohmann::json& said) {
+  std::vector<Asked> all;
   const std::vector<nlohmann::json> each = combinations(said);
   if (each.size() > 1 && (values.weights.saves() || values.operations))
     throw InputError(fmt::format("{}: of one configuration, and there are {}; leave it out",
@@ -144,103 +139,68 @@ std::vector<Measured> all_measured(const MeasureValues& values, const nlohmann::
                                  : values.weights.save.empty() ? "--save-tensors"
                                                                : "--save-weights",
                                  each.size()));
-  for (const nlohmann::json& one : each) all.push_back(measured(values, one, each.size() == 1));
-  if (std::all_of(all.begin(), all.end(),
-                  [](const Measured& m) { return m.record.status == Status::skipped; }))
-    throw InputError(all.front().record.reason);
+  const std::vector<std::string> swept = swept_keys(said);
+  for (const nlohmann::json& one : each) {
+    all.push_back(asked(values, one, each.size() == 1));
+    all.back().asked.title = title_of(swept, all.back().settings);
+  }
+  if (std::all_of(all.begin(), all.end(), [](const Asked& a) { return !a.asked.skip.empty(); }))
+    throw InputError(all.front().asked.skip);
   return all;
 }
 
-/// Every step's work, and one record that says how it ended. `name` stands before each step.
-void run_and_record(const std::string& name, const TrainingRun& run, Target& target, Record& record,
-                    RecordFile& file) {
-  Progress progress(static_cast<size_t>(run.train.steps));
-  record.started = utc_now();
-  record.environment = environment(target.kind()).dump();
-  const auto end = [&] {
-    record.ended = utc_now();
-    record.environment = ended(record.environment);
-    file.append(record);
-  };
-  try {
-    run_training(run, target, record, [&](int64_t step, const std::string& outcome) {
-      progress.finished(fmt::format("{}step {}", name, step), outcome);
-    });
-  } catch (const Interrupted&) {
-    end();
-    throw;
-  }
-  end();
-}
-
-/// "tensor_parallel_size 2, recompute none: "; empty where there is one configuration.
-std::string name_in_sweep(const std::vector<std::string>& swept, const Measured& m) {
-  std::string name;
-  for (const std::string& key : swept)
-    name += fmt::format("{}{} {}", name.empty() ? "" : ", ", key,
-                        field_of(key).type.text(m.settings.said.at(key)));
-  return name.empty() ? "" : name + ": ";
-}
-
-/// Runs what is not recorded yet.
-void complete(const MeasureValues& values, const std::string& name, Measured& m, RecordFile& file) {
-  const Record* before = values.weights.saves() ? nullptr : last_final(file.records(), m.record);
-  if (before != nullptr) {
-    fmt::print(stderr, "{}already recorded in {}/{}; --force runs it again\n", name, values.out,
-               RecordFile::name);
-    m.record = *before;
-  } else if (m.record.status == Status::skipped) {
-    m.record.started = m.record.ended = utc_now();
-    m.record.environment = environment(m.target.kind()).dump();
-    file.append(m.record);
-  } else {
-    warn_of_clipping(m.run);
-    run_and_record(name, m.run, m.target, m.record, file);
-  }
-  if (!m.record.ok()) fmt::print(stderr, "frugal: {}{}\n", name, m.record.reason);
-}
-
-Table table_of(const std::vector<std::string>& swept, const std::vector<Measured>& all) {
-  if (all.size() == 1) return measurement_table(all.front().record);
+Table table_of(const std::vector<std::string>& swept, const std::vector<Asked>& all,
+               const std::vector<Record>& records) {
+  if (records.size() == 1) return measurement_table(records.front());
   std::vector<Table::Column> columns;
   std::vector<std::vector<std::string>> labels;
-  std::vector<Record> records;
   for (const std::string& key : swept) columns.push_back({key, true});
-  for (const Measured& m : all) {
-    labels.emplace_back();
-    for (const std::string& key : swept)
-      labels.back().push_back(field_of(key).type.text(m.settings.said.at(key)));
-    records.push_back(m.record);
-  }
+  for (const Asked& each : all) labels.push_back(values_of(swept, each.settings));
   return comparison_table(columns, labels, records);
 }
 
-std::string rendered(const std::string& format, const std::vector<std::string>& swept,
-                     const std::vector<Measured>& all) {
-  if (format == "json") {
-    nlohmann::json records = nlohmann::json::array();
-    for (const Measured& m : all) records.push_back(to_json(m.record));
-    return (all.size() == 1 ? records.front() : records).dump(2) + "\n";
+nlohmann::json json_of(const std::vector<Record>& records) {
+  if (records.size() == 1) return to_json(records.front());
+  nlohmann::json all = nlohmann::json::array();
+  for (const Record& record : records) all.push_back(to_json(record));
+  return all;
+}
+
+/// Runs what is not recorded yet. A record of each, in their order.
+std::vector<Record> records_of(const MeasureValues& values, const std::vector<Asked>& all) {
+  std::vector<Case> cases;
+  int64_t steps = 0;
+  for (const Asked& each : all) {
+    cases.push_back(each.asked);
+    if (each.asked.skip.empty()) steps += std::get<Training>(each.asked.workload).train.steps;
   }
-  return table_of(swept, all).in(format);
+  RecordFile file(values.out);
+  catch_interrupts();
+  Progress progress(static_cast<size_t>(steps));
+  begin_with(file, values.force, progress);
+  // A list of values is never of a place's fields: all run in the same one.
+  Runner runner(file, progress,
+                {.place = place_of(all.front().settings), .timing = {}, .reports_steps = true});
+  return runner.run("measure", cases).all();
 }
 
 Exit measure(const MeasureValues& values) {
   const nlohmann::json said = values.run.said();
   const std::vector<std::string> swept = swept_keys(said);
-  std::vector<Measured> all = all_measured(values, said);
-  RecordFile file(values.out);
-  catch_interrupts();
-  if (values.force) file.set_aside();
+  const std::vector<Asked> all = all_asked(values, said);
+  const std::vector<Record> records = records_of(values, all);
   Exit worst = Exit::done;
-  for (Measured& m : all) {
-    complete(values, name_in_sweep(swept, m), m, file);
-    worst = std::max(worst, exit_of(m.record.status));
+  for (size_t i = 0; i < records.size(); ++i) {
+    const Record& record = records[i];
+    const std::string& title = all[i].asked.title;
+    worst = std::max(worst, exit_of(record.status));
+    if (!record.ok())
+      fmt::print(stderr, "frugal: {}{}{}\n", title, title.empty() ? "" : ": ", record.reason);
   }
-  fmt::print("{}", rendered(values.format, swept, all));
-  const Record& first = all.front().record;
-  if (values.operations && values.format == "table" && first.work)
-    fmt::print("\n{}", operations_table(*first.work).text());
+  fmt::print("{}", values.format == "json" ? json_of(records).dump(2) + "\n"
+                                           : table_of(swept, all, records).in(values.format));
+  if (values.operations && values.format == "table" && records.front().work)
+    fmt::print("\n{}", operations_table(*records.front().work).text());
   return worst;
 }
 

@@ -9,6 +9,7 @@
 #include "harness/measure/progress.h"
 #include "harness/measure/statistics.h"
 #include "harness/measure/step_operations.h"
+#include "harness/measure/training.h"
 #include "harness/settings/resolve.h"
 
 namespace frugal {
@@ -21,7 +22,8 @@ struct OperationsValues {
 
 Exit operations(const OperationsValues& values) {
   const RunSettings settings = values.run.settings();
-  const Target target = target_of(settings);
+  const auto place = target_of(settings);
+  const Target& target = *place;
   const TrainingRun run = training_run(settings, target);
   catch_interrupts();
   warn_of_clipping(run);

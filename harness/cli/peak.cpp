@@ -55,13 +55,13 @@ std::string command_of(const PeakValues& values, const Target& target) {
   for (const auto& [flag, file] :
        {std::pair("--write", values.write), std::pair("--machine", values.machine)})
     if (!file.empty()) command += fmt::format(" {} {}", flag, file_name(file));
-  if (target.kind() == DeviceKind::cpu) command += fmt::format(" --threads {}", target.threads());
+  if (target.threads()) command += fmt::format(" --threads {}", *target.threads());
   return command;
 }
 
 /// A machine that is called as its file.
 void write_own_machine(const PeakValues& values, const Target& target, const Peaks& peaks) {
-  OperationTimes operations(target.threads());
+  OperationTimes operations(target.threads().value());
   time_interleaved({[&](bool keep) { operations.round(keep); }},
                    {.warm_up = 2, .samples = TimingPlan::minimum, .budget = 0});
   const std::string name = std::filesystem::path(values.machine).stem().string();
@@ -72,7 +72,9 @@ void write_own_machine(const PeakValues& values, const Target& target, const Pea
 
 Exit peak(const PeakValues& values) {
   check_threads(values.threads, values.on, device_kind(values.on) == DeviceKind::cpu);
-  const Target target(values.on, values.threads.value_or(usable_processors()));
+  const auto place =
+      make_target({.on = values.on, .threads = values.threads.value_or(usable_processors())});
+  const Target& target = *place;
   check_output(values, target);
   catch_interrupts();
   const Peaks peaks = measure_peaks(target);

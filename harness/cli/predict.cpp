@@ -56,11 +56,9 @@ Exit predict(const PredictValues& values, const Artifacts& all) {
   for (size_t i = 0; i < artifacts.size(); ++i) {
     const std::string id = artifacts[i]->id();
     Runner runner(file, progress,
-                  {.threads = usable_processors(),
-                   .timing = {},
+                  {.place = {.threads = usable_processors(), .machine = machine},
                    .command = fmt::format("frugal predict {} --hardware {}", id,
-                                          shell_word(file_name(values.hardware))),
-                   .machine = machine});
+                                          shell_word(file_name(values.hardware)))});
     const Records made = runner.run(id, cases[i]);
     for (const Record& record : made.all()) {
       if (record.status != Status::oom || !artifacts[i]->expects_oom())

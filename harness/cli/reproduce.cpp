@@ -36,7 +36,7 @@ Selection selection(const ReproduceValues& values) {
   selection.virtual_machine = among({"virtual", "both", "all"});
   selection.cpu = among({"cpu", "both", "all"});
   check_threads(values.threads, values.on, selection.cpu);
-  if (selection.cpu) const Target usable("cpu", values.cpu_threads());  // says why it is not
+  if (selection.cpu) make_target({});  // says why it cannot be used
   if (among({"cuda", "all"})) selection.cuda = gpu_selection(gpus());
   if (values.scale != 0) selection.scale = values.scale;
   return selection;
@@ -111,7 +111,9 @@ Exit reproduce(const ReproduceValues& values, const Artifacts& all) {
   for (size_t i = 0; i < artifacts.size(); ++i) {
     const std::string id = artifacts[i]->id();
     Runner runner(file, progress,
-                  {values.cpu_threads(), values.timing, command_of(values, id, selected.cpu)});
+                  {.place = {.threads = values.cpu_threads()},
+                   .timing = values.timing,
+                   .command = command_of(values, id, selected.cpu)});
     const Records records = runner.run(id, cases[i]);
     for (const Record& record : records.all())
       if (record.status != Status::oom || !artifacts[i]->expects_oom())

@@ -12,6 +12,7 @@
 #include "harness/measure/interrupt.h"
 #include "harness/measure/memory_timeline.h"
 #include "harness/measure/progress.h"
+#include "harness/measure/training.h"
 #include "harness/report/table.h"
 #include "harness/settings/paths.h"
 #include "harness/settings/resolve.h"
@@ -78,7 +79,8 @@ Table bubble_table(const Timeline& timeline) {
 
 Exit trace(const TraceValues& values) {
   const RunSettings settings = values.run.settings();
-  const Target target = target_of(settings);
+  const auto place = target_of(settings);
+  const Target& target = *place;
   const TrainingRun run = training_run(settings, target);
   check_outputs(values, settings);
   catch_interrupts();

@@ -4,15 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "engine/schedule/schedules.h"
 #include "engine/train/safetensors.h"
 #include "harness/huggingface/hugging_face_config.h"
 #include "harness/measure/flops.h"
+#include "harness/measure/guarded.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/last_words.h"
-#include "harness/measure/runner.h"
 
 namespace frugal {
 namespace {
@@ -23,12 +25,9 @@ Batch batch_of(const TrainingRun& run, const Target& target, int64_t step) {
   return run.text ? run.text->training_batch(step) : random_batch(run.config, step);
 }
 
-/// Whether the losses are those of the whole model.
-bool losses_count(const Target& target) { return !target.simulated() && !target.modelled(); }
-
 std::string outcome(const StepResult& result, const Target& target) {
   if (target.simulated()) return fmt::format("{:.4g} virtual s", result.seconds);
-  if (!losses_count(target)) return fmt::format("{:.3g} s", result.seconds);
+  if (!target.computes()) return fmt::format("{:.3g} s", result.seconds);
   return fmt::format("loss {:.4f}, {:.3g} s", result.loss, result.seconds);
 }
 
@@ -103,42 +102,6 @@ void tell_last_words(Trainer& trainer, const TrainingRun& run, Record& record) {
                     static_cast<double>(told.letters) / static_cast<double>(words.letters()));
 }
 
-/// All steps. Leaves no cluster behind: what is timed afterwards has the device for itself.
-void train(const TrainingRun& run, Target& target, Record& record, const StepDone& done) {
-  stop_if_interrupted();
-  const auto cluster = target.cluster(run.config);
-  Trainer trainer(*cluster, run.config, run.train);
-  if (run.weights)
-    trainer.load_weights([&](const std::string& name) { return run.weights->weight(name); });
-  double executed = 0;
-  // The first step fills caches and makes the library's kernels: it is timed only where it is warm.
-  const bool warm = target.simulated() || run.train.steps == 1;
-  if (warm) warm_up(trainer, run, target);
-  train_steps(trainer, run, target, done,
-              [&](int64_t step, const std::vector<StepResult>& results) {
-                for (const StepResult& result : results) {
-                  executed = result.flops;
-                  if (step > 0 || warm) record.add_sample(metric::step_time, "s", result.seconds);
-                  ++step;
-                  if (!losses_count(target)) continue;
-                  record.losses.push_back(result.loss);
-                  if (std::isfinite(result.gradient_norm))
-                    record.add_sample(metric::gradient_norm, "1", result.gradient_norm);
-                }
-                if (run.text && losses_count(target) &&
-                    (step == run.train.steps || (run.eval_every > 0 && step % run.eval_every == 0)))
-                  record.held_out.emplace_back(
-                      step, trainer.evaluate(run.text->held_out_batch(
-                                run.text->held_out_microbatches(held_out_tokens))));
-              });
-  record.memory = memory_of(*cluster);
-  record.flops = flops_of(run.config, executed);
-  record.work = trainer.work();
-  if (run.last_words > 0) tell_last_words(trainer, run, record);
-  if (!run.save_tensors.empty()) save_tensors(trainer, run, target);
-  if (!run.save_weights.empty()) save_weights(trainer, run);
-}
-
 }  // namespace
 
 void warm_up(Trainer& trainer, const TrainingRun& run, const Target& target) {
@@ -165,6 +128,41 @@ void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
   }
 }
 
+void train(const TrainingRun& run, const Target& target, Record& record, const StepDone& done) {
+  stop_if_interrupted();
+  const auto cluster = target.cluster(run.config);
+  Trainer trainer(*cluster, run.config, run.train);
+  if (run.weights)
+    trainer.load_weights([&](const std::string& name) { return run.weights->weight(name); });
+  double executed = 0;
+  // The first step fills caches and makes the library's kernels: it is timed only where it is warm.
+  const bool warm = target.simulated() || run.train.steps == 1;
+  if (warm) warm_up(trainer, run, target);
+  train_steps(trainer, run, target, done,
+              [&](int64_t step, const std::vector<StepResult>& results) {
+                for (const StepResult& result : results) {
+                  executed = result.flops;
+                  if (step > 0 || warm) record.add_sample(metric::step_time, "s", result.seconds);
+                  ++step;
+                  if (!target.computes()) continue;
+                  record.losses.push_back(result.loss);
+                  if (std::isfinite(result.gradient_norm))
+                    record.add_sample(metric::gradient_norm, "1", result.gradient_norm);
+                }
+                if (run.text && target.computes() &&
+                    (step == run.train.steps || (run.eval_every > 0 && step % run.eval_every == 0)))
+                  record.held_out.emplace_back(
+                      step, trainer.evaluate(run.text->held_out_batch(
+                                run.text->held_out_microbatches(held_out_tokens))));
+              });
+  record.memory = memory_of(*cluster);
+  record.flops = flops_of(run.config, executed);
+  record.work = trainer.work();
+  if (run.last_words > 0) tell_last_words(trainer, run, record);
+  if (!run.save_tensors.empty()) save_tensors(trainer, run, target);
+  if (!run.save_weights.empty()) save_weights(trainer, run);
+}
+
 Flops flops_of(const RunConfig& config, double executed) {
   const auto sequences = static_cast<double>(config.micro_batch * config.batch_microbatches());
   Flops flops{
@@ -180,7 +178,7 @@ OptimizerOptions default_optimizer(const RunConfig& config) {
   return options;
 }
 
-std::map<std::string, std::string> options_of(const TrainingRun& run) {
+std::map<std::string, std::string> options_of(const Training& run, const RunConfig& config) {
   const OptimizerOptions& optimizer = run.train.optimizer;
   std::map<std::string, std::string> options = {
       {"steps", std::to_string(run.train.steps)},
@@ -197,6 +195,14 @@ std::map<std::string, std::string> options_of(const TrainingRun& run) {
   if (run.last_words > 0) options["last_words"] = std::to_string(run.last_words);
   if (run.own) options["schedule_file"] = "hash " + run.own->hash;
   if (run.weights) options["weights"] = "hash " + hash_of_files(run.weights->files().paths());
+  if (run.text) {
+    const Text& text = *run.text;
+    options["text"] =
+        fmt::format("{}, hash {}, {} training bytes, {} held out", run.text_name,
+                    hash_of(text.bytes()), text.training_bytes(), text.held_out_bytes());
+    options["held_out_bytes_evaluated"] = std::to_string(
+        text.held_out_microbatches(held_out_tokens) * config.micro_batch * config.model.sequence);
+  }
   return options;
 }
 
@@ -213,19 +219,12 @@ StepTaken take_step(Cluster& cluster, const RunConfig& config, const OptimizerOp
 }
 
 void observe_step_memory(const Target& target, Record& record) {
+  if (!target.simulated()) throw std::logic_error(target.on() + " has no memory without a limit");
   const RunConfig& config = record.config;
-  const StepTaken taken =
-      take_step(*target.cluster_without_limit(config), config, default_optimizer(config));
+  const auto cluster = target.cluster_with(config, std::numeric_limits<int64_t>::max());
+  const StepTaken taken = take_step(*cluster, config, default_optimizer(config));
   record.memory = taken.memory;
   record.flops = flops_of(config, taken.flops);
-}
-
-void run_training(const TrainingRun& run, Target& target, Record& record, const StepDone& done) {
-  run_guarded(record, [&] {
-    train(run, target, record, done);
-    record.utilization =
-        utilization(*record.flops, median(record.samples(metric::step_time)), target, run.config);
-  });
 }
 
 }  // namespace frugal

@@ -1,12 +1,6 @@
 #pragma once
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-
-#include "engine/train/stored_weights.h"
-#include "engine/train/trainer.h"
+#include "harness/measure/case_run.h"
+#include "harness/measure/training_run.h"
 #include "harness/place/target.h"
 #include "harness/record/record.h"
 
@@ -14,38 +8,6 @@ namespace frugal {
 
 /// Held-out tokens that a loss is the mean of, where the text has as many; whole microbatches.
 inline constexpr int64_t held_out_tokens = 32768;
-
-/// A schedule that is executed instead of the one that the configuration names, again and again. It
-/// has the configuration's kind and shape and begins with batch 0; a run's steps are a multiple of
-/// its batches.
-struct OwnSchedule {
-  Schedule schedule;
-  std::string hash;  ///< hash_of() its text
-};
-
-/// A training run of the user's own configuration.
-struct TrainingRun {
-  RunConfig config;
-  std::optional<OwnSchedule> own;
-  TrainConfig train;
-  std::optional<Text> text;  ///< random tokens otherwise
-  int64_t eval_every = 0;    ///< steps; 0: at the end only
-  int64_t last_words = 0;    ///< passages of the held-out task (LastWords); 0: none
-  std::string save_tensors;  ///< a safetensors file; empty: none
-  /// What training begins with; none: random weights.
-  std::shared_ptr<StoredWeights> weights;
-  std::string save_weights;  ///< a safetensors file; empty: none
-};
-
-/// What updates weights where nothing else is said: without clipping where weights step in
-/// backward, before the gradient's norm is known.
-OptimizerOptions default_optimizer(const RunConfig& config);
-
-/// Record::options of a run: what decides it beside its configuration and its text.
-std::map<std::string, std::string> options_of(const TrainingRun& run);
-
-/// Called after each step, counted from 1, with what it gave in words.
-using StepDone = std::function<void(int64_t step, const std::string& outcome)>;
 
 /// Does once what only the first step would pay for; on a virtual device that is nothing. No weight
 /// changes.
@@ -59,9 +21,9 @@ using StepsTaken = std::function<void(int64_t first, const std::vector<StepResul
 void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
                  const StepDone& done, const StepsTaken& taken);
 
-/// Trains and fills in the record: losses, step times, memory, FLOPs, MFU and HFU. However it ends,
-/// the record says so; Interrupted and InputError are thrown on.
-void run_training(const TrainingRun& run, Target& target, Record& record, const StepDone& done);
+/// Trains, and fills in the record: losses, step times, memory, FLOPs, work. Leaves no ranks
+/// behind: what is measured afterwards has the device for itself.
+void train(const TrainingRun& run, const Target& target, Record& record, const StepDone& done);
 
 /// What one training step takes, or one of so many as fill a pipeline without a flush.
 struct StepTaken {

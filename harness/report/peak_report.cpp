@@ -139,14 +139,13 @@ json to_json(const Peaks& peaks, const Target& target) {
         to_json(measured_peak(rates), peaks.tf32);
   }
   for (const CollectiveRate& rate : peaks.collectives) collectives.push_back(to_json(rate));
-  const bool cpu = target.kind() == DeviceKind::cpu;
   return {{"schema", Peaks::schema},
           {"on", target.on()},
           {"device", target.device()},
           {"source", name_of(target.source())},
           {"float32_products", peaks.tf32 ? "tf32" : "float32"},
           {"options", target.options(DType::f32)},
-          {"threads", cpu ? json(target.threads()) : json(nullptr)},
+          {"threads", target.threads() ? json(*target.threads()) : json(nullptr)},
           {"gemm", gemms},
           {"measured_peak", best},
           {"copy",

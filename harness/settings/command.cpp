@@ -31,9 +31,9 @@ void pin_place(RunSettings& settings, const Target& target) {
     place.hardware.clear();
     settings.said.erase("hardware");
   }
-  if (target.kind() == DeviceKind::cpu) {
-    place.threads = target.threads();
-    settings.said["threads"] = target.threads();
+  if (target.threads()) {
+    place.threads = *target.threads();
+    settings.said["threads"] = *target.threads();
   }
   settings.said["on"] = place.on;
 }

@@ -10,6 +10,7 @@
 #include "harness/place/environment.h"
 #include "harness/settings/field.h"
 #include "harness/settings/paths.h"
+#include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
@@ -147,15 +148,19 @@ void refuse_beside_file(const std::string& file_flag,
           fmt::format("{} is given with {}, which says it; leave it out", flag, file_flag));
 }
 
-Target target_of(const RunSettings& settings) {
-  (void)unscaled_model(settings);  // says what is wrong with it before anything is looked for
+TargetOptions place_of(const RunSettings& settings) {
   TargetOptions place = settings.place;
   const std::optional<int> threads =
       settings.is_said("threads") ? std::optional(place.threads) : std::nullopt;
   check_threads(threads, place.on, device_kind(place.on) == DeviceKind::cpu);
   place.threads = threads.value_or(usable_processors());
-  Target target(place);
-  check_data_sheet(settings, target);
+  return place;
+}
+
+std::unique_ptr<Target> target_of(const RunSettings& settings) {
+  (void)unscaled_model(settings);  // says what is wrong with it before anything is looked for
+  auto target = make_target(place_of(settings));
+  check_data_sheet(settings, *target);
   return target;
 }
 
@@ -170,7 +175,10 @@ TrainingRun training_run(const RunSettings& settings, const Target& target) {
   target.check(run.config);
   run.train.optimizer = optimizer_of(settings, run.config.schedule);
   if (!settings.is_said("warm_up")) run.train.warm_up = run.train.steps / 20;
-  if (!settings.text.empty()) run.text = Text::from_file(settings.text, run.config);
+  if (!settings.text.empty()) {
+    run.text = Text::from_file(settings.text, run.config);
+    run.text_name = file_name(settings.text);
+  }
   return run;
 }
 

@@ -1,17 +1,20 @@
 #pragma once
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "harness/measure/training.h"
+#include "harness/measure/training_run.h"
 #include "harness/settings/settings.h"
 
 namespace frugal {
 
-/// Where the settings' run takes place. Throws InputError where the model is missing, and for what
-/// is no place.
-Target target_of(const RunSettings& settings);
+/// Where the settings' run takes place, with as many threads as there are where none are said.
+/// Throws InputError where there are no threads to choose.
+TargetOptions place_of(const RunSettings& settings);
+/// The same as a target. Throws InputError where the model is missing, and for what is no place.
+std::unique_ptr<Target> target_of(const RunSettings& settings);
 
 /// The run. Throws InputError for a configuration that is wrong, here or anywhere, before anything
 /// is written.

@@ -17,14 +17,15 @@ using ::testing::MatchesRegex;
 class LostGpuTest : public ::testing::Test {
  protected:
   ~LostGpuTest() override { emulator::fail_after(0); }
-  Case on_gpu(const std::string& id, Case::What what) const {
-    return {.id = id, .what = what, .config = testing::tiny(), .on = "cuda"};
+  Case on_gpu(const std::string& id, const Workload& observed) const {
+    return {.id = id, .config = testing::tiny(), .workload = observed, .on = "cuda"};
   }
   /// All records that are in the file after running these cases, and what ended that.
   std::string run(const std::vector<Case>& cases) {
     RecordFile file(folder_ / "");
     Progress progress(cases.size());
-    Runner runner(file, progress, {1, {.warm_up = 1, .samples = 10, .budget = 0}, "frugal test"});
+    Runner runner(file, progress,
+                  {.timing = {.warm_up = 1, .samples = 10, .budget = 0}, .command = "frugal test"});
     std::string why;
     try {
       runner.run("paper/table", cases);
@@ -48,7 +49,7 @@ class LostGpuTest : public ::testing::Test {
 constexpr const char* lost = "GPU 0 is lost to this process: an illegal memory access.*";
 
 TEST_F(LostGpuTest, EndsTheRunAndTheSameCommandRunsTheRest) {
-  constexpr auto memory = Case::What::module_memory;
+  constexpr workload::ModuleMemory memory;
   const std::vector<Case> cases = {on_gpu("a", memory), on_gpu("b", memory), on_gpu("c", memory)};
   EXPECT_EQ(run({cases[0]}), "");
   EXPECT_EQ(why_gpu_lost(), "");
@@ -66,9 +67,9 @@ TEST_F(LostGpuTest, EndsTheRunAndTheSameCommandRunsTheRest) {
 
 /// Those that are timed with it have no rounds any more; they are timed again, without it.
 TEST_F(LostGpuTest, OthersAreTimedWithoutTheOneThatLostIt) {
-  constexpr auto time = Case::What::module_time;
+  constexpr workload::ModuleTime time;
   const std::vector<Case> cases = {on_gpu("a", time), on_gpu("b", time), on_gpu("c", time)};
-  EXPECT_EQ(run({on_gpu("first", Case::What::module_memory)}), "");  // chooses algorithms
+  EXPECT_EQ(run({on_gpu("first", workload::ModuleMemory{})}), "");  // chooses algorithms
   emulator::fail_after(300);
   EXPECT_THAT(run(cases), MatchesRegex(lost));
   std::vector<std::string> left;
@@ -102,12 +103,12 @@ TEST(MeasuredPeakDeathTest, OfAGpuIsMeasuredOnceInAProcess) {
   const auto measure = [] {
     emulator::gpu().computes = false;
     RunConfig config = testing::tiny();
-    const double first = *Target("cuda", 1).measured_peak(config);
+    const double first = *PeakRates(*make_target({.on = "cuda"})).measured(config);
     const int64_t products = emulator::products();
-    const double second = *Target("cuda", 1).measured_peak(config);
+    const double second = *PeakRates(*make_target({.on = "cuda"})).measured(config);
     config.type = DType::bf16;
     const bool once = first == second && products == emulator::products();
-    Target("cuda", 1).measured_peak(config);
+    PeakRates(*make_target({.on = "cuda"})).measured(config);
     std::_Exit(once && emulator::products() > products ? 0 : 1);
   };
   EXPECT_EXIT(measure(), ::testing::ExitedWithCode(0), "");

@@ -8,7 +8,7 @@ inline Record record_of(const Artifact& artifact, const Case& c) {
   Record r;
   r.artifact = artifact.id();
   r.case_id = c.id;
-  r.what = what_of(c);
+  r.what = what_of(c.workload);
   r.source = c.source();
   r.on = c.on;
   r.device = "NVIDIA H200 in words";

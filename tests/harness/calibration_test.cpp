@@ -23,7 +23,7 @@ constexpr const char* name = "a100-selene";
 
 /// A layer of which all that is fitted below is a part of the time.
 Case layer(const std::string& id, int64_t hidden, Recompute recompute) {
-  Case c{.id = id, .what = Case::What::module_time, .config = testing::tiny(), .on = {}};
+  Case c{.id = id, .config = testing::tiny(), .workload = workload::ModuleTime{}, .on = {}};
   c.on = std::string("virtual:") + name;
   c.config.model.hidden = hidden;
   c.config.model.heads = 32;

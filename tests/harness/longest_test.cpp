@@ -72,8 +72,10 @@ RunConfig in_parts() {
 }
 
 int64_t peak_of(const RunConfig& config) {
-  const Target target("virtual", 1);
-  return take_step(*target.cluster_without_limit(config), config, default_optimizer(config))
+  const auto place = make_target({.on = "virtual"});
+  const Target& target = *place;
+  return take_step(*target.cluster_with(config, std::numeric_limits<int64_t>::max()), config,
+                   default_optimizer(config))
       .memory.peak_total;
 }
 
@@ -81,7 +83,7 @@ int64_t peak_of(const RunConfig& config) {
 void expect_brute_force(const RunConfig& config, int64_t capacity) {
   const StepOf step{config, default_optimizer(config)};
   const LongestSequence longest =
-      longest_sequence(step, Target("virtual", 1).counterpart(capacity));
+      longest_sequence(step, make_target({.on = "virtual"})->counterpart(capacity));
   const int64_t unit = step.granularity();
   EXPECT_EQ(longest.tokens % unit, 0);
   EXPECT_EQ(longest.memory.peak_total, peak_of(step.with(longest.tokens)));
@@ -124,24 +126,25 @@ TEST(LongestSequence, MayLieBehindLengthsThatDoNotFit) {
 TEST(LongestSequence, IsALowerBoundWhereAConfigurationMayHaveNoMore) {
   RunConfig config = small();
   config.model.layers = 1;
-  const Machine machine = Target("virtual", 1).counterpart(int64_t{1} << 60);
+  const Machine machine = make_target({.on = "virtual"})->counterpart(int64_t{1} << 60);
   const LongestSequence longest = longest_sequence({config, {}}, machine);
   EXPECT_TRUE(longest.at_least());
   EXPECT_EQ(longest.tokens, 1 << 24);
 }
 
 TEST(LongestSequence, SaysWhatIsMissingWhereNothingFits) {
-  EXPECT_THROW(longest_sequence({small(), {}}, Target("virtual", 1).counterpart(1000)),
+  EXPECT_THROW(longest_sequence({small(), {}}, make_target({.on = "virtual"})->counterpart(1000)),
                OutOfMemory);
   RunConfig wrong = small();
   wrong.tensor_parallel = 3;
-  EXPECT_THROW(longest_sequence({wrong, {}}, Target("virtual", 1).counterpart(1 << 20)),
+  EXPECT_THROW(longest_sequence({wrong, {}}, make_target({.on = "virtual"})->counterpart(1 << 20)),
                InputError);
 }
 
 /// The processor takes what its virtual counterpart counts, to the byte.
 TEST(LongestSequence, FitsRealMemoryOfTheSameSizeAndNoLongerOneDoes) {
-  const Target target("cpu", 1);
+  const auto place = make_target({.on = "cpu"});
+  const Target& target = *place;
   const int64_t capacity = 300000;
   for (const RunConfig& config : {small(), in_parts()}) {
     const StepOf step{config, {}};

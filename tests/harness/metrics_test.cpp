@@ -47,7 +47,9 @@ class Metrics : public ::testing::Test {
     return timed([&] {
       RecordFile file(folder_ / "");
       Progress progress(1);
-      Runner runner(file, progress, {1, {.warm_up = 1, .samples = 10, .budget = 0}, "frugal test"});
+      Runner runner(
+          file, progress,
+          {.timing = {.warm_up = 1, .samples = 10, .budget = 0}, .command = "frugal test"});
       return runner.run("paper/table", {c}).all().front();
     });
   }
@@ -64,9 +66,9 @@ class Metrics : public ::testing::Test {
     run.last_words = 4;
     run.text.emplace(bytes, run.config);
     return timed([&] {
-      Target target({.on = "cpu", .threads = 1});
+      const auto target = make_target({.on = "cpu"});
       Record record;
-      run_training(run, target, record, [](int64_t /*step*/, const std::string& /*outcome*/) {});
+      train(run, *target, record, [](int64_t /*step*/, const std::string& /*outcome*/) {});
       return record;
     });
   }
@@ -84,10 +86,10 @@ class Metrics : public ::testing::Test {
   testing::Folder folder_;
 };
 
-Case case_of(Case::What what, const std::string& on) {
-  Case c{.id = "c", .what = what, .config = testing::tiny(), .on = on};
-  c.steps = 3;
-  return c;
+const Training three_steps{.train = {.optimizer = {}, .steps = 3}};
+
+Case case_of(const Workload& observed, const std::string& on) {
+  return {.id = "c", .config = testing::tiny(), .workload = observed, .on = on};
 }
 
 TEST_F(Metrics, HaveTheUnitsThatTheirNamesStandFor) {
@@ -112,9 +114,9 @@ TEST_F(Metrics, HaveTheUnitsThatTheirNamesStandFor) {
     }
   };
   for (const char* on : {"cpu", simulated})
-    for (const Case::What what : {Case::What::module_time, Case::What::training})
-      check(made(case_of(what, on)));
-  check(made(case_of(Case::What::longest_sequence, simulated)));
+    for (const Workload& observed : {Workload(workload::ModuleTime{}), Workload(three_steps)})
+      check(made(case_of(observed, on)));
+  check(made(case_of(workload::LongestSequence{}, simulated)));
   check(trained_on_text());
   EXPECT_EQ(seen.size(), std::size(units));
 }
@@ -126,18 +128,19 @@ TEST_F(Metrics, TimesAreTheClocks) {
     EXPECT_GT(seconds, 0);
     EXPECT_NEAR(sum(samples), seconds, 1e-9 * seconds);
   };
-  const Target target({.on = simulated});
-  const Case training = case_of(Case::What::training, simulated);
+  const auto place = make_target({.on = simulated});
+  const Target& target = *place;
+  const Case training = case_of(three_steps, simulated);
   const auto cluster = target.cluster(training.config);
-  Trainer trainer(*cluster, training.config, {.optimizer = training.optimizer});
+  Trainer trainer(*cluster, training.config, three_steps.train);
   const Batch batch(static_cast<size_t>(training.config.batch_microbatches()));
   double steps = 0;
-  for (int64_t i = 0; i < training.steps; ++i) steps += trainer.step(batch).seconds;
+  for (int64_t i = 0; i < three_steps.train.steps; ++i) steps += trainer.step(batch).seconds;
   expect_same(made(training).record.samples(metric::step_time), steps);
 
-  const Case module = case_of(Case::What::module_time, simulated);
+  const Case module = case_of(workload::ModuleTime{}, simulated);
   const auto alone = target.cluster(module.config);
-  const ModuleTime time = ModuleRun(*alone, module.module).time();
+  const ModuleTime time = ModuleRun(*alone).time();
   const Record record = made(module).record;
   expect_same(record.samples(metric::forward_time), time.forward);
   expect_same(record.samples(metric::backward_time), time.backward);

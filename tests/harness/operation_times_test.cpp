@@ -11,7 +11,7 @@
 
 #include "engine/train/module_run.h"
 #include "harness/calibrate/own_machine.h"
-#include "harness/place/target.h"
+#include "harness/measure/utilization.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -97,7 +97,8 @@ TEST(OwnMachine, TakesWhatItsOperationsTook) {
   RunConfig run;
   run.model = {
       .name = "small", .layers = 1, .hidden = 64, .heads = 2, .sequence = 32, .vocabulary = 128};
-  const Target target("cpu", 1);
+  const auto place = make_target({.on = "cpu"});
+  const Target& target = *place;
   OperationTimes times(1, 64);
   times.round(true);
   MeasuredOperations operations = fit_operations(times.samples());
@@ -124,10 +125,11 @@ TEST(OwnMachine, TakesWhatItsOperationsTook) {
 
   const std::string file = ::testing::TempDir() + "own-machine.json";
   std::ofstream(file) << text;
-  Target simulated("virtual:" + file, 1);
-  EXPECT_EQ(simulated.data_sheet_peak(run), std::nullopt);
-  EXPECT_THAT(simulated.why_no_data_sheet(run), HasSubstr("mine were measured"));
-  EXPECT_EQ(simulated.measured_peak(run), 2e9);
+  const auto described = make_target({.on = "virtual:" + file});
+  PeakRates peaks_of_file(*described);
+  EXPECT_EQ(peaks_of_file.data_sheet(run), std::nullopt);
+  EXPECT_THAT(peaks_of_file.why_no_data_sheet(run), HasSubstr("mine were measured"));
+  EXPECT_EQ(peaks_of_file.measured(run), 2e9);
   std::filesystem::remove(file);
 
   run.tensor_parallel = 2;  // over links that it does not have

@@ -55,7 +55,8 @@ TEST(Repeated, EndsWhereSomethingTakesNoTime) {
 }
 
 TEST(CollectiveRates, CountBytesThatEachLinkCarries) {
-  const auto rates = collective_rates(Target("cpu", 2), 2, int64_t{4} << 20);
+  const auto rates =
+      collective_rates(*make_target({.on = "cpu", .threads = 2}), 2, int64_t{4} << 20);
   ASSERT_EQ(rates.size(), 6U);  // three collectives of two sizes
   for (const CollectiveRate& rate : rates) {
     EXPECT_EQ(rate.ranks, 2);
@@ -94,11 +95,12 @@ Peaks invented() {
 }
 
 TEST(PeakReport, KeepsItsKeys) {
-  const json report = to_json(invented(), Target("cpu", 2));
+  const json report = to_json(invented(), *make_target({.on = "cpu", .threads = 2}));
   EXPECT_EQ(report["schema"], "frugal.peak/1");
   EXPECT_EQ(report["threads"], 2);
   const CpuLevel baseline("baseline");
-  EXPECT_EQ(to_json(invented(), Target("cpu", 2))["options"], json({{"simd", "baseline"}}));
+  EXPECT_EQ(to_json(invented(), *make_target({.on = "cpu", .threads = 2}))["options"],
+            json({{"simd", "baseline"}}));
   ASSERT_EQ(report["gemm"].size(), 4U);
   EXPECT_EQ(report["gemm"][0]["size"], 64);
   EXPECT_TRUE(report["gemm"][1]["size"].is_null());
@@ -117,7 +119,8 @@ TEST(PeakReport, CallsProductsOfFloat32WhatTheyAre) {
   for (const bool tf32 : {false, true}) {
     peaks.tf32 = tf32;
     const char *const right = tf32 ? "tf32" : "f32", *const wrong = tf32 ? "f32" : "tf32";
-    const Target cpu("cpu", 2);
+    const auto place = make_target({.on = "cpu", .threads = 2});
+    const Target& cpu = *place;
     const json report = to_json(peaks, cpu), machine = measured_machine(peaks, cpu, "", "");
     EXPECT_EQ(report["gemm"][0]["type"], right);
     EXPECT_EQ(report["gemm"][2]["type"], "bf16");
@@ -132,8 +135,9 @@ TEST(PeakReport, CallsProductsOfFloat32WhatTheyAre) {
 }
 
 TEST(PeakReport, AMeasuredMachineNamesItsOrigin) {
-  const json machine =
-      measured_machine(invented(), Target("cpu", 2, "a100-selene"), "mine", "frugal peak");
+  const json machine = measured_machine(
+      invented(), *make_target({.on = "cpu", .threads = 2, .hardware = "a100-selene"}), "mine",
+      "frugal peak");
   EXPECT_EQ(machine["schema"], "frugal.measured-machine/1");
   EXPECT_EQ(machine["name"], "mine");
   EXPECT_NEAR(machine["measured"]["flops_bf16"]["value"], 64e6, 1);
@@ -142,7 +146,9 @@ TEST(PeakReport, AMeasuredMachineNamesItsOrigin) {
   EXPECT_EQ(machine["data_sheet"]["machine"], "a100-selene");
   EXPECT_EQ(machine["data_sheet"]["parameters"]["device.flops_bf16"]["value"], 312e12);
   EXPECT_EQ(machine["provenance"]["command"], "frugal peak");
-  EXPECT_TRUE(measured_machine(invented(), Target("cpu", 2), "", "")["data_sheet"].is_null());
+  EXPECT_TRUE(
+      measured_machine(invented(), *make_target({.on = "cpu", .threads = 2}), "", "")["data_sheet"]
+          .is_null());
 }
 
 }  // namespace

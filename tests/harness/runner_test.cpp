@@ -4,6 +4,7 @@
 
 #include "harness/cli/program.h"
 #include "harness/measure/flops.h"
+#include "harness/measure/guarded.h"
 #include "harness/measure/interrupt.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
@@ -24,7 +25,8 @@ class RunnerTest : public ::testing::Test {
   Records run(const std::vector<Case>& cases) {
     RecordFile file(folder_ / "");
     Progress progress(cases.size());
-    Runner runner(file, progress, {1, {.warm_up = 1, .samples = 10, .budget = 0}, "frugal test"});
+    Runner runner(file, progress,
+                  {.timing = {.warm_up = 1, .samples = 10, .budget = 0}, .command = "frugal test"});
     Records records = runner.run("paper/table", cases);
     lines_ = file.records().size();
     return records;
@@ -34,15 +36,15 @@ class RunnerTest : public ::testing::Test {
   size_t lines_ = 0;
 };
 
-Case layer(const std::string& id, Case::What what, const std::string& on) {
-  return {.id = id, .what = what, .config = testing::tiny(), .on = on};
+Case layer(const std::string& id, const Workload& observed, const std::string& on) {
+  return {.id = id, .config = testing::tiny(), .workload = observed, .on = on};
 }
 
 TEST_F(RunnerTest, TimesOnTheCpuInterleavedAndOnAVirtualClockOnce) {
-  Case other = layer("b", Case::What::module_time, "cpu");
+  Case other = layer("b", workload::ModuleTime{}, "cpu");
   other.config.recompute = Recompute::full;
-  const Records records = run({layer("a", Case::What::module_time, "cpu"), other,
-                               layer("a", Case::What::module_time, machine)});
+  const Records records = run({layer("a", workload::ModuleTime{}, "cpu"), other,
+                               layer("a", workload::ModuleTime{}, machine)});
   ASSERT_EQ(records.all().size(), 3U);
   for (const Record& r : records.all()) EXPECT_EQ(r.status, Status::ok) << r.reason;
   EXPECT_EQ(records.all()[0].samples(metric::forward_time).size(), 10U);
@@ -64,8 +66,7 @@ TEST_F(RunnerTest, RunsModulesOfALayerAlone) {
   std::vector<Case> cases;
   for (const Module module : {Module::mlp, Module::output_layer})
     for (const char* on : {"cpu", machine}) {
-      Case& c = cases.emplace_back(layer(on, Case::What::module_time, on));
-      c.module = module;
+      Case& c = cases.emplace_back(layer(on, workload::ModuleTime{module}, on));
       c.config.model.mlp = MlpKind::swiglu;
       c.config.model.intermediate = 24;
     }
@@ -73,7 +74,7 @@ TEST_F(RunnerTest, RunsModulesOfALayerAlone) {
   for (size_t i = 0; i < cases.size(); ++i) {
     const Record& r = records.all()[i];
     ASSERT_EQ(r.status, Status::ok) << r.reason;
-    const bool mlp = cases[i].module == Module::mlp;
+    const bool mlp = std::get<workload::ModuleTime>(cases[i].workload).module == Module::mlp;
     EXPECT_EQ(r.what, mlp ? "mlp_time" : "output_layer_time");
     // 8 tokens, forward and for two gradients: three matrices, or one.
     const double weights = mlp ? 3 * 16 * 24 : 32 * 16;
@@ -86,7 +87,7 @@ TEST_F(RunnerTest, RunsModulesOfALayerAlone) {
 }
 
 TEST_F(RunnerTest, ALoneRankIsTimedWithOthersAndSaysThatItIsOne) {
-  Case whole = layer("a", Case::What::module_time, "cpu"), lone = whole;
+  Case whole = layer("a", workload::ModuleTime{}, "cpu"), lone = whole;
   whole.config.tensor_parallel = lone.config.tensor_parallel = 2;
   lone.lone_rank = "h200-hgx";
   const Records records = run({whole, lone});
@@ -104,8 +105,8 @@ TEST_F(RunnerTest, ALoneRankIsTimedWithOthersAndSaysThatItIsOne) {
 
 TEST_F(RunnerTest, ADeviceHoldsAtLeastWhatWasInUse) {
   const Records records =
-      run({layer("a", Case::What::module_memory, "cpu"), layer("b", Case::What::module_time, "cpu"),
-           layer("a", Case::What::module_memory, machine)});
+      run({layer("a", workload::ModuleMemory{}, "cpu"), layer("b", workload::ModuleTime{}, "cpu"),
+           layer("a", workload::ModuleMemory{}, machine)});
   for (const Record& r : records.all()) {
     if (r.on == "cpu")
       EXPECT_GE(r.memory->reserved.value(), r.memory->peak_total) << r.case_id;
@@ -115,9 +116,9 @@ TEST_F(RunnerTest, ADeviceHoldsAtLeastWhatWasInUse) {
 }
 
 TEST_F(RunnerTest, BadInputStopsAllAndNothingIsRecorded) {
-  Case bad = layer("a", Case::What::module_time, "cpu");
+  Case bad = layer("a", workload::ModuleTime{}, "cpu");
   bad.config.tensor_parallel = 3;
-  const Case good = layer("b", Case::What::module_memory, "cpu");
+  const Case good = layer("b", workload::ModuleMemory{}, "cpu");
   EXPECT_THAT([&] { run({good, bad}); }, ThrowsMessage<InputError>(HasSubstr("divisible")));
   const CpuLevel nonsense("nonsense");
   EXPECT_THAT([&] { run({good}); }, ThrowsMessage<InputError>(HasSubstr("FRUGAL_SIMD=nonsense")));
@@ -125,7 +126,7 @@ TEST_F(RunnerTest, BadInputStopsAllAndNothingIsRecorded) {
 }
 
 TEST_F(RunnerTest, ASkippedCaseIsRunWhereItCanBeRunLater) {
-  Case c = layer("a", Case::What::module_memory, machine);
+  Case c = layer("a", workload::ModuleMemory{}, machine);
   c.skip = "not here";
   EXPECT_EQ(run({c}).all().front().status, Status::skipped);
   run({c});
@@ -136,8 +137,8 @@ TEST_F(RunnerTest, ASkippedCaseIsRunWhereItCanBeRunLater) {
 }
 
 TEST_F(RunnerTest, RunsAWholeGroupAgainWhereOneIsMissing) {
-  const Case a = layer("a", Case::What::module_time, "cpu"),
-             b = layer("b", Case::What::module_time, "cpu");
+  const Case a = layer("a", workload::ModuleTime{}, "cpu"),
+             b = layer("b", workload::ModuleTime{}, "cpu");
   const std::string first = run({a}).all()[0].rounds;
   const Records both = run({a, b});
   EXPECT_EQ(lines_, 3U);
@@ -148,8 +149,8 @@ TEST_F(RunnerTest, RunsAWholeGroupAgainWhereOneIsMissing) {
 }
 
 TEST_F(RunnerTest, RunsAWholeGroupAgainWhereItsRoundsDiffer) {
-  const Case a = layer("a", Case::What::module_time, "cpu"),
-             b = layer("b", Case::What::module_time, "cpu");
+  const Case a = layer("a", workload::ModuleTime{}, "cpu"),
+             b = layer("b", workload::ModuleTime{}, "cpu");
   run({a});
   run({b});
   EXPECT_EQ(lines_, 2U);
@@ -163,9 +164,9 @@ TEST_F(RunnerTest, AnotherMachineOfTheSameNameAndNoFile) {
   RecordFile in_memory;
   Progress silent;
   const Machine slow = find_machine("a100-selene", {{"device.launch_overhead", 1e-3}});
-  Runner runner(in_memory, silent, {.timing = {}, .command = {}, .machine = slow});
-  const std::vector<Case> cases{layer("a", Case::What::module_time, machine),
-                                layer("b", Case::What::module_time, "virtual:h200-hgx")};
+  Runner runner(in_memory, silent, {.place = {.machine = slow}});
+  const std::vector<Case> cases{layer("a", workload::ModuleTime{}, machine),
+                                layer("b", workload::ModuleTime{}, "virtual:h200-hgx")};
   const Records records = runner.run("paper/table", cases), files = run(cases);
   const auto seconds = [](const Records& some, size_t i) {
     return some.all()[i].samples(metric::forward_time).front();
@@ -178,8 +179,9 @@ TEST_F(RunnerTest, AnotherMachineOfTheSameNameAndNoFile) {
 }
 
 TEST(Grouped, TimedCasesOfARealDeviceAndEveryOtherAlone) {
-  const auto of = [](Case::What what, const char* on) { return layer("", what, on); };
-  constexpr auto time = Case::What::module_time, memory = Case::What::module_memory;
+  const auto of = [](const Workload& observed, const char* on) { return layer("", observed, on); };
+  constexpr workload::ModuleTime time;
+  constexpr workload::ModuleMemory memory;
   using Positions = std::vector<size_t>;
   EXPECT_THAT(grouped({of(memory, "cpu"), of(time, "cpu"), of(time, machine), of(memory, "cpu"),
                        of(time, "cpu"), of(time, machine)}),
@@ -187,7 +189,7 @@ TEST(Grouped, TimedCasesOfARealDeviceAndEveryOtherAlone) {
 }
 
 TEST_F(RunnerTest, ExecutedFlopsAreThePapersWithoutRecomputation) {
-  const Records records = run({layer("a", Case::What::module_memory, machine)});
+  const Records records = run({layer("a", workload::ModuleMemory{}, machine)});
   const Record& r = records.all().front();
   EXPECT_DOUBLE_EQ(r.flops->hardware, module_flops(r.config.model, Module::layer, 1));
   EXPECT_DOUBLE_EQ(r.flops->model, r.flops->hardware);
@@ -196,7 +198,7 @@ TEST_F(RunnerTest, ExecutedFlopsAreThePapersWithoutRecomputation) {
 
 /// Fused attention has 7 products where separate attention has 6, of visible pairs only.
 TEST_F(RunnerTest, ExecutedFlopsOfFusedAttentionAreThoseOfVisiblePairs) {
-  Case c = layer("a", Case::What::module_memory, machine);
+  Case c = layer("a", workload::ModuleMemory{}, machine);
   c.config.attention = AttentionKind::fused;
   const Record r = run({c}).all().front();
   const ModelConfig& m = r.config.model;
@@ -206,7 +208,7 @@ TEST_F(RunnerTest, ExecutedFlopsOfFusedAttentionAreThoseOfVisiblePairs) {
 }
 
 TEST_F(RunnerTest, DoesNotRunARecordedCaseAgain) {
-  const Case c = layer("a", Case::What::module_memory, machine);
+  const Case c = layer("a", workload::ModuleMemory{}, machine);
   const std::string first = run({c}).all().front().started;
   EXPECT_EQ(run({c}).all().front().started, first);
   EXPECT_EQ(lines_, 1U);
@@ -217,9 +219,9 @@ TEST_F(RunnerTest, DoesNotRunARecordedCaseAgain) {
 }
 
 TEST_F(RunnerTest, RecordsSkippedAndOutOfMemoryWithAReason) {
-  Case skipped = layer("s", Case::What::module_memory, machine);
+  Case skipped = layer("s", workload::ModuleMemory{}, machine);
   skipped.skip = "not divisible";
-  Case huge = layer("h", Case::What::module_memory, machine);
+  Case huge = layer("h", workload::ModuleMemory{}, machine);
   huge.config.model.hidden = 1 << 20;
   const Records records = run({skipped, huge});
   EXPECT_EQ(records.all()[0].status, Status::skipped);
@@ -230,12 +232,11 @@ TEST_F(RunnerTest, RecordsSkippedAndOutOfMemoryWithAReason) {
 
 /// On the clock of a machine and on this one's: the same steps, products and blocks of memory.
 TEST_F(RunnerTest, TrainsAWholeModelThroughItsSchedule) {
-  Case simulated = layer("t", Case::What::training, machine);
+  Training training{.train = {.optimizer = {.clip = 0}, .steps = 3}};
+  Case simulated = layer("t", training, machine);
   simulated.config.model.layers = simulated.config.pipeline_parallel = 2;
   simulated.config.microbatches = 2;
   simulated.config.schedule = ScheduleKind::two_buffered;
-  simulated.steps = 3;
-  simulated.optimizer.clip = 0;
   Case real = simulated;
   real.on = "cpu";
   const Records records = run({simulated, real});
@@ -257,14 +258,15 @@ TEST_F(RunnerTest, TrainsAWholeModelThroughItsSchedule) {
   EXPECT_EQ(ours.options.at("clip"), "0");
   EXPECT_EQ(theirs.options.at("threads"), "1");
   Case another = simulated;
-  another.steps = 4;
+  training.train.steps = 4;
+  another.workload = training;
   run({another});
   EXPECT_EQ(lines_, 3U) << "another number of steps is another case";
 }
 
 TEST_F(RunnerTest, WhatRunsOutOfMemoryIsFollowedBySmallerOnesUntilOneFits) {
   const auto sized = [](const char* id, int64_t hidden, std::vector<Case> smaller) {
-    Case c = layer(id, Case::What::module_memory, machine);
+    Case c = layer(id, workload::ModuleMemory{}, machine);
     c.config.model.hidden = hidden;
     c.smaller = std::move(smaller);
     return c;
@@ -277,7 +279,7 @@ TEST_F(RunnerTest, WhatRunsOutOfMemoryIsFollowedBySmallerOnesUntilOneFits) {
     for (const Record& r : records.all()) all.push_back(r.case_id);
     return all;
   };
-  const Case other = layer("other", Case::What::module_memory, machine);
+  const Case other = layer("other", workload::ModuleMemory{}, machine);
   EXPECT_THAT(ids(run({chain, other})), ElementsAre("huge", "other", "large", "fits"));
   EXPECT_EQ(lines_, 4U);
   EXPECT_EQ(run({chain}).all().back().status, Status::ok);
@@ -289,7 +291,7 @@ TEST_F(RunnerTest, WhatRunsOutOfMemoryIsFollowedBySmallerOnesUntilOneFits) {
 
 /// How much is too much is what such a case is to find out.
 TEST_F(RunnerTest, TheMemoryOfAStepIsCountedBeyondWhatTheMachineHas) {
-  Case step = layer("s", Case::What::step_memory, machine);
+  Case step = layer("s", workload::StepMemory{}, machine);
   step.config.model.layers = 4;
   step.config.model.hidden = 1 << 15;
   step.config.pipeline_parallel = 2;
@@ -316,9 +318,9 @@ TEST_F(RunnerTest, TheMemoryOfAStepIsCountedBeyondWhatTheMachineHas) {
 
 /// Cases that are timed by turns are in memory together, and one that needs more may fit alone.
 TEST_F(RunnerTest, OutOfMemoryNamesWhatElseWasInMemory) {
-  Case huge = layer("h", Case::What::module_time, "cpu");
+  Case huge = layer("h", workload::ModuleTime{}, "cpu");
   huge.config.model.hidden = 1 << 20;
-  const auto small = [](const char* id) { return layer(id, Case::What::module_time, "cpu"); };
+  const auto small = [](const char* id) { return layer(id, workload::ModuleTime{}, "cpu"); };
   const Records records = run({small("a"), small("b"), huge, small("c")});
   EXPECT_EQ(records.all()[2].status, Status::oom);
   EXPECT_THAT(records.all()[2].reason,

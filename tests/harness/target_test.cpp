@@ -3,7 +3,8 @@
 #include <gmock/gmock.h>
 
 #include "engine/comm/nccl.h"
-#include "harness/measure/artifact.h"
+#include "harness/measure/utilization.h"
+#include "harness/place/gpu_selection.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 #include "tests/kernels/cpu_levels.h"
@@ -23,53 +24,54 @@ class MachineFile : public ::testing::Test {
  protected:
   /// The target of a copy of the papers' machine in a file.
   template <class Change>
-  Target copy(const Change& change) const {
+  std::unique_ptr<Target> copy(const Change& change) const {
     json machine = json::parse(testing::read(testing::source_dir() + "/hardware/a100-selene.json"));
     change(machine);
     std::ofstream(folder_ / "machine.json") << machine.dump();
-    return {"virtual", 1, folder_ / "machine.json"};
+    return make_target({.on = "virtual", .hardware = folder_ / "machine.json"});
   }
 
   testing::Folder folder_;
-  const Target own_{"virtual", 1};
+  const std::unique_ptr<Target> own_ = make_target({.on = "virtual"});
 };
 
 TEST_F(MachineFile, WithTheValuesOfOursIsOurs) {
-  const Target same = copy([](json& m) { m["device"]["flops_bf16"]["source"] = "another"; });
-  EXPECT_EQ(own_.on(), "virtual:a100-selene");
-  EXPECT_EQ(same.on(), own_.on());
-  EXPECT_EQ(same.machine_hash(), own_.machine_hash());
+  const auto same = copy([](json& m) { m["device"]["flops_bf16"]["source"] = "another"; });
+  EXPECT_EQ(own_->on(), "virtual:a100-selene");
+  EXPECT_EQ(same->on(), own_->on());
+  EXPECT_EQ(same->machine_hash(), own_->machine_hash());
 }
 
 TEST_F(MachineFile, WithOtherValuesIsNotCalledLikeOurs) {
-  const Target peak = copy([](json& m) { m["device"]["flops_bf16"]["value"] = 1e14; });
-  EXPECT_THAT(peak.on(), MatchesRegex("virtual:a100-selene#[0-9a-f]{8}"));
-  const Target tiles = copy([](json& m) { m["device"]["tiles"]["value"] = {{64, 64}}; });
-  EXPECT_THAT(tiles.on(), MatchesRegex("virtual:a100-selene#[0-9a-f]{8}"));
-  const Target named = copy([](json& m) { m["name"] = "mine"; });
-  EXPECT_THAT(named.on(), MatchesRegex("virtual:mine#[0-9a-f]{8}"));
-  EXPECT_NE(peak.on(), tiles.on());
-  EXPECT_NE(peak.machine_hash(), own_.machine_hash());
+  const auto peak = copy([](json& m) { m["device"]["flops_bf16"]["value"] = 1e14; });
+  EXPECT_THAT(peak->on(), MatchesRegex("virtual:a100-selene#[0-9a-f]{8}"));
+  const auto tiles = copy([](json& m) { m["device"]["tiles"]["value"] = {{64, 64}}; });
+  EXPECT_THAT(tiles->on(), MatchesRegex("virtual:a100-selene#[0-9a-f]{8}"));
+  const auto named = copy([](json& m) { m["name"] = "mine"; });
+  EXPECT_THAT(named->on(), MatchesRegex("virtual:mine#[0-9a-f]{8}"));
+  EXPECT_NE(peak->on(), tiles->on());
+  EXPECT_NE(peak->machine_hash(), own_->machine_hash());
 }
 
 TEST(Target, SaysWhatIsCalibrated) {
   for (const char* name :
        {"a100-80gb", "a100-selene", "b200-dgx", "h100-dgx", "h200-hgx", "v100-p3-16xlarge"}) {
     const Machine machine = find_machine(name);
-    EXPECT_EQ(Target(std::string("virtual:") + name, 1).device(),
+    EXPECT_EQ(make_target({.on = std::string("virtual:") + name})->device(),
               machine.description + "; " + machine.calibration);
   }
 }
 
 /// Records of this machine are kept in results/: calibrated or not, its values are the same.
 TEST(Target, HasTheHashOfTheMachinesValuesOnly) {
-  EXPECT_EQ(Target("virtual:a100-selene", 1).machine_hash(), "0db78fd91f13970c");
+  EXPECT_EQ(make_target({.on = "virtual:a100-selene"})->machine_hash(), "0db78fd91f13970c");
 }
 
 TEST(Target, HasTheHashOfADataSheetOnly) {
-  EXPECT_EQ(Target("cpu", 1).machine_hash(), "");
-  EXPECT_EQ(Target("cpu", 1, "a100-selene").machine_hash(), Target("virtual", 1).machine_hash());
-  EXPECT_EQ(Target("cpu", 1, "a100-selene").on(), "cpu");
+  EXPECT_EQ(make_target({.on = "cpu"})->machine_hash(), "");
+  EXPECT_EQ(make_target({.on = "cpu", .hardware = "a100-selene"})->machine_hash(),
+            make_target({.on = "virtual"})->machine_hash());
+  EXPECT_EQ(make_target({.on = "cpu", .hardware = "a100-selene"})->on(), "cpu");
 }
 
 TargetOptions lone(const std::string& on) {
@@ -83,33 +85,39 @@ RunConfig parallel(int ranks) {
 }
 
 TEST(LoneRank, IsNamedWithTheMachineThatItsCollectivesAreChargedTo) {
-  const Target target(lone("cpu"));
-  const Target whole("cpu", 2);
+  const auto place = make_target(lone("cpu"));
+  const Target& target = *place;
+  const auto threads = make_target({.on = "cpu", .threads = 2});
+  const Target& whole = *threads;
   EXPECT_EQ(target.on(), "cpu");
   EXPECT_EQ(target.device(parallel(2)),
             whole.device() + "; one rank of 2; communication modelled on h200-hgx (" +
                 find_machine("h200-hgx").calibration + ")");
   ASSERT_TRUE(target.modelled());
   EXPECT_EQ(target.modelled()->machine, "h200-hgx");
-  EXPECT_EQ(target.modelled()->hash, Target("virtual:h200-hgx", 1).machine_hash());
+  EXPECT_EQ(target.modelled()->hash, make_target({.on = "virtual:h200-hgx"})->machine_hash());
   EXPECT_EQ(target.machine_hash(), "");  // it is no data sheet
   EXPECT_FALSE(whole.modelled());
   EXPECT_EQ(whole.device(parallel(2)), whole.device());
 }
 
 TEST(LoneRank, IsRefusedWhereAllIsModelled) {
-  EXPECT_THAT([] { Target{lone("virtual")}; },
+  EXPECT_THAT([] { make_target(lone("virtual")); },
               ThrowsMessage<InputError>(AllOf(HasSubstr("--lone-rank"), HasSubstr("--on cpu"))));
-  EXPECT_THROW(Target({.on = "cpu", .lone_rank = "h300"}), InputError);
+  EXPECT_THROW(make_target({.on = "cpu", .lone_rank = "h300"}), InputError);
 }
 
 /// Threads share a processor; ranks that are absent would each have one like it.
 TEST(LoneRank, IsOneOfAsManyDevicesAsRanks) {
   TargetOptions options = lone("cpu");
   options.hardware = "a100-selene";
-  EXPECT_DOUBLE_EQ(*Target(options).data_sheet_peak(parallel(2)), 2 * 19.5e12);
-  EXPECT_DOUBLE_EQ(*Target("cpu", 2, "a100-selene").data_sheet_peak(parallel(2)), 19.5e12);
-  EXPECT_DOUBLE_EQ(*Target("virtual", 2).data_sheet_peak(parallel(2)), 2 * 19.5e12);
+  EXPECT_DOUBLE_EQ(*PeakRates(*make_target(options)).data_sheet(parallel(2)), 2 * 19.5e12);
+  EXPECT_DOUBLE_EQ(*PeakRates(*make_target({.on = "cpu", .threads = 2, .hardware = "a100-selene"}))
+                        .data_sheet(parallel(2)),
+                   19.5e12);
+  EXPECT_DOUBLE_EQ(
+      *PeakRates(*make_target({.on = "virtual", .threads = 2})).data_sheet(parallel(2)),
+      2 * 19.5e12);
 }
 
 TEST(Gpus, InWords) {
@@ -171,8 +179,8 @@ TEST(Gpus, FuseAttentionAsFarAsTheBuildDoes) {
   EXPECT_THAT(why_not_on_gpus(config, 1, 1), Not(HasSubstr("--attention separate")));
   config.model.window = 0;
   config.type = DType::bf16;
-  EXPECT_EQ(Target("cpu", 1).why_not(config), "");
-  EXPECT_EQ(Target("virtual", 1).why_not(config), "");
+  EXPECT_EQ(make_target({.on = "cpu"})->why_not(config), "");
+  EXPECT_EQ(make_target({.on = "virtual"})->why_not(config), "");
 }
 
 TEST(CheckThreads, AreTheProcessorsAlone) {
@@ -184,18 +192,20 @@ TEST(CheckThreads, AreTheProcessorsAlone) {
 }
 
 TEST(Target, SaysWhatElseDecides) {
-  const Target cpu("cpu", 1);
+  const auto place = make_target({.on = "cpu"});
+  const Target& cpu = *place;
   const CpuLevel unset("");
   EXPECT_TRUE(cpu.options(DType::f32).empty());
   const CpuLevel baseline("baseline");
   EXPECT_EQ(cpu.options(DType::f32).at("simd"), "baseline");
-  EXPECT_TRUE(Target("virtual", 1).options(DType::f32).empty());
+  EXPECT_TRUE(make_target({.on = "virtual"})->options(DType::f32).empty());
 }
 
 TEST(Target, RefusesInstructionsThatAreNotThere) {
   const CpuLevel nonsense("nonsense");
-  EXPECT_THAT([] { Target("cpu", 1); }, ThrowsMessage<InputError>(HasSubstr("FRUGAL_SIMD")));
-  Target("virtual", 1);
+  EXPECT_THAT([] { make_target({.on = "cpu"}); },
+              ThrowsMessage<InputError>(HasSubstr("FRUGAL_SIMD")));
+  make_target({.on = "virtual"});
 }
 
 TEST(CommandPrefix, HasTheVariables) {
@@ -208,8 +218,8 @@ TEST(CommandPrefix, HasTheVariables) {
 TEST(Gpus, WithoutOneThereIsNoTarget) {
   const std::string why = why_no_gpu();
   if (why.empty()) GTEST_SKIP() << "there is a GPU";
-  EXPECT_THAT([] { Target("cuda", 1); }, ThrowsMessage<InputError>(why));
-  EXPECT_THAT([] { Target{lone("cuda")}; }, ThrowsMessage<InputError>(why));
+  EXPECT_THAT([] { make_target({.on = "cuda"}); }, ThrowsMessage<InputError>(why));
+  EXPECT_THAT([] { make_target(lone("cuda")); }, ThrowsMessage<InputError>(why));
 }
 
 TEST(DeviceKind, ByTheFirstWord) {

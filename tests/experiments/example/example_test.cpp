@@ -13,7 +13,7 @@ Records executed(const Selection& selection) {
   RecordFile in_memory;
   const std::vector<Case> cases = table1().cases(selection);
   Progress progress(cases.size());
-  return Runner(in_memory, progress, {1, {}, "frugal test"}).run(table1().id(), cases);
+  return Runner(in_memory, progress, {.command = "frugal test"}).run(table1().id(), cases);
 }
 
 Selection virtually(int64_t scale) {

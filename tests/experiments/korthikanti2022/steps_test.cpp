@@ -15,8 +15,8 @@ namespace frugal::korthikanti2022 {
 namespace {
 
 const Target& selene() {
-  static const Target target("virtual", 1);
-  return target;
+  static const auto target = make_target({.on = "virtual"});
+  return *target;
 }
 
 /// Iterations take a second each: nothing is asked of their time.
@@ -146,8 +146,7 @@ TEST(AppendixC, AsManyFitAsItSaysAndNotOneMore) {
     const auto cases = appendix_c().cases({});
     EXPECT_TRUE(std::any_of(cases.begin(), cases.end(),
                             [&](const Case& c) {
-                              return c.what == Case::What::training &&
-                                     c.config.model.name == name &&
+                              return c.observes<Training>() && c.config.model.name == name &&
                                      c.config.kept_microbatches == run.kept_microbatches;
                             }))
         << name << ": the iteration keeps another number of them";

@@ -84,9 +84,12 @@ TEST(Longest, EveryCaseIsAValidRunOnItsMachine) {
     for (const Case& c : artifact->cases({})) {
       EXPECT_NO_THROW(c.config.validate()) << c.id;
       const bool searched = !c.id.ends_with(at_reported_length(""));
-      EXPECT_EQ(c.what, searched ? Case::What::longest_sequence : Case::What::step_memory);
+      EXPECT_TRUE(searched ? c.observes<workload::LongestSequence>()
+                           : c.observes<workload::StepMemory>());
       EXPECT_EQ(c.config.model.sequence > 1000, !searched) << c.id;
-      EXPECT_EQ(c.optimizer.clip, c.config.step_in_backward ? 0 : 1) << c.id;
+      if (!searched) continue;
+      const auto& search = std::get<workload::LongestSequence>(c.workload);
+      EXPECT_EQ(search.optimizer.clip, c.config.step_in_backward ? 0 : 1) << c.id;
     }
 }
 

@@ -28,7 +28,7 @@ Records executed(const Artifact& artifact, const Selection& selection) {
   RecordFile file(folder / "");
   const std::vector<Case> cases = artifact.cases(selection);
   Progress progress(cases.size());
-  return Runner(file, progress, {1, {}, "frugal test"}).run(artifact.id(), cases);
+  return Runner(file, progress, {.command = "frugal test"}).run(artifact.id(), cases);
 }
 
 Selection virtually(std::optional<int64_t> scale = {}) {

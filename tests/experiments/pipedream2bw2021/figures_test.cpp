@@ -139,9 +139,10 @@ TEST(Cases, AreThePapersRuns) {
       const int depth = setup_of(artifact->id().substr(artifact->id().find('/') + 1)).depth;
       EXPECT_EQ(c.config.tensor_parallel, tensor ? depth : 1) << c.id;
       EXPECT_EQ(c.config.pipeline_parallel, tensor ? 1 : depth) << c.id;
-      EXPECT_EQ(c.steps, c.id.starts_with("PipeDream-2BW") ? 5 : 1) << c.id;
+      const TrainConfig& training = std::get<Training>(c.workload).train;
+      EXPECT_EQ(training.steps, c.id.starts_with("PipeDream-2BW") ? 5 : 1) << c.id;
       EXPECT_EQ(c.config.recompute, Recompute::full);
-      EXPECT_EQ(c.optimizer.clip, 0);
+      EXPECT_EQ(training.optimizer.clip, 0);
     }
   Selection real;
   real.virtual_machine = false;

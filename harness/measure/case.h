@@ -1,0 +1,70 @@
+#pragma once
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/train/module_run.h"
+#include "harness/measure/training_run.h"
+#include "harness/place/device_kind.h"
+
+namespace frugal {
+
+/// What can be observed of a configuration; a Training is one as well. Each has a class that
+/// executes it (harness/measure/case_run.h).
+namespace workload {
+
+/// Bytes and FLOPs of one module alone (ModuleRun::memory).
+struct ModuleMemory {
+  Module module = Module::layer;
+};
+/// Its forward and backward time, and its memory. On a real device the cases of one artifact are
+/// timed together, interleaved round by round.
+struct ModuleTime {
+  Module module = Module::layer;
+};
+/// Bytes that each stage takes in a training step, however much the machine has; only on virtual
+/// ones.
+struct StepMemory {};
+/// Tokens of the longest sequence of which a training step fits the machine, and its memory; only
+/// on virtual ones (harness/measure/longest.h). The configuration's own length is not read.
+struct LongestSequence {
+  OptimizerOptions optimizer = {};
+};
+
+}  // namespace workload
+
+using Workload = std::variant<workload::ModuleMemory, workload::ModuleTime, workload::StepMemory,
+                              workload::LongestSequence, Training>;
+
+/// One configuration and what is observed of it.
+struct Case {
+  std::string id;         ///< within its artifact, the same in every setting: "22B/baseline"
+  RunConfig config = {};  ///< already scaled
+  Workload workload = workload::ModuleMemory{};
+  std::string on;  ///< "cpu", "cuda", or "virtual:" and a machine of hardware/
+  /// A machine of hardware/ to whose links collectives are charged, where one rank runs without its
+  /// peers (TargetOptions::lone_rank); empty: all ranks run.
+  std::string lone_rank = {};
+  int64_t scale = 1;         ///< k of the scale model 1/k
+  std::string skip = {};     ///< why it cannot be run in this setting; recorded as skipped, not run
+  std::string title = {};    ///< in messages; empty: its artifact, id and place
+  std::string command = {};  ///< reproduces it; empty: that of all its artifact's cases
+  /// What is run besides where this case runs out of memory: the same at a smaller size, say. At
+  /// most one, which may have its own.
+  std::vector<Case> smaller = {};
+
+  Source source() const { return source_of(device_kind(on)); }
+  template <class Kind>
+  bool observes() const {
+    return std::holds_alternative<Kind>(workload);
+  }
+};
+
+/// "layer_memory", "mlp_time", "training", …: Record::what.
+std::string what_of(const Workload& workload);
+/// Whether its times are results.
+bool is_timed(const Workload& workload);
+/// Whether a case is timed in rounds with others: a module on a real device.
+bool is_interleaved(const Case& c);
+
+}  // namespace frugal

@@ -1,0 +1,39 @@
+#include "harness/measure/guarded.h"
+
+#include "engine/comm/group.h"
+#include "harness/measure/interrupt.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+
+void run_guarded(Record& record, const std::function<void()>& work) {
+  const auto ended = [&](Status status, const char* reason) {
+    record.status = status;
+    record.reason = reason;
+  };
+  try {
+    work();
+  } catch (const Interrupted&) {
+    ended(Status::interrupted, interrupted_reason);
+    throw;
+  } catch (const InputError&) {
+    throw;
+  } catch (const OutOfMemory& e) {
+    ended(Status::oom, e.what());
+  } catch (const DeadlinePassed& e) {
+    ended(Status::timeout, e.what());
+  } catch (const PeerLost& e) {
+    ended(Status::peer_lost, e.what());
+  } catch (const std::bad_alloc&) {
+    ended(Status::oom, "the host has no more memory for what is not a tensor");
+  } catch (const std::exception& e) {
+    ended(Status::failed, e.what());
+  }
+}
+
+std::optional<int64_t> reserved_by(const Device& device) {
+  if (!device.backed()) return std::nullopt;
+  return device.reserved();
+}
+
+}  // namespace frugal

@@ -1,0 +1,46 @@
+#include "harness/measure/new_record.h"
+
+#include "harness/measure/training.h"
+
+namespace frugal {
+namespace {
+
+std::map<std::string, std::string> options_of(const Case& c, const Target& target,
+                                              const TimingPlan& timing) {
+  std::map<std::string, std::string> options = target.options(c.config.type);
+  if (is_interleaved(c)) options["samples"] = std::to_string(timing.samples);
+  if (is_timed(c.workload) && target.threads())
+    options["threads"] = std::to_string(*target.threads());
+  if (c.observes<workload::StepMemory>()) options["memory"] = counted_without_limit;
+  if (const auto* longest = std::get_if<workload::LongestSequence>(&c.workload))
+    options["optimizer"] = name_of(longest->optimizer.kind);
+  if (const auto* training = std::get_if<Training>(&c.workload))
+    options.merge(options_of(*training, c.config));
+  return options;
+}
+
+}  // namespace
+
+Record new_record(const std::string& artifact, const Case& c, const Target& target,
+                  const TimingPlan& timing, const std::string& command) {
+  if (c.skip.empty()) c.config.validate();
+  Record record;
+  record.artifact = artifact;
+  record.case_id = c.id;
+  record.what = what_of(c.workload);
+  record.source = target.source();
+  record.on = target.on();
+  record.device = target.device(c.config);
+  record.modelled = target.modelled();
+  record.machine = target.machine_hash();
+  record.scale = c.scale;
+  record.config = c.config;
+  record.options = options_of(c, target, timing);
+  record.fingerprint = fingerprint_of(record);
+  record.command = command_prefix(record.options) + (c.command.empty() ? command : c.command);
+  record.reason = c.skip.empty() ? target.why_not(c.config) : c.skip;
+  if (!record.reason.empty()) record.status = Status::skipped;
+  return record;
+}
+
+}  // namespace frugal

@@ -1,0 +1,51 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/schedule/schedule.h"
+#include "engine/train/stored_weights.h"
+#include "engine/train/trainer.h"
+
+namespace frugal {
+
+/// A schedule that is executed instead of the one that the configuration names, again and again. It
+/// has the configuration's kind and shape and begins with batch 0; a run's steps are a multiple of
+/// its batches.
+struct OwnSchedule {
+  Schedule schedule;
+  std::string hash;  ///< hash_of() its text
+};
+
+/// What is trained, and on what, beside the configuration.
+struct Training {
+  TrainConfig train;
+  std::optional<OwnSchedule> own = {};
+  std::optional<Text> text = {};  ///< random tokens otherwise
+  std::string text_name = {};     ///< the text's file, without its folder
+  int64_t eval_every = 0;         ///< steps; 0: at the end only
+  int64_t last_words = 0;         ///< passages of the held-out task (LastWords); 0: none
+  std::string save_tensors = {};  ///< a safetensors file; empty: none
+  std::string save_weights = {};  ///< a safetensors file; empty: none
+  /// What training begins with; none: random weights.
+  std::shared_ptr<StoredWeights> weights = {};
+
+  /// Whether it leaves files behind beside its record.
+  bool saves() const { return !save_tensors.empty() || !save_weights.empty(); }
+};
+
+/// A training of one configuration.
+struct TrainingRun : Training {
+  RunConfig config;
+};
+
+/// What updates weights where nothing else is said: without clipping where weights step in
+/// backward, before the gradient's norm is known.
+OptimizerOptions default_optimizer(const RunConfig& config);
+
+/// Record::options: what decides a run beside its configuration.
+std::map<std::string, std::string> options_of(const Training& training, const RunConfig& config);
+
+}  // namespace frugal

@@ -1,0 +1,59 @@
+#include "harness/place/cuda_target.h"
+
+#include <fmt/format.h>
+
+#include "harness/place/environment.h"
+#include "harness/place/gpu_selection.h"
+
+namespace frugal {
+namespace {
+
+std::optional<Machine> sheet_of_gpu(const TargetOptions& options) {
+  const std::string& gpu = gpus().front().name;  // says why there is none
+  if (!options.hardware.empty()) return find_machine(options.hardware);
+  return machine_of_device(gpu);
+}
+
+}  // namespace
+
+CudaTarget::CudaTarget(const TargetOptions& options)
+    : Target(options.on, sheet_of_gpu(options), options.deadline) {}
+
+std::string CudaTarget::device() const { return describe(gpus().front()); }
+
+std::string CudaTarget::why_no_machine() const {
+  if (machine()) return "";
+  return fmt::format("no file of hardware/ has {} among its device_names; name one with --hardware",
+                     gpus().front().name);
+}
+
+bool CudaTarget::tf32(DType type) const { return type == DType::f32 && tf32_products(); }
+
+std::unique_ptr<Cluster> CudaTarget::cluster(const RunConfig& config) const {
+  return make_cuda_cluster(config, deadline());
+}
+
+std::unique_ptr<Cluster> CudaTarget::cluster_with(const RunConfig& config,
+                                                  int64_t /*memory*/) const {
+  return cluster(config);
+}
+
+int64_t CudaTarget::memory_of_rank(const RunConfig& /*config*/) const {
+  constexpr int64_t left = 256;  // of how many parts one is left to it
+  const int64_t free = free_gpu_memory();
+  return free - free / left;
+}
+
+std::string CudaTarget::why_not(const RunConfig& config) const {
+  return why_not_on_gpus(config, ranks_here(config), static_cast<int>(gpus().size()));
+}
+
+std::map<std::string, std::string> CudaTarget::options(DType type) const {
+  std::map<std::string, std::string> options = Target::options(type);
+  if (tf32(type)) options[float32_products] = "tf32";
+  if (cuda_synchronous()) options[synchronous] = "yes";
+  options.merge(gpu_libraries());
+  return options;
+}
+
+}  // namespace frugal

@@ -1,0 +1,33 @@
+#pragma once
+#include "harness/place/target.h"
+
+namespace frugal {
+
+/// CudaTarget::options() of FRUGAL_TF32 and FRUGAL_CUDA_SYNCHRONOUS.
+inline constexpr const char* float32_products = "float32_products";
+inline constexpr const char* synchronous = "cuda_synchronous";
+
+/// The GPUs of this process, a rank each.
+class CudaTarget : public Target {
+ public:
+  explicit CudaTarget(const TargetOptions& options);
+
+  DeviceKind kind() const override { return DeviceKind::cuda; }
+  using Target::device;
+  std::string device() const override;
+  std::string why_no_machine() const override;
+  bool tf32(DType type) const override;
+  std::unique_ptr<Cluster> cluster(const RunConfig& config) const override;
+  std::unique_ptr<Cluster> cluster_with(const RunConfig& config, int64_t memory) const override;
+  /// But for a 256th, which its allocator rounds up and operations take for themselves.
+  int64_t memory_of_rank(const RunConfig& config) const override;
+  std::string why_not(const RunConfig& config) const override;
+  std::map<std::string, std::string> options(DType type) const override;
+
+ protected:
+  static std::unique_ptr<Cluster> lone_cluster(const RunConfig& config, const Machine& links) {
+    return make_lone_cuda_cluster(config, links);
+  }
+};
+
+}  // namespace frugal

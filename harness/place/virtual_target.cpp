@@ -1,0 +1,61 @@
+#include "harness/place/virtual_target.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "harness/place/machine_label.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+/// What the target's own name and --hardware say of its machine.
+Machine described_machine(const TargetOptions& options) {
+  if (options.machine) return *options.machine;
+  const size_t colon = options.on.find(':');
+  const std::string named = colon == std::string::npos ? "" : options.on.substr(colon + 1);
+  if (!options.hardware.empty() && !named.empty())
+    throw InputError("a machine is named by --on and by --hardware; leave one of them out");
+  if (!named.empty()) return find_machine(named);
+  return find_machine(options.hardware.empty() ? papers_machine : options.hardware);
+}
+
+}  // namespace
+
+VirtualTarget::VirtualTarget(const TargetOptions& options)
+    : VirtualTarget(options, described_machine(options)) {}
+
+VirtualTarget::VirtualTarget(const TargetOptions& options, const Machine& machine)
+    : Target("virtual:" + label_of(machine), machine, options.deadline) {
+  if (options.lone_rank.empty()) return;
+  throw InputError(
+      fmt::format("--lone-rank is \"{}\", and --on is {}, whose communication is modelled "
+                  "anyway; leave --lone-rank out, or use --on cpu or cuda",
+                  options.lone_rank, on()));
+}
+
+std::string VirtualTarget::device() const { return in_words(*machine()); }
+
+std::unique_ptr<Cluster> VirtualTarget::cluster(const RunConfig& config) const {
+  return make_virtual_cluster(config, *machine(), deadline());
+}
+
+std::unique_ptr<Cluster> VirtualTarget::cluster_with(const RunConfig& config,
+                                                     int64_t memory) const {
+  return make_virtual_cluster(config, counterpart(memory), deadline());
+}
+
+int64_t VirtualTarget::memory_of_rank(const RunConfig& /*config*/) const {
+  return machine()->memory_capacity;
+}
+
+Machine VirtualTarget::counterpart(int64_t memory) const {
+  Machine other = *machine();
+  other.memory_capacity = memory;
+  // What has no limit has none on its host either.
+  if (memory == std::numeric_limits<int64_t>::max()) other.host_memory = memory;
+  return other;
+}
+
+}  // namespace frugal

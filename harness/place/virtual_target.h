@@ -1,0 +1,23 @@
+#pragma once
+#include "harness/place/target.h"
+
+namespace frugal {
+
+/// A machine that is described: memory is counted, and time is a clock's.
+class VirtualTarget final : public Target {
+ public:
+  explicit VirtualTarget(const TargetOptions& options);
+
+  DeviceKind kind() const override { return DeviceKind::simulated; }
+  using Target::device;
+  std::string device() const override;
+  std::unique_ptr<Cluster> cluster(const RunConfig& config) const override;
+  std::unique_ptr<Cluster> cluster_with(const RunConfig& config, int64_t memory) const override;
+  int64_t memory_of_rank(const RunConfig& config) const override;
+  Machine counterpart(int64_t memory) const override;
+
+ private:
+  VirtualTarget(const TargetOptions& options, const Machine& machine);
+};
+
+}  // namespace frugal
