@@ -1,6 +1,6 @@
 // One transformer layer, forward + backward, against this machine's own GEMM rate: the share of it
 // that the layer's model FLOPs reach (equation 7 of korthikanti2022, one layer). The GEMM rate is
-// the measured peak of harness/measure/peak.h, the best of its sizes. All are timed in the same
+// the measured peak of harness/peaks/peak.h, the best of its sizes. All are timed in the same
 // run, interleaved. h 1024, a 16, s 512, b 4, dropout 0.1, nothing recomputed.
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 
 #include "engine/train/module_run.h"
 #include "harness/measure/flops.h"
-#include "harness/measure/peak.h"
 #include "harness/measure/statistics.h"
 #include "harness/measure/timing.h"
+#include "harness/peaks/peak.h"
 #include "harness/place/target.h"
 #include "kernels/cpu/waiting.h"
 

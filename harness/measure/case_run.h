@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "harness/measure/case.h"
-#include "harness/measure/utilization.h"
+#include "harness/peaks/utilization.h"
 #include "harness/record/record.h"
 
 namespace frugal {

@@ -21,8 +21,6 @@ namespace {
 constexpr const char* beside_lost_reason =
     "stopped because another case lost the GPU; the same command runs this case again";
 
-constexpr const char* already_recorded = "already recorded; --force runs it again";
-
 /// A training that leaves files behind beside its record: it is run whatever is recorded.
 bool saves_files(const Case& c) {
   const auto* training = std::get_if<Training>(&c.workload);
@@ -91,6 +89,14 @@ bool Runner::recorded(const std::vector<Running>& group) const {
   });
 }
 
+void Runner::say_recorded(const Running& r) {
+  constexpr const char* outcome = "already recorded; --force runs it again";
+  if (options_.reports_steps)
+    progress_.note(r.name() + ": " + outcome);
+  else
+    progress_.finished(r.name(), outcome);
+}
+
 Records Runner::run(const std::string& artifact, const std::vector<Case>& cases) {
   std::vector<Record> blanks;
   for (const Case& c : cases) {
@@ -103,13 +109,13 @@ Records Runner::run(const std::string& artifact, const std::vector<Case>& cases)
     for (const size_t i : members) {
       Running r{&cases[i], &site(cases[i]), blanks[i]};
       if (!saves_files(cases[i]) && failed_alone(r.record))
-        progress_.finished(r.name(), already_recorded);
+        say_recorded(r);
       else
         group.push_back(std::move(r));
     }
     if (group.empty()) continue;
     if (recorded(group)) {
-      for (const Running& r : group) progress_.finished(r.name(), already_recorded);
+      for (const Running& r : group) say_recorded(r);
       continue;
     }
     if (is_interleaved(cases[members.front()])) {

@@ -54,6 +54,7 @@ class Runner {
   Record blank(const std::string& artifact, const Case& c);
   /// Whether each of a group has a final record, all of the same rounds.
   bool recorded(const std::vector<Running>& group) const;
+  void say_recorded(const Running& r);
   void run_group(std::vector<Running>& group);
   /// Says of a case that ran out of memory how many others were in it.
   static void add_others_in_memory(Running& r, const std::vector<Running>& group);

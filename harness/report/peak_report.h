@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/measure/collective_rates.h"
-#include "harness/measure/peak.h"
+#include "harness/peaks/collective_rates.h"
+#include "harness/peaks/peak.h"
 #include "harness/report/table.h"
 
 namespace frugal {

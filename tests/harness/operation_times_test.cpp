@@ -11,7 +11,7 @@
 
 #include "engine/train/module_run.h"
 #include "harness/calibrate/own_machine.h"
-#include "harness/measure/utilization.h"
+#include "harness/peaks/utilization.h"
 #include "kernels/support/error.h"
 
 namespace frugal {

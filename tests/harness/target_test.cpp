@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "engine/comm/nccl.h"
-#include "harness/measure/utilization.h"
+#include "harness/peaks/utilization.h"
 #include "harness/place/gpu_selection.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"

@@ -1,8 +1,8 @@
-#include "harness/measure/utilization.h"
+#include "harness/peaks/utilization.h"
 
 #include <fmt/format.h>
 
-#include "harness/measure/peak.h"
+#include "harness/peaks/peak.h"
 #include "harness/place/machine_label.h"
 
 namespace frugal {

@@ -1,4 +1,4 @@
-#include "harness/measure/repeated.h"
+#include "harness/peaks/repeated.h"
 
 #include <algorithm>
 #include <cmath>

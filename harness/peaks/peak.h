@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "engine/cluster.h"
-#include "harness/measure/repeated.h"
 #include "harness/measure/statistics.h"
 #include "harness/measure/timing.h"
+#include "harness/peaks/repeated.h"
 
 /// What a device reaches in practice. Operands are random normal numbers: products of zeros or
 /// denormals may be faster or slower.

@@ -19,7 +19,7 @@ class PeakRates {
   std::optional<double> data_sheet(const RunConfig& config) const;
   /// Why it is not known.
   std::string why_no_data_sheet(const RunConfig& config) const;
-  /// As large matrix products reach it here (harness/measure/peak.h), measured once per type, on a
+  /// As large matrix products reach it here (harness/peaks/peak.h), measured once per type, on a
   /// GPU once in a process; on a virtual machine none, but for one whose file has what was
   /// measured.
   std::optional<double> measured(const RunConfig& config);

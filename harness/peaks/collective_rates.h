@@ -2,7 +2,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/measure/peak.h"
+#include "harness/peaks/peak.h"
 
 namespace frugal {
 

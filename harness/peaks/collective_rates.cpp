@@ -1,4 +1,4 @@
-#include "harness/measure/collective_rates.h"
+#include "harness/peaks/collective_rates.h"
 
 #include <array>
 

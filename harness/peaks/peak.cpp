@@ -1,4 +1,4 @@
-#include "harness/measure/peak.h"
+#include "harness/peaks/peak.h"
 
 #include <algorithm>
 
