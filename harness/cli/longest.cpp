@@ -53,7 +53,7 @@ Exit longest(const LongestValues& values) {
   const RunSettings settings = values.run.settings();
   RunSettings asked = settings;
   // Whatever is wrong with the model's own length is not asked.
-  asked.said["sequence_length"] = StepOf{settings.config, {}}.granularity() * settings.scale;
+  asked.given["sequence_length"] = StepOf{settings.config, {}}.granularity() * settings.scale;
   const auto place = target_of(asked);
   const Target& target = *place;
   const TrainingRun run = training_run(asked, target);

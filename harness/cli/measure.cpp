@@ -17,9 +17,9 @@
 #include "harness/record/record_file.h"
 #include "harness/report/measurement.h"
 #include "harness/report/work_report.h"
+#include "harness/settings/given.h"
 #include "harness/settings/paths.h"
 #include "harness/settings/resolve.h"
-#include "harness/settings/said.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -38,7 +38,7 @@ struct MeasureValues {
   bool force = false, operations = false;
 };
 
-/// A case of the command, and what was said to get it.
+/// A case of the command, and what was given to get it.
 struct Asked {
   RunSettings settings;
   Case asked;
@@ -58,7 +58,7 @@ void check_evaluation(const RunSettings& settings, const TrainingRun& run) {
         "--eval-every is {}, and the {} batches of --schedule-file are trained in one go; give a "
         "multiple of {}",
         run.eval_every, run.own->schedule.batches, run.own->schedule.batches));
-  if (settings.is_said("eval_every") && !run.text)
+  if (settings.is_given("eval_every") && !run.text)
     throw InputError("--eval-every: held-out losses are a text's; give --text, or leave it out");
 }
 
@@ -90,8 +90,8 @@ Case case_of(const RunSettings& settings, const TrainingRun& run, const Target& 
 }
 
 /// One of several configurations. Where it breaks a rule it is skipped, with the rule.
-Asked asked(const MeasureValues& values, const nlohmann::json& said, bool alone) {
-  RunSettings settings = settings_of(said);
+Asked asked(const MeasureValues& values, const nlohmann::json& given, bool alone) {
+  RunSettings settings = settings_of(given);
   const auto target = target_of(settings);
   TrainingRun run;
   std::string broken;
@@ -116,7 +116,7 @@ std::vector<std::string> values_of(const std::vector<std::string>& swept,
                                    const RunSettings& settings) {
   std::vector<std::string> values;
   for (const std::string& key : swept)
-    values.push_back(field_of(key).type.text(settings.said.at(key)));
+    values.push_back(field_of(key).type.text(settings.given.at(key)));
   return values;
 }
 
@@ -130,16 +130,16 @@ std::string title_of(const std::vector<std::string>& swept, const RunSettings& s
 }
 
 /// All configurations. Throws InputError where none can be run.
-std::vector<Asked> all_asked(const MeasureValues& values, const nlohmann::json& said) {
+std::vector<Asked> all_asked(const MeasureValues& values, const nlohmann::json& given) {
   std::vector<Asked> all;
-  const std::vector<nlohmann::json> each = combinations(said);
+  const std::vector<nlohmann::json> each = combinations(given);
   if (each.size() > 1 && (values.weights.saves() || values.operations))
     throw InputError(fmt::format("{}: of one configuration, and there are {}; leave it out",
                                  values.operations             ? "--operations"
                                  : values.weights.save.empty() ? "--save-tensors"
                                                                : "--save-weights",
                                  each.size()));
-  const std::vector<std::string> swept = swept_keys(said);
+  const std::vector<std::string> swept = swept_keys(given);
   for (const nlohmann::json& one : each) {
     all.push_back(asked(values, one, each.size() == 1));
     all.back().asked.title = title_of(swept, all.back().settings);
@@ -185,9 +185,9 @@ std::vector<Record> records_of(const MeasureValues& values, const std::vector<As
 }
 
 Exit measure(const MeasureValues& values) {
-  const nlohmann::json said = values.run.said();
-  const std::vector<std::string> swept = swept_keys(said);
-  const std::vector<Asked> all = all_asked(values, said);
+  const nlohmann::json given = values.run.given();
+  const std::vector<std::string> swept = swept_keys(given);
+  const std::vector<Asked> all = all_asked(values, given);
   const std::vector<Record> records = records_of(values, all);
   Exit worst = Exit::done;
   for (size_t i = 0; i < records.size(); ++i) {

@@ -62,7 +62,7 @@ std::vector<int> tensor_sizes(const PlanValues& values, const PlanRequest& reque
 
 AttentionKind attention_of(const PlanValues& values, const RunSettings& settings,
                            const ModelConfig& model) {
-  if (settings.is_said("attention")) return settings.config.attention;
+  if (settings.is_given("attention")) return settings.config.attention;
   // Where recomputation is searched for, it is by attention which kinds there are.
   return default_attention(model, from_name<Recompute>(values.recompute).value_or(Recompute::none));
 }
@@ -103,9 +103,9 @@ std::string command_of(const PlanValues& values, const RunSettings& asked, const
   settings.place.hardware = values.hardware;
   settings.train.steps = 4;
   settings.train.optimizer = planned_optimizer(run.schedule);
-  settings.said["on"] = settings.place.on;
-  settings.said["attention"] = name_of(run.attention);  // the model's own otherwise
-  settings.said["clip"] = settings.train.optimizer.clip;
+  settings.given["on"] = settings.place.on;
+  settings.given["attention"] = name_of(run.attention);  // the model's own otherwise
+  settings.given["clip"] = settings.train.optimizer.clip;
   return "frugal measure" + command_flags(settings);
 }
 

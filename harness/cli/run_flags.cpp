@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "harness/settings/said.h"
+#include "harness/settings/given.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -37,36 +37,36 @@ void RunFlags::add_to(Flags& flags) {
               "A value by the key that it has in a file of --config, as often as needed");
 }
 
-nlohmann::json RunFlags::said() const {
-  nlohmann::json said = by_flags_;
+nlohmann::json RunFlags::given() const {
+  nlohmann::json given = by_flags_;
   for (const std::string& assignment : assignments_) {
-    const nlohmann::json more = said_in_text(assignment);
+    const nlohmann::json more = given_in_text(assignment);
     const std::string& key = more.begin().key();
-    if (said.contains(key))
+    if (given.contains(key))
       throw InputError(fmt::format("--set {} is given, and another flag says it too; leave one out",
                                    assignment));
-    said[key] = more.begin().value();
+    given[key] = more.begin().value();
   }
   const auto check = [this](const std::string& where, const Field& field) {
     if (!takes(field))
       throw InputError(fmt::format("{} {} is no setting of frugal {}; leave it out", where,
                                    field.key, command_));
   };
-  for (const auto& [key, value] : said.items()) check("--set", field_of(key));
-  if (config_file_.empty()) return said;
-  const nlohmann::json in_file = said_in_file(config_file_);
+  for (const auto& [key, value] : given.items()) check("--set", field_of(key));
+  if (config_file_.empty()) return given;
+  const nlohmann::json in_file = given_in_file(config_file_);
   for (const auto& [key, value] : in_file.items()) {
     const Field& field = field_of(key);
     // A model's description says all of it, whatever a command asks.
     if (field.of == FieldOf::model && !takes(field)) continue;
     check(config_file_ + ":", field);
-    if (!said.contains(key)) said[key] = value;
+    if (!given.contains(key)) given[key] = value;
   }
-  return said;
+  return given;
 }
 
 RunSettings RunFlags::settings() const {
-  const nlohmann::json all = said();
+  const nlohmann::json all = given();
   const std::vector<std::string> swept = swept_keys(all);
   if (!swept.empty())
     throw InputError(
@@ -78,7 +78,7 @@ RunSettings RunFlags::settings() const {
 std::vector<FlagFile> RunFlags::inputs(const RunSettings& settings) const {
   std::vector<FlagFile> files = {{"--config", config_file_}};
   for (const Field& field : fields())
-    if (settings.is_said(field.key))
+    if (settings.is_given(field.key))
       files.push_back({field.name(), field.file_of(field.type.text(field.get(settings)))});
   return files;
 }

@@ -19,9 +19,9 @@ class RunFlags {
 
   void add_to(Flags& flags);
 
-  /// What was said, by flags, --set and --config; flags and --set go before the file. Throws
-  /// InputError for what is said twice, and for what this command does not take.
-  nlohmann::json said() const;
+  /// What was given, by flags, --set and --config; flags and --set go before the file. Throws
+  /// InputError for what is given twice, and for what this command does not take.
+  nlohmann::json given() const;
   /// The settings of the one run that was described. Throws InputError where there are several.
   RunSettings settings() const;
   /// The files that are read.

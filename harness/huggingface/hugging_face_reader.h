@@ -10,7 +10,7 @@
 namespace frugal {
 
 /// The keys of a model's config.json of Hugging Face's library, where null is as good as absent
-/// unless it is said otherwise. Whatever is wrong is an InputError that names file and key. Refers
+/// unless it is given otherwise. Whatever is wrong is an InputError that names file and key. Refers
 /// to a document that must outlive it.
 class HuggingFaceReader {
  public:

@@ -50,10 +50,10 @@ RotaryConfig rotary_of(const HuggingFaceReader& in) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!in.has(key)) continue;
     const JsonObject object = in.object().object(key);
-    const RotaryConfig said = scaling_of(object);
-    if (scaling && said != *scaling)
+    const RotaryConfig given = scaling_of(object);
+    if (scaling && given != *scaling)
       in.object().fail(key, "is not what rope_scaling says; remove the one that does not hold");
-    scaling = said;
+    scaling = given;
     if (!object.has("rope_theta")) continue;
     const double here = rope_theta(object);
     if (base && here != *base)

@@ -41,7 +41,7 @@ struct TrainingRun : Training {
   RunConfig config;
 };
 
-/// What updates weights where nothing else is said: without clipping where weights step in
+/// What updates weights where nothing else is given: without clipping where weights step in
 /// backward, before the gradient's norm is known.
 OptimizerOptions default_optimizer(const RunConfig& config);
 

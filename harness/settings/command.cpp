@@ -21,7 +21,7 @@ std::string flag_text(const Field& field, const nlohmann::json& value) {
              : fmt::format(" {} {}", field.flag, shell_word(text));
 }
 
-/// A machine that this program has goes by its name, whatever was said of it; one of a file by the
+/// A machine that this program has goes by its name, whatever was given of it; one of a file by the
 /// file. How many threads there are depends on the machine.
 void pin_place(RunSettings& settings, const Target& target) {
   TargetOptions& place = settings.place;
@@ -29,13 +29,13 @@ void pin_place(RunSettings& settings, const Target& target) {
       described_in(place.hardware).empty()) {
     place.on = target.on();
     place.hardware.clear();
-    settings.said.erase("hardware");
+    settings.given.erase("hardware");
   }
   if (target.threads()) {
     place.threads = *target.threads();
-    settings.said["threads"] = *target.threads();
+    settings.given["threads"] = *target.threads();
   }
-  settings.said["on"] = place.on;
+  settings.given["on"] = place.on;
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ std::string command_flags(const RunSettings& settings) {
     const bool of_model = field.of == FieldOf::model;
     const bool changed = !of_model && value != field.usual;
     const bool is_off = !of_model && field.type.is_switch() && !changed;
-    if (changed || (settings.is_said(field.key) && !is_off)) flags += flag_text(field, value);
+    if (changed || (settings.is_given(field.key) && !is_off)) flags += flag_text(field, value);
   }
   return flags;
 }

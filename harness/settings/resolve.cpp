@@ -51,7 +51,7 @@ std::optional<OwnSchedule> own_schedule(const RunSettings& settings) {
   if (settings.schedule_file.empty()) return std::nullopt;
   std::vector<std::pair<std::string, bool>> given;
   for (const char* key : {"schedule", "pipeline_parallel_size", "chunks", "microbatches"})
-    given.emplace_back(field_of(key).flag, settings.is_said(key));
+    given.emplace_back(field_of(key).flag, settings.is_given(key));
   refuse_beside_file("--schedule-file", given);
   const std::string text = read_text(settings.schedule_file);
   return OwnSchedule{schedule_from_text(text, settings.schedule_file), hash_of(text)};
@@ -88,7 +88,7 @@ void check_precision(const RunConfig& config) {
 double clip_of(const RunSettings& settings) {
   const double clip = settings.train.optimizer.clip;
   if (!settings.config.step_in_backward) return clip;
-  if (!settings.is_said("clip") || clip == 0) return 0;
+  if (!settings.is_given("clip") || clip == 0) return 0;
   throw InputError(fmt::format(
       "--clip is {}, and with --step-in-backward weights are updated before the norm of all "
       "gradients is known; leave --clip out, or --step-in-backward",
@@ -97,7 +97,7 @@ double clip_of(const RunSettings& settings) {
 
 OptimizerOptions optimizer_of(const RunSettings& settings, const ScheduleKind& schedule) {
   OptimizerOptions options = settings.train.optimizer;
-  if (settings.is_said("momentum") && options.kind != OptimizerKind::momentum)
+  if (settings.is_given("momentum") && options.kind != OptimizerKind::momentum)
     throw InputError(
         fmt::format("--momentum: the optimizer is {}; leave it out, or give --optimizer momentum",
                     name_of(options.kind)));
@@ -120,13 +120,13 @@ RunConfig config_of(const RunSettings& settings, const std::optional<OwnSchedule
     config.chunks = own->schedule.chunks;
     config.microbatches = own->schedule.microbatches;
   }
-  if (!settings.is_said("attention"))
+  if (!settings.is_given("attention"))
     config.attention = default_attention(config.model, config.recompute);
   check_precision(config);
   config.validate();
   config.model = config.model.scaled(settings.scale);
   config.validate();
-  if (settings.is_said("context") && config.context_parallel == 1)
+  if (settings.is_given("context") && config.context_parallel == 1)
     throw InputError(
         "--context: no ranks share a sequence; leave it out, or give --context-parallel of at "
         "least 2");
@@ -151,7 +151,7 @@ void refuse_beside_file(const std::string& file_flag,
 TargetOptions place_of(const RunSettings& settings) {
   TargetOptions place = settings.place;
   const std::optional<int> threads =
-      settings.is_said("threads") ? std::optional(place.threads) : std::nullopt;
+      settings.is_given("threads") ? std::optional(place.threads) : std::nullopt;
   check_threads(threads, place.on, device_kind(place.on) == DeviceKind::cpu);
   place.threads = threads.value_or(usable_processors());
   return place;
@@ -168,13 +168,13 @@ TrainingRun training_run(const RunSettings& settings, const Target& target) {
   TrainingRun run;
   run.own = own_schedule(settings);
   run.train = settings.train;
-  if (run.own && !settings.is_said("steps")) run.train.steps = run.own->schedule.batches;
+  if (run.own && !settings.is_given("steps")) run.train.steps = run.own->schedule.batches;
   if (run.own) check_own(*run.own, settings.schedule_file, target.kind(), run.train.steps);
   run.config = config_of(settings, run.own);
   check_lone_rank(settings, run.config);
   target.check(run.config);
   run.train.optimizer = optimizer_of(settings, run.config.schedule);
-  if (!settings.is_said("warm_up")) run.train.warm_up = run.train.steps / 20;
+  if (!settings.is_given("warm_up")) run.train.warm_up = run.train.steps / 20;
   if (!settings.text.empty()) {
     run.text = Text::from_file(settings.text, run.config);
     run.text_name = file_name(settings.text);

@@ -10,7 +10,7 @@
 
 namespace frugal {
 
-/// Where the settings' run takes place, with as many threads as there are where none are said.
+/// Where the settings' run takes place, with as many threads as there are where none are given.
 /// Throws InputError where there are no threads to choose.
 TargetOptions place_of(const RunSettings& settings);
 /// The same as a target. Throws InputError where the model is missing, and for what is no place.
@@ -24,22 +24,22 @@ TrainingRun training_run(const RunSettings& settings, const Target& target);
 /// waits as if it had one.
 void warn_of_clipping(const TrainingRun& run);
 
-/// How attention computes where that is not said: fused where a model has rotary positions, because
-/// those are trained on sequences whose scores have no place. Selective recomputation is of
+/// How attention computes where that is not given: fused where a model has rotary positions,
+/// because those are trained on sequences whose scores have no place. Selective recomputation is of
 /// separate attention.
 AttentionKind default_attention(const ModelConfig& model, Recompute recompute);
 
-/// Throws InputError for the first of these keys that is said beside the flag of a file that says
+/// Throws InputError for the first of these keys that is given beside the flag of a file that says
 /// the same.
 void refuse_beside_file(const std::string& file_flag,
                         const std::vector<std::pair<std::string, bool>>& given);
 
-/// The settings of a configuration that was chosen, not said: its command (command_flags) says what
-/// is not as it is by default.
+/// The settings of a configuration that was chosen, not given: its command (command_flags) says
+/// what is not as it is by default.
 RunSettings settings_with(RunSettings settings, const RunConfig& config);
 
-/// The flags that give this run again: " --model 22B --on virtual:a100-selene …", what was said and
-/// what is not as it is by default, of `settings` resolved to `run` on `target`. Files stand
+/// The flags that give this run again: " --model 22B --on virtual:a100-selene …", what was given
+/// and what is not as it is by default, of `settings` resolved to `run` on `target`. Files stand
 /// without their folders.
 std::string command_flags(const RunSettings& settings, const TrainingRun& run,
                           const Target& target);

@@ -29,8 +29,8 @@ void check_described(const RunSettings& settings) {
   bool any = false;
   for (const Field& field : fields()) {
     if (field.of != FieldOf::model) continue;
-    any = any || settings.is_said(field.key);
-    if (field.required && !settings.is_said(field.key)) missing.push_back(field.key);
+    any = any || settings.is_given(field.key);
+    if (field.required && !settings.is_given(field.key)) missing.push_back(field.key);
   }
   if (missing.empty()) return;
   throw InputError(fmt::format(
@@ -40,19 +40,19 @@ void check_described(const RunSettings& settings) {
 
 }  // namespace
 
-RunSettings settings_of(const nlohmann::json& said, const std::string& where) {
+RunSettings settings_of(const nlohmann::json& given, const std::string& where) {
   RunSettings settings;
-  for (const auto& [key, value] : said.items())
+  for (const auto& [key, value] : given.items())
     if (std::none_of(fields().begin(), fields().end(),
                      [&key = key](const Field& field) { return field.key == key; }))
       refuse_unknown(key, where);
   for (const Field& field : fields()) {
-    const auto value = said.find(field.key);
-    if (value == said.end()) continue;
+    const auto value = given.find(field.key);
+    if (value == given.end()) continue;
     field.type.check(where + (where.empty() ? field.name() : field.key), *value);
     field.set(settings, *value, where.empty() ? field.name() : where.substr(0, where.size() - 2));
   }
-  settings.said = said;
+  settings.given = given;
   return settings;
 }
 
@@ -61,8 +61,8 @@ ModelConfig unscaled_model(const RunSettings& settings) {
   RunSettings changed;
   if (!settings.model.empty()) changed.config.model = find_model(settings.model);
   for (const Field& field : fields())
-    if (field.of == FieldOf::model && settings.is_said(field.key))
-      field.set(changed, settings.said.at(field.key), field.name());
+    if (field.of == FieldOf::model && settings.is_given(field.key))
+      field.set(changed, settings.given.at(field.key), field.name());
   return changed.config.model;
 }
 

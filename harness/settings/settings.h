@@ -14,26 +14,26 @@ namespace frugal {
 struct RunSettings {
   std::string model;  ///< a name, a file or a folder; empty: `config.model` says all of it
   int64_t scale = 1;
-  /// `config.model` has what replaces the model's own values, where it was said.
+  /// `config.model` has what replaces the model's own values, where it was given.
   RunConfig config;
   TrainConfig train;
   TargetOptions place{.on = "virtual"};
   std::string schedule_file, text, load_weights;  ///< files; empty: none
   int64_t eval_every = 0;                         ///< steps; 0: at the end only
   int64_t last_words = 0;                         ///< passages (LastWords); 0: none
-  /// The JSON values that were said, by the keys of their fields; all else is as it is by default.
-  nlohmann::json said = nlohmann::json::object();
+  /// The JSON values that were given, by the keys of their fields; all else is as it is by default.
+  nlohmann::json given = nlohmann::json::object();
 
-  bool is_said(std::string_view key) const { return said.contains(key); }
+  bool is_given(std::string_view key) const { return given.contains(key); }
 };
 
 /// The settings that these values make, by the keys of fields. `where` begins the messages: "" or
 /// "FILE: ". Throws InputError for a key that is no field's, with the nearest that is, and for a
 /// value that is not allowed.
-RunSettings settings_of(const nlohmann::json& said, const std::string& where = "");
+RunSettings settings_of(const nlohmann::json& given, const std::string& where = "");
 
 /// The model that the settings name with the values that replace its own, before it is divided by
-/// `scale`. Throws InputError where no model is said.
+/// `scale`. Throws InputError where no model is given.
 ModelConfig unscaled_model(const RunSettings& settings);
 
 }  // namespace frugal

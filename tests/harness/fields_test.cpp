@@ -6,8 +6,8 @@
 
 #include "harness/settings/config_json.h"
 #include "harness/settings/field.h"
+#include "harness/settings/given.h"
 #include "harness/settings/resolve.h"
-#include "harness/settings/said.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 #include "tests/support/message_of.h"
@@ -69,7 +69,7 @@ TEST(Fields, SayWhatTheyHaveInJsonAndOnTheCommandLine) {
     const json value = other_value(field);
     const RunSettings settings = settings_of({{field.key, value}});
     EXPECT_EQ(field.get(settings), value) << field.key;
-    EXPECT_TRUE(settings.is_said(field.key));
+    EXPECT_TRUE(settings.is_given(field.key));
     for (const Field& other : fields())
       EXPECT_TRUE(&other == &field || other.get(settings) == other.usual) << other.key;
     const std::string text = field.type.text(value);
@@ -107,10 +107,10 @@ TEST(Fields, WithoutAChoiceReadAsBefore) {
 }
 
 TEST(Said, CombinationsAreOneForEachValue) {
-  const json said = {
+  const json given = {
       {"tensor_parallel_size", {1, 2}}, {"recompute", {"none", "full"}}, {"steps", 3}};
-  EXPECT_EQ(swept_keys(said), (std::vector<std::string>{"tensor_parallel_size", "recompute"}));
-  const std::vector<json> all = combinations(said);
+  EXPECT_EQ(swept_keys(given), (std::vector<std::string>{"tensor_parallel_size", "recompute"}));
+  const std::vector<json> all = combinations(given);
   ASSERT_EQ(all.size(), 4U);
   EXPECT_EQ(all[0], json({{"tensor_parallel_size", 1}, {"recompute", "none"}, {"steps", 3}}));
   EXPECT_EQ(all[1], json({{"tensor_parallel_size", 1}, {"recompute", "full"}, {"steps", 3}}));

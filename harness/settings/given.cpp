@@ -1,4 +1,4 @@
-#include "harness/settings/said.h"
+#include "harness/settings/given.h"
 
 #include <fmt/format.h>
 
@@ -14,25 +14,25 @@ namespace {
 using nlohmann::json;
 
 /// Says the keys of a model's description as if they stood beside "model".
-void flatten_model(json& said, const std::string& path) {
-  if (!said.contains("model") || !said["model"].is_object()) return;
-  const json model = said["model"];
-  said.erase("model");
+void flatten_model(json& given, const std::string& path) {
+  if (!given.contains("model") || !given["model"].is_object()) return;
+  const json model = given["model"];
+  given.erase("model");
   for (const auto& [key, value] : model.items()) {
-    if (said.contains(key))
+    if (given.contains(key))
       throw InputError(
           fmt::format("{}: {} stands in model and beside it; leave one of them out", path, key));
-    said[key] = value;
+    given[key] = value;
   }
 }
 
 /// A record has it beside what it is made from.
-void check_global_batch(json& said, const std::string& path) {
-  const auto found = said.find("global_batch");
-  if (found == said.end()) return;
+void check_global_batch(json& given, const std::string& path) {
+  const auto found = given.find("global_batch");
+  if (found == given.end()) return;
   const json global = *found;
-  said.erase(found);
-  for (const json& one : combinations(said)) {
+  given.erase(found);
+  for (const json& one : combinations(given)) {
     const RunConfig config = settings_of(one, path + ": ").config;
     const int64_t batch = config.micro_batch * config.batch_microbatches();
     if (global != batch)
@@ -45,26 +45,26 @@ void check_global_batch(json& said, const std::string& path) {
 
 }  // namespace
 
-json said_in_file(const std::string& path) {
-  json said = load_json(path);
-  if (!said.is_object())
+json given_in_file(const std::string& path) {
+  json given = load_json(path);
+  if (!given.is_object())
     throw InputError(
         fmt::format("{}: it is no object; give one with the keys of a configuration "
                     "(docs/configuration.schema.json)",
                     path));
-  flatten_model(said, path);
-  for (const auto& [key, value] : said.items())
+  flatten_model(given, path);
+  for (const auto& [key, value] : given.items())
     if (value.is_array() && value.empty())
       throw InputError(fmt::format("{}: {} is an empty list; give a value", path, key));
   for (const Field& field : fields())
-    if (!field.type.list && said.contains(field.key) && said[field.key].is_array())
+    if (!field.type.list && given.contains(field.key) && given[field.key].is_array())
       throw InputError(fmt::format("{}: {} is a list; it takes one value", path, field.key));
-  check_global_batch(said, path);
-  for (const json& one : combinations(said)) (void)settings_of(one, path + ": ");
-  return said;
+  check_global_batch(given, path);
+  for (const json& one : combinations(given)) (void)settings_of(one, path + ": ");
+  return given;
 }
 
-json said_in_text(const std::string& assignment) {
+json given_in_text(const std::string& assignment) {
   const size_t equals = assignment.find('=');
   if (equals == std::string::npos)
     throw InputError(
@@ -77,16 +77,16 @@ json said_in_text(const std::string& assignment) {
   return {{key, values.size() == 1 ? std::move(values.front()) : json(values)}};
 }
 
-std::vector<std::string> swept_keys(const json& said) {
+std::vector<std::string> swept_keys(const json& given) {
   std::vector<std::string> keys;
   for (const Field& field : fields())
-    if (said.contains(field.key) && said[field.key].is_array()) keys.push_back(field.key);
+    if (given.contains(field.key) && given[field.key].is_array()) keys.push_back(field.key);
   return keys;
 }
 
-std::vector<json> combinations(const json& said) {
-  std::vector<json> all = {said};
-  for (const auto& [key, value] : said.items())  // a list of a key that is no field's too
+std::vector<json> combinations(const json& given) {
+  std::vector<json> all = {given};
+  for (const auto& [key, value] : given.items())  // a list of a key that is no field's too
     if (value.is_array() && value.size() == 1) all.front()[key] = value.front();
   for (const std::string& key : swept_keys(all.front())) {
     std::vector<json> longer;
