@@ -1,5 +1,7 @@
 #include "engine/train/pass_memo.h"
 
+#include <utility>
+
 namespace frugal {
 namespace {
 
@@ -8,20 +10,22 @@ VirtualDevice& device_of(Rank& rank) { return static_cast<VirtualDevice&>(rank.d
 /// While this lives, what a rank does is noted.
 class Noting {
  public:
-  Noting(Rank& rank, Tape& tape, DeviceWork& work, Ledger::Sums& memory, std::vector<double>& flops)
+  Noting(Rank& rank, Tape& tape, DeviceWork& work, Ledger::Sums& memory, FlopCounter& flops)
       : rank_(rank),
         work_(work),
         memory_(memory),
+        flops_(flops),
         work_before_(device_of(rank).exchange(DeviceWork())),
-        before_(rank.ledger.exchange({})) {
+        before_(rank.ledger.exchange({})),
+        flops_before_(std::exchange(rank.flops, FlopCounter::remembering())) {
     device_of(rank).start(tape);
-    rank.counted = &flops;
   }
   ~Noting() {
     device_of(rank_).stop();
     work_ = device_of(rank_).exchange(work_before_);
     device_of(rank_).add(work_);
-    rank_.counted = nullptr;
+    flops_ = std::exchange(rank_.flops, flops_before_);
+    rank_.flops.add(flops_);
     memory_ = rank_.ledger.exchange(before_);
     rank_.ledger.add(memory_);
   }
@@ -32,17 +36,20 @@ class Noting {
   Rank& rank_;
   DeviceWork& work_;
   Ledger::Sums& memory_;
+  FlopCounter& flops_;
   const DeviceWork work_before_;
   const Ledger::Sums before_;
+  const FlopCounter flops_before_;
 };
 
 }  // namespace
 
-bool PassMemo::Pass::repeatable() const {
+bool PassMemo::Noted::repeatable() const {
   return complete_ && device_of(*rank_).fits(memory_.peak_total);
 }
 
-Tensor PassMemo::Pass::repeat(Tensor input, const ParameterList& parameters) const {
+Tensor PassMemo::Noted::repeat(Tensor input, const ParameterList& parameters,
+                               int microbatch) const {
   make_fresh(parameters, fresh_);
   input.leave_counted();  // its end is among the changes
   VirtualDevice& device = device_of(*rank_);
@@ -50,30 +57,30 @@ Tensor PassMemo::Pass::repeat(Tensor input, const ParameterList& parameters) con
   device.add(work_);
   device.add_in_use(memory_.total);
   rank_->ledger.add(memory_);
-  for (const double flops : flops_) rank_->count(flops);
+  rank_->flops.add(flops_);
   if (output_.empty()) return {};
   Ledger::Entry entry = output_entry_;
-  entry.place.microbatch = rank_->ledger.place().microbatch;
+  entry.place.microbatch = microbatch;
   return {rank_->ledger, entry, output_.type, output_.shape};
 }
 
 bool PassMemo::possible(const Rank& rank) {
   const RunConfig& c = rank.config;
   return dynamic_cast<const VirtualDevice*>(&rank.device) != nullptr &&
-         !rank.ledger.records_timeline() && !rank.on_logits &&
+         !rank.ledger.records_timeline() &&
          // A tensor that goes to the host is waited for in a later pass, and a step begins with the
          // first of the backward passes that make it.
          !c.offload && !c.step_in_backward;
 }
 
-const PassMemo::Pass* PassMemo::find(const Key& key) const {
+const PassMemo::Noted* PassMemo::find(const Key& key) const {
   const auto found = passes_.find(key);
   return found == passes_.end() ? nullptr : &found->second;
 }
 
 void PassMemo::note(const Key& key, const std::function<void()>& make, const Tensor& output,
                     const ParameterList& parameters) {
-  Pass pass(rank_);
+  Noted pass(rank_);
   {
     const Noting noting(rank_, pass.tape_, pass.work_, pass.memory_, pass.flops_);
     make();

@@ -31,26 +31,26 @@ class PassMemo {
     auto operator<=>(const Key&) const = default;
   };
   /// A pass, without its microbatch.
-  class Pass {
+  class Noted {
    public:
     /// Whether it can be repeated now: not where it cannot be known what it does, nor where it
     /// would run out of memory, which the code reports.
     bool repeatable() const;
-    /// Consumes what the pass works on, and returns what it makes; either may be empty. New memory
-    /// belongs to the microbatch of the ledger's place. Gradients of the chunk's parameters are as
-    /// fresh as the pass has left them.
-    Tensor repeat(Tensor input, const ParameterList& parameters) const;
+    /// Consumes what the pass works on, and returns what it makes, which belongs to this
+    /// microbatch; either may be empty. Gradients of the chunk's parameters are as fresh as the
+    /// pass has left them.
+    Tensor repeat(Tensor input, const ParameterList& parameters, int microbatch) const;
 
    private:
     friend class PassMemo;
-    explicit Pass(Rank& rank) : rank_(&rank) {}
+    explicit Noted(Rank& rank) : rank_(&rank) {}
 
     Rank* rank_;
     bool complete_ = false;
     Tape tape_;
     DeviceWork work_;
     Ledger::Sums memory_;
-    std::vector<double> flops_;
+    FlopCounter flops_;
     Ledger::Entry output_entry_;
     View output_;
     std::vector<bool> fresh_;
@@ -58,11 +58,11 @@ class PassMemo {
 
   explicit PassMemo(Rank& rank) : rank_(rank) {}
 
-  /// Whether passes of this rank may be noted: on a virtual device, where nobody looks at what
-  /// happens within them and nothing goes on from one pass to another.
+  /// Whether passes of this rank may be noted where nobody looks at what happens within them: on a
+  /// virtual device, where nothing goes on from one pass to another.
   static bool possible(const Rank& rank);
   /// Null: has not been made.
-  const Pass* find(const Key& key) const;
+  const Noted* find(const Key& key) const;
   /// Makes a pass and notes what it does. `output` is where it leaves its output. Throws what it
   /// throws.
   void note(const Key& key, const std::function<void()>& make, const Tensor& output,
@@ -70,7 +70,7 @@ class PassMemo {
 
  private:
   Rank& rank_;
-  std::map<Key, Pass> passes_;
+  std::map<Key, Noted> passes_;
 };
 
 /// Parameter::fresh of each.
@@ -91,7 +91,7 @@ class Uncounted {
   VirtualDevice::State device_;
   DeviceWork work_;
   Ledger::Sums ledger_;
-  double flops_;
+  FlopCounter flops_;
 };
 
 }  // namespace frugal

@@ -21,8 +21,10 @@ struct ScheduleRun {
   const std::vector<Batch>& batches;
   /// For each batch: its gradients are those of `scale` · Σ of the tokens' losses.
   /// Empty: there are no backward passes.
-  std::vector<float> scales;
-  std::vector<OptimizerOptions> optimizer;
+  std::vector<float> scales{};
+  std::vector<OptimizerOptions> optimizer{};
+  bool training = true;  ///< Pass::training
+  OnLogits on_logits{};  ///< Pass::on_logits; empty: nobody looks at them
 };
 
 /// From `time` on, seconds on the device's clock, there are so many versions of the weights.
@@ -89,7 +91,8 @@ class StageExecutor {
   void wait(const Action& action, Arrival& arrival, const char* what);
   void note(const Action& action, double begin);
   void note_versions();
-  void send(Communicator& to, int peer, const Tensor& tensor, std::optional<Departure>& before);
+  void send(const Action& action, Communicator& to, int peer, const Tensor& tensor,
+            std::optional<Departure>& before);
   void step(const Action& action, size_t index);
   /// The chunk and the microbatch in one number.
   static int64_t flight_of(const Action& action) {
@@ -101,16 +104,20 @@ class StageExecutor {
 
   // Of passes (stage_passes.cpp):
 
+  /// To which the memory belongs that an action needs.
+  static Place memory_of(const Action& action) { return {-1, action.microbatch}; }
   /// [s/t, b, h]: what stages send to each other.
-  Tensor hidden_state();
+  Tensor hidden_state(Place place);
   /// Which of the run's batches, and which of its microbatches, of all replicas.
   std::pair<size_t, size_t> place_of(const Action& action) const;
   /// Of a microbatch that begins.
   Recompute recomputation() const;
-  /// Makes the rank compute this microbatch with its version of the weights.
-  void prepare(const Action& action, const Flight& flight);
+  /// Makes the rank compute with the action's version of the weights.
+  void use_weights(const Action& action);
+  /// What the model's code is told of a pass.
+  Pass pass_of(const Action& action, const Flight& flight) const;
   /// By the model's code, or where it did the same before, without it.
-  void pass(const Action& action, Flight& flight);
+  void make_pass(const Action& action, Flight& flight);
   void compute(const Action& action, Flight& flight);
   void forward(const Action& action, Flight& flight);
   void backward(const Action& action, Flight& flight);
