@@ -6,15 +6,13 @@
 
 #include "engine/model/parameter.h"
 #include "engine/schedule/schedule.h"
-#include "kernels/virtual/device.h"
+#include "engine/train/rank_replay.h"
 
 namespace frugal {
 
-/// What one rank's passes do to a virtual device, its work, its ledger and its FLOPs. It is the
-/// same for every microbatch but for the moment, so the first pass of a kind is made by the model's
-/// code, and noted; those after it do what was noted, without the code. All is the same to the bit:
-/// the device computes its clocks anew from what was issued, FLOPs are added one by one, and bytes
-/// are integers.
+/// What one rank's passes do to a virtual device is the same for every microbatch but for the
+/// moment. So the first pass of a kind is made by the model's code, and noted; those after it do
+/// what was noted, without the code (RankReplay).
 ///
 /// A forward pass that was repeated leaves what it keeps for its backward pass in the ledger, but
 /// there is no tensor of it. So the backward pass is to be repeated too, or the tensors be made
@@ -43,14 +41,11 @@ class PassMemo {
 
    private:
     friend class PassMemo;
-    explicit Noted(Rank& rank) : rank_(&rank) {}
+    Noted(Rank& rank, RankReplay::Stretch stretch) : rank_(&rank), stretch_(std::move(stretch)) {}
 
     Rank* rank_;
+    RankReplay::Stretch stretch_;
     bool complete_ = false;
-    Tape tape_;
-    DeviceWork work_;
-    Ledger::Sums memory_;
-    FlopCounter flops_;
     Ledger::Entry output_entry_;
     View output_;
     std::vector<bool> fresh_;
@@ -76,22 +71,5 @@ class PassMemo {
 /// Parameter::fresh of each.
 std::vector<bool> fresh_of(const ParameterList& parameters);
 void make_fresh(const ParameterList& parameters, const std::vector<bool>& fresh);
-
-/// While this lives, nothing counts that a rank does on a virtual device: clocks, work, bytes and
-/// FLOPs are then what they were before. What it allocates and keeps was counted before.
-class Uncounted {
- public:
-  explicit Uncounted(Rank& rank);
-  ~Uncounted();
-  Uncounted(const Uncounted&) = delete;
-  Uncounted& operator=(const Uncounted&) = delete;
-
- private:
-  Rank& rank_;
-  VirtualDevice::State device_;
-  DeviceWork work_;
-  Ledger::Sums ledger_;
-  FlopCounter flops_;
-};
 
 }  // namespace frugal

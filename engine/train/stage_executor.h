@@ -63,6 +63,18 @@ class StageExecutor {
     Tensor tensor;
     Pending pending;
   };
+  /// How far a microbatch is with its passes through a chunk.
+  enum class Progress : uint8_t {
+    waiting,  ///< for its forward pass
+    forward,  ///< that has been made, and a backward pass is to come
+    owing,    ///< its backward pass has been made, but for weight gradients
+    over
+  };
+  /// What its passes have left for those to come.
+  enum class Kept : uint8_t {
+    tensors,
+    bytes  ///< the memo has made them: what they keep is counted, but not there
+  };
   /// A microbatch between its forward and its backward pass through a chunk.
   struct Flight {
     Recompute recompute = Recompute::none;
@@ -70,14 +82,16 @@ class StageExecutor {
     Arrival activation, gradient;
     Tensor output, input_gradient;  // to be sent
     Deferred deferred;
-    bool turns = false;     ///< the pass behind its forward pass is its backward pass
-    bool passed = false;    ///< its last pass but for weight gradients has been made
-    bool owes = false;      ///< and those are still to be computed
-    bool repeated = false;  ///< the memo has made its passes: what they keep is counted, not there
+    Progress progress = Progress::waiting;
+    Kept kept = Kept::tensors;
+    bool turns = false;  ///< the pass behind its forward pass is its backward pass
 
     int chunk = 0, microbatch = 0;
 
-    bool over() const { return passed && output.empty() && input_gradient.empty() && !owes; }
+    /// What it had to send has been sent, too.
+    bool over() const {
+      return progress == Progress::over && output.empty() && input_gradient.empty();
+    }
   };
   /// A message on its way.
   struct Departure {
@@ -119,6 +133,7 @@ class StageExecutor {
   /// By the model's code, or where it did the same before, without it.
   void make_pass(const Action& action, Flight& flight);
   void compute(const Action& action, Flight& flight);
+  Progress progress_after(ActionKind pass) const;
   void forward(const Action& action, Flight& flight);
   void backward(const Action& action, Flight& flight);
   /// Those that this pass needs from the microbatch's earlier ones, which the memo has made.

@@ -4,20 +4,8 @@
 #include "engine/comm/parallel.h"
 #include "engine/train/host_tensor.h"
 #include "engine/train/stage_executor.h"
-#include "kernels/virtual/device.h"
 
 namespace frugal {
-namespace {
-
-/// Where a described machine's software has it so, the host waits until passes are over; what goes
-/// on beside them does not hold it up.
-void synchronise(Device& device) {
-  if (!device.synchronises_passes()) return;
-  auto& described = dynamic_cast<VirtualDevice&>(device);
-  described.hold_up(described.record(Stream::compute));
-}
-
-}  // namespace
 
 Tensor StageExecutor::hidden_state(Place place) {
   const RunConfig& c = rank_.config;
@@ -35,7 +23,7 @@ std::pair<size_t, size_t> StageExecutor::place_of(const Action& action) const {
 Recompute StageExecutor::recomputation() const {
   if (rank_.config.kept_microbatches == 0) return rank_.config.recompute;
   const auto whole = std::count_if(flights_.begin(), flights_.end(), [](const auto& flight) {
-    return flight.second.recompute == Recompute::none && !flight.second.passed;
+    return flight.second.recompute == Recompute::none && flight.second.progress < Progress::owing;
   });
   // The microbatch that asks is among them.
   return whole <= rank_.config.kept_microbatches ? Recompute::none : rank_.config.recompute;
@@ -59,7 +47,7 @@ Pass StageExecutor::pass_of(const Action& action, const Flight& flight) const {
 }
 
 void StageExecutor::make_pass(const Action& action, Flight& flight) {
-  synchronise(rank_.device);
+  rank_.device.begin_pass();
   const bool forward = action.kind == ActionKind::forward;
   const bool weights = action.kind == ActionKind::weight_backward;
   Tensor none;
@@ -69,11 +57,11 @@ void StageExecutor::make_pass(const Action& action, Flight& flight) {
   const PassMemo::Key key{action.kind, action.chunk, flight.recompute, flight.turns,
                           fresh_of(parameters)};
   const PassMemo::Noted* known = memo_ ? memo_->find(key) : nullptr;
-  if (known != nullptr && known->repeatable() && (forward || flight.repeated)) {
+  if (known != nullptr && known->repeatable() && (forward || flight.kept == Kept::bytes)) {
     output = known->repeat(std::move(input), parameters, action.microbatch);
-    flight.repeated = true;
+    flight.kept = Kept::bytes;
   } else {
-    if (flight.repeated) make_tensors(action, flight);
+    if (flight.kept == Kept::bytes) make_tensors(action, flight);
     if (memo_ && known == nullptr)
       memo_->note(
           key, [&] { compute(action, flight); }, output, parameters);
@@ -82,9 +70,13 @@ void StageExecutor::make_pass(const Action& action, Flight& flight) {
   }
   // What has been sent is kept until then.
   if (!forward) flight.output.release();
-  flight.passed = !forward || run_->scales.empty();
-  flight.owes = action.kind == ActionKind::input_backward;
-  synchronise(rank_.device);
+  flight.progress = progress_after(action.kind);
+  rank_.device.end_pass();
+}
+
+StageExecutor::Progress StageExecutor::progress_after(ActionKind pass) const {
+  if (pass == ActionKind::forward) return run_->scales.empty() ? Progress::over : Progress::forward;
+  return pass == ActionKind::input_backward ? Progress::owing : Progress::over;
 }
 
 void StageExecutor::compute(const Action& action, Flight& flight) {
@@ -124,13 +116,14 @@ void StageExecutor::make_tensors(const Action& action, Flight& flight) {
   make_fresh(parameters, fresh);
   flight.saved = std::move(again.saved);
   flight.deferred = std::move(again.deferred);
-  flight.repeated = false;
+  flight.kept = Kept::tensors;
 }
 
 void StageExecutor::drop_flights() {
   for (auto& [key, flight] : flights_) {
-    if (!flight.repeated || (flight.passed && !flight.owes)) continue;
-    make_tensors({flight.owes ? ActionKind::weight_backward : ActionKind::backward, flight.chunk,
+    if (flight.kept == Kept::tensors || flight.progress == Progress::over) continue;
+    const bool owing = flight.progress == Progress::owing;
+    make_tensors({owing ? ActionKind::weight_backward : ActionKind::backward, flight.chunk,
                   flight.microbatch},
                  flight);
   }
