@@ -129,7 +129,7 @@ TEST_F(VirtualDeviceTest, PlaysATape) {
     const Event early = to.record(Stream::compute);
     to.execute(fill);
     to.wait(Stream::communication, early);
-    to.occupy(Stream::communication, 1.3 * seconds, "all-reduce");
+    to.occupy(Stream::communication, 4.3 * seconds, "all-reduce");
     to.execute(fill);  // beside it
     to.wait(Stream::compute, to.record(Stream::communication));
     to.execute_on(Stream::copy, fill);
