@@ -1,14 +1,10 @@
 #pragma once
-#include <functional>
-#include <vector>
-
 #include "engine/comm/communicator.h"
 #include "engine/config.h"
+#include "engine/flop_counter.h"
 #include "engine/memory/parameter_store.h"
 
 namespace frugal {
-
-struct Parameter;
 
 /// The groups that a rank computes with; it is alone in those that a run does not need.
 struct RankGroups {
@@ -21,18 +17,11 @@ struct RankGroups {
   Communicator& ends;         ///< of the first and the last stage, to each other
 };
 
-/// Weight gradients that a backward pass has left for later (ActionKind::weight_backward).
-using Deferred = std::vector<std::function<void()>>;
-
 /// What is on its way to the host's memory (engine/model/checkpoint.h).
 struct OffloadInFlight {
   Tensor source;
   Event end;
 };
-
-/// Sees a part of a microbatch's logits, [rows, columns], which begins at this row of all tokens
-/// and this column of the vocabulary.
-using OnLogits = std::function<void(const View& logits, int64_t first_row, int64_t first_column)>;
 
 /// One member of a run: its processor, its memory, and the groups it computes with.
 class Rank {
@@ -44,8 +33,7 @@ class Rank {
         tensor_group(groups.tensor),
         config(config),
         ledger(device),
-        host(device, Ledger::Where::host),
-        recompute(config.recompute) {}
+        host(device, Ledger::Where::host) {}
 
   const int index;  ///< among the cluster's local ranks
   Device& device;
@@ -72,38 +60,35 @@ class Rank {
   OffloadInFlight offload;
   ParameterStore parameters;
 
-  /// Microbatch of the whole run that is being computed: makes every dropout mask its own.
-  uint32_t draw = 0;
-  /// Whether dropout is applied.
-  bool training = true;
-  /// What the microbatch that is being computed does not keep.
-  Recompute recompute;
-  /// Where backward passes leave their weight gradients; null: they compute them at once.
-  Deferred* deferred = nullptr;
-  /// Where it is set, sees the logits of each forward pass, in one part or several.
-  OnLogits on_logits;
-  /// Where a run steps in backward: told of parameters whose gradients this rank's backward pass
-  /// has completed. Empty: they are kept.
-  std::function<void(const std::vector<Parameter*>&)> on_gradients;
-  /// FLOPs of the matrix multiplications executed so far on this rank.
-  double flops = 0;
-  /// Where it is set: what has been added to them, one by one.
-  std::vector<double>* counted = nullptr;
+  /// Of the matrix multiplications executed so far on this rank.
+  FlopCounter flops;
 
-  void count(double more) {
-    flops += more;
-    if (counted != nullptr && more != 0) counted->push_back(more);
-  }
   /// Issues an operation to the compute stream.
   void run(const Operation& operation) {
-    count(cost_of(operation).flops);
+    flops.add(cost_of(operation).flops);
     device.execute(operation);
   }
-  Tensor allocate(const Shape& shape, Kind kind = Kind::workspace) {
-    return {ledger, kind, config.type, shape};
+  Tensor allocate(const Shape& shape, Kind kind = Kind::workspace, Place place = {}) {
+    return allocate(config.type, shape, kind, place);
   }
-  Tensor allocate(DType type, const Shape& shape, Kind kind = Kind::workspace) {
-    return {ledger, kind, type, shape};
+  Tensor allocate(DType type, const Shape& shape, Kind kind = Kind::workspace, Place place = {}) {
+    return {ledger, kind, type, shape, place};
+  }
+};
+
+/// A rank, and the place to which the memory belongs that is taken there.
+struct RankAt {
+  RankAt(Rank& rank, Place place = {}) : rank(rank), place(place) {}  // NOLINT: at none
+
+  Rank& rank;
+  Place place;
+
+  void run(const Operation& operation) const { rank.run(operation); }
+  Tensor allocate(const Shape& shape, Kind kind = Kind::workspace) const {
+    return rank.allocate(shape, kind, place);
+  }
+  Tensor allocate(DType type, const Shape& shape, Kind kind = Kind::workspace) const {
+    return rank.allocate(type, shape, kind, place);
   }
 };
 

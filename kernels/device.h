@@ -26,9 +26,12 @@ inline constexpr int stream_count = 9;
 
 /// A point of a stream that another can wait for; opaque outside the device that made it.
 struct Event {
-  double time = 0;
-  void* handle = nullptr;
+  double time = 0;         ///< of a virtual device: when it is, in seconds
+  uint64_t number = 0;     ///< of a virtual device's tape: which of its events, from 1 (Replay)
+  void* handle = nullptr;  ///< of another device
 };
+
+class Replay;
 
 /// One rank's processor with its memory. Not thread-safe: each rank has its own.
 class Device {
@@ -79,9 +82,11 @@ class Device {
   /// Seconds since some fixed moment: the machine's steady clock, or the virtual machine's, where
   /// it is the time at which everything issued so far has ended.
   virtual double now() = 0;
-  /// Whether the software that is described has the host wait for the device before and after each
-  /// pass of a stage.
-  virtual bool synchronises_passes() const { return false; }
+  /// A stage's pass is about to be issued, and has been.
+  virtual void begin_pass() {}
+  virtual void end_pass() {}
+  /// How it does again what it was asked for before; null where memory holds values.
+  virtual Replay* replay() { return nullptr; }
 
   /// Contiguous views; host memory of view.bytes(). Waits for what is computed. Needs backing.
   virtual void copy_to_host(void* host, const View& from) = 0;

@@ -11,40 +11,40 @@ Shape with_first_extent(const Shape& shape, int64_t extent) {
 
 }  // namespace
 
-Arriving f(Rank&, const Tensor& y) { return Arriving(y); }
+Arriving f(const RankAt&, const Tensor& y) { return Arriving(y); }
 
-Arriving f_bar(Rank& rank, const Tensor& partial) {
-  if (rank.tensor_group.size() == 1) return Arriving(partial);
-  return {{}, partial, rank.tensor_group.all_reduce(partial)};
+Arriving f_bar(const RankAt& at, const Tensor& partial) {
+  if (at.rank.tensor_group.size() == 1) return Arriving(partial);
+  return {{}, partial, at.rank.tensor_group.all_reduce(partial)};
 }
 
-Arriving g(Rank& rank, const Tensor& shard) {
-  const int t = rank.tensor_group.size();
+Arriving g(const RankAt& at, const Tensor& shard) {
+  const int t = at.rank.tensor_group.size();
   if (t == 1) return Arriving(shard);
-  Tensor all = rank.allocate(shard.type(), with_first_extent(shard.shape(), shard.shape()[0] * t),
-                             Kind::communication);
-  Pending pending = rank.tensor_group.all_gather(shard, all);
+  Tensor all = at.allocate(shard.type(), with_first_extent(shard.shape(), shard.shape()[0] * t),
+                           Kind::communication);
+  Pending pending = at.rank.tensor_group.all_gather(shard, all);
   return {shard, std::move(all), std::move(pending)};
 }
 
-Arriving g_bar(Rank& rank, const Tensor& partial, const Tensor& into) {
-  const int t = rank.tensor_group.size();
+Arriving g_bar(const RankAt& at, const Tensor& partial, const Tensor& into) {
+  const int t = at.rank.tensor_group.size();
   if (t == 1) return Arriving(partial);
-  Tensor shard = into.empty()
-                     ? rank.allocate(partial.type(),
-                                     with_first_extent(partial.shape(), partial.shape()[0] / t))
-                     : into;
-  Pending pending = rank.tensor_group.reduce_scatter(partial, shard);
+  Tensor shard =
+      into.empty()
+          ? at.allocate(partial.type(), with_first_extent(partial.shape(), partial.shape()[0] / t))
+          : into;
+  Pending pending = at.rank.tensor_group.reduce_scatter(partial, shard);
   return {partial, std::move(shard), std::move(pending)};
 }
 
-Arriving enter(Rank& rank, const Tensor& x) {
-  return rank.config.sequence_parallel ? g(rank, x) : f(rank, x);
+Arriving enter(const RankAt& at, const Tensor& x) {
+  return at.rank.config.sequence_parallel ? g(at, x) : f(at, x);
 }
 
 /// What already lies in `into` stays there: a sum is made in place.
-Arriving leave(Rank& rank, const Tensor& partial, const Tensor& into) {
-  return rank.config.sequence_parallel ? g_bar(rank, partial, into) : f_bar(rank, partial);
+Arriving leave(const RankAt& at, const Tensor& partial, const Tensor& into) {
+  return at.rank.config.sequence_parallel ? g_bar(at, partial, into) : f_bar(at, partial);
 }
 
 bool leaves_in_shards(const Rank& rank) {

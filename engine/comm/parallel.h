@@ -31,17 +31,17 @@ class Arriving {
   Pending pending_;  // last, so that it ends before the memory goes
 };
 
-Arriving f(Rank& rank, const Tensor& y);            // y [s, b, n], the same
-Arriving f_bar(Rank& rank, const Tensor& partial);  // [s, b, n] → Σ over ranks, in place
-Arriving g(Rank& rank, const Tensor& shard);        // [s/t, b, n] → [s, b, n]
+Arriving f(const RankAt& at, const Tensor& y);            // y [s, b, n], the same
+Arriving f_bar(const RankAt& at, const Tensor& partial);  // [s, b, n] → Σ over ranks, in place
+Arriving g(const RankAt& at, const Tensor& shard);        // [s/t, b, n] → [s, b, n]
 /// [s, b, n] → [s/t, b, n], which goes to `into` where that is not empty.
-Arriving g_bar(Rank& rank, const Tensor& partial, const Tensor& into = {});
+Arriving g_bar(const RankAt& at, const Tensor& partial, const Tensor& into = {});
 
 /// f or g, as the run is configured: what enters a region in forward, and its gradient in backward.
-Arriving enter(Rank& rank, const Tensor& x);
+Arriving enter(const RankAt& at, const Tensor& x);
 /// f̄ or ḡ: what leaves a region. Where it leaves in shards it goes to `into`, unless that is empty;
 /// otherwise it is summed where it is.
-Arriving leave(Rank& rank, const Tensor& partial, const Tensor& into = {});
+Arriving leave(const RankAt& at, const Tensor& partial, const Tensor& into = {});
 /// Whether leaving makes a tensor of another shape: a part of the sequence.
 bool leaves_in_shards(const Rank& rank);
 

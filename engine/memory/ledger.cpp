@@ -30,8 +30,8 @@ constexpr const char* hosts_next_step =
 
 }  // namespace
 
-Ledger::Entry Ledger::take(int64_t bytes, Kind kind) {
-  Entry entry{nullptr, bytes, kind, place_};
+Ledger::Entry Ledger::take(int64_t bytes, Kind kind, Place place) {
+  Entry entry{nullptr, bytes, kind, place};
   try {
     entry.data = where_ == Where::host ? device_.allocate_on_host(bytes) : device_.allocate(bytes);
   } catch (const OutOfMemory& e) {
@@ -39,14 +39,14 @@ Ledger::Entry Ledger::take(int64_t bytes, Kind kind) {
         fmt::format(
             "{}{}: {} bytes of {} {} did not fit: {} of a capacity of {}; try {}", device_.name(),
             where_ == Where::host ? "'s host" : "", bytes, name_of(kind),
-            place_.layer < 0 ? "outside the layers" : fmt::format("for layer {}", place_.layer),
+            place.layer < 0 ? "outside the layers" : fmt::format("for layer {}", place.layer),
             e.missing() > 0
                 ? fmt::format("{} bytes missing", e.missing())
                 : fmt::format("{} bytes free, but not as one block", bytes - e.missing()),
             e.capacity, where_ == Where::host ? hosts_next_step : next_step(kind)),
         e.requested, e.in_use, e.capacity);
   }
-  change(kind, place_, bytes);
+  change(kind, place, bytes);
   return entry;
 }
 
@@ -58,12 +58,12 @@ void Ledger::give_back(const Entry& entry) noexcept {
   change(entry.kind, entry.place, -entry.bytes);
 }
 
-void Ledger::relabel(Entry& entry, Kind kind) {
+void Ledger::relabel(Entry& entry, Kind kind, Place place) {
   if (entry.kind == kind) return;
   // Taken from one kind before it is given to the other: relabelling is never a peak.
   change(entry.kind, entry.place, -entry.bytes);
   entry.kind = kind;
-  entry.place = place_;
+  entry.place = place;
   change(kind, entry.place, entry.bytes);
 }
 

@@ -58,10 +58,10 @@ class Ledger {
   Ledger& operator=(const Ledger&) = delete;
 
   /// Throws OutOfMemory, naming kind, place and the bytes that were missing.
-  Entry take(int64_t bytes, Kind kind);
+  Entry take(int64_t bytes, Kind kind, Place place = {});
   void give_back(const Entry& entry) noexcept;
   /// The same memory is for something else from now on, and belongs to the place that says so.
-  void relabel(Entry& entry, Kind kind);
+  void relabel(Entry& entry, Kind kind, Place place);
 
   int64_t current(Kind kind) const { return sums_.current[index(kind)]; }
   int64_t current() const { return sums_.total; }
@@ -98,29 +98,12 @@ class Ledger {
   /// As if what `changes` are the sums of had happened again. The device is not told.
   void add(const Sums& changes);
 
-  /// New memory belongs to this place until the scope ends.
-  class Scope {
-   public:
-    Scope(Ledger& ledger, Place place) : ledger_(ledger), before_(ledger.place_) {
-      ledger.place_ = place;
-    }
-    ~Scope() { ledger_.place_ = before_; }
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    Ledger& ledger_;
-    Place before_;
-  };
-  Place place() const { return place_; }
-
  private:
   static size_t index(Kind kind) { return static_cast<size_t>(kind); }
   void change(Kind kind, Place place, int64_t bytes);
 
   Device& device_;
   const Where where_;
-  Place place_;
   Sums sums_;
   bool recording_ = false;
   std::vector<Change> timeline_;

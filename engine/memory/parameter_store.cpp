@@ -5,8 +5,9 @@
 namespace frugal {
 namespace {
 
-Tensor gradients(Ledger& ledger, const ParameterStore::Types& types, const Shape& shape) {
-  return types.gradient ? Tensor(ledger, Kind::gradient, *types.gradient, shape) : Tensor();
+Tensor gradients(Ledger& ledger, const ParameterStore::Types& types, const Shape& shape,
+                 Place place = {}) {
+  return types.gradient ? Tensor(ledger, Kind::gradient, *types.gradient, shape, place) : Tensor();
 }
 
 }  // namespace
@@ -20,10 +21,11 @@ const Tensor& ParameterStore::reserve(Ledger& ledger, const Types& types) {
   return weights_;
 }
 
-ParameterStore::Place ParameterStore::take(Ledger& ledger, const Types& types, const Shape& shape) {
+ParameterStore::Memory ParameterStore::take(Ledger& ledger, const Types& types, const Shape& shape,
+                                            Place place) {
   if (weights_.empty())
-    return {Tensor(ledger, Kind::parameter, types.weight, shape), gradients(ledger, types, shape),
-            -1};
+    return {Tensor(ledger, Kind::parameter, types.weight, shape, place),
+            gradients(ledger, types, shape, place), -1};
   int64_t& next = types.vectors_last && shape.dims == 1 ? next_vector_ : next_;
   const int64_t offset = next, elements = shape.size();
   next += padded(elements);

@@ -46,12 +46,13 @@ class ParameterStore {
   /// The block of gradients, until close().
   const Tensor& gradient_block() const { return gradients_; }
 
-  struct Place {
+  struct Memory {
     Tensor weight, gradient;
     int64_t offset = -1;  ///< in the block, in elements; −1 for memory of its own
   };
-  /// Memory for one parameter: the next part of the block, or its own where none is reserved.
-  Place take(Ledger& ledger, const Types& types, const Shape& shape);
+  /// Memory for one parameter: the next part of the block, or its own where none is reserved, which
+  /// belongs to that place.
+  Memory take(Ledger& ledger, const Types& types, const Shape& shape, Place place = {});
 
   /// What comes after has memory of its own again.
   void close();

@@ -3,7 +3,8 @@
 namespace frugal {
 
 struct Tensor::Storage {
-  Storage(Ledger& ledger, int64_t bytes, Kind kind) : Storage(ledger, ledger.take(bytes, kind)) {}
+  Storage(Ledger& ledger, int64_t bytes, Kind kind, Place place)
+      : Storage(ledger, ledger.take(bytes, kind, place)) {}
   Storage(Ledger& ledger, const Ledger::Entry& entry) : ledger(&ledger), entry(entry) {}
   ~Storage() {
     if (ledger != nullptr) ledger->give_back(entry);
@@ -15,9 +16,9 @@ struct Tensor::Storage {
   Ledger::Entry entry;
 };
 
-Tensor::Tensor(Ledger& ledger, Kind kind, DType type, const Shape& shape)
+Tensor::Tensor(Ledger& ledger, Kind kind, DType type, const Shape& shape, Place place)
     : view_(nullptr, type, shape),
-      storage_(std::make_shared<Storage>(ledger, view_.bytes(), kind)) {
+      storage_(std::make_shared<Storage>(ledger, view_.bytes(), kind, place)) {
   view_.data = storage_->entry.data;
 }
 
@@ -40,8 +41,8 @@ Tensor Tensor::with_view(const View& view) const {
   return t;
 }
 
-const Tensor& Tensor::labelled(Kind kind) const {
-  if (storage_) storage_->ledger->relabel(storage_->entry, kind);
+const Tensor& Tensor::labelled(Kind kind, Place place) const {
+  if (storage_) storage_->ledger->relabel(storage_->entry, kind, place);
   return *this;
 }
 

@@ -12,7 +12,7 @@ class Tensor {
  public:
   Tensor() = default;
   /// New memory of the given kind, content arbitrary; throws OutOfMemory.
-  Tensor(Ledger& ledger, Kind kind, DType type, const Shape& shape);
+  Tensor(Ledger& ledger, Kind kind, DType type, const Shape& shape, Place place = {});
   /// Memory without values that the ledger counts already: the entry goes back to it with the last
   /// share.
   Tensor(Ledger& ledger, const Ledger::Entry& entry, DType type, const Shape& shape);
@@ -27,8 +27,8 @@ class Tensor {
   Tensor with_view(const View& view) const;
   Tensor reshaped(const Shape& to) const { return with_view(view_.reshaped(to)); }
 
-  /// From now on counted under this kind (for all who share it).
-  const Tensor& labelled(Kind kind) const;
+  /// From now on counted under this kind and at this place (for all who share it).
+  const Tensor& labelled(Kind kind, Place place) const;
   void release() { *this = Tensor(); }
 
   /// As the ledger counts it, where no other tensor shares the memory.

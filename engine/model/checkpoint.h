@@ -1,5 +1,5 @@
 #pragma once
-#include "engine/rank.h"
+#include "engine/pass.h"
 
 namespace frugal {
 
@@ -15,11 +15,11 @@ class Checkpoint {
   explicit Checkpoint(Taken taken) : taken_(taken) {}
 
   /// Keeps x [s/t, b, h]. Copying to the host waits for what has been issued to compute x.
-  void store(Rank& rank, const Tensor& x);
+  void store(const Pass& pass, const Tensor& x);
   /// Starts to bring it back to the device, if it is not there.
-  void fetch(Rank& rank);
+  void fetch(const Pass& pass);
   /// The tensor; fetched if it has not been. It is not kept any longer.
-  Tensor take(Rank& rank);
+  Tensor take(const Pass& pass);
 
  private:
   Taken taken_ = Taken::later;

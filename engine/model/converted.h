@@ -1,13 +1,13 @@
 #pragma once
-#include "engine/rank.h"
+#include "engine/pass.h"
 
 namespace frugal {
 
 /// x as this type: itself where it has it.
-inline Tensor converted(Rank& rank, const Tensor& x, DType type) {
+inline Tensor converted(const Pass& pass, const Tensor& x, DType type) {
   if (x.type() == type) return x;
-  Tensor y = rank.allocate(type, x.shape());
-  rank.run(Convert{x, y});
+  Tensor y = pass.allocate(type, x.shape());
+  pass.run(Convert{x, y});
   return y;
 }
 

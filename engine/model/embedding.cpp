@@ -10,8 +10,8 @@
 namespace frugal {
 namespace {
 
-Dropout dropout_of(const Rank& rank) {
-  return randomness::of_hidden(rank, randomness::Site::embedding, -1);
+Dropout dropout_of(const Pass& pass) {
+  return randomness::of_hidden(pass, randomness::Site::embedding, -1);
 }
 
 }  // namespace
@@ -45,41 +45,42 @@ View InputEmbedding::local_positions(const Rank& rank, const View& positions) co
   return positions.sliced(0, parallel::first_position(rank), parallel::local_sequence(rank));
 }
 
-Tensor InputEmbedding::forward(Rank& rank, const Tensor& ids, Saved& saved) const {
-  const ModelConfig& m = rank.config.model;
+Tensor InputEmbedding::forward(const Pass& pass, const Tensor& ids, Saved& saved) const {
+  const ModelConfig& m = pass.rank.config.model;
   saved.ids = ids;
-  const Tensor partial = rank.allocate({ids.shape()[0], rank.config.micro_batch, m.hidden});
-  rank.run(Embedding{ids.view().flat(), table_.view(), partial.view().matrix(), first_token(rank),
-                     scale_});
-  Tensor x = parallel::leave(rank, partial).wait();
+  const Tensor partial = pass.allocate({ids.shape()[0], pass.rank.config.micro_batch, m.hidden});
+  pass.run(Embedding{ids.view().flat(), table_.view(), partial.view().matrix(),
+                     first_token(pass.rank), scale_});
+  Tensor x = parallel::leave(pass, partial).wait();
 
-  const Dropout dropout = dropout_of(rank);
+  const Dropout dropout = dropout_of(pass);
   if (!positions_ && !dropout.active()) return x;
-  saved.mask = keep(mask_for(rank, {x.view().rows(), m.hidden}, dropout));
-  rank.run(BiasDropoutAdd{.x = x.view().matrix(),
-                          .bias = positions_ ? local_positions(rank, positions_->view()) : View(),
-                          .residual = {},
-                          .y = x.view().matrix(),
-                          .mask = saved.mask,
-                          .dropout = dropout});
+  saved.mask = keep(pass, mask_for(pass, {x.view().rows(), m.hidden}, dropout));
+  pass.run(
+      BiasDropoutAdd{.x = x.view().matrix(),
+                     .bias = positions_ ? local_positions(pass.rank, positions_->view()) : View(),
+                     .residual = {},
+                     .y = x.view().matrix(),
+                     .mask = saved.mask,
+                     .dropout = dropout});
   return x;
 }
 
-void InputEmbedding::backward(Rank& rank, const Tensor& dy, Saved saved) const {
+void InputEmbedding::backward(const Pass& pass, const Tensor& dy, Saved saved) const {
   Tensor dx = dy;
-  const Dropout dropout = dropout_of(rank);
+  const Dropout dropout = dropout_of(pass);
   if (positions_ || dropout.active()) {
-    dx = rank.allocate(dy.shape());
-    rank.run(BiasDropoutAddBackward{
+    dx = pass.allocate(dy.shape());
+    pass.run(BiasDropoutAddBackward{
         .dy = dy.view().matrix(),
         .mask = saved.mask,
         .dx = dx.view().matrix(),
-        .dbias = positions_ ? local_positions(rank, positions_->grad(rank)) : View(),
+        .dbias = positions_ ? local_positions(pass.rank, positions_->grad(pass)) : View(),
         .dropout = dropout});
   }
-  const Tensor all = parallel::enter(rank, dx).wait();
-  rank.run(EmbeddingBackward{saved.ids.view().flat(), all.view().matrix(), table_.grad(rank),
-                             first_token(rank), scale_});
+  const Tensor all = parallel::enter(pass, dx).wait();
+  pass.run(EmbeddingBackward{saved.ids.view().flat(), all.view().matrix(), table_.grad(pass),
+                             first_token(pass.rank), scale_});
 }
 
 }  // namespace frugal

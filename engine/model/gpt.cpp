@@ -34,52 +34,51 @@ Gpt::Gpt(Rank& rank, const ModelPart& part) : part_(part) {
   layers_.reserve(static_cast<size_t>(part.layers));
   for (int64_t i = 0; i < part.layers; ++i) {
     const int index = static_cast<int>(part.first_layer + i);
-    const Ledger::Scope scope(rank.ledger, {index, -1});
-    layers_.emplace_back(rank, index);
+    layers_.emplace_back(RankAt(rank, {index, -1}), index);
   }
   if (part.last) head_.emplace(rank);
 }
 
-Tensor Gpt::compute(Rank& rank, const Input& input, Saved& saved) const {
-  Tensor x = part_.first ? embedding_->forward(rank, input.tokens, saved.embedding) : input.hidden;
+Tensor Gpt::compute(const Pass& pass, const Input& input, Saved& saved) const {
+  Tensor x = part_.first ? embedding_->forward(pass, input.tokens, saved.embedding) : input.hidden;
   saved.layers.resize(layers_.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
     saved.layers[i].input = Checkpoint(taken(input, i + 1 == layers_.size()));
-    x = layers_[i].forward(rank, x, saved.layers[i]);
+    x = layers_[i].forward(pass, x, saved.layers[i]);
   }
-  return part_.last ? head_->forward(rank, table(), x, input.labels, input.scale, saved.head) : x;
+  return part_.last ? head_->forward(pass, table(), x, input.labels, input.scale, saved.head) : x;
 }
 
-Tensor Gpt::forward(Rank& rank, const Input& input, Saved& saved) const {
-  if (rank.recompute != Recompute::stage) return compute(rank, input, saved);
+Tensor Gpt::forward(const Pass& pass, const Input& input, Saved& saved) const {
+  if (pass.recompute != Recompute::stage) return compute(pass, input, saved);
   saved.input = input;
-  if (!part_.first) keep(input.hidden);
+  if (!part_.first) keep(pass, input.hidden);
   Saved not_kept;
   Input without_backward = input;
   without_backward.scale.reset();
-  return compute(rank, without_backward, not_kept);
+  return compute(pass, without_backward, not_kept);
 }
 
-void Gpt::complete(Rank& rank, const ParameterList& parameters) {
-  if (rank.on_gradients) rank.on_gradients(parameters);
+void Gpt::complete(const Pass& pass, const ParameterList& parameters) {
+  if (pass.on_gradients != nullptr) (*pass.on_gradients)(pass, parameters);
 }
 
-Tensor Gpt::backward(Rank& rank, Tensor dy, float scale, Saved saved) {
-  if (rank.recompute == Recompute::stage) compute(rank, saved.input, saved);
+Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
+  if (pass.recompute == Recompute::stage) compute(pass, saved.input, saved);
   saved.input = {};
   Tensor dx =
-      part_.last ? head_->backward(rank, table(), scale, std::move(saved.head)) : std::move(dy);
-  if (part_.last) complete(rank, head_parameters());
+      part_.last ? head_->backward(pass, table(), scale, std::move(saved.head)) : std::move(dy);
+  if (part_.last) complete(pass, head_parameters());
   // The head is through: what comes back before would lie beside what the head has.
-  if (!saved.layers.empty()) saved.layers.back().input.fetch(rank);
+  if (!saved.layers.empty()) saved.layers.back().input.fetch(pass);
   for (size_t i = layers_.size(); i-- > 0; saved.layers.pop_back()) {
-    if (i > 0) saved.layers[i - 1].input.fetch(rank);
-    dx = layers_[i].backward(rank, dx, std::move(saved.layers[i]));
-    complete(rank, layers_[i].parameters());
+    if (i > 0) saved.layers[i - 1].input.fetch(pass);
+    dx = layers_[i].backward(pass, dx, std::move(saved.layers[i]));
+    complete(pass, layers_[i].parameters());
   }
   if (!part_.first) return dx;
-  embedding_->backward(rank, dx, std::move(saved.embedding));
-  complete(rank, embedding_->parameters());
+  embedding_->backward(pass, dx, std::move(saved.embedding));
+  complete(pass, embedding_->parameters());
   return {};
 }
 

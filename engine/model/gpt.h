@@ -37,20 +37,20 @@ class Gpt {
   Gpt(Rank& rank, const ModelPart& part);
 
   /// [s/t, b, h], or in the last part the loss of each token [s·b].
-  Tensor forward(Rank& rank, const Input& input, Saved& saved) const;
+  Tensor forward(const Pass& pass, const Input& input, Saved& saved) const;
   /// Adds the gradients to the parameters' and returns that of the input; empty in the first part.
   /// dy is the output's gradient; the last part's is for `scale` · Σ of the tokens' losses.
-  Tensor backward(Rank& rank, Tensor dy, float scale, Saved saved);
+  Tensor backward(const Pass& pass, Tensor dy, float scale, Saved saved);
 
   const ModelPart& part() const { return part_; }
   ParameterList parameters();
 
  private:
   const Parameter& table() const { return output_table_ ? *output_table_ : embedding_->table(); }
-  Tensor compute(Rank& rank, const Input& input, Saved& saved) const;
+  Tensor compute(const Pass& pass, const Input& input, Saved& saved) const;
   ParameterList head_parameters();
   /// Tells who steps in backward that these parameters' gradients are complete.
-  static void complete(Rank& rank, const ParameterList& parameters);
+  static void complete(const Pass& pass, const ParameterList& parameters);
 
   ModelPart part_;
   std::optional<InputEmbedding> embedding_;

@@ -10,14 +10,14 @@ View matrix(const View& x) { return x.empty() ? View() : x.matrix(); }
 
 }  // namespace
 
-Tensor mask_for(Rank& rank, const Shape& shape, const Dropout& dropout) {
-  if (!rank.config.stored_masks || !dropout.active()) return {};
-  return rank.allocate(DType::u8, shape);
+Tensor mask_for(const Pass& pass, const Shape& shape, const Dropout& dropout) {
+  if (!pass.rank.config.stored_masks || !dropout.active()) return {};
+  return pass.allocate(DType::u8, shape);
 }
 
-void add_dropped(Rank& rank, const View& x, const Parameter* bias, const View& residual,
+void add_dropped(const Pass& pass, const View& x, const Parameter* bias, const View& residual,
                  const View& mask, const View& y, const Dropout& dropout) {
-  rank.run(BiasDropoutAdd{.x = x.matrix(),
+  pass.run(BiasDropoutAdd{.x = x.matrix(),
                           .bias = bias == nullptr ? View() : one_row(bias->view()),
                           .residual = matrix(residual),
                           .y = y.matrix(),
@@ -25,14 +25,14 @@ void add_dropped(Rank& rank, const View& x, const Parameter* bias, const View& r
                           .dropout = dropout});
 }
 
-Tensor undo_dropped(Rank& rank, const Tensor& dy, const View& mask, const Parameter* bias,
+Tensor undo_dropped(const Pass& pass, const Tensor& dy, const View& mask, const Parameter* bias,
                     const Dropout& dropout) {
   if (bias == nullptr && !dropout.active()) return dy;
-  Tensor dx = rank.allocate(dy.shape());
-  rank.run(BiasDropoutAddBackward{.dy = dy.view().matrix(),
+  Tensor dx = pass.allocate(dy.shape());
+  pass.run(BiasDropoutAddBackward{.dy = dy.view().matrix(),
                                   .mask = matrix(mask),
                                   .dx = dx.view().matrix(),
-                                  .dbias = bias == nullptr ? View() : one_row(bias->grad(rank)),
+                                  .dbias = bias == nullptr ? View() : one_row(bias->grad(pass)),
                                   .dropout = dropout});
   return dx;
 }

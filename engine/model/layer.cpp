@@ -6,74 +6,75 @@ namespace {
 std::string prefix(int index) { return "layers." + std::to_string(index); }
 
 /// block + residual, in the block's place.
-Tensor add(Rank& rank, Tensor block, const Tensor& residual) {
+Tensor add(const Pass& pass, Tensor block, const Tensor& residual) {
   const View y = block.view().matrix();
-  rank.run(BiasDropoutAdd{.x = y, .residual = residual.view().matrix(), .y = y, .dropout = {}});
+  pass.run(BiasDropoutAdd{.x = y, .residual = residual.view().matrix(), .y = y, .dropout = {}});
   return block;
 }
 
 }  // namespace
 
-TransformerLayer::TransformerLayer(Rank& rank, int index)
+TransformerLayer::TransformerLayer(const RankAt& at, int index)
     : index_(index),
-      attention_norm_(rank, prefix(index) + ".attention_norm"),
-      attention_(rank, prefix(index) + ".attention", index),
-      mlp_norm_(rank, prefix(index) + ".mlp_norm"),
-      mlp_(rank, prefix(index) + ".mlp", index) {
-  if (!rank.config.model.post_norms) return;
-  attention_post_norm_.emplace(rank, prefix(index) + ".attention_post_norm");
-  mlp_post_norm_.emplace(rank, prefix(index) + ".mlp_post_norm");
+      attention_norm_(at, prefix(index) + ".attention_norm"),
+      attention_(at, prefix(index) + ".attention", index),
+      mlp_norm_(at, prefix(index) + ".mlp_norm"),
+      mlp_(at, prefix(index) + ".mlp", index) {
+  if (!at.rank.config.model.post_norms) return;
+  attention_post_norm_.emplace(at, prefix(index) + ".attention_post_norm");
+  mlp_post_norm_.emplace(at, prefix(index) + ".mlp_post_norm");
 }
 
-TransformerLayer::Middle TransformerLayer::attend(Rank& rank, const Tensor& x, Saved& saved) const {
-  Tensor normed = attention_norm_.forward(rank, x, saved.attention_norm);
+TransformerLayer::Middle TransformerLayer::attend(const Pass& pass, const Tensor& x,
+                                                  Saved& saved) const {
+  Tensor normed = attention_norm_.forward(pass, x, saved.attention_norm);
   Middle middle;
   if (attention_post_norm_) {
-    const Tensor block = attention_.forward(rank, normed, {}, saved.attention);
+    const Tensor block = attention_.forward(pass, normed, {}, saved.attention);
     middle.residual =
-        add(rank, attention_post_norm_->forward(rank, block, saved.attention_post_norm), x);
+        add(pass, attention_post_norm_->forward(pass, block, saved.attention_post_norm), x);
   } else {
-    middle.residual = attention_.forward(rank, normed, x, saved.attention);
+    middle.residual = attention_.forward(pass, normed, x, saved.attention);
   }
   normed.release();
-  middle.normed = mlp_norm_.forward(rank, middle.residual, saved.mlp_norm);
+  middle.normed = mlp_norm_.forward(pass, middle.residual, saved.mlp_norm);
   return middle;
 }
 
-Tensor TransformerLayer::compute(Rank& rank, const Tensor& x, Saved& saved) const {
-  const Middle middle = attend(rank, x, saved);
-  if (!mlp_post_norm_) return mlp_.forward(rank, middle.normed, middle.residual, saved.mlp);
-  const Tensor block = mlp_.forward(rank, middle.normed, {}, saved.mlp);
-  return add(rank, mlp_post_norm_->forward(rank, block, saved.mlp_post_norm), middle.residual);
+Tensor TransformerLayer::compute(const Pass& pass, const Tensor& x, Saved& saved) const {
+  const Middle middle = attend(pass, x, saved);
+  if (!mlp_post_norm_) return mlp_.forward(pass, middle.normed, middle.residual, saved.mlp);
+  const Tensor block = mlp_.forward(pass, middle.normed, {}, saved.mlp);
+  return add(pass, mlp_post_norm_->forward(pass, block, saved.mlp_post_norm), middle.residual);
 }
 
-void TransformerLayer::recompute(Rank& rank, const Tensor& x, Saved& saved) const {
-  if (Mlp::recomputes_itself(rank) && !mlp_post_norm_)
-    saved.mlp = Mlp::remembered(attend(rank, x, saved).normed);
+void TransformerLayer::recompute(const Pass& pass, const Tensor& x, Saved& saved) const {
+  if (Mlp::recomputes_itself(pass.rank) && !mlp_post_norm_)
+    saved.mlp = Mlp::remembered(pass, attend(pass, x, saved).normed);
   else
-    compute(rank, x, saved);
+    compute(pass, x, saved);
 }
 
-Tensor TransformerLayer::forward(Rank& rank, const Tensor& x, Saved& saved) const {
-  const Ledger::Scope scope(rank.ledger, {index_, rank.ledger.place().microbatch});
-  if (rank.recompute != Recompute::full) return compute(rank, x, saved);
-  saved.input.store(rank, x);
+Tensor TransformerLayer::forward(const Pass& outer, const Tensor& x, Saved& saved) const {
+  const Pass pass = outer.in_layer(index_);
+  if (pass.recompute != Recompute::full) return compute(pass, x, saved);
+  saved.input.store(pass, x);
   Saved not_kept;
-  return compute(rank, x, not_kept);
+  return compute(pass, x, not_kept);
 }
 
-Tensor TransformerLayer::backward(Rank& rank, const Tensor& dy, Saved saved) const {
-  const Ledger::Scope scope(rank.ledger, {index_, rank.ledger.place().microbatch});
-  if (rank.recompute == Recompute::full) recompute(rank, saved.input.take(rank), saved);
+Tensor TransformerLayer::backward(const Pass& outer, const Tensor& dy, Saved saved) const {
+  const Pass pass = outer.in_layer(index_);
+  if (pass.recompute == Recompute::full) recompute(pass, saved.input.take(pass), saved);
   Tensor d =
-      mlp_post_norm_ ? mlp_post_norm_->backward(rank, dy, {}, std::move(saved.mlp_post_norm)) : dy;
-  d = mlp_.backward(rank, d, std::move(saved.mlp));
-  const Tensor dmiddle = mlp_norm_.backward(rank, d, dy, std::move(saved.mlp_norm));
+      mlp_post_norm_ ? mlp_post_norm_->backward(pass, dy, {}, std::move(saved.mlp_post_norm)) : dy;
+  d = mlp_.backward(pass, d, std::move(saved.mlp));
+  const Tensor dmiddle = mlp_norm_.backward(pass, d, dy, std::move(saved.mlp_norm));
   d = attention_post_norm_
-          ? attention_post_norm_->backward(rank, dmiddle, {}, std::move(saved.attention_post_norm))
+          ? attention_post_norm_->backward(pass, dmiddle, {}, std::move(saved.attention_post_norm))
           : dmiddle;
-  d = attention_.backward(rank, d, std::move(saved.attention));
-  return attention_norm_.backward(rank, d, dmiddle, std::move(saved.attention_norm));
+  d = attention_.backward(pass, d, std::move(saved.attention));
+  return attention_norm_.backward(pass, d, dmiddle, std::move(saved.attention_norm));
 }
 
 ParameterList TransformerLayer::parameters() {

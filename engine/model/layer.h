@@ -24,11 +24,11 @@ class TransformerLayer {
     Norm::Saved mlp_post_norm;
   };
 
-  TransformerLayer(Rank& rank, int index);
+  TransformerLayer(const RankAt& at, int index);
 
   /// [s/t, b, h] → the same shape.
-  Tensor forward(Rank& rank, const Tensor& x, Saved& saved) const;
-  Tensor backward(Rank& rank, const Tensor& dy, Saved saved) const;
+  Tensor forward(const Pass& outer, const Tensor& x, Saved& saved) const;
+  Tensor backward(const Pass& outer, const Tensor& dy, Saved saved) const;
 
   ParameterList parameters();
 
@@ -38,9 +38,9 @@ class TransformerLayer {
   struct Middle {
     Tensor normed, residual;  // [s/t, b, h]
   };
-  Middle attend(Rank& rank, const Tensor& x, Saved& saved) const;
-  Tensor compute(Rank& rank, const Tensor& x, Saved& saved) const;
-  void recompute(Rank& rank, const Tensor& x, Saved& saved) const;
+  Middle attend(const Pass& pass, const Tensor& x, Saved& saved) const;
+  Tensor compute(const Pass& pass, const Tensor& x, Saved& saved) const;
+  void recompute(const Pass& pass, const Tensor& x, Saved& saved) const;
 
   int index_;
   Norm attention_norm_;

@@ -16,14 +16,16 @@ class ColumnParallelLinear {
     bool bias = true;
     Sharding sharding = Sharding::rows;  ///< or row_halves: two maps, one behind the other
   };
-  ColumnParallelLinear(Rank& rank, const std::string& name, const Size& size, Initial initial);
+  ColumnParallelLinear(const RankAt& at, const std::string& name, const Size& size,
+                       Initial initial);
 
   /// x [s/t, b, in] or [s, b, in] → [s, b, out/t].
-  Tensor forward(Rank& rank, const Tensor& x) const;
+  Tensor forward(const Pass& pass, const Tensor& x) const;
   /// The same, and `u` is y before GELU, the result after it.
-  Tensor forward_gelu(Rank& rank, const Tensor& x, Tensor& u) const;
+  Tensor forward_gelu(const Pass& pass, const Tensor& x, Tensor& u) const;
   /// dy [s, b, out/t] → dx as x was, in `into` where that is not empty.
-  Tensor backward(Rank& rank, const Tensor& dy, const Tensor& x, const Tensor& into = {}) const;
+  Tensor backward(const Pass& pass, const Tensor& dy, const Tensor& x,
+                  const Tensor& into = {}) const;
 
   ParameterList parameters();
 
@@ -42,17 +44,17 @@ class RowParallelLinear {
     int64_t in = 0, out = 0;
     bool bias = true;
   };
-  RowParallelLinear(Rank& rank, const std::string& name, const Size& size, Initial initial);
+  RowParallelLinear(const RankAt& at, const std::string& name, const Size& size, Initial initial);
 
   /// x [s, b, in/t] → [s, b, out], or [s/t, b, out] under sequence parallelism.
-  Tensor forward(Rank& rank, const Tensor& x) const;
+  Tensor forward(const Pass& pass, const Tensor& x) const;
   /// dy as y was → dx [s, b, in/t].
-  Tensor backward(Rank& rank, const Tensor& dy, const Tensor& x) const {
-    return backward(rank, dy, x, {});
+  Tensor backward(const Pass& pass, const Tensor& dy, const Tensor& x) const {
+    return backward(pass, dy, x, {});
   }
   /// The same where x is GELU of u: dy → du.
-  Tensor backward_gelu(Rank& rank, const Tensor& dy, const Tensor& x, const Tensor& u) const {
-    return backward(rank, dy, x, u);
+  Tensor backward_gelu(const Pass& pass, const Tensor& dy, const Tensor& x, const Tensor& u) const {
+    return backward(pass, dy, x, u);
   }
 
   /// Null where there is none.
@@ -60,19 +62,20 @@ class RowParallelLinear {
   ParameterList parameters();
 
  private:
-  Tensor backward(Rank& rank, const Tensor& dy, const Tensor& x, const View& u) const;
+  Tensor backward(const Pass& pass, const Tensor& dy, const Tensor& x, const View& u) const;
 
   Parameter weight_;
   std::optional<Parameter> bias_;
 };
 
 /// y = x · Wᵀ + bias on this rank; x [s, b, in], W [out, in]; bias may be empty.
-Tensor local_linear(Rank& rank, const View& x, const View& weight, const View& bias, DType type);
+Tensor local_linear(const Pass& pass, const View& x, const View& weight, const View& bias,
+                    DType type);
 
 /// The backward pass of y = enter(x) · Wᵀ (+ bias): beside the input gradient's GEMM runs the
 /// gather of x, beside the weight gradient's the reduction of dx. dx goes to `into` where that is
 /// not empty.
-Tensor column_parallel_backward(Rank& rank, const Tensor& dy, const Tensor& x,
+Tensor column_parallel_backward(const Pass& pass, const Tensor& dy, const Tensor& x,
                                 const Parameter& weight, const Parameter* bias,
                                 const Tensor& into = {});
 

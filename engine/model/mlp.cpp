@@ -9,9 +9,9 @@ namespace frugal {
 namespace {
 
 /// Of the part of a hidden state [s/t, b, h] that begins with row `begin`.
-Dropout dropout_from(const Rank& rank, int layer, int64_t begin) {
-  const RunConfig& c = rank.config;
-  Dropout dropout = randomness::of_hidden(rank, randomness::Site::mlp_output, layer);
+Dropout dropout_from(const Pass& pass, int layer, int64_t begin) {
+  const RunConfig& c = pass.rank.config;
+  Dropout dropout = randomness::of_hidden(pass, randomness::Site::mlp_output, layer);
   dropout.index.offset += begin * c.micro_batch * c.model.hidden;
   return dropout;
 }
@@ -28,86 +28,87 @@ ColumnParallelLinear::Size up_size(const ModelConfig& m) {
 
 }  // namespace
 
-Mlp::Mlp(Rank& rank, const std::string& name, int layer)
+Mlp::Mlp(const RankAt& at, const std::string& name, int layer)
     : layer_(layer),
-      up_(rank, name + ".up", up_size(rank.config.model), initial::weight()),
-      down_(rank, name + ".down",
-            {.in = rank.config.model.intermediate_size(),
-             .out = rank.config.model.hidden,
-             .bias = rank.config.model.bias == BiasKind::all},
-            initial::residual_weight(rank.config.model)) {}
+      up_(at, name + ".up", up_size(at.rank.config.model), initial::weight()),
+      down_(at, name + ".down",
+            {.in = at.rank.config.model.intermediate_size(),
+             .out = at.rank.config.model.hidden,
+             .bias = at.rank.config.model.bias == BiasKind::all},
+            initial::residual_weight(at.rank.config.model)) {}
 
-Mlp::Inner Mlp::expand(Rank& rank, const Tensor& x) const {
+Mlp::Inner Mlp::expand(const Pass& pass, const Tensor& x) const {
   Inner inner;
-  if (!is_gated(rank.config.model.mlp)) {
-    inner.z = up_.forward_gelu(rank, x, inner.u);
+  if (!is_gated(pass.rank.config.model.mlp)) {
+    inner.z = up_.forward_gelu(pass, x, inner.u);
     return inner;
   }
-  inner.u = up_.forward(rank, x);
+  inner.u = up_.forward(pass, x);
   Shape shape = inner.u.shape();
   shape.extent[2] /= 2;
-  inner.z = rank.allocate(shape);
-  rank.run(GatedUnit{inner.u.view().matrix(), inner.z.view().matrix(), gate_of(rank.config.model)});
+  inner.z = pass.allocate(shape);
+  pass.run(
+      GatedUnit{inner.u.view().matrix(), inner.z.view().matrix(), gate_of(pass.rank.config.model)});
   return inner;
 }
 
-Mlp::Saved Mlp::remembered(const Tensor& x) {
+Mlp::Saved Mlp::remembered(const Pass& pass, const Tensor& x) {
   Saved saved;
-  saved.input = keep(x);
+  saved.input = keep(pass, x);
   return saved;
 }
 
-Tensor Mlp::forward(Rank& rank, const Tensor& x, const Tensor& residual, Saved& saved) const {
-  saved = remembered(x);
-  const int64_t tokens = x.shape()[0], parts = rank.config.mlp_mini_sequences();
+Tensor Mlp::forward(const Pass& pass, const Tensor& x, const Tensor& residual, Saved& saved) const {
+  saved = remembered(pass, x);
+  const int64_t tokens = x.shape()[0], parts = pass.rank.config.mlp_mini_sequences();
   Tensor y;
   for (int64_t i = 0; i < parts; ++i) {
     const MiniSequence part = mini_sequence(tokens, parts, i);
-    Inner inner = expand(rank, part.of(x));
+    Inner inner = expand(pass, part.of(x));
     if (parts == 1) {
-      saved.z = keep(inner.z);
-      saved.u = keep(inner.u);
+      saved.z = keep(pass, inner.z);
+      saved.u = keep(pass, inner.u);
     }
-    const Tensor projected = down_.forward(rank, inner.z);
+    const Tensor projected = down_.forward(pass, inner.z);
     inner = {};
-    const Dropout dropout = dropout_from(rank, layer_, part.begin);
+    const Dropout dropout = dropout_from(pass, layer_, part.begin);
     if (i == 0) {
-      saved.mask = keep(mask_for(rank, x.shape(), dropout));
-      y = rank.allocate(x.shape());
+      saved.mask = keep(pass, mask_for(pass, x.shape(), dropout));
+      y = pass.allocate(x.shape());
     }
-    add_dropped(rank, projected, down_.bias(), part.of(residual), part.of(saved.mask), part.of(y),
+    add_dropped(pass, projected, down_.bias(), part.of(residual), part.of(saved.mask), part.of(y),
                 dropout);
   }
   return y;
 }
 
-Tensor Mlp::backward(Rank& rank, Tensor dprojected, const Tensor& x, Inner inner,
+Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const Tensor& x, Inner inner,
                      const Tensor& into) const {
-  if (!is_gated(rank.config.model.mlp)) {
-    const Tensor du = down_.backward_gelu(rank, dprojected, inner.z, inner.u);
+  if (!is_gated(pass.rank.config.model.mlp)) {
+    const Tensor du = down_.backward_gelu(pass, dprojected, inner.z, inner.u);
     dprojected.release();
     inner = {};
-    return up_.backward(rank, du, x, into);
+    return up_.backward(pass, du, x, into);
   }
-  Tensor dz = down_.backward(rank, dprojected, inner.z);
+  Tensor dz = down_.backward(pass, dprojected, inner.z);
   dprojected.release();
   inner.z.release();
   const View u = inner.u.view().matrix();
-  rank.run(GatedUnitBackward{u, dz.view().matrix(), u, gate_of(rank.config.model)});
+  pass.run(GatedUnitBackward{u, dz.view().matrix(), u, gate_of(pass.rank.config.model)});
   dz.release();
-  return up_.backward(rank, inner.u, x, into);
+  return up_.backward(pass, inner.u, x, into);
 }
 
-Tensor Mlp::backward(Rank& rank, const Tensor& dy, Saved saved) const {
-  const int64_t tokens = dy.shape()[0], parts = rank.config.mlp_mini_sequences();
-  Tensor dx = parts > 1 ? rank.allocate(dy.shape()) : Tensor();
+Tensor Mlp::backward(const Pass& pass, const Tensor& dy, Saved saved) const {
+  const int64_t tokens = dy.shape()[0], parts = pass.rank.config.mlp_mini_sequences();
+  Tensor dx = parts > 1 ? pass.allocate(dy.shape()) : Tensor();
   for (int64_t i = 0; i < parts; ++i) {
     const MiniSequence part = mini_sequence(tokens, parts, i);
     const Tensor x = part.of(saved.input);
-    Inner inner = parts > 1 ? expand(rank, x) : Inner{std::move(saved.u), std::move(saved.z)};
-    Tensor dprojected = undo_dropped(rank, part.of(dy), part.of(saved.mask), down_.bias(),
-                                     dropout_from(rank, layer_, part.begin));
-    Tensor part_dx = backward(rank, std::move(dprojected), x, std::move(inner), part.of(dx));
+    Inner inner = parts > 1 ? expand(pass, x) : Inner{std::move(saved.u), std::move(saved.z)};
+    Tensor dprojected = undo_dropped(pass, part.of(dy), part.of(saved.mask), down_.bias(),
+                                     dropout_from(pass, layer_, part.begin));
+    Tensor part_dx = backward(pass, std::move(dprojected), x, std::move(inner), part.of(dx));
     if (parts == 1) dx = std::move(part_dx);
   }
   return dx;

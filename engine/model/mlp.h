@@ -18,20 +18,20 @@ class Mlp {
     Tensor mask;   // [s/t, b, h] u8, where masks are stored
   };
 
-  Mlp(Rank& rank, const std::string& name, int layer);
+  Mlp(const RankAt& at, const std::string& name, int layer);
 
   /// residual + dropout(down(between(up(x)))): x, residual and result [s/t, b, h]. The residual may
   /// be empty.
-  Tensor forward(Rank& rank, const Tensor& x, const Tensor& residual, Saved& saved) const;
+  Tensor forward(const Pass& pass, const Tensor& x, const Tensor& residual, Saved& saved) const;
   /// The gradient of x; that of the residual is dy itself.
-  Tensor backward(Rank& rank, const Tensor& dy, Saved saved) const;
+  Tensor backward(const Pass& pass, const Tensor& dy, Saved saved) const;
 
   /// Whether backward needs nothing that only forward computes.
   static bool recomputes_itself(const Rank& rank) {
     return rank.config.mlp_mini_sequences() > 1 && !rank.config.stored_masks;
   }
   /// What forward would keep then, without computing anything.
-  static Saved remembered(const Tensor& x);
+  static Saved remembered(const Pass& pass, const Tensor& x);
 
   ParameterList parameters();
 
@@ -39,9 +39,9 @@ class Mlp {
   struct Inner {
     Tensor u, z;
   };
-  Inner expand(Rank& rank, const Tensor& x) const;
+  Inner expand(const Pass& pass, const Tensor& x) const;
   /// The gradient of a part of x, which goes to `into` where that is not empty.
-  Tensor backward(Rank& rank, Tensor dprojected, const Tensor& x, Inner inner,
+  Tensor backward(const Pass& pass, Tensor dprojected, const Tensor& x, Inner inner,
                   const Tensor& into) const;
 
   int layer_;

@@ -4,41 +4,42 @@
 
 namespace frugal {
 
-Norm::Norm(Rank& rank, const std::string& name)
-    : gamma_(rank, name + ".gamma", {rank.config.model.hidden}, Sharding::replicated,
-             {.constant = 1 - rank.config.model.norm_offset()}),
-      epsilon_(static_cast<float>(rank.config.model.norm_epsilon)),
-      offset_(rank.config.model.norm_offset()) {
-  gamma_.gradient_is_partial = rank.config.sequence_parallel;
-  if (rank.config.model.norm == NormKind::rms) return;
-  beta_.emplace(rank, name + ".beta", Shape{rank.config.model.hidden}, Sharding::replicated,
+Norm::Norm(const RankAt& at, const std::string& name)
+    : gamma_(at, name + ".gamma", {at.rank.config.model.hidden}, Sharding::replicated,
+             {.constant = 1 - at.rank.config.model.norm_offset()}),
+      epsilon_(static_cast<float>(at.rank.config.model.norm_epsilon)),
+      offset_(at.rank.config.model.norm_offset()) {
+  gamma_.gradient_is_partial = at.rank.config.sequence_parallel;
+  if (at.rank.config.model.norm == NormKind::rms) return;
+  beta_.emplace(at, name + ".beta", Shape{at.rank.config.model.hidden}, Sharding::replicated,
                 Initial{});
-  beta_->gradient_is_partial = rank.config.sequence_parallel;
+  beta_->gradient_is_partial = at.rank.config.sequence_parallel;
 }
 
-Tensor Norm::forward(Rank& rank, const Tensor& x, Saved& saved) const {
+Tensor Norm::forward(const Pass& pass, const Tensor& x, Saved& saved) const {
   const auto statistic = [&] {
-    return rank.allocate(accumulation_type(x.type()), {x.view().rows()}, Kind::statistics);
+    return pass.allocate(accumulation_type(x.type()), {x.view().rows()}, Kind::statistics);
   };
-  saved.input = keep(x);
+  saved.input = keep(pass, x);
   if (beta_) saved.mean = statistic();
   saved.deviation = statistic();
-  Tensor y = rank.allocate(x.shape());
+  Tensor y = pass.allocate(x.shape());
   if (beta_)
-    rank.run(LayerNorm{x, gamma_.view(), beta_->view(), y, saved.mean, saved.deviation, epsilon_});
+    pass.run(LayerNorm{x, gamma_.view(), beta_->view(), y, saved.mean, saved.deviation, epsilon_});
   else
-    rank.run(RmsNorm{x, gamma_.view(), y, saved.deviation, epsilon_, offset_});
+    pass.run(RmsNorm{x, gamma_.view(), y, saved.deviation, epsilon_, offset_});
   return y;
 }
 
-Tensor Norm::backward(Rank& rank, const Tensor& dy, const Tensor& residual, Saved saved) const {
-  Tensor dx = rank.allocate(dy.shape());
+Tensor Norm::backward(const Pass& pass, const Tensor& dy, const Tensor& residual,
+                      Saved saved) const {
+  Tensor dx = pass.allocate(dy.shape());
   if (beta_)
-    rank.run(LayerNormBackward{dy, saved.input, saved.mean, saved.deviation, gamma_.view(),
-                               residual, dx, gamma_.grad(rank), beta_->grad(rank)});
+    pass.run(LayerNormBackward{dy, saved.input, saved.mean, saved.deviation, gamma_.view(),
+                               residual, dx, gamma_.grad(pass), beta_->grad(pass)});
   else
-    rank.run(RmsNormBackward{dy, saved.input, saved.deviation, gamma_.view(), residual, dx,
-                             gamma_.grad(rank), offset_});
+    pass.run(RmsNormBackward{dy, saved.input, saved.deviation, gamma_.view(), residual, dx,
+                             gamma_.grad(pass), offset_});
   return dx;
 }
 

@@ -15,12 +15,12 @@ class Norm {
         deviation;  // [s/t · b] each: small, counted as statistics; no mean without centring
   };
 
-  Norm(Rank& rank, const std::string& name);
+  Norm(const RankAt& at, const std::string& name);
 
   /// [s/t, b, h] → the same shape.
-  Tensor forward(Rank& rank, const Tensor& x, Saved& saved) const;
+  Tensor forward(const Pass& pass, const Tensor& x, Saved& saved) const;
   /// Norm'(dy), plus `residual` where it is not empty.
-  Tensor backward(Rank& rank, const Tensor& dy, const Tensor& residual, Saved saved) const;
+  Tensor backward(const Pass& pass, const Tensor& dy, const Tensor& residual, Saved saved) const;
 
   ParameterList parameters();
 

@@ -29,47 +29,48 @@ ParameterStore::Types types_of(const RunConfig& c) {
           c.overwrite_gradients};
 }
 
-Parameter::Parameter(Rank& rank, std::string name_, const Shape& serial, Sharding sharding_,
+Parameter::Parameter(const RankAt& at, std::string name_, const Shape& serial, Sharding sharding_,
                      Initial initial)
     : name(std::move(name_)), sharding(sharding_), serial_shape(serial) {
-  const Shape local = local_shape(serial, sharding, rank.tensor_group.size());
-  if (rank.parameters.counting()) {
-    rank.parameters.add(local);
+  const Shape local = local_shape(serial, sharding, at.rank.tensor_group.size());
+  if (at.rank.parameters.counting()) {
+    at.rank.parameters.add(local);
     return;
   }
-  ParameterStore::Place place = rank.parameters.take(rank.ledger, types_of(rank.config), local);
-  weight = std::move(place.weight);
-  gradient = std::move(place.gradient);
-  offset = place.offset;
+  ParameterStore::Memory memory =
+      at.rank.parameters.take(at.rank.ledger, types_of(at.rank.config), local, at.place);
+  weight = std::move(memory.weight);
+  gradient = std::move(memory.gradient);
+  offset = memory.offset;
   if (initial.deviation > 0) {
-    rank.run(RandomNormal{weight,
-                          initial.deviation,
-                          {rank.config.seed, site_of(name), randomness::initial_draw},
-                          global_index(rank)});
+    at.run(RandomNormal{weight,
+                        initial.deviation,
+                        {at.rank.config.seed, site_of(name), randomness::initial_draw},
+                        global_index(at.rank)});
   } else {
-    rank.run(Fill{weight, initial.constant});
+    at.run(Fill{weight, initial.constant});
   }
   if (gradient.empty()) return;
   // A module alone, which no optimizer steps, adds to its gradients again and again.
-  fresh = rank.config.overwrite_gradients && offset >= 0 && local.dims > 1;
-  if (!fresh) rank.run(Fill{gradient, 0});
+  fresh = at.rank.config.overwrite_gradients && offset >= 0 && local.dims > 1;
+  if (!fresh) at.run(Fill{gradient, 0});
 }
 
-void Parameter::take_gradient(Rank& rank) const {
+void Parameter::take_gradient(const RankAt& at) const {
   if (!gradient.empty()) return;
-  gradient = rank.allocate(rank.config.state_type(), weight.shape(), Kind::gradient);
+  gradient = at.allocate(at.rank.config.state_type(), weight.shape(), Kind::gradient);
   fresh = true;
 }
 
-const View& Parameter::grad(Rank& rank) const {
-  take_gradient(rank);
-  if (std::exchange(fresh, false)) rank.run(Fill{gradient, 0});
+const View& Parameter::grad(const RankAt& at) const {
+  take_gradient(at);
+  if (std::exchange(fresh, false)) at.run(Fill{gradient, 0});
   return gradient.view();
 }
 
-GradientSum Parameter::product_sum(Rank& rank) const {
-  if (!rank.config.overwrite_gradients) return {grad(rank), true};
-  take_gradient(rank);
+GradientSum Parameter::product_sum(const RankAt& at) const {
+  if (!at.rank.config.overwrite_gradients) return {grad(at), true};
+  take_gradient(at);
   return {gradient.view(), !std::exchange(fresh, false)};
 }
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/rank.h"
+#include "engine/pass.h"
 
 namespace frugal {
 
@@ -52,21 +52,22 @@ struct Parameter {
   Parameter() = default;
   /// Allocates the rank's part, fills it, and clears the gradient. Element i of the serial weight
   /// is the same for every sharding. Only tells its size while the rank's parameters are counted.
-  Parameter(Rank& rank, std::string name, const Shape& serial, Sharding sharding, Initial initial);
+  Parameter(const RankAt& at, std::string name, const Shape& serial, Sharding sharding,
+            Initial initial);
 
   const View& view() const { return weight.view(); }
   const View& grad() const { return gradient.view(); }
   /// The gradient that a backward pass adds to. Where none is kept between passes
   /// (RunConfig::step_in_backward), it is taken when it is first asked for. Cleared where it is
   /// fresh.
-  const View& grad(Rank& rank) const;
+  const View& grad(const RankAt& at) const;
   /// The same for a product, which need not clear it (RunConfig::overwrite_gradients).
-  GradientSum product_sum(Rank& rank) const;
+  GradientSum product_sum(const RankAt& at) const;
   /// Where the local elements stand in the serial weight.
   GlobalIndex global_index(const Rank& rank) const;
 
  private:
-  void take_gradient(Rank& rank) const;
+  void take_gradient(const RankAt& at) const;
 };
 
 /// What a run stores weights and their gradients as.

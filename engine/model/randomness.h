@@ -1,5 +1,5 @@
 #pragma once
-#include "engine/rank.h"
+#include "engine/pass.h"
 
 /// Which random words belong to what: dropout is a function of seed, microbatch, layer, site and
 /// the element's index in the serial run's tensor, whatever the sharding, schedule or
@@ -12,8 +12,8 @@ enum class Site : uint32_t { embedding, attention_probabilities, attention_outpu
 inline constexpr uint32_t initial_draw = 0xffffffffU;
 
 /// Dropout of a hidden state [s or s/t, b, h].
-Dropout of_hidden(const Rank& rank, Site site, int layer);
+Dropout of_hidden(const Pass& pass, Site site, int layer);
 /// Dropout of attention probabilities [b · a/t, s, s].
-Dropout of_attention(const Rank& rank, int layer);
+Dropout of_attention(const Pass& pass, int layer);
 
 }  // namespace frugal::randomness

@@ -1,10 +1,12 @@
 #pragma once
-#include "engine/rank.h"
+#include "engine/pass.h"
 
 namespace frugal {
 
-/// Marks a tensor as kept from the forward for the backward pass: its bytes are activation memory
-/// from now on. Structs named …Saved hold everything so marked.
-inline const Tensor& keep(const Tensor& x) { return x.labelled(Kind::activation); }
+/// Marks a tensor as kept from this forward pass for the backward pass: from now on its bytes are
+/// activation memory at the pass's place. Structs named …Saved hold everything so marked.
+inline const Tensor& keep(const Pass& pass, const Tensor& x) {
+  return x.labelled(Kind::activation, pass.place);
+}
 
 }  // namespace frugal

@@ -27,7 +27,7 @@ class PartRun {
     PartCost cost;
     cost.weights = block_.view().bytes();
     cost.gradients = rank_.ledger.current(Kind::gradient);
-    pass(cost);
+    pass_through(cost);
     double start = now();
     (void)optimizer_->step(rank_, options_);
     optimizer_->clear_gradients(rank_);
@@ -51,7 +51,8 @@ class PartRun {
   }
 
   /// As StageExecutor passes a microbatch through a part.
-  void pass(PartCost& cost) {
+  void pass_through(PartCost& cost) {
+    const Pass pass(rank_);
     const Tensor total = rank_.allocate(DType::f64, {1}, Kind::statistics);
     const int64_t before = rank_.ledger.current();
     rank_.ledger.reset_peaks();
@@ -63,7 +64,7 @@ class PartRun {
       if (!part_.first) input.hidden = hidden();
       if (part_.first) input.tokens = local_integers(rank_, {});
       if (part_.last) input.labels = local_integers(rank_, {});
-      const Tensor y = model_->forward(rank_, input, saved);
+      const Tensor y = model_->forward(pass, input, saved);
       if (part_.last) rank_.run(Sum{y, total});
     }
     cost.forward = now() - start;
@@ -73,7 +74,7 @@ class PartRun {
     rank_.ledger.reset_peaks();
     start = now();
     Tensor dy = part_.last ? Tensor() : hidden();
-    (void)model_->backward(rank_, std::move(dy), 1, std::move(saved));
+    (void)model_->backward(pass, std::move(dy), 1, std::move(saved));
     cost.backward = now() - start;
     cost.backward_peak = rank_.ledger.peak() - before;
   }

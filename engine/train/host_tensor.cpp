@@ -60,9 +60,10 @@ int64_t HostTensor::size() const {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-Tensor local_integers(Rank& rank, const std::vector<int32_t>& values) {
+Tensor local_integers(const RankAt& at, const std::vector<int32_t>& values) {
+  const Rank& rank = at.rank;
   const RunConfig& c = rank.config;
-  Tensor tensor = rank.allocate(DType::i32, {c.group_sequence(), c.micro_batch});
+  Tensor tensor = at.allocate(DType::i32, {c.group_sequence(), c.micro_batch});
   const int64_t first = rank.groups.context.rank() * tensor.view().size();
   if (rank.device.backed()) rank.device.copy_from_host(tensor, values.data() + first);
   return tensor;

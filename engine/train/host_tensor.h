@@ -19,7 +19,7 @@ using HostTensors = std::map<std::string, HostTensor>;
 
 /// The rank's part of a microbatch's tokens or labels, [s/c, b] of [s, b]. Where the device has no
 /// values, `values` may be empty.
-Tensor local_integers(Rank& rank, const std::vector<int32_t>& values);
+Tensor local_integers(const RankAt& at, const std::vector<int32_t>& values);
 
 /// A zero tensor of the serial shape.
 HostTensor serial_host_tensor(const Shape& shape);

@@ -26,7 +26,7 @@ class ModuleSubject {
   ModuleSubject& operator=(const ModuleSubject&) = delete;
   virtual ~ModuleSubject() = default;
   /// Forward, what is to be done between the passes, and backward.
-  virtual void run(Rank& rank, const std::function<void()>& between) = 0;
+  virtual void run(const Pass& pass, const std::function<void()>& between) = 0;
   virtual ParameterList parameters() = 0;
   /// Bytes of the input, and of what else a run is given.
   virtual int64_t input() const = 0;
@@ -57,12 +57,12 @@ Tensor random_labels(Rank& rank) {
   return local_integers(rank, random_batch(rank.config, 0).front().labels);
 }
 
-Tensor forward(const TransformerLayer& layer, Rank& rank, const Tensor& x,
+Tensor forward(const TransformerLayer& layer, const Pass& pass, const Tensor& x,
                TransformerLayer::Saved& saved) {
-  return layer.forward(rank, x, saved);
+  return layer.forward(pass, x, saved);
 }
-Tensor forward(const Mlp& mlp, Rank& rank, const Tensor& x, Mlp::Saved& saved) {
-  return mlp.forward(rank, x, {}, saved);
+Tensor forward(const Mlp& mlp, const Pass& pass, const Tensor& x, Mlp::Saved& saved) {
+  return mlp.forward(pass, x, {}, saved);
 }
 
 /// [s/t, b, h] → the same.
@@ -73,11 +73,11 @@ class Hidden final : public ModuleSubject {
   explicit Hidden(Rank& rank, const Arguments&... arguments)
       : part_(rank, arguments...), x_(random_hidden(rank, 0)), dy_(random_hidden(rank, 1)) {}
 
-  void run(Rank& rank, const std::function<void()>& between) override {
+  void run(const Pass& pass, const std::function<void()>& between) override {
     typename Part::Saved saved;
-    forward(part_, rank, x_, saved);
+    forward(part_, pass, x_, saved);
     between();
-    part_.backward(rank, dy_, std::move(saved));
+    part_.backward(pass, dy_, std::move(saved));
   }
   ParameterList parameters() override { return part_.parameters(); }
   int64_t input() const override { return x_.view().bytes(); }
@@ -97,11 +97,11 @@ class Output final : public ModuleSubject {
         labels_(random_labels(rank)),
         scale_(1 / static_cast<float>(rank.config.model.sequence * rank.config.micro_batch)) {}
 
-  void run(Rank& rank, const std::function<void()>& between) override {
+  void run(const Pass& pass, const std::function<void()>& between) override {
     output_layer::Saved saved;
-    output_layer::forward(rank, table_, x_, labels_, scale_, saved);
+    output_layer::forward(pass, table_, x_, labels_, scale_, saved);
     between();
-    output_layer::backward(rank, table_, scale_, std::move(saved));
+    output_layer::backward(pass, table_, scale_, std::move(saved));
   }
   ParameterList parameters() override { return {&table_}; }
   int64_t input() const override { return x_.view().bytes(); }
@@ -156,13 +156,13 @@ ModuleMemory ModuleRun::memory() {
   ModuleMemory result;
   cluster_.run([&](Rank& rank) {
     rank.ledger.reset_peaks();
-    const double start = rank.flops;
+    const double start = rank.flops.total();
     const DeviceWork before = rank.device.work();
     BytesPerKind held{};
     double middle = 0;
-    of(rank).run(rank, [&] {
+    of(rank).run(Pass(rank), [&] {
       held = rank.ledger.current_per_kind();
-      middle = rank.flops;
+      middle = rank.flops.total();
     });
     if (rank.first_of_stage())
       result = {.after_forward = held,
@@ -170,7 +170,7 @@ ModuleMemory ModuleRun::memory() {
                 .at_peak = rank.ledger.at_peak(),
                 .peak_total = rank.ledger.peak(),
                 .forward_flops = middle - start,
-                .backward_flops = rank.flops - middle,
+                .backward_flops = rank.flops.total() - middle,
                 .work = work_since(before, held, rank)};
   });
   return result;
@@ -181,7 +181,7 @@ ModuleTime ModuleRun::time() {
   cluster_.run([&](Rank& rank) {
     const double start = meet(rank);
     double middle = 0;
-    of(rank).run(rank, [&] { middle = meet(rank); });
+    of(rank).run(Pass(rank), [&] { middle = meet(rank); });
     const double end = meet(rank);
     if (rank.first_of_stage()) result = {middle - start, end - middle};
   });

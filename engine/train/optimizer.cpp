@@ -198,10 +198,10 @@ WeightUpdate Optimizer::update_of(const Group& group, const View& gradient,
   return update;
 }
 
-void Optimizer::update(Rank& rank, const Group& group, const View& gradient,
+void Optimizer::update(const RankAt& at, const Group& group, const View& gradient,
                        const OptimizerOptions& o, double scale, const WeightBlocks& blocks) {
   const WeightUpdate whole = update_of(group, gradient, o, blocks);
-  group.state.update(rank, [&](const OptimizerState::Part& part) {
+  group.state.update(at, [&](const OptimizerState::Part& part) {
     const auto of = [&](const View& view) {
       return view.empty() ? view : view.sliced(0, part.begin, part.count);
     };
@@ -213,15 +213,15 @@ void Optimizer::update(Rank& rank, const Group& group, const View& gradient,
     update.gradient_scale = static_cast<float>(scale);
     if (part.second_moment.empty()) {
       const auto beta = static_cast<float>(part.moment.empty() ? 0 : o.momentum);
-      rank.run(Momentum{.update = update, .moment = part.moment, .beta = beta});
+      at.run(Momentum{.update = update, .moment = part.moment, .beta = beta});
     } else {
-      rank.run(Adam{.update = update,
-                    .first_moment = part.moment,
-                    .second_moment = part.second_moment,
-                    .beta1 = static_cast<float>(o.beta1),
-                    .beta2 = static_cast<float>(o.beta2),
-                    .epsilon = static_cast<float>(o.epsilon),
-                    .step = steps_});
+      at.run(Adam{.update = update,
+                  .first_moment = part.moment,
+                  .second_moment = part.second_moment,
+                  .beta1 = static_cast<float>(o.beta1),
+                  .beta2 = static_cast<float>(o.beta2),
+                  .epsilon = static_cast<float>(o.epsilon),
+                  .step = steps_});
     }
   });
 }
@@ -236,12 +236,12 @@ void Optimizer::begin_step(const OptimizerOptions& o) {
   ++steps_;
 }
 
-void Optimizer::update(Rank& rank, const OptimizerOptions& o, double norm,
+void Optimizer::update(const RankAt& at, const OptimizerOptions& o, double norm,
                        const WeightBlocks& blocks) {
   begin_step(o);
   const double scale = o.clip > 0 && norm > o.clip ? o.clip / norm : 1;
   for (const Group& group : groups_)
-    update(rank, group, from(group.first->gradient, group.elements), o, scale, blocks);
+    update(at, group, from(group.first->gradient, group.elements), o, scale, blocks);
 }
 
 /// All but a tied table, whose gradient sets out for the other end of the pipeline. It goes in a
@@ -268,10 +268,10 @@ void Optimizer::await_gradients() {
   if (late_) late_->sum.wait();
 }
 
-void Optimizer::finish(Rank& rank) {
+void Optimizer::finish(const RankAt& at) {
   if (!late_) return;
   await_gradients();
-  update(rank, *late_->group, late_->gradient, late_->options, 1, late_->blocks);
+  update(at, *late_->group, late_->gradient, late_->options, 1, late_->blocks);
   late_.reset();
 }
 
@@ -282,23 +282,23 @@ void Optimizer::write_exact(Rank& rank, const Tensor& block) {
         Convert{group.state.master(), block.view().sliced(0, group.first->offset, group.elements)});
 }
 
-void Optimizer::step_in_backward(Rank& rank, const ParameterList& parameters,
+void Optimizer::step_in_backward(const RankAt& at, const ParameterList& parameters,
                                  const OptimizerOptions& options) {
   if (options.clip > 0) throw std::logic_error("no gradient is clipped that steps in backward");
   if (squares_.empty()) {
     begin_step(options);
-    squares_ = rank.allocate(DType::f64, {1}, Kind::statistics);
-    rank.run(Fill{squares_, 0});
+    squares_ = at.allocate(DType::f64, {1}, Kind::statistics);
+    at.run(Fill{squares_, 0});
   }
   for (const Group& group : groups_) {
     const Parameter* p = group.first;
     if (std::find(parameters.begin(), parameters.end(), p) == parameters.end()) continue;
-    const View& gradient = p->grad(rank);
-    if (p->gradient_is_partial) sum(rank.tensor_group, gradient);
-    sum(rank.groups.context, gradient);
-    sum(rank.groups.data, gradient);
-    if (group.counted) rank.run(Sum{gradient, squares_, true});
-    update(rank, group, gradient.flat(), options, 1, {});
+    const View& gradient = p->grad(at);
+    if (p->gradient_is_partial) sum(at.rank.tensor_group, gradient);
+    sum(at.rank.groups.context, gradient);
+    sum(at.rank.groups.data, gradient);
+    if (group.counted) at.run(Sum{gradient, squares_, true});
+    update(at, group, gradient.flat(), options, 1, {});
   }
   drop_gradients(parameters);
 }

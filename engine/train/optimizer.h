@@ -51,7 +51,7 @@ class Optimizer {
   static void drop_gradients(const ParameterList& parameters);
   /// The same after a step of these parameters alone, whose gradients no other pass adds to. When
   /// all have been stepped, step() ends the step. `options` do not clip.
-  void step_in_backward(Rank& rank, const ParameterList& parameters,
+  void step_in_backward(const RankAt& at, const ParameterList& parameters,
                         const OptimizerOptions& options);
   /// Makes the gradients whole, clips by the norm of the whole model's, updates. Returns the norm
   /// before clipping; NaN on a device without values and where ranks are absent. Throws
@@ -65,7 +65,7 @@ class Optimizer {
   /// Waits for the gradients that finish() needs.
   void await_gradients();
   /// Updates what the last step has left. To be called before its weights are used or stepped from.
-  void finish(Rank& rank);
+  void finish(const RankAt& at);
   bool predicts() const { return prediction_ != 0; }
   /// The newest weights as they are, where those that passes read are predicted: to a block of
   /// weights (ParameterStore).
@@ -83,7 +83,7 @@ class Optimizer {
   /// The update, where the gradient of all that is clipped together has this norm. Parameters
   /// without a place in a block are updated in place. Throws std::logic_error for other options
   /// than it was made for.
-  void update(Rank& rank, const OptimizerOptions& options, double norm,
+  void update(const RankAt& at, const OptimizerOptions& options, double norm,
               const WeightBlocks& blocks = {});
 
  private:
@@ -119,8 +119,8 @@ class Optimizer {
   void update_without_waiting(Rank& rank, const OptimizerOptions& options,
                               const WeightBlocks& blocks);
   /// One group by this gradient, which is multiplied by `scale` first.
-  void update(Rank& rank, const Group& group, const View& gradient, const OptimizerOptions& options,
-              double scale, const WeightBlocks& blocks);
+  void update(const RankAt& at, const Group& group, const View& gradient,
+              const OptimizerOptions& options, double scale, const WeightBlocks& blocks);
   static WeightUpdate update_of(const Group& group, const View& gradient,
                                 const OptimizerOptions& options, const WeightBlocks& blocks);
 

@@ -32,21 +32,22 @@ OptimizerState::OptimizerState(Rank& rank, const View& weights, int moments, boo
   });
 }
 
-void OptimizerState::update(Rank& rank, const std::function<void(const Part&)>& update) const {
-  for_each_part(rank, true, update);
+void OptimizerState::update(const RankAt& at,
+                            const std::function<void(const Part&)>& update) const {
+  for_each_part(at, true, update);
 }
 
 /// `known`: whether there is something in it yet.
-void OptimizerState::for_each_part(Rank& rank, bool known,
+void OptimizerState::for_each_part(const RankAt& at, bool known,
                                    const std::function<void(const Part&)>& update) const {
-  if (!rank.config.offload_optimizer) {
+  if (!at.rank.config.offload_optimizer) {
     update({0, elements_, kept_[0], kept_[1], kept_[2]});
     return;
   }
   const int64_t at_once = std::min(elements_, most);
   std::array<Tensor, 3> here;
   for (size_t i = 0; i < kept_.size(); ++i)
-    if (!kept_[i].empty()) here[i] = rank.allocate(kept_[i].type(), {at_once}, Kind::optimizer);
+    if (!kept_[i].empty()) here[i] = at.allocate(kept_[i].type(), {at_once}, Kind::optimizer);
   for (int64_t begin = 0; begin < elements_; begin += at_once) {
     const int64_t count = std::min(at_once, elements_ - begin);
     std::array<View, 3> host, device;
@@ -54,11 +55,11 @@ void OptimizerState::for_each_part(Rank& rank, bool known,
       if (kept_[i].empty()) continue;
       host[i] = kept_[i].view().sliced(0, begin, count);
       device[i] = here[i].view().sliced(0, 0, count);
-      if (known) rank.run(Transfer{host[i], device[i]});
+      if (known) at.run(Transfer{host[i], device[i]});
     }
     update({begin, count, device[0], device[1], device[2]});
     for (size_t i = 0; i < kept_.size(); ++i)
-      if (!kept_[i].empty()) rank.run(Transfer{device[i], host[i]});
+      if (!kept_[i].empty()) at.run(Transfer{device[i], host[i]});
   }
 }
 

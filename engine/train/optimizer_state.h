@@ -24,11 +24,12 @@ class OptimizerState {
 
   /// Calls `update` with all elements, which it may change: at once where they are on the device;
   /// otherwise part by part, each of which comes to the device for it and goes back.
-  void update(Rank& rank, const std::function<void(const Part&)>& update) const;
+  void update(const RankAt& at, const std::function<void(const Part&)>& update) const;
   const Tensor& master() const { return kept_[0]; }
 
  private:
-  void for_each_part(Rank& rank, bool known, const std::function<void(const Part&)>& update) const;
+  void for_each_part(const RankAt& at, bool known,
+                     const std::function<void(const Part&)>& update) const;
 
   int64_t elements_ = 0;
   std::array<Tensor, 3> kept_;  ///< master weights, moments

@@ -7,7 +7,6 @@
 #include <span>
 #include <stdexcept>
 
-#include "engine/model/saved.h"
 #include "engine/schedule/text.h"
 #include "kernels/support/error.h"
 
@@ -43,7 +42,7 @@ StageExecutor::Result StageExecutor::run(const ScheduleRun& run) {
   run_ = &run;
   result_ = {};
   memo_.reset();
-  if (PassMemo::possible(rank_)) memo_.emplace(rank_);
+  if (PassMemo::possible(rank_) && !run.on_logits) memo_.emplace(rank_);
   overwritten_.assign(static_cast<size_t>(run.schedule.chunks), {});
   if (memo_ && rank_.config.overwrite_gradients)
     for (int chunk = 0; chunk < run.schedule.chunks; ++chunk)
@@ -105,10 +104,7 @@ void StageExecutor::execute(const Action& action, size_t index) {
     wait(action, flight.gradient, "gradient");
   if (is_pass(action.kind) && action.version == weights_.newest()) optimizer_.await_gradients();
   const double begin = keep_timeline ? time_of(rank_, action) : 0;
-  {
-    const Ledger::Scope scope(rank_.ledger, {-1, action.microbatch});
-    perform(action, flight);
-  }
+  perform(action, flight);
   if (flight.over()) flights_.erase(found);
   if (!is_message(action.kind) || is_send(action.kind)) note(action, begin);
   if (is_pass(action.kind) && last_use_.at(action.version) == index) weights_.drop(action.version);
@@ -122,10 +118,10 @@ void StageExecutor::perform(const Action& action, Flight& flight) {
       [[fallthrough]];
     case ActionKind::backward:
     case ActionKind::input_backward:
-      prepare(action, flight);
+      use_weights(action);
       [[fallthrough]];
     case ActionKind::weight_backward:
-      pass(action, flight);
+      make_pass(action, flight);
       break;
     case ActionKind::receive_activation:
       receive(action, groups.activations, stage_before(rank_), flight.activation);
@@ -134,15 +130,15 @@ void StageExecutor::perform(const Action& action, Flight& flight) {
       receive(action, groups.gradients, stage_after(rank_), flight.gradient);
       break;
     case ActionKind::send_activation:
-      send(groups.activations, stage_after(rank_), flight.output, activation_);
+      send(action, groups.activations, stage_after(rank_), flight.output, activation_);
       // Without backward passes there is nothing that would let go of it.
       if (rank_.config.keep_outputs && !run_->scales.empty())
-        keep(flight.output);
+        flight.output.labelled(Kind::activation, memory_of(action));
       else
         flight.output.release();
       break;
     case ActionKind::send_gradient:
-      send(groups.gradients, stage_before(rank_), flight.input_gradient, gradient_);
+      send(action, groups.gradients, stage_before(rank_), flight.input_gradient, gradient_);
       flight.input_gradient.release();
       break;
     case ActionKind::step:
@@ -160,7 +156,7 @@ bool StageExecutor::turns_after(size_t index) const {
 
 void StageExecutor::receive(const Action& action, Communicator& from, int peer, Arrival& arrival) {
   arrival.action = action;
-  arrival.tensor = hidden_state();
+  arrival.tensor = hidden_state(memory_of(action));
   arrival.pending = from.receive(arrival.tensor, peer);
 }
 
@@ -171,7 +167,7 @@ void StageExecutor::wait(const Action& action, Arrival& arrival, const char* wha
     throw std::logic_error(fmt::format("{}: its {} has not been received", text(action), what));
   const double begin = keep_timeline ? time_of(rank_) : 0;
   arrival.pending.wait();
-  arrival.tensor.labelled(Kind::workspace);
+  arrival.tensor.labelled(Kind::workspace, {});
   note(arrival.action, begin);
 }
 
@@ -188,10 +184,11 @@ void StageExecutor::note_versions() {
 }
 
 /// One message to a side is on its way at a time: what was sent before is released first.
-void StageExecutor::send(Communicator& to, int peer, const Tensor& tensor,
+void StageExecutor::send(const Action& action, Communicator& to, int peer, const Tensor& tensor,
                          std::optional<Departure>& before) {
   if (before) before->pending.wait();
-  before.emplace(Departure{tensor.labelled(Kind::communication), to.send(tensor, peer)});
+  tensor.labelled(Kind::communication, memory_of(action));
+  before.emplace(Departure{tensor, to.send(tensor, peer)});
 }
 
 void StageExecutor::step(const Action& action, size_t index) {

@@ -21,8 +21,10 @@ struct ScheduleRun {
   const std::vector<Batch>& batches;
   /// For each batch: its gradients are those of `scale` · Σ of the tokens' losses.
   /// Empty: there are no backward passes.
-  std::vector<float> scales;
-  std::vector<OptimizerOptions> optimizer;
+  std::vector<float> scales{};
+  std::vector<OptimizerOptions> optimizer{};
+  bool training = true;  ///< Pass::training
+  OnLogits on_logits{};  ///< Pass::on_logits; empty: nobody looks at them
 };
 
 /// From `time` on, seconds on the device's clock, there are so many versions of the weights.
@@ -61,6 +63,18 @@ class StageExecutor {
     Tensor tensor;
     Pending pending;
   };
+  /// How far a microbatch is with its passes through a chunk.
+  enum class Progress : uint8_t {
+    waiting,  ///< for its forward pass
+    forward,  ///< that has been made, and a backward pass is to come
+    owing,    ///< its backward pass has been made, but for weight gradients
+    over
+  };
+  /// What its passes have left for those to come.
+  enum class Kept : uint8_t {
+    tensors,
+    bytes  ///< the memo has made them: what they keep is counted, but not there
+  };
   /// A microbatch between its forward and its backward pass through a chunk.
   struct Flight {
     Recompute recompute = Recompute::none;
@@ -68,14 +82,16 @@ class StageExecutor {
     Arrival activation, gradient;
     Tensor output, input_gradient;  // to be sent
     Deferred deferred;
-    bool turns = false;     ///< the pass behind its forward pass is its backward pass
-    bool passed = false;    ///< its last pass but for weight gradients has been made
-    bool owes = false;      ///< and those are still to be computed
-    bool repeated = false;  ///< the memo has made its passes: what they keep is counted, not there
+    Progress progress = Progress::waiting;
+    Kept kept = Kept::tensors;
+    bool turns = false;  ///< the pass behind its forward pass is its backward pass
 
     int chunk = 0, microbatch = 0;
 
-    bool over() const { return passed && output.empty() && input_gradient.empty() && !owes; }
+    /// What it had to send has been sent, too.
+    bool over() const {
+      return progress == Progress::over && output.empty() && input_gradient.empty();
+    }
   };
   /// A message on its way.
   struct Departure {
@@ -89,7 +105,8 @@ class StageExecutor {
   void wait(const Action& action, Arrival& arrival, const char* what);
   void note(const Action& action, double begin);
   void note_versions();
-  void send(Communicator& to, int peer, const Tensor& tensor, std::optional<Departure>& before);
+  void send(const Action& action, Communicator& to, int peer, const Tensor& tensor,
+            std::optional<Departure>& before);
   void step(const Action& action, size_t index);
   /// The chunk and the microbatch in one number.
   static int64_t flight_of(const Action& action) {
@@ -101,17 +118,22 @@ class StageExecutor {
 
   // Of passes (stage_passes.cpp):
 
+  /// To which the memory belongs that an action needs.
+  static Place memory_of(const Action& action) { return {-1, action.microbatch}; }
   /// [s/t, b, h]: what stages send to each other.
-  Tensor hidden_state();
+  Tensor hidden_state(Place place);
   /// Which of the run's batches, and which of its microbatches, of all replicas.
   std::pair<size_t, size_t> place_of(const Action& action) const;
   /// Of a microbatch that begins.
   Recompute recomputation() const;
-  /// Makes the rank compute this microbatch with its version of the weights.
-  void prepare(const Action& action, const Flight& flight);
+  /// Makes the rank compute with the action's version of the weights.
+  void use_weights(const Action& action);
+  /// What the model's code is told of a pass.
+  Pass pass_of(const Action& action, const Flight& flight) const;
   /// By the model's code, or where it did the same before, without it.
-  void pass(const Action& action, Flight& flight);
+  void make_pass(const Action& action, Flight& flight);
   void compute(const Action& action, Flight& flight);
+  Progress progress_after(ActionKind pass) const;
   void forward(const Action& action, Flight& flight);
   void backward(const Action& action, Flight& flight);
   /// Those that this pass needs from the microbatch's earlier ones, which the memo has made.

@@ -4,25 +4,13 @@
 #include "engine/comm/parallel.h"
 #include "engine/train/host_tensor.h"
 #include "engine/train/stage_executor.h"
-#include "kernels/virtual/device.h"
 
 namespace frugal {
-namespace {
 
-/// Where a described machine's software has it so, the host waits until passes are over; what goes
-/// on beside them does not hold it up.
-void synchronise(Device& device) {
-  if (!device.synchronises_passes()) return;
-  auto& described = dynamic_cast<VirtualDevice&>(device);
-  described.hold_up(described.record(Stream::compute));
-}
-
-}  // namespace
-
-Tensor StageExecutor::hidden_state() {
+Tensor StageExecutor::hidden_state(Place place) {
   const RunConfig& c = rank_.config;
   return rank_.allocate(c.type, {parallel::local_sequence(rank_), c.micro_batch, c.model.hidden},
-                        Kind::communication);
+                        Kind::communication, place);
 }
 
 std::pair<size_t, size_t> StageExecutor::place_of(const Action& action) const {
@@ -35,24 +23,31 @@ std::pair<size_t, size_t> StageExecutor::place_of(const Action& action) const {
 Recompute StageExecutor::recomputation() const {
   if (rank_.config.kept_microbatches == 0) return rank_.config.recompute;
   const auto whole = std::count_if(flights_.begin(), flights_.end(), [](const auto& flight) {
-    return flight.second.recompute == Recompute::none && !flight.second.passed;
+    return flight.second.recompute == Recompute::none && flight.second.progress < Progress::owing;
   });
   // The microbatch that asks is among them.
   return whole <= rank_.config.kept_microbatches ? Recompute::none : rank_.config.recompute;
 }
 
-void StageExecutor::prepare(const Action& action, const Flight& flight) {
-  const auto [batch, microbatch] = place_of(action);
-  const auto before = static_cast<uint64_t>(run_->schedule.first_batch) + batch;
-  rank_.draw = static_cast<uint32_t>(
-      before * static_cast<uint64_t>(rank_.config.batch_microbatches()) + microbatch);
-  rank_.recompute = flight.recompute;
-  if (action.version == weights_.newest()) optimizer_.finish(rank_);
+void StageExecutor::use_weights(const Action& action) {
+  if (action.version == weights_.newest()) optimizer_.finish({rank_, memory_of(action)});
   weights_.use(action.version);
 }
 
-void StageExecutor::pass(const Action& action, Flight& flight) {
-  synchronise(rank_.device);
+Pass StageExecutor::pass_of(const Action& action, const Flight& flight) const {
+  const auto [batch, microbatch] = place_of(action);
+  const auto before = static_cast<uint64_t>(run_->schedule.first_batch) + batch;
+  Pass pass(rank_, memory_of(action));
+  pass.draw = static_cast<uint32_t>(
+      before * static_cast<uint64_t>(rank_.config.batch_microbatches()) + microbatch);
+  pass.training = run_->training;
+  pass.recompute = flight.recompute;
+  if (run_->on_logits) pass.on_logits = &run_->on_logits;
+  return pass;
+}
+
+void StageExecutor::make_pass(const Action& action, Flight& flight) {
+  rank_.device.begin_pass();
   const bool forward = action.kind == ActionKind::forward;
   const bool weights = action.kind == ActionKind::weight_backward;
   Tensor none;
@@ -61,12 +56,12 @@ void StageExecutor::pass(const Action& action, Flight& flight) {
   const ParameterList& parameters = overwritten_.at(static_cast<size_t>(action.chunk));
   const PassMemo::Key key{action.kind, action.chunk, flight.recompute, flight.turns,
                           fresh_of(parameters)};
-  const PassMemo::Pass* known = memo_ ? memo_->find(key) : nullptr;
-  if (known != nullptr && known->repeatable() && (forward || flight.repeated)) {
-    output = known->repeat(std::move(input), parameters);
-    flight.repeated = true;
+  const PassMemo::Noted* known = memo_ ? memo_->find(key) : nullptr;
+  if (known != nullptr && known->repeatable() && (forward || flight.kept == Kept::bytes)) {
+    output = known->repeat(std::move(input), parameters, action.microbatch);
+    flight.kept = Kept::bytes;
   } else {
-    if (flight.repeated) make_tensors(action, flight);
+    if (flight.kept == Kept::bytes) make_tensors(action, flight);
     if (memo_ && known == nullptr)
       memo_->note(
           key, [&] { compute(action, flight); }, output, parameters);
@@ -75,16 +70,21 @@ void StageExecutor::pass(const Action& action, Flight& flight) {
   }
   // What has been sent is kept until then.
   if (!forward) flight.output.release();
-  flight.passed = !forward || run_->scales.empty();
-  flight.owes = action.kind == ActionKind::input_backward;
-  synchronise(rank_.device);
+  flight.progress = progress_after(action.kind);
+  rank_.device.end_pass();
+}
+
+StageExecutor::Progress StageExecutor::progress_after(ActionKind pass) const {
+  if (pass == ActionKind::forward) return run_->scales.empty() ? Progress::over : Progress::forward;
+  return pass == ActionKind::input_backward ? Progress::owing : Progress::over;
 }
 
 void StageExecutor::compute(const Action& action, Flight& flight) {
   if (action.kind == ActionKind::forward) {
     forward(action, flight);
   } else if (action.kind == ActionKind::weight_backward) {
-    for (const auto& compute : flight.deferred) compute();
+    const Pass pass = pass_of(action, flight);
+    for (const auto& compute : flight.deferred) compute(pass);
     flight.deferred.clear();
   } else {
     backward(action, flight);
@@ -93,18 +93,16 @@ void StageExecutor::compute(const Action& action, Flight& flight) {
 
 void StageExecutor::make_tensors(const Action& action, Flight& flight) {
   const Uncounted uncounted(rank_);
-  const Ledger::Scope scope(rank_.ledger, {-1, action.microbatch});
   const ParameterList& parameters = overwritten_.at(static_cast<size_t>(action.chunk));
   const std::vector<bool> fresh = fresh_of(parameters);
   const auto arrived = [&] {
-    const Ledger::Scope scope(rank_.ledger, {});
-    Tensor tensor = hidden_state();
-    tensor.labelled(Kind::workspace);
+    Tensor tensor = hidden_state({});
+    tensor.labelled(Kind::workspace, {});
     return tensor;
   };
   Flight again;
   again.turns = flight.turns;
-  rank_.recompute = again.recompute = flight.recompute;
+  again.recompute = flight.recompute;
   const ModelPart& part = model_.part(action.chunk).part();
   if (!part.first) again.activation.tensor = arrived();
   Action before = action;
@@ -118,13 +116,14 @@ void StageExecutor::make_tensors(const Action& action, Flight& flight) {
   make_fresh(parameters, fresh);
   flight.saved = std::move(again.saved);
   flight.deferred = std::move(again.deferred);
-  flight.repeated = false;
+  flight.kept = Kept::tensors;
 }
 
 void StageExecutor::drop_flights() {
   for (auto& [key, flight] : flights_) {
-    if (!flight.repeated || (flight.passed && !flight.owes)) continue;
-    make_tensors({flight.owes ? ActionKind::weight_backward : ActionKind::backward, flight.chunk,
+    if (flight.kept == Kept::tensors || flight.progress == Progress::over) continue;
+    const bool owing = flight.progress == Progress::owing;
+    make_tensors({owing ? ActionKind::weight_backward : ActionKind::backward, flight.chunk,
                   flight.microbatch},
                  flight);
   }
@@ -133,6 +132,7 @@ void StageExecutor::drop_flights() {
 
 void StageExecutor::forward(const Action& action, Flight& flight) {
   const Gpt& part = model_.part(action.chunk);
+  const Pass pass = pass_of(action, flight);
   const auto [batch, microbatch] = place_of(action);
   const MicroBatch& data = run_->batches.at(batch).at(microbatch);
   Gpt::Input input{.hidden = std::move(flight.activation.tensor),
@@ -141,42 +141,37 @@ void StageExecutor::forward(const Action& action, Flight& flight) {
                    .scale = {},
                    .turns = flight.turns};
   if (!run_->scales.empty()) input.scale = run_->scales.at(batch);
-  if (part.part().first) input.tokens = local_integers(rank_, data.tokens);
-  if (part.part().last) input.labels = local_integers(rank_, data.labels);
-  Tensor y = part.forward(rank_, input, flight.saved);
+  if (part.part().first) input.tokens = local_integers(pass, data.tokens);
+  if (part.part().last) input.labels = local_integers(pass, data.labels);
+  Tensor y = part.forward(pass, input, flight.saved);
   if (part.part().last)
-    rank_.run(Sum{y, totals_.view().sliced(0, static_cast<int64_t>(batch), 1)});
+    pass.run(Sum{y, totals_.view().sliced(0, static_cast<int64_t>(batch), 1)});
   else
     flight.output = std::move(y);
   if (run_->scales.empty()) flight.saved = {};
 }
 
 void StageExecutor::backward(const Action& action, Flight& flight) {
-  // Whatever ends the pass: the rank is used again, and the flight is not.
-  struct Reset {
-    Rank& rank;
-    ~Reset() {
-      rank.deferred = nullptr;
-      rank.on_gradients = nullptr;
-    }
-  } const reset{rank_};
-  if (action.kind == ActionKind::input_backward) rank_.deferred = &flight.deferred;
+  Pass pass = pass_of(action, flight);
+  if (action.kind == ActionKind::input_backward) pass.deferred = &flight.deferred;
+  OnGradients on_gradients;
   if (rank_.config.step_in_backward && !keep_gradients) {
     const OptimizerOptions* options =
         run_->optimizer.empty() ? nullptr : &run_->optimizer.at(place_of(action).first);
-    rank_.on_gradients = [this, options](const ParameterList& parameters) {
+    on_gradients = [this, options](const Pass& at, const ParameterList& parameters) {
       if (options == nullptr)
         Optimizer::drop_gradients(parameters);
       else
-        optimizer_.step_in_backward(rank_, parameters, *options);
+        optimizer_.step_in_backward(at, parameters, *options);
     };
+    pass.on_gradients = &on_gradients;
   }
-  if (rank_.deferred != nullptr && rank_.on_gradients)
+  if (pass.deferred != nullptr && pass.on_gradients != nullptr)
     throw std::logic_error(
         "weights cannot step in a backward pass that leaves their gradients out");
   flight.input_gradient =
       model_.part(action.chunk)
-          .backward(rank_, std::move(flight.gradient.tensor),
+          .backward(pass, std::move(flight.gradient.tensor),
                     run_->scales.at(place_of(action).first), std::move(flight.saved));
 }
 

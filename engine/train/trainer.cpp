@@ -82,30 +82,6 @@ Schedule schedule_of(const RunConfig& c, const ScheduleKind& kind, const Batch& 
 
 bool computes_gradients(ActionKind kind) { return kind != ActionKind::step; }
 
-/// While this lives a rank's logits may be looked at.
-class Watching {
- public:
-  explicit Watching(Rank& rank) : rank_(rank) {}
-  ~Watching() { rank_.on_logits = nullptr; }
-  Watching(const Watching&) = delete;
-  Watching& operator=(const Watching&) = delete;
-
- private:
-  Rank& rank_;
-};
-
-/// While this lives a rank does not train.
-class Evaluating {
- public:
-  explicit Evaluating(Rank& rank) : rank_(rank) { rank.training = false; }
-  ~Evaluating() { rank_.training = true; }
-  Evaluating(const Evaluating&) = delete;
-  Evaluating& operator=(const Evaluating&) = delete;
-
- private:
-  Rank& rank_;
-};
-
 void count_from(double start, std::vector<Span>& spans) {
   for (Span& span : spans) {
     span.begin -= start;
@@ -173,8 +149,7 @@ void Trainer::warm_up(const Batch& batch) {
   const Batch all = filled(run_, batch);
   const Schedule schedule = schedule_of(run_, kind, all, steps_, computes_gradients);
   cluster_.run([&](Rank& rank) {
-    rank.training = true;
-    executor(rank).run({schedule, {all}, {1}, {}});
+    executor(rank).run({.schedule = schedule, .batches = {all}, .scales = {1}});
     of(rank).optimizer->clear_gradients(rank);
     rank.device.synchronize();
   });
@@ -185,7 +160,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
     throw InputError(
         "step in backward is on and the schedule has weight gradients computed in passes of their "
         "own (W); write whole backward passes (B), or leave it off");
-  ScheduleRun what{plan, batches, {}, {}};
+  ScheduleRun what{.schedule = plan, .batches = batches};
   for (size_t i = 0; i < batches.size(); ++i) {
     what.scales.push_back(static_cast<float>(1 / counted(batches[i])));
     what.optimizer.push_back(train_.optimizer);
@@ -201,8 +176,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
   work_ = {};
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
-    rank.training = true;
-    const double flops = rank.flops;
+    const double flops = rank.flops.total();
     const WorkSoFar before{rank.device.work(), rank.ledger.kept()};
     const double start = meet_stages(rank);
     StageExecutor stage = executor(rank);
@@ -226,7 +200,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
         result.loss += meaningful(rank) ? done.losses[i] / counted(batches[i]) : nothing;
       result.gradient_norm = done.gradient_norms[i];
       result.seconds = std::max(result.seconds, done.step_ends[i] - start);
-      result.flops += (rank.flops - flops) * share;
+      result.flops += (rank.flops.total() - flops) * share;
     }
   });
   for (size_t i = results.size(); i-- > 1;) results[i].seconds -= results[i - 1].seconds;
@@ -245,9 +219,9 @@ double Trainer::evaluate(const Batch& batch) {
   double loss = 0;
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
-    const Evaluating evaluating(rank);
     const ExactWeights exact(rank, of(rank));
-    const StageExecutor::Result done = executor(rank).run({schedule, {all}, {}, {}});
+    const StageExecutor::Result done =
+        executor(rank).run({.schedule = schedule, .batches = {all}, .training = false});
     const std::lock_guard lock(guard);
     if (is_last_stage(rank) && rank.tensor_group.rank() == 0)
       loss += meaningful(rank) ? done.losses.front() : nothing;
@@ -260,12 +234,12 @@ void Trainer::check_values() const {
     throw std::logic_error("values need a device that has them, and all ranks");
 }
 
-void Trainer::collect_logits(Rank& rank, HostTensor& all, std::mutex& guard) {
-  if (rank.replica() > 0) return;
-  rank.on_logits = [&, first = std::optional<uint32_t>()](const View& logits, int64_t row,
-                                                          int64_t column) mutable {
-    if (!first) first = rank.draw;
-    if (rank.draw != *first) return;
+OnLogits Trainer::collect_logits(const Rank& rank, HostTensor& all, std::mutex& guard) {
+  if (rank.replica() > 0) return {};
+  return [&, first = std::optional<uint32_t>()](const Pass& pass, const View& logits, int64_t row,
+                                                int64_t column) mutable {
+    if (!first) first = pass.draw;
+    if (pass.draw != *first) return;
     const int64_t before = rank.groups.context.rank() * (all.shape[0] / rank.groups.context.size());
     const std::lock_guard lock(guard);
     gather_into(all, rank.device, logits,
@@ -284,11 +258,11 @@ HostTensor Trainer::logits(const MicroBatch& microbatch) {
       serial_host_tensor({run_.model.sequence * run_.micro_batch, run_.model.vocabulary});
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
-    const Evaluating evaluating(rank);
-    const Watching watching(rank);
     const ExactWeights exact(rank, of(rank));
-    collect_logits(rank, logits, guard);
-    executor(rank).run({schedule, {batch}, {}, {}});
+    executor(rank).run({.schedule = schedule,
+                        .batches = {batch},
+                        .training = false,
+                        .on_logits = collect_logits(rank, logits, guard)});
   });
   return logits;
 }
@@ -314,9 +288,11 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
     StageExecutor stage = executor(rank);
     stage.keep_gradients = true;
     of(rank).optimizer->clear_gradients(rank);
-    const Watching watching(rank);
-    collect_logits(rank, logits, guard);
-    const StageExecutor::Result done = stage.run({schedule, {batch}, {scale}, {}});
+    const StageExecutor::Result done =
+        stage.run({.schedule = schedule,
+                   .batches = {batch},
+                   .scales = {scale},
+                   .on_logits = collect_logits(rank, logits, guard)});
     of(rank).optimizer->complete_gradients(rank);
     const std::lock_guard lock(guard);
     if (rank.replica() > 0) return;

@@ -104,8 +104,8 @@ class Trainer {
   };
   /// What the rank has done since then in so many batches, if no other's is more.
   void note_work(const Rank& rank, const WorkSoFar& before, size_t batches);
-  /// Makes the rank write its part of the next microbatch's logits, if it has one.
-  static void collect_logits(Rank& rank, HostTensor& all, std::mutex& guard);
+  /// Writes the rank's part of the first microbatch's logits, if it has one.
+  static OnLogits collect_logits(const Rank& rank, HostTensor& all, std::mutex& guard);
   void check_values() const;
   /// Of some batches from the next one on, as the run is configured.
   Schedule schedule(int batches) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "kernels/support/error.h"
 
@@ -78,7 +79,7 @@ void VirtualDevice::run_on(Stream stream, const Operation& operation) {
 }
 
 void VirtualDevice::execute_for(Stream stream, double seconds, std::string_view name) {
-  if (tape_ != nullptr) tape_->entries_.push_back({Tape::Kind::execute, stream, 0, seconds, name});
+  note({Tape::Kind::execute, stream, 0, seconds, name});
   const double begin = begin_of_next(stream);
   // A collective is issued before what overlaps it, so the whole overlap is known here.
   const double shared = stream == Stream::compute ? clock(Stream::communication) - begin : 0;
@@ -95,32 +96,27 @@ void VirtualDevice::occupy(Stream stream, double seconds, std::string_view name)
 }
 
 void VirtualDevice::occupy_for(Stream stream, double seconds, std::string_view name) {
-  if (tape_ != nullptr) tape_->entries_.push_back({Tape::Kind::occupy, stream, 0, seconds, name});
+  note({Tape::Kind::occupy, stream, 0, seconds, name});
   const double begin = begin_of_next(stream);
   keep_busy(stream, name, begin, begin + seconds);
 }
 
 Event VirtualDevice::record(Stream stream) {
-  Event event{clock(stream), nullptr};
-  if (tape_ != nullptr) {
-    tape_->entries_.push_back({Tape::Kind::record, stream, 0, 0, {}});
-    ++tape_->events_;
-    event.handle = reinterpret_cast<void*>(++recorded_);  // only a number
+  Event event{.time = clock(stream)};
+  if (noted_ != nullptr) {
+    note({Tape::Kind::record, stream, 0, 0, {}});
+    event.number = ++recorded_;
   }
   return event;
 }
 
 void VirtualDevice::wait(Stream stream, const Event& event) {
-  if (tape_ != nullptr) {
-    const auto number = reinterpret_cast<uintptr_t>(event.handle);
-    if (number <= tape_->first_event_)
+  if (noted_ != nullptr) {
+    const uint64_t before = noted_->tape.before_;
+    if (event.number <= before)
       spoil_tape();
     else
-      tape_->entries_.push_back({Tape::Kind::wait,
-                                 stream,
-                                 static_cast<uint32_t>(number - tape_->first_event_ - 1),
-                                 0,
-                                 {}});
+      note({Tape::Kind::wait, stream, static_cast<uint32_t>(event.number - before - 1), 0, {}});
   }
   clock(stream) = std::max(clock(stream), event.time);
 }
@@ -131,9 +127,36 @@ void VirtualDevice::hold_up(const Event& until) {
   state_.host = std::max(state_.host, until.time);
 }
 
-void VirtualDevice::start(Tape& tape) {
-  tape.first_event_ = recorded_;
-  tape_ = &tape;
+void VirtualDevice::hold_up_for_passes() {
+  if (machine_.software.synchronised_passes) hold_up(record(Stream::compute));
+}
+
+void VirtualDevice::start(Stretch& stretch) {
+  stretch.tape.before_ = recorded_;
+  stretch.work = std::exchange(work_, {});
+  stretch.bytes = -state_.in_use;
+  noted_ = &stretch;
+}
+
+void VirtualDevice::stop() {
+  Stretch& stretch = *std::exchange(noted_, nullptr);
+  std::swap(stretch.work, work_);
+  work_.add(stretch.work);
+  stretch.bytes += state_.in_use;
+}
+
+void VirtualDevice::note(const Tape::Entry& entry) {
+  if (noted_ != nullptr) noted_->tape.entries_.push_back(entry);
+}
+
+void VirtualDevice::repeat(const Stretch& stretch) {
+  play(stretch.tape);
+  work_.add(stretch.work);
+  state_.in_use += stretch.bytes;
+}
+
+VirtualDevice::History VirtualDevice::exchange(const History& history) {
+  return {std::exchange(state_, history.state), std::exchange(work_, history.work)};
 }
 
 void VirtualDevice::play(const Tape& tape) {

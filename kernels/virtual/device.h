@@ -4,14 +4,14 @@
 
 #include "kernels/device.h"
 #include "kernels/virtual/cost_model.h"
-#include "kernels/virtual/tape.h"
+#include "kernels/virtual/replay.h"
 
 namespace frugal {
 
 /// A device that is described, not there: memory is counted but not backed, and time is a clock per
 /// stream that the cost model advances. The host has a clock too: an operation starts when it has
 /// been issued and its stream is free.
-class VirtualDevice final : public Device {
+class VirtualDevice final : public Device, private Replay {
  public:
   /// With its part of the host's memory, where so many devices share that of their node.
   explicit VirtualDevice(const Machine& machine, int devices_on_node = 1);
@@ -30,10 +30,6 @@ class VirtualDevice final : public Device {
   void deallocate_on_host(void* address, int64_t bytes) noexcept override;
   int64_t reserved() const override { return state_.in_use; }
   int64_t bytes_in_use() const { return state_.in_use; }
-  /// Whether so many bytes more can be allocated.
-  bool fits(int64_t bytes) const { return bytes <= machine_.memory_capacity - state_.in_use; }
-  /// What several allocations and deallocations come to.
-  void add_in_use(int64_t bytes) { state_.in_use += bytes; }
 
   void occupy(Stream stream, double seconds, std::string_view name) override;
 
@@ -48,28 +44,11 @@ class VirtualDevice final : public Device {
   Event record(Stream stream) override;
   void wait(Stream stream, const Event& event) override;
   void synchronize() override { state_.host = now(); }
-  bool synchronises_passes() const override { return machine_.software.synchronised_passes; }
   double now() override;
 
-  /// From now on what is issued is noted on the tape as well; until it is stopped.
-  void start(Tape& tape);
-  void stop() { tape_ = nullptr; }
-  /// Issues what a complete tape has: the same, to the bit, as what was issued when it was made.
-  /// Device::work() does not count it.
-  void play(const Tape& tape);
-
-  /// How far the streams and the host are, and the memory in use.
-  struct State {
-    std::array<double, stream_count> clocks{};
-    double host = 0;
-    int64_t in_use = 0, host_in_use = 0;
-  };
-  /// The device goes on from there; returns where it was.
-  State exchange(const State& state) { return std::exchange(state_, state); }
-  /// The same of what it was asked to do.
-  DeviceWork exchange(const DeviceWork& work) { return std::exchange(work_, work); }
-  /// Counts what a tape was made of.
-  void add(const DeviceWork& work) { work_.add(work); }
+  void begin_pass() override { hold_up_for_passes(); }
+  void end_pass() override { hold_up_for_passes(); }
+  Replay* replay() override { return this; }
 
   /// There is nothing to copy: both throw std::logic_error.
   void copy_to_host(void* host, const View& from) override;
@@ -85,6 +64,20 @@ class VirtualDevice final : public Device {
   const std::vector<Interval>& log() const { return log_; }
 
  private:
+  void start(Stretch& stretch) override;
+  void stop() override;
+  bool fits(int64_t bytes) const override {
+    return bytes <= machine_.memory_capacity - state_.in_use;
+  }
+  void repeat(const Stretch& stretch) override;
+  History exchange(const History& history) override;
+  void play(const Tape& tape);
+  void note(const Tape::Entry& entry);
+
+  /// Where the software that is described has it so, the host waits until what is computed is over;
+  /// what goes on beside that does not hold it up.
+  void hold_up_for_passes();
+
   /// Takes longer while the communication stream is busy, whose collectives take a share of the
   /// device.
   void run_on(Stream stream, const Operation& operation) override;
@@ -97,7 +90,7 @@ class VirtualDevice final : public Device {
   void keep_busy(Stream stream, std::string_view name, double begin, double end);
   /// Something that cannot be played again from another moment.
   void spoil_tape() {
-    if (tape_ != nullptr) tape_->complete_ = false;
+    if (noted_ != nullptr) noted_->tape.complete_ = false;
   }
 
   const Machine machine_;
@@ -105,8 +98,8 @@ class VirtualDevice final : public Device {
   const double shared_speed_;  ///< of compute beside a collective, in (0, 1)
   State state_;
   const int64_t host_capacity_;
-  Tape* tape_ = nullptr;
-  uintptr_t recorded_ = 0;      // events, on all tapes
+  Stretch* noted_ = nullptr;    // until it is stopped: `work` is that of before it
+  uint64_t recorded_ = 0;       // events, on all tapes
   std::vector<double> played_;  // events of the tape that is played
   bool logging_ = false;
   std::vector<Interval> log_;

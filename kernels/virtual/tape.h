@@ -9,7 +9,7 @@ namespace frugal {
 
 /// What was issued to a virtual device in some stretch of a run, without the times at which it was:
 /// how long each operation keeps which stream busy, and which stream waits for what. A device plays
-/// it again from where its clocks are then (VirtualDevice::play).
+/// it again from where its clocks are then (Replay::repeat).
 class Tape {
  public:
   /// Whether that is all the device was asked for. Otherwise it cannot be played: something waited
@@ -32,8 +32,7 @@ class Tape {
     std::string_view name;
   };
   std::vector<Entry> entries_;
-  uintptr_t first_event_ = 0;  // as Event::handle numbers them
-  uint32_t events_ = 0;
+  uint64_t before_ = 0;  // Event::number of the last event that is not on it
   bool complete_ = true;
 };
 

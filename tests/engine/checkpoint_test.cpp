@@ -35,10 +35,11 @@ std::vector<float> computed_on(Device& device, const RunConfig& config, bool tur
     device.copy_from_host(tensor, values.data());
     return tensor;
   };
+  const Pass pass(rank);
   Gpt::Saved saved;
   const Tensor losses =
-      model.forward(rank, {{}, on_device(batch.tokens), on_device(batch.labels), 1, turns}, saved);
-  model.backward(rank, {}, 1, std::move(saved));
+      model.forward(pass, {{}, on_device(batch.tokens), on_device(batch.labels), 1, turns}, saved);
+  model.backward(pass, {}, 1, std::move(saved));
   std::vector<View> views{losses};
   for (const Parameter* p : model.parameters()) views.push_back(p->grad());
   std::vector<float> all;

@@ -106,11 +106,12 @@ std::pair<double, double> elements_of_layer(const RunConfig& config, std::string
     const TransformerLayer layer(rank, 0);
     const Tensor x =
         rank.allocate({config.local_sequence(), config.micro_batch, config.model.hidden});
+    const Pass pass(rank);
     TransformerLayer::Saved saved;
     device.keep_log(true);
-    layer.forward(rank, x, saved);
+    layer.forward(pass, x, saved);
     elements.first = so_far();
-    layer.backward(rank, x, std::move(saved));
+    layer.backward(pass, x, std::move(saved));
     elements.second = so_far() - elements.first;
   });
   return elements;

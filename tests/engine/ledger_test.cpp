@@ -16,12 +16,11 @@ TEST(Ledger, CountsCurrentAndPeakPerKindAndPlace) {
   Ledger ledger(device);
   ledger.record_timeline(true);
   {
-    const Ledger::Scope scope(ledger, {3, 1});
-    Tensor a(ledger, Kind::activation, DType::bf16, {5, 7});
+    Tensor a(ledger, Kind::activation, DType::bf16, {5, 7}, {3, 1});
     EXPECT_EQ(ledger.current(Kind::activation), 70);
     EXPECT_EQ(ledger.current(Kind::activation, {3, 1}), 70);
     EXPECT_EQ(ledger.current(Kind::activation, {}), 0);
-    const Tensor b(ledger, Kind::workspace, DType::f64, {2});
+    const Tensor b(ledger, Kind::workspace, DType::f64, {2}, {3, 1});
     EXPECT_EQ(ledger.current(), 86);
     a.release();
   }
@@ -58,8 +57,8 @@ TEST(Ledger, RelabellingMovesBytesForAllWhoShareThem) {
   Ledger ledger(device);
   const Tensor a(ledger, Kind::workspace, DType::f32, {10});
   const Tensor part = a.with_view(a.view().sliced(0, 2, 3));
-  part.labelled(Kind::activation);
-  a.labelled(Kind::activation);
+  part.labelled(Kind::activation, {});
+  a.labelled(Kind::activation, {});
   EXPECT_EQ(ledger.current(Kind::activation), 40);
   EXPECT_EQ(ledger.current(Kind::workspace), 0);
   EXPECT_EQ(ledger.peak(), 40);
@@ -70,13 +69,11 @@ TEST(Ledger, WhatIsKeptBelongsToTheLayerThatKeepsIt) {
   CpuDevice device(1);
   Ledger ledger(device);
   ledger.record_timeline(true);
-  const Ledger::Scope microbatch(ledger, {-1, 2});
-  const Tensor mask(ledger, Kind::activation, DType::u8, {100});
-  Tensor input(ledger, Kind::communication, DType::u8, {7});
+  const Tensor mask(ledger, Kind::activation, DType::u8, {100}, {-1, 2});
+  Tensor input(ledger, Kind::communication, DType::u8, {7}, {-1, 2});
   {
-    const Ledger::Scope layer(ledger, {3, 2});
-    input.labelled(Kind::activation);
-    const Tensor work(ledger, Kind::workspace, DType::u8, {1000});
+    input.labelled(Kind::activation, {3, 2});
+    const Tensor work(ledger, Kind::workspace, DType::u8, {1000}, {3, 2});
   }
   EXPECT_EQ(ledger.current(Kind::activation, {3, 2}), 7);
   EXPECT_EQ(ledger.current(Kind::communication, {-1, 2}), 0);
@@ -125,8 +122,7 @@ TEST(Ledger, SumsOfChangesAreAdded) {
     Ledger ledger(device), whole(device);
     std::vector<Tensor> alive;
     const auto take = [&](Ledger& from, Kind kind, int layer, int64_t bytes) {
-      const Ledger::Scope scope(from, {layer, -1});
-      alive.emplace_back(from, kind, DType::u8, Shape{bytes});
+      alive.emplace_back(from, kind, DType::u8, Shape{bytes}, Place{layer, -1});
     };
     const auto random_kind = [&] { return static_cast<Kind>(random() % kind_count); };
     const auto random_bytes = [&] { return static_cast<int64_t>(1 + random() % 1000); };
@@ -136,12 +132,13 @@ TEST(Ledger, SumsOfChangesAreAdded) {
       std::mt19937 steps(static_cast<uint32_t>(seed));
       std::vector<Tensor> passing;
       for (int i = 0; i < 20; ++i) {
-        const Ledger::Scope scope(on, {static_cast<int>(steps() % 3) - 1, -1});
+        const Place place{static_cast<int>(steps() % 3) - 1, -1};
         const auto kind = static_cast<Kind>(steps() % kind_count);
-        const Tensor made(on, kind, DType::u8, Shape{static_cast<int64_t>(1 + steps() % 1000)});
+        const Tensor made(on, kind, DType::u8, Shape{static_cast<int64_t>(1 + steps() % 1000)},
+                          place);
         if (steps() % 3 == 0) alive.push_back(made);
         if (steps() % 3 == 0) passing.push_back(made);
-        if (!passing.empty() && steps() % 4 == 0) passing.front().labelled(Kind::activation);
+        if (!passing.empty() && steps() % 4 == 0) passing.front().labelled(Kind::activation, place);
         if (!passing.empty() && steps() % 3 == 0) passing.erase(passing.begin());
       }
     };
@@ -170,10 +167,9 @@ TEST(Ledger, SumsOfChangesAreAdded) {
 TEST(Ledger, OutOfMemorySaysWhatAndHowMuchWasMissing) {
   CpuDevice device(1, 1000);
   Ledger ledger(device);
-  const Ledger::Scope scope(ledger, {4, 0});
-  const Tensor a(ledger, Kind::parameter, DType::u8, {600});
+  const Tensor a(ledger, Kind::parameter, DType::u8, {600}, {4, 0});
   try {
-    const Tensor b(ledger, Kind::activation, DType::u8, {500});
+    const Tensor b(ledger, Kind::activation, DType::u8, {500}, {4, 0});
     FAIL() << "500 bytes fitted into 400";
   } catch (const OutOfMemory& e) {
     EXPECT_EQ(e.missing(), 100);

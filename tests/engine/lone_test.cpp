@@ -92,6 +92,7 @@ TEST_P(LoneRank, ComputesFiniteNumbersThatMeanNothing) {
   EXPECT_THROW((void)trainer.snapshot(batch[0]), std::logic_error);
   lone->run([&](Rank& rank) {
     Gpt model(rank);
+    const Pass pass(rank);
     Gpt::Saved saved;
     const auto on_device = [&](const std::vector<int32_t>& values) {
       const Tensor tensor = rank.allocate(DType::i32, {config.model.sequence, config.micro_batch});
@@ -99,8 +100,8 @@ TEST_P(LoneRank, ComputesFiniteNumbersThatMeanNothing) {
       return tensor;
     };
     const Tensor losses =
-        model.forward(rank, {{}, on_device(batch[0].tokens), on_device(batch[0].labels), 1}, saved);
-    model.backward(rank, {}, 1, std::move(saved));
+        model.forward(pass, {{}, on_device(batch[0].tokens), on_device(batch[0].labels), 1}, saved);
+    model.backward(pass, {}, 1, std::move(saved));
     std::vector<View> views{losses};
     for (const Parameter* p : model.parameters()) views.push_back(p->grad());
     for (const View& view : views) {

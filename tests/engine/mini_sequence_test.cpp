@@ -202,13 +202,25 @@ TEST(MiniSequence, NoTileOfTheVocabularyIsLargerThanItMustBe) {
   for (const int64_t tiles : {5, 7, 43}) {
     c.head_tiles = tiles;
     const auto cluster = make_cpu_cluster(c, 2);
-    Trainer trainer(*cluster, c, {});
+    const MicroBatch batch = random_batch(c, 0)[0];
     int64_t widest = 0, seen = 0;
-    cluster->rank(0).on_logits = [&](const View& logits, int64_t /*row*/, int64_t /*column*/) {
+    const OnLogits see = [&](const Pass& /*of*/, const View& logits, int64_t /*row*/,
+                             int64_t /*column*/) {
       widest = std::max(widest, logits.shape[1]);
       ++seen;
     };
-    trainer.warm_up({random_batch(c, 0)[0]});
+    cluster->run([&](Rank& rank) {
+      const Gpt model(rank);
+      Pass pass(rank);
+      pass.on_logits = &see;
+      Gpt::Saved saved;
+      (void)model.forward(pass,
+                          {.hidden = {},
+                           .tokens = local_integers(rank, batch.tokens),
+                           .labels = local_integers(rank, batch.labels),
+                           .scale = 1},
+                          saved);
+    });
     EXPECT_EQ(seen, tiles);
     EXPECT_EQ(widest, (c.model.vocabulary + tiles - 1) / tiles) << tiles << " tiles";
   }
@@ -273,9 +285,10 @@ void with_mlp(const RunConfig& config,
 }
 
 void add_gradients(Rank& rank, const Mlp& mlp, const Tensor& x, const Tensor& dy) {
+  const Pass pass(rank);
   Mlp::Saved saved;
-  (void)mlp.forward(rank, x, {}, saved);
-  (void)mlp.backward(rank, dy, std::move(saved));
+  (void)mlp.forward(pass, x, {}, saved);
+  (void)mlp.backward(pass, dy, std::move(saved));
 }
 
 std::vector<float> as_floats(Rank& rank, const View& x) {

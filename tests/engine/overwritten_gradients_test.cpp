@@ -111,16 +111,17 @@ TEST(OverwrittenGradients, HaveNothingOfWhatTheirMemoryHeld) {
         if (p->fresh)
           std::memset(p->grad().data, not_a_number, static_cast<size_t>(p->grad().bytes()));
       }
+      const Pass pass(rank);
       Gpt::Saved saved;
       const MicroBatch batch = random_batch(config, 0).front();
       Gpt& part = model.part(0);
-      (void)part.forward(rank,
+      (void)part.forward(pass,
                          {.hidden = {},
                           .tokens = local_integers(rank, batch.tokens),
                           .labels = local_integers(rank, batch.labels),
                           .scale = 1},
                          saved);
-      (void)part.backward(rank, {}, 1, std::move(saved));
+      (void)part.backward(pass, {}, 1, std::move(saved));
       for (const Parameter* p : parameters) {
         EXPECT_FALSE(p->fresh) << p->name;
         for (int64_t i = 0; i < p->grad().size(); ++i)

@@ -21,13 +21,13 @@ TEST(ParameterStore, ParametersBeginWhereTheyCanBeReadInWholePacks) {
     const Tensor block = store.reserve(ledger, types);
     int64_t end_of_matrices = 0, first_vector = block.view().size();
     for (const Shape& shape : shapes) {
-      const ParameterStore::Place place = store.take(ledger, types, shape);
-      EXPECT_EQ(place.offset % ParameterStore::alignment, 0) << shape.size();
-      EXPECT_LE(place.offset + shape.size(), block.view().size());
+      const ParameterStore::Memory memory = store.take(ledger, types, shape);
+      EXPECT_EQ(memory.offset % ParameterStore::alignment, 0) << shape.size();
+      EXPECT_LE(memory.offset + shape.size(), block.view().size());
       if (shape.dims == 1)
-        first_vector = std::min(first_vector, place.offset);
+        first_vector = std::min(first_vector, memory.offset);
       else
-        end_of_matrices = std::max(end_of_matrices, place.offset + shape.size());
+        end_of_matrices = std::max(end_of_matrices, memory.offset + shape.size());
     }
     EXPECT_EQ(first_vector >= end_of_matrices, vectors_last);
   }

@@ -103,6 +103,25 @@ TEST_F(VirtualDeviceTest, LogsWhenAsked) {
   EXPECT_DOUBLE_EQ(device.log()[0].end - device.log()[0].begin, seconds);
 }
 
+TEST_F(VirtualDeviceTest, PassesHoldTheHostWhereTheSoftwareHasItSo) {
+  for (const bool held : {false, true}) {
+    Machine described = machine;
+    described.software.synchronised_passes = held;
+    VirtualDevice other(described);
+    const auto next = [&] {  // when the host issues something
+      other.execute_on(Stream::copy, fill);
+      return other.log().back().begin;
+    };
+    other.keep_log(true);
+    other.execute(fill);
+    other.begin_pass();
+    EXPECT_EQ(next() >= other.record(Stream::compute).time, held);
+    for (int i = 0; i < 3; ++i) other.execute(fill);
+    other.end_pass();
+    EXPECT_EQ(next() >= other.record(Stream::compute).time, held);
+  }
+}
+
 /// What is played does to the clocks what was issued, wherever they are.
 TEST_F(VirtualDeviceTest, PlaysATape) {
   const auto issue = [this](VirtualDevice& to) {
@@ -110,29 +129,35 @@ TEST_F(VirtualDeviceTest, PlaysATape) {
     const Event early = to.record(Stream::compute);
     to.execute(fill);
     to.wait(Stream::communication, early);
-    to.occupy(Stream::communication, 1.3 * seconds, "all-reduce");
+    to.occupy(Stream::communication, 4.3 * seconds, "all-reduce");
     to.execute(fill);  // beside it
     to.wait(Stream::compute, to.record(Stream::communication));
     to.execute_on(Stream::copy, fill);
+    (void)to.allocate(1000);
+    to.deallocate(nullptr, 300);
   };
-  Tape tape;
-  device.start(tape);
+  Replay::Stretch stretch;
+  device.replay()->start(stretch);
   issue(device);
-  device.stop();
-  ASSERT_TRUE(tape.complete());
+  device.replay()->stop();
+  ASSERT_TRUE(stretch.tape.complete());
   VirtualDevice played(machine), issued(machine);
   for (VirtualDevice* each : {&played, &issued}) {
     each->keep_log(true);
     each->occupy(Stream::communication, seconds / 3, "broadcast");
   }
   for (int i = 0; i < 3; ++i) {
-    played.play(tape);
+    played.replay()->repeat(stretch);
     issue(issued);
   }
   for (int stream = 0; stream < stream_count; ++stream)
     EXPECT_EQ(played.record(static_cast<Stream>(stream)).time,
               issued.record(static_cast<Stream>(stream)).time);
   EXPECT_EQ(played.now(), issued.now());
+  EXPECT_EQ(played.bytes_in_use(), issued.bytes_in_use());
+  EXPECT_EQ(played.work().total().count, issued.work().total().count);
+  EXPECT_EQ(played.work().calls.launches, issued.work().calls.launches);
+  EXPECT_EQ(device.work().total().count, stretch.work.total().count);
   ASSERT_EQ(played.log().size(), issued.log().size());
   for (size_t i = 0; i < played.log().size(); ++i) {
     EXPECT_EQ(played.log()[i].name, issued.log()[i].name);
@@ -144,9 +169,11 @@ TEST_F(VirtualDeviceTest, PlaysATape) {
 
 TEST_F(VirtualDeviceTest, ATapeIsIncompleteWhereItIsNotAll) {
   const Event before = device.record(Stream::compute);
-  Tape other;
-  device.start(other);
+  Replay& replay = *device.replay();
+  Replay::Stretch other;
+  replay.start(other);
   const Event on_other = device.record(Stream::compute);
+  replay.stop();
   const std::function<void()> what[] = {
       [&] { device.wait(Stream::copy, before); },
       [&] { device.wait(Stream::copy, on_other); },
@@ -158,14 +185,14 @@ TEST_F(VirtualDeviceTest, ATapeIsIncompleteWhereItIsNotAll) {
       [&] { device.deallocate_on_host(nullptr, 1); },
   };
   for (const auto& each : what) {
-    Tape tape;
-    device.start(tape);
+    Replay::Stretch stretch;
+    replay.start(stretch);
     device.execute(fill);
-    EXPECT_TRUE(tape.complete());
+    EXPECT_TRUE(stretch.tape.complete());
     each();
-    EXPECT_FALSE(tape.complete());
-    device.stop();
-    EXPECT_THROW(device.play(tape), std::logic_error);
+    EXPECT_FALSE(stretch.tape.complete());
+    replay.stop();
+    EXPECT_THROW(replay.repeat(stretch), std::logic_error);
   }
 }
 

@@ -15,46 +15,47 @@ int64_t first_position(const Rank& rank) {
 
 }  // namespace
 
-Attention::Attention(Rank& rank, const std::string& name, int layer)
+Attention::Attention(const RankAt& at, const std::string& name, int layer)
     : layer_(layer),
-      qkv_(rank, name + ".qkv",
-           {.in = rank.config.model.hidden,
-            .out = rank.config.model.qkv_size(),
-            .bias = rank.config.model.bias != BiasKind::none},
+      qkv_(at, name + ".qkv",
+           {.in = at.rank.config.model.hidden,
+            .out = at.rank.config.model.qkv_size(),
+            .bias = at.rank.config.model.bias != BiasKind::none},
            initial::weight()),
-      positions_(rank),
-      core_(AttentionCore::make(rank, layer)),
-      projection_(rank, name + ".projection",
-                  {.in = rank.config.model.query_size(),
-                   .out = rank.config.model.hidden,
-                   .bias = rank.config.model.bias == BiasKind::all},
-                  initial::residual_weight(rank.config.model)) {}
+      positions_(at),
+      core_(AttentionCore::make(at.rank.config, layer)),
+      projection_(at, name + ".projection",
+                  {.in = at.rank.config.model.query_size(),
+                   .out = at.rank.config.model.hidden,
+                   .bias = at.rank.config.model.bias == BiasKind::all},
+                  initial::residual_weight(at.rank.config.model)) {}
 
-Tensor Attention::forward(Rank& rank, const Tensor& x, const Tensor& residual, Saved& saved) const {
-  saved.input = keep(x);
-  Tensor qkv = qkv_.forward(rank, x);
-  positions_.apply(rank, qkv, first_position(rank), false);
+Tensor Attention::forward(const Pass& pass, const Tensor& x, const Tensor& residual,
+                          Saved& saved) const {
+  saved.input = keep(pass, x);
+  Tensor qkv = qkv_.forward(pass, x);
+  positions_.apply(pass, qkv, first_position(pass.rank), false);
   AttentionCore::Saved core;
-  saved.context = keep(core_->forward(rank, std::move(qkv), core));
-  saved.core = core.kept(rank.recompute == Recompute::selective);
+  saved.context = keep(pass, core_->forward(pass, std::move(qkv), core));
+  saved.core = core.kept(pass);
   core = {};
-  const Tensor projected = projection_.forward(rank, saved.context);
-  const Dropout dropout = randomness::of_hidden(rank, randomness::Site::attention_output, layer_);
-  saved.mask = keep(mask_for(rank, x.shape(), dropout));
-  Tensor y = rank.allocate(x.shape());
-  add_dropped(rank, projected, projection_.bias(), residual, saved.mask, y, dropout);
+  const Tensor projected = projection_.forward(pass, saved.context);
+  const Dropout dropout = randomness::of_hidden(pass, randomness::Site::attention_output, layer_);
+  saved.mask = keep(pass, mask_for(pass, x.shape(), dropout));
+  Tensor y = pass.allocate(x.shape());
+  add_dropped(pass, projected, projection_.bias(), residual, saved.mask, y, dropout);
   return y;
 }
 
-Tensor Attention::backward(Rank& rank, const Tensor& dy, Saved saved) const {
+Tensor Attention::backward(const Pass& pass, const Tensor& dy, Saved saved) const {
   const Tensor dprojected =
-      undo_dropped(rank, dy, saved.mask, projection_.bias(),
-                   randomness::of_hidden(rank, randomness::Site::attention_output, layer_));
-  Tensor dcontext = projection_.backward(rank, dprojected, saved.context);
+      undo_dropped(pass, dy, saved.mask, projection_.bias(),
+                   randomness::of_hidden(pass, randomness::Site::attention_output, layer_));
+  Tensor dcontext = projection_.backward(pass, dprojected, saved.context);
   const Tensor dqkv =
-      core_->backward(rank, std::move(dcontext), std::move(saved.context), std::move(saved.core));
-  positions_.apply(rank, dqkv, first_position(rank), true);
-  return qkv_.backward(rank, dqkv, saved.input);
+      core_->backward(pass, std::move(dcontext), std::move(saved.context), std::move(saved.core));
+  positions_.apply(pass, dqkv, first_position(pass.rank), true);
+  return qkv_.backward(pass, dqkv, saved.input);
 }
 
 ParameterList Attention::parameters() {

@@ -16,13 +16,13 @@ class Attention {
     Tensor mask;                // [s/t, b, h] u8, where masks are stored
   };
 
-  Attention(Rank& rank, const std::string& name, int layer);
+  Attention(const RankAt& at, const std::string& name, int layer);
 
   /// residual + dropout(projection(attention(x))): x, residual and result [s/t, b, h]. The residual
   /// may be empty.
-  Tensor forward(Rank& rank, const Tensor& x, const Tensor& residual, Saved& saved) const;
+  Tensor forward(const Pass& pass, const Tensor& x, const Tensor& residual, Saved& saved) const;
   /// The gradient of x; that of the residual is dy itself.
-  Tensor backward(Rank& rank, const Tensor& dy, Saved saved) const;
+  Tensor backward(const Pass& pass, const Tensor& dy, Saved saved) const;
 
   ParameterList parameters();
 

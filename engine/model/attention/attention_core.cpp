@@ -10,9 +10,9 @@
 
 namespace frugal {
 
-Tensor AttentionCore::allocate_context(Rank& rank, const View& qkv) const {
+Tensor AttentionCore::allocate_context(const Pass& pass, const View& qkv) const {
   const int64_t heads = views_.heads_per_group();
-  return rank.allocate({qkv.shape[0], qkv.shape[1], qkv.shape[2] / (heads + 2) * heads});
+  return pass.allocate({qkv.shape[0], qkv.shape[1], qkv.shape[2] / (heads + 2) * heads});
 }
 
 float AttentionCore::scale_of(const ModelConfig& m) {
@@ -20,13 +20,13 @@ float AttentionCore::scale_of(const ModelConfig& m) {
   return static_cast<float>(1 / std::sqrt(width));
 }
 
-AttentionCore::Saved AttentionCore::Saved::kept(bool selective) const {
-  if (selective) return {keep(qkv), {}, {}, {}, {}};
-  return {keep(qkv), keep(probabilities), keep(mask), keep(dropped), log_sum_exp};
+AttentionCore::Saved AttentionCore::Saved::kept(const Pass& pass) const {
+  if (pass.recompute == Recompute::selective) return {keep(pass, qkv), {}, {}, {}, {}};
+  return {keep(pass, qkv), keep(pass, probabilities), keep(pass, mask), keep(pass, dropped),
+          log_sum_exp};
 }
 
-std::unique_ptr<const AttentionCore> AttentionCore::make(const Rank& rank, int layer) {
-  const RunConfig& c = rank.config;
+std::unique_ptr<const AttentionCore> AttentionCore::make(const RunConfig& c, int layer) {
   const HeadViews views(c.model);
   if (c.attention == AttentionKind::separate) return std::make_unique<SeparateCore>(layer, views);
   if (c.context_parallel == 1) return std::make_unique<FusedCore>(layer, views);

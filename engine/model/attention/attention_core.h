@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "engine/model/head/head_views.h"
-#include "engine/rank.h"
+#include "engine/pass.h"
 
 namespace frugal {
 
@@ -22,24 +22,24 @@ class AttentionCore {
     /// Whether backward computes again what forward did.
     bool to_be_recomputed() const { return probabilities.empty() && log_sum_exp.empty(); }
     /// The same, kept; without what selective recomputation drops.
-    Saved kept(bool selective) const;
+    Saved kept(const Pass& pass) const;
   };
 
   /// As the run's configuration asks.
-  static std::unique_ptr<const AttentionCore> make(const Rank& rank, int layer);
+  static std::unique_ptr<const AttentionCore> make(const RunConfig& config, int layer);
 
   /// `views`: how heads lie in the tensors that it is given.
   AttentionCore(int layer, const HeadViews& views) : layer_(layer), views_(views) {}
   virtual ~AttentionCore() = default;
 
   /// qkv [s, b, groups · (G + 2) · d] → context [s, b, groups · G · d].
-  virtual Tensor forward(Rank& rank, Tensor qkv, Saved& saved) const = 0;
+  virtual Tensor forward(const Pass& pass, Tensor qkv, Saved& saved) const = 0;
   /// dQ, dK and dV, laid out as qkv is. What it is given is released when it is not needed.
-  virtual Tensor backward(Rank& rank, Tensor dcontext, Tensor context, Saved saved) const = 0;
+  virtual Tensor backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const = 0;
 
  protected:
   /// [s, b, groups · G · d] beside qkv.
-  Tensor allocate_context(Rank& rank, const View& qkv) const;
+  Tensor allocate_context(const Pass& pass, const View& qkv) const;
   /// The factor of scores, 1/√d or the model's own.
   static float scale_of(const ModelConfig& m);
 

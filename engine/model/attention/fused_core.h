@@ -9,16 +9,16 @@ class FusedCore : public AttentionCore {
  public:
   using AttentionCore::AttentionCore;
 
-  Tensor forward(Rank& rank, Tensor qkv, Saved& saved) const override;
-  Tensor backward(Rank& rank, Tensor dcontext, Tensor context, Saved saved) const override;
+  Tensor forward(const Pass& pass, Tensor qkv, Saved& saved) const override;
+  Tensor backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const override;
 
  protected:
   /// Attention of all that a rank has to itself. qkv [s, b, groups · (G + 2) · d], context beside
   /// it, log_sum_exp [b · heads, s].
-  FusedAttention operation(const Rank& rank, const View& qkv, const View& context,
+  FusedAttention operation(const Pass& pass, const View& qkv, const View& context,
                            const View& log_sum_exp) const;
   /// [b · heads, s] beside qkv.
-  Tensor allocate_log_sum_exp(Rank& rank, const View& qkv) const;
+  Tensor allocate_log_sum_exp(const Pass& pass, const View& qkv) const;
 };
 
 }  // namespace frugal

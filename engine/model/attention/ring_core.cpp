@@ -14,9 +14,9 @@ class Travelling {
   /// What has come last.
   const Tensor& here() const { return here_; }
   /// Sends it on, beside what is computed until arrive().
-  void leave(Rank& rank) {
-    next_ = rank.allocate(here_.type(), here_.shape(), Kind::communication);
-    pending_ = rank.groups.context.shift(here_, next_);
+  void leave(const Pass& pass) {
+    next_ = pass.allocate(here_.type(), here_.shape(), Kind::communication);
+    pending_ = pass.rank.groups.context.shift(here_, next_);
   }
   /// What was sent on is replaced by what the rank before has sent.
   void arrive() {
@@ -37,29 +37,29 @@ bool sees(const Rank& rank, int step) {
 
 /// Runs a step's operation. Of those with parts that are not its own the last rank of a causal ring
 /// computes all and the ranks on average half, which is what counts where it stands for all.
-void run(Rank& rank, int step, const Operation& operation) {
-  rank.run(operation);
-  if (step > 0 && rank.config.model.causal && !rank.groups.context.whole())
-    rank.count(-cost_of(operation).flops / 2);
+void run(const Pass& pass, int step, const Operation& operation) {
+  pass.run(operation);
+  if (step > 0 && pass.rank.config.model.causal && !pass.rank.groups.context.whole())
+    pass.rank.flops.add(-cost_of(operation).flops / 2);
 }
 
 }  // namespace
 
-Tensor RingCore::allocate_block(Rank& rank, const View& qkv, DType type) const {
+Tensor RingCore::allocate_block(const Pass& pass, const View& qkv, DType type) const {
   const int64_t columns = qkv.cols() / (views_.heads_per_group() + 2) * 2;
-  return rank.allocate(type, {qkv.shape[0], qkv.shape[1], columns}, Kind::communication);
+  return pass.allocate(type, {qkv.shape[0], qkv.shape[1], columns}, Kind::communication);
 }
 
-Tensor RingCore::own_block(Rank& rank, const View& qkv) const {
-  Tensor block = allocate_block(rank, qkv, qkv.type);
-  rank.run(Copy{views_.side_by_side_keys_and_values(qkv),
+Tensor RingCore::own_block(const Pass& pass, const View& qkv) const {
+  Tensor block = allocate_block(pass, qkv, qkv.type);
+  pass.run(Copy{views_.side_by_side_keys_and_values(qkv),
                 block_views().side_by_side_keys_and_values(block)});
   return block;
 }
 
-FusedAttention RingCore::operation(const Rank& rank, int step, const View& qkv, const View& block,
+FusedAttention RingCore::operation(const Pass& pass, int step, const View& qkv, const View& block,
                                    const View& context, const View& log_sum_exp) const {
-  FusedAttention attention = FusedCore::operation(rank, qkv, context, log_sum_exp);
+  FusedAttention attention = FusedCore::operation(pass, qkv, context, log_sum_exp);
   if (step == 0) return attention;
   attention.k = block_views().keys(block);
   attention.v = block_views().values(block);
@@ -67,74 +67,74 @@ FusedAttention RingCore::operation(const Rank& rank, int step, const View& qkv, 
   return attention;
 }
 
-Tensor RingCore::begin(Rank& rank, const View& qkv, const View& log_sum_exp) const {
-  const Tensor context = allocate_context(rank, qkv);
-  run(rank, 0, operation(rank, 0, qkv, {}, context, log_sum_exp));
-  return converted(rank, context, accumulation_type(qkv.type));
+Tensor RingCore::begin(const Pass& pass, const View& qkv, const View& log_sum_exp) const {
+  const Tensor context = allocate_context(pass, qkv);
+  run(pass, 0, operation(pass, 0, qkv, {}, context, log_sum_exp));
+  return converted(pass, context, accumulation_type(qkv.type));
 }
 
-void RingCore::add(Rank& rank, int step, const View& qkv, const View& block, const View& context,
-                   const View& log_sum_exp) const {
-  const Tensor part = allocate_context(rank, qkv), sums = allocate_log_sum_exp(rank, qkv);
-  run(rank, step, operation(rank, step, qkv, block, part, sums));
+void RingCore::add(const Pass& pass, int step, const View& qkv, const View& block,
+                   const View& context, const View& log_sum_exp) const {
+  const Tensor part = allocate_context(pass, qkv), sums = allocate_log_sum_exp(pass, qkv);
+  run(pass, step, operation(pass, step, qkv, block, part, sums));
   const HeadViews each(1, views_.head_size());
-  rank.run(MergeAttention{.y = each.context(context),
+  pass.run(MergeAttention{.y = each.context(context),
                           .log_sum_exp = log_sum_exp,
                           .part = each.context(part),
                           .part_log_sum_exp = sums});
 }
 
-Tensor RingCore::forward(Rank& rank, Tensor qkv, Saved& saved) const {
-  const int last = rank.groups.context.size() - 1;
-  saved.qkv = keep(qkv);
-  saved.log_sum_exp = allocate_log_sum_exp(rank, qkv);
-  Travelling block(own_block(rank, qkv));
+Tensor RingCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
+  const int last = pass.rank.groups.context.size() - 1;
+  saved.qkv = keep(pass, qkv);
+  saved.log_sum_exp = allocate_log_sum_exp(pass, qkv);
+  Travelling block(own_block(pass, qkv));
   Tensor context;
   for (int step = 0; step <= last; ++step) {
-    if (step < last) block.leave(rank);
+    if (step < last) block.leave(pass);
     if (step == 0)
-      context = begin(rank, qkv, saved.log_sum_exp);
-    else if (sees(rank, step))
-      add(rank, step, qkv, block.here(), context, saved.log_sum_exp);
+      context = begin(pass, qkv, saved.log_sum_exp);
+    else if (sees(pass.rank, step))
+      add(pass, step, qkv, block.here(), context, saved.log_sum_exp);
     if (step < last) block.arrive();
   }
-  return converted(rank, context, qkv.type());
+  return converted(pass, context, qkv.type());
 }
 
-Tensor RingCore::backward(Rank& rank, Tensor dcontext, Tensor context, Saved saved) const {
-  const int last = rank.groups.context.size() - 1;
+Tensor RingCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const {
+  const int last = pass.rank.groups.context.size() - 1;
   const View qkv = saved.qkv;
   const DType wide = accumulation_type(qkv.type);
-  Tensor part = rank.allocate(qkv.shape);
-  const Tensor sum = rank.allocate(wide, qkv.shape);
-  Travelling block(own_block(rank, qkv)), gradient(allocate_block(rank, qkv, wide));
+  Tensor part = pass.allocate(qkv.shape);
+  const Tensor sum = pass.allocate(wide, qkv.shape);
+  Travelling block(own_block(pass, qkv)), gradient(allocate_block(pass, qkv, wide));
   const auto of_block = [this](const View& x) {
     return block_views().side_by_side_keys_and_values(x);
   };
   for (int step = 0; step <= last; ++step) {
-    if (step < last) block.leave(rank);
-    const bool adds = sees(rank, step);
+    if (step < last) block.leave(pass);
+    const bool adds = sees(pass.rank, step);
     if (adds)
-      run(rank, step,
+      run(pass, step,
           FusedAttentionBackward{
-              .forward = operation(rank, step, qkv, block.here(), context, saved.log_sum_exp),
+              .forward = operation(pass, step, qkv, block.here(), context, saved.log_sum_exp),
               .dy = views_.context(dcontext),
               .dq = views_.queries(part),
               .dk = views_.keys(part),
               .dv = views_.values(part)});
     if (step > 0) gradient.arrive();
     if (adds) {
-      rank.run(Copy{views_.side_by_side_queries(part), views_.side_by_side_queries(sum), step > 0});
-      rank.run(
+      pass.run(Copy{views_.side_by_side_queries(part), views_.side_by_side_queries(sum), step > 0});
+      pass.run(
           Copy{views_.side_by_side_keys_and_values(part), of_block(gradient.here()), step > 0});
     }
-    gradient.leave(rank);
+    gradient.leave(pass);
     if (step < last) block.arrive();
   }
   part.release();
   gradient.arrive();
-  rank.run(Copy{of_block(gradient.here()), views_.side_by_side_keys_and_values(sum)});
-  return converted(rank, sum, qkv.type);
+  pass.run(Copy{of_block(gradient.here()), views_.side_by_side_keys_and_values(sum)});
+  return converted(pass, sum, qkv.type);
 }
 
 }  // namespace frugal

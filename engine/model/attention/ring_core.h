@@ -19,23 +19,23 @@ class RingCore final : public FusedCore {
  public:
   using FusedCore::FusedCore;
 
-  Tensor forward(Rank& rank, Tensor qkv, Saved& saved) const override;
-  Tensor backward(Rank& rank, Tensor dcontext, Tensor context, Saved saved) const override;
+  Tensor forward(const Pass& pass, Tensor qkv, Saved& saved) const override;
+  Tensor backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const override;
 
  private:
   /// Keys and values of a part of the sequence, [s/c, b, groups · 2 · d].
-  Tensor allocate_block(Rank& rank, const View& qkv, DType type) const;
-  Tensor own_block(Rank& rank, const View& qkv) const;
+  Tensor allocate_block(const Pass& pass, const View& qkv, DType type) const;
+  Tensor own_block(const Pass& pass, const View& qkv) const;
   HeadViews block_views() const { return {0, views_.head_size()}; }
 
   /// Of the rank's queries with the keys and values that have come in this step: in the first its
   /// own, then blocks.
-  FusedAttention operation(const Rank& rank, int step, const View& qkv, const View& block,
+  FusedAttention operation(const Pass& pass, int step, const View& qkv, const View& block,
                            const View& context, const View& log_sum_exp) const;
   /// Of the first step: context [s/c, b, groups · G · d] in accumulation type.
-  Tensor begin(Rank& rank, const View& qkv, const View& log_sum_exp) const;
+  Tensor begin(const Pass& pass, const View& qkv, const View& log_sum_exp) const;
   /// Adds a later step's.
-  void add(Rank& rank, int step, const View& qkv, const View& block, const View& context,
+  void add(const Pass& pass, int step, const View& qkv, const View& block, const View& context,
            const View& log_sum_exp) const;
 };
 

@@ -10,9 +10,9 @@ namespace frugal {
 namespace {
 
 template <class A>
-void upload(Rank& rank, const Tensor& to, const std::vector<double>& values) {
+void upload(Device& device, const Tensor& to, const std::vector<double>& values) {
   const std::vector<A> narrow(values.begin(), values.end());
-  rank.device.copy_from_host(to, narrow.data());
+  device.copy_from_host(to, narrow.data());
 }
 
 }  // namespace
@@ -31,22 +31,22 @@ std::vector<double> rotary_frequencies(const RotaryConfig& config, int64_t head_
   return frequencies;
 }
 
-RotaryPositions::RotaryPositions(Rank& rank) {
-  const ModelConfig& m = rank.config.model;
+RotaryPositions::RotaryPositions(const RankAt& at) {
+  const ModelConfig& m = at.rank.config.model;
   if (m.positions != PositionKind::rotary) return;
   frequencies_ =
-      rank.allocate(accumulation_type(rank.config.type), {m.head_size() / 2}, Kind::statistics);
-  if (!rank.device.backed()) return;
+      at.allocate(accumulation_type(at.rank.config.type), {m.head_size() / 2}, Kind::statistics);
+  if (!at.rank.device.backed()) return;
   const std::vector<double> values = rotary_frequencies(m.rotary, m.head_size());
   if (frequencies_.type() == DType::f64)
-    upload<double>(rank, frequencies_, values);
+    upload<double>(at.rank.device, frequencies_, values);
   else
-    upload<float>(rank, frequencies_, values);
+    upload<float>(at.rank.device, frequencies_, values);
 }
 
-void RotaryPositions::apply(Rank& rank, const View& qkv, int64_t first, bool inverse) const {
+void RotaryPositions::apply(const Pass& pass, const View& qkv, int64_t first, bool inverse) const {
   if (frequencies_.empty()) return;
-  rank.run(Rotary{.x = HeadViews(rank.config.model).queries_and_keys(qkv),
+  pass.run(Rotary{.x = HeadViews(pass.rank.config.model).queries_and_keys(qkv),
                   .frequencies = frequencies_,
                   .first = first,
                   .inverse = inverse});

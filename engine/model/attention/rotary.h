@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "engine/rank.h"
+#include "engine/pass.h"
 
 namespace frugal {
 
@@ -14,11 +14,11 @@ std::vector<double> rotary_frequencies(const RotaryConfig& config, int64_t head_
 /// Rotated queries and keys, of models that have them.
 class RotaryPositions {
  public:
-  explicit RotaryPositions(Rank& rank);
+  explicit RotaryPositions(const RankAt& at);
 
   /// Turns all queries and keys of qkv [s or s/c, b, groups · (G + 2) · d] in place, by their
   /// positions from `first` on; back where `inverse`. Nothing in a model with learned positions.
-  void apply(Rank& rank, const View& qkv, int64_t first, bool inverse) const;
+  void apply(const Pass& pass, const View& qkv, int64_t first, bool inverse) const;
 
  private:
   Tensor frequencies_;  // [d/2] in accumulation type; empty with learned positions

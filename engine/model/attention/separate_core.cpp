@@ -5,66 +5,67 @@
 
 namespace frugal {
 
-Tensor SeparateCore::forward(Rank& rank, Tensor qkv, Saved& saved) const {
-  const ModelConfig& m = rank.config.model;
+Tensor SeparateCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
+  const ModelConfig& m = pass.rank.config.model;
   const Shape shape{views_.keys(qkv).shape[0] * views_.heads_per_group(), m.sequence, m.sequence};
-  const Dropout dropout = randomness::of_attention(rank, layer_);
+  const Dropout dropout = randomness::of_attention(pass, layer_);
 
-  saved.qkv = keep(qkv);
-  saved.probabilities = rank.allocate(shape);
-  saved.dropped = dropout.active() ? rank.allocate(shape) : saved.probabilities;
-  saved.mask = mask_for(rank, shape, dropout);
+  saved.qkv = keep(pass, qkv);
+  saved.probabilities = pass.allocate(shape);
+  saved.dropped = dropout.active() ? pass.allocate(shape) : saved.probabilities;
+  saved.mask = mask_for(pass, shape, dropout);
   for (int64_t i = 0; i < views_.heads_per_group(); ++i)
-    rank.run(Gemm{.a = views_.query(qkv, i),
+    pass.run(Gemm{.a = views_.query(qkv, i),
                   .b = views_.keys(qkv),
                   .c = of_head(saved.probabilities, i),
                   .transpose_b = true});
-  rank.run(Softmax{.x = saved.probabilities,
+  pass.run(Softmax{.x = saved.probabilities,
                    .p = saved.probabilities,
                    .mask = saved.mask,
                    .dropped = dropout.active() ? saved.dropped.view() : View(),
                    .scale = scale_of(m),
                    .causal = m.causal,
                    .dropout = dropout});
-  Tensor context = allocate_context(rank, qkv);
+  Tensor context = allocate_context(pass, qkv);
   for (int64_t i = 0; i < views_.heads_per_group(); ++i)
-    rank.run(Gemm{
+    pass.run(Gemm{
         .a = of_head(saved.dropped, i), .b = views_.values(qkv), .c = views_.context(context, i)});
   return context;
 }
 
-Tensor SeparateCore::backward(Rank& rank, Tensor dcontext, Tensor context, Saved saved) const {
+Tensor SeparateCore::backward(const Pass& pass, Tensor dcontext, Tensor context,
+                              Saved saved) const {
   context.release();
-  if (saved.to_be_recomputed()) forward(rank, saved.qkv, saved);
-  const ModelConfig& m = rank.config.model;
+  if (saved.to_be_recomputed()) forward(pass, saved.qkv, saved);
+  const ModelConfig& m = pass.rank.config.model;
   const Tensor qkv = saved.qkv;
-  Tensor dqkv = rank.allocate(qkv.shape());
+  Tensor dqkv = pass.allocate(qkv.shape());
   for (int64_t i = 0; i < views_.heads_per_group(); ++i)
-    rank.run(Gemm{.a = of_head(saved.dropped, i),
+    pass.run(Gemm{.a = of_head(saved.dropped, i),
                   .b = views_.context(dcontext, i),
                   .c = views_.values(dqkv),
                   .transpose_a = true,
                   .accumulate = i > 0});
   saved.dropped.release();
 
-  const Tensor dscores = rank.allocate(saved.probabilities.shape());
+  const Tensor dscores = pass.allocate(saved.probabilities.shape());
   for (int64_t i = 0; i < views_.heads_per_group(); ++i)
-    rank.run(Gemm{.a = views_.context(dcontext, i),
+    pass.run(Gemm{.a = views_.context(dcontext, i),
                   .b = views_.values(qkv),
                   .c = of_head(dscores, i),
                   .transpose_b = true});
-  rank.run(SoftmaxBackward{.dy = dscores,
+  pass.run(SoftmaxBackward{.dy = dscores,
                            .p = saved.probabilities,
                            .mask = saved.mask,
                            .dx = dscores,
                            .scale = scale_of(m),
                            .causal = m.causal,
-                           .dropout = randomness::of_attention(rank, layer_)});
+                           .dropout = randomness::of_attention(pass, layer_)});
   saved = {};
   for (int64_t i = 0; i < views_.heads_per_group(); ++i) {
     const View dscore = of_head(dscores, i);
-    rank.run(Gemm{.a = dscore, .b = views_.keys(qkv), .c = views_.query(dqkv, i)});
-    rank.run(Gemm{.a = dscore,
+    pass.run(Gemm{.a = dscore, .b = views_.keys(qkv), .c = views_.query(dqkv, i)});
+    pass.run(Gemm{.a = dscore,
                   .b = views_.query(qkv, i),
                   .c = views_.keys(dqkv),
                   .transpose_a = true,

@@ -11,8 +11,8 @@ class SeparateCore final : public AttentionCore {
 
   /// Selective recomputation runs all of it again, as the paper does, although the product with V
   /// is not needed a second time.
-  Tensor forward(Rank& rank, Tensor qkv, Saved& saved) const override;
-  Tensor backward(Rank& rank, Tensor dcontext, Tensor context, Saved saved) const override;
+  Tensor forward(const Pass& pass, Tensor qkv, Saved& saved) const override;
+  Tensor backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const override;
 
  private:
   /// Of [b · groups · G, s, s], the matrices of head i of each group.

@@ -16,16 +16,16 @@ class OutputHead {
   explicit OutputHead(Rank& rank) : norm_(rank, "final_norm") {}
 
   /// As output_layer::forward(), from before the norm.
-  Tensor forward(Rank& rank, const Parameter& table, const Tensor& x, const Tensor& labels,
+  Tensor forward(const Pass& pass, const Parameter& table, const Tensor& x, const Tensor& labels,
                  std::optional<float> scale, Saved& saved) const {
-    return output_layer::forward(rank, table, norm_.forward(rank, x, saved.norm), labels, scale,
+    return output_layer::forward(pass, table, norm_.forward(pass, x, saved.norm), labels, scale,
                                  saved.layer);
   }
   /// The gradient of x for a loss that is `scale` · Σ of the tokens' losses.
-  Tensor backward(Rank& rank, const Parameter& table, float scale, Saved saved) const {
+  Tensor backward(const Pass& pass, const Parameter& table, float scale, Saved saved) const {
     const Tensor dnormed =
-        output_layer::backward(rank, table, scale, std::move(saved.layer));  // [s/t, b, h]
-    return norm_.backward(rank, dnormed, {}, std::move(saved.norm));
+        output_layer::backward(pass, table, scale, std::move(saved.layer));  // [s/t, b, h]
+    return norm_.backward(pass, dnormed, {}, std::move(saved.norm));
   }
 
   ParameterList parameters() { return norm_.parameters(); }

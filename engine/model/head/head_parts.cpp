@@ -5,28 +5,28 @@
 
 namespace frugal {
 
-HeadParts::HeadParts(Rank& rank, const Parameter& table, std::optional<float> scale)
-    : rank_(rank), table_(table), scale_(scale), tiles_(rank.config.head_tiles) {}
+HeadParts::HeadParts(const Pass& pass, const Parameter& table, std::optional<float> scale)
+    : pass_(pass), table_(table), scale_(scale), tiles_(pass.rank.config.head_tiles) {}
 
 MiniSequence HeadParts::tile(int64_t i) const {
   return balanced_part(table_.view().shape[0], tiles_, i);
 }
 
-int64_t HeadParts::first(int64_t i) const { return first_token(rank_) + tile(i).begin; }
+int64_t HeadParts::first(int64_t i) const { return first_token(pass_.rank) + tile(i).begin; }
 
 Tensor HeadParts::logits(const Part& part, int64_t i) const {
-  const ModelConfig& m = rank_.config.model;
-  Tensor logits = rank_.allocate(logits_type(rank_.config), {part.x.rows(), tile(i).count});
-  rank_.run(Gemm{
+  const ModelConfig& m = pass_.rank.config.model;
+  Tensor logits = pass_.allocate(logits_type(pass_.rank.config), {part.x.rows(), tile(i).count});
+  pass_.run(Gemm{
       .a = part.x, .b = tile(i).of(table_.view()), .c = logits, .bias = {}, .transpose_b = true});
-  if (m.logit_softcap > 0) rank_.run(SoftCap{logits, logits, static_cast<float>(m.logit_softcap)});
+  if (m.logit_softcap > 0) pass_.run(SoftCap{logits, logits, static_cast<float>(m.logit_softcap)});
   return logits;
 }
 
 /// The same, seen by who looks at logits.
 Tensor HeadParts::new_logits(const Part& part, int64_t i) const {
   Tensor made = logits(part, i);
-  if (rank_.on_logits) rank_.on_logits(made, part.first_row, first(i));
+  if (pass_.on_logits != nullptr) (*pass_.on_logits)(pass_, made, part.first_row, first(i));
   return made;
 }
 
@@ -34,23 +34,23 @@ Tensor HeadParts::new_logits(const Part& part, int64_t i) const {
 /// logits of the last part.
 Tensor HeadParts::statistics(const Part& part, Tensor& last) const {
   const int64_t rows = part.x.rows();
-  const DType wide = accumulation_type(rank_.config.type);
-  const Tensor local = rank_.allocate(wide, {tiles_, rows, 3}, Kind::statistics);
+  const DType wide = accumulation_type(pass_.rank.config.type);
+  const Tensor local = pass_.allocate(wide, {tiles_, rows, 3}, Kind::statistics);
   for (int64_t i = 0; i < tiles_; ++i) {
     last.release();
     last = new_logits(part, i);
-    rank_.run(CrossEntropyStatistics{last, part.labels,
+    pass_.run(CrossEntropyStatistics{last, part.labels,
                                      local.view().sliced(0, i, 1).reshaped({rows, 3}), first(i)});
   }
-  return gathered(rank_, local);
+  return gathered(pass_, local);
 }
 
 /// dx = or += dlogits · W and dW += dlogitsᵀ · x of a part of the vocabulary.
 void HeadParts::add_gradients(const Part& part, int64_t i, const View& dlogits, const View& dx,
                               const GradientSum& dtable) const {
-  rank_.run(
+  pass_.run(
       Gemm{.a = dlogits, .b = tile(i).of(table_.view()), .c = dx, .bias = {}, .accumulate = i > 0});
-  rank_.run(Gemm{.a = dlogits,
+  pass_.run(Gemm{.a = dlogits,
                  .b = part.x,
                  .c = tile(i).of(dtable.view),
                  .bias = {},
@@ -60,14 +60,14 @@ void HeadParts::add_gradients(const Part& part, int64_t i, const View& dlogits, 
 
 void HeadParts::compute(const Part& part, const GradientSum& dtable) const {
   Tensor logits_of_tile, all;
-  if (in_one_pass(rank_, scale_))
+  if (in_one_pass(pass_.rank, scale_))
     logits_of_tile = new_logits(part, 0);
   else
     all = statistics(part, logits_of_tile);
-  const DType type = rank_.config.type;
+  const DType type = pass_.rank.config.type;
   // A sum over parts of the vocabulary is made in accumulation type.
   const bool summed = scale_ && tiles_ > 1 && type != accumulation_type(type);
-  const Tensor wide = summed ? rank_.allocate(accumulation_type(type), part.dx.shape) : Tensor();
+  const Tensor wide = summed ? pass_.allocate(accumulation_type(type), part.dx.shape) : Tensor();
   const View dx = summed ? wide.view() : part.dx;
   const int64_t needed = scale_ ? tiles_ : 1;  // any part of the vocabulary gives the losses
   for (int64_t i = 0; i < needed; ++i) {
@@ -78,36 +78,36 @@ void HeadParts::compute(const Part& part, const GradientSum& dtable) const {
     // The gradient takes the place of the logits where it has their type.
     const Tensor dlogits = !scale_                         ? Tensor()
                            : logits_of_tile.type() == type ? logits_of_tile
-                                                           : rank_.allocate(logits_of_tile.shape());
-    rank_.run(CrossEntropy{.logits = logits_of_tile,
+                                                           : pass_.allocate(logits_of_tile.shape());
+    pass_.run(CrossEntropy{.logits = logits_of_tile,
                            .labels = part.labels,
                            .statistics = all,
                            .loss = part.losses,
                            .gradient = dlogits,
                            .first = first(scale_ ? i : tiles_ - 1),
                            .gradient_scale = scale_.value_or(1),
-                           .softcap = static_cast<float>(rank_.config.model.logit_softcap)});
+                           .softcap = static_cast<float>(pass_.rank.config.model.logit_softcap)});
     logits_of_tile.release();
     if (scale_) add_gradients(part, i, dlogits, dx, dtable);
   }
-  if (summed) rank_.run(Convert{wide, part.dx});
+  if (summed) pass_.run(Convert{wide, part.dx});
 }
 
 HeadParts::Result HeadParts::run(const Tensor& x, const Tensor& labels) const {
-  const DType wide = accumulation_type(rank_.config.type);
+  const DType wide = accumulation_type(pass_.rank.config.type);
   const int64_t tokens = x.shape()[0], b = x.shape()[1];
-  const int64_t parts = rank_.config.head_mini_sequences();
-  Result result{rank_.allocate(wide, {tokens * b}, Kind::statistics), {}};
+  const int64_t parts = pass_.rank.config.head_mini_sequences();
+  Result result{pass_.allocate(wide, {tokens * b}, Kind::statistics), {}};
   Tensor dtable;
   GradientSum sum;
   if (scale_) {
-    result.dinput = rank_.allocate(x.shape());
-    sum = table_.product_sum(rank_);
+    result.dinput = pass_.allocate(x.shape());
+    sum = table_.product_sum(pass_);
     // So that a sum over parts of the sequence is rounded once. It begins with what microbatches
     // before this one have added.
     if (parts > 1 && sum.view.type != wide) {
-      dtable = rank_.allocate(wide, sum.view.shape);
-      if (sum.accumulate) rank_.run(Convert{sum.view, dtable});
+      dtable = pass_.allocate(wide, sum.view.shape);
+      if (sum.accumulate) pass_.run(Convert{sum.view, dtable});
       sum.view = dtable;
     }
   }
@@ -121,7 +121,7 @@ HeadParts::Result HeadParts::run(const Tensor& x, const Tensor& labels) const {
             sum);
     sum.accumulate = true;
   }
-  if (!dtable.empty()) rank_.run(Convert{dtable, table_.grad(rank_)});
+  if (!dtable.empty()) pass_.run(Convert{dtable, table_.grad(pass_)});
   return result;
 }
 

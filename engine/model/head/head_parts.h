@@ -11,7 +11,7 @@ namespace frugal {
 class HeadParts {
  public:
   /// `scale` as OutputHead::forward() has it.
-  HeadParts(Rank& rank, const Parameter& table, std::optional<float> scale);
+  HeadParts(const Pass& pass, const Parameter& table, std::optional<float> scale);
 
   struct Result {
     Tensor losses;  // [s·b] in accumulation type
@@ -41,7 +41,7 @@ class HeadParts {
   /// First token of it.
   int64_t first(int64_t i) const;
 
-  Rank& rank_;
+  const Pass& pass_;
   const Parameter& table_;
   const std::optional<float> scale_;
   const int64_t tiles_;

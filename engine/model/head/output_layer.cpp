@@ -13,77 +13,81 @@ bool in_parts(const RunConfig& c) { return c.head_mini_sequences() > 1 || c.head
 
 float softcap_of(const Rank& rank) { return static_cast<float>(rank.config.model.logit_softcap); }
 
-Tensor statistics_of(Rank& rank, const Tensor& logits, const Tensor& labels) {
+Tensor statistics_of(const Pass& pass, const Tensor& logits, const Tensor& labels) {
   const int64_t rows = logits.view().rows();
-  const DType wide = accumulation_type(rank.config.type);
-  const Tensor local = rank.allocate(wide, {1, rows, 3}, Kind::statistics);
-  rank.run(CrossEntropyStatistics{logits.view().matrix(), labels.view().flat(),
-                                  local.view().reshaped({rows, 3}), first_token(rank)});
-  return gathered(rank, local);
+  const DType wide = accumulation_type(pass.rank.config.type);
+  const Tensor local = pass.allocate(wide, {1, rows, 3}, Kind::statistics);
+  pass.run(CrossEntropyStatistics{logits.view().matrix(), labels.view().flat(),
+                                  local.view().reshaped({rows, 3}), first_token(pass.rank)});
+  return gathered(pass, local);
 }
 
 }  // namespace
 
-Tensor forward(Rank& rank, const Parameter& table, const Tensor& x, const Tensor& labels,
+Tensor forward(const Pass& pass, const Parameter& table, const Tensor& x, const Tensor& labels,
                std::optional<float> scale, Saved& saved) {
-  const DType wide = accumulation_type(rank.config.type);
-  saved.input = keep(x);
+  const DType wide = accumulation_type(pass.rank.config.type);
+  saved.input = keep(pass, x);
   saved.labels = labels;
-  const Tensor all = parallel::enter(rank, saved.input).wait();
-  if (in_parts(rank.config)) {
-    HeadParts::Result result = HeadParts(rank, table, scale).run(all, labels);
+  const Tensor all = parallel::enter(pass, saved.input).wait();
+  if (in_parts(pass.rank.config)) {
+    HeadParts::Result result = HeadParts(pass, table, scale).run(all, labels);
     saved.input.release();
-    if (scale) saved.dinput = keep(parallel::leave(rank, result.dinput).wait());
+    if (scale) saved.dinput = keep(pass, parallel::leave(pass, result.dinput).wait());
     return result.losses;
   }
-  saved.logits = keep(local_linear(rank, all, table.view(), {}, logits_type(rank.config)));
-  if (softcap_of(rank) > 0) rank.run(SoftCap{saved.logits, saved.logits, softcap_of(rank)});
-  if (rank.on_logits) rank.on_logits(saved.logits.view().matrix(), 0, first_token(rank));
-  const bool at_once = in_one_pass(rank, scale);
-  if (!at_once) saved.statistics = statistics_of(rank, saved.logits, labels);
+  saved.logits =
+      keep(pass, local_linear(pass, all, table.view(), {}, logits_type(pass.rank.config)));
+  if (softcap_of(pass.rank) > 0)
+    pass.run(SoftCap{saved.logits, saved.logits, softcap_of(pass.rank)});
+  if (pass.on_logits != nullptr)
+    (*pass.on_logits)(pass, saved.logits.view().matrix(), 0, first_token(pass.rank));
+  const bool at_once = in_one_pass(pass.rank, scale);
+  if (!at_once) saved.statistics = statistics_of(pass, saved.logits, labels);
 
-  Tensor losses = rank.allocate(wide, {saved.logits.view().rows()}, Kind::statistics);
+  Tensor losses = pass.allocate(wide, {saved.logits.view().rows()}, Kind::statistics);
   CrossEntropy loss{.logits = saved.logits.view().matrix(),
                     .labels = labels.view().flat(),
                     .statistics = saved.statistics,
                     .loss = losses,
-                    .first = first_token(rank)};
+                    .first = first_token(pass.rank)};
   if (at_once) {
     loss.gradient = loss.logits;
     loss.gradient_scale = *scale;
-    loss.softcap = softcap_of(rank);
+    loss.softcap = softcap_of(pass.rank);
   }
-  rank.run(loss);
+  pass.run(loss);
   return losses;
 }
 
 namespace {
 
-Tensor logits_gradient(Rank& rank, float scale, const Saved& saved) {
+Tensor logits_gradient(const Pass& pass, float scale, const Saved& saved) {
   if (saved.statistics.empty()) return saved.logits;
-  const Tensor losses = rank.allocate(accumulation_type(rank.config.type),
+  const Tensor losses = pass.allocate(accumulation_type(pass.rank.config.type),
                                       {saved.logits.view().rows()}, Kind::statistics);
   // The gradient takes the place of the logits where it has their type.
-  Tensor dlogits =
-      saved.logits.type() == rank.config.type ? saved.logits : rank.allocate(saved.logits.shape());
-  rank.run(CrossEntropy{.logits = saved.logits.view().matrix(),
+  Tensor dlogits = saved.logits.type() == pass.rank.config.type
+                       ? saved.logits
+                       : pass.allocate(saved.logits.shape());
+  pass.run(CrossEntropy{.logits = saved.logits.view().matrix(),
                         .labels = saved.labels.view().flat(),
                         .statistics = saved.statistics,
                         .loss = losses,
                         .gradient = dlogits.view().matrix(),
-                        .first = first_token(rank),
+                        .first = first_token(pass.rank),
                         .gradient_scale = scale,
-                        .softcap = softcap_of(rank)});
+                        .softcap = softcap_of(pass.rank)});
   return dlogits;
 }
 
 }  // namespace
 
-Tensor backward(Rank& rank, const Parameter& table, float scale, Saved saved) {
-  if (in_parts(rank.config)) return saved.dinput;
-  const Tensor dlogits = logits_gradient(rank, scale, saved);
+Tensor backward(const Pass& pass, const Parameter& table, float scale, Saved saved) {
+  if (in_parts(pass.rank.config)) return saved.dinput;
+  const Tensor dlogits = logits_gradient(pass, scale, saved);
   saved.logits.release();
-  return column_parallel_backward(rank, dlogits, saved.input, table, nullptr);
+  return column_parallel_backward(pass, dlogits, saved.input, table, nullptr);
 }
 
 }  // namespace frugal::output_layer

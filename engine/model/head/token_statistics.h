@@ -1,7 +1,7 @@
 #pragma once
 #include <optional>
 
-#include "engine/rank.h"
+#include "engine/pass.h"
 
 namespace frugal {
 
@@ -19,12 +19,12 @@ inline bool in_one_pass(const Rank& rank, const std::optional<float>& scale) {
 
 /// Every shard's statistics of every token: local [shards, rows, 3] → [t · shards, rows, 3]. One
 /// collective, instead of one for the maximum, one for the sum and one for the label's logit.
-inline Tensor gathered(Rank& rank, const Tensor& local) {
-  const int t = rank.tensor_group.size();
+inline Tensor gathered(const Pass& pass, const Tensor& local) {
+  const int t = pass.rank.tensor_group.size();
   if (t == 1) return local;
   const Shape shape = local.shape();
-  Tensor all = rank.allocate(local.type(), {t * shape[0], shape[1], shape[2]}, Kind::statistics);
-  rank.tensor_group.all_gather(local, all).wait();
+  Tensor all = pass.allocate(local.type(), {t * shape[0], shape[1], shape[2]}, Kind::statistics);
+  pass.rank.tensor_group.all_gather(local, all).wait();
   return all;
 }
 

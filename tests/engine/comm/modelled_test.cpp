@@ -273,7 +273,7 @@ class SlowDevice final : public Device {
   void occupy(Stream stream, double seconds, std::string_view) override {
     until(stream) = record(stream).time + seconds;
   }
-  Event record(Stream stream) override { return {std::max(until(stream), clock_), nullptr}; }
+  Event record(Stream stream) override { return {.time = std::max(until(stream), clock_)}; }
   void wait(Stream stream, const Event& event) override {
     until(stream) = std::max(until(stream), event.time);
   }

@@ -39,7 +39,7 @@ struct Seen {
   void see(Rank& rank) {
     see(rank.ledger);
     see(rank.host);
-    see(rank.flops);
+    see(rank.flops.total());
     bytes.push_back(rank.ledger.kept());
     see(rank.device.work());
     bytes.push_back(rank.device.reserved());
@@ -254,34 +254,34 @@ TEST(PassMemo, WhatIsKeptIsCounted) {
   RunConfig config = small_gpt();
   config.recompute = Recompute::selective;
   const auto cluster = make_virtual_cluster(config, find_machine("a100-selene"));
-  cluster->run([](Rank& rank) {
+  cluster->run([&](Rank& rank) {
     StageModel model(rank);
     PassMemo memo(rank);
     const ParameterList parameters = model.parameters();
-    const PassMemo::Key key{ActionKind::forward, 0, rank.recompute, false, fresh_of(parameters)};
+    const PassMemo::Key key{ActionKind::forward, 0, config.recompute, false, fresh_of(parameters)};
     Gpt::Saved saved;
     Tensor losses;
     const int64_t before = rank.ledger.current();
-    const Ledger::Scope scope(rank.ledger, {-1, 3});
+    const Pass pass(rank, {-1, 3});
     memo.note(
         key,
         [&] {
           losses = model.part(0).forward(
-              rank, {{}, local_integers(rank, {}), local_integers(rank, {}), 1, false}, saved);
+              pass, {{}, local_integers(pass, {}), local_integers(pass, {}), 1, false}, saved);
         },
         losses, parameters);
     const int64_t kept = rank.ledger.current() - before;
     const int64_t activations = rank.ledger.current(Kind::activation);
-    const double flops = rank.flops;
+    const double flops = rank.flops.total();
     ASSERT_NE(memo.find(key), nullptr);
     ASSERT_TRUE(memo.find(key)->repeatable());
-    EXPECT_EQ(memo.find({ActionKind::forward, 0, rank.recompute, true, key.fresh}), nullptr);
-    const Tensor again = memo.find(key)->repeat({}, parameters);
+    EXPECT_EQ(memo.find({ActionKind::forward, 0, config.recompute, true, key.fresh}), nullptr);
+    const Tensor again = memo.find(key)->repeat({}, parameters, 3);
     EXPECT_EQ(again.shape(), losses.shape());
     EXPECT_EQ(again.type(), losses.type());
     EXPECT_EQ(rank.ledger.current() - before, 2 * kept);
     EXPECT_EQ(rank.ledger.current(Kind::activation), 2 * activations);
-    EXPECT_EQ(rank.flops, 2 * flops);
+    EXPECT_EQ(rank.flops.total(), 2 * flops);
     EXPECT_GT(activations, 0);
     EXPECT_EQ(rank.device.reserved(), rank.ledger.current());
   });

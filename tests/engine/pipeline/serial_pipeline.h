@@ -75,17 +75,18 @@ class SerialPipeline {
     const auto counted = static_cast<double>(std::max<int64_t>(counted_labels(batch), 1));
     const auto scale = static_cast<float>(1 / counted);
     for (size_t k = 0; k < batch.size(); ++k) {
-      rank_.draw = static_cast<uint32_t>(static_cast<size_t>(t) * batch.size() + k);
+      Pass pass(rank_);
+      pass.draw = static_cast<uint32_t>(static_cast<size_t>(t) * batch.size() + k);
       std::vector<Gpt::Saved> saved(parts_.size());
       Gpt::Input input{{}, tokens(batch[k].tokens), tokens(batch[k].labels), scale};
       for (size_t s = 0; s < parts_.size(); ++s) {
-        const Tensor y = parts_[s]->forward(rank_, input, saved[s]);
+        const Tensor y = parts_[s]->forward(pass, input, saved[s]);
         if (s + 1 == parts_.size()) rank_.run(Sum{y, total});
         input.hidden = y;
       }
       Tensor dy;
       for (size_t s = parts_.size(); s-- > 0;)
-        dy = parts_[s]->backward(rank_, dy, scale, std::move(saved[s]));
+        dy = parts_[s]->backward(pass, dy, scale, std::move(saved[s]));
     }
     double loss = 0;
     device_.copy_to_host(&loss, total);

@@ -1,0 +1,50 @@
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "engine/rank.h"
+
+namespace frugal {
+
+struct Parameter;
+struct Pass;
+
+/// Weight gradients that a backward pass has left for a later one (ActionKind::weight_backward).
+using Deferred = std::vector<std::function<void(const Pass&)>>;
+
+/// Sees a part of the logits of a pass, [rows, columns], which begins at this row of all tokens and
+/// this column of the vocabulary.
+using OnLogits =
+    std::function<void(const Pass&, const View& logits, int64_t first_row, int64_t first_column)>;
+
+/// Is told of parameters whose gradients a backward pass has completed.
+using OnGradients = std::function<void(const Pass&, const std::vector<Parameter*>&)>;
+
+/// What one microbatch's pass through a part of the model needs to know beside its operands. The
+/// pointers are null where there is nothing, and what they point to outlives the pass.
+struct Pass : RankAt {
+  explicit Pass(Rank& rank, Place place = {})
+      : RankAt(rank, place), recompute(rank.config.recompute) {}
+
+  /// Number of the microbatch in the whole run: makes every dropout mask its own.
+  uint32_t draw = 0;
+  /// Whether dropout is applied.
+  bool training = true;
+  /// What the microbatch does not keep.
+  Recompute recompute;
+  /// Where a backward pass leaves its weight gradients; null: it computes them at once.
+  Deferred* deferred = nullptr;
+  /// Sees the logits of a forward pass, in one part or several.
+  const OnLogits* on_logits = nullptr;
+  /// Where a run steps in backward. Null: gradients are kept.
+  const OnGradients* on_gradients = nullptr;
+
+  /// The same, whose memory belongs to this layer.
+  Pass in_layer(int layer) const {
+    Pass pass = *this;
+    pass.place.layer = layer;
+    return pass;
+  }
+};
+
+}  // namespace frugal

@@ -1,0 +1,44 @@
+#pragma once
+#include <array>
+
+#include "kernels/virtual/tape.h"
+
+namespace frugal {
+
+/// How a device whose memory holds no values does again what it was asked for in some stretch of a
+/// run, without being asked: the same to the bit, from where it is then (Device::replay()).
+class Replay {
+ public:
+  /// All that the device was asked for.
+  struct Stretch {
+    Tape tape;
+    DeviceWork work;
+    int64_t bytes = 0;  ///< in use when it ended, less those when it began
+  };
+  /// How far the streams and the host are, in seconds, and the memory in use.
+  struct State {
+    std::array<double, stream_count> clocks{};
+    double host = 0;
+    int64_t in_use = 0, host_in_use = 0;
+  };
+  /// And what has been done on the way there.
+  struct History {
+    State state;
+    DeviceWork work;
+  };
+
+  /// From now on what is issued is noted, until it is stopped. One stretch at a time.
+  virtual void start(Stretch& stretch) = 0;
+  virtual void stop() = 0;
+  /// Whether the device has memory for so many bytes more.
+  virtual bool fits(int64_t bytes) const = 0;
+  /// Issues what the stretch has. Throws std::logic_error where its tape is not complete.
+  virtual void repeat(const Stretch& stretch) = 0;
+  /// The device goes on from there; returns where it was.
+  virtual History exchange(const History& history) = 0;
+
+ protected:
+  ~Replay() = default;
+};
+
+}  // namespace frugal
