@@ -3,6 +3,7 @@
 
 #include "kernels/operations.h"
 #include "tests/engine/support.h"
+#include "tests/main/left_out.h"
 
 // Ranks that share every sequence compute what the serial run computes: the same loss, logits and
 // gradients, and the same weights after a step.
@@ -176,6 +177,7 @@ TEST(SharedSequences, AreAsGoodAsTheSerialRunInBfloat16) {
   }
 }
 
+FRUGAL_LEFT_OUT(any, "All/SharedSequence.EqualsSerialInFloat64/*", "float64 beside float32");
 INSTANTIATE_TEST_SUITE_P(All, SharedSequence, ::testing::ValuesIn(all_shared_sequences()),
                          describe_shared);
 

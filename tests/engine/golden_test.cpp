@@ -5,6 +5,7 @@
 
 #include "engine/train/safetensors.h"
 #include "tests/engine/support.h"
+#include "tests/main/left_out.h"
 #include "tests/support/source_dir.h"
 
 // The same small GPT and BERT computed by PyTorch (tests/golden/pytorch_gpt.py --make-golden).
@@ -50,6 +51,8 @@ TEST_P(Golden, LogitsLossAndGradientsEqualPyTorch) {
   EXPECT_LT(worst.value, 1e-4) << worst.tensor;
 }
 
+FRUGAL_LEFT_OUT(thread, "TensorParallel/Golden.*",
+                "ranks whose threads do what those of ParallelEqualsSerial and PipelineOracle do");
 INSTANTIATE_TEST_SUITE_P(
     TensorParallel, Golden,
     ::testing::Combine(::testing::Values("gpt", "bert"), ::testing::Values(1, 2, 4),

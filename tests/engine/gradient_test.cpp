@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tests/engine/support.h"
+#include "tests/main/left_out.h"
 
 // The whole model's gradient against central differences of its loss, in float64 with dropout on.
 namespace frugal {
@@ -84,6 +85,7 @@ TEST_P(Gradient, EqualsCentralDifferences) {
   EXPECT_EQ(checked, samples * GetParam().weights);
 }
 
+FRUGAL_LEFT_OUT(thread, "Models/Gradient.*", "one rank: one thread");
 INSTANTIATE_TEST_SUITE_P(Models, Gradient, ::testing::ValuesIn(gradient_cases()),
                          [](const auto& info) { return info.param.name; });
 

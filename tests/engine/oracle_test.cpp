@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/engine/support.h"
+#include "tests/main/left_out.h"
 
 // The serial run is the oracle of every parallel one: the same loss, logits and gradients, with
 // dropout on.
@@ -88,6 +89,8 @@ TEST_P(ParallelEqualsSerial, RecomputationIsBitwise) {
   }
 }
 
+FRUGAL_LEFT_OUT(any, "All/ParallelEqualsSerial.InFloat64/*", "float64 beside float32");
+FRUGAL_LEFT_OUT(thread, "All/ParallelEqualsSerial.*/t1_*", "one rank: one thread");
 INSTANTIATE_TEST_SUITE_P(All, ParallelEqualsSerial, ::testing::ValuesIn(all_divisions()),
                          describe_division);
 
@@ -110,6 +113,7 @@ TEST_P(BertParallelEqualsSerial, InFloat64) {
   }
 }
 
+FRUGAL_LEFT_OUT(any, "Some/BertParallelEqualsSerial.*", "what GPT does in float32, in float64");
 INSTANTIATE_TEST_SUITE_P(Some, BertParallelEqualsSerial,
                          ::testing::Values(Division{2, false, Recompute::none, false},
                                            Division{2, true, Recompute::full, true},

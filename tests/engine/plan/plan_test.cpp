@@ -9,6 +9,7 @@
 #include "engine/plan/search.h"
 #include "kernels/support/error.h"
 #include "kernels/virtual/device.h"
+#include "tests/main/left_out.h"
 
 /// The planner against execution: what it predicts is what the virtual machine takes.
 namespace frugal {
@@ -164,6 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
       return name + (c.untied ? "_untied" : "") + (c.window > 0 ? "_windows" : "");
     });
 
+FRUGAL_LEFT_OUT(thread, "Predict.ATiedTablesSumIsOfItsGradients", "one thread");
 /// Whatever gradients are stored as: what the ends of the pipeline are seen to take.
 TEST(Predict, ATiedTablesSumIsOfItsGradients) {
   const Machine machine = find_machine("v100-p3-16xlarge");
