@@ -26,6 +26,8 @@ struct GradientCase {
   int weights;  ///< tensors of the model
 };
 
+void PrintTo(const GradientCase& c, std::ostream* out) { *out << c.name; }
+
 std::vector<GradientCase> gradient_cases() {
   constexpr int of_gpt = 2 * 12 + 2 + 2;  // layers, embeddings, the final norm's two
   std::vector<GradientCase> all = {{"gpt", small_gpt(), of_gpt},
@@ -87,7 +89,7 @@ TEST_P(Gradient, EqualsCentralDifferences) {
 
 FRUGAL_LEFT_OUT(thread, "Models/Gradient.*", "one rank: one thread");
 INSTANTIATE_TEST_SUITE_P(Models, Gradient, ::testing::ValuesIn(gradient_cases()),
-                         [](const auto& info) { return info.param.name; });
+                         ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace frugal

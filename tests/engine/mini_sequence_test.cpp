@@ -29,6 +29,8 @@ struct PartsCase {
   RunConfig config;
 };
 
+void PrintTo(const PartsCase& c, std::ostream* out) { *out << c.name; }
+
 RunConfig with(RunConfig c, const Parts& parts) {
   c.mlp_chunks = parts.mlp;
   c.head_chunks = parts.head;
@@ -122,7 +124,7 @@ FRUGAL_LEFT_OUT(any, "InParts.IsTheWholeModelInFloat64/*", "float64 beside float
 FRUGAL_LEFT_OUT(thread, "InParts.*",
                 "ranks whose threads do what those of ParallelEqualsSerial and PipelineOracle do");
 INSTANTIATE_TEST_SUITE_P(, InParts, ::testing::ValuesIn(parts_cases()),
-                         [](const auto& info) { return info.param.name; });
+                         ::testing::PrintToStringParamName());
 
 TEST(MiniSequence, TheLastPartTakesTheRemainder) {
   EXPECT_EQ(mini_sequence(32, 5, 0).count, 6);

@@ -58,6 +58,8 @@ struct SteppedCase {
   RunConfig config;
 };
 
+void PrintTo(const SteppedCase& c, std::ostream* out) { *out << c.name; }
+
 class SteppedInBackward : public ::testing::TestWithParam<SteppedCase> {};
 
 TEST_P(SteppedInBackward, IsTheSameStep) {
@@ -91,7 +93,7 @@ std::vector<SteppedCase> stepped_cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(, SteppedInBackward, ::testing::ValuesIn(stepped_cases()),
-                         [](const auto& info) { return info.param.name; });
+                         ::testing::PrintToStringParamName());
 
 /// Whatever a schedule's name, it is refused or trains the same weights.
 TEST(StepInBackward, SchedulesThatCannotAreRefused) {

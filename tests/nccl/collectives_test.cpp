@@ -48,7 +48,7 @@ class NcclCollectives : public ::testing::Test {
 };
 
 using Types = ::testing::Types<float, Bf16, double>;
-TYPED_TEST_SUITE(NcclCollectives, Types);
+TYPED_TEST_SUITE(NcclCollectives, Types, TypeNames);
 
 TYPED_TEST(NcclCollectives, AllReduce) {
   this->compare([this](Rank& rank) {
