@@ -11,7 +11,7 @@ if (($#)); then
   shards=$(sed -n 's/.*"FRUGAL_TEST_SHARDS": "\([0-9]*\)".*/\1/p' CMakePresets.json | sort -u)
   share=$(($1 % shards + 1))
   options=(--label-regex "^shard_$share\$")
-  echo "sanitizers: share $share of $shards; scripts/sanitizers.sh runs all"
+  echo "sanitizers.sh: share $share of $shards; scripts/sanitizers.sh runs all"
 fi
 for preset in asan-ubsan tsan; do
   ./test.sh "$preset" "${options[@]}"

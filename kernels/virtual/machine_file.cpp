@@ -84,7 +84,7 @@ void put_software(json& machine, const std::string& file) {
 }
 
 void take(json& machine, const json& base) {
-  const std::string& of = base.at("name").get_ref<const std::string&>();
+  const auto of = base.at("name").get<std::string>();
   for (const char* group : {"device", "network"}) {
     for (const auto& [key, entry] : base.at(group).items()) {
       if (machine[group].contains(key)) continue;
