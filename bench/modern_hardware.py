@@ -9,6 +9,8 @@ import json
 import pathlib
 import sys
 
+from machine import load
+
 ROOMY = 10**15  # bytes: where nothing fails to fit
 GROUPS = {
     "products": ["device.gemm_fraction", "device.gemm_sustained", "device.l2_bandwidth"],
@@ -54,7 +56,7 @@ def write(machine, folder, name, changed):
 
 
 def machines(hardware, folder):
-    read = {name: json.loads((hardware / f"{name}.json").read_text())
+    read = {name: load(hardware / f"{name}.json")
             for name in ("a100-selene", "h100-dgx", "h200-hgx", "b200-dgx")}
     a100 = read["a100-selene"]
     del a100["software"], a100["fit"]

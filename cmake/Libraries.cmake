@@ -105,7 +105,8 @@ frugal_linked(frugal_engine frugal_engine_objects
 frugal_linked(frugal_harness frugal_harness_objects USES frugal_engine)
 frugal_linked(frugal_experiments frugal_experiments_objects USES frugal_harness)
 
-file(GLOB hardware_files RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/hardware/*.json)
-frugal_embed(frugal_kernels_objects ${hardware_files})
+file(GLOB machine_files RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS
+  ${CMAKE_SOURCE_DIR}/hardware/*.json ${CMAKE_SOURCE_DIR}/programs/*.json)
+frugal_embed(frugal_kernels_objects ${machine_files})
 file(GLOB paper_files RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/experiments/*/paper.json)
 frugal_embed(frugal_experiments_objects ${paper_files})

@@ -27,6 +27,7 @@ sys.path.insert(0, str(HERE.parent))  # in a bundle it is beside this file
 
 import compare_steps  # noqa: E402  (the path comes first)
 import pytorch_step  # noqa: E402
+from machine import load  # noqa: E402
 
 ATTENTION_FORWARD = "_scaled_dot_product_flash_attention_for_cpu"
 ATTENTION_BACKWARD = ATTENTION_FORWARD + "_backward"
@@ -212,7 +213,7 @@ def main():
     parser.add_argument("--model", required=True)
     parser.add_argument("--micro-batch", type=int, required=True)
     arguments = parser.parse_args()
-    machine = json.loads(arguments.machine.read_text(encoding="utf-8"))
+    machine = load(arguments.machine)
     row = {"on": f"virtual:{machine['name']}", "model": arguments.model, "type": "bf16", "attention": "fused",
            "dropout": 0.0, "micro_batch": arguments.micro_batch}
     record, products = frugal_step(arguments.frugal, row)

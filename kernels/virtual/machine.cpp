@@ -8,16 +8,13 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "kernels/support/embedded.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
+#include "kernels/virtual/machine_file.h"
 #include "kernels/virtual/machine_parts.h"
 
 namespace frugal {
 namespace {
-
-constexpr std::string_view folder = "hardware/";
-constexpr std::string_view extension = ".json";
 
 /// Reads {"value", "unit", "source"} objects, checks their unit and collects them.
 class ParameterReader {
@@ -149,7 +146,8 @@ Machine read_machine(const nlohmann::json& json, const std::string& file) {
   machine.device_names = root.optional<std::vector<std::string>>("device_names", {});
   read_device(root.object("device"), machine);
   read_network(root.object("network"), machine);
-  if (root.has("software")) machine.software = read_software(root.object("software"));
+  if (root.has("software") && !root.at("software").is_null())
+    machine.software = read_software(root.object("software"));
   if (root.has("operations")) {
     const JsonObject operations = root.object("operations");
     operations.allow_only({"source", "forms"});
@@ -185,29 +183,7 @@ void require_able(const Machine& machine, int64_t devices, DType type) {
 }
 
 Machine parse_machine(std::string_view text, const std::string& file) {
-  return read_machine(parse_json(text, file), file);
-}
-
-std::vector<std::string> machine_names() {
-  std::vector<std::string> names;
-  for (const auto& [path, text] : embedded_files()) {
-    if (path.starts_with(folder) && path.ends_with(extension))
-      names.push_back(path.substr(folder.size(), path.size() - folder.size() - extension.size()));
-  }
-  return names;
-}
-
-MachineFile find_machine_file(const std::string& name_or_path) {
-  if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(extension))
-    return {read_text(name_or_path), name_or_path};
-  const std::string path = fmt::format("{}{}{}", folder, name_or_path, extension);
-  if (const auto text = embedded_file(path)) return {std::string(*text), path};
-  const auto names = machine_names();
-  const auto near = nearest(name_or_path, names);
-  throw InputError(fmt::format(
-      "no machine is called \"{}\"; {} {}, or give the path of a machine file (FILE.json)",
-      name_or_path, near.empty() ? "known are" : "did you mean",
-      fmt::join(near.empty() ? names : near, ", ")));
+  return read_machine(with_base(parse_json(text, file), file), file);
 }
 
 Machine find_machine(const std::string& name_or_path) { return find_machine(name_or_path, {}); }

@@ -118,7 +118,7 @@ Machine find_machine(const std::string& name_or_path);
 /// key that the file does not have and for a value that it may not have.
 Machine find_machine(const std::string& name_or_path, const std::map<std::string, double>& values);
 
-/// A machine's file: its text, and what messages call it.
+/// A machine's file: its text, what it takes of its base in it, and what messages call it.
 struct MachineFile {
   std::string text, name;
 };

@@ -57,7 +57,9 @@ class Predict(Cli):
     def test_peaks_of_a_machine_are_its_rates(self):
         peaks = json.loads(self.run_frugal("peak", "--on", "virtual:h200-hgx", "--format", "json").stdout)
         self.assertEqual((peaks["source"], peaks["on"]), ("virtual", "virtual:h200-hgx"))
-        machine = json.loads((SOURCE / "hardware/h200-hgx.json").read_text())["device"]
+        base, own = (json.loads((SOURCE / f"hardware/{name}.json").read_text()) for name in ("h100-dgx", "h200-hgx"))
+        self.assertEqual(own["base"], "h100-dgx")
+        machine = {**base["device"], **own["device"]}
         bandwidth = machine["memory_bandwidth"]["value"] * machine["memory_fraction"]["value"]
         self.assertLess(peaks["copy"]["bytes_per_second"], bandwidth)
         self.assertGreater(peaks["copy"]["bytes_per_second"], 0.98 * bandwidth)

@@ -1,4 +1,5 @@
 // Every row of the operation table on a GPU: against float64, in place, twice, and the CPU's masks.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/gpus.h"
@@ -70,7 +71,7 @@ TEST_P(NormsOnTheGpu, AgreeWithFloat64) {
 
 INSTANTIATE_TEST_SUITE_P(Widths, NormsOnTheGpu,
                          ::testing::Values(2064, 3072, 5128, 6144, 11272, 12288),
-                         ::testing::PrintToStringParamName());
+                         [](const auto& info) { return fmt::format("width_{}", info.param); });
 
 /// Sums have one order.
 TEST_P(OnTheGpu, HasTheSameBitsTwice) {

@@ -20,10 +20,9 @@ struct Shared {
   bool recompute;
 };
 
-std::string describe_stand_in(const ::testing::TestParamInfo<Shared>& info) {
-  const Shared& s = info.param;
-  return fmt::format("{}_c{}_t{}_{}_{}", name_of(s.context), s.ranks, s.tensor_parallel,
-                     name_of(s.type), s.recompute ? "full" : "none");
+void PrintTo(const Shared& s, std::ostream* out) {
+  *out << fmt::format("{}_c{}_t{}_{}_{}", name_of(s.context), s.ranks, s.tensor_parallel,
+                      name_of(s.type), s.recompute ? "full" : "none");
 }
 
 std::vector<Shared> all_shared() {
@@ -79,7 +78,7 @@ TEST_P(OneOfThoseThatShare, HoldsWhatOneOfAllHolds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OneOfThoseThatShare, ::testing::ValuesIn(all_shared()),
-                         describe_stand_in);
+                         ::testing::PrintToStringParamName());
 
 /// Links of 1 B/s without latencies: seconds are bytes.
 Machine counting_machine() {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tests/engine/support.h"
+#include "tests/main/left_out.h"
 
 // The whole model's gradient against central differences of its loss, in float64 with dropout on.
 namespace frugal {
@@ -24,6 +25,8 @@ struct GradientCase {
   RunConfig config;
   int weights;  ///< tensors of the model
 };
+
+void PrintTo(const GradientCase& c, std::ostream* out) { *out << c.name; }
 
 std::vector<GradientCase> gradient_cases() {
   constexpr int of_gpt = 2 * 12 + 2 + 2;  // layers, embeddings, the final norm's two
@@ -84,8 +87,9 @@ TEST_P(Gradient, EqualsCentralDifferences) {
   EXPECT_EQ(checked, samples * GetParam().weights);
 }
 
+FRUGAL_LEFT_OUT(thread, "Models/Gradient.*", "one rank: one thread");
 INSTANTIATE_TEST_SUITE_P(Models, Gradient, ::testing::ValuesIn(gradient_cases()),
-                         [](const auto& info) { return info.param.name; });
+                         ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace frugal

@@ -7,6 +7,7 @@
 #include "engine/memory/tensor.h"
 #include "kernels/cpu/device.h"
 #include "kernels/support/error.h"
+#include "tests/main/left_out.h"
 
 namespace frugal {
 namespace {
@@ -85,6 +86,7 @@ TEST(Ledger, WhatIsKeptBelongsToTheLayerThatKeepsIt) {
   EXPECT_EQ(ledger.peak_in_layers(), 0);
 }
 
+FRUGAL_LEFT_OUT(thread, "Ledger.TimelineSumsToWhatIsInUse", "one thread");
 TEST(Ledger, TimelineSumsToWhatIsInUse) {
   CpuDevice device(1);
   Ledger ledger(device);

@@ -18,8 +18,12 @@ const Machine& machine() {
   return m;
 }
 
-std::vector<RunConfig> all_configurations() {
-  std::vector<RunConfig> configs;
+struct LoneCase {
+  RunConfig config;
+};
+
+std::vector<LoneCase> all_configurations() {
+  std::vector<LoneCase> cases;
   for (const int t : {2, 4, 8})
     for (const bool sequence : {false, true})
       for (const Recompute r : {Recompute::none, Recompute::selective, Recompute::full})
@@ -31,20 +35,20 @@ std::vector<RunConfig> all_configurations() {
             c.recompute = r;
             c.stored_masks = masks;
             c.type = type;
-            configs.push_back(c);
+            cases.push_back({c});
           }
-  return configs;
+  return cases;
 }
 
-std::string describe_configuration(const ::testing::TestParamInfo<RunConfig>& info) {
-  const RunConfig& c = info.param;
-  return fmt::format("t{}{}_{}{}_{}", c.tensor_parallel, c.sequence_parallel ? "_sequence" : "",
-                     name_of(c.recompute), c.stored_masks ? "_masks" : "", name_of(c.type));
+void PrintTo(const LoneCase& of, std::ostream* out) {
+  const RunConfig& c = of.config;
+  *out << fmt::format("t{}{}_{}{}_{}", c.tensor_parallel, c.sequence_parallel ? "_sequence" : "",
+                      name_of(c.recompute), c.stored_masks ? "_masks" : "", name_of(c.type));
 }
 
-class LoneRank : public ::testing::TestWithParam<RunConfig> {
+class LoneRank : public ::testing::TestWithParam<LoneCase> {
  protected:
-  const RunConfig& config = GetParam();
+  const RunConfig& config = GetParam().config;
   std::unique_ptr<Cluster> full = make_cpu_cluster(config, 1);
   std::unique_ptr<Cluster> lone = make_lone_cpu_cluster(config, 1, machine());
 };
@@ -114,7 +118,7 @@ TEST_P(LoneRank, ComputesFiniteNumbersThatMeanNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LoneRank, ::testing::ValuesIn(all_configurations()),
-                         describe_configuration);
+                         ::testing::PrintToStringParamName());
 
 TEST(LoneRanks, HaveRankZerosWeights) {
   RunConfig c = small_gpt();

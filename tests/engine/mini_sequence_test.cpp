@@ -7,6 +7,7 @@
 
 #include "engine/model/mlp.h"
 #include "tests/engine/support.h"
+#include "tests/main/left_out.h"
 
 // A model that computes in parts is the model: the same loss, logits and gradients as all at once,
 // whatever the parts and the labels.
@@ -27,6 +28,8 @@ struct PartsCase {
   std::string name;
   RunConfig config;
 };
+
+void PrintTo(const PartsCase& c, std::ostream* out) { *out << c.name; }
 
 RunConfig with(RunConfig c, const Parts& parts) {
   c.mlp_chunks = parts.mlp;
@@ -117,8 +120,11 @@ TEST_P(InParts, IsTheWholeModelInFloat64) {
 }
 TEST_P(InParts, IsTheWholeModelInFloat32) { EXPECT_LT(worst(GetParam().config, DType::f32), 1e-5); }
 
+FRUGAL_LEFT_OUT(any, "InParts.IsTheWholeModelInFloat64/*", "float64 beside float32");
+FRUGAL_LEFT_OUT(thread, "InParts.*",
+                "ranks whose threads do what those of ParallelEqualsSerial and PipelineOracle do");
 INSTANTIATE_TEST_SUITE_P(, InParts, ::testing::ValuesIn(parts_cases()),
-                         [](const auto& info) { return info.param.name; });
+                         ::testing::PrintToStringParamName());
 
 TEST(MiniSequence, TheLastPartTakesTheRemainder) {
   EXPECT_EQ(mini_sequence(32, 5, 0).count, 6);
@@ -142,6 +148,7 @@ TEST(MiniSequence, BalancedPartsFollowEachOtherAndNoneIsLargerThanItMustBe) {
     }
 }
 
+FRUGAL_LEFT_OUT(thread, "MiniSequence.SomeVariantIsInPartsByTheRule", "one rank: one thread");
 TEST(MiniSequence, SomeVariantIsInPartsByTheRule) {
   for (const PartsCase& v : parts_cases()) {
     if (v.config.mlp_chunks != RunConfig::by_rule) continue;
@@ -173,6 +180,7 @@ int64_t peak_of(const RunConfig& config, Kind kind) {
   return cluster->rank(0).ledger.peak(kind);
 }
 
+FRUGAL_LEFT_OUT(thread, "MiniSequence.AnMlpInPartsKeepsItsInputAlone", "one rank: one thread");
 TEST(MiniSequence, AnMlpInPartsKeepsItsInputAlone) {
   RunConfig c = small_llama();
   c.model.intermediate = 1024;
@@ -226,6 +234,8 @@ TEST(MiniSequence, NoTileOfTheVocabularyIsLargerThanItMustBe) {
   }
 }
 
+FRUGAL_LEFT_OUT(thread, "MiniSequence.TheHeadsGradientOfTheWeightsTypeIsRoundedOnce",
+                "one rank: one thread");
 /// The head's, of the weights' type: the sum over parts is made in float32 nevertheless, and
 /// rounded to half a unit in the last of bf16's 8 bits.
 TEST(MiniSequence, TheHeadsGradientOfTheWeightsTypeIsRoundedOnce) {
@@ -241,6 +251,8 @@ TEST(MiniSequence, TheHeadsGradientOfTheWeightsTypeIsRoundedOnce) {
     ASSERT_NEAR(narrow.values[i], wide.values[i], std::abs(wide.values[i]) * 0x1p-8);
 }
 
+FRUGAL_LEFT_OUT(thread, "MiniSequence.TheHeadsGradientOfTheWeightsTypeIsThatOfAllMicrobatches",
+                "one rank: one thread");
 /// To what the microbatches before have added.
 TEST(MiniSequence, TheHeadsGradientOfTheWeightsTypeIsThatOfAllMicrobatches) {
   RunConfig c = small_llama();
@@ -299,6 +311,8 @@ std::vector<float> as_floats(Rank& rank, const View& x) {
   return values;
 }
 
+FRUGAL_LEFT_OUT(thread, "MiniSequence.AnMlpsGradientOfTheWeightsTypeIsRoundedForEachPart",
+                "one rank: one thread");
 /// The MLP's, of the weights' type: each part is added to what the ones before it have made of it
 /// (mst2024, algorithm 1).
 TEST(MiniSequence, AnMlpsGradientOfTheWeightsTypeIsRoundedForEachPart) {

@@ -2,6 +2,7 @@
 
 #include "kernels/virtual/machine.h"
 #include "tests/engine/support.h"
+#include "tests/main/left_out.h"
 
 // Logits in the type of the weights, with their gradient in their place.
 namespace frugal {
@@ -55,6 +56,8 @@ TEST(NarrowLogits, AreTheWideOnesRounded) {
   }
 }
 
+FRUGAL_LEFT_OUT(thread, "NarrowLogits.AreTheSameInPartsAndInParallel",
+                "ranks whose threads do what those of ParallelEqualsSerial and PipelineOracle do");
 /// However a run is divided, it rounds the same logits.
 TEST(NarrowLogits, AreTheSameInPartsAndInParallel) {
   using Change = void (*)(RunConfig&);

@@ -3,6 +3,7 @@
 #include "kernels/virtual/device.h"
 #include "kernels/virtual/machine.h"
 #include "tests/engine/support.h"
+#include "tests/main/left_out.h"
 
 namespace frugal {
 namespace {
@@ -24,6 +25,8 @@ std::vector<double> norms(const RunConfig& config) {
   return all;
 }
 
+FRUGAL_LEFT_OUT(thread, "NarrowReduction.IsTheSameWhereGradientsAreNoWiderThanWeights",
+                "the replicas of RoundsWhatReplicasSum");
 TEST(NarrowReduction, IsTheSameWhereGradientsAreNoWiderThanWeights) {
   EXPECT_EQ(norms(two_replicas(DType::f32, true)), norms(two_replicas(DType::f32, false)));
 }

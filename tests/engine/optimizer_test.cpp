@@ -13,6 +13,9 @@
 #include "tests/engine/support.h"
 
 namespace frugal {
+
+void PrintTo(OptimizerKind kind, std::ostream* out) { *out << name_of(kind); }
+
 namespace {
 
 using testing::small_gpt;
@@ -205,7 +208,7 @@ TEST(Optimizer, LoadingWeightsHoldsOneState) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Optimizers, ::testing::ValuesIn(kinds),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+                         ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace frugal

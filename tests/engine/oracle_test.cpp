@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/engine/support.h"
+#include "tests/main/left_out.h"
 
 // The serial run is the oracle of every parallel one: the same loss, logits and gradients, with
 // dropout on.
@@ -35,11 +36,10 @@ RunConfig with(const Division& v, DType type) {
   return c;
 }
 
-std::string describe_division(const ::testing::TestParamInfo<Division>& info) {
-  const Division& v = info.param;
-  return fmt::format("t{}{}_{}{}{}", v.t, v.sequence_parallel ? "_sequence" : "",
-                     name_of(v.recompute), v.stored_masks ? "_masks" : "",
-                     v.attention == AttentionKind::fused ? "_fused" : "");
+void PrintTo(const Division& v, std::ostream* out) {
+  *out << fmt::format("t{}{}_{}{}{}", v.t, v.sequence_parallel ? "_sequence" : "",
+                      name_of(v.recompute), v.stored_masks ? "_masks" : "",
+                      v.attention == AttentionKind::fused ? "_fused" : "");
 }
 
 std::vector<Division> all_divisions() {
@@ -88,8 +88,10 @@ TEST_P(ParallelEqualsSerial, RecomputationIsBitwise) {
   }
 }
 
+FRUGAL_LEFT_OUT(any, "All/ParallelEqualsSerial.InFloat64/*", "float64 beside float32");
+FRUGAL_LEFT_OUT(thread, "All/ParallelEqualsSerial.*/t1_*", "one rank: one thread");
 INSTANTIATE_TEST_SUITE_P(All, ParallelEqualsSerial, ::testing::ValuesIn(all_divisions()),
-                         describe_division);
+                         ::testing::PrintToStringParamName());
 
 class BertParallelEqualsSerial : public ::testing::TestWithParam<Division> {};
 
@@ -110,6 +112,7 @@ TEST_P(BertParallelEqualsSerial, InFloat64) {
   }
 }
 
+FRUGAL_LEFT_OUT(any, "Some/BertParallelEqualsSerial.*", "what GPT does in float32, in float64");
 INSTANTIATE_TEST_SUITE_P(Some, BertParallelEqualsSerial,
                          ::testing::Values(Division{2, false, Recompute::none, false},
                                            Division{2, true, Recompute::full, true},
@@ -117,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(Some, BertParallelEqualsSerial,
                                            Division{8, false, Recompute::selective, true},
                                            Division{4, true, Recompute::none, false,
                                                     AttentionKind::fused}),
-                         describe_division);
+                         ::testing::PrintToStringParamName());
 
 /// With dropout on: both drop the same probabilities. Long enough for blocks with a rest.
 TEST(Oracle, FusedAttentionEqualsSeparate) {

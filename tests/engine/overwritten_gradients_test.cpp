@@ -5,6 +5,7 @@
 
 #include "engine/schedule/schedules.h"
 #include "tests/engine/support.h"
+#include "tests/main/left_out.h"
 
 // A step whose first products overwrite gradients is the step that clears them first.
 namespace frugal {
@@ -40,6 +41,8 @@ void expect_same(const RunConfig& config, const std::string& what) {
   EXPECT_EQ(overwritten, trained(config, false)) << what;
 }
 
+FRUGAL_LEFT_OUT(thread, "OverwrittenGradients.*",
+                "ranks whose threads do what those of ParallelEqualsSerial and PipelineOracle do");
 TEST(OverwrittenGradients, AreTheClearedOnesInEverySchedule) {
   for (const ScheduleKind& kind : ScheduleKind::all()) {
     RunConfig config = small_gpt();

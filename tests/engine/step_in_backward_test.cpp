@@ -4,6 +4,7 @@
 #include "engine/schedule/schedules.h"
 #include "kernels/support/error.h"
 #include "tests/engine/support.h"
+#include "tests/main/left_out.h"
 
 // Weights that are updated within the backward pass, and checkpoints in the host's memory, are the
 // same training in less memory.
@@ -57,6 +58,8 @@ struct SteppedCase {
   RunConfig config;
 };
 
+void PrintTo(const SteppedCase& c, std::ostream* out) { *out << c.name; }
+
 class SteppedInBackward : public ::testing::TestWithParam<SteppedCase> {};
 
 TEST_P(SteppedInBackward, IsTheSameStep) {
@@ -90,7 +93,7 @@ std::vector<SteppedCase> stepped_cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(, SteppedInBackward, ::testing::ValuesIn(stepped_cases()),
-                         [](const auto& info) { return info.param.name; });
+                         ::testing::PrintToStringParamName());
 
 /// Whatever a schedule's name, it is refused or trains the same weights.
 TEST(StepInBackward, SchedulesThatCannotAreRefused) {
@@ -136,6 +139,8 @@ TEST(StepInBackward, ASplitBackwardPassIsRefusedWhateverItsKind) {
   EXPECT_THROW(trainer.run({random_batch(c, 0)}, split), InputError);
 }
 
+FRUGAL_LEFT_OUT(thread, "StepInBackward.AGradientLivesUntilItsLayerHasPassed",
+                "one rank: one thread");
 TEST(StepInBackward, AGradientLivesUntilItsLayerHasPassed) {
   RunConfig c = small_llama();
   c.model.layers = 8;
@@ -146,6 +151,7 @@ TEST(StepInBackward, AGradientLivesUntilItsLayerHasPassed) {
   EXPECT_EQ(stepped_run(c).peak_gradient, 4 * std::max(layer, table + m.hidden));
 }
 
+FRUGAL_LEFT_OUT(thread, "StepInBackward.ClippingNeedsAllGradients", "one rank: one thread");
 TEST(StepInBackward, ClippingNeedsAllGradients) {
   RunConfig c = small_llama();
   c.step_in_backward = true;
@@ -165,6 +171,8 @@ TEST(Offload, IsTheSameTrainingWithCheckpointsOnTheHost) {
             (c.model.layers - 1) * c.model.sequence * c.micro_batch * c.model.hidden * 4);
 }
 
+FRUGAL_LEFT_OUT(thread, "PurePrecision.GradientsAndStateHaveTheWeightsType",
+                "one rank: one thread");
 TEST(PurePrecision, GradientsAndStateHaveTheWeightsType) {
   RunConfig c = small_llama();
   c.type = DType::bf16;

@@ -49,10 +49,29 @@ void write_weights(const std::string& path, const safetensors::File& golden) {
   safetensors::write(path, file);
 }
 
-class GoldenLlama : public ::testing::TestWithParam<std::tuple<const char*, int, AttentionKind>> {};
+struct GoldenCase {
+  const char* model;
+  int ranks;
+  AttentionKind attention;
+};
+
+void PrintTo(const GoldenCase& c, std::ostream* out) {
+  *out << fmt::format("{}_t{}_{}", c.model, c.ranks, name_of(c.attention));
+}
+
+std::vector<GoldenCase> golden_cases(std::initializer_list<const char*> models,
+                                     std::initializer_list<AttentionKind> kinds) {
+  std::vector<GoldenCase> cases;
+  for (const char* model : models)
+    for (const int ranks : {1, 2})
+      for (const AttentionKind attention : kinds) cases.push_back({model, ranks, attention});
+  return cases;
+}
+
+class GoldenLlama : public ::testing::TestWithParam<GoldenCase> {};
 
 TEST_P(GoldenLlama, LogitsLossAndGradientsEqualPyTorch) {
-  const auto [name, t, attention] = GetParam();
+  const auto& [name, t, attention] = GetParam();
   const auto golden = safetensors::read(
       fmt::format("{}/tests/golden/{}_small.safetensors", testing::source_dir(), name));
   RunConfig c;
@@ -76,20 +95,14 @@ TEST_P(GoldenLlama, LogitsLossAndGradientsEqualPyTorch) {
   EXPECT_LT(worst.value, 1e-4) << worst.tensor;
 }
 
-std::string name_of_case(const ::testing::TestParamInfo<GoldenLlama::ParamType>& info) {
-  const auto& [model, ranks, attention] = info.param;
-  return fmt::format("{}_t{}_{}", model, ranks, name_of(attention));
-}
-INSTANTIATE_TEST_SUITE_P(
-    TensorParallel, GoldenLlama,
-    ::testing::Combine(::testing::Values("llama", "qwen"), ::testing::Values(1, 2),
-                       ::testing::Values(AttentionKind::separate, AttentionKind::fused)),
-    name_of_case);
+INSTANTIATE_TEST_SUITE_P(TensorParallel, GoldenLlama,
+                         ::testing::ValuesIn(golden_cases(
+                             {"llama", "qwen"}, {AttentionKind::separate, AttentionKind::fused})),
+                         ::testing::PrintToStringParamName());
 // Windows and soft-caps of scores are fused attention's.
 INSTANTIATE_TEST_SUITE_P(Gemma, GoldenLlama,
-                         ::testing::Combine(::testing::Values("gemma2"), ::testing::Values(1, 2),
-                                            ::testing::Values(AttentionKind::fused)),
-                         name_of_case);
+                         ::testing::ValuesIn(golden_cases({"gemma2"}, {AttentionKind::fused})),
+                         ::testing::PrintToStringParamName());
 
 RunConfig run_of(const char* model) {
   RunConfig c;
@@ -146,7 +159,11 @@ TEST_P(EnginesParameters, AreSavedAndLoaded) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, EnginesParameters,
-                         ::testing::Values("gpt-tiny", "llama-tiny", "gemma2-tiny"));
+                         ::testing::Values("gpt-tiny", "llama-tiny", "gemma2-tiny"),
+                         [](const auto& info) {
+                           const std::string name = info.param;
+                           return name.substr(0, name.find('-'));
+                         });
 
 }  // namespace
 }  // namespace frugal

@@ -17,6 +17,11 @@ struct Product {
   bool transpose_a, bias, accumulate;
 };
 
+void PrintTo(const Product& p, std::ostream* out) {
+  *out << name_of(p.type) << '_' << p.m << 'x' << p.n << 'x' << p.k << (p.transpose_a ? "_ta" : "")
+       << (p.bias ? "_bias" : "") << (p.accumulate ? "_accumulate" : "");
+}
+
 std::vector<double> expected(const Product& p, const std::vector<double>& a,
                              const std::vector<double>& b, const std::vector<double>& bias,
                              std::vector<double> c) {
@@ -69,12 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Product{DType::f32, 768, 99, 33, 101, true, false, true},
                       Product{DType::bf16, 768, 100, 33, 100, false, true, false},
                       Product{DType::bf16, 768, 96, 40, 101, true, false, true}),
-    [](const auto& info) {
-      const Product& p = info.param;
-      return std::string(p.type == DType::bf16 ? "bf16_" : "f32_") + std::to_string(p.m) + "x" +
-             std::to_string(p.n) + "x" + std::to_string(p.k) + (p.transpose_a ? "_ta" : "") +
-             (p.bias ? "_bias" : "") + (p.accumulate ? "_accumulate" : "");
-    });
+    ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace frugal

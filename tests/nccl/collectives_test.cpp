@@ -4,11 +4,12 @@
 #include "kernels/cuda/gpus.h"
 #include "tests/emulator/gpu.h"
 #include "tests/engine/comm/group.h"
+#include "tests/main/left_out.h"
 #include "tests/nccl/cluster.h"
 
 // NCCL's communicators on emulated GPUs against those that the CPU's ranks use. What the real
 // library and a GPU do is not tested here. The thread sanitizer does not know the emulator's
-// fibers: tests that run kernels are left out there (CMakePresets.json).
+// fibers: tests that run kernels are left out there.
 namespace frugal {
 namespace {
 
@@ -47,7 +48,7 @@ class NcclCollectives : public ::testing::Test {
 };
 
 using Types = ::testing::Types<float, Bf16, double>;
-TYPED_TEST_SUITE(NcclCollectives, Types);
+TYPED_TEST_SUITE(NcclCollectives, Types, TypeNames);
 
 TYPED_TEST(NcclCollectives, AllReduce) {
   this->compare([this](Rank& rank) {
@@ -116,6 +117,8 @@ TYPED_TEST(NcclCollectives, MessagesDownTheLine) {
   });
 }
 
+FRUGAL_LEFT_OUT(thread, "NcclOrder.*",
+                "kernels in fibers, which the thread sanitizer does not know");
 TEST(NcclOrder, FollowsAndPrecedesWhatIsComputed) {
   constexpr int64_t count = 1000;
   const auto cluster = make_cuda_cluster(of_ranks(4));

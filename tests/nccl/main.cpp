@@ -1,11 +1,9 @@
-#include <gtest/gtest.h>
-
 #include "tests/emulator/gpu.h"
+#include "tests/main/left_out.h"
 
 int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
   emulator::gpu().count = 8;
   // Small enough for the addresses that the thread sanitizer leaves.
   emulator::gpu().memory = int64_t{1} << 30;
-  return RUN_ALL_TESTS();
+  return frugal::testing::run_tests(argc, argv);
 }

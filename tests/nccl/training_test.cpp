@@ -1,5 +1,6 @@
 // Small models on several emulated GPUs, divided in every way, beside the same on the CPU.
 #include "tests/cuda/losses.h"
+#include "tests/main/left_out.h"
 
 namespace frugal {
 namespace {
@@ -77,6 +78,8 @@ TEST_P(TrainingOnSeveralGpus, LearnsWhatTheCpuLearns) {
   expect_losses_of_the_cpu(run, steps);
 }
 
+FRUGAL_LEFT_OUT(any, "Small/TrainingOnSeveralGpus.*",
+                "minutes, and kernels in fibers, which the thread sanitizer does not know");
 INSTANTIATE_TEST_SUITE_P(Small, TrainingOnSeveralGpus, ::testing::ValuesIn(divisions()),
                          [](const auto& info) { return std::string(info.param.name); });
 

@@ -43,7 +43,7 @@ class Collectives : public ::testing::Test {
 };
 
 using Types = ::testing::Types<float, Bf16, double>;
-TYPED_TEST_SUITE(Collectives, Types);
+TYPED_TEST_SUITE(Collectives, Types, TypeNames);
 
 TYPED_TEST(Collectives, AllReduce) {
   this->for_all([&](LocalGroup& group, int ranks, int64_t count) {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <functional>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -33,6 +34,14 @@ std::vector<T> random_values(int64_t count, uint64_t seed) {
     value = static_cast<T>(static_cast<float>(std::ldexp(normal(random), exponent(random))));
   return values;
 }
+
+/// The names of typed tests: f32 instead of 0.
+struct TypeNames {
+  template <class T>
+  static std::string GetName(int /*index*/) {
+    return std::string(name_of(dtype_of<T>));
+  }
+};
 
 template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {

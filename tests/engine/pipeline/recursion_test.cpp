@@ -5,6 +5,7 @@
 
 #include "tests/engine/pipeline/serial_pipeline.h"
 #include "tests/engine/support.h"
+#include "tests/main/left_out.h"
 
 /// Pipelines equal the recursions of pipedream2bw2021, executed serially, bit for bit: W(t + 1) =
 /// W(t) − ν · ∇f(version), where the version is W(t) with a flush, W(t − 1) with 2BW (section 3.1),
@@ -129,18 +130,23 @@ std::vector<RecursionCase> recursion_cases() {
   return cases;
 }
 
-std::string describe_recursion(const ::testing::TestParamInfo<RecursionCase>& info) {
-  const RecursionCase& c = info.param;
+void PrintTo(const RecursionCase& c, std::ostream* out) {
   std::string name =
       fmt::format("{}_{}_{}_stages_{}_{}{}{}", name_of(c.schedule), name_of(c.optimizer), c.stages,
                   name_of(c.recompute), name_of(c.type), c.prediction > 0 ? "_predicted" : "",
                   c.masked ? "_masked" : "");
   std::replace(name.begin(), name.end(), '-', '_');
-  return name;
+  *out << name;
 }
 
+FRUGAL_LEFT_OUT(thread, "All/Recursion.*_1_stages*", "one rank: one thread");
+FRUGAL_LEFT_OUT(any, "All/Recursion.*_8_stages*",
+                "eight stages beside four, which take half as long");
+FRUGAL_LEFT_OUT(any, "All/Recursion.*/2bw_adamw_*", "AdamW beside Adam");
+FRUGAL_LEFT_OUT(any, "All/Recursion.*/pipedream*_adamw_*", "AdamW beside Adam");
+FRUGAL_LEFT_OUT(any, "All/Recursion.*_f64", "float64 beside float32");
 INSTANTIATE_TEST_SUITE_P(All, Recursion, ::testing::ValuesIn(recursion_cases()),
-                         describe_recursion);
+                         ::testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace frugal

@@ -9,6 +9,7 @@
 #include "engine/plan/search.h"
 #include "kernels/support/error.h"
 #include "kernels/virtual/device.h"
+#include "tests/main/left_out.h"
 
 /// The planner against execution: what it predicts is what the virtual machine takes.
 namespace frugal {
@@ -76,6 +77,13 @@ RunConfig config_of(const Case& c) {
     run.attention = AttentionKind::fused;
   }
   return run;
+}
+
+void PrintTo(const Case& c, std::ostream* out) {
+  std::string name = fmt::format("{}_{}_t{}_w{}_d{}_b{}_m{}", name_of(c.schedule),
+                                 name_of(c.recompute), c.t, c.w, c.d, c.b, c.m);
+  std::replace(name.begin(), name.end(), '-', '_');
+  *out << name << (c.untied ? "_untied" : "") << (c.window > 0 ? "_windows" : "");
 }
 
 class Predicted : public ::testing::TestWithParam<Case> {
@@ -156,14 +164,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{flush, none, 1, 4, 2, 4, 2, 8, false, true},
                       Case{flush, none, 1, 1, 2, 1, 8, 8, false, false, 256},
                       Case{flush, none, 1, 1, 4, 1, 8, 16, false, false, 256}),
-    [](const auto& test) {
-      const Case& c = test.param;
-      std::string name = fmt::format("{}_{}_t{}_w{}_d{}_b{}_m{}", name_of(c.schedule),
-                                     name_of(c.recompute), c.t, c.w, c.d, c.b, c.m);
-      std::replace(name.begin(), name.end(), '-', '_');
-      return name + (c.untied ? "_untied" : "") + (c.window > 0 ? "_windows" : "");
-    });
+    ::testing::PrintToStringParamName());
 
+FRUGAL_LEFT_OUT(thread, "Predict.ATiedTablesSumIsOfItsGradients", "one thread");
 /// Whatever gradients are stored as: what the ends of the pipeline are seen to take.
 TEST(Predict, ATiedTablesSumIsOfItsGradients) {
   const Machine machine = find_machine("v100-p3-16xlarge");

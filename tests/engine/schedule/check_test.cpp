@@ -9,6 +9,7 @@
 
 #include "kernels/support/error.h"
 #include "tests/engine/schedule/shapes.h"
+#include "tests/main/left_out.h"
 
 namespace frugal {
 namespace {
@@ -21,6 +22,7 @@ std::string described(const Findings& findings) {
   return text;
 }
 
+FRUGAL_LEFT_OUT(thread, "Check.*", "one thread");
 TEST(Check, FindsNothingInWhatIsMade) {
   for_all_shapes([](ScheduleKind kind, const ScheduleShape& shape) {
     const Schedule schedule = make_schedule(kind, shape);

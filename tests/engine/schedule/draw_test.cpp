@@ -7,6 +7,7 @@
 
 #include "engine/schedule/schedules.h"
 #include "tests/engine/schedule/shapes.h"
+#include "tests/main/left_out.h"
 
 namespace frugal {
 namespace {
@@ -25,6 +26,7 @@ Timeline planned(ScheduleKind kind, const ScheduleShape& shape) {
 }
 
 // By hand, from the passes' times.
+FRUGAL_LEFT_OUT(thread, "Draw*", "one thread");
 TEST(DrawText, IsOneRowPerStage) {
   EXPECT_EQ(
       draw_text({planned(ScheduleKind::one_forward_one_backward, {.stages = 2, .microbatches = 2})},

@@ -12,6 +12,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 #include "tests/engine/support.h"
+#include "tests/main/left_out.h"
 #include "tests/support/source_dir.h"
 
 // Further schedules, each one entry, that no list has.
@@ -93,6 +94,7 @@ TEST(ScheduleEntry, IsHeldToWhatItSays) {
 }
 
 // By hand; and each stage waits (p − 1) times for a pass through a chunk, there and back.
+FRUGAL_LEFT_OUT(thread, "ScheduleEntry.IsSimulatedAndDrawn", "one thread");
 TEST(ScheduleEntry, IsSimulatedAndDrawn) {
   const ScheduleShape small = {.stages = 2, .chunks = 2, .microbatches = 2};
   const Timeline planned = simulate(make_schedule(breadth_first, small));

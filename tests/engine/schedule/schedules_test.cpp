@@ -10,6 +10,7 @@
 #include "engine/schedule/text.h"
 #include "kernels/support/error.h"
 #include "tests/engine/schedule/shapes.h"
+#include "tests/main/left_out.h"
 
 namespace frugal {
 namespace {
@@ -21,6 +22,7 @@ std::string line(const Actions& actions, int chunks = 1) {
   return out.str();
 }
 
+FRUGAL_LEFT_OUT(thread, "Schedules.*", "one thread");
 TEST(Schedules, NamesAndKindsAreOneToOne) {
   for (const ScheduleKind& kind : ScheduleKind::all())
     EXPECT_EQ(schedule_kind(name_of(kind)), kind);

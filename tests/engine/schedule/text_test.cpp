@@ -5,10 +5,12 @@
 
 #include "kernels/support/error.h"
 #include "tests/engine/schedule/shapes.h"
+#include "tests/main/left_out.h"
 
 namespace frugal {
 namespace {
 
+FRUGAL_LEFT_OUT(thread, "ScheduleText.*", "one thread");
 TEST(ScheduleText, LoadsWhatWasSaved) {
   for_all_shapes([](ScheduleKind kind, const ScheduleShape& shape) {
     const Schedule schedule = make_schedule(kind, shape);

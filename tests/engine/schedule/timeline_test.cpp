@@ -8,6 +8,7 @@
 
 #include "kernels/support/json_file.h"
 #include "tests/engine/schedule/shapes.h"
+#include "tests/main/left_out.h"
 #include "tests/support/source_dir.h"
 
 namespace frugal {
@@ -34,6 +35,7 @@ struct Figure {
   ScheduleShape shape;
 };
 
+FRUGAL_LEFT_OUT(thread, "Timeline.*", "one thread");
 TEST(Timeline, IsThePapersFiguresCellForCell) {
   const Figure figures[] = {
       {"figure1a", ScheduleKind::gpipe, {.stages = 4, .microbatches = 4, .batches = 2}},

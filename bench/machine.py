@@ -1,0 +1,18 @@
+"""A machine's file with the numbers that it takes of its base, for scripts: kernels/virtual/machine_file.h."""
+
+import json
+import pathlib
+
+
+def load(path):
+    machine = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    if "base" in machine:
+        base = load(pathlib.Path(path).with_name(machine.pop("base") + ".json"))
+        for group in ("device", "network"):
+            machine[group] = {**base[group], **machine.get(group, {})}
+        for key in ("software", "operations"):
+            if key in base:
+                machine.setdefault(key, base[key])
+    if machine.get("software", "") is None:
+        del machine["software"]
+    return machine
