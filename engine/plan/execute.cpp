@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "engine/train/trainer.h"
+
 namespace frugal {
 
 Execution execute_plan(const RunConfig& run, const OptimizerOptions& optimizer, Machine machine) {

@@ -1,5 +1,5 @@
 #pragma once
-#include "engine/train/trainer.h"
+#include "engine/train/train_config.h"
 #include "kernels/virtual/machine.h"
 
 namespace frugal {

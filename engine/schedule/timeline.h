@@ -5,6 +5,12 @@
 
 namespace frugal {
 
+/// From `time` on, seconds on the device's clock, there are so many versions of the weights.
+struct VersionCount {
+  double time = 0;
+  size_t alive = 0;
+};
+
 /// One action, and when. A message's receive begins when its stage begins to wait for it; its send
 /// when it sets out.
 struct Span {

@@ -3,14 +3,10 @@
 #include <vector>
 
 #include "engine/cluster.h"
+#include "engine/train/module.h"
 #include "engine/train/step_work.h"
 
 namespace frugal {
-
-/// What is run alone: a transformer layer (tables 2 and 4 of korthikanti2022), its MLP, or the
-/// output layer with cross-entropy (tables 13 to 16 of mst2024).
-enum class Module : uint8_t { layer, mlp, output_layer };
-std::string_view name_of(Module module);
 
 /// Memory of one rank, in bytes, the FLOPs of the matrix multiplications it executed, and all its
 /// work. Weights, their gradients, the input and the gradient of the output are among the memory.

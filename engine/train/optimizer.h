@@ -1,32 +1,11 @@
 #pragma once
 #include <optional>
-#include <string_view>
 
 #include "engine/model/parameter.h"
 #include "engine/train/optimizer_state.h"
+#include "engine/train/train_config.h"
 
 namespace frugal {
-
-enum class OptimizerKind : uint8_t {
-  sgd,       ///< stochastic gradient descent; no state
-  momentum,  ///< one moment, without bias correction
-  adam,      ///< two moments; weight decay is part of the gradient
-  adamw      ///< two moments; weight decay is not
-};
-std::string_view name_of(OptimizerKind kind);
-
-struct OptimizerOptions {
-  OptimizerKind kind = OptimizerKind::adamw;
-  double learning_rate = 1e-3;
-  double momentum = 0.9;                             ///< of momentum
-  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  ///< of adam and adamw
-  double weight_decay = 0;                           ///< decoupled but for adam
-  /// Passes read weights that are so many further updates like the last ahead of the optimizer's
-  /// own: a correction for gradients that are applied to later weights than they were computed
-  /// with. Not of the papers; 0: none.
-  double prediction = 0;
-  double clip = 1;  ///< greatest norm of the gradient of the whole model; 0: no clipping
-};
 
 /// Blocks of all weights of a rank (ParameterStore), of which a step computes the new weights from
 /// those of one in another, which may be the same. Empty: from the parameters' own in place.

@@ -27,12 +27,6 @@ struct ScheduleRun {
   OnLogits on_logits{};  ///< Pass::on_logits; empty: nobody looks at them
 };
 
-/// From `time` on, seconds on the device's clock, there are so many versions of the weights.
-struct VersionCount {
-  double time = 0;
-  size_t alive = 0;
-};
-
 /// One rank's part in a schedule: executes its stage's actions one after the other, on any device.
 /// Messages are sent and received as the schedule says; a pass waits for the message that it needs.
 class StageExecutor {

@@ -7,18 +7,9 @@
 #include "engine/train/host_tensor.h"
 #include "engine/train/stage_executor.h"
 #include "engine/train/step_work.h"
+#include "engine/train/train_config.h"
 
 namespace frugal {
-
-struct TrainConfig {
-  OptimizerOptions optimizer;
-  /// Learning rate: linear up to optimizer.learning_rate over warm_up steps, then a cosine down to
-  /// a tenth of it at `steps`.
-  int64_t warm_up = 0;
-  int64_t steps = 1;
-
-  double learning_rate(int64_t step) const;
-};
 
 /// Loss and norm are NaN where they would mean nothing: on a virtual device, and where ranks are
 /// absent (Cluster::whole).

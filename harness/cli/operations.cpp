@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "engine/train/trainer.h"
 #include "harness/cli/program.h"
 #include "harness/cli/run_flags.h"
 #include "harness/measure/interrupt.h"

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "engine/schedule/draw.h"
+#include "engine/train/trainer.h"
 #include "harness/cli/files.h"
 #include "harness/cli/program.h"
 #include "harness/cli/run_flags.h"

@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "engine/train/stored/stored_weights.h"
 #include "harness/cli/files.h"
 #include "harness/huggingface/hugging_face_config.h"
+#include "harness/place/target.h"
 #include "harness/settings/models.h"
 #include "kernels/support/error.h"
 #include "kernels/support/paths.h"

@@ -3,9 +3,11 @@
 
 #include "harness/cli/files.h"
 #include "harness/cli/flags.h"
-#include "harness/measure/training.h"
+#include "harness/measure/training_run.h"
 
 namespace frugal {
+
+class Target;
 
 /// The flags about values of a model that are written to files.
 struct WeightsFlags {

@@ -18,7 +18,7 @@ bool is_hugging_face(const nlohmann::json& config);
 ModelConfig model_from_hugging_face(const nlohmann::json& config, const std::string& file);
 
 /// The config.json of a model whose weights have Hugging Face's names
-/// (engine/train/stored_names.h).
+/// (engine/train/stored/stored_names.h).
 nlohmann::json to_hugging_face(const ModelConfig& model);
 
 }  // namespace frugal

@@ -3,7 +3,7 @@
 #include <variant>
 #include <vector>
 
-#include "engine/train/module_run.h"
+#include "engine/train/module.h"
 #include "harness/measure/training_run.h"
 #include "harness/place/device_kind.h"
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/train/module_run.h"
 #include "harness/measure/flops.h"
 #include "harness/measure/guarded.h"
 #include "harness/measure/longest.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/train/masking.h"
+#include "engine/train/trainer.h"
 #include "kernels/support/error.h"
 
 namespace frugal {

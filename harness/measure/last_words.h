@@ -1,9 +1,12 @@
 #pragma once
 #include <numeric>
 
-#include "engine/train/trainer.h"
+#include "engine/train/batch.h"
+#include "engine/train/host_tensor.h"
 
 namespace frugal {
+
+class Trainer;
 
 /// A held-out task for trained models, as LAMBADA (Paperno et al. 2016, arXiv:1606.06031) is for
 /// language models of words: the last word of a passage is told from what is before it. Passages

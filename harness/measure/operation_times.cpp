@@ -1,5 +1,7 @@
 #include "harness/measure/operation_times.h"
 
+#include "engine/train/trainer.h"
+
 namespace frugal {
 namespace {
 

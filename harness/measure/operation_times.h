@@ -5,7 +5,6 @@
 #include <tuple>
 #include <vector>
 
-#include "engine/train/trainer.h"
 #include "kernels/virtual/measured_operations.h"
 
 /// How long a device takes for each operation of a training step, so that a virtual machine can be

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/train/trainer.h"
+
 namespace frugal {
 
 TraceRecorder::TraceRecorder(Cluster& cluster) {

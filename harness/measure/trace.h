@@ -3,10 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "engine/train/trainer.h"
+#include "engine/cluster.h"
+#include "engine/schedule/timeline.h"
 #include "kernels/virtual/device.h"
 
 namespace frugal {
+
+class Trainer;
 
 /// What the first rank of a stage did, in seconds on its device's clock.
 struct StageTrace {

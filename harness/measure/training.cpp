@@ -9,7 +9,9 @@
 #include <stdexcept>
 
 #include "engine/schedule/schedules.h"
-#include "engine/train/safetensors.h"
+#include "engine/train/stored/safetensors.h"
+#include "engine/train/stored/stored_weights.h"
+#include "engine/train/trainer.h"
 #include "harness/huggingface/hugging_face_config.h"
 #include "harness/measure/flops.h"
 #include "harness/measure/guarded.h"

@@ -6,6 +6,9 @@
 
 namespace frugal {
 
+class Trainer;
+struct StepResult;
+
 /// Held-out tokens that a loss is the mean of, where the text has as many; whole microbatches.
 inline constexpr int64_t held_out_tokens = 32768;
 

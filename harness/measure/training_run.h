@@ -6,10 +6,12 @@
 #include <string>
 
 #include "engine/schedule/schedule.h"
-#include "engine/train/stored_weights.h"
-#include "engine/train/trainer.h"
+#include "engine/train/batch.h"
+#include "engine/train/train_config.h"
 
 namespace frugal {
+
+class StoredWeights;
 
 /// A schedule that is executed instead of the one that the configuration names, again and again. It
 /// has the configuration's kind and shape and begins with batch 0; a run's steps are a multiple of

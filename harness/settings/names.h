@@ -8,7 +8,7 @@
 
 #include "engine/config.h"
 #include "engine/schedule/schedule.h"
-#include "engine/train/optimizer.h"
+#include "engine/train/train_config.h"
 #include "harness/record/cell.h"
 #include "kernels/support/json_file.h"
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "engine/train/safetensors.h"
+#include "engine/train/stored/safetensors.h"
 #include "tests/engine/support.h"
 #include "tests/main/left_out.h"
 #include "tests/support/source_dir.h"

@@ -1,4 +1,4 @@
-#include "engine/train/safetensors.h"
+#include "engine/train/stored/safetensors.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/train/safetensors_stream.h"
+#include "engine/train/stored/safetensors_stream.h"
 #include "kernels/support/error.h"
 
 namespace frugal {

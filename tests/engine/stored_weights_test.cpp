@@ -1,4 +1,4 @@
-#include "engine/train/stored_weights.h"
+#include "engine/train/stored/stored_weights.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 #include <random>
 
-#include "engine/train/safetensors.h"
+#include "engine/train/stored/safetensors.h"
 #include "engine/train/trainer.h"
 #include "kernels/support/error.h"
 

@@ -1,4 +1,4 @@
-#include "engine/train/stored_names.h"
+#include "engine/train/stored/stored_names.h"
 
 #include <map>
 

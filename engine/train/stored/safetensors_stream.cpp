@@ -1,4 +1,4 @@
-#include "engine/train/safetensors_stream.h"
+#include "engine/train/stored/safetensors_stream.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/train/serial_parameters.h"
+#include "engine/train/stored/serial_parameters.h"
 
 #include <functional>
 #include <numeric>

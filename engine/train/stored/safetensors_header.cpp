@@ -1,4 +1,4 @@
-#include "engine/train/safetensors_header.h"
+#include "engine/train/stored/safetensors_header.h"
 
 #include <fmt/format.h>
 

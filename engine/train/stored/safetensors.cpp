@@ -1,6 +1,6 @@
-#include "engine/train/safetensors.h"
+#include "engine/train/stored/safetensors.h"
 
-#include "engine/train/safetensors_stream.h"
+#include "engine/train/stored/safetensors_stream.h"
 
 namespace frugal::safetensors {
 

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/train/serial_parameters.h"
+#include "engine/train/stored/serial_parameters.h"
 
 namespace frugal {
 

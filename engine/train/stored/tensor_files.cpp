@@ -1,4 +1,4 @@
-#include "engine/train/tensor_files.h"
+#include "engine/train/stored/tensor_files.h"
 
 #include <fmt/format.h>
 

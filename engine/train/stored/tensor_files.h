@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/train/safetensors_stream.h"
+#include "engine/train/stored/safetensors_stream.h"
 
 namespace frugal {
 

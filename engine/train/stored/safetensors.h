@@ -1,8 +1,8 @@
 #pragma once
 #include "engine/train/host_tensor.h"
-#include "engine/train/safetensors_header.h"
+#include "engine/train/stored/safetensors_header.h"
 
-/// Small files, whole. What does not fit memory: engine/train/safetensors_stream.h.
+/// Small files, whole. What does not fit memory: engine/train/stored/safetensors_stream.h.
 namespace frugal::safetensors {
 
 struct File {

@@ -1,4 +1,4 @@
-#include "engine/train/stored_weights.h"
+#include "engine/train/stored/stored_weights.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

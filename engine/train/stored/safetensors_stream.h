@@ -3,7 +3,7 @@
 #include <set>
 #include <span>
 
-#include "engine/train/safetensors_header.h"
+#include "engine/train/stored/safetensors_header.h"
 
 /// Files of more than memory holds: one tensor, or a part of one, at a time.
 namespace frugal::safetensors {

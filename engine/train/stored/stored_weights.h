@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "engine/train/host_tensor.h"
-#include "engine/train/stored_names.h"
-#include "engine/train/tensor_files.h"
+#include "engine/train/stored/stored_names.h"
+#include "engine/train/stored/tensor_files.h"
 
 /// Weights of a model in files, in the names that stored_names.h gives them; one parameter at a
 /// time is in memory, in float64.

@@ -1,0 +1,39 @@
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+namespace frugal {
+
+enum class OptimizerKind : uint8_t {
+  sgd,       ///< stochastic gradient descent; no state
+  momentum,  ///< one moment, without bias correction
+  adam,      ///< two moments; weight decay is part of the gradient
+  adamw      ///< two moments; weight decay is not
+};
+std::string_view name_of(OptimizerKind kind);
+
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::adamw;
+  double learning_rate = 1e-3;
+  double momentum = 0.9;                             ///< of momentum
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  ///< of adam and adamw
+  double weight_decay = 0;                           ///< decoupled but for adam
+  /// Passes read weights that are so many further updates like the last ahead of the optimizer's
+  /// own: a correction for gradients that are applied to later weights than they were computed
+  /// with. Not of the papers; 0: none.
+  double prediction = 0;
+  double clip = 1;  ///< greatest norm of the gradient of the whole model; 0: no clipping
+};
+
+/// How often weights are updated, and by what.
+struct TrainConfig {
+  OptimizerOptions optimizer;
+  /// Learning rate: linear up to optimizer.learning_rate over warm_up steps, then a cosine down to
+  /// a tenth of it at `steps`.
+  int64_t warm_up = 0;
+  int64_t steps = 1;
+
+  double learning_rate(int64_t step) const;
+};
+
+}  // namespace frugal
