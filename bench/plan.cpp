@@ -9,6 +9,7 @@
 
 #include "engine/plan/execute.h"
 #include "engine/plan/search.h"
+#include "engine/train/trainer.h"
 #include "harness/report/table.h"
 #include "harness/settings/models.h"
 #include "kernels/support/error.h"

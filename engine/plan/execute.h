@@ -1,4 +1,5 @@
 #pragma once
+#include "engine/config.h"
 #include "engine/train/train_config.h"
 #include "kernels/virtual/machine.h"
 

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/train/trainer.h"
 #include "tests/harness/support.h"
 
 namespace frugal {

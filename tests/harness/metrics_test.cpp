@@ -7,6 +7,8 @@
 #include <numeric>
 #include <set>
 
+#include "engine/train/module_run.h"
+#include "engine/train/trainer.h"
 #include "harness/measure/runner.h"
 #include "harness/measure/training.h"
 #include "tests/harness/support.h"

@@ -7,6 +7,7 @@
 
 #include "engine/plan/execute.h"
 #include "engine/plan/search.h"
+#include "engine/train/trainer.h"
 #include "kernels/support/error.h"
 #include "kernels/virtual/device.h"
 #include "tests/main/left_out.h"

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/train/trainer.h"
 #include "experiments/artifacts.h"
 #include "experiments/korthikanti2022/formulas.h"
 #include "harness/measure/training.h"
