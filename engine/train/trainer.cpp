@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -24,7 +25,25 @@ constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
 /// Whether what a rank computes is the model's, so that it must be finite.
 bool meaningful(const Rank& rank) { return rank.device.backed() && rank.whole(); }
 
-bool is_last_stage(const Rank& rank) { return rank.stage() + 1 == rank.config.pipeline_parallel; }
+/// What a rank adds to its run's loss: replicas have a part of a batch each, the ranks of a
+/// tensor-parallel group all of it. All are summed in the ranks' order once they have ended, so
+/// that the bits do not depend on which came first.
+double share_of(const Rank& rank, double loss) {
+  const bool is_last_stage = rank.stage() + 1 == rank.config.pipeline_parallel;
+  if (!is_last_stage || rank.tensor_group.rank() != 0) return 0;
+  return meaningful(rank) ? loss : nothing;
+}
+
+StepResult with_rank(const StepResult& own, const StepResult& all) {
+  return {.loss = all.loss + own.loss,
+          .gradient_norm = own.gradient_norm,
+          .seconds = std::max(all.seconds, own.seconds),
+          .flops = all.flops + own.flops};
+}
+
+double sum(const std::vector<double>& shares) {
+  return std::accumulate(shares.begin(), shares.end(), 0.0);
+}
 
 /// Uses every group once, in the same order on all ranks: NCCL makes its communicators then, and
 /// groups whose were made in different orders would wait for each other.
@@ -166,7 +185,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
     what.optimizer.push_back(train_.optimizer);
     what.optimizer.back().learning_rate = train_.learning_rate(steps_ + static_cast<int64_t>(i));
   }
-  std::vector<StepResult> results(batches.size());
+  std::vector<std::vector<StepResult>> of_ranks(members_.size());
   timeline_ = {.title = cluster_.rank(0).device.name(),
                .unit = "s",
                .chunks = plan.chunks,
@@ -185,24 +204,23 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
     rank.device.synchronize();
     const double share = run_.ranks() / static_cast<double>(cluster_.local_ranks()) /
                          static_cast<double>(batches.size());
+    for (size_t i = 0; i < batches.size(); ++i)
+      of_ranks[static_cast<size_t>(rank.index)].push_back(
+          {.loss = share_of(rank, done.losses[i] / counted(batches[i])),
+           .gradient_norm = done.gradient_norms[i],
+           .seconds = done.step_ends[i] - start,
+           .flops = (rank.flops.total() - flops) * share});
+    if (!rank.first_of_stage()) return;
     const std::lock_guard lock(guard);
-    if (rank.first_of_stage()) {
-      count_from(start, done.timeline);
-      const auto stage_index = static_cast<size_t>(rank.stage());
-      timeline_.stages[stage_index] = std::move(done.timeline);
-      notes_[stage_index] = {start, std::move(done.versions)};
-      note_work(rank, before, batches.size());
-    }
-    for (size_t i = 0; i < batches.size(); ++i) {
-      StepResult& result = results[i];
-      // Replicas have a part of the batch each; the ranks of a tensor-parallel group all of it.
-      if (is_last_stage(rank) && rank.tensor_group.rank() == 0)
-        result.loss += meaningful(rank) ? done.losses[i] / counted(batches[i]) : nothing;
-      result.gradient_norm = done.gradient_norms[i];
-      result.seconds = std::max(result.seconds, done.step_ends[i] - start);
-      result.flops += (rank.flops.total() - flops) * share;
-    }
+    count_from(start, done.timeline);
+    const auto stage_index = static_cast<size_t>(rank.stage());
+    timeline_.stages[stage_index] = std::move(done.timeline);
+    notes_[stage_index] = {start, std::move(done.versions)};
+    note_work(rank, before, batches.size());
   });
+  std::vector<StepResult> results(batches.size());
+  for (const std::vector<StepResult>& own : of_ranks)
+    std::transform(own.begin(), own.end(), results.begin(), results.begin(), with_rank);
   for (size_t i = results.size(); i-- > 1;) results[i].seconds -= results[i - 1].seconds;
   for (StepResult& result : results) {
     ++steps_;
@@ -216,17 +234,14 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
 double Trainer::evaluate(const Batch& batch) {
   const Batch all = filled(run_, batch);
   const Schedule schedule = schedule_of(run_, ScheduleKind::gpipe, all, steps_, belongs_to_forward);
-  double loss = 0;
-  std::mutex guard;
+  std::vector<double> losses(members_.size());
   cluster_.run([&](Rank& rank) {
     const ExactWeights exact(rank, of(rank));
     const StageExecutor::Result done =
         executor(rank).run({.schedule = schedule, .batches = {all}, .training = false});
-    const std::lock_guard lock(guard);
-    if (is_last_stage(rank) && rank.tensor_group.rank() == 0)
-      loss += meaningful(rank) ? done.losses.front() : nothing;
+    losses[static_cast<size_t>(rank.index)] = share_of(rank, done.losses.front());
   });
-  return loss / counted(batch);
+  return sum(losses) / counted(batch);
 }
 
 void Trainer::check_values() const {
@@ -278,7 +293,7 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
   HostTensors tensors;
   tensors["tokens"] = host_integers(microbatch.tokens, run_);
   tensors["labels"] = host_integers(microbatch.labels, run_);
-  tensors["loss"] = {{1}, {0}};
+  std::vector<double> losses(members_.size());
   // Found before the ranks run: they look no name up where another may be adding one.
   HostTensor& logits = tensors["logits"];
   logits = serial_host_tensor({m.sequence * run_.micro_batch, m.vocabulary});
@@ -294,10 +309,9 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
                    .scales = {scale},
                    .on_logits = collect_logits(rank, logits, guard)});
     of(rank).optimizer->complete_gradients(rank);
-    const std::lock_guard lock(guard);
     if (rank.replica() > 0) return;
-    if (is_last_stage(rank) && rank.tensor_group.rank() == 0)
-      tensors["loss"].values[0] += done.losses.front() / counted(batch);
+    losses[static_cast<size_t>(rank.index)] = share_of(rank, done.losses.front() / counted(batch));
+    const std::lock_guard lock(guard);
     for (const Parameter* p : of(rank).model->parameters()) {
       if (p->is_copy) continue;
       const GlobalIndex index = p->global_index(rank);
@@ -310,6 +324,7 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
       }
     }
   });
+  tensors["loss"] = {{1}, {sum(losses)}};
   return tensors;
 }
 

@@ -157,7 +157,7 @@ void Runner::end_early(std::vector<Running>& group, const std::string& why,
                        std::optional<Status> guilty) {
   for (Running& r : group) {
     if (r.record.started.empty()) continue;
-    r.record.metrics.clear();
+    if (!r.record.rounds.empty()) r.record.metrics.clear();  // worth something only together
     if (guilty && r.record.status == *guilty) {
       r.record.rounds.clear();
     } else if (r.record.status != Status::skipped) {
@@ -182,7 +182,6 @@ void Runner::run_group(std::vector<Running>& group) {
     if (group.front().of->observes<workload::ModuleTime>()) time_group(group);
     check_gpu(group);
   } catch (const Interrupted&) {
-    // None of the group has ended: its samples are worth something only together.
     end_early(group, interrupted_reason, std::nullopt);
     throw;
   } catch (const GpuLost&) {
