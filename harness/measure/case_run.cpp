@@ -19,6 +19,8 @@ template <class... Functions>
 struct ByKind : Functions... {
   using Functions::operator()...;
 };
+template <class... Functions>
+ByKind(Functions...) -> ByKind<Functions...>;
 
 class ModuleMemoryRun : public CaseRun {
  public:

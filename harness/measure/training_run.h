@@ -48,6 +48,6 @@ struct TrainingRun : Training {
 OptimizerOptions default_optimizer(const RunConfig& config);
 
 /// Record::options: what decides a run beside its configuration.
-std::map<std::string, std::string> options_of(const Training& training, const RunConfig& config);
+std::map<std::string, std::string> options_of(const Training& run, const RunConfig& config);
 
 }  // namespace frugal
