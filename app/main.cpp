@@ -1,9 +1,10 @@
+#include "bench/benchmarks.h"
 #include "experiments/artifacts.h"
 #include "harness/cli/program.h"
 #include "kernels/cpu/waiting.h"
 
 int main(int argc, char** argv) {
   frugal::limit_spinning(argv);
-  frugal::Program program(frugal::all_artifacts());
+  frugal::Program program(frugal::all_artifacts(), frugal::bench::all_benchmarks());
   return static_cast<int>(program.main(argc, argv));
 }

@@ -10,7 +10,7 @@ endfunction()
 function(frugal_library name folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
   list(FILTER sources EXCLUDE REGEX
-       "/kernels/cpu/simd/|/kernels/cuda/|/engine/comm/(no_)?nccl[^/]*\\.cpp$")
+       "/kernels/cpu/simd/|/kernels/cuda/|/engine/comm/(no_)?nccl[^/]*\\.cpp$|/bench/(micro|old)/")
   if(FRUGAL_SANITIZE)  # sanitizers do not follow a task from one stack to another
     list(FILTER sources EXCLUDE REGEX "/engine/comm/tasks\\.cpp$")
   else()
@@ -50,6 +50,7 @@ frugal_objects(frugal_nccl_objects "${nccl_sources}" ${nccl_libraries} fmt::fmt)
 frugal_library(frugal_harness_objects harness
   fmt::fmt nlohmann_json::nlohmann_json CLI11::CLI11 Threads::Threads)
 frugal_library(frugal_experiments_objects experiments fmt::fmt nlohmann_json::nlohmann_json)
+frugal_library(frugal_bench_objects bench fmt::fmt nlohmann_json::nlohmann_json DNNL::dnnl OpenMP::OpenMP_CXX)
 
 # The vectorised kernels are compiled once per instruction set from the same sources, each in a
 # namespace of its own; kernels/cpu/dispatch chooses at run time.
@@ -104,6 +105,7 @@ frugal_linked(frugal_engine frugal_engine_objects
   USES $<IF:${emulated},frugal_emulated_nccl,frugal_nccl> frugal_kernels)
 frugal_linked(frugal_harness frugal_harness_objects USES frugal_engine)
 frugal_linked(frugal_experiments frugal_experiments_objects USES frugal_harness)
+frugal_linked(frugal_bench frugal_bench_objects USES frugal_harness)
 
 file(GLOB machine_files RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS
   ${CMAKE_SOURCE_DIR}/hardware/*.json ${CMAKE_SOURCE_DIR}/programs/*.json)

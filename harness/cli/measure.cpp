@@ -159,13 +159,6 @@ Table table_of(const std::vector<std::string>& swept, const std::vector<Asked>& 
   return comparison_table(columns, labels, records);
 }
 
-nlohmann::json json_of(const std::vector<Record>& records) {
-  if (records.size() == 1) return to_json(records.front());
-  nlohmann::json all = nlohmann::json::array();
-  for (const Record& record : records) all.push_back(to_json(record));
-  return all;
-}
-
 /// Runs what is not recorded yet. A record of each, in their order.
 std::vector<Record> records_of(const MeasureValues& values, const std::vector<Asked>& all) {
   std::vector<Case> cases;
@@ -197,7 +190,7 @@ Exit measure(const MeasureValues& values) {
     if (!record.ok())
       fmt::print(stderr, "frugal: {}{}{}\n", title, title.empty() ? "" : ": ", record.reason);
   }
-  fmt::print("{}", values.format == "json" ? json_of(records).dump(2) + "\n"
+  fmt::print("{}", values.format == "json" ? to_json(records).dump(2) + "\n"
                                            : table_of(swept, all, records).in(values.format));
   if (values.operations && values.format == "table" && records.front().work)
     fmt::print("\n{}", operations_table(*records.front().work).text());

@@ -73,8 +73,9 @@ Exit exit_of(Status status) {
   return Exit::done;
 }
 
-Program::Program(Artifacts artifacts)
+Program::Program(Artifacts artifacts, Benchmarks benchmarks)
     : artifacts_(std::move(artifacts)),
+      benchmarks_(std::move(benchmarks)),
       app_(std::make_unique<CLI::App>(
           "Reproduces what papers report about training large transformers in little memory, and "
           "measures your own configurations.",
@@ -83,9 +84,9 @@ Program::Program(Artifacts artifacts)
   app_->set_version_flag("--version", "frugal " FRUGAL_VERSION, "Print the version and exit");
   app_->footer(footer);
   app_->get_formatter()->column_width(34);
-  for (const auto add :
-       {add_list, add_reproduce, add_predict, add_measure, add_longest, add_plan, add_calibrate,
-        add_trace, add_operations, add_peak, add_schedule, add_report, add_completion, add_docs})
+  for (const auto add : {add_list, add_reproduce, add_predict, add_measure, add_longest, add_plan,
+                         add_calibrate, add_trace, add_operations, add_peak, add_bench,
+                         add_schedule, add_report, add_completion, add_docs})
     add(*this);
   app_->get_subcommand("docs")->group("");  // hidden
 }

@@ -6,6 +6,7 @@
 
 #include "harness/cli/flags.h"
 #include "harness/measure/artifact.h"
+#include "harness/measure/benchmark.h"
 
 namespace frugal {
 
@@ -30,7 +31,7 @@ Exit exit_of(Status status);
 /// shell completions and docs/cli.md all come.
 class Program {
  public:
-  explicit Program(Artifacts artifacts);
+  explicit Program(Artifacts artifacts, Benchmarks benchmarks = {});
   ~Program();
 
   /// Adds a command; `run` is called after its flags were parsed.
@@ -38,6 +39,7 @@ class Program {
 
   const CLI::App& app() const { return *app_; }
   const Artifacts& artifacts() const { return artifacts_; }
+  const Benchmarks& benchmarks() const { return benchmarks_; }
 
   /// Parses, runs, and reports every error in one line on stderr.
   Exit main(int argc, const char* const* argv);
@@ -47,6 +49,7 @@ class Program {
   Exit parse_and_run(int argc, const char* const* argv);
 
   Artifacts artifacts_;
+  Benchmarks benchmarks_;
   std::unique_ptr<CLI::App> app_;
   std::function<Exit()> chosen_;
 };
@@ -62,6 +65,7 @@ void add_calibrate(Program& program);
 void add_trace(Program& program);
 void add_operations(Program& program);
 void add_peak(Program& program);
+void add_bench(Program& program);
 void add_schedule(Program& program);
 void add_report(Program& program);
 void add_completion(Program& program);

@@ -8,6 +8,7 @@
 
 #include "harness/cli/program.h"
 #include "harness/cli/record_notes.h"
+#include "harness/cli/timing_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/runner.h"
 #include "harness/place/environment.h"
@@ -45,8 +46,7 @@ Selection selection(const ReproduceValues& values) {
 /// With every choice that decides the numbers, and no path.
 std::string command_of(const ReproduceValues& values, const std::string& artifact, bool cpu) {
   std::string command =
-      fmt::format("frugal reproduce {} --on {} --samples {} --budget {}", artifact, values.on,
-                  values.timing.samples, values.timing.budget);
+      fmt::format("frugal reproduce {} --on {}", artifact, values.on) + timing_flags(values.timing);
   if (cpu) command += fmt::format(" --threads {}", values.cpu_threads());
   if (values.scale != 0) command += " --scale " + scale_name(values.scale);
   return command;
@@ -145,10 +145,7 @@ void add_reproduce(Program& program) {
   flags.format(values->format, "How to print the result on stdout; csv has the cells only");
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);
-  flags.integer("--samples", values->timing.samples, TimingPlan::minimum,
-                "Timed rounds of each case on the cpu or GPUs", 1000000);
-  flags.number("--budget", values->timing.budget, 0, 1e9,
-               "Seconds after which no timed round beyond the tenth begins, per artifact");
+  add_timing_flags(flags, values->timing);
   flags.toggle("--force", values->force,
                "Run recorded cases again; the old records are kept aside");
   flags.toggle("--check", values->check,

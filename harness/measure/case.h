@@ -1,4 +1,7 @@
 #pragma once
+#include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -8,6 +11,9 @@
 #include "harness/place/device_kind.h"
 
 namespace frugal {
+
+class CaseRun;
+class Target;
 
 /// What can be observed of a configuration; a Training is one as well. Each has a class that
 /// executes it (harness/measure/case_run.h).
@@ -30,11 +36,18 @@ struct StepMemory {};
 struct LongestSequence {
   OptimizerOptions optimizer = {};
 };
+/// What a case of a benchmark does (harness/measure/benchmark.h). Its configuration may be empty:
+/// not everything that is timed is a model.
+struct Benchmark {
+  std::map<std::string, std::string> axes;  ///< where it lies; Record::options has them
+  std::string rounds;  ///< those of the same are timed together; empty: it times nothing by turns
+  std::function<std::unique_ptr<CaseRun>(const Target&)> make;
+};
 
 }  // namespace workload
 
 using Workload = std::variant<workload::ModuleMemory, workload::ModuleTime, workload::StepMemory,
-                              workload::LongestSequence, Training>;
+                              workload::LongestSequence, workload::Benchmark, Training>;
 
 /// One configuration and what is observed of it.
 struct Case {
@@ -60,11 +73,14 @@ struct Case {
   }
 };
 
-/// "layer_memory", "mlp_time", "training", …: Record::what.
+/// "layer_memory", "mlp_time", "benchmark", "training", …: Record::what.
 std::string what_of(const Workload& workload);
 /// Whether its times are results.
 bool is_timed(const Workload& workload);
-/// Whether a case is timed in rounds with others: a module on a real device.
-bool is_interleaved(const Case& c);
+/// Whether rounds are a part of it (CaseRun::time).
+bool has_rounds(const Workload& workload);
+/// What those cases have in common that are timed together, round by round: modules their real
+/// device, cases of a benchmark what it declares. Empty for a case that is run alone.
+std::string rounds_of(const Case& c);
 
 }  // namespace frugal

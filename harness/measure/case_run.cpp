@@ -143,17 +143,25 @@ std::string what_of(const Workload& workload) {
           [](const workload::ModuleTime& w) { return fmt::format("{}_time", name_of(w.module)); },
           [](const workload::StepMemory&) { return std::string("step_memory"); },
           [](const workload::LongestSequence&) { return std::string("longest_sequence"); },
+          [](const workload::Benchmark&) { return std::string("benchmark"); },
           [](const Training&) { return std::string("training"); }},
       workload);
 }
 
-bool is_timed(const Workload& workload) {
+bool has_rounds(const Workload& workload) {
   return std::holds_alternative<workload::ModuleTime>(workload) ||
-         std::holds_alternative<Training>(workload);
+         std::holds_alternative<workload::Benchmark>(workload);
 }
 
-bool is_interleaved(const Case& c) {
-  return c.observes<workload::ModuleTime>() && c.source() == Source::measured;
+bool is_timed(const Workload& workload) {
+  return has_rounds(workload) || std::holds_alternative<Training>(workload);
+}
+
+std::string rounds_of(const Case& c) {
+  if (c.source() != Source::measured) return "";  // a virtual clock says the same every time
+  if (const auto* benchmark = std::get_if<workload::Benchmark>(&c.workload))
+    return benchmark->rounds;
+  return c.observes<workload::ModuleTime>() ? c.on : "";
 }
 
 std::unique_ptr<CaseRun> run_of_case(const Case& c, const Target& target, PeakRates& peaks,
@@ -171,6 +179,7 @@ std::unique_ptr<CaseRun> run_of_case(const Case& c, const Target& target, PeakRa
                            [&](const workload::LongestSequence& w) -> Made {
                              return std::make_unique<LongestSequenceRun>(c, w.optimizer, target);
                            },
+                           [&](const workload::Benchmark& w) -> Made { return w.make(target); },
                            [&](const Training& training) -> Made {
                              return std::make_unique<TrainingCaseRun>(c, training, target, peaks,
                                                                       std::move(done));

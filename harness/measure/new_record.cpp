@@ -1,14 +1,22 @@
 #include "harness/measure/new_record.h"
 
+#include <fmt/format.h>
+
 #include "harness/measure/training.h"
 
 namespace frugal {
 namespace {
 
+/// How many rounds there are to be, in the terms of the plan's rule.
+std::string wanted(const TimingPlan& timing) {
+  return timing.stop == "samples" ? std::to_string(timing.samples)
+                                  : fmt::format("{}", timing.precision);
+}
+
 std::map<std::string, std::string> options_of(const Case& c, const Target& target,
                                               const TimingPlan& timing) {
   std::map<std::string, std::string> options = target.options(c.config.type);
-  if (is_interleaved(c)) options["samples"] = std::to_string(timing.samples);
+  if (!rounds_of(c).empty()) options[timing.stop] = wanted(timing);
   if (is_timed(c.workload) && target.threads())
     options["threads"] = std::to_string(*target.threads());
   if (c.observes<workload::StepMemory>()) options["memory"] = counted_without_limit;
@@ -16,6 +24,8 @@ std::map<std::string, std::string> options_of(const Case& c, const Target& targe
     options["optimizer"] = name_of(longest->optimizer.kind);
   if (const auto* training = std::get_if<Training>(&c.workload))
     options.merge(options_of(*training, c.config));
+  if (const auto* benchmark = std::get_if<workload::Benchmark>(&c.workload))
+    options.insert(benchmark->axes.begin(), benchmark->axes.end());
   return options;
 }
 
@@ -23,7 +33,8 @@ std::map<std::string, std::string> options_of(const Case& c, const Target& targe
 
 Record new_record(const std::string& artifact, const Case& c, const Target& target,
                   const TimingPlan& timing, const std::string& command) {
-  if (c.skip.empty()) c.config.validate();
+  const bool has_model = !c.observes<workload::Benchmark>() || has_configuration(c.config);
+  if (c.skip.empty() && has_model) c.config.validate();
   Record record;
   record.artifact = artifact;
   record.case_id = c.id;

@@ -27,6 +27,13 @@ bool saves_files(const Case& c) {
   return training != nullptr && training->saves();
 }
 
+/// Of a time, as RoundsSoFar has it; 0 where it is exact.
+double uncertainty_of(const Metric& metric) {
+  if (metric.unit != "s") return 0;
+  const Estimate time = median_estimate(metric.samples);
+  return time.interval ? (time.interval->high - time.interval->low) / 2 / time.value : 0;
+}
+
 /// A name for the rounds that begin now, which no other run has.
 std::string new_rounds() {
   static std::atomic<int> count{0};
@@ -47,6 +54,14 @@ struct Runner::Running {
     return record.artifact + " " + record.case_id + " on " + setting_of(record).where();
   }
 };
+
+double Runner::uncertainty_of(const std::vector<Running>& group) {
+  double largest = 0;
+  for (const Running& r : group)
+    for (const auto& [name, metric] : r.record.metrics)
+      largest = std::max(largest, frugal::uncertainty_of(metric));
+  return largest;
+}
 
 Runner::Runner(RecordFile& file, Progress& progress, Options options)
     : file_(file), progress_(progress), options_(std::move(options)) {}
@@ -70,10 +85,11 @@ Record Runner::blank(const std::string& artifact, const Case& c) {
 
 std::vector<std::vector<size_t>> grouped(const std::vector<Case>& cases) {
   std::vector<std::vector<size_t>> groups;
-  std::map<std::string, size_t> timed;  // the group of each real device
+  std::map<std::string, size_t> timed;  // the group of those that share rounds
   for (size_t i = 0; i < cases.size(); ++i) {
     size_t group = groups.size();
-    if (is_interleaved(cases[i])) group = timed.try_emplace(cases[i].on, group).first->second;
+    if (const std::string rounds = rounds_of(cases[i]); !rounds.empty())
+      group = timed.try_emplace(rounds, group).first->second;
     if (group == groups.size()) groups.emplace_back();
     groups[group].push_back(i);
   }
@@ -118,7 +134,7 @@ Records Runner::run(const std::string& artifact, const std::vector<Case>& cases)
       for (const Running& r : group) say_recorded(r);
       continue;
     }
-    if (is_interleaved(cases[members.front()])) {
+    if (!rounds_of(cases[members.front()]).empty()) {
       const std::string rounds = new_rounds();
       for (Running& r : group) r.record.rounds = rounds;
     }
@@ -179,7 +195,7 @@ void Runner::run_group(std::vector<Running>& group) {
       check_gpu(group);
       add_others_in_memory(r, group);
     }
-    if (group.front().of->observes<workload::ModuleTime>()) time_group(group);
+    if (has_rounds(group.front().of->workload)) time_group(group);
     check_gpu(group);
   } catch (const Interrupted&) {
     end_early(group, interrupted_reason, std::nullopt);
@@ -233,7 +249,8 @@ void Runner::time_group(std::vector<Running>& group) {
     for (const auto& run : runs) run(true);
   } else {
     progress_.working_on(group.front().record.artifact + " timing, interleaved");
-    time_interleaved(runs, options_.timing);
+    time_interleaved(runs, options_.timing, steady_seconds,
+                     [&group] { return uncertainty_of(group); });
   }
   for (Running& r : group)  // the measured peak is to have the device for itself
     if (r.run) r.run->release(r.record);

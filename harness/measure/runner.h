@@ -69,6 +69,8 @@ class Runner {
   /// Runs a case but for the timed rounds, and says what it takes.
   void observe(Running& r);
   void time_group(std::vector<Running>& group);
+  /// Of the time in the group that is known least well (RoundsSoFar::uncertainty).
+  static double uncertainty_of(const std::vector<Running>& group);
   void finish(Record& record);
 
   RecordFile& file_;
@@ -77,8 +79,8 @@ class Runner {
   std::map<std::pair<std::string, std::string>, Site> sites_;  ///< by `on` and lone rank
 };
 
-/// Positions of the cases that run together, in the order of their first: those that are timed on
-/// the same real device, in rounds, and every other case alone.
+/// Positions of the cases that run together, in the order of their first: those that share rounds
+/// (rounds_of), and every other case alone.
 std::vector<std::vector<size_t>> grouped(const std::vector<Case>& cases);
 
 }  // namespace frugal

@@ -24,6 +24,8 @@ namespace metric {
 inline constexpr const char* forward_time = "forward_time";
 inline constexpr const char* backward_time = "backward_time";
 inline constexpr const char* step_time = "step_time";
+inline constexpr const char* time = "time";  ///< of one execution of what a benchmark times
+inline constexpr const char* work = "work";  ///< FLOPs or bytes of one execution
 inline constexpr const char* longest_sequence = "longest_sequence";       ///< LongestSequence
 inline constexpr const char* lengths_refused = "longer_lengths_refused";  ///< LongestSequence
 inline constexpr const char* gradient_norm = "gradient_norm";             ///< before clipping
@@ -105,8 +107,8 @@ struct Record {
   std::string device;                             ///< what that is, in words
   std::optional<ModelledCommunication> modelled;  ///< none: as real as the device is
   int64_t scale = 1;                              ///< k of 1/k; `config` is already scaled
-  RunConfig config;
-  std::string machine;                   ///< Target::machine_hash(); empty without a description
+  RunConfig config;     ///< empty where a benchmark times no model (has_configuration)
+  std::string machine;  ///< Target::machine_hash(); empty without a description
   std::string program = program_hash();  ///< that ran the case
   std::string fingerprint;               ///< of all that decides the result; what resuming compares
   /// Which interleaved timing this is part of: samples of two records were taken in the same rounds
@@ -135,7 +137,12 @@ struct Record {
   void add_sample(const std::string& name, const char* unit, double value);
 };
 
+/// Whether a configuration is one: it has a model.
+inline bool has_configuration(const RunConfig& config) { return config.model.layers > 0; }
+
 nlohmann::json to_json(const Record& record);
+/// One alone is an object, several are an array.
+nlohmann::json to_json(const std::vector<Record>& records);
 /// Throws InputError that says what is missing or wrong, and in which file and line (`name`).
 Record record_from_json(const nlohmann::json& json, const std::string& name);
 

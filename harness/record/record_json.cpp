@@ -194,34 +194,42 @@ json to_json(const Record& record) {
   for (const auto& [name, metric] : record.metrics) metrics[name] = to_json(metric);
   for (const auto& [step, loss] : record.held_out)
     held_out.push_back({{"step", step}, {"loss", loss}});
-  return {{"schema", Record::schema},
-          {"artifact", record.artifact},
-          {"case", record.case_id},
-          {"what", record.what},
-          {"source", name_of(record.source)},
-          {"on", record.on},
-          {"device", record.device},
-          {"communication", communication(record)},
-          {"scale", scale_name(record.scale)},
-          {"configuration", to_json(record.config)},
-          {"options", record.options},
-          {"machine", record.machine},
-          {"program", record.program},
-          {"rounds", record.rounds},
-          {"fingerprint", record.fingerprint},
-          {"status", name_of(record.status)},
-          {"reason", record.reason},
-          {"metrics", metrics},
-          {"memory", record.memory ? to_json(*record.memory) : json(nullptr)},
-          {"flops", record.flops ? to_json(*record.flops) : json(nullptr)},
-          {"work", record.work ? to_json(*record.work, record.on) : json(nullptr)},
-          {"utilization", record.utilization ? to_json(*record.utilization) : json(nullptr)},
-          {"losses", record.losses},
-          {"held_out", held_out},
-          {"command", record.command},
-          {"started", record.started},
-          {"ended", record.ended},
-          {"environment", json::parse(record.environment)}};
+  return {
+      {"schema", Record::schema},
+      {"artifact", record.artifact},
+      {"case", record.case_id},
+      {"what", record.what},
+      {"source", name_of(record.source)},
+      {"on", record.on},
+      {"device", record.device},
+      {"communication", communication(record)},
+      {"scale", scale_name(record.scale)},
+      {"configuration", has_configuration(record.config) ? to_json(record.config) : json(nullptr)},
+      {"options", record.options},
+      {"machine", record.machine},
+      {"program", record.program},
+      {"rounds", record.rounds},
+      {"fingerprint", record.fingerprint},
+      {"status", name_of(record.status)},
+      {"reason", record.reason},
+      {"metrics", metrics},
+      {"memory", record.memory ? to_json(*record.memory) : json(nullptr)},
+      {"flops", record.flops ? to_json(*record.flops) : json(nullptr)},
+      {"work", record.work ? to_json(*record.work, record.on) : json(nullptr)},
+      {"utilization", record.utilization ? to_json(*record.utilization) : json(nullptr)},
+      {"losses", record.losses},
+      {"held_out", held_out},
+      {"command", record.command},
+      {"started", record.started},
+      {"ended", record.ended},
+      {"environment", json::parse(record.environment)}};
+}
+
+json to_json(const std::vector<Record>& records) {
+  if (records.size() == 1) return to_json(records.front());
+  json all = json::array();
+  for (const Record& record : records) all.push_back(to_json(record));
+  return all;
 }
 
 Record record_from_json(const json& json, const std::string& name) {
@@ -238,7 +246,8 @@ Record record_from_json(const json& json, const std::string& name) {
   record.device = object.require<std::string>("device");
   record.modelled = communication_from_json(object);
   record.scale = scale_from_json(object);
-  record.config = run_config_from_json(object.object("configuration"));
+  if (!object.at("configuration").is_null())
+    record.config = run_config_from_json(object.object("configuration"));
   const JsonObject options = object.object("options");
   for (const auto& [key, value] : object.at("options").items())
     record.options[key] = options.require<std::string>(key);

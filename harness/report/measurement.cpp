@@ -64,10 +64,7 @@ std::string step_time_of(const Record& record) {
   const std::vector<double>& times = record.samples(metric::step_time);
   if (times.empty()) return "";
   const Estimate time = median_estimate(times);
-  std::string text = format_number(time.value);
-  if (time.interval)
-    text += fmt::format(" [{}, {}]", format_number(time.interval->low),
-                        format_number(time.interval->high));
+  const std::string text = format_estimate(time);
   return times.size() > 1 ? fmt::format("{}, {} steps", text, times.size()) : text;
 }
 
@@ -100,8 +97,7 @@ Table measurement_table(const Record& record) {
   for (const auto& [name, metric] : record.metrics) {
     const Estimate estimate = median_estimate(metric.samples);
     std::string unit = metric.unit;
-    if (const auto& interval = estimate.interval)
-      unit += fmt::format(" [{}, {}]", format_number(interval->low), format_number(interval->high));
+    if (const auto& interval = estimate.interval) unit += " " + format_interval(*interval);
     if (estimate.samples > 1) unit += fmt::format(", median of {}", estimate.samples);
     lines.add(name, format_number(estimate.value), unit);
   }

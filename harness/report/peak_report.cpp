@@ -6,6 +6,7 @@
 
 #include "harness/place/environment.h"
 #include "harness/place/target.h"
+#include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
 namespace frugal {
@@ -99,10 +100,7 @@ json data_sheet(const std::optional<Machine>& machine) {
 
 std::vector<std::string> row(const std::string& what, const std::string& size, const Rate& rate,
                              const char* unit) {
-  return {what, size, format_number(rate.value / 1e9),
-          fmt::format("[{}, {}]", format_number(rate.interval.low / 1e9),
-                      format_number(rate.interval.high / 1e9)),
-          unit};
+  return {what, size, format_number(rate.value / 1e9), format_interval(rate.interval, 1e9), unit};
 }
 
 }  // namespace
@@ -181,10 +179,8 @@ Table peak_table(const Peaks& peaks) {
   const std::pair<const char*, const Estimate*> times[] = {{"small operation", &peaks.launch.each},
                                                            {"issuing one", &peaks.launch.issue}};
   for (const auto& [what, time] : times)
-    table.rows.push_back({what, "", format_number(1e6 * time->value),
-                          fmt::format("[{}, {}]", format_number(1e6 * time->interval->low),
-                                      format_number(1e6 * time->interval->high)),
-                          "us"});
+    table.rows.push_back(
+        {what, "", format_number(1e6 * time->value), format_interval(*time->interval, 1e-6), "us"});
   return table;
 }
 

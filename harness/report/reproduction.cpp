@@ -77,8 +77,7 @@ std::string value_text(const Comparison& number) {
   if (!number.value) return "";
   std::string text = format_number(*number.value);
   if (number.interval)
-    text += fmt::format(" [{}, {}]", format_number(number.interval->low),
-                        format_number(number.interval->high));
+    text += " " + format_interval(*number.interval);
   else if (number.samples > 0)
     text += fmt::format(" (median of {})", number.samples);
   return number.fitted ? text + " (fitted)" : text;

@@ -116,6 +116,16 @@ std::string format_number(const std::optional<double>& value) {
   return value ? format_number(*value) : "";
 }
 
+std::string format_interval(const Interval& interval, double unit) {
+  return fmt::format("[{}, {}]", format_number(interval.low / unit),
+                     format_number(interval.high / unit));
+}
+
+std::string format_estimate(const Estimate& estimate) {
+  const std::string value = format_number(estimate.value);
+  return estimate.interval ? value + " " + format_interval(*estimate.interval) : value;
+}
+
 Quantity format_bytes(int64_t bytes) {
   constexpr std::array units = {"B", "KiB", "MiB", "GiB", "TiB"};
   auto value = static_cast<double>(bytes);

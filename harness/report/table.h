@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/measure/statistics.h"
+
 namespace frugal {
 
 /// Text in rows and columns, and the ways to write it.
@@ -28,6 +30,11 @@ struct Table {
 std::string format_number(double value);
 /// Empty where there is none.
 std::string format_number(const std::optional<double>& value);
+
+/// "[low, high]", in such units.
+std::string format_interval(const Interval& interval, double unit = 1);
+/// With its interval, where it has one: "0.2058 [0.201, 0.212]".
+std::string format_estimate(const Estimate& estimate);
 
 /// A quantity as people read it.
 struct Quantity {

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <dnnl.hpp>
 
-#include "bench/compare/contest.h"
-#include "kernels/cpu/device.h"
+#include "bench/benchmarks.h"
+#include "bench/timed.h"
+#include "harness/peaks/peak.h"
+#include "harness/place/target.h"
 
 namespace frugal::bench {
 namespace {
@@ -99,36 +102,75 @@ std::vector<Product> products() {
   return all;
 }
 
+std::vector<std::string> names_of(const std::vector<Product>& all) {
+  std::vector<std::string> names;
+  for (const Product& product : all) names.push_back(product.name);
+  return names;
+}
+
+const Product& product_of(const std::string& name) {
+  static const std::vector<Product> all = products();
+  return *std::find_if(all.begin(), all.end(), [&](const Product& p) { return p.name == name; });
+}
+
+/// A product with its operands, on a device of its own.
+struct Operands {
+  std::unique_ptr<Cluster> alone;
+  Device& device;
+  Buffer a, b, c;
+  Gemm gemm;
+
+  Operands(const Target& target, DType type, const Product& p)
+      : alone(one_rank(target)),
+        device(alone->rank(0).device),
+        a(device, type, matrix(p.batch, p.m, p.k, p.transpose_a)),
+        b(device, type, matrix(p.batch, p.k, p.n, p.transpose_b)),
+        c(device, p.weight_gradient ? DType::f32 : type, matrix(p.batch, p.m, p.n, false)),
+        gemm{.a = a.view(),
+             .b = b.view(),
+             .c = c.view(),
+             .bias = {},
+             .transpose_a = p.transpose_a,
+             .transpose_b = p.transpose_b,
+             .accumulate = p.weight_gradient} {}
+};
+
+std::unique_ptr<CaseRun> run_of(const Target& target, DType type, const Product& product,
+                                bool directly) {
+  const auto operands = std::make_shared<Operands>(target, type, product);
+  std::function<void()> work = [operands] {
+    operands->device.execute(operands->gemm);
+    operands->device.synchronize();
+  };
+  if (directly) {
+    omp_set_num_threads(target.threads().value());
+    work = [operands, direct = std::make_shared<Direct>(operands->gemm)] { (*direct)(); };
+  }
+  return std::make_unique<Timed>(operands->gemm.cost().flops, "FLOP", timed(std::move(work)));
+}
+
 }  // namespace
 
-void compare_gemm(Report& report) {
-  CpuDevice device(report.options().threads);
-  omp_set_num_threads(report.options().threads);  // oneDNN's, where it is called directly
-  for (const DType type : {DType::f32, DType::bf16}) {
-    for (const Product& p : products()) {
-      const std::string name = fmt::format("{}/{}", p.name, name_of(type));
-      if (!report.wants(name)) continue;
-      const Buffer a(device, type, matrix(p.batch, p.m, p.k, p.transpose_a));
-      const Buffer b(device, type, matrix(p.batch, p.k, p.n, p.transpose_b));
-      const Buffer c(device, p.weight_gradient ? DType::f32 : type,
-                     matrix(p.batch, p.m, p.n, false));
-      const Gemm gemm{.a = a.view(),
-                      .b = b.view(),
-                      .c = c.view(),
-                      .bias = {},
-                      .transpose_a = p.transpose_a,
-                      .transpose_b = p.transpose_b,
-                      .accumulate = p.weight_gradient};
-      Direct direct(gemm);
-      const double flops = gemm.cost().flops;
-      report.add({name, flops, flops,
-                  [&] {
-                    device.execute(gemm);
-                    device.synchronize();
-                  },
-                  [&] { direct(); }});
-    }
-  }
+const Benchmark& gemm() {
+  using Shows = ResultColumn::Shows;
+  static const Benchmark benchmark = {
+      .name = "gemm",
+      .title = "A layer's matrix multiplications, through the device and by oneDNN directly",
+      .axes = {{"type", {"f32", "bf16"}},
+               {"product", names_of(products())},
+               {"by", {"frugal", "oneDNN"}}},
+      .at = [](const Point& point) -> std::optional<BenchmarkCase> {
+        const DType type = point.at("type") == "bf16" ? DType::bf16 : DType::f32;
+        return BenchmarkCase{.make = [type, product = product_of(point.at("product")),
+                                      directly = point.at("by") == "oneDNN"](const Target& target) {
+          return run_of(target, type, product, directly);
+        }};
+      },
+      .by_turns = {"by"},
+      .reference = Reference{"by", {"oneDNN"}},
+      .columns = {{"GFLOP/s", metric::time, Shows::rate, 1e9},
+                  {"times oneDNN's", metric::time, Shows::speed}}};
+  return benchmark;
 }
 
 }  // namespace frugal::bench

@@ -1,0 +1,14 @@
+#pragma once
+#include "harness/measure/benchmark.h"
+
+/// Every benchmark, in the order in which they are listed. A file of this folder defines each.
+#define FRUGAL_BENCHMARKS(BENCHMARK) BENCHMARK(gemm)
+
+#define FRUGAL_DECLARED(name) const Benchmark& name();
+namespace frugal::bench {
+FRUGAL_BENCHMARKS(FRUGAL_DECLARED)
+
+/// Every benchmark, in the order in which they are listed.
+Benchmarks all_benchmarks();
+}  // namespace frugal::bench
+#undef FRUGAL_DECLARED

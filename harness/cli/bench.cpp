@@ -1,0 +1,162 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "harness/cli/program.h"
+#include "harness/cli/record_notes.h"
+#include "harness/cli/timing_flags.h"
+#include "harness/measure/interrupt.h"
+#include "harness/measure/runner.h"
+#include "harness/place/environment.h"
+#include "harness/record/google_benchmark.h"
+#include "harness/report/benchmark_report.h"
+#include "kernels/support/error.h"
+#include "kernels/support/json_file.h"
+
+namespace frugal {
+namespace {
+
+struct BenchValues {
+  std::vector<std::string> names;
+  std::string on = "cpu", glob, read, out = "out", format = "table";
+  std::optional<int> threads;  // all processors otherwise
+  TimingPlan timing;
+  bool list = false, force = false;
+};
+
+const Benchmark& benchmark_of(const BenchValues& values, const Benchmarks& all) {
+  if (values.names.size() > 1)
+    throw InputError(fmt::format("{}: one benchmark at a time; leave the others out",
+                                 fmt::join(values.names, " ")));
+  std::vector<std::string> known;
+  for (const Benchmark* benchmark : all) {
+    if (benchmark->name == values.names.front()) return *benchmark;
+    known.push_back(benchmark->name);
+  }
+  const auto similar = nearest(values.names.front(), known);
+  throw InputError(fmt::format(
+      "there is no benchmark \"{}\"; {}`frugal bench` lists all", values.names.front(),
+      similar.empty() ? "" : fmt::format("did you mean {}? ", fmt::join(similar, ", "))));
+}
+
+void print(const Table& table, const nlohmann::json& json, const std::string& format) {
+  fmt::print("{}", format == "json" ? json.dump(2) + "\n" : table.in(format));
+}
+
+/// All benchmarks, in a line each.
+void list(const Benchmarks& all, const std::string& format) {
+  Table table{{{"benchmark"}, {"axes"}, {"title"}}, {}};
+  nlohmann::json json = nlohmann::json::array();
+  for (const Benchmark* benchmark : all) {
+    std::vector<std::string> axes;
+    nlohmann::json values = nlohmann::json::array();
+    for (const Axis& axis : benchmark->axes) {
+      axes.push_back(fmt::format("{} ({})", axis.name, axis.values.size()));
+      values.push_back({{"name", axis.name}, {"values", axis.values}});
+    }
+    table.rows.push_back(
+        {benchmark->name, fmt::format("{}", fmt::join(axes, ", ")), benchmark->title});
+    json.push_back({{"name", benchmark->name}, {"title", benchmark->title}, {"axes", values}});
+  }
+  print(table, {{"schema", "frugal.benchmarks/1"}, {"benchmarks", json}}, format);
+}
+
+void list_cases(const std::vector<Case>& cases, const std::string& format) {
+  Table table{{{"case"}, {"on"}}, {}};
+  nlohmann::json json = nlohmann::json::array();
+  for (const Case& c : cases) {
+    table.rows.push_back({c.id, c.on});
+    json.push_back({{"id", c.id}, {"on", c.on}});
+  }
+  print(table, {{"schema", "frugal.benchmark-cases/1"}, {"cases", json}}, format);
+}
+
+/// With every choice that decides the numbers, and no path.
+std::string command_of(const BenchValues& values, const Benchmark& benchmark, int threads) {
+  std::string command = fmt::format("frugal bench {} --on {}", benchmark.name, values.on);
+  if (!values.glob.empty()) command += fmt::format(" --case '{}'", values.glob);
+  command += timing_flags(values.timing);
+  if (device_kind(values.on) == DeviceKind::cpu) command += fmt::format(" --threads {}", threads);
+  return command;
+}
+
+Exit bench(const BenchValues& values, const Benchmark& benchmark) {
+  const std::vector<Case> cases = cases_of(benchmark, values.on, values.glob);
+  if (values.list) {
+    list_cases(cases, values.format);
+    return Exit::done;
+  }
+  check_threads(values.threads, values.on, device_kind(values.on) == DeviceKind::cpu);
+  const int threads = values.threads.value_or(usable_processors());
+  make_target({.on = cases.front().on, .threads = threads});  // says why it cannot be used
+  RecordFile file(values.out);
+  catch_interrupts();
+  Progress progress(cases.size());
+  begin_with(file, values.force, progress);
+  Runner runner(file, progress,
+                {.place = {.threads = threads},
+                 .timing = values.timing,
+                 .command = command_of(values, benchmark, threads)});
+  const std::vector<Record> records = runner.run(benchmark.artifact(), cases).all();
+  progress.finish();
+  print(benchmark_table(benchmark, records), to_json(records), values.format);
+  Exit worst = Exit::done;
+  for (const Record& record : records) worst = std::max(worst, exit_of(record.status));
+  return worst;
+}
+
+/// What Google Benchmark measured becomes records like all others.
+Exit read(const BenchValues& values) {
+  const std::vector<Record> records = read_google_benchmark(values.read);
+  RecordFile file(values.out);
+  Progress progress;
+  begin_with(file, values.force, progress);
+  for (const Record& record : records)
+    if (last_final(file.records(), record) == nullptr) file.append(record);
+  print(google_benchmark_table(records), to_json(records), values.format);
+  return Exit::done;
+}
+
+Exit chosen(const BenchValues& values, const Benchmarks& all) {
+  if (!values.read.empty()) {
+    if (!values.names.empty())
+      throw InputError(fmt::format("--read and {}: the file says what was run; leave {} out",
+                                   values.names.front(), values.names.front()));
+    return read(values);
+  }
+  if (!values.names.empty()) return bench(values, benchmark_of(values, all));
+  if (!values.glob.empty())
+    throw InputError("--case is of a benchmark; name one, `frugal bench` lists all");
+  list(all, values.format);
+  return Exit::done;
+}
+
+}  // namespace
+
+void add_bench(Program& program) {
+  const auto values = std::make_shared<BenchValues>();
+  Flags flags = program.command(
+      "bench",
+      "Run a benchmark: cases along its axes, timed by turns, beside what they are held "
+      "against. Without a name: what there is",
+      [values, &program] { return chosen(*values, program.benchmarks()); });
+  flags.positional("NAME", values->names, "The benchmark", false);
+  flags.toggle("--list", values->list, "Show its cases and run none");
+  flags.text("--case", values->glob, "GLOB",
+             "Only the cases whose names it matches, and what is timed by turns with them");
+  flags.text("--on", values->on, "PLACE", "Where: cpu, cuda, or virtual:MACHINE");
+  flags.integer("--threads", values->threads, 1,
+                "Kernel threads of the cpu; all processors otherwise", 4096);
+  add_timing_flags(flags, values->timing);
+  flags.text("--out", values->out, "DIR", "Folder for records.jsonl; runs resume from it");
+  flags.format(values->format, "How to print the result on stdout; json has the records");
+  flags.toggle("--force", values->force,
+               "Run recorded cases again; the old records are kept aside");
+  flags.text(
+      "--read", values->read, "FILE",
+      "Record what Google Benchmark wrote (frugal_micro --benchmark_out=FILE), and run nothing");
+}
+
+}  // namespace frugal

@@ -1,0 +1,118 @@
+#include "harness/measure/benchmark.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include "harness/measure/case_run.h"
+#include "kernels/support/error.h"
+
+namespace frugal {
+namespace {
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void check_place(const Benchmark& benchmark, const std::string& on) {
+  const DeviceKind kind = device_kind(on);
+  if (std::find(benchmark.places.begin(), benchmark.places.end(), kind) != benchmark.places.end())
+    return;
+  std::vector<std::string> allowed;
+  for (const DeviceKind place : benchmark.places)
+    allowed.emplace_back(place == DeviceKind::cpu    ? "cpu"
+                         : place == DeviceKind::cuda ? "cuda"
+                                                     : "virtual:MACHINE");
+  throw InputError(fmt::format("--on {}: the benchmark {} runs on {}; choose one of these", on,
+                               benchmark.name, fmt::join(allowed, ", ")));
+}
+
+Case case_at(const Benchmark& benchmark, const Point& point, BenchmarkCase at,
+             const std::string& on) {
+  const Point apart = point.without(benchmark.by_turns);
+  const bool by_turns = !benchmark.by_turns.empty();
+  return {
+      .id = point.id(),
+      .config = std::move(at.config),
+      .workload = workload::Benchmark{.axes = {point.values().begin(), point.values().end()},
+                                      .rounds = by_turns ? benchmark.name + "/" + apart.id() : "",
+                                      .make = std::move(at.make)},
+      .on = at.on.empty() ? on : at.on};
+}
+
+/// Those that the glob matches, and those of their rounds.
+std::vector<Case> matching(const std::vector<Case>& all, const std::string& glob) {
+  std::set<std::string> rounds, ids;
+  for (const Case& c : all) {
+    if (fnmatch(glob.c_str(), c.id.c_str(), 0) != 0) continue;
+    ids.insert(c.id);
+    rounds.insert(std::get<workload::Benchmark>(c.workload).rounds);
+  }
+  rounds.erase("");
+  std::vector<Case> some;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(some), [&](const Case& c) {
+    return ids.count(c.id) > 0 ||
+           rounds.count(std::get<workload::Benchmark>(c.workload).rounds) > 0;
+  });
+  return some;
+}
+
+}  // namespace
+
+const std::string& Point::at(std::string_view axis) const {
+  for (const auto& [name, value] : values_)
+    if (name == axis) return value;
+  throw std::out_of_range("no axis is called " + std::string(axis));
+}
+
+std::string Point::id() const {
+  std::vector<std::string> values;
+  for (const auto& [name, value] : values_) values.push_back(value);
+  return fmt::format("{}", fmt::join(values, "/"));
+}
+
+Point Point::without(const std::vector<std::string>& axes) const {
+  Point rest;
+  for (const auto& value : values_)
+    if (!contains(axes, value.first)) rest.values_.push_back(value);
+  return rest;
+}
+
+std::vector<Point> points_of(const std::vector<Axis>& axes) {
+  std::vector<std::vector<std::pair<std::string, std::string>>> all = {{}};
+  for (const Axis& axis : axes) {
+    decltype(all) longer;
+    for (const auto& values : all)
+      for (const std::string& value : axis.values) {
+        longer.push_back(values);
+        longer.back().emplace_back(axis.name, value);
+      }
+    all = std::move(longer);
+  }
+  return std::vector<Point>(all.begin(), all.end());
+}
+
+std::vector<Case> cases_of(const Benchmark& benchmark, const std::string& on,
+                           const std::string& glob) {
+  std::vector<Case> all;
+  for (const Point& point : points_of(benchmark.axes)) {
+    std::optional<BenchmarkCase> at = benchmark.at(point);
+    if (!at) continue;
+    if (at->on.empty()) check_place(benchmark, on);
+    all.push_back(case_at(benchmark, point, std::move(*at), on));
+  }
+  if (glob.empty()) return all;
+  std::vector<Case> some = matching(all, glob);
+  if (some.empty())
+    throw InputError(
+        fmt::format("--case {}: no case of {} matches; its first is {}, and `frugal "
+                    "bench {} --list` shows all",
+                    glob, benchmark.name, all.front().id, benchmark.name));
+  return some;
+}
+
+}  // namespace frugal

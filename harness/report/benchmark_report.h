@@ -1,0 +1,14 @@
+#pragma once
+#include <vector>
+
+#include "harness/measure/benchmark.h"
+#include "harness/record/record.h"
+#include "harness/report/table.h"
+
+namespace frugal {
+
+/// A benchmark's records, one row each: its axes, where it ran, the declared columns with their
+/// 95 % intervals, and how it ended. A reference has no ratio to itself.
+Table benchmark_table(const Benchmark& benchmark, const std::vector<Record>& records);
+
+}  // namespace frugal
