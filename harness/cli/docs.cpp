@@ -71,14 +71,17 @@ std::string cli_markdown(const CLI::App& app) {
 
 namespace {
 
-/// The record's schema has that of a configuration within it; the rest stays as it is written.
+/// The record's schema has that of a configuration within it, which a benchmark without a model
+/// leaves out; the rest stays as it is written.
 std::string with_configuration(std::string schema) {
   const std::string key = "    \"configuration\": ";
   const size_t begin = schema.find(key + "{") + key.size();
   size_t end = begin;
   for (int depth = 0; end == begin || depth > 0; ++end)
     depth += schema.at(end) == '{' ? 1 : schema.at(end) == '}' ? -1 : 0;
-  std::string text = run_config_schema().dump(2);
+  nlohmann::json configuration = run_config_schema();
+  configuration["type"] = {"object", "null"};
+  std::string text = configuration.dump(2);
   for (size_t line = 0; (line = text.find('\n', line)) != std::string::npos;)
     text.insert(++line, "    ");
   return schema.replace(begin, end - begin, text);

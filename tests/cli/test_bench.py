@@ -1,0 +1,46 @@
+"""frugal bench."""
+
+import json
+
+from program import SOURCE, Cli
+
+ONE = ["bench", "gemm", "--case", "f32/projection/forward/*", "--samples", "10", "--budget", "0", "--threads", "1"]
+
+
+class Bench(Cli):
+    def test_bad_input(self):
+        self.rejected("bench", "gem", says=["no benchmark \"gem\"", "did you mean gemm"])
+        self.rejected("bench", "gemm", "attention", says=["gemm attention", "one benchmark at a time"])
+        self.rejected("bench", "gemm", "--on", "cuda", says=["--on cuda", "runs on cpu"])
+        self.rejected("bench", "gemm", "--on", "tpu", says=["tpu"])
+        self.rejected("bench", "gemm", "--case", "f64/*", says=["--case f64/*", "no case of gemm matches", "--list"])
+        self.rejected("bench", "--case", "f32/*", says=["--case", "name one"])
+        self.rejected("bench", "gemm", "--samples", "5", says=["--samples", "5", "10"])
+        self.rejected("bench", "gemm", "--stop", "soon", says=["--stop", "soon", "samples"])
+        self.rejected("bench", "gemm", "--read", "x", says=["--read", "leave gemm out"])
+        self.rejected("bench", "--read", "absent.json", says=["absent.json", "cannot be read"])
+        self.rejected("bench", "--read", self.given("{}", "micro.json"), says=["micro.json", "context"])
+
+    def test_lists(self):
+        done = self.run_frugal("bench", "--format", "json")
+        listed = json.loads(done.stdout)["benchmarks"]
+        files = {path.stem.replace("_", "-") for path in (SOURCE / "bench").glob("*.cpp")}
+        self.assertLessEqual({benchmark["name"] for benchmark in listed}, files | {"mini-sequence-memory"})
+        for benchmark in listed:
+            cases = json.loads(self.run_frugal("bench", benchmark["name"], "--list", "--format", "json").stdout)
+            self.assertTrue(cases["cases"], benchmark)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_records(self):
+        done = self.run_frugal(*ONE)
+        self.assertEqual(len(done.stdout.splitlines()), 4)
+        frugal, directly = self.records()
+        self.assertEqual((frugal["options"]["by"], directly["options"]["by"]), ("frugal", "oneDNN"))
+        self.assertEqual(frugal["rounds"], directly["rounds"])
+        self.assertEqual(frugal["metrics"]["work"]["median"], 2 * 2048 * 1024 * 1024)
+        self.assertEqual(len(frugal["metrics"]["time"]["samples"]), 10)
+        again = self.run_frugal(*ONE)
+        self.assertIn("already recorded", again.stderr)
+        self.assertEqual(again.stdout, done.stdout)
+        self.assertEqual(len(self.records()), 2)
+        self.run_frugal("report", "out", "--format", "json")
