@@ -52,6 +52,12 @@ frugal_library(frugal_harness_objects harness
 frugal_library(frugal_experiments_objects experiments fmt::fmt nlohmann_json::nlohmann_json)
 frugal_library(frugal_bench_objects bench fmt::fmt nlohmann_json::nlohmann_json DNNL::dnnl OpenMP::OpenMP_CXX)
 
+# What is not executed for long is not optimised for long, either: half of the compiler's time is optimising.
+foreach(name harness experiments bench)
+  target_compile_options(frugal_${name}_objects PRIVATE $<$<CONFIG:Release>:-O1>)
+endforeach()
+set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cuda/attention.cpp PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+
 # The vectorised kernels are compiled once per instruction set from the same sources, each in a
 # namespace of its own; kernels/cpu/dispatch chooses at run time.
 file(GLOB simd_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/simd/*.cpp)

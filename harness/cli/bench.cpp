@@ -52,7 +52,7 @@ void list(const Benchmarks& all, const std::string& format) {
   for (const Benchmark* benchmark : all) {
     std::vector<std::string> axes;
     nlohmann::json values = nlohmann::json::array();
-    for (const Axis& axis : benchmark->axes) {
+    for (const BenchmarkAxis& axis : benchmark->axes) {
       axes.push_back(fmt::format("{} ({})", axis.name, axis.values.size()));
       values.push_back({{"name", axis.name}, {"values", axis.values}});
     }

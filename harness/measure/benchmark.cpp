@@ -82,9 +82,9 @@ Point Point::without(const std::vector<std::string>& axes) const {
   return rest;
 }
 
-std::vector<Point> points_of(const std::vector<Axis>& axes) {
+std::vector<Point> points_of(const std::vector<BenchmarkAxis>& axes) {
   std::vector<std::vector<std::pair<std::string, std::string>>> all = {{}};
-  for (const Axis& axis : axes) {
+  for (const BenchmarkAxis& axis : axes) {
     decltype(all) longer;
     for (const auto& values : all)
       for (const std::string& value : axis.values) {

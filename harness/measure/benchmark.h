@@ -8,7 +8,7 @@
 namespace frugal {
 
 /// One dimension of a benchmark, and the values that it takes.
-struct Axis {
+struct BenchmarkAxis {
   std::string name;
   std::vector<std::string> values;
 };
@@ -66,7 +66,7 @@ struct ResultColumn {
 struct Benchmark {
   std::string name;   ///< "gemm"
   std::string title;  ///< what is measured against what, in one line
-  std::vector<Axis> axes;
+  std::vector<BenchmarkAxis> axes;
   /// At one point of all that the axes span; none where there is no such combination.
   std::function<std::optional<BenchmarkCase>(const Point&)> at;
   /// The axes along which cases are timed by turns, in the same rounds.
@@ -81,7 +81,7 @@ struct Benchmark {
 using Benchmarks = std::vector<const Benchmark*>;
 
 /// All points that the axes span, the last axis fastest.
-std::vector<Point> points_of(const std::vector<Axis>& axes);
+std::vector<Point> points_of(const std::vector<BenchmarkAxis>& axes);
 
 /// A benchmark's cases on a place ("cpu", "cuda", "virtual:…"), in the order of its points. With a
 /// glob only those whose id it matches, and what is timed by turns with them. Throws InputError for

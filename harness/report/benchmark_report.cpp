@@ -15,7 +15,7 @@ bool is_reference(const Reference& reference, const Record& record) {
 /// Whether both lie at the same place of all axes but that one.
 bool beside(const Benchmark& benchmark, const std::string& axis, const Record& a, const Record& b) {
   return a.rounds == b.rounds &&
-         std::all_of(benchmark.axes.begin(), benchmark.axes.end(), [&](const Axis& other) {
+         std::all_of(benchmark.axes.begin(), benchmark.axes.end(), [&](const BenchmarkAxis& other) {
            return other.name == axis || a.options.at(other.name) == b.options.at(other.name);
          });
 }
@@ -78,14 +78,14 @@ std::string text_of(const ResultColumn& column, const Record& record, const Reco
 
 Table benchmark_table(const Benchmark& benchmark, const std::vector<Record>& records) {
   Table table;
-  for (const Axis& axis : benchmark.axes) table.columns.push_back({axis.name});
+  for (const BenchmarkAxis& axis : benchmark.axes) table.columns.push_back({axis.name});
   table.columns.push_back({"source"});
   for (const ResultColumn& column : benchmark.columns) table.columns.push_back({column.name, true});
   table.columns.push_back({"rounds", true});
   table.columns.push_back({"status"});
   for (const Record& record : records) {
     std::vector<std::string>& row = table.rows.emplace_back();
-    for (const Axis& axis : benchmark.axes) row.push_back(record.options.at(axis.name));
+    for (const BenchmarkAxis& axis : benchmark.axes) row.push_back(record.options.at(axis.name));
     row.push_back(fmt::format("{}, {}", name_of(record.source), setting_of(record).where()));
     const Record* reference = reference_of(benchmark, record, records);
     for (const ResultColumn& column : benchmark.columns)

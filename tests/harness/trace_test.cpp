@@ -8,6 +8,7 @@
 
 #include "engine/schedule/schedules.h"
 #include "engine/schedule/text.h"
+#include "engine/train/trainer.h"
 #include "harness/measure/as_planned.h"
 #include "tests/harness/support.h"
 
