@@ -10,28 +10,27 @@ and what is reported is the ratio of their times and of their memory.
                                                  rows without and with more flags of frugal's
   compare_steps.py --read FILE                   what there is in a file, once more
 
-Writes a line of JSON whenever one side had its turn, and a summary when a row is complete: what was
-measured stays measured, whenever it is stopped. The Python that runs it has PyTorch."""
+Writes records (docs/records.md, step_records.py) when a row ends, also when it fails or is stopped: what
+was measured stays measured. The Python that runs it has PyTorch."""
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
 import pathlib
-import random
-import statistics
+import shlex
+import signal
 import subprocess
 import sys
 import tempfile
 
-import step_products
+import step_records
+import step_results
+from step_records import SIDES
 
 HERE = pathlib.Path(__file__).parent
 OPPONENT = HERE / "pytorch_step.py"
-SCHEMA, SUMMARY = "frugal.step-turn/1", "frugal.step-comparison/2"
-SIDES = ("eager", "compiled")
-TOLERANCES = {"f32": 1e-5, "bf16": 1e-4}  # of the loss, as a share of it
-KEYS = ("on", "model", "type", "attention", "dropout", "micro_batch", "flags")
 
 
 class Failure(Exception):
@@ -66,11 +65,6 @@ def flags_of(row):
     return ["--model", row["model"], "--on", row["on"], "--type", row["type"], "--attention", row["attention"],
             "--dropout", row["dropout"], "--micro-batch", row["micro_batch"], "--narrow-logits", "--overwrite-gradients",
             *row["flags"].split()]
-
-
-def recorded(row):
-    """The row as results have it: a file without its folder, because no result names a machine's paths."""
-    return row | {"model": pathlib.PurePath(row["model"]).name}
 
 
 def frugal_steps(program, row, threads, steps, *more):
@@ -115,8 +109,8 @@ class PyTorch:
         return json.loads(answer)
 
     def end(self):
-        self.process.stdin.close()
-        self.process.wait()
+        self.process.communicate()
+        self.errors.close()
 
 
 def rows_of(arguments):
@@ -133,121 +127,66 @@ def rows_of(arguments):
                "dropout": float(dropout), "micro_batch": arguments.micro_batch, "flags": flags}
 
 
-def compare(row, arguments, emit):
-    """The turns of a row: frugal first, so that there is a result where PyTorch has none."""
+def write(records, status="ok", reason=""):
+    for record in records:
+        sys.stdout.write(step_records.line(record | {"status": status, "reason": reason, "ended": step_records.now()}))
+    sys.stdout.flush()
+
+
+def command_of(options):
+    flags = (f"--{key.replace('_', '-')}={value}" for key, value in options.items())
+    return shlex.join(["bench/compare_steps.py", "frugal", *flags])
+
+
+def compare(row, arguments):
+    """A row's records, which are written when it ends, however it does, and why it failed."""
     threads = os.cpu_count() if arguments.threads is None else arguments.threads
-    pytorch = None
-    with tempfile.TemporaryDirectory() as folder:
+    limits = {"steps": arguments.steps} | ({"threads": threads} if row["on"] == "cpu" else {})
+    measured = step_records.Measured(row, limits, rounds=os.urandom(8).hex(), command="")
+    measured.shared["command"] = command_of(measured.row | limits | {"rounds": arguments.rounds})
+    status, reason = "interrupted", "stopped before its last round"
+    with contextlib.ExitStack() as opponents:
         try:
-            for turn in range(arguments.rounds):
-                record, resident = frugal_steps(arguments.frugal, row, threads, arguments.steps)
-                emit(turn, "frugal", seconds=record["metrics"]["step_time"]["samples"], resident_bytes=resident,
-                     **about_record(record))
-                operations = []
-                if row["on"] == "cpu":
-                    timed = frugal_operations(arguments.frugal, row, threads, arguments.steps)
-                    if len(timed["stages"]) == 1:  # no stage of several is the step
-                        operations = timed["stages"][0]["operations"]
-                        emit(turn, "operations", operations=operations,
-                             **{key: timed[key] for key in ("command", "program", "step_seconds")})
-                products = step_products.tasks(operations)
-                if pytorch is None:
-                    task = {"on": row["on"], "threads": threads, "configuration": record["configuration"],
-                            "products": products}
-                    same = row["on"] == "cpu" and row["dropout"] == 0  # masks differ, and files may be large
-                    if same:
-                        task["tensors"] = f"{folder}/tensors"
-                        frugal_steps(arguments.frugal, row, threads, 0, "--learning-rate", 0, "--save-tensors",
-                                     task["tensors"])
-                    pytorch = PyTorch(task)
-                    if same:
-                        emit(turn, "losses", **{side: pytorch.take(side, 0)["loss"] for side in SIDES},
-                             frugal=pytorch.take("tensors", 0)["loss"])
-                for side in SIDES:
-                    emit(turn, side, **pytorch.take(side, arguments.steps))
-                if products:
-                    emit(turn, "products", **pytorch.take("products", arguments.steps))
-        finally:
-            if pytorch is not None:
-                pytorch.end()
+            take_turns(row, arguments, threads, measured, opponents)
+            status, reason = "ok", ""
+        except Failure as failure:
+            status, reason = "failed", str(failure)
+        finally:  # before PyTorch has ended, which may take longer than there is
+            write(measured.records.values(), status, reason)
+    return list(measured.records.values()), reason
 
 
-def about_record(record):
-    """What a turn says of frugal: where and how, and what the step needs."""
-    held = record["memory"]["peak"]
-    return {"device": record["device"], "program": record["program"], "command": record["command"],
-            "state_bytes": held["parameter"] + held["gradient"] + held["optimizer"],
-            "ledger_bytes": record["memory"]["peak_total"],
-            "flops": record["flops"]["hardware"]["value"],
-            "peak_flops": record["utilization"]["peak_flops"]["measured"],
-            # Weights are read forward and backward and written; all else is written and read once.
-            "bytes": 3 * held["parameter"]
-                     + 2 * (held["gradient"] + held["optimizer"] + held["activation"])}
-
-
-def ratio(ours, theirs, draws=2000):
-    """Median time of ours over theirs, with a 95 % bootstrap interval over rounds: samples of one turn
-    share its luck, so rounds are drawn, not samples."""
-    def of(rounds):
-        return (statistics.median(x for i in rounds for x in ours[i])
-                / statistics.median(x for i in rounds for x in theirs[i]))
-    rounds, generator = range(len(ours)), random.Random(1)
-    all_draws = sorted(of(generator.choices(rounds, k=len(ours))) for _ in range(draws))
-    return {"value": of(rounds), "interval": [all_draws[draws // 40], all_draws[-draws // 40]]}
-
-
-def summary(turns, machine):
-    """Of the turns of one row; None before a round is complete. `machine`: what frugal peak says."""
-    by_side = {side: [turn for turn in turns if turn["side"] == side]
-               for side in ("frugal", *SIDES, "operations", "products")}
-    whole = min(len(by_side[side]) for side in ("frugal", *SIDES))
-    if whole == 0:
-        return None
-    seconds = {side: [turn["seconds"] for turn in by_side[side][:whole]] for side in ("frugal", *SIDES)}
-    ours, theirs = by_side["frugal"], {side: by_side[side] for side in SIDES}
-    row = {"flags": ""} | {key: ours[0][key] for key in KEYS if key in ours[0]}
-    result = {"schema": SUMMARY, **row, "rounds": whole,
-              "medians": {side: statistics.median(x for part in parts for x in part)
-                          for side, parts in seconds.items()},
-              "time_over": {side: ratio(seconds["frugal"], seconds[side]) for side in SIDES},
-              "memory": {side: statistics.median(turn["peak_bytes"] for turn in theirs[side]) for side in SIDES}
-                        | {"ledger": ours[0]["ledger_bytes"], "state": ours[0].get("state_bytes")},
-              "least": least(ours, machine)}
-    result |= own_products(by_side, result["least"], seconds)
-    if machine:
-        resident = max(turn["resident_bytes"] for turn in ours) - machine["program_bytes"]
-        result["memory"]["frugal"] = max(resident, result["memory"]["ledger"])  # parts of libraries may be gone
-    own = result["memory"].get("frugal", result["memory"]["ledger"])
-    result["memory_over"] = {side: own / result["memory"][side] for side in SIDES}
-    for losses in (turn for turn in turns if turn["side"] == "losses"):
-        result["losses"] = {side: losses[side] for side in ("frugal", *SIDES)}
-        result["same_loss"] = all(abs(losses[side] / losses["frugal"] - 1) <= TOLERANCES[row["type"]]
-                                  for side in SIDES)
-    return result
-
-
-def least(ours, machine):
-    """Seconds that the step's products take at the best rate that was measured, and that its bytes take
-    at a copy's."""
-    rates = [turn["peak_flops"] for turn in ours if turn["peak_flops"]]
-    result = {"flops": ours[0]["flops"] / max(rates) if rates else None, "gemm_rate": max(rates, default=None)}
-    if machine:
-        result["bytes"] = ours[0]["bytes"] / machine["copy_rate"]
-    return result
-
-
-def own_products(by_side, needed, seconds):
-    """What the step's own products take: at their fastest among what it needs at least, and as they usually are over
-    PyTorch's time; their share of frugal's operations. Nothing where they were not timed on their own in each round."""
-    rounds = list(zip(by_side["operations"], by_side["products"]))[:len(seconds["eager"])]
-    rate = needed["gemm_rate"]
-    if len(rounds) < len(seconds["eager"]) or not rate:
-        return {}
-    usual = [[step_products.usual(*turns, rate)] for turns in rounds]
-    return {"least": needed | {"products": step_products.fastest(rounds, rate)},
-            "products": {"usual": statistics.median(x for (x,) in usual),
-                         "over": {side: ratio(usual, seconds[side]) for side in SIDES},
-                         "share": statistics.median(step_products.share(ours) for ours, _ in rounds)}}
+def take_turns(row, arguments, threads, measured, opponents):
+    """frugal first, so that there is a result where PyTorch has none."""
+    folder = opponents.enter_context(tempfile.TemporaryDirectory())
+    pytorch = None
+    for _ in range(arguments.rounds):
+        record, resident = frugal_steps(arguments.frugal, row, threads, arguments.steps)
+        measured.frugal(record, resident)
+        operations = []
+        if row["on"] == "cpu":
+            timed = frugal_operations(arguments.frugal, row, threads, arguments.steps)
+            if len(timed["stages"]) == 1:  # no stage of several is the step
+                operations = timed["stages"][0]["operations"]
+                measured.operations(operations, program=timed["program"], command=timed["command"])
+        products = [{key: each[key] for key in ("operation", "product")} for each in operations if each["product"]]
+        if pytorch is None:
+            task = {"on": row["on"], "threads": threads, "configuration": record["configuration"],
+                    "products": products}
+            same = row["on"] == "cpu" and row["dropout"] == 0  # masks differ, and files may be large
+            if same:
+                task["tensors"] = f"{folder}/tensors"
+                frugal_steps(arguments.frugal, row, threads, 0, "--learning-rate", 0, "--save-tensors",
+                             task["tensors"])
+            pytorch = PyTorch(task)
+            opponents.callback(pytorch.end)
+            if same:
+                for side, asked in {"frugal": "tensors", "eager": "eager", "compiled": "compiled"}.items():
+                    measured.record(by=side)["losses"] = [pytorch.take(asked, 0)["loss"]]
+        for side in SIDES:
+            measured.pytorch(side, **pytorch.take(side, arguments.steps))
+        if products:
+            measured.products(**pytorch.take("products", arguments.steps))
 
 
 def describe(result):
@@ -262,31 +201,11 @@ def describe(result):
 
 
 def machine_of(program, threads):
-    """Copy bandwidth, and what the program itself occupies."""
+    """Records of the machine."""
     _, resident = run_frugal(program, "--version")
-    shown, _ = run_frugal(program, "peak", "--on", "cpu", "--format", "json",
-                          *(["--threads", threads] if threads else []))
-    peak = json.loads(shown)
-    return {"schema": SCHEMA, "side": "machine", "program_bytes": resident,
-            "copy_rate": peak["copy"]["bytes_per_second"], "peak": peak}
-
-
-def read(lines):
-    """Summaries of all rows of a file, from its turns, each with the machine as it was measured before it; a last line
-    that was cut off is left out."""
-    rows, machine = {}, None
-    for line in lines:
-        try:
-            turn = json.loads(line)
-        except ValueError:
-            continue
-        if turn.get("schema") != SCHEMA:
-            continue
-        if turn["side"] == "machine":
-            machine = turn
-        else:
-            rows.setdefault(tuple(turn.get(key, "") for key in KEYS), (machine, []))[1].append(turn)
-    return [result for of_row, turns in rows.values() if (result := summary(turns, of_row))]
+    command = ["peak", "--on", "cpu", *(["--threads", str(threads)] if threads else [])]
+    shown, _ = run_frugal(program, *command, "--format", "json")
+    return step_records.of_machine(resident, json.loads(shown), " ".join(["frugal", *command]))
 
 
 def parse(words):
@@ -313,29 +232,18 @@ def parse(words):
     return arguments
 
 
-def write(line):
-    print(json.dumps(line), flush=True)
-
-
 def run(arguments):
     """The exit status: 1 where a row failed or the sides do not compute the same."""
-    status, machine = 0, None
+    status, machine = 0, []
     if arguments.on == "cpu":
         machine = machine_of(arguments.frugal, arguments.threads)
         write(machine)
     for row in rows_of(arguments):
-        turns = []
-
-        def emit(turn, side, row=row, turns=turns, **measured):
-            turns.append({"schema": SCHEMA, **recorded(row), "round": turn, "side": side, **measured})
-            write(turns[-1])
-        try:
-            compare(row, arguments, emit)
-        except Failure as failure:
+        records, failure = compare(row, arguments)
+        if failure:
             print(f"compare_steps.py: {failure}", file=sys.stderr, flush=True)
             status = 1
-        if result := summary(turns, machine):
-            write(result)
+        for result in step_results.results([*machine, *records]):
             print(describe(result), file=sys.stderr, flush=True)
             status = status if result.get("same_loss", True) else 1
     return status
@@ -343,10 +251,11 @@ def run(arguments):
 
 def main():
     arguments = parse(sys.argv[1:])
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if arguments.read is None:
             return run(arguments)
-        for result in read(arguments.read.read_text(encoding="utf-8").splitlines()):
+        for result in step_results.read(arguments.read):
             print(describe(result))
         return 0
     except (Failure, OSError) as failure:

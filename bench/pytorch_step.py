@@ -10,7 +10,7 @@ the file. "products 2" computes each of the products twice, after once that does
   threads        of the cpu
   configuration  of a record of `frugal measure`
   tensors        what --save-tensors wrote: weights, tokens and labels; drawn where it is missing
-  products       those of a step (step_products.py)
+  products       those of a step, as frugal operations says
 bench/compare_steps.py lets it and frugal take turns."""
 
 import contextlib

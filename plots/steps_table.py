@@ -2,30 +2,29 @@
 
 import pathlib
 import statistics
+import sys
 
-import reproduction
 from modern_hardware_tables import table
 
-SCHEMA = "frugal.step-comparison/2"
-KEYS = ("model", "type", "attention", "dropout", "micro_batch", "flags")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+
+import step_results  # noqa: E402  (the path comes first)
+
 SIDES = {"eager": 0.5, "compiled": 0.7}  # and the target of the time over theirs
 MEMORY_TARGET = 0.6
 
 
 def read(path):
-    """The last summary of every row, in the order of the file."""
-    rows = {}
-    for result in reproduction.lines(path):
-        if result["schema"] == SCHEMA:
-            rows[tuple(result.get(key) for key in KEYS)] = result
-    if not rows:
-        raise SystemExit(f"{path}: no row is complete; give what bench/compare_steps.py wrote")
-    return list(rows.values())
+    """What each row says, in the order of the file."""
+    results = step_results.read(path)
+    if not results:
+        raise SystemExit(f"{path}: no row has a whole round; give what bench/compare_steps.py wrote")
+    return results
 
 
 def name(result):
     return (f"{pathlib.PurePath(result['model']).stem}, {result['type']}, {result['attention']}"
-            f"{', dropout' if result['dropout'] else ''}{', ' + result['flags'] if result.get('flags') else ''}")
+            f"{', dropout' if result['dropout'] else ''}{', ' + result['flags'] if result['flags'] else ''}")
 
 
 def products(result):
@@ -109,7 +108,7 @@ def said(results):
 
 def said_of_state(results, side):
     """Of what the weights need, where it was recorded."""
-    if any(r["memory"].get("state") is None for r in results):
+    if any("state" not in r["memory"] for r in results):
         return ""
     over = [r["memory"]["state"] / r["memory"][side] for r in results]
     return f" Weights, their gradients and the optimizer's state alone are {min(over):.2f} to {max(over):.2f} of {side} PyTorch's memory."

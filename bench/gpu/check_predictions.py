@@ -17,6 +17,10 @@ import statistics
 import sys
 
 HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+import step_results  # noqa: E402  (the path comes first)
+
 WITHIN = 0.10
 EXACT = ("bytes", "FLOPs")
 LEFT_OUT = {"gradient_norm", "longer_lengths_refused"}  # no times, and nothing that a machine decides
@@ -82,14 +86,14 @@ def numbers_of_peak(peak):
     return numbers
 
 
-def numbers_of_steps(line):
-    """Of a summary of bench/compare_steps.py; the last of a row replaces those before it."""
-    if not line["schema"].startswith("frugal.step-comparison/"):
-        return {}
-    label = f"step of {line['model']}, b {line['micro_batch']}"
-    numbers = {f"{label}: frugal": (line["medians"]["frugal"], "s")}
-    for side, over in line["time_over"].items():
-        numbers[f"{label}: times as fast as PyTorch, {side}"] = (1 / over["value"], "1")
+def numbers_of_steps(records):
+    """Of those of bench/compare_steps.py, which say something together."""
+    numbers = {}
+    for row in step_results.results(records):
+        label = f"step of {row['model']}, b {row['micro_batch']}"
+        numbers[f"{label}: frugal"] = (row["medians"]["frugal"], "s")
+        for side, over in row["time_over"].items():
+            numbers[f"{label}: times as fast as PyTorch, {side}"] = (1 / over["value"], "1")
     return numbers
 
 
@@ -103,9 +107,9 @@ def numbers_of_contests(line):
 
 def numbers_of(folder):
     """{what: (value, unit)} of all files of a folder that have numbers."""
-    numbers = {}
+    numbers = numbers_of_steps(lines_of(folder / "steps.jsonl"))
     for name, of in (("records.jsonl", numbers_of_record), ("peak.json", numbers_of_peak),
-                     ("steps.jsonl", numbers_of_steps), ("memory-bound.jsonl", numbers_of_contests)):
+                     ("memory-bound.jsonl", numbers_of_contests)):
         for entry in lines_of(folder / name) if name.endswith("l") else whole(folder / name):
             numbers.update(of(entry))
     if not numbers:

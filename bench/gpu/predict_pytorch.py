@@ -7,7 +7,7 @@ on both sides. The other operations are those that PyTorch dispatches, on tensor
   compiled  those between two products that are connected are one kernel, which reads what it needs of
             others once and writes once what others need: what no compiler of such kernels does better
 
-One line of JSON, as compare_steps.py's summaries are."""
+Records as compare_steps.py's are."""
 
 import argparse
 import collections
@@ -27,6 +27,7 @@ sys.path.insert(0, str(HERE.parent))  # in a bundle it is beside this file
 
 import compare_steps  # noqa: E402  (the path comes first)
 import pytorch_step  # noqa: E402
+import step_records  # noqa: E402
 from machine import load  # noqa: E402
 
 ATTENTION_FORWARD = "_scaled_dot_product_flash_attention_for_cpu"
@@ -215,15 +216,21 @@ def main():
     arguments = parser.parse_args()
     machine = load(arguments.machine)
     row = {"on": f"virtual:{machine['name']}", "model": arguments.model, "type": "bf16", "attention": "fused",
-           "dropout": 0.0, "micro_batch": arguments.micro_batch}
+           "dropout": 0.0, "micro_batch": arguments.micro_batch, "flags": ""}
     record, products = frugal_step(arguments.frugal, row)
     with FakeTensorMode():
         medians = predicted(pytorch_step.Shape(record["configuration"]), products, machine["device"])
-    ours = record["metrics"]["step_time"]["median"]
-    print(json.dumps({"schema": compare_steps.SUMMARY, "source": "virtual", **row, "medians": {"frugal": ours, **medians},
-                      "time_over": {side: {"value": ours / theirs, "interval": None} for side, theirs in medians.items()},
-                      "products": products, "program": record["program"], "command": record["command"],
-                      "torch": torch.__version__}))
+    command = f"bench/gpu/predict_pytorch.py frugal hardware/{machine['name']}.json --model={arguments.model}"
+    measured = step_records.Measured(row, {"steps": 1}, command=f"{command} --micro-batch={arguments.micro_batch}")
+    measured.begin(record)
+    ours = measured.record(by="frugal")
+    for side, of_side in medians.items():
+        step_records.add(measured.record(by=side), "step_time", "s", of_side)
+        measured.record(by=side)["options"]["torch"] = torch.__version__
+    step_records.add(ours, "step_time", "s", record["metrics"]["step_time"]["median"])
+    step_records.add(ours, "product_time", "s", products)
+    for each in measured.records.values():
+        sys.stdout.write(step_records.line(each))
 
 
 if __name__ == "__main__":

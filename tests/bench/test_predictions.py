@@ -13,6 +13,7 @@ SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__)
 sys.path.insert(0, str(SOURCE / "bench/gpu"))
 
 import check_predictions  # noqa: E402  (the path comes first)
+import step_records  # noqa: E402
 
 
 def record(case="22B/fused/t1", seconds=0.02, peak=1000, status="ok", **configuration):
@@ -98,13 +99,18 @@ class Predictions(unittest.TestCase):
         self.assertEqual((status, row), (0, ["≥ 760 TFLOP/s", "758 TFLOP/s, **below**", "790 TFLOP/s"]))
         self.assertEqual(self.rows(text)["22B layer, one device, fused attention: MFU"][1:], ["70 %", "70 %"])
 
-    def test_of_steps_beside_pytorch_the_last_summary_counts(self):
-        lines = [{"schema": "frugal.step-turn/1", "side": "frugal"}] + [
-            {"schema": "frugal.step-comparison/2", "model": model, "micro_batch": 4, "medians": {"frugal": 0.1},
-             "time_over": {"eager": {"value": over}, "compiled": {"value": 1}}}
-            for model, over in (("a", 0.9), ("b", 0.8), ("a", 0.5))]
+    def test_of_steps_beside_pytorch_the_last_counts(self):
+        lines = []
+        for number, (model, over) in enumerate((("a", 0.9), ("b", 0.8), ("a", 0.5))):
+            row = {"model": model, "type": "bf16", "attention": "fused", "dropout": 0.0, "micro_batch": 4, "flags": ""}
+            measured = step_records.Measured(row, {"steps": 1}, rounds=f"{number:016x}")
+            measured.begin({"source": "measured", "on": "cuda", "device": "", "environment": {}, "configuration": None,
+                            "program": "", "command": ""})
+            for side, seconds in (("frugal", 0.1 * over), ("eager", 0.1), ("compiled", 0.1)):
+                step_records.add(measured.record(by=side), "step_time", "s", seconds)
+            lines += map(step_records.line, measured.records.values())
         folder = self.side("p")
-        (pathlib.Path(folder) / "steps.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (pathlib.Path(folder) / "steps.jsonl").write_text("".join(lines))
         row = self.rows(self.run_script(folder)[1])["GPT-2 124M and 1.5B steps against PyTorch, eager"]
         self.assertEqual(row, ["≥ 1.2 ×", "1.25 × (step of b, b 4)"])  # the slower of 2 and 1.25
 

@@ -22,7 +22,7 @@ def result(eager, compiled, least, **more):
             "medians": {"frugal": 1.0, "eager": eager, "compiled": compiled},
             "time_over": {side: {"value": x, "interval": [x - 0.01, x + 0.01]} for side, x in over.items()},
             "least": {"flops": least, "bytes": 0.02}, "memory": {"frugal": 6e7, "eager": 1e8, "compiled": 5e7},
-            "memory_over": {"eager": 0.6, "compiled": 1.2}, **more}
+            "memory_over": {"eager": 0.6, "compiled": 1.2}, "flags": "", **more}
 
 
 class Table(unittest.TestCase):
