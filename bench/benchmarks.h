@@ -2,7 +2,10 @@
 #include "harness/measure/benchmark.h"
 
 /// Every benchmark, in the order in which they are listed. A file of this folder defines each.
-#define FRUGAL_BENCHMARKS(BENCHMARK) BENCHMARK(gemm)
+#define FRUGAL_BENCHMARKS(BENCHMARK) \
+  BENCHMARK(gemm)                    \
+  BENCHMARK(attention)               \
+  BENCHMARK(memory_bound)
 
 #define FRUGAL_DECLARED(name) const Benchmark& name();
 namespace frugal::bench {

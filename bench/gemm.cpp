@@ -8,7 +8,6 @@
 
 #include "bench/benchmarks.h"
 #include "bench/timed.h"
-#include "harness/peaks/peak.h"
 #include "harness/place/target.h"
 
 namespace frugal::bench {
@@ -114,15 +113,12 @@ const Product& product_of(const std::string& name) {
 }
 
 /// A product with its operands, on a device of its own.
-struct Operands {
-  std::unique_ptr<Cluster> alone;
-  Device& device;
+struct Operands : OneDevice {
   Buffer a, b, c;
   Gemm gemm;
 
   Operands(const Target& target, DType type, const Product& p)
-      : alone(one_rank(target)),
-        device(alone->rank(0).device),
+      : OneDevice(target),
         a(device, type, matrix(p.batch, p.m, p.k, p.transpose_a)),
         b(device, type, matrix(p.batch, p.k, p.n, p.transpose_b)),
         c(device, p.weight_gradient ? DType::f32 : type, matrix(p.batch, p.m, p.n, false)),
@@ -138,15 +134,13 @@ struct Operands {
 std::unique_ptr<CaseRun> run_of(const Target& target, DType type, const Product& product,
                                 bool directly) {
   const auto operands = std::make_shared<Operands>(target, type, product);
-  std::function<void()> work = [operands] {
-    operands->device.execute(operands->gemm);
-    operands->device.synchronize();
-  };
+  std::function<double()> seconds =
+      timed_on(operands->device, [operands] { operands->device.execute(operands->gemm); });
   if (directly) {
     omp_set_num_threads(target.threads().value());
-    work = [operands, direct = std::make_shared<Direct>(operands->gemm)] { (*direct)(); };
+    seconds = timed([operands, direct = std::make_shared<Direct>(operands->gemm)] { (*direct)(); });
   }
-  return std::make_unique<Timed>(operands->gemm.cost().flops, "FLOP", timed(std::move(work)));
+  return std::make_unique<Timed>(operands->gemm.cost().flops, "FLOP", std::move(seconds));
 }
 
 }  // namespace
@@ -160,11 +154,10 @@ const Benchmark& gemm() {
                {"product", names_of(products())},
                {"by", {"frugal", "oneDNN"}}},
       .at = [](const Point& point) -> std::optional<BenchmarkCase> {
-        const DType type = point.at("type") == "bf16" ? DType::bf16 : DType::f32;
-        return BenchmarkCase{.make = [type, product = product_of(point.at("product")),
-                                      directly = point.at("by") == "oneDNN"](const Target& target) {
-          return run_of(target, type, product, directly);
-        }};
+        const bool directly = point.at("by") == "oneDNN";
+        return without_model(
+            [type = type_at(point), product = product_of(point.at("product")),
+             directly](const Target& target) { return run_of(target, type, product, directly); });
       },
       .by_turns = {"by"},
       .reference = Reference{"by", {"oneDNN"}},

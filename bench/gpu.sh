@@ -8,11 +8,11 @@
 #   correctness
 #     sanitizer.jsonl  compute-sanitizer's four tools over the operation tests, row by row
 #   speed
-#     peak.json           GEMM rates, copy bandwidth, launch overhead: frugal peak
-#     memory-bound.jsonl  every memory-bound operation against a copy, by turns
-#     steps.jsonl         GPT-2 steps against PyTorch, eager and compiled, by turns
+#     peak.json          GEMM rates, copy bandwidth, launch overhead: frugal peak
+#     records.jsonl      every memory-bound operation against a copy, by turns: frugal bench memory-bound
+#     steps.jsonl        GPT-2 steps against PyTorch, eager and compiled, by turns
 #   papers
-#     records.jsonl      training steps, one of 60,000 tokens among them; tables and figures at full size
+#     records.jsonl      in the same file training steps, one of 60,000 tokens among them; tables and figures at full size
 #     reproduction.json  these as cells and claims; frugal report OUT --format json makes it from records.jsonl
 # and of every group summary.txt, a line for each part, and log.txt, all that the parts said.
 # bench/gpu.sh --predict MACHINE BUILD OUT needs no GPU: speed and papers on the virtual machine of that name.

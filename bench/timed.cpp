@@ -1,6 +1,11 @@
 #include "bench/timed.h"
 
+#include "harness/peaks/peak.h"
+
 namespace frugal::bench {
+
+OneDevice::OneDevice(const Target& target)
+    : alone(one_rank(target)), device(alone->rank(0).device) {}
 
 Buffer::Buffer(Device& device, DType type, const Shape& shape)
     : device_(device), view_(device.allocate(shape.size() * size_of(type)), type, shape) {

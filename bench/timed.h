@@ -1,4 +1,8 @@
 #pragma once
+#include <memory>
+
+#include "engine/cluster.h"
+#include "harness/measure/benchmark.h"
 #include "harness/measure/case_run.h"
 #include "harness/measure/timing.h"
 #include "kernels/device.h"
@@ -35,6 +39,37 @@ inline std::function<double()> timed(std::function<void()> work, int repetitions
     return (clock() - start) / repetitions;
   };
 }
+
+/// The seconds that one of `repetitions` takes of what `issue` issues to a device, by its clock.
+/// The device is waited for before the first and after the last.
+inline std::function<double()> timed_on(Device& device, std::function<void()> issue,
+                                        int repetitions = 1) {
+  return [&device, issue = std::move(issue), repetitions] {
+    device.synchronize();
+    const double start = device.now();
+    for (int i = 0; i < repetitions; ++i) issue();
+    device.synchronize();
+    return (device.now() - start) / repetitions;
+  };
+}
+
+/// A case that runs no model.
+inline BenchmarkCase without_model(std::function<std::unique_ptr<CaseRun>(const Target&)> make) {
+  return {.make = std::move(make)};
+}
+
+/// Of an axis "type" that has "f32" and "bf16".
+inline DType type_at(const Point& point) {
+  return point.at("type") == name_of(DType::bf16) ? DType::bf16 : DType::f32;
+}
+
+/// A target's device for one case, without peers.
+struct OneDevice {
+  explicit OneDevice(const Target& target);
+
+  std::unique_ptr<Cluster> alone;
+  Device& device;
+};
 
 /// Device memory for one operand, random normal where it is floating point, each its own numbers.
 class Buffer {

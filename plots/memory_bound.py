@@ -1,60 +1,14 @@
 #!/usr/bin/env python3
 """Memory-bound operations against a copy, out of cache: one point for every operation and state of
-the machine. Reads comparisons that 'frugal_bench_compare memory-bound --json' wrote, one a line."""
+the machine. Reads records that 'frugal bench memory-bound' wrote, of one run or several."""
 
 import argparse
 import pathlib
-import statistics
 
-import reproduction
 import style
+from memory_bound_rounds import TARGET, medians, missed, rates, rounds
 
-SCHEMA = "frugal.comparison/1"
-TARGET = 0.8
 LOOKS = {"slow": {**style.VIRTUAL, "marker": "s"}, "fast": {**style.MEASURED, "marker": "o"}}
-
-
-def rounds(path):
-    """For every case its rounds: (rate of the copy in GB/s, ratio of rates)."""
-    cases = {}
-    try:
-        runs = reproduction.lines(path)
-    except (OSError, ValueError) as error:
-        reproduction.fail(f"{path}: {error}; give a file with one comparison a line")
-    for run in runs:
-        if run.get("schema") != SCHEMA:
-            reproduction.fail(f"{path}: schema is not {SCHEMA}; give what --json wrote")
-        for contest in run["contests"]:
-            for ours, theirs in zip(contest["seconds"], contest["reference_seconds"]):
-                copy = contest["reference_work"] / theirs
-                cases.setdefault(contest["case"], []).append(
-                    (copy / 1e9, contest["work"] / ours / copy))
-    if not cases:
-        reproduction.fail(f"{path}: no comparisons; give a file with one comparison a line")
-    return cases
-
-
-def medians(cases, boundary):
-    """For every case the median ratio while the copy was slower than the boundary, and faster; None
-    where there were fewer than five rounds."""
-    def median(ratios):
-        return statistics.median(ratios) if len(ratios) >= 5 else None
-    return {case: {"slow": median([ratio for copy, ratio in all_rounds if copy < boundary]),
-                   "fast": median([ratio for copy, ratio in all_rounds if copy >= boundary])}
-            for case, all_rounds in cases.items()}
-
-
-def rates(cases, boundary):
-    """The tenth and ninetieth percentile of the copy's rate on either side of the boundary."""
-    copies = [copy for all_rounds in cases.values() for copy, _ in all_rounds]
-    def spread(values):
-        if len(values) < 2:
-            return "none"
-        tenths = statistics.quantiles(values, n=10)
-        share = round(100 * len(values) / len(copies))
-        return f"{tenths[0]:.0f} to {tenths[-1]:.0f} GB/s, {share} % of rounds"
-    return {"slow": spread([c for c in copies if c < boundary]),
-            "fast": spread([c for c in copies if c >= boundary])}
 
 
 def draw(table, spreads):
@@ -87,7 +41,7 @@ def draw(table, spreads):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("input", type=pathlib.Path, help="comparisons, one a line")
+    parser.add_argument("input", type=pathlib.Path, help="records.jsonl, or several of them joined")
     parser.add_argument("output", help="folder for PNG and SVG files; made where it is missing")
     parser.add_argument("--boundary", type=float, default=55, metavar="GB/S",
                         help="rate of the copy that parts the machine's two states (default: 55)")
@@ -95,10 +49,9 @@ def main():
     cases = rounds(args.input)
     table = medians(cases, args.boundary)
     for state in LOOKS:
-        known = {case: row[state] for case, row in table.items() if row[state]}
-        missed = sorted(case for case, ratio in known.items() if ratio < TARGET)
-        print(f"{state}: {len(known) - len(missed)} of {len(known)} cases reach {TARGET}; below:")
-        for case in missed:
+        known, below = missed(table, state)
+        print(f"{state}: {len(known) - len(below)} of {len(known)} cases reach {TARGET}; below:")
+        for case in below:
             print(f"  {case:46} {known[case]:.2f}")
     style.save(draw(table, rates(cases, args.boundary)), args.output, "memory_bound")
 

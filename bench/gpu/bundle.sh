@@ -15,8 +15,8 @@ build=$1 bundle=$(realpath "$2")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-programs=(frugal tests/tests_cuda bench/frugal_bench_compare)
-mkdir -p "$work"/bundle/{bench,tests,lib}
+programs=(frugal tests/tests_cuda)
+mkdir -p "$work"/bundle/{tests,lib}
 for program in "${programs[@]}"; do
   if [[ ! -x $build/$program ]]; then
     echo "bundle.sh: $build/$program not found; first run scripts/build.sh release" >&2

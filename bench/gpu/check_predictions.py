@@ -97,21 +97,37 @@ def numbers_of_steps(records):
     return numbers
 
 
-def numbers_of_contests(line):
-    numbers = {}
-    for contest in line["contests"]:
-        ratio = statistics.median(theirs / ours for ours, theirs in zip(contest["seconds"], contest["reference_seconds"]))
-        numbers[f"memory-bound {contest['case']}: of copy"] = (ratio * contest["work"] / contest["reference_work"], "1")
+def is_of_copy(record):
+    """Whether it is half of a number: an operation or the copy that it took turns with."""
+    return record["artifact"] == "bench/memory-bound" and record["status"] == "ok"
+
+
+def numbers_of_copies(records):
+    """Bytes per second of memory-bound operations over those of the copy in the same rounds."""
+    pairs, numbers = {}, {}
+    for record in records:
+        options = record["options"]
+        pairs.setdefault(f"{options['operation']}/{options['type']}", {})[options["by"]] = record
+    for what, by in pairs.items():
+        if len(by) < 2 or by["frugal"]["rounds"] != by["copy"]["rounds"]:
+            continue
+        (seconds, work), (copy_seconds, copy_work) = (
+            (record["metrics"]["time"]["samples"], record["metrics"]["work"]["median"])
+            for record in (by["frugal"], by["copy"]))
+        ratio = statistics.median(copy / ours for ours, copy in zip(seconds, copy_seconds))
+        numbers[f"memory-bound {what}: of copy"] = (ratio * work / copy_work, "1")
     return numbers
 
 
 def numbers_of(folder):
     """{what: (value, unit)} of all files of a folder that have numbers."""
     numbers = numbers_of_steps(lines_of(folder / "steps.jsonl"))
-    for name, of in (("records.jsonl", numbers_of_record), ("peak.json", numbers_of_peak),
-                     ("memory-bound.jsonl", numbers_of_contests)):
-        for entry in lines_of(folder / name) if name.endswith("l") else whole(folder / name):
+    records = lines_of(folder / "records.jsonl")
+    for entries, of in (([record for record in records if not is_of_copy(record)], numbers_of_record),
+                        (whole(folder / "peak.json"), numbers_of_peak)):
+        for entry in entries:
             numbers.update(of(entry))
+    numbers.update(numbers_of_copies(filter(is_of_copy, records)))
     if not numbers:
         fail(f"{folder} has no numbers; it needs what bench/gpu.sh writes")
     return numbers

@@ -23,8 +23,7 @@ class Groups:
     def __init__(self, build, bench, out, aside, machine=None):
         self.aside, self.machine = aside, machine
         self.on = f"virtual:{machine}" if machine else "cuda"
-        self.frugal, self.compare = build / "frugal", build / "bench/frugal_bench_compare"
-        self.tests, self.bench, self.out = build / "tests/tests_cuda", bench, out
+        self.frugal, self.tests, self.bench, self.out = build / "frugal", build / "tests/tests_cuda", bench, out
         self.all = {"smoke": self.smoke(), "correctness": self.correctness(), "speed": self.speed(),
                     "papers": self.papers()}
 
@@ -58,10 +57,10 @@ class Groups:
         return [*self.speed(), *(part for part in self.papers() if part.name != "reproduction")]
 
     def speed(self):
-        against_copy = [self.compare, "memory-bound", "--on", self.on, "--samples", "10", "--budget", "1", "--json",
-                        self.out / "memory-bound.jsonl"]
+        against_copy = [self.frugal, "bench", "memory-bound", "--on", self.on, "--samples", "10", "--budget", "1",
+                        "--out", self.out]
         return [Part("peak", 60, [self.frugal, "peak", "--on", self.on, "--format", "json"], "peak.json", whole=True),
-                Part("memory-bound operations", 60, against_copy),
+                Part("memory-bound operations", 90, against_copy, resumes=True),
                 self.beside_pytorch("gpt2-124m", 16, 130), self.beside_pytorch("gpt2-1.5b", 4, 170)]
 
     def papers(self):

@@ -66,7 +66,7 @@ def usable(programs):
 def predict(machine, build, out, aside):
     """What a GPU of this machine should measure. A folder has the predictions of one program: it is new."""
     all_groups = groups.Groups(build, BENCH, out, aside, machine)
-    environment = usable([all_groups.frugal, all_groups.compare])
+    environment = usable([all_groups.frugal])
     if not (BENCH.parent / f"hardware/{machine}.json").exists():
         fail(f"--predict {machine}: no file of hardware/ has this name")
     if out.exists() and any(out.iterdir()):
@@ -78,7 +78,7 @@ def predict(machine, build, out, aside):
 
 def run(build, out, aside, wanted):
     all_groups = groups.Groups(build, BENCH, out, aside)
-    environment = usable([all_groups.frugal, all_groups.tests, all_groups.compare])
+    environment = usable([all_groups.frugal, all_groups.tests])
     out.mkdir(parents=True, exist_ok=True)
     runner = parts.Runner(out, environment)
     for text in described(all_groups.frugal, environment):

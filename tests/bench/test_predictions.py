@@ -29,6 +29,13 @@ def peak(rate):
             "copy": {"bytes_per_second": 4e12}}
 
 
+def of_copy(by, seconds, work, rounds="1", status="ok"):
+    """Half of a memory-bound operation beside a copy."""
+    return {"artifact": "bench/memory-bound", "case": f"f32/gelu/{by}", "status": status, "rounds": rounds,
+            "options": {"type": "f32", "operation": "gelu", "by": by},
+            "metrics": {"time": {"unit": "s", "samples": seconds}, "work": {"unit": "bytes", "median": work}}}
+
+
 class Predictions(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -113,6 +120,19 @@ class Predictions(unittest.TestCase):
         (pathlib.Path(folder) / "steps.jsonl").write_text("".join(lines))
         row = self.rows(self.run_script(folder)[1])["GPT-2 124M and 1.5B steps against PyTorch, eager"]
         self.assertEqual(row, ["≥ 1.2 ×", "1.25 × (step of b, b 4)"])  # the slower of 2 and 1.25
+
+    def test_an_operations_rate_is_over_that_of_the_copy_in_the_same_rounds(self):
+        predicted = self.side("p", of_copy("frugal", [2], 200), of_copy("copy", [1], 100))  # a virtual clock's
+        measured = self.side("m", of_copy("frugal", [9, 9, 9], 100, rounds="0"), of_copy("copy", [9, 9, 9], 100, rounds="0"),
+                             of_copy("frugal", [1, 2, 4], 100), of_copy("copy", [1, 1, 1], 100))
+        row = self.rows(self.run_script(predicted, measured)[1])["memory-bound gelu/f32: of copy"]
+        self.assertEqual(row, ["1", "0.5", "-50.0 % !"])
+        half = self.side("half", of_copy("frugal", [1], 100, rounds="2"), of_copy("copy", [1], 100))
+        lost = self.side("lost", of_copy("frugal", [1], 100), of_copy("copy", [], 0, status="oom"))
+        row = self.rows(self.run_script(predicted, lost)[1])
+        self.assertEqual(row["memory-bound gelu/f32: of copy"], ["1", "", "not measured"])
+        self.assertEqual(row["bench/memory-bound f32/gelu/copy: status"], ["", "oom", "not predicted"])
+        self.refused("has no numbers", self.run_script, half)
 
     def test_a_line_that_a_kill_cut_off_is_left_out_and_one_before_it_is_not(self):
         predicted = self.side("p", record())

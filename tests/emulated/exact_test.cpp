@@ -6,9 +6,9 @@
 #include <random>
 
 #include "kernels/cpu/device.h"
+#include "kernels/table/oracle.h"
 #include "tests/emulated/device.h"
 #include "tests/main/left_out.h"
-#include "tests/support/oracle.h"
 #include "tests/support/run_case.h"
 
 namespace frugal::table {

@@ -4,8 +4,9 @@
 #include <cstring>
 #include <random>
 
+#include "kernels/table/operation_table.h"
 #include "tests/kernels/cpu_levels.h"
-#include "tests/support/operation_table.h"
+#include "tests/support/test_seed.h"
 
 namespace frugal {
 namespace {

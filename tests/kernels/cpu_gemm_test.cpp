@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/device.h"
 #include "tests/kernels/held.h"
+#include "tests/support/test_seed.h"
 
 namespace frugal {
 namespace {

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "kernels/device.h"
-#include "tests/support/operation_table.h"
+#include "kernels/table/operation_table.h"
 
 namespace frugal {
 

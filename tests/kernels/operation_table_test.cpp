@@ -1,5 +1,5 @@
 // The table itself: every operation has rows, and costs are those computed by hand.
-#include "tests/support/operation_table.h"
+#include "kernels/table/operation_table.h"
 
 #include <gtest/gtest.h>
 

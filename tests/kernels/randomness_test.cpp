@@ -6,8 +6,8 @@
 #include <random>
 
 #include "kernels/philox.h"
+#include "kernels/table/oracle.h"
 #include "tests/kernels/cpu_levels.h"
-#include "tests/support/oracle.h"
 #include "tests/support/run_case.h"
 
 namespace frugal::table {

@@ -5,6 +5,7 @@
 
 #include "tests/kernels/cpu_levels.h"
 #include "tests/kernels/held.h"
+#include "tests/support/test_seed.h"
 
 namespace frugal {
 namespace {

@@ -4,7 +4,8 @@
 #include <cstddef>
 
 #include "kernels/device.h"
-#include "tests/support/operation_table.h"
+#include "kernels/table/operation_table.h"
+#include "tests/support/test_seed.h"
 
 namespace frugal::table {
 

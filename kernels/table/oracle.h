@@ -27,6 +27,11 @@ double gelu_of(double x);
 double gelu_slope(double x);
 double gelu_slope_scale(double x);
 
+/// Makes normal numbers wide enough to reach both tails of a gate.
+inline void widen(std::vector<double>& values) {
+  for (double& x : values) x *= 3;
+}
+
 /// Of the logits, in rows that follow each other.
 inline constexpr float logit_cap = 6;
 

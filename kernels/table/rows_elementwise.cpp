@@ -1,8 +1,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "tests/support/operation_table.h"
-#include "tests/support/oracle.h"
+#include "kernels/table/operation_table.h"
+#include "kernels/table/oracle.h"
 
 namespace frugal::table {
 namespace {

@@ -1,14 +1,14 @@
 #include <cmath>
 
-#include "tests/support/operation_table.h"
-#include "tests/support/oracle.h"
+#include "kernels/table/operation_table.h"
+#include "kernels/table/oracle.h"
 
 namespace frugal::table {
 namespace {
 
 constexpr float epsilon = 1e-5F;
 /// Evaluating sqrt and a handful of products around it.
-constexpr double function_roundings = 16;
+constexpr double norm_roundings = 16;
 
 /// LayerNorm, or without a mean and without beta RmsNorm, whose gain is gamma and an offset.
 struct Kind {
@@ -67,7 +67,7 @@ Case forward(const Setting& s, Kind kind) {
                      .epsilon = epsilon};
   };
   c.prepare = move_off_centre;
-  c.roundings = static_cast<double>(s.cols) + function_roundings;  // sums over a row
+  c.roundings = static_cast<double>(s.cols) + norm_roundings;  // sums over a row
   c.reference = [=](Expected& e) {
     for (int64_t i = 0; i < s.rows; ++i) {
       const RowStatistics row(e["x"], kind, i, s.cols);
@@ -172,7 +172,7 @@ Case backward(const Setting& s, Kind kind, bool residual, bool narrow) {
                              .dbeta = v["dbeta"]};
   };
   c.prepare = [=](Values& v) { prepare_backward(v, kind, s.cols); };
-  c.roundings = static_cast<double>(std::max(s.rows, s.cols)) + function_roundings;
+  c.roundings = static_cast<double>(std::max(s.rows, s.cols)) + norm_roundings;
   c.reference = [=](Expected& e) { gradient(e, s, kind); };
   return c;
 }

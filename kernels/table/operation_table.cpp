@@ -1,7 +1,6 @@
-#include "tests/support/operation_table.h"
+#include "kernels/table/operation_table.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -176,14 +175,6 @@ double unit_roundoff(DType type) {
     default:
       return 0;
   }
-}
-
-uint64_t test_seed() {
-  static const uint64_t seed = [] {
-    const char* text = std::getenv("FRUGAL_TEST_SEED");
-    return text != nullptr ? std::strtoull(text, nullptr, 10) : uint64_t{std::random_device()()};
-  }();
-  return seed;
 }
 
 }  // namespace frugal::table

@@ -1,19 +1,14 @@
 #include <cmath>
 
-#include "tests/support/operation_table.h"
-#include "tests/support/oracle.h"
+#include "kernels/table/operation_table.h"
+#include "kernels/table/oracle.h"
 
 namespace frugal::table {
 namespace {
 
 /// Evaluating an exponential and a handful of products around it; in bf16 kernels may compute one
 /// with a relative error of 3e-6.
-constexpr double function_roundings = 64;
-
-/// Wide enough to reach both tails.
-void widen(Values& v, const std::string& name) {
-  for (double& x : v[name]) x *= 3;
-}
+constexpr double gated_roundings = 64;
 
 /// The gate and its derivative, with what their rounding errors are relative to: the exponent's is
 /// proportional to x, and 1 ± tanh cancels.
@@ -36,8 +31,8 @@ Case gated_unit(const Setting& s, Gate gate) {
   Case c;
   c.operands = {{"x", s.type, {s.rows, 2 * s.cols}}, {"y", s.type, {s.rows, s.cols}, Role::output}};
   c.bind = [gate](const Views& v) { return GatedUnit{.x = v["x"], .y = v["y"], .gate = gate}; };
-  c.prepare = [](Values& v) { widen(v, "x"); };
-  c.roundings = function_roundings;
+  c.prepare = [](Values& v) { widen(v["x"]); };
+  c.roundings = gated_roundings;
   c.reference = [=](Expected& e) {
     for (int64_t i = 0; i < s.rows; ++i)
       for (int64_t j = 0; j < s.cols; ++j) {
@@ -58,9 +53,9 @@ Case gated_unit_backward(const Setting& s, Gate gate) {
   c.bind = [gate](const Views& v) {
     return GatedUnitBackward{.x = v["x"], .dy = v["dy"], .dx = v["dx"], .gate = gate};
   };
-  c.prepare = [](Values& v) { widen(v, "x"); };
+  c.prepare = [](Values& v) { widen(v["x"]); };
   c.aliases = {{"dx", "x"}};
-  c.roundings = function_roundings;
+  c.roundings = gated_roundings;
   c.reference = [=](Expected& e) {
     for (int64_t i = 0; i < s.rows; ++i)
       for (int64_t j = 0; j < s.cols; ++j) {
@@ -79,9 +74,9 @@ Case soft_cap(const Setting& s, DType type, float cap, const std::string& x, con
   Case c;
   c.operands = {{x, type, {s.rows, s.cols}}, {y, type, {s.rows, s.cols}, Role::output}};
   c.bind = [=](const Views& v) { return SoftCap{.x = v[x], .y = v[y], .cap = cap}; };
-  c.prepare = [=](Values& v) { widen(v, x); };
+  c.prepare = [=](Values& v) { widen(v[x]); };
   c.aliases = {{y, x}};
-  c.roundings = function_roundings;
+  c.roundings = gated_roundings;
   c.reference = [=](Expected& e) {
     const auto wide = static_cast<double>(cap);
     for (int64_t i = 0; i < s.rows * s.cols; ++i) e.set(y, i, wide * std::tanh(at(e[x], i) / wide));

@@ -1,4 +1,4 @@
-#include "tests/support/oracle.h"
+#include "kernels/table/oracle.h"
 
 #include <cmath>
 #include <numbers>

@@ -124,9 +124,6 @@ std::vector<double> load(DType type, const void* bytes, int64_t size);
 /// Unit roundoff: half the distance from 1 to the next number. 0 for integers.
 double unit_roundoff(DType type);
 
-/// FRUGAL_TEST_SEED, or a fresh one for each run of the program.
-uint64_t test_seed();
-
 // One function per file rows_*.cpp, in the order of the variant.
 std::vector<Row> gemm_rows();         // Gemm, ColumnSum
 std::vector<Row> norm_rows();         // LayerNorm, RmsNorm and their backward operations

@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "tests/support/operation_table.h"
-#include "tests/support/oracle.h"
+#include "kernels/table/operation_table.h"
+#include "kernels/table/oracle.h"
 
 namespace frugal::table {
 namespace {
@@ -101,7 +101,7 @@ Case weight_gradient(const Setting& s, bool narrow) {
 }
 
 /// Both transposed, all three parts of wider matrices: what lies beside c stays as it was.
-Case parts(const Setting& s) {
+Case gemm_parts(const Setting& s) {
   const int64_t m = s.rows, n = s.cols, k = depth(s);
   return product_case(
       {{"a", s.type, {k, m + 3}},
@@ -203,7 +203,7 @@ double stored_roundings(DType type) {
 }
 
 /// c is what comes before GELU, y what comes after it.
-Case gelu(const Setting& s) {
+Case gemm_gelu(const Setting& s) {
   Case c = forward(s);
   const auto product = c.reference;
   const auto bind = c.bind;
@@ -237,7 +237,7 @@ Case gelu_before(const Setting& s) {
   return c;
 }
 
-Case gelu_backward(const Setting& s) {
+Case gemm_gelu_backward(const Setting& s) {
   const int64_t m = s.rows, n = s.cols, k = depth(s);
   Case c = product_case(
       {{"dc", s.type, {m, n}},
@@ -296,14 +296,14 @@ std::vector<Row> gemm_rows() {
           {"gemm/input-gradient", input_gradient, {"gemm"}, {240, 148}},
           {"gemm/weight-gradient", of_weights(false), {"gemm"}, {240, 268}},
           {"gemm/weight-gradient-narrow", of_weights(true), {}, {240, 188}},
-          {"gemm/parts", parts, {}, {240, 196}},
+          {"gemm/parts", gemm_parts, {}, {240, 196}},
           {"gemm/attention-scores", attention_scores, {}, {720, 444}},
           {"gemm/attention-context", context(false), {}, {720, 444}},
           {"gemm/attention-context-added", context(true), {}, {720, 624}},
           {"gemm/attention-key-gradient", attention_key_gradient, {}, {720, 444}},
-          {"gemm-gelu", gelu, {}, {240, 204}},
+          {"gemm-gelu", gemm_gelu, {}, {240, 204}},
           {"gelu/before-product", gelu_before, {}, {0, 120}},
-          {"gemm-gelu-backward", gelu_backward, {"gelu/before-product", "gemm"}, {240, 208}},
+          {"gemm-gelu-backward", gemm_gelu_backward, {"gelu/before-product", "gemm"}, {240, 208}},
           {"column-sum", of_bias(false), {"gemm"}, {0, 80}},
           {"column-sum/narrow", of_bias(true), {}, {0, 64}}};
 }

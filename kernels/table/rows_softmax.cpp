@@ -1,33 +1,35 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/support/operation_table.h"
-#include "tests/support/oracle.h"
+#include "kernels/table/operation_table.h"
+#include "kernels/table/oracle.h"
 
 namespace frugal::table {
 namespace {
 
 /// Which of the operation's forms.
-struct Form {
+struct SoftmaxForm {
   bool causal = false, dropout = false, keep_mask = false;
 };
 
-struct Sizes {
+struct SoftmaxSizes {
   int64_t batch, rows, cols;
 
-  Sizes(const Setting& s, const Form& form)
+  SoftmaxSizes(const Setting& s, const SoftmaxForm& form)
       : batch(form.causal ? (s.rows + s.cols - 1) / s.cols : 2),
         rows(form.causal ? s.cols : s.rows),
         cols(s.cols) {}
   Shape shape() const { return {batch, rows, cols}; }
   int64_t size() const { return batch * rows * cols; }
   /// Columns that row r of all batch · rows sees.
-  int64_t visible(int64_t r, const Form& form) const { return form.causal ? r % rows + 1 : cols; }
+  int64_t visible(int64_t r, const SoftmaxForm& form) const {
+    return form.causal ? r % rows + 1 : cols;
+  }
 };
 
 constexpr float scale = 0.75F;
 
-Dropout dropout_of(const Setting& s, const Form& form) {
+Dropout dropout_of(const Setting& s, const SoftmaxForm& form) {
   if (!form.dropout) return {};
   return {0.3F, {s.seed, 4, 9}, scattered(s.seed, 3 * s.cols)};
 }
@@ -49,8 +51,8 @@ void softmax_row(const std::vector<double>& x, int64_t first, int64_t n, double 
   for (int64_t j = 0; j < n; ++j) put(first + j, at(p, j), at(condition, j));
 }
 
-Case softmax(const Setting& s, const Form& form) {
-  const Sizes sizes(s, form);
+Case softmax(const Setting& s, const SoftmaxForm& form) {
+  const SoftmaxSizes sizes(s, form);
   const Dropout dropout = dropout_of(s, form);
   Case c;
   c.operands = {{"x", s.type, sizes.shape()}, {"p", s.type, sizes.shape(), Role::output}};
@@ -87,8 +89,8 @@ Case softmax(const Setting& s, const Form& form) {
   return c;
 }
 
-Case softmax_backward(const Setting& s, const Form& form) {
-  const Sizes sizes(s, form);
+Case softmax_backward(const Setting& s, const SoftmaxForm& form) {
+  const SoftmaxSizes sizes(s, form);
   const Dropout dropout = dropout_of(s, form);
   const std::string dy = form.dropout ? "ddropped" : "dp";
   Case c;
@@ -141,13 +143,13 @@ Case softmax_backward(const Setting& s, const Form& form) {
 }  // namespace
 
 std::vector<Row> softmax_rows() {
-  const auto forward = [](const Form& form) {
+  const auto forward = [](const SoftmaxForm& form) {
     return [form](const Setting& s) { return softmax(s, form); };
   };
-  const auto backward = [](const Form& form) {
+  const auto backward = [](const SoftmaxForm& form) {
     return [form](const Setting& s) { return softmax_backward(s, form); };
   };
-  const Form plain, stored{true, true, true}, regenerated{true, true, false};
+  const SoftmaxForm plain, stored{true, true, true}, regenerated{true, true, false};
   return {
       {"softmax", forward(plain), {}, {0, 192}},
       {"softmax/causal-dropout", forward(stored), {}, {0, 224}},

@@ -1,13 +1,13 @@
 #include <cmath>
 
-#include "tests/support/operation_table.h"
-#include "tests/support/oracle.h"
+#include "kernels/table/operation_table.h"
+#include "kernels/table/oracle.h"
 
 namespace frugal::table {
 namespace {
 
 /// Which of the operation's operands are there.
-struct Form {
+struct BiasDropoutForm {
   int64_t groups = 0;  ///< of the bias; 0: no bias
   bool residual = false, dropout = false, keep_mask = false;
   bool narrow = false;  ///< the gradient of the bias has its type
@@ -20,12 +20,12 @@ struct Form {
   }
 };
 
-Dropout dropout_of(const Setting& s, const Form& form) {
+Dropout dropout_of(const Setting& s, const BiasDropoutForm& form) {
   if (!form.dropout) return {};
   return {0.1F, {s.seed, 2, 3}, scattered(s.seed, 2 * s.cols)};
 }
 
-Case bias_dropout_add(const Setting& s, const Form& form) {
+Case bias_dropout_add(const Setting& s, const BiasDropoutForm& form) {
   const Shape shape = {form.rows(s), s.cols};
   const Dropout dropout = dropout_of(s, form);
   Case c;
@@ -56,7 +56,7 @@ Case bias_dropout_add(const Setting& s, const Form& form) {
   return c;
 }
 
-Case bias_dropout_add_backward(const Setting& s, const Form& form) {
+Case bias_dropout_add_backward(const Setting& s, const BiasDropoutForm& form) {
   const Shape shape = {form.rows(s), s.cols};
   const Dropout dropout = dropout_of(s, form);
   Case c;
@@ -104,15 +104,15 @@ Case bias_dropout_add_backward(const Setting& s, const Form& form) {
 }  // namespace
 
 std::vector<Row> dropout_rows() {
-  const auto forward = [](const Form& form) {
+  const auto forward = [](const BiasDropoutForm& form) {
     return [form](const Setting& s) { return bias_dropout_add(s, form); };
   };
-  const auto backward = [](const Form& form) {
+  const auto backward = [](const BiasDropoutForm& form) {
     return [form](const Setting& s) { return bias_dropout_add_backward(s, form); };
   };
-  const Form all{1, true, true, true}, regenerated{2, true, true, false};
-  const Form bias_only{1, false, false, false}, dropout_only{0, false, true, false};
-  Form narrow = bias_only;
+  const BiasDropoutForm all{1, true, true, true}, regenerated{2, true, true, false};
+  const BiasDropoutForm bias_only{1, false, false, false}, dropout_only{0, false, true, false};
+  BiasDropoutForm narrow = bias_only;
   narrow.narrow = true;
   const std::string forth = "bias-dropout-add", back = "bias-dropout-add-backward";
   return {{forth, forward(all), {}, {0, 176}},

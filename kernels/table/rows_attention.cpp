@@ -1,14 +1,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/support/operation_table.h"
-#include "tests/support/oracle.h"
+#include "kernels/table/operation_table.h"
+#include "kernels/table/oracle.h"
 
 namespace frugal::table {
 namespace {
 
 /// Which of the operation's forms; packed: q, k and v inside one tensor, as a transformer has them.
-struct Form {
+struct AttentionForm {
   bool causal = false, dropout = false, packed = false;
   int64_t heads = 1;      ///< that share k and v; more than 1: q has four dimensions
   bool windowed = false;  ///< each row sees about a third of the columns
@@ -17,11 +17,11 @@ struct Form {
 };
 
 /// The sizes, and where elements lie in their operands.
-struct Sizes {
-  Form form;
+struct AttentionSizes {
+  AttentionForm form;
   int64_t groups, heads, batch, rows, cols, d, window;
 
-  Sizes(const Setting& s, const Form& f)
+  AttentionSizes(const Setting& s, const AttentionForm& f)
       : form(f),
         groups(f.causal ? (s.rows + s.cols - 1) / s.cols : 2),
         heads(f.heads),
@@ -85,14 +85,14 @@ struct Sizes {
   double roundings() const { return static_cast<double>(cols + heads * rows + d + 64); }
 };
 
-Dropout dropout_of(const Setting& s, const Form& form) {
+Dropout dropout_of(const Setting& s, const AttentionForm& form) {
   if (!form.dropout) return {};
   return {0.3F, {s.seed, 4, 9}, scattered(s.seed, 3 * s.cols)};
 }
 
 /// What rounding a probability or its gradient to T adds to its relative error, in the unit of
 /// Case::roundings.
-double stored(const Setting& s, const Sizes& sizes) {
+double stored(const Setting& s, const AttentionSizes& sizes) {
   return unit_roundoff(s.type) / unit_roundoff(accumulation_type(s.type)) / sizes.roundings();
 }
 
@@ -102,7 +102,7 @@ struct Scores {
   std::vector<double> x, magnitude, slope;
 
   template <class Container>  // by name
-  Scores(Container& e, const Sizes& z, int64_t b, int64_t i)
+  Scores(Container& e, const AttentionSizes& z, int64_t b, int64_t i)
       : begin(z.begin(i)),
         end(z.end(i)),
         x(static_cast<size_t>(end - begin)),
@@ -148,12 +148,12 @@ struct Probabilities {
 
 /// f(b, i) for all rows of all matrices.
 template <class F>
-void each_row(const Sizes& z, const F& f) {
+void each_row(const AttentionSizes& z, const F& f) {
   for (int64_t b = 0; b < z.batch; ++b)
     for (int64_t i = 0; i < z.rows; ++i) f(b, i);
 }
 
-FusedAttention bound(const Views& v, const Sizes& z, const Dropout& dropout) {
+FusedAttention bound(const Views& v, const AttentionSizes& z, const Dropout& dropout) {
   const int64_t of = z.heads + 2;
   return {.q = z.all_heads(v[z.name("q")], of),
           .k = z.matrices(v[z.name("k")], z.heads, of),
@@ -167,8 +167,8 @@ FusedAttention bound(const Views& v, const Sizes& z, const Dropout& dropout) {
           .dropout = dropout};
 }
 
-Case attention(const Setting& s, const Form& form) {
-  const Sizes z(s, form);
+Case attention(const Setting& s, const AttentionForm& form) {
+  const AttentionSizes z(s, form);
   const Dropout dropout = dropout_of(s, form);
   Case c;
   z.add(c, s, "", Role::input);
@@ -219,8 +219,8 @@ class Sums {
 };
 
 /// What row i of matrix b adds to the three gradients.
-void backward_row(const Expected& e, const Setting& s, const Sizes& z, const Dropout& dropout,
-                  int64_t b, int64_t i, Sums& dq, Sums& dk, Sums& dv) {
+void backward_row(const Expected& e, const Setting& s, const AttentionSizes& z,
+                  const Dropout& dropout, int64_t b, int64_t i, Sums& dq, Sums& dk, Sums& dv) {
   const Scores scores(e, z, b, i);
   const double log_sum_exp = at(e["log_sum_exp"], b * z.rows + i);
   double dot = 0, dot_magnitude = 0;
@@ -254,7 +254,8 @@ void backward_row(const Expected& e, const Setting& s, const Sizes& z, const Dro
   }
 }
 
-void backward_reference(Expected& e, const Setting& s, const Sizes& z, const Dropout& dropout) {
+void backward_reference(Expected& e, const Setting& s, const AttentionSizes& z,
+                        const Dropout& dropout) {
   const auto size = [&](const char* part) {
     return static_cast<int64_t>(e[z.gradient(part)].size());
   };
@@ -270,8 +271,8 @@ void backward_reference(Expected& e, const Setting& s, const Sizes& z, const Dro
   dv.set(e, "dv");
 }
 
-Case attention_backward(const Setting& s, const Form& form) {
-  const Sizes z(s, form);
+Case attention_backward(const Setting& s, const AttentionForm& form) {
+  const AttentionSizes z(s, form);
   const Dropout dropout = dropout_of(s, form);
   Case c;
   z.add(c, s, "", Role::input);
@@ -301,17 +302,18 @@ Case attention_backward(const Setting& s, const Form& form) {
 }  // namespace
 
 std::vector<Row> attention_rows() {
-  const auto forward = [](const Form& form) {
+  const auto forward = [](const AttentionForm& form) {
     return [form](const Setting& s) { return attention(s, form); };
   };
-  const auto backward = [](const Form& form) {
+  const auto backward = [](const AttentionForm& form) {
     return [form](const Setting& s) { return attention_backward(s, form); };
   };
-  const Form plain, causal{.causal = true};
-  const Form model{.causal = true, .dropout = true, .packed = true};
-  const Form grouped{.causal = true, .dropout = true, .heads = 3};
-  const Form windowed{.causal = true, .windowed = true}, capped{.softcap = 1.5F};
-  const Form all{.causal = true, .packed = true, .heads = 3, .windowed = true, .softcap = 1.5F};
+  const AttentionForm plain, causal{.causal = true};
+  const AttentionForm model{.causal = true, .dropout = true, .packed = true};
+  const AttentionForm grouped{.causal = true, .dropout = true, .heads = 3};
+  const AttentionForm windowed{.causal = true, .windowed = true}, capped{.softcap = 1.5F};
+  const AttentionForm all{
+      .causal = true, .packed = true, .heads = 3, .windowed = true, .softcap = 1.5F};
   // Setting{bf16, 6, 4} has d = 9: plain 2 matrices of 6 x 4 pairs, causal of 10 pairs, of which a
   // window of 2 leaves 7.
   std::vector<Row> rows{{"fused-attention", forward(plain), {}, {1728, 768}},
@@ -321,7 +323,8 @@ std::vector<Row> attention_rows() {
                         {"fused-attention/window", forward(windowed), {}, {504, 608}},
                         {"fused-attention/softcap", forward(capped), {}, {1728, 768}},
                         {"fused-attention/all", forward(all), {}, {1512, 1248}}};
-  const auto add_backward = [&](const std::string& variant, const Form& form, const Cost& cost) {
+  const auto add_backward = [&](const std::string& variant, const AttentionForm& form,
+                                const Cost& cost) {
     rows.push_back({"fused-attention-backward" + variant,
                     backward(form),
                     {"fused-attention" + variant},

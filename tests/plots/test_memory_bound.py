@@ -1,0 +1,53 @@
+"""Operations beside a copy: which records are of the same rounds, and what the page says of the results."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(SOURCE / "plots"))
+
+import memory_bound_rounds  # noqa: E402  (the path comes first)
+
+
+def record(by, rounds, seconds, work=6e9, status="ok", artifact="bench/memory-bound"):
+    return {"artifact": artifact, "status": status, "rounds": rounds,
+            "options": {"type": "f32", "operation": "copy/parts", "by": by},
+            "metrics": {"time": {"samples": seconds}, "work": {"samples": [work]}}}
+
+
+class Rounds(unittest.TestCase):
+    def rounds(self, *records):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "records.jsonl"
+            path.write_text("".join(json.dumps(one) + "\n" for one in records))
+            return memory_bound_rounds.rounds(path)
+
+    def test_are_those_in_which_both_took_turns(self):
+        cases = self.rounds(record("frugal", "1", [1, 2]), record("copy", "1", [2, 1], work=12e9),
+                            record("copy", "2", [1]), record("frugal", "3", [1]), record("frugal", "2", [1]),
+                            record("copy", "3", [1], status="interrupted"), record("copy", "3", [1], artifact="bench/gemm"))
+        self.assertEqual(cases, {"copy/parts/f32": [(6, 1), (12, 0.25), (6, 1)]})
+
+    def test_of_one_side_alone_are_refused(self):
+        with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
+            self.rounds(record("frugal", "1", [1]))
+        self.assertIn("no operation beside a copy; give the records.jsonl", said.getvalue())
+
+    def test_of_the_results_are_what_the_page_says(self):
+        cases = memory_bound_rounds.rounds(SOURCE / "results/amd-epyc-2-cores/bench-memory-bound.jsonl")
+        self.assertEqual({len(of) for of in cases.values()}, {120})  # 12 runs
+        table = memory_bound_rounds.medians(cases, 55)
+        page = (SOURCE / "docs/performance.md").read_text(encoding="utf-8")
+        for state in ("slow", "fast"):
+            known, below = memory_bound_rounds.missed(table, state)
+            self.assertIn(f"{len(known) - len(below)} of {len(known)} rows", page)
+
+
+if __name__ == "__main__":
+    unittest.main()
