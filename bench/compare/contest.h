@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "bench/namespace.h"
 #include "harness/measure/timing.h"
 #include "harness/record/line_file.h"
 #include "harness/report/table.h"

@@ -34,10 +34,10 @@ int fail(const std::exception& error, int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  frugal::limit_spinning(argv);
-  frugal::catch_interrupts();
+  frugal::kernels::limit_spinning(argv);
+  frugal::harness::catch_interrupts();
   Options options;
-  options.threads = frugal::usable_processors();
+  options.threads = frugal::harness::usable_processors();
   CLI::App app("Ratios of rates, both sides measured by turns in one run", "frugal_bench_compare");
   app.add_option("--on", options.on,
                  "Where memory-bound operations run: cpu, cuda, or virtual:MACHINE");
@@ -58,11 +58,11 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
-  } catch (const frugal::InputError& error) {
+  } catch (const frugal::kernels::InputError& error) {
     return fail(error, 2);
-  } catch (const frugal::OutOfMemory& error) {
+  } catch (const frugal::kernels::OutOfMemory& error) {
     return fail(error, 3);
-  } catch (const frugal::Interrupted& error) {
+  } catch (const frugal::harness::Interrupted& error) {
     return fail(error, 130);
   } catch (const std::exception& error) {
     return fail(error, 6);

@@ -7,7 +7,7 @@
 #include "harness/measure/training_run.h"
 #include "harness/place/device_kind.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// What can be observed of a configuration; a Training is one as well. Each has a class that
 /// executes it (harness/measure/case_run.h).
@@ -67,4 +67,4 @@ bool is_timed(const Workload& workload);
 /// Whether a case is timed in rounds with others: a module on a real device.
 bool is_interleaved(const Case& c);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -2,7 +2,7 @@
 
 #include "harness/measure/training.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 std::map<std::string, std::string> options_of(const Case& c, const Target& target,
@@ -43,4 +43,4 @@ Record new_record(const std::string& artifact, const Case& c, const Target& targ
   return record;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

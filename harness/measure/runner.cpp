@@ -14,7 +14,7 @@
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 namespace {
 
@@ -251,4 +251,4 @@ void Runner::finish(Record& record) {
   file_.append(record);
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,7 +5,7 @@
 
 #include "harness/measure/interrupt.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -25,4 +25,4 @@ int time_interleaved(const std::vector<std::function<void(bool keep)>>& cases,
   }
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -2,7 +2,9 @@
 #include <functional>
 #include <vector>
 
-namespace frugal {
+#include "harness/namespace.h"
+
+namespace frugal::harness {
 
 /// How often cases are timed.
 struct TimingPlan {
@@ -22,4 +24,4 @@ double steady_seconds();
 int time_interleaved(const std::vector<std::function<void(bool keep)>>& cases,
                      const TimingPlan& plan, const std::function<double()>& clock = steady_seconds);
 
-}  // namespace frugal
+}  // namespace frugal::harness

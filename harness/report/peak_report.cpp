@@ -8,7 +8,7 @@
 #include "harness/place/target.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -206,4 +206,4 @@ json measured_machine(const Peaks& peaks, const Target& target, const std::strin
             {"environment", found}}}};
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

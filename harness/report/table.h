@@ -5,7 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace frugal {
+#include "harness/namespace.h"
+
+namespace frugal::harness {
 
 /// Text in rows and columns, and the ways to write it.
 struct Table {
@@ -41,4 +43,4 @@ Quantity format_bytes(int64_t bytes);
 std::string escape_html(const std::string& text);
 std::string escape_csv(const std::string& text);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -7,7 +7,7 @@
 #include "tests/kernels/cpu_levels.h"
 #include "tests/kernels/held.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 constexpr int64_t width = 8;
@@ -152,4 +152,4 @@ TEST(FusedAttention, GradientsByPartsOfTheColumnsAddUp) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

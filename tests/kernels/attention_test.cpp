@@ -7,7 +7,7 @@
 #include "tests/kernels/cpu_levels.h"
 #include "tests/kernels/held.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 struct Results {
@@ -151,4 +151,4 @@ TEST(FusedAttention, OfOneKeyIsItsValueOrNothing) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -7,7 +7,7 @@
 #include "tests/kernels/cpu_levels.h"
 #include "tests/support/operation_table.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 constexpr int64_t mebibyte = int64_t{1} << 20;
@@ -131,4 +131,4 @@ TEST(CpuDevice, SaysWhatItIs) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

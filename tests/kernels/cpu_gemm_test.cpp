@@ -7,7 +7,7 @@
 #include "kernels/cpu/device.h"
 #include "tests/kernels/held.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 struct Product {
@@ -77,4 +77,4 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -6,7 +6,7 @@
 #include "tests/kernels/cpu_levels.h"
 #include "tests/kernels/held.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 /// 1030 x 2050 are six parts.
@@ -54,4 +54,4 @@ TEST(WidenedGemm, PartsAreAllOfTheResultOnce) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -7,7 +7,7 @@
 #include <random>
 #include <stdexcept>
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -186,4 +186,4 @@ uint64_t test_seed() {
   return seed;
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -4,7 +4,7 @@
 #include "tests/support/operation_table.h"
 #include "tests/support/oracle.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 /// Which of the operation's forms; packed: q, k and v inside one tensor, as a transformer has them.
@@ -339,4 +339,4 @@ std::vector<Row> attention_rows() {
   return rows;
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -3,7 +3,7 @@
 #include "tests/support/operation_table.h"
 #include "tests/support/oracle.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 /// Evaluating an exponential and a handful of products around it; in bf16 kernels may compute one
@@ -110,4 +110,4 @@ std::vector<Row> gated_rows() {
           {"soft-cap/logits", logits, {}, {0, 192}}};
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

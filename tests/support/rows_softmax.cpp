@@ -4,7 +4,7 @@
 #include "tests/support/operation_table.h"
 #include "tests/support/oracle.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 /// Which of the operation's forms.
@@ -157,4 +157,4 @@ std::vector<Row> softmax_rows() {
       {"softmax-backward/regenerated", backward(regenerated), {"softmax/regenerated"}, {0, 192}}};
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -6,7 +6,7 @@
 #include "kernels/device.h"
 #include "tests/support/operation_table.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 
 /// How operands are laid out for a run.
 struct Layout {
@@ -35,4 +35,4 @@ std::string describe(const Row& row, const Setting& setting);
 /// Names of rows as GoogleTest allows them.
 std::string test_name(const ::testing::TestParamInfo<std::string>& info);
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table
