@@ -4,7 +4,8 @@
 #include "kernels/cpu/waiting.h"
 
 int main(int argc, char** argv) {
-  frugal::limit_spinning(argv);
-  frugal::Program program(frugal::all_artifacts(), frugal::bench::all_benchmarks());
+  frugal::kernels::limit_spinning(argv);
+  frugal::harness::Program program(frugal::experiments::all_artifacts(),
+                                   frugal::bench::all_benchmarks());
   return static_cast<int>(program.main(argc, argv));
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include "bench/namespace.h"
 #include "harness/measure/benchmark.h"
 
 /// Every benchmark, in the order in which they are listed. A file of this folder defines each.

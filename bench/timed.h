@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 
+#include "bench/namespace.h"
 #include "engine/cluster.h"
 #include "harness/measure/benchmark.h"
 #include "harness/measure/case_run.h"

@@ -21,10 +21,10 @@ if(CMAKE_SCRIPT_MODE_FILE)
   endif()
   file(CONFIGURE OUTPUT ${OUTPUT} @ONLY CONTENT
 [[#pragma once
-namespace frugal::build {
+namespace frugal::harness::build {
 inline constexpr const char* commit = "@commit@";
 inline constexpr bool dirty = @dirty@;
-}  // namespace frugal::build
+}  // namespace frugal::harness::build
 ]])
   return()
 endif()

@@ -1,5 +1,5 @@
 # frugal_embed(TARGET FILE...): compiles text files into the target. They are found under their
-# path from the root by frugal::embedded_file() (kernels/support/embedded.h).
+# path from the root by frugal::kernels::embedded_file() (kernels/support/embedded.h).
 function(frugal_embed target)
   foreach(file IN LISTS ARGN)
     set(input ${CMAKE_SOURCE_DIR}/${file})
@@ -12,7 +12,7 @@ function(frugal_embed target)
 [[#include "kernels/support/embedded.h"
 namespace {
 const unsigned char @id@[] = {@bytes@0};
-const frugal::EmbeddedFile @id@_file("@file@", reinterpret_cast<const char*>(@id@), sizeof(@id@) - 1);
+const frugal::kernels::EmbeddedFile @id@_file("@file@", reinterpret_cast<const char*>(@id@), sizeof(@id@) - 1);
 }  // namespace
 ]])
     target_sources(${target} PRIVATE ${output})

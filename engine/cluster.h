@@ -7,7 +7,11 @@
 #include "engine/comm/local.h"
 #include "engine/rank.h"
 
-namespace frugal {
+namespace frugal::kernels {
+struct Machine;
+}  // namespace frugal::kernels
+
+namespace frugal::engine {
 
 /// Makes the ranks of a run and executes a function on each of them.
 class Cluster {
@@ -61,7 +65,6 @@ std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config,
 /// (engine/comm/tasks.h), and the run ends when all wait for each other. Where the build has no
 /// tasks they are threads, and one that waits longer than `deadline` seconds of the real clock ends
 /// the run.
-struct Machine;
 std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Machine& machine,
                                               double deadline = LocalGroup::default_deadline);
 
@@ -74,4 +77,4 @@ std::unique_ptr<Cluster> make_lone_cpu_cluster(const RunConfig& config, int thre
                                                const Machine& machine);
 std::unique_ptr<Cluster> make_lone_cuda_cluster(const RunConfig& config, const Machine& machine);
 
-}  // namespace frugal
+}  // namespace frugal::engine

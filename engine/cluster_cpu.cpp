@@ -5,7 +5,7 @@
 #include "kernels/cpu/cores.h"
 #include "kernels/cpu/device.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 int threads_each(const RunConfig& config, int threads) {
   return std::max(1, threads / config.ranks());
@@ -32,4 +32,4 @@ std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads, 
   return cluster;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
   if (ranks > gpus)
@@ -40,4 +40,4 @@ std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadl
                                            nccl_groups(members, config.chunks > 1, deadline));
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -10,7 +10,7 @@
 #include "kernels/support/error.h"
 #include "kernels/virtual/device.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// The group of a rank that stands for all members, or is alone.
@@ -86,4 +86,4 @@ std::unique_ptr<Cluster> make_lone_cuda_cluster(const RunConfig& config, const M
   return make_lone_cluster(config, make_cuda_device(), machine);
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -9,7 +9,7 @@
 
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// What a rank ended with.
@@ -94,4 +94,4 @@ void ThreadedCluster::run(const std::function<void(Rank&)>& body) {
   rethrow_first(outcomes);
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

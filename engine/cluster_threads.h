@@ -6,7 +6,7 @@
 #include "engine/rank_grid.h"
 #include "kernels/cpu/cores.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Ranks as threads of this process, or tasks of one, each with a device of its own.
 class ThreadedCluster final : public Cluster {
@@ -36,4 +36,4 @@ class ThreadedCluster final : public Cluster {
   std::vector<Processors> processors_;  // of each rank; none where ranks run anywhere
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

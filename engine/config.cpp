@@ -10,7 +10,7 @@
 #include "kernels/dropout.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 using namespace rules;  // NOLINT: this file says which hold
 namespace {
 
@@ -230,4 +230,4 @@ void RunConfig::validate() const {
   all_fit(*this);
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

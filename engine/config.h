@@ -5,7 +5,7 @@
 #include "engine/schedule/schedule.h"
 #include "kernels/types.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// What is not kept from the forward pass but computed again in the backward pass: nothing, the
 /// attention cores, each layer from its input (korthikanti2022, section 5), or all that a stage of
@@ -111,4 +111,4 @@ struct RunConfig {
   void validate() const;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

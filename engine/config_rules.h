@@ -6,10 +6,11 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "engine/namespace.h"
 #include "kernels/support/error.h"
 
 /// Rules that a configuration keeps; each throws InputError with one line where it is broken.
-namespace frugal::rules {
+namespace frugal::engine::rules {
 
 /// Refuses a value that is no multiple of the divisor; `next` says what to do.
 inline void divisible(std::string_view what, int64_t value, std::string_view by, int64_t divisor,
@@ -40,4 +41,4 @@ inline void fits(std::string_view what, std::initializer_list<int64_t> factors) 
                       what, fmt::join(factors, " x ")));
 }
 
-}  // namespace frugal::rules
+}  // namespace frugal::engine::rules

@@ -2,7 +2,9 @@
 #include <optional>
 #include <vector>
 
-namespace frugal {
+#include "engine/namespace.h"
+
+namespace frugal::engine {
 
 /// A sum of FLOPs. They are added one by one, and what is added again is added so too: a sum of
 /// doubles depends on its order.
@@ -30,4 +32,4 @@ class FlopCounter {
   std::optional<std::vector<double>> added_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -7,7 +7,7 @@
 #include "engine/config_rules.h"
 #include "kernels/dropout.h"
 
-namespace frugal {
+namespace frugal::engine {
 using namespace rules;  // NOLINT: this file says which hold
 
 std::string_view name_of(Objective objective) {
@@ -149,4 +149,4 @@ ModelConfig ModelConfig::scaled(int64_t k) const {
   return model;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

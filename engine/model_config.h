@@ -3,7 +3,9 @@
 #include <string>
 #include <string_view>
 
-namespace frugal {
+#include "engine/namespace.h"
+
+namespace frugal::engine {
 
 /// What a model learns to tell: the token that follows (GPT), or those that are hidden (BERT).
 enum class Objective : uint8_t { next_token, masked_token };
@@ -96,4 +98,4 @@ struct ModelConfig {
   void validate() const;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

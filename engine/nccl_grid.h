@@ -4,7 +4,7 @@
 #include "engine/comm/nccl.h"
 #include "engine/rank_grid.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// The groups of ranks on GPUs: device r is rank r's. With `ring` a pipeline's last stage sends to
 /// its first too, as the interleaved schedule does.
@@ -32,4 +32,4 @@ inline RankGrid::MakeGroup nccl_groups(std::vector<Device*> devices, bool ring, 
   };
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -4,7 +4,7 @@
 
 #include "engine/rank.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 struct Parameter;
 struct Pass;
@@ -47,4 +47,4 @@ struct Pass : RankAt {
   }
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -4,7 +4,7 @@
 #include "engine/flop_counter.h"
 #include "engine/memory/parameter_store.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// The groups that a rank computes with; it is alone in those that a run does not need.
 struct RankGroups {
@@ -92,4 +92,4 @@ struct RankAt {
   }
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace frugal {
+namespace frugal::engine {
 
 Axis axis_of(GroupUse use) {
   switch (use) {
@@ -71,4 +71,4 @@ void RankGrid::reset() {
   for (const auto& group : groups_) group->reset();
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

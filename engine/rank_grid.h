@@ -6,7 +6,7 @@
 #include "engine/comm/layout.h"
 #include "engine/rank.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// What a group of ranks is for: a member of RankGroups.
 enum class GroupUse : uint8_t { tensor, context, stages, activations, gradients, data, ends };
@@ -53,4 +53,4 @@ inline Layout layout_of(const RunConfig& config) {
           .stages = config.pipeline_parallel};
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

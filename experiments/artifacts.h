@@ -1,6 +1,7 @@
 #pragma once
 #include <vector>
 
+#include "experiments/namespace.h"
 #include "harness/measure/artifact.h"
 
 /// Every artifact, in the order in which they are listed: ARTIFACT(paper, function) is one,
@@ -30,21 +31,21 @@
   ARTIFACTS(mst2024, memory_in_peak)          \
   ARTIFACTS(mst2024, modules)
 
-#define FRUGAL_ONE(paper, name) \
-  namespace frugal::paper {     \
-  const Artifact& name();       \
+#define FRUGAL_ONE(paper, name)          \
+  namespace frugal::experiments::paper { \
+  const Artifact& name();                \
   }
-#define FRUGAL_SEVERAL(paper, name)    \
-  namespace frugal::paper {            \
-  std::vector<const Artifact*> name(); \
+#define FRUGAL_SEVERAL(paper, name)      \
+  namespace frugal::experiments::paper { \
+  std::vector<const Artifact*> name();   \
   }
 FRUGAL_ARTIFACTS(FRUGAL_ONE, FRUGAL_SEVERAL)
 #undef FRUGAL_ONE
 #undef FRUGAL_SEVERAL
 
-namespace frugal {
+namespace frugal::experiments {
 
 /// Every artifact, in the order in which they are listed.
 std::vector<const Artifact*> all_artifacts();
 
-}  // namespace frugal
+}  // namespace frugal::experiments

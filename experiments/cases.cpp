@@ -4,7 +4,7 @@
 
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::experiments {
 
 void scale_down(Case& c, int64_t k, const std::string& name) {
   c.scale = k;
@@ -49,4 +49,4 @@ std::vector<Setting> settings_of(const Selection& selection, const std::string& 
   return settings;
 }
 
-}  // namespace frugal
+}  // namespace frugal::experiments

@@ -1,9 +1,10 @@
 #pragma once
 #include <functional>
 
+#include "experiments/namespace.h"
 #include "harness/measure/artifact.h"
 
-namespace frugal {
+namespace frugal::experiments {
 
 using Cases = std::function<std::vector<Case>(const Selection&)>;
 
@@ -28,4 +29,4 @@ double bytes_of(const BytesPerKind& bytes, Kind kind);
 std::vector<Setting> settings_of(const Selection& selection, const std::string& machine,
                                  int64_t cpu_scale);
 
-}  // namespace frugal
+}  // namespace frugal::experiments

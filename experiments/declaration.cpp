@@ -6,7 +6,7 @@
 
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::experiments {
 namespace {
 
 void append(std::vector<Claim>& all, std::vector<Claim> more) {
@@ -137,4 +137,4 @@ Claim claim_of(std::string id, std::string statement, std::string unit, std::opt
   return claim;
 }
 
-}  // namespace frugal
+}  // namespace frugal::experiments

@@ -6,7 +6,7 @@
 #include "experiments/outcome.h"
 #include "harness/measure/artifact.h"
 
-namespace frugal {
+namespace frugal::experiments {
 
 /// How a cell's number is taken from its cases.
 class Number {
@@ -188,4 +188,4 @@ Claims claims_of_settings(std::function<std::vector<Claim>(const Results::InSett
 Claim claim_of(std::string id, std::string statement, std::string unit, std::optional<double> paper,
                const Setting& setting, const Outcome& outcome);
 
-}  // namespace frugal
+}  // namespace frugal::experiments

@@ -8,7 +8,7 @@
 #include "harness/calibrate/fit.h"
 #include "harness/report/longest_report.h"
 
-namespace frugal {
+namespace frugal::experiments {
 
 Found find_case(const Records& records, const std::string& artifact, const std::string& case_id,
                 const Setting& setting) {
@@ -92,4 +92,4 @@ void beside_nothing(Cell& cell) {
   cell.read.clear();
 }
 
-}  // namespace frugal
+}  // namespace frugal::experiments

@@ -6,7 +6,7 @@
 #include "experiments/paper.h"
 #include "harness/record/record.h"
 
-namespace frugal {
+namespace frugal::experiments {
 
 /// An estimate, or how the case that it lacks ended.
 struct Outcome {
@@ -54,4 +54,4 @@ std::optional<int> usable_processors_of(const Record& record);
 /// "parameter 14.96, optimizer 29.92, … GiB at the peak", of the stage that has most.
 std::string breakdown(const Memory& memory);
 
-}  // namespace frugal
+}  // namespace frugal::experiments

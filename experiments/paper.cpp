@@ -7,7 +7,7 @@
 
 #include "kernels/support/embedded.h"
 
-namespace frugal {
+namespace frugal::experiments {
 namespace {
 
 /// What a paper reports instead of a number where memory ran out.
@@ -104,4 +104,4 @@ void Paper::unknown(const std::string& what, std::string_view name) const {
   throw std::out_of_range("paper.json of " + id_ + " has no " + what + " " + std::string(name));
 }
 
-}  // namespace frugal
+}  // namespace frugal::experiments

@@ -6,9 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/namespace.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::experiments {
 
 /// One number of a table or figure of a paper.
 struct PaperCell {
@@ -86,4 +87,4 @@ class Paper {
   std::vector<std::string> contradictions_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::experiments

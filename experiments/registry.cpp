@@ -1,6 +1,6 @@
 #include "experiments/artifacts.h"
 
-namespace frugal {
+namespace frugal::experiments {
 
 std::vector<const Artifact*> all_artifacts() {
   std::vector<const Artifact*> all;
@@ -11,4 +11,4 @@ std::vector<const Artifact*> all_artifacts() {
   return all;
 }
 
-}  // namespace frugal
+}  // namespace frugal::experiments

@@ -6,7 +6,7 @@
 
 /// The operations between the projections of attention; what all operations have in common is in
 /// kernels/operations.h.
-namespace frugal {
+namespace frugal::kernels {
 
 /// Turns each pair (x[…, i], x[…, i + d/2]) by the angle position · frequencies[i], in place (Su et
 /// al. 2021, arXiv:2104.09864, with the pairs of Llama). x is [positions, heads, d] or [positions,
@@ -121,4 +121,4 @@ struct MergeAttention {
   }
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

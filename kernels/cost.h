@@ -1,7 +1,7 @@
 #pragma once
 #include "kernels/view.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// What an operation cannot avoid. `flops` counts matrix multiplications only, as the papers do;
 /// `bytes` moves every operand once (twice what is both read and written).
@@ -24,4 +24,4 @@ inline double distinct_bytes_of(const View& view) {
 }
 }  // namespace detail
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -5,7 +5,7 @@
 
 #include "kernels/device_work.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// Work is issued to streams: in order within one, concurrently across them.
 enum class Stream : uint8_t {
@@ -114,4 +114,4 @@ class Device {
   OnOperation seen_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

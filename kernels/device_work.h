@@ -4,7 +4,7 @@
 
 #include "kernels/operations.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// How often a host called for a device.
 struct HostCalls {
@@ -69,4 +69,4 @@ struct DeviceWork {
   (std::make_index_sequence<kinds>());
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// Where the elements of a local, contiguous tensor stand in the serial run's tensor: local runs of
 /// `run` elements lie `stride` apart there, the first at `offset`. This is what makes randomness
@@ -49,4 +49,4 @@ struct Dropout {
   double keep_scale() const { return 0x1p16 / (0x1p16 - threshold()); }
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

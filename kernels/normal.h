@@ -15,7 +15,7 @@
 ///
 /// Lanes says what is computed with: types Float, Word and Integer, of one or of several numbers of
 /// 32 bits, to_float(Integer) and root(Float).
-namespace frugal {
+namespace frugal::kernels {
 
 namespace detail {
 template <class To, class From>
@@ -85,4 +85,4 @@ struct NormalPair {
   }
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -12,7 +12,7 @@
 /// and gradients of parameters have type A or T and are *added to*, everything else is overwritten.
 /// A sum over rows is in type A whatever the type it is added to.
 /// "rows" is the product of all extents but the last, "cols" the last.
-namespace frugal {
+namespace frugal::kernels {
 
 /// c = op(a) · op(b) (+ bias) (+ c), for each of `batch` matrices. Operands are [rows, cols] or
 /// [batch, rows, cols] with any strides of which one of the last two is 1; a is stored [k, m] when
@@ -288,4 +288,4 @@ inline Cost cost_of(const Operation& operation) {
   return std::visit([](const auto& op) { return op.cost(); }, operation);
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -4,7 +4,7 @@
 #include "kernels/operations.h"
 
 /// What every element of an optimizer's step is computed with, in arithmetic of type A.
-namespace frugal {
+namespace frugal::kernels {
 
 /// g := scale · gradient + l2 · w for the weight's rule below, and w := decay · w − what it says.
 /// What is rounded from w is further by `prediction` · the difference.
@@ -44,4 +44,4 @@ struct AdamFactors {
         epsilon(A(op.epsilon)) {}
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

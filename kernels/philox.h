@@ -4,7 +4,7 @@
 
 #include "kernels/dropout.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// Philox4x32-10: four random words as a function of a counter and a key. Salmon, Moraes, Dror,
 /// Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011, section 3.3.
@@ -63,4 +63,4 @@ static_assert(Philox::generate({0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x0370734
                                0x299f31d0u) ==
               Philox::Words{0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u});
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// x as float32, an inexact one with its last bit set: rounded once more, to fewer bits, it is what
 /// rounding x itself would give (Boldo and Melquiond, "Emulation of FMA and correctly rounded
@@ -18,4 +18,4 @@ constexpr float rounded_to_odd(double x) {
   return std::bit_cast<float>(u | 1U);
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

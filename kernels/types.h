@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// What one element of a tensor is stored as.
 enum class DType : uint8_t { f32, bf16, f64, u8, i32 };
@@ -69,4 +69,4 @@ inline constexpr DType dtype_of<uint8_t> = DType::u8;
 template <>
 inline constexpr DType dtype_of<int32_t> = DType::i32;
 
-}  // namespace frugal
+}  // namespace frugal::kernels

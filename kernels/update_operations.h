@@ -4,7 +4,7 @@
 #include "kernels/cost.h"
 
 /// The optimizers' operations; what all operations have in common is in kernels/operations.h.
-namespace frugal {
+namespace frugal::kernels {
 
 /// What the optimizers' operations have in common: weights of type T with their gradient of type A
 /// or T, which is multiplied by gradient_scale first. master, of type A, is empty where T is A;
@@ -57,4 +57,4 @@ struct Adam {
   }
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

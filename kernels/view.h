@@ -5,7 +5,7 @@
 
 #include "kernels/types.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// Up to four extents, outermost first; extents beyond `dims` are not used.
 struct Shape {
@@ -104,4 +104,4 @@ struct View {
   }
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

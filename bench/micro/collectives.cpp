@@ -4,9 +4,10 @@
 #include <thread>
 #include <vector>
 
+#include "bench/namespace.h"
 #include "engine/comm/local.h"
 
-namespace frugal {
+namespace frugal::bench {
 namespace {
 
 using Collective = void (*)(Communicator&, const View& shard, const View& all);
@@ -67,4 +68,4 @@ BENCHMARK_CAPTURE(between_threads, all_gather, all_gather)->Apply(sizes);
 BENCHMARK_CAPTURE(between_threads, reduce_scatter, reduce_scatter)->Apply(sizes);
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::bench

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "bench/namespace.h"
 #include "harness/place/environment.h"
 #include "harness/record/google_benchmark.h"
 

@@ -2,12 +2,13 @@
 // parameters there for a step, and to predict configurations.
 #include <benchmark/benchmark.h>
 
+#include "bench/namespace.h"
 #include "engine/plan/search.h"
 #include "engine/train/trainer.h"
 #include "kernels/virtual/device.h"
 #include "kernels/virtual/machine.h"
 
-namespace frugal {
+namespace frugal::bench {
 namespace {
 
 View unbacked(const Shape& shape) { return {nullptr, DType::bf16, shape}; }
@@ -89,4 +90,4 @@ void plan_trillion(benchmark::State& state) {
 BENCHMARK(plan_trillion)->Arg(512)->Arg(16384)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::bench

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "bench/namespace.h"
 #include "engine/train/module_run.h"
 #include "harness/measure/flops.h"
 #include "harness/measure/statistics.h"
@@ -15,7 +16,7 @@
 #include "harness/place/target.h"
 #include "kernels/cpu/waiting.h"
 
-namespace frugal {
+namespace frugal::bench {
 namespace {
 
 RunConfig layer_config(DType type) {
@@ -68,13 +69,14 @@ void compare(DType type, int threads, int samples) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::bench
 
 int main(int argc, char** argv) {
-  frugal::limit_spinning(argv);
+  frugal::kernels::limit_spinning(argv);
   const int threads = argc > 1 ? std::atoi(argv[1]) : 2;
   const int samples = argc > 2 ? std::atoi(argv[2]) : 20;
   fmt::print("{} threads, {} rounds, median and 95 % bootstrap interval\n", threads, samples);
-  for (const frugal::DType type : {frugal::DType::f32, frugal::DType::bf16})
-    frugal::compare(type, threads, samples);
+  for (const frugal::kernels::DType type :
+       {frugal::kernels::DType::f32, frugal::kernels::DType::bf16})
+    frugal::bench::compare(type, threads, samples);
 }

@@ -26,7 +26,7 @@
 #include "kernels/cpu/waiting.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::bench {
 namespace {
 
 constexpr std::array<int64_t, 5> all_parts{1, 2, 4, 8, 16};
@@ -240,11 +240,11 @@ void measure(const Options& options) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::bench
 
 int main(int argc, char** argv) {
-  frugal::limit_spinning(argv);
-  frugal::Options options;
+  frugal::kernels::limit_spinning(argv);
+  frugal::bench::Options options;
   CLI::App app("Training steps in mini-sequences on this processor", "frugal_bench_mini_sequence");
   app.add_option("--samples", options.plan.samples,
                  "Rounds of each size that are wanted, at least 10");
@@ -257,10 +257,10 @@ int main(int argc, char** argv) {
   app.add_option("--json", options.json, "File for raw samples");
   try {
     app.parse(argc, argv);
-    frugal::measure(options);
+    frugal::bench::measure(options);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
-  } catch (const frugal::InputError& error) {
+  } catch (const frugal::kernels::InputError& error) {
     fmt::print(stderr, "frugal_bench_mini_sequence: {}\n", error.what());
     return 2;
   }

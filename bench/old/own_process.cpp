@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace frugal {
+namespace frugal::bench {
 namespace {
 
 void write_all(int to, const std::string& text) {
@@ -70,4 +70,4 @@ Resident resident() {
   return found;
 }
 
-}  // namespace frugal
+}  // namespace frugal::bench

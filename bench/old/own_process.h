@@ -2,7 +2,9 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-namespace frugal {
+#include "bench/namespace.h"
+
+namespace frugal::bench {
 
 /// What `work` says in a process of its own, where nothing that ran before has left memory behind.
 /// To be called while this process has one thread. Throws std::runtime_error where the process does
@@ -15,4 +17,4 @@ struct Resident {
 };
 Resident resident();
 
-}  // namespace frugal
+}  // namespace frugal::bench

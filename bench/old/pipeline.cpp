@@ -18,7 +18,7 @@
 #include "kernels/cpu/waiting.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::bench {
 namespace {
 
 constexpr int stages = 2, microbatches_of_run = 16;
@@ -236,11 +236,11 @@ void measure(const TimingPlan& plan, int64_t hidden, const std::string& file) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::bench
 
 int main(int argc, char** argv) {
-  frugal::limit_spinning(argv);
-  frugal::TimingPlan plan{.warm_up = 1, .samples = 15, .budget = 600};
+  frugal::kernels::limit_spinning(argv);
+  frugal::harness::TimingPlan plan{.warm_up = 1, .samples = 15, .budget = 600};
   int64_t hidden = 512;
   std::string json;
   CLI::App app("Pipelines of two stages, each on a core of its own", "frugal_bench_pipeline");
@@ -251,10 +251,10 @@ int main(int argc, char** argv) {
   app.add_option("--json", json, "File for raw samples");
   try {
     app.parse(argc, argv);
-    frugal::measure(plan, hidden, json);
+    frugal::bench::measure(plan, hidden, json);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
-  } catch (const frugal::InputError& error) {
+  } catch (const frugal::kernels::InputError& error) {
     fmt::print(stderr, "frugal_bench_pipeline: {}\n", error.what());
     return 2;
   }

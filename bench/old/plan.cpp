@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "bench/namespace.h"
 #include "engine/plan/execute.h"
 #include "engine/plan/search.h"
 #include "engine/train/trainer.h"
@@ -14,7 +15,7 @@
 #include "harness/settings/models.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::bench {
 namespace {
 
 const auto& two_buffered = ScheduleKind::two_buffered;
@@ -138,11 +139,11 @@ void compare() {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::bench
 
 int main() {
   try {
-    frugal::compare();
+    frugal::bench::compare();
   } catch (const std::exception& error) {
     fmt::print(stderr, "frugal_bench_plan: {}\n", error.what());
     return 2;

@@ -23,7 +23,7 @@
 #include "kernels/cpu/waiting.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::bench {
 namespace {
 
 /// A layer, forward and backward, or a training step, on any cluster.
@@ -144,8 +144,12 @@ Table table_of(const std::vector<Case>& all) {
 }
 
 nlohmann::json to_json(const Case& c) {
-  return {{"name", c.name},       {"of", c.layer ? "layer" : "step"}, {"config", to_json(c.config)},
-          {"seconds", c.seconds}, {"predicted", c.predicted},         {"by_peaks", c.by_peaks}};
+  return {{"name", c.name},
+          {"of", c.layer ? "layer" : "step"},
+          {"config", harness::to_json(c.config)},
+          {"seconds", c.seconds},
+          {"predicted", c.predicted},
+          {"by_peaks", c.by_peaks}};
 }
 
 struct Options {
@@ -193,11 +197,11 @@ void measure(const Options& options) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::bench
 
 int main(int argc, char** argv) {
-  frugal::limit_spinning(argv);
-  frugal::Options options;
+  frugal::kernels::limit_spinning(argv);
+  frugal::bench::Options options;
   CLI::App app("Predicted and measured layers and steps on this processor",
                "frugal_bench_prediction");
   app.add_option("--samples", options.plan.samples, "Rounds that are wanted, at least 10");
@@ -207,10 +211,10 @@ int main(int argc, char** argv) {
   app.add_option("--json", options.json, "File for raw samples and the machine");
   try {
     app.parse(argc, argv);
-    frugal::measure(options);
+    frugal::bench::measure(options);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
-  } catch (const frugal::InputError& error) {
+  } catch (const frugal::kernels::InputError& error) {
     fmt::print(stderr, "frugal_bench_prediction: {}\n", error.what());
     return 2;
   }

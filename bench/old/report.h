@@ -4,9 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "bench/namespace.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::bench {
 
 /// Processes that wanted to run in the last minute.
 inline double load() {
@@ -22,4 +23,4 @@ inline void write_json(const std::string& file, const nlohmann::json& json) {
   if (!out.flush()) throw InputError("--json " + file + ": cannot be written; choose another file");
 }
 
-}  // namespace frugal
+}  // namespace frugal::bench

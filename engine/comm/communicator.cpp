@@ -2,7 +2,7 @@
 
 #include "engine/comm/contract.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 class Both final : public Pending::Work {
@@ -27,4 +27,4 @@ Pending Communicator::shift(const View& from, const View& to) {
       std::make_unique<Both>(std::move(sent), receive(to, (rank() + size() - 1) % size())));
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -1,9 +1,10 @@
 #pragma once
 #include <memory>
 
+#include "engine/namespace.h"
 #include "kernels/view.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// A collective or message that has been started. Its views must stay allocated and untouched until
 /// wait() returns; wait() orders the device's compute stream behind it. Waited for on destruction.
@@ -83,4 +84,4 @@ class Communicator {
   virtual void abort(const std::string& reason) noexcept = 0;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-namespace frugal::contract {
+namespace frugal::engine::contract {
 namespace {
 
 void require(bool kept, const char* collective, const std::string& rule) {
@@ -56,4 +56,4 @@ void peer(const char* collective, int peer, int ranks) {
     require(false, collective, fmt::format("there is no rank {} in a group of {}", peer, ranks));
 }
 
-}  // namespace frugal::contract
+}  // namespace frugal::engine::contract

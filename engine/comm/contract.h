@@ -1,10 +1,11 @@
 #pragma once
+#include "engine/namespace.h"
 #include "kernels/view.h"
 
 /// What a caller of a communicator must keep to (engine/comm/communicator.h), checked by every
 /// implementation where a collective is started. A breach is an error of the program:
 /// std::invalid_argument, which names the collective and the views.
-namespace frugal::contract {
+namespace frugal::engine::contract {
 
 void summed(const char* collective, const View& data);
 void gathered(const char* collective, const View& shard, const View& all, int ranks);
@@ -14,4 +15,4 @@ void shifted(const View& from, const View& to);
 void moved(const char* collective, const View& data);
 void peer(const char* collective, int peer, int ranks);
 
-}  // namespace frugal::contract
+}  // namespace frugal::engine::contract

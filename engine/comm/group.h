@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/comm/communicator.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// The communicators of all ranks of a group that are threads of this process.
 class Group {
@@ -18,4 +18,4 @@ class Group {
   virtual void reset() = 0;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

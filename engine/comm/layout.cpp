@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// Counts ranks that come in ascending order by the node they are on.
@@ -98,4 +98,4 @@ int Layout::senders(int from_stage, int to_stage, int devices_per_node) const {
   return leaving.most();
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

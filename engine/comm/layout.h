@@ -2,9 +2,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/namespace.h"
 #include "kernels/virtual/cost_model.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// A rank of a run, by what it has a share of.
 struct RankPlace {
@@ -65,4 +66,4 @@ struct Layout {
   int senders(int from_stage, int to_stage, int devices_per_node) const;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

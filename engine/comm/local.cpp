@@ -7,7 +7,7 @@
 #include "engine/comm/reduce.h"
 #include "engine/comm/rendezvous_work.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using Calls = std::vector<Rendezvous::Call>;
@@ -139,4 +139,4 @@ LocalGroup::~LocalGroup() = default;
 void LocalGroup::reset() { rendezvous_->reset(); }
 void LocalGroup::check() { rendezvous_->check(); }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -6,7 +6,7 @@
 #include "engine/comm/group.h"
 #include "engine/comm/rendezvous.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Ranks that are threads of one process. Starting a collective publishes the rank's views; waiting
 /// for it waits for the others, does this rank's part directly on everybody's memory (or finds it
@@ -35,4 +35,4 @@ class LocalGroup final : public Group {
   std::vector<std::unique_ptr<Communicator>> communicators_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

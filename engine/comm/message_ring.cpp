@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 class RingCommunicator final : public Communicator {
@@ -76,4 +76,4 @@ void MessageRing::reset() {
   for (const auto& edge : edges_) edge->reset();
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

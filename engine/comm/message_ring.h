@@ -5,7 +5,7 @@
 
 #include "engine/comm/local.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Ranks in a ring that send to the next one and receive from the one before, over a group of two
 /// for each such edge: where messages last until they are received, what a rank receives does not
@@ -33,4 +33,4 @@ class MessageRing final : public Group {
   std::vector<std::unique_ptr<Communicator>> communicators_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -7,7 +7,7 @@
 #include "engine/comm/contract.h"
 #include "engine/comm/part_of.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// The same memory as numbers, which is what operations work on.
@@ -109,4 +109,4 @@ void ModelledCommunicator::barrier() {
   device_.synchronize();
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -3,7 +3,7 @@
 #include "kernels/device.h"
 #include "kernels/virtual/cost_model.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// The size that a collective or a message is charged for.
 inline double charged_bytes(const View& view) { return static_cast<double>(view.bytes()); }
@@ -89,4 +89,4 @@ class ModelledGroup final : public Group {
   ModelledCommunicator communicator_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -10,10 +10,10 @@
 #include "engine/comm/watch.h"
 #include "kernels/support/version.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
-using namespace cuda;  // NOLINT: what is below is CUDA's, in the program's namespace
+using namespace nccl;  // NOLINT: what is below is NCCL's, in the engine's namespace
 
 ncclDataType_t nccl_type(DType type) {
   switch (type) {
@@ -313,4 +313,4 @@ std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, doub
   return std::make_unique<NcclGroup>(devices, deadline, streams, messages);
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -7,7 +7,7 @@
 
 /// NCCL, which carries collectives between GPUs. Nothing of NCCL's own is needed to include this:
 /// engine/comm/no_nccl.cpp implements it where the program is built without.
-namespace frugal {
+namespace frugal::engine {
 
 /// Why this build cannot run several ranks on GPUs; empty where it has NCCL.
 std::string why_no_nccl();
@@ -37,4 +37,4 @@ std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices,
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,
                                        const std::vector<Stream>& streams, MessagesTo messages);
 
-}  // namespace frugal
+}  // namespace frugal::engine

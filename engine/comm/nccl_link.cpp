@@ -4,7 +4,7 @@
 
 #include <exception>
 
-namespace frugal::cuda {
+namespace frugal::engine::nccl {
 namespace {
 
 const char* next_step(ncclResult_t result) {
@@ -74,4 +74,4 @@ void NcclLink::stop() noexcept {
   comm_ = nullptr;
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::engine::nccl

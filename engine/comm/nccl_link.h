@@ -4,9 +4,13 @@
 #include <functional>
 #include <mutex>
 
+#include "engine/namespace.h"
 #include "kernels/cuda/device.h"
 
-namespace frugal::cuda {
+namespace frugal::engine::nccl {
+
+using namespace kernels::cuda;  // NOLINT: a link is of one of its devices
+using cuda::check;              // beside the one of NCCL's calls
 
 /// Throws CudaError unless the call succeeded or is in progress; `call` is its name: "ncclSend",
 /// `comm` the communicator it was about, if there is one.
@@ -42,4 +46,4 @@ class NcclLink {
   ncclComm_t comm_ = nullptr;
 };
 
-}  // namespace frugal::cuda
+}  // namespace frugal::engine::nccl

@@ -2,7 +2,7 @@
 #include "engine/comm/nccl.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 std::string why_no_nccl() {
   return "this build has no NCCL, which a tensor-parallel size above 1 needs on GPUs; install NCCL "
@@ -23,4 +23,4 @@ std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& /*devices*/, 
   throw InputError(why_no_nccl());
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

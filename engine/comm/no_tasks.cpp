@@ -2,7 +2,7 @@
 
 #include "engine/comm/tasks.h"
 
-namespace frugal::tasks {
+namespace frugal::engine::tasks {
 
 bool available() { return false; }
 
@@ -16,4 +16,4 @@ bool wait(Task*& /*waiting*/) { return false; }
 
 void wake(Task*& /*waiting*/) {}
 
-}  // namespace frugal::tasks
+}  // namespace frugal::engine::tasks

@@ -1,6 +1,6 @@
 #include "engine/comm/parallel.h"
 
-namespace frugal::parallel {
+namespace frugal::engine::parallel {
 namespace {
 
 Shape with_first_extent(const Shape& shape, int64_t extent) {
@@ -59,4 +59,4 @@ int64_t first_position(const Rank& rank) {
   return context + (c.sequence_parallel ? rank.tensor_group.rank() * local_sequence(rank) : 0);
 }
 
-}  // namespace frugal::parallel
+}  // namespace frugal::engine::parallel

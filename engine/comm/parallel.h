@@ -11,7 +11,7 @@
 ///   ḡ      reduce-scatter   all-gather       out of it, into shards of the sequence
 ///
 /// So the backward pass of each is its conjugate: f_bar undoes f, g_bar undoes g.
-namespace frugal::parallel {
+namespace frugal::engine::parallel {
 
 /// A tensor that may still be on its way.
 class Arriving {
@@ -51,4 +51,4 @@ int64_t local_sequence(const Rank& rank);
 /// The first of them, in the whole sequence.
 int64_t first_position(const Rank& rank);
 
-}  // namespace frugal::parallel
+}  // namespace frugal::engine::parallel

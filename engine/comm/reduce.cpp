@@ -4,7 +4,7 @@
 #include <array>
 #include <stdexcept>
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// Elements summed before any is written: the sums stay in the first-level cache.
@@ -53,4 +53,4 @@ void reduce_into(DType type, const void* const* sources, int source_count, int64
   }
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

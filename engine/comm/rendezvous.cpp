@@ -10,7 +10,7 @@
 
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// Peers that run on other cores are usually about to come: worth a look or two before sleeping.
@@ -253,4 +253,4 @@ double Rendezvous::take(int from, int to, uint64_t number, const View& data) {
   return arrival;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -12,7 +12,7 @@
 #include "engine/comm/tasks.h"
 #include "kernels/view.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Who does the ranks' parts of a collective.
 enum class Parts : uint8_t {
@@ -107,4 +107,4 @@ class Rendezvous {
   std::vector<Mailbox> mailboxes_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

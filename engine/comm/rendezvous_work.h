@@ -6,7 +6,7 @@
 #include "engine/comm/communicator.h"
 #include "engine/comm/rendezvous.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// What a rank has started at a rendezvous and not yet waited for. Waiting while an exception
 /// unwinds the rank would wait for peers that it is about to let down, so they are told first.
@@ -49,4 +49,4 @@ class ReceiveWork : public RendezvousWork {
   const View data_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

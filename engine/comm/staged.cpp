@@ -8,7 +8,7 @@
 #include "engine/comm/modelled.h"
 #include "engine/comm/rendezvous_work.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// How one end of a stage's messages takes part in them.
@@ -191,4 +191,4 @@ StagedGroup::~StagedGroup() = default;
 
 void StagedGroup::reset() { rendezvous_->reset(); }
 
-}  // namespace frugal
+}  // namespace frugal::engine

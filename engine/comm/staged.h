@@ -7,7 +7,7 @@
 #include "engine/comm/local.h"
 #include "kernels/virtual/device.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Whether the ranks of a stage send the same, as those of a tensor-parallel group do without
 /// sequence parallelism.
@@ -54,4 +54,4 @@ class StagedGroup final : public Group {
   std::vector<std::unique_ptr<Communicator>> communicators_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -17,7 +17,7 @@
 
 #include "kernels/support/error.h"
 
-namespace frugal::tasks {
+namespace frugal::engine::tasks {
 namespace {
 
 /// Memory for a stack, of which pages are taken when they are used, above one that may not be: who
@@ -169,4 +169,4 @@ void wake(Task*& waiting) {
   if (waiting != nullptr) Loop::current->wake(*waiting);
 }
 
-}  // namespace frugal::tasks
+}  // namespace frugal::engine::tasks

@@ -5,7 +5,9 @@
 #include <functional>
 #include <mutex>
 
-namespace frugal {
+#include "engine/namespace.h"
+
+namespace frugal::engine {
 
 /// Tasks of one thread, each with a stack of its own. One runs until it waits for another one; then
 /// the one that has been ready for longest does. So waiting costs no help of the system, and what
@@ -73,4 +75,4 @@ class Signal {
   tasks::Task* waiting_ = nullptr;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -7,7 +7,7 @@
 
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 void Watch::forget_ended() {
   while (!flights_.empty() && flights_.front().ended()) flights_.pop_front();
@@ -63,4 +63,4 @@ void Watch::until(const Call& call, const std::function<bool()>& ready) {
   }
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,9 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include "engine/namespace.h"
 #include "kernels/view.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Looks after the collectives of one rank whose device ends them without the host: whether the
 /// group still stands, whether the library reports an error, and whether the oldest that is under
@@ -61,4 +62,4 @@ class Watch {
   double since_ = 0;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

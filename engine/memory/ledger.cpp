@@ -6,7 +6,7 @@
 
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 std::string_view name_of(Kind kind) {
   static constexpr std::array<std::string_view, kind_count> names = {
@@ -118,4 +118,4 @@ void Ledger::add(const Sums& changes) {
   s.kept += changes.kept;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

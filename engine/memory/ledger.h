@@ -5,9 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "engine/namespace.h"
 #include "kernels/device.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// What memory is for. `statistics` are the small buffers that the papers neglect (means and
 /// deviations of layer norms, of softmaxes over the vocabulary); they are shown apart.
@@ -109,4 +110,4 @@ class Ledger {
   std::vector<Change> timeline_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 Tensor gradients(Ledger& ledger, const ParameterStore::Types& types, const Shape& shape,
@@ -43,4 +43,4 @@ void ParameterStore::close() {
   gradients_.release();
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -3,7 +3,7 @@
 
 #include "engine/memory/tensor.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Where the weights and gradients of one rank live. Reserved ahead for a whole model they are one
 /// block each, in which parameters follow each other, so that what is done to all of them alike
@@ -64,4 +64,4 @@ class ParameterStore {
   Tensor weights_, gradients_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -1,6 +1,6 @@
 #include "engine/memory/tensor.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 struct Tensor::Storage {
   Storage(Ledger& ledger, int64_t bytes, Kind kind, Place place)
@@ -46,4 +46,4 @@ const Tensor& Tensor::labelled(Kind kind, Place place) const {
   return *this;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

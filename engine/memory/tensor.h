@@ -4,7 +4,7 @@
 
 #include "engine/memory/ledger.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// A view together with a share in the memory behind it, which goes back to the ledger with the
 /// last share. Copies are cheap and refer to the same elements.
@@ -42,4 +42,4 @@ class Tensor {
   std::shared_ptr<Storage> storage_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -4,7 +4,7 @@
 
 #include "engine/model/saved.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// Copies between device and host beside what is computed, once all that is issued to the compute
@@ -52,4 +52,4 @@ Tensor Checkpoint::take(const Pass& pass) {
   return std::exchange(here_, Tensor());
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

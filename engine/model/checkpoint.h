@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/pass.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// A layer's input that is kept from the forward to the backward pass for recomputation: on the
 /// device, or where the run offloads in the host's memory. It goes there while the layer computes,
@@ -27,4 +27,4 @@ class Checkpoint {
   Event arrived_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

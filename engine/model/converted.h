@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/pass.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// x as this type: itself where it has it.
 inline Tensor converted(const Pass& pass, const Tensor& x, DType type) {
@@ -11,4 +11,4 @@ inline Tensor converted(const Pass& pass, const Tensor& x, DType type) {
   return y;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -7,7 +7,7 @@
 #include "engine/model/initial.h"
 #include "engine/model/saved.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 Dropout dropout_of(const Pass& pass) {
@@ -83,4 +83,4 @@ void InputEmbedding::backward(const Pass& pass, const Tensor& dy, Saved saved) c
                              first_token(pass.rank), scale_});
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -4,7 +4,7 @@
 #include "engine/model/parameter.h"
 #include "engine/model/table_names.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// A table of all tokens, [v, h], divided by its rows: what the embedding reads, or the output
 /// layer multiplies by.
@@ -42,4 +42,4 @@ class InputEmbedding {
   std::optional<Parameter> positions_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

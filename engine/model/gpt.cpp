@@ -2,7 +2,7 @@
 
 #include "engine/model/saved.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 namespace {
 
@@ -95,4 +95,4 @@ ParameterList Gpt::parameters() {
   return head_ ? join({all, head_->parameters()}) : all;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 #include "engine/model/layer.h"
 #include "engine/model/part.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// A GPT on one rank, or another model of embedding, transformer layers and output head; or the
 /// part of it that a stage of a pipeline has. The head's table is the embedding's where the model
@@ -59,4 +59,4 @@ class Gpt {
   std::optional<OutputHead> head_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -2,7 +2,7 @@
 
 #include "engine/model/saved.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 View one_row(const View& bias) { return bias.reshaped({1, bias.size()}); }
@@ -37,4 +37,4 @@ Tensor undo_dropped(const Pass& pass, const Tensor& dy, const View& mask, const 
   return dx;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -2,7 +2,7 @@
 #include "engine/model/parameter.h"
 #include "engine/model/randomness.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// A u8 mask to be written by a forward pass and kept, where the run stores masks and dropout is
 /// active; otherwise empty, and the mask is regenerated in backward.
@@ -17,4 +17,4 @@ void add_dropped(const Pass& pass, const View& x, const Parameter* bias, const V
 Tensor undo_dropped(const Pass& pass, const Tensor& dy, const View& mask, const Parameter* bias,
                     const Dropout& dropout);
 
-}  // namespace frugal
+}  // namespace frugal::engine

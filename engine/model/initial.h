@@ -5,7 +5,7 @@
 
 /// How GPT-2 and Megatron-LM start their weights: N(0, 0.02²), and smaller by √(2L) where a layer
 /// adds to the residual.
-namespace frugal::initial {
+namespace frugal::engine::initial {
 
 inline Initial weight() { return {.deviation = 0.02F}; }
 
@@ -13,4 +13,4 @@ inline Initial residual_weight(const ModelConfig& model) {
   return {.deviation = 0.02F / std::sqrt(2.0F * static_cast<float>(model.layers))};
 }
 
-}  // namespace frugal::initial
+}  // namespace frugal::engine::initial

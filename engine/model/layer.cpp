@@ -1,6 +1,6 @@
 #include "engine/model/layer.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 std::string prefix(int index) { return "layers." + std::to_string(index); }
@@ -84,4 +84,4 @@ ParameterList TransformerLayer::parameters() {
   return mlp_post_norm_ ? join({all, mlp_post_norm_->parameters()}) : all;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -6,7 +6,7 @@
 #include "engine/model/mlp.h"
 #include "engine/model/norm.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// One transformer layer, norms first (korthikanti2022, figure 2); Gemma 2's has norms behind
 /// attention and behind the MLP besides, before the residual is added.
@@ -51,4 +51,4 @@ class TransformerLayer {
   std::optional<Norm> mlp_post_norm_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -2,7 +2,7 @@
 
 #include "engine/model/saved.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// dx = dy · W, and where x is GELU of u, du in its place. In `into` where that is not empty.
@@ -129,4 +129,4 @@ Tensor RowParallelLinear::backward(const Pass& pass, const Tensor& dy, const Ten
   return dx;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

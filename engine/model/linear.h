@@ -4,7 +4,7 @@
 #include "engine/comm/parallel.h"
 #include "engine/model/parameter.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// y = x · Wᵀ (+ bias), W [out, in], divided over the tensor-parallel group by its outputs.
 /// Forward takes the region's input as it is held outside (a shard of the sequence under sequence
@@ -79,4 +79,4 @@ Tensor column_parallel_backward(const Pass& pass, const Tensor& dy, const Tensor
                                 const Parameter& weight, const Parameter* bias,
                                 const Tensor& into = {});
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -3,7 +3,7 @@
 
 #include "engine/memory/tensor.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Consecutive rows of a sequence, or of a table of the vocabulary.
 struct MiniSequence {
@@ -27,4 +27,4 @@ inline MiniSequence balanced_part(int64_t rows, int64_t parts, int64_t i) {
   return {begin, end - begin};
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 #include "engine/model/mini_sequence.h"
 #include "engine/model/saved.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// Of the part of a hidden state [s/t, b, h] that begins with row `begin`.
@@ -116,4 +116,4 @@ Tensor Mlp::backward(const Pass& pass, const Tensor& dy, Saved saved) const {
 
 ParameterList Mlp::parameters() { return join({up_.parameters(), down_.parameters()}); }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/model/linear.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// h → I → h with GELU between (korthikanti2022, figure 4), or h → 2I → I → h with a gated unit
 /// between; ends with dropout and the residual.
@@ -49,4 +49,4 @@ class Mlp {
   RowParallelLinear down_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -2,7 +2,7 @@
 
 #include "engine/model/saved.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 Norm::Norm(const RankAt& at, const std::string& name)
     : gamma_(at, name + ".gamma", {at.rank.config.model.hidden}, Sharding::replicated,
@@ -47,4 +47,4 @@ ParameterList Norm::parameters() {
   return beta_ ? ParameterList{&gamma_, &*beta_} : ParameterList{&gamma_};
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -3,7 +3,7 @@
 
 #include "engine/model/parameter.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Layer norm or root mean square norm over the hidden size, as the model has it, outside the
 /// tensor-parallel regions.
@@ -30,4 +30,4 @@ class Norm {
   float epsilon_, offset_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -4,7 +4,7 @@
 
 #include "engine/model/randomness.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// FNV-1a of the name: a weight's random stream does not depend on which other weights exist.
@@ -97,4 +97,4 @@ ParameterList join(std::initializer_list<ParameterList> lists) {
   return all;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 
 #include "engine/pass.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// How a rank's part of a weight lies in the serial weight.
 enum class Sharding : uint8_t {
@@ -77,4 +77,4 @@ ParameterStore::Types types_of(const RunConfig& config);
 using ParameterList = std::vector<Parameter*>;
 ParameterList join(std::initializer_list<ParameterList> lists);
 
-}  // namespace frugal
+}  // namespace frugal::engine

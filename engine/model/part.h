@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/config.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Some layers of a model that follow each other: what one chunk of a pipeline's stage computes.
 struct ModelPart {
@@ -19,4 +19,4 @@ struct ModelPart {
   }
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

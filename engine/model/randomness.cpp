@@ -2,7 +2,7 @@
 
 #include "engine/comm/parallel.h"
 
-namespace frugal::randomness {
+namespace frugal::engine::randomness {
 namespace {
 
 Dropout dropout(const Pass& pass, Site site, int layer, GlobalIndex index) {
@@ -30,4 +30,4 @@ Dropout of_attention(const Pass& pass, int layer) {
                   .stride = c.model.heads * head});
 }
 
-}  // namespace frugal::randomness
+}  // namespace frugal::engine::randomness

@@ -4,7 +4,7 @@
 /// Which random words belong to what: dropout is a function of seed, microbatch, layer, site and
 /// the element's index in the serial run's tensor, whatever the sharding, schedule or
 /// recomputation; fused attention on a GPU draws words of its own.
-namespace frugal::randomness {
+namespace frugal::engine::randomness {
 
 enum class Site : uint32_t { embedding, attention_probabilities, attention_output, mlp_output };
 
@@ -16,4 +16,4 @@ Dropout of_hidden(const Pass& pass, Site site, int layer);
 /// Dropout of attention probabilities [b · a/t, s, s].
 Dropout of_attention(const Pass& pass, int layer);
 
-}  // namespace frugal::randomness
+}  // namespace frugal::engine::randomness

@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/pass.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Marks a tensor as kept from this forward pass for the backward pass: from now on its bytes are
 /// activation memory at the pass's place. Structs named …Saved hold everything so marked.
@@ -9,4 +9,4 @@ inline const Tensor& keep(const Pass& pass, const Tensor& x) {
   return x.labelled(Kind::activation, pass.place);
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/model/gpt.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// The parts of the model that a rank has: one for each chunk of its stage.
 class StageModel {
@@ -24,4 +24,4 @@ class StageModel {
   std::vector<std::unique_ptr<Gpt>> parts_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -4,7 +4,7 @@
 
 #include "engine/train/trainer.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 Execution execute_plan(const RunConfig& run, const OptimizerOptions& optimizer, Machine machine) {
   machine.memory_capacity = std::numeric_limits<int64_t>::max();
@@ -21,4 +21,4 @@ Execution execute_plan(const RunConfig& run, const OptimizerOptions& optimizer, 
   return done;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

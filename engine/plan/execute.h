@@ -3,7 +3,7 @@
 #include "engine/train/train_config.h"
 #include "kernels/virtual/machine.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// A configuration as the virtual machine executes it, all of its stages together.
 struct Execution {
@@ -16,4 +16,4 @@ struct Execution {
 /// Trains a few batches on make_virtual_cluster(), on devices that have as much memory as it takes.
 Execution execute_plan(const RunConfig& run, const OptimizerOptions& optimizer, Machine machine);
 
-}  // namespace frugal
+}  // namespace frugal::engine

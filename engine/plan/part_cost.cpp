@@ -9,7 +9,7 @@
 #include "engine/train/host_tensor.h"
 #include "engine/train/one_block.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// One part on one rank, and the moments between what it does.
@@ -139,4 +139,4 @@ PartCost PartCosts::of(const ModelPart& part) const {
   return cost;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 #include "engine/train/optimizer.h"
 #include "kernels/virtual/machine.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// What a part of a model costs one rank: seconds and bytes, as the program takes them when it
 /// executes the part alone on a virtual device.
@@ -46,4 +46,4 @@ class PartCosts {
   std::vector<Kind> kinds_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

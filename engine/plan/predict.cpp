@@ -6,7 +6,7 @@
 
 #include "engine/rank_grid.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// A configuration with what its prediction is made of.
@@ -240,4 +240,4 @@ Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& li
   return prediction;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

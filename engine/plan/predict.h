@@ -5,7 +5,7 @@
 #include "engine/comm/layout.h"
 #include "engine/plan/part_cost.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// What one stage of a configuration is predicted to take, per batch where nothing else is said.
 struct StagePrediction {
@@ -55,4 +55,4 @@ Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& li
 /// flush.
 OptimizerOptions planned_optimizer(const ScheduleKind& kind);
 
-}  // namespace frugal
+}  // namespace frugal::engine

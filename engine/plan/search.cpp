@@ -9,7 +9,7 @@
 #include "engine/schedule/schedules.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 std::vector<int64_t> divisors(int64_t n) {
@@ -145,4 +145,4 @@ Plan search(const PlanRequest& request) {
   return plan;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -3,7 +3,7 @@
 
 #include "engine/plan/predict.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// What is to be planned: a model on so many devices of a machine, and which configurations are
 /// considered.
@@ -40,4 +40,4 @@ struct Plan {
 /// a plan in which nothing fits is none.
 Plan search(const PlanRequest& request);
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -1,7 +1,7 @@
 #include "engine/schedule/schedules.h"
 
 // What is added to the passes of all kinds alike: messages and versions.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 bool elsewhere(const std::optional<Peer>& peer, int stage) {
@@ -70,4 +70,4 @@ Schedule moved_to(Schedule schedule, int first_batch) {
   return schedule;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

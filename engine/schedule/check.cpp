@@ -9,7 +9,7 @@
 #include "engine/schedule/text.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 std::string Finding::describe() const {
   if (stage < 0) return reason;
@@ -91,4 +91,4 @@ void require_valid(const Schedule& schedule, const std::string& name, int capaci
   throw InputError(fmt::format("{}: {}{}", name, findings.front().describe(), more));
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -3,7 +3,7 @@
 
 #include "engine/schedule/schedule.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Something that is wrong with a schedule, and where.
 struct Finding {
@@ -35,4 +35,4 @@ Findings check(const Schedule& schedule, int capacity = 1);
 /// Throws InputError with the first finding, if there is one; `name` stands for the schedule.
 void require_valid(const Schedule& schedule, const std::string& name, int capacity = 1);
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -2,7 +2,7 @@
 
 #include "engine/schedule/check_parts.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// What is wrong with an action by itself; empty where nothing is.
@@ -105,4 +105,4 @@ void check_contents(const Schedule& schedule, Findings& findings) {
   for (int stage = 0; stage < schedule.stages; ++stage) check_stage(schedule, stage, findings);
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

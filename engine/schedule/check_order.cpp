@@ -6,7 +6,7 @@
 #include "engine/schedule/dependencies.h"
 #include "engine/schedule/text.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// An order that must hold within a stage between actions of the same microbatch and chunk.
@@ -113,4 +113,4 @@ void check_channels(const Schedule& schedule, Findings& findings) {
     }
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

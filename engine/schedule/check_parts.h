@@ -2,7 +2,7 @@
 #include "engine/schedule/check.h"
 
 // The checker's parts, one file each. Each relies on those before it having found nothing.
-namespace frugal {
+namespace frugal::engine {
 
 /// Where a stage's actions stand in its list. Built of actions whose microbatches and chunks are in
 /// range.
@@ -40,4 +40,4 @@ void check_deadlock(const Schedule& schedule, int capacity, Findings& findings);
 void check_versions(const Schedule& schedule, Findings& findings);
 void check_peaks(const Schedule& schedule, Findings& findings);
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -3,7 +3,7 @@
 #include "engine/schedule/check_parts.h"
 #include "engine/schedule/schedules.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// What is wrong with the version that a pass uses when `newest` is the last one made; empty where
@@ -47,4 +47,4 @@ void check_versions(const Schedule& schedule, Findings& findings) {
   }
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

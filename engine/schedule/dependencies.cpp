@@ -4,7 +4,7 @@
 #include <deque>
 #include <utility>
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 bool carries_activation(const Action& message) {
@@ -157,4 +157,4 @@ std::vector<int> Dependencies::cycle() const {
   return circle;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -3,7 +3,7 @@
 
 #include "engine/schedule/schedule.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// The action that receives what this kind of send sends.
 ActionKind receive_of(ActionKind send);
@@ -54,4 +54,4 @@ class Dependencies {
   std::vector<int> other_end_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

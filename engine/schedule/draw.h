@@ -4,7 +4,7 @@
 
 #include "engine/schedule/timeline.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Timelines one above the other, the planned one above what was measured for example: a row for
 /// each stage, a cell for each pass with its microbatch, a colour for each batch in turn, and what
@@ -19,4 +19,4 @@ std::string draw_svg(const std::vector<Timeline>& timelines);
 /// how wide it may be, 0 as wide as every cell's text needs.
 std::string draw_text(const std::vector<Timeline>& timelines, bool colour, int columns = 0);
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// Where no width is asked for: one very short pass does not make the others endless.
@@ -49,4 +49,4 @@ std::vector<double> scales(const std::vector<Timeline>& timelines, double least,
   return out;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 #include "engine/schedule/timeline.h"
 
 // What both drawers need.
-namespace frugal {
+namespace frugal::engine {
 
 inline constexpr int batch_colours = 4;
 
@@ -19,4 +19,4 @@ std::string cell_label(const Timeline& timeline, const Action& pass);
 /// and no timeline wider than `most` (0: as wide as that takes).
 std::vector<double> scales(const std::vector<Timeline>& timelines, double least, double most);
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -8,7 +8,7 @@
 #include "engine/schedule/draw_parts.h"
 #include "engine/schedule/text.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 // Pixels.
@@ -216,4 +216,4 @@ std::string draw_svg(const std::vector<Timeline>& timelines) {
   return out + explained + "</svg>\n";
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -7,7 +7,7 @@
 #include "engine/schedule/draw.h"
 #include "engine/schedule/draw_parts.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// How a kind of pass looks: its letter and what fills its cell.
@@ -95,4 +95,4 @@ std::string draw_text(const std::vector<Timeline>& timelines, bool colour, int c
   return out;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -1,6 +1,6 @@
 #include "engine/schedule/kind.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 const std::vector<ScheduleKind>& ScheduleKind::all() {
   static const std::vector<ScheduleKind> all = {FRUGAL_SCHEDULES};
@@ -13,4 +13,4 @@ std::optional<ScheduleKind> schedule_kind(std::string_view name) {
   return found == all.end() ? std::nullopt : std::optional(*found);
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

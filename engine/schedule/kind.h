@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/namespace.h"
+
 // The schedules, one line each, in the order in which the command line lists them. Each is defined
 // in a file of engine/schedule/kinds/, alone or with its family.
 // clang-format off
@@ -22,7 +24,7 @@
   zero_bubble_h2
 // clang-format on
 
-namespace frugal {
+namespace frugal::engine {
 
 class Passes;
 
@@ -120,4 +122,4 @@ inline std::string_view name_of(const ScheduleKind& kind) { return kind.name; }
 /// The inverse; nothing for a name that is none of them.
 std::optional<ScheduleKind> schedule_kind(std::string_view name);
 
-}  // namespace frugal
+}  // namespace frugal::engine

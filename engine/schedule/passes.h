@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/schedule/schedule.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// The order in which one stage makes its passes: what a kind of schedule says of itself
 /// (ScheduleKind::passes).
@@ -34,4 +34,4 @@ class Passes {
 Passes passes_of_1f1b(const StageFill& fill);
 int in_flight_of_1f1b(const StageFill& fill);
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-namespace frugal {
+namespace frugal::engine {
 
 double peak_activations(const Actions& actions, double whole, double for_weights) {
   double held = 0, peak = 0;
@@ -55,4 +55,4 @@ int peak_versions(const Actions& actions, int first_batch) {
   return static_cast<int>(peak);
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/schedule/schedule.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// The most activations that a stage holds at once, when each pass forward keeps `whole` until its
 /// backward or input backward, and an input backward leaves `for_weights` of them until the weight
@@ -16,4 +16,4 @@ int peak_in_flight(const Actions& actions);
 /// that a later pass uses. `first_batch` versions were made before the schedule.
 int peak_versions(const Actions& actions, int first_batch);
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace frugal {
+namespace frugal::engine {
 
 bool splits_backward(const Schedule& schedule) {
   return std::ranges::any_of(schedule.actions, [](const Actions& actions) {
@@ -35,4 +35,4 @@ std::optional<Peer> peer_of(const Schedule& schedule, int stage, const Action& m
   return neighbour(schedule, stage, message.chunk, ahead);
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 
 #include "engine/schedule/kind.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 enum class ActionKind : uint8_t {
   forward,
@@ -77,4 +77,4 @@ std::optional<Peer> neighbour(const Schedule& schedule, int stage, int chunk, bo
 /// The other end of a message of this stage, and nothing where the model ends there.
 std::optional<Peer> peer_of(const Schedule& schedule, int stage, const Action& message);
 
-}  // namespace frugal
+}  // namespace frugal::engine

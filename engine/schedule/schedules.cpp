@@ -8,7 +8,7 @@
 #include "engine/schedule/passes.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 [[noreturn]] void fail(const ScheduleKind& kind, const std::string& message) {
@@ -94,4 +94,4 @@ Schedule make_schedule(const ScheduleKind& kind, const ScheduleShape& shape) {
   return schedule;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/schedule/schedule.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Passes of a schedule, all stages, chunks, microbatches and batches together: far more than a
 /// pipeline has. A schedule holds all of its actions at once.
@@ -38,4 +38,4 @@ void assign_versions(Schedule& schedule);
 /// those that the kind says there. What check() finds right stays right.
 Schedule moved_to(Schedule schedule, int first_batch);
 
-}  // namespace frugal
+}  // namespace frugal::engine

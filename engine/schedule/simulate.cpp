@@ -3,7 +3,7 @@
 #include "engine/schedule/dependencies.h"
 #include "engine/schedule/timeline.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 bool is_backward(const Span& span) {
@@ -126,4 +126,4 @@ Timeline simulate(const Schedule& schedule, const Durations& durations, bool lat
   return timeline;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace frugal {
+namespace frugal::engine {
 
 std::string to_text(const Action& action, int chunks) {
   const std::string place = chunks == 1 ? fmt::format("{}", action.microbatch)
@@ -50,4 +50,4 @@ std::string to_text(const Schedule& schedule) {
   return out;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

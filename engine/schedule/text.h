@@ -3,7 +3,7 @@
 
 #include "engine/schedule/schedule.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// One action as messages and files write it; microbatches, chunks and stages count from 0:
 ///   F3@1  B3@1  I3@1  W3@1   forward, backward, input and weight backward of microbatch 3, with
@@ -23,4 +23,4 @@ std::string to_text(const Schedule& schedule);
 /// the rule that the header's shape breaks. Whether the schedule is right is check()'s to say.
 Schedule schedule_from_text(std::string_view text, const std::string& name);
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -8,7 +8,7 @@
 #include "engine/schedule/text.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 constexpr std::string_view actions_help =
@@ -182,4 +182,4 @@ Schedule schedule_from_text(std::string_view text, const std::string& name) {
   return schedule;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -7,7 +7,7 @@
 
 #include "engine/schedule/dependencies.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
@@ -96,4 +96,4 @@ std::vector<Bubble> bubbles(const Timeline& timeline) {
   return out;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

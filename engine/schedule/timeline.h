@@ -3,7 +3,7 @@
 
 #include "engine/schedule/schedule.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// From `time` on, seconds on the device's clock, there are so many versions of the weights.
 struct VersionCount {
@@ -72,4 +72,4 @@ struct Bubble {
 /// Of each stage.
 std::vector<Bubble> bubbles(const Timeline& timeline);
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -11,7 +11,7 @@
 #include "kernels/operations.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// Defined by the C++ standard, so the same everywhere; its distributions are not, and not used.
@@ -139,4 +139,4 @@ Batch Text::held_out_batch(int64_t count) const {
   return batch;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

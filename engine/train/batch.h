@@ -5,7 +5,7 @@
 
 #include "engine/config.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Tokens, and what the model shall tell at each: the token that follows, or the one that is hidden
 /// there. Each [s, b], row-major; a label of −100 is not counted.
@@ -49,4 +49,4 @@ class Text {
   int64_t split_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

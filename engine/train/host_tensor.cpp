@@ -3,7 +3,7 @@
 #include <functional>
 #include <numeric>
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 template <class T>
@@ -86,4 +86,4 @@ void scatter_from(const HostTensor& serial, Device& device, const View& local,
            [&](auto zero) { scatter_as<decltype(zero)>(serial, device, local, index); });
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 
 #include "engine/model/parameter.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// A tensor's values on the host, row-major; stored in files as `type`.
 struct HostTensor {
@@ -29,4 +29,4 @@ void gather_into(HostTensor& serial, Device& device, const View& local, const Gl
 void scatter_from(const HostTensor& serial, Device& device, const View& local,
                   const GlobalIndex& index);
 
-}  // namespace frugal
+}  // namespace frugal::engine

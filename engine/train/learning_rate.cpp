@@ -4,7 +4,7 @@
 
 #include "engine/train/trainer.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 double TrainConfig::learning_rate(int64_t step) const {
   const double top = optimizer.learning_rate;
@@ -15,4 +15,4 @@ double TrainConfig::learning_rate(int64_t step) const {
   return top * (0.1 + 0.9 * cosine);
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

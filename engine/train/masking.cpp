@@ -3,7 +3,7 @@
 #include "kernels/operations.h"
 #include "kernels/philox.h"
 
-namespace frugal::masking {
+namespace frugal::engine::masking {
 namespace {
 
 /// No site of dropout's, which are few for each layer; and weights have a draw of their own.
@@ -46,4 +46,4 @@ void apply(Batch& batch, const RunConfig& config, const Draw& draw, int64_t ids)
   }
 }
 
-}  // namespace frugal::masking
+}  // namespace frugal::engine::masking

@@ -4,7 +4,7 @@
 /// The masked-token objective of BERT (Devlin et al. 2019, arXiv:1810.04805, section 3.1): each
 /// position is chosen with a probability of its own, and the model tells which token was there. Of
 /// the chosen positions most show the mask token, some a random one, and the others their own.
-namespace frugal::masking {
+namespace frugal::engine::masking {
 
 inline constexpr double chosen = 0.15;                 ///< of all positions
 inline constexpr double masked = 0.8, replaced = 0.1;  ///< of those; the rest stays
@@ -25,4 +25,4 @@ inline constexpr Draw held_out = {0, 0xffffffffU};
 /// not counted elsewhere. Random tokens are below `ids`.
 void apply(Batch& batch, const RunConfig& config, const Draw& draw, int64_t ids);
 
-}  // namespace frugal::masking
+}  // namespace frugal::engine::masking

@@ -11,7 +11,7 @@
 #include "engine/train/batch.h"
 #include "engine/train/host_tensor.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 std::string_view name_of(Module module) {
   static constexpr std::array<std::string_view, 3> names = {"layer", "mlp", "output_layer"};
@@ -188,4 +188,4 @@ ModuleTime ModuleRun::time() {
   return result;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

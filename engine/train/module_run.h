@@ -6,7 +6,7 @@
 #include "engine/train/module.h"
 #include "engine/train/step_work.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Memory of one rank, in bytes, the FLOPs of the matrix multiplications it executed, and all its
 /// work. Weights, their gradients, the input and the gradient of the output are among the memory.
@@ -48,4 +48,4 @@ class ModuleRun {
   std::vector<std::unique_ptr<ModuleSubject>> subjects_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

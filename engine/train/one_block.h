@@ -3,7 +3,7 @@
 
 #include "engine/model/parameter.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// What `make` constructs on a rank, a model by pointer, with all its weights in one block of
 /// memory, which comes with it. `make` is called twice: first only to know how large they are
@@ -21,4 +21,4 @@ auto in_one_block(Rank& rank, const Make& make) {
   return std::pair{std::move(model), std::move(block)};
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -10,7 +10,7 @@
 
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 namespace {
 
@@ -330,4 +330,4 @@ double Optimizer::step(Rank& rank, const OptimizerOptions& options, const Weight
   return rank.whole() ? norm : std::numeric_limits<double>::quiet_NaN();
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 #include "engine/train/optimizer_state.h"
 #include "engine/train/train_config.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Blocks of all weights of a rank (ParameterStore), of which a step computes the new weights from
 /// those of one in another, which may be the same. Empty: from the parameters' own in place.
@@ -112,4 +112,4 @@ class Optimizer {
   int64_t steps_ = 0;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

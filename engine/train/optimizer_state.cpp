@@ -4,7 +4,7 @@
 
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// Elements that come to the device at a time: few beside a model's weights, many beside what a
@@ -63,4 +63,4 @@ void OptimizerState::for_each_part(const RankAt& at, bool known,
   }
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

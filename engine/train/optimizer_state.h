@@ -4,7 +4,7 @@
 
 #include "engine/rank.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// What an optimizer keeps of some weights between its steps: on the device, or where the run
 /// offloads it, in the host's memory.
@@ -35,4 +35,4 @@ class OptimizerState {
   std::array<Tensor, 3> kept_;  ///< master weights, moments
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -1,6 +1,6 @@
 #include "engine/train/pass_memo.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 bool PassMemo::Noted::repeatable() const { return complete_ && RankReplay(*rank_).fits(stretch_); }
 
@@ -53,4 +53,4 @@ void make_fresh(const ParameterList& parameters, const std::vector<bool>& fresh)
   for (size_t i = 0; i < parameters.size(); ++i) parameters[i]->fresh = fresh.at(i);
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

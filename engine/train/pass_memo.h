@@ -8,7 +8,7 @@
 #include "engine/schedule/schedule.h"
 #include "engine/train/rank_replay.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// What one rank's passes do to a virtual device is the same for every microbatch but for the
 /// moment. So the first pass of a kind is made by the model's code, and noted; those after it do
@@ -72,4 +72,4 @@ class PassMemo {
 std::vector<bool> fresh_of(const ParameterList& parameters);
 void make_fresh(const ParameterList& parameters, const std::vector<bool>& fresh);
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// While this lives, what a rank does is noted.
@@ -70,4 +70,4 @@ Uncounted::~Uncounted() {
   rank_.flops = flops_;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

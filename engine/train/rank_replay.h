@@ -4,7 +4,7 @@
 #include "engine/rank.h"
 #include "kernels/virtual/replay.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Does again what a rank did in some stretch of a run, without the code that did it: to its
 /// device, which offers that (Device::replay()), its ledger and its FLOPs. All is the same to the
@@ -49,4 +49,4 @@ class Uncounted {
   const FlopCounter flops_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

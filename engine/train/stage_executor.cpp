@@ -10,7 +10,7 @@
 #include "engine/schedule/text.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 int stage_after(const Rank& rank) { return (rank.stage() + 1) % rank.config.pipeline_parallel; }
@@ -208,4 +208,4 @@ void StageExecutor::step(const Action& action, size_t index) {
   note(action, begin);
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

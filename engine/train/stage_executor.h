@@ -11,7 +11,7 @@
 #include "engine/train/pass_memo.h"
 #include "engine/train/weight_versions.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// What the ranks of a pipeline do together: a schedule, and what it is done with.
 struct ScheduleRun {
@@ -151,4 +151,4 @@ class StageExecutor {
   std::map<int, size_t> last_use_;                  // of each version, in the stage's actions
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 #include "engine/train/host_tensor.h"
 #include "engine/train/stage_executor.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 Tensor StageExecutor::hidden_state(Place place) {
   const RunConfig& c = rank_.config;
@@ -175,4 +175,4 @@ void StageExecutor::backward(const Action& action, Flight& flight) {
                     run_->scales.at(place_of(action).first), std::move(flight.saved));
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

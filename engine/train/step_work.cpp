@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// Of a table that is only looked up, the rows that a microbatch asks for, and none in its backward
@@ -35,4 +35,4 @@ LeastBytes least_bytes(const Rank& rank, const ParameterList& parameters, const 
   return least;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

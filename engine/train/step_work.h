@@ -2,7 +2,7 @@
 #include "engine/model/parameter.h"
 #include "kernels/device_work.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Bytes that a rank's part of a step cannot do without, however its operations are divided, where
 /// it keeps and recomputes what it does: each is of what the ledger and the parameters hold.
@@ -36,4 +36,4 @@ struct StepWork {
   LeastBytes least;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

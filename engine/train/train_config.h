@@ -2,7 +2,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace frugal {
+#include "engine/namespace.h"
+
+namespace frugal::engine {
 
 enum class OptimizerKind : uint8_t {
   sgd,       ///< stochastic gradient descent; no state
@@ -36,4 +38,4 @@ struct TrainConfig {
   double learning_rate(int64_t step) const;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -17,7 +17,7 @@
 #include "engine/train/one_block.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
@@ -386,4 +386,4 @@ std::vector<size_t> Trainer::weight_blocks() const {
   return blocks;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -9,7 +9,7 @@
 #include "engine/train/step_work.h"
 #include "engine/train/train_config.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Loss and norm are NaN where they would mean nothing: on a virtual device, and where ranks are
 /// absent (Cluster::whole).
@@ -112,4 +112,4 @@ class Trainer {
   int steps_ = 0;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -1,6 +1,6 @@
 #include "engine/train/trainer.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// Bytes of a microbatch's token ids, where the stage begins with them, and of its labels.
@@ -34,4 +34,4 @@ void Trainer::note_work(const Rank& rank, const WorkSoFar& before, size_t batche
   if (bytes_of(work) > most || (bytes_of(work) == most && work.stage < work_.stage)) work_ = work;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

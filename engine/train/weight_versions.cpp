@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace frugal {
+namespace frugal::engine {
 
 WeightVersions::WeightVersions(ParameterList parameters, Tensor block)
     : parameters_(std::move(parameters)) {
@@ -62,4 +62,4 @@ void WeightVersions::drop(int version) {
   if (used_ == version) used_ = -1;  // its block may hold another version next
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

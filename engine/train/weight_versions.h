@@ -3,7 +3,7 @@
 
 #include "engine/model/parameter.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// The weights of one rank in as many versions as its schedule needs at a time: one where batches
 /// are flushed, two with 2BW, up to the depth of the pipeline with weight stashing. Version v is
@@ -44,4 +44,4 @@ class WeightVersions {
   int used_ = 0;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

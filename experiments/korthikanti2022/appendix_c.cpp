@@ -9,7 +9,7 @@
 #include "experiments/korthikanti2022/steps.h"
 #include "kernels/virtual/machine.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 /// Of microbatches that are kept whole: none, and two numbers whose difference is what one takes.
@@ -158,4 +158,4 @@ const Artifact& appendix_c() {
   return artifact;
 }
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

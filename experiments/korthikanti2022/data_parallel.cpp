@@ -1,6 +1,6 @@
 #include "experiments/korthikanti2022/steps.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 constexpr Iteration alone{"530B", present}, eight{"530B", present, 8}, eight_full{"530B", full, 8};
@@ -52,4 +52,4 @@ const Artifact& data_parallel() {
   return artifact;
 }
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

@@ -4,7 +4,7 @@
 
 #include "experiments/korthikanti2022/steps.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 std::vector<Step> figure1_steps() {
@@ -98,4 +98,4 @@ const Artifact& figure1() {
   return artifact;
 }
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

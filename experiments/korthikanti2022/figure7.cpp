@@ -2,7 +2,7 @@
 
 #include "experiments/korthikanti2022/layers.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 constexpr std::array figure7_columns{
@@ -49,4 +49,4 @@ const Artifact& figure7() {
   return artifact;
 }
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

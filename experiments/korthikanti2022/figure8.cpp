@@ -2,7 +2,7 @@
 
 #include "experiments/korthikanti2022/layers.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 double median_forward(const Record& r) { return median(r.samples(metric::forward_time)); }
@@ -65,4 +65,4 @@ const Artifact& figure8() {
   return artifact;
 }
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

@@ -2,7 +2,7 @@
 
 #include "experiments/korthikanti2022/steps.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 /// Cases, and the figure's rows of them.
@@ -92,4 +92,4 @@ const Artifact& appendix_b() {
   return artifact;
 }
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

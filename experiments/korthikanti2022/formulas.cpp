@@ -2,7 +2,7 @@
 
 #include "kernels/support/error.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 int64_t sbh(const RunConfig& run) {
@@ -66,4 +66,4 @@ double utilization(double flops, double seconds, double devices, double peak_flo
   return flops / (seconds * devices * peak_flops);
 }
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

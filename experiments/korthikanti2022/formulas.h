@@ -1,11 +1,12 @@
 #pragma once
 #include "engine/config.h"
+#include "experiments/namespace.h"
 #include "harness/measure/flops.h"
 
 /// The equations of "Reducing Activation Recomputation in Large Transformer Models"
 /// (korthikanti2022), as printed. What is executed is compared with them; nothing is computed from
 /// them in its stead. Equations 7 and 8 are in harness/measure/flops.h.
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 
 /// Activations of one transformer layer on one device, in bytes: the row of table 2 that the
 /// configuration names. Equation 1 is t = 1, equation 2 t > 1, equation 4 sequence parallelism;
@@ -47,4 +48,4 @@ double core_recompute_fraction(const ModelConfig& model);
 /// FLOPs per second of all devices over their peak: MFU of model FLOPs, HFU of hardware FLOPs.
 double utilization(double flops, double seconds, double devices, double peak_flops);
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

@@ -4,7 +4,7 @@
 
 #include "harness/place/target.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 Case layer_case(const LayerPlan& plan, const std::string& name, const Technique& technique,
@@ -79,4 +79,4 @@ double bytes_kept(const Record& record, Kind kind) {
       record.memory.value().after_forward.value()[static_cast<size_t>(kind)]);
 }
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

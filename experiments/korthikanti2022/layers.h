@@ -4,7 +4,7 @@
 #include "experiments/declaration.h"
 #include "experiments/korthikanti2022/paper.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 
 /// How a layer is parallelised and what it computes again: a row of table 2. `id` ends case ids.
 struct Technique {
@@ -69,4 +69,4 @@ DeclaredCell layer_cell(std::string row, std::string column, std::string unit,
 /// Bytes of a kind kept after the forward pass of the layer; exact.
 double bytes_kept(const Record& record, Kind kind);
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

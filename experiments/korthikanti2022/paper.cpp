@@ -1,6 +1,6 @@
 #include "experiments/korthikanti2022/paper.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 Model read_model(const JsonObject& from) {
@@ -44,4 +44,4 @@ const Model& model(std::string_view name) {
 
 double peak_flops_per_gpu() { return paper().setup().require<double>("peak_flops_per_gpu"); }
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

@@ -8,7 +8,7 @@
 
 /// What the paper reports, from experiments/korthikanti2022/paper.json, which is part of the
 /// program.
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 
 inline constexpr const char* paper_id = "korthikanti2022";
 
@@ -45,4 +45,4 @@ inline const std::vector<std::string>& contradictions() { return paper().contrad
 
 double peak_flops_per_gpu();
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

@@ -1,7 +1,7 @@
 #include "experiments/korthikanti2022/formulas.h"
 #include "experiments/korthikanti2022/layers.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 constexpr const char* saved = "activation memory saved";
@@ -110,4 +110,4 @@ const Artifact& section5() {
   return artifact;
 }
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

@@ -4,7 +4,7 @@
 
 #include "experiments/korthikanti2022/formulas.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 /// All microbatches of the global batch.
@@ -69,4 +69,4 @@ double hfu(const Record& record) {
   return percent_of_peak(record, hardware_flops_eq8(record.config.model, sequences(record)));
 }
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

@@ -2,7 +2,7 @@
 #include "experiments/korthikanti2022/layers.h"
 #include "harness/place/target.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 
 /// A model with its pipeline as the paper runs it: interleaved where table 3 says so.
 ///
@@ -29,4 +29,4 @@ double seconds(const Record& record);
 double mfu(const Record& record);  ///< percent; model FLOPs are equation 7's
 double hfu(const Record& record);  ///< percent; hardware FLOPs are equation 8's
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

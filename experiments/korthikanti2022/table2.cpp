@@ -4,7 +4,7 @@
 #include "experiments/korthikanti2022/layers.h"
 #include "kernels/support/error.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 constexpr std::array table2_rows{
@@ -65,4 +65,4 @@ const Artifact& table2() {
   return artifact;
 }
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

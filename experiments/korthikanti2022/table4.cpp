@@ -7,7 +7,7 @@
 #include "experiments/korthikanti2022/layers.h"
 #include "kernels/support/error.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 constexpr const char* table4_model = "22B";
@@ -225,4 +225,4 @@ const Artifact& table4() {
   return artifact;
 }
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

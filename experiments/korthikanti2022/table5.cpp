@@ -5,7 +5,7 @@
 #include "experiments/korthikanti2022/formulas.h"
 #include "experiments/korthikanti2022/steps.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 constexpr const char* table = "table5";
@@ -132,4 +132,4 @@ const Artifact& table5() {
   return artifact;
 }
 
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

@@ -2,7 +2,7 @@
 
 #include "experiments/mst2024/lengths.h"
 
-namespace frugal::mst2024 {
+namespace frugal::experiments::mst2024 {
 namespace {
 
 constexpr const char* anchors_model = "llama3-8b";
@@ -74,4 +74,4 @@ std::vector<const Artifact*> anchors() {
   return {&one, &eight};
 }
 
-}  // namespace frugal::mst2024
+}  // namespace frugal::experiments::mst2024

@@ -4,7 +4,7 @@
 
 #include "experiments/mst2024/paper.h"
 
-namespace frugal::mst2024 {
+namespace frugal::experiments::mst2024 {
 namespace {
 
 struct Difference {
@@ -147,4 +147,4 @@ void explain(Cell& cell) {
     }
 }
 
-}  // namespace frugal::mst2024
+}  // namespace frugal::experiments::mst2024

@@ -6,7 +6,7 @@
 #include "harness/measure/training.h"
 #include "harness/report/longest_report.h"
 
-namespace frugal::mst2024 {
+namespace frugal::experiments::mst2024 {
 namespace {
 
 constexpr double thousand = 1000;
@@ -94,4 +94,4 @@ Claims claims_of_lengths(const std::string& printed) {
   return claims_of_cells({lengths, ratios});
 }
 
-}  // namespace frugal::mst2024
+}  // namespace frugal::experiments::mst2024

@@ -5,7 +5,7 @@
 #include "experiments/mst2024/paper.h"
 
 /// What tables of longest sequences, in thousands of tokens, on a virtual machine, consist of.
-namespace frugal::mst2024 {
+namespace frugal::experiments::mst2024 {
 
 /// How numbers were read that are not the paper's but arXiv:2506.13996's.
 inline constexpr const char* another_papers = "arXiv:2506.13996";
@@ -43,4 +43,4 @@ void complete_length(Cell& cell, const DeclaredCell& declared, const Runs& runs)
 /// has ratios.
 Claims claims_of_lengths(const std::string& printed);
 
-}  // namespace frugal::mst2024
+}  // namespace frugal::experiments::mst2024

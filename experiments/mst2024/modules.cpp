@@ -9,7 +9,7 @@
 #include "experiments/mst2024/differences.h"
 #include "experiments/mst2024/paper.h"
 
-namespace frugal::mst2024 {
+namespace frugal::experiments::mst2024 {
 namespace {
 
 /// A module of Llama3-8B alone, in so many mini-sequences at most.
@@ -153,4 +153,4 @@ std::vector<const Artifact*> modules() {
   return {&table13, &table14, &table15, &table16};
 }
 
-}  // namespace frugal::mst2024
+}  // namespace frugal::experiments::mst2024

@@ -2,7 +2,7 @@
 
 #include "harness/settings/models.h"
 
-namespace frugal::mst2024 {
+namespace frugal::experiments::mst2024 {
 
 const Paper& paper() {
   static const Paper all(paper_id);
@@ -23,4 +23,4 @@ RunConfig training_config(const std::string& model, const Technique& technique, 
   return run;
 }
 
-}  // namespace frugal::mst2024
+}  // namespace frugal::experiments::mst2024

@@ -4,7 +4,7 @@
 
 /// What "Mini-Sequence Transformer" reports, from experiments/mst2024/paper.json, and how it
 /// trains.
-namespace frugal::mst2024 {
+namespace frugal::experiments::mst2024 {
 
 inline constexpr const char* paper_id = "mst2024";
 /// The machine of all its tables, in hardware/: one A100 of 80 GB, or several.
@@ -35,4 +35,4 @@ enum class Gradients : uint8_t { stepped, resident };
 RunConfig training_config(const std::string& model, const Technique& technique, int64_t sequence,
                           Gradients gradients = Gradients::stepped);
 
-}  // namespace frugal::mst2024
+}  // namespace frugal::experiments::mst2024

@@ -8,7 +8,7 @@
 #include "experiments/mst2024/differences.h"
 #include "experiments/mst2024/paper.h"
 
-namespace frugal::mst2024 {
+namespace frugal::experiments::mst2024 {
 namespace {
 
 /// A step as a row of tables 8 to 11 has it.
@@ -123,4 +123,4 @@ std::vector<const Artifact*> memory_in_peak() {
   return {&tables, &eleven, &three};
 }
 
-}  // namespace frugal::mst2024
+}  // namespace frugal::experiments::mst2024

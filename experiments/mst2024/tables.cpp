@@ -6,7 +6,7 @@
 
 #include "experiments/mst2024/lengths.h"
 
-namespace frugal::mst2024 {
+namespace frugal::experiments::mst2024 {
 namespace {
 
 using Models = std::vector<std::string>;
@@ -87,4 +87,4 @@ std::vector<const Artifact*> longest_sequences() {
   return {&two, &three, &four, &twelve};
 }
 
-}  // namespace frugal::mst2024
+}  // namespace frugal::experiments::mst2024

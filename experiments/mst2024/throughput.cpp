@@ -8,7 +8,7 @@
 #include "experiments/mst2024/paper.h"
 #include "harness/measure/training.h"
 
-namespace frugal::mst2024 {
+namespace frugal::experiments::mst2024 {
 namespace {
 
 /// A row of table 6: a model at its sequence length, and sequences of a step.
@@ -134,4 +134,4 @@ const Artifact& table6() {
   return artifact;
 }
 
-}  // namespace frugal::mst2024
+}  // namespace frugal::experiments::mst2024

@@ -4,7 +4,7 @@
 #include "experiments/pipedream2bw2021/training_figure.h"
 #include "harness/settings/models.h"
 
-namespace frugal::pipedream2bw2021 {
+namespace frugal::experiments::pipedream2bw2021 {
 namespace {
 
 /// Layers on the first stage of which the weights and what its forward passes keep fill a GPU of
@@ -69,4 +69,4 @@ const Artifact& figure9() {
   return figure;
 }
 
-}  // namespace frugal::pipedream2bw2021
+}  // namespace frugal::experiments::pipedream2bw2021

@@ -1,7 +1,7 @@
 #include "experiments/pipedream2bw2021/systems.h"
 #include "experiments/pipedream2bw2021/training_figure.h"
 
-namespace frugal::pipedream2bw2021 {
+namespace frugal::experiments::pipedream2bw2021 {
 namespace {
 
 double thousand_mib(const Record& record) {
@@ -32,4 +32,4 @@ std::vector<const Artifact*> footprints() {
   return figures.artifacts();
 }
 
-}  // namespace frugal::pipedream2bw2021
+}  // namespace frugal::experiments::pipedream2bw2021

@@ -2,7 +2,7 @@
 
 #include "harness/settings/models.h"
 
-namespace frugal::pipedream2bw2021 {
+namespace frugal::experiments::pipedream2bw2021 {
 
 const Paper& paper() {
   static const Paper all(paper_id);
@@ -22,4 +22,4 @@ int64_t number_in(const std::string& column) {
   return std::stoll(column.substr(column.rfind(' ') + 1));
 }
 
-}  // namespace frugal::pipedream2bw2021
+}  // namespace frugal::experiments::pipedream2bw2021

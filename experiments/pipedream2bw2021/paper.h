@@ -4,7 +4,7 @@
 
 /// What "Memory-Efficient Pipeline-Parallel DNN Training" reports, from
 /// experiments/pipedream2bw2021/paper.json.
-namespace frugal::pipedream2bw2021 {
+namespace frugal::experiments::pipedream2bw2021 {
 
 inline constexpr const char* paper_id = "pipedream2bw2021";
 
@@ -26,4 +26,4 @@ std::vector<PaperCell> cells_of(const std::string& artifact);
 /// The number at the end of a column such as "batch 64".
 int64_t number_in(const std::string& column);
 
-}  // namespace frugal::pipedream2bw2021
+}  // namespace frugal::experiments::pipedream2bw2021

@@ -5,7 +5,7 @@
 #include "experiments/pipedream2bw2021/training_figure.h"
 #include "harness/settings/models.h"
 
-namespace frugal::pipedream2bw2021 {
+namespace frugal::experiments::pipedream2bw2021 {
 namespace {
 
 constexpr const char* largest = "(d,b)=(8,32)";
@@ -70,4 +70,4 @@ const Artifact& figure12() {
   return figure;
 }
 
-}  // namespace frugal::pipedream2bw2021
+}  // namespace frugal::experiments::pipedream2bw2021

@@ -5,7 +5,7 @@
 
 #include "experiments/pipedream2bw2021/training_figure.h"
 
-namespace frugal::pipedream2bw2021 {
+namespace frugal::experiments::pipedream2bw2021 {
 
 const System& system_of(std::string_view name) {
   static const std::array systems = {
@@ -34,4 +34,4 @@ int64_t largest_microbatch(const Setup& setup, const std::vector<PaperCell>& cel
   return b;
 }
 
-}  // namespace frugal::pipedream2bw2021
+}  // namespace frugal::experiments::pipedream2bw2021

@@ -4,7 +4,7 @@
 
 #include "experiments/pipedream2bw2021/paper.h"
 
-namespace frugal::pipedream2bw2021 {
+namespace frugal::experiments::pipedream2bw2021 {
 
 /// One of the five systems that figures 6, 7, 10 and 11 compare.
 struct System {
@@ -22,4 +22,4 @@ RunConfig config_of(const System& system, const Setup& setup, int64_t micro_batc
 /// with fewer no schedule fills its stages. All systems of a figure have the same one.
 int64_t largest_microbatch(const Setup& setup, const std::vector<PaperCell>& cells);
 
-}  // namespace frugal::pipedream2bw2021
+}  // namespace frugal::experiments::pipedream2bw2021

@@ -6,7 +6,7 @@
 #include "experiments/pipedream2bw2021/systems.h"
 #include "experiments/pipedream2bw2021/training_figure.h"
 
-namespace frugal::pipedream2bw2021 {
+namespace frugal::experiments::pipedream2bw2021 {
 namespace {
 
 constexpr const char* gpipe = "GPipe";
@@ -117,4 +117,4 @@ std::vector<const Artifact*> throughputs() {
   return figures.artifacts();
 }
 
-}  // namespace frugal::pipedream2bw2021
+}  // namespace frugal::experiments::pipedream2bw2021

@@ -8,7 +8,7 @@
 #include "experiments/declaration.h"
 #include "experiments/pipedream2bw2021/paper.h"
 
-namespace frugal::pipedream2bw2021 {
+namespace frugal::experiments::pipedream2bw2021 {
 namespace {
 
 constexpr double cut = 23;  ///< where all five figures end
@@ -86,4 +86,4 @@ std::vector<const Artifact*> timelines() {
   return figures.artifacts();
 }
 
-}  // namespace frugal::pipedream2bw2021
+}  // namespace frugal::experiments::pipedream2bw2021

@@ -4,7 +4,7 @@
 
 #include "experiments/cases.h"
 
-namespace frugal::pipedream2bw2021 {
+namespace frugal::experiments::pipedream2bw2021 {
 namespace {
 
 constexpr const char* machine = "virtual:v100-p3-16xlarge";
@@ -175,4 +175,4 @@ Claims oom_claims(const std::string& figure) {
       [figure](const Results::InSetting& in) { return oom_claim(figure, in); }, true);
 }
 
-}  // namespace frugal::pipedream2bw2021
+}  // namespace frugal::experiments::pipedream2bw2021

@@ -3,7 +3,7 @@
 #include "experiments/declaration.h"
 #include "experiments/pipedream2bw2021/paper.h"
 
-namespace frugal::pipedream2bw2021 {
+namespace frugal::experiments::pipedream2bw2021 {
 
 /// One way to run a point of a figure.
 struct Try {
@@ -53,4 +53,4 @@ Claim ratio_claim(std::string id, std::string statement, double paper, const Set
 RunConfig pipeline_config(const Setup& setup, ScheduleKind schedule, int64_t micro_batch,
                           int64_t batch);
 
-}  // namespace frugal::pipedream2bw2021
+}  // namespace frugal::experiments::pipedream2bw2021

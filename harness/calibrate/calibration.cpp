@@ -11,7 +11,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using Artifacts = std::vector<const Artifact*>;
@@ -245,4 +245,4 @@ std::vector<std::string> split_violations(const std::vector<HeldOut>& held_out) 
   return all;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

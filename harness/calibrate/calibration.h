@@ -9,7 +9,7 @@
 /// How good a virtual machine's fitted parameters are (docs/calibration.md). All of this runs
 /// artifacts on the machine, in memory, and throws InputError for a machine without "fit", for a
 /// fit that names what is not there, and Interrupted.
-namespace frugal {
+namespace frugal::harness {
 
 /// A machine's file, what it says was fitted, and the artifacts that this names.
 class FittedMachine {
@@ -81,4 +81,4 @@ std::vector<std::string> split_violations(const Fit& fit);
 /// The same of what was run: an artifact held out of which all that there is was seen.
 std::vector<std::string> split_violations(const std::vector<HeldOut>& held_out);
 
-}  // namespace frugal
+}  // namespace frugal::harness

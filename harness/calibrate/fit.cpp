@@ -7,7 +7,7 @@
 
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// Whether a file has a number of this key, such as "network.link_bandwidth".
@@ -57,4 +57,4 @@ Fit find_fit(const std::string& name_or_path) {
   return read;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

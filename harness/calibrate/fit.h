@@ -3,9 +3,10 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/namespace.h"
 #include "kernels/virtual/machine.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// Which parameters of a machine were fitted, to what, and what they must not be fitted to: "fit"
 /// of its file (docs/calibration.md).
@@ -35,4 +36,4 @@ struct MachineWithFit : Machine {
 /// that names the file, the key and what is allowed.
 Fit find_fit(const std::string& name_or_path);
 
-}  // namespace frugal
+}  // namespace frugal::harness

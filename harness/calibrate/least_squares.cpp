@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using Vector = std::vector<double>;
@@ -151,4 +151,4 @@ LeastSquares least_squares(const std::function<Vector(const Vector&)>& residuals
   return search.result();
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

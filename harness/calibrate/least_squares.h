@@ -2,7 +2,9 @@
 #include <functional>
 #include <vector>
 
-namespace frugal {
+#include "harness/namespace.h"
+
+namespace frugal::harness {
 
 /// A number that is to be found: where the search begins, and what it may be at least and at most.
 struct Unknown {
@@ -31,4 +33,4 @@ LeastSquares least_squares(
 /// a · x = b by elimination with pivots, a square; empty where a has no inverse.
 std::vector<double> solve(std::vector<std::vector<double>> a, std::vector<double> b);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,7 +5,7 @@
 
 #include "harness/measure/runner.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 std::vector<Case> cases_on(const Artifact& artifact, const std::string& machine) {
   std::vector<Case> cases;
@@ -51,4 +51,4 @@ void ErrorsOfCells::add(const Cell& cell) {
     percent.add(*of_time);
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -7,7 +7,7 @@
 #include "kernels/virtual/machine.h"
 
 /// Artifacts on machines that differ from their files, to see what follows from a parameter.
-namespace frugal {
+namespace frugal::harness {
 
 /// The cases of an artifact at full size that run on the virtual machine of this name.
 std::vector<Case> cases_on(const Artifact& artifact, const std::string& machine);
@@ -72,4 +72,4 @@ struct ErrorsOfCells {
   void add(const Cell& cell);
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

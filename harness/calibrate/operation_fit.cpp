@@ -9,7 +9,7 @@
 #include "harness/measure/operation_times.h"
 #include "harness/measure/statistics.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 struct MeasuredSize {
@@ -116,4 +116,4 @@ MeasuredOperations fit_operations(const OperationSamples& samples) {
   return operations;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

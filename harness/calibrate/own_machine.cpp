@@ -7,7 +7,7 @@
 #include "harness/place/environment.h"
 #include "harness/place/target.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -62,4 +62,4 @@ json own_machine(const Peaks& peaks, const Target& target, const std::string& na
           {"operations", {{"source", measured}, {"forms", to_json(operations)}}}};
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

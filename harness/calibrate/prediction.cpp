@@ -2,7 +2,7 @@
 
 #include "harness/measure/statistics.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 std::vector<Case> predicted_cases(const Artifact& artifact, const Machine& machine) {
   Selection selection;
@@ -33,4 +33,4 @@ Table prediction_table(const std::vector<Record>& records) {
   return table;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,7 +5,7 @@
 #include "harness/report/table.h"
 #include "kernels/virtual/machine.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// The cases that an artifact has on one GPU (Selection::cuda), each on this virtual machine
 /// instead: with the same id, so that what is predicted and what is measured find each other. Where
@@ -17,4 +17,4 @@ std::vector<Case> predicted_cases(const Artifact& artifact, const Machine& machi
 /// and reason.
 Table prediction_table(const std::vector<Record>& records);
 
-}  // namespace frugal
+}  // namespace frugal::harness

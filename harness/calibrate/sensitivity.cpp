@@ -12,7 +12,7 @@
 #include "harness/measure/statistics.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// work(0) … work(n − 1), each once, by so many threads. What one throws ends all, and is thrown.
@@ -162,4 +162,4 @@ Sensitivity sensitivity(const FittedMachine& fitted, int threads,
   return found;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

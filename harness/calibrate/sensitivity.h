@@ -7,7 +7,7 @@
 
 #include "harness/calibrate/calibration.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// An artifact on a machine: errors, and times, of which a change of the machine is seen.
 struct ArtifactOnMachine {
@@ -54,4 +54,4 @@ Sensitivity sensitivity(const FittedMachine& fitted, int threads,
 /// How many machines that are, the unchanged one included.
 size_t machines_of_sensitivity(const FittedMachine& fitted);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -15,7 +15,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 struct BenchValues {
@@ -159,4 +159,4 @@ void add_bench(Program& program) {
       "Record what Google Benchmark wrote (frugal_micro --benchmark_out=FILE), and run nothing");
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

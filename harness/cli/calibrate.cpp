@@ -13,7 +13,7 @@
 #include "harness/settings/paths.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 struct CalibrateValues {
@@ -80,4 +80,4 @@ void add_calibrate(Program& program) {
   flags.choice("--format", values->format, {"table", "json"}, "How to print it on stdout");
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -8,7 +8,7 @@
 #include "harness/settings/names.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// A flag as the shells need it.
@@ -176,4 +176,4 @@ void add_completion(Program& program) {
   flags.positional("SHELL", *shell, "bash, zsh or fish");
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

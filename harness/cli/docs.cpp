@@ -10,7 +10,7 @@
 #include "harness/settings/config_json.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 constexpr const char* exit_statuses = R"(## Exit status
@@ -111,4 +111,4 @@ void add_docs(Program& program) {
              "record.schema.json, to this folder");
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -12,7 +12,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/paths.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 void check_distinct(const std::vector<FlagFile>& outputs, const std::vector<FlagFile>& inputs) {
   // By what paths lead to: "x", "./x" and a link to it are one file. One that is not there yet has
@@ -70,4 +70,4 @@ void write_file(const std::string& path, const std::string& text) {
   throw InputError(fmt::format("{} cannot be written; make its folder writable", path));
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -2,7 +2,9 @@
 #include <string>
 #include <vector>
 
-namespace frugal {
+#include "harness/namespace.h"
+
+namespace frugal::harness {
 
 /// A file as a flag names it; the path is empty where the flag is not given.
 struct FlagFile {
@@ -25,4 +27,4 @@ void check_output_file(const std::string& flag, const std::string& path, bool fo
 /// cannot be written.
 void write_file(const std::string& path, const std::string& text);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -4,7 +4,7 @@
 
 #include "harness/record/cell.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 std::string Flags::command() const { return command_.get_name(); }
 
@@ -96,4 +96,4 @@ void Flags::positional(const std::string& name, std::string& target, const std::
   command_.add_option(name, target, help)->type_name("")->required();
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -13,7 +13,7 @@ class App;
 class Option;
 }  // namespace CLI
 
-namespace frugal {
+namespace frugal::harness {
 
 /// Adds flags to a command. Each knows its default and what is allowed, checks its value, and
 /// throws an InputError of one line. Help, completion and docs/cli.md are made from them.
@@ -78,4 +78,4 @@ class Flags {
   CLI::App& command_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -11,7 +11,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 std::string paper_of(const Artifact& artifact) {
@@ -101,4 +101,4 @@ void add_list(Program& program) {
   flags.choice("--format", values->format, {"table", "json"}, "How to print it");
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -12,7 +12,7 @@
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 struct LongestValues {
@@ -103,4 +103,4 @@ void add_longest(Program& program) {
   flags.format(values->format, "How to print it on stdout");
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

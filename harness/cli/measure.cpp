@@ -22,7 +22,7 @@
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 std::vector<FieldGroup> groups_of_measure() {
@@ -216,4 +216,4 @@ void add_measure(Program& program) {
   flags.toggle("--force", values->force, "Run again what is recorded; old records are kept aside");
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -13,7 +13,7 @@
 #include "harness/measure/training.h"
 #include "harness/settings/resolve.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 struct OperationsValues {
@@ -74,4 +74,4 @@ void add_operations(Program& program) {
   flags.choice("--format", values->format, {"table", "json"}, "How to print it (docs/trace.md)");
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -16,7 +16,7 @@
 #include "harness/settings/paths.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 struct PeakValues {
@@ -111,4 +111,4 @@ void add_peak(Program& program) {
   flags.toggle("--force", values->force, "Replace the files of --write and --machine");
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

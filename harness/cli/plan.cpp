@@ -14,7 +14,7 @@
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 constexpr const char* searched = "searched";
@@ -154,4 +154,4 @@ void add_plan(Program& program) {
   flags.choice("--format", v.format, {"table", "json"}, "How to print it");
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -13,7 +13,7 @@
 #include "harness/settings/paths.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 struct PredictValues {
@@ -91,4 +91,4 @@ void add_predict(Program& program) {
                "Run recorded cases again; the old records are kept aside");
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

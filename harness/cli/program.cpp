@@ -14,7 +14,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 constexpr const char* footer =
@@ -148,4 +148,4 @@ Exit Program::run_guarded(int argc, const char* const* argv) {
   }
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

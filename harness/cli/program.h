@@ -8,7 +8,7 @@
 #include "harness/measure/artifact.h"
 #include "harness/measure/benchmark.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 using Artifacts = std::vector<const Artifact*>;
 
@@ -81,4 +81,4 @@ std::string completion_script(const CLI::App& app, const Artifacts& artifacts,
 /// InputError for a name that matches none, with the nearest there are.
 Artifacts select_artifacts(const Artifacts& all, const std::vector<std::string>& names);
 
-}  // namespace frugal
+}  // namespace frugal::harness

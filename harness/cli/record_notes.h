@@ -4,7 +4,7 @@
 #include "harness/measure/progress.h"
 #include "harness/record/record_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// What a command says of the records that it begins with: --force sets earlier ones aside, and a
 /// line that was cut off is no record.
@@ -16,4 +16,4 @@ inline void begin_with(RecordFile& file, bool force, Progress& progress) {
     progress.note("frugal: the last line of the records was cut off; its case is run again");
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

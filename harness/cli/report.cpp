@@ -16,7 +16,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/paths.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 namespace fs = std::filesystem;
@@ -196,4 +196,4 @@ void add_report(Program& program) {
   flags.toggle("--force", values->force, "Replace an earlier report");
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

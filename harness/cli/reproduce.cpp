@@ -15,7 +15,7 @@
 #include "harness/report/reproduction.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 struct ReproduceValues {
@@ -152,4 +152,4 @@ void add_reproduce(Program& program) {
                "Exit with status 1 when a claim is not reproduced and nothing explains it");
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -8,7 +8,7 @@
 #include "harness/settings/given.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 bool RunFlags::takes(const Field& field) const {
   return std::find(groups_.begin(), groups_.end(), field.group) != groups_.end() ||
@@ -83,4 +83,4 @@ std::vector<FlagFile> RunFlags::inputs(const RunSettings& settings) const {
   return files;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

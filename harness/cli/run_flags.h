@@ -7,7 +7,7 @@
 #include "harness/cli/flags.h"
 #include "harness/settings/field.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// The flags that describe a training run and where it takes place, of those fields that a command
 /// takes, with --config and --set.
@@ -43,4 +43,4 @@ inline const std::vector<FieldGroup> groups_of_a_training = {
     FieldGroup::lone_rank, FieldGroup::layout,   FieldGroup::own_schedule,
     FieldGroup::memory,    FieldGroup::training, FieldGroup::steps};
 
-}  // namespace frugal
+}  // namespace frugal::harness

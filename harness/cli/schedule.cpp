@@ -17,7 +17,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 struct ScheduleValues {
@@ -202,4 +202,4 @@ void add_schedule(Program& program) {
                "Each stage's last warm-up forward as late as possible, as 1F1B is often drawn");
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

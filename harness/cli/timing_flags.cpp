@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace frugal {
+namespace frugal::harness {
 
 void add_timing_flags(Flags& flags, TimingPlan& timing) {
   std::vector<std::string> rules;
@@ -29,4 +29,4 @@ std::string timing_flags(const TimingPlan& timing) {
   return flags;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -19,7 +19,7 @@
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 struct TraceValues {
@@ -129,4 +129,4 @@ void add_trace(Program& program) {
   flags.toggle("--force", values->force, "Replace the files of --out-file, --svg and --memory");
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

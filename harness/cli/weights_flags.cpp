@@ -13,7 +13,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/paths.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 void check_values(const std::string& flag, const Target& target) {
@@ -73,4 +73,4 @@ void WeightsFlags::put_into(TrainingRun& run, const Target& target) const {
         run.config.schedule.name));
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,7 +5,7 @@
 #include "harness/cli/flags.h"
 #include "harness/measure/training_run.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 class Target;
 
@@ -29,4 +29,4 @@ struct WeightsFlags {
 /// values that mean anything, and for a file that is not the model's.
 void load_weights(const std::string& path, TrainingRun& run, const Target& target);
 
-}  // namespace frugal
+}  // namespace frugal::harness

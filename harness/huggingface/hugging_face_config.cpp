@@ -13,7 +13,7 @@
 #include "harness/huggingface/hugging_face_reader.h"
 #include "harness/huggingface/hugging_face_rotary.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -248,4 +248,4 @@ json to_hugging_face(const ModelConfig& model) {
   return config;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

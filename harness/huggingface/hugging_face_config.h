@@ -3,8 +3,9 @@
 #include <string>
 
 #include "engine/model_config.h"
+#include "harness/namespace.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// Whether a JSON file is a model's config.json of Hugging Face's library: it says which of the
 /// library's architectures it is for.
@@ -21,4 +22,4 @@ ModelConfig model_from_hugging_face(const nlohmann::json& config, const std::str
 /// (engine/train/stored/stored_names.h).
 nlohmann::json to_hugging_face(const ModelConfig& model);
 
-}  // namespace frugal
+}  // namespace frugal::harness

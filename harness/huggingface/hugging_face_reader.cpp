@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// Keys that say nothing of what a model computes in training, or that are read.
@@ -63,4 +63,4 @@ void HuggingFaceReader::check_keys() const {
   }
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,9 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include "harness/namespace.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// The keys of a model's config.json of Hugging Face's library, where null is as good as absent
 /// unless it is given otherwise. Whatever is wrong is an InputError that names file and key. Refers
@@ -47,4 +48,4 @@ class HuggingFaceReader {
   JsonObject object_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

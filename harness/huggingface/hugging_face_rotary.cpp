@@ -2,7 +2,7 @@
 
 #include <optional>
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// Published models for millions of tokens have up to 4.5e10.
@@ -79,4 +79,4 @@ nlohmann::json rope_scaling_of(const RotaryConfig& rotary) {
   return nullptr;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

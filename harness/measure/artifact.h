@@ -7,7 +7,7 @@
 #include "harness/place/gpu_selection.h"
 #include "harness/record/record.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// What the user asked for.
 struct Selection {
@@ -39,4 +39,4 @@ class Artifact {
   virtual bool expects_oom() const { return false; }
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -8,7 +8,7 @@
 #include "engine/schedule/schedules.h"
 #include "harness/measure/statistics.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 Timeline with_steps_begun_together(Timeline timeline) {
   std::map<int, double> last;  // when the last stage came to the step that makes a version
@@ -75,4 +75,4 @@ Timeline as_planned(const Schedule& schedule, const Timeline& timeline) {
   return planned;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -1,7 +1,8 @@
 #pragma once
 #include "engine/schedule/timeline.h"
+#include "harness/namespace.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// The same run where all stages wait for each other in their steps (Optimizer::step): a step
 /// begins when the last stage has come to it, and what was before is idle.
@@ -17,4 +18,4 @@ Timeline as_planned(const ScheduleKind& kind, const Timeline& timeline);
 /// The same of a schedule of as many batches, whichever they are.
 Timeline as_planned(const Schedule& schedule, const Timeline& timeline);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -11,7 +11,7 @@
 #include "harness/measure/case_run.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
@@ -115,4 +115,4 @@ std::vector<Case> cases_of(const Benchmark& benchmark, const std::string& on,
   return some;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

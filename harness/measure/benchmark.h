@@ -5,7 +5,7 @@
 #include "harness/measure/case.h"
 #include "harness/place/device_kind.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// One dimension of a benchmark, and the values that it takes.
 struct BenchmarkAxis {
@@ -89,4 +89,4 @@ std::vector<Point> points_of(const std::vector<BenchmarkAxis>& axes);
 std::vector<Case> cases_of(const Benchmark& benchmark, const std::string& on,
                            const std::string& glob);
 
-}  // namespace frugal
+}  // namespace frugal::harness

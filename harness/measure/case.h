@@ -10,7 +10,7 @@
 #include "harness/measure/training_run.h"
 #include "harness/place/device_kind.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 class CaseRun;
 class Target;
@@ -83,4 +83,4 @@ bool has_rounds(const Workload& workload);
 /// device, cases of a benchmark what it declares. Empty for a case that is run alone.
 std::string rounds_of(const Case& c);
 
-}  // namespace frugal
+}  // namespace frugal::harness

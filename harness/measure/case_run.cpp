@@ -11,7 +11,7 @@
 #include "harness/measure/statistics.h"
 #include "harness/measure/training.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// Each kind's function, by the kind.
@@ -187,4 +187,4 @@ std::unique_ptr<CaseRun> run_of_case(const Case& c, const Target& target, PeakRa
                     c.workload);
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,7 +5,7 @@
 #include "harness/peaks/utilization.h"
 #include "harness/record/record.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// Called after each step, counted from 1, with what it gave in words.
 using StepDone = std::function<void(int64_t step, const std::string& outcome)>;
@@ -34,4 +34,4 @@ class CaseRun {
 std::unique_ptr<CaseRun> run_of_case(const Case& c, const Target& target, PeakRates& peaks,
                                      StepDone done);
 
-}  // namespace frugal
+}  // namespace frugal::harness

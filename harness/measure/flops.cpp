@@ -4,7 +4,7 @@
 
 #include "kernels/operations.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// A product with a weight of so many elements, for each token: forward, and for the gradients of
@@ -87,4 +87,4 @@ double device_hours_per_billion_tokens(const RunConfig& run, double step_seconds
   return run.ranks() * step_seconds / tokens * billion / hour;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -3,8 +3,9 @@
 
 #include "engine/config.h"
 #include "engine/train/module_run.h"
+#include "harness/namespace.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// What records and tables call the formulas.
 inline constexpr const char* eq7_id = "korthikanti2022/eq7";
@@ -34,4 +35,4 @@ std::string module_formula(const ModelConfig& model, Module module);
 /// where a step of all replicas takes so many seconds.
 double device_hours_per_billion_tokens(const RunConfig& run, double step_seconds);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -4,7 +4,7 @@
 #include "harness/measure/interrupt.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 void run_guarded(Record& record, const std::function<void()>& work) {
   const auto ended = [&](Status status, const char* reason) {
@@ -36,4 +36,4 @@ std::optional<int64_t> reserved_by(const Device& device) {
   return device.reserved();
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,7 +5,7 @@
 #include "harness/record/record.h"
 #include "kernels/device.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// Why a record is not whole.
 inline constexpr const char* interrupted_reason =
@@ -19,4 +19,4 @@ void run_guarded(Record& record, const std::function<void()>& work);
 /// What a device holds for all that was allocated so far (Memory::reserved).
 std::optional<int64_t> reserved_by(const Device& device);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <csignal>
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 // A handler may write it, and any thread may read it.
@@ -30,4 +30,4 @@ void stop_if_interrupted() {
   if (interrupt_requested()) throw Interrupted();
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -1,7 +1,9 @@
 #pragma once
 #include <stdexcept>
 
-namespace frugal {
+#include "harness/namespace.h"
+
+namespace frugal::harness {
 
 /// Thrown at a safe point after Ctrl-C or SIGTERM; exit status 130.
 struct Interrupted : std::runtime_error {
@@ -17,4 +19,4 @@ bool interrupt_requested() noexcept;
 /// A safe point. Throws Interrupted when a stop was asked for.
 void stop_if_interrupted();
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -8,7 +8,7 @@
 #include "engine/train/trainer.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 constexpr int64_t shortest = 4, longest = 16;
@@ -105,4 +105,4 @@ LastWords::Told LastWords::told_by(Trainer& trainer) const {
   return told;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -3,10 +3,13 @@
 
 #include "engine/train/batch.h"
 #include "engine/train/host_tensor.h"
+#include "harness/namespace.h"
 
-namespace frugal {
-
+namespace frugal::engine {
 class Trainer;
+}  // namespace frugal::engine
+
+namespace frugal::harness {
 
 /// A held-out task for trained models, as LAMBADA (Paperno et al. 2016, arXiv:1606.06031) is for
 /// language models of words: the last word of a passage is told from what is before it. Passages
@@ -41,4 +44,4 @@ class LastWords {
   std::vector<int64_t> lengths_;  // of the words, passage by passage
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

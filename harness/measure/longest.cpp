@@ -10,7 +10,7 @@
 #include "harness/place/environment.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 bool is_valid(const RunConfig& config) {
@@ -100,4 +100,4 @@ LongestSequence longest_sequence(const StepOf& step, const Machine& machine) {
   return longest;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

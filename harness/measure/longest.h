@@ -6,7 +6,7 @@
 #include "harness/record/record.h"
 #include "kernels/virtual/machine.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// The result of a search among 1 … most for what fits.
 struct Limit {
@@ -59,4 +59,4 @@ inline constexpr int64_t lengths_refused = 512;
 /// at every length, OutOfMemory where not even the shortest fits.
 LongestSequence longest_sequence(const StepOf& step, const Machine& machine);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 const char* phase_of(const Action& action) {
@@ -97,4 +97,4 @@ std::string memory_to_json(const Trace& trace) {
       nlohmann::json(trace.about).dump(), columns.dump(), stages);
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -4,7 +4,7 @@
 
 #include "harness/measure/training.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// How many rounds there are to be, in the terms of the plan's rule.
@@ -54,4 +54,4 @@ Record new_record(const std::string& artifact, const Case& c, const Target& targ
   return record;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -6,7 +6,7 @@
 #include "harness/place/target.h"
 #include "harness/record/record.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// All that is known of a case's record before the case is run: what decides the result, and the
 /// fingerprint of it. Every record begins here. `command` reproduces all cases of the artifact
@@ -15,4 +15,4 @@ namespace frugal {
 Record new_record(const std::string& artifact, const Case& c, const Target& target,
                   const TimingPlan& timing, const std::string& command);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -2,7 +2,7 @@
 
 #include "engine/train/trainer.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// Sequences of `sequence` tokens, `batch` of them.
@@ -84,4 +84,4 @@ void OperationTimes::round(bool keep) {
   for (const auto& subject : subjects_) subject->trainer.step(subject->batch);
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,11 +5,12 @@
 #include <tuple>
 #include <vector>
 
+#include "harness/namespace.h"
 #include "kernels/virtual/measured_operations.h"
 
 /// How long a device takes for each operation of a training step, so that a virtual machine can be
 /// made of it that predicts what other models take.
-namespace frugal {
+namespace frugal::harness {
 
 /// Operations of the same form and size (Work), and how long they took, in seconds.
 using OperationSize = std::tuple<std::string, double, std::array<double, Work::terms>>;
@@ -38,4 +39,4 @@ class OperationTimes {
   std::vector<std::unique_ptr<Subject>> subjects_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-namespace frugal {
+namespace frugal::harness {
 
 Progress::Progress(size_t total) : total_(total), terminal_(isatty(STDERR_FILENO) == 1) {}
 
@@ -40,4 +40,4 @@ void Progress::note(const std::string& line) {
   if (!silent_) fmt::print(stderr, "{}\n", line);
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

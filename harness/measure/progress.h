@@ -2,7 +2,9 @@
 #include <cstddef>
 #include <string>
 
-namespace frugal {
+#include "harness/namespace.h"
+
+namespace frugal::harness {
 
 /// How far a command is, on stderr: a bar where that is a terminal, otherwise one line per finished
 /// case.
@@ -32,4 +34,4 @@ class Progress {
   bool terminal_, silent_ = false;
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -14,7 +14,7 @@
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 namespace {
 
@@ -59,7 +59,7 @@ double Runner::uncertainty_of(const std::vector<Running>& group) {
   double largest = 0;
   for (const Running& r : group)
     for (const auto& [name, metric] : r.record.metrics)
-      largest = std::max(largest, frugal::uncertainty_of(metric));
+      largest = std::max(largest, frugal::harness::uncertainty_of(metric));
   return largest;
 }
 
@@ -268,4 +268,4 @@ void Runner::finish(Record& record) {
   file_.append(record);
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

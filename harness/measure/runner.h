@@ -13,7 +13,7 @@
 #include "harness/place/target.h"
 #include "harness/record/record_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// A GPU that this process cannot use any more: no case could be run on it (exit status 7).
 struct GpuLost : std::runtime_error {
@@ -83,4 +83,4 @@ class Runner {
 /// (rounds_of), and every other case alone.
 std::vector<std::vector<size_t>> grouped(const std::vector<Case>& cases);
 
-}  // namespace frugal
+}  // namespace frugal::harness

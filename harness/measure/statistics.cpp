@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 double quantile_of_sorted(const std::vector<double>& sorted, double q) {
@@ -52,4 +52,4 @@ Estimate paired_ratio(std::span<const double> a, std::span<const double> b,
   return median_estimate(ratios, bootstrap);
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

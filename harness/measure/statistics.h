@@ -4,7 +4,9 @@
 #include <optional>
 #include <span>
 
-namespace frugal {
+#include "harness/namespace.h"
+
+namespace frugal::harness {
 
 struct Interval {
   double low = 0, high = 0;
@@ -45,4 +47,4 @@ Estimate median_estimate(std::span<const double> samples, const Bootstrap& boots
 Estimate paired_ratio(std::span<const double> a, std::span<const double> b,
                       const Bootstrap& bootstrap = {});
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -8,7 +8,7 @@
 #include "harness/measure/statistics.h"
 #include "kernels/virtual/measured_operations.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -121,4 +121,4 @@ json to_json(const std::vector<std::vector<AlikeOperations>>& stages, int64_t st
   return list;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -9,7 +9,7 @@
 #include "engine/cluster.h"
 #include "harness/report/table.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// Operations of a step that have the same form and size.
 struct AlikeOperations {
@@ -54,4 +54,4 @@ Table step_operations_table(const std::vector<AlikeOperations>& operations, int6
 /// each stage.
 nlohmann::json to_json(const std::vector<std::vector<AlikeOperations>>& stages, int64_t steps);
 
-}  // namespace frugal
+}  // namespace frugal::harness

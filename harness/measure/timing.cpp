@@ -6,7 +6,7 @@
 
 #include "harness/measure/interrupt.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 const StoppingRule& rule_of(const TimingPlan& plan) {
@@ -51,4 +51,4 @@ int time_interleaved(const std::vector<std::function<void(bool keep)>>& cases,
   }
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -3,7 +3,9 @@
 #include <string>
 #include <vector>
 
-namespace frugal {
+#include "harness/namespace.h"
+
+namespace frugal::harness {
 
 /// How often cases are timed.
 struct TimingPlan {
@@ -43,4 +45,4 @@ int time_interleaved(const std::vector<std::function<void(bool keep)>>& cases,
                      const TimingPlan& plan, const std::function<double()>& clock = steady_seconds,
                      const std::function<double()>& uncertainty = {});
 
-}  // namespace frugal
+}  // namespace frugal::harness

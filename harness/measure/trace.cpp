@@ -5,7 +5,7 @@
 
 #include "engine/train/trainer.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 TraceRecorder::TraceRecorder(Cluster& cluster) {
   for (int i = 0; i < cluster.local_ranks(); ++i) {
@@ -53,4 +53,4 @@ Trace TraceRecorder::take() {
   return std::move(trace_);
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,11 +5,14 @@
 
 #include "engine/cluster.h"
 #include "engine/schedule/timeline.h"
+#include "harness/namespace.h"
 #include "kernels/virtual/device.h"
 
-namespace frugal {
-
+namespace frugal::engine {
 class Trainer;
+}  // namespace frugal::engine
+
+namespace frugal::harness {
 
 /// What the first rank of a stage did, in seconds on its device's clock.
 struct StageTrace {
@@ -54,4 +57,4 @@ class TraceRecorder {
   Trace trace_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -18,7 +18,7 @@
 #include "harness/measure/interrupt.h"
 #include "harness/measure/last_words.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// Without tokens on a virtual device, which would not read them.
@@ -229,4 +229,4 @@ void observe_step_memory(const Target& target, Record& record) {
   record.flops = flops_of(config, taken.flops);
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

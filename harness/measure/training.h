@@ -4,10 +4,12 @@
 #include "harness/place/target.h"
 #include "harness/record/record.h"
 
-namespace frugal {
-
+namespace frugal::engine {
 class Trainer;
 struct StepResult;
+}  // namespace frugal::engine
+
+namespace frugal::harness {
 
 /// Held-out tokens that a loss is the mean of, where the text has as many; whole microbatches.
 inline constexpr int64_t held_out_tokens = 32768;
@@ -44,4 +46,4 @@ void observe_step_memory(const Target& target, Record& record);
 /// A record's option that says so.
 inline constexpr const char* counted_without_limit = "counted, without the machine's limit";
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -8,10 +8,13 @@
 #include "engine/schedule/schedule.h"
 #include "engine/train/batch.h"
 #include "engine/train/train_config.h"
+#include "harness/namespace.h"
 
-namespace frugal {
-
+namespace frugal::engine {
 class StoredWeights;
+}  // namespace frugal::engine
+
+namespace frugal::harness {
 
 /// A schedule that is executed instead of the one that the configuration names, again and again. It
 /// has the configuration's kind and shape and begins with batch 0; a run's steps are a multiple of
@@ -50,4 +53,4 @@ OptimizerOptions default_optimizer(const RunConfig& config);
 /// Record::options: what decides a run beside its configuration.
 std::map<std::string, std::string> options_of(const Training& run, const RunConfig& config);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -4,7 +4,7 @@
 
 #include "harness/place/target.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// A rank's memory for all collectives: the largest buffer, and its share of one.
@@ -107,4 +107,4 @@ std::vector<CollectiveRate> collective_rates(const Target& target, int ranks, in
   return rates;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

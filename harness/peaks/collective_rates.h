@@ -4,7 +4,7 @@
 
 #include "harness/peaks/peak.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// What a collective reaches. The value is bus bandwidth: the bytes that each link has to carry,
 /// whatever the algorithm, per second. So it can be compared with a link's, at any number of ranks.
@@ -21,4 +21,4 @@ struct CollectiveRate : Rate {
 std::vector<CollectiveRate> collective_rates(const Target& target, int ranks,
                                              int64_t largest = int64_t{1} << 30);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -4,7 +4,7 @@
 
 #include "harness/place/target.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// n executions between two synchronisations.
@@ -149,4 +149,4 @@ LaunchTime launch_time(const Target& target) {
   return {median_estimate(each), median_estimate(issue)};
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

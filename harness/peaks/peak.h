@@ -9,7 +9,7 @@
 
 /// What a device reaches in practice. Operands are random normal numbers: products of zeros or
 /// denormals may be faster or slower.
-namespace frugal {
+namespace frugal::harness {
 
 class Target;
 
@@ -84,4 +84,4 @@ GemmRate gemm_peak(DType type, const Target& target);
 CopyRate copy_rate(const Target& target);
 LaunchTime launch_time(const Target& target);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// Beyond it, what is timed takes no time at all.
@@ -26,4 +26,4 @@ double Repeated::run() {
   return sample_(repetitions_) / repetitions_;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

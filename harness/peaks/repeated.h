@@ -1,7 +1,9 @@
 #pragma once
 #include <functional>
 
-namespace frugal {
+#include "harness/namespace.h"
+
+namespace frugal::harness {
 
 /// Times something so short that one execution cannot be told from the clock and from waiting for
 /// the device: as often in a row as makes a sample long enough.
@@ -24,4 +26,4 @@ class Repeated {
   int repetitions_ = 0;
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,7 +5,7 @@
 #include "harness/peaks/peak.h"
 #include "harness/place/machine_label.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 std::optional<double> PeakRates::data_sheet(const RunConfig& config) const {
   const std::optional<Machine>& machine = target_.machine();
@@ -53,4 +53,4 @@ Utilization utilization(const Flops& flops, double seconds, PeakRates& peaks,
   return u;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -6,7 +6,7 @@
 #include "harness/place/target.h"
 #include "harness/record/record.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// The peaks that MFU and HFU of a target's runs divide by: FLOP/s of all devices of a run
 /// together. The threads that are ranks share one processor; every other rank has a device of its
@@ -33,4 +33,4 @@ class PeakRates {
 Utilization utilization(const Flops& flops, double seconds, PeakRates& peaks,
                         const RunConfig& config);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -7,7 +7,7 @@
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/memory_budget.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 std::optional<Machine> sheet_of_processor(const TargetOptions& options) {
@@ -55,4 +55,4 @@ std::map<std::string, std::string> CpuTarget::options(DType type) const {
   return options;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -1,7 +1,7 @@
 #pragma once
 #include "harness/place/target.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// Target::options() of FRUGAL_SIMD.
 inline constexpr const char* instructions = "simd";
@@ -33,4 +33,4 @@ class CpuTarget : public Target {
   Pinning pinning_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,7 +5,7 @@
 #include "harness/place/environment.h"
 #include "harness/place/gpu_selection.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 std::optional<Machine> sheet_of_gpu(const TargetOptions& options) {
@@ -56,4 +56,4 @@ std::map<std::string, std::string> CudaTarget::options(DType type) const {
   return options;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -1,7 +1,7 @@
 #pragma once
 #include "harness/place/target.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// CudaTarget::options() of FRUGAL_TF32 and FRUGAL_CUDA_SYNCHRONOUS.
 inline constexpr const char* float32_products = "float32_products";
@@ -30,4 +30,4 @@ class CudaTarget : public Target {
   }
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

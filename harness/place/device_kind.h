@@ -3,7 +3,7 @@
 
 #include "harness/record/cell.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// What executes a run: the first word of a record's "on".
 enum class DeviceKind : uint8_t { cpu, cuda, simulated };
@@ -15,4 +15,4 @@ constexpr Source source_of(DeviceKind kind) {
   return kind == DeviceKind::simulated ? Source::simulated : Source::measured;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -22,7 +22,7 @@
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cuda/gpus.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -183,4 +183,4 @@ std::string ended(const std::string& environment) {
   return all.dump();
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -6,9 +6,11 @@
 
 #include "harness/place/device_kind.h"
 
-namespace frugal {
-
+namespace frugal::kernels {
 struct Gpu;
+}  // namespace frugal::kernels
+
+namespace frugal::harness {
 
 /// What a number may depend on besides its configuration, by allow-list: processor, caches, memory,
 /// kernel, compiler, libraries, commit, governor, load. What is not known is null. Never a host
@@ -35,4 +37,4 @@ int usable_processors();
 /// Now, UTC, ISO 8601: "2022-05-10T12:00:00.123Z".
 std::string utc_now();
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -6,7 +6,7 @@
 #include "harness/place/environment.h"
 #include "kernels/virtual/machine.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 GpuSelection gpu_selection(const std::vector<Gpu>& gpus) {
   const auto machine = machine_of_device(gpus.front().name);
@@ -29,4 +29,4 @@ std::string describe(const Gpu& gpu) {
                      cuda_version(gpu.driver), cuda_version(gpu.runtime));
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -3,9 +3,10 @@
 #include <vector>
 
 #include "engine/config.h"
+#include "harness/namespace.h"
 #include "kernels/cuda/gpus.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// The GPUs that cases can run on.
 struct GpuSelection {
@@ -30,4 +31,4 @@ GpuSelection gpu_selection(const std::vector<Gpu>& gpus);
 /// "NVIDIA H200, compute capability 9.0, 139.7 GiB, driver for CUDA up to 13.0, CUDA 13.0"
 std::string describe(const Gpu& gpu);
 
-}  // namespace frugal
+}  // namespace frugal::harness

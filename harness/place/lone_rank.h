@@ -4,7 +4,7 @@
 #include "harness/place/machine_label.h"
 #include "harness/place/target.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// One rank of many on a real device, a CpuTarget or a CudaTarget: collectives are charged to the
 /// links of a machine (make_lone_*_cluster() of engine/cluster.h). Each rank that is absent has a
@@ -35,4 +35,4 @@ class LoneRank final : public Real {
   const Machine links_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -8,7 +8,7 @@
 #include "harness/record/record.h"
 #include "kernels/virtual/machine_parts.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 bool was_measured(const Machine& machine) { return !machine.operations.empty(); }
 
@@ -34,4 +34,4 @@ std::string label_of(const Machine& machine) {
   return own ? machine.name : fmt::format("{}#{}", machine.name, hash.substr(0, 8));
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

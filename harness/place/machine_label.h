@@ -1,9 +1,10 @@
 #pragma once
 #include <string>
 
+#include "harness/namespace.h"
 #include "kernels/virtual/machine.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// Whether a machine's numbers are what `frugal peak --machine` measured, and no data sheet's.
 bool was_measured(const Machine& machine);
@@ -19,4 +20,4 @@ std::string in_words(const Machine& machine);
 /// program's own machines go by their name alone.
 std::string label_of(const Machine& machine);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -11,7 +11,7 @@
 #include "harness/place/virtual_target.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// Only the processor's ranks are threads that could be pinned, and a lone one has no others to
@@ -89,4 +89,4 @@ std::string command_prefix(const std::map<std::string, std::string>& options) {
   return prefix;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

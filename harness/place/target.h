@@ -9,7 +9,7 @@
 #include "harness/record/record.h"
 #include "kernels/virtual/machine.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// The machine of korthikanti2022, in hardware/.
 inline constexpr const char* papers_machine = "a100-selene";
@@ -118,4 +118,4 @@ void check_threads(const std::optional<int>& threads, std::string_view on, bool 
 /// command: "FRUGAL_TF32=1 ".
 std::string command_prefix(const std::map<std::string, std::string>& options);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -7,7 +7,7 @@
 #include "harness/place/machine_label.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// What the target's own name and --hardware say of its machine.
@@ -58,4 +58,4 @@ Machine VirtualTarget::counterpart(int64_t memory) const {
   return other;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -1,7 +1,7 @@
 #pragma once
 #include "harness/place/target.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// A machine that is described: memory is counted, and time is a clock's.
 class VirtualTarget final : public Target {
@@ -20,4 +20,4 @@ class VirtualTarget final : public Target {
   VirtualTarget(const TargetOptions& options, const Machine& machine);
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

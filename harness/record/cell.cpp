@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-namespace frugal {
+namespace frugal::harness {
 
 std::string_view name_of(Source source) {
   static constexpr std::array<std::string_view, 3> names = {"virtual", "measured", "formula"};
@@ -74,4 +74,4 @@ Verdict Claim::verdict() const {
   return reaches ? Verdict::undecided : Verdict::not_reproduced;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -6,7 +6,7 @@
 
 #include "harness/measure/statistics.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// Where a number comes from; never two of them in one column.
 enum class Source : uint8_t { simulated, measured, formula };
@@ -88,4 +88,4 @@ struct Claim : Comparison {
   Verdict verdict() const;
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -8,7 +8,7 @@
 #include "harness/measure/statistics.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// Metrics beside the time, by Google Benchmark's names.
@@ -91,4 +91,4 @@ Table google_benchmark_table(const std::vector<Record>& records) {
   return table;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

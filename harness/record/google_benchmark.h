@@ -5,7 +5,7 @@
 #include "harness/record/record.h"
 #include "harness/report/table.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// What frugal_micro puts into the context of its file, so that records can be made of it.
 namespace micro_context {
@@ -21,4 +21,4 @@ std::vector<Record> read_google_benchmark(const std::string& path);
 /// These records in rows: the time of one call, and bytes or items per second.
 Table google_benchmark_table(const std::vector<Record>& records);
 
-}  // namespace frugal
+}  // namespace frugal::harness

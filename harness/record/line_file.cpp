@@ -13,7 +13,7 @@
 #include "kernels/support/json_file.h"
 #include "kernels/support/paths.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 namespace fs = std::filesystem;
@@ -77,4 +77,4 @@ void LineFile::drop_cut_line() {
 
 void LineFile::cannot_write(int error) const { is_not_writable(flag_, path_, error); }
 
-}  // namespace frugal
+}  // namespace frugal::harness

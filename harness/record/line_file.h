@@ -3,7 +3,9 @@
 #include <string>
 #include <utility>
 
-namespace frugal {
+#include "harness/namespace.h"
+
+namespace frugal::harness {
 
 /// A file of lines that one process at a time adds to, each on the disk when append() returns:
 /// what was written stays, whenever the process ends.
@@ -33,4 +35,4 @@ class LineFile {
   int file_ = -1;
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

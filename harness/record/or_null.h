@@ -2,7 +2,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-namespace frugal {
+#include "harness/namespace.h"
+
+namespace frugal::harness {
 
 /// A number or a name that may be unknown, as JSON: null then.
 template <class T>
@@ -10,4 +12,4 @@ nlohmann::json or_null(const std::optional<T>& value) {
   return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

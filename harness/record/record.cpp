@@ -10,7 +10,7 @@
 #include "harness/settings/config_json.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 const std::vector<double>& Record::samples(const std::string& name) const {
   static const std::vector<double> none;
@@ -126,4 +126,4 @@ const Record* Records::find(const std::string& artifact, const std::string& case
   return nullptr;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -11,7 +11,7 @@
 #include "engine/train/step_work.h"
 #include "harness/record/cell.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// Samples of one quantity in the order in which they were taken.
 struct Metric {
@@ -184,4 +184,4 @@ class Records {
   std::vector<Record> records_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

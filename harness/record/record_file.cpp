@@ -10,7 +10,7 @@
 #include "kernels/support/json_file.h"
 #include "kernels/support/paths.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 namespace fs = std::filesystem;
@@ -121,4 +121,4 @@ std::vector<Record> read_records(const std::string& folder, bool& truncated) {
   return std::move(content.records);
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,7 +5,7 @@
 #include "harness/record/line_file.h"
 #include "harness/record/record.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// records.jsonl of an output folder: one record per line, appended and flushed to the disk when
 /// its case ends, never rewritten. One process writes it at a time.
@@ -44,4 +44,4 @@ const Record* last_final(const std::vector<Record>& records, const Record& like)
 /// Throws InputError where there are none, or for any other line that is not a record.
 std::vector<Record> read_records(const std::string& folder, bool& truncated);
 
-}  // namespace frugal
+}  // namespace frugal::harness

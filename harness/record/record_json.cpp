@@ -8,7 +8,7 @@
 #include "harness/settings/names.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -266,4 +266,4 @@ Record record_from_json(const json& json, const std::string& name) {
   return record;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

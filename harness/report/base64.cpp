@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace frugal {
+namespace frugal::harness {
 
 std::string base64(std::string_view bytes) {
   static constexpr std::string_view digits =
@@ -19,4 +19,4 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

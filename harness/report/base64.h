@@ -2,9 +2,11 @@
 #include <string>
 #include <string_view>
 
-namespace frugal {
+#include "harness/namespace.h"
+
+namespace frugal::harness {
 
 /// RFC 4648, with padding.
 std::string base64(std::string_view bytes);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 bool is_reference(const Reference& reference, const Record& record) {
@@ -97,4 +97,4 @@ Table benchmark_table(const Benchmark& benchmark, const std::vector<Record>& rec
   return table;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,10 +5,10 @@
 #include "harness/record/record.h"
 #include "harness/report/table.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// A benchmark's records, one row each: its axes, where it ran, the declared columns with their
 /// 95 % intervals, and how it ended. A reference has no ratio to itself.
 Table benchmark_table(const Benchmark& benchmark, const std::vector<Record>& records);
 
-}  // namespace frugal
+}  // namespace frugal::harness

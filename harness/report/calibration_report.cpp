@@ -9,7 +9,7 @@
 #include "harness/record/or_null.h"
 #include "harness/report/table.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 std::string signed_text(const std::optional<double>& number, const char* unit) {
@@ -266,4 +266,4 @@ nlohmann::json CalibrationReport::json() const {
           {"violations", violations}};
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

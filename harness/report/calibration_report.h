@@ -6,7 +6,7 @@
 
 #include "harness/calibrate/sensitivity.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// What `frugal calibrate` found, in words (docs/calibration.md).
 struct CalibrationReport {
@@ -25,4 +25,4 @@ struct CalibrationReport {
   nlohmann::json json() const;
 };
 
-}  // namespace frugal
+}  // namespace frugal::harness

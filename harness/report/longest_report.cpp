@@ -7,7 +7,7 @@
 
 #include "harness/settings/config_json.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 std::string refused(const LongestSequence& longest) {
@@ -88,4 +88,4 @@ nlohmann::json LongestReport::json() const {
           {"command", command}};
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -6,7 +6,7 @@
 #include "harness/measure/longest.h"
 #include "harness/report/table.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// A length that was run where memory is real.
 struct LengthTried {
@@ -35,4 +35,4 @@ struct LongestReport {
 /// Of the stage that takes most.
 const StageMemory& fullest_stage(const Memory& memory);
 
-}  // namespace frugal
+}  // namespace frugal::harness

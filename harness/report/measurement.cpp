@@ -9,7 +9,7 @@
 #include "harness/measure/statistics.h"
 #include "harness/place/device_kind.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 class Lines {
@@ -164,4 +164,4 @@ Table comparison_table(const std::vector<Table::Column>& columns,
   return table;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

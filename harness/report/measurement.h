@@ -5,7 +5,7 @@
 #include "harness/record/record.h"
 #include "harness/report/table.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// A record for people: one line per quantity, with its unit. Bytes are shown in units that suit
 /// them.
@@ -18,4 +18,4 @@ Table comparison_table(const std::vector<Table::Column>& columns,
                        const std::vector<std::vector<std::string>>& labels,
                        const std::vector<Record>& records);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -9,7 +9,7 @@
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -202,4 +202,4 @@ json measured_machine(const Peaks& peaks, const Target& target, const std::strin
             {"environment", found}}}};
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -8,7 +8,7 @@
 #include "harness/peaks/peak.h"
 #include "harness/report/table.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// All that `frugal peak` finds out about a target.
 struct Peaks {
@@ -37,4 +37,4 @@ Table peak_table(const Peaks& peaks);
 nlohmann::json measured_machine(const Peaks& peaks, const Target& target, const std::string& name,
                                 const std::string& command);
 
-}  // namespace frugal
+}  // namespace frugal::harness

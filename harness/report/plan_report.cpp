@@ -9,7 +9,7 @@
 #include "harness/report/table.h"
 #include "harness/settings/config_json.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 constexpr double gibibyte = 1024.0 * 1024 * 1024;
@@ -23,12 +23,12 @@ std::string name_of(const RunConfig& run) {
   const std::string tensor =
       run.tensor_parallel > 1 ? fmt::format("t {}, ", run.tensor_parallel) : "";
   return fmt::format("{}w {}, d {}, b {}, recompute {}", tensor, run.data_parallel,
-                     run.pipeline_parallel, run.micro_batch, frugal::name_of(run.recompute));
+                     run.pipeline_parallel, run.micro_batch, name_of(run.recompute));
 }
 
 /// A device's peak for the run's type, with its source.
 const Machine::Parameter& peak_of(const PlanRequest& request) {
-  const std::string key = fmt::format("device.flops_{}", frugal::name_of(request.run.type));
+  const std::string key = fmt::format("device.flops_{}", name_of(request.run.type));
   const auto& all = request.machine.parameters;
   return *std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.key == key; });
 }
@@ -51,7 +51,7 @@ std::vector<std::string> row_of(const PlanRequest& request, const Candidate& can
                                   std::to_string(run.pipeline_parallel),
                                   std::to_string(run.micro_batch),
                                   std::to_string(run.microbatches / run.pipeline_parallel),
-                                  std::string(frugal::name_of(run.recompute)),
+                                  std::string(name_of(run.recompute)),
                                   fmt::format("{:.2f}", throughput(request, p.seconds)),
                                   fmt::format("{:.1f}", 100 * mfu(request, p.seconds)),
                                   format_number(device_hours_per_billion_tokens(run, p.seconds))};
@@ -73,7 +73,7 @@ Table table_of(const PlanRequest& request, const std::string& last) {
                {"device-hours per 1e9 tokens", true}},
               {}};
   for (int i = 0; i < bounds; ++i)
-    table.columns.push_back({std::string(frugal::name_of(static_cast<Bound>(i))), true});
+    table.columns.push_back({std::string(name_of(static_cast<Bound>(i))), true});
   table.columns.push_back({fmt::format("GiB of {}", gib(request.memory)), true});
   if (!last.empty()) table.columns.push_back({last, true});
   return table;
@@ -83,9 +83,9 @@ nlohmann::json json_of(const PlanRequest& request, const Candidate& candidate) {
   const Prediction& p = candidate.prediction;
   nlohmann::json parts, memory = nlohmann::json::array();
   for (int i = 0; i < bounds; ++i)
-    parts[std::string(frugal::name_of(static_cast<Bound>(i)))] = p.parts[static_cast<size_t>(i)];
+    parts[std::string(name_of(static_cast<Bound>(i)))] = p.parts[static_cast<size_t>(i)];
   for (const StagePrediction& stage : p.stages) memory.push_back(stage.memory);
-  return {{"config", to_json(candidate.run)},
+  return {{"config", harness::to_json(candidate.run)},
           {"gradient_accumulation", candidate.run.microbatches / candidate.run.pipeline_parallel},
           {"seconds", p.seconds},
           {"sequences_per_second", throughput(request, p.seconds)},
@@ -110,7 +110,7 @@ std::string PlanReport::why() const {
   const Prediction& p = best.prediction;
   const Bound bound = largest_part(p);
   std::string why =
-      fmt::format("{}: {} is {:.0f} % of a batch's {} s", name_of(best.run), frugal::name_of(bound),
+      fmt::format("{}: {} is {:.0f} % of a batch's {} s", name_of(best.run), name_of(bound),
                   100 * p.part(bound) / p.seconds, format_number(p.seconds));
   if (plan.fitting.size() > 1) {
     const Candidate& next = plan.fitting[1];
@@ -120,7 +120,7 @@ std::string PlanReport::why() const {
     for (size_t i = 1; i < bounds; ++i)
       if (saved(i) > saved(most)) most = i;
     why += fmt::format("; the next ({}) spends {} s more on {}", name_of(next.run),
-                       format_number(saved(most)), frugal::name_of(static_cast<Bound>(most)));
+                       format_number(saved(most)), name_of(static_cast<Bound>(most)));
   }
   const auto slower =
       std::find_if(plan.too_large.begin(), plan.too_large.end(),
@@ -154,8 +154,8 @@ std::string PlanReport::text() const {
       "{} on {} devices of {}, batch {}, schedule {}: {} configurations fit, {} do not; {} more "
       "have microbatches that are no multiple of d\n{}",
       request.run.model.name, request.devices, request.machine.name, request.batch,
-      frugal::name_of(request.run.schedule), plan.fitting.size(), plan.too_large.size(),
-      plan.not_filling, fitting.text());
+      name_of(request.run.schedule), plan.fitting.size(), plan.too_large.size(), plan.not_filling,
+      fitting.text());
   if (!large.rows.empty()) text += "faster, but too large:\n" + large.text();
   const Machine::Parameter& peak = peak_of(request);
   text += fmt::format("MFU: FLOPs by {}, of {:.4g} TFLOP/s a device ({})\n",
@@ -177,7 +177,7 @@ nlohmann::json PlanReport::json() const {
           {"machine", request.machine.name},
           {"devices", request.devices},
           {"batch", request.batch},
-          {"schedule", frugal::name_of(request.run.schedule)},
+          {"schedule", name_of(request.run.schedule)},
           {"memory", request.memory},
           {"model_flops_formula", model_formula(request.run.model)},
           {"peak_flops", {{"value", peak_of(request).value}, {"source", peak_of(request).source}}},
@@ -198,4 +198,4 @@ std::string why_nothing_fits(const PlanRequest& request, const Plan& plan) {
       format_bytes(closest.missing).text(), closest.prediction.fullest());
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -4,8 +4,9 @@
 
 #include "engine/plan/execute.h"
 #include "engine/plan/search.h"
+#include "harness/namespace.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// A plan in words: what was asked, what came of it, and how to run the winner.
 struct PlanReport {
@@ -26,4 +27,4 @@ struct PlanReport {
 /// The same for a plan in which nothing fits: the closest, and by how much it misses.
 std::string why_nothing_fits(const PlanRequest& request, const Plan& plan);
 
-}  // namespace frugal
+}  // namespace frugal::harness

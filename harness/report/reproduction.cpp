@@ -8,7 +8,7 @@
 
 #include "harness/record/or_null.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -279,4 +279,4 @@ Table claim_table(const Reproduction& reproduction) {
 std::string to_text(const Reproduction& r) { return document(r, Style::text); }
 std::string to_markdown(const Reproduction& r) { return document(r, Style::markdown); }
 
-}  // namespace frugal
+}  // namespace frugal::harness

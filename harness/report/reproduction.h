@@ -7,7 +7,7 @@
 #include "harness/measure/artifact.h"
 #include "harness/report/table.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// What artifacts came to: the result of `frugal reproduce`.
 struct Reproduction {
@@ -46,4 +46,4 @@ Table claim_table(const Reproduction& reproduction);
 std::string to_text(const Reproduction& reproduction);
 std::string to_markdown(const Reproduction& reproduction);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <string_view>
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// Characters, not bytes: continuation bytes of UTF-8 take no place.
@@ -144,4 +144,4 @@ std::string escape_csv(const std::string& text) {
   return fmt::format("\"{}\"", replaced(text, "\"", "\"\""));
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -7,7 +7,7 @@
 
 #include "harness/measure/statistics.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// Text in rows and columns, and the ways to write it.
 struct Table {
@@ -48,4 +48,4 @@ Quantity format_bytes(int64_t bytes);
 std::string escape_html(const std::string& text);
 std::string escape_csv(const std::string& text);
 
-}  // namespace frugal
+}  // namespace frugal::harness

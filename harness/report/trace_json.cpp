@@ -10,7 +10,7 @@
 #include "engine/schedule/text.h"
 #include "harness/measure/trace.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// Threads of a process, in the order in which they are shown. Messages are on two tracks as they
@@ -226,4 +226,4 @@ class Writer {
 
 std::string to_json(const Trace& trace) { return Writer(trace).write(); }
 
-}  // namespace frugal
+}  // namespace frugal::harness

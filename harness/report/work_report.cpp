@@ -8,7 +8,7 @@
 
 #include "harness/place/device_kind.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -99,4 +99,4 @@ Table operations_table(const StepWork& work) {
   return table;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

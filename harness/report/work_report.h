@@ -5,7 +5,7 @@
 #include "harness/report/table.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// What a record has under "work" (docs/records.md); `on` is its device. What a device has none of,
 /// or what was not counted, is null.
@@ -16,4 +16,4 @@ StepWork step_work_from_json(const JsonObject& object);
 /// A line for each name, what moves most bytes first.
 Table operations_table(const StepWork& work);
 
-}  // namespace frugal
+}  // namespace frugal::harness

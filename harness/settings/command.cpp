@@ -4,7 +4,7 @@
 #include "harness/settings/paths.h"
 #include "harness/settings/resolve.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// " --flag text", " --switch" or " --set key=text".
@@ -90,4 +90,4 @@ std::map<std::string, std::string> about(std::string_view command, const RunSett
   return about;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -7,7 +7,7 @@
 #include "harness/settings/field.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -116,4 +116,4 @@ json configuration_file_schema() {
           {"properties", properties}};
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

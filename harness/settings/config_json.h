@@ -2,10 +2,13 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "engine/config.h"
+#include "harness/namespace.h"
 
-namespace frugal {
-
+namespace frugal::kernels {
 class JsonObject;
+}  // namespace frugal::kernels
+
+namespace frugal::harness {
 
 /// Its fields (harness/settings/field.h) by their keys; what not every model says only where it is
 /// not as it is by default.
@@ -24,4 +27,4 @@ nlohmann::json model_schema();
 nlohmann::json run_config_schema();
 nlohmann::json configuration_file_schema();
 
-}  // namespace frugal
+}  // namespace frugal::harness

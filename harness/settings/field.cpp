@@ -7,7 +7,7 @@
 
 #include "harness/settings/paths.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 std::string Field::default_text() const {
   if (depends || of == FieldOf::model) return "";
@@ -77,4 +77,4 @@ const Field& field_of(std::string_view key) {
   return *found;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

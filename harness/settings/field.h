@@ -12,7 +12,7 @@
 #include "harness/settings/settings.h"
 #include "harness/settings/value_type.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// Fields that a command takes together or not at all.
 enum class FieldGroup : uint8_t {
@@ -163,4 +163,4 @@ Field on_off(const FieldText& text, bool Part::*member) {
   return field(text, member, on_off());
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

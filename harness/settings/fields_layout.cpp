@@ -3,7 +3,7 @@
 
 #include "harness/settings/field.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 constexpr int64_t most_ranks = 1 << 16;
@@ -82,4 +82,4 @@ std::vector<Field> layout_fields() {
   return all;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -1,7 +1,7 @@
 #include "engine/config_rules.h"
 #include "harness/settings/field.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// What is computed in parts, or again.
@@ -81,4 +81,4 @@ std::vector<Field> memory_fields() {
   return all;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,7 +5,7 @@
 #include "harness/settings/models.h"
 #include "harness/settings/rotary_json.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 constexpr double most = 1e9;
@@ -127,4 +127,4 @@ std::vector<Field> model_fields() {
   return all;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

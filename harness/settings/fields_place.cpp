@@ -1,6 +1,6 @@
 #include "harness/settings/field.h"
 
-namespace frugal {
+namespace frugal::harness {
 /// One place for a command: what was measured and what is virtual never stand in one column.
 std::vector<Field> place_fields() {
   using T = TargetOptions;
@@ -40,4 +40,4 @@ std::vector<Field> place_fields() {
   return all;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

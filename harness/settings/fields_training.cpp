@@ -1,6 +1,6 @@
 #include "harness/settings/field.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 std::vector<Field> batch_and_optimizer() {
@@ -79,4 +79,4 @@ std::vector<Field> training_fields() {
   return all;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -8,7 +8,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -100,4 +100,4 @@ std::vector<json> combinations(const json& given) {
   return all;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

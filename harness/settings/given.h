@@ -3,7 +3,9 @@
 #include <string>
 #include <vector>
 
-namespace frugal {
+#include "harness/namespace.h"
+
+namespace frugal::harness {
 
 /// What a file (--config) says: an object with the keys of fields, as the "configuration" of a
 /// record is, whose "model" may be an object, too. A list of values says one after the other.
@@ -19,4 +21,4 @@ std::vector<nlohmann::json> combinations(const nlohmann::json& given);
 /// The keys whose values are lists, in the order of fields.
 std::vector<std::string> swept_keys(const nlohmann::json& given);
 
-}  // namespace frugal
+}  // namespace frugal::harness

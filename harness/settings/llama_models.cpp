@@ -1,6 +1,6 @@
 #include "harness/settings/llama_models.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 ModelConfig llama() {
@@ -88,4 +88,4 @@ std::vector<ModelConfig> llama_models() {
           sized(llama(), {"llama-tiny", 2, 64, 4, 2, 96, 256, 32}), gemma2_tiny()};
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

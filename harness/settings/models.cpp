@@ -13,7 +13,7 @@
 #include "kernels/support/json_file.h"
 #include "kernels/support/paths.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 struct Size {
@@ -112,4 +112,4 @@ ModelConfig find_model(const std::string& name) {
       fmt::join(model_names(), ", ")));
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -3,8 +3,9 @@
 #include <vector>
 
 #include "engine/config.h"
+#include "harness/namespace.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// A model by name, or from a JSON file or a folder with a config.json where the name contains a
 /// slash, ends in .json or is a folder's. The file's keys are the project's own
@@ -17,4 +18,4 @@ ModelConfig find_model(const std::string& name_or_path);
 /// the largest GPT-2, and small ones for a laptop.
 std::vector<std::string> model_names();
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -13,7 +13,7 @@
 #include "kernels/support/json_file.h"
 
 /// Enumerations by the names they have in JSON and on the command line (name_of()).
-namespace frugal {
+namespace frugal::harness {
 
 template <class E>
 inline constexpr int enumerators = 0;
@@ -77,4 +77,4 @@ E named(const JsonObject& object, std::string_view key) {
       key, fmt::format("is \"{}\"; it must be one of {}", name, fmt::join(all_names<E>(), ", ")));
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -4,7 +4,7 @@
 
 #include "kernels/support/paths.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 std::string file_name(const std::string& path) {
   const std::filesystem::path whole = path;
@@ -36,4 +36,4 @@ std::string shell_word(const std::string& text) {
   return quoted + "'";
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

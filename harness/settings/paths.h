@@ -1,7 +1,9 @@
 #pragma once
 #include <string>
 
-namespace frugal {
+#include "harness/namespace.h"
+
+namespace frugal::harness {
 
 /// A file without its folder: what is recorded names no paths.
 std::string file_name(const std::string& path);
@@ -18,4 +20,4 @@ std::string described_in(const std::string& name);
 /// A text as a shell reads it again as one word.
 std::string shell_word(const std::string& text);
 
-}  // namespace frugal
+}  // namespace frugal::harness

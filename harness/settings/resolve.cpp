@@ -14,7 +14,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// A data sheet of another machine would give a device an MFU that means nothing.
@@ -192,4 +192,4 @@ void warn_of_clipping(const TrainingRun& run) {
              name_of(run.config.schedule));
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -8,7 +8,7 @@
 #include "harness/measure/training_run.h"
 #include "harness/settings/settings.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// Where the settings' run takes place, with as many threads as there are where none are given.
 /// Throws InputError where there are no threads to choose.
@@ -52,4 +52,4 @@ std::map<std::string, std::string> about(std::string_view command, const RunSett
                                          const TrainingRun& run, const Target& target,
                                          const std::string& more = "");
 
-}  // namespace frugal
+}  // namespace frugal::harness

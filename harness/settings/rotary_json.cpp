@@ -2,7 +2,7 @@
 
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 nlohmann::json to_json(const RotaryConfig& rotary) {
   nlohmann::json object = {{"base", rotary.base}};
@@ -29,4 +29,4 @@ RotaryConfig rotary_of(const nlohmann::json& json, const std::string& where) {
   return rotary;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

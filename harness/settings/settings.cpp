@@ -10,7 +10,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 [[noreturn]] void refuse_unknown(const std::string& key, const std::string& where) {
@@ -66,4 +66,4 @@ ModelConfig unscaled_model(const RunSettings& settings) {
   return changed.config.model;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -7,7 +7,7 @@
 #include "engine/train/train_config.h"
 #include "harness/place/target.h"
 
-namespace frugal {
+namespace frugal::harness {
 
 /// What a user says of a training run and of where it takes place. Each member that flags or files
 /// can set is described once, by a Field (harness/settings/field.h).
@@ -36,4 +36,4 @@ RunSettings settings_of(const nlohmann::json& given, const std::string& where = 
 /// `scale`. Throws InputError where no model is given.
 ModelConfig unscaled_model(const RunSettings& settings);
 
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -11,7 +11,7 @@
 #include "harness/record/cell.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -185,4 +185,4 @@ ValueType json_object() {
   return object;
 }
 
-}  // namespace frugal
+}  // namespace frugal::harness

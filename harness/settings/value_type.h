@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace frugal {
+#include "harness/namespace.h"
+
+namespace frugal::harness {
 
 /// What a value may be: as text behind a flag, in JSON, in messages and in a JSON Schema.
 struct ValueType {
@@ -52,4 +54,4 @@ ValueType whole_number_or(const std::string& word, int64_t high);
 /// An object, in text as JSON.
 ValueType json_object();
 
-}  // namespace frugal
+}  // namespace frugal::harness

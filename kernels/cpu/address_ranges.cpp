@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 /// The first range that ends after this address.
@@ -51,4 +51,4 @@ std::optional<AddressRange> AddressRanges::smallest(int64_t size) const {
   return best;
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

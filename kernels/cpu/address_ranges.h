@@ -3,7 +3,7 @@
 #include <map>
 #include <optional>
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// Addresses from `begin` to before `end`.
 struct AddressRange {
@@ -32,4 +32,4 @@ class AddressRanges {
   Ends ends_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

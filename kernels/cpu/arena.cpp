@@ -20,7 +20,7 @@ constexpr int64_t guard = 64;  // bytes behind a block that are nobody's
 constexpr int64_t guard = 0;
 #endif
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 constexpr int64_t line = 64, huge_page = int64_t{2} << 20;
@@ -112,4 +112,4 @@ void Arena::release() {
   backed_ = taken_;
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/address_ranges.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// Addresses that the system backs with memory once they are written to. What is taken is cut from
 /// the smallest hole that has room, so blocks of all sizes use the same memory after each other;
@@ -46,4 +46,4 @@ class Arena {
   int64_t taken_ = 0, backed_ = 0;
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -2,7 +2,7 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/simd/kernels.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// Fused attention in blocks that stay in a core's cache: products by oneDNN, the row work between
 /// them by the vectorised kernels. Beyond its operands it uses, for each thread, a few blocks of
@@ -21,4 +21,4 @@ class CpuAttention {
   const Kernels& kernels_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

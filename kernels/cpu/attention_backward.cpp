@@ -4,7 +4,7 @@
 #include "kernels/cpu/attention_work.h"
 #include "kernels/cpu/scratch.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 /// Which gradients a task computes.
@@ -170,4 +170,4 @@ void CpuAttention::run(const FusedAttentionBackward& op) {
   });
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -4,7 +4,7 @@
 #include "kernels/operations.h"
 
 /// How fused attention is divided into blocks, and where these lie.
-namespace frugal {
+namespace frugal::kernels {
 
 /// Consecutive rows of a matrix.
 struct Range {
@@ -75,4 +75,4 @@ inline View part_of(const View& buffer, int64_t rows, int64_t cols) {
   return {buffer.data, buffer.type, {rows, cols}};
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

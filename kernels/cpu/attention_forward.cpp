@@ -6,7 +6,7 @@
 #include "kernels/cpu/attention_work.h"
 #include "kernels/cpu/scratch.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 /// One block of rows of one matrix: all columns that it sees, one block after the other.
@@ -91,4 +91,4 @@ void CpuAttention::run(const FusedAttention& op) {
   });
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -8,7 +8,7 @@
 #include "kernels/cpu/gemm.h"
 
 /// What the two directions of fused attention have in common.
-namespace frugal {
+namespace frugal::kernels {
 
 inline ScoreBlock score_block(const FusedAttention& op, int64_t matrix, Range rows, Range cols) {
   return {.type = op.q.type,
@@ -65,4 +65,4 @@ void each_task(const FusedAttention& op, int64_t n, const F& f) {
   if (failed) throw std::runtime_error("cpu: oneDNN could not execute a matrix multiplication");
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -12,7 +12,7 @@
 
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 void check(int error, const char* call) {
@@ -66,4 +66,4 @@ std::vector<Processors> divide_cores(int ranks, int cores_each) {
   return result;
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// Logical processors that a thread may run on, as the operating system numbers them, ascending.
 using Processors = std::vector<int>;
@@ -18,4 +18,4 @@ void pin_this_thread(const Processors& processors);
 /// InputError where there are too few.
 std::vector<Processors> divide_cores(int ranks, int cores_each);
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -14,7 +14,7 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 CpuDevice::CpuDevice(int threads, std::shared_ptr<MemoryBudget> memory)
     // oneDNN divides work for as many threads as it is told, and gives wrong results when OpenMP
@@ -98,4 +98,4 @@ void CpuDevice::copy_from_host(const View& to, const void* host) {
   if (to.size() > 0) std::memcpy(to.data, host, static_cast<size_t>(to.bytes()));
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

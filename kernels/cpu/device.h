@@ -6,7 +6,7 @@
 #include "kernels/cpu/simd/kernels.h"
 #include "kernels/device.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 class CpuAttention;
 class CpuGemm;
@@ -61,4 +61,4 @@ class CpuDevice final : public Device {
   std::array<double, stream_count> busy_until_{};  // by occupy()
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -8,7 +8,7 @@
 
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 namespace baseline {
 extern const Kernels kernels;
@@ -98,4 +98,4 @@ std::string_view wanted_instructions() {
   return variable == nullptr ? "" : variable;
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

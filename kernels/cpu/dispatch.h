@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/simd/kernels.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// The kernels for the widest instruction set that this processor has, or for the one that the
 /// environment variable FRUGAL_SIMD (baseline, avx2, avx512 or avx512bf16) asks for. Throws
@@ -14,4 +14,4 @@ std::string_view choose_instructions();
 /// What FRUGAL_SIMD asks for; empty where it does not.
 std::string_view wanted_instructions();
 
-}  // namespace frugal
+}  // namespace frugal::kernels

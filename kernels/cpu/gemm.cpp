@@ -16,7 +16,7 @@
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/widened_gemm.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 using Dims = dnnl::memory::dims;
@@ -355,4 +355,4 @@ bool CpuGemm::run_alone(const Gemm& op) const {
   return found->second.run(cache_->stream, problem, op, 0) == dnnl_success;
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -4,7 +4,7 @@
 #include "kernels/cpu/simd/kernels.h"
 #include "kernels/operations.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// Matrix multiplication by oneDNN; float64, which only tests need, by plain loops. Prepared
 /// multiplications are kept by shape, strides and types. For one thread at a time.
@@ -32,4 +32,4 @@ class CpuGemm {
   std::unique_ptr<Cache> cache_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

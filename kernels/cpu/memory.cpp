@@ -6,7 +6,7 @@
 
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 // In the budget is what was requested and not given back, and all that is kept.
 
@@ -50,4 +50,4 @@ void CachingAllocator::release() {
   arena_.release();
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

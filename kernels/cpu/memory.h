@@ -5,7 +5,7 @@
 #include "kernels/cpu/arena.h"
 #include "kernels/cpu/memory_budget.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// 64-byte aligned memory within a budget. What is given back is kept for the next request, because
 /// the operating system's page faults would cost more than the kernels; it counts in the budget
@@ -31,4 +31,4 @@ class CachingAllocator {
   Arena arena_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

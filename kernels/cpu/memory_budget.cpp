@@ -4,7 +4,7 @@
 #include <fstream>
 #include <limits>
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 constexpr int64_t unlimited = std::numeric_limits<int64_t>::max();
@@ -87,4 +87,4 @@ std::shared_ptr<MemoryBudget> machine_memory() {
   return budget;
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

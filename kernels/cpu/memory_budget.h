@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// Bytes that several allocators may have together, such as those of ranks that are threads of one
 /// process. Thread-safe.
@@ -32,4 +32,4 @@ std::shared_ptr<MemoryBudget> machine_memory();
 /// group (version 1 or 2) of this process is limited to less. `root` stands for "/" in tests.
 int64_t available_memory(const std::string& root = "");
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -7,7 +7,7 @@
 #include <memory>
 #include <new>
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 constexpr std::align_val_t alignment{64};
@@ -42,4 +42,4 @@ int64_t last_level_cache_bytes() { return last_level_cache; }
 
 void set_last_level_cache_bytes(int64_t bytes) { last_level_cache = bytes; }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

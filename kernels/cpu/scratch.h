@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// What a scratch buffer is for; one operation may use several at a time.
 enum class Scratch : unsigned char { row, partial_sums, gemm, widened, attention };
@@ -17,4 +17,4 @@ int64_t last_level_cache_bytes();
 /// What last_level_cache_bytes() says from now on: for tests of how large outputs are stored.
 void set_last_level_cache_bytes(int64_t bytes);
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-namespace frugal {
+namespace frugal::kernels {
 
 void limit_spinning(char** argv) {
   if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
@@ -13,4 +13,4 @@ void limit_spinning(char** argv) {
   // Where there is no /proc it goes on, only slower.
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

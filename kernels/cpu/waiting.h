@@ -1,6 +1,6 @@
 #pragma once
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// Lets OpenMP's threads sleep soon when they wait for each other. To be called first in main():
 /// GNU's OpenMP reads its settings when the program is loaded, so the program is started once more
@@ -11,4 +11,4 @@ namespace frugal {
 /// step of many small operations becomes ten times slower, and timings of little worth.
 void limit_spinning(char** argv);
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/scratch.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 bool is_narrow(const View& v) { return v.type == DType::bf16; }
@@ -66,4 +66,4 @@ void each_part(const Gemm& op, const std::function<void(const Gemm&)>& f) {
   }
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

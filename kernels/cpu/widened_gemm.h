@@ -4,7 +4,7 @@
 #include "kernels/cpu/simd/kernels.h"
 #include "kernels/operations.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// A product of two bf16 matrices as one of float32, for processors on which oneDNN has none of
 /// bf16: operands are widened, which is exact, and the result is rounded once. Lives in scratch
@@ -29,4 +29,4 @@ Gemm matrix_of(const Gemm& op, int64_t i);
 /// WidenedGemm of each needs little memory beside the tensors.
 void each_part(const Gemm& op, const std::function<void(const Gemm&)>& f);
 
-}  // namespace frugal
+}  // namespace frugal::kernels

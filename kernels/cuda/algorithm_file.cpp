@@ -17,7 +17,7 @@
 #include <system_error>
 #include <thread>
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 constexpr std::string_view title = "frugal matrix products 1 ";
@@ -159,4 +159,4 @@ void AlgorithmFile::add(const std::string& problem, const Algorithm& algorithm) 
     complain("cannot be written; choices are not kept (FRUGAL_CACHE names another folder)");
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

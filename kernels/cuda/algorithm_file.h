@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// An algorithm of a matrix product as cuBLASLt describes it: its documentation allows to keep
 /// these words and to give them back to the same version of the library.
@@ -43,4 +43,4 @@ class AlgorithmFile {
   bool complained_ = false, given_up_ = false;
 };
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -8,7 +8,7 @@
 #include "kernels/cuda/gpus.h"
 #include "kernels/cuda/kept.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 std::atomic<int64_t> timed_products = 0, read_products = 0;
@@ -51,10 +51,10 @@ Algorithms& algorithms_of(const Gpu& gpu) {
   return of_process<Algorithms>(identity, AlgorithmFile(cache_folder(), identity));
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda
 
-namespace frugal {
+namespace frugal::kernels {
 
 GemmAlgorithms gemm_algorithms() { return {cuda::timed_products, cuda::read_products}; }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -7,11 +7,11 @@
 
 #include "kernels/cuda/algorithm_file.h"
 
-namespace frugal {
+namespace frugal::kernels {
 struct Gpu;
-}  // namespace frugal
+}  // namespace frugal::kernels
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// The algorithms that this process computes products by, on GPUs of one kind; for all threads. So
 /// a product is timed once in a process, and its ranks compute it alike. What is timed nobody
@@ -44,4 +44,4 @@ std::string identity_of(const Gpu& gpu);
 /// The same object for GPUs of the same kind, for as long as the process lives.
 Algorithms& algorithms_of(const Gpu& gpu);
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

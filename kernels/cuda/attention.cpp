@@ -17,7 +17,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/version.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 std::string why_no_fused_attention(DType type, bool softcap, bool window) {
   constexpr int hopper = 9;
@@ -32,9 +32,9 @@ std::string why_no_fused_attention(DType type, bool softcap, bool window) {
   return "";
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 namespace fe = cudnn_frontend;
@@ -316,4 +316,4 @@ void FusedAttentions::run(const FusedAttentionBackward& op, const Launch& on) {
       on);
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -6,7 +6,7 @@
 #include "kernels/cuda/memory.h"
 #include "kernels/operations.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// Of cuDNN, as it was loaded: "9.1.0"; empty in a build without it.
 std::string cudnn_version();
@@ -34,4 +34,4 @@ class FusedAttentions {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -5,7 +5,7 @@
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 std::string why_no_fused_attention(DType /*type*/, bool softcap, bool window) {
   return fmt::format(
@@ -14,9 +14,9 @@ std::string why_no_fused_attention(DType /*type*/, bool softcap, bool window) {
       softcap || window ? "run this model on the cpu or virtual" : "use --attention separate");
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 [[noreturn]] void refuse(const FusedAttention& op) {
@@ -37,4 +37,4 @@ void FusedAttentions::run(const FusedAttentionBackward& op, const Launch& /*on*/
   refuse(op.forward);
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -16,16 +16,16 @@
 #include "kernels/cuda/trial.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 bool tf32_products() {
   const char* const wanted = std::getenv("FRUGAL_TF32");
   return wanted != nullptr && std::string_view(wanted) == "1";
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 void check(cublasStatus_t status, const char* call, const char* file = __builtin_FILE(),
@@ -323,4 +323,4 @@ bool Blas::run(const GemmGeluBackward& op, const Launch& on) {
   return state_->run(problem, Operands(problem, op.gemm, op.x), on);
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -5,11 +5,11 @@
 #include "kernels/cuda/memory.h"
 #include "kernels/operations.h"
 
-namespace frugal {
+namespace frugal::kernels {
 struct Gpu;
 }
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// Matrix products by cuBLASLt, sums in float32 (float64 for float64). Products of float32 are
 /// float32's own, or tf32's where the environment variable FRUGAL_TF32 is 1. Which algorithm
@@ -34,4 +34,4 @@ class Blas {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -6,7 +6,7 @@
 #include <array>
 #include <stdexcept>
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 /// The matrices behind a view, one way or the other: where rows are contiguous, column-major memory
@@ -106,4 +106,4 @@ size_t BlasProblemHash::operator()(const BlasProblem& p) const {
   return hash;
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -3,7 +3,7 @@
 
 #include "kernels/operations.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// One matrix of a product as cuBLASLt sees it: column by column.
 struct ColumnMajor {
@@ -49,4 +49,4 @@ struct BlasProblemHash {
   size_t operator()(const BlasProblem& problem) const;
 };
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

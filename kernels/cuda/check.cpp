@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 const char* next_step(cudaError_t error) {
@@ -38,4 +38,4 @@ void fail(cudaError_t error, const char* call, const char* file, int line) {
                               next_step(error)));
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// A call of CUDA, cuBLAS, cuDNN or NCCL that failed: which one, where, why, and what to do.
 struct CudaError : std::runtime_error {
@@ -23,4 +23,4 @@ inline void check(cudaError_t error, const char* call, const char* file = __buil
   if (error != cudaSuccess) fail(error, call, file, line);
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -14,16 +14,16 @@
 #include "kernels/cuda/ops/kernels.h"
 #include "kernels/cuda/unrecoverable.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 bool cuda_synchronous() {
   static const bool wanted = std::getenv("FRUGAL_CUDA_SYNCHRONOUS") != nullptr;
   return wanted;
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 /// Events of a stream are used again after so many others of it. Who still waits for the former
@@ -247,4 +247,4 @@ void CudaDevice::copy_from_host(const View& to, const void* host) {
   copy(to.data, host, to.bytes(), cudaMemcpyHostToDevice);
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -9,7 +9,7 @@
 #include "kernels/cuda/memory.h"
 #include "kernels/device.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 class Blas;
 class FusedAttentions;
@@ -85,4 +85,4 @@ class CudaDevice final : public Device {
   std::string_view last_ = "nothing";  // what was issued last
 };
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -2,7 +2,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// n / by for any 32-bit n, by a product and two shifts: a tenth of the instructions of a division
 /// whose divisor the compiler does not know. Granlund and Montgomery, Division by invariant
@@ -28,4 +28,4 @@ class Division {
   int first_ = 0, last_ = 0;
 };
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

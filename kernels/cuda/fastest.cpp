@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 constexpr float enough_first = 300, enough_further = 100;  // milliseconds
@@ -80,4 +80,4 @@ std::optional<size_t> fastest(size_t count, const Execute& execute) {
   return best->index;
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

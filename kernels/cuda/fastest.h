@@ -3,7 +3,7 @@
 #include <functional>
 #include <optional>
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// One execution of a candidate, waited for.
 struct Execution {
@@ -24,4 +24,4 @@ using Execute = std::function<std::optional<Execution>(size_t candidate)>;
 /// the first round of timing takes no longer. Further rounds have 100 ms together.
 std::optional<size_t> fastest(size_t count, const Execute& execute);
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -12,7 +12,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/version.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 struct Found {
@@ -117,4 +117,4 @@ std::unique_ptr<Device> make_cuda_device(int index) {
   return std::make_unique<cuda::CudaDevice>(index);
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

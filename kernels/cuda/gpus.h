@@ -8,7 +8,7 @@
 
 /// What there is of CUDA here. Nothing of CUDA's own is needed to include this:
 /// kernels/cuda/none.cpp implements it where the program is built without.
-namespace frugal {
+namespace frugal::kernels {
 
 /// One GPU, as its driver describes it.
 struct Gpu {
@@ -69,4 +69,4 @@ void copy_on_gpu(Device& device, const View& to, const View& from);
 /// A device on GPU `index` of gpus(). Throws InputError, CudaError (a std::runtime_error).
 std::unique_ptr<Device> make_cuda_device(int index = 0);
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -6,7 +6,7 @@
 #include <utility>
 
 /// What outlives a device, because making it takes long.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// Made once and used again, by a key. There are `most` of them: beyond that the one whose use is
 /// the longest ago goes, when nobody has it any more. For one thread at a time.
@@ -52,4 +52,4 @@ T& of_process(const Key& key, Arguments&&... arguments) {
   return all.try_emplace(key, std::forward<Arguments>(arguments)...).first->second;
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

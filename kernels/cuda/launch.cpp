@@ -3,7 +3,7 @@
 #include <map>
 #include <mutex>
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 void allow_dynamic_shared(const void* kernel, size_t bytes) {
   static std::mutex mutex;  // ranks are threads
@@ -19,4 +19,4 @@ void allow_dynamic_shared(const void* kernel, size_t bytes) {
   most = bytes;
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -5,7 +5,7 @@
 #include "kernels/cuda/check.h"
 #include "kernels/device_work.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// Device memory for what an operation needs for itself, such as partial sums. Not cleared. What
 /// one operation was given is the next one's: operations of a stream run one after the other.
@@ -72,4 +72,4 @@ inline int64_t blocks_for(const Launch& on, int64_t count, int64_t per_multiproc
   return count < most ? count : most;
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -5,7 +5,7 @@
 #include "kernels/cuda/check.h"
 #include "kernels/support/error.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 constexpr int64_t small_step = 512, large_step = int64_t{2} << 20;
@@ -99,4 +99,4 @@ void CudaMemory::release_free_blocks() noexcept {
   }
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

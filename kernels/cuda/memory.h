@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/memory_budget.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// A GPU's memory, or memory of the host that it reaches by itself, which is page-locked; 256-byte
 /// aligned. Blocks that are given back are kept for the next request of their size, because
@@ -41,4 +41,4 @@ class CudaMemory {
   int64_t in_use_ = 0, reserved_ = 0;
 };
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -2,7 +2,7 @@
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 constexpr const char* reason =
@@ -36,4 +36,4 @@ void copy_on_gpu(Device&, const View&, const View&) { throw InputError(reason); 
 
 std::unique_ptr<Device> make_cuda_device(int) { throw InputError(reason); }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -1,6 +1,6 @@
 #include "kernels/cuda/occupy.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 __device__ uint64_t nanoseconds() {
@@ -21,4 +21,4 @@ void occupy(cudaStream_t stream, double seconds) {
   launch({.stream = stream}, idle, 1, 1, static_cast<uint64_t>(seconds * 1e9));
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

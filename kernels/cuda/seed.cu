@@ -1,6 +1,6 @@
 #include "kernels/cuda/seed.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 __global__ void write(int64_t* words, int64_t seed, int64_t offset) {
@@ -14,4 +14,4 @@ void write_seed(const Launch& on, int64_t* words, int64_t seed, int64_t offset) 
   launch(on, write, 1, 1, words, seed, offset);
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

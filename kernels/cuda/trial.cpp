@@ -2,7 +2,7 @@
 
 #include "kernels/cuda/occupy.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 Spare::Spare(const BlasProblem& p, cudaStream_t stream) {
   const int64_t elements =
@@ -37,4 +37,4 @@ Execution Stopwatch::stop() {
   return {milliseconds, issuing.count()};
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

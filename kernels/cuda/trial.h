@@ -7,7 +7,7 @@
 #include "kernels/cuda/fastest.h"
 
 /// What it takes to try algorithms of a product on a GPU.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// Memory of d's size for sums that must not go to d itself, zeros; gone when this goes. Null where
 /// there is none to spare.
@@ -43,4 +43,4 @@ class Stopwatch {
   std::chrono::steady_clock::time_point started_;
 };
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 bool unrecoverable(cudaError_t error) {
   static constexpr std::array all = {
@@ -16,4 +16,4 @@ bool unrecoverable(cudaError_t error) {
   return std::find(all.begin(), all.end(), error) != all.end();
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -1,9 +1,9 @@
 #pragma once
 #include <cuda_runtime.h>
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// Whether CUDA's documentation says that a process cannot use the GPU any more after this error.
 bool unrecoverable(cudaError_t error);
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

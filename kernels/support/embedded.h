@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// Text files that were compiled into the program (cmake/Embed.cmake), by their path from the root.
 inline std::map<std::string, std::string_view>& embedded_files() {
@@ -24,4 +24,4 @@ inline std::optional<std::string_view> embedded_file(const std::string& path) {
   return found->second;
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// Bad input from a user: one line that says what, where, what is allowed and what to do next.
 /// The command line prints it and exits with status 2.
@@ -35,4 +35,4 @@ struct WrongNumbers : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

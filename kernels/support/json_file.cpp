@@ -14,7 +14,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/paths.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 /// Line and column (from 1) of a byte of the text.
@@ -223,4 +223,4 @@ std::vector<std::string> nearest(std::string_view name, const std::vector<std::s
   return result;
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

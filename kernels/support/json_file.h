@@ -8,7 +8,7 @@
 
 /// Reading JSON that a user wrote. Everything that can be wrong with it is an InputError of one
 /// line: the file, the line and column or the key, what was found, what is allowed.
-namespace frugal {
+namespace frugal::kernels {
 
 /// `name` stands for the file in messages.
 nlohmann::json parse_json(std::string_view text, const std::string& name);
@@ -68,4 +68,4 @@ class JsonObject {
 /// mean". Names that have little in common with it are left out.
 std::vector<std::string> nearest(std::string_view name, const std::vector<std::string>& names);
 
-}  // namespace frugal
+}  // namespace frugal::kernels

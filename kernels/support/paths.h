@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <system_error>
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// Whether a path leads to a folder, or to anything. One that cannot be followed, such as a name
 /// that is too long or a link to itself, leads to nothing: whoever opens it says why.
@@ -15,4 +15,4 @@ inline bool is_there(const std::filesystem::path& path) {
   return std::filesystem::exists(path, unreadable);
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <string>
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// "9.1.0" of 90100, as NVIDIA's libraries count their versions; of 8905, as they did once,
 /// "8.9.5".
@@ -12,4 +12,4 @@ inline std::string library_version(size_t number) {
          std::to_string(number % 100);
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -6,7 +6,7 @@
 #include <random>
 #include <stdexcept>
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -177,4 +177,4 @@ double unit_roundoff(DType type) {
   }
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -9,7 +9,7 @@
 
 /// One row per operation (and variant of it) serves every test and benchmark of operations:
 /// forward against float64, gradient against finite differences, aliases, cost, roofline.
-namespace frugal::table {
+namespace frugal::kernels::table {
 
 /// `updated` operands are read and written; `output`s must not be read, so tests poison them.
 enum class Role : uint8_t { input, output, updated };
@@ -138,4 +138,4 @@ std::vector<Row> vocabulary_rows();   // Embedding, CrossEntropy and their backw
 std::vector<Row> optimizer_rows();    // Momentum, Adam
 std::vector<Row> elementwise_rows();  // Sum, Fill, Convert, RandomNormal
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
@@ -59,4 +59,4 @@ double gelu_slope(double x) {
 
 double gelu_slope_scale(double x) { return 1 + std::abs(x) * gelu_inner(x); }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

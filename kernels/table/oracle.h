@@ -4,7 +4,7 @@
 
 #include "kernels/dropout.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 
 inline double at(const std::vector<double>& values, int64_t i) {
   return values[static_cast<size_t>(i)];
@@ -39,4 +39,4 @@ inline constexpr float logit_cap = 6;
 /// word of the group's number changes. Seed 0: the serial run's own.
 GlobalIndex scattered(uint64_t seed, int64_t run);
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -4,7 +4,7 @@
 #include "kernels/table/operation_table.h"
 #include "kernels/table/oracle.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 /// Which of the operation's forms; packed: q, k and v inside one tensor, as a transformer has them.
@@ -342,4 +342,4 @@ std::vector<Row> attention_rows() {
   return rows;
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -3,7 +3,7 @@
 #include "kernels/table/operation_table.h"
 #include "kernels/table/oracle.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 /// Which of the operation's operands are there.
@@ -126,4 +126,4 @@ std::vector<Row> dropout_rows() {
           {back + "/dropout-only", backward(dropout_only), {forth + "/dropout-only"}, {0, 96}}};
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

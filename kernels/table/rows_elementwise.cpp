@@ -4,7 +4,7 @@
 #include "kernels/table/operation_table.h"
 #include "kernels/table/oracle.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 Case sum(const Setting& s, bool squared) {
@@ -100,4 +100,4 @@ std::vector<Row> elementwise_rows() {
           {"random-normal", random_normal, {}, {0, 48}}};
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

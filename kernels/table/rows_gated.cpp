@@ -3,7 +3,7 @@
 #include "kernels/table/operation_table.h"
 #include "kernels/table/oracle.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 /// Evaluating an exponential and a handful of products around it; in bf16 kernels may compute one
@@ -105,4 +105,4 @@ std::vector<Row> gated_rows() {
           {"soft-cap/logits", logits, {}, {0, 192}}};
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

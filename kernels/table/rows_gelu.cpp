@@ -3,7 +3,7 @@
 #include "kernels/table/operation_table.h"
 #include "kernels/table/oracle.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 /// Evaluating tanh and a handful of products around it.
@@ -49,4 +49,4 @@ std::vector<Row> gelu_rows() {
   return {{"gelu", gelu, {}, {0, 96}}, {"gelu-backward", gelu_backward, {"gelu"}, {0, 144}}};
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -3,7 +3,7 @@
 #include "kernels/table/operation_table.h"
 #include "kernels/table/oracle.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 /// Where a matrix's elements lie in its operand, in elements.
@@ -308,4 +308,4 @@ std::vector<Row> gemm_rows() {
           {"column-sum/narrow", of_bias(true), {}, {0, 64}}};
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

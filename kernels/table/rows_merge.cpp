@@ -4,7 +4,7 @@
 #include "kernels/table/operation_table.h"
 #include "kernels/table/oracle.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 /// How attention and the part that is merged into it lie: [batch, rows, d], or as a transformer has
@@ -62,4 +62,4 @@ std::vector<Row> merge_rows() {
           {"merge-attention/model", merged(true), {}, {0, 624}}};
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -3,7 +3,7 @@
 #include "kernels/table/operation_table.h"
 #include "kernels/table/oracle.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 /// Where a view's elements lie in its operand.
@@ -181,4 +181,4 @@ std::vector<Row> movement_rows() {
           {"transfer", transfer, {}, {0, 96}}};
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

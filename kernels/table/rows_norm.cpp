@@ -3,7 +3,7 @@
 #include "kernels/table/operation_table.h"
 #include "kernels/table/oracle.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 constexpr float epsilon = 1e-5F;
@@ -201,4 +201,4 @@ std::vector<Row> norm_rows() {
       {"rms-norm-backward/narrow", back(rms_norm, false, true), {}, {0, 192}}};
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -3,7 +3,7 @@
 #include "kernels/table/operation_table.h"
 #include "kernels/table/oracle.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 double wide(float x) { return static_cast<double>(x); }
@@ -193,4 +193,4 @@ std::vector<Row> optimizer_rows() {
           {"adam/prediction", adam_by({.apart = true, .prediction = 1.5F}), {}, {0, 720}}};
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

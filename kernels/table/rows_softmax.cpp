@@ -4,7 +4,7 @@
 #include "kernels/table/operation_table.h"
 #include "kernels/table/oracle.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 /// Which of the operation's forms.
@@ -159,4 +159,4 @@ std::vector<Row> softmax_rows() {
       {"softmax-backward/regenerated", backward(regenerated), {"softmax/regenerated"}, {0, 192}}};
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -4,7 +4,7 @@
 #include "kernels/table/operation_table.h"
 #include "kernels/table/oracle.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 constexpr int64_t first_id = 7;
@@ -327,4 +327,4 @@ std::vector<Row> vocabulary_rows() {
           {"cross-entropy/at-once-wide", at_once(logits), whole, {0, 192}}};
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -4,7 +4,7 @@
 #include <bit>
 #include <numeric>
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 constexpr std::array types{DType::bf16, DType::f32, DType::f64};
@@ -146,4 +146,4 @@ double CostModel::message_between_nodes(int senders, double bytes) const {
   return collective_latency_ + network_latency_ + bytes / std::min(link_bandwidth_, bandwidth);
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

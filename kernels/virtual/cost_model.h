@@ -4,7 +4,7 @@
 #include "kernels/operations.h"
 #include "kernels/virtual/machine.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// How long operations and collectives take on a described machine, in seconds. Formulas, sources
 /// and what is left out: docs/cost-model.md. Nothing here allocates or looks anything up, but for a
@@ -133,4 +133,4 @@ class CostModel {
   int devices_per_node_, devices_per_port_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -8,7 +8,7 @@
 
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 /// `part` of the device, after its name.
@@ -192,4 +192,4 @@ void VirtualDevice::copy_from_host(const View& /*to*/, const void* /*host*/) {
   throw std::logic_error("a virtual device's memory cannot hold values");
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

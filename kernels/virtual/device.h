@@ -6,7 +6,7 @@
 #include "kernels/virtual/cost_model.h"
 #include "kernels/virtual/replay.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// A device that is described, not there: memory is counted but not backed, and time is a clock per
 /// stream that the cost model advances. The host has a clock too: an operation starts when it has
@@ -105,4 +105,4 @@ class VirtualDevice final : public Device, private Replay {
   std::vector<Interval> log_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

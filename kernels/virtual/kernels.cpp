@@ -1,7 +1,7 @@
 // Which kernels the software of a described machine runs for an operation, and how long each takes.
 #include "kernels/virtual/cost_model.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 double bytes(const View& view) { return static_cast<double>(view.bytes()); }
@@ -124,4 +124,4 @@ CostModel::Kernels CostModel::kernels_of(const Transfer& transfer) const {
   return {kernel_latency_ + bytes(transfer.from) / host_bandwidth_};
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -13,7 +13,7 @@
 #include "kernels/virtual/machine_file.h"
 #include "kernels/virtual/machine_parts.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 /// Reads {"value", "unit", "source"} objects, checks their unit and collects them.
@@ -210,4 +210,4 @@ std::optional<Machine> machine_of_device(std::string_view device_name) {
   return std::nullopt;
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

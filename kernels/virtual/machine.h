@@ -9,7 +9,7 @@
 #include "kernels/types.h"
 #include "kernels/virtual/measured_operations.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// A described machine: what the cost model (kernels/virtual/cost_model.h) needs to know of it.
 /// Read from hardware/NAME.json, where every number stands with its unit and its source; what each
@@ -132,4 +132,4 @@ std::vector<std::string> machine_names();
 /// file has that name.
 std::optional<Machine> machine_of_device(std::string_view device_name);
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -13,7 +13,7 @@
 #include "kernels/virtual/machine.h"
 #include "kernels/virtual/machine_parts.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 using nlohmann::json;
@@ -135,4 +135,4 @@ MachineFile find_machine_file(const std::string& name_or_path) {
 
 std::vector<std::string> machine_names() { return names_in(machines); }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

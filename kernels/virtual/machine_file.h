@@ -2,7 +2,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// A machine of a file with what it takes of others in it.
 ///
@@ -16,4 +16,4 @@ namespace frugal {
 /// own base.
 nlohmann::json with_base(nlohmann::json machine, const std::string& file);
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 using Software = Machine::Software;
@@ -72,4 +72,4 @@ std::string in_words(const Machine::Software& software) {
   return words;
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

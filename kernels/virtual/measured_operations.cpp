@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 /// The operand whose type is the operation's.
@@ -170,4 +170,4 @@ nlohmann::json to_json(const MeasuredOperations& operations) {
   return all;
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -8,7 +8,7 @@
 #include "kernels/operations.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// What decides how long an operation takes, besides its size: its name, its type, and which of its
 /// parts there are: "gemm f32 batched transpose_b", "softmax f32 causal dropout".
@@ -50,4 +50,4 @@ MeasuredOperations read_operations(const JsonObject& forms);
 /// What read_operations() reads.
 nlohmann::json to_json(const MeasuredOperations& operations);
 
-}  // namespace frugal
+}  // namespace frugal::kernels

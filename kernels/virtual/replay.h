@@ -3,7 +3,7 @@
 
 #include "kernels/virtual/tape.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// How a device whose memory holds no values does again what it was asked for in some stretch of a
 /// run, without being asked: the same to the bit, from where it is then (Device::replay()).
@@ -41,4 +41,4 @@ class Replay {
   ~Replay() = default;
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -5,7 +5,7 @@
 
 #include "kernels/device.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// What was issued to a virtual device in some stretch of a run, without the times at which it was:
 /// how long each operation keeps which stream busy, and which stream waits for what. A device plays
@@ -36,4 +36,4 @@ class Tape {
   bool complete_ = true;
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

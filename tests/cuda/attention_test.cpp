@@ -9,7 +9,7 @@
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 /// A contiguous operand on a device, from and to float64 on the host.
@@ -184,4 +184,4 @@ TEST(FusedAttentionOnTheGpu, RefusesOtherTypesThanBf16) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -7,7 +7,7 @@
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 class CudaDeviceTest : public ::testing::Test {
@@ -147,4 +147,4 @@ TEST_F(CudaDeviceTest, ComputesBesideWhatIsModelled) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

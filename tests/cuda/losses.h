@@ -6,7 +6,7 @@
 
 #include "engine/train/trainer.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// A small model's run with some option.
 struct Variant {
@@ -52,4 +52,4 @@ inline void expect_losses_of_the_cpu(const RunConfig& run, int64_t steps = 10) {
   for (size_t i = 0; i < ours.size(); ++i) ASSERT_NEAR(ours[i], theirs[i], allowed) << "step " << i;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 #include "kernels/cuda/gpus.h"
 #include "tests/support/device_rows.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 /// Many blocks, rows that fill several warps: sizes at which a GPU's kernels run as in earnest.
@@ -83,4 +83,4 @@ TEST_P(OnTheGpu, HasTheSameBitsTwice) {
 INSTANTIATE_TEST_SUITE_P(Rows, OnTheGpu, ::testing::ValuesIn(kernel_rows()), test_name);
 
 }  // namespace
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -6,7 +6,7 @@
 #include "kernels/cuda/gpus.h"
 #include "tests/cuda/losses.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// 3.4 million parameters.
@@ -54,4 +54,4 @@ TEST(TrainingOnTheGpu, RecomputationChangesNothing) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 #include "kernels/cuda/gpus.h"
 #include "tests/cuda/losses.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// Heads of 64 elements, which cuDNN takes, two of queries to one of keys and values.
@@ -97,4 +97,4 @@ INSTANTIATE_TEST_SUITE_P(Small, VariantsOnTheGpu, ::testing::ValuesIn(variants()
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

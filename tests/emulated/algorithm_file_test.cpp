@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 using cuda::Algorithm;
@@ -151,4 +151,4 @@ TEST_F(AlgorithmFileTest, KeepsSoManyAndNoMore) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -14,7 +14,7 @@
 #include "kernels/cuda/gpus.h"
 #include "tests/emulator/gpu.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using cuda::Algorithm;
@@ -154,4 +154,4 @@ TEST_F(AlgorithmsDeathTest, WhatIsNoFileIsIgnored) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

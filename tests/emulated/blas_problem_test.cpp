@@ -5,7 +5,7 @@
 
 #include <array>
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 using cuda::BlasProblem;
@@ -48,4 +48,4 @@ TEST(BlasProblemTest, RefusesABiasAlongColumns) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

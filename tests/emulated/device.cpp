@@ -8,7 +8,7 @@
 #include "kernels/cuda/ops/kernels.h"
 #include "tests/emulator/gpu.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 class HostScratch final : public cuda::Scratch {
@@ -87,4 +87,4 @@ std::unique_ptr<Device> make_emulated_device(int multiprocessors, uint64_t seed)
   return std::make_unique<EmulatedDevice>(multiprocessors, seed);
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 constexpr uint32_t most = std::numeric_limits<uint32_t>::max();
@@ -41,4 +41,4 @@ TEST(Division, IsExactForPowersOfTwoAndTheirNeighbours) {
 }
 
 }  // namespace
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

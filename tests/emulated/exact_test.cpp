@@ -11,7 +11,7 @@
 #include "tests/main/left_out.h"
 #include "tests/support/run_case.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 class Exact : public ::testing::Test {
@@ -150,4 +150,4 @@ TEST_F(Exact, ConversionsRoundOnce) {
 }
 
 }  // namespace
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 using cuda::Execution;
@@ -156,4 +156,4 @@ TEST(FastestTest, IsBoundedInTimeAndTimes) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -1,7 +1,7 @@
 #include "kernels/cuda/ops/block.cuh"
 #include "tests/emulated/faulty.h"
 
-namespace frugal::faulty {
+namespace frugal::kernels::faulty {
 namespace {
 
 using cuda::dynamic_shared;
@@ -151,4 +151,4 @@ void multiply_add(const cuda::Launch& on, bool apart, const float* a, const floa
   cuda::launch(on, multiply_and_add, 1, warp, apart, a, b, c, to);
 }
 
-}  // namespace frugal::faulty
+}  // namespace frugal::kernels::faulty

@@ -4,7 +4,7 @@
 #include "kernels/cuda/launch.h"
 
 /// Kernels with a fault each, and what they are without it: what the emulator must see.
-namespace frugal::faulty {
+namespace frugal::kernels::faulty {
 
 /// Kernels that declare 512 bytes of shared memory, and one that declares 64, by a function 256 of
 /// floats, and by the same, of which it has another instance, 256 of integers.
@@ -47,4 +47,4 @@ void pass_on(const cuda::Launch& on, Order order, const float* from, float* to);
 void multiply_add(const cuda::Launch& on, bool apart, const float* a, const float* b,
                   const float* c, float* to);
 
-}  // namespace frugal::faulty
+}  // namespace frugal::kernels::faulty

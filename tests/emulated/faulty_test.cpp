@@ -13,7 +13,7 @@
 #include "tests/emulator/gpu.h"
 #include "tests/emulator/shared.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 using cuda::CudaError;
@@ -138,4 +138,4 @@ TEST(Products, AreRoundedByThemselvesOnlyWhereTheyMustBe) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -14,7 +14,7 @@
 #include "kernels/support/error.h"
 #include "tests/emulator/expect_fault.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using cuda::CudaError;
@@ -153,4 +153,4 @@ TEST_F(EmulatedGpu, SaysThatWhatIsFreeIsNotOneBlock) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 using cuda::Kept;
@@ -82,4 +82,4 @@ TEST(KeptTest, ThreadsAndDevicesOfAGpuShare) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

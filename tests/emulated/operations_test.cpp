@@ -4,7 +4,7 @@
 #include "tests/main/left_out.h"
 #include "tests/support/device_rows.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 class Emulated : public DeviceRows {
@@ -51,4 +51,4 @@ FRUGAL_LEFT_OUT(address, "Rows/Emulated.HasTheSameBits*",
 INSTANTIATE_TEST_SUITE_P(Rows, Emulated, ::testing::ValuesIn(kernel_rows()), test_name);
 
 }  // namespace
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -7,7 +7,7 @@
 #include "tests/main/left_out.h"
 #include "tests/support/run_case.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 void expect_agreement(const std::string& name, const Setting& setting) {
@@ -98,4 +98,4 @@ TEST(CausalRows, AgreeWithFloat64InABlock) {
 }
 
 }  // namespace
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

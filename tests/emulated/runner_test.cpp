@@ -7,7 +7,7 @@
 #include "tests/emulator/gpu.h"
 #include "tests/harness/support.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using ::testing::AnyOf;
@@ -115,4 +115,4 @@ TEST(MeasuredPeakDeathTest, OfAGpuIsMeasuredOnceInAProcess) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -10,7 +10,7 @@
 #include "tests/emulator/gpu.h"
 #include "tests/emulator/streams.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 std::string why_no_fused_attention(DType type, bool /*softcap*/, bool /*window*/) {
   if (type == DType::bf16) return "";
@@ -18,9 +18,9 @@ std::string why_no_fused_attention(DType type, bool /*softcap*/, bool /*window*/
                      name_of(type));
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 std::string cudnn_version() { return ""; }
 
@@ -48,4 +48,4 @@ void FusedAttentions::run(const FusedAttentionBackward& op, const Launch& on) {
   state_->run(op, op.forward, on);
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -72,7 +72,8 @@ bool has_auxiliary(cublasLtEpilogue_t e) { return is_gelu(e) || e == CUBLASLT_EP
 double get(cudaDataType_t type, const void* data, int64_t at) {
   if (type == CUDA_R_64F) return static_cast<const double*>(data)[at];
   if (type == CUDA_R_32F) return static_cast<double>(static_cast<const float*>(data)[at]);
-  return static_cast<double>(static_cast<float>(static_cast<const frugal::Bf16*>(data)[at]));
+  return static_cast<double>(
+      static_cast<float>(static_cast<const frugal::kernels::Bf16*>(data)[at]));
 }
 
 void put(cudaDataType_t type, void* data, int64_t at, double value) {
@@ -81,7 +82,8 @@ void put(cudaDataType_t type, void* data, int64_t at, double value) {
   else if (type == CUDA_R_32F)
     static_cast<float*>(data)[at] = static_cast<float>(value);
   else
-    static_cast<frugal::Bf16*>(data)[at] = frugal::Bf16(static_cast<float>(value));
+    static_cast<frugal::kernels::Bf16*>(data)[at] =
+        frugal::kernels::Bf16(static_cast<float>(value));
 }
 
 /// Which types go together, and what an epilogue demands of memory: the documentation of

@@ -8,7 +8,7 @@ struct __nv_bfloat16 {
 struct __nv_bfloat162 {
   __nv_bfloat16 x, y;
 };
-inline __nv_bfloat16 __float2bfloat16_rn(float x) { return {frugal::Bf16(x).bits}; }
+inline __nv_bfloat16 __float2bfloat16_rn(float x) { return {frugal::kernels::Bf16(x).bits}; }
 inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
   return {__float2bfloat16_rn(x), __float2bfloat16_rn(y)};
 }

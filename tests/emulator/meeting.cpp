@@ -15,9 +15,7 @@ namespace {
 
 using Parts = std::vector<std::optional<Part>>;
 
-size_t bytes_of(const Part& part) {
-  return static_cast<size_t>(part.count * frugal::size_of(part.type));
-}
+size_t bytes_of(const Part& part) { return static_cast<size_t>(part.count * size_of(part.type)); }
 
 /// Where the library would hang, or write what nobody asked for.
 void check(const Parts& parts) {
@@ -31,7 +29,7 @@ void check(const Parts& parts) {
     for (const auto& each : parts)
       std::fprintf(stderr, "emulator: %s of %lld elements of type %s, root %d\n",
                    names.at(static_cast<size_t>(each->joint)), static_cast<long long>(each->count),
-                   frugal::name_of(each->type).data(), each->root);
+                   name_of(each->type).data(), each->root);
     std::fprintf(stderr, "emulator: that is not the same for all\n");
     std::abort();
   }
@@ -47,10 +45,11 @@ void reduce(const Parts& parts) {
     to.push_back(part->to);
   }
   if (first.joint == Joint::all_reduce)
-    return frugal::reduce_into(first.type, from.data(), ranks, 0, first.count, to.data(), ranks, 0);
+    return frugal::engine::reduce_into(first.type, from.data(), ranks, 0, first.count, to.data(),
+                                       ranks, 0);
   for (int r = 0; r < ranks; ++r)
-    frugal::reduce_into(first.type, from.data(), ranks, first.count * r, first.count,
-                        &to[static_cast<size_t>(r)], 1, 0);
+    frugal::engine::reduce_into(first.type, from.data(), ranks, first.count * r, first.count,
+                                &to[static_cast<size_t>(r)], 1, 0);
 }
 
 void move(const Part& from, void* to) { std::memmove(to, from.from, bytes_of(from)); }

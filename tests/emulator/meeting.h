@@ -23,7 +23,7 @@ struct Part {
   const void* from;  ///< null for the receiver of a message
   void* to;          ///< null for the sender
   int64_t count;
-  frugal::DType type;
+  frugal::kernels::DType type;
   int root = 0;
 };
 

@@ -11,7 +11,7 @@ using emulator::Call;
 using emulator::Clique;
 using emulator::Joint;
 using emulator::Part;
-using frugal::DType;
+using frugal::kernels::DType;
 
 namespace {
 
@@ -74,7 +74,7 @@ struct ncclComm {
   }
   /// Whether so many elements are memory of this rank's GPU.
   bool holds(const void* data, int64_t count, DType type) const {
-    return emulator::arena::contains(data, static_cast<size_t>(count * frugal::size_of(type)), gpu);
+    return emulator::arena::contains(data, static_cast<size_t>(count * size_of(type)), gpu);
   }
   ncclResult_t collective(const Part& part, cudaStream_t stream) {
     const Call call;

@@ -7,7 +7,7 @@
 #include "tests/emulator/gpu.h"
 #include "tests/emulator/streams.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 void occupy(cudaStream_t stream, double seconds) {
   if (seconds <= 0 || !emulator::gpu().computes) return;
@@ -15,4 +15,4 @@ void occupy(cudaStream_t stream, double seconds) {
                  [=] { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); });
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -10,7 +10,7 @@
 
 // Inputs of layers in the host's memory: who computes with them waits until they have come, whose
 // memory is used again waits until they have gone, and what they take on the device.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 RunConfig offloaded() {
@@ -122,4 +122,4 @@ TEST(Checkpoint, AnEvaluationLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -10,7 +10,7 @@
 #include "kernels/support/error.h"
 #include "kernels/virtual/machine.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using ::testing::AllOf;
@@ -117,4 +117,4 @@ TEST(Clusters, RefuseBadConfigurations) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -7,7 +7,7 @@
 #include "kernels/support/error.h"
 #include "tests/engine/support.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 struct Mistake {
@@ -135,4 +135,4 @@ TEST(ModelConfig, AScaleThatDoesNotWorkNamesTheRuleAndOneThatDoes) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -7,7 +7,7 @@
 
 // A rank that stands for all those that share a sequence holds what one of them holds, to the byte,
 // and its attention is charged for the bytes that the papers say.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using testing::small_llama;
@@ -160,4 +160,4 @@ TEST(RingVolume, IsThePapers) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

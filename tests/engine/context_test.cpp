@@ -7,7 +7,7 @@
 
 // Ranks that share every sequence compute what the serial run computes: the same loss, logits and
 // gradients, and the same weights after a step.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using testing::small_llama;
@@ -181,4 +181,4 @@ INSTANTIATE_TEST_SUITE_P(All, SharedSequence, ::testing::ValuesIn(all_shared_seq
                          ::testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -9,7 +9,7 @@
 #include "tests/support/source_dir.h"
 
 // The same small GPT and BERT computed by PyTorch (tests/golden/pytorch_gpt.py --make-golden).
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 RunConfig config_of(const safetensors::File& file) {
@@ -76,4 +76,4 @@ INSTANTIATE_TEST_SUITE_P(TensorParallel, Golden, ::testing::ValuesIn(golden_case
                          ::testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -7,7 +7,7 @@
 #include "tests/main/left_out.h"
 
 // The whole model's gradient against central differences of its loss, in float64 with dropout on.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using testing::small_bert;
@@ -92,4 +92,4 @@ INSTANTIATE_TEST_SUITE_P(Models, Gradient, ::testing::ValuesIn(gradient_cases())
                          ::testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -6,9 +6,11 @@
 #include <deque>
 #include <vector>
 
+#include "engine/namespace.h"
 #include "kernels/cpu/device.h"
 
 namespace frugal::testing {
+using namespace engine;
 
 /// A processor whose streams but the compute stream do everything as late as they may: when another
 /// stream waits for it, or the host does. What is to be copied until then is nothing that can be

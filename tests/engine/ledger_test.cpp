@@ -9,7 +9,7 @@
 #include "kernels/support/error.h"
 #include "tests/main/left_out.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 TEST(Ledger, CountsCurrentAndPeakPerKindAndPlace) {
@@ -194,4 +194,4 @@ TEST(Ledger, OutOfMemoryOutsideTheLayersSaysSo) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

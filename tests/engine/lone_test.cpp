@@ -8,7 +8,7 @@
 #include "tests/engine/support.h"
 
 // One rank of t on its own holds and computes what rank 0 of all t does.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using testing::small_gpt;
@@ -168,4 +168,4 @@ TEST(LoneRanks, OnCudaAreRefusedWhereThereIsNone) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -10,7 +10,7 @@
 #include "kernels/support/error.h"
 #include "tests/engine/support.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using ::testing::HasSubstr;
@@ -157,4 +157,4 @@ TEST(Masking, HidesRandomTokensToo) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 #include "kernels/virtual/machine.h"
 
 // Table 2 of korthikanti2022, from the ledger: the formula is the oracle, to the byte.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 struct Row {
@@ -128,4 +128,4 @@ TEST(ActivationMemory, RegeneratedMasksAreNotKept) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

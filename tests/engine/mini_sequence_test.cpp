@@ -11,7 +11,7 @@
 
 // A model that computes in parts is the model: the same loss, logits and gradients as all at once,
 // whatever the parts and the labels.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using testing::small_gemma;
@@ -347,4 +347,4 @@ TEST(MiniSequence, AnMlpsGradientOfTheWeightsTypeIsRoundedForEachPart) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -6,7 +6,7 @@
 #include "tests/engine/support.h"
 
 // What a module alone holds at its peak, against the tensors that it must have then, to the byte.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 int64_t sum(const BytesPerKind& bytes) {
@@ -113,4 +113,4 @@ TEST(ModuleRun, TimesPasses) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

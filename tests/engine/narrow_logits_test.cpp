@@ -5,7 +5,7 @@
 #include "tests/main/left_out.h"
 
 // Logits in the type of the weights, with their gradient in their place.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using testing::small_gemma;
@@ -127,4 +127,4 @@ TEST(NarrowLogits, AreReadAndWrittenOnce) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 #include "tests/engine/support.h"
 #include "tests/main/left_out.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 RunConfig two_replicas(DType type, bool narrow) {
@@ -67,4 +67,4 @@ TEST(NarrowReduction, MovesHalfTheBytes) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

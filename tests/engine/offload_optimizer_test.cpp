@@ -5,7 +5,7 @@
 #include "kernels/support/error.h"
 #include "tests/engine/support.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 struct OffloadedRun {
@@ -111,4 +111,4 @@ TEST(OffloadedOptimizer, PredictsNothing) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

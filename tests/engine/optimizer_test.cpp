@@ -12,7 +12,7 @@
 
 #include "tests/engine/support.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 void PrintTo(OptimizerKind kind, std::ostream* out) { *out << name_of(kind); }
 
@@ -211,4 +211,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Optimizers, ::testing::ValuesIn(kinds),
                          ::testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -6,7 +6,7 @@
 
 // The serial run is the oracle of every parallel one: the same loss, logits and gradients, with
 // dropout on.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using testing::small_bert;
@@ -164,4 +164,4 @@ TEST(Oracle, Bfloat16IsCloseToFloat32) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -8,7 +8,7 @@
 #include "tests/main/left_out.h"
 
 // A step whose first products overwrite gradients is the step that clears them first.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using testing::small_gemma;
@@ -165,4 +165,4 @@ TEST(OverwrittenGradients, AreNeitherClearedNorRead) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

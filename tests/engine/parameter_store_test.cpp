@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/device.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 TEST(ParameterStore, ParametersBeginWhereTheyCanBeReadInWholePacks) {
@@ -34,4 +34,4 @@ TEST(ParameterStore, ParametersBeginWhereTheyCanBeReadInWholePacks) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -10,7 +10,7 @@
 #include "engine/train/stored/safetensors_stream.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 class Safetensors : public ::testing::Test {
@@ -171,4 +171,4 @@ TEST_F(Safetensors, BytesOfNoTensorAreAllowed) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -8,7 +8,7 @@
 
 // Weights that are updated within the backward pass, and checkpoints in the host's memory, are the
 // same training in less memory.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using testing::small_gemma;
@@ -222,4 +222,4 @@ TEST(PurePrecision, ChangesTheWeightsAsMixedDoes) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

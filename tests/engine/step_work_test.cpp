@@ -7,7 +7,7 @@
 #include "tests/engine/support.h"
 
 // What a step's operations come to, beside the least that the step needs.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using testing::small_gemma;
@@ -154,4 +154,4 @@ TEST(StepWork, OfAModuleIsItsTwoPasses) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

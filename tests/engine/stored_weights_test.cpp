@@ -12,7 +12,7 @@
 #include "engine/train/trainer.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// 6 heads of queries, 2 of keys and values, 4 wide.
@@ -292,4 +292,4 @@ TEST_F(Stored, SeveralFilesAreOneModel) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -6,6 +6,7 @@
 #include "engine/train/trainer.h"
 
 namespace frugal::testing {
+using namespace engine;
 
 /// A GPT small enough for every configuration, with everything the parallelism must divide.
 inline RunConfig small_gpt() {

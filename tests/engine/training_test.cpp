@@ -4,7 +4,7 @@
 #include "kernels/support/error.h"
 #include "tests/engine/support.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using testing::small_gpt;
@@ -245,4 +245,4 @@ TEST(LearningRate, WarmsUpAndFallsToATenth) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -7,7 +7,7 @@
 
 #include "experiments/artifacts.h"
 
-namespace frugal {
+namespace frugal::experiments {
 namespace {
 
 std::vector<std::string> fitted_machines() {
@@ -52,4 +52,4 @@ TEST(FittedMachines, HaveTheValuesThatFittingGives) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::experiments

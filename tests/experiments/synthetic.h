@@ -1,7 +1,8 @@
 #pragma once
+#include "experiments/namespace.h"
 #include "harness/measure/artifact.h"
 
-namespace frugal {
+namespace frugal::experiments {
 
 /// The record that a case would leave behind, without observations.
 inline Record record_of(const Artifact& artifact, const Case& c) {
@@ -33,4 +34,4 @@ Records records_of(const Artifact& artifact, const Selection& selection, const O
   return records;
 }
 
-}  // namespace frugal
+}  // namespace frugal::experiments

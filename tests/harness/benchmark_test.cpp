@@ -11,7 +11,7 @@
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using ::testing::ElementsAre;
@@ -146,4 +146,4 @@ TEST(Benchmark, IsListedByTheCommand) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

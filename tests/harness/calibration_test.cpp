@@ -10,7 +10,7 @@
 #include "tests/harness/support.h"
 #include "tests/support/source_dir.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using ::testing::ElementsAre;
@@ -243,4 +243,4 @@ TEST(SecondsOf, AreThoseOfTimesAndThroughputs) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

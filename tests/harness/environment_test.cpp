@@ -15,7 +15,7 @@
 #include "tests/kernels/cpu_levels.h"
 #include "tests/support/source_dir.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using ::testing::HasSubstr;
@@ -104,4 +104,4 @@ TEST(Base64, IsRfc4648) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -12,7 +12,7 @@
 #include "kernels/support/json_file.h"
 #include "tests/support/message_of.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -119,8 +119,9 @@ TEST(Said, CombinationsAreOneForEachValue) {
 
 /// HACKING.md, "A field": what it takes for one to be known everywhere.
 TEST(Fields, OneMoreIsOneDescription) {
-  const Field field = ::frugal::field({"warm_batches", "--warm-batches", "Batches before timing"},
-                                      &RunSettings::eval_every, whole_number(1, 100));
+  const Field field =
+      ::frugal::harness::field({"warm_batches", "--warm-batches", "Batches before timing"},
+                               &RunSettings::eval_every, whole_number(1, 100));
   RunSettings settings;
   field.set(settings, field.type.value(field.flag, "7"), field.flag);
   EXPECT_EQ(field.get(settings), 7);
@@ -130,4 +131,4 @@ TEST(Fields, OneMoreIsOneDescription) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -10,7 +10,7 @@
 #include "kernels/virtual/machine.h"
 #include "tests/harness/support.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 TEST(Flops, AreThePapersEquations) {
@@ -89,4 +89,4 @@ TEST(Flops, DeviceHoursAreThoseOfAllDevicesForATokenOfAllReplicas) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

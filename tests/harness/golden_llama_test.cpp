@@ -16,7 +16,7 @@
 // Small models of the Llama families computed by PyTorch (tests/golden/pytorch_llama.py
 // --make-golden), which agree with Hugging Face's library: their config.json, weights in its names,
 // and all that follows from them.
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 std::vector<int32_t> integers(const HostTensor& tensor) {
@@ -166,4 +166,4 @@ INSTANTIATE_TEST_SUITE_P(Models, EnginesParameters,
                          });
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -5,13 +5,13 @@
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
+using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-using nlohmann::json;
 
 json run_of(const std::string& name, double time, const char* unit) {
   return {{"run_name", name}, {"run_type", "iteration"}, {"real_time", time}, {"time_unit", unit}};
@@ -38,8 +38,8 @@ TEST(GoogleBenchmark, EachBenchmarkIsARecordAndEachRepetitionASample) {
   reduced["bytes_per_second"] = 1e9;
   json mean = run_of("charge", 99, "ns");
   mean["run_type"] = "aggregate";
-  const std::vector<Record> records = records_of(
-      file_of({run_of("charge", 10, "ns"), run_of("charge", 12, "ns"), mean, reduced}));
+  const std::vector<Record> records =
+      records_of(file_of({run_of("charge", 10, "ns"), run_of("charge", 12, "ns"), mean, reduced}));
   ASSERT_EQ(records.size(), 2U);
   EXPECT_EQ(records[0].artifact, "bench/micro");
   EXPECT_EQ(records[0].case_id, "charge");
@@ -62,4 +62,4 @@ TEST(GoogleBenchmark, AnotherProgramsFileIsRefused) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

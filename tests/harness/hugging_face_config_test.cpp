@@ -11,7 +11,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -283,4 +283,4 @@ TEST(HuggingFaceConfig, WhatWouldBeAnotherModelIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -7,7 +7,7 @@
 #include "kernels/support/error.h"
 #include "tests/engine/support.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using ::testing::HasSubstr;
@@ -107,4 +107,4 @@ TEST(LastWords, AreRefusedWhereTheTextHasTooFew) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

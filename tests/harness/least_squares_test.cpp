@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using Vector = std::vector<double>;
@@ -77,4 +77,4 @@ TEST(LeastSquares, SaysWhatDoesNotMatterAndLeavesItWhereItIs) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

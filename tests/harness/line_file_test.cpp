@@ -8,7 +8,7 @@
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using ::testing::HasSubstr;
@@ -42,4 +42,4 @@ TEST(LineFile, SaysWhichFlagNamedWhatCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

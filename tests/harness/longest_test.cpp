@@ -10,7 +10,7 @@
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// What every search promises, of any set of numbers: checked one by one.
@@ -176,4 +176,4 @@ TEST(LongestReport, IsConfirmedByTheLongestThatFitsAndTheNextThatDoesNot) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -7,7 +7,7 @@
 #include "engine/train/trainer.h"
 #include "tests/harness/support.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -89,4 +89,4 @@ TEST(MemoryTimeline, IsTheLedgersThroughThePhasesOfAStep) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

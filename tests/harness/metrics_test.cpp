@@ -13,7 +13,7 @@
 #include "harness/measure/training.h"
 #include "tests/harness/support.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 constexpr const char* simulated = "virtual:a100-selene";
@@ -149,4 +149,4 @@ TEST_F(Metrics, TimesAreTheClocks) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -14,7 +14,7 @@
 #include "harness/peaks/utilization.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using ::testing::DoubleEq;
@@ -143,4 +143,4 @@ TEST(OwnMachine, TakesWhatItsOperationsTook) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -8,7 +8,7 @@
 #include "tests/harness/support.h"
 #include "tests/kernels/cpu_levels.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -152,4 +152,4 @@ TEST(PeakReport, AMeasuredMachineNamesItsOrigin) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -7,7 +7,7 @@
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// A machine of hardware/ of which others use all memory but some.
@@ -57,4 +57,4 @@ TEST(Place, HasTheMemoryThatItSays) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

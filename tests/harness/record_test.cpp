@@ -5,7 +5,7 @@
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -339,4 +339,4 @@ TEST(LastFinal, IgnoresSkippedRecordsUnlessItIsToBeSkippedAgain) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -8,7 +8,7 @@
 #include "harness/report/measurement.h"
 #include "tests/harness/support.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using ::testing::HasSubstr;
@@ -291,4 +291,4 @@ TEST(FormatNumber, KeepsWholeNumbersAndFourDigits) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -10,7 +10,7 @@
 #include "tests/harness/support.h"
 #include "tests/kernels/cpu_levels.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using ::testing::ElementsAre;
@@ -384,4 +384,4 @@ TEST(SelectArtifacts, ByIdGlobAndPaperInTheListsOrder) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

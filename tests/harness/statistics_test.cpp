@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 /// Normal(mean, 1) by Box–Muller, the same everywhere.
@@ -113,4 +113,4 @@ TEST(PairedRatio, CancelsWhatSlowsBothDown) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -9,7 +9,7 @@
 #include "kernels/virtual/machine.h"
 #include "tests/harness/support.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using Operations = std::vector<std::vector<AlikeOperations>>;
@@ -138,4 +138,4 @@ TEST(StepOperations, TakeTheMedianOfWhatTheyTook) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

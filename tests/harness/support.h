@@ -13,6 +13,7 @@
 #include "nlohmann/json.hpp"
 
 namespace frugal::testing {
+using namespace harness;
 
 /// A folder that is gone with the test.
 class Folder {

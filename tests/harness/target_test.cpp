@@ -10,7 +10,7 @@
 #include "tests/kernels/cpu_levels.h"
 #include "tests/support/source_dir.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -239,4 +239,4 @@ TEST(DeviceKind, ByTheFirstWord) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 TEST(TimeInterleaved, RunsEachCaseOncePerRoundAndKeepsNoWarmUp) {
@@ -39,4 +39,4 @@ TEST(TimeInterleaved, StopsAtTheBudgetButNotBelowTheMinimum) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

@@ -12,7 +12,7 @@
 #include "harness/measure/as_planned.h"
 #include "tests/harness/support.h"
 
-namespace frugal {
+namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
@@ -281,4 +281,4 @@ TEST(AsPlanned, TakesMedians) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::harness

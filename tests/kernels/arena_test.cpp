@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 struct Block {
@@ -123,4 +123,4 @@ TEST(Arena, BlocksOfAnySizeHaveAPlace) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

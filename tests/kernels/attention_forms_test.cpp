@@ -8,7 +8,7 @@
 #include "tests/kernels/held.h"
 #include "tests/support/test_seed.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 constexpr int64_t width = 8;
@@ -153,4 +153,4 @@ TEST(FusedAttention, GradientsByPartsOfTheColumnsAddUp) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -8,7 +8,7 @@
 #include "tests/kernels/held.h"
 #include "tests/support/test_seed.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 struct Results {
@@ -152,4 +152,4 @@ TEST(FusedAttention, OfOneKeyIsItsValueOrNothing) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

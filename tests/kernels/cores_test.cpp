@@ -9,7 +9,7 @@
 
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 TEST(Cores, AreDividedAmongRanks) {
@@ -57,4 +57,4 @@ TEST(Cores, AThreadAndItsWorkersStayWhereTheyArePinned) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -8,7 +8,7 @@
 #include "tests/kernels/cpu_levels.h"
 #include "tests/support/test_seed.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 constexpr int64_t mebibyte = int64_t{1} << 20;
@@ -132,4 +132,4 @@ TEST(CpuDevice, SaysWhatItIs) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -8,7 +8,7 @@
 #include "tests/kernels/held.h"
 #include "tests/support/test_seed.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 struct Product {
@@ -78,4 +78,4 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -8,7 +8,7 @@
 #include "kernels/cpu/dispatch.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// FRUGAL_SIMD has this value until the scope ends; devices made meanwhile use these instructions.
 class CpuLevel {
@@ -47,4 +47,4 @@ inline std::vector<std::string> cpu_levels() {
   return levels;
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

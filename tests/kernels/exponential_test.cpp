@@ -8,7 +8,7 @@
 
 #include "tests/kernels/cpu_levels.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 /// e^x of each level, rounded to T.
@@ -219,4 +219,4 @@ TEST(Exponential, OfMinusInfinityAddsNothingToCrossEntropy) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -6,7 +6,7 @@
 #include "kernels/device.h"
 #include "kernels/table/operation_table.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// A tensor in the device's memory.
 class Held {
@@ -47,4 +47,4 @@ inline double error(const std::vector<double>& a, const std::vector<double>& b) 
   return difference / magnitude;
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

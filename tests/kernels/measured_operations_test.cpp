@@ -9,7 +9,7 @@
 #include "kernels/virtual/cost_model.h"
 #include "tests/support/source_dir.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 using ::testing::ElementsAre;
@@ -125,4 +125,4 @@ TEST(MeasuredOperations, StandInPlaceOfWhatFollowsFromPeaks) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

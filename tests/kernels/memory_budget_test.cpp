@@ -11,7 +11,7 @@
 #include "kernels/cpu/memory.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 constexpr int64_t kib = 1024;
@@ -143,4 +143,4 @@ TEST(MemoryBudget, AllIsMissingWhereTheOperatingSystemHasNoMore) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

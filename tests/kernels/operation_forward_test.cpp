@@ -7,7 +7,7 @@
 #include "tests/kernels/cpu_levels.h"
 #include "tests/support/run_case.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 constexpr std::array types = {DType::f32, DType::bf16, DType::f64};
@@ -147,4 +147,4 @@ std::vector<std::string> all_rows() {
 INSTANTIATE_TEST_SUITE_P(Rows, OnTheCpu, ::testing::ValuesIn(all_rows()), test_name);
 
 }  // namespace
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

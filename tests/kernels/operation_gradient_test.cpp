@@ -9,7 +9,7 @@
 #include "kernels/cpu/device.h"
 #include "tests/support/run_case.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 using Evaluate = std::function<Values(const Case&, const Values&)>;
@@ -161,4 +161,4 @@ std::vector<std::string> gradient_rows() {
 INSTANTIATE_TEST_SUITE_P(Rows, Gradient, ::testing::ValuesIn(gradient_rows()), test_name);
 
 }  // namespace
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

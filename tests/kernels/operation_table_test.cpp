@@ -7,7 +7,7 @@
 #include <limits>
 #include <set>
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 constexpr Setting by_hand = {DType::bf16, 6, 4, 1};
@@ -71,4 +71,4 @@ TEST(Bf16Rounding, IsToTheNearestAndToEvenBetween) {
 }
 
 }  // namespace
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -10,7 +10,7 @@
 #include "tests/kernels/cpu_levels.h"
 #include "tests/support/run_case.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 using Words = std::array<uint32_t, 4>;
@@ -133,7 +133,7 @@ TEST(RandomNormal, HasTheMomentsOfTheNormalDistribution) {
   Case c;
   c.operands = {{"x", DType::f64, shape, Role::output}};
   c.bind = [](const Views& v) {
-    return frugal::RandomNormal{
+    return frugal::kernels::RandomNormal{
         .x = v["x"], .deviation = 1, .stream = {test_seed(), 1, 0}, .index = {}};
   };
   CpuDevice device(1);
@@ -150,4 +150,4 @@ TEST(RandomNormal, HasTheMomentsOfTheNormalDistribution) {
 }
 
 }  // namespace
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

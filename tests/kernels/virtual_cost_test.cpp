@@ -2,7 +2,7 @@
 
 #include "kernels/virtual/cost_model.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 /// Round numbers, so that expected times can be written down.
@@ -237,4 +237,4 @@ TEST(CostModel, AGroupOfOneNeedsNoTime) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

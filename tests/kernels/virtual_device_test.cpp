@@ -5,7 +5,7 @@
 #include "kernels/support/error.h"
 #include "kernels/virtual/device.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 class VirtualDeviceTest : public ::testing::Test {
@@ -203,4 +203,4 @@ TEST_F(VirtualDeviceTest, ValuesCannotBeCopied) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -4,7 +4,7 @@
 
 #include "kernels/virtual/cost_model.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 /// Kernels take a second for each byte, and those of attention two.
@@ -147,4 +147,4 @@ TEST(Kernels, ADurationIsTheirSum) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

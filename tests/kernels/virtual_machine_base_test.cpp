@@ -10,7 +10,7 @@
 #include "kernels/support/error.h"
 #include "kernels/virtual/machine.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 using nlohmann::json;
@@ -117,4 +117,4 @@ TEST_F(MachineBase, MistakesSayInWhichFile) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -11,7 +11,7 @@
 #include "kernels/virtual/machine.h"
 #include "tests/support/source_dir.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 using ::testing::AllOf;
@@ -273,4 +273,4 @@ TEST(JsonText, TypedAccess) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -7,7 +7,7 @@
 #include "tests/kernels/held.h"
 #include "tests/support/test_seed.h"
 
-namespace frugal {
+namespace frugal::kernels {
 namespace {
 
 /// 1030 x 2050 are six parts.
@@ -55,4 +55,4 @@ TEST(WidenedGemm, PartsAreAllOfTheResultOnce) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -6,6 +6,7 @@
 #include "tests/engine/support.h"
 
 namespace frugal::testing {
+using namespace engine;
 
 inline RunConfig of_ranks(int ranks) {
   RunConfig c = small_gpt();

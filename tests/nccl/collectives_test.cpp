@@ -10,7 +10,7 @@
 // NCCL's communicators on emulated GPUs against those that the CPU's ranks use. What the real
 // library and a GPU do is not tested here. The thread sanitizer does not know the emulator's
 // fibers: tests that run kernels are left out there.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using testing::of_ranks;
@@ -187,4 +187,4 @@ TEST(NcclGroup, EndsItsCommunicators) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -9,7 +9,7 @@
 #include "tests/nccl/cluster.h"
 #include "tests/support/message_of.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using ::testing::AllOf;
@@ -128,4 +128,4 @@ TEST(NcclContract, ViewsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

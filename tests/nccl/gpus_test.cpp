@@ -11,7 +11,7 @@
 #include "tests/main/left_out.h"
 #include "tests/nccl/cluster.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using ::testing::HasSubstr;
@@ -95,4 +95,4 @@ TEST(SeveralRanksDeathTest, AreToldThatTheyCallDifferentCollectives) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 #include "tests/nccl/cluster.h"
 #include "tests/support/message_of.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// Of the interleaved schedule, where the last sends to the first.
@@ -67,4 +67,4 @@ TEST(NcclFailure, ARingLearnsOfItAndIsUsedAgain) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

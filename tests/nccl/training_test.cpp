@@ -2,7 +2,7 @@
 #include "tests/cuda/losses.h"
 #include "tests/main/left_out.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 void choose_pipeline(RunConfig& run, ScheduleKind schedule) {
@@ -84,4 +84,4 @@ INSTANTIATE_TEST_SUITE_P(Small, TrainingOnSeveralGpus, ::testing::ValuesIn(divis
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/device.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 /// Of an operand: a row of the table may square the columns.
@@ -89,4 +89,4 @@ std::vector<std::string> edge_rows() {
   return names;
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

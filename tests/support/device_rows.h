@@ -2,7 +2,7 @@
 #include "tests/support/run_case.h"
 
 /// Tests of the operation table that every device with kernels of its own passes.
-namespace frugal::table {
+namespace frugal::kernels::table {
 
 /// Settings around packs of eight and warps, more than a block's threads have at a time, and pairs
 /// drawn anew in every run; only a few where the environment variable FRUGAL_TEST_SMALL is set.
@@ -36,4 +36,4 @@ std::vector<std::string> kernel_rows();
 /// Those that have edges.
 std::vector<std::string> edge_rows();
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

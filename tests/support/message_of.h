@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-namespace frugal {
+namespace frugal::kernels {
 
 /// What the Error that `body` throws says, or that it threw none. Other errors pass.
 template <class Error, class Body>
@@ -14,4 +14,4 @@ std::string message_of(Body body) {
   return "nothing was thrown";
 }
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <memory>
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 namespace {
 
 constexpr int64_t guard = 64;
@@ -130,4 +130,4 @@ std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
   return name;
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

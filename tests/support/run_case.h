@@ -7,7 +7,7 @@
 #include "kernels/table/operation_table.h"
 #include "tests/support/test_seed.h"
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 
 /// How operands are laid out for a run.
 struct Layout {
@@ -36,4 +36,4 @@ std::string describe(const Row& row, const Setting& setting);
 /// Names of rows as GoogleTest allows them.
 std::string test_name(const ::testing::TestParamInfo<std::string>& info);
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <random>
 
-namespace frugal::table {
+namespace frugal::kernels::table {
 
 uint64_t test_seed() {
   static const uint64_t seed = [] {
@@ -13,4 +13,4 @@ uint64_t test_seed() {
   return seed;
 }
 
-}  // namespace frugal::table
+}  // namespace frugal::kernels::table

@@ -4,7 +4,7 @@
 #include "engine/model/initial.h"
 #include "engine/model/saved.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// Of the first token in attention's tensors, which have the whole sequence of a context part.
@@ -62,4 +62,4 @@ ParameterList Attention::parameters() {
   return join({qkv_.parameters(), projection_.parameters()});
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -3,7 +3,7 @@
 #include "engine/model/attention/rotary.h"
 #include "engine/model/linear.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Self-attention, heads divided over the tensor-parallel group. It ends with projection, dropout
 /// and the residual.
@@ -34,4 +34,4 @@ class Attention {
   RowParallelLinear projection_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

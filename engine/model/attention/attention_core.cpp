@@ -8,7 +8,7 @@
 #include "engine/model/attention/ulysses_core.h"
 #include "engine/model/saved.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 Tensor AttentionCore::allocate_context(const Pass& pass, const View& qkv) const {
   const int64_t heads = views_.heads_per_group();
@@ -34,4 +34,4 @@ std::unique_ptr<const AttentionCore> AttentionCore::make(const RunConfig& c, int
   return std::make_unique<UlyssesCore>(layer, c);
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -4,7 +4,7 @@
 #include "engine/model/head/head_views.h"
 #include "engine/pass.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// What is between the projections of self-attention: softmax(QKᵀ / √d), dropout, times V, for the
 /// heads of this rank. Where ranks share a sequence (RunConfig::context_parallel), s below is the
@@ -47,4 +47,4 @@ class AttentionCore {
   HeadViews views_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

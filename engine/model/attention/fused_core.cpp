@@ -3,7 +3,7 @@
 #include "engine/model/randomness.h"
 #include "engine/model/saved.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 Tensor FusedCore::allocate_log_sum_exp(const Pass& pass, const View& qkv) const {
   return pass.allocate(accumulation_type(qkv.type),
@@ -44,4 +44,4 @@ FusedAttention FusedCore::operation(const Pass& pass, const View& qkv, const Vie
           .dropout = randomness::of_attention(pass, layer_)};
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/model/attention/attention_core.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// One operation, whose backward computes the probabilities again from Q, K and their logarithmic
 /// sums: no tensor of [s, s] is ever made.
@@ -21,4 +21,4 @@ class FusedCore : public AttentionCore {
   Tensor allocate_log_sum_exp(const Pass& pass, const View& qkv) const;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -3,7 +3,7 @@
 #include "engine/model/converted.h"
 #include "engine/model/saved.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// A tensor of each rank that goes around the ring.
@@ -137,4 +137,4 @@ Tensor RingCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Sav
   return converted(pass, sum, qkv.type);
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

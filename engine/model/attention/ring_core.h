@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/model/attention/fused_core.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Ring attention (Liu et al. 2023, arXiv:2310.01889): each of the c ranks that share a sequence
 /// keeps the queries of its part, and keys and values travel around a ring. While a rank computes
@@ -39,4 +39,4 @@ class RingCore final : public FusedCore {
            const View& log_sum_exp) const;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -6,7 +6,7 @@
 
 #include "engine/model/head/head_views.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 template <class A>
@@ -52,4 +52,4 @@ void RotaryPositions::apply(const Pass& pass, const View& qkv, int64_t first, bo
                   .inverse = inverse});
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -3,7 +3,7 @@
 
 #include "engine/pass.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Angles by which the pairs of a head turn from one position to the next: [d/2]. Su et al. 2021
 /// (arXiv:2104.09864), equation 15. With bands, as Llama 3.1 has them: frequencies of less than
@@ -24,4 +24,4 @@ class RotaryPositions {
   Tensor frequencies_;  // [d/2] in accumulation type; empty with learned positions
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

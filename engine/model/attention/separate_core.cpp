@@ -3,7 +3,7 @@
 #include "engine/model/hidden_dropout.h"
 #include "engine/model/saved.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 Tensor SeparateCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
   const ModelConfig& m = pass.rank.config.model;
@@ -80,4 +80,4 @@ View SeparateCore::of_head(const View& all, int64_t i) const {
                      {heads * matrix, all.shape[2], 1, 0});
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/model/attention/attention_core.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Products, softmax and dropout as operations of their own (korthikanti2022, figure 3). Heads of
 /// queries that share keys and values have a product each.
@@ -19,4 +19,4 @@ class SeparateCore final : public AttentionCore {
   View of_head(const View& all, int64_t i) const;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

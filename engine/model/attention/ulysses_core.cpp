@@ -2,7 +2,7 @@
 
 #include "engine/model/converted.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// A part for each rank that shares the sequence: heads of this rank's tokens, or tokens of this
@@ -93,4 +93,4 @@ Tensor UlyssesCore::gradient_by_tokens(const Pass& pass, Tensor dqkv) const {
   return all;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

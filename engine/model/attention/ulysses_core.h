@@ -2,7 +2,7 @@
 #include "engine/model/attention/fused_core.h"
 #include "engine/model/head/head_division.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// DeepSpeed-Ulysses (arXiv:2309.14509, section 3.1): the c ranks that share a sequence exchange
 /// their parts of it for parts of the heads, compute these over the whole sequence, and exchange
@@ -30,4 +30,4 @@ class UlyssesCore final : public AttentionCore {
   FusedCore inner_;  // of the rank's heads
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -3,7 +3,7 @@
 #include "engine/model/head/output_layer.h"
 #include "engine/model/norm.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Final norm, output layer, and cross-entropy.
 class OutputHead {
@@ -34,4 +34,4 @@ class OutputHead {
   Norm norm_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace frugal {
+namespace frugal::engine {
 
 HeadDivision::HeadDivision(const RunConfig& config)
     : ranks_(config.context_parallel),
@@ -39,4 +39,4 @@ std::vector<HeadDivision::Pair> HeadDivision::of_several(const View& qkv,
   return pairs;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

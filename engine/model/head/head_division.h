@@ -4,7 +4,7 @@
 #include "engine/config.h"
 #include "engine/model/head/head_views.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// How the heads of a tensor-parallel rank are divided among the c ranks that share a sequence
 /// (DeepSpeed-Ulysses, arXiv:2309.14509, section 3.1): rank r has the a/(t·c) heads of queries from
@@ -43,4 +43,4 @@ class HeadDivision {
   int64_t queries_;         ///< heads of queries of one rank
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -3,7 +3,7 @@
 #include "engine/model/embedding.h"
 #include "engine/model/head/token_statistics.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 HeadParts::HeadParts(const Pass& pass, const Parameter& table, std::optional<float> scale)
     : pass_(pass), table_(table), scale_(scale), tiles_(pass.rank.config.head_tiles) {}
@@ -125,4 +125,4 @@ HeadParts::Result HeadParts::run(const Tensor& x, const Tensor& labels) const {
   return result;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -4,7 +4,7 @@
 #include "engine/model/mini_sequence.h"
 #include "engine/model/parameter.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// The output layer and cross-entropy over a part of the sequence and a part of the vocabulary at a
 /// time (RunConfig::head_mini_sequences(), head_tiles).
@@ -47,4 +47,4 @@ class HeadParts {
   const int64_t tiles_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -2,7 +2,7 @@
 #include "engine/model_config.h"
 #include "kernels/view.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Heads inside the tensors around attention; no copy is made. qkv is [s, b, groups, G + 2, d]: for
 /// each head of keys and values the G heads of queries that share it, then its keys, then its
@@ -57,4 +57,4 @@ class HeadViews {
   int64_t heads_, d_;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -6,7 +6,7 @@
 #include "engine/model/linear.h"
 #include "engine/model/saved.h"
 
-namespace frugal::output_layer {
+namespace frugal::engine::output_layer {
 namespace {
 
 bool in_parts(const RunConfig& c) { return c.head_mini_sequences() > 1 || c.head_tiles > 1; }
@@ -90,4 +90,4 @@ Tensor backward(const Pass& pass, const Parameter& table, float scale, Saved sav
   return column_parallel_backward(pass, dlogits, saved.input, table, nullptr);
 }
 
-}  // namespace frugal::output_layer
+}  // namespace frugal::engine::output_layer

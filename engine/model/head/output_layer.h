@@ -14,7 +14,7 @@
 ///
 /// Narrow logits (RunConfig::narrow_logits) of a rank that has the whole vocabulary are read once:
 /// the forward pass computes the losses and leaves the gradient in the logits' place.
-namespace frugal::output_layer {
+namespace frugal::engine::output_layer {
 
 struct Saved {
   Tensor input;       // [s/t, b, h]
@@ -32,4 +32,4 @@ Tensor forward(const Pass& pass, const Parameter& table, const Tensor& x, const 
 /// The gradient of x for a loss that is `scale` · Σ of the tokens' losses.
 Tensor backward(const Pass& pass, const Parameter& table, float scale, Saved saved);
 
-}  // namespace frugal::output_layer
+}  // namespace frugal::engine::output_layer

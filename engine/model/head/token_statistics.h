@@ -3,7 +3,7 @@
 
 #include "engine/pass.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// DType of logits.
 inline DType logits_type(const RunConfig& config) {
@@ -28,4 +28,4 @@ inline Tensor gathered(const Pass& pass, const Tensor& local) {
   return all;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -1,6 +1,6 @@
 #include "engine/schedule/passes.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 constinit const ScheduleKind ScheduleKind::gpipe = {
     .name = "gpipe",
@@ -18,4 +18,4 @@ constinit const ScheduleKind ScheduleKind::gpipe = {
     .in_flight = [](const StageFill& fill) { return fill.microbatches; },
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

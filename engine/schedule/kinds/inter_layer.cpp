@@ -1,6 +1,6 @@
 #include "engine/schedule/passes.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 constinit const ScheduleKind ScheduleKind::inter_layer = {
     .name = "inter-layer",
@@ -17,4 +17,4 @@ constinit const ScheduleKind ScheduleKind::inter_layer = {
     .in_flight = [](const StageFill&) { return 1; },
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

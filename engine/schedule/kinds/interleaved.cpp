@@ -1,6 +1,6 @@
 #include "engine/schedule/passes.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// Before its first backward. Groups of `stages` microbatches go through all chunks in turn.
@@ -41,4 +41,4 @@ constinit const ScheduleKind ScheduleKind::interleaved = {
         },
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -1,6 +1,6 @@
 #include "engine/schedule/passes.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 Passes passes_of_1f1b(const StageFill& fill) {
   const int warm_up = std::min(fill.to_end() - 1, fill.microbatches);
@@ -22,4 +22,4 @@ constinit const ScheduleKind ScheduleKind::one_forward_one_backward = {
     .in_flight = in_flight_of_1f1b,
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -1,6 +1,6 @@
 #include "engine/schedule/passes.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 // The last stage uses a microbatch's update at once, when the first stage has not computed its part
 // of it yet: nothing can be tied.
@@ -27,4 +27,4 @@ constinit const ScheduleKind ScheduleKind::pipedream_vertical_sync = {
     .in_flight = in_flight_of_1f1b,
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -1,6 +1,6 @@
 #include "engine/schedule/passes.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// The version of batch b, max(b − 1, 0), is the newest that surely exists on all stages; the paper
 /// writes max(⌊(k − 1)/m⌋ − 1, 0) for microbatch k counted from 1.
@@ -16,4 +16,4 @@ constinit const ScheduleKind ScheduleKind::two_buffered = {
     .in_flight = in_flight_of_1f1b,
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

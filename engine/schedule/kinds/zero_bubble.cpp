@@ -1,6 +1,6 @@
 #include "engine/schedule/passes.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// 1F1B with its backward split in two; `delay`: by how many microbatches the weights' part lags
@@ -50,4 +50,4 @@ constinit const ScheduleKind ScheduleKind::zero_bubble_h2 = {
         [](const StageFill& fill) { return std::min(2 * fill.to_end() - 1, fill.microbatches); },
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -2,7 +2,7 @@
 
 #include "engine/train/stored/safetensors_stream.h"
 
-namespace frugal::safetensors {
+namespace frugal::engine::safetensors {
 
 void write(const std::string& path, const File& file) {
   std::vector<Writer::Tensor> tensors;
@@ -25,4 +25,4 @@ File read(const std::string& path) {
   return file;
 }
 
-}  // namespace frugal::safetensors
+}  // namespace frugal::engine::safetensors

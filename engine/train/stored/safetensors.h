@@ -3,7 +3,7 @@
 #include "engine/train/stored/safetensors_header.h"
 
 /// Small files, whole. What does not fit memory: engine/train/stored/safetensors_stream.h.
-namespace frugal::safetensors {
+namespace frugal::engine::safetensors {
 
 struct File {
   HostTensors tensors;
@@ -17,4 +17,4 @@ void write(const std::string& path, const File& file);
 /// Throws InputError as read_header() does. Nothing is read past the end.
 File read(const std::string& path);
 
-}  // namespace frugal::safetensors
+}  // namespace frugal::engine::safetensors

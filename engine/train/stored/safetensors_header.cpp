@@ -14,7 +14,7 @@
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
-namespace frugal::safetensors {
+namespace frugal::engine::safetensors {
 namespace {
 
 using nlohmann::json;
@@ -178,4 +178,4 @@ void refuse(const std::string& path, const std::string& why) {
   throw InputError(fmt::format("{}: {}; write the file again", path, why));
 }
 
-}  // namespace frugal::safetensors
+}  // namespace frugal::engine::safetensors

@@ -5,9 +5,11 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/namespace.h"
+
 /// The safetensors format: 8 bytes of header length (little endian), a JSON header of name →
 /// {dtype, shape, data_offsets}, and the data. Offsets count from the data's first byte.
-namespace frugal::safetensors {
+namespace frugal::engine::safetensors {
 
 /// What an element is stored as: F32, F64, I32, BF16 (the upper half of a float32), F16 (IEEE).
 enum class Stored : uint8_t { f32, f64, i32, bf16, f16 };
@@ -44,4 +46,4 @@ std::string header_bytes(const Entries& entries, const Metadata& metadata);
 /// Throws InputError: "<path>: <why>; write the file again".
 [[noreturn]] void refuse(const std::string& path, const std::string& why);
 
-}  // namespace frugal::safetensors
+}  // namespace frugal::engine::safetensors

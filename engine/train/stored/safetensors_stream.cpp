@@ -13,7 +13,7 @@
 #include "kernels/support/error.h"
 #include "kernels/types.h"
 
-namespace frugal::safetensors {
+namespace frugal::engine::safetensors {
 namespace {
 
 /// Elements that are converted at once.
@@ -175,4 +175,4 @@ void Writer::close() {
   closed_ = true;
 }
 
-}  // namespace frugal::safetensors
+}  // namespace frugal::engine::safetensors

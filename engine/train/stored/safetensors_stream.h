@@ -6,7 +6,7 @@
 #include "engine/train/stored/safetensors_header.h"
 
 /// Files of more than memory holds: one tensor, or a part of one, at a time.
-namespace frugal::safetensors {
+namespace frugal::engine::safetensors {
 
 /// A file whose header was found right; its tensors are read when they are asked for.
 class Reader {
@@ -62,4 +62,4 @@ class Writer {
   bool closed_ = false;
 };
 
-}  // namespace frugal::safetensors
+}  // namespace frugal::engine::safetensors

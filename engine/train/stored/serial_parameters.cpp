@@ -5,7 +5,7 @@
 
 #include "engine/model/table_names.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// Collects parameters, whose names have a prefix.
@@ -68,4 +68,4 @@ int64_t parameter_count(const ModelConfig& model) {
   return count;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -5,7 +5,7 @@
 
 #include "engine/model_config.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// A parameter as all ranks have it together.
 struct SerialParameter {
@@ -20,4 +20,4 @@ std::vector<SerialParameter> serial_parameters(const ModelConfig& model);
 /// How many numbers a model has learned.
 int64_t parameter_count(const ModelConfig& model);
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -4,7 +4,7 @@
 
 #include "engine/model/table_names.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// All rows of a parameter of this shape.
@@ -101,4 +101,4 @@ std::vector<StoredParameter> stored_parameters(const ModelConfig& model) {
   return all;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -4,7 +4,7 @@
 
 #include "engine/train/stored/serial_parameters.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// A tensor of a file that is some rows of a parameter: `block` rows at a time, the first ones from
 /// row `first` of the parameter on and the next ones `stride` rows further.
@@ -35,4 +35,4 @@ Naming naming_of(const ModelConfig& model);
 /// gate and up are one as well, the gate first. Rotated pairs are (i, i + d/2) in both.
 std::vector<StoredParameter> stored_parameters(const ModelConfig& model);
 
-}  // namespace frugal
+}  // namespace frugal::engine

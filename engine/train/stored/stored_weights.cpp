@@ -9,7 +9,7 @@
 #include "engine/model/table_names.h"
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 std::map<std::string, StoredParameter> by_name(const ModelConfig& model) {
@@ -144,4 +144,4 @@ HostTensors in_stored_names(const ModelConfig& model, HostTensors tensors) {
   return tensors;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

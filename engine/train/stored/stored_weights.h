@@ -8,7 +8,7 @@
 
 /// Weights of a model in files, in the names that stored_names.h gives them; one parameter at a
 /// time is in memory, in float64.
-namespace frugal {
+namespace frugal::engine {
 
 /// A model's weights in a file, found to be all there.
 class StoredWeights {
@@ -56,4 +56,4 @@ HostTensor stored_part(const StoredTensor& part, const HostTensor& serial);
 /// Tensors "weight/NAME" and "gradient/NAME" in the names of files; others stay as they are.
 HostTensors in_stored_names(const ModelConfig& model, HostTensors tensors);
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -9,7 +9,7 @@
 #include "kernels/support/json_file.h"
 #include "kernels/support/paths.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// The file or index of a folder. Where both are there, the file is the whole model.
@@ -82,4 +82,4 @@ std::vector<std::string> TensorFiles::paths() const {
   return paths;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -7,7 +7,7 @@
 
 #include "engine/train/stored/safetensors_stream.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// A model's tensors in one safetensors file or in several, read when they are asked for.
 class TensorFiles {
@@ -39,4 +39,4 @@ class TensorFiles {
   std::map<std::string, safetensors::Reader*> tensors_;                  ///< which file has it
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

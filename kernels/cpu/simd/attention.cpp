@@ -6,7 +6,7 @@
 #include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 namespace {
 
 /// What a row sees of a block, from the first column that is computed: whole vectors of them.
@@ -191,4 +191,4 @@ void run(const ScaledRows& op) {
   });
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

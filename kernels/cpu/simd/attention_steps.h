@@ -6,7 +6,7 @@
 
 /// The row work between the products of a block of fused attention, done by one thread. T is the
 /// type of q, k and v, A its accumulation type; all buffers are contiguous.
-namespace frugal {
+namespace frugal::kernels {
 
 /// A block of the scores of one [rows, cols] matrix.
 struct ScoreBlock {
@@ -59,4 +59,4 @@ struct ScaledRows {
   View x, factor, y;
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

@@ -2,7 +2,7 @@
 #include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/row_sums.h"
 
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 namespace {
 
 template <class T>
@@ -110,4 +110,4 @@ void run(const ColumnSum& op) {
   });
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

@@ -3,7 +3,7 @@
 #include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 namespace {
 
 /// Rows of elements that follow each other in both operands of a copy, in up to three dimensions:
@@ -109,4 +109,4 @@ void run(const Transfer& op) {
   });
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

@@ -2,7 +2,7 @@
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/rounding.h"
 
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 namespace {
 
 template <class T>
@@ -76,4 +76,4 @@ void run(const Convert& op) {
   });
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

@@ -4,7 +4,7 @@
 #include "kernels/cpu/simd/simd.h"
 
 /// Exponentials, as exact as the type needs that the result is stored as.
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 
 /// p · 2^n, n rounded down; may be 0 where the result is less than the least normal number, and
 /// infinite from 2^128 on. Without AVX-512 n is whole, from −151 to 128.
@@ -104,4 +104,4 @@ inline V tanh_for(V x) {
   }
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

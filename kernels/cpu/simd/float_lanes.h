@@ -1,7 +1,7 @@
 #pragma once
 #include "kernels/cpu/simd/simd.h"
 
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 
 /// The numbers of a vector, for what kernels/normal.h computes.
 struct FloatLanes {
@@ -12,4 +12,4 @@ struct FloatLanes {
   static Float root(Float x) { return square_root(x); }
 };
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

@@ -2,7 +2,7 @@
 #include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 
 void run(const GatedUnit& op) {
   const int64_t n = op.y.cols();
@@ -40,4 +40,4 @@ void run(const GatedUnitBackward& op) {
   });
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

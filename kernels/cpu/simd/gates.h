@@ -7,7 +7,7 @@
 /// Activations of the form x · g(x), where g rises from 0 to 1. A gate has inverse<T>(x) = 1 /
 /// g(x), for a result that is stored as T and infinite rather than wrong where g vanishes, and
 /// slope(x, g) = (x · g(x))', from g = g(x).
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 
 /// g = 1 / (1 + e^(−x)).
 struct SiluGate {
@@ -54,4 +54,4 @@ inline void by_gate(Gate gate, const F& f) {
   }
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

@@ -2,7 +2,7 @@
 #include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 
 void run(const Gelu& op) {
   by_type(op.x.type, [&]<class T>(T) {
@@ -28,4 +28,4 @@ void run(const GeluBackward& op) {
   });
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

@@ -2,7 +2,7 @@
 
 #include "kernels/cpu/simd/random_elements.h"
 
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 
 namespace {
 
@@ -38,4 +38,4 @@ void generate_keep(const Dropout& dropout, int64_t first, int64_t count, uint8_t
                      });
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

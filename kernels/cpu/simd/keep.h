@@ -6,7 +6,7 @@
 #include "kernels/view.h"
 
 /// Dropout's decisions, one byte for each element: 1 = kept.
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 
 /// Rows are worked on in segments, so that their decisions fit a small buffer.
 inline constexpr int64_t segment = 512;
@@ -54,4 +54,4 @@ inline void segments(int64_t n, const F& f) {
   for (int64_t j = 0; j < n; j += segment) f(j, std::min(segment, n - j));
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

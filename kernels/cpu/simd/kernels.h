@@ -2,7 +2,7 @@
 #include "kernels/cpu/simd/attention_steps.h"
 #include "kernels/operations.h"
 
-namespace frugal {
+namespace frugal::kernels {
 
 template <class Op>
 struct Kernel {
@@ -49,4 +49,4 @@ struct Kernels : Kernel<ColumnSum>,
   }
 };
 
-}  // namespace frugal
+}  // namespace frugal::kernels

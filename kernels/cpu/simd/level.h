@@ -4,7 +4,7 @@
 /// The sources of this folder are compiled once per instruction set, each time with another
 /// FRUGAL_SIMD, which names the namespace. Inline functions of shared headers are emitted by every
 /// one of these objects; the linker keeps the first, so the baseline is linked first.
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 
 void run(const ColumnSum& op);
 void run(const LayerNorm& op);
@@ -42,4 +42,4 @@ void run(const ScaledRows& op);
 
 extern const Kernels kernels;
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

@@ -3,7 +3,7 @@
 #include "kernels/operations.h"
 
 /// LayerNorm and RmsNorm: the latter is the former without a mean and without beta.
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 
 /// Whether the operation subtracts the mean of a row.
 template <class Op>
@@ -110,4 +110,4 @@ void run_norm_backward(const Op& op) {
   });
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

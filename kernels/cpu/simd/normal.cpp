@@ -9,7 +9,7 @@
 #include "kernels/cpu/simd/rows.h"
 
 // Compiled without contraction into fused operations, so that every processor draws the same.
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 namespace {
 
 /// a[0], b[0], a[1], b[1], … in two vectors, and back.
@@ -67,4 +67,4 @@ void run(const RandomNormal& op) {
   });
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

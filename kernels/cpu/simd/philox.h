@@ -5,7 +5,7 @@
 #include "kernels/philox.h"
 
 /// Random words, vectors of them at once. See Philox::generate for the scalar form.
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 
 // A 32-bit word in the lower half of each 64-bit lane; the upper halves hold anything, which the
 // multiplication does not see.
@@ -115,4 +115,4 @@ class Groups {
   uint64_t keys_[Philox::rounds - 2][2];
 };
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

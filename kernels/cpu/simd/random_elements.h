@@ -4,7 +4,7 @@
 #include "kernels/cpu/simd/philox.h"
 
 /// Elements made of random words, where the serial run has them.
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 
 /// Elements of a stream, of which a group makes `per_group`, in order: make(words, to) writes those
 /// of RandomWords.
@@ -90,4 +90,4 @@ void random_elements(const RandomStream& stream, const GlobalIndex& index, int64
   }
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

@@ -5,7 +5,7 @@
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/normal.h"
 
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 namespace {
 
 /// cosines[i] and sines[i] of the angle position · frequencies[i]. In float32 an angle is a whole
@@ -71,4 +71,4 @@ void run(const Rotary& op) {
   });
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

@@ -1,7 +1,7 @@
 #pragma once
 #include "kernels/cpu/simd/rows.h"
 
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 
 /// Sums over the rows of each group of consecutive rows. Rows are added up in chunks, and then the
 /// chunks in their order, so that the result does not depend on the number of threads. An object
@@ -70,4 +70,4 @@ class RowSums {
   A* partial_;
 };
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

@@ -7,7 +7,7 @@
 #include "kernels/view.h"
 
 /// How work is divided among threads: always in pieces that do not depend on their number.
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 
 /// Calls f with a value of the type that elements are stored as.
 template <class F>
@@ -131,4 +131,4 @@ inline A sum(int64_t n, const F& f) {
       n, A{0}, [](auto a, auto b) { return a + b; }, f));
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

@@ -10,7 +10,7 @@
 
 /// Vectors as wide as the instruction set that is being compiled for, over GCC's vector extensions:
 /// arithmetic, comparison (a mask of integers) and `mask ? a : b` are the language's.
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 
 #if defined(__AVX512F__)
 inline constexpr int vector_bytes = 64;
@@ -275,4 +275,4 @@ inline Vec<double> square_root(Vec<double> x) {
   return x;
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

@@ -2,7 +2,7 @@
 #include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 
 void run(const SoftCap& op) {
   by_type(op.x.type, [&]<class T>(T) {
@@ -16,4 +16,4 @@ void run(const SoftCap& op) {
   });
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

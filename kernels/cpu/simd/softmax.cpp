@@ -5,7 +5,7 @@
 #include "kernels/cpu/simd/level.h"
 #include "kernels/cpu/simd/rows.h"
 
-namespace frugal::FRUGAL_SIMD {
+namespace frugal::kernels::FRUGAL_SIMD {
 namespace {
 
 template <class A>
@@ -129,4 +129,4 @@ void run(const SoftmaxBackward& op) {
   });
 }
 
-}  // namespace frugal::FRUGAL_SIMD
+}  // namespace frugal::kernels::FRUGAL_SIMD

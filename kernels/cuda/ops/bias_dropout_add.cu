@@ -2,7 +2,7 @@
 #include "kernels/cuda/ops/keep.cuh"
 #include "kernels/cuda/ops/kernels.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 /// Blocks that a multiprocessor has at a time, each thread's registers being limited to that: the
@@ -152,4 +152,4 @@ void run(const BiasDropoutAddBackward& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -3,7 +3,7 @@
 #include "kernels/cuda/ops/shared.cuh"
 
 /// What the threads of a block tell each other. Blocks have a whole number of warps, at most 32.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 inline constexpr int warp = 32;
 
@@ -50,4 +50,4 @@ __device__ inline A sum_block(A x) {
   return reduce_block(x, A{0}, Plus{});
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

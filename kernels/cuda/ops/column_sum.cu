@@ -1,7 +1,7 @@
 #include "kernels/cuda/ops/column_sum.cuh"
 #include "kernels/cuda/ops/kernels.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 template <bool wide, class T>
@@ -35,4 +35,4 @@ void run(const ColumnSum& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

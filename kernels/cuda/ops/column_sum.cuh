@@ -3,7 +3,7 @@
 
 /// Sums over the rows of each group, in two kernels: partial sums of tiles, then these in their
 /// order. So the order is fixed, without atomic additions.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// Room for the partial sums of tiles, [groups · chunks, cols].
 template <class A>
@@ -63,4 +63,4 @@ void add_to(const Launch& on, const Tiles& tiles, const A* partial, const View& 
   });
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

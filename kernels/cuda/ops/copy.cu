@@ -8,7 +8,7 @@
 
 // A copy is walked over in packs of its innermost extent, after extents that follow each other in
 // memory on both sides have become one: of contiguous views, one row.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 /// One extent, and the elements from one of its steps to the next.
@@ -156,4 +156,4 @@ void run(const Copy& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -3,7 +3,7 @@
 #include "kernels/cuda/ops/rows.cuh"
 #include "kernels/cuda/ops/shared.cuh"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 /// Packs that a thread reads before it uses the first: with 512 threads 64 KiB, or of 16 bits 32,
@@ -283,4 +283,4 @@ void run(const CrossEntropy& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -4,7 +4,7 @@
 #include "kernels/cuda/ops/kernels.h"
 #include "kernels/rounding.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 constexpr int64_t line = 16;  // bytes that are written at a time
@@ -94,4 +94,4 @@ void run(const Convert& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -1,7 +1,7 @@
 #pragma once
 #include "kernels/cuda/ops/pack.cuh"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// f(first, count) for each pack of [0, size), over the whole grid.
 template <class F>
@@ -39,4 +39,4 @@ inline int64_t elementwise_blocks(const Launch& on, int64_t size) {
   return blocks_for(on, (size + per_block - 1) / per_block, 32);
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

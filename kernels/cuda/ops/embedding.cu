@@ -11,7 +11,7 @@
 // position is another warp's is left to that one, which goes on beyond its own positions: dy is
 // read once, and the rows of the table that occur are read and written once. What is slow is one id
 // that occurs tens of thousands of times.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 template <bool wide, bool scaled, class T>
@@ -211,4 +211,4 @@ void run(const EmbeddingBackward& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -1,7 +1,7 @@
 #pragma once
 #include "kernels/cuda/ops/pack.cuh"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// e^x for a result that is stored as T: a product and one instruction where that is bf16.
 template <class T, class A>
@@ -62,4 +62,4 @@ __device__ inline A lowest() {
   return -static_cast<A>(INFINITY);
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -4,7 +4,7 @@
 
 // Tiles are of the result's columns: a thread has a pack of the gate's columns and the one of what
 // it gates, n columns further.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 template <class T>
@@ -103,4 +103,4 @@ void run(const GatedUnitBackward& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -2,7 +2,7 @@
 #include "kernels/cuda/ops/exponential.cuh"
 
 /// Functions x · factor(x) with a factor between 0 and 1, and their slopes, for results of type T.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 struct GeluGate {
   static constexpr double root = 0.79788456080286535588;  // √(2/π)
@@ -35,4 +35,4 @@ struct SiluGate {
   }
 };
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

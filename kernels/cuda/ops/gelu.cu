@@ -2,7 +2,7 @@
 #include "kernels/cuda/ops/gates.cuh"
 #include "kernels/cuda/ops/kernels.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 template <bool wide, class T>
@@ -50,4 +50,4 @@ void run(const GeluBackward& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -3,7 +3,7 @@
 #include "kernels/philox.h"
 
 /// Dropout's decisions, eight at a time: those of the CPU, bit for bit.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// index.at(element); without its division where there is but one run.
 __device__ inline int64_t position(const GlobalIndex& index, int64_t element) {
@@ -127,4 +127,4 @@ __device__ inline void apply(uint32_t kept, A scale, A (&x)[pack]) {
   for (int e = 0; e < pack; ++e) x[e] = (kept >> e & 1U) != 0 ? x[e] * scale : A{0};
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -6,7 +6,7 @@
 /// Each one issues its work to launch.stream and returns. Any address that is aligned to its type
 /// and any number of columns works; addresses aligned to 16 bytes and columns in multiples of 8 are
 /// fast. Sums have an order that depends on shapes and on the number of multiprocessors only.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 void run(const ColumnSum& op, const Launch& on);
 void run(const LayerNorm& op, const Launch& on);
@@ -36,4 +36,4 @@ void run(const Fill& op, const Launch& on);
 void run(const Convert& op, const Launch& on);
 void run(const RandomNormal& op, const Launch& on);
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

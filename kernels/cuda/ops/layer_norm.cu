@@ -1,8 +1,8 @@
 #include "kernels/cuda/ops/norm.cuh"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 void run(const LayerNorm& op, const Launch& on) { run_norm(op, on); }
 void run(const LayerNormBackward& op, const Launch& on) { run_norm_backward(op, on); }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

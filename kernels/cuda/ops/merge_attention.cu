@@ -6,7 +6,7 @@
 
 // A block has consecutive rows of one matrix. It computes their factors once, in shared memory,
 // where the logarithmic sums are read and replaced by one thread each.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 constexpr int merge_threads = 256;
@@ -82,4 +82,4 @@ void run(const MergeAttention& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

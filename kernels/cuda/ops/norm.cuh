@@ -4,7 +4,7 @@
 #include "kernels/cuda/ops/rows.cuh"
 
 /// LayerNorm and RmsNorm: the latter is the former without a mean and without beta.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// Whether the operation subtracts the mean of a row.
 template <class Op>
@@ -130,4 +130,4 @@ void run_norm_backward(const Op& op, const Launch& on) {
            });
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -7,7 +7,7 @@
 ///   dx = rstd · (g − mean(g) − normal · mean(g · normal)) + add,
 /// where mean and mean(g) are 0 unless it is centred; dgamma = Σ dy · normal and dbeta = Σ dy over
 /// all rows. A block works on many rows and keeps its part of these sums.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// Reads a pack of gains: gamma, and what RmsNorm adds to it.
 template <bool centred, bool wide, class Op, class A>
@@ -325,4 +325,4 @@ int64_t norm_backward(NormBackward<T>& op, const Launch& on) {
   return blocks;
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -3,7 +3,7 @@
 #include "kernels/cuda/ops/kernels.h"
 #include "kernels/normal.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 /// A float32 whose multiplications and additions are never made one: its numbers are the CPU's.
@@ -91,4 +91,4 @@ void run(const RandomNormal& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -2,7 +2,7 @@
 #include "kernels/cuda/ops/kernels.h"
 #include "kernels/optimizers.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 /// `before` and `after`, of type W, are the weights and what they become, or the master copy, both
@@ -129,4 +129,4 @@ void run(const Adam& op, const Launch& on) {
   update_weights(op.update, on, rule, op.first_moment, op.second_moment);
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

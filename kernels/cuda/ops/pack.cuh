@@ -10,7 +10,7 @@
 
 /// Memory in packs of eight elements: what a thread works on at a time, 16 bytes of bf16, and one
 /// group of dropout's random bits. Arithmetic is in accumulation type.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 template <class T>
 using Accumulator = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -193,4 +193,4 @@ void dispatch_either(DType type, const F& f) {
   f(Accumulator<T>{});
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -1,7 +1,7 @@
 #pragma once
 #include "kernels/cuda/ops/block.cuh"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// first[c] or, from column `cols` on, second[c − cols] += Σ partial[b, c] over the blocks, of
 /// which `slices` parts are summed by a warp each. A block has 32 columns.
@@ -28,4 +28,4 @@ __global__ void __launch_bounds__(slices* warp)
   *to = to_stored<G>(total);
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

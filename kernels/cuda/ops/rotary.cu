@@ -7,7 +7,7 @@
 // A block has all pairs, or a part of them, of some heads at some positions. It computes the angle
 // of a pair at a position once, for all its heads, in shared memory. Then each thread keeps to a
 // pack of pairs and goes from head to head.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 constexpr int turn_threads = 256;
@@ -140,4 +140,4 @@ void run(const Rotary& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -5,7 +5,7 @@
 /// r, r + size, r + 2 · size and so on. A short row's team is a warp, which needs no barrier, so
 /// that the warps of a multiprocessor are at different places and memory is always busy; a longer
 /// one's is a block.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 inline constexpr int row_threads = 512;   // of a block at most
 inline constexpr int warps_of_block = 4;  // where each has a row of its own
@@ -139,4 +139,4 @@ void dispatch_row(int64_t cols, const F& f) {
   f(RowLayout<0, false, wide>{}, std::min(team_size(all, 1), row_threads));
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

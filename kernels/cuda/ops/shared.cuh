@@ -9,7 +9,7 @@
 #define FRUGAL_SHARED(type, name, extents) EMULATED_SHARED(type, name, extents)
 #endif
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// The shared memory that launch_with_shared() gave the block, aligned to 16 bytes.
 template <class T>
@@ -22,4 +22,4 @@ __device__ inline T* dynamic_shared() {
   return reinterpret_cast<T*>(memory);
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

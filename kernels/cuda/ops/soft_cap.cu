@@ -1,7 +1,7 @@
 #include "kernels/cuda/ops/elementwise.cuh"
 #include "kernels/cuda/ops/kernels.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 template <bool wide, class T>
@@ -29,4 +29,4 @@ void run(const SoftCap& op, const Launch& on) {
   });
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

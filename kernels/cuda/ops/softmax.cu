@@ -3,7 +3,7 @@
 #include "kernels/cuda/ops/kernels.h"
 #include "kernels/cuda/ops/rows.cuh"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 /// What both operations know of their rows.
@@ -253,4 +253,4 @@ void run(const SoftmaxBackward& op, const Launch& on) {
            });
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

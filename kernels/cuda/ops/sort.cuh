@@ -6,7 +6,7 @@
 /// keys of its part in their places, in their order: two kernels, which read each key three times.
 /// What is counted belongs to one warp, whose lanes agree on who counts: no pass needs atomic
 /// additions.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// Keys in order, and which position each of them has in the input.
 struct Sorted {
@@ -181,4 +181,4 @@ inline Sorted sort_ids(const Launch& on, const int32_t* ids, int64_t size, int64
   return {from.keys, from.positions, size};
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -1,7 +1,7 @@
 #pragma once
 #include "kernels/cuda/ops/pack.cuh"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 /// Whether what lies so many elements behind a place where 16 bytes begin is one, too.
 inline bool step_wide(int64_t elements, DType type) { return elements * size_of(type) % 16 == 0; }
@@ -16,4 +16,4 @@ inline bool rows_wide(const View& view) {
   return wide;
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

@@ -2,7 +2,7 @@
 #include "kernels/cuda/ops/elementwise.cuh"
 #include "kernels/cuda/ops/kernels.h"
 
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 namespace {
 
 constexpr int final_threads = 1024;
@@ -55,4 +55,4 @@ void run(const Sum& op, const Launch& on) {
   launch(on, add_partial_sums, 1, final_threads, partial, blocks, op.total.as<double>());
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

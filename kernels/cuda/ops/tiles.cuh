@@ -3,7 +3,7 @@
 
 /// Matrices as tiles, a block each. A thread keeps to a pack of columns and goes from row to row:
 /// what belongs to a column it reads, or adds up, once.
-namespace frugal::cuda {
+namespace frugal::kernels::cuda {
 
 inline constexpr int tile_threads = 256;
 
@@ -71,4 +71,4 @@ __device__ inline void each_row(const Tiles& of, const Tile& tile, const Fetch& 
   }
 }
 
-}  // namespace frugal::cuda
+}  // namespace frugal::kernels::cuda

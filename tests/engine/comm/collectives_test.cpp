@@ -2,7 +2,7 @@
 
 #include "tests/engine/comm/group.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// Every collective against a serial loop over the ranks in their order, bit for bit.
@@ -200,4 +200,4 @@ TEST(Messages, BytesOfAnyType) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

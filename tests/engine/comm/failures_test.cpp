@@ -8,7 +8,7 @@
 #include "tests/engine/comm/group.h"
 #include "tests/support/message_of.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using ::testing::AllOf;
@@ -187,4 +187,4 @@ TEST(LocalGroupContract, ViewsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -9,7 +9,7 @@
 
 #include "engine/comm/local.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Runs `body` once per rank, each in a thread of its own.
 inline void on_every_rank(Group& group, const std::function<void(Communicator&)>& body) {
@@ -48,4 +48,4 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -167,4 +167,4 @@ TEST(Layout, SendersOfANode) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -8,7 +8,7 @@
 #include "tests/engine/comm/group.h"
 #include "tests/support/message_of.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 constexpr int ring_size = 5;
@@ -94,4 +94,4 @@ TEST(MessageRing, AFailureReachesBothNeighboursUntilItIsReset) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -10,7 +10,7 @@
 #include "kernels/cpu/device.h"
 #include "kernels/virtual/device.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 class ModelledOnVirtualDevice : public ::testing::Test {
@@ -330,4 +330,4 @@ INSTANTIATE_TEST_SUITE_P(Devices, ModelledBesideCopies, ::testing::Bool(), [](co
 });
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

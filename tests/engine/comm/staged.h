@@ -2,7 +2,7 @@
 #include "engine/comm/staged.h"
 #include "tests/engine/comm/group.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 /// Where a message of `unit` takes 1 s within a node and 2 s between two, and an all-reduce of it
 /// by two stages of a node 1.25 s, all without rounding.
@@ -53,4 +53,4 @@ struct Pipeline {
   std::unique_ptr<StagedGroup> forward, backward, all, ends;
 };
 
-}  // namespace frugal
+}  // namespace frugal::engine

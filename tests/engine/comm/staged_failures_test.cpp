@@ -5,7 +5,7 @@
 #include "tests/engine/comm/staged.h"
 #include "tests/support/message_of.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using ::testing::AllOf;
@@ -86,4 +86,4 @@ TEST(StagedGroupContract, ViewsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

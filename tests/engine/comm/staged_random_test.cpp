@@ -8,7 +8,7 @@
 
 #include "tests/engine/comm/staged.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// What a stage of a random program does.
@@ -221,4 +221,4 @@ TEST(StagedGroupRandom, ClocksDoNotDependOnThreads) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

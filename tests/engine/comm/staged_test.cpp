@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -191,4 +191,4 @@ TEST(StagedGroup, AStageAloneWaitsForNobody) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

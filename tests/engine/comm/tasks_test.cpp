@@ -9,7 +9,7 @@
 #include <vector>
 
 // Tasks that wait for each other on one thread.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -122,4 +122,4 @@ TEST_F(Tasks, EndWithoutHavingWaited) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -8,7 +8,7 @@
 
 #include "kernels/support/error.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using ::testing::HasSubstr;
@@ -129,4 +129,4 @@ TEST_F(WatchTest, LooksUntilSomethingIsReady) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -11,7 +11,7 @@
 
 /// A stage that fails, or does not go on, ends the run of all: with its own error, or within the
 /// deadline with one that names the stage and the action that waited.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -103,4 +103,4 @@ TEST(PipelineFailures, APassWithoutItsMessageIsRefused) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

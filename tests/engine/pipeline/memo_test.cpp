@@ -14,7 +14,7 @@
 /// A run whose passes are repeated by a memo (engine/train/pass_memo.h) is the run in which the
 /// model's code makes each: every clock, every byte, every FLOP, to the bit. The second kind of run
 /// is one whose ledgers keep a timeline, which needs every change.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using testing::small_gemma;
@@ -323,4 +323,4 @@ TEST(PassMemo, OutOfMemory) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

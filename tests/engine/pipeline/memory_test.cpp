@@ -10,7 +10,7 @@
 /// activations of the microbatches in flight. Formulas of the paper count one stage as |W|/d and
 /// A/d; here are the embedding and the output head of the first and the last stage too. Not part of
 /// them, because the papers neglect them: statistics, what operations work in, and messages.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 /// One stage's bytes, in terms of the paper. Symbols: s, b, h, v, a of the model; t, d of the run.
@@ -222,4 +222,4 @@ TEST(PipelineMemory, OnTheCpuEqualsTheFormulasToTheByte) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -11,7 +11,7 @@
 /// Pipelines equal the serial run of the same batches: losses, and the weights after some steps.
 /// The gradients of a tied table are summed in another order, and tensor parallelism sums in
 /// another order too; the rest of a pipeline's arithmetic is the serial run's (recursion_test.cpp).
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using testing::small_gpt;
@@ -230,4 +230,4 @@ TEST(KeptOutputs, ChangeNothingButMemory) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -10,7 +10,7 @@
 /// Pipelines equal the recursions of pipedream2bw2021, executed serially, bit for bit: W(t + 1) =
 /// W(t) − ν · ∇f(version), where the version is W(t) with a flush, W(t − 1) with 2BW (section 3.1),
 /// and differs from stage to stage with weight stashing (section 2.2).
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using testing::SerialPipeline;
@@ -149,4 +149,4 @@ INSTANTIATE_TEST_SUITE_P(All, Recursion, ::testing::ValuesIn(recursion_cases()),
                          ::testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

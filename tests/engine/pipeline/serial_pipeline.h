@@ -7,6 +7,7 @@
 #include "kernels/cpu/device.h"
 
 namespace frugal::testing {
+using namespace engine;
 
 /// The oracle of pipelines: the same parts of a model one after another on one rank, and the
 /// weights that each update is computed with chosen by a formula. There is no schedule, no message

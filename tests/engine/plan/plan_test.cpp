@@ -13,7 +13,7 @@
 #include "tests/main/left_out.h"
 
 /// The planner against execution: what it predicts is what the virtual machine takes.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using ::testing::AllOf;
@@ -358,4 +358,4 @@ TEST(Search, FirstChoiceIsTheFastestExecuted) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

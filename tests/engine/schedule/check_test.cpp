@@ -11,7 +11,7 @@
 #include "tests/engine/schedule/shapes.h"
 #include "tests/main/left_out.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using ::testing::HasSubstr;
@@ -333,4 +333,4 @@ TEST(Check, RequireValidRefusesInOneLine) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

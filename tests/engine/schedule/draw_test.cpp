@@ -9,7 +9,7 @@
 #include "tests/engine/schedule/shapes.h"
 #include "tests/main/left_out.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using ::testing::HasSubstr;
@@ -133,4 +133,4 @@ TEST(Draw, OfNothingIsNothing) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -16,7 +16,7 @@
 #include "tests/support/source_dir.h"
 
 // Further schedules, each one entry, that no list has.
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 using ::testing::HasSubstr;
@@ -143,4 +143,4 @@ TEST(ScheduleEntry, ThoseListedSayWhatTheyAre) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -12,7 +12,7 @@
 #include "tests/engine/schedule/shapes.h"
 #include "tests/main/left_out.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 std::string line(const Actions& actions, int chunks = 1) {
@@ -214,4 +214,4 @@ TEST(Schedules, BadShapesAreRefusedWithTheRule) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

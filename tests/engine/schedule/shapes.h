@@ -6,7 +6,7 @@
 
 #include "engine/schedule/schedules.h"
 
-namespace frugal {
+namespace frugal::engine {
 
 inline std::string describe(ScheduleKind kind, const ScheduleShape& shape) {
   return std::string(name_of(kind)) + " stages " + std::to_string(shape.stages) + " chunks " +
@@ -38,4 +38,4 @@ inline void for_all_shapes(
             }
 }
 
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -7,7 +7,7 @@
 #include "tests/engine/schedule/shapes.h"
 #include "tests/main/left_out.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 FRUGAL_LEFT_OUT(thread, "ScheduleText.*", "one thread");
@@ -86,4 +86,4 @@ TEST(ScheduleText, MistakesAreNamedWithTheirLine) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

@@ -11,7 +11,7 @@
 #include "tests/main/left_out.h"
 #include "tests/support/source_dir.h"
 
-namespace frugal {
+namespace frugal::engine {
 namespace {
 
 // The paper's figures: passes as [F or B, microbatch counted from 1, begin, end], cut at 23.
@@ -172,4 +172,4 @@ TEST(Timeline, TellsCommunicationFromStalls) {
 }
 
 }  // namespace
-}  // namespace frugal
+}  // namespace frugal::engine

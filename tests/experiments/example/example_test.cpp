@@ -4,7 +4,7 @@
 #include "harness/measure/runner.h"
 #include "tests/experiments/example/table1.h"
 
-namespace frugal::example {
+namespace frugal::experiments::example {
 namespace {
 
 using ::testing::HasSubstr;
@@ -75,4 +75,4 @@ TEST(Example, ACaseThatEndsBadlyIsTheOutcomeOfWhatIsMadeOfIt) {
 }
 
 }  // namespace
-}  // namespace frugal::example
+}  // namespace frugal::experiments::example

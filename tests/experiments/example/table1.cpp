@@ -5,7 +5,7 @@
 #include "experiments/declaration.h"
 #include "tests/support/source_dir.h"
 
-namespace frugal::example {
+namespace frugal::experiments::example {
 namespace {
 
 constexpr const char* activations = "activations";
@@ -66,4 +66,4 @@ const Artifact& table1() {
   return artifact;
 }
 
-}  // namespace frugal::example
+}  // namespace frugal::experiments::example

@@ -1,9 +1,10 @@
 #pragma once
+#include "experiments/namespace.h"
 #include "harness/measure/artifact.h"
 
-namespace frugal::example {
+namespace frugal::experiments::example {
 
 /// What the line of an artifact in experiments/artifacts.h declares.
 const Artifact& table1();
 
-}  // namespace frugal::example
+}  // namespace frugal::experiments::example

@@ -8,7 +8,7 @@
 #include "experiments/korthikanti2022/paper.h"
 #include "tests/experiments/synthetic.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 constexpr const char* lone = "cuda, lone rank on h200-hgx";
@@ -131,4 +131,4 @@ TEST(Cuda, ACaseThatFailedLeavesItsReason) {
 }
 
 }  // namespace
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

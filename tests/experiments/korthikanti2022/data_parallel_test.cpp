@@ -5,7 +5,7 @@
 #include "experiments/artifacts.h"
 #include "tests/experiments/synthetic.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 TEST(DataParallel, ThePapersIterationsGiveItsOverheadInPercent) {
@@ -22,4 +22,4 @@ TEST(DataParallel, ThePapersIterationsGiveItsOverheadInPercent) {
 }
 
 }  // namespace
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

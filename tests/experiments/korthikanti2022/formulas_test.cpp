@@ -5,7 +5,7 @@
 #include "experiments/korthikanti2022/layers.h"
 #include "kernels/support/error.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 constexpr double gib = 1024.0 * 1024 * 1024;
@@ -139,4 +139,4 @@ TEST(Formulas, Equation8ChargesMoreThanRecomputingExecutes) {
 }
 
 }  // namespace
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

@@ -6,7 +6,7 @@
 #include "experiments/korthikanti2022/paper.h"
 #include "tests/experiments/synthetic.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 /// Observes `bytes(config)` activations and the FLOPs of a layer that computes QKᵀ and
@@ -147,4 +147,4 @@ TEST(Table5, PrintedTimesGiveTheUtilizationsWithinTheirRounding) {
 }
 
 }  // namespace
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

@@ -10,7 +10,7 @@
 #include "kernels/support/embedded.h"
 #include "tests/experiments/synthetic.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 using Names = std::set<std::pair<std::string, std::string>>;
@@ -105,4 +105,4 @@ TEST(Paper, UnknownNamesAreErrors) {
 TEST(Paper, ContradictionsAreListed) { EXPECT_EQ(contradictions().size(), 6U); }
 
 }  // namespace
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

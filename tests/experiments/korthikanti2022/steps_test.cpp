@@ -12,7 +12,7 @@
 #include "tests/experiments/synthetic.h"
 
 /// Figures 1 and 9 and appendices B and C, executed at full size on the paper's machine, virtually.
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 const Target& selene() {
@@ -175,4 +175,4 @@ TEST(Steps, AreRunOnVirtualMachinesOnlyAndBesideThePaperAtFullSizeOnly) {
 }
 
 }  // namespace
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

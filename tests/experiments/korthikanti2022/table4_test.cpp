@@ -5,7 +5,7 @@
 #include "experiments/outcome.h"
 #include "tests/experiments/synthetic.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 const Selection everywhere{};
@@ -213,4 +213,4 @@ TEST(Table4, ACaseThatFailedLeavesItsReason) {
 }
 
 }  // namespace
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

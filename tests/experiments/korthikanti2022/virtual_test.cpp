@@ -7,7 +7,7 @@
 #include "kernels/virtual/machine.h"
 #include "tests/experiments/synthetic.h"
 
-namespace frugal::korthikanti2022 {
+namespace frugal::experiments::korthikanti2022 {
 namespace {
 
 /// What a layer of a record's configuration holds and executes on the paper's machine, virtually.
@@ -66,4 +66,4 @@ TEST(Virtual, WithoutRecomputationALayerExecutesEquation7) {
 }
 
 }  // namespace
-}  // namespace frugal::korthikanti2022
+}  // namespace frugal::experiments::korthikanti2022

@@ -7,7 +7,7 @@
 #include "experiments/mst2024/lengths.h"
 #include "tests/experiments/synthetic.h"
 
-namespace frugal::mst2024 {
+namespace frugal::experiments::mst2024 {
 namespace {
 
 using ::testing::HasSubstr;
@@ -165,4 +165,4 @@ TEST(Anchors, AreMarkedAsAnotherPapers) {
 }
 
 }  // namespace
-}  // namespace frugal::mst2024
+}  // namespace frugal::experiments::mst2024

@@ -6,7 +6,7 @@
 
 #include "harness/settings/models.h"
 
-namespace frugal::mst2024 {
+namespace frugal::experiments::mst2024 {
 namespace {
 
 /// Parameters of all kinds, as a Llama counts them: without biases but qkv's.
@@ -61,4 +61,4 @@ TEST(Paper, CellsAreNamedOnce) {
 }
 
 }  // namespace
-}  // namespace frugal::mst2024
+}  // namespace frugal::experiments::mst2024

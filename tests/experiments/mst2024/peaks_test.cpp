@@ -11,7 +11,7 @@
 
 /// Tables 6, 8 to 11 and 13 to 16 and figures 3 and 11, executed at full size on the paper's
 /// machine, virtually.
-namespace frugal::mst2024 {
+namespace frugal::experiments::mst2024 {
 namespace {
 
 constexpr double gib = 1024.0 * 1024 * 1024;
@@ -160,4 +160,4 @@ TEST(Peaks, OnAProcessorModulesRunScaled) {
 }
 
 }  // namespace
-}  // namespace frugal::mst2024
+}  // namespace frugal::experiments::mst2024

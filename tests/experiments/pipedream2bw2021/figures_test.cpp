@@ -4,7 +4,7 @@
 #include "experiments/pipedream2bw2021/paper.h"
 #include "tests/experiments/synthetic.h"
 
-namespace frugal::pipedream2bw2021 {
+namespace frugal::experiments::pipedream2bw2021 {
 namespace {
 
 const Artifact& figure(const std::string& name) {
@@ -193,4 +193,4 @@ TEST(Figure9, ALargerModelThanThePapersIsNoContradiction) {
 }
 
 }  // namespace
-}  // namespace frugal::pipedream2bw2021
+}  // namespace frugal::experiments::pipedream2bw2021

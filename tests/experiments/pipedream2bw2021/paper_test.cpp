@@ -10,7 +10,7 @@
 #include "experiments/pipedream2bw2021/training_figure.h"
 #include "tests/experiments/synthetic.h"
 
-namespace frugal::pipedream2bw2021 {
+namespace frugal::experiments::pipedream2bw2021 {
 namespace {
 
 double drawn(const std::string& artifact, const Statement::Ratio::Of& bar) {
@@ -87,4 +87,4 @@ TEST(Timelines, EveryPassIsWhereTheFigureHasIt) {
 }
 
 }  // namespace
-}  // namespace frugal::pipedream2bw2021
+}  // namespace frugal::experiments::pipedream2bw2021

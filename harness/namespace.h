@@ -1,0 +1,7 @@
+#pragma once
+#include "engine/namespace.h"
+
+/// The harness sees the names of the engine and of what that sees (engine/namespace.h).
+namespace frugal::harness {
+using namespace engine;
+}
