@@ -161,10 +161,12 @@ const Benchmark& gemm() {
                {"by", {"frugal", "oneDNN"}}},
       .at = [](const Point& point) -> std::optional<BenchmarkCase> {
         const DType type = point.at("type") == "bf16" ? DType::bf16 : DType::f32;
-        return BenchmarkCase{.make = [type, product = product_of(point.at("product")),
-                                      directly = point.at("by") == "oneDNN"](const Target& target) {
+        BenchmarkCase found;
+        found.make = [type, product = product_of(point.at("product")),
+                      directly = point.at("by") == "oneDNN"](const Target& target) {
           return run_of(target, type, product, directly);
-        }};
+        };
+        return found;
       },
       .by_turns = {"by"},
       .reference = Reference{"by", {"oneDNN"}},
