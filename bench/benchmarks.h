@@ -3,10 +3,18 @@
 #include "harness/measure/benchmark.h"
 
 /// Every benchmark, in the order in which they are listed. A file of this folder defines each.
+// clang-format off
 #define FRUGAL_BENCHMARKS(BENCHMARK) \
   BENCHMARK(gemm)                    \
   BENCHMARK(attention)               \
-  BENCHMARK(memory_bound)
+  BENCHMARK(memory_bound)            \
+  BENCHMARK(layer)                   \
+  BENCHMARK(mini_sequence)           \
+  BENCHMARK(mini_sequence_memory)    \
+  BENCHMARK(pipeline)                \
+  BENCHMARK(prediction)              \
+  BENCHMARK(plan)
+// clang-format on
 
 #define FRUGAL_DECLARED(name) const Benchmark& name();
 namespace frugal::bench {

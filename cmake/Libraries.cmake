@@ -10,7 +10,7 @@ endfunction()
 function(frugal_library name folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
   list(FILTER sources EXCLUDE REGEX
-       "/kernels/cpu/simd/|/kernels/cuda/|/engine/comm/(no_)?nccl[^/]*\\.cpp$|/bench/(micro|old)/")
+       "/kernels/cpu/simd/|/kernels/cuda/|/engine/comm/(no_)?nccl[^/]*\\.cpp$|/bench/micro/")
   if(FRUGAL_SANITIZE)  # sanitizers do not follow a task from one stack to another
     list(FILTER sources EXCLUDE REGEX "/engine/comm/tasks\\.cpp$")
   else()

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -20,7 +21,7 @@ namespace {
 
 struct BenchValues {
   std::vector<std::string> names;
-  std::string on = "cpu", glob, read, out = "out", format = "table";
+  std::string on, glob, read, out = "out", format = "table";
   std::optional<int> threads;  // all processors otherwise
   TimingPlan timing;
   bool list = false, force = false;
@@ -73,12 +74,24 @@ void list_cases(const std::vector<Case>& cases, const std::string& format) {
   print(table, {{"schema", "frugal.benchmark-cases/1"}, {"cases", json}}, format);
 }
 
+bool any_on_cpu(const std::vector<Case>& cases) {
+  return std::any_of(cases.begin(), cases.end(),
+                     [](const Case& c) { return device_kind(c.on) == DeviceKind::cpu; });
+}
+
+bool any_has_rounds(const std::vector<Case>& cases) {
+  return std::any_of(cases.begin(), cases.end(),
+                     [](const Case& c) { return !rounds_of(c).empty(); });
+}
+
 /// With every choice that decides the numbers, and no path.
-std::string command_of(const BenchValues& values, const Benchmark& benchmark, int threads) {
-  std::string command = fmt::format("frugal bench {} --on {}", benchmark.name, values.on);
+std::string command_of(const BenchValues& values, const Benchmark& benchmark,
+                       const std::vector<Case>& cases, int threads) {
+  std::string command = fmt::format("frugal bench {}", benchmark.name);
+  if (!values.on.empty() || any_on_cpu(cases)) command += fmt::format(" --on {}", cases.front().on);
   if (!values.glob.empty()) command += fmt::format(" --case '{}'", values.glob);
-  command += timing_flags(values.timing);
-  if (device_kind(values.on) == DeviceKind::cpu) command += fmt::format(" --threads {}", threads);
+  if (any_has_rounds(cases)) command += timing_flags(values.timing);
+  if (any_on_cpu(cases)) command += fmt::format(" --threads {}", threads);
   return command;
 }
 
@@ -88,7 +101,7 @@ Exit bench(const BenchValues& values, const Benchmark& benchmark) {
     list_cases(cases, values.format);
     return Exit::done;
   }
-  check_threads(values.threads, values.on, device_kind(values.on) == DeviceKind::cpu);
+  check_threads(values.threads, cases.front().on, any_on_cpu(cases));
   const int threads = values.threads.value_or(usable_processors());
   make_target({.on = cases.front().on, .threads = threads});  // says why it cannot be used
   RecordFile file(values.out);
@@ -98,10 +111,13 @@ Exit bench(const BenchValues& values, const Benchmark& benchmark) {
   Runner runner(file, progress,
                 {.place = {.threads = threads},
                  .timing = values.timing,
-                 .command = command_of(values, benchmark, threads)});
+                 .command = command_of(values, benchmark, cases, threads)});
   const std::vector<Record> records = runner.run(benchmark.artifact(), cases).all();
   progress.finish();
-  print(benchmark_table(benchmark, records), to_json(records), values.format);
+  if (values.format == "json")
+    fmt::print("{}\n", to_json(records).dump(2));
+  else
+    fmt::print("{}", benchmark_text(benchmark, records, values.format));
   Exit worst = Exit::done;
   for (const Record& record : records) worst = std::max(worst, exit_of(record.status));
   return worst;
@@ -146,7 +162,9 @@ void add_bench(Program& program) {
   flags.toggle("--list", values->list, "Show its cases and run none");
   flags.text("--case", values->glob, "GLOB",
              "Only the cases whose names it matches, and what is timed by turns with them");
-  flags.text("--on", values->on, "PLACE", "Where: cpu, cuda, or virtual:MACHINE");
+  flags.text(
+      "--on", values->on, "PLACE",
+      "Where: cpu, cuda, or virtual:MACHINE; the cpu otherwise, or where the benchmark says");
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);
   add_timing_flags(flags, values->timing);

@@ -18,6 +18,17 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// Where a case runs, of which the user asked for `on`.
+std::string place_of(const Benchmark& benchmark, const BenchmarkCase& c, const std::string& on) {
+  if (!c.on.empty()) {
+    if (on.empty()) return c.on;
+    throw InputError(fmt::format(
+        "--on {}: each case of {} has a place of its own, as --list shows; leave --on out", on,
+        benchmark.name));
+  }
+  return on.empty() ? "cpu" : on;
+}
+
 void check_place(const Benchmark& benchmark, const std::string& on) {
   const DeviceKind kind = device_kind(on);
   if (std::find(benchmark.places.begin(), benchmark.places.end(), kind) != benchmark.places.end())
@@ -32,7 +43,9 @@ void check_place(const Benchmark& benchmark, const std::string& on) {
 }
 
 Case case_at(const Benchmark& benchmark, const Point& point, BenchmarkCase at,
-             const std::string& on) {
+             const std::string& asked) {
+  const std::string on = place_of(benchmark, at, asked);
+  if (at.on.empty()) check_place(benchmark, on);
   const Point apart = point.without(benchmark.by_turns);
   const bool by_turns = !benchmark.by_turns.empty();
   return {
@@ -41,7 +54,7 @@ Case case_at(const Benchmark& benchmark, const Point& point, BenchmarkCase at,
       .workload = workload::Benchmark{.axes = {point.values().begin(), point.values().end()},
                                       .rounds = by_turns ? benchmark.name + "/" + apart.id() : "",
                                       .make = std::move(at.make)},
-      .on = at.on.empty() ? on : at.on};
+      .on = on};
 }
 
 /// Those that the glob matches, and those of their rounds.
@@ -98,13 +111,11 @@ std::vector<Point> points_of(const std::vector<BenchmarkAxis>& axes) {
 
 std::vector<Case> cases_of(const Benchmark& benchmark, const std::string& on,
                            const std::string& glob) {
+  const CaseAt at = benchmark.at_of_a_run ? benchmark.at_of_a_run() : benchmark.at;
   std::vector<Case> all;
-  for (const Point& point : points_of(benchmark.axes)) {
-    std::optional<BenchmarkCase> at = benchmark.at(point);
-    if (!at) continue;
-    if (at->on.empty()) check_place(benchmark, on);
-    all.push_back(case_at(benchmark, point, std::move(*at), on));
-  }
+  for (const Point& point : points_of(benchmark.axes))
+    if (std::optional<BenchmarkCase> found = at(point))
+      all.push_back(case_at(benchmark, point, std::move(*found), on));
   if (glob.empty()) return all;
   std::vector<Case> some = matching(all, glob);
   if (some.empty())

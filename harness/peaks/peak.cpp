@@ -28,7 +28,8 @@ Tensor random_tensor(Rank& rank, DType type, const Shape& shape) {
 }
 
 /// Or on a virtual machine, whose devices are GPUs: their rates are those of the same products.
-bool on_gpu(const Target& target) { return target.kind() != DeviceKind::cpu; }
+bool on_gpu(DeviceKind on) { return on != DeviceKind::cpu; }
+bool on_gpu(const Target& target) { return on_gpu(target.kind()); }
 
 }  // namespace
 
@@ -59,13 +60,17 @@ void Rate::set(double work) {
 }
 
 std::vector<GemmShape> gemm_shapes(const Target& target, DType type) {
+  return gemm_shapes(target.kind(), type);
+}
+
+std::vector<GemmShape> gemm_shapes(DeviceKind on, DType type) {
   std::vector<GemmShape> shapes;
   std::vector<int64_t> sizes = {512, 1024, 2048};
   if (type == DType::f64) sizes = {64, 128, 256};
-  if (on_gpu(target)) sizes = {1024, 2048, 4096, 8192};
-  if (on_gpu(target) && type == DType::bf16) sizes.push_back(16384);
+  if (on_gpu(on)) sizes = {1024, 2048, 4096, 8192};
+  if (on_gpu(on) && type == DType::bf16) sizes.push_back(16384);
   for (const int64_t size : sizes) shapes.push_back({size, size, size});
-  if (!on_gpu(target)) return shapes;
+  if (!on_gpu(on)) return shapes;
   // Rows are 2048 tokens of 4 sequences; query, key and value, projection, and the two of the MLP.
   for (const int64_t t : {8, 1})
     shapes.insert(shapes.end(), {{8192, int64_t{3} * 6144 / t, 6144},

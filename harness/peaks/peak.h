@@ -6,6 +6,7 @@
 #include "harness/measure/statistics.h"
 #include "harness/measure/timing.h"
 #include "harness/peaks/repeated.h"
+#include "harness/place/device_kind.h"
 
 /// What a device reaches in practice. Operands are random normal numbers: products of zeros or
 /// denormals may be faster or slower.
@@ -72,6 +73,7 @@ struct LaunchTime {
 /// What `frugal peak` shows and the measured peak is the best of: squares, and on a GPU the
 /// products of a layer of the 22B model on eight devices and on one. Small ones for float64, whose
 /// products are plain loops on the processor, which only tests need.
+std::vector<GemmShape> gemm_shapes(DeviceKind on, DType type);
 std::vector<GemmShape> gemm_shapes(const Target& target, DType type);
 /// The rate of each shape, all measured by turns (harness/measure/timing.h).
 std::vector<GemmRate> gemm_rates(DType type, const Target& target);

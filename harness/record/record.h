@@ -118,6 +118,8 @@ struct Record {
   Status status = Status::ok;
   std::string reason;
   std::map<std::string, Metric> metrics;
+  /// What was found that is no number, in words: the configuration that is the fastest, say.
+  std::map<std::string, std::string> findings;
   std::optional<Memory> memory;
   std::optional<Flops> flops;
   /// Of a training step, or a module's forward and backward pass; none in records that are older.

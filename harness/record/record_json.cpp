@@ -140,6 +140,14 @@ std::vector<double> numbers(const JsonObject& object, std::string_view key) {
   return values;
 }
 
+std::map<std::string, std::string> texts(const JsonObject& object, std::string_view key) {
+  const JsonObject texts = object.object(key);
+  std::map<std::string, std::string> values;
+  for (const auto& [name, value] : object.at(key).items())
+    values[name] = texts.require<std::string>(name);
+  return values;
+}
+
 int64_t scale_from_json(const JsonObject& object) {
   const auto name = object.require<std::string>("scale");
   if (const auto scale = parse_scale(name)) return *scale;
@@ -157,6 +165,7 @@ StageMemory stage_from_json(const JsonObject& object) {
 
 /// What a case gave, which only some kinds of cases have.
 void results_from_json(const JsonObject& object, Record& record) {
+  if (object.has("findings")) record.findings = texts(object, "findings");
   const JsonObject metrics = object.object("metrics");
   for (const auto& [name, value] : object.at("metrics").items()) {
     const JsonObject metric = metrics.object(name);
@@ -213,6 +222,7 @@ json to_json(const Record& record) {
       {"status", name_of(record.status)},
       {"reason", record.reason},
       {"metrics", metrics},
+      {"findings", record.findings},
       {"memory", record.memory ? to_json(*record.memory) : json(nullptr)},
       {"flops", record.flops ? to_json(*record.flops) : json(nullptr)},
       {"work", record.work ? to_json(*record.work, record.on) : json(nullptr)},
@@ -248,9 +258,7 @@ Record record_from_json(const json& json, const std::string& name) {
   record.scale = scale_from_json(object);
   if (!object.at("configuration").is_null())
     record.config = run_config_from_json(object.object("configuration"));
-  const JsonObject options = object.object("options");
-  for (const auto& [key, value] : object.at("options").items())
-    record.options[key] = options.require<std::string>(key);
+  record.options = texts(object, "options");
   // Records of the first programs have none of these; they are never current.
   record.machine = object.optional<std::string>("machine", "");
   record.program = object.optional<std::string>("program", "");

@@ -70,8 +70,14 @@ std::optional<Estimate> shown(const ResultColumn& column, const Record& record,
 }
 
 std::string text_of(const ResultColumn& column, const Record& record, const Record* reference) {
-  const auto estimate = record.ok() ? shown(column, record, reference) : std::nullopt;
-  return estimate ? format_estimate(*estimate) : "";
+  if (!record.ok()) return "";
+  if (column.shows == ResultColumn::Shows::finding) {
+    const auto found = record.findings.find(column.metric);
+    return found == record.findings.end() ? "" : found->second;
+  }
+  const std::optional<Estimate> estimate = shown(column, record, reference);
+  if (!estimate) return "";
+  return column.interval ? format_estimate(*estimate) : format_number(estimate->value);
 }
 
 }  // namespace
@@ -80,7 +86,8 @@ Table benchmark_table(const Benchmark& benchmark, const std::vector<Record>& rec
   Table table;
   for (const BenchmarkAxis& axis : benchmark.axes) table.columns.push_back({axis.name});
   table.columns.push_back({"source"});
-  for (const ResultColumn& column : benchmark.columns) table.columns.push_back({column.name, true});
+  for (const ResultColumn& column : benchmark.columns)
+    table.columns.push_back({column.name, column.shows != ResultColumn::Shows::finding});
   table.columns.push_back({"rounds", true});
   table.columns.push_back({"status"});
   for (const Record& record : records) {
@@ -95,6 +102,14 @@ Table benchmark_table(const Benchmark& benchmark, const std::vector<Record>& rec
                               : fmt::format("{}: {}", name_of(record.status), record.reason));
   }
   return table;
+}
+
+std::string benchmark_text(const Benchmark& benchmark, const std::vector<Record>& records,
+                           std::string_view format) {
+  std::string text = benchmark_table(benchmark, records).in(format);
+  if (!benchmark.summary || format == "csv") return text;
+  for (const std::string& line : benchmark.summary(records)) text += "\n" + line + "\n";
+  return text;
 }
 
 }  // namespace frugal::harness

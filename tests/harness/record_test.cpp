@@ -19,6 +19,7 @@ TEST(Record, SurvivesJson) {
   EXPECT_EQ(once["scale"], "1/4");
   EXPECT_EQ(once["metrics"]["forward_time"]["samples"], json({0.3, 0.1, 0.2}));
   EXPECT_EQ(once["metrics"]["forward_time"]["median"], 0.2);
+  EXPECT_EQ(once["findings"], json({{"fastest", "t2 w4"}}));
   EXPECT_EQ(once["memory"]["peak"]["activation"], 11);
   EXPECT_TRUE(once["utilization"]["mfu"]["measured"]["value"].is_null());
 }
@@ -44,13 +45,15 @@ TEST(Record, SaysWhetherItsCommunicationWasReal) {
   EXPECT_TRUE(to_json(simulated)["communication"].is_null());
 }
 
-TEST(Record, OlderThanCommunicationAndReservedMemoryCanBeRead) {
+TEST(Record, OlderThanCommunicationReservedMemoryAndFindingsCanBeRead) {
   json old = to_json(testing::full_record());
   EXPECT_EQ(old["memory"]["reserved"], 88);
   old.erase("communication");
   old["memory"].erase("reserved");
+  old.erase("findings");
   const Record record = record_from_json(old, "test");
   EXPECT_FALSE(record.modelled);
+  EXPECT_TRUE(record.findings.empty());
   EXPECT_FALSE(record.memory->reserved);
   EXPECT_TRUE(to_json(record)["memory"]["reserved"].is_null());
 }

@@ -66,6 +66,7 @@ inline Record full_record() {
   r.rounds = hash_of("its rounds");
   r.fingerprint = fingerprint_of(r);
   r.metrics["forward_time"] = {"s", {0.3, 0.1, 0.2}};
+  r.findings["fastest"] = "t2 w4";
   r.memory = {BytesPerKind{1, 2, 3, 4, 5, 6, 7}, BytesPerKind{8, 9, 10, 11, 12, 13, 14}, 77, 88};
   r.flops = Flops{100, "eq", 120, "executed", 110};
   r.work.emplace();

@@ -7,8 +7,9 @@
 namespace frugal::bench {
 
 /// What `work` says in a process of its own, where nothing that ran before has left memory behind.
-/// To be called while this process has one thread. Throws std::runtime_error where the process does
-/// not end well.
+/// Throws std::runtime_error with what it threw, or where the process does not end well;
+/// std::logic_error unless this process has one thread, because no other lives on in the new one,
+/// which would wait for it.
 nlohmann::json in_own_process(const std::function<nlohmann::json()>& work);
 
 /// Bytes of this process in memory: now, and the most there ever were (proc(5), VmRSS and VmHWM).

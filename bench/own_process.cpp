@@ -12,6 +12,16 @@
 namespace frugal::bench {
 namespace {
 
+constexpr const char *said = "said", *thrown = "thrown";
+
+/// The number behind a key of /proc/self/status.
+int64_t own_status(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(key + ":")) return std::stoll(line.substr(key.size() + 1));
+  return 0;
+}
+
 void write_all(int to, const std::string& text) {
   for (size_t done = 0; done < text.size();) {
     const ssize_t written = ::write(to, text.data() + done, text.size() - done);
@@ -29,19 +39,21 @@ std::string read_all(int from) {
 }
 
 [[noreturn]] void be_the_child(const std::function<nlohmann::json()>& work, int to) {
-  int status = 1;
+  nlohmann::json answer;
   try {
-    write_all(to, work().dump());
-    status = 0;
+    answer[said] = work();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    answer[thrown] = error.what();
   }
-  ::_exit(status);  // without what the parent has registered for its own end
+  write_all(to, answer.dump());
+  ::_exit(0);  // without what the parent has registered for its own end
 }
 
 }  // namespace
 
 nlohmann::json in_own_process(const std::function<nlohmann::json()>& work) {
+  if (const int64_t threads = own_status("Threads"); threads != 1)
+    throw std::logic_error(fmt::format("a process of {} threads makes no other", threads));
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) throw std::runtime_error("no pipe to another process");
   const pid_t child = ::fork();
@@ -55,19 +67,16 @@ nlohmann::json in_own_process(const std::function<nlohmann::json()>& work) {
   ::close(ends[0]);
   int status = 0;
   if (::waitpid(child, &status, 0) != child || status != 0)
-    throw std::runtime_error("the process that a case was given has failed");
-  return nlohmann::json::parse(text);
+    throw std::runtime_error("the process that a case was given has not ended well");
+  const nlohmann::json answer = nlohmann::json::parse(text);
+  if (answer.contains(thrown))
+    throw std::runtime_error("in its own process: " + answer[thrown].get<std::string>());
+  return answer.at(said);
 }
 
 Resident resident() {
-  std::ifstream status("/proc/self/status");
-  Resident found;
-  for (std::string line; std::getline(status, line);) {
-    const auto bytes = [&] { return 1024 * std::stoll(line.substr(line.find(':') + 1)); };
-    if (line.starts_with("VmRSS:")) found.now = bytes();
-    if (line.starts_with("VmHWM:")) found.peak = bytes();
-  }
-  return found;
+  constexpr int64_t kib = 1024;
+  return {.now = kib * own_status("VmRSS"), .peak = kib * own_status("VmHWM")};
 }
 
 }  // namespace frugal::bench

@@ -1,0 +1,175 @@
+// A pipeline of two stages on two cores: how fast each schedule is, and its bubble beside what the
+// schedule alone makes of the measured passes and beside the ideal (p − 1)/m. All cases run by
+// turns in the same rounds, 16 microbatches each; one pass of a stage takes tens of milliseconds,
+// so that waking a thread is nothing beside it. h 512, a 8, L 4, s 128, v 128 (the head is 1 % of
+// the last stage), SGD without clipping, whose norm all stages would wait for.
+#include <algorithm>
+
+#include "bench/benchmarks.h"
+#include "engine/train/trainer.h"
+#include "harness/measure/as_planned.h"
+#include "harness/measure/case_run.h"
+#include "harness/place/target.h"
+#include "harness/settings/names.h"
+
+namespace frugal::bench {
+namespace {
+
+constexpr int pipeline_stages = 2, microbatches_of_run = 16;
+/// 1F1B whose timeline is not kept: what keeping it costs.
+constexpr const char* without_timeline = "1f1b-without-timeline";
+
+RunConfig pipeline_config(const ScheduleKind& schedule, int64_t microbatches) {
+  RunConfig c;
+  c.model = {.name = "pipeline",
+             .layers = 4,
+             .hidden = 512,
+             .heads = 8,
+             .sequence = 128,
+             .vocabulary = 128,
+             .dropout = 0.1};
+  c.pipeline_parallel = pipeline_stages;
+  c.schedule = schedule;
+  c.microbatches = microbatches;
+  return c;
+}
+
+/// Idle over busy time, all stages together: the papers' bubble.
+double bubble_of(const Timeline& timeline) {
+  double idle = 0, busy = 0;
+  for (const Bubble& b : bubbles(timeline)) {
+    idle += b.idle();
+    busy += b.busy;
+  }
+  return idle / busy;
+}
+
+/// (p − 1)/m with a flush, m = 1 where one microbatch goes through at a time; none without.
+double ideal_bubble(const RunConfig& config) {
+  if (!config.schedule.flushes) return 0;
+  const bool alone = config.schedule.steady == SteadyState::alone;
+  return (pipeline_stages - 1.0) / static_cast<double>(alone ? 1 : config.microbatches);
+}
+
+/// After the fill and before the drain: from when all stages have begun their first backward pass
+/// until one has made its last forward pass.
+Timeline steady_part(const Timeline& timeline) {
+  double begin = 0, end = timeline.end();
+  for (const auto& spans : timeline.stages) {
+    double first_backward = timeline.end(), last_forward = 0;
+    for (const Span& span : spans) {
+      if (span.action.kind == ActionKind::backward)
+        first_backward = std::min(first_backward, span.begin);
+      if (span.action.kind == ActionKind::forward) last_forward = std::max(last_forward, span.end);
+    }
+    begin = std::max(begin, first_backward);
+    end = std::min(end, last_forward);
+  }
+  Timeline part = timeline;
+  for (auto& spans : part.stages) {
+    std::erase_if(spans, [&](const Span& span) { return span.end <= begin || span.begin >= end; });
+    for (Span& span : spans) {
+      span.begin = std::max(span.begin, begin);
+      span.end = std::min(span.end, end);
+    }
+  }
+  return part;
+}
+
+/// What a round's timeline says, in seconds or as fractions.
+void add_timeline(const Timeline& recorded, const ScheduleKind& schedule, Record& record) {
+  const Timeline measured = schedule.flushes ? with_steps_begun_together(recorded) : recorded;
+  const Timeline planned = as_planned(schedule, measured);
+  record.add_sample("bubble", "1", bubble_of(measured));
+  record.add_sample("planned_bubble", "1", bubble_of(planned));
+  if (!schedule.flushes) {
+    record.add_sample("steady_bubble", "1", bubble_of(steady_part(measured)));
+    record.add_sample("planned_steady_bubble", "1", bubble_of(steady_part(planned)));
+  }
+  const Durations durations = median_durations(measured);
+  record.add_sample(metric::forward_time, "s", durations.forward);
+  record.add_sample(metric::backward_time, "s", durations.backward);
+  record.add_sample(metric::step_time, "s", durations.step);
+  const auto busy = bubbles(measured);
+  record.add_sample("last_stage_over_first", "1", busy.back().busy / busy.front().busy);
+}
+
+class PipelineRun final : public CaseRun {
+ public:
+  PipelineRun(const RunConfig& config, bool keeps_timeline, const Target& target)
+      : config_(config), keeps_timeline_(keeps_timeline), target_(target) {}
+
+  void observe(Record& record) override {
+    cluster_ = make_cpu_cluster(config_, target_.threads().value(), LocalGroup::default_deadline,
+                                Pinning::cores);
+    trainer_.emplace(
+        *cluster_, config_,
+        TrainConfig{.optimizer = {.kind = OptimizerKind::sgd, .learning_rate = 1e-3, .clip = 0}});
+    trainer_->keep_timeline(keeps_timeline_);
+    for (int64_t i = 0; i < microbatches_of_run / config_.microbatches; ++i)
+      batches_.push_back(random_batch(config_, i));
+    record.add_sample(metric::work, "microbatches", microbatches_of_run);
+    record.add_sample("ideal_bubble", "1", ideal_bubble(config_));
+  }
+  void time(Record& record, bool keep) override {
+    double seconds = 0;
+    for (const StepResult& result : trainer_->run(batches_)) seconds += result.seconds;
+    if (!keep) return;
+    record.add_sample(metric::time, "s", seconds);
+    if (keeps_timeline_) add_timeline(trainer_->timeline(), config_.schedule, record);
+  }
+  void release(Record& /*record*/) override {
+    trainer_.reset();
+    cluster_.reset();
+  }
+  bool holds_memory() const override { return cluster_ != nullptr; }
+
+ private:
+  const RunConfig config_;
+  const bool keeps_timeline_;
+  const Target& target_;
+  std::unique_ptr<Cluster> cluster_;
+  std::optional<Trainer> trainer_;
+  std::vector<Batch> batches_;
+};
+
+std::optional<BenchmarkCase> pipeline_case(const Point& point) {
+  const bool keeps_timeline = point.at("schedule") != without_timeline;
+  if (!keeps_timeline && point.at("microbatches") != "4") return std::nullopt;
+  const auto schedule = keeps_timeline ? from_name<ScheduleKind>(point.at("schedule")).value()
+                                       : ScheduleKind::one_forward_one_backward;
+  const RunConfig config = pipeline_config(schedule, std::stoll(point.at("microbatches")));
+  return BenchmarkCase{.config = config, .make = [config, keeps_timeline](const Target& target) {
+                         return std::make_unique<PipelineRun>(config, keeps_timeline, target);
+                       }};
+}
+
+}  // namespace
+
+const Benchmark& pipeline() {
+  using Shows = ResultColumn::Shows;
+  constexpr bool no_interval = false;
+  static const Benchmark benchmark = {
+      .name = "pipeline",
+      .title = "Schedules of a pipeline of two stages, each pinned to cores of its own",
+      .axes = {{"schedule", {"inter-layer", "gpipe", "1f1b", "2bw", without_timeline}},
+               {"microbatches", {"2", "4", "8"}}},
+      .at = pipeline_case,
+      .by_turns = {"schedule", "microbatches"},
+      .reference = Reference{"schedule", {"1f1b"}},
+      .columns = {
+          {"microbatches/s", metric::time, Shows::rate, 1, no_interval},
+          {"times 1F1B's", metric::time, Shows::speed},
+          {"bubble", "bubble"},
+          {"planned", "planned_bubble", Shows::value, 1, no_interval},
+          {"(p − 1)/m", "ideal_bubble"},
+          {"steady", "steady_bubble"},
+          {"steady, planned", "planned_steady_bubble", Shows::value, 1, no_interval},
+          {"forward, ms", metric::forward_time, Shows::value, 1e-3, no_interval},
+          {"backward, ms", metric::backward_time, Shows::value, 1e-3, no_interval},
+          {"step, ms", metric::step_time, Shows::value, 1e-3, no_interval},
+          {"last stage over first", "last_stage_over_first", Shows::value, 1, no_interval}}};
+  return benchmark;
+}
+
+}  // namespace frugal::bench

@@ -1,0 +1,50 @@
+#include "bench/own_process.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <latch>
+#include <stdexcept>
+#include <thread>
+
+namespace frugal::bench {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(OwnProcess, SaysWhatItsWorkSaysAndLeavesNothingBehind) {
+  int here = 1;
+  const nlohmann::json answer = in_own_process([&] {
+    here = 2;
+    return nlohmann::json{{"process", ::getpid()}, {"here", here}};
+  });
+  EXPECT_NE(answer["process"], ::getpid());
+  EXPECT_EQ(answer["here"], 2);
+  EXPECT_EQ(here, 1);
+}
+
+TEST(OwnProcess, PassesOnWhatWasThrown) {
+  EXPECT_THAT(
+      [] { in_own_process([]() -> nlohmann::json { throw std::runtime_error("too large"); }); },
+      ThrowsMessage<std::runtime_error>(HasSubstr("too large")));
+  EXPECT_THAT([] { in_own_process([]() -> nlohmann::json { ::_exit(3); }); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("not ended well")));
+}
+
+TEST(OwnProcess, IsNotMadeBesideOtherThreads) {
+  std::latch done(1);
+  std::thread other([&] { done.wait(); });
+  EXPECT_THROW(in_own_process([] { return nlohmann::json(1); }), std::logic_error);
+  done.count_down();
+  other.join();
+}
+
+TEST(OwnProcess, TheMostMemoryIsNoLessThanThatNow) {
+  const Resident found = resident();
+  EXPECT_GT(found.now, 0);
+  EXPECT_GE(found.peak, found.now);
+}
+
+}  // namespace
+}  // namespace frugal::bench
