@@ -9,7 +9,7 @@
 #include "harness/record/google_benchmark.h"
 
 int main(int argc, char** argv) {
-  using namespace frugal;
+  using namespace frugal::harness;
   benchmark::AddCustomContext(micro_context::environment, environment(DeviceKind::cpu).dump());
   benchmark::AddCustomContext(micro_context::program, program_hash());
   benchmark::Initialize(&argc, argv);
