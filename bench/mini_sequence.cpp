@@ -58,8 +58,9 @@ RunConfig mini_sequence_config(const Point& point) {
 TrainConfig adamw_without_clipping() { return {.optimizer = {.learning_rate = 1e-4, .clip = 0}}; }
 
 void add_part_size(const RunConfig& config, Record& record) {
-  const auto tokens = static_cast<double>(config.model.sequence / config.mlp_chunks);
-  record.add_sample(tokens_over_hidden, "1", tokens / static_cast<double>(config.model.hidden));
+  const int64_t tokens = config.model.sequence / config.mlp_chunks;
+  record.add_sample(tokens_over_hidden, "1",
+                    static_cast<double>(tokens) / static_cast<double>(config.model.hidden));
 }
 
 /// Training steps, beside the matrix multiplications that each executes.

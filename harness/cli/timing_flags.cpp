@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 namespace frugal::harness {
 
 void add_timing_flags(Flags& flags, TimingPlan& timing) {
@@ -16,7 +18,12 @@ void add_timing_flags(Flags& flags, TimingPlan& timing) {
   flags.number("--budget", timing.budget, 0, 1e9,
                "Seconds after which no timed round beyond the tenth begins, of the cases that are "
                "timed together");
-  flags.choice("--stop", timing.stop, rules, "When rounds end. " + explained);
+  flags.value("--stop", one_of(rules), std::string(timing.stop), "When rounds end. " + explained,
+              [&timing, type = one_of(rules)](const std::string& text) {
+                const auto name = type.value("--stop", text).get<std::string>();
+                for (const StoppingRule& rule : stopping_rules())
+                  if (rule.name == name) timing.stop = rule.name;
+              });
   flags.number("--precision", timing.precision, 0, 1,
                "Half of a median time's 95 % interval that is small enough for --stop precision, "
                "as a fraction of the median");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>
+#include <string>
 
 #include "harness/measure/interrupt.h"
 
@@ -12,7 +13,7 @@ namespace {
 const StoppingRule& rule_of(const TimingPlan& plan) {
   for (const StoppingRule& rule : stopping_rules())
     if (rule.name == plan.stop) return rule;
-  throw std::invalid_argument("no stopping rule is called " + plan.stop);
+  throw std::invalid_argument("no stopping rule is called " + std::string(plan.stop));
 }
 
 }  // namespace

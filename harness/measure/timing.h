@@ -1,6 +1,6 @@
 #pragma once
 #include <functional>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/namespace.h"
@@ -13,7 +13,7 @@ struct TimingPlan {
   int warm_up = 2;                    ///< rounds that are not kept
   int samples = 20;                   ///< kept rounds that are wanted
   double budget = 60;                 ///< seconds after which no round beyond `minimum` begins
-  std::string stop = "samples";       ///< the name of a StoppingRule
+  std::string_view stop = "samples";  ///< the name of a StoppingRule, as its list has it
   double precision = 0.02;            ///< of every time that is wanted; see the rule of that name
 };
 
@@ -29,7 +29,7 @@ struct RoundsSoFar {
 
 /// When cases have been timed often enough.
 struct StoppingRule {
-  const char *name, *help;
+  std::string_view name, help;
   bool (*is_enough)(const RoundsSoFar& rounds);
 };
 const std::vector<StoppingRule>& stopping_rules();

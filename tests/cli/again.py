@@ -79,7 +79,7 @@ def run_again(test, record, others):
 
 
 def check(test):
-    if "FRUGAL_RUN_ONCE" in os.environ:  # under a sanitizer, for which it would be the same once more
+    if "FRUGAL_RUN_ONCE" in os.environ:  # all but CI: what takes long there is done once
         return
     by_command = {}
     for record in records_below(test.folder):
