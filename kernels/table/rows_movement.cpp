@@ -57,8 +57,8 @@ Case rotary(const Setting& s, const Turn& turn) {
     const int64_t per_position = x.shape.size() / s.rows;
     for (int64_t pair = 0; pair < x.shape.size() / 2; ++pair) {
       const int64_t element = pair / half * d + pair % half;
-      const auto position = static_cast<double>(turn.first + element / per_position);
-      const double angle = position * at(e["frequencies"], pair % half);
+      const int64_t position = turn.first + element / per_position;
+      const double angle = static_cast<double>(position) * at(e["frequencies"], pair % half);
       const double cosine = std::cos(angle), sine = (turn.inverse ? -1 : 1) * std::sin(angle);
       const int64_t i = x.at(element), j = x.at(element + half);
       const double before_i = at(e["x"], i), before_j = at(e["x"], j);

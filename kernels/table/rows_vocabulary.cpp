@@ -108,8 +108,9 @@ void prepare_logits(Values& v, const Setting& s, bool narrow) {
   if (s.cols <= long_row) return;
   std::vector<double>& x = v["logits"];
   for (int64_t i = 0; i < s.rows * s.cols; ++i) {
-    const auto piece = static_cast<double>(i % s.cols / long_row);
-    at(x, i) = round_to(narrow ? s.type : accumulation_type(s.type), at(x, i) + 2 * piece);
+    const int64_t above = i % s.cols / long_row * 2;
+    at(x, i) = round_to(narrow ? s.type : accumulation_type(s.type),
+                        at(x, i) + static_cast<double>(above));
   }
 }
 
