@@ -15,7 +15,7 @@ namespace frugal::harness {
 class Target;
 
 /// How every rate is timed.
-inline const TimingPlan rate_timing{.warm_up = 2, .samples = TimingPlan::minimum, .budget = 0};
+inline constexpr TimingPlan rate_timing{.warm_up = 2, .samples = TimingPlan::minimum, .budget = 0};
 
 /// c [m, n] = a [m, k] · b [k, n].
 struct GemmShape {
