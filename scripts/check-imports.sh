@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Fails when an include breaks the one direction: app -> experiments -> harness -> engine -> kernels, or when a file
-# is not in its folder's namespace (engine/namespace.h). A folder of tests may do what the folder that it tests may.
+# Fails when an include breaks the one direction: app -> experiments and bench -> harness -> engine -> kernels, or
+# when a file is not in its folder's namespace (engine/namespace.h). A folder of tests may do what the folder that it
+# tests may.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-layers=(kernels engine harness experiments app)
+declare -A above=([kernels]='engine|harness|experiments|bench|app' [engine]='harness|experiments|bench|app'
+  [harness]='experiments|bench|app' [experiments]='bench|app' [bench]='experiments|app' [app]='\.\.')
 failed=0
 
 fail() {
@@ -12,13 +14,12 @@ fail() {
   failed=1
 }
 
-for i in "${!layers[@]}"; do
-  above=$(IFS='|'; echo "${layers[*]:i+1}")
-  pattern='^[[:space:]]*#[[:space:]]*include[[:space:]]*["<](\.\./'"${above:+|($above)/}"')'
-  for folder in "${layers[i]}" "tests/${layers[i]}"; do
+for layer in "${!above[@]}"; do
+  for folder in "$layer" "tests/$layer"; do
     [[ -d $folder ]] || continue
-    if grep -rnE --include='*.h' --include='*.cpp' --include='*.cu*' "$pattern" "$folder"; then
-      fail "$folder may include ${layers[*]:0:i+1} only, from the root"
+    if grep -rnE --include='*.h' --include='*.cpp' --include='*.cu*' \
+      "^[[:space:]]*#[[:space:]]*include[[:space:]]*[\"<](\.\./|(${above[$layer]})/)" "$folder"; then
+      fail "$folder includes from the root, and nothing of ${above[$layer]//|/, }"
     fi
   done
 done
