@@ -31,13 +31,12 @@ class Timed : public CaseRun {
   std::function<double()> seconds_;
 };
 
-/// The seconds that `work` takes by a clock, of `repetitions` of it those of one.
-inline std::function<double()> timed(std::function<void()> work, int repetitions = 1,
-                                     std::function<double()> clock = steady_seconds) {
-  return [work = std::move(work), repetitions, clock = std::move(clock)] {
-    const double start = clock();
-    for (int i = 0; i < repetitions; ++i) work();
-    return (clock() - start) / repetitions;
+/// The seconds that `work` takes.
+inline std::function<double()> timed(std::function<void()> work) {
+  return [work = std::move(work)] {
+    const double start = steady_seconds();
+    work();
+    return steady_seconds() - start;
   };
 }
 
