@@ -17,9 +17,6 @@ endfunction()
 
 get_property(targets GLOBAL PROPERTY frugal_units_targets)
 foreach(target IN LISTS targets)
-  if(NOT TARGET ${target})  # the vectorised kernels, only under a sanitizer
-    continue()
-  endif()
   get_property(sources GLOBAL PROPERTY frugal_units_of_${target})
   frugal_alone(${target}_alone ${sources})
   get_target_property(emulated ${target} FRUGAL_EMULATED)

@@ -66,9 +66,7 @@ file(GLOB simd_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/simd/*.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cpu/simd/normal.cpp
   ${CMAKE_SOURCE_DIR}/kernels/cpu/simd/rotary.cpp
   PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
-if(FRUGAL_SANITIZE)  # elsewhere their speed is measured
-  frugal_units(simd_sources simd)
-endif()
+frugal_units(simd_sources frugal_simd_baseline)  # the same units for every level
 set(simd_objects "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64"
    AND NOT FRUGAL_SANITIZE STREQUAL thread)  # threads share the same with vectors of any length

@@ -30,6 +30,7 @@ LONGEST = 300  # seconds that a test may run; with a fault it may wait for ever
 HEADER = """#pragma once
 #include <cstdlib>
 #pragma GCC diagnostic ignored "-Wparentheses"
+#pragma GCC diagnostic ignored "-Wdangling-else"
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wunused-function"

@@ -14,31 +14,29 @@ struct Runs {
   };
   std::array<Dimension, Shape::max_dims> outer;  ///< outermost first, the first `dims` of them
   int dims = 0;
+  int64_t count = 1;
   Dimension inner{1, 1, 1};
 
   Runs(const View& x, const View& y) {
     const Shape& shape = x.shape;
     std::array<Dimension, Shape::max_dims> found;  // innermost first
-    int count = 0;
+    int last_found = 0;
     found[0] = {shape[shape.dims - 1], 1, 1};
     for (int i = shape.dims - 2; i >= 0; --i) {
       const Dimension next{shape[i], x.stride[static_cast<size_t>(i)],
                            y.stride[static_cast<size_t>(i)]};
-      Dimension& last = found[static_cast<size_t>(count)];
+      Dimension& last = found[static_cast<size_t>(last_found)];
       if (next.extent == 1) continue;
       if (next.x == last.extent * last.x && next.y == last.extent * last.y)
         last.extent *= next.extent;
       else
-        found[static_cast<size_t>(++count)] = next;
+        found[static_cast<size_t>(++last_found)] = next;
     }
     inner = found[0];
-    for (int i = count; i > 0; --i)
+    for (int i = last_found; i > 0; --i) {
       outer[static_cast<size_t>(dims++)] = found[static_cast<size_t>(i)];
-  }
-  int64_t count() const {
-    int64_t n = 1;
-    for (int i = 0; i < dims; ++i) n *= outer[static_cast<size_t>(i)].extent;
-    return n;
+      count *= found[static_cast<size_t>(i)].extent;
+    }
   }
   /// f(first of x, first of y) for the run of this number.
   template <class F>
@@ -61,7 +59,7 @@ void each_run(const Copy& op, const F& f) {
   if (runs.dims == 0)
     return parallel_pieces(runs.inner.extent,
                            [&](int64_t first, int64_t count) { f(first, first, count); });
-  parallel(runs.count(), runs.inner.extent, [&](int64_t number) {
+  parallel(runs.count, runs.inner.extent, [&](int64_t number) {
     runs.at(number, [&](int64_t x, int64_t y) { f(x, y, runs.inner.extent); });
   });
 }
