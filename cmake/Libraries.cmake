@@ -66,7 +66,9 @@ file(GLOB simd_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/simd/*.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cpu/simd/normal.cpp
   ${CMAKE_SOURCE_DIR}/kernels/cpu/simd/rotary.cpp
   PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
-frugal_units(simd_sources frugal_simd_baseline)  # the same units for every level
+# The same units for every level. What g++ would not inline for the size of a unit, it would have inlined in a file:
+# without the larger growth, layer normalization of bf16 took 3.5 times as long.
+frugal_units(simd_sources frugal_simd_baseline)
 set(simd_objects "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64"
    AND NOT FRUGAL_SANITIZE STREQUAL thread)  # threads share the same with vectors of any length
@@ -82,7 +84,8 @@ foreach(level IN LISTS simd_levels)
   add_library(frugal_simd_${level} OBJECT ${simd_sources})
   target_link_libraries(frugal_simd_${level} PUBLIC frugal_options OpenMP::OpenMP_CXX)
   target_compile_options(frugal_simd_${level} PRIVATE
-    ${simd_flags_${level}} -fno-math-errno -fno-trapping-math)
+    ${simd_flags_${level}} -fno-math-errno -fno-trapping-math
+    $<$<CXX_COMPILER_ID:GNU>:--param=inline-unit-growth=1000>)
   target_compile_definitions(frugal_simd_${level} PRIVATE FRUGAL_SIMD=${level})
   list(APPEND simd_objects frugal_simd_${level})
   string(TOUPPER ${level} upper)

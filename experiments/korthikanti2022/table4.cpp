@@ -201,7 +201,6 @@ const Artifact& table4() {
            {.observed = workload::ModuleTime{},
             .techniques = {baseline, sequence, full, selective, present, fused, fused_sequence},
             .models = {table4_model},
-            .cpu_scale = 4,
             .cpu_type = DType::f32,
             .cpu_micro_batch = 4,
             .cuda_only = {alone_baseline, alone_full, alone_selective, alone_fused}}),
