@@ -1,8 +1,7 @@
 # frugal_units(VARIABLE NAME): where FRUGAL_UNITY is on, puts files in the place of the C++ sources that
-# VARIABLE lists, each of which includes several of one folder, so that headers are read once. CMake's
-# own unity builds name the sources by absolute paths: a compiler cache does not know them again in
-# another clone.
-option(FRUGAL_UNITY "Compile several files of a folder as one" ON)
+# VARIABLE lists, each of which includes several, so that headers are read once. CMake's own
+# unity builds name the sources by absolute paths: a compiler cache does not know them again in another clone.
+option(FRUGAL_UNITY "Compile several files as one" ON)
 
 # Where a class that a header declares has members of a type that only its file knows, what only some
 # presets compile (which files stand together is the same in all of them), and what has options of its own.
@@ -10,7 +9,7 @@ set(unity_alone kernels/cpu/gemm.cpp kernels/cuda/blas.cpp kernels/cuda/attentio
   kernels/cuda/attention_none.cpp engine/comm/tasks.cpp engine/comm/no_tasks.cpp
   kernels/cpu/simd/normal.cpp kernels/cpu/simd/rotary.cpp)
 list(TRANSFORM unity_alone PREPEND ${CMAKE_SOURCE_DIR}/)
-set(FRUGAL_UNIT_FILES 8 CACHE STRING "At most so many files of a folder are compiled as one")
+set(FRUGAL_UNIT_FILES 16 CACHE STRING "At most so many files are compiled as one")
 
 function(frugal_units variable name)
   if(NOT FRUGAL_UNITY)
@@ -19,31 +18,22 @@ function(frugal_units variable name)
   set(together ${${variable}})
   list(FILTER together INCLUDE REGEX "\\.cpp$")
   list(REMOVE_ITEM together ${unity_alone})
-  if(together)
-    set_property(GLOBAL APPEND PROPERTY frugal_units_targets ${name})
-    set_property(GLOBAL PROPERTY frugal_units_of_${name} ${together})
+  if(NOT together)
+    return()
   endif()
+  set_property(GLOBAL APPEND PROPERTY frugal_units_targets ${name})
+  set_property(GLOBAL PROPERTY frugal_units_of_${name} ${together})
   set(result ${${variable}})
   list(REMOVE_ITEM result ${together})
-  set(folders "")
-  foreach(file IN LISTS together)
-    cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${CMAKE_SOURCE_DIR})
-    cmake_path(GET file PARENT_PATH folder)
-    list(APPEND folders ${folder})
-    list(APPEND files_of_${folder} ${file})
-  endforeach()
-  list(REMOVE_DUPLICATES folders)
-  foreach(folder IN LISTS folders)
-    list(LENGTH files_of_${folder} count)
-    math(EXPR last "${count} - 1")
-    foreach(first RANGE 0 ${last} ${FRUGAL_UNIT_FILES})
-      list(SUBLIST files_of_${folder} ${first} ${FRUGAL_UNIT_FILES} files)
-      list(TRANSFORM files REPLACE "(.+)" "#include \"\\1\"\n")
-      list(JOIN files "" text)
-      set(unit ${CMAKE_BINARY_DIR}/units/${name}/${folder}/${first}.cpp)
-      file(CONFIGURE OUTPUT ${unit} CONTENT "${text}" @ONLY)
-      list(APPEND result ${unit})
-    endforeach()
+  list(LENGTH together count)
+  math(EXPR last "${count} - 1")
+  foreach(first RANGE 0 ${last} ${FRUGAL_UNIT_FILES})
+    list(SUBLIST together ${first} ${FRUGAL_UNIT_FILES} files)
+    list(TRANSFORM files REPLACE "${CMAKE_SOURCE_DIR}/(.+)" "#include \"\\1\"\n")
+    list(JOIN files "" text)
+    set(unit ${CMAKE_BINARY_DIR}/units/${name}/${first}.cpp)
+    file(CONFIGURE OUTPUT ${unit} CONTENT "${text}" @ONLY)
+    list(APPEND result ${unit})
   endforeach()
   set(${variable} ${result} PARENT_SCOPE)
 endfunction()

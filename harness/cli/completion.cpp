@@ -12,14 +12,14 @@ namespace frugal::harness {
 namespace {
 
 /// A flag as the shells need it.
-struct Word {
+struct Flag {
   std::string name, help;
   std::vector<std::string> choices;  ///< of its value
   bool file = false;                 ///< whether its value can be a path
 };
 
-std::vector<Word> flags_of(const CLI::App& command) {
-  std::vector<Word> words;
+std::vector<Flag> flags_of(const CLI::App& command) {
+  std::vector<Flag> words;
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_positional()) continue;
     words.push_back({option->get_name(false, true), option->get_description(), {}, false});
@@ -60,7 +60,7 @@ std::string bash(const CLI::App& app, const Artifacts& artifacts) {
   for (const CLI::App* command : commands_of(app)) {
     names.push_back(command->get_name());
     std::vector<std::string> all = operands_of(*command, artifacts);
-    for (const Word& flag : flags_of(*command)) {
+    for (const Flag& flag : flags_of(*command)) {
       all.push_back(flag.name);
       const std::string key = command->get_name() + " " + flag.name;
       if (flag.file || !flag.choices.empty())
@@ -105,7 +105,7 @@ std::string zsh(const CLI::App& app, const Artifacts& artifacts) {
     names +=
         fmt::format("    '{}:{}'\n", command->get_name(), quoted(command->get_description(), true));
     std::string arguments;
-    for (const Word& flag : flags_of(*command)) {
+    for (const Flag& flag : flags_of(*command)) {
       std::string value;
       if (flag.file)
         value = ":file:_files";
@@ -143,7 +143,7 @@ std::string fish(const CLI::App& app, const Artifacts& artifacts) {
                        command->get_name(), quoted(command->get_description(), false));
     const std::string seen =
         fmt::format("complete -c frugal -n '__fish_seen_subcommand_from {}'", command->get_name());
-    for (const Word& flag : flags_of(*command)) {
+    for (const Flag& flag : flags_of(*command)) {
       std::string value;
       if (flag.file || !flag.choices.empty()) value = flag.file ? " -r -F" : " -x";
       if (!flag.choices.empty()) value += fmt::format(" -a '{}'", fmt::join(flag.choices, " "));

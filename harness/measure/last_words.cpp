@@ -11,7 +11,7 @@
 namespace frugal::harness {
 namespace {
 
-constexpr int64_t shortest = 4, longest = 16;
+constexpr int64_t shortest_word = 4, longest_word = 16;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
@@ -33,7 +33,7 @@ std::vector<Word> words_in(const Text& text, int64_t passage) {
       ++length;
       continue;
     }
-    if (length >= shortest && length <= longest && length < passage &&
+    if (length >= shortest_word && length <= longest_word && length < passage &&
         i - passage >= text.training_bytes())
       words.push_back({i, length});
     length = 0;
@@ -52,7 +52,7 @@ LastWords::LastWords(const Text& text, const RunConfig& config, int64_t count) :
     throw InputError(
         fmt::format("the text's held-out tenth has {} passages that end with a word of {} to {} "
                     "letters, and {} are needed; ask for fewer, or give a longer text",
-                    there_are, shortest, longest, count));
+                    there_are, shortest_word, longest_word, count));
   const auto size = static_cast<size_t>(s * b);
   batch_.assign(static_cast<size_t>(count / b),
                 {std::vector<int32_t>(size), std::vector<int32_t>(size)});

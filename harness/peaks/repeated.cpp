@@ -7,15 +7,15 @@ namespace frugal::harness {
 namespace {
 
 /// Beyond it, what is timed takes no time at all.
-constexpr int most = 1 << 20;
+constexpr int most_repeats = 1 << 20;
 
 int repetitions_for(const std::function<double(int)>& sample, double shortest) {
   for (int n = 1;;) {
     const double seconds = sample(n);
-    if (seconds >= shortest || n >= most) return n;
+    if (seconds >= shortest || n >= most_repeats) return n;
     // At least twice as many: the first executions also pay for what is done once.
     const double wanted = 1.1 * n * shortest / std::max(seconds, 1e-12);
-    n = static_cast<int>(std::clamp(std::ceil(wanted), 2.0 * n, double{most}));
+    n = static_cast<int>(std::clamp(std::ceil(wanted), 2.0 * n, double{most_repeats}));
   }
 }
 

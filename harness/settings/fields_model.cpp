@@ -26,7 +26,7 @@ Field rotary() {
       .help = text.help,
       .of = FieldOf::model,
       .type = json_object(),
-      .get = [](const RunSettings& s) { return to_json(s.config.model.rotary); },
+      .get = [](const RunSettings& s) { return harness::to_json(s.config.model.rotary); },
       .set = [](RunSettings& s, const nlohmann::json& json,
                 const std::string& where) { s.config.model.rotary = rotary_of(json, where); }};
   return std::move(field).when(

@@ -184,7 +184,7 @@ TEST(PurePrecision, GradientsAndStateHaveTheWeightsType) {
 }
 
 /// What some steps on one batch change the weights by.
-HostTensors changes(const RunConfig& config) {
+HostTensors changes_of(const RunConfig& config) {
   const auto cluster = make_cpu_cluster(config, 2);
   const TrainConfig train{.optimizer = {.learning_rate = 1e-2, .clip = 0}, .steps = 4};
   Trainer trainer(*cluster, config, train);
@@ -216,9 +216,9 @@ double relative_distance(const HostTensors& a, const HostTensors& b) {
 TEST(PurePrecision, ChangesTheWeightsAsMixedDoes) {
   RunConfig c = small_llama();
   c.type = DType::bf16;
-  const HostTensors mixed = changes(c);
+  const HostTensors mixed = changes_of(c);
   c.precision = Precision::pure;
-  EXPECT_LT(relative_distance(changes(c), mixed), 0.03);
+  EXPECT_LT(relative_distance(changes_of(c), mixed), 0.03);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ TEST(Paper, NoCellTwice) {
 
 TEST(Paper, DigitizedValuesCarryTheirUncertainty) {
   for (const PaperCell& c : paper_cells()) {
-    EXPECT_THAT(c.read, testing::AnyOf("printed", "digitized", "derived"));
+    EXPECT_THAT(c.read, ::testing::AnyOf("printed", "digitized", "derived"));
     EXPECT_EQ(c.uncertainty > 0, c.read == "digitized") << c.artifact << " " << c.row;
   }
 }
