@@ -26,9 +26,8 @@ regenerate() {  # PAPER OPTION...
     return
   fi
   mv "$out/$paper.json.part" "$out/$paper.json"
-  for plot in plots/"$paper"_*.py; do
-    MPLBACKEND=Agg "$python" "$plot" "$out" "$out/figures" || status=$?
-  done
+  printf '%s\0' plots/"$paper"_*.py | MPLBACKEND=Agg xargs -0 -P "$(nproc)" -I PLOT "$python" PLOT "$out" "$out/figures" ||
+    status=$?
   "$frugal" report "$out" || status=$?
 }
 
@@ -53,7 +52,7 @@ timelines() {  # TOKENS MACHINE
   rm "$said"
 }
 
-# How good the papers' machines are (docs/calibration.md): plots/korthikanti2022_calibration.py draws the first.
+# How good a paper's machine is (docs/calibration.md), as plots/korthikanti2022_calibration.py draws it.
 calibrate() {  # PAPER MACHINE
   local result=out/$1/calibration-$2.json
   mkdir -p "out/$1"
@@ -68,7 +67,6 @@ calibrate() {  # PAPER MACHINE
 timelines 4096 a100-80gb
 timelines 16384 h200-hgx
 calibrate korthikanti2022 a100-selene
-calibrate pipedream2bw2021 v100-p3-16xlarge
 for paper in "${papers[@]}"; do
   regenerate "$paper" "$@"
 done

@@ -44,6 +44,7 @@ PYTHON
 echo "clang-tidy: $(wc -l <"$database/files") files"
 # Its count of hidden warnings of system headers, on stderr, is no news.
 xargs -a "$database/files" -n 1 -P "$(nproc)" clang-tidy --quiet --checks="$checks" -p "$database" \
+    --extra-arg=-Wno-unused-command-line-argument \
   2> >(grep -vE '^[0-9]+ warnings? generated\.$' >&2 || true)
 
 shellcheck ./*.sh scripts/*.sh bench/*.sh .ci/run
