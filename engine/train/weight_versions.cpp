@@ -59,7 +59,6 @@ void WeightVersions::drop(int version) {
   if (found == blocks_.end()) return;
   free_.push_back(std::move(found->second));
   blocks_.erase(found);
-  if (used_ == version) used_ = -1;  // its block may hold another version next
 }
 
 }  // namespace frugal::engine

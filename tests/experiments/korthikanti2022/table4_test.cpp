@@ -69,7 +69,7 @@ TEST(Table4, MeasuredOverheadsComeFromPairedRounds) {
   EXPECT_GT(forward.interval->low, 7.6);
   EXPECT_LT(forward.interval->high, 7.7 * 2.2);
   EXPECT_EQ(overhead.paper, 39);
-  EXPECT_EQ(overhead.scale, 4);
+  EXPECT_EQ(overhead.scale, 8);
 }
 
 TEST(Table4, MillisecondsOfAnotherMachineAreNotBesideThePapers) {
@@ -157,7 +157,7 @@ TEST(Table4, NothingOfAScaleModelIsFitted) {
 /// Ratios of samples from different rounds would not cancel what slowed one of them down.
 TEST(Table4, RoundsThatWereNotInterleavedAreRefused) {
   Records records = papers_records();
-  Record shorter = *records.find(table4().id(), "22B/full", {Source::measured, "cpu", 4});
+  Record shorter = *records.find(table4().id(), "22B/full", {Source::measured, "cpu", 8});
   for (auto& [name, metric] : shorter.metrics) metric.samples.pop_back();
   records.add(shorter);
   const auto cells = table4().cells(records);
@@ -177,7 +177,7 @@ TEST(Table4, RoundsThatWereNotInterleavedAreRefused) {
 
 TEST(Table4, SamplesOfAnotherGroupAreNeverCombined) {
   Records records = papers_records();
-  Record other = *records.find(table4().id(), "22B/full", {Source::measured, "cpu", 4});
+  Record other = *records.find(table4().id(), "22B/full", {Source::measured, "cpu", 8});
   other.rounds = "another";
   records.add(other);
   EXPECT_FALSE(find(table4().cells(records), "full recompute", "overhead", "cpu").value);
