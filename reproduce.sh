@@ -26,8 +26,8 @@ regenerate() {  # PAPER OPTION...
     return
   fi
   mv "$out/$paper.json.part" "$out/$paper.json"
-  printf '%s\0' plots/"$paper"_*.py | MPLBACKEND=Agg xargs -0 -P "$(nproc)" -I PLOT "$python" PLOT "$out" "$out/figures" ||
-    status=$?
+  printf '%s\0' plots/"$paper"_*.py |
+    MPLBACKEND=Agg xargs -0 -P "$(nproc)" -I PLOT "$python" PLOT "$out" "$out/figures" || status=1
   "$frugal" report "$out" || status=$?
 }
 

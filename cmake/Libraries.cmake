@@ -66,9 +66,7 @@ file(GLOB simd_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/simd/*.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cpu/simd/normal.cpp
   ${CMAKE_SOURCE_DIR}/kernels/cpu/simd/rotary.cpp
   PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
-# The same units for every level. What g++ would not inline for the size of a unit, it would have inlined in a file:
-# without the larger growth, layer normalization of bf16 took 3.5 times as long.
-frugal_units(simd_sources frugal_simd_baseline)
+frugal_units(simd_sources frugal_simd_baseline)  # every level compiles the same units
 set(simd_objects "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64"
    AND NOT FRUGAL_SANITIZE STREQUAL thread)  # threads share the same with vectors of any length
@@ -80,6 +78,7 @@ set(simd_flags_baseline "")
 set(simd_flags_avx2 -march=x86-64-v3)
 set(simd_flags_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
 set(simd_flags_avx512bf16 ${simd_flags_avx512} -mavx512bf16)
+# The larger a unit, the less g++ inlines of it, unless it may grow: layer normalization of bf16 took 3.5 times as long.
 foreach(level IN LISTS simd_levels)
   add_library(frugal_simd_${level} OBJECT ${simd_sources})
   target_link_libraries(frugal_simd_${level} PUBLIC frugal_options OpenMP::OpenMP_CXX)

@@ -1,6 +1,6 @@
 # frugal_units(VARIABLE NAME): where FRUGAL_UNITY is on, puts files in the place of the C++ sources that
-# VARIABLE lists, each of which includes several, so that headers are read once. CMake's own
-# unity builds name the sources by absolute paths: a compiler cache does not know them again in another clone.
+# VARIABLE lists, each of which includes several, so that headers are read once. CMake's own unity builds name
+# the sources by absolute paths: a compiler cache does not know them again in another clone.
 option(FRUGAL_UNITY "Compile several files as one" ON)
 
 # Where a class that a header declares has members of a type that only its file knows, what only some
@@ -29,7 +29,8 @@ function(frugal_units variable name)
   math(EXPR last "${count} - 1")
   foreach(first RANGE 0 ${last} ${FRUGAL_UNIT_FILES})
     list(SUBLIST together ${first} ${FRUGAL_UNIT_FILES} files)
-    list(TRANSFORM files REPLACE "${CMAKE_SOURCE_DIR}/(.+)" "#include \"\\1\"\n")
+    string(REPLACE "${CMAKE_SOURCE_DIR}/" "" files "${files}")
+    list(TRANSFORM files REPLACE "(.+)" "#include \"\\1\"\n")
     list(JOIN files "" text)
     set(unit ${CMAKE_BINARY_DIR}/units/${name}/${first}.cpp)
     file(CONFIGURE OUTPUT ${unit} CONTENT "${text}" @ONLY)

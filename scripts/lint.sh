@@ -42,7 +42,7 @@ open(f"{target}/files", "w").write("".join(f"{path}\n" for path in commands))
 PYTHON
 
 echo "clang-tidy: $(wc -l <"$database/files") files"
-# Its count of hidden warnings of system headers, on stderr, is no news.
+# Its count of hidden warnings of system headers, on stderr, is no news. It has no use for g++'s --param.
 xargs -a "$database/files" -n 1 -P "$(nproc)" clang-tidy --quiet --checks="$checks" -p "$database" \
     --extra-arg=-Wno-unused-command-line-argument \
   2> >(grep -vE '^[0-9]+ warnings? generated\.$' >&2 || true)
