@@ -7,5 +7,5 @@ int main(int argc, char** argv) {
   frugal::kernels::limit_spinning(argv);
   frugal::harness::Program program(frugal::experiments::all_artifacts(),
                                    frugal::bench::all_benchmarks());
-  return static_cast<int>(program.main(argc, argv));
+  return program.main(argc, argv);
 }

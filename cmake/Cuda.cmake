@@ -1,21 +1,6 @@
 # The CUDA back end, where there is a CUDA toolkit; its parts that need NCCL or cuDNN, where these
-# are. Sets FRUGAL_HAVE_CUDA, FRUGAL_HAVE_NCCL and FRUGAL_HAVE_CUDNN, which choose source files.
-foreach(part CUDA NCCL CUDNN)
-  set(FRUGAL_WITH_${part} AUTO CACHE STRING "Build with ${part}: AUTO (where it is found), ON or OFF")
-  set_property(CACHE FRUGAL_WITH_${part} PROPERTY STRINGS AUTO ON OFF)
-  set(FRUGAL_HAVE_${part} OFF)
-endforeach()
-
-# frugal_optional(PART WHAT CONDITION…): sets FRUGAL_HAVE_PART where the condition holds; fails where
-# it does not and the user asked for the part.
-macro(frugal_optional part what)
-  if(${ARGN})
-    set(FRUGAL_HAVE_${part} ON)
-  elseif(FRUGAL_WITH_${part} STREQUAL ON)
-    message(FATAL_ERROR "FRUGAL_WITH_${part} is ON and ${what} was not found; "
-                        "install it or leave FRUGAL_WITH_${part} at AUTO")
-  endif()
-endmacro()
+# are. FRUGAL_HAVE_CUDA, FRUGAL_HAVE_NCCL and FRUGAL_HAVE_CUDNN choose source files.
+frugal_parts(CUDA NCCL CUDNN)
 
 if(NOT FRUGAL_WITH_CUDA STREQUAL OFF)
   include(CheckLanguage)

@@ -10,7 +10,7 @@ endfunction()
 function(frugal_library name folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
   list(FILTER sources EXCLUDE REGEX
-       "/kernels/cpu/simd/|/kernels/cuda/|/engine/comm/(no_)?nccl[^/]*\\.cpp$|/bench/micro/")
+       "/kernels/cpu/simd/|/kernels/cuda/|/engine/comm/(no_)?nccl[^/]*\\.cpp$|/engine/comm/processes/(no_)?mpi[^/]*\\.cpp$|/bench/micro/")
   if(FRUGAL_SANITIZE)  # sanitizers do not follow a task from one stack to another
     list(FILTER sources EXCLUDE REGEX "/engine/comm/tasks\\.cpp$")
   else()
@@ -51,6 +51,15 @@ frugal_library(frugal_harness_objects harness
   fmt::fmt nlohmann_json::nlohmann_json CLI11::CLI11 Threads::Threads)
 frugal_library(frugal_experiments_objects experiments fmt::fmt nlohmann_json::nlohmann_json)
 frugal_library(frugal_bench_objects bench fmt::fmt nlohmann_json::nlohmann_json DNNL::dnnl OpenMP::OpenMP_CXX)
+
+# Ranks that are processes of MPI's, or what stands in their place.
+set(mpi_sources ${CMAKE_SOURCE_DIR}/engine/comm/processes/no_mpi.cpp)
+set(mpi_libraries "")
+if(FRUGAL_HAVE_MPI)
+  file(GLOB mpi_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/comm/processes/mpi*.cpp)
+  set(mpi_libraries MPI::MPI_CXX)
+endif()
+frugal_objects(frugal_mpi_objects "${mpi_sources}" ${mpi_libraries} fmt::fmt)
 
 # What is not executed for long is not optimised for long, either: half of the compiler's time is optimising.
 foreach(name harness experiments bench)
@@ -105,10 +114,11 @@ endfunction()
 set(emulated $<BOOL:$<TARGET_PROPERTY:FRUGAL_EMULATED>>)
 frugal_linked(frugal_cuda frugal_cuda_objects)
 frugal_linked(frugal_nccl frugal_nccl_objects)
+frugal_linked(frugal_mpi frugal_mpi_objects)
 frugal_linked(frugal_kernels frugal_kernels_objects ${simd_objects}
   USES $<IF:${emulated},frugal_emulated_cuda,frugal_cuda>)
 frugal_linked(frugal_engine frugal_engine_objects
-  USES $<IF:${emulated},frugal_emulated_nccl,frugal_nccl> frugal_kernels)
+  USES $<IF:${emulated},frugal_emulated_nccl,frugal_nccl> frugal_mpi frugal_kernels)
 frugal_linked(frugal_harness frugal_harness_objects USES frugal_engine)
 frugal_linked(frugal_experiments frugal_experiments_objects USES frugal_harness)
 frugal_linked(frugal_bench frugal_bench_objects USES frugal_harness)

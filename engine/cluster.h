@@ -3,8 +3,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/comm/local.h"
+#include "engine/comm/processes/mpi.h"
 #include "engine/rank.h"
 
 namespace frugal::kernels {
@@ -31,6 +33,14 @@ class Cluster {
   /// nothing.
   virtual bool whole() const { return true; }
   virtual Rank& rank(int index) = 0;
+  /// Those of all processes.
+  virtual int ranks() const { return local_ranks(); }
+  /// The number, among all, of the first that is here.
+  virtual int first_rank() const { return 0; }
+  /// What each process has, in the order of their ranks. All call it, outside of run().
+  virtual std::vector<std::string> exchange(const std::string& mine) { return {mine}; }
+  /// The same for the process of rank 0 alone; the others get nothing.
+  virtual std::vector<std::string> gather(const std::string& mine) { return exchange(mine); }
 };
 
 /// Where the threads of a rank on the CPU run: wherever the system puts them, or on as many cores
@@ -49,6 +59,13 @@ std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads,
                                           double deadline = LocalGroup::default_deadline,
                                           Pinning pinning = Pinning::none,
                                           std::optional<int64_t> memory = {});
+
+/// One rank of a run whose ranks are processes, this one's; it has so many kernel threads and may
+/// allocate so many bytes. What it throws goes to all processes, and all of them throw it: the run
+/// is at its end then. Throws InputError where there are not as many processes as ranks.
+std::unique_ptr<Cluster> make_cpu_process_cluster(const RunConfig& config, World& world,
+                                                  const MakeProcessGroup& groups, int threads,
+                                                  int64_t memory);
 
 /// Why `ranks` ranks of this configuration cannot run on so many GPUs, as this build is: too few
 /// GPUs, no NCCL for several ranks, no fused attention of the type. Empty where they can.

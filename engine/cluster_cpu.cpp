@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "engine/cluster_threads.h"
@@ -11,6 +13,16 @@ int threads_each(const RunConfig& config, int threads) {
   return std::max(1, threads / config.ranks());
 }
 
+namespace {
+
+std::vector<std::string> names_of(const std::vector<int>& ranks) {
+  std::vector<std::string> names;
+  for (const int rank : ranks) names.push_back(fmt::format("rank {}", rank));
+  return names;
+}
+
+}  // namespace
+
 std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads, double deadline,
                                           Pinning pinning, std::optional<int64_t> memory) {
   config.validate();
@@ -21,13 +33,15 @@ std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads, 
     devices.push_back(memory ? std::make_unique<CpuDevice>(each, *memory)
                              : std::make_unique<CpuDevice>(each));
   auto cluster = std::make_unique<ThreadedCluster>(
-      config, layout, std::move(devices), [&](GroupUse use, const std::vector<int>& ranks) {
+      config, layout, std::move(devices),
+      [&](GroupUse use, const std::vector<int>& ranks) {
         // A tied table's gradients are summed beside the next batch: neither end waits for the
         // other to wait.
         const Parts parts = use == GroupUse::ends ? Parts::by_last : Parts::by_each;
         return std::make_unique<LocalGroup>(static_cast<int>(ranks.size()), deadline,
-                                            std::vector<std::string>(), parts);
-      });
+                                            names_of(ranks), parts);
+      },
+      Operands::in_host_memory);
   if (pinning == Pinning::cores) cluster->pin(divide_cores(layout.ranks(), each));
   return cluster;
 }

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <thread>
 
+#include "engine/comm/explained.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
@@ -20,7 +21,9 @@ struct Outcome {
 
 /// Whatever ends a rank ends all its groups, so that the ranks of other groups learn it from those
 /// that wait for both.
-Outcome run_rank(Rank& rank, RankGrid& grid, const std::function<void(Rank&)>& body) {
+template <class Explain>
+Outcome run_rank(Rank& rank, RankGrid& grid, const std::function<void(Rank&)>& body,
+                 Explain explain) {
   try {
     body(rank);
     return {};
@@ -28,12 +31,23 @@ Outcome run_rank(Rank& rank, RankGrid& grid, const std::function<void(Rank&)>& b
     grid.abort(rank.index, e.what());
     return {std::current_exception(), true};
   } catch (const std::exception& e) {
+    const std::exception_ptr error = explain(std::current_exception());  // what others do now
     grid.abort(rank.index, e.what());
-    return {std::current_exception(), false};
+    return {error, false};
   } catch (...) {
     grid.abort(rank.index, "a rank failed");
     return {std::current_exception(), false};
   }
+}
+
+/// Groups of `make` whose members note what they do.
+RankGrid::MakeGroup observing(const RankGrid::MakeGroup& make, std::vector<Activity>& activities,
+                              Operands operands) {
+  return [make, operands, &activities](GroupUse use, const std::vector<int>& ranks) {
+    std::vector<Activity*> members;
+    for (const int rank : ranks) members.push_back(&activities.at(static_cast<size_t>(rank)));
+    return std::make_unique<ObservedGroup>(make(use, ranks), members, name_of(use), operands);
+  };
 }
 
 /// The cause is thrown before its consequences.
@@ -48,11 +62,29 @@ void rethrow_first(const std::vector<Outcome>& outcomes) {
 
 ThreadedCluster::ThreadedCluster(const RunConfig& config, const Layout& layout,
                                  std::vector<std::unique_ptr<Device>> devices,
-                                 const RankGrid::MakeGroup& make)
-    : devices_(std::move(devices)), grid_(layout, make) {
+                                 const RankGrid::MakeGroup& make, std::optional<Operands> observed)
+    : devices_(std::move(devices)),
+      activities_(static_cast<size_t>(layout.ranks())),
+      observed_(observed && layout.ranks() > 1),
+      grid_(layout, observed_ ? observing(make, activities_, *observed) : make) {
   for (int r = 0; r < layout.ranks(); ++r)
-    ranks_.push_back(
-        std::make_unique<Rank>(r, *devices_.at(static_cast<size_t>(r)), grid_.groups(r), config));
+    ranks_.push_back(std::make_unique<Rank>(r, *devices_.at(static_cast<size_t>(r)),
+                                            grid_.groups(r), config,
+                                            activities_[static_cast<size_t>(r)]));
+}
+
+std::exception_ptr ThreadedCluster::explained_error(const std::exception_ptr& error,
+                                                    size_t rank) const {
+  if (!observed_) return error;
+  const double now = activity_clock();
+  std::vector<Heard> heard;
+  for (const Activity& activity : activities_)
+    heard.push_back({.state = activity.state(), .at = now});
+  try {
+    raise(explained(failure_of(error, static_cast<int>(rank)), heard, now));
+  } catch (...) {
+    return std::current_exception();
+  }
 }
 
 bool ThreadedCluster::whole() const {
@@ -78,12 +110,16 @@ void ThreadedCluster::run_threads(const std::function<void(size_t)>& run) {
 
 void ThreadedCluster::run(const std::function<void(Rank&)>& body) {
   grid_.reset();
+  for (Activity& activity : activities_) activity.reset();
   std::vector<Outcome> outcomes(ranks_.size());
   const auto run = [&](size_t r) {
-    outcomes[r] = run_rank(*ranks_[r], grid_, [&](Rank& rank) {
-      if (!processors_.empty()) pin_this_thread(processors_[r]);
-      body(rank);
-    });
+    outcomes[r] = run_rank(
+        *ranks_[r], grid_,
+        [&](Rank& rank) {
+          if (!processors_.empty()) pin_this_thread(processors_[r]);
+          body(rank);
+        },
+        [&](const std::exception_ptr& error) { return explained_error(error, r); });
   };
   if (ranks_.size() == 1 && processors_.empty())
     run(0);

@@ -1,8 +1,11 @@
 #pragma once
+#include <exception>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/cluster.h"
+#include "engine/comm/observed.h"
 #include "engine/rank_grid.h"
 #include "kernels/cpu/cores.h"
 
@@ -11,9 +14,12 @@ namespace frugal::engine {
 /// Ranks as threads of this process, or tasks of one, each with a device of its own.
 class ThreadedCluster final : public Cluster {
  public:
-  /// Device r is rank r's of the layout; the groups may use the devices, and go before them.
+  /// Device r is rank r's of the layout; the groups may use the devices, and go before them. Where
+  /// it is said where operands are, ranks note what they do (Rank::activity), and errors say which
+  /// rank's they are.
   ThreadedCluster(const RunConfig& config, const Layout& layout,
-                  std::vector<std::unique_ptr<Device>> devices, const RankGrid::MakeGroup& make);
+                  std::vector<std::unique_ptr<Device>> devices, const RankGrid::MakeGroup& make,
+                  std::optional<Operands> observed = {});
 
   /// Keeps rank r's threads on processors[r].
   void pin(std::vector<Processors> processors) { processors_ = std::move(processors); }
@@ -28,8 +34,12 @@ class ThreadedCluster final : public Cluster {
 
  private:
   void run_threads(const std::function<void(size_t)>& run);
+  /// The error that a rank ends with.
+  std::exception_ptr explained_error(const std::exception_ptr& error, size_t rank) const;
 
   std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<Activity> activities_;  ///< of each rank
+  const bool observed_;
   RankGrid grid_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   bool tasks_ = false;

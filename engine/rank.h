@@ -1,4 +1,5 @@
 #pragma once
+#include "engine/comm/activity.h"
 #include "engine/comm/communicator.h"
 #include "engine/config.h"
 #include "engine/flop_counter.h"
@@ -26,9 +27,11 @@ struct OffloadInFlight {
 /// One member of a run: its processor, its memory, and the groups it computes with.
 class Rank {
  public:
-  Rank(int index, Device& device, const RankGroups& groups, const RunConfig& config)
+  Rank(int index, Device& device, const RankGroups& groups, const RunConfig& config,
+       Activity& activity)
       : index(index),
         device(device),
+        activity(activity),
         groups(groups),
         tensor_group(groups.tensor),
         config(config),
@@ -37,6 +40,7 @@ class Rank {
 
   const int index;  ///< among the cluster's local ranks
   Device& device;
+  Activity& activity;
   const RankGroups groups;
   Communicator& tensor_group;
   const RunConfig config;

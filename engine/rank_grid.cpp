@@ -1,8 +1,38 @@
 #include "engine/rank_grid.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace frugal::engine {
+namespace {
+
+std::vector<int> all_ranks(const Layout& layout) {
+  std::vector<int> ranks(static_cast<size_t>(layout.ranks()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+}  // namespace
+
+std::string_view name_of(GroupUse use) {
+  switch (use) {
+    case GroupUse::tensor:
+      return "tensor";
+    case GroupUse::context:
+      return "context";
+    case GroupUse::stages:
+      return "stages";
+    case GroupUse::activations:
+      return "activations";
+    case GroupUse::gradients:
+      return "gradients";
+    case GroupUse::data:
+      return "data";
+    case GroupUse::ends:
+      break;
+  }
+  return "ends";
+}
 
 Axis axis_of(GroupUse use) {
   switch (use) {
@@ -40,8 +70,11 @@ Stream stream_of(GroupUse use) {
 }
 
 RankGrid::RankGrid(const Layout& layout, const MakeGroup& make)
+    : RankGrid(layout, all_ranks(layout), make) {}
+
+RankGrid::RankGrid(const Layout& layout, const std::vector<int>& here, const MakeGroup& make)
     : seats_(static_cast<size_t>(layout.ranks()) * group_uses) {
-  for (int rank = 0; rank < layout.ranks(); ++rank)
+  for (const int rank : here)
     for (int i = 0; i < group_uses; ++i) {
       const auto use = static_cast<GroupUse>(i);
       if (seat(rank, use).group != nullptr) continue;

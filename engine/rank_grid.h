@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "engine/comm/group.h"
@@ -11,20 +12,25 @@ namespace frugal::engine {
 /// What a group of ranks is for: a member of RankGroups.
 enum class GroupUse : uint8_t { tensor, context, stages, activations, gradients, data, ends };
 inline constexpr int group_uses = 7;
+std::string_view name_of(GroupUse use);
 Axis axis_of(GroupUse use);
 /// Groups that must not wait for each other have a stream each: neighbouring stages send to each
 /// other at the same time, and the ends of a pipeline may wait long for each other.
 Stream stream_of(GroupUse use);
 
-/// The groups of all ranks of a cluster.
+/// The groups of a cluster's ranks that are in this process.
 class RankGrid {
  public:
   /// A group of these ranks, in this order.
   using MakeGroup =
       std::function<std::unique_ptr<Group>(GroupUse use, const std::vector<int>& ranks)>;
 
+  /// `here` are the ranks of this process. A group is made where one of its members is.
+  RankGrid(const Layout& layout, const std::vector<int>& here, const MakeGroup& make);
+  /// All are here.
   RankGrid(const Layout& layout, const MakeGroup& make);
 
+  /// Of a rank that is here.
   RankGroups groups(int rank);
   /// Makes all groups of this rank throw PeerLost(reason) on their other members.
   void abort(int rank, const std::string& reason) noexcept;

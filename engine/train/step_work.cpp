@@ -5,6 +5,16 @@
 namespace frugal::engine {
 namespace {
 
+double bytes_of(const StepWork& work) { return work.done.total().cost.bytes; }
+
+bool is_more(const StepWork& work, const StepWork& than) {
+  return bytes_of(work) > bytes_of(than) ||
+         (bytes_of(work) == bytes_of(than) && work.stage < than.stage);
+}
+
+}  // namespace
+namespace {
+
 /// Of a table that is only looked up, the rows that a microbatch asks for, and none in its backward
 /// pass.
 double read_by_passes(const Rank& rank, const Parameter& p) {
@@ -33,6 +43,13 @@ LeastBytes least_bytes(const Rank& rank, const ParameterList& parameters, const 
   least.kept = 2 * done.kept;
   least.inputs = done.microbatches * done.inputs;
   return least;
+}
+
+StepWork most_work(const std::vector<StepWork>& all) {
+  StepWork most = all.front();
+  for (const StepWork& work : all)
+    if (is_more(work, most)) most = work;
+  return most;
 }
 
 }  // namespace frugal::engine

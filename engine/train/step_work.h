@@ -36,4 +36,7 @@ struct StepWork {
   LeastBytes least;
 };
 
+/// The one that moves most bytes; of equal ones that of the first stage.
+StepWork most_work(const std::vector<StepWork>& all);
+
 }  // namespace frugal::engine

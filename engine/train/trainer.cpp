@@ -10,10 +10,12 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
 #include "engine/schedule/schedules.h"
+#include "engine/train/of_all_ranks.h"
 #include "engine/train/one_block.h"
 #include "kernels/support/error.h"
 
@@ -185,7 +187,8 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
     what.optimizer.push_back(train_.optimizer);
     what.optimizer.back().learning_rate = train_.learning_rate(steps_ + static_cast<int64_t>(i));
   }
-  std::vector<std::vector<StepResult>> of_ranks(members_.size());
+  const size_t steps = batches.size();
+  std::vector<StepResult> of_ranks(members_.size() * steps);  // each rank's one after the other
   timeline_ = {.title = cluster_.rank(0).device.name(),
                .unit = "s",
                .chunks = plan.chunks,
@@ -202,14 +205,15 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
     stage.keep_timeline = keep_timeline_;
     StageExecutor::Result done = stage.run(what);
     rank.device.synchronize();
-    const double share = run_.ranks() / static_cast<double>(cluster_.local_ranks()) /
-                         static_cast<double>(batches.size());
-    for (size_t i = 0; i < batches.size(); ++i)
-      of_ranks[static_cast<size_t>(rank.index)].push_back(
-          {.loss = share_of(rank, done.losses[i] / counted(batches[i])),
-           .gradient_norm = done.gradient_norms[i],
-           .seconds = done.step_ends[i] - start,
-           .flops = (rank.flops.total() - flops) * share});
+    const double share =
+        run_.ranks() / static_cast<double>(cluster_.ranks()) / static_cast<double>(steps);
+    for (size_t i = 0; i < steps; ++i)
+      of_ranks[static_cast<size_t>(rank.index) * steps + i] = {
+          .loss = share_of(rank, done.losses[i] / counted(batches[i])),
+          .gradient_norm = done.gradient_norms[i],
+          .seconds = done.step_ends[i] - start,
+          .flops = (rank.flops.total() - flops) * share};
+    check_losses(rank, done.losses);
     if (!rank.first_of_stage()) return;
     const std::lock_guard lock(guard);
     count_from(start, done.timeline);
@@ -218,17 +222,22 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
     notes_[stage_index] = {start, std::move(done.versions)};
     note_work(rank, before, batches.size());
   });
-  std::vector<StepResult> results(batches.size());
-  for (const std::vector<StepResult>& own : of_ranks)
-    std::transform(own.begin(), own.end(), results.begin(), results.begin(), with_rank);
-  for (size_t i = results.size(); i-- > 1;) results[i].seconds -= results[i - 1].seconds;
-  for (StepResult& result : results) {
-    ++steps_;
-    if (cluster_.whole() && cluster_.rank(0).device.backed() && !std::isfinite(result.loss))
-      throw WrongNumbers(
-          fmt::format("the loss is {} in step {}; lower the learning rate", result.loss, steps_));
-  }
+  of_ranks = of_all_ranks(cluster_, of_ranks);
+  work_ = most_work(of_all_ranks(cluster_, std::vector{work_}));
+  std::vector<StepResult> results(steps);
+  for (size_t i = 0; i < of_ranks.size(); ++i)
+    results[i % steps] = with_rank(of_ranks[i], results[i % steps]);
+  for (size_t i = steps; i-- > 1;) results[i].seconds -= results[i - 1].seconds;
+  steps_ += static_cast<int>(steps);
   return results;
+}
+
+void Trainer::check_losses(const Rank& rank, const std::vector<double>& losses) const {
+  if (!meaningful(rank) || rank.stage() + 1 != run_.pipeline_parallel) return;
+  for (size_t i = 0; i < losses.size(); ++i)
+    if (!std::isfinite(losses[i]))
+      throw WrongNumbers(fmt::format("the loss is {} in step {}; lower the learning rate",
+                                     losses[i], steps_ + static_cast<int>(i) + 1));
 }
 
 double Trainer::evaluate(const Batch& batch) {
@@ -241,7 +250,7 @@ double Trainer::evaluate(const Batch& batch) {
         executor(rank).run({.schedule = schedule, .batches = {all}, .training = false});
     losses[static_cast<size_t>(rank.index)] = share_of(rank, done.losses.front());
   });
-  return sum(losses) / counted(batch);
+  return sum(of_all_ranks(cluster_, losses)) / counted(batch);
 }
 
 void Trainer::check_values() const {
@@ -270,7 +279,7 @@ HostTensor Trainer::logits(const MicroBatch& microbatch) {
   const Schedule schedule =
       schedule_of(run_, ScheduleKind::gpipe, batch, steps_, belongs_to_forward);
   HostTensor logits =
-      serial_host_tensor({run_.model.sequence * run_.micro_batch, run_.model.vocabulary});
+      unwritten_host_tensor({run_.model.sequence * run_.micro_batch, run_.model.vocabulary});
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
     const ExactWeights exact(rank, of(rank));
@@ -279,6 +288,7 @@ HostTensor Trainer::logits(const MicroBatch& microbatch) {
                         .training = false,
                         .on_logits = collect_logits(rank, logits, guard)});
   });
+  complete(cluster_, logits);
   return logits;
 }
 
@@ -296,7 +306,10 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
   std::vector<double> losses(members_.size());
   // Found before the ranks run: they look no name up where another may be adding one.
   HostTensor& logits = tensors["logits"];
-  logits = serial_host_tensor({m.sequence * run_.micro_batch, m.vocabulary});
+  logits = unwritten_host_tensor({m.sequence * run_.micro_batch, m.vocabulary});
+  for (const WeightName& weight : weight_names())
+    for (const char* prefix : {"weight/", "gradient/"})
+      tensors[prefix + weight.name] = unwritten_host_tensor(weight.shape);
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
     const ExactWeights exact(rank, of(rank));
@@ -315,16 +328,13 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
     for (const Parameter* p : of(rank).model->parameters()) {
       if (p->is_copy) continue;
       const GlobalIndex index = p->global_index(rank);
-      for (const auto& [prefix, view] :
-           {std::pair{"weight/", p->view()}, {"gradient/", p->grad()}}) {
-        HostTensor& tensor =
-            tensors.try_emplace(prefix + p->name, serial_host_tensor(p->serial_shape))
-                .first->second;
-        gather_into(tensor, rank.device, view, index);
-      }
+      gather_into(tensors.at("weight/" + p->name), rank.device, p->view(), index);
+      gather_into(tensors.at("gradient/" + p->name), rank.device, p->grad(), index);
     }
   });
-  tensors["loss"] = {{1}, {sum(losses)}};
+  for (auto& [name, tensor] : tensors)
+    if (tensor.type == DType::f32) complete(cluster_, tensor);
+  tensors["loss"] = {{1}, {sum(of_all_ranks(cluster_, losses))}};
   return tensors;
 }
 
@@ -357,26 +367,45 @@ void Trainer::load_weights(const HostTensors& tensors) {
   });
 }
 
+/// In the order of the ranks that have them.
+std::vector<Trainer::WeightName> Trainer::weight_names() const {
+  std::string here;
+  for (const Member& member : members_)
+    for (const Parameter* p : member.model->parameters()) {
+      if (p->is_copy) continue;
+      here += fmt::format("{} {}", p->name, p->serial_shape.dims);
+      for (int i = 0; i < p->serial_shape.dims; ++i) here += fmt::format(" {}", p->serial_shape[i]);
+      here += '\n';
+    }
+  std::vector<WeightName> all;  // once each
+  std::set<std::string> names;
+  for (const std::string& of_process : cluster_.exchange(here)) {
+    std::istringstream lines(of_process);
+    for (WeightName weight; lines >> weight.name >> weight.shape.dims;) {
+      for (int i = 0; i < weight.shape.dims; ++i)
+        lines >> weight.shape.extent.at(static_cast<size_t>(i));
+      if (names.insert(weight.name).second) all.push_back(weight);
+    }
+  }
+  return all;
+}
+
 void Trainer::each_weight(const WeightSink& take) {
   check_values();
-  std::vector<const Parameter*> all;  // once each
-  std::set<std::string> names;
-  for (const Member& member : members_)
-    for (const Parameter* p : member.model->parameters())
-      if (!p->is_copy && names.insert(p->name).second) all.push_back(p);
-  for (const Parameter* which : all) {
-    HostTensor serial = serial_host_tensor(which->serial_shape);
+  for (const WeightName& weight : weight_names()) {
+    HostTensor serial = unwritten_host_tensor(weight.shape);
     std::mutex guard;
     cluster_.run([&](Rank& rank) {
       if (rank.replica() > 0) return;
       const ExactWeights exact(rank, of(rank));
       for (const Parameter* p : of(rank).model->parameters()) {
-        if (p->is_copy || p->name != which->name) continue;
+        if (p->is_copy || p->name != weight.name) continue;
         const std::lock_guard lock(guard);
         gather_into(serial, rank.device, p->view(), p->global_index(rank));
       }
     });
-    take(which->name, serial);
+    complete(cluster_, serial);
+    take(weight.name, serial);
   }
 }
 

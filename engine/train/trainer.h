@@ -45,11 +45,11 @@ class Trainer {
   /// changed. NaN where a step's loss is. Any number of microbatches.
   double evaluate(const Batch& batch);
 
-  /// Logits of one microbatch under the newest weights and without dropout: [s · b, v]. Throws as
-  /// snapshot() does.
+  /// Logits of one microbatch under the newest weights and without dropout: [s · b, v], on the
+  /// first process. Throws as snapshot() does.
   HostTensor logits(const MicroBatch& batch);
   /// Weights, tokens, labels, logits, loss and all gradients of one microbatch under the current
-  /// weights, in their serial shapes: "weight/NAME", "gradient/NAME", "tokens", "labels", "logits",
+  /// weights, in their serial shapes, on the first process: "weight/NAME", "gradient/NAME", "tokens", "labels", "logits",
   /// "loss". The weights do not change. Throws std::logic_error on a virtual device and where ranks
   /// are absent.
   HostTensors snapshot(const MicroBatch& batch);
@@ -61,7 +61,8 @@ class Trainer {
   /// By the tensors "weight/NAME"; throws InputError when one is missing too.
   void load_weights(const HostTensors& tensors);
   using WeightSink = std::function<void(const std::string& name, const HostTensor& weight)>;
-  /// Gives all weights in their serial shapes, one after the other. Throws as snapshot() does.
+  /// Gives all weights in their serial shapes, one after the other; where ranks are processes, the
+  /// values to the first alone. Throws as snapshot() does.
   void each_weight(const WeightSink& take);
 
   const RunConfig& run_config() const { return run_; }
@@ -93,11 +94,18 @@ class Trainer {
     DeviceWork done;
     int64_t kept = 0;
   };
-  /// What the rank has done since then in so many batches, if no other's is more.
+  /// What the rank has done since then in so many batches, if no other's here is more.
   void note_work(const Rank& rank, const WorkSoFar& before, size_t batches);
   /// Writes the rank's part of the first microbatch's logits, if it has one.
   static OnLogits collect_logits(const Rank& rank, HostTensor& all, std::mutex& guard);
   void check_values() const;
+  /// Throws WrongNumbers for the last stage's that is not finite.
+  void check_losses(const Rank& rank, const std::vector<double>& losses) const;
+  struct WeightName {
+    std::string name;
+    Shape shape;  ///< of the serial weight
+  };
+  std::vector<WeightName> weight_names() const;
   /// Of some batches from the next one on, as the run is configured.
   Schedule schedule(int batches) const;
 

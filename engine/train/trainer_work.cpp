@@ -14,8 +14,6 @@ double input_bytes(const RunConfig& config, StageModel& model) {
                              size_of(DType::i32));
 }
 
-double bytes_of(const StepWork& work) { return work.done.total().cost.bytes; }
-
 }  // namespace
 
 void Trainer::note_work(const Rank& rank, const WorkSoFar& before, size_t batches) {
@@ -30,8 +28,7 @@ void Trainer::note_work(const Rank& rank, const WorkSoFar& before, size_t batche
                             .inputs = input_bytes(run_, model)})};
   work.done.add(rank.device.work(), share);
   work.done.add(before.done, -share);
-  const double most = bytes_of(work_);
-  if (bytes_of(work) > most || (bytes_of(work) == most && work.stage < work_.stage)) work_ = work;
+  work_ = most_work({work_, work});
 }
 
 }  // namespace frugal::engine

@@ -14,6 +14,7 @@
 #include "harness/measure/interrupt.h"
 #include "harness/measure/last_words.h"
 #include "harness/measure/runner.h"
+#include "harness/place/processes.h"
 #include "harness/record/record_file.h"
 #include "harness/report/measurement.h"
 #include "harness/report/work_report.h"
@@ -159,6 +160,30 @@ Table table_of(const std::vector<std::string>& swept, const std::vector<Asked>& 
   return comparison_table(columns, labels, records);
 }
 
+/// The records of the folder; of several processes the first alone writes them, and the others know
+/// them.
+RecordFile open_records(const MeasureValues& values, Progress& progress) {
+  RecordFile file;
+  if (Processes::writes()) file = RecordFile(values.out);
+  begin_with(file, values.force, progress);
+  if (Processes* const processes = Processes::here())
+    file.known(records_from_text(processes->of_first(to_text(file.records()))));
+  return file;
+}
+
+/// Where processes were started that do not run the same, none would come to its end.
+void check_processes_agree(const std::vector<Asked>& all) {
+  Processes* const processes = Processes::here();
+  if (processes == nullptr) return;
+  nlohmann::json mine = all.front().settings.given;
+  mine["program"] = program_hash();
+  mine["cases"] = all.size();
+  for (const Asked& each : all)
+    mine.update(nlohmann::json(
+        options_of(std::get<Training>(each.asked.workload), each.asked.config)));
+  processes->agree(mine);
+}
+
 /// Runs what is not recorded yet. A record of each, in their order.
 std::vector<Record> records_of(const MeasureValues& values, const std::vector<Asked>& all) {
   std::vector<Case> cases;
@@ -167,10 +192,9 @@ std::vector<Record> records_of(const MeasureValues& values, const std::vector<As
     cases.push_back(each.asked);
     if (each.asked.skip.empty()) steps += std::get<Training>(each.asked.workload).train.steps;
   }
-  RecordFile file(values.out);
   catch_interrupts();
   Progress progress(static_cast<size_t>(steps));
-  begin_with(file, values.force, progress);
+  RecordFile file = open_records(values, progress);
   // A list of values is never of a place's fields: all run in the same one.
   Runner runner(file, progress,
                 {.place = place_of(all.front().settings), .timing = {}, .reports_steps = true});
@@ -181,13 +205,14 @@ Exit measure(const MeasureValues& values) {
   const nlohmann::json given = values.run.given();
   const std::vector<std::string> swept = swept_keys(given);
   const std::vector<Asked> all = all_asked(values, given);
+  check_processes_agree(all);
   const std::vector<Record> records = records_of(values, all);
   Exit worst = Exit::done;
   for (size_t i = 0; i < records.size(); ++i) {
     const Record& record = records[i];
     const std::string& title = all[i].asked.title;
     worst = std::max(worst, exit_of(record.status));
-    if (!record.ok())
+    if (!record.ok() && Processes::speaks())
       fmt::print(stderr, "frugal: {}{}{}\n", title, title.empty() ? "" : ": ", record.reason);
   }
   fmt::print("{}", values.format == "json" ? to_json(records).dump(2) + "\n"
@@ -205,7 +230,7 @@ void add_measure(Program& program) {
       "measure",
       "Train your own configuration and record what it takes. Lists of values, such as "
       "--tensor-parallel 1,2,4, are one configuration each, one after the other",
-      [values] { return measure(*values); });
+      [values] { return measure(*values); }, Program::Ranks::threads_or_processes);
   values->run.add_to(flags);
   values->weights.add_to(flags);
   flags.text("--out", values->out, "DIR", "Folder for records.jsonl");

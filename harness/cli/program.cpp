@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
-#include <new>
 
-#include "harness/measure/interrupt.h"
+#include "engine/comm/failure.h"
 #include "harness/measure/runner.h"
+#include "harness/place/processes.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
@@ -48,8 +48,43 @@ std::string describe(const CLI::ParseError& error, const CLI::App& app) {
 }
 
 Exit report(const std::string& message, Exit status) {
-  fmt::print(stderr, "frugal: {}\n", message);
+  if (Processes::speaks()) fmt::print(stderr, "frugal: {}\n", message);
   return status;
+}
+
+/// The error in words: that of this process alone, or of all processes, where several run together.
+Exit report_error(const std::exception_ptr& error) {
+  Failure failure = failure_of(error, -1);
+  if (Processes* const processes = Processes::here()) {
+    failure.rank = processes->rank();
+    failure = processes->world().fail(failure);
+  }
+  switch (failure.kind) {
+    case Failure::Kind::input:
+      return report(failure.reason, Exit::bad_input);
+    case Failure::Kind::interrupted:
+      return report(failure.reason, Exit::interrupted);
+    case Failure::Kind::out_of_memory:
+      return report(failure.reason, Exit::out_of_memory);
+    case Failure::Kind::deadline:
+      return report(failure.reason, Exit::deadline);
+    case Failure::Kind::peer_lost:
+      return report(failure.reason, Exit::peer_lost);
+    case Failure::Kind::wrong_numbers:
+      return report(failure.reason, Exit::wrong_numbers);
+    case Failure::Kind::error:
+      break;
+  }
+  return report(fmt::format("internal error: {}", failure.reason), Exit::wrong_numbers);
+}
+
+/// Throws InputError for a command that is one program, where several were started.
+void check_processes(const CLI::App& command, Program::Ranks ranks) {
+  if (Processes::here() == nullptr || ranks == Program::Ranks::threads_or_processes) return;
+  throw InputError(fmt::format(
+      "frugal {} runs its ranks as threads of one process, and {} processes were started; start it "
+      "without a launcher",
+      command.get_name(), Processes::here()->size()));
 }
 
 }  // namespace
@@ -94,9 +129,12 @@ Program::Program(Artifacts artifacts, Benchmarks benchmarks)
 Program::~Program() = default;
 
 Flags Program::command(const std::string& name, const std::string& help,
-                       std::function<Exit()> run) {
+                       std::function<Exit()> run, Ranks ranks) {
   CLI::App* command = app_->add_subcommand(name, help);
-  command->callback([this, run = std::move(run)] { chosen_ = run; });
+  command->callback([this, ranks, run = std::move(run)] {
+    chosen_ = run;
+    ranks_ = ranks;
+  });
   return Flags(*command);
 }
 
@@ -111,12 +149,24 @@ Exit Program::parse_and_run(int argc, const char* const* argv) {
     fmt::print("{}\n", version.what());
     return Exit::done;
   } catch (const CLI::ParseError& error) {
-    return report(describe(error, *app_), Exit::bad_input);
+    throw InputError(describe(error, *app_));
   }
+  check_processes(*app_->get_subcommands().front(), ranks_);
   return chosen_();
 }
 
-Exit Program::main(int argc, const char* const* argv) {
+int Program::main(int argc, const char* const* argv) {
+  std::unique_ptr<Processes> processes;
+  try {
+    processes = Processes::if_launched();
+  } catch (...) {
+    return static_cast<int>(report_error(std::current_exception()));
+  }
+  const int status = static_cast<int>(run_alone(argc, argv));
+  return processes ? processes->end(status) : status;
+}
+
+Exit Program::run_alone(int argc, const char* const* argv) {
   const Exit status = run_guarded(argc, argv);
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
   return report("stdout cannot be written; what was recorded is kept",
@@ -126,25 +176,11 @@ Exit Program::main(int argc, const char* const* argv) {
 Exit Program::run_guarded(int argc, const char* const* argv) {
   try {
     return parse_and_run(argc, argv);
-  } catch (const InputError& error) {
-    return report(error.what(), Exit::bad_input);
-  } catch (const Interrupted& error) {
-    return report(error.what(), Exit::interrupted);
-  } catch (const OutOfMemory& error) {
-    return report(error.what(), Exit::out_of_memory);
-  } catch (const std::bad_alloc&) {
-    return report("the host has no more memory; choose a smaller run", Exit::out_of_memory);
-  } catch (const DeadlinePassed& error) {
-    return report(error.what(), Exit::deadline);
-  } catch (const PeerLost& error) {
-    return report(error.what(), Exit::peer_lost);
   } catch (const GpuLost& error) {
     return report(error.what(), Exit::gpu_lost);
-  } catch (const WrongNumbers& error) {
-    return report(error.what(), Exit::wrong_numbers);
-  } catch (const std::exception& error) {
-    if (std::ferror(stdout) != 0) return Exit::done;  // main() says so
-    return report(fmt::format("internal error: {}", error.what()), Exit::wrong_numbers);
+  } catch (...) {
+    if (std::ferror(stdout) != 0) return Exit::done;  // run_alone() says so
+    return report_error(std::current_exception());
   }
 }
 

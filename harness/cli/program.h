@@ -34,17 +34,22 @@ class Program {
   explicit Program(Artifacts artifacts, Benchmarks benchmarks = {});
   ~Program();
 
+  /// Whether a command can be one of several processes (harness/place/processes.h).
+  enum class Ranks : uint8_t { threads, threads_or_processes };
   /// Adds a command; `run` is called after its flags were parsed.
-  Flags command(const std::string& name, const std::string& help, std::function<Exit()> run);
+  Flags command(const std::string& name, const std::string& help, std::function<Exit()> run,
+                Ranks ranks = Ranks::threads);
 
   const CLI::App& app() const { return *app_; }
   const Artifacts& artifacts() const { return artifacts_; }
   const Benchmarks& benchmarks() const { return benchmarks_; }
 
-  /// Parses, runs, and reports every error in one line on stderr.
-  Exit main(int argc, const char* const* argv);
+  /// Parses, runs, and reports every error in one line on stderr. Returns the exit status. With the
+  /// other processes, where a launcher has started several.
+  int main(int argc, const char* const* argv);
 
  private:
+  Exit run_alone(int argc, const char* const* argv);
   Exit run_guarded(int argc, const char* const* argv);
   Exit parse_and_run(int argc, const char* const* argv);
 
@@ -52,6 +57,7 @@ class Program {
   Benchmarks benchmarks_;
   std::unique_ptr<CLI::App> app_;
   std::function<Exit()> chosen_;
+  Ranks ranks_ = Ranks::threads;  ///< of the chosen one
 };
 
 // One file each; they keep their flags' values alive in the function they add.

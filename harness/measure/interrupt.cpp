@@ -3,6 +3,8 @@
 #include <atomic>
 #include <csignal>
 
+#include "kernels/support/error.h"
+
 namespace frugal::harness {
 namespace {
 

@@ -1,16 +1,7 @@
 #pragma once
-#include <stdexcept>
-
 #include "harness/namespace.h"
 
 namespace frugal::harness {
-
-/// Thrown at a safe point after Ctrl-C or SIGTERM; exit status 130.
-struct Interrupted : std::runtime_error {
-  Interrupted()
-      : std::runtime_error(
-            "interrupted; what was recorded is kept, and the same command runs what was not") {}
-};
 
 /// From now on the first SIGINT or SIGTERM asks for a stop at the next safe point; a second one
 /// ends the process at once.

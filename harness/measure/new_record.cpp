@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "harness/measure/training.h"
+#include "harness/place/processes.h"
 
 namespace frugal::harness {
 namespace {
@@ -29,6 +30,12 @@ std::map<std::string, std::string> options_of(const Case& c, const Target& targe
   return options;
 }
 
+/// What starts the command, where ranks are processes.
+std::string launcher(const Record& record) {
+  const bool processes = record.options.contains(ranks_option);
+  return processes ? fmt::format("mpirun -n {} ", record.config.ranks()) : "";
+}
+
 }  // namespace
 
 Record new_record(const std::string& artifact, const Case& c, const Target& target,
@@ -48,7 +55,10 @@ Record new_record(const std::string& artifact, const Case& c, const Target& targ
   record.config = c.config;
   record.options = options_of(c, target, timing);
   record.fingerprint = fingerprint_of(record);
-  record.command = command_prefix(record.options) + (c.command.empty() ? command : c.command);
+  // Other hosts have other processors, and what is recorded the first process knows.
+  if (Processes* const processes = Processes::here())
+    record.fingerprint = processes->of_first(record.fingerprint);
+  record.command = command_prefix(record.options) + launcher(record) + (c.command.empty() ? command : c.command);
   record.reason = c.skip.empty() ? target.why_not(c.config) : c.skip;
   if (!record.reason.empty()) record.status = Status::skipped;
   return record;

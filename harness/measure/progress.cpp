@@ -5,9 +5,14 @@
 
 #include <cstdio>
 
+#include "harness/place/processes.h"
+
 namespace frugal::harness {
 
-Progress::Progress(size_t total) : total_(total), terminal_(isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(size_t total)
+    : total_(total),
+      terminal_(Processes::speaks() && isatty(STDERR_FILENO) == 1),
+      silent_(!Processes::speaks()) {}
 
 Progress::~Progress() { clear(); }
 

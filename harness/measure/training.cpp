@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "engine/schedule/schedules.h"
+#include "engine/train/of_all_ranks.h"
 #include "engine/train/stored/safetensors.h"
 #include "engine/train/stored/stored_weights.h"
 #include "engine/train/trainer.h"
@@ -17,6 +18,7 @@
 #include "harness/measure/guarded.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/last_words.h"
+#include "harness/place/processes.h"
 
 namespace frugal::harness {
 namespace {
@@ -33,23 +35,45 @@ std::string outcome(const StepResult& result, const Target& target) {
   return fmt::format("loss {:.4f}, {:.3g} s", result.loss, result.seconds);
 }
 
+/// What one rank has taken.
+struct RankMemory {
+  int64_t peak_total, host_peak, reserved;
+  bool is_reserved;  ///< otherwise memory is only counted
+  BytesPerKind peak;
+  bool first_of_stage;
+  StageMemory stage;
+};
+
+RankMemory memory_of(const Rank& rank) {
+  const Ledger& ledger = rank.ledger;
+  const std::optional<int64_t> reserved = reserved_by(rank.device);
+  return {.peak_total = ledger.peak(),
+          .host_peak = rank.host.peak(),
+          .reserved = reserved.value_or(0),
+          .is_reserved = reserved.has_value(),
+          .peak = ledger.peak_per_kind(),
+          .first_of_stage = rank.first_of_stage(),
+          .stage = {.at_peak = ledger.at_peak(),
+                    .peak = ledger.peak(),
+                    .peak_per_kind = ledger.peak_per_kind(),
+                    .peak_in_layers = ledger.peak_in_layers()}};
+}
+
 /// Of the rank with the highest peak, and of every stage.
 Memory memory_of(Cluster& cluster) {
+  std::vector<RankMemory> here;
+  for (int i = 0; i < cluster.local_ranks(); ++i) here.push_back(memory_of(cluster.rank(i)));
+  const std::vector<RankMemory> ranks = of_all_ranks(cluster, here);
   Memory memory;
-  for (int i = 0; i < cluster.local_ranks(); ++i) {
-    const Rank& rank = cluster.rank(i);
-    const Ledger& ledger = rank.ledger;
-    if (i == 0 || ledger.peak() > memory.peak_total) {
-      memory.peak = ledger.peak_per_kind();
-      memory.peak_total = ledger.peak();
-      memory.reserved = reserved_by(rank.device);
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const RankMemory& rank = ranks[i];
+    if (i == 0 || rank.peak_total > memory.peak_total) {
+      memory.peak = rank.peak;
+      memory.peak_total = rank.peak_total;
+      memory.reserved = rank.is_reserved ? std::optional(rank.reserved) : std::nullopt;
     }
-    memory.host_peak = std::max(memory.host_peak, rank.host.peak());
-    if (rank.first_of_stage())
-      memory.stages.push_back({.at_peak = ledger.at_peak(),
-                               .peak = ledger.peak(),
-                               .peak_per_kind = ledger.peak_per_kind(),
-                               .peak_in_layers = ledger.peak_in_layers()});
+    memory.host_peak = std::max(memory.host_peak, rank.host_peak);
+    if (rank.first_of_stage) memory.stages.push_back(rank.stage);
   }
   return memory;
 }
@@ -84,15 +108,18 @@ void save_tensors(Trainer& trainer, const TrainingRun& run, const Target& target
       in_stored_names(m, trainer.snapshot(batch_of(run, target, run.train.steps).front())),
       metadata_of(m)};
   file.metadata["micro_batch"] = std::to_string(run.config.micro_batch);
-  safetensors::write(run.save_tensors, file);
+  if (Processes::writes()) safetensors::write(run.save_tensors, file);
 }
 
 void save_weights(Trainer& trainer, const TrainingRun& run) {
-  StoredWeightsWriter writer(run.save_weights, run.config.model, run.config.type,
-                             metadata_of(run.config.model));
-  trainer.each_weight(
-      [&](const std::string& name, const HostTensor& weight) { writer.write(name, weight); });
-  writer.close();
+  std::optional<StoredWeightsWriter> writer;
+  if (Processes::writes())
+    writer.emplace(run.save_weights, run.config.model, run.config.type,
+                   metadata_of(run.config.model));
+  trainer.each_weight([&](const std::string& name, const HostTensor& weight) {
+    if (writer) writer->write(name, weight);
+  });
+  if (writer) writer->close();
 }
 
 void tell_last_words(Trainer& trainer, const TrainingRun& run, Record& record) {

@@ -34,7 +34,7 @@ std::optional<double> PeakRates::measured(const RunConfig& config) {
   auto found = known.find(config.type);
   if (found == known.end())
     found = known.emplace(config.type, gemm_peak(config.type, target_).value).first;
-  return found->second * target_.devices(config);
+  return target_.together(found->second, config);
 }
 
 Utilization utilization(const Flops& flops, double seconds, PeakRates& peaks,

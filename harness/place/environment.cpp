@@ -18,6 +18,7 @@
 
 #include "build_info.h"
 #include "engine/comm/nccl.h"
+#include "harness/place/processes.h"
 #include "harness/record/or_null.h"
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cuda/gpus.h"
@@ -170,6 +171,7 @@ json environment(std::optional<DeviceKind> of) {
               {"libraries", libraries()},
               {"load_average", loaded ? json(load) : json(nullptr)}};
   if (of == DeviceKind::cpu) all["kernels"] = choose_instructions();
+  if (const Processes* const processes = Processes::here()) all.update(processes->environment());
   if (of != DeviceKind::cuda) return all;
   for (const Gpu& gpu : gpus()) all["gpus"].push_back(to_json(gpu));
   all["libraries"].update(json(gpu_libraries()));

@@ -8,6 +8,7 @@
 #include "harness/place/cuda_target.h"
 #include "harness/place/lone_rank.h"
 #include "harness/place/machine_label.h"
+#include "harness/place/process_target.h"
 #include "harness/place/virtual_target.h"
 #include "kernels/support/error.h"
 
@@ -26,6 +27,28 @@ void check_pinning(const TargetOptions& options, DeviceKind kind) {
     throw InputError(
         "--pin: a rank without its peers shares the processor with none; leave --pin or "
         "--lone-rank out");
+}
+
+/// Throws InputError where ranks cannot be what is asked for.
+void check_ranks(const TargetOptions& options, DeviceKind kind) {
+  const Processes* const processes = Processes::here();
+  if (options.ranks == RanksAs::processes && processes == nullptr) {
+    if (const std::string why = why_no_mpi(); !why.empty())
+      throw InputError("--ranks is processes: " + why);
+    throw InputError(
+        "--ranks is processes, and this one was started alone; start as many as there are ranks: "
+        "mpirun -n 8 frugal measure ...");
+  }
+  if (processes == nullptr) return;
+  if (options.ranks == RanksAs::threads || kind != DeviceKind::cpu || !options.lone_rank.empty())
+    throw InputError(fmt::format(
+        "{} processes were started, and {} is one; start it without a launcher{}",
+        processes->size(),
+        options.ranks == RanksAs::threads ? "a run whose --ranks are threads"
+        : kind == DeviceKind::simulated   ? "a virtual run"
+        : kind == DeviceKind::cuda        ? "a run on GPUs"
+                                          : "a rank without its peers",
+        kind == DeviceKind::simulated ? ", or give --on cpu" : ""));
 }
 
 template <class Place>
@@ -47,9 +70,16 @@ DeviceKind device_kind(std::string_view on) {
 std::unique_ptr<Target> make_target(const TargetOptions& options) {
   const DeviceKind kind = device_kind(options.on);
   check_pinning(options, kind);
+  check_ranks(options, kind);
+  if (Processes* const processes = Processes::here())
+    return std::make_unique<ProcessTarget>(options, *processes);
   if (kind == DeviceKind::cpu) return make_real<CpuTarget>(options);
   if (kind == DeviceKind::cuda) return make_real<CudaTarget>(options);
   return std::make_unique<VirtualTarget>(options);
+}
+
+std::string_view name_of(RanksAs ranks) {
+  return ranks == RanksAs::threads ? "threads" : "processes";
 }
 
 std::string Target::machine_hash() const { return machine_ ? hash_of_values(*machine_) : ""; }

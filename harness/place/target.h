@@ -14,6 +14,13 @@ namespace frugal::harness {
 /// The machine of korthikanti2022, in hardware/.
 inline constexpr const char* papers_machine = "a100-selene";
 
+/// What ranks are, on the cpu and on GPUs.
+enum class RanksAs : uint8_t { threads, processes };
+std::string_view name_of(RanksAs ranks);
+
+/// Target::options() of ranks that are processes.
+inline constexpr const char* ranks_option = "ranks";
+
 /// What a user says of where a run takes place.
 struct TargetOptions {
   std::string on = "cpu";  ///< "cpu", "cuda", "virtual" (the papers' machine), "virtual:MACHINE"
@@ -24,6 +31,8 @@ struct TargetOptions {
   /// peers (make_lone_*_cluster() of engine/cluster.h); empty: all ranks are there.
   std::string lone_rank = {};
   Pinning pinning = Pinning::none;      ///< of the cpu's ranks; none elsewhere
+  /// Processes where a launcher has started several, threads otherwise.
+  std::optional<RanksAs> ranks = {};
   std::optional<double> deadline = {};  ///< LocalGroup::default_deadline otherwise
   /// Of a virtual target: the machine itself, whatever a file of its name says.
   std::optional<Machine> machine = {};
@@ -52,6 +61,10 @@ class Target {
   virtual std::string device(const RunConfig& /*config*/) const { return device(); }
   /// FLOP/s of how many devices() a run's peak is.
   virtual double devices(const RunConfig& config) const { return config.ranks(); }
+  /// Of all of them, where one_rank() (harness/peaks/peak.h) has reached this rate.
+  virtual double together(double rate, const RunConfig& config) const {
+    return rate * devices(config);
+  }
 
   /// The virtual machine, or the data sheet of a real one: --hardware's, else that of the GPU's
   /// name; none where there is neither.

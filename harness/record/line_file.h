@@ -18,6 +18,7 @@ class LineFile {
   LineFile() = default;
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
+  LineFile(LineFile&& other) noexcept { *this = std::move(other); }
   LineFile& operator=(LineFile&& other) noexcept;
   ~LineFile();
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
@@ -107,6 +108,20 @@ const Record* last_final(const std::vector<Record>& records, const Record& like)
            (r.status != Status::skipped || like.status == Status::skipped);
   });
   return found == records.rend() ? nullptr : &*found;
+}
+
+std::string to_text(const std::vector<Record>& records) {
+  std::string text;
+  for (const Record& record : records) text += to_json(record).dump() + "\n";
+  return text;
+}
+
+std::vector<Record> records_from_text(const std::string& text) {
+  std::vector<Record> records;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    records.push_back(record_from_json(nlohmann::json::parse(line), "records of rank 0"));
+  return records;
 }
 
 std::vector<Record> read_records(const std::string& folder, bool& truncated) {

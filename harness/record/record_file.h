@@ -23,6 +23,9 @@ class RecordFile {
   const std::vector<Record>& records() const { return records_; }
   bool truncated() const { return truncated_; }
 
+  /// What another process has read: this one has no file.
+  void known(std::vector<Record> records) { records_ = std::move(records); }
+
   /// Appends one line and returns when it is on the disk. Throws InputError where that fails.
   void append(const Record& record);
   /// Keeps what there is under the first free name records.1.jsonl, records.2.jsonl, … and starts
@@ -39,6 +42,10 @@ class RecordFile {
 /// The last record of the same case and fingerprint that is final, or null. One that was
 /// interrupted is not; one that was skipped is only where `like` is to be skipped too.
 const Record* last_final(const std::vector<Record>& records, const Record& like);
+
+/// A line for each, as the file has them; and back.
+std::string to_text(const std::vector<Record>& records);
+std::vector<Record> records_from_text(const std::string& text);
 
 /// The records of a folder without writing to it; `truncated` says whether a last line was cut off.
 /// Throws InputError where there are none, or for any other line that is not a record.

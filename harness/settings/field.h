@@ -119,7 +119,7 @@ nlohmann::json to_json_value(const T& value) {
 }
 template <class T>
 nlohmann::json to_json_value(const std::optional<T>& value) {
-  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
+  return value ? to_json_value(*value) : nlohmann::json(nullptr);
 }
 
 template <class T>
@@ -131,7 +131,7 @@ void from_json_value(const nlohmann::json& json, T& value) {
 }
 template <class T>
 void from_json_value(const nlohmann::json& json, std::optional<T>& value) {
-  value = json.get<T>();
+  from_json_value(json, value.emplace());
 }
 
 }  // namespace field_access

@@ -9,6 +9,7 @@
 #include "engine/config.h"
 #include "engine/schedule/schedule.h"
 #include "engine/train/train_config.h"
+#include "harness/place/target.h"
 #include "harness/record/cell.h"
 #include "kernels/support/json_file.h"
 
@@ -41,6 +42,8 @@ template <>
 inline constexpr int enumerators<ContextKind> = 2;
 template <>
 inline constexpr int enumerators<OptimizerKind> = 4;
+template <>
+inline constexpr int enumerators<RanksAs> = 2;
 template <>
 inline constexpr int enumerators<DType> = 3;  // those that weights can have
 

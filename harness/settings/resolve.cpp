@@ -8,6 +8,7 @@
 #include "engine/schedule/check.h"
 #include "engine/schedule/text.h"
 #include "harness/place/environment.h"
+#include "harness/place/processes.h"
 #include "harness/settings/field.h"
 #include "harness/settings/paths.h"
 #include "kernels/cuda/gpus.h"
@@ -153,7 +154,8 @@ TargetOptions place_of(const RunSettings& settings) {
   const std::optional<int> threads =
       settings.is_given("threads") ? std::optional(place.threads) : std::nullopt;
   check_threads(threads, place.on, device_kind(place.on) == DeviceKind::cpu);
-  place.threads = threads.value_or(usable_processors());
+  const Processes* const processes = Processes::here();
+  place.threads = threads.value_or(processes ? processes->processors_here() : usable_processors());
   return place;
 }
 
@@ -184,7 +186,7 @@ TrainingRun training_run(const RunSettings& settings, const Target& target) {
 
 void warn_of_clipping(const TrainingRun& run) {
   if (run.config.pipeline_parallel == 1 || run.config.schedule.flushes ||
-      run.train.optimizer.clip == 0)
+      run.train.optimizer.clip == 0 || !Processes::speaks())
     return;
   fmt::print(stderr,
              "frugal: gradients are clipped by the norm of all stages, which wait for each other "

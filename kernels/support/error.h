@@ -35,4 +35,11 @@ struct WrongNumbers : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Thrown at a safe point after Ctrl-C or SIGTERM (exit status 130).
+struct Interrupted : std::runtime_error {
+  Interrupted()
+      : std::runtime_error(
+            "interrupted; what was recorded is kept, and the same command runs what was not") {}
+};
+
 }  // namespace frugal::kernels

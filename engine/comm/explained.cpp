@@ -1,0 +1,91 @@
+#include "engine/comm/explained.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace frugal::engine {
+namespace {
+
+/// Ranks of which a message says what they did.
+constexpr size_t most_told = 16;
+/// Seconds for which a rank is not heard that cannot answer: many of World's beats.
+constexpr double silence = 1.5;
+
+bool cannot_answer(const Heard& rank, double now) {
+  return rank.of == Heard::Of::running && now - rank.at > silence;
+}
+
+/// How long the rank has computed while another waited for it; negative where it has not.
+double computing(const Heard& rank, double now) {
+  return rank.state.waiting || rank.of != Heard::Of::running ? -1 : now - rank.state.since;
+}
+
+/// The rank for which `badness` is largest, among those for which it is positive; −1 for none.
+template <class Badness>
+int worst(const std::vector<Heard>& ranks, Badness badness) {
+  int result = -1;
+  double most = 0;
+  for (size_t r = 0; r < ranks.size(); ++r)
+    if (const double bad = badness(ranks[r]); bad > most) {
+      most = bad;
+      result = static_cast<int>(r);
+    }
+  return result;
+}
+
+int late_rank(const std::vector<Heard>& ranks, double now) {
+  const int silent = worst(
+      ranks, [&](const Heard& rank) { return cannot_answer(rank, now) ? now - rank.at : -1; });
+  return silent >= 0 ? silent
+                     : worst(ranks, [&](const Heard& rank) { return computing(rank, now); });
+}
+
+int first_not_finite(const std::vector<Heard>& ranks) {
+  const auto at = [](const Heard& rank) {
+    return rank.state.not_finite.name.empty() ? HUGE_VAL : rank.state.not_finite_at;
+  };
+  const auto first = std::min_element(
+      ranks.begin(), ranks.end(), [&](const Heard& a, const Heard& b) { return at(a) < at(b); });
+  return first == ranks.end() || at(*first) == HUGE_VAL ? -1
+                                                        : static_cast<int>(first - ranks.begin());
+}
+
+std::string last_of(const Heard& rank, double now) {
+  if (rank.of == Heard::Of::ended) return "has ended";
+  if (rank.of == Heard::Of::others) return "is not heard here";
+  if (!cannot_answer(rank, now)) return rank.state.text(now);
+  return fmt::format("does not answer since {:.3g} s, and then: {}", now - rank.at,
+                     rank.state.text(rank.at));
+}
+
+std::string last_of_all(const std::vector<Heard>& ranks, double now) {
+  std::string text;
+  for (size_t r = 0; r < std::min(ranks.size(), most_told); ++r)
+    text += fmt::format("; rank {} {}", r, last_of(ranks[r], now));
+  if (ranks.size() > most_told) text += fmt::format("; {} other ranks", ranks.size() - most_told);
+  return text;
+}
+
+}  // namespace
+
+Failure explained(Failure failure, const std::vector<Heard>& ranks, double now) {
+  if (failure.kind == Failure::Kind::interrupted || failure.kind == Failure::Kind::input) return failure;
+  if (failure.kind == Failure::Kind::deadline) {
+    if (const int late = late_rank(ranks, now); late >= 0) failure.rank = late;
+    failure.reason = fmt::format("rank {} is late: {}", failure.rank, failure.reason);
+  } else if (failure.kind == Failure::Kind::wrong_numbers && first_not_finite(ranks) >= 0) {
+    failure.rank = first_not_finite(ranks);
+    const Activity::State& state = ranks[static_cast<size_t>(failure.rank)].state;
+    failure.reason = fmt::format("rank {} was the first with what is not finite, in {}: {}",
+                                 failure.rank, state.not_finite.text(), failure.reason);
+  } else {
+    failure.reason = fmt::format("rank {}: {}", failure.rank, failure.reason);
+  }
+  if (failure.kind == Failure::Kind::deadline || failure.kind == Failure::Kind::peer_lost)
+    failure.reason += last_of_all(ranks, now);
+  return failure;
+}
+
+}  // namespace frugal::engine

@@ -1,0 +1,38 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <exception>
+#include <string>
+
+#include "engine/namespace.h"
+
+namespace frugal::engine {
+
+/// Why a run of several ranks ended: an error of kernels/support/error.h in words, which go from
+/// one process to another.
+struct Failure {
+  enum class Kind : uint8_t {
+    error,  ///< any other exception
+    input,
+    out_of_memory,
+    deadline,
+    peer_lost,
+    wrong_numbers,
+    interrupted
+  };
+  Kind kind = Kind::error;
+  int rank = -1;  ///< whose fault it is; −1 where that is not known
+  std::string reason;
+  /// Of out_of_memory: requested, in use, capacity.
+  std::array<int64_t, 3> bytes = {};
+
+  std::string serialized() const;
+  static Failure parsed(const std::string& text);
+};
+
+/// What a rank ended with.
+Failure failure_of(const std::exception_ptr& error, int rank);
+/// Throws the error that it is.
+[[noreturn]] void raise(const Failure& failure);
+
+}  // namespace frugal::engine

@@ -1,0 +1,336 @@
+#include "engine/comm/processes/mpi.h"
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <array>
+#include <climits>
+#include <cstring>
+#include <exception>
+#include <stdexcept>
+
+#include "engine/comm/contract.h"
+#include "engine/comm/part_of.h"
+#include "engine/comm/processes/mpi_flights.h"
+#include "engine/comm/reduce.h"
+#include "kernels/support/error.h"
+
+namespace frugal::engine {
+namespace {
+
+using namespace mpi;  // NOLINT: what is below is MPI's, in the engine's namespace
+
+MPI_Datatype mpi_type(DType type) {
+  switch (type) {
+    case DType::f32:
+      return MPI_FLOAT;
+    case DType::bf16:
+      return MPI_UINT16_T;
+    case DType::f64:
+      return MPI_DOUBLE;
+    case DType::u8:
+      return MPI_UINT8_T;
+    case DType::i32:
+      return MPI_INT32_T;
+  }
+  throw std::logic_error("mpi_type: no such type");
+}
+
+int count(const View& view) {
+  if (view.size() > INT_MAX)
+    throw InputError(
+        fmt::format("{} elements are to be sent at once and MPI has at most {}; choose a smaller "
+                    "microbatch",
+                    view.size(), INT_MAX));
+  return static_cast<int>(view.size());
+}
+
+/// Elements [begin, end) of what is summed by one rank.
+struct Chunk {
+  int64_t begin, end;
+};
+
+Chunk chunk_of(const View& data, int rank, int ranks) {
+  return {data.size() * rank / ranks, data.size() * (rank + 1) / ranks};
+}
+
+View view_of(const View& data, Chunk chunk) {
+  return data.flat().sliced(0, chunk.begin, chunk.end - chunk.begin);
+}
+
+class MpiCommunicator;
+
+/// A collective or message that a rank has started and not yet waited for.
+class MpiWork final : public Pending::Work {
+ public:
+  MpiWork(Flights& flights, std::shared_ptr<Flight> flight, std::function<std::string()> call)
+      : flights_(flights), flight_(std::move(flight)), call_(std::move(call)) {}
+  void wait() override {
+    // A rank that unwinds lets its peers down: they hear it from the cluster.
+    if (std::uncaught_exceptions() > exceptions_) return;
+    flights_.wait(*flight_, call_);
+  }
+
+ private:
+  Flights& flights_;
+  const std::shared_ptr<Flight> flight_;
+  const std::function<std::string()> call_;
+  const int exceptions_ = std::uncaught_exceptions();
+};
+
+class MpiCommunicator final : public Communicator {
+ public:
+  MpiCommunicator(Flights& flights, MPI_Comm comm) : flights_(flights), comm_(comm) {
+    check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+    check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  Pending all_reduce(const View& data) override {
+    contract::summed("all-reduce", data);
+    if (size_ == 1) return {};  // a sum of one is what it was
+    return size_ == 2 ? exchange_and_sum(data) : sum_chunks(data);
+  }
+  Pending all_gather(const View& shard, const View& all) override {
+    contract::gathered("all-gather", shard, all, size_);
+    const auto flight = flights_.start();
+    flight->add(request("MPI_Iallgather", [&](MPI_Request* request) {
+      return MPI_Iallgather(shard.data, count(shard), mpi_type(shard.type), all.data, count(shard),
+                            mpi_type(shard.type), comm_, request);
+    }));
+    return pending(flight, "all-gather", shard);
+  }
+  Pending reduce_scatter(const View& all, const View& shard) override {
+    contract::summed("reduce-scatter", all);
+    contract::gathered("reduce-scatter", shard, all, size_);
+    const auto flight = flights_.start(static_cast<size_t>(all.bytes()));
+    std::byte* const arrived = flight->scratch.bytes.get();
+    flight->add(request("MPI_Ialltoall", [&](MPI_Request* request) {
+      return MPI_Ialltoall(all.data, count(shard), mpi_type(all.type), arrived, count(shard),
+                           mpi_type(all.type), comm_, request);
+    }));
+    flight->next = [shard, arrived, this](Flight&) {
+      sum_into(shard, [&](int rank) { return arrived + rank * shard.bytes(); });
+    };
+    return pending(flight, "reduce-scatter", all);
+  }
+  Pending all_to_all(const View& from, const View& to) override {
+    contract::exchanged(from, to, size_);
+    const View part = part_of(from, 0, size_);
+    const auto flight = flights_.start();
+    flight->add(request("MPI_Ialltoall", [&](MPI_Request* request) {
+      return MPI_Ialltoall(from.data, count(part), mpi_type(part.type), to.data, count(part),
+                           mpi_type(part.type), comm_, request);
+    }));
+    return pending(flight, "all-to-all", from);
+  }
+  Pending broadcast(const View& data, int root) override {
+    contract::moved("broadcast", data);
+    contract::peer("broadcast", root, size_);
+    const auto flight = flights_.start();
+    flight->add(request("MPI_Ibcast", [&](MPI_Request* request) {
+      return MPI_Ibcast(data.data, count(data), mpi_type(data.type), root, comm_, request);
+    }));
+    return pending(flight, "broadcast", data);
+  }
+  Pending send(const View& data, int to) override {
+    contract::moved("send", data);
+    contract::peer("send", to, size_);
+    const auto flight = flights_.start(static_cast<size_t>(data.bytes()));
+    const View copy{flight->scratch.bytes.get(), data.type, {data.size()}};
+    std::memcpy(copy.data, data.data, static_cast<size_t>(data.bytes()));
+    flight->add(send_to(copy, to, message_tag));
+    return {};
+  }
+  Pending receive(const View& data, int from) override {
+    contract::moved("receive", data);
+    contract::peer("receive", from, size_);
+    const auto flight = flights_.start();
+    flight->add(receive_from(data, from, message_tag));
+    return pending(flight, "receive", data);
+  }
+  Pending shift(const View& from, const View& to) override {
+    contract::shifted(from, to);
+    const auto flight = flights_.start();
+    const int tag = next_tag();
+    flight->add(receive_from(to, (rank_ + size_ - 1) % size_, tag));
+    flight->add(send_to(from, (rank_ + 1) % size_, tag));
+    return pending(flight, "shift", from);
+  }
+  void barrier() override {
+    const auto flight = flights_.start();
+    flight->add(request("MPI_Ibarrier",
+                        [&](MPI_Request* request) { return MPI_Ibarrier(comm_, request); }));
+    pending(flight, "barrier", {}).wait();
+  }
+  void abort(const std::string& /*reason*/) noexcept override {}  // the cluster tells the world
+
+ private:
+  static constexpr int message_tag = 0;
+
+  template <class Call>
+  static MPI_Request request(const char* name, Call call) {
+    MPI_Request made = MPI_REQUEST_NULL;
+    check(call(&made), name);
+    return made;
+  }
+  MPI_Request send_to(const View& data, int to, int tag) const {
+    return request("MPI_Isend", [&](MPI_Request* request) {
+      return MPI_Isend(data.data, count(data), mpi_type(data.type), to, tag, comm_, request);
+    });
+  }
+  MPI_Request receive_from(const View& data, int from, int tag) const {
+    return request("MPI_Irecv", [&](MPI_Request* request) {
+      return MPI_Irecv(data.data, count(data), mpi_type(data.type), from, tag, comm_, request);
+    });
+  }
+  /// Of a collective made of messages; those of others that are under way have other tags.
+  int next_tag() { return message_tag + 1 + static_cast<int>(tagged_++ % (1 << 14)); }
+
+  Pending pending(std::shared_ptr<Flight> flight, std::string_view name, const View& data) {
+    return Pending(std::make_unique<MpiWork>(
+        flights_, std::move(flight),
+        [name, type = data.type, size = data.size(), empty = data.empty(), number = count_++] {
+          return empty ? fmt::format("{} (number {})", name, number)
+                       : fmt::format("{} of {} {} (number {})", name, size, name_of(type), number);
+        }));
+  }
+
+  /// sum := Σ of what each rank has, which for rank r lies at of(r).
+  template <class Of>
+  void sum_into(const View& sum, Of of) const {
+    std::vector<const void*> sources;
+    for (int r = 0; r < size_; ++r) sources.push_back(of(r));
+    void* const target = sum.data;
+    reduce_into(sum.type, sources.data(), size_, 0, sum.size(), &target, 1, 0);
+  }
+
+  /// Of two ranks: each sends all it has and sums all. No rank waits for what another does after
+  /// it has started, and no more is sent than in chunks.
+  Pending exchange_and_sum(const View& data) {
+    const auto flight = flights_.start(static_cast<size_t>(data.bytes()));
+    std::byte* const arrived = flight->scratch.bytes.get();
+    const int tag = next_tag();
+    flight->add(receive_from({arrived, data.type, {data.size()}}, 1 - rank_, tag));
+    flight->add(send_to(data, 1 - rank_, tag));
+    flight->next = [data, arrived, this](Flight&) {
+      sum_into(data, [&](int rank) -> const void* { return rank == rank_ ? data.data : arrived; });
+    };
+    return pending(flight, "all-reduce", data);
+  }
+  /// Of more: rank r sums chunk r of everybody's, and sends the sum to everybody.
+  Pending sum_chunks(const View& data) {
+    const View own = view_of(data, chunk_of(data, rank_, size_));
+    const auto flight = flights_.start(static_cast<size_t>(own.bytes() * size_));
+    std::byte* const arrived = flight->scratch.bytes.get();
+    const int tag = next_tag();
+    const int tag_of_sums = next_tag();
+    for (int i = 1; i < size_; ++i) {
+      const int peer = (rank_ + i) % size_;
+      flight->add(
+          receive_from({arrived + peer * own.bytes(), own.type, {own.size()}}, peer, tag));
+    }
+    for (int i = 1; i < size_; ++i) {
+      const int peer = (rank_ + size_ - i) % size_;
+      flight->add(send_to(view_of(data, chunk_of(data, peer, size_)), peer, tag));
+    }
+    flight->next = [data, own, arrived, tag_of_sums, this](Flight& sums) {
+      sum_into(own, [&](int rank) -> const void* {
+        return rank == rank_ ? own.data : arrived + rank * own.bytes();
+      });
+      for (int i = 1; i < size_; ++i) {
+        const int peer = (rank_ + i) % size_;
+        sums.add(
+            receive_from(view_of(data, chunk_of(data, peer, size_)), peer, tag_of_sums));
+        sums.add(send_to(own, peer, tag_of_sums));
+      }
+    };
+    return pending(flight, "all-reduce", data);
+  }
+
+  Flights& flights_;
+  const MPI_Comm comm_;
+  int rank_ = 0, size_ = 1;
+  uint64_t count_ = 0, tagged_ = 0;
+};
+
+class MpiGroup final : public Group {
+ public:
+  MpiGroup(std::shared_ptr<Flights> flights, const std::vector<int>& ranks)
+      : flights_(std::move(flights)) {
+    MPI_Group all = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
+    check(MPI_Comm_group(MPI_COMM_WORLD, &all), "MPI_Comm_group");
+    check(MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &members),
+          "MPI_Group_incl");
+    check(MPI_Comm_create_group(MPI_COMM_WORLD, members, 0, &comm_), "MPI_Comm_create_group");
+    MPI_Group_free(&members);
+    MPI_Group_free(&all);
+    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    communicator_ = std::make_unique<MpiCommunicator>(*flights_, comm_);
+  }
+  ~MpiGroup() override {
+    if (flights_->world().failure()) return;  // what is under way would never end
+    try {
+      flights_->finish();
+      MPI_Comm_free(&comm_);
+    } catch (...) {  // the world knows it
+    }
+  }
+
+  int size() const override { return communicator_->size(); }
+  Communicator& communicator(int /*rank*/) override { return *communicator_; }
+  void reset() override {}  // a world that has failed has ended
+
+ private:
+  std::shared_ptr<Flights> flights_;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  std::unique_ptr<MpiCommunicator> communicator_;
+};
+
+}  // namespace
+
+std::string why_no_mpi() { return ""; }
+
+std::string mpi_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int size = 0;
+  MPI_Get_library_version(text.data(), &size);
+  const std::string version = text.data();
+  return version.substr(0, version.find(','));
+}
+
+MpiSession::MpiSession() {
+  int level = 0;
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
+    throw InputError("MPI could not be started; see what it has said above");
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+}
+
+MpiSession::~MpiSession() {
+  if (!given_up_) MPI_Finalize();
+}
+
+std::string MpiSession::tell(const std::string& text) const {
+  auto size = static_cast<int>(text.size());
+  MPI_Bcast(&size, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  std::string told = text;
+  told.resize(static_cast<size_t>(size));
+  MPI_Bcast(told.data(), size, MPI_CHAR, 0, MPI_COMM_WORLD);
+  return told;
+}
+
+void MpiSession::abort(int status) const {
+  MPI_Abort(MPI_COMM_WORLD, status);
+  std::_Exit(status);
+}
+
+MakeProcessGroup mpi_groups(World& world) {
+  return [flights = std::make_shared<Flights>(world)](const std::vector<int>& ranks) {
+    return std::make_unique<MpiGroup>(flights, ranks);
+  };
+}
+
+}  // namespace frugal::engine

@@ -1,0 +1,56 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/comm/group.h"
+#include "engine/comm/processes/world.h"
+
+/// MPI, which starts processes, connects them, and carries what is in their hosts' memory. Nothing
+/// of MPI's own is needed to include this: engine/comm/processes/no_mpi.cpp implements it where the
+/// program is built without.
+namespace frugal::engine {
+
+/// Why this build cannot run ranks as processes of MPI's; empty where it can.
+std::string why_no_mpi();
+
+/// Of MPI, as it was loaded: "Open MPI v4.1.4"; empty in a build without it.
+std::string mpi_version();
+
+/// This process as one of those that a launcher has started: MPI is there from its construction to
+/// its end. One at a time; all calls are its thread's.
+class MpiSession {
+ public:
+  /// Throws InputError where the build has no MPI.
+  MpiSession();
+  /// Waits for the other processes, unless the run has failed.
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  /// Rank 0's text, on all.
+  std::string tell(const std::string& text) const;
+  /// What came before may never end: MPI is left as it is.
+  void give_up() { given_up_ = true; }
+  /// Ends all processes, with this status.
+  [[noreturn]] void abort(int status) const;
+
+ private:
+  int rank_ = 0, size_ = 1;
+  bool given_up_ = false;
+};
+
+/// Makes groups of some ranks of the world: all their processes call it, in the same order, each
+/// with the same list that it is in. A group has one communicator here, this process's. Operands
+/// are in the host's memory. Sums are those of LocalGroup, bit for bit, and so is what send() does:
+/// it copies, and does not wait. What is started goes on while this rank waits for anything.
+///
+/// No wait lasts longer than the world's deadline. Waiting throws what World::check() throws.
+/// Buffers that arriving values are summed from are the communicator's own: no ledger has them.
+using MakeProcessGroup = std::function<std::unique_ptr<Group>(const std::vector<int>& ranks)>;
+MakeProcessGroup mpi_groups(World& world);
+
+}  // namespace frugal::engine

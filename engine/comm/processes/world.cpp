@@ -1,0 +1,382 @@
+#include "engine/comm/processes/world.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+
+#include "kernels/support/error.h"
+
+namespace frugal::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto beat_every = 100ms;
+/// Seconds in which rank 0 says what counts; and in which a user's stop is found to be a launcher's
+/// that has lost a process.
+constexpr double word_of_rank_0 = 2;
+constexpr double stop_may_be_a_loss = 0.6;
+/// In which rank 0 hears what all do, before it says whose fault it is.
+constexpr double hearing_all = 0.25;
+/// For which rank 0 is not heard that is lost.
+constexpr double silence_of_rank_0 = 1.5;
+constexpr double connecting = 60;
+
+/// A state with its texts, as it is sent: the texts of another process are nowhere here.
+struct Beat {
+  std::array<char, 24> name{}, group{}, not_finite_name{}, not_finite_group{};
+  uint64_t number, not_finite_number;
+  int64_t bytes, not_finite_bytes;
+  double since_ago, not_finite_at;
+  bool waiting;
+};
+
+void put(std::array<char, 24>& to, std::string_view text) {
+  text.copy(to.data(), to.size() - 1);
+}
+
+/// Texts of calls are few: each is kept once.
+std::string_view kept(const char* text) {
+  static std::mutex mutex;
+  static std::map<std::string, std::unique_ptr<std::string>> all;
+  const std::lock_guard lock(mutex);
+  auto& entry = all[text];
+  if (!entry) entry = std::make_unique<std::string>(text);
+  return *entry;
+}
+
+std::string serialized(const Activity::State& state) {
+  Beat beat{};
+  put(beat.name, state.call.name);
+  put(beat.group, state.call.group);
+  put(beat.not_finite_name, state.not_finite.name);
+  put(beat.not_finite_group, state.not_finite.group);
+  beat.number = state.call.number;
+  beat.not_finite_number = state.not_finite.number;
+  beat.bytes = state.call.bytes;
+  beat.not_finite_bytes = state.not_finite.bytes;
+  beat.since_ago = activity_clock() - state.since;
+  beat.not_finite_at = state.not_finite_at;
+  beat.waiting = state.waiting;
+  return {reinterpret_cast<const char*>(&beat), sizeof beat};
+}
+
+Activity::State parsed(const std::string& text) {
+  Beat beat{};
+  std::memcpy(&beat, text.data(), std::min(text.size(), sizeof beat));
+  return {
+      .call = {kept(beat.name.data()), kept(beat.group.data()), beat.number, beat.bytes},
+      .waiting = beat.waiting,
+      .since = activity_clock() - beat.since_ago,
+      .not_finite = {kept(beat.not_finite_name.data()), kept(beat.not_finite_group.data()),
+                     beat.not_finite_number, beat.not_finite_bytes},
+      .not_finite_at = beat.not_finite_at};
+}
+
+/// Lists of texts in one.
+std::string joined(const std::vector<std::string>& values) {
+  std::string all;
+  for (const std::string& value : values) {
+    const uint64_t size = value.size();
+    all.append(reinterpret_cast<const char*>(&size), sizeof size);
+    all += value;
+  }
+  return all;
+}
+
+std::vector<std::string> separated(const std::string& all) {
+  std::vector<std::string> values;
+  for (size_t at = 0; at + sizeof(uint64_t) <= all.size();) {
+    uint64_t size = 0;
+    std::memcpy(&size, all.data() + at, sizeof size);
+    values.push_back(all.substr(at + sizeof size, size));
+    at += sizeof size + size;
+  }
+  return values;
+}
+
+}  // namespace
+
+World::World(int rank, int size, const Tell& tell, Options options)
+    : rank_(rank), size_(size), options_(std::move(options)) {
+  activity_.reset();
+  heard_.assign(static_cast<size_t>(size), {.at = activity_clock()});
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_NONBLOCK | O_CLOEXEC) != 0)
+    throw InputError("the system gives no pipe; raise the limit of open files");
+  wake_read_ = Descriptor(ends[0]);
+  wake_write_ = Descriptor(ends[1]);
+  connect(tell);
+  thread_ = std::jthread([this](const std::stop_token& stop) { listen(stop); });
+}
+
+World::~World() {
+  leave();
+  thread_.request_stop();
+  wake();
+}
+
+void World::connect(const Tell& tell) {
+  if (rank_ == 0) {
+    const Listener listener;
+    tell(listener.address());
+    peers_.resize(static_cast<size_t>(size_));
+    accept_all(listener);
+  } else {
+    const std::string address = tell("");
+    peers_.push_back(std::make_unique<Connection>(connect_to(address, rank_, connecting)));
+  }
+}
+
+void World::accept_all(const Listener& listener) {
+  std::vector<std::unique_ptr<Connection>> unknown;
+  int connected = 1;
+  const double end = activity_clock() + connecting;
+  while (connected < size_) {
+    if (activity_clock() > end)
+      throw InputError(fmt::format(
+          "{} of {} processes have connected to rank 0 on {} within {} s; let the hosts reach each "
+          "other by TCP",
+          connected, size_, host_name(), connecting));
+    std::vector<pollfd> wait{{listener.number(), POLLIN, 0}};
+    for (const auto& each : unknown) wait.push_back({each->number(), POLLIN, 0});
+    poll(wait.data(), wait.size(), 100);
+    while (auto connection = listener.accept())
+      unknown.push_back(std::make_unique<Connection>(std::move(*connection)));
+    for (auto& each : unknown)
+      for (const Message& message : each->receive()) {
+        const auto peer = static_cast<size_t>(message.rank);
+        if (message.kind != Message::Kind::hello || message.body != listener.secret() ||
+            peer >= peers_.size() || peers_[peer])
+          break;
+        peers_[peer] = std::move(each);
+        ++connected;
+        break;
+      }
+    std::erase_if(unknown, [](const auto& each) { return !each || !each->open(); });
+  }
+}
+
+void World::wake() const { (void)!::write(wake_write_.number(), "", 1); }
+
+void World::listen(const std::stop_token& stop) {
+  double next_beat = 0;
+  while (!stop.stop_requested()) {
+    std::vector<pollfd> wait{{wake_read_.number(), POLLIN, 0}};
+    {
+      const Lock lock(mutex_);
+      for (const auto& peer : peers_) {
+        if (!peer || !peer->open()) continue;
+        const bool writes = peer->wants_to_write();
+        wait.push_back({peer->number(), static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), 0});
+      }
+    }
+    poll(wait.data(), wait.size(), std::chrono::milliseconds(beat_every).count());
+    std::array<char, 64> woken{};
+    while (::read(wake_read_.number(), woken.data(), woken.size()) > 0) {
+    }
+    const Lock lock(mutex_);
+    for (size_t peer = 0; peer < peers_.size(); ++peer)
+      if (peers_[peer] && peers_[peer]->open()) read(peer);
+    settle_when_due();
+    if (activity_clock() < next_beat) continue;
+    next_beat = activity_clock() + std::chrono::duration<double>(beat_every).count();
+    beat();
+  }
+}
+
+void World::beat() {
+  const Message beat{
+      .kind = Message::Kind::beat, .rank = rank_, .body = serialized(activity_.state())};
+  for (size_t peer = 0; peer < peers_.size(); ++peer) send_to(peer, beat);
+}
+
+void World::send_to(size_t peer, const Message& message) {
+  if (peers_[peer] && peers_[peer]->open()) peers_[peer]->send(message);
+}
+
+void World::read(size_t peer) {
+  peers_[peer]->flush();
+  for (const Message& message : peers_[peer]->receive()) handle(message);
+  if (!peers_[peer]->open()) miss(peer);
+}
+
+void World::handle(const Message& message) {
+  Heard& of = heard_.at(static_cast<size_t>(message.rank));
+  of.at = activity_clock();
+  switch (message.kind) {
+    case Message::Kind::beat:
+      of.state = parsed(message.body);
+      break;
+    case Message::Kind::value:
+    case Message::Kind::gathered:
+      add_value(message);
+      break;
+    case Message::Kind::values:
+      values_[message.number] = separated(message.body);
+      changed_.notify_all();
+      break;
+    case Message::Kind::failed:
+      if (rank_ == 0)
+        consider(Failure::parsed(message.body));
+      else
+        settle(Failure::parsed(message.body));
+      break;
+    case Message::Kind::bye:
+      of.of = Heard::Of::ended;
+      changed_.notify_all();
+      break;
+    case Message::Kind::hello:
+      break;
+  }
+}
+
+/// A connection has ended: of rank 0's with a rank, or of this one's with rank 0.
+void World::miss(size_t peer) {
+  const size_t lost = rank_ == 0 ? peer : 0;
+  if (heard_[lost].of == Heard::Of::ended || leaving_) return;
+  const Failure failure{.kind = Failure::Kind::peer_lost,
+                        .rank = static_cast<int>(lost),
+                        .reason = "lost: its process was killed, or has crashed"};
+  if (rank_ == 0)
+    consider(failure);
+  else
+    settle(explained(failure, heard_now(), activity_clock()));
+}
+
+void World::add_value(const Message& message) {
+  auto& parts = parts_[message.number];
+  parts[message.rank] = message.body;
+  if (parts.size() < static_cast<size_t>(size_)) return;
+  std::vector<std::string> all;
+  for (auto& [of, part] : parts) all.push_back(std::move(part));
+  parts_.erase(message.number);
+  if (message.kind == Message::Kind::value) {
+    const Message values{
+        .kind = Message::Kind::values, .number = message.number, .body = joined(all)};
+    for (size_t peer = 1; peer < peers_.size(); ++peer) send_to(peer, values);
+  }
+  values_[message.number] = std::move(all);
+  changed_.notify_all();
+}
+
+std::vector<Heard> World::heard_now() const {
+  std::vector<Heard> all = heard_;
+  if (rank_ != 0)  // the others are rank 0's to hear
+    for (size_t r = 1; r < all.size(); ++r) all[r].of = Heard::Of::others;
+  all[static_cast<size_t>(rank_)] = {activity_.state(), activity_clock()};
+  return all;
+}
+
+void World::consider(const Failure& failure) {
+  if (failure_ || considered_) return;
+  using Kind = Failure::Kind;
+  const bool others_say_more =
+      failure.kind == Kind::deadline || failure.kind == Kind::wrong_numbers;
+  considered_ = failure;
+  settle_at_ = activity_clock() + (others_say_more ? hearing_all : 0);
+  settle_when_due();
+}
+
+void World::settle_when_due() {
+  if (!considered_ || failure_ || activity_clock() < settle_at_) return;
+  settle(explained(*considered_, heard_now(), activity_clock()));
+  const Message message{.kind = Message::Kind::failed, .rank = 0, .body = failure_->serialized()};
+  for (size_t peer = 1; peer < peers_.size(); ++peer) send_to(peer, message);
+}
+
+void World::settle(const Failure& failure) {
+  if (!failure_) failure_ = failure;
+  changed_.notify_all();
+}
+
+std::vector<std::string> World::values(const std::string& mine, bool for_all) {
+  check();
+  Lock lock(mutex_);
+  const uint64_t number = exchanges_++;
+  const Message message{.kind = for_all ? Message::Kind::value : Message::Kind::gathered,
+                        .rank = rank_,
+                        .number = number,
+                        .body = mine};
+  if (rank_ == 0)
+    add_value(message);
+  else
+    send_to(0, message);
+  wake();
+  if (rank_ != 0 && !for_all) return {};
+  activity_.waits_for({"exchange", "world", number, static_cast<int64_t>(mine.size())});
+  const double end = activity_clock() + options_.deadline;
+  while (!values_.contains(number)) {
+    changed_.wait_for(lock, 20ms);
+    lock.unlock();
+    check();
+    if (activity_clock() > end)
+      raise(fail({.kind = Failure::Kind::deadline,
+                  .rank = rank_,
+                  .reason = fmt::format("rank {}: exchange {} ({} B) did not end within {} s",
+                                        rank_, number, mine.size(), options_.deadline)}));
+    lock.lock();
+  }
+  activity_.goes_on();
+  auto found = values_.extract(number);
+  return std::move(found.mapped());
+}
+
+void World::check() {
+  Lock lock(mutex_);
+  if (failure_) raise(*failure_);
+  if (leaving_ || !options_.stop || !options_.stop()) return;
+  // A launcher that has lost a process stops the others.
+  changed_.wait_for(lock, std::chrono::duration<double>(stop_may_be_a_loss),
+                    [&] { return failure_.has_value(); });
+  if (failure_) raise(*failure_);
+  throw Interrupted();
+}
+
+Failure World::fail(const Failure& failure) {
+  Lock lock(mutex_);
+  if (rank_ == 0)
+    consider(failure);
+  else if (!failure_) {
+    beat();  // what this rank does belongs to it
+    send_to(0, {.kind = Message::Kind::failed, .rank = rank_, .body = failure.serialized()});
+  }
+  wake();
+  changed_.wait_for(lock, std::chrono::duration<double>(word_of_rank_0),
+                    [&] { return failure_.has_value(); });
+  if (!failure_) settle(explained(failure, heard_now(), activity_clock()));
+  return *failure_;
+}
+
+std::optional<Failure> World::failure() const {
+  const Lock lock(mutex_);
+  return failure_;
+}
+
+bool World::speaks() const {
+  const Lock lock(mutex_);
+  const bool lost = rank_ != 0 && (!peers_[0]->open() || activity_clock() - heard_[0].at > silence_of_rank_0);
+  return rank_ == (lost ? 1 : 0);
+}
+
+void World::leave() {
+  Lock lock(mutex_);
+  if (leaving_) return;
+  leaving_ = true;
+  const Message bye{.kind = Message::Kind::bye, .rank = rank_};
+  for (size_t peer = 0; peer < peers_.size(); ++peer) send_to(peer, bye);
+  wake();
+  if (failure_) return;
+  changed_.wait_for(lock, std::chrono::duration<double>(word_of_rank_0), [&] {
+    for (size_t peer = 0; peer < peers_.size(); ++peer)
+      if (peers_[peer] && peers_[peer]->open() && heard_[peer].of == Heard::Of::running)
+        return false;
+    return true;
+  });
+}
+
+}  // namespace frugal::engine

@@ -1,0 +1,103 @@
+#pragma once
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/comm/explained.h"
+#include "engine/comm/processes/connection.h"
+
+namespace frugal::engine {
+
+/// The processes of a run, one for each rank, and what they tell each other beside their tensors:
+/// values of the host, what each does, and why the run ends. They are connected by TCP, each with
+/// rank 0, and a thread of each process listens: it hears of a process that is killed at once, and
+/// of one that is stopped because it is not heard any more.
+///
+/// Once the run has failed, every present and future call throws the failure, the same in all
+/// processes.
+class World {
+ public:
+  struct Options {
+    double deadline = 600;  ///< seconds that a process waits for another, in exchange()
+    /// Whether the user wants this process to stop; asked while it waits.
+    std::function<bool()> stop = {};
+  };
+  /// Where the others find rank 0, told to them: it is given rank 0's address and returns that to
+  /// all; MPI does, or the environment.
+  using Tell = std::function<std::string(const std::string& address)>;
+
+  /// Waits until all processes are connected. Throws InputError where they cannot be.
+  World(int rank, int size, const Tell& tell, Options options);
+  World(int rank, int size, const Tell& tell) : World(rank, size, tell, Options()) {}
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  double deadline() const { return options_.deadline; }
+  void set_deadline(double seconds) { options_.deadline = seconds; }
+  Activity& activity() { return activity_; }
+
+  /// What each process has, in the order of ranks. All call it, in the same order.
+  std::vector<std::string> exchange(const std::string& mine) { return values(mine, true); }
+  /// The same for rank 0 alone; the others get nothing, and do not wait.
+  std::vector<std::string> gather(const std::string& mine) { return values(mine, false); }
+  /// Throws the failure that has ended the run, if there is one, and Interrupted where the user
+  /// wants to stop.
+  void check();
+  /// Ends the run of all processes. The first failure counts: returns it, with what rank 0 adds to
+  /// it.
+  Failure fail(const Failure& failure);
+  std::optional<Failure> failure() const;
+  /// Whether this process says how the run ended: rank 0, or where that is lost rank 1.
+  bool speaks() const;
+
+  /// The process ends as it should: nobody misses it.
+  void leave();
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  std::vector<std::string> values(const std::string& mine, bool for_all);
+  void connect(const Tell& tell);
+  void accept_all(const Listener& listener);
+  void listen(const std::stop_token& stop);
+  void beat();
+  void read(size_t peer);
+  void handle(const Message& message);
+  void add_value(const Message& message);
+  void miss(size_t peer);
+  // Of rank 0, which decides why the run has failed; `mutex_` is held.
+  void consider(const Failure& failure);
+  void settle_when_due();
+  void settle(const Failure& failure);
+  std::vector<Heard> heard_now() const;
+  void send_to(size_t peer, const Message& message);
+  void wake() const;
+
+  const int rank_, size_;
+  Options options_;
+  Activity activity_;
+
+  mutable std::mutex mutex_;  // guards everything below
+  std::condition_variable changed_;
+  std::vector<std::unique_ptr<Connection>> peers_;  // of rank 0 all; of others rank 0
+  std::vector<Heard> heard_;                        // by rank
+  std::optional<Failure> failure_, considered_;
+  double settle_at_ = 0;
+  bool leaving_ = false, interrupted_ = false;
+  uint64_t exchanges_ = 0;
+  std::map<uint64_t, std::map<int, std::string>> parts_;  // those that rank 0 has of each
+  std::map<uint64_t, std::vector<std::string>> values_;
+  Descriptor wake_read_, wake_write_;
+  std::jthread thread_;
+};
+
+}  // namespace frugal::engine
