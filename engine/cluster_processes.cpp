@@ -14,7 +14,7 @@ class ProcessCluster final : public Cluster {
  public:
   ProcessCluster(const RunConfig& config, World& world, const MakeProcessGroup& groups,
                  std::unique_ptr<Device> device, Operands operands)
-      : world_(world),
+      : world_(ready(world)),
         device_(std::move(device)),
         grid_(layout_of(config), {world.rank()},
               [&](GroupUse use, const std::vector<int>& ranks) {
@@ -40,6 +40,11 @@ class ProcessCluster final : public Cluster {
   std::vector<std::string> gather(const std::string& mine) override { return world_.gather(mine); }
 
  private:
+  /// MPI divides the world without a deadline: nobody begins before all are there.
+  static World& ready(World& world) {
+    world.exchange("");
+    return world;
+  }
   std::unique_ptr<Group> observed(std::unique_ptr<Group> group, GroupUse use,
                                   const std::vector<int>& ranks, Operands operands) {
     std::vector<Activity*> members;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <stdexcept>
 
 #include "engine/comm/contract.h"
+#include "engine/comm/local.h"
 #include "engine/comm/part_of.h"
 #include "engine/comm/processes/mpi_flights.h"
 #include "engine/comm/reduce.h"
@@ -258,15 +260,8 @@ class MpiCommunicator final : public Communicator {
 
 class MpiGroup final : public Group {
  public:
-  MpiGroup(std::shared_ptr<Flights> flights, const std::vector<int>& ranks)
-      : flights_(std::move(flights)) {
-    MPI_Group all = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
-    check(MPI_Comm_group(MPI_COMM_WORLD, &all), "MPI_Comm_group");
-    check(MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &members),
-          "MPI_Group_incl");
-    check(MPI_Comm_create_group(MPI_COMM_WORLD, members, 0, &comm_), "MPI_Comm_create_group");
-    MPI_Group_free(&members);
-    MPI_Group_free(&all);
+  MpiGroup(std::shared_ptr<Flights> flights, MPI_Comm comm)
+      : flights_(std::move(flights)), comm_(comm) {
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     communicator_ = std::make_unique<MpiCommunicator>(*flights_, comm_);
   }
@@ -285,9 +280,24 @@ class MpiGroup final : public Group {
 
  private:
   std::shared_ptr<Flights> flights_;
-  MPI_Comm comm_ = MPI_COMM_NULL;
+  MPI_Comm comm_;
   std::unique_ptr<MpiCommunicator> communicator_;
 };
+
+/// A group of one needs no MPI, but all take part in dividing the world.
+std::unique_ptr<Group> make_group(const std::shared_ptr<Flights>& flights,
+                                  const std::vector<int>& ranks) {
+  const int own = flights->world().rank();
+  const auto place = std::find(ranks.begin(), ranks.end(), own);
+  if (place == ranks.end()) throw std::logic_error("a group is made by its members");
+  const bool alone = ranks.size() == 1;
+  MPI_Comm comm = MPI_COMM_NULL;
+  check(MPI_Comm_split(MPI_COMM_WORLD, alone ? MPI_UNDEFINED : ranks.front(),
+                       static_cast<int>(place - ranks.begin()), &comm),
+        "MPI_Comm_split");
+  if (alone) return std::make_unique<LocalGroup>(1);
+  return std::make_unique<MpiGroup>(flights, comm);
+}
 
 }  // namespace
 
@@ -329,7 +339,7 @@ void MpiSession::abort(int status) const {
 
 MakeProcessGroup mpi_groups(World& world) {
   return [flights = std::make_shared<Flights>(world)](const std::vector<int>& ranks) {
-    return std::make_unique<MpiGroup>(flights, ranks);
+    return make_group(flights, ranks);
   };
 }
 

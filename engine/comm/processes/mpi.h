@@ -43,8 +43,8 @@ class MpiSession {
   bool given_up_ = false;
 };
 
-/// Makes groups of some ranks of the world: all their processes call it, in the same order, each
-/// with the same list that it is in. A group has one communicator here, this process's. Operands
+/// Divides the world into groups: all its processes call it, each with the ranks of the group that
+/// it is in. A group has one communicator here, this process's. Operands
 /// are in the host's memory. Sums are those of LocalGroup, bit for bit, and so is what send() does:
 /// it copies, and does not wait. What is started goes on while this rank waits for anything.
 ///

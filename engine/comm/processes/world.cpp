@@ -147,18 +147,29 @@ void World::accept_all(const Listener& listener) {
     poll(wait.data(), wait.size(), 100);
     while (auto connection = listener.accept())
       unknown.push_back(std::make_unique<Connection>(std::move(*connection)));
-    for (auto& each : unknown)
-      for (const Message& message : each->receive()) {
-        const auto peer = static_cast<size_t>(message.rank);
-        if (message.kind != Message::Kind::hello || message.body != listener.secret() ||
-            peer >= peers_.size() || peers_[peer])
-          break;
-        peers_[peer] = std::move(each);
-        ++connected;
-        break;
-      }
+    for (auto& each : unknown) connected += welcome(each, listener.secret());
     std::erase_if(unknown, [](const auto& each) { return !each || !each->open(); });
   }
+}
+
+/// A connection that has said who it is becomes that peer's; what came behind that counts. Returns
+/// whether it did.
+bool World::welcome(std::unique_ptr<Connection>& connection, const std::string& secret) {
+  bool known = false;
+  for (const Message& message : connection->receive()) {
+    const auto peer = static_cast<size_t>(message.rank);
+    if (!known && (message.kind != Message::Kind::hello || message.body != secret ||
+                   peer >= peers_.size() || peers_[peer])) {
+      connection->close();
+      return false;
+    }
+    if (known)
+      handle(message);
+    else
+      peers_[peer] = std::make_unique<Connection>(std::move(*connection));
+    known = true;
+  }
+  return known;
 }
 
 void World::wake() const { (void)!::write(wake_write_.number(), "", 1); }

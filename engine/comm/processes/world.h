@@ -68,6 +68,7 @@ class World {
   std::vector<std::string> values(const std::string& mine, bool for_all);
   void connect(const Tell& tell);
   void accept_all(const Listener& listener);
+  bool welcome(std::unique_ptr<Connection>& connection, const std::string& secret);
   void listen(const std::stop_token& stop);
   void beat();
   void read(size_t peer);
