@@ -41,7 +41,7 @@ std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads, 
         return std::make_unique<LocalGroup>(static_cast<int>(ranks.size()), deadline,
                                             names_of(ranks), parts);
       },
-      Operands::in_host_memory);
+      true);
   if (pinning == Pinning::cores) cluster->pin(divide_cores(layout.ranks(), each));
   return cluster;
 }

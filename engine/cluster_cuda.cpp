@@ -37,8 +37,7 @@ std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadl
     members.push_back(devices.back().get());
   }
   return std::make_unique<ThreadedCluster>(config, layout, std::move(devices),
-                                           nccl_groups(members, config.chunks > 1, deadline),
-                                           Operands::on_device);
+                                           nccl_groups(members, config.chunks > 1, deadline));
 }
 
 }  // namespace frugal::engine

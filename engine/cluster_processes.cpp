@@ -13,12 +13,12 @@ namespace {
 class ProcessCluster final : public Cluster {
  public:
   ProcessCluster(const RunConfig& config, World& world, const MakeProcessGroup& groups,
-                 std::unique_ptr<Device> device, Operands operands)
+                 std::unique_ptr<Device> device)
       : world_(ready(world)),
         device_(std::move(device)),
         grid_(layout_of(config), {world.rank()},
               [&](GroupUse use, const std::vector<int>& ranks) {
-                return observed(groups(ranks), use, ranks, operands);
+                return observed(groups(ranks), use, ranks);
               }),
         rank_(0, *device_, grid_.groups(world.rank()), config, world.activity()) {}
 
@@ -46,11 +46,11 @@ class ProcessCluster final : public Cluster {
     return world;
   }
   std::unique_ptr<Group> observed(std::unique_ptr<Group> group, GroupUse use,
-                                  const std::vector<int>& ranks, Operands operands) {
+                                  const std::vector<int>& ranks) {
     std::vector<Activity*> members;
     for (const int rank : ranks)
       members.push_back(rank == world_.rank() ? &world_.activity() : nullptr);
-    return std::make_unique<ObservedGroup>(std::move(group), members, name_of(use), operands);
+    return std::make_unique<ObservedGroup>(std::move(group), members, name_of(use));
   }
 
   World& world_;
@@ -73,8 +73,7 @@ std::unique_ptr<Cluster> make_cpu_process_cluster(const RunConfig& config, World
         config.ranks(), config.tensor_parallel, config.context_parallel, config.pipeline_parallel,
         config.data_parallel, world.size()));
   return std::make_unique<ProcessCluster>(config, world, groups,
-                                          std::make_unique<CpuDevice>(threads, memory),
-                                          Operands::in_host_memory);
+                                          std::make_unique<CpuDevice>(threads, memory));
 }
 
 }  // namespace frugal::engine

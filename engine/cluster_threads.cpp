@@ -41,12 +41,12 @@ Outcome run_rank(Rank& rank, RankGrid& grid, const std::function<void(Rank&)>& b
 }
 
 /// Groups of `make` whose members note what they do.
-RankGrid::MakeGroup observing(const RankGrid::MakeGroup& make, std::vector<Activity>& activities,
-                              Operands operands) {
-  return [make, operands, &activities](GroupUse use, const std::vector<int>& ranks) {
+RankGrid::MakeGroup observing(const RankGrid::MakeGroup& make,
+                              std::vector<Activity>& activities) {
+  return [make, &activities](GroupUse use, const std::vector<int>& ranks) {
     std::vector<Activity*> members;
     for (const int rank : ranks) members.push_back(&activities.at(static_cast<size_t>(rank)));
-    return std::make_unique<ObservedGroup>(make(use, ranks), members, name_of(use), operands);
+    return std::make_unique<ObservedGroup>(make(use, ranks), members, name_of(use));
   };
 }
 
@@ -62,11 +62,11 @@ void rethrow_first(const std::vector<Outcome>& outcomes) {
 
 ThreadedCluster::ThreadedCluster(const RunConfig& config, const Layout& layout,
                                  std::vector<std::unique_ptr<Device>> devices,
-                                 const RankGrid::MakeGroup& make, std::optional<Operands> observed)
+                                 const RankGrid::MakeGroup& make, bool observed)
     : devices_(std::move(devices)),
       activities_(static_cast<size_t>(layout.ranks())),
       observed_(observed && layout.ranks() > 1),
-      grid_(layout, observed_ ? observing(make, activities_, *observed) : make) {
+      grid_(layout, observed_ ? observing(make, activities_) : make) {
   for (int r = 0; r < layout.ranks(); ++r)
     ranks_.push_back(std::make_unique<Rank>(r, *devices_.at(static_cast<size_t>(r)),
                                             grid_.groups(r), config,

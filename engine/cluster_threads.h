@@ -1,7 +1,6 @@
 #pragma once
 #include <exception>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "engine/cluster.h"
@@ -15,11 +14,11 @@ namespace frugal::engine {
 class ThreadedCluster final : public Cluster {
  public:
   /// Device r is rank r's of the layout; the groups may use the devices, and go before them. Where
-  /// it is said where operands are, ranks note what they do (Rank::activity), and errors say which
-  /// rank's they are.
+  /// they are observed, ranks note what they do (Rank::activity), and errors say whose they are;
+  /// their memory is the host's.
   ThreadedCluster(const RunConfig& config, const Layout& layout,
                   std::vector<std::unique_ptr<Device>> devices, const RankGrid::MakeGroup& make,
-                  std::optional<Operands> observed = {});
+                  bool observed = false);
 
   /// Keeps rank r's threads on processors[r].
   void pin(std::vector<Processors> processors) { processors_ = std::move(processors); }

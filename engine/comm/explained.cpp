@@ -35,11 +35,20 @@ int worst(const std::vector<Heard>& ranks, Badness badness) {
   return result;
 }
 
+/// One that has computed for a small part of the time for which others wait is not what they wait
+/// for.
+constexpr double small_part = 0.1;
+
 int late_rank(const std::vector<Heard>& ranks, double now) {
   const int silent = worst(
       ranks, [&](const Heard& rank) { return cannot_answer(rank, now) ? now - rank.at : -1; });
-  return silent >= 0 ? silent
-                     : worst(ranks, [&](const Heard& rank) { return computing(rank, now); });
+  if (silent >= 0) return silent;
+  double longest_wait = 0;
+  for (const Heard& rank : ranks)
+    if (rank.state.waiting) longest_wait = std::max(longest_wait, now - rank.state.since);
+  return worst(ranks, [&](const Heard& rank) {
+    return computing(rank, now) - small_part * longest_wait;
+  });
 }
 
 int first_not_finite(const std::vector<Heard>& ranks) {
@@ -73,8 +82,11 @@ std::string last_of_all(const std::vector<Heard>& ranks, double now) {
 Failure explained(Failure failure, const std::vector<Heard>& ranks, double now) {
   if (failure.kind == Failure::Kind::interrupted || failure.kind == Failure::Kind::input) return failure;
   if (failure.kind == Failure::Kind::deadline) {
-    if (const int late = late_rank(ranks, now); late >= 0) failure.rank = late;
-    failure.reason = fmt::format("rank {} is late: {}", failure.rank, failure.reason);
+    const int late = late_rank(ranks, now);
+    if (late >= 0) failure.rank = late;
+    failure.reason = (late >= 0 ? fmt::format("rank {} is late: ", late)
+                                : "all ranks wait for each other: ") +
+                     failure.reason;
   } else if (failure.kind == Failure::Kind::wrong_numbers && first_not_finite(ranks) >= 0) {
     failure.rank = first_not_finite(ranks);
     const Activity::State& state = ranks[static_cast<size_t>(failure.rank)].state;

@@ -1,5 +1,7 @@
 #include "engine/comm/observed.h"
 
+#include <exception>
+
 namespace frugal::engine {
 namespace {
 
@@ -34,6 +36,8 @@ class ObservedWork final : public Pending::Work {
   ObservedWork(Activity& activity, const Activity::Call& call, Pending inner)
       : activity_(activity), call_(call), inner_(std::move(inner)) {}
   void wait() override {
+    // What a rank did last is what it failed in, not what it lets go of.
+    if (std::uncaught_exceptions() > exceptions_) return inner_.wait();
     activity_.waits_for(call_);
     inner_.wait();
     activity_.goes_on();
@@ -43,13 +47,14 @@ class ObservedWork final : public Pending::Work {
   Activity& activity_;
   const Activity::Call call_;
   Pending inner_;
+  const int exceptions_ = std::uncaught_exceptions();
 };
 
 class ObservedCommunicator final : public Communicator {
  public:
   ObservedCommunicator(Communicator& inner, Activity& activity, std::string_view group,
-                       Operands operands, uint64_t& count)
-      : inner_(inner), activity_(activity), group_(group), operands_(operands), count_(count) {}
+                       uint64_t& count)
+      : inner_(inner), activity_(activity), group_(group), count_(count) {}
 
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
@@ -91,8 +96,7 @@ class ObservedCommunicator final : public Communicator {
   Pending observe(const char* name, const View& operand, Start start) {
     if (size() == 1) return start();
     const Activity::Call call{name, group_, count_++, operand.bytes()};
-    if (operands_ == Operands::in_host_memory && !is_finite(operand))
-      activity_.found_not_finite(call);
+    if (!is_finite(operand)) activity_.found_not_finite(call);
     return started(call, start());
   }
   Pending started(const Activity::Call& call, Pending inner) {
@@ -102,21 +106,20 @@ class ObservedCommunicator final : public Communicator {
   Communicator& inner_;
   Activity& activity_;
   const std::string_view group_;
-  const Operands operands_;
   uint64_t& count_;
 };
 
 }  // namespace
 
 ObservedGroup::ObservedGroup(std::unique_ptr<Group> group, const std::vector<Activity*>& activities,
-                             std::string_view name, Operands operands)
+                             std::string_view name)
     : group_(std::move(group)), counts_(activities.size()) {
   for (size_t i = 0; i < activities.size(); ++i)
     communicators_.push_back(activities[i] == nullptr
                                  ? nullptr
                                  : std::make_unique<ObservedCommunicator>(
                                        group_->communicator(static_cast<int>(i)), *activities[i],
-                                       name, operands, counts_[i]));
+                                       name, counts_[i]));
 }
 
 ObservedGroup::~ObservedGroup() = default;

@@ -7,17 +7,14 @@
 
 namespace frugal::engine {
 
-/// Whether what a rank sends can be read by the host.
-enum class Operands : uint8_t { in_host_memory, on_device };
-
-/// A group whose ranks note what they communicate, how long they wait for it, and, where the host
-/// can read it, the first operand that is not finite. `name` is a literal: "tensor".
+/// A group whose ranks, whose memory is the host's, note what they communicate, how long they wait
+/// for it, and the first operand that is not finite. `name` is a literal: "tensor".
 class ObservedGroup final : public Group {
  public:
   /// Member i of the group notes it in activities[i], which outlives the group; null where that
   /// rank is not here.
   ObservedGroup(std::unique_ptr<Group> group, const std::vector<Activity*>& activities,
-                std::string_view name, Operands operands);
+                std::string_view name);
   ~ObservedGroup() override;
 
   int size() const override { return group_->size(); }

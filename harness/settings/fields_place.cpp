@@ -33,7 +33,7 @@ std::vector<Field> place_fields() {
                      }});
   all.push_back(
       field({"ranks", "--ranks",
-             "What ranks are, on cpu; processes where mpirun or srun --mpi=pmix has started several "
+             "What ranks are, on cpu; processes where a launcher has started several "
              "(docs/cluster.md), threads otherwise"},
             &T::ranks, one_of(all_names<RanksAs>()))
           .if_said());

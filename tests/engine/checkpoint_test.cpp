@@ -27,7 +27,9 @@ std::vector<float> computed_on(Device& device, const RunConfig& config, bool tur
   const auto alone = [&]() -> Communicator& {
     return groups.emplace_back(std::make_unique<LocalGroup>(1))->communicator(0);
   };
-  Rank rank(0, device, {alone(), alone(), alone(), alone(), alone(), alone(), alone()}, config);
+  Activity activity;
+  Rank rank(0, device, {alone(), alone(), alone(), alone(), alone(), alone(), alone()}, config,
+            activity);
   Gpt model(rank);
   const MicroBatch batch = random_batch(config, 0)[0];
   const auto on_device = [&](const std::vector<int32_t>& values) {

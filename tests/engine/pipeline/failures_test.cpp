@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +52,8 @@ TEST(PipelineFailures, AStageThatFailsEndsAllOthers) {
       const bool has_logits = std::holds_alternative<CrossEntropyStatistics>(operation);
       if (has_logits && ++passes == 3) throw std::runtime_error("enough");
     });
-    EXPECT_EQ(error_of([&] { (void)trainer.step(batch); }), "enough");
+    EXPECT_EQ(error_of([&] { (void)trainer.step(batch); }),
+              fmt::format("rank {}: enough", 3 * tensor));
     last.device.time_operations({});
     // The ranks can be used again.
     EXPECT_EQ(error_of([&] { (void)Trainer(*cluster, config, {}).step(batch); }), "no error");
@@ -74,7 +76,8 @@ TEST(PipelineFailures, AStageThatStopsIsFoundByItsNeighbours) {
   const std::string error =
       error_of([&] { (void)trainer.run({random_batch(config, 0)}, schedule); });
   // Stage 0 waits for what stage 1 would compute from it.
-  EXPECT_THAT(error, ContainsRegex("^deadline: stage [01], .*B1"));
+  EXPECT_THAT(error, ContainsRegex("^deadline: all ranks wait for each other: stage [01], .*B1.*; rank 0 waits for receive 1 of "
+                    "the gradients group .65536 B. since "));
 }
 
 /// What no checker has seen: a pass that has nothing to compute from.
@@ -82,11 +85,11 @@ TEST(PipelineFailures, APassWithoutItsMessageIsRefused) {
   const RunConfig config = config_of(2, 1);
   for (const auto& [kind, first, second, says] :
        {std::tuple{ScheduleKind::one_forward_one_backward, ActionKind::receive_gradient,
-                   ActionKind::backward, "stage 0, B1@0: its gradient has not been received"},
+                   ActionKind::backward, "rank 0: stage 0, B1@0: its gradient has not been received"},
         std::tuple{ScheduleKind::zero_bubble_h1, ActionKind::receive_gradient,
-                   ActionKind::input_backward, "stage 0, I1@0: its gradient has not been received"},
+                   ActionKind::input_backward, "rank 0: stage 0, I1@0: its gradient has not been received"},
         std::tuple{ScheduleKind::gpipe, ActionKind::receive_activation, ActionKind::forward,
-                   "stage 1, F1@0: its activation has not been received"}}) {
+                   "rank 1: stage 1, F1@0: its activation has not been received"}}) {
     Schedule schedule = make_schedule(kind, {.stages = 2, .microbatches = 4});
     for (Actions& actions : schedule.actions) {
       const auto of = [&](ActionKind which) {

@@ -22,7 +22,7 @@ class SerialPipeline {
         train_(train),
         version_(std::move(version)),
         rank_(0, device_, {alone(0), alone(1), alone(2), alone(3), alone(4), alone(5), alone(6)},
-              config) {
+              config, activity_) {
     for (int stage = 0; stage < config.pipeline_parallel; ++stage) {
       parts_.push_back(std::make_unique<Gpt>(rank_, ModelPart::of(config, stage, 0)));
       history_.push_back({weights_of(stage)});
@@ -155,6 +155,7 @@ class SerialPipeline {
   VersionOf version_;
   CpuDevice device_{1};
   std::vector<std::unique_ptr<LocalGroup>> groups_;
+  Activity activity_;
   Rank rank_;
   std::vector<std::unique_ptr<Gpt>> parts_;
   std::vector<std::vector<Values>> history_;  // of each stage, by version
