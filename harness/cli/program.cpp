@@ -59,23 +59,8 @@ Exit report_error(const std::exception_ptr& error) {
     failure.rank = processes->rank();
     failure = processes->world().fail(failure);
   }
-  switch (failure.kind) {
-    case Failure::Kind::input:
-      return report(failure.reason, Exit::bad_input);
-    case Failure::Kind::interrupted:
-      return report(failure.reason, Exit::interrupted);
-    case Failure::Kind::out_of_memory:
-      return report(failure.reason, Exit::out_of_memory);
-    case Failure::Kind::deadline:
-      return report(failure.reason, Exit::deadline);
-    case Failure::Kind::peer_lost:
-      return report(failure.reason, Exit::peer_lost);
-    case Failure::Kind::wrong_numbers:
-      return report(failure.reason, Exit::wrong_numbers);
-    case Failure::Kind::error:
-      break;
-  }
-  return report(fmt::format("internal error: {}", failure.reason), Exit::wrong_numbers);
+  if (failure.kind != Failure::Kind::error) return report(failure.reason, exit_of(failure.kind));
+  return report(fmt::format("internal error: {}", failure.reason), exit_of(failure.kind));
 }
 
 /// Throws InputError for a command that is one program, where several were started.
@@ -88,25 +73,6 @@ void check_processes(const CLI::App& command, Program::Ranks ranks) {
 }
 
 }  // namespace
-
-Exit exit_of(Status status) {
-  switch (status) {
-    case Status::ok:
-    case Status::skipped:
-      return Exit::done;
-    case Status::oom:
-      return Exit::out_of_memory;
-    case Status::timeout:
-      return Exit::deadline;
-    case Status::peer_lost:
-      return Exit::peer_lost;
-    case Status::failed:
-      return Exit::wrong_numbers;
-    case Status::interrupted:
-      return Exit::interrupted;
-  }
-  return Exit::done;
-}
 
 Program::Program(Artifacts artifacts, Benchmarks benchmarks)
     : artifacts_(std::move(artifacts)),

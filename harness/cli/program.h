@@ -7,25 +7,11 @@
 #include "harness/cli/flags.h"
 #include "harness/measure/artifact.h"
 #include "harness/measure/benchmark.h"
+#include "harness/record/exit.h"
 
 namespace frugal::harness {
 
 using Artifacts = std::vector<const Artifact*>;
-
-/// The exit statuses (docs/cli.md).
-enum class Exit : uint8_t {
-  done = 0,
-  claim_failed = 1,
-  bad_input = 2,
-  out_of_memory = 3,
-  deadline = 4,
-  peer_lost = 5,
-  wrong_numbers = 6,
-  gpu_lost = 7,
-  interrupted = 130
-};
-/// What a record's status means for the command that made it.
-Exit exit_of(Status status);
 
 /// The command line: a tree of commands with their flags, from which the parser, the help, the
 /// shell completions and docs/cli.md all come.

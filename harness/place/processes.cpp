@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "harness/measure/interrupt.h"
+#include "harness/record/exit.h"
 #include "kernels/cpu/cores.h"
 #include "kernels/support/error.h"
 
@@ -110,7 +111,11 @@ Processes::Processes() {
   world_ = std::make_unique<World>(
       session_.rank(), session_.size(),
       [this](const std::string& address) { return session_.tell(address); },
-      World::Options{.stop = interrupt_requested});
+      World::Options{.stop = interrupt_requested, .overdue = [this](const Failure& failure) {
+                       if (world_->speaks())
+                         fmt::print(stderr, "frugal: {}\n", failure.reason);
+                       std::_Exit(static_cast<int>(exit_of(failure.kind)));
+                     }});
   groups_ = mpi_groups(*world_);
   const RankPlaceHere own{.host = host_name(),
                           .processors = processors_of_this_thread(),

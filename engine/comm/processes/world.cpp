@@ -190,10 +190,15 @@ void World::listen(const std::stop_token& stop) {
     std::array<char, 64> woken{};
     while (::read(wake_read_.number(), woken.data(), woken.size()) > 0) {
     }
-    const Lock lock(mutex_);
+    Lock lock(mutex_);
     for (size_t peer = 0; peer < peers_.size(); ++peer)
       if (peers_[peer] && peers_[peer]->open()) read(peer);
     settle_when_due();
+    if (failure_ && options_.overdue && activity_clock() - failed_at_ > options_.deadline) {
+      lock.unlock();  // it may ask who speaks
+      options_.overdue(*failure_);
+      return;
+    }
     if (activity_clock() < next_beat) continue;
     next_beat = activity_clock() + std::chrono::duration<double>(beat_every).count();
     beat();
@@ -301,6 +306,7 @@ void World::settle_when_due() {
 }
 
 void World::settle(const Failure& failure) {
+  if (!failure_) failed_at_ = activity_clock();
   if (!failure_) failure_ = failure;
   changed_.notify_all();
 }

@@ -27,6 +27,9 @@ class World {
     double deadline = 600;  ///< seconds that a process waits for another, in exchange()
     /// Whether the user wants this process to stop; asked while it waits.
     std::function<bool()> stop = {};
+    /// Called, by a thread of the world's, where the process has not ended so many seconds after
+    /// the run has failed.
+    std::function<void(const Failure&)> overdue = {};
   };
   /// Where the others find rank 0, told to them: it is given rank 0's address and returns that to
   /// all; MPI does, or the environment.
@@ -92,7 +95,7 @@ class World {
   std::vector<std::unique_ptr<Connection>> peers_;  // of rank 0 all; of others rank 0
   std::vector<Heard> heard_;                        // by rank
   std::optional<Failure> failure_, considered_;
-  double settle_at_ = 0;
+  double settle_at_ = 0, failed_at_ = 0;
   bool leaving_ = false, interrupted_ = false;
   uint64_t exchanges_ = 0;
   std::map<uint64_t, std::map<int, std::string>> parts_;  // those that rank 0 has of each
