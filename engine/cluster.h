@@ -35,6 +35,8 @@ class Cluster {
   virtual Rank& rank(int index) = 0;
   /// Those of all processes.
   virtual int ranks() const { return local_ranks(); }
+  /// Whether ranks note how long they wait for each other (Rank::activity).
+  virtual bool notes_waiting() const { return false; }
   /// The number, among all, of the first that is here.
   virtual int first_rank() const { return 0; }
   /// What each process has, in the order of their ranks. All call it, outside of run().

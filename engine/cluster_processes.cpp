@@ -33,6 +33,7 @@ class ProcessCluster final : public Cluster {
   int local_ranks() const override { return 1; }
   Rank& rank(int /*index*/) override { return rank_; }
   int ranks() const override { return world_.size(); }
+  bool notes_waiting() const override { return true; }
   int first_rank() const override { return world_.rank(); }
   std::vector<std::string> exchange(const std::string& mine) override {
     return world_.exchange(mine);

@@ -29,6 +29,7 @@ class ThreadedCluster final : public Cluster {
   void run(const std::function<void(Rank&)>& body) override;
   int local_ranks() const override { return static_cast<int>(ranks_.size()); }
   bool whole() const override;
+  bool notes_waiting() const override { return observed_; }
   Rank& rank(int index) override { return *ranks_.at(static_cast<size_t>(index)); }
 
  private:

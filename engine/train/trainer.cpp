@@ -188,7 +188,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
     what.optimizer.back().learning_rate = train_.learning_rate(steps_ + static_cast<int64_t>(i));
   }
   const size_t steps = batches.size();
-  std::vector<StepResult> of_ranks(members_.size() * steps);  // each rank's one after the other
+  std::vector<RankStep> of_ranks(members_.size() * steps);  // each rank's one after the other
   timeline_ = {.title = cluster_.rank(0).device.name(),
                .unit = "s",
                .chunks = plan.chunks,
@@ -198,7 +198,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
   work_ = {};
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
-    const double flops = rank.flops.total();
+    const double flops = rank.flops.total(), waited = rank.activity.waited();
     const WorkSoFar before{rank.device.work(), rank.ledger.kept()};
     const double start = meet_stages(rank);
     StageExecutor stage = executor(rank);
@@ -209,10 +209,12 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
         run_.ranks() / static_cast<double>(cluster_.ranks()) / static_cast<double>(steps);
     for (size_t i = 0; i < steps; ++i)
       of_ranks[static_cast<size_t>(rank.index) * steps + i] = {
-          .loss = share_of(rank, done.losses[i] / counted(batches[i])),
-          .gradient_norm = done.gradient_norms[i],
-          .seconds = done.step_ends[i] - start,
-          .flops = (rank.flops.total() - flops) * share};
+          .result = {.loss = share_of(rank, done.losses[i] / counted(batches[i])),
+                     .gradient_norm = done.gradient_norms[i],
+                     .seconds = done.step_ends[i] - start,
+                     .flops = (rank.flops.total() - flops) * share},
+          .stage = rank.stage(),
+          .waited = rank.activity.waited() - waited};
     check_losses(rank, done.losses);
     if (!rank.first_of_stage()) return;
     const std::lock_guard lock(guard);
@@ -223,13 +225,22 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
     note_work(rank, before, batches.size());
   });
   of_ranks = of_all_ranks(cluster_, of_ranks);
-  work_ = most_work(of_all_ranks(cluster_, std::vector{work_}));
   std::vector<StepResult> results(steps);
   for (size_t i = 0; i < of_ranks.size(); ++i)
-    results[i % steps] = with_rank(of_ranks[i], results[i % steps]);
+    results[i % steps] = with_rank(of_ranks[i].result, results[i % steps]);
+  note_times(of_ranks, steps);
   for (size_t i = steps; i-- > 1;) results[i].seconds -= results[i - 1].seconds;
   steps_ += static_cast<int>(steps);
   return results;
+}
+
+void Trainer::note_times(const std::vector<RankStep>& of_ranks, size_t steps) {
+  rank_times_.clear();
+  if (!cluster_.notes_waiting()) return;
+  for (size_t last = steps - 1; last < of_ranks.size(); last += steps)  // of each rank
+    rank_times_.push_back({.stage = of_ranks[last].stage,
+                           .seconds = of_ranks[last].result.seconds / static_cast<double>(steps),
+                           .waited = of_ranks[last].waited / static_cast<double>(steps)});
 }
 
 void Trainer::check_losses(const Rank& rank, const std::vector<double>& losses) const {

@@ -20,6 +20,13 @@ struct StepResult {
   double flops = 0;          ///< of the matrix multiplications executed by all ranks
 };
 
+/// What one rank took for a step: a mean, where several were one run.
+struct RankTime {
+  int stage = 0;
+  double seconds = 0;  ///< from the step's beginning to its own end of it
+  double waited = 0;   ///< of that, for others
+};
+
 /// Trains a GPT on a cluster: each rank executes its stage's part of the run's schedule. Without a
 /// pipeline that is one microbatch after another, forward and backward, and then the optimizer.
 class Trainer {
@@ -77,7 +84,11 @@ class Trainer {
   };
   const std::vector<StageNotes>& notes() const { return notes_; }
   /// Of a step of the last run(): the part of the first rank of the stage that moves most bytes.
-  const StepWork& work() const { return work_; }
+  /// Every process asks.
+  StepWork work() const;
+  /// Of a step of the last run(), in the order of ranks; empty where ranks do not note it
+  /// (Cluster::notes_waiting).
+  const std::vector<RankTime>& rank_times() const { return rank_times_; }
   /// Blocks of weights that each local rank has.
   std::vector<size_t> weight_blocks() const;
 
@@ -106,6 +117,13 @@ class Trainer {
     Shape shape;  ///< of the serial weight
   };
   std::vector<WeightName> weight_names() const;
+  /// What a rank has of a step of a run.
+  struct RankStep {
+    StepResult result;
+    int stage = 0;
+    double waited = 0;  ///< in all of the run
+  };
+  void note_times(const std::vector<RankStep>& of_ranks, size_t steps);
   /// Of some batches from the next one on, as the run is configured.
   Schedule schedule(int batches) const;
 
@@ -117,6 +135,7 @@ class Trainer {
   Timeline timeline_;
   std::vector<StageNotes> notes_;
   StepWork work_;
+  std::vector<RankTime> rank_times_;
   int steps_ = 0;
 };
 

@@ -1,3 +1,4 @@
+#include "engine/train/of_all_ranks.h"
 #include "engine/train/trainer.h"
 
 namespace frugal::engine {
@@ -15,6 +16,8 @@ double input_bytes(const RunConfig& config, StageModel& model) {
 }
 
 }  // namespace
+
+StepWork Trainer::work() const { return most_work(of_all_ranks(cluster_, std::vector{work_})); }
 
 void Trainer::note_work(const Rank& rank, const WorkSoFar& before, size_t batches) {
   StageModel& model = *of(rank).model;

@@ -131,6 +131,16 @@ void tell_last_words(Trainer& trainer, const TrainingRun& run, Record& record) {
                     static_cast<double>(told.letters) / static_cast<double>(words.letters()));
 }
 
+/// Samples of a step of each rank.
+void add_times(std::vector<RankSamples>& ranks, const std::vector<RankTime>& times) {
+  ranks.resize(times.size());
+  for (size_t r = 0; r < times.size(); ++r) {
+    ranks[r].stage = times[r].stage;
+    ranks[r].steps.push_back(times[r].seconds);
+    ranks[r].waiting.push_back(times[r].waited);
+  }
+}
+
 }  // namespace
 
 void warm_up(Trainer& trainer, const TrainingRun& run, const Target& target) {
@@ -164,11 +174,13 @@ void train(const TrainingRun& run, const Target& target, Record& record, const S
   if (run.weights)
     trainer.load_weights([&](const std::string& name) { return run.weights->weight(name); });
   double executed = 0;
+  std::vector<RankSamples> ranks;
   // The first step fills caches and makes the library's kernels: it is timed only where it is warm.
   const bool warm = target.simulated() || run.train.steps == 1;
   if (warm) warm_up(trainer, run, target);
   train_steps(trainer, run, target, done,
               [&](int64_t step, const std::vector<StepResult>& results) {
+                if (step > 0 || warm) add_times(ranks, trainer.rank_times());
                 for (const StepResult& result : results) {
                   executed = result.flops;
                   if (step > 0 || warm) record.add_sample(metric::step_time, "s", result.seconds);
@@ -187,6 +199,7 @@ void train(const TrainingRun& run, const Target& target, Record& record, const S
   record.memory = memory_of(*cluster);
   record.flops = flops_of(run.config, executed);
   record.work = trainer.work();
+  if (!ranks.empty()) record.ranks = rank_statistics(ranks);
   if (run.last_words > 0) tell_last_words(trainer, run, record);
   if (!run.save_tensors.empty()) save_tensors(trainer, run, target);
   if (!run.save_weights.empty()) save_weights(trainer, run);

@@ -10,6 +10,7 @@
 #include "engine/memory/ledger.h"
 #include "engine/train/step_work.h"
 #include "harness/record/cell.h"
+#include "harness/record/rank_statistics.h"
 
 namespace frugal::harness {
 
@@ -125,6 +126,8 @@ struct Record {
   /// Of a training step, or a module's forward and backward pass; none in records that are older.
   std::optional<StepWork> work;
   std::optional<Utilization> utilization;
+  /// Of a training whose ranks note how long they wait: threads and processes of the cpu.
+  std::optional<RankStatistics> ranks;
   std::vector<double> losses;                        ///< of each training step
   std::vector<std::pair<int64_t, double>> held_out;  ///< (step, loss)
   std::map<std::string, std::string> options;        ///< other settings, such as the learning rate

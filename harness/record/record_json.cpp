@@ -191,6 +191,8 @@ void results_from_json(const JsonObject& object, Record& record) {
     record.work = step_work_from_json(object.object("work"));
   if (!object.at("utilization").is_null())
     record.utilization = utilization_from_json(object.object("utilization"));
+  if (object.has("ranks") && !object.at("ranks").is_null())
+    record.ranks = rank_statistics_from_json(object.object("ranks"));
   record.losses = numbers(object, "losses");
   for (const JsonObject& point : object.objects("held_out"))
     record.held_out.emplace_back(point.integer("step", 0), point.number("loss", 0));
@@ -227,6 +229,7 @@ json to_json(const Record& record) {
       {"flops", record.flops ? to_json(*record.flops) : json(nullptr)},
       {"work", record.work ? to_json(*record.work, record.on) : json(nullptr)},
       {"utilization", record.utilization ? to_json(*record.utilization) : json(nullptr)},
+      {"ranks", record.ranks ? to_json(*record.ranks) : json(nullptr)},
       {"losses", record.losses},
       {"held_out", held_out},
       {"command", record.command},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "harness/measure/flops.h"
 #include "harness/measure/statistics.h"
@@ -30,6 +31,34 @@ void add_memory(Lines& lines, const Memory& memory) {
                 format_bytes(bytes));
   lines.add("peak memory of a rank", format_bytes(memory.peak_total));
   if (memory.reserved) lines.add("memory reserved by its device", format_bytes(*memory.reserved));
+}
+
+/// " on HOST", of a rank that is a process.
+std::string host_of(const Record& record, int rank) {
+  const auto environment = nlohmann::json::parse(record.environment);
+  if (!environment.contains("ranks")) return "";
+  return " on " + environment.at("ranks").at(static_cast<size_t>(rank)).at("host").get<std::string>();
+}
+
+void add_ranks(Lines& lines, const Record& record) {
+  const RankStatistics& statistics = *record.ranks;
+  const auto by_waiting = [](const RankStatistics::Rank& a, const RankStatistics::Rank& b) {
+    return a.waiting.median < b.waiting.median;
+  };
+  const auto [least, most] =
+      std::minmax_element(statistics.ranks.begin(), statistics.ranks.end(), by_waiting);
+  lines.add("waiting of the ranks in a step",
+            fmt::format("{} to {}", format_number(least->waiting.median),
+                        format_number(most->waiting.median)),
+            "s, median of the rank that waits least and of the one that waits most");
+  lines.add("skew between ranks", format_number(statistics.skew.median),
+            "s, median of how much longer one computes than another of its stage");
+  if (const auto& straggler = statistics.straggler)
+    lines.add("straggling rank", std::to_string(straggler->rank) + host_of(record, straggler->rank),
+              fmt::format("computes {} % longer than the others of its stage",
+                          format_number(100 * straggler->slower)));
+  else
+    lines.add("straggling rank", "none");
 }
 
 void add_work(Lines& lines, const Record& record) {
@@ -113,6 +142,7 @@ Table measurement_table(const Record& record) {
   if (!record.held_out.empty())
     lines.add("held-out loss", format_number(record.held_out.back().second), held_out_unit(record));
   if (record.memory) add_memory(lines, *record.memory);
+  if (record.ranks) add_ranks(lines, record);
   if (record.work) add_work(lines, record);
   if (record.flops) {
     lines.add("model FLOPs", fmt::format("{:.4g}", record.flops->model),
