@@ -76,6 +76,7 @@ Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOption
     do {
       const Parameter& p = *parameters_[end];
       group.elements = ParameterStore::padded(group.elements) + p.view().size();
+      group.members.push_back(parameters_[end]);
       ++end;
     } while (end < parameters_.size() && follows(*parameters_[end]));
     group.state = new_state(rank, group);
@@ -89,6 +90,22 @@ OptimizerState Optimizer::new_state(Rank& rank, const Group& group) const {
   const int moments = kind_ == OptimizerKind::sgd ? 0 : kind_ == OptimizerKind::momentum ? 1 : 2;
   return {rank, from(group.first->weight, group.elements), moments,
           (narrow && c.precision == Precision::mixed) || predicts()};
+}
+
+std::vector<Optimizer::Kept> Optimizer::kept() const {
+  std::vector<Kept> all;
+  for (const Group& group : groups_)
+    for (const Parameter* p : group.members) {
+      const int64_t first = p == group.first ? 0 : p->offset - group.first->offset;
+      const auto part = [&](const Tensor& state) {
+        return state.empty() ? View()
+                             : state.view().sliced(0, first, p->view().size())
+                                   .reshaped(p->view().shape);
+      };
+      all.push_back({*p, part(group.state.master()), part(group.state.moment()),
+                     part(group.state.second_moment())});
+    }
+  return all;
 }
 
 void Optimizer::drop_gradients(const ParameterList& parameters) {

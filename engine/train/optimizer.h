@@ -50,6 +50,15 @@ class Optimizer {
   /// weights (ParameterStore).
   void write_exact(Rank& rank, const Tensor& block);
 
+  /// What it keeps of a parameter from step to step; empty views of what there is not.
+  struct Kept {
+    const Parameter& parameter;
+    View master, moment, second_moment;
+  };
+  std::vector<Kept> kept() const;
+  /// Steps so far, of which bias corrections and messages depend.
+  void go_on_from(int64_t step) { steps_ = step; }
+
   // What a step consists of, for those who clip by the norm of more parameters than these:
 
   /// Makes the gradients of one replica whole: those that cover a part of the sequence (all, where
@@ -70,6 +79,7 @@ class Optimizer {
   /// lies between two of them is treated as they are.
   struct Group {
     const Parameter* first = nullptr;
+    ParameterList members{};
     int64_t elements = 0;
     bool counted = true;     // in this rank's part of the gradient's norm
     bool tied = false;       // Parameter::tied

@@ -26,6 +26,8 @@ class OptimizerState {
   /// otherwise part by part, each of which comes to the device for it and goes back.
   void update(const RankAt& at, const std::function<void(const Part&)>& update) const;
   const Tensor& master() const { return kept_[0]; }
+  const Tensor& moment() const { return kept_[1]; }
+  const Tensor& second_moment() const { return kept_[2]; }
 
  private:
   void for_each_part(const RankAt& at, bool known,

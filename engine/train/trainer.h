@@ -7,6 +7,7 @@
 #include "engine/train/host_tensor.h"
 #include "engine/train/stage_executor.h"
 #include "engine/train/step_work.h"
+#include "engine/train/stored/training_state.h"
 #include "engine/train/train_config.h"
 
 namespace frugal::engine {
@@ -72,6 +73,18 @@ class Trainer {
   /// values to the first alone. Throws as snapshot() does.
   void each_weight(const WeightSink& take);
 
+  /// Where rank r of the run writes its state in a folder: "rank-0003.safetensors".
+  static std::string state_file(int rank);
+  /// Writes what a training needs to go on from here, each rank its part to a file of its own: the
+  /// newest weights, those before them where the schedule computes with both, and the optimizer's
+  /// state. Ranks whose part is another's too, a replica's, write none. Returns the files that
+  /// ranks of this process have written. Between two runs; throws as snapshot() does, and InputError
+  /// where a file cannot be written.
+  std::vector<std::string> save_state(const std::string& folder);
+  /// Goes on behind step `step` with what was written then, by ranks of any layout. Throws
+  /// InputError where that is of another model, optimizer, or precision. Before the first step.
+  void load_state(const StoredState& state, int64_t step);
+
   const RunConfig& run_config() const { return run_; }
   /// What the stages of the first replica did in the last run(), in seconds from its beginning,
   /// where it was asked for. Asking makes real devices wait after each action.
@@ -110,6 +123,8 @@ class Trainer {
   /// Writes the rank's part of the first microbatch's logits, if it has one.
   static OnLogits collect_logits(const Rank& rank, HostTensor& all, std::mutex& guard);
   void check_values() const;
+  /// All of a rank that save_state() writes.
+  std::vector<StateTensor> state_of(Rank& rank);
   /// Throws WrongNumbers for the last stage's that is not finite.
   void check_losses(const Rank& rank, const std::vector<double>& losses) const;
   struct WeightName {

@@ -44,6 +44,15 @@ WeightVersions::Step WeightVersions::advance(Rank& rank, bool previous_is_needed
   return {from, to};
 }
 
+void WeightVersions::go_on_from(Rank& rank, int version, bool previous_is_needed) {
+  const Tensor block = blocks_.rbegin()->second;
+  blocks_.clear();
+  blocks_.emplace(version, block);
+  used_ = version;
+  if (previous_is_needed)
+    blocks_.emplace(version - 1, rank.allocate(block.type(), block.shape(), Kind::parameter));
+}
+
 Tensor WeightVersions::exchange(Tensor block) {
   Tensor before = std::exchange(blocks_.rbegin()->second, std::move(block));
   if (used_ == newest()) {

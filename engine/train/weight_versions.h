@@ -27,6 +27,10 @@ class WeightVersions {
   /// This version is not needed any more. The newest one stays.
   void drop(int version);
 
+  /// A training goes on: its newest version is this one, and the one before it is there, too, where
+  /// it is needed. The values of both are the caller's to write. Throws OutOfMemory.
+  void go_on_from(Rank& rank, int version, bool previous_is_needed);
+
   /// Gives the newest version another block; returns the one it had.
   Tensor exchange(Tensor block);
 

@@ -1,0 +1,122 @@
+#include "engine/train/stored/training_state.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <sstream>
+#include <stdexcept>
+
+#include "kernels/support/error.h"
+
+namespace frugal::engine {
+namespace {
+
+safetensors::Stored stored_as(DType type) {
+  switch (type) {
+    case DType::f32:
+      return safetensors::Stored::f32;
+    case DType::bf16:
+      return safetensors::Stored::bf16;
+    case DType::f64:
+      return safetensors::Stored::f64;
+    case DType::i32:
+    case DType::u8:
+      break;
+  }
+  throw std::logic_error("no state has this type");
+}
+
+std::vector<int64_t> extents(const Shape& shape) {
+  return {shape.extent.begin(), shape.extent.begin() + shape.dims};
+}
+
+/// What a tensor's part is of, in the file's metadata: offset, run, stride, and the serial shape.
+std::string place_text(const StateTensor& tensor) {
+  return fmt::format("{} {} {} {}", tensor.index.offset,
+                     std::min(tensor.index.run, tensor.serial.size()), tensor.index.stride,
+                     fmt::join(extents(tensor.serial), " "));
+}
+
+GlobalIndex place_from(const std::string& text) {
+  std::istringstream words(text);
+  GlobalIndex index;
+  words >> index.offset >> index.run >> index.stride;
+  return index;
+}
+
+std::vector<int64_t> shape_from(const std::string& text) {
+  std::istringstream words(text);
+  std::vector<int64_t> shape;
+  for (int64_t skipped = 0, number = 0; words >> number; ++skipped)
+    if (skipped >= 3) shape.push_back(number);
+  return shape;
+}
+
+}  // namespace
+
+void write_state(const std::string& path, Device& device,
+                 const std::vector<StateTensor>& tensors) {
+  std::vector<safetensors::Writer::Tensor> all;
+  safetensors::Metadata places;
+  for (const StateTensor& tensor : tensors) {
+    all.push_back({tensor.name, extents(tensor.local.shape), stored_as(tensor.local.type)});
+    places[tensor.name] = place_text(tensor);
+  }
+  safetensors::Writer writer(path, all, places);
+  for (const StateTensor& tensor : tensors) {
+    HostTensor values = serial_host_tensor(tensor.local.shape);
+    gather_into(values, device, tensor.local, {});
+    writer.write(tensor.name, values.values);
+  }
+  writer.close();
+}
+
+StoredState::StoredState(const std::vector<std::string>& files) {
+  for (const std::string& path : files) {
+    safetensors::Reader& file =
+        *files_.emplace_back(std::make_unique<safetensors::Reader>(path));
+    for (const auto& [name, entry] : file.entries()) {
+      const auto place = file.metadata().find(name);
+      if (place == file.metadata().end())
+        safetensors::refuse(path, fmt::format("tensor {} has no place", name));
+      parts_[name].push_back({&file, place_from(place->second)});
+    }
+  }
+}
+
+/// Of all parts, those of several ranks that have the same one over another.
+HostTensor StoredState::serial(const StateTensor& like) const {
+  const auto found = parts_.find(like.name);
+  if (found == parts_.end())
+    throw InputError(fmt::format("tensor {} is in no file of the checkpoint", like.name));
+  HostTensor all = serial_host_tensor(like.serial);
+  std::fill(all.values.begin(), all.values.end(), std::numeric_limits<double>::quiet_NaN());
+  std::vector<bool> written(all.values.size());
+  for (const Part& part : found->second) {
+    const safetensors::Reader& file = *part.file;
+    if (shape_from(file.metadata().at(like.name)) != extents(like.serial))
+      safetensors::refuse(file.path(), fmt::format("tensor {} is a part of another shape",
+                                                   like.name));
+    std::vector<double> values(static_cast<size_t>(file.entries().at(like.name).elements()));
+    part.file->read(like.name, 0, values);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto at = static_cast<size_t>(part.index.at(static_cast<int64_t>(i)));
+      if (at >= written.size())
+        safetensors::refuse(file.path(), fmt::format("tensor {} lies outside", like.name));
+      all.values[at] = values[i];
+      written[at] = true;
+    }
+  }
+  if (std::find(written.begin(), written.end(), false) != written.end())
+    throw InputError(
+        fmt::format("tensor {} is not whole in the files of the checkpoint", like.name));
+  return all;
+}
+
+void StoredState::read(const StateTensor& into, Device& device) const {
+  scatter_from(serial(into), device, into.local, into.index);
+}
+
+}  // namespace frugal::engine
