@@ -14,6 +14,7 @@
 #include "harness/measure/interrupt.h"
 #include "harness/measure/last_words.h"
 #include "harness/measure/runner.h"
+#include "harness/measure/training_checkpoint.h"
 #include "harness/place/processes.h"
 #include "harness/record/record_file.h"
 #include "harness/report/measurement.h"
@@ -63,6 +64,26 @@ void check_evaluation(const RunSettings& settings, const TrainingRun& run) {
     throw InputError("--eval-every: held-out losses are a text's; give --text, or leave it out");
 }
 
+void put_checkpoints(const RunSettings& settings, TrainingRun& run, const Target& target) {
+  for (const auto& [flag, folder] :
+       {std::pair{"--checkpoint", settings.checkpoint}, {"--resume", settings.resume}})
+    if (!folder.empty()) check_values(flag, target);
+  if (settings.is_given("checkpoint_every") && settings.checkpoint.empty())
+    throw InputError("--every: it is how often --checkpoint writes; give that, or leave it out");
+  if (!settings.resume.empty() && !settings.load_weights.empty())
+    throw InputError("--load-weights: a checkpoint has the weights; leave it or --resume out");
+  if (run.own && settings.checkpoint_every % run.own->schedule.batches != 0)
+    throw InputError(fmt::format(
+        "--every is {}, and the {} batches of --schedule-file are trained in one go; give a "
+        "multiple of {}",
+        settings.checkpoint_every, run.own->schedule.batches, run.own->schedule.batches));
+  run.checkpoint = settings.checkpoint;
+  run.checkpoint_every = settings.checkpoint_every;
+  run.resume = settings.resume;
+  // Before anything is written; when it is read, the files are looked at again.
+  if (!run.resume.empty()) (void)find_checkpoint(run);
+}
+
 /// The run, and what this command alone does with it.
 TrainingRun run_of(const MeasureValues& values, const RunSettings& settings, const Target& target) {
   TrainingRun run = training_run(settings, target);
@@ -70,6 +91,7 @@ TrainingRun run_of(const MeasureValues& values, const RunSettings& settings, con
   check_evaluation(settings, run);
   run.last_words = settings.last_words;
   check_last_words(run, target);
+  put_checkpoints(settings, run, target);
   // What is read is there already, and refused as such.
   std::vector<FlagFile> outputs = values.weights.outputs();
   outputs.push_back({"--out", (std::filesystem::path(values.out) / RecordFile::name).string()});
@@ -134,11 +156,14 @@ std::string title_of(const std::vector<std::string>& swept, const RunSettings& s
 std::vector<Asked> all_asked(const MeasureValues& values, const nlohmann::json& given) {
   std::vector<Asked> all;
   const std::vector<nlohmann::json> each = combinations(given);
-  if (each.size() > 1 && (values.weights.saves() || values.operations))
-    throw InputError(fmt::format("{}: of one configuration, and there are {}; leave it out",
-                                 values.operations             ? "--operations"
-                                 : values.weights.save.empty() ? "--save-tensors"
-                                                               : "--save-weights",
+  const char* of_one = values.operations                    ? "--operations"
+                       : !values.weights.save.empty()         ? "--save-weights"
+                       : !values.weights.save_tensors.empty() ? "--save-tensors"
+                       : given.contains("checkpoint")         ? "--checkpoint"
+                       : given.contains("resume")             ? "--resume"
+                                                              : nullptr;
+  if (each.size() > 1 && of_one != nullptr)
+    throw InputError(fmt::format("{}: of one configuration, and there are {}; leave it out", of_one,
                                  each.size()));
   const std::vector<std::string> swept = swept_keys(given);
   for (const nlohmann::json& one : each) {

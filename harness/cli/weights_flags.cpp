@@ -16,16 +16,6 @@
 namespace frugal::harness {
 namespace {
 
-void check_values(const std::string& flag, const Target& target) {
-  if (target.simulated())
-    throw InputError(fmt::format("{}: a virtual device has no values; use --on cpu or cuda", flag));
-  if (target.modelled())
-    throw InputError(fmt::format(
-        "{}: one rank without its peers has no values that mean anything; leave it or --lone-rank "
-        "out",
-        flag));
-}
-
 /// Shapes do not tell everything: a folder's config.json must say the same of the model as the
 /// user does, but for its sequence length.
 void check_config_beside(const std::string& path, const ModelConfig& model) {
@@ -42,6 +32,16 @@ void check_config_beside(const std::string& path, const ModelConfig& model) {
 }
 
 }  // namespace
+
+void check_values(const std::string& flag, const Target& target) {
+  if (target.simulated())
+    throw InputError(fmt::format("{}: a virtual device has no values; use --on cpu or cuda", flag));
+  if (target.modelled())
+    throw InputError(fmt::format(
+        "{}: one rank without its peers has no values that mean anything; leave it or --lone-rank "
+        "out",
+        flag));
+}
 
 void WeightsFlags::add_to(Flags& flags) {
   flags.text("--save-weights", save, "FILE",

@@ -25,6 +25,9 @@ struct WeightsFlags {
   void put_into(TrainingRun& run, const Target& target) const;
 };
 
+/// Throws InputError where ranks have no values that mean anything; `flag` asks for them.
+void check_values(const std::string& flag, const Target& target);
+
 /// Has the run begin with the weights of --load-weights. Throws InputError where there are no
 /// values that mean anything, and for a file that is not the model's.
 void load_weights(const std::string& path, TrainingRun& run, const Target& target);

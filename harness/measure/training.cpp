@@ -18,6 +18,7 @@
 #include "harness/measure/guarded.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/last_words.h"
+#include "harness/measure/training_checkpoint.h"
 #include "harness/place/processes.h"
 
 namespace frugal::harness {
@@ -89,7 +90,7 @@ int64_t steps_at_once(const TrainingRun& run, int64_t step) {
   const int64_t left = std::min(run.train.steps - step, std::max<int64_t>(most_passes / passes, 1));
   const int64_t until_evaluation =
       run.text && run.eval_every > 0 ? run.eval_every - step % run.eval_every : left;
-  return std::min({left, until_evaluation, most});
+  return std::min({left, until_evaluation, steps_to_checkpoint(run, step), most});
 }
 
 /// The model in the words of tests/golden/pytorch_gpt.py, or where it has Hugging Face's names, in
@@ -152,8 +153,8 @@ void warm_up(Trainer& trainer, const TrainingRun& run, const Target& target) {
 }
 
 void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
-                 const StepDone& done, const StepsTaken& taken) {
-  for (int64_t step = 0; step < run.train.steps;) {
+                 const StepDone& done, const StepsTaken& taken, int64_t first_step) {
+  for (int64_t step = first_step; step < run.train.steps;) {
     stop_if_interrupted();
     std::vector<Batch> batches;
     for (int64_t i = 0; i < steps_at_once(run, step); ++i)
@@ -173,17 +174,25 @@ void train(const TrainingRun& run, const Target& target, Record& record, const S
   Trainer trainer(*cluster, run.config, run.train);
   if (run.weights)
     trainer.load_weights([&](const std::string& name) { return run.weights->weight(name); });
+  int64_t first = 0;
+  if (!run.resume.empty()) {
+    const TrainingCheckpoint checkpoint = find_checkpoint(run);
+    go_on_from(checkpoint, trainer, record);
+    first = checkpoint.step();
+  }
+  std::optional<TrainingCheckpoints> checkpoints;
+  if (!run.checkpoint.empty()) checkpoints.emplace(run);
   double executed = 0;
   std::vector<RankSamples> ranks;
   // The first step fills caches and makes the library's kernels: it is timed only where it is warm.
-  const bool warm = target.simulated() || run.train.steps == 1;
+  const bool warm = target.simulated() || run.train.steps - first == 1;
   if (warm) warm_up(trainer, run, target);
   train_steps(trainer, run, target, done,
               [&](int64_t step, const std::vector<StepResult>& results) {
-                if (step > 0 || warm) add_times(ranks, trainer.rank_times());
+                if (step > first || warm) add_times(ranks, trainer.rank_times());
                 for (const StepResult& result : results) {
                   executed = result.flops;
-                  if (step > 0 || warm) record.add_sample(metric::step_time, "s", result.seconds);
+                  if (step > first || warm) record.add_sample(metric::step_time, "s", result.seconds);
                   ++step;
                   if (!target.computes()) continue;
                   record.losses.push_back(result.loss);
@@ -195,7 +204,10 @@ void train(const TrainingRun& run, const Target& target, Record& record, const S
                   record.held_out.emplace_back(
                       step, trainer.evaluate(run.text->held_out_batch(
                                 run.text->held_out_microbatches(held_out_tokens))));
-              });
+                if (checkpoints && checkpoints->due(step))
+                  checkpoints->write(trainer, *cluster, record, step);
+              },
+              first);
   record.memory = memory_of(*cluster);
   record.flops = flops_of(run.config, executed);
   record.work = trainer.work();
@@ -235,6 +247,8 @@ std::map<std::string, std::string> options_of(const Training& run, const RunConf
   if (optimizer.prediction > 0)
     options["weight_prediction"] = fmt::format("{}", optimizer.prediction);
   if (run.last_words > 0) options["last_words"] = std::to_string(run.last_words);
+  if (run.checkpoint_every > 0)
+    options["checkpoint_every"] = std::to_string(run.checkpoint_every);
   if (run.own) options["schedule_file"] = "hash " + run.own->hash;
   if (run.weights) options["weights"] = "hash " + hash_of_files(run.weights->files().paths());
   if (run.text) {

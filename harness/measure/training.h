@@ -22,9 +22,10 @@ void warm_up(Trainer& trainer, const TrainingRun& run, const Target& target);
 using StepsTaken = std::function<void(int64_t first, const std::vector<StepResult>& results)>;
 
 /// Trains all steps, as many at once as the schedule goes through without a flush, or as it has
-/// batches where it is the user's own. Throws Interrupted in between.
+/// batches where it is the user's own. Throws Interrupted in between. The steps before the first
+/// have been trained.
 void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
-                 const StepDone& done, const StepsTaken& taken);
+                 const StepDone& done, const StepsTaken& taken, int64_t first_step = 0);
 
 /// Trains, and fills in the record: losses, step times, memory, FLOPs, work. Leaves no ranks
 /// behind: what is measured afterwards has the device for itself.

@@ -34,11 +34,17 @@ struct Training {
   int64_t last_words = 0;         ///< passages of the held-out task (LastWords); 0: none
   std::string save_tensors = {};  ///< a safetensors file; empty: none
   std::string save_weights = {};  ///< a safetensors file; empty: none
+  std::string checkpoint = {};    ///< a folder for checkpoints; empty: none
+  int64_t checkpoint_every = 0;   ///< steps; 0: at the end only
+  std::string resume = {};        ///< a checkpoint or a folder of them to go on from; empty: none
   /// What training begins with; none: random weights.
   std::shared_ptr<StoredWeights> weights = {};
 
   /// Whether it leaves files behind beside its record.
-  bool saves() const { return !save_tensors.empty() || !save_weights.empty(); }
+  bool saves() const {
+    return !save_tensors.empty() || !save_weights.empty() || !checkpoint.empty() ||
+           !resume.empty();
+  }
 };
 
 /// A training of one configuration.

@@ -60,6 +60,19 @@ std::vector<Field> evaluation() {
                  "of several (model.safetensors.index.json), or a folder with either "
                  "(docs/models.md)"},
                 &RunSettings::load_weights, any_text("FILE|FOLDER"))
+              .with_file(Field::File::always),
+          field({"checkpoint", "--checkpoint",
+                 "Write all that the training needs to go on to this folder, after the last step "
+                 "and every --every steps; the last two are kept (docs/cluster.md)"},
+                &RunSettings::checkpoint, any_text("FOLDER"))
+              .with_file(Field::File::always),
+          field({"checkpoint_every", "--every", "Steps between checkpoints"},
+                &RunSettings::checkpoint_every, whole_number(1))
+              .if_said(),
+          field({"resume", "--resume",
+                 "Go on from the last checkpoint in this folder, or from the one that it is, with "
+                 "as many ranks or others"},
+                &RunSettings::resume, any_text("FOLDER"))
               .with_file(Field::File::always)};
 }
 

@@ -21,6 +21,8 @@ struct RunSettings {
   std::string schedule_file, text, load_weights;  ///< files; empty: none
   int64_t eval_every = 0;                         ///< steps; 0: at the end only
   int64_t last_words = 0;                         ///< passages (LastWords); 0: none
+  std::string checkpoint, resume;                 ///< folders; empty: none
+  int64_t checkpoint_every = 0;                   ///< steps; 0: at the end only
   /// The JSON values that were given, by the keys of their fields; all else is as it is by default.
   nlohmann::json given = nlohmann::json::object();
 

@@ -1,0 +1,253 @@
+#include "harness/measure/training_checkpoint.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "engine/train/trainer.h"
+#include "harness/place/processes.h"
+#include "harness/settings/config_json.h"
+#include "harness/settings/field.h"
+#include "kernels/support/error.h"
+#include "kernels/support/json_file.h"
+#include "kernels/support/paths.h"
+
+namespace frugal::harness {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* schema = "frugal.checkpoint/1";
+constexpr const char* manifest_name = "manifest.json";
+constexpr std::string_view prefix = "step-";
+constexpr size_t kept = 2;
+
+/// Of whole checkpoints, from the first step's to the last's.
+std::vector<fs::path> checkpoints_in(const fs::path& folder) {
+  std::vector<fs::path> all;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with(prefix) && entry.path().extension() != ".part")
+      all.push_back(entry.path());
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+/// On the disk, whatever happens to the machine.
+void sync_to_disk(const fs::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;  // whoever reads it says why
+  (void)::fsync(file);
+  ::close(file);
+}
+
+[[noreturn]] void cannot_write(const fs::path& path, const std::error_code& error) {
+  throw InputError(fmt::format("--checkpoint: {} cannot be written: {}; choose another folder",
+                               path.string(), error.message()));
+}
+
+/// "NAME SIZE HASH" of a file that this process has written.
+std::string line_of(const fs::path& folder, const std::string& name) {
+  const fs::path path = folder / name;
+  sync_to_disk(path);
+  return fmt::format("{} {} {}\n", name, fs::file_size(path), hash_of_files({path.string()}));
+}
+
+json files_json(const std::vector<std::string>& lines_of_processes) {
+  json files = json::array();
+  for (const std::string& lines : lines_of_processes) {
+    std::istringstream words(lines);
+    std::string name, hash;
+    for (uint64_t bytes = 0; words >> name >> bytes >> hash;)
+      files.push_back({{"name", name}, {"bytes", bytes}, {"hash", hash}});
+  }
+  return files;
+}
+
+/// What has to be as it was for the losses to be those of one training: the model and what it is
+/// trained on and by. How ranks share it may change.
+json identity_of(const TrainingRun& run) {
+  json identity = options_of(run, run.config);
+  for (const char* free : {"steps", "eval_every", "last_words", "checkpoint_every", "weights",
+                           "schedule_file", "held_out_bytes_evaluated"})
+    identity.erase(free);
+  const json config = to_json(run.config);
+  identity["model"] = config.at("model");
+  for (const Field& field : fields())
+    if (field.group == FieldGroup::training && config.contains(field.key))
+      identity[field.key] = config.at(field.key);
+  identity.erase("microbatch_size");
+  identity["global_batch_size"] = run.config.micro_batch * run.config.batch_microbatches();
+  identity["schedule_delay"] = run.config.schedule.delay;
+  return identity;
+}
+
+void check_identity(const TrainingCheckpoint& checkpoint, const TrainingRun& run) {
+  const json now = identity_of(run);
+  const json& then = checkpoint.manifest.at("identity");
+  const auto refuse = [&](const std::string& key, const json& a, const json& b) {
+    throw InputError(fmt::format(
+        "--resume: {} is of a training whose {} is {}, and now it is {}; give the same, or another "
+        "checkpoint",
+        checkpoint.folder, key, a.dump(), b.dump()));
+  };
+  for (const auto& [key, value] : now.items()) {
+    const json before = then.value(key, json());
+    if (before == value) continue;
+    if (!value.is_object() || !before.is_object()) refuse(key, before, value);
+    for (const auto& [inner, each] : value.items())
+      if (before.value(inner, json()) != each)
+        refuse(key + "'s " + inner, before.value(inner, json()), each);
+  }
+}
+
+/// "; --resume DIR/step-00000100 goes on from the one before"
+std::string one_before(const fs::path& folder) {
+  const std::vector<fs::path> all = checkpoints_in(folder.parent_path());
+  const auto found = std::find(all.begin(), all.end(), folder);
+  if (found == all.begin() || found == all.end()) return "; there is none before it";
+  return fmt::format("; --resume {} goes on from the one before", (found - 1)->string());
+}
+
+void check_files(const TrainingCheckpoint& checkpoint) {
+  for (const json& file : checkpoint.manifest.at("files")) {
+    const fs::path path = fs::path(checkpoint.folder) / file.at("name").get<std::string>();
+    const bool there = fs::is_regular_file(path);
+    const bool same = there && fs::file_size(path) == file.at("bytes").get<uint64_t>() &&
+                      hash_of_files({path.string()}) == file.at("hash").get<std::string>();
+    if (same) continue;
+    throw InputError(fmt::format("--resume: {} {}{}", path.string(),
+                                 there ? "is not as it was written" : "is missing",
+                                 one_before(checkpoint.folder)));
+  }
+}
+
+json read_manifest(const fs::path& folder) {
+  try {
+    json manifest = json::parse(read_text((folder / manifest_name).string()));
+    if (manifest.at("schema") == schema) return manifest;
+  } catch (const json::exception&) {  // it is none
+  }
+  throw InputError(fmt::format("--resume: {} is no manifest of a checkpoint{}",
+                               (folder / manifest_name).string(), one_before(folder)));
+}
+
+}  // namespace
+
+int64_t steps_to_checkpoint(const TrainingRun& run, int64_t step) {
+  if (run.checkpoint.empty() || run.checkpoint_every == 0) return run.train.steps - step;
+  return run.checkpoint_every - step % run.checkpoint_every;
+}
+
+TrainingCheckpoints::TrainingCheckpoints(const TrainingRun& run) : run_(run) {
+  if (!Processes::writes()) return;
+  const fs::path folder = run.checkpoint;
+  const auto goes_on = [&] {
+    if (run.resume.empty()) return false;
+    const fs::path from = fs::weakly_canonical(fs::path(run.resume) / ""),
+                   to = fs::weakly_canonical(folder / "");
+    return from == to || from.parent_path().parent_path() / "" == to;
+  };
+  if (const auto there = checkpoints_in(folder); !there.empty() && !goes_on())
+    throw InputError(fmt::format(
+        "--checkpoint: {} has checkpoints; give --resume {} to go on from the last, or choose "
+        "another folder",
+        folder.string(), folder.string()));
+  lock_ = LineFile("--checkpoint", (folder / "lock").string());
+}
+
+bool TrainingCheckpoints::due(int64_t step) const {
+  return step == run_.train.steps ||
+         (run_.checkpoint_every > 0 && step % run_.checkpoint_every == 0);
+}
+
+void TrainingCheckpoints::write(Trainer& trainer, Cluster& cluster, const Record& record,
+                                int64_t step) {
+  const fs::path whole = fs::path(run_.checkpoint) / fmt::format("{}{:08}", prefix, step);
+  const fs::path part = whole.string() + ".part";
+  std::error_code error;
+  if (Processes::writes()) {
+    fs::remove_all(part, error);  // of a run that was killed
+    if (!fs::create_directories(part, error) || error) cannot_write(part, error);
+  }
+  cluster.exchange("");  // the folder is there
+  std::string lines;
+  for (const std::string& name : trainer.save_state(part.string())) lines += line_of(part, name);
+  const std::vector<std::string> of_processes = cluster.gather(lines);
+  if (!Processes::writes()) return;
+  const json manifest = {{"schema", schema},
+                         {"step", step},
+                         {"identity", identity_of(run_)},
+                         {"configuration", to_json(run_.config)},
+                         {"program", program_hash()},
+                         {"losses", record.losses},
+                         {"gradient_norms", record.samples(metric::gradient_norm)},
+                         {"held_out", record.held_out},
+                         {"files", files_json(of_processes)}};
+  std::ofstream out(part / manifest_name);
+  if (!(out << manifest.dump(1) << std::endl)) cannot_write(part, {errno, std::system_category()});
+  out.close();
+  sync_to_disk(part / manifest_name);
+  sync_to_disk(part);
+  fs::remove_all(whole, error);  // the same step's, from which a run went on
+  fs::rename(part, whole, error);
+  if (error) cannot_write(whole, error);
+  sync_to_disk(run_.checkpoint);
+  keep_the_last();
+}
+
+void TrainingCheckpoints::keep_the_last() const {
+  const std::vector<fs::path> all = checkpoints_in(run_.checkpoint);
+  std::error_code ignored;
+  for (size_t i = 0; i + kept < all.size(); ++i) {
+    // Its name goes first: what has one is whole.
+    const fs::path gone = all[i].string() + ".part";
+    fs::rename(all[i], gone, ignored);
+    fs::remove_all(gone, ignored);
+  }
+}
+
+std::vector<std::string> TrainingCheckpoint::files() const {
+  std::vector<std::string> all;
+  for (const json& file : manifest.at("files"))
+    all.push_back((fs::path(folder) / file.at("name").get<std::string>()).string());
+  return all;
+}
+
+TrainingCheckpoint find_checkpoint(const TrainingRun& run) {
+  fs::path folder = run.resume;
+  if (!folder.has_filename()) folder = folder.parent_path();
+  if (!is_there(folder / manifest_name)) {
+    const std::vector<fs::path> all = checkpoints_in(folder);
+    if (all.empty())
+      throw InputError(fmt::format(
+          "--resume: there is no checkpoint in {}; give a folder that --checkpoint wrote",
+          run.resume));
+    folder = all.back();
+  }
+  TrainingCheckpoint found{folder.string(), read_manifest(folder)};
+  check_files(found);
+  check_identity(found, run);
+  if (found.step() >= run.train.steps)
+    throw InputError(fmt::format("--resume: {} is behind step {}, and --steps is {}; give more",
+                                 found.folder, found.step(), run.train.steps));
+  return found;
+}
+
+void go_on_from(const TrainingCheckpoint& checkpoint, Trainer& trainer, Record& record) {
+  trainer.load_state(StoredState(checkpoint.files()), checkpoint.step());
+  const json& manifest = checkpoint.manifest;
+  record.losses = manifest.at("losses").get<std::vector<double>>();
+  record.held_out = manifest.at("held_out").get<std::vector<std::pair<int64_t, double>>>();
+  for (const double norm : manifest.at("gradient_norms").get<std::vector<double>>())
+    record.add_sample(metric::gradient_norm, "1", norm);
+}
+
+}  // namespace frugal::harness
