@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/comm/failure.h"
 #include "engine/comm/local.h"
 #include "engine/comm/processes/mpi.h"
 #include "engine/rank.h"
@@ -44,6 +45,10 @@ class Cluster {
   /// The same for the process of rank 0 alone; the others get nothing.
   virtual std::vector<std::string> gather(const std::string& mine) { return exchange(mine); }
 };
+
+/// Called where ranks are threads of this process and one of them has not ended so long after
+/// others that it never may: it cannot be ended alone. Empty: the others wait for it.
+std::function<void(const Failure&)>& on_stuck_rank();
 
 /// Where the threads of a rank on the CPU run: wherever the system puts them, or on as many cores
 /// as they are, which no other rank uses.

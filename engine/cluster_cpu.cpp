@@ -42,6 +42,7 @@ std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads, 
                                             names_of(ranks), parts);
       },
       true);
+  cluster->give_up_after(deadline);
   if (pinning == Pinning::cores) cluster->pin(divide_cores(layout.ranks(), each));
   return cluster;
 }

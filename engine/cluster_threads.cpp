@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <exception>
+#include <mutex>
 #include <system_error>
 #include <thread>
 
@@ -41,8 +43,7 @@ Outcome run_rank(Rank& rank, RankGrid& grid, const std::function<void(Rank&)>& b
 }
 
 /// Groups of `make` whose members note what they do.
-RankGrid::MakeGroup observing(const RankGrid::MakeGroup& make,
-                              std::vector<Activity>& activities) {
+RankGrid::MakeGroup observing(const RankGrid::MakeGroup& make, std::vector<Activity>& activities) {
   return [make, &activities](GroupUse use, const std::vector<int>& ranks) {
     std::vector<Activity*> members;
     for (const int rank : ranks) members.push_back(&activities.at(static_cast<size_t>(rank)));
@@ -59,6 +60,43 @@ void rethrow_first(const std::vector<Outcome>& outcomes) {
 }
 
 }  // namespace
+
+std::function<void(const Failure&)>& on_stuck_rank() {
+  static std::function<void(const Failure&)> handler;
+  return handler;
+}
+
+struct ThreadedCluster::Ended {
+  explicit Ended(size_t ranks) : of_rank(ranks) {}
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<bool> of_rank;
+  size_t ranks = 0;
+  std::exception_ptr first_error;
+
+  void add(size_t rank, const std::exception_ptr& error) {
+    const std::lock_guard lock(mutex);
+    of_rank[rank] = true;
+    ++ranks;
+    if (!first_error) first_error = error;
+    changed.notify_all();
+  }
+  /// Until all have ended. False where none has for so many seconds after another.
+  bool wait(double seconds) {
+    std::unique_lock lock(mutex);
+    for (size_t before = 0; before < of_rank.size(); before = ranks) {
+      const auto one_more = [&] { return ranks > before; };
+      if (before == 0)
+        changed.wait(lock, one_more);
+      else if (!changed.wait_for(lock, std::chrono::duration<double>(seconds), one_more))
+        return false;
+    }
+    return true;
+  }
+};
+
+ThreadedCluster::~ThreadedCluster() = default;
 
 ThreadedCluster::ThreadedCluster(const RunConfig& config, const Layout& layout,
                                  std::vector<std::unique_ptr<Device>> devices,
@@ -106,12 +144,29 @@ void ThreadedCluster::run_threads(const std::function<void(size_t)>& run) {
                     "or raise the limit of the system",
                     ranks_.size(), started, e.code().message()));
   }
+  if (patience_ == 0 || !on_stuck_rank()) return;
+  if (!ended_->wait(patience_)) on_stuck_rank()(why_stuck());
+}
+
+Failure ThreadedCluster::why_stuck() const {
+  if (ended_->first_error) return failure_of(ended_->first_error, -1);
+  const double now = activity_clock();
+  std::vector<Heard> heard;
+  for (size_t r = 0; r < activities_.size(); ++r)
+    heard.push_back({.state = activities_[r].state(),
+                     .at = now,
+                     .of = ended_->of_rank[r] ? Heard::Of::ended : Heard::Of::running});
+  return explained({.kind = Failure::Kind::deadline,
+                    .rank = -1,
+                    .reason = fmt::format("others ended {} s ago", patience_)},
+                   heard, now);
 }
 
 void ThreadedCluster::run(const std::function<void(Rank&)>& body) {
   grid_.reset();
   for (Activity& activity : activities_) activity.reset();
   std::vector<Outcome> outcomes(ranks_.size());
+  ended_ = std::make_unique<Ended>(ranks_.size());
   const auto run = [&](size_t r) {
     outcomes[r] = run_rank(
         *ranks_[r], grid_,
@@ -120,6 +175,7 @@ void ThreadedCluster::run(const std::function<void(Rank&)>& body) {
           body(rank);
         },
         [&](const std::exception_ptr& error) { return explained_error(error, r); });
+    ended_->add(r, outcomes[r].error);
   };
   if (ranks_.size() == 1 && processors_.empty())
     run(0);

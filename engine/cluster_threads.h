@@ -23,9 +23,13 @@ class ThreadedCluster final : public Cluster {
   /// Keeps rank r's threads on processors[r].
   void pin(std::vector<Processors> processors) { processors_ = std::move(processors); }
 
+  /// Waits no longer for ranks than so many seconds after others have ended (on_stuck_rank()).
+  void give_up_after(double seconds) { patience_ = seconds; }
+
   /// Makes ranks tasks of the thread that runs them, where the build has those.
   void choose_tasks() { tasks_ = tasks::available(); }
 
+  ~ThreadedCluster() override;
   void run(const std::function<void(Rank&)>& body) override;
   int local_ranks() const override { return static_cast<int>(ranks_.size()); }
   bool whole() const override;
@@ -34,6 +38,9 @@ class ThreadedCluster final : public Cluster {
 
  private:
   void run_threads(const std::function<void(size_t)>& run);
+  /// Of a run: which ranks have ended, and the first error.
+  struct Ended;
+  Failure why_stuck() const;
   /// The error that a rank ends with.
   std::exception_ptr explained_error(const std::exception_ptr& error, size_t rank) const;
 
@@ -43,6 +50,8 @@ class ThreadedCluster final : public Cluster {
   RankGrid grid_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   bool tasks_ = false;
+  double patience_ = 0;  ///< 0: any
+  std::unique_ptr<Ended> ended_;
   std::vector<Processors> processors_;  // of each rank; none where ranks run anywhere
 };
 

@@ -46,9 +46,8 @@ int late_rank(const std::vector<Heard>& ranks, double now) {
   double longest_wait = 0;
   for (const Heard& rank : ranks)
     if (rank.state.waiting) longest_wait = std::max(longest_wait, now - rank.state.since);
-  return worst(ranks, [&](const Heard& rank) {
-    return computing(rank, now) - small_part * longest_wait;
-  });
+  return worst(ranks,
+               [&](const Heard& rank) { return computing(rank, now) - small_part * longest_wait; });
 }
 
 int first_not_finite(const std::vector<Heard>& ranks) {
@@ -80,13 +79,14 @@ std::string last_of_all(const std::vector<Heard>& ranks, double now) {
 }  // namespace
 
 Failure explained(Failure failure, const std::vector<Heard>& ranks, double now) {
-  if (failure.kind == Failure::Kind::interrupted || failure.kind == Failure::Kind::input) return failure;
+  if (failure.kind == Failure::Kind::interrupted || failure.kind == Failure::Kind::input)
+    return failure;
   if (failure.kind == Failure::Kind::deadline) {
     const int late = late_rank(ranks, now);
     if (late >= 0) failure.rank = late;
-    failure.reason = (late >= 0 ? fmt::format("rank {} is late: ", late)
-                                : "all ranks wait for each other: ") +
-                     failure.reason;
+    failure.reason =
+        (late >= 0 ? fmt::format("rank {} is late: ", late) : "all ranks wait for each other: ") +
+        failure.reason;
   } else if (failure.kind == Failure::Kind::wrong_numbers && first_not_finite(ranks) >= 0) {
     failure.rank = first_not_finite(ranks);
     const Activity::State& state = ranks[static_cast<size_t>(failure.rank)].state;

@@ -10,7 +10,7 @@ namespace frugal::engine {
 namespace {
 
 /// What goes before the words.
-struct Header {
+struct FailureHeader {
   Failure::Kind kind;
   int rank;
   std::array<int64_t, 3> bytes;
@@ -19,12 +19,12 @@ struct Header {
 }  // namespace
 
 std::string Failure::serialized() const {
-  const Header header{kind, rank, bytes};
+  const FailureHeader header{kind, rank, bytes};
   return std::string(reinterpret_cast<const char*>(&header), sizeof header) + reason;
 }
 
 Failure Failure::parsed(const std::string& text) {
-  Header header{};
+  FailureHeader header{};
   if (text.size() < sizeof header) return {.reason = "a failure without words"};
   std::memcpy(&header, text.data(), sizeof header);
   return {header.kind, header.rank, text.substr(sizeof header), header.bytes};

@@ -115,11 +115,11 @@ ObservedGroup::ObservedGroup(std::unique_ptr<Group> group, const std::vector<Act
                              std::string_view name)
     : group_(std::move(group)), counts_(activities.size()) {
   for (size_t i = 0; i < activities.size(); ++i)
-    communicators_.push_back(activities[i] == nullptr
-                                 ? nullptr
-                                 : std::make_unique<ObservedCommunicator>(
-                                       group_->communicator(static_cast<int>(i)), *activities[i],
-                                       name, counts_[i]));
+    communicators_.push_back(
+        activities[i] == nullptr
+            ? nullptr
+            : std::make_unique<ObservedCommunicator>(group_->communicator(static_cast<int>(i)),
+                                                     *activities[i], name, counts_[i]));
 }
 
 ObservedGroup::~ObservedGroup() = default;

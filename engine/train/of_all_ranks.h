@@ -16,8 +16,8 @@ std::vector<T> of_all_ranks(Cluster& cluster, const std::vector<T>& here) {
   static_assert(std::is_trivially_copyable_v<T>);
   if (cluster.ranks() == cluster.local_ranks()) return here;
   std::vector<T> all;
-  for (const std::string& values : cluster.exchange(
-           {reinterpret_cast<const char*>(here.data()), here.size() * sizeof(T)})) {
+  for (const std::string& values :
+       cluster.exchange({reinterpret_cast<const char*>(here.data()), here.size() * sizeof(T)})) {
     const size_t first = all.size();
     all.resize(first + values.size() / sizeof(T));
     std::memcpy(all.data() + first, values.data(), values.size());

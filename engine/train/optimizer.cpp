@@ -98,9 +98,9 @@ std::vector<Optimizer::Kept> Optimizer::kept() const {
     for (const Parameter* p : group.members) {
       const int64_t first = p == group.first ? 0 : p->offset - group.first->offset;
       const auto part = [&](const Tensor& state) {
-        return state.empty() ? View()
-                             : state.view().sliced(0, first, p->view().size())
-                                   .reshaped(p->view().shape);
+        return state.empty()
+                   ? View()
+                   : state.view().sliced(0, first, p->view().size()).reshaped(p->view().shape);
       };
       all.push_back({*p, part(group.state.master()), part(group.state.moment()),
                      part(group.state.second_moment())});

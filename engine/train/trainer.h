@@ -57,9 +57,9 @@ class Trainer {
   /// first process. Throws as snapshot() does.
   HostTensor logits(const MicroBatch& batch);
   /// Weights, tokens, labels, logits, loss and all gradients of one microbatch under the current
-  /// weights, in their serial shapes, on the first process: "weight/NAME", "gradient/NAME", "tokens", "labels", "logits",
-  /// "loss". The weights do not change. Throws std::logic_error on a virtual device and where ranks
-  /// are absent.
+  /// weights, in their serial shapes, on the first process: "weight/NAME", "gradient/NAME",
+  /// "tokens", "labels", "logits", "loss". The weights do not change. Throws std::logic_error on a
+  /// virtual device and where ranks are absent.
   HostTensors snapshot(const MicroBatch& batch);
   /// Gives a weight by its name in its serial shape. Called by one rank at a time.
   using WeightSource = std::function<HostTensor(const std::string& name)>;
@@ -78,8 +78,8 @@ class Trainer {
   /// Writes what a training needs to go on from here, each rank its part to a file of its own: the
   /// newest weights, those before them where the schedule computes with both, and the optimizer's
   /// state. Ranks whose part is another's too, a replica's, write none. Returns the files that
-  /// ranks of this process have written. Between two runs; throws as snapshot() does, and InputError
-  /// where a file cannot be written.
+  /// ranks of this process have written. Between two runs; throws as snapshot() does, and
+  /// InputError where a file cannot be written.
   std::vector<std::string> save_state(const std::string& folder);
   /// Goes on behind step `step` with what was written then, by ranks of any layout. Throws
   /// InputError where that is of another model, optimizer, or precision. Before the first step.

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <mutex>
 
@@ -19,9 +20,7 @@ bool is_a_copy(const Parameter& p, const RunConfig& run) {
 
 }  // namespace
 
-std::string Trainer::state_file(int rank) {
-  return fmt::format("rank-{:04}.safetensors", rank);
-}
+std::string Trainer::state_file(int rank) { return fmt::format("rank-{:04}.safetensors", rank); }
 
 std::vector<StateTensor> Trainer::state_of(Rank& rank) {
   Member& member = of(rank);
@@ -57,9 +56,9 @@ std::vector<std::string> Trainer::save_state(const std::string& folder) {
     if (rank.replica() > 0 || rank.groups.context.rank() > 0) return;
     std::vector<StateTensor> tensors = state_of(rank);
     std::erase_if(tensors, [&](const StateTensor& tensor) {
-      for (const Parameter* p : of(rank).model->parameters())
-        if (is_a_copy(*p, run_) && tensor.name.ends_with("/" + p->name)) return true;
-      return false;
+      return std::ranges::any_of(of(rank).model->parameters(), [&](const Parameter* p) {
+        return is_a_copy(*p, run_) && tensor.name.ends_with("/" + p->name);
+      });
     });
     const std::string name = state_file(cluster_.first_rank() + rank.index);
     write_state((std::filesystem::path(folder) / name).string(), rank.device, tensors);

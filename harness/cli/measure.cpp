@@ -156,7 +156,7 @@ std::string title_of(const std::vector<std::string>& swept, const RunSettings& s
 std::vector<Asked> all_asked(const MeasureValues& values, const nlohmann::json& given) {
   std::vector<Asked> all;
   const std::vector<nlohmann::json> each = combinations(given);
-  const char* of_one = values.operations                    ? "--operations"
+  const char* of_one = values.operations                      ? "--operations"
                        : !values.weights.save.empty()         ? "--save-weights"
                        : !values.weights.save_tensors.empty() ? "--save-tensors"
                        : given.contains("checkpoint")         ? "--checkpoint"
@@ -204,8 +204,8 @@ void check_processes_agree(const std::vector<Asked>& all) {
   mine["program"] = program_hash();
   mine["cases"] = all.size();
   for (const Asked& each : all)
-    mine.update(nlohmann::json(
-        options_of(std::get<Training>(each.asked.workload), each.asked.config)));
+    mine.update(
+        nlohmann::json(options_of(std::get<Training>(each.asked.workload), each.asked.config)));
   processes->agree(mine);
 }
 

@@ -6,9 +6,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 
-#include "engine/comm/failure.h"
+#include "engine/cluster.h"
 #include "harness/measure/runner.h"
 #include "harness/place/processes.h"
 #include "kernels/support/error.h"
@@ -94,8 +95,8 @@ Program::Program(Artifacts artifacts, Benchmarks benchmarks)
 
 Program::~Program() = default;
 
-Flags Program::command(const std::string& name, const std::string& help,
-                       std::function<Exit()> run, Ranks ranks) {
+Flags Program::command(const std::string& name, const std::string& help, std::function<Exit()> run,
+                       Ranks ranks) {
   CLI::App* command = app_->add_subcommand(name, help);
   command->callback([this, ranks, run = std::move(run)] {
     chosen_ = run;
@@ -122,6 +123,10 @@ Exit Program::parse_and_run(int argc, const char* const* argv) {
 }
 
 int Program::main(int argc, const char* const* argv) {
+  on_stuck_rank() = [](const Failure& failure) {
+    report(failure.reason + "; a rank does not end, so the program does", exit_of(failure.kind));
+    std::_Exit(static_cast<int>(exit_of(failure.kind)));
+  };
   std::unique_ptr<Processes> processes;
   try {
     processes = Processes::if_launched();

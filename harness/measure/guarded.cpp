@@ -2,9 +2,25 @@
 
 #include "engine/comm/group.h"
 #include "harness/measure/interrupt.h"
+#include "harness/place/processes.h"
 #include "kernels/support/error.h"
 
 namespace frugal::harness {
+
+namespace {
+
+/// What one of several processes throws ends the run of all, and all throw the same.
+void with_all_processes(const std::function<void()>& work) {
+  Processes* const processes = Processes::here();
+  if (processes == nullptr) return work();
+  try {
+    work();
+  } catch (...) {
+    raise(processes->world().fail(failure_of(std::current_exception(), processes->rank())));
+  }
+}
+
+}  // namespace
 
 void run_guarded(Record& record, const std::function<void()>& work) {
   const auto ended = [&](Status status, const char* reason) {
@@ -12,7 +28,7 @@ void run_guarded(Record& record, const std::function<void()>& work) {
     record.reason = reason;
   };
   try {
-    work();
+    with_all_processes(work);
   } catch (const Interrupted&) {
     ended(Status::interrupted, interrupted_reason);
     throw;

@@ -58,7 +58,8 @@ Record new_record(const std::string& artifact, const Case& c, const Target& targ
   // Other hosts have other processors, and what is recorded the first process knows.
   if (Processes* const processes = Processes::here())
     record.fingerprint = processes->of_first(record.fingerprint);
-  record.command = command_prefix(record.options) + launcher(record) + (c.command.empty() ? command : c.command);
+  record.command =
+      command_prefix(record.options) + launcher(record) + (c.command.empty() ? command : c.command);
   record.reason = c.skip.empty() ? target.why_not(c.config) : c.skip;
   if (!record.reason.empty()) record.status = Status::skipped;
   return record;

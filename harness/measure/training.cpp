@@ -187,27 +187,28 @@ void train(const TrainingRun& run, const Target& target, Record& record, const S
   // The first step fills caches and makes the library's kernels: it is timed only where it is warm.
   const bool warm = target.simulated() || run.train.steps - first == 1;
   if (warm) warm_up(trainer, run, target);
-  train_steps(trainer, run, target, done,
-              [&](int64_t step, const std::vector<StepResult>& results) {
-                if (step > first || warm) add_times(ranks, trainer.rank_times());
-                for (const StepResult& result : results) {
-                  executed = result.flops;
-                  if (step > first || warm) record.add_sample(metric::step_time, "s", result.seconds);
-                  ++step;
-                  if (!target.computes()) continue;
-                  record.losses.push_back(result.loss);
-                  if (std::isfinite(result.gradient_norm))
-                    record.add_sample(metric::gradient_norm, "1", result.gradient_norm);
-                }
-                if (run.text && target.computes() &&
-                    (step == run.train.steps || (run.eval_every > 0 && step % run.eval_every == 0)))
-                  record.held_out.emplace_back(
-                      step, trainer.evaluate(run.text->held_out_batch(
-                                run.text->held_out_microbatches(held_out_tokens))));
-                if (checkpoints && checkpoints->due(step))
-                  checkpoints->write(trainer, *cluster, record, step);
-              },
-              first);
+  train_steps(
+      trainer, run, target, done,
+      [&](int64_t step, const std::vector<StepResult>& results) {
+        if (step > first || warm) add_times(ranks, trainer.rank_times());
+        for (const StepResult& result : results) {
+          executed = result.flops;
+          if (step > first || warm) record.add_sample(metric::step_time, "s", result.seconds);
+          ++step;
+          if (!target.computes()) continue;
+          record.losses.push_back(result.loss);
+          if (std::isfinite(result.gradient_norm))
+            record.add_sample(metric::gradient_norm, "1", result.gradient_norm);
+        }
+        if (run.text && target.computes() &&
+            (step == run.train.steps || (run.eval_every > 0 && step % run.eval_every == 0)))
+          record.held_out.emplace_back(step,
+                                       trainer.evaluate(run.text->held_out_batch(
+                                           run.text->held_out_microbatches(held_out_tokens))));
+        if (checkpoints && checkpoints->due(step))
+          checkpoints->write(trainer, *cluster, record, step);
+      },
+      first);
   record.memory = memory_of(*cluster);
   record.flops = flops_of(run.config, executed);
   record.work = trainer.work();
@@ -247,8 +248,7 @@ std::map<std::string, std::string> options_of(const Training& run, const RunConf
   if (optimizer.prediction > 0)
     options["weight_prediction"] = fmt::format("{}", optimizer.prediction);
   if (run.last_words > 0) options["last_words"] = std::to_string(run.last_words);
-  if (run.checkpoint_every > 0)
-    options["checkpoint_every"] = std::to_string(run.checkpoint_every);
+  if (run.checkpoint_every > 0) options["checkpoint_every"] = std::to_string(run.checkpoint_every);
   if (run.own) options["schedule_file"] = "hash " + run.own->hash;
   if (run.weights) options["weights"] = "hash " + hash_of_files(run.weights->files().paths());
   if (run.text) {

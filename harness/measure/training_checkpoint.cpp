@@ -104,7 +104,7 @@ void check_identity(const TrainingCheckpoint& checkpoint, const TrainingRun& run
     if (!value.is_object() || !before.is_object()) refuse(key, before, value);
     for (const auto& [inner, each] : value.items())
       if (before.value(inner, json()) != each)
-        refuse(key + "'s " + inner, before.value(inner, json()), each);
+        refuse(fmt::format("{}'s {}", key, inner), before.value(inner, json()), each);
   }
 }
 

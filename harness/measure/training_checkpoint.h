@@ -50,8 +50,8 @@ struct TrainingCheckpoint {
   std::vector<std::string> files() const;
 };
 
-/// The last one of a folder, or the one that this folder itself is. Throws InputError where there is
-/// none, where a file is missing or is not as it was written, which names the file and the
+/// The last one of a folder, or the one that this folder itself is. Throws InputError where there
+/// is none, where a file is missing or is not as it was written, which names the file and the
 /// checkpoint before, and where it is of another model or training.
 TrainingCheckpoint find_checkpoint(const TrainingRun& run);
 

@@ -42,8 +42,7 @@ struct Training {
 
   /// Whether it leaves files behind beside its record.
   bool saves() const {
-    return !save_tensors.empty() || !save_weights.empty() || !checkpoint.empty() ||
-           !resume.empty();
+    return !save_tensors.empty() || !save_weights.empty() || !checkpoint.empty() || !resume.empty();
   }
 };
 

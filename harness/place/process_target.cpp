@@ -64,7 +64,7 @@ int64_t ProcessTarget::memory_of_rank(const RunConfig& /*config*/) const {
 }
 
 void ProcessTarget::check(const RunConfig& config) const {
-  Target::check(config);
+  CpuTarget::check(config);
   if (config.ranks() != processes_.size())
     throw InputError(fmt::format(
         "the configuration has {} ranks (tensor-parallel {} x context-parallel {} x "

@@ -16,8 +16,6 @@
 #include "kernels/cpu/cores.h"
 #include "kernels/support/error.h"
 
-extern char** environ;
-
 namespace frugal::harness {
 namespace {
 
@@ -44,7 +42,7 @@ bool are_connected() { return !variable("PMIX_RANK").empty(); }
 /// so are those that say where processes listen.
 std::map<std::string, std::string> environment_variables() {
   constexpr std::array<std::string_view, 9> prefixes = {
-      "NCCL_",         "UCX_",         "OMPI_MCA_btl",   "OMPI_MCA_pml", "OMPI_MCA_coll",
+      "NCCL_",          "UCX_",         "OMPI_MCA_btl",   "OMPI_MCA_pml", "OMPI_MCA_coll",
       "OMPI_MCA_hwloc", "OMPI_MCA_mtl", "OMPI_MCA_rmaps", "OMPI_MCA_mpi"};
   std::map<std::string, std::string> all;
   for (char** each = environ; *each != nullptr; ++each) {
@@ -52,9 +50,8 @@ std::map<std::string, std::string> environment_variables() {
     const size_t equals = text.find('=');
     if (equals == std::string_view::npos || text.find('/', equals) != std::string_view::npos)
       continue;
-    const bool matters = std::any_of(prefixes.begin(), prefixes.end(), [&](std::string_view p) {
-      return text.starts_with(p);
-    });
+    const bool matters = std::any_of(prefixes.begin(), prefixes.end(),
+                                     [&](std::string_view p) { return text.starts_with(p); });
     if (matters) all.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return all;
@@ -112,16 +109,14 @@ Processes::Processes() {
       session_.rank(), session_.size(),
       [this](const std::string& address) { return session_.tell(address); },
       World::Options{.stop = interrupt_requested, .overdue = [this](const Failure& failure) {
-                       if (world_->speaks())
-                         fmt::print(stderr, "frugal: {}\n", failure.reason);
+                       if (world_->speaks()) fmt::print(stderr, "frugal: {}\n", failure.reason);
                        std::_Exit(static_cast<int>(exit_of(failure.kind)));
                      }});
   groups_ = mpi_groups(*world_);
   const RankPlaceHere own{.host = host_name(),
                           .processors = processors_of_this_thread(),
                           .variables = environment_variables()};
-  for (const std::string& text : world_->exchange(serialized(own)))
-    places_.push_back(parsed(text));
+  for (const std::string& text : world_->exchange(serialized(own))) places_.push_back(parsed(text));
   of_this_program = this;
 }
 

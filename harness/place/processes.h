@@ -14,7 +14,7 @@ namespace frugal::harness {
 /// Where one of them runs, and what it was told that may decide how fast.
 struct RankPlaceHere {
   std::string host;
-  Processors processors;  ///< that it may run on
+  Processors processors;                         ///< that it may run on
   std::map<std::string, std::string> variables;  ///< those of environment_variables()
 };
 

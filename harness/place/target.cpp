@@ -41,14 +41,14 @@ void check_ranks(const TargetOptions& options, DeviceKind kind) {
   }
   if (processes == nullptr) return;
   if (options.ranks == RanksAs::threads || kind != DeviceKind::cpu || !options.lone_rank.empty())
-    throw InputError(fmt::format(
-        "{} processes were started, and {} is one; start it without a launcher{}",
-        processes->size(),
-        options.ranks == RanksAs::threads ? "a run whose --ranks are threads"
-        : kind == DeviceKind::simulated   ? "a virtual run"
-        : kind == DeviceKind::cuda        ? "a run on GPUs"
-                                          : "a rank without its peers",
-        kind == DeviceKind::simulated ? ", or give --on cpu" : ""));
+    throw InputError(
+        fmt::format("{} processes were started, and {} is one; start it without a launcher{}",
+                    processes->size(),
+                    options.ranks == RanksAs::threads ? "a run whose --ranks are threads"
+                    : kind == DeviceKind::simulated   ? "a virtual run"
+                    : kind == DeviceKind::cuda        ? "a run on GPUs"
+                                                      : "a rank without its peers",
+                    kind == DeviceKind::simulated ? ", or give --on cpu" : ""));
 }
 
 template <class Place>

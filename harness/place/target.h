@@ -30,7 +30,7 @@ struct TargetOptions {
   /// A machine or a file, to whose links collectives are charged where one rank runs without its
   /// peers (make_lone_*_cluster() of engine/cluster.h); empty: all ranks are there.
   std::string lone_rank = {};
-  Pinning pinning = Pinning::none;      ///< of the cpu's ranks; none elsewhere
+  Pinning pinning = Pinning::none;  ///< of the cpu's ranks; none elsewhere
   /// Processes where a launcher has started several, threads otherwise.
   std::optional<RanksAs> ranks = {};
   std::optional<double> deadline = {};  ///< LocalGroup::default_deadline otherwise

@@ -37,7 +37,8 @@ void add_memory(Lines& lines, const Memory& memory) {
 std::string host_of(const Record& record, int rank) {
   const auto environment = nlohmann::json::parse(record.environment);
   if (!environment.contains("ranks")) return "";
-  return " on " + environment.at("ranks").at(static_cast<size_t>(rank)).at("host").get<std::string>();
+  return " on " +
+         environment.at("ranks").at(static_cast<size_t>(rank)).at("host").get<std::string>();
 }
 
 void add_ranks(Lines& lines, const Record& record) {

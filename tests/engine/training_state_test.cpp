@@ -184,7 +184,8 @@ TEST(TrainingStates, OfAnotherModelOrOptimizerAreRefused) {
   EXPECT_THAT(error(c, {}), HasSubstr("tensor second_moment/"));
   RunConfig wider = c;
   wider.model.vocabulary = 128;
-  EXPECT_THAT(error(wider, training), HasSubstr("is a part of another shape; write the file again"));
+  EXPECT_THAT(error(wider, training),
+              HasSubstr("is a part of another shape; write the file again"));
   RunConfig deeper = c;
   deeper.model.layers = 3;
   EXPECT_THAT(error(deeper, training), HasSubstr("is in no file of the checkpoint"));

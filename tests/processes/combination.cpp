@@ -106,8 +106,10 @@ std::string Combination::text() const {
       "mini-sequences {} and {}, {}{}, clip {}",
       c.tensor_parallel, c.context_parallel, name_of(c.context), c.pipeline_parallel,
       name_of(c.schedule), c.chunks, c.data_parallel, name_of(c.type),
-      c.precision == Precision::pure ? " pure" : "", c.model.objective == Objective::masked_token
-          ? "bert" : c.model.norm == NormKind::rms ? "llama" : "gpt",
+      c.precision == Precision::pure ? " pure" : "",
+      c.model.objective == Objective::masked_token ? "bert"
+      : c.model.norm == NormKind::rms              ? "llama"
+                                                   : "gpt",
       c.microbatches, c.micro_batch, name_of(c.recompute), name_of(c.attention), c.mlp_chunks,
       c.head_chunks, name_of(train.optimizer.kind), c.sequence_parallel ? ", SP" : "",
       train.optimizer.clip);

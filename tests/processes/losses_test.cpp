@@ -46,8 +46,7 @@ class Losses : public ::testing::TestWithParam<int> {};
 
 TEST_P(Losses, OfProcessesAreThoseOfThreads) {
   const Combination run = draw(world().size(), GetParam(), seed());
-  if (world().rank() == 0)
-    fmt::print("seed {}, number {}: {}\n", seed(), GetParam(), run.text());
+  if (world().rank() == 0) fmt::print("seed {}, number {}: {}\n", seed(), GetParam(), run.text());
   Told of_processes;
   {
     const auto cluster = make_cpu_process_cluster(run.config, world(), groups(), 1, 1 << 30);

@@ -16,7 +16,7 @@ namespace frugal::engine {
 namespace {
 
 /// What goes before a message's body.
-struct Header {
+struct MessageHeader {
   uint64_t size;
   uint64_t number;
   int32_t rank;
@@ -47,7 +47,7 @@ Connection::Connection(Descriptor socket) : socket_(std::move(socket)) {
 }
 
 void Connection::send(const Message& message) {
-  const Header header{message.body.size(), message.number, message.rank, message.kind};
+  const MessageHeader header{message.body.size(), message.number, message.rank, message.kind};
   out_.append(reinterpret_cast<const char*>(&header), sizeof header);
   out_ += message.body;
   flush();
@@ -77,7 +77,7 @@ std::vector<Message> Connection::receive() {
   }
   std::vector<Message> messages;
   size_t done = 0;
-  Header header{};
+  MessageHeader header{};
   while (in_.size() - done >= sizeof header) {
     std::memcpy(&header, in_.data() + done, sizeof header);
     if (in_.size() - done - sizeof header < header.size) break;

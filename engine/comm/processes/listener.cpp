@@ -61,10 +61,9 @@ std::string random_secret() {
 /// One attempt, which waits a second at most.
 Descriptor try_to_connect(const std::string& address, int port) {
   Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const int begun = with_address(at(inet_addr(address.c_str()), port),
-                                 [&](const sockaddr* peer, socklen_t size) {
-                                   return ::connect(socket.number(), peer, size);
-                                 });
+  const int begun = with_address(
+      at(inet_addr(address.c_str()), port),
+      [&](const sockaddr* peer, socklen_t size) { return ::connect(socket.number(), peer, size); });
   if (begun != 0 && errno != EINPROGRESS) return Descriptor();
   pollfd wait{socket.number(), POLLOUT, 0};
   if (poll(&wait, 1, 1000) <= 0) return Descriptor();

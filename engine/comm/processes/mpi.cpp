@@ -231,8 +231,7 @@ class MpiCommunicator final : public Communicator {
     const int tag_of_sums = next_tag();
     for (int i = 1; i < size_; ++i) {
       const int peer = (rank_ + i) % size_;
-      flight->add(
-          receive_from({arrived + peer * own.bytes(), own.type, {own.size()}}, peer, tag));
+      flight->add(receive_from({arrived + peer * own.bytes(), own.type, {own.size()}}, peer, tag));
     }
     for (int i = 1; i < size_; ++i) {
       const int peer = (rank_ + size_ - i) % size_;
@@ -244,8 +243,7 @@ class MpiCommunicator final : public Communicator {
       });
       for (int i = 1; i < size_; ++i) {
         const int peer = (rank_ + i) % size_;
-        sums.add(
-            receive_from(view_of(data, chunk_of(data, peer, size_)), peer, tag_of_sums));
+        sums.add(receive_from(view_of(data, chunk_of(data, peer, size_)), peer, tag_of_sums));
         sums.add(send_to(own, peer, tag_of_sums));
       }
     };

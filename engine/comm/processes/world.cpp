@@ -35,9 +35,7 @@ struct Beat {
   bool waiting;
 };
 
-void put(std::array<char, 24>& to, std::string_view text) {
-  text.copy(to.data(), to.size() - 1);
-}
+void put(std::array<char, 24>& to, std::string_view text) { text.copy(to.data(), to.size() - 1); }
 
 /// Texts of calls are few: each is kept once.
 std::string_view kept(const char* text) {
@@ -68,13 +66,12 @@ std::string serialized(const Activity::State& state) {
 Activity::State parsed(const std::string& text) {
   Beat beat{};
   std::memcpy(&beat, text.data(), std::min(text.size(), sizeof beat));
-  return {
-      .call = {kept(beat.name.data()), kept(beat.group.data()), beat.number, beat.bytes},
-      .waiting = beat.waiting,
-      .since = activity_clock() - beat.since_ago,
-      .not_finite = {kept(beat.not_finite_name.data()), kept(beat.not_finite_group.data()),
-                     beat.not_finite_number, beat.not_finite_bytes},
-      .not_finite_at = beat.not_finite_at};
+  return {.call = {kept(beat.name.data()), kept(beat.group.data()), beat.number, beat.bytes},
+          .waiting = beat.waiting,
+          .since = activity_clock() - beat.since_ago,
+          .not_finite = {kept(beat.not_finite_name.data()), kept(beat.not_finite_group.data()),
+                         beat.not_finite_number, beat.not_finite_bytes},
+          .not_finite_at = beat.not_finite_at};
 }
 
 /// Lists of texts in one.
@@ -376,7 +373,8 @@ std::optional<Failure> World::failure() const {
 
 bool World::speaks() const {
   const Lock lock(mutex_);
-  const bool lost = rank_ != 0 && (!peers_[0]->open() || activity_clock() - heard_[0].at > silence_of_rank_0);
+  const bool lost =
+      rank_ != 0 && (!peers_[0]->open() || activity_clock() - heard_[0].at > silence_of_rank_0);
   return rank_ == (lost ? 1 : 0);
 }
 

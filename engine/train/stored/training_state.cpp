@@ -56,8 +56,7 @@ std::vector<int64_t> shape_from(const std::string& text) {
 
 }  // namespace
 
-void write_state(const std::string& path, Device& device,
-                 const std::vector<StateTensor>& tensors) {
+void write_state(const std::string& path, Device& device, const std::vector<StateTensor>& tensors) {
   std::vector<safetensors::Writer::Tensor> all;
   safetensors::Metadata places;
   for (const StateTensor& tensor : tensors) {
@@ -75,8 +74,7 @@ void write_state(const std::string& path, Device& device,
 
 StoredState::StoredState(const std::vector<std::string>& files) {
   for (const std::string& path : files) {
-    safetensors::Reader& file =
-        *files_.emplace_back(std::make_unique<safetensors::Reader>(path));
+    safetensors::Reader& file = *files_.emplace_back(std::make_unique<safetensors::Reader>(path));
     for (const auto& [name, entry] : file.entries()) {
       const auto place = file.metadata().find(name);
       if (place == file.metadata().end())
@@ -97,8 +95,8 @@ HostTensor StoredState::serial(const StateTensor& like) const {
   for (const Part& part : found->second) {
     const safetensors::Reader& file = *part.file;
     if (shape_from(file.metadata().at(like.name)) != extents(like.serial))
-      safetensors::refuse(file.path(), fmt::format("tensor {} is a part of another shape",
-                                                   like.name));
+      safetensors::refuse(file.path(),
+                          fmt::format("tensor {} is a part of another shape", like.name));
     std::vector<double> values(static_cast<size_t>(file.entries().at(like.name).elements()));
     part.file->read(like.name, 0, values);
     for (size_t i = 0; i < values.size(); ++i) {

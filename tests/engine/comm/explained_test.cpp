@@ -34,11 +34,12 @@ Failure late(int reporter, const std::vector<Heard>& ranks) {
 TEST(Explained, ADeadlineIsTheFaultOfTheRankThatComputes) {
   const Failure failure = late(0, {waiting(5), waiting(4), computing(4.5), computing(0.01)});
   EXPECT_EQ(failure.rank, 2);
-  EXPECT_EQ(failure.reason,
-            "rank 2 is late: it took long; rank 0 waits for all-reduce 3 of the tensor group (64 B) "
-            "since 5 s; rank 1 waits for all-reduce 3 of the tensor group (64 B) since 4 s; rank 2 "
-            "computes since 4.5 s, after all-reduce 3 of the tensor group (64 B); rank 3 computes "
-            "since 0.01 s, after all-reduce 3 of the tensor group (64 B)");
+  EXPECT_EQ(
+      failure.reason,
+      "rank 2 is late: it took long; rank 0 waits for all-reduce 3 of the tensor group (64 B) "
+      "since 5 s; rank 1 waits for all-reduce 3 of the tensor group (64 B) since 4 s; rank 2 "
+      "computes since 4.5 s, after all-reduce 3 of the tensor group (64 B); rank 3 computes "
+      "since 0.01 s, after all-reduce 3 of the tensor group (64 B)");
 }
 
 TEST(Explained, ARankThatIsNotHeardComesBeforeOneThatComputes) {

@@ -21,13 +21,12 @@ void in_world(int size, const std::function<void(World&)>& body, double deadline
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
-      World world(
-          rank, size,
-          [&](const std::string& own) {
-            if (rank == 0) address.set_value(own);
-            return told.get();
-          },
-          {.deadline = deadline});
+      World world(rank, size,
+                  [&](const std::string& own) {
+                    if (rank == 0) address.set_value(own);
+                    return told.get();
+                  },
+                  {.deadline = deadline});
       body(world);
     });
 }
@@ -68,8 +67,8 @@ TEST(World, OfSeveralFailuresOneCounts) {
   std::mutex mutex;
   std::vector<std::string> reasons;
   in_world(4, [&](World& world) {
-    const Failure failure = world.fail(
-        {.rank = world.rank(), .reason = "own " + std::to_string(world.rank())});
+    const Failure failure =
+        world.fail({.rank = world.rank(), .reason = "own " + std::to_string(world.rank())});
     const std::lock_guard lock(mutex);
     reasons.push_back(failure.reason);
   });
@@ -141,13 +140,12 @@ TEST(World, AUserWhoWantsToStopEndsItForAll) {
   std::promise<std::string> address;
   const std::shared_future<std::string> told = address.get_future();
   const auto of = [&](int rank) {
-    World world(
-        rank, 2,
-        [&](const std::string& own) {
-          if (rank == 0) address.set_value(own);
-          return told.get();
-        },
-        {.deadline = 60, .stop = [&, rank] { return rank == 1 && stop; }});
+    World world(rank, 2,
+                [&](const std::string& own) {
+                  if (rank == 0) address.set_value(own);
+                  return told.get();
+                },
+                {.deadline = 60, .stop = [&, rank] { return rank == 1 && stop; }});
     try {
       stop = true;
       world.exchange("");

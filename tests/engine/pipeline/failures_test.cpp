@@ -76,8 +76,9 @@ TEST(PipelineFailures, AStageThatStopsIsFoundByItsNeighbours) {
   const std::string error =
       error_of([&] { (void)trainer.run({random_batch(config, 0)}, schedule); });
   // Stage 0 waits for what stage 1 would compute from it.
-  EXPECT_THAT(error, ContainsRegex("^deadline: all ranks wait for each other: stage [01], .*B1.*; rank 0 waits for receive 1 of "
-                    "the gradients group .65536 B. since "));
+  EXPECT_THAT(error, ContainsRegex("^deadline: all ranks wait for each other: stage [01], .*B1.*; "
+                                   "rank 0 waits for receive 1 of "
+                                   "the gradients group .65536 B. since "));
 }
 
 /// What no checker has seen: a pass that has nothing to compute from.
@@ -85,9 +86,11 @@ TEST(PipelineFailures, APassWithoutItsMessageIsRefused) {
   const RunConfig config = config_of(2, 1);
   for (const auto& [kind, first, second, says] :
        {std::tuple{ScheduleKind::one_forward_one_backward, ActionKind::receive_gradient,
-                   ActionKind::backward, "rank 0: stage 0, B1@0: its gradient has not been received"},
+                   ActionKind::backward,
+                   "rank 0: stage 0, B1@0: its gradient has not been received"},
         std::tuple{ScheduleKind::zero_bubble_h1, ActionKind::receive_gradient,
-                   ActionKind::input_backward, "rank 0: stage 0, I1@0: its gradient has not been received"},
+                   ActionKind::input_backward,
+                   "rank 0: stage 0, I1@0: its gradient has not been received"},
         std::tuple{ScheduleKind::gpipe, ActionKind::receive_activation, ActionKind::forward,
                    "rank 1: stage 1, F1@0: its activation has not been received"}}) {
     Schedule schedule = make_schedule(kind, {.stages = 2, .microbatches = 4});

@@ -1,0 +1,23 @@
+"""Programs whose ranks are processes, as mpirun starts them. CTest sets FRUGAL_MPIRUN; without MPI it does not."""
+
+import os
+import shlex
+import subprocess
+
+MPIRUN = shlex.split(os.environ.get("FRUGAL_MPIRUN", ""))
+# Several on a core, and perhaps root's; a rank of the kernel's threads each.
+VARIABLES = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def command(ranks, program, *arguments):
+    return [*MPIRUN, "-n", str(ranks), program, *arguments]
+
+
+def run(ranks, program, *arguments, folder, variables=None, limit=120):
+    return subprocess.run(command(ranks, program, *arguments), cwd=folder, capture_output=True, text=True, check=False,
+                          timeout=limit, env={**VARIABLES, **(variables or {})})
+
+
+def ours(stderr):
+    """What frugal says; mpirun says more."""
+    return [line for line in stderr.splitlines() if line.startswith("frugal: ")]
