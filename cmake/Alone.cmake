@@ -39,6 +39,9 @@ endforeach()
 frugal_alone(frugal_headers_alone ${includers})
 target_link_libraries(frugal_headers_alone PRIVATE frugal_options fmt::fmt nlohmann_json::nlohmann_json CLI11::CLI11
   OpenMP::OpenMP_CXX DNNL::dnnl GTest::gtest GTest::gmock)
+if(FRUGAL_HAVE_MPI)
+  target_link_libraries(frugal_headers_alone PRIVATE MPI::MPI_CXX)
+endif()
 # Headers of the CUDA back end are read as the emulated one's.
 target_include_directories(frugal_headers_alone PRIVATE ${CMAKE_SOURCE_DIR}/tests/emulator)
 target_compile_definitions(frugal_headers_alone PRIVATE FRUGAL_SIMD=baseline)

@@ -61,15 +61,23 @@ void stall() {
     std::this_thread::sleep_for(std::chrono::seconds(8));
 }
 
+/// To the launcher, which has a moment to act upon it; or to this process, where there is none.
+void signal_to_all(int number) {
+  if (rank_of_process() < 0) {
+    ::raise(number);
+    return;
+  }
+  ::kill(::getppid(), number);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+}
+
 /// What needs no operand.
 void happen() {
   say(fault().kind);
   if (fault().kind == "kill") ::raise(SIGKILL);
   if (fault().kind == "stall") stall();
-  // To all: to the launcher, where there is one.
-  const pid_t all = rank_of_process() >= 0 ? ::getppid() : ::getpid();
-  if (fault().kind == "terminate") ::kill(all, SIGTERM);
-  if (fault().kind == "interrupt") ::kill(all, SIGINT);
+  if (fault().kind == "terminate") signal_to_all(SIGTERM);
+  if (fault().kind == "interrupt") signal_to_all(SIGINT);
   if (fault().kind == "throw") throw std::runtime_error("thrown by the test");
   if (fault().kind == "memory") ::operator delete(::operator new (size_t{1} << 60));
 }

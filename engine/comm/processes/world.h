@@ -22,6 +22,8 @@ namespace frugal::engine {
 /// Once the run has failed, every present and future call throws the failure, the same in all
 /// processes.
 class World {
+  using Lock = std::unique_lock<std::mutex>;
+
  public:
   struct Options {
     double deadline = 600;  ///< seconds that a process waits for another, in exchange()
@@ -45,7 +47,10 @@ class World {
   int rank() const { return rank_; }
   int size() const { return size_; }
   double deadline() const { return options_.deadline; }
-  void set_deadline(double seconds) { options_.deadline = seconds; }
+  void set_deadline(double seconds) {
+    const Lock lock(mutex_);
+    options_.deadline = seconds;
+  }
   Activity& activity() { return activity_; }
 
   /// What each process has, in the order of ranks. All call it, in the same order.
@@ -66,8 +71,6 @@ class World {
   void leave();
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
-
   std::vector<std::string> values(const std::string& mine, bool for_all);
   void connect(const Tell& tell);
   void accept_all(const Listener& listener);
