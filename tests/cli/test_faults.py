@@ -28,15 +28,16 @@ LIMIT = DEADLINE * 2 + 6
 RUN = ["measure", "--model", "gpt-tiny", "--on", "cpu", "--threads", "1", "--tensor-parallel", "2",
        "--pipeline-parallel", "2", "--microbatches", "2", "--steps", "40"]
 MOMENTS = ["start", "forward", "backward", "optimizer", "write"]
-# Whose fault it is, in words, and the exit status: of threads, and of processes (137 and 1 are mpirun's own).
+# Whose fault it is, in words, and the exit status: of threads, and of processes (137 and 1 are mpirun's
+# own, which may come before or after frugal's).
 KINDS = {
-    "kill": ("the process is killed (SIGKILL)", r"rank {}: lost", -9, 137),
-    "stall": ("the rank stops (SIGSTOP; a thread sleeps)", r"rank {} is late", 4, 4),
-    "throw": ("an exception", r"rank {}: thrown by the test", 6, 6),
-    "memory": ("no more memory", r"rank {}: the host has no more memory", 3, 3),
-    "terminate": ("the launcher, or the process, is to end (SIGTERM)", "interrupted", 130, 1),
-    "interrupt": ("the same by the user (SIGINT)", "interrupted", 130, 1),
-    "nan": ("a NaN is computed", r"rank {} was the first with what is not finite", 6, 6),
+    "kill": ("the process is killed (SIGKILL)", r"rank {}: lost", {-9}, {137, 5}),
+    "stall": ("the rank stops (SIGSTOP; a thread sleeps)", r"rank {} is late", {4}, {4}),
+    "throw": ("an exception", r"rank {}: thrown by the test", {6}, {6}),
+    "memory": ("no more memory", r"rank {}: the host has no more memory", {3}, {3}),
+    "terminate": ("the launcher, or the process, is to end (SIGTERM)", "interrupted", {130}, {1, 130}),
+    "interrupt": ("the same by the user (SIGINT)", "interrupted", {130}, {1, 130}),
+    "nan": ("a NaN is computed", r"rank {} was the first with what is not finite", {6}, {6}),
 }
 
 
@@ -58,6 +59,10 @@ class Faults(Cli):
         self.assertTrue(text.startswith(self.finished))
         for line in text.splitlines():
             json.loads(line)
+        whole = self.folder / "k/step-00000040/manifest.json"
+        if whole.exists():  # the launcher has taken longer to act than the steps
+            self.assertEqual(json.loads(whole.read_text())["losses"], self.expected())
+            return
         there = [path for path in self.folder.glob("k/step-*") if path.suffix != ".part"]
         done = self.threads(FRUGAL, *(["--resume", "k"] if there else []), "--out", "again", "--format", "json")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -89,7 +94,7 @@ class Faults(Cli):
         names = by_user or as_processes or (kind != "kill" and moment != "write")
         with self.subTest(kind=kind, moment=moment, rank=rank, processes=as_processes):
             self.assertIn(f"fault: {kind}", done.stderr)
-            self.assertEqual(done.returncode, of_processes if as_processes else of_threads, done.stderr)
+            self.assertIn(done.returncode, of_processes if as_processes else of_threads, done.stderr)
             self.assertLess(seconds, LIMIT)
             said = done.stderr + (self.folder / "out/records.jsonl").read_text()
             if names:

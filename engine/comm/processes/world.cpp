@@ -19,7 +19,7 @@ constexpr auto beat_every = 100ms;
 /// Seconds in which rank 0 says what counts; and in which a user's stop is found to be a launcher's
 /// that has lost a process.
 constexpr double word_of_rank_0 = 2;
-constexpr double stop_may_be_a_loss = 0.6;
+constexpr double stop_may_be_a_loss = 0.3;
 /// In which rank 0 hears what all do, before it says whose fault it is.
 constexpr double hearing_all = 0.25;
 /// For which rank 0 is not heard that is lost.
@@ -108,6 +108,7 @@ World::World(int rank, int size, const Tell& tell, Options options)
   wake_read_ = Descriptor(ends[0]);
   wake_write_ = Descriptor(ends[1]);
   connect(tell);
+  if (rank_ == 0 && failure_) tell_failure();  // to those that have connected since
   thread_ = std::jthread([this](const std::stop_token& stop) { listen(stop); });
 }
 
@@ -189,7 +190,7 @@ void World::listen(const std::stop_token& stop) {
     }
     Lock lock(mutex_);
     for (size_t peer = 0; peer < peers_.size(); ++peer)
-      if (peers_[peer] && peers_[peer]->open()) read(peer);
+      if (peers_[peer]) read(peer);
     settle_when_due();
     if (failure_ && options_.overdue && activity_clock() - failed_at_ > options_.deadline) {
       lock.unlock();  // it may ask who speaks
@@ -213,9 +214,11 @@ void World::send_to(size_t peer, const Message& message) {
 }
 
 void World::read(size_t peer) {
-  peers_[peer]->flush();
-  for (const Message& message : peers_[peer]->receive()) handle(message);
-  if (!peers_[peer]->open()) miss(peer);
+  if (peers_[peer]->open()) {
+    peers_[peer]->flush();
+    for (const Message& message : peers_[peer]->receive()) handle(message);
+  }
+  if (!peers_[peer]->open()) miss(peer);  // perhaps since it had said who it is
 }
 
 void World::handle(const Message& message) {
@@ -251,7 +254,7 @@ void World::handle(const Message& message) {
 /// A connection has ended: of rank 0's with a rank, or of this one's with rank 0.
 void World::miss(size_t peer) {
   const size_t lost = rank_ == 0 ? peer : 0;
-  if (heard_[lost].of == Heard::Of::ended || leaving_) return;
+  if (heard_[lost].of == Heard::Of::ended || leaving_ || failure_) return;
   const Failure failure{.kind = Failure::Kind::peer_lost,
                         .rank = static_cast<int>(lost),
                         .reason = "lost: its process was killed, or has crashed"};
@@ -298,6 +301,10 @@ void World::consider(const Failure& failure) {
 void World::settle_when_due() {
   if (!considered_ || failure_ || activity_clock() < settle_at_) return;
   settle(explained(*considered_, heard_now(), activity_clock()));
+  tell_failure();
+}
+
+void World::tell_failure() {
   const Message message{.kind = Message::Kind::failed, .rank = 0, .body = failure_->serialized()};
   for (size_t peer = 1; peer < peers_.size(); ++peer) send_to(peer, message);
 }
@@ -385,7 +392,7 @@ void World::leave() {
   const Message bye{.kind = Message::Kind::bye, .rank = rank_};
   for (size_t peer = 0; peer < peers_.size(); ++peer) send_to(peer, bye);
   wake();
-  if (failure_) return;
+  // A connection that is closed before all has been read takes with it what was sent last.
   changed_.wait_for(lock, std::chrono::duration<double>(word_of_rank_0), [&] {
     for (size_t peer = 0; peer < peers_.size(); ++peer)
       if (peers_[peer] && peers_[peer]->open() && heard_[peer].of == Heard::Of::running)

@@ -84,6 +84,7 @@ class World {
   // Of rank 0, which decides why the run has failed; `mutex_` is held.
   void consider(const Failure& failure);
   void settle_when_due();
+  void tell_failure();
   void settle(const Failure& failure);
   std::vector<Heard> heard_now() const;
   void send_to(size_t peer, const Message& message);
