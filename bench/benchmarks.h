@@ -13,7 +13,8 @@
   BENCHMARK(mini_sequence_memory)    \
   BENCHMARK(pipeline)                \
   BENCHMARK(prediction)              \
-  BENCHMARK(plan)
+  BENCHMARK(plan)                    \
+  BENCHMARK(processes)
 // clang-format on
 
 #define FRUGAL_DECLARED(name) const Benchmark& name();

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 
 #include "bench/namespace.h"
 #include "engine/cluster.h"
@@ -10,14 +11,17 @@
 
 namespace frugal::bench {
 
-/// Something whose time is a result, beside the work that one execution does.
+/// Something whose time is a result, beside the work that one execution does, if that is counted.
 class Timed : public CaseRun {
  public:
   /// `seconds` executes it and says how long one execution took.
   Timed(double work, const char* unit, std::function<double()> seconds)
       : work_(work), unit_(unit), seconds_(std::move(seconds)) {}
+  explicit Timed(std::function<double()> seconds) : seconds_(std::move(seconds)) {}
 
-  void observe(Record& record) override { record.add_sample(metric::work, unit_, work_); }
+  void observe(Record& record) override {
+    if (work_) record.add_sample(metric::work, unit_, *work_);
+  }
   void time(Record& record, bool keep) override {
     const double seconds = seconds_();
     if (keep) record.add_sample(metric::time, "s", seconds);
@@ -26,8 +30,8 @@ class Timed : public CaseRun {
   void release(Record& /*record*/) override { seconds_ = {}; }
 
  private:
-  double work_;
-  const char* unit_;
+  std::optional<double> work_;
+  const char* unit_ = "";
   std::function<double()> seconds_;
 };
 

@@ -30,5 +30,7 @@ cp "$bench/gpu.sh" "$work/bundle/"
 (cd "$build" && ldd "${programs[@]}") | awk '$3 ~ /^\// {print $3}' | sort -u |
   grep -vE '/(libc|libm|libdl|libpthread|librt|libcublas.*|libcudnn.*|libnccl.*|libcuda.*)\.so' |
   xargs -I{} cp -L {} "$work/bundle/lib/"
+# Each finds what it needs beside it: a library with a run path of its own does not ask the program's.
+patchelf --set-rpath '$ORIGIN' "$work"/bundle/lib/*
 tar -C "$work" -cJf "$bundle" bundle
 du -h "$bundle"

@@ -34,6 +34,8 @@ Failure failure_of(const std::exception_ptr& error, int rank) {
   using Kind = Failure::Kind;
   try {
     std::rethrow_exception(error);
+  } catch (const CannotWrite& e) {
+    return {Kind::cannot_write, rank, e.what()};
   } catch (const InputError& e) {
     return {Kind::input, rank, e.what()};
   } catch (const OutOfMemory& e) {
@@ -60,6 +62,8 @@ void raise(const Failure& failure) {
   switch (failure.kind) {
     case Kind::input:
       throw InputError(failure.reason);
+    case Kind::cannot_write:
+      throw CannotWrite(failure.reason);
     case Kind::out_of_memory:
       throw OutOfMemory(failure.reason, failure.bytes[0], failure.bytes[1], failure.bytes[2]);
     case Kind::deadline:

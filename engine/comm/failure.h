@@ -14,6 +14,7 @@ struct Failure {
   enum class Kind : uint8_t {
     error,  ///< any other exception
     input,
+    cannot_write,
     out_of_memory,
     deadline,
     peer_lost,

@@ -95,7 +95,16 @@ std::string command_of(const BenchValues& values, const Benchmark& benchmark,
   return command;
 }
 
+/// Only a benchmark of processes can be run by several: others would measure each other.
+void check_processes(const Benchmark& benchmark) {
+  if (Processes::here() == nullptr || benchmark.processes) return;
+  throw InputError(fmt::format(
+      "frugal bench {} is one process, and {} were started; start it without a launcher",
+      benchmark.name, Processes::here()->size()));
+}
+
 Exit bench(const BenchValues& values, const Benchmark& benchmark) {
+  check_processes(benchmark);
   const std::vector<Case> cases = cases_of(benchmark, values.on, values.glob);
   if (values.list) {
     list_cases(cases, values.format);
@@ -104,10 +113,9 @@ Exit bench(const BenchValues& values, const Benchmark& benchmark) {
   check_threads(values.threads, cases.front().on, any_on_cpu(cases));
   const int threads = values.threads.value_or(usable_processors());
   make_target({.on = cases.front().on, .threads = threads});  // says why it cannot be used
-  RecordFile file(values.out);
   catch_interrupts();
   Progress progress(cases.size());
-  begin_with(file, values.force, progress);
+  RecordFile file = open_records(values.out, values.force, progress);
   Runner runner(file, progress,
                 {.place = {.threads = threads},
                  .timing = values.timing,
@@ -157,7 +165,8 @@ void add_bench(Program& program) {
       "bench",
       "Run a benchmark: cases along its axes, timed by turns, beside what they are held "
       "against. Without a name: what there is",
-      [values, &program] { return chosen(*values, program.benchmarks()); });
+      [values, &program] { return chosen(*values, program.benchmarks()); },
+      Program::Ranks::threads_or_processes);
   flags.positional("NAME", values->names, "The benchmark", false);
   flags.toggle("--list", values->list, "Show its cases and run none");
   flags.text("--case", values->glob, "GLOB",

@@ -9,6 +9,7 @@
 #include <map>
 #include <system_error>
 
+#include "harness/place/processes.h"
 #include "kernels/support/error.h"
 #include "kernels/support/paths.h"
 
@@ -37,6 +38,7 @@ void check_distinct(const std::vector<FlagFile>& outputs, const std::vector<Flag
 
 void check_new_file(const std::string& flag, const std::string& path,
                     const std::string& otherwise) {
+  if (!Processes::writes()) return;  // several that tried would meet each other's
   std::FILE* const file = std::fopen(path.c_str(), "wx");
   if (file != nullptr) {
     std::fclose(file);
@@ -46,10 +48,7 @@ void check_new_file(const std::string& flag, const std::string& path,
   const std::error_code error(errno, std::generic_category());
   if (error == std::errc::file_exists)
     throw InputError(fmt::format("{}: {} exists already; {}", flag, path, otherwise));
-  throw InputError(
-      fmt::format("{}: {} cannot be written: {}; choose a file in a folder that is "
-                  "there and can be written to",
-                  flag, path, error.message()));
+  throw CannotWrite(flag + ": " + path, error.value());
 }
 
 void check_output_file(const std::string& flag, const std::string& path, bool force) {
@@ -66,8 +65,9 @@ void write_file(const std::string& path, const std::string& text) {
   std::error_code error;
   if ((out << text) && out.flush()) std::filesystem::rename(part, path, error);
   if (out && !error) return;
+  const int why = error ? error.value() : errno;
   std::filesystem::remove(part, error);
-  throw InputError(fmt::format("{} cannot be written; make its folder writable", path));
+  throw CannotWrite(path, why);
 }
 
 }  // namespace frugal::harness

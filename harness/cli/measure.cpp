@@ -185,17 +185,6 @@ Table table_of(const std::vector<std::string>& swept, const std::vector<Asked>& 
   return comparison_table(columns, labels, records);
 }
 
-/// The records of the folder; of several processes the first alone writes them, and the others know
-/// them.
-RecordFile open_records(const MeasureValues& values, Progress& progress) {
-  RecordFile file;
-  if (Processes::writes()) file = RecordFile(values.out);
-  begin_with(file, values.force, progress);
-  if (Processes* const processes = Processes::here())
-    file.known(records_from_text(processes->of_first(to_text(file.records()))));
-  return file;
-}
-
 /// Where processes were started that do not run the same, none would come to its end.
 void check_processes_agree(const std::vector<Asked>& all) {
   Processes* const processes = Processes::here();
@@ -219,7 +208,7 @@ std::vector<Record> records_of(const MeasureValues& values, const std::vector<As
   }
   catch_interrupts();
   Progress progress(static_cast<size_t>(steps));
-  RecordFile file = open_records(values, progress);
+  RecordFile file = open_records(values.out, values.force, progress);
   // A list of values is never of a place's fields: all run in the same one.
   Runner runner(file, progress,
                 {.place = place_of(all.front().settings), .timing = {}, .reports_steps = true});

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -154,7 +155,7 @@ Document document_of(const Records& records, const Artifacts& artifacts, const f
 void write(const fs::path& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary);
   if (!(out << text) || !out.flush())
-    throw InputError(fmt::format("{} cannot be written; make its folder writable", path.string()));
+    throw CannotWrite(path.string(), errno);
   fmt::print("{}\n", path.string());
 }
 

@@ -83,6 +83,7 @@ struct Benchmark {
   /// What all records together say, in lines below the table.
   std::function<std::vector<std::string>(const std::vector<Record>&)> summary = {};
   std::vector<DeviceKind> places = {DeviceKind::cpu};  ///< where it can run
+  bool processes = false;  ///< whether it can be run by several processes together
 
   std::string artifact() const { return "bench/" + name; }  ///< Record::artifact
 };

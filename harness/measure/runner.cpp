@@ -11,6 +11,7 @@
 #include "harness/measure/interrupt.h"
 #include "harness/measure/new_record.h"
 #include "harness/place/environment.h"
+#include "harness/place/processes.h"
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
@@ -249,7 +250,9 @@ void Runner::time_group(std::vector<Running>& group) {
     for (const auto& run : runs) run(true);
   } else {
     progress_.working_on(group.front().record.artifact + " timing, interleaved");
-    time_interleaved(runs, options_.timing, steady_seconds,
+    // Several processes end their rounds together, by the first one's clock.
+    const auto clock = [] { return Processes::of_first(steady_seconds()); };
+    time_interleaved(runs, options_.timing, clock,
                      [&group] { return uncertainty_of(group); });
   }
   for (Running& r : group)  // the measured peak is to have the device for itself

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 
@@ -40,17 +41,36 @@ std::vector<fs::path> checkpoints_in(const fs::path& folder) {
   return all;
 }
 
+[[noreturn]] void cannot_write(const fs::path& path, int error) {
+  throw CannotWrite("--checkpoint: " + path.string(), error);
+}
+
 /// On the disk, whatever happens to the machine.
 void sync_to_disk(const fs::path& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return;  // whoever reads it says why
-  (void)::fsync(file);
+  if (file < 0) cannot_write(path, errno);
+  const int error = ::fsync(file) == 0 ? 0 : errno;
   ::close(file);
+  if (error != 0 && error != EINVAL) cannot_write(path, error);  // some places cannot be synced
 }
 
-[[noreturn]] void cannot_write(const fs::path& path, const std::error_code& error) {
-  throw InputError(fmt::format("--checkpoint: {} cannot be written: {}; choose another folder",
-                               path.string(), error.message()));
+/// Removes a checkpoint where there is one. Its name goes first: what has one is whole.
+void take_away(const fs::path& checkpoint) {
+  const fs::path gone = checkpoint.string() + ".gone.part";
+  std::error_code ignored;
+  fs::remove_all(gone, ignored);
+  fs::rename(checkpoint, gone, ignored);
+  fs::remove_all(gone, ignored);
+}
+
+/// What a run that was killed has left unfinished.
+void remove_parts(const fs::path& folder) {
+  std::vector<fs::path> parts;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().filename().string().starts_with(prefix) && entry.path().extension() == ".part")
+      parts.push_back(entry.path());
+  for (const fs::path& part : parts) fs::remove_all(part, ignored);
 }
 
 /// "NAME SIZE HASH" of a file that this process has written.
@@ -161,6 +181,7 @@ TrainingCheckpoints::TrainingCheckpoints(const TrainingRun& run) : run_(run) {
         "another folder",
         folder.string(), folder.string()));
   lock_ = LineFile("--checkpoint", (folder / "lock").string());
+  remove_parts(folder);
 }
 
 bool TrainingCheckpoints::due(int64_t step) const {
@@ -174,8 +195,7 @@ void TrainingCheckpoints::write(Trainer& trainer, Cluster& cluster, const Record
   const fs::path part = whole.string() + ".part";
   std::error_code error;
   if (Processes::writes()) {
-    fs::remove_all(part, error);  // of a run that was killed
-    if (!fs::create_directories(part, error) || error) cannot_write(part, error);
+    if (!fs::create_directories(part, error) || error) cannot_write(part, error.value());
   }
   cluster.exchange("");  // the folder is there
   std::string lines;
@@ -192,26 +212,20 @@ void TrainingCheckpoints::write(Trainer& trainer, Cluster& cluster, const Record
                          {"held_out", record.held_out},
                          {"files", files_json(of_processes)}};
   std::ofstream out(part / manifest_name);
-  if (!(out << manifest.dump(1) << std::endl)) cannot_write(part, {errno, std::system_category()});
+  if (!(out << manifest.dump(1) << std::endl)) cannot_write(part, errno);
   out.close();
   sync_to_disk(part / manifest_name);
   sync_to_disk(part);
-  fs::remove_all(whole, error);  // the same step's, from which a run went on
+  take_away(whole);  // the same step's, of a run that got farther than the one it went on from
   fs::rename(part, whole, error);
-  if (error) cannot_write(whole, error);
+  if (error) cannot_write(whole, error.value());
   sync_to_disk(run_.checkpoint);
   keep_the_last();
 }
 
 void TrainingCheckpoints::keep_the_last() const {
   const std::vector<fs::path> all = checkpoints_in(run_.checkpoint);
-  std::error_code ignored;
-  for (size_t i = 0; i + kept < all.size(); ++i) {
-    // Its name goes first: what has one is whole.
-    const fs::path gone = all[i].string() + ".part";
-    fs::rename(all[i], gone, ignored);
-    fs::remove_all(gone, ignored);
-  }
+  for (size_t i = 0; i + kept < all.size(); ++i) take_away(all[i]);
 }
 
 std::vector<std::string> TrainingCheckpoint::files() const {

@@ -2,11 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -79,6 +82,16 @@ RankPlaceHere parsed(const std::string& text) {
   return {json.at(0), json.at(1), json.at(2)};
 }
 
+/// Waits, two seconds at most, until the launcher has read what was printed: of a run that is
+/// aborted it may print no more.
+void wait_until_read(int descriptor) {
+  using std::chrono::milliseconds;
+  int unread = 0;
+  for (int i = 0; i < 200 && ::ioctl(descriptor, FIONREAD, &unread) == 0 && unread > 0; ++i)
+    std::this_thread::sleep_for(milliseconds(10));
+  std::this_thread::sleep_for(milliseconds(50));  // and passed it on
+}
+
 /// What the others print would be said as often as there are processes.
 void print_nothing() {
   const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -90,6 +103,14 @@ void print_nothing() {
 Processes* Processes::here() { return of_this_program; }
 
 bool Processes::speaks() { return here() == nullptr || here()->world_->speaks(); }
+
+double Processes::of_first(double number) {
+  if (here() == nullptr) return number;
+  const std::string first =
+      here()->of_first({reinterpret_cast<const char*>(&number), sizeof number});
+  std::memcpy(&number, first.data(), sizeof number);
+  return number;
+}
 
 std::unique_ptr<Processes> Processes::if_launched() {
   const int processes = processes_of_launcher();
@@ -184,6 +205,7 @@ int Processes::end(int status) {
   // The one that speaks has said why; the others wait until it has written what there is to write.
   for (int i = 0; i < 100 && !world_->speaks(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  wait_until_read(STDERR_FILENO);
   session_.abort(status);
 }
 

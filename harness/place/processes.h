@@ -53,6 +53,8 @@ class Processes {
 
   /// The first process's text.
   std::string of_first(const std::string& text) { return world_->exchange(text).front(); }
+  /// The first process's number; this one's where it is alone.
+  static double of_first(double number);
   /// Throws InputError in all processes, which names the first rank and key whose value is not that
   /// of rank 0. Both are objects.
   void agree(const nlohmann::json& mine);

@@ -24,6 +24,7 @@ Exit exit_of(Status status) {
 Exit exit_of(Failure::Kind kind) {
   switch (kind) {
     case Failure::Kind::input:
+    case Failure::Kind::cannot_write:
       return Exit::bad_input;
     case Failure::Kind::out_of_memory:
       return Exit::out_of_memory;

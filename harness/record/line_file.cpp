@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
@@ -18,9 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void is_not_writable(const std::string& flag, const std::string& what, int error) {
-  throw InputError(fmt::format("{}: {} cannot be written ({}); choose a place that can", flag, what,
-                               std::strerror(error)));
+/// Of a file that is not empty.
+bool ends_a_line(const std::string& path, off_t size) {
+  std::ifstream file(path, std::ios::binary);
+  return file.seekg(size - 1) && file.get() == '\n';
 }
 
 }  // namespace
@@ -30,7 +31,7 @@ LineFile::LineFile(std::string flag, std::string path)
   const fs::path folder = fs::path(path_).parent_path();
   std::error_code error;
   if (!folder.empty()) fs::create_directories(folder, error);
-  if (error) is_not_writable(flag_, folder, error.value());
+  if (error) throw CannotWrite(flag_ + ": " + folder.string(), error.value());
   if (is_there(path_) && !fs::is_regular_file(path_))
     throw InputError(fmt::format("{} is not a file; choose another place", path_));
   file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
@@ -57,10 +58,19 @@ LineFile::~LineFile() {
 
 void LineFile::append(const std::string& text) {
   const std::string line = text + "\n";
+  const off_t before = ::lseek(file_, 0, SEEK_END);
+  if (before > 0 && !ends_a_line(path_, before)) {  // somebody else has cut it off
+    drop_cut_line();
+    return append(text);
+  }
   for (size_t done = 0; done < line.size();) {
     const ssize_t written = ::write(file_, line.data() + done, line.size() - done);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) cannot_write(errno);
+    if (written < 0) {
+      const int error = errno;
+      (void)!::ftruncate(file_, before);  // a part of a line is no line
+      cannot_write(error);
+    }
     done += static_cast<size_t>(written);
   }
   if (::fsync(file_) != 0 && errno != EINVAL) cannot_write(errno);
@@ -75,6 +85,6 @@ void LineFile::drop_cut_line() {
   if (!text.empty() && text.back() != '\n') shorten(text.rfind('\n') + 1);  // npos + 1 is 0
 }
 
-void LineFile::cannot_write(int error) const { is_not_writable(flag_, path_, error); }
+void LineFile::cannot_write(int error) const { throw CannotWrite(flag_ + ": " + path_, error); }
 
 }  // namespace frugal::harness

@@ -58,6 +58,7 @@ std::optional<Estimate> shown(const ResultColumn& column, const Record& record,
   using Shows = ResultColumn::Shows;
   if (column.shows == Shows::value) return times(1 / column.unit, median_estimate(samples));
   if (column.shows == Shows::rate) {
+    if (record.samples(metric::work).empty()) return std::nullopt;
     std::vector<double> rates;
     for (const double sample : samples) rates.push_back(work_of(record) / sample / column.unit);
     return median_estimate(rates);

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -9,6 +10,15 @@ namespace frugal::kernels {
 /// The command line prints it and exits with status 2.
 struct InputError : std::runtime_error {
   using std::runtime_error::runtime_error;
+};
+
+/// A file that cannot be written: its place is full, read-only or gone (exit status 2).
+struct CannotWrite : InputError {
+  using InputError::InputError;
+  /// `what` names the file, and the flag that chose it; `error` is an errno.
+  CannotWrite(const std::string& what, int error)
+      : InputError(what + " cannot be written (" + std::strerror(error) +
+                   "); choose a place that can") {}
 };
 
 /// An allocation that did not fit the device (exit status 3). All sizes in bytes.

@@ -21,3 +21,8 @@ def run(ranks, program, *arguments, folder, variables=None, limit=120):
 def ours(stderr):
     """What frugal says; mpirun says more."""
     return [line for line in stderr.splitlines() if line.startswith("frugal: ")]
+
+
+def exported(variables):
+    """Arguments of mpirun with which processes on other hosts have these variables too."""
+    return [argument for name in variables for argument in ("-x", name)]

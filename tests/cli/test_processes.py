@@ -1,6 +1,7 @@
 """frugal as mpirun starts it: one process for each rank."""
 
 import json
+import pathlib
 import unittest
 
 import processes
@@ -69,8 +70,6 @@ class Processes(Cli):
         long = [*TINY[:-1], "6", "--tensor-parallel", "2"]
         whole = json.loads(self.run_frugal(*long, "--format", "json", "--out", "whole").stdout)["losses"]
         self.start(2, *long, "--checkpoint", "k", "--every", "2")
-        for number in (1, 2):
-            (self.folder / f"again{number}").mkdir()
         self.run_frugal(*long, "--resume", "k/step-00000004", "--out", "a")
         self.start(2, *long, "--resume", "k/step-00000004", "--out", "b")
         self.assertEqual(self.records("a")[0]["losses"], whole)
@@ -110,7 +109,7 @@ class Processes(Cli):
         self.assertIn("was started with model ", together(FRUGAL, "measure", "--model", "gpt-3m", *TINY[3:],
                                                           "--tensor-parallel", "2"))
         other = self.folder / "other"
-        other.write_bytes(open(FRUGAL, "rb").read() + b"\n")
+        other.write_bytes(pathlib.Path(FRUGAL).read_bytes() + b"\n")
         other.chmod(0o755)
         self.assertIn("was started with program ", together(str(other), *same[1:]))
 

@@ -77,7 +77,28 @@ bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
 }
 
-class TrainingState : public ::testing::TestWithParam<std::tuple<std::string, OptimizerKind>> {};
+/// What a training is done with.
+struct Trained {
+  std::string schedule;
+  OptimizerKind optimizer;
+  std::string name() const {
+    std::string name = fmt::format("{}_{}", schedule, name_of(optimizer));
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+  }
+};
+void PrintTo(const Trained& trained, std::ostream* out) { *out << trained.name(); }
+
+std::vector<Trained> every_training() {
+  std::vector<Trained> all;
+  for (const std::string& schedule : ScheduleKind::names())
+    for (const OptimizerKind optimizer :
+         {OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adam, OptimizerKind::adamw})
+      all.push_back({schedule, optimizer});
+  return all;
+}
+
+class TrainingState : public ::testing::TestWithParam<Trained> {};
 
 TEST_P(TrainingState, GoesOnAsIfNothingHadHappened) {
   const auto& [schedule, optimizer] = GetParam();
@@ -105,17 +126,8 @@ TEST_P(TrainingState, GoesOnAsIfNothingHadHappened) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Of, TrainingState,
-    ::testing::Combine(::testing::ValuesIn(ScheduleKind::names()),
-                       ::testing::Values(OptimizerKind::sgd, OptimizerKind::momentum,
-                                         OptimizerKind::adam, OptimizerKind::adamw)),
-    [](const auto& info) {
-      std::string name =
-          fmt::format("{}_{}", std::get<0>(info.param), name_of(std::get<1>(info.param)));
-      std::replace(name.begin(), name.end(), '-', '_');
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Of, TrainingState, ::testing::ValuesIn(every_training()),
+                         ::testing::PrintToStringParamName());
 
 TEST(TrainingStates, OfEveryKindOfMemory) {
   for (int variant = 0; variant < 5; ++variant) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -144,7 +145,7 @@ Writer::~Writer() {
 }
 
 void Writer::no_place() const {
-  throw InputError(fmt::format("{} cannot be written; choose another place", path_));
+  throw CannotWrite(path_, errno);
 }
 
 void Writer::write(const std::string& name, std::span<const double> values) {
@@ -171,7 +172,7 @@ void Writer::close() {
   out_.close();
   std::error_code error;
   std::filesystem::rename(part_, path_, error);
-  if (error) no_place();
+  if (error) throw CannotWrite(path_, error.value());
   closed_ = true;
 }
 

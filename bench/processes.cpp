@@ -1,0 +1,229 @@
+// What ranks that are processes cost: collectives, messages and training steps of ranks that are
+// threads of one process, and of as many that are processes on the same machine. Under a launcher
+// every process runs this, case by case: its part of a case whose ranks are processes; of one whose
+// ranks are threads the first runs all, and the others wait.
+#include "harness/place/processes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "bench/benchmarks.h"
+#include "bench/timed.h"
+#include "engine/train/of_all_ranks.h"
+#include "engine/train/trainer.h"
+#include "harness/place/target.h"
+#include "harness/settings/models.h"
+
+namespace frugal::bench {
+namespace {
+
+constexpr const char* step = "step";
+/// Bytes of a whole tensor, or of a message.
+constexpr int64_t sizes[] = {1 << 10, 16 << 10, 256 << 10, 4 << 20, 32 << 20};
+/// Of an all-reduce in a row, whose sums grow, so that they are numbers to the end.
+constexpr int64_t most_repetitions = 32;
+/// How a step's ranks share its work.
+const std::map<std::string, int RunConfig::*> layouts = {
+    {"tensor-parallel", &RunConfig::tensor_parallel},
+    {"pipeline-parallel", &RunConfig::pipeline_parallel},
+    {"data-parallel", &RunConfig::data_parallel}};
+
+std::string name_of_size(int64_t bytes) {
+  return bytes < 1 << 20 ? fmt::format("{}KiB", bytes >> 10) : fmt::format("{}MiB", bytes >> 20);
+}
+
+/// As many as were started together; two threads where this program is alone.
+int ranks_here() { return Processes::here() == nullptr ? 2 : Processes::here()->size(); }
+
+/// The cluster of a case, on all processes alike; of threads only on the first.
+class Ranks {
+ public:
+  Ranks(const Target& target, const RunConfig& config, bool processes)
+      : cluster_(processes             ? target.cluster(config)
+                 : Processes::writes() ? make_cpu_cluster(config, *target.threads())
+                                       : nullptr) {}
+
+  bool here() const { return cluster_ != nullptr; }
+  Cluster& cluster() { return *cluster_; }
+  /// Seconds of the slowest rank, on every process; `seconds` says those of one rank.
+  double slowest(const std::function<double(Rank&)>& seconds) {
+    std::vector<double> all;
+    if (here()) {
+      all.resize(static_cast<size_t>(cluster_->local_ranks()));
+      cluster_->run([&](Rank& rank) { all[static_cast<size_t>(rank.index)] = seconds(rank); });
+      all = of_all_ranks(*cluster_, all);
+    }
+    return Processes::of_first(all.empty() ? 0 : *std::max_element(all.begin(), all.end()));
+  }
+
+ private:
+  std::unique_ptr<Cluster> cluster_;
+};
+
+/// A collective or message, as one rank does it with `whole` and `part`, one of the ranks' shares.
+struct Exchange {
+  std::string name;
+  /// Bytes that a rank sends at least, of those of the whole: 2(R − 1)/R of an all-reduce.
+  double (*share)(double ranks);
+  void (*once)(Communicator& group, const View& whole, const View& part);
+};
+
+void there_and_back(Communicator& group, const View& whole, const View& /*part*/) {
+  if (group.rank() == 0) {
+    group.send(whole, 1).wait();
+    group.receive(whole, 1).wait();
+  } else if (group.rank() == 1) {
+    group.receive(whole, 0).wait();
+    group.send(whole, 0).wait();
+  }
+}
+
+const std::vector<Exchange>& exchanges() {
+  static const std::vector<Exchange> all = {
+      {"all-reduce", [](double ranks) { return 2 * (ranks - 1) / ranks; },
+       [](Communicator& group, const View& whole, const View&) { group.all_reduce(whole).wait(); }},
+      {"all-gather", [](double ranks) { return (ranks - 1) / ranks; },
+       [](Communicator& group, const View& whole, const View& part) {
+         group.all_gather(part, whole).wait();
+       }},
+      {"reduce-scatter", [](double ranks) { return (ranks - 1) / ranks; },
+       [](Communicator& group, const View& whole, const View& part) {
+         group.reduce_scatter(whole, part).wait();
+       }},
+      // There and back: two of them.
+      {"message", [](double) { return 2.0; }, there_and_back}};
+  return all;
+}
+
+/// Times an exchange, as often in a row as takes a few milliseconds.
+class ExchangeRun {
+ public:
+  ExchangeRun(const Target& target, const RunConfig& config, bool processes, const Exchange& what,
+              int64_t bytes)
+      : ranks_(target, config, processes), what_(what) {
+    const int64_t size = bytes / size_of(DType::f32), parts = config.data_parallel;
+    repetitions_ = static_cast<int>(std::clamp<int64_t>((8 << 20) / bytes, 1, most_repetitions));
+    if (!ranks_.here()) return;
+    for (int i = 0; i < ranks_.cluster().local_ranks(); ++i) {
+      Device& device = ranks_.cluster().rank(i).device;
+      whole_.push_back(std::make_unique<Buffer>(device, DType::f32, Shape{size}));
+      part_.push_back(std::make_unique<Buffer>(device, DType::f32, Shape{size / parts}));
+    }
+  }
+
+  double seconds() {
+    return ranks_.slowest([this](Rank& rank) {
+      Communicator& group = rank.groups.data;
+      const auto i = static_cast<size_t>(rank.index);
+      rank.device.execute(
+          RandomNormal{.x = whole_[i]->view(), .deviation = 1, .stream = {1, 2, 3}, .index = {}});
+      group.barrier();
+      const double start = steady_seconds();
+      for (int n = 0; n < repetitions_; ++n) what_.once(group, whole_[i]->view(), part_[i]->view());
+      return (steady_seconds() - start) / repetitions_;
+    });
+  }
+
+ private:
+  Ranks ranks_;
+  const Exchange& what_;
+  int repetitions_ = 1;
+  std::vector<std::unique_ptr<Buffer>> whole_, part_;
+};
+
+/// Times training steps.
+class StepRun {
+ public:
+  StepRun(const Target& target, const RunConfig& config, bool processes)
+      : ranks_(target, config, processes), batch_(random_batch(config, 0)) {
+    if (!ranks_.here()) return;
+    trainer_.emplace(ranks_.cluster(), config, TrainConfig{});
+    trainer_->warm_up(batch_);
+  }
+  double seconds() {
+    return Processes::of_first(ranks_.here() ? trainer_->step(batch_).seconds : 0);
+  }
+
+ private:
+  Ranks ranks_;
+  const Batch batch_;
+  std::optional<Trainer> trainer_;
+};
+
+BenchmarkCase step_case(const RunConfig& config, bool processes) {
+  return {.config = config, .make = [=](const Target& target) {
+            const auto run = std::make_shared<StepRun>(target, config, processes);
+            return std::make_unique<Timed>([run] { return run->seconds(); });
+          }};
+}
+
+BenchmarkCase exchange_case(const Exchange& what, int64_t bytes, bool processes) {
+  RunConfig config;
+  config.model = find_model("gpt-tiny");
+  config.data_parallel = ranks_here();
+  const double sent = static_cast<double>(bytes) * what.share(ranks_here());
+  return {.config = config, .make = [=, &what](const Target& target) {
+            const auto run = std::make_shared<ExchangeRun>(target, config, processes, what, bytes);
+            return std::make_unique<Timed>(sent, "B", [run] { return run->seconds(); });
+          }};
+}
+
+std::optional<BenchmarkCase> communication_at(const Point& point) {
+  const std::string &of = point.at("of"), &size = point.at("size");
+  const bool processes = point.at("by") == "processes";
+  if (processes && Processes::here() == nullptr) return std::nullopt;
+  if (of == step) {
+    const auto layout = layouts.find(size);
+    if (layout == layouts.end()) return std::nullopt;
+    RunConfig config;
+    config.model = find_model("gpt-3m");
+    config.*layout->second = ranks_here();
+    config.microbatches = layout->second == &RunConfig::pipeline_parallel ? 2 * ranks_here() : 1;
+    return step_case(config, processes);
+  }
+  for (const Exchange& what : exchanges())
+    for (const int64_t bytes : sizes)
+      if (of == what.name && size == name_of_size(bytes))
+        return exchange_case(what, bytes, processes);
+  return std::nullopt;
+}
+
+std::vector<BenchmarkAxis> communication_axes() {
+  BenchmarkAxis of{"of", {}}, size{"size", {}};
+  for (const Exchange& what : exchanges()) of.values.push_back(what.name);
+  of.values.emplace_back(step);
+  for (const int64_t bytes : sizes) size.values.push_back(name_of_size(bytes));
+  for (const auto& [name, member] : layouts) size.values.push_back(name);
+  return {of, size, {"by", {"threads", "processes"}}};
+}
+
+std::vector<std::string> how_to_start(const std::vector<Record>& records) {
+  const bool any = std::any_of(records.begin(), records.end(), [](const Record& record) {
+    return record.options.at("by") == "processes";
+  });
+  if (any) return {};
+  return {"ranks are threads here; mpirun -n 2 frugal bench processes has both"};
+}
+
+}  // namespace
+
+const Benchmark& processes() {
+  using Shows = ResultColumn::Shows;
+  static const Benchmark benchmark = {
+      .name = "processes",
+      .title = "Ranks that are processes, against threads: collectives, messages and steps",
+      .axes = communication_axes(),
+      .at = communication_at,
+      .by_turns = {"by"},
+      .reference = Reference{"by", {"threads"}},
+      .columns = {{"ms", metric::time, Shows::value, 1e-3},
+                  {"GB/s sent by a rank", metric::time, Shows::rate, 1e9},
+                  {"time over threads'", metric::time, Shows::ratio}},
+      .summary = how_to_start,
+      .processes = true};
+  return benchmark;
+}
+
+}  // namespace frugal::bench
