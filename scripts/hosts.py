@@ -16,11 +16,13 @@ import subprocess
 import sys
 import tempfile
 
-# A host lives as long as its first process, which ends with the program that reads its output.
+# A host lives as long as its first process, which ends with the program that reads its output. Its connections do not
+# last long where nobody answers.
 FIRST_PROCESS = """set -e
 mount --make-rprivate / && mount --bind "$1/hosts" /etc/hosts
 hostname "$0"
 ip link set lo up
+echo 3 > /proc/sys/net/ipv4/tcp_retries2
 echo ready
 exec cat"""
 # What Open MPI calls in place of ssh: NAME COMMAND...
@@ -142,7 +144,7 @@ class Hosts:
         return {**os.environ, "OMPI_MCA_plm_rsh_agent": str(self.folder / "agent"),
                 "OMPI_MCA_orte_default_hostfile": str(self.folder / "slots"), "OMPI_MCA_plm": "rsh",
                 "OMPI_MCA_hwloc_base_binding_policy": "none",  # a host has its processors already
-                # After five seconds mpirun misses a host that is not heard.
+                # mpirun misses a host that is not heard after five seconds, too.
                 "OMPI_MCA_oob_tcp_keepalive_time": "2", "OMPI_MCA_oob_tcp_keepalive_intvl": "1",
                 "OMPI_MCA_oob_tcp_keepalive_probes": "3", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -158,6 +160,7 @@ def main():
     asked = parser.parse_args()
     if os.geteuid() != 0:  # root of the hosts is enough
         os.execvp("unshare", ["unshare", "--user", "--map-root-user", sys.executable, *sys.argv])
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the hosts end, too
     try:
         with Hosts(asked.hosts, asked.slots, asked.rate, asked.delay) as hosts:
             sys.exit(subprocess.run(hosts.command(*asked.command), env=hosts.variables(), check=False).returncode)
