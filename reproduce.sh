@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Regenerates the tables and figures of all papers on this machine and writes a report of each.
 #   ./reproduce.sh [OPTION...]    options of `frugal reproduce`, such as --on virtual or --check
-# What an earlier run recorded is kept and used; --force runs it again.
+# What an earlier run recorded is kept and used. --rerun failed runs what did not end well again, --rerun all everything.
 # Exit status: 0 done, else that of the last step that failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"

@@ -42,7 +42,7 @@ void require_same_rounds(std::initializer_list<const Record*> records) {
   for (const Record* r : records)
     if (r->rounds != first.rounds || count(*r) != count(first))
       throw InputError(fmt::format(
-          "{} and {} were not timed in the same rounds; run this artifact again with --force",
+          "{} and {} were not timed in the same rounds; run this artifact again with --rerun all",
           first.case_id, r->case_id));
 }
 

@@ -6,11 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/cli/program.h"
-#include "harness/cli/record_notes.h"
+#include "harness/cli/record_flags.h"
 #include "harness/cli/timing_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/runner.h"
 #include "harness/place/environment.h"
+#include "harness/place/processes.h"
 #include "harness/record/google_benchmark.h"
 #include "harness/report/benchmark_report.h"
 #include "kernels/support/error.h"
@@ -21,10 +22,11 @@ namespace {
 
 struct BenchValues {
   std::vector<std::string> names;
-  std::string on, glob, read, out = "out", format = "table";
+  std::string on, glob, read, format = "table";
   std::optional<int> threads;  // all processors otherwise
   TimingPlan timing;
-  bool list = false, force = false;
+  RecordFlags records;
+  bool list = false;
 };
 
 const Benchmark& benchmark_of(const BenchValues& values, const Benchmarks& all) {
@@ -113,13 +115,15 @@ Exit bench(const BenchValues& values, const Benchmark& benchmark) {
   check_threads(values.threads, cases.front().on, any_on_cpu(cases));
   const int threads = values.threads.value_or(usable_processors());
   make_target({.on = cases.front().on, .threads = threads});  // says why it cannot be used
+  values.records.check({cases});
   catch_interrupts();
   Progress progress(cases.size());
-  RecordFile file = open_records(values.out, values.force, progress);
+  RecordFile file = values.records.open(progress);
   Runner runner(file, progress,
                 {.place = {.threads = threads},
                  .timing = values.timing,
-                 .command = command_of(values, benchmark, cases, threads)});
+                 .command = command_of(values, benchmark, cases, threads),
+                 .rerun = values.records.rerun});
   const std::vector<Record> records = runner.run(benchmark.artifact(), cases).all();
   progress.finish();
   if (values.format == "json")
@@ -133,10 +137,11 @@ Exit bench(const BenchValues& values, const Benchmark& benchmark) {
 
 /// What Google Benchmark measured becomes records like all others.
 Exit read(const BenchValues& values) {
+  if (!values.records.rerun.which.empty())
+    throw InputError("--rerun and --read: the file says what was run; leave --rerun out");
   const std::vector<Record> records = read_google_benchmark(values.read);
-  RecordFile file(values.out);
   Progress progress;
-  begin_with(file, values.force, progress);
+  RecordFile file = values.records.open(progress);
   for (const Record& record : records)
     if (last_final(file.records(), record) == nullptr) file.append(record);
   print(google_benchmark_table(records), to_json(records), values.format);
@@ -177,10 +182,8 @@ void add_bench(Program& program) {
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);
   add_timing_flags(flags, values->timing);
-  flags.text("--out", values->out, "DIR", "Folder for records.jsonl; runs resume from it");
   flags.format(values->format, "How to print the result on stdout; json has the records");
-  flags.toggle("--force", values->force,
-               "Run recorded cases again; the old records are kept aside");
+  values->records.add_to(flags);
   flags.text(
       "--read", values->read, "FILE",
       "Record what Google Benchmark wrote (frugal_micro --benchmark_out=FILE), and run nothing");

@@ -8,7 +8,7 @@
 
 #include "harness/cli/files.h"
 #include "harness/cli/program.h"
-#include "harness/cli/record_notes.h"
+#include "harness/cli/record_flags.h"
 #include "harness/cli/run_flags.h"
 #include "harness/cli/weights_flags.h"
 #include "harness/measure/interrupt.h"
@@ -36,8 +36,9 @@ std::vector<FieldGroup> groups_of_measure() {
 struct MeasureValues {
   RunFlags run{groups_of_measure()};
   WeightsFlags weights;
-  std::string out = "out", format = "table";
-  bool force = false, operations = false;
+  RecordFlags records;
+  std::string format = "table";
+  bool operations = false;
 };
 
 /// A case of the command, and what was given to get it.
@@ -94,7 +95,8 @@ TrainingRun run_of(const MeasureValues& values, const RunSettings& settings, con
   put_checkpoints(settings, run, target);
   // What is read is there already, and refused as such.
   std::vector<FlagFile> outputs = values.weights.outputs();
-  outputs.push_back({"--out", (std::filesystem::path(values.out) / RecordFile::name).string()});
+  outputs.push_back(
+      {"--out", (std::filesystem::path(values.records.out) / RecordFile::name).string()});
   check_distinct(outputs, {});
   if (!settings.load_weights.empty()) load_weights(settings.load_weights, run, target);
   values.weights.put_into(run, target);
@@ -186,12 +188,13 @@ Table table_of(const std::vector<std::string>& swept, const std::vector<Asked>& 
 }
 
 /// Where processes were started that do not run the same, none would come to its end.
-void check_processes_agree(const std::vector<Asked>& all) {
+void check_processes_agree(const MeasureValues& values, const std::vector<Asked>& all) {
   Processes* const processes = Processes::here();
   if (processes == nullptr) return;
   nlohmann::json mine = all.front().settings.given;
   mine["program"] = program_hash();
   mine["cases"] = all.size();
+  mine["rerun"] = values.records.rerun.which;
   for (const Asked& each : all)
     mine.update(
         nlohmann::json(options_of(std::get<Training>(each.asked.workload), each.asked.config)));
@@ -206,12 +209,16 @@ std::vector<Record> records_of(const MeasureValues& values, const std::vector<As
     cases.push_back(each.asked);
     if (each.asked.skip.empty()) steps += std::get<Training>(each.asked.workload).train.steps;
   }
+  values.records.check({cases});
   catch_interrupts();
   Progress progress(static_cast<size_t>(steps));
-  RecordFile file = open_records(values.out, values.force, progress);
+  RecordFile file = values.records.open(progress);
   // A list of values is never of a place's fields: all run in the same one.
   Runner runner(file, progress,
-                {.place = place_of(all.front().settings), .timing = {}, .reports_steps = true});
+                {.place = place_of(all.front().settings),
+                 .timing = {},
+                 .rerun = values.records.rerun,
+                 .reports_steps = true});
   return runner.run("measure", cases).all();
 }
 
@@ -219,7 +226,7 @@ Exit measure(const MeasureValues& values) {
   const nlohmann::json given = values.run.given();
   const std::vector<std::string> swept = swept_keys(given);
   const std::vector<Asked> all = all_asked(values, given);
-  check_processes_agree(all);
+  check_processes_agree(values, all);
   const std::vector<Record> records = records_of(values, all);
   Exit worst = Exit::done;
   for (size_t i = 0; i < records.size(); ++i) {
@@ -247,12 +254,11 @@ void add_measure(Program& program) {
       [values] { return measure(*values); }, Program::Ranks::threads_or_processes);
   values->run.add_to(flags);
   values->weights.add_to(flags);
-  flags.text("--out", values->out, "DIR", "Folder for records.jsonl");
+  values->records.add_to(flags);
   flags.format(values->format,
                "How to print on stdout: a record, or a row of each configuration of several");
   flags.toggle("--operations", values->operations,
                "Print how often each operation was made in a step, and the bytes that it moves");
-  flags.toggle("--force", values->force, "Run again what is recorded; old records are kept aside");
 }
 
 }  // namespace frugal::harness

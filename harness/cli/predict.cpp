@@ -6,7 +6,7 @@
 
 #include "harness/calibrate/prediction.h"
 #include "harness/cli/program.h"
-#include "harness/cli/record_notes.h"
+#include "harness/cli/record_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/runner.h"
 #include "harness/place/environment.h"
@@ -18,8 +18,8 @@ namespace {
 
 struct PredictValues {
   std::vector<std::string> names;
-  std::string hardware, out = "out";
-  bool force = false;
+  std::string hardware;
+  RecordFlags records;
 };
 
 /// Throws InputError where no artifact has a case that a GPU runs.
@@ -46,10 +46,10 @@ Exit predict(const PredictValues& values, const Artifacts& all) {
   const auto cases = cases_of(artifacts, machine);
   size_t total = 0;
   for (const auto& of_artifact : cases) total += of_artifact.size();
-  RecordFile file(values.out);
+  values.records.check(cases);
   catch_interrupts();
   Progress progress(total);
-  begin_with(file, values.force, progress);
+  RecordFile file = values.records.open(progress);
 
   std::vector<Record> records;
   Exit worst = Exit::done;
@@ -58,7 +58,8 @@ Exit predict(const PredictValues& values, const Artifacts& all) {
     Runner runner(file, progress,
                   {.place = {.threads = usable_processors(), .machine = machine},
                    .command = fmt::format("frugal predict {} --hardware {}", id,
-                                          shell_word(file_name(values.hardware)))});
+                                          shell_word(file_name(values.hardware))),
+                   .rerun = values.records.rerun});
     const Records made = runner.run(id, cases[i]);
     for (const Record& record : made.all()) {
       if (record.status != Status::oom || !artifacts[i]->expects_oom())
@@ -86,9 +87,7 @@ void add_predict(Program& program) {
       });
   flags.positional("ARTIFACT", values->names, "Ids, globs, or a paper's id for all of it", true);
   flags.text("--hardware", values->hardware, "NAME|FILE", "The machine with that GPU");
-  flags.text("--out", values->out, "DIR", "Folder for records.jsonl; runs resume from it");
-  flags.toggle("--force", values->force,
-               "Run recorded cases again; the old records are kept aside");
+  values->records.add_to(flags);
 }
 
 }  // namespace frugal::harness

@@ -112,12 +112,9 @@ void add_evidence(Document& document, const Records& records) {
   std::vector<std::string> machines;
   for (const Record& r : records.all()) {
     nlohmann::json environment = nlohmann::json::parse(r.environment);
-    const nlohmann::json commit = environment["build"]["commit"];
-    std::string build = commit.is_string() ? commit.get<std::string>().substr(0, 12) : "unknown";
-    if (environment["build"]["dirty"] == true) build += " with changes";
     table.rows.push_back({r.artifact + " " + r.case_id, setting_of(r).where(), scale_name(r.scale),
                           r.ok() ? "ok" : fmt::format("{}: {}", name_of(r.status), r.reason),
-                          r.ended, build, r.command});
+                          r.ended, build_of(r), r.command});
     environment.erase("load_average");
     if (std::string text = environment.dump();
         std::find(machines.begin(), machines.end(), text) == machines.end())

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/cli/program.h"
-#include "harness/cli/record_notes.h"
+#include "harness/cli/record_flags.h"
 #include "harness/cli/timing_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/runner.h"
@@ -20,11 +20,12 @@ namespace {
 
 struct ReproduceValues {
   std::vector<std::string> names;
-  std::string on = "both", out = "out", format = "table";
+  std::string on = "both", format = "table";
   int64_t scale = 0;           // the artifact's choice
   std::optional<int> threads;  // all processors otherwise
   TimingPlan timing;
-  bool force = false, check = false;
+  RecordFlags records;
+  bool check = false;
 
   int cpu_threads() const { return threads.value_or(usable_processors()); }
 };
@@ -97,11 +98,11 @@ Exit reproduce(const ReproduceValues& values, const Artifacts& all) {
   const auto cases = plan(artifacts, selected, without_any);
   size_t total = 0;
   for (const auto& of_artifact : cases) total += of_artifact.size();
-  // Bad input has been noticed by now: from here on something is written.
-  RecordFile file(values.out);
+  values.records.check(cases);
   catch_interrupts();
   Progress progress(total);
-  begin_with(file, values.force, progress);
+  // Bad input has been noticed by now: from here on something is written.
+  RecordFile file = values.records.open(progress);
 
   if (!without_any.empty())
     progress.note(fmt::format("frugal: nothing to run there for {}", fmt::join(without_any, ", ")));
@@ -113,7 +114,8 @@ Exit reproduce(const ReproduceValues& values, const Artifacts& all) {
     Runner runner(file, progress,
                   {.place = {.threads = values.cpu_threads()},
                    .timing = values.timing,
-                   .command = command_of(values, id, selected.cpu)});
+                   .command = command_of(values, id, selected.cpu),
+                   .rerun = values.records.rerun});
     const Records records = runner.run(id, cases[i]);
     for (const Record& record : records.all())
       if (record.status != Status::oom || !artifacts[i]->expects_oom())
@@ -141,13 +143,11 @@ void add_reproduce(Program& program) {
   flags.scale("--scale", values->scale,
               "Hidden size, sequence length and vocabulary divided by K; the artifact chooses "
               "otherwise");
-  flags.text("--out", values->out, "DIR", "Folder for records.jsonl; runs resume from it");
   flags.format(values->format, "How to print the result on stdout; csv has the cells only");
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);
   add_timing_flags(flags, values->timing);
-  flags.toggle("--force", values->force,
-               "Run recorded cases again; the old records are kept aside");
+  values->records.add_to(flags);
   flags.toggle("--check", values->check,
                "Exit with status 1 when a claim is not reproduced and nothing explains it");
 }

@@ -45,4 +45,8 @@ void Progress::note(const std::string& line) {
   if (!silent_) fmt::print(stderr, "{}\n", line);
 }
 
+void Progress::note_once(const std::string& line) {
+  if (noted_.insert(line).second) note(line);
+}
+
 }  // namespace frugal::harness

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <set>
 #include <string>
 
 #include "harness/namespace.h"
@@ -23,6 +24,8 @@ class Progress {
   void finished(const std::string& what, const std::string& outcome);
   /// A line that stays.
   void note(const std::string& line);
+  /// The same, where it has not been said yet.
+  void note_once(const std::string& line);
   /// Takes the bar away, before other output.
   void finish() { clear(); }
 
@@ -32,6 +35,7 @@ class Progress {
 
   size_t total_, done_ = 0;
   bool terminal_, silent_ = false;
+  std::set<std::string> noted_;
 };
 
 }  // namespace frugal::harness

@@ -65,7 +65,10 @@ double Runner::uncertainty_of(const std::vector<Running>& group) {
 }
 
 Runner::Runner(RecordFile& file, Progress& progress, Options options)
-    : file_(file), progress_(progress), options_(std::move(options)) {}
+    : file_(file),
+      progress_(progress),
+      options_(std::move(options)),
+      earlier_(file.records().size()) {}
 
 Runner::Site& Runner::site(const Case& c) {
   const auto found = sites_.find({c.on, c.lone_rank});
@@ -97,17 +100,31 @@ std::vector<std::vector<size_t>> grouped(const std::vector<Case>& cases) {
   return groups;
 }
 
+const Record* Runner::recorded(const Case& c, const Record& blank) const {
+  const Record* const record = last_final(file_.records(), blank);
+  const bool earlier = record != nullptr && record < file_.records().data() + earlier_;
+  if (!earlier) return record;
+  const bool again =
+      options_.rerun.asks_for(c, *record) || interrupted_since(file_.records(), *record);
+  return again ? nullptr : record;
+}
+
 bool Runner::recorded(const std::vector<Running>& group) const {
   if (saves_files(*group.front().of)) return false;
-  const Record* first = last_final(file_.records(), group.front().record);
+  const Record* first = recorded(*group.front().of, group.front().record);
   return std::all_of(group.begin(), group.end(), [&](const Running& r) {
-    const Record* record = last_final(file_.records(), r.record);
+    const Record* record = recorded(*r.of, r.record);
     return record != nullptr && record->rounds == first->rounds;
   });
 }
 
 void Runner::say_recorded(const Running& r) {
-  constexpr const char* outcome = "already recorded; --force runs it again";
+  const Record& record = *recorded(*r.of, r.record);
+  const std::string outcome =
+      record.ok()
+          ? "already recorded; --rerun all runs it again"
+          : fmt::format("already recorded as {}; --rerun {} runs it again", name_of(record.status),
+                        record.status == Status::skipped ? Rerun::all : Rerun::failed);
   if (options_.reports_steps)
     progress_.note(r.name() + ": " + outcome);
   else
@@ -125,7 +142,7 @@ Records Runner::run(const std::string& artifact, const std::vector<Case>& cases)
     std::vector<Running> group;
     for (const size_t i : members) {
       Running r{&cases[i], &site(cases[i]), blanks[i]};
-      if (!saves_files(cases[i]) && failed_alone(r.record))
+      if (!saves_files(cases[i]) && failed_alone(r))
         say_recorded(r);
       else
         group.push_back(std::move(r));
@@ -135,6 +152,8 @@ Records Runner::run(const std::string& artifact, const std::vector<Case>& cases)
       for (const Running& r : group) say_recorded(r);
       continue;
     }
+    for (const Running& r : group)
+      if (r.record.ok()) say_made_elsewhere(r.record);
     if (!rounds_of(cases[members.front()]).empty()) {
       const std::string rounds = new_rounds();
       for (Running& r : group) r.record.rounds = rounds;
@@ -144,7 +163,7 @@ Records Runner::run(const std::string& artifact, const std::vector<Case>& cases)
   Records records;
   std::vector<Case> smaller;
   for (size_t i = 0; i < cases.size(); ++i) {
-    const Record& record = *last_final(file_.records(), blanks[i]);
+    const Record& record = *recorded(cases[i], blanks[i]);
     if (record.status == Status::oom)
       smaller.insert(smaller.end(), cases[i].smaller.begin(), cases[i].smaller.end());
     records.add(record);
@@ -156,8 +175,17 @@ Records Runner::run(const std::string& artifact, const std::vector<Case>& cases)
   return records;
 }
 
-bool Runner::failed_alone(const Record& blank) const {
-  const Record* const record = last_final(file_.records(), blank);
+void Runner::say_made_elsewhere(const Record& blank) {
+  if (last_final(file_.records(), blank) != nullptr) return;
+  const Record* const record = last_of_case(file_.records(), blank);
+  if (record == nullptr || record->fingerprint == blank.fingerprint) return;
+  progress_.note_once(
+      fmt::format("frugal: cases that were recorded {} are run again; those records are kept",
+                  made_elsewhere(*record, blank)));
+}
+
+bool Runner::failed_alone(const Running& r) const {
+  const Record* const record = recorded(*r.of, r.record);
   return record != nullptr && record->status == Status::failed && record->rounds.empty();
 }
 

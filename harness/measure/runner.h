@@ -9,6 +9,7 @@
 #include "harness/measure/case.h"
 #include "harness/measure/case_run.h"
 #include "harness/measure/progress.h"
+#include "harness/measure/rerun.h"
 #include "harness/measure/timing.h"
 #include "harness/place/target.h"
 #include "harness/record/record_file.h"
@@ -29,6 +30,7 @@ class Runner {
     TargetOptions place = {};
     TimingPlan timing = {};
     std::string command = {};    ///< that reproduces the records (Case::command, that of one)
+    Rerun rerun = {};            ///< of what is recorded before this runner runs
     bool reports_steps = false;  ///< progress counts the steps of trainings, not cases
   };
 
@@ -52,15 +54,20 @@ class Runner {
 
   Site& site(const Case& c);
   Record blank(const std::string& artifact, const Case& c);
-  /// Whether each of a group has a final record, all of the same rounds.
+  /// The record with which a case need not be run: its last final one, unless the case is to be run
+  /// again or was interrupted since. Null where there is none.
+  const Record* recorded(const Case& c, const Record& blank) const;
+  /// Whether each of a group has one, all of the same rounds.
   bool recorded(const std::vector<Running>& group) const;
   void say_recorded(const Running& r);
+  /// Says whose record of a case is not taken for the one of this program here.
+  void say_made_elsewhere(const Record& blank);
   void run_group(std::vector<Running>& group);
   /// Says of a case that ran out of memory how many others were in it.
   static void add_others_in_memory(Running& r, const std::vector<Running>& group);
   /// Whether a case failed outside of rounds, as one does that lost the GPU: others that are timed
   /// with it are run again, without it.
-  bool failed_alone(const Record& blank) const;
+  bool failed_alone(const Running& r) const;
   /// Throws GpuLost where a case failed because its GPU is lost.
   static void check_gpu(const std::vector<Running>& group);
   /// Records of a group that ends before its time: interrupted, but for a case whose
@@ -76,6 +83,7 @@ class Runner {
   RecordFile& file_;
   Progress& progress_;
   Options options_;
+  const size_t earlier_;  ///< records of the file that are older than this runner
   std::map<std::pair<std::string, std::string>, Site> sites_;  ///< by `on` and lone rank
 };
 

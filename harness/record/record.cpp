@@ -57,6 +57,13 @@ const std::string& program_hash() {
   return hash;
 }
 
+std::string build_of(const Record& record) {
+  nlohmann::json build = nlohmann::json::parse(record.environment)["build"];
+  if (!build["commit"].is_string()) return "unknown";
+  return build["commit"].get<std::string>().substr(0, 12) +
+         (build["dirty"] == true ? " with changes" : "");
+}
+
 std::string fingerprint_of(const Record& record) {
   const nlohmann::json decides = {record.what,
                                   record.on,

@@ -145,6 +145,9 @@ struct Record {
 /// Whether a configuration is one: it has a model.
 inline bool has_configuration(const RunConfig& config) { return config.model.layers > 0; }
 
+/// The commit of the program that made it: "abfdc4d80a98 with changes", or "unknown".
+std::string build_of(const Record& record);
+
 nlohmann::json to_json(const Record& record);
 /// One alone is an object, several are an array.
 nlohmann::json to_json(const std::vector<Record>& records);

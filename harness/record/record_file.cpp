@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "harness/settings/config_json.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 #include "kernels/support/paths.h"
@@ -101,13 +102,43 @@ std::string RecordFile::set_aside() {
   return kept;
 }
 
+namespace {
+
+/// Whether all that decides what two records have to say is the same.
+bool are_alike(const Record& a, const Record& b) {
+  return a.artifact == b.artifact && a.case_id == b.case_id && a.fingerprint == b.fingerprint;
+}
+
+}  // namespace
+
 const Record* last_final(const std::vector<Record>& records, const Record& like) {
   const auto found = std::find_if(records.rbegin(), records.rend(), [&](const Record& r) {
-    return r.artifact == like.artifact && r.case_id == like.case_id &&
-           r.fingerprint == like.fingerprint && r.status != Status::interrupted &&
+    return are_alike(r, like) && r.status != Status::interrupted &&
            (r.status != Status::skipped || like.status == Status::skipped);
   });
   return found == records.rend() ? nullptr : &*found;
+}
+
+bool interrupted_since(const std::vector<Record>& records, const Record& record) {
+  return std::any_of(
+      records.begin() + (&record - records.data()), records.end(),
+      [&](const Record& r) { return are_alike(r, record) && r.status == Status::interrupted; });
+}
+
+const Record* last_of_case(const std::vector<Record>& records, const Record& like) {
+  const auto found = std::find_if(records.rbegin(), records.rend(), [&](const Record& r) {
+    return r.artifact == like.artifact && r.case_id == like.case_id && r.what == like.what &&
+           setting_of(r) == setting_of(like) && r.options == like.options &&
+           to_json(r.config) == to_json(like.config);
+  });
+  return found == records.rend() ? nullptr : &*found;
+}
+
+std::string made_elsewhere(const Record& record, const Record& here) {
+  if (record.program != here.program)
+    return fmt::format("by another build (commit {})", build_of(record));
+  if (record.device != here.device) return fmt::format("on another device ({})", record.device);
+  return "with other values of their machine";
 }
 
 std::string to_text(const std::vector<Record>& records) {

@@ -43,6 +43,15 @@ class RecordFile {
 /// interrupted is not; one that was skipped is only where `like` is to be skipped too.
 const Record* last_final(const std::vector<Record>& records, const Record& like);
 
+/// Whether the case of one of these records was run again after it, and interrupted.
+bool interrupted_since(const std::vector<Record>& records, const Record& record);
+
+/// The last record of the same case, configuration and setting, whatever program made it and on
+/// whatever machine; or null.
+const Record* last_of_case(const std::vector<Record>& records, const Record& like);
+/// What distinguishes such a record from one of this program here: "by another build (commit C)".
+std::string made_elsewhere(const Record& record, const Record& here);
+
 /// A line for each, as the file has them; and back.
 std::string to_text(const std::vector<Record>& records);
 std::vector<Record> records_from_text(const std::string& text);

@@ -53,6 +53,8 @@ class Processes(Cli):
         done = self.start(2, *sweep)
         self.assertEqual(done.stderr.count("already recorded"), 2)
         self.assertEqual(len(self.records()), 2)
+        self.start(2, *sweep, "--rerun", "seed 2")
+        self.assertEqual([r["configuration"]["seed"] for r in self.records()], [1, 2, 2])
         self.start(2, *sweep, "--force")
         self.assertEqual(len(self.records()), 2)
         self.assertTrue((self.folder / "out/records.1.jsonl").exists())
@@ -105,6 +107,7 @@ class Processes(Cli):
 
         same = [FRUGAL, *TINY, "--tensor-parallel", "2"]
         self.assertIn("was started with seed 7, and rank 0 on ", together(*same, "--seed", "7"))
+        self.assertIn("was started with rerun ", together(*same, "--rerun", "all"))
         self.assertIn("was started with learning_rate ", together(*same, "--learning-rate", "0.5"))
         self.assertIn("was started with model ", together(FRUGAL, "measure", "--model", "gpt-3m", *TINY[3:],
                                                           "--tensor-parallel", "2"))
