@@ -107,6 +107,22 @@ TYPED_TEST(ProcessCollectives, MessagesAreKept) {
   });
 }
 
+/// One that has sent waits for values that the others have only when they have received.
+TEST(Processes, MessagesArriveWhileTheirSenderWaitsForValues) {
+  const auto group = groups()(everyone());
+  Communicator& own = group->communicator(world().rank());
+  const std::vector<float> sent = random_values<float>(4 << 20, 1);
+  std::vector<float> received = sent;
+  if (own.rank() == 0)
+    own.send(view(received), 1).wait();
+  else if (own.rank() == 1) {
+    received.assign(received.size(), 0);
+    own.receive(view(received), 0).wait();
+  }
+  world().exchange("");
+  EXPECT_TRUE(same_bits(received, sent));
+}
+
 TEST(Processes, ExchangeValuesOfAnySize) {
   for (const size_t size : {0, 1, 3000000}) {
     const std::string mine(size + static_cast<size_t>(world().rank()),

@@ -336,9 +336,14 @@ void MpiSession::abort(int status) const {
 }
 
 MakeProcessGroup mpi_groups(World& world) {
-  return [flights = std::make_shared<Flights>(world)](const std::vector<int>& ranks) {
-    return make_group(flights, ranks);
-  };
+  const auto flights = std::make_shared<Flights>(world);
+  // A message is sent by its sender's calls of MPI: it must not stay behind while that waits for
+  // values.
+  world.while_waiting([left = std::weak_ptr(flights)] {
+    const auto flights = left.lock();
+    return flights != nullptr && flights->go_on();
+  });
+  return [flights](const std::vector<int>& ranks) { return make_group(flights, ranks); };
 }
 
 }  // namespace frugal::engine

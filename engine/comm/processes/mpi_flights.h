@@ -49,6 +49,11 @@ class Flights {
   void wait(const Flight& flight, const std::function<std::string()>& call);
   /// Until nothing is under way any more.
   void finish();
+  /// Lets all go on; whether something is still under way then.
+  bool go_on() {
+    advance();
+    return !flights_.empty();
+  }
   World& world() { return world_; }
 
  private:

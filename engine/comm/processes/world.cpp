@@ -331,9 +331,11 @@ std::vector<std::string> World::values(const std::string& mine, bool for_all) {
   if (rank_ != 0 && !for_all) return {};
   activity_.waits_for({"exchange", "world", number, static_cast<int64_t>(mine.size())});
   const double end = activity_clock() + options_.deadline;
+  bool under_way = go_on_ != nullptr;
   while (!values_.contains(number)) {
-    changed_.wait_for(lock, 20ms);
+    changed_.wait_for(lock, under_way ? std::chrono::microseconds(50) : 20ms);
     lock.unlock();
+    under_way = go_on_ && go_on_();
     check();
     if (activity_clock() > end)
       raise(fail({.kind = Failure::Kind::deadline,

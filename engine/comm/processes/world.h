@@ -57,6 +57,9 @@ class World {
   std::vector<std::string> exchange(const std::string& mine) { return values(mine, true); }
   /// The same for rank 0 alone; the others get nothing, and do not wait.
   std::vector<std::string> gather(const std::string& mine) { return values(mine, false); }
+  /// While this process waits in exchange(), `go_on` is called: it lets go on what else the process
+  /// has under way, and says whether there still is something.
+  void while_waiting(std::function<bool()> go_on) { go_on_ = std::move(go_on); }
   /// Throws the failure that has ended the run, if there is one, and Interrupted where the user
   /// wants to stop.
   void check();
@@ -93,6 +96,7 @@ class World {
   const int rank_, size_;
   Options options_;
   Activity activity_;
+  std::function<bool()> go_on_;  // called by whoever waits in exchange()
 
   mutable std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
