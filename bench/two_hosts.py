@@ -27,7 +27,7 @@ LAYOUTS = {
     "tensor-parallel 2, sequence-parallel": ["--model", "gpt-3m", "--tensor-parallel", "2", "--sequence-parallel"],
     "pipeline-parallel 2, 4 microbatches": ["--model", "gpt-3m", "--pipeline-parallel", "2", "--microbatches", "4"],
     "pipeline-parallel 2, 2bw, 4 microbatches": ["--model", "gpt-3m", "--pipeline-parallel", "2", "--microbatches", "4",
-                                                 "--schedule", "2bw"],
+                                                 "--schedule", "2bw", "--clip", "0"],
 }
 MESSAGES = ("1KiB", "4MiB")
 
@@ -95,8 +95,8 @@ def with_link(machine, times, rate):
         "link_bandwidth": value(bandwidth, "B/s", within), "link_fraction": value(1, "1", within),
         "gather_fraction": value(1, "1", within), "link_latency": value(latency, "s", within),
         "network_bandwidth": value(bandwidth, "B/s"), "network_fraction": value(1, "1", nothing),
-        "network_latency": value(latency, "s"), "collective_latency": value(0, "s", nothing),
-        "collective_share": value(0, "1", nothing)}
+        "network_latency": value(latency, "s"), "collective_latency": value(1e-9, "s", nothing),
+        "collective_share": value(0.5, "1", "nothing is computed beside")}
     machine["name"] = f"two-hosts-{rate}"
     machine["description"] = f"two hosts with one processor each, and a link of {rate}"
     return machine, latency, bandwidth
