@@ -14,9 +14,7 @@ inline RankGrid::MakeGroup nccl_groups(std::vector<Device*> devices, bool ring, 
     std::vector<Device*> members;
     for (const int rank : ranks) members.push_back(devices.at(static_cast<size_t>(rank)));
     const auto size = static_cast<int>(members.size());
-    if (size == 1)
-      return std::make_unique<ModelledGroup>(*members.front(), CostModel(Machine{}),
-                                             CostModel::Group{});
+    if (size == 1) return alone_on(*members.front());
     const bool forward = use == GroupUse::activations;
     const MessagesTo messages = forward                      ? MessagesTo::next
                                 : use == GroupUse::gradients ? MessagesTo::previous

@@ -17,6 +17,7 @@
 #include "harness/measure/interrupt.h"
 #include "harness/record/exit.h"
 #include "kernels/cpu/cores.h"
+#include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
 namespace frugal::harness {
@@ -92,6 +93,24 @@ void wait_until_read(int descriptor) {
   std::this_thread::sleep_for(milliseconds(50));  // and passed it on
 }
 
+/// Why a process has no GPU, and which it may use.
+std::string seen_gpus() {
+  json seen = {why_no_gpu(), json::array()};
+  if (why_no_gpu().empty())
+    for (const Gpu& gpu : frugal::kernels::gpus()) seen[1].push_back({gpu.name, gpu.uuid});
+  return seen.dump();
+}
+
+std::vector<RankGpu> parsed_gpus(const std::string& text, int rank, const std::string& host) {
+  const json seen = json::parse(text);
+  if (const std::string why = seen.at(0); !why.empty())
+    throw InputError(fmt::format("rank {} on {}: {}", rank, host, why));
+  std::vector<RankGpu> all;
+  for (const json& each : seen.at(1))
+    all.push_back({static_cast<int>(all.size()), each.at(0), each.at(1)});
+  return all;
+}
+
 /// What the others print would be said as often as there are processes.
 void print_nothing() {
   const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -164,6 +183,17 @@ int Processes::processors_here() const {
   return static_cast<int>(all.size());
 }
 
+const std::vector<RankGpu>& Processes::gpus() {
+  if (!gpus_.empty()) return gpus_;
+  std::vector<std::string> hosts;
+  std::vector<std::vector<RankGpu>> usable;
+  for (const std::string& text : world_->exchange(seen_gpus())) {
+    hosts.push_back(places_[hosts.size()].host);
+    usable.push_back(parsed_gpus(text, static_cast<int>(usable.size()), hosts.back()));
+  }
+  return gpus_ = gpu_of_each(hosts, usable);
+}
+
 void Processes::agree(const json& mine) {
   const std::vector<std::string> all = world_->exchange(mine.dump());
   const json first = json::parse(all.front());
@@ -193,6 +223,8 @@ json Processes::environment() const {
     ranks.push_back({{"host", place.host},
                      {"processors", ranges(place.processors)},
                      {"variables", place.variables}});
+  for (size_t r = 0; r < gpus_.size(); ++r)
+    ranks[r]["gpu"] = {{"index", gpus_[r].index}, {"name", gpus_[r].name}, {"uuid", gpus_[r].uuid}};
   return {{"mpi", mpi_version()}, {"ranks", ranks}};
 }
 

@@ -7,6 +7,7 @@
 
 #include "engine/comm/processes/mpi.h"
 #include "harness/namespace.h"
+#include "harness/place/rank_gpus.h"
 #include "kernels/cpu/cores.h"
 
 namespace frugal::harness {
@@ -50,6 +51,9 @@ class Processes {
   int on_this_host() const;
   /// Processors of this one's host that its ranks may run on.
   int processors_here() const;
+  /// The GPU of each rank. All processes call it, the first time. Throws InputError in all of them
+  /// where one has none.
+  const std::vector<RankGpu>& gpus();
 
   /// The first process's text.
   std::string of_first(const std::string& text) { return world_->exchange(text).front(); }
@@ -73,6 +77,7 @@ class Processes {
   std::unique_ptr<World> world_;
   MakeProcessGroup groups_;
   std::vector<RankPlaceHere> places_;
+  std::vector<RankGpu> gpus_;  // once they are asked for
 };
 
 }  // namespace frugal::harness

@@ -40,13 +40,13 @@ void check_ranks(const TargetOptions& options, DeviceKind kind) {
         "mpirun -n 8 frugal measure ...");
   }
   if (processes == nullptr) return;
-  if (options.ranks == RanksAs::threads || kind != DeviceKind::cpu || !options.lone_rank.empty())
+  if (options.ranks == RanksAs::threads || kind == DeviceKind::simulated ||
+      !options.lone_rank.empty())
     throw InputError(
         fmt::format("{} processes were started, and {} is one; start it without a launcher{}",
                     processes->size(),
                     options.ranks == RanksAs::threads ? "a run whose --ranks are threads"
                     : kind == DeviceKind::simulated   ? "a virtual run"
-                    : kind == DeviceKind::cuda        ? "a run on GPUs"
                                                       : "a rank without its peers",
                     kind == DeviceKind::simulated ? ", or give --on cpu" : ""));
 }
@@ -71,8 +71,10 @@ std::unique_ptr<Target> make_target(const TargetOptions& options) {
   const DeviceKind kind = device_kind(options.on);
   check_pinning(options, kind);
   check_ranks(options, kind);
-  if (Processes* const processes = Processes::here())
-    return std::make_unique<ProcessTarget>(options, *processes);
+  if (Processes* const processes = Processes::here()) {
+    if (kind == DeviceKind::cpu) return std::make_unique<ProcessTarget>(options, *processes);
+    return std::make_unique<GpuProcessTarget>(options, *processes);
+  }
   if (kind == DeviceKind::cpu) return make_real<CpuTarget>(options);
   if (kind == DeviceKind::cuda) return make_real<CudaTarget>(options);
   return std::make_unique<VirtualTarget>(options);

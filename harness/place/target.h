@@ -39,8 +39,8 @@ struct TargetOptions {
 };
 
 /// Where a run takes place. Each place is a class in a file of its own: the processor
-/// (cpu_target.h), GPUs (cuda_target.h), a machine that is described (virtual_target.h), and one
-/// rank of many on one of the first two (lone_rank.h).
+/// (cpu_target.h), GPUs (cuda_target.h), a machine that is described (virtual_target.h), one rank
+/// of many on one of the first two (lone_rank.h), and their ranks as processes (process_target.h).
 class Target {
  public:
   Target(const Target&) = delete;

@@ -31,11 +31,12 @@ std::vector<Field> place_fields() {
                      [](RunSettings& s, const nlohmann::json& json, const std::string&) {
                        s.place.pinning = json.get<bool>() ? Pinning::cores : Pinning::none;
                      }});
-  all.push_back(field({"ranks", "--ranks",
-                       "What ranks are, on cpu; processes where a launcher has started several "
-                       "(docs/cluster.md), threads otherwise"},
-                      &T::ranks, one_of(all_names<RanksAs>()))
-                    .if_said());
+  all.push_back(
+      field({"ranks", "--ranks",
+             "What ranks are, on cpu or cuda; processes where a launcher has started several "
+             "(docs/cluster.md), threads otherwise"},
+            &T::ranks, one_of(all_names<RanksAs>()))
+          .if_said());
   all.push_back(field({"deadline", "--deadline",
                        "Seconds that a rank waits for another before the run ends; 600 otherwise"},
                       &T::deadline, real_number(0.001, 1e9)));

@@ -1,30 +1,39 @@
 """frugal as mpirun starts it: one process for each rank."""
 
 import json
+import os
 import pathlib
+import subprocess
 import unittest
 
 import processes
 from program import FRUGAL, Cli
 
+EMULATED = os.environ.get("FRUGAL_EMULATED", "")
 TINY = ["measure", "--model", "gpt-tiny", "--on", "cpu", "--threads", "1", "--steps", "3"]
 
 
-class Processes(Cli):
-    def start(self, ranks, *arguments, status=0):
-        done = processes.run(ranks, FRUGAL, *arguments, folder=self.folder)
+class Started(Cli):
+    program = FRUGAL
+    variables = {}
+
+    def start(self, ranks, *arguments, status=0, variables=None):
+        done = processes.run(ranks, self.program, *arguments, folder=self.folder,
+                             variables={**self.variables, **(variables or {})})
         self.assertEqual(done.returncode, status, done.stderr)
         return done
 
-    def refused(self, ranks, *arguments, says):
+    def refused(self, ranks, *arguments, says, variables=None):
         """One line, of one process, and status 2; nothing is written."""
-        done = self.start(ranks, *arguments, status=2)
+        done = self.start(ranks, *arguments, status=2, variables=variables)
         lines = processes.ours(done.stderr)
         self.assertEqual(len(lines), 1, done.stderr)
         for part in says:
             self.assertIn(part, lines[0])
         self.assertEqual(list(self.folder.iterdir()), [])
 
+
+class Processes(Started):
     def test_a_record_says_where_each_rank_ran(self):
         layout = ["--tensor-parallel", "2", "--data-parallel", "2", "--microbatches", "2"]
         done = self.start(4, *TINY, *layout, "--format", "json")
@@ -115,6 +124,49 @@ class Processes(Cli):
         other.write_bytes(pathlib.Path(FRUGAL).read_bytes() + b"\n")
         other.chmod(0o755)
         self.assertIn("was started with program ", together(str(other), *same[1:]))
+
+
+@unittest.skipUnless(EMULATED, "a sanitizer does not know the emulated GPU's fibers")
+class Gpus(Started):
+    """On emulated GPUs. They train, and a measured peak, which comes last, is not computed."""
+    program = EMULATED
+    variables = {"FRUGAL_EMULATED_GPUS": "4", "FRUGAL_EMULATED_LARGEST": "33", "FRUGAL_CACHE": ""}
+    RUN = ["measure", "--model", "gpt-tiny", "--on", "cuda", "--steps", "3", "--microbatches", "2",
+           "--tensor-parallel", "2"]
+
+    def test_losses_are_those_of_threads(self):
+        layout = [*self.RUN, "--pipeline-parallel", "2", "--schedule", "1f1b"]
+        record = json.loads(self.start(4, *layout, "--format", "json").stdout)
+        self.assertEqual(self.records(), [record])  # and it fits the schema
+        self.assertGreater(record["losses"][0], 5)
+        self.assertEqual(record["options"]["ranks"], "processes")
+        self.assertEqual(record["options"]["transport"], "host")
+        self.assertIn("; 4 processes on 1 host", record["device"])
+        gpus = [rank["gpu"] for rank in record["environment"]["ranks"]]
+        self.assertEqual([gpu["index"] for gpu in gpus], [0, 1, 2, 3])
+        self.assertEqual(len({gpu["uuid"] for gpu in gpus}), 4)
+        of_threads = subprocess.run([EMULATED, *layout, "--out", "threads"], cwd=self.folder, capture_output=True,
+                                    text=True, check=False, env={**os.environ, **self.variables})
+        self.assertEqual(of_threads.returncode, 0, of_threads.stderr)
+        for key in ("losses", "memory", "flops", "configuration"):
+            self.assertEqual(record[key], self.records("threads")[0][key], key)
+
+    def test_a_process_takes_what_it_is_shown(self):
+        """Whatever a launcher's variables say of local ranks."""
+        shown = [[f"CUDA_VISIBLE_DEVICES={number}", "OMPI_COMM_WORLD_LOCAL_RANK=0", EMULATED, *self.RUN]
+                 for number in (2, 1)]
+        done = processes.run(1, "env", *shown[0], ":", "-n", "1", "env", *shown[1], folder=self.folder,
+                             variables={**self.variables, "FRUGAL_EMULATED_COMPUTE": "0"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        gpus = [rank["gpu"] for rank in self.records()[0]["environment"]["ranks"]]
+        self.assertEqual([gpu["index"] for gpu in gpus], [0, 0])
+        self.assertEqual([gpu["uuid"][-1] for gpu in gpus], ["2", "1"])
+
+    def test_as_many_gpus_as_processes(self):
+        self.refused(4, *self.RUN, "--data-parallel", "2", variables={"FRUGAL_EMULATED_GPUS": "3"},
+                     says=["4 processes were started on ", "rank 3 finds no GPU", "of 3 that it may use"])
+        self.refused(2, *self.RUN, variables={"CUDA_VISIBLE_DEVICES": "3"}, says=["rank 1 finds no GPU", "of 1 that it"])
+        self.refused(2, *self.RUN, variables={"CUDA_VISIBLE_DEVICES": ""}, says=["rank 0 on ", "no GPU that this program may"])
 
 
 if __name__ == "__main__":
