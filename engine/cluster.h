@@ -85,10 +85,17 @@ std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config,
                                            double deadline = LocalGroup::default_deadline,
                                            int first = 0);
 
-/// The same where ranks are processes: this one's, on GPU `gpu` of gpus(). Their tensors go through
-/// the host's memory, from which `groups` carry them.
+/// What carries tensors between the GPUs of several processes: NCCL, or MPI between their hosts'
+/// memory.
+enum class Transport : uint8_t { nccl, host };
+std::string_view name_of(Transport transport);
+
+/// The same where ranks are processes: this one's, on GPU `gpu` of gpus(). `groups` are used where
+/// tensors go through the host's memory. Throws InputError where the build has no NCCL and that is
+/// asked for.
 std::unique_ptr<Cluster> make_cuda_process_cluster(const RunConfig& config, World& world,
-                                                   const MakeProcessGroup& groups, int gpu);
+                                                   const MakeProcessGroup& groups, int gpu,
+                                                   Transport transport);
 
 /// One rank for each stage, which stands for its t · c · w ones of a machine
 /// (kernels/virtual/machine.h), as a lone rank does. Stages are tasks of one thread

@@ -40,23 +40,34 @@ std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadl
     devices.push_back(make_cuda_device(first + r));
     members.push_back(devices.back().get());
   }
-  return std::make_unique<ThreadedCluster>(config, layout, std::move(devices),
-                                           nccl_groups(members, config.chunks > 1, deadline));
+  return std::make_unique<ThreadedCluster>(
+      config, layout, std::move(devices),
+      nccl_groups_of_threads(members, config.chunks > 1, deadline));
+}
+
+std::string_view name_of(Transport transport) {
+  return transport == Transport::nccl ? "nccl" : "host";
 }
 
 std::unique_ptr<Cluster> make_cuda_process_cluster(const RunConfig& config, World& world,
-                                                   const MakeProcessGroup& groups, int gpu) {
+                                                   const MakeProcessGroup& groups, int gpu,
+                                                   Transport transport) {
   std::unique_ptr<Device> own = make_cuda_device(gpu);
   Device& device = *own;
-  return std::make_unique<ProcessCluster>(
-      config, world, std::move(own),
-      [&](GroupUse use, const std::vector<int>& ranks) -> std::unique_ptr<Group> {
-        std::unique_ptr<Group> on_host = groups(ranks);  // by all, also those that are alone
-        if (ranks.size() == 1) return alone_on(device);
-        const auto place = std::find(ranks.begin(), ranks.end(), world.rank()) - ranks.begin();
-        return std::make_unique<ThroughHostGroup>(
-            observed_by(world, std::move(on_host), use, ranks), static_cast<int>(place), device);
-      });
+  if (transport == Transport::nccl)
+    return std::make_unique<ProcessCluster>(
+        config, world, std::move(own), nccl_groups_of_processes(world, device, config.chunks > 1),
+        ProcessCluster::Groups::of_the_device);
+  const auto through_host = [&](GroupUse use, const std::vector<int>& ranks) {
+    std::unique_ptr<Group> on_host = groups(ranks);  // by all, also those that are alone
+    if (ranks.size() == 1) return alone_on(device);
+    const auto place = std::find(ranks.begin(), ranks.end(), world.rank()) - ranks.begin();
+    on_host = observed_by(world, std::move(on_host), use, ranks);
+    return std::unique_ptr<Group>(
+        std::make_unique<ThroughHostGroup>(std::move(on_host), static_cast<int>(place), device));
+  };
+  return std::make_unique<ProcessCluster>(config, world, std::move(own), through_host,
+                                          ProcessCluster::Groups::of_the_host);
 }
 
 }  // namespace frugal::engine

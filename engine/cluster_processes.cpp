@@ -25,18 +25,35 @@ World& ready(World& world, const RunConfig& config) {
 }  // namespace
 
 ProcessCluster::ProcessCluster(const RunConfig& config, World& world,
-                               std::unique_ptr<Device> device, const RankGrid::MakeGroup& make)
+                               std::unique_ptr<Device> device, const RankGrid::MakeGroup& make,
+                               Groups groups)
     : world_(ready(world, config)),
+      groups_(groups),
       device_(std::move(device)),
       grid_(layout_of(config), {world.rank()}, make),
       rank_(0, *device_, grid_.groups(world.rank()), config, world.activity()) {}
+
+/// A device may have done all that it has to while others still wait for what it sends, or for its
+/// end: so it ends when all have.
+ProcessCluster::~ProcessCluster() {
+  if (groups_ != Groups::of_the_device || std::uncaught_exceptions() > exceptions_) return;
+  try {
+    device_->synchronize();
+    world_.exchange("");
+  } catch (...) {
+    const Failure failure = world_.fail(failure_of(std::current_exception(), world_.rank()));
+    grid_.abort(world_.rank(), failure.reason);
+  }
+}
 
 void ProcessCluster::run(const std::function<void(Rank&)>& body) {
   world_.check();
   try {
     body(rank_);
   } catch (...) {
-    raise(world_.fail(failure_of(std::current_exception(), world_.rank())));
+    const Failure failure = world_.fail(failure_of(std::current_exception(), world_.rank()));
+    grid_.abort(world_.rank(), failure.reason);
+    raise(failure);
   }
 }
 
@@ -51,11 +68,12 @@ std::unique_ptr<Group> observed_by(World& world, std::unique_ptr<Group> group, G
 std::unique_ptr<Cluster> make_cpu_process_cluster(const RunConfig& config, World& world,
                                                   const MakeProcessGroup& groups, int threads,
                                                   int64_t memory) {
-  return std::make_unique<ProcessCluster>(config, world,
-                                          std::make_unique<CpuDevice>(threads, memory),
-                                          [&](GroupUse use, const std::vector<int>& ranks) {
-                                            return observed_by(world, groups(ranks), use, ranks);
-                                          });
+  return std::make_unique<ProcessCluster>(
+      config, world, std::make_unique<CpuDevice>(threads, memory),
+      [&](GroupUse use, const std::vector<int>& ranks) {
+        return observed_by(world, groups(ranks), use, ranks);
+      },
+      ProcessCluster::Groups::of_the_host);
 }
 
 }  // namespace frugal::engine

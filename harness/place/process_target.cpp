@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/comm/nccl.h"
 #include "engine/rank_grid.h"
 #include "kernels/cpu/memory_budget.h"
 #include "kernels/support/error.h"
@@ -102,7 +103,18 @@ int64_t ProcessTarget::memory_of_rank(const RunConfig& /*config*/) const {
 }
 
 GpuProcessTarget::GpuProcessTarget(const TargetOptions& options, Processes& processes)
-    : OfProcesses(options, with_gpus(processes)) {}
+    : OfProcesses(options, with_gpus(processes)), transport_(transport_of(options, processes)) {}
+
+Transport GpuProcessTarget::transport_of(const TargetOptions& options,
+                                         const Processes& /*processes*/) {
+  const bool nccl = why_no_nccl().empty();
+  const Transport chosen = options.transport.value_or(nccl ? Transport::nccl : Transport::host);
+  if (chosen == Transport::nccl && !nccl)
+    throw InputError(
+        "--transport is nccl, and this build has no NCCL; install it (packages libnccl2 and "
+        "libnccl-dev) and build again, or leave --transport out");
+  return chosen;
+}
 
 int GpuProcessTarget::first_gpu() const {
   return processes().gpus()[static_cast<size_t>(processes().rank())].index;
@@ -110,12 +122,13 @@ int GpuProcessTarget::first_gpu() const {
 
 std::unique_ptr<Cluster> GpuProcessTarget::cluster(const RunConfig& config) const {
   if (config.ranks() == 1) return CudaTarget::cluster(config);
-  return make_cuda_process_cluster(config, processes().world(), processes().groups(), first_gpu());
+  return make_cuda_process_cluster(config, processes().world(), processes().groups(), first_gpu(),
+                                   transport_);
 }
 
 std::map<std::string, std::string> GpuProcessTarget::options(DType type) const {
   std::map<std::string, std::string> options = OfProcesses::options(type);
-  options["transport"] = "host";
+  options[transport_option] = name_of(transport_);
   return options;
 }
 

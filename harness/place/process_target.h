@@ -69,8 +69,13 @@ class GpuProcessTarget final : public OfProcesses<CudaTarget> {
   std::map<std::string, std::string> options(DType type) const override;
 
  private:
+  /// What is asked for, or else NCCL where the build has it. Throws InputError where neither can
+  /// be.
+  static Transport transport_of(const TargetOptions& options, const Processes& processes);
   int first_gpu() const override;
   int ranks_here(const RunConfig& /*config*/) const override { return 1; }
+
+  const Transport transport_;
 };
 
 }  // namespace frugal::harness

@@ -29,6 +29,15 @@ void check_pinning(const TargetOptions& options, DeviceKind kind) {
         "--lone-rank out");
 }
 
+void check_transport(const TargetOptions& options, DeviceKind kind) {
+  if (!options.transport || (kind == DeviceKind::cuda && Processes::here() != nullptr)) return;
+  throw InputError(fmt::format(
+      "--transport is {}: what carries tensors can be chosen between GPUs of several processes "
+      "alone; leave it out{}",
+      name_of(*options.transport),
+      kind == DeviceKind::cuda ? ", or start as many processes as there are ranks" : ""));
+}
+
 /// Throws InputError where ranks cannot be what is asked for.
 void check_ranks(const TargetOptions& options, DeviceKind kind) {
   const Processes* const processes = Processes::here();
@@ -71,6 +80,7 @@ std::unique_ptr<Target> make_target(const TargetOptions& options) {
   const DeviceKind kind = device_kind(options.on);
   check_pinning(options, kind);
   check_ranks(options, kind);
+  check_transport(options, kind);
   if (Processes* const processes = Processes::here()) {
     if (kind == DeviceKind::cpu) return std::make_unique<ProcessTarget>(options, *processes);
     return std::make_unique<GpuProcessTarget>(options, *processes);

@@ -37,6 +37,11 @@ std::vector<Field> place_fields() {
              "(docs/cluster.md), threads otherwise"},
             &T::ranks, one_of(all_names<RanksAs>()))
           .if_said());
+  all.push_back(field({"transport", "--transport",
+                       "What carries tensors between GPUs of several processes; nccl where the "
+                       "build has it, the host's memory otherwise"},
+                      &T::transport, one_of(all_names<Transport>()))
+                    .if_said());
   all.push_back(field({"deadline", "--deadline",
                        "Seconds that a rank waits for another before the run ends; 600 otherwise"},
                       &T::deadline, real_number(0.001, 1e9)));

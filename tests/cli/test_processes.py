@@ -136,20 +136,26 @@ class Gpus(Started):
 
     def test_losses_are_those_of_threads(self):
         layout = [*self.RUN, "--pipeline-parallel", "2", "--schedule", "1f1b"]
-        record = json.loads(self.start(4, *layout, "--format", "json").stdout)
-        self.assertEqual(self.records(), [record])  # and it fits the schema
-        self.assertGreater(record["losses"][0], 5)
-        self.assertEqual(record["options"]["ranks"], "processes")
-        self.assertEqual(record["options"]["transport"], "host")
-        self.assertIn("; 4 processes on 1 host", record["device"])
-        gpus = [rank["gpu"] for rank in record["environment"]["ranks"]]
-        self.assertEqual([gpu["index"] for gpu in gpus], [0, 1, 2, 3])
-        self.assertEqual(len({gpu["uuid"] for gpu in gpus}), 4)
+        self.start(4, *layout)
+        self.start(4, *layout, "--transport", "host")
+        by_nccl, by_host = self.records()  # and they fit the schema
+        self.assertGreater(by_nccl["losses"][0], 5)
+        self.assertEqual(by_nccl["options"]["transport"], "nccl")
+        self.assertEqual(by_host["options"]["transport"], "host")
+        self.assertIn("--transport host", by_host["command"])
+        self.assertIsNone(by_nccl["ranks"])  # nobody knows when a GPU waits
+        self.assertEqual(len(by_host["ranks"]["ranks"]), 4)
         of_threads = subprocess.run([EMULATED, *layout, "--out", "threads"], cwd=self.folder, capture_output=True,
                                     text=True, check=False, env={**os.environ, **self.variables})
         self.assertEqual(of_threads.returncode, 0, of_threads.stderr)
-        for key in ("losses", "memory", "flops", "configuration"):
-            self.assertEqual(record[key], self.records("threads")[0][key], key)
+        for record in (by_nccl, by_host):
+            self.assertEqual(record["options"]["ranks"], "processes")
+            self.assertIn("; 4 processes on 1 host", record["device"])
+            gpus = [rank["gpu"] for rank in record["environment"]["ranks"]]
+            self.assertEqual([gpu["index"] for gpu in gpus], [0, 1, 2, 3])
+            self.assertEqual(len({gpu["uuid"] for gpu in gpus}), 4)
+            for key in ("losses", "memory", "flops"):
+                self.assertEqual(record[key], self.records("threads")[0][key], key)
 
     def test_a_process_takes_what_it_is_shown(self):
         """Whatever a launcher's variables say of local ranks."""
@@ -166,6 +172,7 @@ class Gpus(Started):
         self.refused(4, *self.RUN, "--data-parallel", "2", variables={"FRUGAL_EMULATED_GPUS": "3"},
                      says=["4 processes were started on ", "rank 3 finds no GPU", "of 3 that it may use"])
         self.refused(2, *self.RUN, variables={"CUDA_VISIBLE_DEVICES": "3"}, says=["rank 1 finds no GPU", "of 1 that it"])
+        self.rejected(*TINY, "--transport", "host", says=["--transport is host: ", "GPUs of several processes alone"])
         self.refused(2, *self.RUN, variables={"CUDA_VISIBLE_DEVICES": ""}, says=["rank 0 on ", "no GPU that this program may"])
 
 

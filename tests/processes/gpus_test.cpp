@@ -1,5 +1,6 @@
 // Ranks that are processes, a GPU each, beside ranks that are threads. GPUs are emulated.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/train/trainer.h"
@@ -17,8 +18,8 @@ using engine::random_values;
 using engine::same_bits;
 
 /// GPUs are the emulator's, of which every process has all.
-std::unique_ptr<Cluster> gpu_of_process(const RunConfig& config) {
-  return make_cuda_process_cluster(config, world(), groups(), world().rank());
+std::unique_ptr<Cluster> gpu_of_process(const RunConfig& config, Transport transport) {
+  return make_cuda_process_cluster(config, world(), groups(), world().rank(), transport);
 }
 
 /// What this process has after `body`, on GPUs of processes and on as many threads of the CPU.
@@ -38,14 +39,16 @@ class GpuCollectives : public ::testing::Test {
             rank, group,
             random_values<T>(count * group.size(), static_cast<uint64_t>(1000 + group.rank())));
       };
-      Values of_process;
-      gpu_of_process(config)->run([&](Rank& rank) { of_process = of_rank(rank); });
       std::vector<Values> of_threads(static_cast<size_t>(world().size()));
       make_cpu_cluster(config, 1)->run([&](Rank& rank) {
         of_threads[static_cast<size_t>(rank.groups.data.rank())] = of_rank(rank);
       });
-      EXPECT_TRUE(same_bits(of_process, of_threads[static_cast<size_t>(world().rank())]))
-          << "rank " << world().rank() << ", " << count;
+      for (const Transport transport : {Transport::nccl, Transport::host}) {
+        Values of_process;
+        gpu_of_process(config, transport)->run([&](Rank& rank) { of_process = of_rank(rank); });
+        EXPECT_TRUE(same_bits(of_process, of_threads[static_cast<size_t>(world().rank())]))
+            << name_of(transport) << ", rank " << world().rank() << ", " << count;
+      }
     }
   }
   static Tensor blank(Rank& rank, size_t size) {
@@ -141,14 +144,14 @@ TEST_P(GpuLosses, OfProcessesAreThoseOfThreads) {
   GetParam().choose(run);
   if (run.ranks() != world().size()) GTEST_SKIP() << run.ranks() << " ranks";
   constexpr int64_t steps = 3;
-  std::vector<double> of_processes;
-  {
-    const auto cluster = gpu_of_process(run);
-    of_processes = engine::losses(*cluster, run, steps);
+  std::vector<std::vector<double>> of_processes;
+  for (const Transport transport : {Transport::nccl, Transport::host}) {
+    const auto cluster = gpu_of_process(run, transport);
+    of_processes.push_back(engine::losses(*cluster, run, steps));
   }
   if (world().rank() == 0) {  // the others wait for it at the next test's beginning
     const auto cluster = make_cuda_cluster(run);
-    EXPECT_EQ(of_processes, engine::losses(*cluster, run, steps));
+    EXPECT_THAT(of_processes, ::testing::Each(engine::losses(*cluster, run, steps)));
   }
 }
 

@@ -238,7 +238,7 @@ void World::handle(const Message& message) {
       break;
     case Message::Kind::failed:
       if (rank_ == 0)
-        consider(Failure::parsed(message.body));
+        consider(Failure::parsed(message.body), Noticed::reported);
       else
         settle(Failure::parsed(message.body));
       break;
@@ -259,7 +259,7 @@ void World::miss(size_t peer) {
                         .rank = static_cast<int>(lost),
                         .reason = "lost: its process was killed, or has crashed"};
   if (rank_ == 0)
-    consider(failure);
+    consider(failure, Noticed::missing);
   else
     settle(explained(failure, heard_now(), activity_clock()));
 }
@@ -288,12 +288,17 @@ std::vector<Heard> World::heard_now() const {
   return all;
 }
 
-void World::consider(const Failure& failure) {
-  if (failure_ || considered_) return;
+/// A process that is missing is the cause of what others report.
+void World::consider(const Failure& failure, Noticed how) {
   using Kind = Failure::Kind;
+  const bool counts = !considered_ || (how == Noticed::missing && how != considered_how_);
+  if (failure_ || !counts) return;
   const bool others_say_more =
-      failure.kind == Kind::deadline || failure.kind == Kind::wrong_numbers;
+      how == Noticed::reported &&
+      (failure.kind == Kind::deadline || failure.kind == Kind::error ||
+       failure.kind == Kind::peer_lost || failure.kind == Kind::wrong_numbers);
   considered_ = failure;
+  considered_how_ = how;
   settle_at_ = activity_clock() + (others_say_more ? hearing_all : 0);
   settle_when_due();
 }
@@ -361,7 +366,7 @@ void World::check() {
 Failure World::fail(const Failure& failure) {
   Lock lock(mutex_);
   if (rank_ == 0)
-    consider(failure);
+    consider(failure, Noticed::reported);
   else if (!failure_) {
     beat();  // what this rank does belongs to it
     send_to(0, {.kind = Message::Kind::failed, .rank = rank_, .body = failure.serialized()});
