@@ -137,7 +137,10 @@ class Hosts:
 
     def command(self, *command):
         """The same command as a process of this machine, which puts it on the first host."""
-        return [self.folder / "agent", "host0", "exec " + shlex.join(map(str, command))]
+        return self.command_on("host0", *command)
+
+    def command_on(self, host, *command):
+        return [self.folder / "agent", host, "exec " + shlex.join(map(str, command))]
 
     def variables(self):
         """With which `mpirun` starts processes on all hosts."""

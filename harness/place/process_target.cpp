@@ -70,6 +70,14 @@ double sum_over(Processes& processes, double mine) {
   return sum;
 }
 
+void need_mpi(const Processes& processes, const std::string& what) {
+  if (processes.by_mpi()) return;
+  throw InputError(fmt::format(
+      "{} has MPI carry what is in the hosts' memory, and torchrun has started these {} processes; "
+      "start them with mpirun -n {} frugal ..., or give --on cuda where there is NCCL",
+      what, processes.size(), processes.size()));
+}
+
 std::string in_words(const Processes& processes) {
   return fmt::format("; {} processes on {} host{}", processes.size(), processes.hosts(),
                      processes.hosts() == 1 ? "" : "s");
@@ -77,6 +85,7 @@ std::string in_words(const Processes& processes) {
 
 ProcessTarget::ProcessTarget(const TargetOptions& options, Processes& processes)
     : OfProcesses(options, processes) {
+  need_mpi(processes, "--on cpu");
   if (options.pinning != Pinning::none)
     throw InputError(
         "--pin: processes run where their launcher binds them; leave it out, and give mpirun "
@@ -105,14 +114,15 @@ int64_t ProcessTarget::memory_of_rank(const RunConfig& /*config*/) const {
 GpuProcessTarget::GpuProcessTarget(const TargetOptions& options, Processes& processes)
     : OfProcesses(options, with_gpus(processes)), transport_(transport_of(options, processes)) {}
 
-Transport GpuProcessTarget::transport_of(const TargetOptions& options,
-                                         const Processes& /*processes*/) {
+Transport GpuProcessTarget::transport_of(const TargetOptions& options, const Processes& processes) {
   const bool nccl = why_no_nccl().empty();
   const Transport chosen = options.transport.value_or(nccl ? Transport::nccl : Transport::host);
   if (chosen == Transport::nccl && !nccl)
     throw InputError(
         "--transport is nccl, and this build has no NCCL; install it (packages libnccl2 and "
         "libnccl-dev) and build again, or leave --transport out");
+  if (chosen == Transport::host)
+    need_mpi(processes, options.transport ? "--transport host" : "a build without NCCL");
   return chosen;
 }
 

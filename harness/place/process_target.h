@@ -10,6 +10,8 @@ namespace frugal::harness {
 void check_ranks_of(const Processes& processes, const RunConfig& config);
 /// The sum of what all processes have.
 double sum_over(Processes& processes, double mine);
+/// Throws InputError where MPI has not started them, which `what` needs.
+void need_mpi(const Processes& processes, const std::string& what);
 /// "; 4 processes on 2 hosts"
 std::string in_words(const Processes& processes);
 

@@ -12,6 +12,8 @@
 
 namespace frugal::harness {
 
+struct Torchrun;
+
 /// Where one of them runs, and what it was told that may decide how fast.
 struct RankPlaceHere {
   std::string host;
@@ -42,7 +44,12 @@ class Processes {
   int size() const { return world_->size(); }
   bool first() const { return rank() == 0; }
   World& world() { return *world_; }
+  /// Whether MPI has started them, and so carries what is in their hosts' memory.
+  bool by_mpi() const { return session_ != nullptr; }
+  /// Empty where MPI has not started them.
   const MakeProcessGroup& groups() const { return groups_; }
+  /// What starts so many of them, before a command: "mpirun -n 4 ".
+  std::string launcher() const;
 
   /// Of all ranks, in their order.
   const std::vector<RankPlaceHere>& places() const { return places_; }
@@ -71,9 +78,12 @@ class Processes {
   int end(int status);
 
  private:
+  /// Started by MPI, or by torchrun.
   Processes();
+  explicit Processes(const Torchrun& told);
+  void join(int rank, int size, const World::Tell& tell, World::Options options);
 
-  MpiSession session_;
+  std::unique_ptr<MpiSession> session_;
   std::unique_ptr<World> world_;
   MakeProcessGroup groups_;
   std::vector<RankPlaceHere> places_;

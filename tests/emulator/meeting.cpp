@@ -25,6 +25,14 @@ constexpr int64_t room = int64_t{1} << 30;
   std::abort();
 }
 
+/// Of a machine by its name.
+uint64_t number_everywhere(int gpu) {
+  std::array<char, 256> machine{};
+  gethostname(machine.data(), machine.size() - 1);
+  return std::hash<std::string>()(machine.data()) * most_gpus +
+         static_cast<uint64_t>(number_on_machine(gpu)) + 1;
+}
+
 int64_t bytes_of(const Part& part, int64_t count) { return count * size_of(part.type); }
 
 }  // namespace
@@ -47,7 +55,8 @@ struct Member::Slot {
 struct Member::Shared {
   std::atomic<int> size;
   struct Rank {
-    std::atomic<int> process, gpu;  // its number and 1
+    std::atomic<int> process;
+    std::atomic<uint64_t> gpu;  // another number for each of every machine's, and not 0
     std::atomic<bool> left;
   };
   std::array<Rank, most_gpus> ranks;
@@ -75,7 +84,7 @@ bool Member::join() {
   nobody = 0;
   if (shared_->size != size_ || !own.process.compare_exchange_strong(nobody, getpid()))
     return false;
-  const int number = number_on_machine(gpu_) + 1;
+  const uint64_t number = number_everywhere(gpu_);
   own.gpu = number;
   const auto alike = std::count_if(shared_->ranks.begin(), shared_->ranks.end(),
                                    [&](const auto& rank) { return rank.gpu == number; });

@@ -12,7 +12,7 @@
 #include "tests/emulator/streams.h"
 
 /// What several emulated GPUs do together: collectives and messages, of the threads of a process or
-/// of processes of a machine. Used within calls (streams.h).
+/// of processes that see each other's files. Used within calls (streams.h).
 namespace emulator {
 
 /// What all of a communicator do, or one with another.

@@ -50,7 +50,7 @@ World::~World() {
 
 void World::connect(const Tell& tell) {
   if (rank_ == 0) {
-    const Listener listener;
+    const Listener listener(options_.port, options_.secret);
     tell(listener.address());
     peers_.resize(static_cast<size_t>(size_));
     accept_all(listener);

@@ -32,6 +32,9 @@ class World {
     /// Called, by a thread of the world's, where the process has not ended so many seconds after
     /// the run has failed.
     std::function<void(const Failure&)> overdue = {};
+    /// Where rank 0 waits for the others, and what they must know: any port and secret, or these.
+    int port = 0;
+    std::string secret = {};
   };
   /// Where the others find rank 0, told to them: it is given rank 0's address and returns that to
   /// all; MPI does, or the environment.
