@@ -78,11 +78,24 @@ std::unique_ptr<Cluster> make_cpu_process_cluster(const RunConfig& config, World
 /// GPUs, no NCCL for several ranks, no fused attention of the type. Empty where they can.
 std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus);
 
-/// Ranks as threads of this process, a GPU each: the first t of gpus() (kernels/cuda/gpus.h).
-/// A collective or message that takes longer than `deadline` seconds ends the run. Throws
+/// Ranks as threads of this process, a GPU each: those of gpus() (kernels/cuda/gpus.h) from `first`
+/// on. A collective or message that takes longer than `deadline` seconds ends the run. Throws
 /// InputError for what why_not_on_gpus() says.
 std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config,
-                                           double deadline = LocalGroup::default_deadline);
+                                           double deadline = LocalGroup::default_deadline,
+                                           int first = 0);
+
+/// What carries tensors between the GPUs of several processes: NCCL, or MPI between their hosts'
+/// memory.
+enum class Transport : uint8_t { nccl, host };
+std::string_view name_of(Transport transport);
+
+/// The same where ranks are processes: this one's, on GPU `gpu` of gpus(). `groups` are used where
+/// tensors go through the host's memory. Throws InputError where the build has no NCCL and that is
+/// asked for.
+std::unique_ptr<Cluster> make_cuda_process_cluster(const RunConfig& config, World& world,
+                                                   const MakeProcessGroup& groups, int gpu,
+                                                   Transport transport);
 
 /// One rank for each stage, which stands for its t · c · w ones of a machine
 /// (kernels/virtual/machine.h), as a lone rank does. Stages are tasks of one thread

@@ -1,6 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "engine/cluster_processes.h"
 #include "engine/cluster_threads.h"
+#include "engine/comm/processes/through_host.h"
 #include "engine/nccl_grid.h"
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
@@ -24,20 +28,46 @@ std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
   return why_no_fused_attention(config.type, m.attention_softcap != 0, m.window != 0);
 }
 
-std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadline) {
+std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadline, int first) {
   config.validate();
   const Layout layout = layout_of(config);
   const std::string why_not =
-      why_not_on_gpus(config, layout.ranks(), static_cast<int>(gpus().size()));
+      why_not_on_gpus(config, layout.ranks(), static_cast<int>(gpus().size()) - first);
   if (!why_not.empty()) throw InputError(why_not);
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<Device*> members;
   for (int r = 0; r < layout.ranks(); ++r) {
-    devices.push_back(make_cuda_device(r));
+    devices.push_back(make_cuda_device(first + r));
     members.push_back(devices.back().get());
   }
-  return std::make_unique<ThreadedCluster>(config, layout, std::move(devices),
-                                           nccl_groups(members, config.chunks > 1, deadline));
+  return std::make_unique<ThreadedCluster>(
+      config, layout, std::move(devices),
+      nccl_groups_of_threads(members, config.chunks > 1, deadline));
+}
+
+std::string_view name_of(Transport transport) {
+  return transport == Transport::nccl ? "nccl" : "host";
+}
+
+std::unique_ptr<Cluster> make_cuda_process_cluster(const RunConfig& config, World& world,
+                                                   const MakeProcessGroup& groups, int gpu,
+                                                   Transport transport) {
+  std::unique_ptr<Device> own = make_cuda_device(gpu);
+  Device& device = *own;
+  if (transport == Transport::nccl)
+    return std::make_unique<ProcessCluster>(
+        config, world, std::move(own), nccl_groups_of_processes(world, device, config.chunks > 1),
+        ProcessCluster::Groups::of_the_device);
+  const auto through_host = [&](GroupUse use, const std::vector<int>& ranks) {
+    std::unique_ptr<Group> on_host = groups(ranks);  // by all, also those that are alone
+    if (ranks.size() == 1) return alone_on(device);
+    const auto place = std::find(ranks.begin(), ranks.end(), world.rank()) - ranks.begin();
+    on_host = observed_by(world, std::move(on_host), use, ranks);
+    return std::unique_ptr<Group>(
+        std::make_unique<ThroughHostGroup>(std::move(on_host), static_cast<int>(place), device));
+  };
+  return std::make_unique<ProcessCluster>(config, world, std::move(own), through_host,
+                                          ProcessCluster::Groups::of_the_host);
 }
 
 }  // namespace frugal::engine

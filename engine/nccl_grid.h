@@ -6,30 +6,62 @@
 
 namespace frugal::engine {
 
-/// The groups of ranks on GPUs: device r is rank r's. With `ring` a pipeline's last stage sends to
-/// its first too, as the interleaved schedule does.
-inline RankGrid::MakeGroup nccl_groups(std::vector<Device*> devices, bool ring, double deadline) {
-  return [devices = std::move(devices), ring, deadline](
-             GroupUse use, const std::vector<int>& ranks) -> std::unique_ptr<Group> {
-    std::vector<Device*> members;
-    for (const int rank : ranks) members.push_back(devices.at(static_cast<size_t>(rank)));
-    const auto size = static_cast<int>(members.size());
-    if (size == 1)
-      return std::make_unique<ModelledGroup>(*members.front(), CostModel(Machine{}),
-                                             CostModel::Group{});
+/// Makes a group of these ranks, each with a stream of its own.
+using MakeNcclGroup =
+    std::function<std::unique_ptr<Group>(GroupUse use, const std::vector<int>& ranks,
+                                         const std::vector<Stream>& streams, MessagesTo messages)>;
+
+/// The groups of ranks on GPUs. With `ring` a pipeline's last stage sends to its first too, as the
+/// interleaved schedule does: then each two neighbours are a group, and `meeting` makes one in
+/// which all meet.
+inline RankGrid::MakeGroup nccl_groups(const MakeNcclGroup& make,
+                                       const RankGrid::MakeGroup& meeting, bool ring) {
+  return [=](GroupUse use, const std::vector<int>& ranks) -> std::unique_ptr<Group> {
     const bool forward = use == GroupUse::activations;
     const MessagesTo messages = forward                      ? MessagesTo::next
                                 : use == GroupUse::gradients ? MessagesTo::previous
                                                              : MessagesTo::nobody;
     if (!ring || messages == MessagesTo::nobody)
-      return make_nccl_group(members, deadline, stream_of(use), messages);
+      return make(use, ranks, std::vector(ranks.size(), stream_of(use)), messages);
     const Stream arriving = forward ? Stream::arriving_activations : Stream::arriving_gradients;
+    const auto member = [&](int place) { return ranks.at(static_cast<size_t>(place)); };
     return std::make_unique<MessageRing>(
-        size, forward ? 1 : size - 1, deadline, [&](int from, int to) {
-          return make_nccl_group({members.at(from), members.at(to)}, deadline,
-                                 {stream_of(use), arriving}, MessagesTo::next);
+        meeting(use, ranks), forward ? 1 : static_cast<int>(ranks.size()) - 1,
+        [&](int from, int to) {
+          return make(use, {member(from), member(to)}, {stream_of(use), arriving},
+                      MessagesTo::next);
         });
   };
+}
+
+/// Of ranks that are threads: device r is rank r's.
+inline RankGrid::MakeGroup nccl_groups_of_threads(const std::vector<Device*>& devices, bool ring,
+                                                  double deadline) {
+  const auto make = [=](GroupUse /*use*/, const std::vector<int>& ranks,
+                        const std::vector<Stream>& streams, MessagesTo messages) {
+    std::vector<Device*> members;
+    for (const int rank : ranks) members.push_back(devices.at(static_cast<size_t>(rank)));
+    if (members.size() == 1) return alone_on(*members.front());
+    return make_nccl_group(members, deadline, streams, messages);
+  };
+  const auto meeting = [=](GroupUse /*use*/, const std::vector<int>& ranks) {
+    return std::make_unique<LocalGroup>(static_cast<int>(ranks.size()), deadline);
+  };
+  return nccl_groups(make, meeting, ring);
+}
+
+/// Of ranks that are processes: the device is this one's.
+inline RankGrid::MakeGroup nccl_groups_of_processes(World& world, Device& device, bool ring) {
+  const auto make = [&](GroupUse use, const std::vector<int>& ranks,
+                        const std::vector<Stream>& streams, MessagesTo messages) {
+    const auto own = std::find(ranks.begin(), ranks.end(), world.rank()) - ranks.begin();
+    const Stream stream = streams[static_cast<size_t>(own) % streams.size()];  // any, if in none
+    return make_nccl_process_group(world, ranks, device, {name_of(use), stream, messages});
+  };
+  const auto meeting = [=](GroupUse use, const std::vector<int>& ranks) {
+    return make(use, ranks, std::vector(ranks.size(), stream_of(use)), MessagesTo::nobody);
+  };
+  return nccl_groups(make, meeting, ring);
 }
 
 }  // namespace frugal::engine

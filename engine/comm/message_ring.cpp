@@ -55,25 +55,30 @@ class RingCommunicator final : public Communicator {
 
 }  // namespace
 
-MessageRing::MessageRing(int size, int step, double deadline, const MakeEdge& make)
-    : meeting_(size, deadline) {
+MessageRing::MessageRing(std::unique_ptr<Group> meeting, int step, const MakeEdge& make)
+    : meeting_(std::move(meeting)) {
+  const int size = meeting_->size();
   for (int rank = 0; rank < size; ++rank) edges_.push_back(make(rank, (rank + step) % size));
   for (int rank = 0; rank < size; ++rank) {
     const int before = (rank + size - step) % size;
-    communicators_.push_back(std::make_unique<RingCommunicator>(
-        meeting_.communicator(rank),
-        RingCommunicator::Edge{(rank + step) % size,
-                               edges_[static_cast<size_t>(rank)]->communicator(0)},
-        RingCommunicator::Edge{before, edges_[static_cast<size_t>(before)]->communicator(1)},
-        rank < before));
+    Group* const to_next = edges_[static_cast<size_t>(rank)].get();
+    Group* const from_before = edges_[static_cast<size_t>(before)].get();
+    communicators_.push_back(
+        to_next == nullptr || from_before == nullptr
+            ? nullptr
+            : std::make_unique<RingCommunicator>(
+                  meeting_->communicator(rank),
+                  RingCommunicator::Edge{(rank + step) % size, to_next->communicator(0)},
+                  RingCommunicator::Edge{before, from_before->communicator(1)}, rank < before));
   }
 }
 
 MessageRing::~MessageRing() = default;
 
 void MessageRing::reset() {
-  meeting_.reset();
-  for (const auto& edge : edges_) edge->reset();
+  meeting_->reset();
+  for (const auto& edge : edges_)
+    if (edge) edge->reset();
 }
 
 }  // namespace frugal::engine

@@ -1,4 +1,6 @@
 #pragma once
+#include <memory>
+
 #include "engine/comm/group.h"
 #include "kernels/device.h"
 #include "kernels/virtual/cost_model.h"
@@ -88,5 +90,10 @@ class ModelledGroup final : public Group {
  private:
   ModelledCommunicator communicator_;
 };
+
+/// A rank that has no peers, whose memory is the device's.
+inline std::unique_ptr<Group> alone_on(Device& device) {
+  return std::make_unique<ModelledGroup>(device, CostModel(Machine{}), CostModel::Group{});
+}
 
 }  // namespace frugal::engine

@@ -1,13 +1,10 @@
 #include "engine/comm/nccl.h"
 
 #include <atomic>
-#include <stdexcept>
 #include <thread>
 
-#include "engine/comm/contract.h"
-#include "engine/comm/nccl_link.h"
-#include "engine/comm/part_of.h"
-#include "engine/comm/watch.h"
+#include "engine/comm/failure.h"
+#include "engine/comm/nccl_communicator.h"
 #include "kernels/support/version.h"
 
 namespace frugal::engine {
@@ -15,283 +12,74 @@ namespace {
 
 using namespace nccl;  // NOLINT: what is below is NCCL's, in the engine's namespace
 
-ncclDataType_t nccl_type(DType type) {
-  switch (type) {
-    case DType::f32:
-      return ncclFloat32;
-    case DType::bf16:
-      return ncclBfloat16;
-    case DType::f64:
-      return ncclFloat64;
-    case DType::u8:
-      return ncclUint8;
-    case DType::i32:
-      return ncclInt32;
-  }
-  throw std::logic_error("nccl_type: no such type");
-}
-
-size_t count(const View& view) { return static_cast<size_t>(view.size()); }
-
-/// The moment at which a stream has done what was issued to it so far. An event of its own: those
-/// of Device::record() are for waits that follow soon.
-class Moment {
+/// Of ranks that are threads.
+class ThreadPeers final : public NcclPeers {
  public:
-  explicit Moment(cudaStream_t stream) {
-    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    const cudaError_t recorded = cudaEventRecord(event_, stream);
-    if (recorded != cudaSuccess) (void)cudaEventDestroy(event_);
-    check(recorded, "cudaEventRecord");
+  ThreadPeers(int size, double deadline) : deadline_(deadline), local_(size, deadline) {
+    make_id();
   }
-  Moment(const Moment&) = delete;
-  Moment& operator=(const Moment&) = delete;
-  ~Moment() { (void)cudaEventDestroy(event_); }
+  ~ThreadPeers() override { stop(); }
 
-  bool passed() const {
-    const cudaError_t state = cudaEventQuery(event_);
-    if (state == cudaErrorNotReady) return false;
-    check(state, "cudaEventQuery");
-    return true;
+  int size() const override { return local_.size(); }
+  double deadline() const override { return deadline_; }
+  const ncclUniqueId& id() const override { return id_; }
+  void check() override { local_.check(); }
+  void fail(const std::exception_ptr& error) noexcept override {
+    abort(failure_of(error, -1).reason);
   }
-  void hold(cudaStream_t stream) const {
-    check(cudaStreamWaitEvent(stream, event_), "cudaStreamWaitEvent");
+  void abort(const std::string& reason) noexcept override {
+    local_.communicator(0).abort(reason);  // the first reason counts
+    failed_ = true;
+    stop();
+  }
+
+  NcclLink& add_link(CudaDevice& device) {
+    return *links_.emplace_back(std::make_unique<NcclLink>(device, [this] { check(); }));
+  }
+  void reset() {
+    local_.reset();
+    if (failed_.exchange(false)) make_id();
   }
 
  private:
-  cudaEvent_t event_ = nullptr;
-};
-
-/// What the ranks of a group share.
-struct Shared {
-  Shared(int size, double deadline, MessagesTo messages)
-      : deadline(deadline), messages(messages), local(size, deadline) {}
-
-  const double deadline;
-  const MessagesTo messages;
-  LocalGroup local;  ///< where the threads meet, and learn of failures
-  std::vector<std::unique_ptr<NcclLink>> links;
-  ncclUniqueId id{};
-  std::atomic<bool> failed{false};
-
-  void make_id() { check(ncclGetUniqueId(&id), "ncclGetUniqueId"); }
+  void make_id() { nccl::check(ncclGetUniqueId(&id_), "ncclGetUniqueId"); }
   /// The links of a group end together: NCCL frees memory that the other ranks may still use.
   void stop() noexcept {
     std::vector<std::jthread> threads;
-    for (const auto& link : links) threads.emplace_back([&link] { link->stop(); });
-  }
-  void fail(const std::string& reason) noexcept {
-    local.communicator(0).abort(reason);  // the first reason counts
-    failed = true;
-    stop();
-  }
-};
-
-class NcclWork final : public Pending::Work {
- public:
-  NcclWork(Shared& shared, CudaDevice& device, std::shared_ptr<const Moment> end)
-      : shared_(shared), device_(device), end_(std::move(end)) {}
-  void wait() override {
-    shared_.local.check();
-    end_->hold(device_.stream(Stream::compute));
+    for (const auto& link : links_) threads.emplace_back([&link] { link->stop(); });
   }
 
- private:
-  Shared& shared_;
-  CudaDevice& device_;
-  const std::shared_ptr<const Moment> end_;
-};
-
-class NcclCommunicator final : public Communicator {
- public:
-  NcclCommunicator(Shared& shared, CudaDevice& device, Stream stream, int rank)
-      : shared_(shared),
-        device_(device),
-        stream_(stream),
-        link_(*shared.links[static_cast<size_t>(rank)]),
-        rank_(rank),
-        watch_(rank, shared.deadline,
-               {.throw_if_failed = [&shared] { shared.local.check(); },
-                .throw_if_broken = [this] { (void)link_.settled(); },
-                .fail = [&shared](const std::string& reason) { shared.fail(reason); },
-                .now = [this] { return device_.now(); }}) {
-    device_.add_watch(this, [this] { watch_.check(); });
-  }
-  ~NcclCommunicator() override { device_.remove_watch(this); }
-
-  int rank() const override { return rank_; }
-  int size() const override { return shared_.local.size(); }
-
-  Pending all_reduce(const View& data) override {
-    contract::summed("all-reduce", data);
-    return start({"all-reduce", data}, "ncclAllReduce", [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclAllReduce(data.data, data.data, count(data), nccl_type(data.type), ncclSum, comm,
-                           stream);
-    });
-  }
-  Pending all_gather(const View& shard, const View& all) override {
-    contract::gathered("all-gather", shard, all, size());
-    return start({"all-gather", shard}, "ncclAllGather", [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclAllGather(shard.data, all.data, count(shard), nccl_type(shard.type), comm, stream);
-    });
-  }
-  Pending reduce_scatter(const View& all, const View& shard) override {
-    contract::summed("reduce-scatter", all);
-    contract::gathered("reduce-scatter", shard, all, size());
-    return start({"reduce-scatter", all}, "ncclReduceScatter",
-                 [&](ncclComm_t comm, cudaStream_t stream) {
-                   return ncclReduceScatter(all.data, shard.data, count(shard), nccl_type(all.type),
-                                            ncclSum, comm, stream);
-                 });
-  }
-  Pending all_to_all(const View& from, const View& to) override {
-    contract::exchanged(from, to, size());
-    return start({"all-to-all", from}, "ncclGroupEnd", [&](ncclComm_t comm, cudaStream_t stream) {
-      return together([&](const auto& add) {
-        for (int peer = 0; peer < size(); ++peer) {
-          add(issue_send(part_of(from, peer, size()), peer, comm, stream));
-          add(issue_receive(part_of(to, peer, size()), peer, comm, stream));
-        }
-      });
-    });
-  }
-  Pending shift(const View& from, const View& to) override {
-    contract::shifted(from, to);
-    return start({"shift", from}, "ncclGroupEnd", [&](ncclComm_t comm, cudaStream_t stream) {
-      return together([&](const auto& add) {
-        add(issue_send(from, (rank_ + 1) % size(), comm, stream));
-        add(issue_receive(to, (rank_ + size() - 1) % size(), comm, stream));
-      });
-    });
-  }
-  Pending broadcast(const View& data, int root) override {
-    contract::moved("broadcast", data);
-    contract::peer("broadcast", root, size());
-    return start({"broadcast", data}, "ncclBroadcast", [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclBroadcast(data.data, data.data, count(data), nccl_type(data.type), root, comm,
-                           stream);
-    });
-  }
-  Pending send(const View& data, int to) override {
-    contract::moved("send", data);
-    contract::peer("send", to, size());
-    return start({"send", data}, "ncclSend", [&](ncclComm_t comm, cudaStream_t stream) {
-      return issue_send(data, to, comm, stream);
-    });
-  }
-  Pending receive(const View& data, int from) override {
-    contract::moved("receive", data);
-    contract::peer("receive", from, size());
-    return start({"receive", data}, "ncclRecv", [&](ncclComm_t comm, cudaStream_t stream) {
-      return issue_receive(data, from, comm, stream);
-    });
-  }
-  void barrier() override {
-    device_.make_current();
-    connect();
-    device_.synchronize();
-    shared_.local.communicator(rank_).barrier();
-  }
-  void abort(const std::string& reason) noexcept override { shared_.fail(reason); }
-
- private:
-  /// Issues a call of NCCL behind what was computed so far.
-  template <class Issue>
-  Pending start(const Watch::Call& what, const char* call, Issue issue) {
-    device_.make_current();
-    connect();
-    device_.wait(stream_, device_.record(Stream::compute));
-    auto* const stream = device_.stream(stream_);
-    link_.use(call, [&](ncclComm_t comm) { return issue(comm, stream); });
-    // Only then has it been issued to the stream.
-    watch_.until(what, [this] { return link_.settled(); });
-    const auto end = std::make_shared<const Moment>(stream);
-    watch_.started(what, [end] { return end->passed(); });
-    return Pending(std::make_unique<NcclWork>(shared_, device_, end));
-  }
-
-  /// All ranks come here before their first collective, in threads of their own.
-  void connect() {
-    if (link_.is_open()) return;
-    link_.open(shared_.id, rank_, size());
-    watch_.until({"connecting the ranks", {}}, [this] { return link_.settled(); });
-    if (shared_.messages != MessagesTo::nobody) meet_neighbours();
-  }
-  /// The first message between two ranks waits for both, and their schedules may not have them
-  /// meet.
-  void meet_neighbours() {
-    struct Memory {
-      CudaDevice& device;
-      void* address = device.allocate(1);
-      ~Memory() { device.deallocate(address, 1); }
-    } const memory{device_};
-    const View token{memory.address, DType::u8, {1}};
-    device_.copy_from_host(token, "");
-    const int step = shared_.messages == MessagesTo::next ? 1 : -1;
-    const auto is_there = [this](int rank) { return rank >= 0 && rank < size(); };
-    if (is_there(rank_ - step)) receive(token, rank_ - step).wait();
-    if (is_there(rank_ + step)) send(token, rank_ + step).wait();
-    device_.synchronize();
-  }
-
-  static ncclResult_t issue_send(const View& data, int to, ncclComm_t comm, cudaStream_t stream) {
-    return ncclSend(data.data, count(data), nccl_type(data.type), to, comm, stream);
-  }
-  static ncclResult_t issue_receive(const View& data, int from, ncclComm_t comm,
-                                    cudaStream_t stream) {
-    return ncclRecv(data.data, count(data), nccl_type(data.type), from, comm, stream);
-  }
-
-  /// The calls that `calls` adds, as one. A group of calls that has begun must end, whatever
-  /// happens in it.
-  template <class Calls>
-  static ncclResult_t together(const Calls& calls) {
-    ncclResult_t result = ncclGroupStart();
-    if (result != ncclSuccess) return result;
-    const auto add = [&](ncclResult_t next) {
-      if (result == ncclSuccess || result == ncclInProgress) result = next;
-    };
-    calls(add);
-    add(ncclGroupEnd());
-    return result;
-  }
-
-  Shared& shared_;
-  CudaDevice& device_;
-  const Stream stream_;
-  NcclLink& link_;
-  const int rank_;
-  Watch watch_;
+  const double deadline_;
+  LocalGroup local_;  ///< where the threads learn of failures
+  std::vector<std::unique_ptr<NcclLink>> links_;
+  ncclUniqueId id_{};
+  std::atomic<bool> failed_{false};
 };
 
 class NcclGroup final : public Group {
  public:
   NcclGroup(const std::vector<Device*>& devices, double deadline,
             const std::vector<Stream>& streams, MessagesTo messages)
-      : shared_(static_cast<int>(devices.size()), deadline, messages) {
-    shared_.make_id();
+      : peers_(static_cast<int>(devices.size()), deadline) {
     for (size_t rank = 0; rank < devices.size(); ++rank) {
       auto& gpu = dynamic_cast<CudaDevice&>(*devices[rank]);
-      shared_.links.push_back(std::make_unique<NcclLink>(gpu, [this] { shared_.local.check(); }));
-      communicators_.push_back(std::make_unique<NcclCommunicator>(shared_, gpu, streams.at(rank),
-                                                                  static_cast<int>(rank)));
+      communicators_.push_back(make_communicator(peers_, peers_.add_link(gpu),
+                                                 {.rank = static_cast<int>(rank),
+                                                  .device = gpu,
+                                                  .stream = streams.at(rank),
+                                                  .messages = messages}));
     }
   }
-  ~NcclGroup() override { shared_.stop(); }
 
-  int size() const override { return shared_.local.size(); }
+  int size() const override { return peers_.size(); }
   Communicator& communicator(int rank) override {
     return *communicators_[static_cast<size_t>(rank)];
   }
-  void reset() override {
-    shared_.local.reset();
-    if (!shared_.failed) return;
-    shared_.failed = false;
-    shared_.make_id();
-  }
+  void reset() override { peers_.reset(); }
 
  private:
-  Shared shared_;
-  std::vector<std::unique_ptr<NcclCommunicator>> communicators_;
+  ThreadPeers peers_;
+  std::vector<std::unique_ptr<Communicator>> communicators_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/comm/local.h"
@@ -36,5 +37,21 @@ std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices,
 /// The same with a stream for each rank.
 std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& devices, double deadline,
                                        const std::vector<Stream>& streams, MessagesTo messages);
+
+class World;
+
+/// Of a group of processes, what this one has to say.
+struct NcclProcess {
+  std::string_view name = {};  ///< the group's, for messages: "tensor"
+  Stream stream = Stream::communication;
+  MessagesTo messages = MessagesTo::nobody;
+};
+/// The same where ranks are processes of a world, to which this one's `device` belongs: all of the
+/// world call it, as often and in the same order, each with the ranks of a group, whose first one
+/// says how they connect. A group has one communicator here, this process's; null where it is in
+/// none of these ranks. The world's deadline holds, and its failures are thrown. Before a group
+/// ends, its ranks must all have done what they do with it.
+std::unique_ptr<Group> make_nccl_process_group(World& world, const std::vector<int>& ranks,
+                                               Device& device, const NcclProcess& own);
 
 }  // namespace frugal::engine

@@ -4,6 +4,8 @@
 
 #include <exception>
 
+#include "kernels/support/error.h"
+
 namespace frugal::engine::nccl {
 namespace {
 
@@ -18,6 +20,8 @@ const char* next_step(ncclResult_t result) {
              "shared memory (/dev/shm)";
     case ncclInvalidUsage:
       return "check that CUDA_VISIBLE_DEVICES names no GPU twice";
+    case ncclRemoteError:
+      return "another rank's process has ended, or the network between them";
     default:
       return "run again with NCCL_DEBUG=INFO to see what NCCL did last";
   }
@@ -27,9 +31,11 @@ const char* next_step(ncclResult_t result) {
 
 void check(ncclResult_t result, const char* call, ncclComm_t comm, const char* file, int line) {
   if (result == ncclSuccess || result == ncclInProgress) return;
-  throw CudaError(fmt::format("{} at {}: {} ({}); {}", call, place(file, line),
-                              ncclGetErrorString(result), ncclGetLastError(comm),
-                              next_step(result)));
+  const std::string text =
+      fmt::format("{} at {}: {} ({}); {}", call, place(file, line), ncclGetErrorString(result),
+                  ncclGetLastError(comm), next_step(result));
+  if (result == ncclRemoteError) throw PeerLost(text);
+  throw CudaError(text);
 }
 
 bool NcclLink::is_open() {

@@ -12,8 +12,9 @@ namespace frugal::engine::nccl {
 using namespace kernels::cuda;  // NOLINT: a link is of one of its devices
 using cuda::check;              // beside the one of NCCL's calls
 
-/// Throws CudaError unless the call succeeded or is in progress; `call` is its name: "ncclSend",
-/// `comm` the communicator it was about, if there is one.
+/// Throws CudaError unless the call succeeded or is in progress, or PeerLost where that is what
+/// NCCL says; `call` is its name: "ncclSend", `comm` the communicator it was about, if there is
+/// one.
 void check(ncclResult_t result, const char* call, ncclComm_t comm = nullptr,
            const char* file = __builtin_FILE(), int line = __builtin_LINE());
 

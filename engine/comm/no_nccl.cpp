@@ -23,4 +23,9 @@ std::unique_ptr<Group> make_nccl_group(const std::vector<Device*>& /*devices*/, 
   throw InputError(why_no_nccl());
 }
 
+std::unique_ptr<Group> make_nccl_process_group(World& /*world*/, const std::vector<int>& /*ranks*/,
+                                               Device& /*device*/, const NcclProcess& /*own*/) {
+  throw InputError(why_no_nccl());
+}
+
 }  // namespace frugal::engine

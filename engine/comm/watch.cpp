@@ -18,8 +18,8 @@ void Watch::throw_if_bad() {
   surroundings_.throw_if_failed();
   try {
     surroundings_.throw_if_broken();
-  } catch (const std::exception& e) {
-    surroundings_.fail(e.what());
+  } catch (...) {
+    surroundings_.fail(std::current_exception());
     throw;
   }
 }
@@ -29,22 +29,40 @@ void Watch::pass_deadline(const Call& call, uint64_t number) {
       call.data.empty()
           ? std::string(call.name)
           : fmt::format("{} of {} {}", call.name, call.data.size(), name_of(call.data.type));
-  const std::string reason = fmt::format("rank {}: {} (number {}) did not end within {} s", rank_,
-                                         text, number, deadline_);
-  surroundings_.fail(reason);
-  throw DeadlinePassed(reason);
+  const DeadlinePassed late(fmt::format("rank {}: {} (number {}) did not end within {} s", rank_,
+                                        text, number, deadline_));
+  surroundings_.fail(std::make_exception_ptr(late));
+  throw late;
 }
 
-void Watch::started(const Call& call, std::function<bool()> ended) {
+/// Another group's may have been noted since.
+void Watch::waits_for(const Call& call, uint64_t number) {
+  if (!notes() || (noted_ == number + 1 && surroundings_.activity->state().waiting)) return;
+  noted_ = number + 1;
+  const int64_t bytes = call.data.empty() ? 0 : call.data.bytes();
+  surroundings_.activity->waits_for({call.name, surroundings_.group, number, bytes});
+}
+
+void Watch::goes_on() {
+  if (noted_ == 0) return;
+  noted_ = 0;
+  surroundings_.activity->goes_on();
+}
+
+void Watch::started(const Call& call, std::function<bool()> ended, std::function<bool()> begun) {
   forget_ended();  // where a rank seldom waits, they would pile up
-  flights_.push_back({count_++, call, std::move(ended)});
+  flights_.push_back({count_++, call, std::move(ended), std::move(begun)});
 }
 
 void Watch::check() {
   throw_if_bad();
   forget_ended();
-  if (flights_.empty()) return;
+  if (flights_.empty()) return goes_on();
   const Flight& oldest = flights_.front();
+  if (notes() && oldest.begun())
+    waits_for(oldest.call, oldest.number);
+  else
+    goes_on();
   const double now = surroundings_.now();
   if (looked_for_ != oldest.number + 1) {
     looked_for_ = oldest.number + 1;
@@ -57,7 +75,8 @@ void Watch::until(const Call& call, const std::function<bool()>& ready) {
   const double since = surroundings_.now();
   for (;;) {
     throw_if_bad();
-    if (ready()) return;
+    if (ready()) return goes_on();
+    waits_for(call, count_);
     if (surroundings_.now() - since > deadline_) pass_deadline(call, count_);
     std::this_thread::yield();
   }

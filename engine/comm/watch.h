@@ -1,10 +1,11 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
-#include <string>
 #include <string_view>
 
+#include "engine/comm/activity.h"
 #include "engine/namespace.h"
 #include "kernels/view.h"
 
@@ -17,10 +18,14 @@ class Watch {
  public:
   /// Where the watch learns things and says them.
   struct Surroundings {
-    std::function<void()> throw_if_failed;         ///< PeerLost when another rank failed
-    std::function<void()> throw_if_broken;         ///< when the library reports an error
-    std::function<void(const std::string&)> fail;  ///< tells the others; ends what is under way
-    std::function<double()> now;                   ///< seconds
+    std::function<void()> throw_if_failed;  ///< PeerLost when another rank failed
+    std::function<void()> throw_if_broken;  ///< when the library reports an error
+    /// Tells the others; ends what is under way.
+    std::function<void(const std::exception_ptr&)> fail;
+    std::function<double()> now;  ///< seconds
+    /// Where it is noted what the device waits for, of the group of this name; null: nowhere.
+    Activity* activity = nullptr;
+    std::string_view group = {};
   };
   /// A collective, for messages.
   struct Call {
@@ -32,8 +37,13 @@ class Watch {
   Watch(int rank, double deadline, Surroundings surroundings)
       : rank_(rank), deadline_(deadline), surroundings_(std::move(surroundings)) {}
 
-  /// A collective is under way until `ended` says otherwise, which may throw.
-  void started(const Call& call, std::function<bool()> ended);
+  /// Whether there is anywhere to note what the device waits for.
+  bool notes() const { return surroundings_.activity != nullptr; }
+  /// A collective is under way until `ended` says otherwise, which may throw. Once `begun` the
+  /// device waits for the other ranks; until then it computes.
+  void started(
+      const Call& call, std::function<bool()> ended,
+      std::function<bool()> begun = [] { return false; });
   /// Called again and again while the rank waits for its device. Throws PeerLost, what
   /// throw_if_broken() throws, or DeadlinePassed; in the last two cases after fail().
   ///
@@ -47,9 +57,11 @@ class Watch {
   struct Flight {
     uint64_t number;
     Call call;
-    std::function<bool()> ended;
+    std::function<bool()> ended, begun;
   };
   void forget_ended();
+  void waits_for(const Call& call, uint64_t number);
+  void goes_on();
   void throw_if_bad();
   [[noreturn]] void pass_deadline(const Call& call, uint64_t number);
 
@@ -60,6 +72,7 @@ class Watch {
   std::deque<Flight> flights_;  // under way, in the order in which they end
   uint64_t looked_for_ = 0;     // number + 1 of the one that `since_` is about
   double since_ = 0;
+  uint64_t noted_ = 0;  // number + 1 of the one for which it is noted that the device waits
 };
 
 }  // namespace frugal::engine

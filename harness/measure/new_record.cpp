@@ -32,8 +32,8 @@ std::map<std::string, std::string> options_of(const Case& c, const Target& targe
 
 /// What starts the command, where ranks are processes.
 std::string launcher(const Record& record) {
-  const bool processes = record.options.contains(ranks_option);
-  return processes ? fmt::format("mpirun -n {} ", record.config.ranks()) : "";
+  const bool processes = record.options.contains(ranks_option) && Processes::here() != nullptr;
+  return processes ? Processes::here()->launcher() : "";
 }
 
 }  // namespace

@@ -19,18 +19,18 @@ std::optional<Machine> sheet_of_gpu(const TargetOptions& options) {
 CudaTarget::CudaTarget(const TargetOptions& options)
     : Target(options.on, sheet_of_gpu(options), options.deadline) {}
 
-std::string CudaTarget::device() const { return describe(gpus().front()); }
+std::string CudaTarget::device() const { return describe(gpus().at(first_gpu())); }
 
 std::string CudaTarget::why_no_machine() const {
   if (machine()) return "";
   return fmt::format("no file of hardware/ has {} among its device_names; name one with --hardware",
-                     gpus().front().name);
+                     gpus().at(first_gpu()).name);
 }
 
 bool CudaTarget::tf32(DType type) const { return type == DType::f32 && tf32_products(); }
 
 std::unique_ptr<Cluster> CudaTarget::cluster(const RunConfig& config) const {
-  return make_cuda_cluster(config, deadline());
+  return make_cuda_cluster(config, deadline(), first_gpu());
 }
 
 std::unique_ptr<Cluster> CudaTarget::cluster_with(const RunConfig& config,
@@ -40,7 +40,7 @@ std::unique_ptr<Cluster> CudaTarget::cluster_with(const RunConfig& config,
 
 int64_t CudaTarget::memory_of_rank(const RunConfig& /*config*/) const {
   constexpr int64_t left = 256;  // of how many parts one is left to it
-  const int64_t free = free_gpu_memory();
+  const int64_t free = free_gpu_memory(first_gpu());
   return free - free / left;
 }
 

@@ -28,6 +28,10 @@ class CudaTarget : public Target {
   static std::unique_ptr<Cluster> lone_cluster(const RunConfig& config, const Machine& links) {
     return make_lone_cuda_cluster(config, links);
   }
+
+ private:
+  /// Of gpus(), the one of the first rank that is here.
+  virtual int first_gpu() const { return 0; }
 };
 
 }  // namespace frugal::harness

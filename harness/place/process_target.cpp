@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/comm/nccl.h"
 #include "engine/rank_grid.h"
 #include "kernels/cpu/memory_budget.h"
 #include "kernels/support/error.h"
@@ -18,73 +19,16 @@ int threads_of_rank(int threads, const Processes& processes) {
   return std::max(1, threads / processes.on_this_host());
 }
 
-}  // namespace
-
-ProcessTarget::ProcessTarget(const TargetOptions& options, Processes& processes)
-    : CpuTarget(options), processes_(processes) {
-  if (options.pinning != Pinning::none)
-    throw InputError(
-        "--pin: processes run where their launcher binds them; leave it out, and give mpirun "
-        "--bind-to core");
-  processes_.world().set_deadline(deadline());
-}
-
-std::string ProcessTarget::device(const RunConfig& /*config*/) const {
-  return fmt::format("{}; {} processes on {} host{}", device(), processes_.size(),
-                     processes_.hosts(), processes_.hosts() == 1 ? "" : "s");
-}
-
-double ProcessTarget::devices(const RunConfig& /*config*/) const { return processes_.hosts(); }
-
-double ProcessTarget::together(double rate, const RunConfig& /*config*/) const {
-  const std::string mine(reinterpret_cast<const char*>(&rate), sizeof rate);
-  double sum = 0;
-  for (const std::string& each : processes_.world().exchange(mine)) {
-    double of_one = 0;
-    std::memcpy(&of_one, each.data(), sizeof of_one);
-    sum += of_one;
-  }
-  return sum;
-}
-
-std::unique_ptr<Cluster> ProcessTarget::cluster(const RunConfig& config) const {
-  return cluster_with(config, memory_of_rank(config));
-}
-
-std::unique_ptr<Cluster> ProcessTarget::cluster_with(const RunConfig& config,
-                                                     int64_t memory) const {
-  const int threads = threads_of_rank(*CpuTarget::threads(), processes_);
-  // What has one rank is what each process does for itself.
-  if (config.ranks() == 1) return make_cpu_cluster(config, threads, deadline(), {}, memory);
-  return make_cpu_process_cluster(config, processes_.world(), processes_.groups(), threads, memory);
-}
-
-int64_t ProcessTarget::memory_of_rank(const RunConfig& /*config*/) const {
-  return machine_memory()->capacity() / processes_.on_this_host();
-}
-
-void ProcessTarget::check(const RunConfig& config) const {
-  CpuTarget::check(config);
-  if (config.ranks() != processes_.size())
-    throw InputError(fmt::format(
-        "the configuration has {} ranks (tensor-parallel {} x context-parallel {} x "
-        "pipeline-parallel {} x data-parallel {}) and {} processes were started; start {}, or "
-        "choose sizes whose product is {}",
-        config.ranks(), config.tensor_parallel, config.context_parallel, config.pipeline_parallel,
-        config.data_parallel, processes_.size(), config.ranks(), processes_.size()));
-  check_placement(config);
-}
-
 /// Ranks that share layers communicate in every layer: they belong on one host, where as many fit.
-void ProcessTarget::check_placement(const RunConfig& config) const {
-  const std::vector<RankPlaceHere>& places = processes_.places();
+void check_placement(const Processes& processes, const RunConfig& config) {
+  const std::vector<RankPlaceHere>& places = processes.places();
   const int t = config.tensor_parallel;
   std::map<std::string, int> on_host;
   for (const RankPlaceHere& place : places) ++on_host[place.host];
   const bool can_be = std::all_of(on_host.begin(), on_host.end(),
                                   [&](const auto& host) { return host.second % t == 0; });
   if (!can_be) return;  // nothing that a launcher could do better
-  for (int first = 0; first < processes_.size(); first += t)
+  for (int first = 0; first < processes.size(); first += t)
     for (int rank = first; rank < first + t; ++rank)
       if (const auto& host = places[static_cast<size_t>(rank)].host;
           host != places[static_cast<size_t>(first)].host)
@@ -96,10 +40,105 @@ void ProcessTarget::check_placement(const RunConfig& config) const {
             on_host.begin()->second));
 }
 
-std::map<std::string, std::string> ProcessTarget::options(DType type) const {
-  std::map<std::string, std::string> options = CpuTarget::options(type);
-  options[ranks_option] = name_of(RanksAs::processes);
-  if (processes_.hosts() > 1) options["hosts"] = std::to_string(processes_.hosts());
+/// Throws what is wrong with the GPUs in all processes, before anything of theirs is used.
+Processes& with_gpus(Processes& processes) {
+  processes.gpus();
+  return processes;
+}
+
+}  // namespace
+
+void check_ranks_of(const Processes& processes, const RunConfig& config) {
+  if (config.ranks() != processes.size())
+    throw InputError(fmt::format(
+        "the configuration has {} ranks (tensor-parallel {} x context-parallel {} x "
+        "pipeline-parallel {} x data-parallel {}) and {} processes were started; start {}, or "
+        "choose sizes whose product is {}",
+        config.ranks(), config.tensor_parallel, config.context_parallel, config.pipeline_parallel,
+        config.data_parallel, processes.size(), config.ranks(), processes.size()));
+  check_placement(processes, config);
+}
+
+double sum_over(Processes& processes, double mine) {
+  const std::string own(reinterpret_cast<const char*>(&mine), sizeof mine);
+  double sum = 0;
+  for (const std::string& each : processes.world().exchange(own)) {
+    double of_one = 0;
+    std::memcpy(&of_one, each.data(), sizeof of_one);
+    sum += of_one;
+  }
+  return sum;
+}
+
+void need_mpi(const Processes& processes, const std::string& what) {
+  if (processes.by_mpi()) return;
+  throw InputError(fmt::format(
+      "{} has MPI carry what is in the hosts' memory, and torchrun has started these {} processes; "
+      "start them with mpirun -n {} frugal ..., or give --on cuda where there is NCCL",
+      what, processes.size(), processes.size()));
+}
+
+std::string in_words(const Processes& processes) {
+  return fmt::format("; {} processes on {} host{}", processes.size(), processes.hosts(),
+                     processes.hosts() == 1 ? "" : "s");
+}
+
+ProcessTarget::ProcessTarget(const TargetOptions& options, Processes& processes)
+    : OfProcesses(options, processes) {
+  need_mpi(processes, "--on cpu");
+  if (options.pinning != Pinning::none)
+    throw InputError(
+        "--pin: processes run where their launcher binds them; leave it out, and give mpirun "
+        "--bind-to core");
+}
+
+double ProcessTarget::devices(const RunConfig& /*config*/) const { return processes().hosts(); }
+
+std::unique_ptr<Cluster> ProcessTarget::cluster(const RunConfig& config) const {
+  return cluster_with(config, memory_of_rank(config));
+}
+
+std::unique_ptr<Cluster> ProcessTarget::cluster_with(const RunConfig& config,
+                                                     int64_t memory) const {
+  const int threads = threads_of_rank(*CpuTarget::threads(), processes());
+  // What has one rank is what each process does for itself.
+  if (config.ranks() == 1) return make_cpu_cluster(config, threads, deadline(), {}, memory);
+  return make_cpu_process_cluster(config, processes().world(), processes().groups(), threads,
+                                  memory);
+}
+
+int64_t ProcessTarget::memory_of_rank(const RunConfig& /*config*/) const {
+  return machine_memory()->capacity() / processes().on_this_host();
+}
+
+GpuProcessTarget::GpuProcessTarget(const TargetOptions& options, Processes& processes)
+    : OfProcesses(options, with_gpus(processes)), transport_(transport_of(options, processes)) {}
+
+Transport GpuProcessTarget::transport_of(const TargetOptions& options, const Processes& processes) {
+  const bool nccl = why_no_nccl().empty();
+  const Transport chosen = options.transport.value_or(nccl ? Transport::nccl : Transport::host);
+  if (chosen == Transport::nccl && !nccl)
+    throw InputError(
+        "--transport is nccl, and this build has no NCCL; install it (packages libnccl2 and "
+        "libnccl-dev) and build again, or leave --transport out");
+  if (chosen == Transport::host)
+    need_mpi(processes, options.transport ? "--transport host" : "a build without NCCL");
+  return chosen;
+}
+
+int GpuProcessTarget::first_gpu() const {
+  return processes().gpus()[static_cast<size_t>(processes().rank())].index;
+}
+
+std::unique_ptr<Cluster> GpuProcessTarget::cluster(const RunConfig& config) const {
+  if (config.ranks() == 1) return CudaTarget::cluster(config);
+  return make_cuda_process_cluster(config, processes().world(), processes().groups(), first_gpu(),
+                                   transport_);
+}
+
+std::map<std::string, std::string> GpuProcessTarget::options(DType type) const {
+  std::map<std::string, std::string> options = OfProcesses::options(type);
+  options[transport_option] = name_of(transport_);
   return options;
 }
 

@@ -15,8 +15,10 @@
 #include <thread>
 
 #include "harness/measure/interrupt.h"
+#include "harness/place/torchrun.h"
 #include "harness/record/exit.h"
 #include "kernels/cpu/cores.h"
+#include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
 namespace frugal::harness {
@@ -92,6 +94,24 @@ void wait_until_read(int descriptor) {
   std::this_thread::sleep_for(milliseconds(50));  // and passed it on
 }
 
+/// Why a process has no GPU, and which it may use.
+std::string seen_gpus() {
+  json seen = {why_no_gpu(), json::array()};
+  if (why_no_gpu().empty())
+    for (const Gpu& gpu : frugal::kernels::gpus()) seen[1].push_back({gpu.name, gpu.uuid});
+  return seen.dump();
+}
+
+std::vector<RankGpu> parsed_gpus(const std::string& text, int rank, const std::string& host) {
+  const json seen = json::parse(text);
+  if (const std::string why = seen.at(0); !why.empty())
+    throw InputError(fmt::format("rank {} on {}: {}", rank, host, why));
+  std::vector<RankGpu> all;
+  for (const json& each : seen.at(1))
+    all.push_back({static_cast<int>(all.size()), each.at(0), each.at(1)});
+  return all;
+}
+
 /// What the others print would be said as often as there are processes.
 void print_nothing() {
   const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -113,6 +133,7 @@ double Processes::of_first(double number) {
 }
 
 std::unique_ptr<Processes> Processes::if_launched() {
+  if (const auto told = Torchrun::found()) return std::unique_ptr<Processes>(new Processes(*told));
   const int processes = processes_of_launcher();
   if (processes < 2) return nullptr;
   if (!are_connected())
@@ -123,17 +144,27 @@ std::unique_ptr<Processes> Processes::if_launched() {
   return std::unique_ptr<Processes>(new Processes());
 }
 
-Processes::Processes() {
-  catch_interrupts();
-  if (session_.rank() > 0) print_nothing();
-  world_ = std::make_unique<World>(
-      session_.rank(), session_.size(),
-      [this](const std::string& address) { return session_.tell(address); },
-      World::Options{.stop = interrupt_requested, .overdue = [this](const Failure& failure) {
-                       if (world_->speaks()) fmt::print(stderr, "frugal: {}\n", failure.reason);
-                       std::_Exit(static_cast<int>(exit_of(failure.kind)));
-                     }});
+Processes::Processes() : session_(std::make_unique<MpiSession>()) {
+  join(session_->rank(), session_->size(),
+       [this](const std::string& address) { return session_->tell(address); }, {});
   groups_ = mpi_groups(*world_);
+}
+
+Processes::Processes(const Torchrun& told) {
+  const std::string first = fmt::format("{} {} {} {}", told.port, told.name, told.host, told.host);
+  join(told.rank, told.size, [&](const std::string& /*own*/) { return first; },
+       {.port = told.port, .secret = told.name});
+}
+
+void Processes::join(int rank, int size, const World::Tell& tell, World::Options options) {
+  catch_interrupts();
+  if (rank > 0) print_nothing();
+  options.stop = interrupt_requested;
+  options.overdue = [this](const Failure& failure) {
+    if (world_->speaks()) fmt::print(stderr, "frugal: {}\n", failure.reason);
+    std::_Exit(static_cast<int>(exit_of(failure.kind)));
+  };
+  world_ = std::make_unique<World>(rank, size, tell, std::move(options));
   const RankPlaceHere own{.host = host_name(),
                           .processors = processors_of_this_thread(),
                           .variables = environment_variables()};
@@ -164,6 +195,17 @@ int Processes::processors_here() const {
   return static_cast<int>(all.size());
 }
 
+const std::vector<RankGpu>& Processes::gpus() {
+  if (!gpus_.empty()) return gpus_;
+  std::vector<std::string> hosts;
+  std::vector<std::vector<RankGpu>> usable;
+  for (const std::string& text : world_->exchange(seen_gpus())) {
+    hosts.push_back(places_[hosts.size()].host);
+    usable.push_back(parsed_gpus(text, static_cast<int>(usable.size()), hosts.back()));
+  }
+  return gpus_ = gpu_of_each(hosts, usable);
+}
+
 void Processes::agree(const json& mine) {
   const std::vector<std::string> all = world_->exchange(mine.dump());
   const json first = json::parse(all.front());
@@ -187,13 +229,23 @@ void Processes::agree(const json& mine) {
   }
 }
 
+std::string Processes::launcher() const {
+  if (by_mpi()) return fmt::format("mpirun -n {} ", size());
+  const std::string nodes = hosts() > 1 ? fmt::format("--nnodes {} ", hosts()) : "";
+  return fmt::format("torchrun {}--nproc-per-node {} --no-python ", nodes, on_this_host());
+}
+
 json Processes::environment() const {
   json ranks = json::array();
   for (const RankPlaceHere& place : places_)
     ranks.push_back({{"host", place.host},
                      {"processors", ranges(place.processors)},
                      {"variables", place.variables}});
-  return {{"mpi", mpi_version()}, {"ranks", ranks}};
+  for (size_t r = 0; r < gpus_.size(); ++r)
+    ranks[r]["gpu"] = {{"index", gpus_[r].index}, {"name", gpus_[r].name}, {"uuid", gpus_[r].uuid}};
+  json all = {{"ranks", ranks}};
+  if (by_mpi()) all["mpi"] = mpi_version();
+  return all;
 }
 
 int Processes::end(int status) {
@@ -201,12 +253,17 @@ int Processes::end(int status) {
     world_->leave();
     return status;
   }
-  session_.give_up();
+  if (by_mpi())
+    session_->give_up();
+  else
+    world_->leave();  // who is lost too soon would have another one speak
   // The one that speaks has said why; the others wait until it has written what there is to write.
-  for (int i = 0; i < 100 && !world_->speaks(); ++i)
+  // Then MPI ends them, or torchrun tells them to end.
+  for (int i = 0; i < 100 && !world_->speaks() && (by_mpi() || !interrupt_requested()); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   wait_until_read(STDERR_FILENO);
-  session_.abort(status);
+  if (by_mpi()) session_->abort(status);
+  std::_Exit(status);
 }
 
 }  // namespace frugal::harness

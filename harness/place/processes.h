@@ -7,9 +7,12 @@
 
 #include "engine/comm/processes/mpi.h"
 #include "harness/namespace.h"
+#include "harness/place/rank_gpus.h"
 #include "kernels/cpu/cores.h"
 
 namespace frugal::harness {
+
+struct Torchrun;
 
 /// Where one of them runs, and what it was told that may decide how fast.
 struct RankPlaceHere {
@@ -41,7 +44,12 @@ class Processes {
   int size() const { return world_->size(); }
   bool first() const { return rank() == 0; }
   World& world() { return *world_; }
+  /// Whether MPI has started them, and so carries what is in their hosts' memory.
+  bool by_mpi() const { return session_ != nullptr; }
+  /// Empty where MPI has not started them.
   const MakeProcessGroup& groups() const { return groups_; }
+  /// What starts so many of them, before a command: "mpirun -n 4 ".
+  std::string launcher() const;
 
   /// Of all ranks, in their order.
   const std::vector<RankPlaceHere>& places() const { return places_; }
@@ -50,6 +58,9 @@ class Processes {
   int on_this_host() const;
   /// Processors of this one's host that its ranks may run on.
   int processors_here() const;
+  /// The GPU of each rank. All processes call it, the first time. Throws InputError in all of them
+  /// where one has none.
+  const std::vector<RankGpu>& gpus();
 
   /// The first process's text.
   std::string of_first(const std::string& text) { return world_->exchange(text).front(); }
@@ -67,12 +78,16 @@ class Processes {
   int end(int status);
 
  private:
+  /// Started by MPI, or by torchrun.
   Processes();
+  explicit Processes(const Torchrun& told);
+  void join(int rank, int size, const World::Tell& tell, World::Options options);
 
-  MpiSession session_;
+  std::unique_ptr<MpiSession> session_;
   std::unique_ptr<World> world_;
   MakeProcessGroup groups_;
   std::vector<RankPlaceHere> places_;
+  std::vector<RankGpu> gpus_;  // once they are asked for
 };
 
 }  // namespace frugal::harness

@@ -29,6 +29,15 @@ void check_pinning(const TargetOptions& options, DeviceKind kind) {
         "--lone-rank out");
 }
 
+void check_transport(const TargetOptions& options, DeviceKind kind) {
+  if (!options.transport || (kind == DeviceKind::cuda && Processes::here() != nullptr)) return;
+  throw InputError(fmt::format(
+      "--transport is {}: what carries tensors can be chosen between GPUs of several processes "
+      "alone; leave it out{}",
+      name_of(*options.transport),
+      kind == DeviceKind::cuda ? ", or start as many processes as there are ranks" : ""));
+}
+
 /// Throws InputError where ranks cannot be what is asked for.
 void check_ranks(const TargetOptions& options, DeviceKind kind) {
   const Processes* const processes = Processes::here();
@@ -40,13 +49,13 @@ void check_ranks(const TargetOptions& options, DeviceKind kind) {
         "mpirun -n 8 frugal measure ...");
   }
   if (processes == nullptr) return;
-  if (options.ranks == RanksAs::threads || kind != DeviceKind::cpu || !options.lone_rank.empty())
+  if (options.ranks == RanksAs::threads || kind == DeviceKind::simulated ||
+      !options.lone_rank.empty())
     throw InputError(
         fmt::format("{} processes were started, and {} is one; start it without a launcher{}",
                     processes->size(),
                     options.ranks == RanksAs::threads ? "a run whose --ranks are threads"
                     : kind == DeviceKind::simulated   ? "a virtual run"
-                    : kind == DeviceKind::cuda        ? "a run on GPUs"
                                                       : "a rank without its peers",
                     kind == DeviceKind::simulated ? ", or give --on cpu" : ""));
 }
@@ -71,8 +80,11 @@ std::unique_ptr<Target> make_target(const TargetOptions& options) {
   const DeviceKind kind = device_kind(options.on);
   check_pinning(options, kind);
   check_ranks(options, kind);
-  if (Processes* const processes = Processes::here())
-    return std::make_unique<ProcessTarget>(options, *processes);
+  check_transport(options, kind);
+  if (Processes* const processes = Processes::here()) {
+    if (kind == DeviceKind::cpu) return std::make_unique<ProcessTarget>(options, *processes);
+    return std::make_unique<GpuProcessTarget>(options, *processes);
+  }
   if (kind == DeviceKind::cpu) return make_real<CpuTarget>(options);
   if (kind == DeviceKind::cuda) return make_real<CudaTarget>(options);
   return std::make_unique<VirtualTarget>(options);

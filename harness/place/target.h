@@ -18,8 +18,9 @@ inline constexpr const char* papers_machine = "a100-selene";
 enum class RanksAs : uint8_t { threads, processes };
 std::string_view name_of(RanksAs ranks);
 
-/// Target::options() of ranks that are processes.
+/// Target::options() of ranks that are processes, and of what carries tensors between their GPUs.
 inline constexpr const char* ranks_option = "ranks";
+inline constexpr const char* transport_option = "transport";
 
 /// What a user says of where a run takes place.
 struct TargetOptions {
@@ -33,14 +34,16 @@ struct TargetOptions {
   Pinning pinning = Pinning::none;  ///< of the cpu's ranks; none elsewhere
   /// Processes where a launcher has started several, threads otherwise.
   std::optional<RanksAs> ranks = {};
+  /// Of GPUs of processes: NCCL otherwise, where the build has it.
+  std::optional<Transport> transport = {};
   std::optional<double> deadline = {};  ///< LocalGroup::default_deadline otherwise
   /// Of a virtual target: the machine itself, whatever a file of its name says.
   std::optional<Machine> machine = {};
 };
 
 /// Where a run takes place. Each place is a class in a file of its own: the processor
-/// (cpu_target.h), GPUs (cuda_target.h), a machine that is described (virtual_target.h), and one
-/// rank of many on one of the first two (lone_rank.h).
+/// (cpu_target.h), GPUs (cuda_target.h), a machine that is described (virtual_target.h), one rank
+/// of many on one of the first two (lone_rank.h), and their ranks as processes (process_target.h).
 class Target {
  public:
   Target(const Target&) = delete;

@@ -31,10 +31,16 @@ std::vector<Field> place_fields() {
                      [](RunSettings& s, const nlohmann::json& json, const std::string&) {
                        s.place.pinning = json.get<bool>() ? Pinning::cores : Pinning::none;
                      }});
-  all.push_back(field({"ranks", "--ranks",
-                       "What ranks are, on cpu; processes where a launcher has started several "
-                       "(docs/cluster.md), threads otherwise"},
-                      &T::ranks, one_of(all_names<RanksAs>()))
+  all.push_back(
+      field({"ranks", "--ranks",
+             "What ranks are, on cpu or cuda; processes where a launcher has started several "
+             "(docs/cluster.md), threads otherwise"},
+            &T::ranks, one_of(all_names<RanksAs>()))
+          .if_said());
+  all.push_back(field({"transport", "--transport",
+                       "What carries tensors between GPUs of several processes; nccl where the "
+                       "build has it, the host's memory otherwise"},
+                      &T::transport, one_of(all_names<Transport>()))
                     .if_said());
   all.push_back(field({"deadline", "--deadline",
                        "Seconds that a rank waits for another before the run ends; 600 otherwise"},

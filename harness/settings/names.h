@@ -45,6 +45,8 @@ inline constexpr int enumerators<OptimizerKind> = 4;
 template <>
 inline constexpr int enumerators<RanksAs> = 2;
 template <>
+inline constexpr int enumerators<Transport> = 2;
+template <>
 inline constexpr int enumerators<DType> = 3;  // those that weights can have
 
 template <class E>

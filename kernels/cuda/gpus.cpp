@@ -20,6 +20,16 @@ struct Found {
   std::string reason;  ///< why there is none
 };
 
+/// "GPU-5fd4f087-86f3-7a43-b711-4771313afc50"
+std::string text_of(const cudaUUID_t& uuid) {
+  std::string text = "GPU";
+  for (size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    const bool dash = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+    text += fmt::format("{}{:02x}", dash ? "-" : "", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
 Gpu describe(int index, int driver) {
   cudaDeviceProp properties{};
   cuda::check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
@@ -30,7 +40,8 @@ Gpu describe(int index, int driver) {
           .l2 = properties.l2CacheSize,
           .multiprocessors = properties.multiProcessorCount,
           .driver = driver,
-          .runtime = CUDART_VERSION};
+          .runtime = CUDART_VERSION,
+          .uuid = text_of(properties.uuid)};
 }
 
 Found find() {
@@ -73,8 +84,8 @@ const std::vector<Gpu>& gpus() {
   return found().gpus;
 }
 
-int64_t free_gpu_memory() {
-  const auto device = make_cuda_device();
+int64_t free_gpu_memory(int index) {
+  const auto device = make_cuda_device(index);
   size_t free = 0, total = 0;
   cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   return static_cast<int64_t>(free);

@@ -19,6 +19,8 @@ struct Gpu {
   int multiprocessors = 0;
   int driver = 0;   ///< newest CUDA version that the driver supports: 13000 is 13.0
   int runtime = 0;  ///< of the toolkit that the program is built with
+  /// Which one it is, of all there are: "GPU-…", as `nvidia-smi -L` has it.
+  std::string uuid = {};
 };
 
 /// "9.0"
@@ -28,9 +30,9 @@ std::string capability(const Gpu& gpu);
 /// is none (no CUDA in this build, no driver, no GPU) and what to do.
 const std::vector<Gpu>& gpus();
 
-/// Bytes of the first GPU that are free for a run: beside the driver's own, other programs', and
-/// what a device takes for itself. Throws as gpus() does.
-int64_t free_gpu_memory();
+/// Bytes of GPU `index` of gpus() that are free for a run: beside the driver's own, other
+/// programs', and what a device takes for itself. Throws as gpus() does.
+int64_t free_gpu_memory(int index = 0);
 
 /// gpus() without throwing: empty where there are GPUs, else the reason.
 std::string why_no_gpu();

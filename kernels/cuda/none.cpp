@@ -16,7 +16,7 @@ std::string capability(const Gpu&) { return ""; }
 
 const std::vector<Gpu>& gpus() { throw InputError(reason); }
 
-int64_t free_gpu_memory() { throw InputError(reason); }
+int64_t free_gpu_memory(int) { throw InputError(reason); }
 
 std::string why_no_gpu() { return reason; }
 

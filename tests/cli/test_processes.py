@@ -1,30 +1,54 @@
 """frugal as mpirun starts it: one process for each rank."""
 
 import json
+import os
 import pathlib
+import subprocess
+import sys
 import unittest
 
 import processes
-from program import FRUGAL, Cli
+import torchrun
+from program import FRUGAL, SOURCE, Cli
 
+sys.path.append(str(SOURCE / "scripts"))
+import hosts  # noqa: E402
+
+EMULATED = os.environ.get("FRUGAL_EMULATED", "")
 TINY = ["measure", "--model", "gpt-tiny", "--on", "cpu", "--threads", "1", "--steps", "3"]
 
 
-class Processes(Cli):
-    def start(self, ranks, *arguments, status=0):
-        done = processes.run(ranks, FRUGAL, *arguments, folder=self.folder)
+def several_hosts(test, slots):
+    """Two, or the test is skipped with the reason why this machine cannot be two."""
+    try:
+        with hosts.Hosts(count=2):
+            pass
+    except hosts.Unable as error:
+        test.skipTest(str(error))
+    return hosts.Hosts(count=2, slots=slots)
+
+
+class Started(Cli):
+    program = FRUGAL
+    variables = {}
+
+    def start(self, ranks, *arguments, status=0, variables=None):
+        done = processes.run(ranks, self.program, *arguments, folder=self.folder,
+                             variables={**self.variables, **(variables or {})})
         self.assertEqual(done.returncode, status, done.stderr)
         return done
 
-    def refused(self, ranks, *arguments, says):
+    def refused(self, ranks, *arguments, says, variables=None):
         """One line, of one process, and status 2; nothing is written."""
-        done = self.start(ranks, *arguments, status=2)
+        done = self.start(ranks, *arguments, status=2, variables=variables)
         lines = processes.ours(done.stderr)
         self.assertEqual(len(lines), 1, done.stderr)
         for part in says:
             self.assertIn(part, lines[0])
         self.assertEqual(list(self.folder.iterdir()), [])
 
+
+class Processes(Started):
     def test_a_record_says_where_each_rank_ran(self):
         layout = ["--tensor-parallel", "2", "--data-parallel", "2", "--microbatches", "2"]
         done = self.start(4, *TINY, *layout, "--format", "json")
@@ -115,6 +139,146 @@ class Processes(Cli):
         other.write_bytes(pathlib.Path(FRUGAL).read_bytes() + b"\n")
         other.chmod(0o755)
         self.assertIn("was started with program ", together(str(other), *same[1:]))
+
+
+@unittest.skipUnless(EMULATED, "a sanitizer does not know the emulated GPU's fibers")
+class Gpus(Started):
+    """On emulated GPUs. They train, and a measured peak, which comes last, is not computed."""
+    program = EMULATED
+    variables = {"FRUGAL_EMULATED_GPUS": "4", "FRUGAL_EMULATED_LARGEST": "33", "FRUGAL_CACHE": ""}
+    RUN = ["measure", "--model", "gpt-tiny", "--on", "cuda", "--steps", "3", "--microbatches", "2",
+           "--tensor-parallel", "2"]
+
+    def test_losses_are_those_of_threads(self):
+        layout = [*self.RUN, "--pipeline-parallel", "2", "--schedule", "1f1b"]
+        self.start(4, *layout)
+        self.start(4, *layout, "--transport", "host")
+        by_nccl, by_host = self.records()  # and they fit the schema
+        self.assertGreater(by_nccl["losses"][0], 5)
+        self.assertEqual(by_nccl["options"]["transport"], "nccl")
+        self.assertEqual(by_host["options"]["transport"], "host")
+        self.assertIn("--transport host", by_host["command"])
+        self.assertIsNone(by_nccl["ranks"])  # nobody knows when a GPU waits
+        self.assertEqual(len(by_host["ranks"]["ranks"]), 4)
+        of_threads = subprocess.run([EMULATED, *layout, "--out", "threads"], cwd=self.folder, capture_output=True,
+                                    text=True, check=False, env={**os.environ, **self.variables})
+        self.assertEqual(of_threads.returncode, 0, of_threads.stderr)
+        for record in (by_nccl, by_host):
+            self.assertEqual(record["options"]["ranks"], "processes")
+            self.assertIn("; 4 processes on 1 host", record["device"])
+            gpus = [rank["gpu"] for rank in record["environment"]["ranks"]]
+            self.assertEqual([gpu["index"] for gpu in gpus], [0, 1, 2, 3])
+            self.assertEqual(len({gpu["uuid"] for gpu in gpus}), 4)
+            for key in ("losses", "memory", "flops"):
+                self.assertEqual(record[key], self.records("threads")[0][key], key)
+
+    def test_a_process_takes_what_it_is_shown(self):
+        """Whatever a launcher's variables say of local ranks."""
+        shown = [[f"CUDA_VISIBLE_DEVICES={number}", "OMPI_COMM_WORLD_LOCAL_RANK=0", EMULATED, *self.RUN]
+                 for number in (2, 1)]
+        done = processes.run(1, "env", *shown[0], ":", "-n", "1", "env", *shown[1], folder=self.folder,
+                             variables={**self.variables, "FRUGAL_EMULATED_COMPUTE": "0"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        gpus = [rank["gpu"] for rank in self.records()[0]["environment"]["ranks"]]
+        self.assertEqual([gpu["index"] for gpu in gpus], [0, 0])
+        self.assertEqual([gpu["uuid"][-1] for gpu in gpus], ["2", "1"])
+
+    def test_each_host_has_its_own(self):
+        with several_hosts(self, slots=2) as two:
+            variables = {**self.variables, "FRUGAL_EMULATED_GPUS": "2"}
+            command = two.command("mpirun", "-n", "4", "--map-by", "ppr:2:node", *processes.exported(variables), EMULATED,
+                                  *self.RUN, "--data-parallel", "2")
+            done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False,
+                                  env={**two.variables(), **variables})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        ranks = self.records()[0]["environment"]["ranks"]
+        self.assertEqual([rank["host"] for rank in ranks], ["host0", "host0", "host1", "host1"])
+        self.assertEqual([rank["gpu"]["index"] for rank in ranks], [0, 1, 0, 1])
+
+    def test_as_many_gpus_as_processes(self):
+        self.refused(4, *self.RUN, "--data-parallel", "2", variables={"FRUGAL_EMULATED_GPUS": "3"},
+                     says=["4 processes were started on ", "rank 3 finds no GPU", "of 3 that it may use"])
+        self.refused(2, *self.RUN, variables={"CUDA_VISIBLE_DEVICES": "3"}, says=["rank 1 finds no GPU", "of 1 that it"])
+        self.rejected(*TINY, "--transport", "host", says=["--transport is host: ", "GPUs of several processes alone"])
+        self.refused(2, *self.RUN, variables={"CUDA_VISIBLE_DEVICES": ""}, says=["rank 0 on ", "no GPU that this program may"])
+
+
+@unittest.skipUnless(EMULATED, "a sanitizer does not know the emulated GPU's fibers")
+class Torchrun(Started):
+    """As torchrun starts it, without MPI; on emulated GPUs."""
+    program = EMULATED
+    variables = Gpus.variables
+    RUN = Gpus.RUN
+
+    def start_by_torchrun(self, *arguments, status=0, **how):
+        done = torchrun.run(2, EMULATED, *arguments, folder=self.folder, environment=self.variables, **how)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
+    def test_records_are_those_of_mpirun(self):
+        self.start(2, *self.RUN, "--out", "mpirun")
+        by_mpi = self.records("mpirun")[0]
+        for number, agent_listens in enumerate((True, False)):  # the store's port is taken, or rank 0's to take
+            self.start_by_torchrun(*self.RUN, "--out", f"torchrun{number}", agent_listens=agent_listens)
+            record = self.records(f"torchrun{number}")[0]
+            self.assertEqual(record["losses"], by_mpi["losses"])
+            self.assertEqual(record["fingerprint"], by_mpi["fingerprint"])
+            self.assertTrue(record["command"].startswith("torchrun --nproc-per-node 2 --no-python frugal measure "))
+            self.assertNotIn("mpi", record["environment"])
+            self.assertEqual([rank["gpu"]["index"] for rank in record["environment"]["ranks"]], [0, 1])
+
+    @unittest.skipUnless(torchrun.program(), "there is no torchrun")
+    def test_by_torchrun_itself(self):
+        done = subprocess.run(torchrun.command(2, EMULATED, *self.RUN), cwd=self.folder, capture_output=True, text=True,
+                              check=False, env={**os.environ, **self.variables})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(self.records()), 1)
+
+    def test_on_several_hosts(self):
+        """Rank 0's is known by its name."""
+        with several_hosts(self, slots=1) as two:
+            started = [subprocess.Popen(
+                two.command_on(f"host{rank}", "env", *(f"{name}={value}" for name, value in torchrun.variables(
+                    rank, 2, 29500, host="host0").items()), EMULATED, *self.RUN), cwd=self.folder,
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ, **self.variables})
+                for rank in (1, 0)]
+            for process in started:
+                _, said = process.communicate(timeout=120)
+                self.assertEqual(process.returncode, 0, said)
+        ranks = self.records()[0]["environment"]["ranks"]
+        self.assertEqual([(rank["host"], rank["gpu"]["index"]) for rank in ranks], [("host0", 0), ("host1", 0)])
+        self.assertTrue(self.records()[0]["command"].startswith("torchrun --nnodes 2 --nproc-per-node 1 "))
+
+    def test_what_needs_mpi(self):
+        for arguments, says in ((TINY, "--on cpu has MPI carry"), ([*self.RUN, "--transport", "host"], "--transport host has")):
+            done = self.start_by_torchrun(*arguments, status=2)
+            self.assertEqual(len(processes.ours(done.stderr)), 1, done.stderr)
+            self.assertIn(says, done.stderr)
+            self.assertIn("start them with mpirun -n 2 frugal", done.stderr)
+
+    def test_variables_that_torchrun_does_not_set(self):
+        for name, value, says in (("RANK", "2", "from 0 to 1"), ("WORLD_SIZE", "two", "from 1 to "), ("MASTER_PORT", "0", "to 65534")):
+            self.rejected(*TINY, variables={**torchrun.variables(0, 2, 29500), name: value}, says=[f'{name} is "{value}"', says])
+
+    def test_variables_of_others(self):
+        """A job of Kubernetes has some of them, and who starts by mpirun may set all."""
+        some = torchrun.variables(0, 2, 29500)
+        del some["LOCAL_RANK"]
+        self.run_frugal(*TINY, "--out", "alone", variables=some)
+        self.run_frugal(*TINY, "--out", "one", variables=torchrun.variables(0, 1, 29500))
+        both = ["sh", "-c", 'RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE LOCAL_RANK=0 '
+                'MASTER_ADDR=nowhere MASTER_PORT=1 exec "$@"', "sh", FRUGAL, *TINY, "--tensor-parallel", "2"]
+        done = processes.run(2, *both, folder=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("mpi", self.records()[0]["environment"])
+
+    def test_a_process_that_is_killed_is_named(self):
+        done = torchrun.run(2, "sh", "-c", '[ $RANK = 1 ] && exec timeout -s KILL 3 "$@" || exec "$@"', "sh", EMULATED,
+                            *self.RUN[:5], "--tensor-parallel", "2", "--steps", "100000", folder=self.folder,
+                            environment=self.variables)
+        self.assertIn(done.returncode, (5, -9, 137), done.stderr)
+        self.assertIn("rank 1: lost: its process was killed", done.stderr)
+        self.assertEqual(self.records()[0]["status"], "peer_lost")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
 /// The emulated GPUs, for tests: what they are, and what happens to them.
 namespace emulator {
@@ -11,14 +12,21 @@ struct Gpu {
   /// Whether kernels and products compute. Without, everything is issued, allocated and waited for
   /// as ever, so that runs of any size end soon; their numbers mean nothing.
   bool computes = true;
-  int count = 1;  ///< how many there are, at most `most_gpus`
+  int count = 1;                  ///< how many there are, at most `most_gpus`
+  std::vector<int> visible = {};  ///< which of the machine's these are; the first where it is empty
   int multiprocessors = computes ? 1 : 132;
   int64_t memory = int64_t{139} << 30;
+  /// Once one is asked for a larger block, as a measured peak's operands are, they compute no more:
+  /// small models train, and their records have a peak that means nothing.
+  int64_t largest_block = memory;
 };
 
 /// From the environment: FRUGAL_EMULATED_COMPUTE=0, they do not compute; FRUGAL_EMULATED_GPUS, how
-/// many there are. What tests change, they change before the first call.
+/// many the machine has; CUDA_VISIBLE_DEVICES, which of them; FRUGAL_EMULATED_LARGEST, a block's
+/// MiB. What tests change, they change before the first call.
 Gpu& gpu();
+/// Which of the machine's a device of this process is.
+int number_on_machine(int device);
 
 /// What seeds the order of threads, blocks and streams from now on.
 void set_seed(uint64_t seed);

@@ -1,139 +1,238 @@
 #include "tests/emulator/meeting.h"
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <memory>
 
 #include "engine/comm/reduce.h"
 #include "tests/emulator/arena.h"
-#include "tests/emulator/gpu.h"
 
 namespace emulator {
 namespace {
 
-using Parts = std::vector<std::optional<Part>>;
+/// Of the file, for what one rank brings at a time.
+constexpr int64_t room = int64_t{1} << 30;
 
-size_t bytes_of(const Part& part) { return static_cast<size_t>(part.count * size_of(part.type)); }
-
-/// Where the library would hang, or write what nobody asked for.
-void check(const Parts& parts) {
-  constexpr std::array names = {"all-reduce", "all-gather", "reduce-scatter", "broadcast",
-                                "message"};
-  const Part& first = *parts.front();
-  for (const auto& part : parts) {
-    if (part->joint == first.joint && part->count == first.count && part->type == first.type &&
-        part->root == first.root)
-      continue;
-    for (const auto& each : parts)
-      std::fprintf(stderr, "emulator: %s of %lld elements of type %s, root %d\n",
-                   names.at(static_cast<size_t>(each->joint)), static_cast<long long>(each->count),
-                   name_of(each->type).data(), each->root);
-    std::fprintf(stderr, "emulator: that is not the same for all\n");
-    std::abort();
-  }
+[[noreturn]] void end(const char* what) {
+  std::perror(what);
+  std::abort();
 }
 
-void reduce(const Parts& parts) {
-  const Part& first = *parts.front();
-  const auto ranks = static_cast<int>(parts.size());
-  std::vector<const void*> from;
-  std::vector<void*> to;
-  for (const auto& part : parts) {
-    from.push_back(part->from);
-    to.push_back(part->to);
-  }
-  if (first.joint == Joint::all_reduce)
-    return frugal::engine::reduce_into(first.type, from.data(), ranks, 0, first.count, to.data(),
-                                       ranks, 0);
-  for (int r = 0; r < ranks; ++r)
-    frugal::engine::reduce_into(first.type, from.data(), ranks, first.count * r, first.count,
-                                &to[static_cast<size_t>(r)], 1, 0);
+/// Of a machine by its name.
+uint64_t number_everywhere(int gpu) {
+  std::array<char, 256> machine{};
+  gethostname(machine.data(), machine.size() - 1);
+  return std::hash<std::string>()(machine.data()) * most_gpus +
+         static_cast<uint64_t>(number_on_machine(gpu)) + 1;
 }
 
-void move(const Part& from, void* to) { std::memmove(to, from.from, bytes_of(from)); }
-
-void gather(const Parts& parts) {
-  for (const auto& to : parts)
-    for (size_t r = 0; r < parts.size(); ++r)
-      move(*parts[r], static_cast<char*>(to->to) + r * bytes_of(*parts[r]));
-}
+int64_t bytes_of(const Part& part, int64_t count) { return count * size_of(part.type); }
 
 }  // namespace
 
-bool Clique::join(int rank, int gpu) {
-  if (std::count(gpus_.begin(), gpus_.end(), gpu) > 0) return false;
-  int& own = gpus_.at(static_cast<size_t>(rank));
-  if (own != absent) return false;
-  own = gpu;
-  return true;
+/// What one rank brings to what it does with some others. A number is that of the last one.
+struct Member::Slot {
+  std::atomic<bool> called;
+  std::atomic<uint64_t> brought, taken;
+  Joint joint;
+  frugal::kernels::DType type;
+  int64_t count;
+  int root;
+
+  bool same(const Slot& other) const {
+    return joint == other.joint && type == other.type && count == other.count && root == other.root;
+  }
+};
+
+/// Zeros at first.
+struct Member::Shared {
+  std::atomic<int> size;
+  struct Rank {
+    std::atomic<int> process;
+    std::atomic<uint64_t> gpu;  // another number for each of every machine's, and not 0
+    std::atomic<bool> left;
+  };
+  std::array<Rank, most_gpus> ranks;
+  std::array<Slot, size_t{most_gpus} * (1 + 2 * most_gpus)> slots;
+};
+
+Member::Member(const std::string& file, int rank, int size, int gpu)
+    : name_(file), rank_(rank), size_(size), gpu_(gpu) {
+  file_ = open(name_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file_ < 0 || ftruncate(file_, sizeof(Shared)) != 0) end("emulator: no file to share");
+  void* const memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+  if (memory == MAP_FAILED) end("emulator: no memory to share");
+  shared_ = static_cast<Shared*>(memory);
 }
 
-bool Clique::complete() const { return std::count(gpus_.begin(), gpus_.end(), absent) == 0; }
-
-bool Clique::left() const {
-  return left_ == size() - std::count(gpus_.begin(), gpus_.end(), absent);
+Member::~Member() {
+  munmap(shared_, sizeof(Shared));
+  close(file_);
 }
 
-void Clique::call(const std::vector<Step>& steps) {
-  for (const Step& step : steps) called_.emplace(step.between, step.place);
+bool Member::join() {
+  int nobody = 0;
+  shared_->size.compare_exchange_strong(nobody, size_);
+  auto& own = shared_->ranks.at(static_cast<size_t>(rank_));
+  nobody = 0;
+  if (shared_->size != size_ || !own.process.compare_exchange_strong(nobody, getpid()))
+    return false;
+  const uint64_t number = number_everywhere(gpu_);
+  own.gpu = number;
+  const auto alike = std::count_if(shared_->ranks.begin(), shared_->ranks.end(),
+                                   [&](const auto& rank) { return rank.gpu == number; });
+  if (complete()) unlink(name_.c_str());  // nobody else looks for it
+  return alike == 1;
 }
 
-bool Clique::connected(const std::vector<Step>& steps) const {
-  return std::all_of(steps.begin(), steps.end(), [this](const Step& step) {
-    return step.between == everybody ||
-           (called_.contains({step.between, 0}) && called_.contains({step.between, 1}));
+bool Member::complete() const {
+  return std::all_of(shared_->ranks.begin(), shared_->ranks.begin() + size_,
+                     [](const auto& rank) { return rank.gpu != 0; });
+}
+
+bool Member::lost() const {
+  return std::any_of(shared_->ranks.begin(), shared_->ranks.end(), [](const auto& rank) {
+    const int process = rank.process;
+    return process != 0 && process != getpid() && !rank.left && kill(process, 0) != 0 &&
+           errno == ESRCH;
   });
 }
 
-void Clique::issue(cudaStream_t stream, const std::vector<Step>& steps) {
-  std::vector<std::shared_ptr<const Moment>> awaited;
+void Member::leave() {
+  if (!complete()) unlink(name_.c_str());
+  shared_->ranks.at(static_cast<size_t>(rank_)).left = true;
+}
+
+bool Member::left() const {
+  return std::all_of(shared_->ranks.begin(), shared_->ranks.end(),
+                     [](const auto& rank) { return rank.process != getpid() || rank.left; });
+}
+
+Member::Slot& Member::slot(Between between, int place) const {
+  const int of_pair = between == everybody ? 0 : 1 + 2 * between.first + place;
+  const int row = between == everybody ? place : between.second;
+  return shared_->slots.at(static_cast<size_t>(row * (1 + 2 * most_gpus) + of_pair));
+}
+
+std::vector<Member::Slot*> Member::slots(Between between) const {
+  std::vector<Slot*> all;
+  for (int place = 0; place < (between == everybody ? size_ : 2); ++place)
+    all.push_back(&slot(between, place));
+  return all;
+}
+
+void Member::call(const std::vector<Step>& steps) {
+  for (const Step& step : steps) slot(step.between, step.place).called = true;
+}
+
+bool Member::connected(const std::vector<Step>& steps) const {
+  return std::all_of(steps.begin(), steps.end(), [this](const Step& step) {
+    return step.between == everybody ||
+           (slot(step.between, 0).called && slot(step.between, 1).called);
+  });
+}
+
+void Member::issue(cudaStream_t stream, const std::vector<Step>& steps) {
+  const auto own = shared_from_this();  // a stream may still have it when the rank has left
+  std::vector<std::pair<Step, uint64_t>> all;
   for (const Step& step : steps) {
-    const Key key{step.between, issued_[{step.between, step.place}]++};
-    Meeting& meeting = meetings_[key];
-    meeting.parts.resize(step.between == everybody ? gpus_.size() : 2);
-    meeting.over->passed = aborted_;
-    awaited.push_back(meeting.over);
-    push(stream,
-         [clique = shared_from_this(), key, step] { clique->arrive(key, step.place, step.part); });
+    const uint64_t number = ++issued_[{step.between, step.place}];
+    push(stream, [own, step, number] { own->bring(step, number); });
+    all.emplace_back(step, number);
   }
-  for (auto& moment : awaited) hold(stream, std::move(moment));
+  hold(stream, [own, all = std::move(all)] {
+    // What one of them waits for another may do: all are looked at.
+    return std::count_if(all.begin(), all.end(), [&](const auto& each) {
+             return !own->over(each.first, each.second);
+           }) == 0;
+  });
 }
 
-void Clique::arrive(const Key& key, size_t place, const Part& part) {
+void Member::bring(const Step& step, uint64_t number) const {
   if (aborted_) return;
-  Meeting& meeting = meetings_.at(key);
-  meeting.parts.at(place) = part;
-  if (std::any_of(meeting.parts.begin(), meeting.parts.end(),
-                  [](const auto& each) { return !each; }))
-    return;
-  check(meeting.parts);
-  if (gpu().computes) perform(meeting.parts);
-  meeting.over->passed = true;
-  meetings_.erase(key);
-}
-
-void Clique::perform(const Parts& parts) const {
-  std::vector<std::unique_ptr<arena::Open>> open;
-  for (const int gpu : gpus_) open.push_back(std::make_unique<arena::Open>(gpu));
-  switch (parts.front()->joint) {
-    case Joint::all_reduce:
-    case Joint::reduce_scatter:
-      return reduce(parts);
-    case Joint::all_gather:
-      return gather(parts);
-    case Joint::broadcast:
-      for (const auto& part : parts) move(*parts[static_cast<size_t>(part->root)], part->to);
-      return;
-    case Joint::message:
-      return move(*parts.front(), parts.back()->to);
+  const Part& part = step.part;
+  Slot& own = slot(step.between, step.place);
+  own.joint = part.joint;
+  own.type = part.type;
+  own.count = part.count;
+  own.root = part.root;
+  const bool needed = part.joint == Joint::broadcast ? part.root == rank_ : part.from != nullptr;
+  if (gpu().computes && needed) {
+    const int64_t bytes =
+        bytes_of(part, part.joint == Joint::reduce_scatter ? part.count * size_ : part.count);
+    if (bytes > room || pwrite(file_, part.from, static_cast<size_t>(bytes),
+                               room * (1 + (&own - shared_->slots.data()))) != bytes)
+      end("emulator: what a rank brings could not be written");
   }
+  own.brought = number;
 }
 
-void Clique::abort() {
-  aborted_ = true;
-  for (auto& [key, meeting] : meetings_) meeting.over->passed = true;
+bool Member::over(const Step& step, uint64_t number) const {
+  if (aborted_) return true;
+  const std::vector<Slot*> all = slots(step.between);
+  Slot& own = slot(step.between, step.place);
+  if (own.taken < number) {
+    if (std::any_of(all.begin(), all.end(), [&](const Slot* s) { return s->brought < number; }))
+      return false;
+    check_same(all);
+    if (gpu().computes) take(step);
+    own.taken = number;
+  }
+  return std::all_of(all.begin(), all.end(), [&](const Slot* s) { return s->taken >= number; });
+}
+
+/// Where they are not, the library would hang, or write what nobody asked for.
+void Member::check_same(const std::vector<Slot*>& all) {
+  constexpr std::array names = {"all-reduce", "all-gather", "reduce-scatter", "broadcast",
+                                "message"};
+  if (std::all_of(all.begin(), all.end(), [&](const Slot* s) { return s->same(*all.front()); }))
+    return;
+  for (const Slot* s : all)
+    std::fprintf(stderr, "emulator: %s of %lld elements of type %s, root %d\n",
+                 names.at(static_cast<size_t>(s->joint)), static_cast<long long>(s->count),
+                 name_of(s->type).data(), s->root);
+  std::fprintf(stderr, "emulator: that is not the same for all\n");
+  std::abort();
+}
+
+/// Elements of what the rank at a place has brought.
+void Member::read(const Step& step, int place, int64_t first, int64_t count, void* to) const {
+  const Slot& of = slot(step.between, place);
+  const int64_t bytes = bytes_of(step.part, count);
+  const int64_t at = room * (1 + (&of - shared_->slots.data())) + bytes_of(step.part, first);
+  if (pread(file_, to, static_cast<size_t>(bytes), at) != bytes)
+    end("emulator: what a rank has brought could not be read");
+}
+
+void Member::take(const Step& step) const {
+  const Part& part = step.part;
+  const arena::Open open(gpu_);
+  if (part.joint == Joint::message) {
+    if (part.to != nullptr) read(step, 0, 0, part.count, part.to);
+  } else if (part.joint == Joint::broadcast) {
+    read(step, part.root, 0, part.count, part.to);
+  } else if (part.joint == Joint::all_gather) {
+    for (int r = 0; r < size_; ++r)
+      read(step, r, 0, part.count, static_cast<char*>(part.to) + r * bytes_of(part, part.count));
+  } else {
+    const int64_t first = part.joint == Joint::reduce_scatter ? part.count * rank_ : 0;
+    std::vector<std::unique_ptr<char[]>> brought;
+    std::vector<const void*> from;
+    for (int r = 0; r < size_; ++r) {
+      const auto bytes = static_cast<size_t>(bytes_of(part, part.count));
+      brought.push_back(std::make_unique<char[]>(bytes));
+      read(step, r, first, part.count, brought.back().get());
+      from.push_back(brought.back().get());
+    }
+    frugal::engine::reduce_into(part.type, from.data(), size_, 0, part.count, &part.to, 1, 0);
+  }
 }
 
 }  // namespace emulator

@@ -1,17 +1,18 @@
 #pragma once
+#include <array>
+#include <atomic>
 #include <map>
 #include <memory>
-#include <optional>
-#include <set>
-#include <string_view>
-#include <tuple>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/types.h"
+#include "tests/emulator/gpu.h"
 #include "tests/emulator/streams.h"
 
-/// What several emulated GPUs do together: collectives and messages. Used within calls (streams.h).
+/// What several emulated GPUs do together: collectives and messages, of the threads of a process or
+/// of processes that see each other's files. Used within calls (streams.h).
 namespace emulator {
 
 /// What all of a communicator do, or one with another.
@@ -27,54 +28,62 @@ struct Part {
   int root = 0;
 };
 
-/// The ranks of a communicator, on GPUs of their own.
-class Clique : public std::enable_shared_from_this<Clique> {
+/// One rank of a communicator, on a GPU of its own. All of them share a file, by whose name they
+/// find each other: each writes there what it brings when its stream has come to it, and takes what
+/// is its own when all have; its stream goes on when all have taken theirs.
+class Member : public std::enable_shared_from_this<Member> {
  public:
   /// A message's ranks, from and to; or everybody.
   using Between = std::pair<int, int>;
   static constexpr Between everybody{-1, -1};
   struct Step {
     Between between;
-    size_t place;  ///< the rank; of a message 0, the sender, or 1
+    int place;  ///< the rank; of a message 0, the sender, or 1
     Part part;
   };
 
-  explicit Clique(int size) : gpus_(static_cast<size_t>(size), absent) {}
+  Member(const std::string& file, int rank, int size, int gpu);
+  ~Member();
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
 
-  int size() const { return static_cast<int>(gpus_.size()); }
-  /// False where another rank is on that GPU, or this rank is there already.
-  bool join(int rank, int gpu);
+  int size() const { return size_; }
+  /// False where another rank is on that GPU, or this rank is there already, or another number of
+  /// ranks was said.
+  bool join();
   bool complete() const;
-  /// Notes that a rank has called for these steps.
+  /// Whether a process of the others' has ended before it has left.
+  bool lost() const;
+  /// Notes that this rank has called for these steps.
   void call(const std::vector<Step>& steps);
   /// Whether they can be issued: the first message from one rank to another connects the two, for
   /// which both must have called for it.
   bool connected(const std::vector<Step>& steps) const;
-  /// Issues these steps of a rank to its stream, as one: it goes on when all have been done.
+  /// Issues these steps to its stream, as one: it goes on when all have been done.
   void issue(cudaStream_t stream, const std::vector<Step>& steps);
 
-  /// Ends what was issued, and what will be, undone.
-  void abort();
-  void leave() { ++left_; }
-  /// Whether every rank that had joined has left.
+  /// Ends what this rank has issued, and what it will, undone.
+  void abort() { aborted_ = true; }
+  void leave();
+  /// Whether every rank of this process that had joined has left: they end together.
   bool left() const;
 
  private:
-  static constexpr int absent = -1;
-  struct Meeting {
-    std::vector<std::optional<Part>> parts;  ///< of those whose streams have come to it
-    std::shared_ptr<Moment> over = std::make_shared<Moment>();
-  };
-  using Key = std::pair<Between, uint64_t>;
+  struct Slot;
+  struct Shared;
+  Slot& slot(Between between, int place) const;
+  std::vector<Slot*> slots(Between between) const;
+  void bring(const Step& step, uint64_t number) const;
+  bool over(const Step& step, uint64_t number) const;
+  static void check_same(const std::vector<Slot*>& all);
+  void take(const Step& step) const;
+  void read(const Step& step, int place, int64_t first, int64_t count, void* to) const;
 
-  void arrive(const Key& key, size_t place, const Part& part);
-  void perform(const std::vector<std::optional<Part>>& parts) const;
-
-  std::vector<int> gpus_;  // by rank
-  std::map<Key, Meeting> meetings_;
-  std::set<std::pair<Between, size_t>> called_;            // messages, by place
-  std::map<std::pair<Between, size_t>, uint64_t> issued_;  // so many, by place
-  int left_ = 0;
+  const std::string name_;
+  const int rank_, size_, gpu_;
+  int file_ = -1;
+  Shared* shared_ = nullptr;
+  std::map<std::pair<Between, int>, uint64_t> issued_;  // so many, by place
   bool aborted_ = false;
 };
 

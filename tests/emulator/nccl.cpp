@@ -1,6 +1,9 @@
 #include "tests/emulator/nccl.h"
 
-#include <map>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -8,21 +11,20 @@
 #include "tests/emulator/meeting.h"
 
 using emulator::Call;
-using emulator::Clique;
 using emulator::Joint;
+using emulator::Member;
 using emulator::Part;
 using frugal::kernels::DType;
 
 namespace {
 
-std::map<int, std::weak_ptr<Clique>> cliques;  // by id
-int ids = 0, alive = 0, broken = -1;
+int alive = 0, broken = -1;
 
 /// What this thread has called since ncclGroupStart().
 struct Together {
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
-  std::vector<Clique::Step> steps;
+  std::vector<Member::Step> steps;
   bool failed = false;
 };
 thread_local int depth = 0;
@@ -47,29 +49,29 @@ DType type_of(ncclDataType_t type) {
 }  // namespace
 
 struct ncclComm {
-  std::shared_ptr<Clique> clique;
+  std::shared_ptr<Member> member;
   int rank = 0, gpu = 0;
   bool ready = false;  // it has said so
   int polls = 0;       // until what was asked for may be issued
   cudaStream_t stream = nullptr;
-  std::vector<Clique::Step> asked = {};
+  std::vector<Member::Step> asked = {};
 
-  ncclResult_t ask(cudaStream_t on, std::vector<Clique::Step> steps) {
+  ncclResult_t ask(cudaStream_t on, std::vector<Member::Step> steps) {
     const Call call;
     if (!ready || !asked.empty() || emulator::current_gpu() != gpu || !emulator::is_current(on))
       return ncclInvalidUsage;  // what was called before has not settled, or another GPU's stream
     polls = 3;
     stream = on;
     asked = std::move(steps);
-    clique->call(asked);
+    member->call(asked);
     return ncclInProgress;
   }
   /// Whether nothing is in progress any more.
   bool settled() {
     if (polls > 0) --polls;
-    if (!asked.empty() && polls == 0 && clique->connected(asked))
-      clique->issue(stream, std::exchange(asked, {}));
-    ready = clique->complete();
+    if (!asked.empty() && polls == 0 && member->connected(asked))
+      member->issue(stream, std::exchange(asked, {}));
+    ready = member->complete();
     return ready && asked.empty();
   }
   /// Whether so many elements are memory of this rank's GPU.
@@ -79,18 +81,18 @@ struct ncclComm {
   ncclResult_t collective(const Part& part, cudaStream_t stream) {
     const Call call;
     if (depth > 0) return ncclInvalidUsage;  // the library can do that, and this cannot
-    const int64_t ranks = clique->size();
+    const int64_t ranks = member->size();
     const int64_t in = part.joint == Joint::reduce_scatter ? part.count * ranks : part.count;
     const int64_t out = part.joint == Joint::all_gather ? part.count * ranks : part.count;
     if (!holds(part.from, in, part.type) || !holds(part.to, out, part.type))
       return ncclInvalidArgument;
-    return ask(stream, {{Clique::everybody, static_cast<size_t>(rank), part}});
+    return ask(stream, {{Member::everybody, rank, part}});
   }
-  ncclResult_t message(const Clique::Step& step, cudaStream_t stream) {
+  ncclResult_t message(const Member::Step& step, cudaStream_t stream) {
     const Call call;
     const Part& part = step.part;
     const int peer = step.place == 0 ? step.between.second : step.between.first;
-    if (peer < 0 || peer >= clique->size() ||
+    if (peer < 0 || peer >= member->size() ||
         !holds(part.to == nullptr ? part.from : part.to, part.count, part.type)) {
       together.failed = depth > 0;
       return ncclInvalidArgument;
@@ -115,43 +117,52 @@ ncclResult_t ncclGetVersion(int* version) {
 const char* ncclGetErrorString(ncclResult_t result) {
   return result == ncclInvalidArgument ? "invalid argument"
          : result == ncclInvalidUsage  ? "invalid usage"
+         : result == ncclRemoteError   ? "remote process exited or there was a network error"
                                        : "internal error";
 }
 const char* ncclGetLastError(ncclComm_t /*comm*/) { return "a link went down"; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   const Call call;
-  id->number = ids++;
+  std::random_device random;
+  const auto folder = std::filesystem::temp_directory_path();
+  const auto file =
+      fmt::format("{}/frugal-emulated-nccl-{:08x}{:08x}", folder.string(), random(), random());
+  if (file.size() >= sizeof id->file) return ncclSystemError;
+  *id = {};
+  file.copy(id->file, file.size());
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   const Call call;
-  if (config->blocking != 0) return ncclInvalidArgument;
-  auto clique = cliques[id.number].lock();
-  if (!clique) cliques[id.number] = clique = std::make_shared<Clique>(ranks);
+  if (config->blocking != 0 || ranks > emulator::most_gpus) return ncclInvalidArgument;
   const int gpu = emulator::current_gpu();
-  if (clique->size() != ranks || !clique->join(rank, gpu)) return ncclInvalidUsage;
+  auto member = std::make_shared<Member>(id.file, rank, ranks, gpu);
+  if (!member->join()) return ncclInvalidUsage;
   ++alive;
-  *comm = new ncclComm{.clique = clique, .rank = rank, .gpu = gpu};
+  *comm = new ncclComm{.member = std::move(member), .rank = rank, .gpu = gpu};
   return ncclInProgress;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   const Call call;
   const bool settled = comm->settled();
-  *state = comm->rank == broken ? ncclInternalError : settled ? ncclSuccess : ncclInProgress;
+  *state = comm->rank == broken   ? ncclInternalError
+           : comm->member->lost() ? ncclRemoteError
+           : settled              ? ncclSuccess
+                                  : ncclInProgress;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const Call call;
-  const auto clique = comm->clique;
-  clique->abort();
-  clique->leave();
+  const auto member = comm->member;
+  member->abort();
+  member->leave();
   --alive;
-  while (!clique->left()) Call::pause();
+  while (!member->left()) Call::pause();
   delete comm;
   return ncclSuccess;
 }

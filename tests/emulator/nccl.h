@@ -1,8 +1,9 @@
 #pragma once
-// What engine/comm uses of NCCL, between emulated GPUs of this process: non-blocking communicators
+// What engine/comm uses of NCCL, between emulated GPUs of a machine: non-blocking communicators
 // only, which issue what they were asked for when they have been polled a few times, and of which
-// all must be aborted for one abort to return. A collective holds the stream of each rank until all
-// have come to it, and a message those of both.
+// all of a process must be aborted for one abort to return. A collective holds the stream of each
+// rank until all have come to it, and a message those of both. Who waits for a process that has
+// ended learns it.
 #include "tests/emulator/cuda_host.h"
 
 enum ncclResult_t {
@@ -24,7 +25,7 @@ enum ncclDataType_t {
 };
 enum ncclRedOp_t { ncclSum = 0 };
 struct ncclUniqueId {
-  int number;
+  char file[128];  ///< which the ranks share
 };
 struct ncclConfig_t {
   int blocking;

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -26,10 +27,41 @@ int setting(const char* name, int otherwise, int most) {
   return number;
 }
 
+namespace {
+
+/// The numbers that CUDA_VISIBLE_DEVICES has, up to the first that is none; all where it is not
+/// set.
+std::vector<int> visible_of(int there) {
+  std::vector<int> numbers;
+  const char* const wanted = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::istringstream words(wanted == nullptr ? "" : wanted);
+  if (wanted == nullptr)
+    for (int i = 0; i < there; ++i) numbers.push_back(i);
+  int number = 0;
+  for (char comma = ','; comma == ',' && words >> number && number >= 0 && number < there;
+       words >> comma)
+    numbers.push_back(number);
+  return numbers;
+}
+
+Gpu from_environment() {
+  const std::vector<int> visible = visible_of(setting("FRUGAL_EMULATED_GPUS", 1, most_gpus));
+  return {.computes = setting("FRUGAL_EMULATED_COMPUTE", 1, 1) != 0,
+          .count = static_cast<int>(visible.size()),
+          .visible = visible,
+          .largest_block = int64_t{setting("FRUGAL_EMULATED_LARGEST", 139 << 10, 139 << 10)} << 20};
+}
+
+}  // namespace
+
 Gpu& gpu() {
-  static Gpu all{.computes = setting("FRUGAL_EMULATED_COMPUTE", 1, 1) != 0,
-                 .count = setting("FRUGAL_EMULATED_GPUS", 1, most_gpus)};
+  static Gpu all = from_environment();
   return all;
+}
+
+int number_on_machine(int device) {
+  const auto index = static_cast<size_t>(device);
+  return index < gpu().visible.size() ? gpu().visible[index] : device;
 }
 
 namespace {
@@ -122,6 +154,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   constexpr std::string_view name = "emulated GPU (no hardware; times mean nothing)";
   if (!emulator::exists(device)) return emulator::remember(cudaErrorInvalidDevice);
   *properties = {.name = {},
+                 .uuid = {},
                  .major = 9,
                  .minor = 0,
                  .totalGlobalMem = static_cast<size_t>(emulator::gpu().memory),
@@ -129,6 +162,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
                  .multiProcessorCount = emulator::gpu().multiprocessors,
                  .sharedMemPerBlockOptin = emulator::most_shared_bytes};
   std::copy(name.begin(), name.end(), properties->name);
+  properties->uuid.bytes[15] = static_cast<char>(emulator::number_on_machine(device));
   return cudaSuccess;
 }
 
@@ -147,6 +181,7 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaMalloc(void** address, size_t bytes) {
   const emulator::Call call;
   if (emulator::state() != cudaSuccess) return emulator::state();
+  if (static_cast<int64_t>(bytes) > emulator::gpu().largest_block) emulator::gpu().computes = false;
   *address = emulator::arena::allocate(emulator::current, bytes);
   return *address == nullptr ? emulator::remember(cudaErrorMemoryAllocation) : cudaSuccess;
 }

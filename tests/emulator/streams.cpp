@@ -24,7 +24,7 @@ struct Work {
   std::function<void()> execute;
   std::shared_ptr<const Moment> awaited = nullptr;
   std::shared_ptr<Moment> reached = nullptr;
-  bool of_others = false;  ///< what is awaited is brought about by other GPUs, too
+  std::function<bool()> over = {};  ///< whether other GPUs have done what is waited for
 };
 
 }  // namespace emulator
@@ -79,8 +79,8 @@ double seconds() {
 
 bool ready(const CUstream_st* stream) {
   if (stream->queue.empty()) return false;
-  const auto& awaited = stream->queue.front().awaited;
-  return !awaited || awaited->passed;
+  const Work& next = stream->queue.front();
+  return next.over ? next.over() : !next.awaited || next.awaited->passed;
 }
 
 /// A GPU's turn, from the first work that needs its memory to that of another one.
@@ -126,10 +126,10 @@ bool step(Turn& turn) {
 
 bool idle(const CUstream_st* stream) { return stream->queue.empty(); }
 
-/// Whether another thread may yet issue what a stream waits for.
+/// Whether another thread or process may yet do what a stream waits for.
 bool held_by_others() {
   return std::any_of(streams.begin(), streams.end(), [](const auto* stream) {
-    return !idle(stream) && stream->queue.front().of_others;
+    return !idle(stream) && stream->queue.front().over;
   });
 }
 
@@ -177,9 +177,9 @@ void push(cudaStream_t stream, std::function<void()> work) {
   enqueue(stream, {.execute = std::move(work)});
 }
 
-void hold(cudaStream_t stream, std::shared_ptr<const Moment> moment) {
+void hold(cudaStream_t stream, std::function<bool()> over) {
   const Call call;
-  enqueue(stream, {.execute = nullptr, .awaited = std::move(moment), .of_others = true});
+  enqueue(stream, {.execute = nullptr, .over = std::move(over)});
 }
 
 void execute_until(int gpu, const std::function<bool()>& condition) {

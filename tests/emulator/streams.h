@@ -31,8 +31,8 @@ struct Moment {
 /// Issues work; executed at once where `stream` is null, which waits for no other stream, as those
 /// of cudaStreamNonBlocking have it.
 void push(cudaStream_t stream, std::function<void()> work);
-/// Holds the stream until another GPU's stream brings about that moment.
-void hold(cudaStream_t stream, std::shared_ptr<const Moment> moment);
+/// Holds the stream until other GPUs have done what `over` asks for.
+void hold(cudaStream_t stream, std::function<bool()> over);
 
 /// Executes what is issued until the condition holds, or that GPU has failed. Aborts where neither
 /// can be: where nothing is left to execute, and no stream waits for other GPUs.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "tests/emulator/gpu.h"
 #include "tests/processes/world.h"
 
 namespace frugal::testing {
@@ -26,6 +27,8 @@ World& world() { return *of_this_program; }
 const MakeProcessGroup& groups() { return groups_of_this_program; }
 
 int main_of_process(int argc, char** argv) {
+  emulator::gpu().count = emulator::most_gpus;
+  emulator::gpu().memory = int64_t{1} << 30;  // addresses of eight programs of eight GPUs
   MpiSession session;
   if (session.rank() > 0) GTEST_FLAG_SET(brief, true);  // only their failures are to be seen
   ::testing::InitGoogleTest(&argc, argv);

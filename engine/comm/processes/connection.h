@@ -64,11 +64,11 @@ class Connection {
 /// Where rank 0 waits for the others.
 class Listener {
  public:
-  /// At any free port, or at this one. Throws InputError where that is taken.
-  explicit Listener(int port = 0);
+  /// At any free port, or at this one, with a secret that who connects must know: any, or this one.
+  /// Throws InputError where the port is taken.
+  explicit Listener(int port = 0, std::string secret = "");
 
-  /// Where it can be reached, for connect_to(): port, a secret that who connects must know, this
-  /// host's name and its addresses.
+  /// Where it can be reached, for connect_to(): port, secret, this host's name and its addresses.
   std::string address() const;
   const std::string& secret() const { return secret_; }
   int number() const { return socket_.number(); }
@@ -81,8 +81,8 @@ class Listener {
   std::string secret_;
 };
 
-/// A connection to a listener, tried for so many seconds, at each of its addresses. Throws
-/// InputError that names them.
+/// A connection to a listener, tried for so many seconds, at each of its addresses, which may be
+/// names. Throws InputError that names them.
 Connection connect_to(const std::string& address, int rank, double seconds);
 
 std::string host_name();

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -58,12 +59,25 @@ std::string random_secret() {
   return fmt::format("{:016x}", number);
 }
 
+/// Of a number or a name; none where nobody knows it.
+std::optional<in_addr_t> resolved(const std::string& host) {
+  addrinfo wanted{};
+  wanted.ai_family = AF_INET;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0) return std::nullopt;
+  const in_addr_t address = reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr.s_addr;
+  freeaddrinfo(found);
+  return address;
+}
+
 /// One attempt, which waits a second at most.
-Descriptor try_to_connect(const std::string& address, int port) {
+Descriptor try_to_connect(const std::string& host, int port) {
+  const std::optional<in_addr_t> address = resolved(host);
+  if (!address) return Descriptor();
   Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const int begun = with_address(
-      at(inet_addr(address.c_str()), port),
-      [&](const sockaddr* peer, socklen_t size) { return ::connect(socket.number(), peer, size); });
+  const int begun = with_address(at(*address, port), [&](const sockaddr* peer, socklen_t size) {
+    return ::connect(socket.number(), peer, size);
+  });
   if (begun != 0 && errno != EINPROGRESS) return Descriptor();
   pollfd wait{socket.number(), POLLOUT, 0};
   if (poll(&wait, 1, 1000) <= 0) return Descriptor();
@@ -81,17 +95,18 @@ std::string host_name() {
   return name.data();
 }
 
-Listener::Listener(int port)
+Listener::Listener(int port, std::string secret)
     : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
-      secret_(random_secret()) {
+      secret_(secret.empty() ? random_secret() : std::move(secret)) {
   const int on = 1;
   setsockopt(socket_.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const int bound = with_address(at(INADDR_ANY, port), [&](const sockaddr* own, socklen_t size) {
     return bind(socket_.number(), own, size);
   });
   if (bound != 0 || listen(socket_.number(), SOMAXCONN) != 0)
-    throw InputError(fmt::format("port {} cannot be listened at ({}); choose another", port,
-                                 std::strerror(errno)));
+    throw InputError(fmt::format(
+        "port {} of {} cannot be listened at ({}); choose another, with torchrun by --master-port",
+        port, host_name(), std::strerror(errno)));
   sockaddr_in own{};
   socklen_t size = sizeof own;
   getsockname(socket_.number(), reinterpret_cast<sockaddr*>(&own), &size);

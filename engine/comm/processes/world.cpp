@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstring>
 
+#include "engine/comm/processes/sent.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
@@ -25,76 +25,6 @@ constexpr double hearing_all = 0.25;
 /// For which rank 0 is not heard that is lost.
 constexpr double silence_of_rank_0 = 1.5;
 constexpr double connecting = 60;
-
-/// A state with its texts, as it is sent: the texts of another process are nowhere here.
-struct Beat {
-  std::array<char, 24> name{}, group{}, not_finite_name{}, not_finite_group{};
-  uint64_t number, not_finite_number;
-  int64_t bytes, not_finite_bytes;
-  double since_ago, not_finite_at;
-  bool waiting;
-};
-
-void put(std::array<char, 24>& to, std::string_view text) { text.copy(to.data(), to.size() - 1); }
-
-/// Texts of calls are few: each is kept once.
-std::string_view kept(const char* text) {
-  static std::mutex mutex;
-  static std::map<std::string, std::unique_ptr<std::string>> all;
-  const std::lock_guard lock(mutex);
-  auto& entry = all[text];
-  if (!entry) entry = std::make_unique<std::string>(text);
-  return *entry;
-}
-
-std::string serialized(const Activity::State& state) {
-  Beat beat{};
-  put(beat.name, state.call.name);
-  put(beat.group, state.call.group);
-  put(beat.not_finite_name, state.not_finite.name);
-  put(beat.not_finite_group, state.not_finite.group);
-  beat.number = state.call.number;
-  beat.not_finite_number = state.not_finite.number;
-  beat.bytes = state.call.bytes;
-  beat.not_finite_bytes = state.not_finite.bytes;
-  beat.since_ago = activity_clock() - state.since;
-  beat.not_finite_at = state.not_finite_at;
-  beat.waiting = state.waiting;
-  return {reinterpret_cast<const char*>(&beat), sizeof beat};
-}
-
-Activity::State parsed(const std::string& text) {
-  Beat beat{};
-  std::memcpy(&beat, text.data(), std::min(text.size(), sizeof beat));
-  return {.call = {kept(beat.name.data()), kept(beat.group.data()), beat.number, beat.bytes},
-          .waiting = beat.waiting,
-          .since = activity_clock() - beat.since_ago,
-          .not_finite = {kept(beat.not_finite_name.data()), kept(beat.not_finite_group.data()),
-                         beat.not_finite_number, beat.not_finite_bytes},
-          .not_finite_at = beat.not_finite_at};
-}
-
-/// Lists of texts in one.
-std::string joined(const std::vector<std::string>& values) {
-  std::string all;
-  for (const std::string& value : values) {
-    const uint64_t size = value.size();
-    all.append(reinterpret_cast<const char*>(&size), sizeof size);
-    all += value;
-  }
-  return all;
-}
-
-std::vector<std::string> separated(const std::string& all) {
-  std::vector<std::string> values;
-  for (size_t at = 0; at + sizeof(uint64_t) <= all.size();) {
-    uint64_t size = 0;
-    std::memcpy(&size, all.data() + at, sizeof size);
-    values.push_back(all.substr(at + sizeof size, size));
-    at += sizeof size + size;
-  }
-  return values;
-}
 
 }  // namespace
 
@@ -120,7 +50,7 @@ World::~World() {
 
 void World::connect(const Tell& tell) {
   if (rank_ == 0) {
-    const Listener listener;
+    const Listener listener(options_.port, options_.secret);
     tell(listener.address());
     peers_.resize(static_cast<size_t>(size_));
     accept_all(listener);
@@ -226,7 +156,7 @@ void World::handle(const Message& message) {
   of.at = activity_clock();
   switch (message.kind) {
     case Message::Kind::beat:
-      of.state = parsed(message.body);
+      of.state = parsed_state(message.body);
       break;
     case Message::Kind::value:
     case Message::Kind::gathered:
@@ -238,7 +168,7 @@ void World::handle(const Message& message) {
       break;
     case Message::Kind::failed:
       if (rank_ == 0)
-        consider(Failure::parsed(message.body));
+        consider(Failure::parsed(message.body), Noticed::reported);
       else
         settle(Failure::parsed(message.body));
       break;
@@ -259,7 +189,7 @@ void World::miss(size_t peer) {
                         .rank = static_cast<int>(lost),
                         .reason = "lost: its process was killed, or has crashed"};
   if (rank_ == 0)
-    consider(failure);
+    consider(failure, Noticed::missing);
   else
     settle(explained(failure, heard_now(), activity_clock()));
 }
@@ -288,12 +218,18 @@ std::vector<Heard> World::heard_now() const {
   return all;
 }
 
-void World::consider(const Failure& failure) {
-  if (failure_ || considered_) return;
+/// A process that is missing is the cause of what others have just reported.
+void World::consider(const Failure& failure, Noticed how) {
   using Kind = Failure::Kind;
+  const bool causes = considered_ && considered_how_ == Noticed::reported &&
+                      how == Noticed::missing && failure.rank != considered_->rank;
+  if (failure_ || (considered_ && !causes)) return;
   const bool others_say_more =
-      failure.kind == Kind::deadline || failure.kind == Kind::wrong_numbers;
+      how == Noticed::reported &&
+      (failure.kind == Kind::deadline || failure.kind == Kind::error ||
+       failure.kind == Kind::peer_lost || failure.kind == Kind::wrong_numbers);
   considered_ = failure;
+  considered_how_ = how;
   settle_at_ = activity_clock() + (others_say_more ? hearing_all : 0);
   settle_when_due();
 }
@@ -363,7 +299,7 @@ void World::check() {
 Failure World::fail(const Failure& failure) {
   Lock lock(mutex_);
   if (rank_ == 0)
-    consider(failure);
+    consider(failure, Noticed::reported);
   else if (!failure_) {
     beat();  // what this rank does belongs to it
     send_to(0, {.kind = Message::Kind::failed, .rank = rank_, .body = failure.serialized()});

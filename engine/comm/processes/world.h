@@ -32,6 +32,9 @@ class World {
     /// Called, by a thread of the world's, where the process has not ended so many seconds after
     /// the run has failed.
     std::function<void(const Failure&)> overdue = {};
+    /// Where rank 0 waits for the others, and what they must know: any port and secret, or these.
+    int port = 0;
+    std::string secret = {};
   };
   /// Where the others find rank 0, told to them: it is given rank 0's address and returns that to
   /// all; MPI does, or the environment.
@@ -85,7 +88,8 @@ class World {
   void add_value(const Message& message);
   void miss(size_t peer);
   // Of rank 0, which decides why the run has failed; `mutex_` is held.
-  void consider(const Failure& failure);
+  enum class Noticed : uint8_t { reported, missing };
+  void consider(const Failure& failure, Noticed how);
   void settle_when_due();
   void tell_failure();
   void settle(const Failure& failure);
@@ -103,6 +107,7 @@ class World {
   std::vector<std::unique_ptr<Connection>> peers_;  // of rank 0 all; of others rank 0
   std::vector<Heard> heard_;                        // by rank
   std::optional<Failure> failure_, considered_;
+  Noticed considered_how_ = Noticed::reported;
   double settle_at_ = 0, failed_at_ = 0;
   bool leaving_ = false, interrupted_ = false;
   uint64_t exchanges_ = 0;

@@ -19,7 +19,7 @@ std::unique_ptr<Group> local_edge(int /*from*/, int /*to*/) {
 }
 
 void expect_messages_to_go_around(int size, int step) {
-  MessageRing ring(size, step, deadline, local_edge);
+  MessageRing ring(std::make_unique<LocalGroup>(size, deadline), step, local_edge);
   on_every_rank(ring, [&](Communicator& c) {
     EXPECT_EQ(c.size(), size);
     c.barrier();
@@ -42,7 +42,7 @@ TEST(MessageRing, CarriesMessagesAroundInEitherDirection) {
 }
 
 TEST(MessageRing, RefusesWhatIsNoMessageToANeighbour) {
-  MessageRing ring(ring_size, 1, deadline, local_edge);
+  MessageRing ring(std::make_unique<LocalGroup>(ring_size, deadline), 1, local_edge);
   Communicator& c = ring.communicator(2);
   std::vector<float> data(10);
   const View some = view(data);
@@ -55,7 +55,7 @@ TEST(MessageRing, RefusesWhatIsNoMessageToANeighbour) {
 }
 
 TEST(MessageRing, ABarrierWaitsForAll) {
-  MessageRing ring(ring_size, 1, deadline, local_edge);
+  MessageRing ring(std::make_unique<LocalGroup>(ring_size, deadline), 1, local_edge);
   std::atomic<int> come{0};
   on_every_rank(ring, [&come](Communicator& c) {
     for (int round = 1; round <= 20; ++round) {
@@ -68,7 +68,7 @@ TEST(MessageRing, ABarrierWaitsForAll) {
 }
 
 TEST(MessageRing, AFailureReachesBothNeighboursUntilItIsReset) {
-  MessageRing ring(ring_size, 1, deadline, local_edge);
+  MessageRing ring(std::make_unique<LocalGroup>(ring_size, deadline), 1, local_edge);
   on_every_rank(ring, [](Communicator& c) {
     std::vector<float> data(8);
     const auto receive = [&] {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "engine/comm/failure.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
@@ -21,25 +22,32 @@ class WatchTest : public ::testing::Test {
   double look = 0;  ///< seconds that each look at the clock takes
   std::string lost, broken;
   std::vector<std::string> told;
-  std::vector<bool> ended = std::vector<bool>(4);
+  std::vector<bool> ended = std::vector<bool>(4), begun = ended;
+  Activity activity;
 
-  Watch watch{3,
-              deadline,
-              {.throw_if_failed =
-                   [this] {
-                     if (!lost.empty()) throw PeerLost(lost);
-                   },
-               .throw_if_broken =
-                   [this] {
-                     if (!broken.empty()) throw std::runtime_error(broken);
-                   },
-               .fail = [this](const std::string& reason) { told.push_back(reason); },
-               .now = [this] { return time += look; }}};
+  Watch watch{
+      3,
+      deadline,
+      {.throw_if_failed =
+           [this] {
+             if (!lost.empty()) throw PeerLost(lost);
+           },
+       .throw_if_broken =
+           [this] {
+             if (!broken.empty()) throw std::runtime_error(broken);
+           },
+       .fail =
+           [this](const std::exception_ptr& error) { told.push_back(failure_of(error, 3).reason); },
+       .now = [this] { return time += look; },
+       .activity = &activity,
+       .group = "tensor"}};
 
   void start(size_t i) {
     static float element;
-    watch.started({"all-reduce", {&element, DType::bf16, {static_cast<int64_t>(i) + 8}}},
-                  [this, i] { return static_cast<bool>(ended[i]); });
+    watch.started(
+        {"all-reduce", {&element, DType::bf16, {static_cast<int64_t>(i) + 8}}},
+        [this, i] { return static_cast<bool>(ended[i]); },
+        [this, i] { return static_cast<bool>(begun[i]); });
   }
 };
 
@@ -109,6 +117,36 @@ TEST_F(WatchTest, WhatTheLibraryReportsIsToldAndThrown) {
   broken = "a link went down";
   EXPECT_THROW(watch.check(), std::runtime_error);
   EXPECT_EQ(told, std::vector<std::string>{broken});
+}
+
+/// It computes until the oldest has begun, and from its end to the next one's beginning.
+TEST_F(WatchTest, NotesWhatTheDeviceWaitsFor) {
+  const auto noted = [this] {
+    watch.check();
+    return activity.state().waiting ? activity.state().call.text() : "computes";
+  };
+  start(0);
+  start(1);
+  EXPECT_EQ(noted(), "computes");
+  begun[0] = true;
+  EXPECT_EQ(noted(), "all-reduce 0 of the tensor group (16 B)");
+  activity.waits_for({"receive", "activations", 0, 8});  // of another group, which then has it
+  activity.goes_on();
+  EXPECT_EQ(noted(), "all-reduce 0 of the tensor group (16 B)");
+  ended[0] = true;
+  EXPECT_EQ(noted(), "computes");
+  begun[1] = true;
+  EXPECT_EQ(noted(), "all-reduce 1 of the tensor group (18 B)");
+  ended[1] = true;
+  EXPECT_EQ(noted(), "computes");
+  int looks = 0;
+  watch.until({"communicator", {}}, [&] {
+    if (++looks > 1) {
+      EXPECT_EQ(activity.state().call.text(), "communicator 2 of the tensor group (0 B)");
+    }
+    return looks == 3;
+  });
+  EXPECT_FALSE(activity.state().waiting);
 }
 
 TEST_F(WatchTest, LooksUntilSomethingIsReady) {

@@ -1,0 +1,48 @@
+#pragma once
+#include <exception>
+#include <memory>
+
+#include "engine/cluster.h"
+#include "engine/comm/observed.h"
+#include "engine/rank_grid.h"
+
+namespace frugal::engine {
+
+/// One rank, this process's, of a run whose others are processes of their own.
+class ProcessCluster final : public Cluster {
+ public:
+  /// Whose groups these are: the host's note what they wait for; the device's end when all
+  /// processes have done what they do with them.
+  enum class Groups : uint8_t { of_the_host, of_the_device };
+
+  /// All processes make it together. The groups may use the device, and go before it. Throws
+  /// InputError where there are not as many processes as ranks.
+  ProcessCluster(const RunConfig& config, World& world, std::unique_ptr<Device> device,
+                 const RankGrid::MakeGroup& make, Groups groups);
+  ~ProcessCluster() override;
+
+  void run(const std::function<void(Rank&)>& body) override;
+  int local_ranks() const override { return 1; }
+  Rank& rank(int /*index*/) override { return rank_; }
+  int ranks() const override { return world_.size(); }
+  bool notes_waiting() const override { return groups_ == Groups::of_the_host; }
+  int first_rank() const override { return world_.rank(); }
+  std::vector<std::string> exchange(const std::string& mine) override {
+    return world_.exchange(mine);
+  }
+  std::vector<std::string> gather(const std::string& mine) override { return world_.gather(mine); }
+
+ private:
+  World& world_;
+  const Groups groups_;
+  const int exceptions_ = std::uncaught_exceptions();
+  std::unique_ptr<Device> device_;
+  RankGrid grid_;
+  Rank rank_;
+};
+
+/// A group that notes what this process's rank does. What it communicates is the host's memory.
+std::unique_ptr<Group> observed_by(World& world, std::unique_ptr<Group> group, GroupUse use,
+                                   const std::vector<int>& ranks);
+
+}  // namespace frugal::engine

@@ -1,0 +1,269 @@
+#include "engine/comm/nccl_communicator.h"
+
+#include <stdexcept>
+
+#include "engine/comm/contract.h"
+#include "engine/comm/part_of.h"
+#include "engine/comm/watch.h"
+
+namespace frugal::engine {
+namespace {
+
+using namespace nccl;  // NOLINT: what is below is NCCL's, in the engine's namespace
+
+ncclDataType_t nccl_type(DType type) {
+  switch (type) {
+    case DType::f32:
+      return ncclFloat32;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::f64:
+      return ncclFloat64;
+    case DType::u8:
+      return ncclUint8;
+    case DType::i32:
+      return ncclInt32;
+  }
+  throw std::logic_error("nccl_type: no such type");
+}
+
+size_t count(const View& view) { return static_cast<size_t>(view.size()); }
+
+/// The moment at which a stream has done what was issued to it so far. An event of its own: those
+/// of Device::record() are for waits that follow soon.
+class Moment {
+ public:
+  explicit Moment(cudaStream_t stream) {
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    const cudaError_t recorded = cudaEventRecord(event_, stream);
+    if (recorded != cudaSuccess) (void)cudaEventDestroy(event_);
+    check(recorded, "cudaEventRecord");
+  }
+  Moment(const Moment&) = delete;
+  Moment& operator=(const Moment&) = delete;
+  ~Moment() { (void)cudaEventDestroy(event_); }
+
+  bool passed() const {
+    const cudaError_t state = cudaEventQuery(event_);
+    if (state == cudaErrorNotReady) return false;
+    check(state, "cudaEventQuery");
+    return true;
+  }
+  void hold(cudaStream_t stream) const {
+    check(cudaStreamWaitEvent(stream, event_), "cudaStreamWaitEvent");
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+class NcclWork final : public Pending::Work {
+ public:
+  NcclWork(NcclPeers& peers, CudaDevice& device, std::shared_ptr<const Moment> end)
+      : peers_(peers), device_(device), end_(std::move(end)) {}
+  void wait() override {
+    peers_.check();
+    end_->hold(device_.stream(Stream::compute));
+  }
+
+ private:
+  NcclPeers& peers_;
+  CudaDevice& device_;
+  const std::shared_ptr<const Moment> end_;
+};
+
+/// A float on the device.
+class OneElement {
+ public:
+  explicit OneElement(CudaDevice& device) : OneElement(device, device.allocate(sizeof zero)) {
+    device_.copy_from_host(view_, &zero);
+  }
+  OneElement(const OneElement&) = delete;
+  OneElement& operator=(const OneElement&) = delete;
+  ~OneElement() { device_.deallocate(view_.data, sizeof zero); }
+
+  const View& view() const { return view_; }
+
+ private:
+  OneElement(CudaDevice& device, void* address)
+      : device_(device), view_(address, DType::f32, {1}) {}
+
+  static constexpr float zero = 0;
+  CudaDevice& device_;
+  const View view_;
+};
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(NcclPeers& peers, NcclLink& link, const NcclPlace& place)
+      : peers_(peers),
+        device_(place.device),
+        stream_(place.stream),
+        messages_(place.messages),
+        link_(link),
+        rank_(place.rank),
+        watch_(rank_, peers.deadline(),
+               {.throw_if_failed = [&peers] { peers.check(); },
+                .throw_if_broken = [this] { (void)link_.settled(); },
+                .fail = [&peers](const std::exception_ptr& error) { peers.fail(error); },
+                .now = [this] { return device_.now(); },
+                .activity = place.activity,
+                .group = place.group}) {
+    device_.add_watch(this, [this] { watch_.check(); });
+  }
+  ~NcclCommunicator() override { device_.remove_watch(this); }
+
+  int rank() const override { return rank_; }
+  int size() const override { return peers_.size(); }
+
+  Pending all_reduce(const View& data) override {
+    contract::summed("all-reduce", data);
+    return start({"all-reduce", data}, "ncclAllReduce", [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclAllReduce(data.data, data.data, count(data), nccl_type(data.type), ncclSum, comm,
+                           stream);
+    });
+  }
+  Pending all_gather(const View& shard, const View& all) override {
+    contract::gathered("all-gather", shard, all, size());
+    return start({"all-gather", shard}, "ncclAllGather", [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclAllGather(shard.data, all.data, count(shard), nccl_type(shard.type), comm, stream);
+    });
+  }
+  Pending reduce_scatter(const View& all, const View& shard) override {
+    contract::summed("reduce-scatter", all);
+    contract::gathered("reduce-scatter", shard, all, size());
+    return start({"reduce-scatter", all}, "ncclReduceScatter",
+                 [&](ncclComm_t comm, cudaStream_t stream) {
+                   return ncclReduceScatter(all.data, shard.data, count(shard), nccl_type(all.type),
+                                            ncclSum, comm, stream);
+                 });
+  }
+  Pending all_to_all(const View& from, const View& to) override {
+    contract::exchanged(from, to, size());
+    return start({"all-to-all", from}, "ncclGroupEnd", [&](ncclComm_t comm, cudaStream_t stream) {
+      return together([&](const auto& add) {
+        for (int peer = 0; peer < size(); ++peer) {
+          add(issue_send(part_of(from, peer, size()), peer, comm, stream));
+          add(issue_receive(part_of(to, peer, size()), peer, comm, stream));
+        }
+      });
+    });
+  }
+  Pending shift(const View& from, const View& to) override {
+    contract::shifted(from, to);
+    return start({"shift", from}, "ncclGroupEnd", [&](ncclComm_t comm, cudaStream_t stream) {
+      return together([&](const auto& add) {
+        add(issue_send(from, (rank_ + 1) % size(), comm, stream));
+        add(issue_receive(to, (rank_ + size() - 1) % size(), comm, stream));
+      });
+    });
+  }
+  Pending broadcast(const View& data, int root) override {
+    contract::moved("broadcast", data);
+    contract::peer("broadcast", root, size());
+    return start({"broadcast", data}, "ncclBroadcast", [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclBroadcast(data.data, data.data, count(data), nccl_type(data.type), root, comm,
+                           stream);
+    });
+  }
+  Pending send(const View& data, int to) override {
+    contract::moved("send", data);
+    contract::peer("send", to, size());
+    return start({"send", data}, "ncclSend", [&](ncclComm_t comm, cudaStream_t stream) {
+      return issue_send(data, to, comm, stream);
+    });
+  }
+  Pending receive(const View& data, int from) override {
+    contract::moved("receive", data);
+    contract::peer("receive", from, size());
+    return start({"receive", data}, "ncclRecv", [&](ncclComm_t comm, cudaStream_t stream) {
+      return issue_receive(data, from, comm, stream);
+    });
+  }
+  /// Waits for the device, too.
+  void barrier() override {
+    device_.make_current();
+    connect();
+    device_.synchronize();
+    const OneElement all_are_here(device_);
+    all_reduce(all_are_here.view()).wait();
+    device_.synchronize();
+  }
+  void abort(const std::string& reason) noexcept override { peers_.abort(reason); }
+
+ private:
+  /// Issues a call of NCCL behind what was computed so far.
+  template <class Issue>
+  Pending start(const Watch::Call& what, const char* call, Issue issue) {
+    device_.make_current();
+    connect();
+    device_.wait(stream_, device_.record(Stream::compute));
+    auto* const stream = device_.stream(stream_);
+    const auto begin = watch_.notes() ? std::make_shared<const Moment>(stream) : nullptr;
+    link_.use(call, [&](ncclComm_t comm) { return issue(comm, stream); });
+    // Only then has it been issued to the stream.
+    watch_.until(what, [this] { return link_.settled(); });
+    const auto end = std::make_shared<const Moment>(stream);
+    watch_.started(
+        what, [end] { return end->passed(); }, [begin] { return begin && begin->passed(); });
+    return Pending(std::make_unique<NcclWork>(peers_, device_, end));
+  }
+
+  /// All ranks come here before their first collective, each in a thread of its own.
+  void connect() {
+    if (link_.is_open()) return;
+    link_.open(peers_.id(), rank_, size());
+    watch_.until({"connecting the ranks", {}}, [this] { return link_.settled(); });
+    if (messages_ != MessagesTo::nobody) meet_neighbours();
+  }
+  /// The first message between two ranks waits for both, and their schedules may not have them
+  /// meet.
+  void meet_neighbours() {
+    const OneElement element(device_);
+    const View& token = element.view();
+    const int step = messages_ == MessagesTo::next ? 1 : -1;
+    const auto is_there = [this](int rank) { return rank >= 0 && rank < size(); };
+    if (is_there(rank_ - step)) receive(token, rank_ - step).wait();
+    if (is_there(rank_ + step)) send(token, rank_ + step).wait();
+    device_.synchronize();
+  }
+
+  static ncclResult_t issue_send(const View& data, int to, ncclComm_t comm, cudaStream_t stream) {
+    return ncclSend(data.data, count(data), nccl_type(data.type), to, comm, stream);
+  }
+  static ncclResult_t issue_receive(const View& data, int from, ncclComm_t comm,
+                                    cudaStream_t stream) {
+    return ncclRecv(data.data, count(data), nccl_type(data.type), from, comm, stream);
+  }
+
+  /// The calls that `calls` adds, as one. A group of calls that has begun must end, whatever
+  /// happens in it.
+  template <class Calls>
+  static ncclResult_t together(const Calls& calls) {
+    ncclResult_t result = ncclGroupStart();
+    if (result != ncclSuccess) return result;
+    const auto add = [&](ncclResult_t next) {
+      if (result == ncclSuccess || result == ncclInProgress) result = next;
+    };
+    calls(add);
+    add(ncclGroupEnd());
+    return result;
+  }
+
+  NcclPeers& peers_;
+  CudaDevice& device_;
+  const Stream stream_;
+  const MessagesTo messages_;
+  NcclLink& link_;
+  const int rank_;
+  Watch watch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> nccl::make_communicator(NcclPeers& peers, NcclLink& link,
+                                                      const NcclPlace& place) {
+  return std::make_unique<NcclCommunicator>(peers, link, place);
+}
+
+}  // namespace frugal::engine
