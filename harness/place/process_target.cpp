@@ -18,6 +18,13 @@ int threads_of_rank(int threads, const Processes& processes) {
   return std::max(1, threads / processes.on_this_host());
 }
 
+/// What has a launcher fill the hosts one after another.
+std::string to_fill_hosts(int ranks_of_host) {
+  if (Processes::started_by_srun())
+    return fmt::format("srun with --ntasks-per-node={} --distribution=block", ranks_of_host);
+  return fmt::format("mpirun with --map-by ppr:{}:node", ranks_of_host);
+}
+
 }  // namespace
 
 ProcessTarget::ProcessTarget(const TargetOptions& options, Processes& processes)
@@ -25,7 +32,7 @@ ProcessTarget::ProcessTarget(const TargetOptions& options, Processes& processes)
   if (options.pinning != Pinning::none)
     throw InputError(
         "--pin: processes run where their launcher binds them; leave it out, and give mpirun "
-        "--bind-to core");
+        "--bind-to core, or srun --cpu-bind=cores");
   processes_.world().set_deadline(deadline());
 }
 
@@ -90,10 +97,9 @@ void ProcessTarget::check_placement(const RunConfig& config) const {
           host != places[static_cast<size_t>(first)].host)
         throw InputError(fmt::format(
             "ranks {} to {} share every layer (tensor-parallel {}), and rank {} is on {} but rank "
-            "{} on {}; start mpirun with --map-by ppr:{}:node, which fills the hosts one after "
-            "another",
+            "{} on {}; start {}, which fills the hosts one after another",
             first, first + t - 1, t, first, places[static_cast<size_t>(first)].host, rank, host,
-            on_host.begin()->second));
+            to_fill_hosts(on_host.begin()->second)));
 }
 
 std::map<std::string, std::string> ProcessTarget::options(DType type) const {
