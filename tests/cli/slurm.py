@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-import hosts
+import host_names
 
 NODES = ("node1", "node2")
 DAEMONS = ("slurmctld", "slurmd")
@@ -78,7 +78,7 @@ class Slurm:
         self._daemon("slurmctld", "slurmctld", "-D", "-c")
         for node in NODES:
             command = ["slurmd", "-D", "-N", node]
-            self._daemon(node, *(hosts.on(node, *command) if hosts.POSSIBLE else command))
+            self._daemon(node, *(host_names.on(node, *command) if host_names.POSSIBLE else command))
         deadline = time.monotonic() + 30
         while self._states() != ["idle"] * len(NODES):
             if time.monotonic() > deadline or any(daemon.poll() is not None for daemon in self._daemons):

@@ -1,5 +1,5 @@
 """What docs/cluster.md says of starting frugal on several machines: its hostfile and its job for Kubernetes. The
-machines are this one, under several names (hosts.py)."""
+machines are this one, under several names (host_names.py)."""
 
 import json
 import math
@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import unittest
 
-import hosts
+import host_names
 import jsonschema
 import processes
 from program import FRUGAL, SOURCE, Cli
@@ -31,7 +31,7 @@ class Launched(Cli):
         words = [*processes.MPIRUN[:1], *(SMALLER.get(word, word) for word in command[1:])]
         (self.folder / "bin").mkdir()
         (self.folder / "bin/frugal").symlink_to(FRUGAL)
-        environment = {**os.environ, **processes.AS_ROOT, **hosts.ssh(self.folder),
+        environment = {**os.environ, **processes.AS_ROOT, **host_names.ssh(self.folder),
                        "OMPI_MCA_hwloc_base_binding_policy": "none",
                        "PATH": f"{self.folder}/bin:{os.environ['PATH']}", **(variables or {})}
         done = subprocess.run(words, cwd=self.folder, env=environment, capture_output=True, text=True, check=False,
@@ -46,7 +46,7 @@ class Launched(Cli):
         return [rank["host"] for rank in record["environment"]["ranks"]]
 
 
-@unittest.skipUnless(hosts.POSSIBLE, hosts.WHY_NOT)
+@unittest.skipUnless(host_names.POSSIBLE, host_names.WHY_NOT)
 class Hostfile(Launched):
     def test_the_command_of_the_documentation(self):
         page = (SOURCE / "docs/cluster.md").read_text().replace("\\\n", " ")
@@ -92,7 +92,7 @@ class MpiJob(Launched):
         self.assertIn(f"--uid {self.worker['securityContext']['runAsUser']} {os.path.basename(home)} ", image)
         self.assertIn(f"WORKDIR {home}\n", image)
 
-    @unittest.skipUnless(hosts.POSSIBLE, hosts.WHY_NOT)
+    @unittest.skipUnless(host_names.POSSIBLE, host_names.WHY_NOT)
     def test_its_command_runs(self):
         """With the hostfile and the variables that the operator gives the launcher, which is no worker."""
         names = [f"{self.job['metadata']['name']}-worker-{i}" for i in range(self.workers)]

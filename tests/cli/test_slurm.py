@@ -5,7 +5,7 @@ import shutil
 import socket
 import unittest
 
-import hosts
+import host_names
 import processes
 import slurm
 from program import FRUGAL, SOURCE, TINY, Cli
@@ -13,7 +13,7 @@ from program import FRUGAL, SOURCE, TINY, Cli
 LAYOUT = [*TINY[1:], "--steps", "3", "--tensor-parallel", "2", "--data-parallel", "2"]
 RUN = [FRUGAL, "measure", *LAYOUT]
 TWO_EACH = ["--nodes=2", "--ntasks-per-node=2"]
-NODES = ["node1", "node1", "node2", "node2"] if hosts.POSSIBLE else [socket.gethostname()] * 4
+NODES = ["node1", "node1", "node2", "node2"] if host_names.POSSIBLE else [socket.gethostname()] * 4
 
 
 class Slurm(Cli):
@@ -92,7 +92,7 @@ class Slurm(Cli):
         self.start("srun", "--mpi=none", "--ntasks=1", *alone)
         self.assertNotIn("ranks", self.records()[0]["options"])
 
-    @unittest.skipUnless(hosts.POSSIBLE, hosts.WHY_NOT)
+    @unittest.skipUnless(host_names.POSSIBLE, host_names.WHY_NOT)
     def test_ranks_that_share_layers_belong_on_one_node(self):
         said = self.refused("--mpi=pmix", *TWO_EACH, "--distribution=cyclic")
         self.assertIn("rank 0 is on node1 but rank 1 on node2; start srun with --ntasks-per-node=2 "
