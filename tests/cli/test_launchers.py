@@ -4,11 +4,10 @@ machines are this one, under several names (host_names.py)."""
 import json
 import math
 import os
-import re
-import shlex
 import subprocess
 import unittest
 
+import documented
 import host_names
 import jsonschema
 import processes
@@ -19,16 +18,13 @@ try:
 except ImportError:
     yaml = None
 
-# A test trains as little as can be; otherwise commands are those of the documentation.
-SMALLER = {"gpt-3m": "gpt-tiny", "20": "2"}
-
 
 class Launched(Cli):
     def launch(self, command, variables=None):
         """Runs it as it stands, mpirun's ssh reaching any host. The record and what was printed; the losses are those
         of threads."""
         self.assertEqual(command[0], "mpirun")
-        words = [*processes.MPIRUN[:1], *(SMALLER.get(word, word) for word in command[1:])]
+        words = [*processes.MPIRUN[:1], *command[1:]]
         (self.folder / "bin").mkdir()
         (self.folder / "bin/frugal").symlink_to(FRUGAL)
         environment = {**os.environ, **processes.AS_ROOT, **host_names.ssh(self.folder),
@@ -49,10 +45,8 @@ class Launched(Cli):
 @unittest.skipUnless(host_names.POSSIBLE, host_names.WHY_NOT)
 class Hostfile(Launched):
     def test_the_command_of_the_documentation(self):
-        page = (SOURCE / "docs/cluster.md").read_text().replace("\\\n", " ")
-        command, = re.findall(r"^mpirun --hostfile .*$", page, re.MULTILINE)
         (self.folder / "docs").symlink_to(SOURCE / "docs")
-        record, _ = self.launch(shlex.split(command))
+        record, _ = self.launch(documented.command("mpirun --hostfile"))
         self.assertEqual(self.hosts_of(record), ["node1", "node1", "node2", "node2"])
 
 
@@ -98,7 +92,7 @@ class MpiJob(Launched):
         names = [f"{self.job['metadata']['name']}-worker-{i}" for i in range(self.workers)]
         lines = [f"{name}.frugal.default.svc slots={self.slots}\n" for name in names]
         (self.folder / "hostfile").write_text("".join(lines))
-        record, printed = self.launch(self.command, {
+        record, printed = self.launch(documented.smaller(self.command), {
             "OMPI_MCA_orte_default_hostfile": str(self.folder / "hostfile"),
             "OMPI_MCA_orte_keep_fqdn_hostnames": "true", "OMPI_MCA_orte_set_default_slots": str(self.slots),
             "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10"})

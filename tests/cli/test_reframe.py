@@ -2,13 +2,13 @@
 
 import json
 import os
-import re
 import shlex
 import shutil
 import subprocess
 import sys
 import unittest
 
+import documented
 import processes
 from program import FRUGAL, SOURCE, Cli
 
@@ -45,8 +45,6 @@ class ReFrame(Cli):
 
     def check(self, *options):
         """The command of the documentation, for a small training. ReFrame's report, of one run."""
-        page = (SOURCE / "docs/cluster.md").read_text().replace("\\\n", " ")
-        command, = re.findall(r"^reframe .*$", page, re.MULTILINE)
         (self.folder / "bin").mkdir(exist_ok=True)
         if not (self.folder / "docs").exists():
             (self.folder / "docs").symlink_to(SOURCE / "docs")
@@ -55,7 +53,7 @@ class ReFrame(Cli):
                        "TMPDIR": str(self.folder), "PATH": f"{self.folder}/bin:{PLACE}/bin:{os.environ['PATH']}"}
         report = self.folder / "report.json"
         done = subprocess.run(
-            [*shlex.split(command), "--setvar", "FrugalMeasure.model=gpt-tiny", "--setvar", "FrugalMeasure.steps=3",
+            [*documented.command("reframe"), "--setvar", "FrugalMeasure.model=gpt-tiny", "--setvar", "FrugalMeasure.steps=3",
              f"--report-file={report}", *options],
             cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=240)
         self.assertTrue(report.exists(), done.stdout + done.stderr)

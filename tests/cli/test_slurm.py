@@ -1,10 +1,11 @@
 """frugal as Slurm starts it: one process for each task, on two nodes, which are this machine (slurm.py)."""
 
 import json
-import shutil
 import socket
+import subprocess
 import unittest
 
+import documented
 import host_names
 import processes
 import slurm
@@ -58,12 +59,12 @@ class Slurm(Cli):
     def test_the_script_of_the_documentation(self):
         (self.folder / "bin").mkdir()
         (self.folder / "bin/frugal").symlink_to(FRUGAL)
+        (self.folder / "docs").symlink_to(SOURCE / "docs")
         path = f"{self.folder}/bin:{self.cluster.variables['PATH']}"
-        script = str(SOURCE / "docs/cluster/frugal.sbatch")
-        self.start("sbatch", "--wait", script, *LAYOUT, variables={"PATH": path})
+        sbatch, *words = documented.command("sbatch docs/cluster/frugal.sbatch")
+        self.start(sbatch, "--wait", *words, "--threads", "1", variables={"PATH": path})
         log, = self.folder.glob("frugal-*.log")
         self.assertIn("4 processes on", log.read_text())
-        shutil.rmtree(self.folder / "bin")
         self.is_that_of_threads("out")
 
     def test_the_script_fails_as_frugal_does(self):
@@ -88,9 +89,17 @@ class Slurm(Cli):
                               said)
 
     def test_a_task_that_is_alone_needs_no_pmix(self):
-        alone = [FRUGAL, "measure", *TINY[1:], "--steps", "1"]
-        self.start("srun", "--mpi=none", "--ntasks=1", *alone)
-        self.assertNotIn("ranks", self.records()[0]["options"])
+        self.assertIn("frugal ", self.start("srun", "--mpi=none", "--ntasks=1", FRUGAL, "--version").stdout)
+
+    def test_what_is_cancelled_is_recorded(self):
+        long = [FRUGAL, "measure", *TINY[1:], "--steps", "1000000", "--data-parallel", "2"]
+        with subprocess.Popen(["srun", "--mpi=pmix", "--nodes=2", "--ntasks-per-node=1", "--job-name=long", *long],
+                              cwd=self.folder, env=self.cluster.variables, stderr=subprocess.PIPE, text=True) as srun:
+            said = srun.stderr.readline()
+            self.start("scancel", "--name=long")
+            said += srun.communicate(timeout=120)[1]
+        self.assertEqual(srun.returncode, 130, said)
+        self.assertEqual(self.records()[0]["status"], "interrupted", said)
 
     @unittest.skipUnless(host_names.POSSIBLE, host_names.WHY_NOT)
     def test_ranks_that_share_layers_belong_on_one_node(self):
