@@ -47,4 +47,4 @@ xargs -a "$database/files" -n 1 -P "$(nproc)" clang-tidy --quiet --checks="$chec
     --extra-arg=-Wno-unused-command-line-argument \
   2> >(grep -vE '^[0-9]+ warnings? generated\.$' >&2 || true)
 
-shellcheck ./*.sh scripts/*.sh bench/*.sh .ci/run
+shellcheck ./*.sh scripts/*.sh bench/*.sh .ci/run docs/cluster/frugal.sbatch

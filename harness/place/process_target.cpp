@@ -19,6 +19,13 @@ int threads_of_rank(int threads, const Processes& processes) {
   return std::max(1, threads / processes.on_this_host());
 }
 
+/// What has a launcher fill the hosts one after another.
+std::string to_fill_hosts(int ranks_of_host) {
+  if (Processes::started_by_srun())
+    return fmt::format("srun with --ntasks-per-node={} --distribution=block", ranks_of_host);
+  return fmt::format("mpirun with --map-by ppr:{}:node", ranks_of_host);
+}
+
 /// Ranks that share layers communicate in every layer: they belong on one host, where as many fit.
 void check_placement(const Processes& processes, const RunConfig& config) {
   const std::vector<RankPlaceHere>& places = processes.places();
@@ -34,10 +41,9 @@ void check_placement(const Processes& processes, const RunConfig& config) {
           host != places[static_cast<size_t>(first)].host)
         throw InputError(fmt::format(
             "ranks {} to {} share every layer (tensor-parallel {}), and rank {} is on {} but rank "
-            "{} on {}; start mpirun with --map-by ppr:{}:node, which fills the hosts one after "
-            "another",
+            "{} on {}; start {}, which fills the hosts one after another",
             first, first + t - 1, t, first, places[static_cast<size_t>(first)].host, rank, host,
-            on_host.begin()->second));
+            to_fill_hosts(on_host.begin()->second)));
 }
 
 /// Throws what is wrong with the GPUs in all processes, before anything of theirs is used.
@@ -89,7 +95,7 @@ ProcessTarget::ProcessTarget(const TargetOptions& options, Processes& processes)
   if (options.pinning != Pinning::none)
     throw InputError(
         "--pin: processes run where their launcher binds them; leave it out, and give mpirun "
-        "--bind-to core");
+        "--bind-to core, or srun --cpu-bind=cores");
 }
 
 double ProcessTarget::devices(const RunConfig& /*config*/) const { return processes().hosts(); }

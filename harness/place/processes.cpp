@@ -33,11 +33,21 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// How many processes a launcher has started; 1 where none has.
-int processes_of_launcher() {
-  for (const char* size : {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"})
-    if (const std::string text = variable(size); !text.empty()) return std::atoi(text.c_str());
-  return 1;
+/// What a launcher tells each process that it starts.
+struct ToldByLauncher {
+  int processes = 1, rank = 0;
+};
+
+/// By Open MPI's mpirun, srun or another MPI's mpirun. Without a launcher: one process, rank 0.
+ToldByLauncher told_by_launcher() {
+  constexpr std::array<std::array<const char*, 2>, 3> variables = {
+      {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+       {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+       {"PMI_SIZE", "PMI_RANK"}}};
+  for (const auto& [size, rank] : variables)
+    if (const std::string text = variable(size); !text.empty())
+      return {std::atoi(text.c_str()), std::atoi(variable(rank).c_str())};
+  return {};
 }
 
 /// Whether they have what connects them: PMIx, of mpirun or of srun --mpi=pmix.
@@ -122,7 +132,10 @@ void print_nothing() {
 
 Processes* Processes::here() { return of_this_program; }
 
-bool Processes::speaks() { return here() == nullptr || here()->world_->speaks(); }
+bool Processes::speaks() {
+  if (here() != nullptr) return here()->world_->speaks();
+  return are_connected() || told_by_launcher().rank == 0;
+}
 
 double Processes::of_first(double number) {
   if (here() == nullptr) return number;
@@ -134,12 +147,12 @@ double Processes::of_first(double number) {
 
 std::unique_ptr<Processes> Processes::if_launched() {
   if (const auto told = Torchrun::found()) return std::unique_ptr<Processes>(new Processes(*told));
-  const int processes = processes_of_launcher();
+  const int processes = told_by_launcher().processes;
   if (processes < 2) return nullptr;
   if (!are_connected())
     throw InputError(fmt::format(
-        "srun has started {} processes that do not know each other; start them with srun "
-        "--mpi=pmix, or one alone",
+        "{} processes were started that do not know each other; start them with srun --mpi=pmix "
+        "or with Open MPI's mpirun, or one alone",
         processes));
   return std::unique_ptr<Processes>(new Processes());
 }
@@ -173,6 +186,8 @@ void Processes::join(int rank, int size, const World::Tell& tell, World::Options
 }
 
 Processes::~Processes() { of_this_program = nullptr; }
+
+bool Processes::started_by_srun() { return variable("PMIX_NAMESPACE").starts_with("slurm."); }
 
 int Processes::hosts() const {
   std::set<std::string> names;

@@ -31,6 +31,8 @@ class Processes {
   static bool writes() { return here() == nullptr || here()->first(); }
   /// Whether this one speaks to the user: it is alone, or the first that is not lost.
   static bool speaks();
+  /// Whether srun has started them, not mpirun.
+  static bool started_by_srun();
 
   /// To be called first in main(), where a launcher has set its variables: waits for the other
   /// processes. Throws InputError where they cannot be reached, and where they were started without

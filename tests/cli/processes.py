@@ -5,8 +5,7 @@ import shlex
 import subprocess
 
 MPIRUN = shlex.split(os.environ.get("FRUGAL_MPIRUN", ""))
-# Several on a core, and perhaps root's; a rank of the kernel's threads each.
-VARIABLES = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def command(ranks, program, *arguments):
@@ -15,7 +14,7 @@ def command(ranks, program, *arguments):
 
 def run(ranks, program, *arguments, folder, variables=None, limit=120):
     return subprocess.run(command(ranks, program, *arguments), cwd=folder, capture_output=True, text=True, check=False,
-                          timeout=limit, env={**VARIABLES, **(variables or {})})
+                          timeout=limit, env={**os.environ, **AS_ROOT, **(variables or {})})
 
 
 def ours(stderr):

@@ -120,6 +120,15 @@ class Processes(Started):
         self.refused(2, *TINY, "--tensor-parallel", "2", "--stpes", "3", says=['there is no "--stpes"'])
         self.refused(2, *TINY, "--tensor-parallel", "2", "--heads", "3", says=["must be divisible by"])
 
+    def test_processes_that_another_mpi_started_do_not_know_each_other(self):
+        """srun without PMIx does the same: test_slurm.py."""
+        run = [*TINY, "--tensor-parallel", "2"]
+        self.rejected(*run, variables={"PMI_SIZE": "2", "PMI_RANK": "0"},
+                      says=["2 processes were started that do not know each other", "Open MPI's mpirun"])
+        done = self.run_frugal(*run, variables={"PMI_SIZE": "2", "PMI_RANK": "1"}, status=2)
+        self.assertEqual(done.stdout + done.stderr, "")
+        self.assertEqual(list(self.folder.iterdir()), [])
+
     def test_processes_that_were_not_started_alike(self):
         def together(*second):
             first = [FRUGAL, *TINY, "--tensor-parallel", "2"]
