@@ -22,8 +22,8 @@ class LineFile {
   LineFile& operator=(LineFile&& other) noexcept;
   ~LineFile();
 
-  /// Adds a line; `text` has no end of line. Throws CannotWrite where that fails, and leaves no part
-  /// of it.
+  /// Adds a line; `text` has no end of line. Throws CannotWrite where that fails, and leaves no
+  /// part of it.
   void append(const std::string& text);
   /// Takes away all but the first bytes. Throws InputError where that fails.
   void shorten(size_t bytes);
