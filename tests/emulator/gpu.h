@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 /// The emulated GPUs, for tests: what they are, and what happens to them.
@@ -18,7 +19,7 @@ struct Gpu {
   int64_t memory = int64_t{139} << 30;
   /// Once one is asked for a larger block, as a measured peak's operands are, they compute no more:
   /// small models train, and their records have a peak that means nothing.
-  int64_t largest_block = memory;
+  int64_t largest_block = std::numeric_limits<int64_t>::max();
 };
 
 /// From the environment: FRUGAL_EMULATED_COMPUTE=0, they do not compute; FRUGAL_EMULATED_GPUS, how

@@ -1,6 +1,7 @@
 // The emulated GPUs and their memory, as CUDA's runtime has them.
 #include <algorithm>
 #include <charconv>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -49,7 +50,7 @@ Gpu from_environment() {
   return {.computes = setting("FRUGAL_EMULATED_COMPUTE", 1, 1) != 0,
           .count = static_cast<int>(visible.size()),
           .visible = visible,
-          .largest_block = int64_t{setting("FRUGAL_EMULATED_LARGEST", 139 << 10, 139 << 10)} << 20};
+          .largest_block = int64_t{setting("FRUGAL_EMULATED_LARGEST", INT_MAX, INT_MAX)} << 20};
 }
 
 }  // namespace
