@@ -53,8 +53,8 @@ class ReFrame(Cli):
                        "TMPDIR": str(self.folder), "PATH": f"{self.folder}/bin:{PLACE}/bin:{os.environ['PATH']}"}
         report = self.folder / "report.json"
         done = subprocess.run(
-            [*documented.command("reframe"), "--setvar", "FrugalMeasure.model=gpt-tiny", "--setvar", "FrugalMeasure.steps=3",
-             f"--report-file={report}", *options],
+            [*documented.command("reframe"), "--setvar", "FrugalMeasure.model=gpt-tiny",
+             "--setvar", "FrugalMeasure.steps=3", f"--report-file={report}", *options],
             cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=240)
         self.assertTrue(report.exists(), done.stdout + done.stderr)
         run, = json.loads(report.read_text())["runs"]

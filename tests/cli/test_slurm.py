@@ -61,16 +61,18 @@ class Slurm(Cli):
         (self.folder / "bin/frugal").symlink_to(FRUGAL)
         (self.folder / "docs").symlink_to(SOURCE / "docs")
         path = f"{self.folder}/bin:{self.cluster.variables['PATH']}"
-        sbatch, *words = documented.command("sbatch docs/cluster/frugal.sbatch")
-        self.start(sbatch, "--wait", *words, "--threads", "1", variables={"PATH": path})
+        _, *words = documented.command("sbatch docs/cluster/frugal.sbatch")
+        status = self.cluster.batch(*words, "--threads", "1", folder=self.folder, variables={"PATH": path})
         log, = self.folder.glob("frugal-*.log")
+        self.assertEqual(status, 0, log.read_text())
         self.assertIn("4 processes on", log.read_text())
         self.is_that_of_threads("out")
 
     def test_the_script_fails_as_frugal_does(self):
         script = str(SOURCE / "docs/cluster/frugal.sbatch")
-        self.start("sbatch", "--wait", script, *LAYOUT, "--heads", "3", variables={"FRUGAL": FRUGAL}, status=2)
+        status = self.cluster.batch(script, *LAYOUT, "--heads", "3", folder=self.folder, variables={"FRUGAL": FRUGAL})
         log, = self.folder.glob("frugal-*.log")
+        self.assertEqual(status, 2, log.read_text())
         self.assertEqual(len(processes.ours(log.read_text())), 1, log.read_text())
         self.assertIn("must be divisible by", log.read_text())
 

@@ -270,6 +270,7 @@ std::vector<std::string> World::values(const std::string& mine, bool for_all) {
   bool under_way = go_on_ != nullptr;
   while (!values_.contains(number)) {
     changed_.wait_for(lock, under_way ? std::chrono::microseconds(50) : 20ms);
+    if (values_.contains(number)) break;  // a failure since then is the next call's
     lock.unlock();
     under_way = go_on_ && go_on_();
     check();

@@ -19,8 +19,8 @@ namespace frugal::engine {
 /// rank 0, and a thread of each process listens: it hears of a process that is killed at once, and
 /// of one that is stopped because it is not heard any more.
 ///
-/// Once the run has failed, every present and future call throws the failure, the same in all
-/// processes.
+/// Once the run has failed, every future call throws the failure, the same in all processes, and so
+/// does a present one that waits for values.
 class World {
   using Lock = std::unique_lock<std::mutex>;
 

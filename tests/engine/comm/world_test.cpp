@@ -63,6 +63,16 @@ TEST(World, AFailureIsEverybodysAndStays) {
   EXPECT_EQ(told, 8);
 }
 
+TEST(World, AFailureThatComesLaterTakesNoValues) {
+  std::atomic<int> complete = 0;
+  for (int i = 0; i < 50; ++i)
+    in_world(3, [&](World& world) {
+      complete += static_cast<int>(world.exchange("abc").size());
+      world.fail({.rank = world.rank(), .reason = "the next thing that each does"});
+    });
+  EXPECT_EQ(complete, 50 * 3 * 3);
+}
+
 TEST(World, OfSeveralFailuresOneCounts) {
   std::mutex mutex;
   std::vector<std::string> reasons;
