@@ -29,10 +29,10 @@ void Watch::pass_deadline(const Call& call, uint64_t number) {
       call.data.empty()
           ? std::string(call.name)
           : fmt::format("{} of {} {}", call.name, call.data.size(), name_of(call.data.type));
-  const DeadlinePassed late(fmt::format("rank {}: {} (number {}) did not end within {} s", rank_,
-                                        text, number, deadline_));
-  surroundings_.fail(std::make_exception_ptr(late));
-  throw late;
+  const std::exception_ptr late = std::make_exception_ptr(DeadlinePassed(fmt::format(
+      "rank {}: {} (number {}) did not end within {} s", rank_, text, number, deadline_)));
+  surroundings_.fail(late);
+  std::rethrow_exception(late);
 }
 
 /// Another group's may have been noted since.

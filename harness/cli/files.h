@@ -16,7 +16,8 @@ struct FlagFile {
 void check_distinct(const std::vector<FlagFile>& outputs, const std::vector<FlagFile>& inputs);
 
 /// Throws InputError unless a file of this name can be made, and leaves none behind: a run must not
-/// find out at its end. Of several processes the one that writes it looks. `flag` named it; `otherwise` says what to do where it exists already.
+/// find out at its end. Of several processes the one that writes it looks. `flag` named it;
+/// `otherwise` says what to do where it exists already.
 void check_new_file(const std::string& flag, const std::string& path,
                     const std::string& otherwise = "choose another name");
 

@@ -18,8 +18,8 @@ struct RecordFlags {
   void add_to(Flags& flags);
   /// Throws InputError where --rerun is wrong for these cases. Before anything is written.
   void check(const std::vector<std::vector<Case>>& cases) const;
-  /// The records to begin with: earlier ones are set aside for --force, and what a reader has to know
-  /// is said. Of several processes the first alone writes them, and the others know them.
+  /// The records to begin with: earlier ones are set aside for --force, and what a reader has to
+  /// know is said. Of several processes the first alone writes them, and the others know them.
   RecordFile open(Progress& progress) const;
 };
 

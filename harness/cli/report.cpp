@@ -151,8 +151,7 @@ Document document_of(const Records& records, const Artifacts& artifacts, const f
 
 void write(const fs::path& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary);
-  if (!(out << text) || !out.flush())
-    throw CannotWrite(path.string(), errno);
+  if (!(out << text) || !out.flush()) throw CannotWrite(path.string(), errno);
   fmt::print("{}\n", path.string());
 }
 

@@ -280,8 +280,7 @@ void Runner::time_group(std::vector<Running>& group) {
     progress_.working_on(group.front().record.artifact + " timing, interleaved");
     // Several processes end their rounds together, by the first one's clock.
     const auto clock = [] { return Processes::of_first(steady_seconds()); };
-    time_interleaved(runs, options_.timing, clock,
-                     [&group] { return uncertainty_of(group); });
+    time_interleaved(runs, options_.timing, clock, [&group] { return uncertainty_of(group); });
   }
   for (Running& r : group)  // the measured peak is to have the device for itself
     if (r.run) r.run->release(r.record);

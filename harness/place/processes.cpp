@@ -164,7 +164,7 @@ Processes::Processes() : session_(std::make_unique<MpiSession>()) {
 }
 
 Processes::Processes(const Torchrun& told) {
-  const std::string first = fmt::format("{} {} {} {}", told.port, told.name, told.host, told.host);
+  std::string first = fmt::format("{} {} {} {}", told.port, told.name, told.host, told.host);
   join(told.rank, told.size, [&](const std::string& /*own*/) { return first; },
        {.port = told.port, .secret = told.name});
 }

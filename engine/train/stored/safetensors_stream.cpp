@@ -144,9 +144,7 @@ Writer::~Writer() {
   std::filesystem::remove(part_, ignored);
 }
 
-void Writer::no_place() const {
-  throw CannotWrite(path_, errno);
-}
+void Writer::no_place() const { throw CannotWrite(path_, errno); }
 
 void Writer::write(const std::string& name, std::span<const double> values) {
   if (left_.erase(name) == 0) throw std::logic_error("no such tensor is to be written: " + name);
