@@ -158,8 +158,13 @@ std::unique_ptr<Processes> Processes::if_launched() {
 }
 
 Processes::Processes() : session_(std::make_unique<MpiSession>()) {
-  join(session_->rank(), session_->size(),
-       [this](const std::string& address) { return session_->tell(address); }, {});
+  try {
+    join(session_->rank(), session_->size(),
+         [this](const std::string& address) { return session_->tell(address); }, {});
+  } catch (...) {
+    session_->give_up();  // at its end MPI would wait for all, and one is missing
+    throw;
+  }
   groups_ = mpi_groups(*world_);
 }
 
