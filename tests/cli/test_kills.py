@@ -80,8 +80,8 @@ class Kills(Cli):
                 self.assertNotEqual(done.returncode, 0)
                 writing += any(path.suffix == ".part" for path in (self.folder / "k").iterdir())
                 self.assertGreater(len(self.found()), 0)
-        said = (f"{KILLS} kills, a half of them of runs whose ranks are threads and a half of one of {RANKS} processes, "
-                f"{writing} of them with a checkpoint half written or half removed")
+        said = (f"So it was with {KILLS} kills, a half of them of runs whose ranks are threads and a half of one of "
+                f"{RANKS} processes; {writing} left a checkpoint half written or half removed beside it.")
         print(f"seed {SEED}: {said}")
         if WRITE:
             page = pathlib.Path(WRITE).read_text(encoding="utf-8")
