@@ -6,7 +6,8 @@ is a step as long as the virtual machine says, which has what was measured of on
 
 One processor of each host is used. First both hosts time their operations, at the same time, as in a step; then they
 send messages to each other. From these alone a machine is made, OUT/machine-RATE.json, before any step is run. Steps
-and messages leave records in OUT, and the table is OUT/table.md."""
+of two hosts and of two threads are run by turns. Steps and messages leave records in OUT, and the table is
+OUT/table.md: medians, and of the ratios 95 % intervals over the turns."""
 
 import json
 import pathlib
@@ -17,8 +18,9 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "scripts"))
 import hosts  # noqa: E402
+from step_results import ratio  # noqa: E402
 
-STEPS = 12
+STEPS, TURNS = 12, 5
 # How a step's ranks share its work, and the model.
 LAYOUTS = {
     "data-parallel 2": ["--model", "gpt-3m", "--data-parallel", "2"],
@@ -29,14 +31,24 @@ LAYOUTS = {
     "pipeline-parallel 2, 2bw, 4 microbatches": ["--model", "gpt-3m", "--pipeline-parallel", "2", "--microbatches", "4",
                                                  "--schedule", "2bw", "--clip", "0"],
 }
+# From which latency and bandwidth follow.
 MESSAGES = ("1KiB", "4MiB")
+
+
+def fail(why):
+    print(f"two_hosts.py: {why}", file=sys.stderr)
+    sys.exit(2)
 
 
 def run(command, **options):
     done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=False, **options)
     if done.returncode != 0:
-        sys.exit(f"two_hosts.py: `{' '.join(map(str, command))}` ended with status {done.returncode}")
+        fail(f"`{' '.join(map(str, command))}` ended with status {done.returncode}")
     return done.stdout
+
+
+def samples(record, name):
+    return record["metrics"][name]["samples"]
 
 
 def records(folder):
@@ -53,16 +65,15 @@ class Link:
         command = self.two.command("mpirun", "-n", "2", self.frugal, *arguments)
         return run(command, cwd=self.out, env=self.two.variables())
 
-    def operations(self, name):
-        """How long the first host's take while the second one does the same."""
+    def time_operations(self, name):
+        """How long the first host's take while the second one does the same, as a machine in this file."""
         peak = [self.frugal, "peak", "--on", "cpu", "--threads", "1", "--force", "--machine"]
         second = subprocess.Popen(self.two.command_on("host1", *peak, self.out / "other.json"), cwd=self.out,
                                   stdout=subprocess.DEVNULL)
         run(self.two.command(*peak, self.out / name), cwd=self.out)
         if second.wait() != 0:
-            sys.exit("two_hosts.py: the second host could not time its operations")
+            fail("the second host could not time its operations")
         (self.out / "other.json").unlink()
-        return json.loads((self.out / name).read_text())
 
     def one_way(self, rate):
         """Seconds of a message to the other host, by its bytes."""
@@ -70,12 +81,8 @@ class Link:
         for size in MESSAGES:
             self.frugal_on_both("bench", "processes", "--threads", "2", "--case", f"message/{size}/processes", "--out",
                                 folder.name)
-        times = {}
-        for record in records(folder):
-            if record["options"]["by"] == "processes":
-                both = record["metrics"]["work"]["samples"][0]  # there and back
-                times[both / 2] = statistics.median(record["metrics"]["time"]["samples"]) / 2
-        return times
+        return {samples(record, "work")[0]: statistics.median(samples(record, "time"))
+                for record in records(folder) if record["options"]["by"] == "processes"}
 
 
 def with_link(machine, times, rate):
@@ -102,42 +109,64 @@ def with_link(machine, times, rate):
     return machine, latency, bandwidth
 
 
-def step_time(record):
-    samples = record["metrics"]["step_time"]["samples"]
-    return statistics.median(samples)
+def steps_of_turns(link, layout, rate):
+    """Records of two hosts and of two threads, one of each for each turn."""
+    common = ["measure", *layout, "--steps", STEPS, "--format", "json", "--on", "cpu", "--threads", 2, "--rerun", "all",
+              "--out"]
+    both, threads = [], []
+    for _ in range(TURNS):
+        both.append(json.loads(link.frugal_on_both(*common, f"steps-{rate}")))
+        threads.append(json.loads(run([link.frugal, *common, f"threads-{rate}"], cwd=link.out)))
+    return both, threads
 
 
-def measure(link, rate, rows):
-    times = link.one_way(rate)
-    machine, latency, bandwidth = with_link(link.operations("host.json"), times, rate)
+def step_times(turns):
+    return [samples(record, "step_time") for record in turns]
+
+
+def row_of(link, name, layout, rate, file):
+    predicted = json.loads(run([link.frugal, "measure", *layout, "--steps", STEPS, "--format", "json", "--out",
+                                f"virtual-{rate}", "--on", f"virtual:{file}"], cwd=link.out))
+    both, threads = steps_of_turns(link, layout, rate)
+    measured, seconds = step_times(both), statistics.median(samples(predicted, "step_time"))
+    error, over_threads = ratio([[seconds]] * TURNS, measured), ratio(measured, step_times(threads))
+    same = all(record["losses"] == threads[0]["losses"] for record in both + threads)
+    low, high = (100 * (bound - 1) for bound in error["interval"])
+    return (f"| {rate} | {name} | {1e3 * statistics.median(x for turn in measured for x in turn):.1f} | "
+            f"{1e3 * seconds:.1f} | {100 * (error['value'] - 1):+.1f} [{low:+.1f}, {high:+.1f}] | "
+            f"{over_threads['value']:.2f} [{over_threads['interval'][0]:.2f}, {over_threads['interval'][1]:.2f}] | "
+            f"{'the same' if same else 'DIFFERENT'} |")
+
+
+def measure(link, rate, host, rows):
+    machine, latency, bandwidth = with_link(json.loads(host.read_text()), link.one_way(rate), rate)
     file = link.out / f"machine-{rate}.json"
     file.write_text(json.dumps(machine, indent=1) + "\n")
     for name, layout in LAYOUTS.items():
-        common = ["measure", *layout, "--steps", STEPS, "--format", "json", "--out"]
-        predicted = json.loads(run([link.frugal, *common, f"virtual-{rate}", "--on", f"virtual:{file}"], cwd=link.out))
-        threads = json.loads(run([link.frugal, *common, "threads", "--on", "cpu", "--threads", 2], cwd=link.out))
-        both = json.loads(link.frugal_on_both(*common, f"steps-{rate}", "--on", "cpu", "--threads", 2))
-        error = step_time(predicted) / step_time(both) - 1
-        same = both["losses"] == threads["losses"]
-        rows.append(f"| {rate} | {name} | {1e3 * step_time(both):.1f} | {1e3 * step_time(predicted):.1f} | "
-                    f"{100 * error:+.1f} | {1e3 * step_time(threads):.1f} | {'the same' if same else 'OTHERS'} |")
+        rows.append(row_of(link, name, layout, rate, file))
         print(rows[-1], flush=True)
     return f"{rate}: a message takes {1e6 * latency:.0f} µs and {bandwidth / 1e6:.1f} MB/s"
 
 
 def main():
     if len(sys.argv) < 3:
-        sys.exit(__doc__)
+        fail("usage: bench/two_hosts.py BUILD OUT [RATE...]")
     frugal, out = pathlib.Path(sys.argv[1]).resolve() / "frugal", pathlib.Path(sys.argv[2]).resolve()
+    if not frugal.is_file():
+        fail(f"{frugal} not found; first run scripts/build.sh release")
+    if out.exists():
+        fail(f"{out} exists; give a folder that does not")
     out.mkdir(parents=True)
     rows, links = [], []
-    for rate in sys.argv[3:] or ["1gbit", "200mbit"]:
-        try:
+    try:
+        with hosts.Hosts(count=2) as two:
+            Link(two, frugal, out).time_operations("host.json")
+        for rate in sys.argv[3:] or ["1gbit", "200mbit"]:
             with hosts.Hosts(count=2, rate=rate) as two:
-                links.append(measure(Link(two, frugal, out), rate, rows))
-        except hosts.Unable as error:
-            sys.exit(f"two_hosts.py: {error}")
-    table = ["| link | step | measured, ms | predicted, ms | error, % | 2 threads, ms | losses |",
+                links.append(measure(Link(two, frugal, out), rate, out / "host.json", rows))
+    except hosts.Unable as error:
+        fail(error)
+    table = ["| link | step | measured, ms | predicted, ms | error, % | time over 2 threads' | losses |",
              "|---|---|---|---|---|---|---|", *rows]
     (out / "table.md").write_text("\n".join([*links, "", *table]) + "\n")
     print("\n".join(links))

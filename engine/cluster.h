@@ -67,6 +67,9 @@ std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads,
                                           Pinning pinning = Pinning::none,
                                           std::optional<int64_t> memory = {});
 
+/// Why so many processes are not the ranks of this configuration; empty where they are.
+std::string why_not_so_many(const RunConfig& config, int processes);
+
 /// One rank of a run whose ranks are processes, this one's; it has so many kernel threads and may
 /// allocate so many bytes. What it throws goes to all processes, and all of them throw it: the run
 /// is at its end then. Throws InputError where there are not as many processes as ranks.

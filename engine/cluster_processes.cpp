@@ -11,18 +11,23 @@ namespace {
 /// MPI divides the world without a deadline: nobody begins before all are there.
 World& ready(World& world, const RunConfig& config) {
   config.validate();
-  if (config.ranks() != world.size())
-    throw InputError(fmt::format(
-        "the configuration has {} ranks (tensor-parallel {} x context-parallel {} x "
-        "pipeline-parallel {} x data-parallel {}) and {} processes were started; start as many as "
-        "there are ranks",
-        config.ranks(), config.tensor_parallel, config.context_parallel, config.pipeline_parallel,
-        config.data_parallel, world.size()));
+  if (const std::string why = why_not_so_many(config, world.size()); !why.empty())
+    throw InputError(why);
   world.exchange("");
   return world;
 }
 
 }  // namespace
+
+std::string why_not_so_many(const RunConfig& config, int processes) {
+  if (config.ranks() == processes) return "";
+  return fmt::format(
+      "the configuration has {} ranks (tensor-parallel {} x context-parallel {} x "
+      "pipeline-parallel {} x data-parallel {}) and {} processes were started; start {}, or choose "
+      "sizes whose product is {}",
+      config.ranks(), config.tensor_parallel, config.context_parallel, config.pipeline_parallel,
+      config.data_parallel, processes, config.ranks(), processes);
+}
 
 ProcessCluster::ProcessCluster(const RunConfig& config, World& world,
                                std::unique_ptr<Device> device, const RankGrid::MakeGroup& make,

@@ -3,7 +3,8 @@
 
 Each host has a name, a network of its own and a link to a switch, whose rate can be limited. The command runs on the
 first one, host0. There, `mpirun -n 2 …` starts processes on all of them, as on a cluster. They share the files of this
-machine, and each has a part of its processors. Nothing of it is left when the command ends. Needs Linux, `ip`, and root or user namespaces."""
+machine, and each has a part of its processors. Nothing of it is left when the command ends. Needs Linux, `ip`, and root
+or user namespaces."""
 
 import argparse
 import contextlib
@@ -50,10 +51,9 @@ class Hosts:
     def __init__(self, count=2, slots=1, rate=None, delay=None):
         self.count, self.slots, self.rate, self.delay = count, slots, rate, delay
         self.context = contextlib.ExitStack()
-        self.first_processes = []
 
     def __enter__(self):
-        for program in ("ip", "tc", "unshare", "nsenter"):
+        for program in ("ip", "tc", "unshare", "nsenter", "taskset"):
             if shutil.which(program) is None:
                 raise Unable(f"there is no program {program}; install the packages iproute2 and util-linux")
         self.folder = pathlib.Path(self.context.enter_context(tempfile.TemporaryDirectory()))
@@ -140,6 +140,7 @@ class Hosts:
         return self.command_on("host0", *command)
 
     def command_on(self, host, *command):
+        """The same on this host."""
         return [self.folder / "agent", host, "exec " + shlex.join(map(str, command))]
 
     def variables(self):
@@ -161,6 +162,8 @@ def main():
     parser.add_argument("--delay", help="of each packet that a host sends: 50us, 1ms, …; none otherwise")
     parser.add_argument("command", nargs="+", metavar="COMMAND")
     asked = parser.parse_args()
+    if not 1 <= asked.hosts <= 200 or asked.slots < 1:
+        parser.error("--hosts is 1 to 200, and --slots at least 1")
     if os.geteuid() != 0:  # root of the hosts is enough
         os.execvp("unshare", ["unshare", "--user", "--map-root-user", sys.executable, *sys.argv])
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the hosts end, too

@@ -97,16 +97,18 @@ std::string command_of(const BenchValues& values, const Benchmark& benchmark,
   return command;
 }
 
-/// Only a benchmark of processes can be run by several: others would measure each other.
-void check_processes(const Benchmark& benchmark) {
-  if (Processes::here() == nullptr || benchmark.processes) return;
-  throw InputError(fmt::format(
-      "frugal bench {} is one process, and {} were started; start it without a launcher",
-      benchmark.name, Processes::here()->size()));
+/// Where processes were started that do not run the same, none would come to its end.
+void check_processes_agree(const BenchValues& values, const std::string& command) {
+  if (Processes* const processes = Processes::here())
+    processes->agree({{"program", program_hash()},
+                      {"command", command},
+                      {"rerun", values.records.rerun.which},
+                      {"force", values.records.force}});
 }
 
 Exit bench(const BenchValues& values, const Benchmark& benchmark) {
-  check_processes(benchmark);
+  // Other benchmarks would measure each other.
+  if (!benchmark.processes) Processes::need_one("frugal bench " + benchmark.name);
   const std::vector<Case> cases = cases_of(benchmark, values.on, values.glob);
   if (values.list) {
     list_cases(cases, values.format);
@@ -116,13 +118,15 @@ Exit bench(const BenchValues& values, const Benchmark& benchmark) {
   const int threads = values.threads.value_or(usable_processors());
   make_target({.on = cases.front().on, .threads = threads});  // says why it cannot be used
   values.records.check({cases});
+  const std::string command = command_of(values, benchmark, cases, threads);
+  check_processes_agree(values, command);
   catch_interrupts();
   Progress progress(cases.size());
   RecordFile file = values.records.open(progress);
   Runner runner(file, progress,
                 {.place = {.threads = threads},
                  .timing = values.timing,
-                 .command = command_of(values, benchmark, cases, threads),
+                 .command = command,
                  .rerun = values.records.rerun});
   const std::vector<Record> records = runner.run(benchmark.artifact(), cases).all();
   progress.finish();

@@ -195,6 +195,7 @@ void check_processes_agree(const MeasureValues& values, const std::vector<Asked>
   mine["program"] = program_hash();
   mine["cases"] = all.size();
   mine["rerun"] = values.records.rerun.which;
+  mine["force"] = values.records.force;
   for (const Asked& each : all)
     mine.update(
         nlohmann::json(options_of(std::get<Training>(each.asked.workload), each.asked.config)));

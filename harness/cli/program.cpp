@@ -64,15 +64,6 @@ Exit report_error(const std::exception_ptr& error) {
   return report(fmt::format("internal error: {}", failure.reason), exit_of(failure.kind));
 }
 
-/// Throws InputError for a command that is one program, where several were started.
-void check_processes(const CLI::App& command, Program::Ranks ranks) {
-  if (Processes::here() == nullptr || ranks == Program::Ranks::threads_or_processes) return;
-  throw InputError(fmt::format(
-      "frugal {} runs its ranks as threads of one process, and {} processes were started; start it "
-      "without a launcher",
-      command.get_name(), Processes::here()->size()));
-}
-
 }  // namespace
 
 Program::Program(Artifacts artifacts, Benchmarks benchmarks)
@@ -118,7 +109,8 @@ Exit Program::parse_and_run(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     throw InputError(describe(error, *app_));
   }
-  check_processes(*app_->get_subcommands().front(), ranks_);
+  if (ranks_ == Ranks::threads)
+    Processes::need_one("frugal " + app_->get_subcommands().front()->get_name());
   return chosen_();
 }
 

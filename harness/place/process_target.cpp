@@ -55,13 +55,8 @@ Processes& with_gpus(Processes& processes) {
 }  // namespace
 
 void check_ranks_of(const Processes& processes, const RunConfig& config) {
-  if (config.ranks() != processes.size())
-    throw InputError(fmt::format(
-        "the configuration has {} ranks (tensor-parallel {} x context-parallel {} x "
-        "pipeline-parallel {} x data-parallel {}) and {} processes were started; start {}, or "
-        "choose sizes whose product is {}",
-        config.ranks(), config.tensor_parallel, config.context_parallel, config.pipeline_parallel,
-        config.data_parallel, processes.size(), config.ranks(), processes.size()));
+  if (const std::string why = why_not_so_many(config, processes.size()); !why.empty())
+    throw InputError(why);
   check_placement(processes, config);
 }
 

@@ -137,6 +137,14 @@ bool Processes::speaks() {
   return are_connected() || told_by_launcher().rank == 0;
 }
 
+void Processes::need_one(const std::string& what) {
+  if (here() == nullptr) return;
+  throw InputError(fmt::format(
+      "{} runs its ranks as threads of one process, and {} processes were started; start it "
+      "without a launcher",
+      what, here()->size()));
+}
+
 double Processes::of_first(double number) {
   if (here() == nullptr) return number;
   const std::string first =

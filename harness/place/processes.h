@@ -53,6 +53,9 @@ class Processes {
   /// What starts so many of them, before a command: "mpirun -n 4 ".
   std::string launcher() const;
 
+  /// Throws InputError where several processes run `what`, which is one.
+  static void need_one(const std::string& what);
+
   /// Of all ranks, in their order.
   const std::vector<RankPlaceHere>& places() const { return places_; }
   int hosts() const;

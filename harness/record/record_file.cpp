@@ -74,6 +74,11 @@ Content read(const std::string& path) {
   return content;
 }
 
+/// Whether all that decides what two records have to say is the same.
+bool are_alike(const Record& a, const Record& b) {
+  return a.artifact == b.artifact && a.case_id == b.case_id && a.fingerprint == b.fingerprint;
+}
+
 }  // namespace
 
 RecordFile::RecordFile(const std::string& folder)
@@ -101,15 +106,6 @@ std::string RecordFile::set_aside() {
   truncated_ = false;
   return kept;
 }
-
-namespace {
-
-/// Whether all that decides what two records have to say is the same.
-bool are_alike(const Record& a, const Record& b) {
-  return a.artifact == b.artifact && a.case_id == b.case_id && a.fingerprint == b.fingerprint;
-}
-
-}  // namespace
 
 const Record* last_final(const std::vector<Record>& records, const Record& like) {
   const auto found = std::find_if(records.rbegin(), records.rend(), [&](const Record& r) {

@@ -2,8 +2,6 @@
 // threads of one process, and of as many that are processes on the same machine. Under a launcher
 // every process runs this, case by case: its part of a case whose ranks are processes; of one whose
 // ranks are threads the first runs all, and the others wait.
-#include "harness/place/processes.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,8 +11,10 @@
 #include "bench/timed.h"
 #include "engine/train/of_all_ranks.h"
 #include "engine/train/trainer.h"
+#include "harness/place/processes.h"
 #include "harness/place/target.h"
 #include "harness/settings/models.h"
+#include "kernels/support/error.h"
 
 namespace frugal::bench {
 namespace {
@@ -67,7 +67,8 @@ struct Exchange {
   std::string name;
   /// Bytes that a rank sends at least, of those of the whole: 2(R − 1)/R of an all-reduce.
   double (*share)(double ranks);
-  void (*once)(Communicator& group, const View& whole, const View& part);
+  void (*call)(Communicator& group, const View& whole, const View& part);
+  int exchanges_of_call = 1;
 };
 
 void there_and_back(Communicator& group, const View& whole, const View& /*part*/) {
@@ -92,8 +93,7 @@ const std::vector<Exchange>& exchanges() {
        [](Communicator& group, const View& whole, const View& part) {
          group.reduce_scatter(whole, part).wait();
        }},
-      // There and back: two of them.
-      {"message", [](double) { return 2.0; }, there_and_back}};
+      {"message", [](double) { return 1.0; }, there_and_back, 2}};
   return all;
 }
 
@@ -101,15 +101,16 @@ const std::vector<Exchange>& exchanges() {
 class ExchangeRun {
  public:
   ExchangeRun(const Target& target, const RunConfig& config, bool processes, const Exchange& what,
-              int64_t bytes)
+              int64_t part)
       : ranks_(target, config, processes), what_(what) {
-    const int64_t size = bytes / size_of(DType::f32), parts = config.data_parallel;
-    repetitions_ = static_cast<int>(std::clamp<int64_t>((8 << 20) / bytes, 1, most_repetitions));
+    const int64_t size = part * config.data_parallel;
+    const int64_t as_many = (8 << 20) / (size * size_of(DType::f32));
+    repetitions_ = static_cast<int>(std::clamp<int64_t>(as_many, 1, most_repetitions));
     if (!ranks_.here()) return;
     for (int i = 0; i < ranks_.cluster().local_ranks(); ++i) {
       Device& device = ranks_.cluster().rank(i).device;
       whole_.push_back(std::make_unique<Buffer>(device, DType::f32, Shape{size}));
-      part_.push_back(std::make_unique<Buffer>(device, DType::f32, Shape{size / parts}));
+      part_.push_back(std::make_unique<Buffer>(device, DType::f32, Shape{part}));
     }
   }
 
@@ -121,8 +122,8 @@ class ExchangeRun {
           RandomNormal{.x = whole_[i]->view(), .deviation = 1, .stream = {1, 2, 3}, .index = {}});
       group.barrier();
       const double start = steady_seconds();
-      for (int n = 0; n < repetitions_; ++n) what_.once(group, whole_[i]->view(), part_[i]->view());
-      return (steady_seconds() - start) / repetitions_;
+      for (int n = 0; n < repetitions_; ++n) what_.call(group, whole_[i]->view(), part_[i]->view());
+      return (steady_seconds() - start) / (repetitions_ * what_.exchanges_of_call);
     });
   }
 
@@ -163,25 +164,37 @@ BenchmarkCase exchange_case(const Exchange& what, int64_t bytes, bool processes)
   RunConfig config;
   config.model = find_model("gpt-tiny");
   config.data_parallel = ranks_here();
-  const double sent = static_cast<double>(bytes) * what.share(ranks_here());
+  // Where the ranks do not divide it, the tensor is a little smaller.
+  const int64_t part = bytes / size_of(DType::f32) / ranks_here();
+  const auto whole = static_cast<double>(part * ranks_here() * size_of(DType::f32));
+  const double sent = whole * what.share(ranks_here());
   return {.config = config, .make = [=, &what](const Target& target) {
-            const auto run = std::make_shared<ExchangeRun>(target, config, processes, what, bytes);
+            const auto run = std::make_shared<ExchangeRun>(target, config, processes, what, part);
             return std::make_unique<Timed>(sent, "B", [run] { return run->seconds(); });
           }};
 }
 
-std::optional<BenchmarkCase> communication_at(const Point& point) {
+/// Of a model that so many ranks can share in this way; else none.
+std::optional<RunConfig> config_of_step(int RunConfig::*layout) {
+  RunConfig config;
+  config.model = find_model("gpt-3m");
+  config.*layout = ranks_here();
+  config.microbatches = layout == &RunConfig::pipeline_parallel ? 2 * ranks_here() : 1;
+  try {
+    config.validate();
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+  return config;
+}
+
+std::optional<BenchmarkCase> case_at(const Point& point) {
   const std::string &of = point.at("of"), &size = point.at("size");
   const bool processes = point.at("by") == "processes";
   if (processes && Processes::here() == nullptr) return std::nullopt;
-  if (of == step) {
-    const auto layout = layouts.find(size);
-    if (layout == layouts.end()) return std::nullopt;
-    RunConfig config;
-    config.model = find_model("gpt-3m");
-    config.*layout->second = ranks_here();
-    config.microbatches = layout->second == &RunConfig::pipeline_parallel ? 2 * ranks_here() : 1;
-    return step_case(config, processes);
+  if (const auto layout = layouts.find(size); of == step && layout != layouts.end()) {
+    const std::optional<RunConfig> config = config_of_step(layout->second);
+    if (config) return step_case(*config, processes);
   }
   for (const Exchange& what : exchanges())
     for (const int64_t bytes : sizes)
@@ -190,7 +203,7 @@ std::optional<BenchmarkCase> communication_at(const Point& point) {
   return std::nullopt;
 }
 
-std::vector<BenchmarkAxis> communication_axes() {
+std::vector<BenchmarkAxis> axes_of_processes() {
   BenchmarkAxis of{"of", {}}, size{"size", {}};
   for (const Exchange& what : exchanges()) of.values.push_back(what.name);
   of.values.emplace_back(step);
@@ -214,8 +227,8 @@ const Benchmark& processes() {
   static const Benchmark benchmark = {
       .name = "processes",
       .title = "Ranks that are processes, against threads: collectives, messages and steps",
-      .axes = communication_axes(),
-      .at = communication_at,
+      .axes = axes_of_processes(),
+      .at = case_at,
       .by_turns = {"by"},
       .reference = Reference{"by", {"threads"}},
       .columns = {{"ms", metric::time, Shows::value, 1e-3},
