@@ -10,7 +10,7 @@ endfunction()
 function(frugal_library name folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cpp)
   list(FILTER sources EXCLUDE REGEX
-       "/kernels/cpu/simd/|/kernels/cuda/|/engine/comm/(no_)?nccl[^/]*\\.cpp$|/engine/comm/processes/(no_)?mpi[^/]*\\.cpp$|/bench/micro/")
+       "/kernels/cpu/simd/|/kernels/cuda/|/engine/comm/nccl/(no_)?nccl[^/]*\\.cpp$|/engine/comm/processes/(no_)?mpi[^/]*\\.cpp$|/bench/micro/")
   if(FRUGAL_SANITIZE)  # sanitizers do not follow a task from one stack to another
     list(FILTER sources EXCLUDE REGEX "/engine/comm/tasks\\.cpp$")
   else()
@@ -26,7 +26,7 @@ frugal_library(frugal_engine_objects engine fmt::fmt nlohmann_json::nlohmann_jso
 # The CUDA back end and NCCL's communicators, or what stands in their places.
 set(cuda_sources ${CMAKE_SOURCE_DIR}/kernels/cuda/none.cpp)
 set(cuda_libraries "")
-set(nccl_sources ${CMAKE_SOURCE_DIR}/engine/comm/no_nccl.cpp)
+set(nccl_sources ${CMAKE_SOURCE_DIR}/engine/comm/nccl/no_nccl.cpp)
 set(nccl_libraries "")
 if(FRUGAL_HAVE_CUDA)
   file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cpp
@@ -40,7 +40,7 @@ if(FRUGAL_HAVE_CUDA)
     list(APPEND cuda_sources ${CMAKE_SOURCE_DIR}/kernels/cuda/attention_none.cpp)
   endif()
   if(FRUGAL_HAVE_NCCL)
-    file(GLOB nccl_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/comm/nccl*.cpp)
+    file(GLOB nccl_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/comm/nccl/nccl*.cpp)
     set(nccl_libraries nccl::nccl CUDA::cudart_static)
   endif()
 endif()

@@ -1,7 +1,7 @@
 #pragma once
 #include "engine/comm/message_ring.h"
 #include "engine/comm/modelled.h"
-#include "engine/comm/nccl.h"
+#include "engine/comm/nccl/nccl.h"
 #include "engine/rank_grid.h"
 
 namespace frugal::engine {

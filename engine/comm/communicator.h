@@ -44,8 +44,8 @@ class Pending {
 /// same order. Sums are in accumulation type and in the order of ranks, so results do not depend on
 /// timing, and reduce-scatter followed by all-gather equals all-reduce bit for bit.
 ///
-/// NCCL's differ (engine/comm/nccl.h): each addition of a sum is rounded to the views' type, bf16
-/// too, and their order is NCCL's own, so sums are as good as the type but agree with no other
+/// NCCL's differ (engine/comm/nccl/nccl.h): each addition of a sum is rounded to the views' type,
+/// bf16 too, and their order is NCCL's own, so sums are as good as the type but agree with no other
 /// communicator, nor need an all-reduce agree with a reduce-scatter and an all-gather bit for bit.
 /// And a send may last until it is received: ranks that all send before they receive may wait for
 /// each other.

@@ -17,7 +17,7 @@
 #include <sstream>
 
 #include "build_info.h"
-#include "engine/comm/nccl.h"
+#include "engine/comm/nccl/nccl.h"
 #include "harness/place/processes.h"
 #include "harness/record/or_null.h"
 #include "kernels/cpu/dispatch.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/comm/nccl.h"
+#include "engine/comm/nccl/nccl.h"
 #include "harness/place/environment.h"
 #include "kernels/virtual/machine.h"
 

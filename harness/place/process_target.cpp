@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/comm/nccl.h"
+#include "engine/comm/nccl/nccl.h"
 #include "engine/rank_grid.h"
 #include "kernels/cpu/memory_budget.h"
 #include "kernels/support/error.h"

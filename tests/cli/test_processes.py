@@ -116,6 +116,15 @@ class Processes(Started):
         self.rejected(*TINY, "--ranks", "processes", says=["--ranks is processes, and this one was started alone",
                                                            "mpirun -n 8 frugal measure"])
 
+    def test_benchmarks_agree_before_they_begin(self):
+        self.refused(2, "bench", "gemm", says=["frugal bench gemm runs its ranks as threads"])
+        bench = [FRUGAL, "bench", "processes", "--case", "message/1KiB/*"]
+        done = processes.run(1, *bench, ":", "-n", "1", *bench, "--samples", "12", folder=self.folder)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("was started with command ", processes.ours(done.stderr)[0])
+        self.start(3, *bench[1:], "--samples", "10", "--threads", "3")
+        self.assertEqual([record["options"]["by"] for record in self.records()], ["threads", "processes"])
+
     def test_a_users_mistake_is_said_once(self):
         self.refused(2, *TINY, "--tensor-parallel", "2", "--stpes", "3", says=['there is no "--stpes"'])
         self.refused(2, *TINY, "--tensor-parallel", "2", "--heads", "3", says=["must be divisible by"])

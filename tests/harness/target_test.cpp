@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "engine/comm/nccl.h"
+#include "engine/comm/nccl/nccl.h"
 #include "harness/peaks/utilization.h"
 #include "harness/place/gpu_selection.h"
 #include "kernels/support/error.h"

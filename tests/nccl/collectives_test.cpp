@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "engine/comm/nccl.h"
+#include "engine/comm/nccl/nccl.h"
 #include "kernels/cuda/gpus.h"
 #include "tests/emulator/gpu.h"
 #include "tests/engine/comm/group.h"

@@ -109,7 +109,7 @@ TEST(NcclFailure, WhatTheLibraryReportsNamesTheCallAndWhatToDo) {
   };
   const std::string message = message_of<cuda::CudaError>([&] { cluster->run(body); });
   emulator::nccl::repair();
-  EXPECT_THAT(message, AllOf(HasSubstr("ncclCommGetAsyncError at engine/comm/nccl_link.cpp:"),
+  EXPECT_THAT(message, AllOf(HasSubstr("ncclCommGetAsyncError at engine/comm/nccl/nccl_link.cpp:"),
                              HasSubstr("a link went down"), HasSubstr("NCCL_DEBUG=INFO")));
   expect_usable(*cluster);
 }

@@ -7,7 +7,7 @@
 #include "kernels/device.h"
 
 /// NCCL, which carries collectives between GPUs. Nothing of NCCL's own is needed to include this:
-/// engine/comm/no_nccl.cpp implements it where the program is built without.
+/// engine/comm/nccl/no_nccl.cpp implements it where the program is built without.
 namespace frugal::engine {
 
 /// Why this build cannot run several ranks on GPUs; empty where it has NCCL.

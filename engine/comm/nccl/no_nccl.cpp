@@ -1,5 +1,5 @@
 // In place of engine/comm/nccl*.cpp, where the program is built without NCCL.
-#include "engine/comm/nccl.h"
+#include "engine/comm/nccl/nccl.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {

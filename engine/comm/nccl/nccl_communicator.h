@@ -6,8 +6,8 @@
 
 #include "engine/comm/activity.h"
 #include "engine/comm/communicator.h"
-#include "engine/comm/nccl.h"
-#include "engine/comm/nccl_link.h"
+#include "engine/comm/nccl/nccl.h"
+#include "engine/comm/nccl/nccl_link.h"
 
 namespace frugal::engine::nccl {
 

@@ -1,4 +1,4 @@
-#include "engine/comm/nccl_link.h"
+#include "engine/comm/nccl/nccl_link.h"
 
 #include <fmt/format.h>
 

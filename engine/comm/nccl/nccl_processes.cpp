@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "engine/comm/modelled.h"
-#include "engine/comm/nccl_communicator.h"
+#include "engine/comm/nccl/nccl_communicator.h"
 #include "engine/comm/processes/world.h"
 
 namespace frugal::engine {

@@ -1,4 +1,4 @@
-#include "engine/comm/watch.h"
+#include "engine/comm/nccl/watch.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
-#include "engine/comm/nccl.h"
+#include "engine/comm/nccl/nccl.h"
 
 #include <atomic>
 #include <thread>
 
 #include "engine/comm/failure.h"
-#include "engine/comm/nccl_communicator.h"
+#include "engine/comm/nccl/nccl_communicator.h"
 #include "kernels/support/version.h"
 
 namespace frugal::engine {

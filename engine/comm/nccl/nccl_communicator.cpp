@@ -1,10 +1,10 @@
-#include "engine/comm/nccl_communicator.h"
+#include "engine/comm/nccl/nccl_communicator.h"
 
 #include <stdexcept>
 
 #include "engine/comm/contract.h"
+#include "engine/comm/nccl/watch.h"
 #include "engine/comm/part_of.h"
-#include "engine/comm/watch.h"
 
 namespace frugal::engine {
 namespace {
