@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 
@@ -13,19 +14,20 @@
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
-namespace {
 
 /// What a rank ended with.
-struct Outcome {
+struct RankOutcome {
   std::exception_ptr error;
   bool peer_lost = false;  ///< another rank's error is the cause
 };
 
+namespace {
+
 /// Whatever ends a rank ends all its groups, so that the ranks of other groups learn it from those
 /// that wait for both.
 template <class Explain>
-Outcome run_rank(Rank& rank, RankGrid& grid, const std::function<void(Rank&)>& body,
-                 Explain explain) {
+RankOutcome run_rank(Rank& rank, RankGrid& grid, const std::function<void(Rank&)>& body,
+                     Explain explain) {
   try {
     body(rank);
     return {};
@@ -51,12 +53,13 @@ RankGrid::MakeGroup observing(const RankGrid::MakeGroup& make, std::vector<Activ
   };
 }
 
-/// The cause is thrown before its consequences.
-void rethrow_first(const std::vector<Outcome>& outcomes) {
+/// Of what ranks ended with: the cause, or else a consequence of it. Null where nothing failed.
+std::exception_ptr first_cause(const std::vector<std::optional<RankOutcome>>& outcomes) {
   for (const bool peer_lost : {false, true}) {
-    for (const Outcome& outcome : outcomes)
-      if (outcome.error && outcome.peer_lost == peer_lost) std::rethrow_exception(outcome.error);
+    for (const auto& outcome : outcomes)
+      if (outcome && outcome->error && outcome->peer_lost == peer_lost) return outcome->error;
   }
+  return nullptr;
 }
 
 }  // namespace
@@ -67,25 +70,23 @@ std::function<void(const Failure&)>& on_stuck_rank() {
 }
 
 struct ThreadedCluster::Ended {
-  explicit Ended(size_t ranks) : of_rank(ranks) {}
+  explicit Ended(size_t count) : outcomes(count) {}
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<bool> of_rank;
+  std::vector<std::optional<RankOutcome>> outcomes;  ///< of the ranks that have ended
   size_t ranks = 0;
-  std::exception_ptr first_error;
 
-  void add(size_t rank, const std::exception_ptr& error) {
+  void add(size_t rank, const RankOutcome& outcome) {
     const std::lock_guard lock(mutex);
-    of_rank[rank] = true;
+    outcomes[rank] = outcome;
     ++ranks;
-    if (!first_error) first_error = error;
     changed.notify_all();
   }
   /// Until all have ended. False where none has for so many seconds after another.
   bool wait(double seconds) {
     std::unique_lock lock(mutex);
-    for (size_t before = 0; before < of_rank.size(); before = ranks) {
+    for (size_t before = 0; before < outcomes.size(); before = ranks) {
       const auto one_more = [&] { return ranks > before; };
       if (before == 0)
         changed.wait(lock, one_more);
@@ -149,13 +150,14 @@ void ThreadedCluster::run_threads(const std::function<void(size_t)>& run) {
 }
 
 Failure ThreadedCluster::why_stuck() const {
-  if (ended_->first_error) return failure_of(ended_->first_error, -1);
+  const std::lock_guard lock(ended_->mutex);
+  if (const auto cause = first_cause(ended_->outcomes)) return failure_of(cause, -1);
   const double now = activity_clock();
   std::vector<Heard> heard;
   for (size_t r = 0; r < activities_.size(); ++r)
     heard.push_back({.state = activities_[r].state(),
                      .at = now,
-                     .of = ended_->of_rank[r] ? Heard::Of::ended : Heard::Of::running});
+                     .of = ended_->outcomes[r] ? Heard::Of::ended : Heard::Of::running});
   return explained({.kind = Failure::Kind::deadline,
                     .rank = -1,
                     .reason = fmt::format("others ended {} s ago", patience_)},
@@ -165,17 +167,15 @@ Failure ThreadedCluster::why_stuck() const {
 void ThreadedCluster::run(const std::function<void(Rank&)>& body) {
   grid_.reset();
   for (Activity& activity : activities_) activity.reset();
-  std::vector<Outcome> outcomes(ranks_.size());
   ended_ = std::make_unique<Ended>(ranks_.size());
   const auto run = [&](size_t r) {
-    outcomes[r] = run_rank(
-        *ranks_[r], grid_,
-        [&](Rank& rank) {
-          if (!processors_.empty()) pin_this_thread(processors_[r]);
-          body(rank);
-        },
-        [&](const std::exception_ptr& error) { return explained_error(error, r); });
-    ended_->add(r, outcomes[r].error);
+    ended_->add(r, run_rank(
+                       *ranks_[r], grid_,
+                       [&](Rank& rank) {
+                         if (!processors_.empty()) pin_this_thread(processors_[r]);
+                         body(rank);
+                       },
+                       [&](const std::exception_ptr& error) { return explained_error(error, r); }));
   };
   if (ranks_.size() == 1 && processors_.empty())
     run(0);
@@ -183,7 +183,7 @@ void ThreadedCluster::run(const std::function<void(Rank&)>& body) {
     tasks::run(ranks_.size(), run);
   else
     run_threads(run);
-  rethrow_first(outcomes);
+  if (const auto cause = first_cause(ended_->outcomes)) std::rethrow_exception(cause);
 }
 
 }  // namespace frugal::engine

@@ -170,18 +170,17 @@ void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
 
 void train(const TrainingRun& run, const Target& target, Record& record, const StepDone& done) {
   stop_if_interrupted();
+  // Files first: what is wrong with them is said before anything is computed.
+  std::optional<TrainingCheckpoints> checkpoints;
+  if (!run.checkpoint.empty()) checkpoints.emplace(run);
+  std::optional<TrainingCheckpoint> from;
+  if (!run.resume.empty()) from = find_checkpoint(run);
+  const int64_t first = from ? from->step() : 0;
   const auto cluster = target.cluster(run.config);
   Trainer trainer(*cluster, run.config, run.train);
   if (run.weights)
     trainer.load_weights([&](const std::string& name) { return run.weights->weight(name); });
-  int64_t first = 0;
-  if (!run.resume.empty()) {
-    const TrainingCheckpoint checkpoint = find_checkpoint(run);
-    go_on_from(checkpoint, trainer, record);
-    first = checkpoint.step();
-  }
-  std::optional<TrainingCheckpoints> checkpoints;
-  if (!run.checkpoint.empty()) checkpoints.emplace(run);
+  if (from) go_on_from(*from, trainer, record);
   double executed = 0;
   std::vector<RankSamples> ranks;
   // The first step fills caches and makes the library's kernels: it is timed only where it is warm.

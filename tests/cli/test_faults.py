@@ -62,8 +62,8 @@ KINDS = {
     "hang": Kind("the rank computes and never ends", r"rank {} is late", {4}, {4}),
     "throw": Kind("an exception", r"rank {}: thrown by the test", {6}, {6}),
     "memory": Kind("no more memory", r"rank {}: the host has no more memory", {3}, {3}),
-    "nan": Kind("a NaN is computed", r"rank {} was the first with what is not finite", {6}, {6},
-                moments=tuple(MOMENTS[:-1])),
+    "nan": Kind("a NaN is computed", r"rank {}( was the first with what is not finite|: \S+ is not finite)", {6},
+                {6}, moments=tuple(MOMENTS[:-1])),
     "full": Kind("the disk is full", r"rank {}: .* cannot be written \(No space left on device\)", {2}, {2}),
     "read-only": Kind("the folder becomes read-only", r"rank {}: .* cannot be written \(Read-only file system\)", {2},
                       {2}),
@@ -145,7 +145,8 @@ class Faults(Cli):
         # A run that comes to its end must not be ended because the machine is slow.
         deadline = 60 if KINDS[kind].processes == {0} else DEADLINE
         arguments = ["--deadline", str(deadline), "--out", "out", "--checkpoint", "k", "--every", "5"]
-        variables = {"FRUGAL_FAULT": f"{kind} {moment} {rank}", "FRUGAL_FAULT_COMMAND": KINDS[kind].command}
+        variables = {"FRUGAL_FAULT": f"{kind} {moment} {rank}", "FRUGAL_FAULT_COMMAND": KINDS[kind].command,
+                     "FRUGAL_FAULT_FILE": str(self.folder / "fault")}
         if KINDS[kind].started:
             return self.started_otherwise(kind, rank)
         if kind == "network":
@@ -160,7 +161,8 @@ class Faults(Cli):
         begin = time.monotonic()
         done = self.run_with(kind, moment, rank, as_processes)
         end = time.monotonic()
-        happened = re.search(f"^fault: {kind} at ([0-9.]+)$", done.stderr, re.MULTILINE)
+        noted = self.folder / "fault"
+        happened = noted.exists() and re.match(f"fault: {kind} at ([0-9.]+)\n", noted.read_text())
         seconds = end - (float(happened[1]) if happened else begin)
         # A thread that ends the process takes the others with it; and what is written all write as one.
         in_common = of.one_rank and not as_processes and (kind in ("kill", "crash", "leave", "full", "read-only") or

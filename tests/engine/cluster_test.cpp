@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <set>
+#include <thread>
 
 #include "kernels/cpu/cores.h"
 #include "kernels/support/error.h"
@@ -91,6 +93,30 @@ TEST(CpuCluster, TheCauseIsThrownAndTheClusterCanBeUsedAgain) {
   EXPECT_NO_THROW(cluster->run([](Rank& rank) { rank.tensor_group.barrier(); }));
   const auto alone = make_cpu_cluster(config(1), 1);
   EXPECT_THROW(alone->run([](Rank&) { throw WrongNumbers("not finite"); }), WrongNumbers);
+}
+
+TEST(CpuCluster, ARankThatNeverEndsIsSaidByTheCauseNotByItsConsequences) {
+  const auto cluster = make_cpu_cluster(config(3), 3, 0.2);
+  std::atomic<bool> end = false;
+  std::vector<Failure> said;
+  on_stuck_rank() = [&](const Failure& failure) {
+    said.push_back(failure);
+    end = true;
+  };
+  const auto body = [&](Rank& rank) {
+    while (rank.tensor_group.rank() == 1 && !end) std::this_thread::yield();
+    try {
+      rank.tensor_group.barrier();
+    } catch (const DeadlinePassed&) {  // of 0 and 2, the other one has ended before
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      throw;
+    }
+  };
+  EXPECT_THROW(cluster->run(body), DeadlinePassed);
+  on_stuck_rank() = nullptr;
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(said[0].kind, Failure::Kind::deadline);
+  EXPECT_THAT(said[0].reason, HasSubstr("rank 1 is late"));
 }
 
 TEST(VirtualCluster, OneRankStandsForAll) {

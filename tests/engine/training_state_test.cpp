@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "kernels/support/error.h"
 #include "tests/engine/support.h"
@@ -14,6 +15,7 @@
 namespace frugal::engine {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::small_gpt;
 using testing::small_llama;
@@ -214,6 +216,18 @@ TEST(TrainingStates, ThatAreNotWholeAreRefused) {
   const StoredState half({folder.path() + "/rank-0001.safetensors"});
   EXPECT_THAT(message_of<InputError>([&] { trainer.load_state(half, 1); }),
               HasSubstr("is not whole in the files of the checkpoint"));
+}
+
+TEST(TrainingStates, ThatAreNotFiniteAreNotWritten) {
+  const Folder folder("finite");
+  const RunConfig c = small_gpt();
+  const auto cluster = make_cpu_cluster(c, 1);
+  TrainConfig training;
+  training.optimizer.learning_rate = std::numeric_limits<double>::infinity();
+  Trainer trainer(*cluster, c, training);
+  (void)trainer.run({random_batch(c, 0)});
+  EXPECT_THAT(message_of<WrongNumbers>([&] { (void)trainer.save_state(folder.path()); }),
+              AllOf(HasSubstr("weight/"), HasSubstr("is not finite, so no checkpoint")));
 }
 
 }  // namespace

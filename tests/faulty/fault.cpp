@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <new>
@@ -88,7 +89,10 @@ void say(const std::string& what) {
 
 void happen() {
   const std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
-  say(fmt::format("fault: {} at {}", fault().kind, now.count()));
+  const std::string what = fmt::format("fault: {} at {}", fault().kind, now.count());
+  say(what);
+  if (const char* const file = std::getenv("FRUGAL_FAULT_FILE"); file != nullptr)
+    std::ofstream(file) << what << "\n";
   const auto known = kinds.find(fault().kind);
   known == kinds.end() ? run_command() : known->second();
 }

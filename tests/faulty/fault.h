@@ -15,8 +15,9 @@ const Fault& fault();
 /// The process's rank; −1 where ranks are threads.
 int rank_of_process();
 
-/// Lets it go wrong, now, in the rank that calls. A value that is not a number has to be written by
-/// the caller, who has the operands.
+/// Lets it go wrong, now, in the rank that calls, and notes the moment on stderr and in the file
+/// FRUGAL_FAULT_FILE: of a host that has lost its network, the launcher shows no words. A value
+/// that is not a number has to be written by the caller, who has the operands.
 void happen();
 
 /// Tells the test, on stderr.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <sstream>
 #include <stdexcept>
@@ -67,6 +68,11 @@ void write_state(const std::string& path, Device& device, const std::vector<Stat
   for (const StateTensor& tensor : tensors) {
     HostTensor values = serial_host_tensor(tensor.local.shape);
     gather_into(values, device, tensor.local, {});
+    if (!std::ranges::all_of(values.values, [](double value) { return std::isfinite(value); }))
+      throw WrongNumbers(fmt::format(
+          "{} is not finite, so no checkpoint is written of it; lower the learning rate, and go on "
+          "from the checkpoint before",
+          tensor.name));
     writer.write(tensor.name, values.values);
   }
   writer.close();

@@ -20,7 +20,8 @@ struct StateTensor {
 };
 
 /// Writes a rank's tensors to a new safetensors file, each as it is and with its place. Throws
-/// InputError as safetensors::Writer does.
+/// InputError as safetensors::Writer does, and WrongNumbers for a value that is not finite: nobody
+/// can go on from it.
 void write_state(const std::string& path, Device& device, const std::vector<StateTensor>& tensors);
 
 /// What the ranks of a run have written, whatever layout they had.
