@@ -104,10 +104,12 @@ TEST(CpuCluster, ARankThatNeverEndsIsSaidByTheCauseNotByItsConsequences) {
     end = true;
   };
   const auto body = [&](Rank& rank) {
-    while (rank.tensor_group.rank() == 1 && !end) std::this_thread::yield();
+    const int r = rank.tensor_group.rank();
+    while (r == 1 && !end) std::this_thread::yield();
+    if (r == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     try {
       rank.tensor_group.barrier();
-    } catch (const DeadlinePassed&) {  // of 0 and 2, the other one has ended before
+    } catch (const DeadlinePassed&) {  // rank 2, which came first; rank 0 ends before it
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       throw;
     }
