@@ -100,8 +100,9 @@ class PipelineRun final : public CaseRun {
       : config_(config), keeps_timeline_(keeps_timeline), target_(target) {}
 
   void observe(Record& record) override {
-    cluster_ = make_cpu_cluster(config_, target_.threads().value(), LocalGroup::default_deadline,
-                                Pinning::cores);
+    const int threads = target_.threads().value();
+    cluster_ = make_cpu_cluster(config_, threads, LocalGroup::default_deadline,
+                                cores_of_ranks(config_, threads));
     trainer_.emplace(
         *cluster_, config_,
         TrainConfig{.optimizer = {.kind = OptimizerKind::sgd, .learning_rate = 1e-3, .clip = 0}});

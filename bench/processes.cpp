@@ -2,16 +2,18 @@
 // threads of one process, and of as many that are processes on the same machine. Under a launcher
 // every process runs this, case by case: its part of a case whose ranks are processes; of one whose
 // ranks are threads the first runs all, and the others wait.
+#include "harness/place/processes.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "bench/benchmarks.h"
 #include "bench/timed.h"
 #include "engine/train/of_all_ranks.h"
 #include "engine/train/trainer.h"
-#include "harness/place/processes.h"
 #include "harness/place/target.h"
 #include "harness/settings/models.h"
 #include "kernels/support/error.h"
@@ -34,15 +36,27 @@ std::string name_of_size(int64_t bytes) {
   return bytes < 1 << 20 ? fmt::format("{}KiB", bytes >> 10) : fmt::format("{}MiB", bytes >> 20);
 }
 
+/// Whether threads can be where the processes are.
+bool on_one_host() { return Processes::here() == nullptr || Processes::here()->hosts() == 1; }
+
 /// As many as were started together; two threads where this program is alone.
 int ranks_here() { return Processes::here() == nullptr ? 2 : Processes::here()->size(); }
+
+/// Ranks as threads, each where the launcher has bound the process of its rank: by itself, the
+/// first process would have them share its own processors.
+std::unique_ptr<Cluster> cluster_of_threads(const Target& target, const RunConfig& config) {
+  std::vector<Processors> processors;
+  if (const Processes* const processes = Processes::here())
+    for (const RankPlaceHere& place : processes->places()) processors.push_back(place.processors);
+  return make_cpu_cluster(config, *target.threads(), LocalGroup::default_deadline, processors);
+}
 
 /// The cluster of a case, on all processes alike; of threads only on the first.
 class Ranks {
  public:
   Ranks(const Target& target, const RunConfig& config, bool processes)
       : cluster_(processes             ? target.cluster(config)
-                 : Processes::writes() ? make_cpu_cluster(config, *target.threads())
+                 : Processes::writes() ? cluster_of_threads(target, config)
                                        : nullptr) {}
 
   bool here() const { return cluster_ != nullptr; }
@@ -191,7 +205,7 @@ std::optional<RunConfig> config_of_step(int RunConfig::*layout) {
 std::optional<BenchmarkCase> case_at(const Point& point) {
   const std::string &of = point.at("of"), &size = point.at("size");
   const bool processes = point.at("by") == "processes";
-  if (processes && Processes::here() == nullptr) return std::nullopt;
+  if (processes ? Processes::here() == nullptr : !on_one_host()) return std::nullopt;
   if (const auto layout = layouts.find(size); of == step && layout != layouts.end()) {
     const std::optional<RunConfig> config = config_of_step(layout->second);
     if (config) return step_case(*config, processes);
@@ -212,12 +226,17 @@ std::vector<BenchmarkAxis> axes_of_processes() {
   return {of, size, {"by", {"threads", "processes"}}};
 }
 
-std::vector<std::string> how_to_start(const std::vector<Record>& records) {
-  const bool any = std::any_of(records.begin(), records.end(), [](const Record& record) {
-    return record.options.at("by") == "processes";
-  });
-  if (any) return {};
-  return {"ranks are threads here; mpirun -n 2 frugal bench processes has both"};
+/// What the records do not have of the comparison, and how to get it.
+std::vector<std::string> what_is_missing(const std::vector<Record>& records) {
+  const auto have = [&](const std::string& by) {
+    return std::any_of(records.begin(), records.end(),
+                       [&](const Record& record) { return record.options.at("by") == by; });
+  };
+  if (!have("processes"))
+    return {"ranks are threads here; mpirun -n 2 frugal bench processes has both"};
+  if (!on_one_host())
+    return {"the processes are on several hosts; on one, threads are timed beside them"};
+  return {};
 }
 
 }  // namespace
@@ -234,7 +253,7 @@ const Benchmark& processes() {
       .columns = {{"ms", metric::time, Shows::value, 1e-3},
                   {"GB/s sent by a rank", metric::time, Shows::rate, 1e9},
                   {"time over threads'", metric::time, Shows::ratio}},
-      .summary = how_to_start,
+      .summary = what_is_missing,
       .processes = true};
   return benchmark;
 }

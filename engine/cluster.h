@@ -9,6 +9,7 @@
 #include "engine/comm/local.h"
 #include "engine/comm/processes/mpi.h"
 #include "engine/rank.h"
+#include "kernels/cpu/cores.h"
 
 namespace frugal::kernels {
 struct Machine;
@@ -50,21 +51,21 @@ class Cluster {
 /// others that it never may: it cannot be ended alone. Empty: the others wait for it.
 std::function<void(const Failure&)>& on_stuck_rank();
 
-/// Where the threads of a rank on the CPU run: wherever the system puts them, or on as many cores
-/// as they are, which no other rank uses.
-enum class Pinning : uint8_t { none, cores };
-
 /// Kernel threads of each of a run's ranks on the CPU, which divide `threads` among them.
 int threads_each(const RunConfig& config, int threads);
 
-/// Ranks as threads of this process with threads_each() kernel threads. Throws InputError where
-/// they are to be pinned and there are fewer cores.
+/// Cores for each rank, as many as it has threads, which no other rank has. Throws InputError where
+/// there are too few.
+std::vector<Processors> cores_of_ranks(const RunConfig& config, int threads);
+
+/// Ranks as threads of this process with threads_each() kernel threads. Rank r runs on
+/// processors[r]; where there are none, wherever the system puts it.
 ///
 /// A rank that waits for another one longer than `deadline` seconds ends the run. Each may allocate
 /// `memory` bytes; where there is no such number, all together what the machine has.
 std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads,
                                           double deadline = LocalGroup::default_deadline,
-                                          Pinning pinning = Pinning::none,
+                                          std::vector<Processors> processors = {},
                                           std::optional<int64_t> memory = {});
 
 /// Why so many processes are not the ranks of this configuration; empty where they are.

@@ -13,6 +13,10 @@ int threads_each(const RunConfig& config, int threads) {
   return std::max(1, threads / config.ranks());
 }
 
+std::vector<Processors> cores_of_ranks(const RunConfig& config, int threads) {
+  return divide_cores(config.ranks(), threads_each(config, threads));
+}
+
 namespace {
 
 std::vector<std::string> names_of(const std::vector<int>& ranks) {
@@ -24,7 +28,8 @@ std::vector<std::string> names_of(const std::vector<int>& ranks) {
 }  // namespace
 
 std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads, double deadline,
-                                          Pinning pinning, std::optional<int64_t> memory) {
+                                          std::vector<Processors> processors,
+                                          std::optional<int64_t> memory) {
   config.validate();
   const Layout layout = layout_of(config);
   const int each = threads_each(config, threads);
@@ -43,7 +48,7 @@ std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads, 
       },
       true);
   cluster->give_up_after(deadline);
-  if (pinning == Pinning::cores) cluster->pin(divide_cores(layout.ranks(), each));
+  cluster->pin(std::move(processors));
   return cluster;
 }
 

@@ -32,11 +32,11 @@ std::string CpuTarget::why_no_machine() const {
 }
 
 std::unique_ptr<Cluster> CpuTarget::cluster(const RunConfig& config) const {
-  return make_cpu_cluster(config, threads_, deadline(), pinning_);
+  return make_cpu_cluster(config, threads_, deadline(), processors_of_ranks(config));
 }
 
 std::unique_ptr<Cluster> CpuTarget::cluster_with(const RunConfig& config, int64_t memory) const {
-  return make_cpu_cluster(config, threads_, deadline(), pinning_, memory);
+  return make_cpu_cluster(config, threads_, deadline(), processors_of_ranks(config), memory);
 }
 
 int64_t CpuTarget::memory_of_rank(const RunConfig& config) const {
@@ -45,7 +45,12 @@ int64_t CpuTarget::memory_of_rank(const RunConfig& config) const {
 
 void CpuTarget::check(const RunConfig& config) const {
   Target::check(config);
-  if (pinning_ == Pinning::cores) divide_cores(config.ranks(), threads_each(config, threads_));
+  (void)processors_of_ranks(config);
+}
+
+std::vector<Processors> CpuTarget::processors_of_ranks(const RunConfig& config) const {
+  if (pinning_ == Pinning::none) return {};
+  return cores_of_ranks(config, threads_);
 }
 
 std::map<std::string, std::string> CpuTarget::options(DType type) const {

@@ -29,6 +29,8 @@ class CpuTarget : public Target {
   }
 
  private:
+  std::vector<Processors> processors_of_ranks(const RunConfig& config) const;
+
   int threads_;
   Pinning pinning_;
 };

@@ -18,6 +18,10 @@ inline constexpr const char* papers_machine = "a100-selene";
 enum class RanksAs : uint8_t { threads, processes };
 std::string_view name_of(RanksAs ranks);
 
+/// Where the threads of a rank on the cpu run: wherever the system puts them, or on as many cores
+/// as they are, which no other rank uses.
+enum class Pinning : uint8_t { none, cores };
+
 /// Target::options() of ranks that are processes, and of what carries tensors between their GPUs.
 inline constexpr const char* ranks_option = "ranks";
 inline constexpr const char* transport_option = "transport";

@@ -29,7 +29,8 @@ TEST(CpuCluster, PinsRanksToCoresOfTheirOwn) {
   const Processors all = processors_of_this_thread();
   for (const int ranks : {1, 2, 4}) {
     const auto make = [&] {
-      return make_cpu_cluster(config(ranks), ranks, LocalGroup::default_deadline, Pinning::cores);
+      return make_cpu_cluster(config(ranks), ranks, LocalGroup::default_deadline,
+                              cores_of_ranks(config(ranks), ranks));
     };
     std::unique_ptr<Cluster> cluster;
     try {
@@ -53,7 +54,7 @@ TEST(CpuCluster, PinsRanksToCoresOfTheirOwn) {
 
 TEST(CpuCluster, RefusesToPinMoreThanThereAreCores) {
   try {
-    (void)make_cpu_cluster(config(2), 1 << 20, LocalGroup::default_deadline, Pinning::cores);
+    (void)cores_of_ranks(config(2), 1 << 20);
     FAIL() << "a million cores";
   } catch (const InputError& e) {
     EXPECT_THAT(e.what(), AllOf(HasSubstr("2 ranks of 524288 threads pinned"),
