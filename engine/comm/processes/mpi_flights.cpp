@@ -12,7 +12,8 @@
 namespace frugal::engine::mpi {
 namespace {
 
-/// How a process waits: it looks again at once, then lets others have the core, then sleeps.
+/// How a process waits: it looks again at once, then lets others have the core, for longer than the
+/// ranks of a step are usually apart, then sleeps.
 class Patience {
  public:
   void look_again() {
@@ -27,7 +28,7 @@ class Patience {
   bool now_and_then() const { return looks_ % 16 == 15; }
 
  private:
-  static constexpr int at_once = 400, yielding = 400;
+  static constexpr int at_once = 400, yielding = 4000;
   int looks_ = 0;
 };
 
