@@ -36,7 +36,9 @@ ProcessCluster::ProcessCluster(const RunConfig& config, World& world,
       groups_(groups),
       device_(std::move(device)),
       grid_(layout_of(config), {world.rank()}, make),
-      rank_(0, *device_, grid_.groups(world.rank()), config, world.activity()) {}
+      rank_(0, *device_, grid_.groups(world.rank()), config, world.activity()) {
+  device_->before_operations([&world] { world.go_on(); });
+}
 
 /// A device may have done all that it has to while others still wait for what it sends, or for its
 /// end: so it ends when all have.

@@ -62,11 +62,15 @@ class Device {
   void execute(const Operation& operation) { execute_on(Stream::compute, operation); }
   void execute_on(Stream stream, const Operation& operation) {
     work_.add(operation);
+    if (before_) before_();
     if (seen_ && stream == Stream::compute)
       run_timed(operation);
     else
       run_on(stream, operation);
   }
+  /// From now on calls this before each operation: what the host has to do so that something else
+  /// goes on meanwhile.
+  void before_operations(std::function<void()> go_on) { before_ = std::move(go_on); }
   using OnOperation = std::function<void(const Operation&, double seconds)>;
   /// From now on says how long each operation of the compute stream took, for which it waits before
   /// and after it. An empty function ends that.
@@ -117,6 +121,7 @@ class Device {
     seen_(operation, now() - begin);
   }
 
+  std::function<void()> before_;
   OnOperation seen_ = for_new() ? for_new()() : OnOperation();
 };
 

@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
+#include "engine/cluster.h"
 #include "engine/comm/local.h"
 #include "kernels/support/error.h"
 #include "tests/engine/comm/group.h"
@@ -121,6 +125,35 @@ TEST(Processes, MessagesArriveWhileTheirSenderWaitsForValues) {
   }
   world().exchange("");
   EXPECT_TRUE(same_bits(received, sent));
+}
+
+/// Between hosts a long message takes several calls of MPI by its sender, which computes until the
+/// message has come.
+TEST(Processes, MessagesArriveWhileTheirSenderComputes) {
+  RunConfig config;
+  config.model = {"tiny", 1, 16, 1, 8, 32, 0, true};
+  config.data_parallel = world().size();
+  const auto cluster = make_cpu_process_cluster(config, world(), groups(), 1, 1 << 26);
+  const std::string come =
+      std::filesystem::temp_directory_path() /
+      ("frugal-message-" + world().exchange(std::to_string(::getpid())).front());
+  cluster->run([&](Rank& rank) {
+    const Tensor message = rank.allocate(DType::f32, {4 << 20});
+    Communicator& data = rank.groups.data;
+    if (data.rank() == 0) {
+      data.send(message.view(), 1).wait();
+      const Tensor computed = rank.allocate(DType::f32, {1 << 10});
+      const double end = activity_clock() + 20;
+      while (!std::filesystem::exists(come) && activity_clock() < end)
+        rank.run(RandomNormal{.x = computed.view(), .deviation = 1, .stream = {}, .index = {}});
+      EXPECT_TRUE(std::filesystem::exists(come)) << "nothing came for 20 s";
+    } else if (data.rank() == 1) {
+      data.receive(message.view(), 0).wait();
+      std::ofstream{come};
+    }
+  });
+  world().exchange("");
+  std::filesystem::remove(come);
 }
 
 TEST(Processes, ExchangeValuesOfAnySize) {

@@ -337,8 +337,8 @@ void MpiSession::abort(int status) const {
 
 MakeProcessGroup mpi_groups(World& world) {
   const auto flights = std::make_shared<Flights>(world);
-  // A message is sent by its sender's calls of MPI: it must not stay behind while that waits for
-  // values.
+  // A message is sent by its sender's calls of MPI: it must not stay behind while that computes, or
+  // waits for values.
   world.while_waiting([left = std::weak_ptr(flights)] {
     const auto flights = left.lock();
     return flights != nullptr && flights->go_on();

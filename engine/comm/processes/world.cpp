@@ -272,7 +272,7 @@ std::vector<std::string> World::values(const std::string& mine, bool for_all) {
     changed_.wait_for(lock, under_way ? std::chrono::microseconds(50) : 20ms);
     if (values_.contains(number)) break;  // a failure since then is the next call's
     lock.unlock();
-    under_way = go_on_ && go_on_();
+    under_way = go_on();
     check();
     if (activity_clock() > end)
       raise(fail({.kind = Failure::Kind::deadline,

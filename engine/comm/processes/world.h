@@ -60,9 +60,11 @@ class World {
   std::vector<std::string> exchange(const std::string& mine) { return values(mine, true); }
   /// The same for rank 0 alone; the others get nothing, and do not wait.
   std::vector<std::string> gather(const std::string& mine) { return values(mine, false); }
-  /// While this process waits in exchange(), `go_on` is called: it lets go on what else the process
-  /// has under way, and says whether there still is something.
+  /// `go_on` lets go on what this process has under way with others, and says whether there still is
+  /// something. It is called while the process waits in exchange(), and by go_on().
   void while_waiting(std::function<bool()> go_on) { go_on_ = std::move(go_on); }
+  /// To be called now and then where the process does something else.
+  bool go_on() const { return go_on_ && go_on_(); }
   /// Throws the failure that has ended the run, if there is one, and Interrupted where the user
   /// wants to stop.
   void check();
@@ -100,7 +102,7 @@ class World {
   const int rank_, size_;
   Options options_;
   Activity activity_;
-  std::function<bool()> go_on_;  // called by whoever waits in exchange()
+  std::function<bool()> go_on_;
 
   mutable std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
