@@ -60,8 +60,8 @@ class World {
   std::vector<std::string> exchange(const std::string& mine) { return values(mine, true); }
   /// The same for rank 0 alone; the others get nothing, and do not wait.
   std::vector<std::string> gather(const std::string& mine) { return values(mine, false); }
-  /// `go_on` lets go on what this process has under way with others, and says whether there still is
-  /// something. It is called while the process waits in exchange(), and by go_on().
+  /// `go_on` lets go on what this process has under way with others, and says whether there still
+  /// is something. It is called while the process waits in exchange(), and by go_on().
   void while_waiting(std::function<bool()> go_on) { go_on_ = std::move(go_on); }
   /// To be called now and then where the process does something else.
   bool go_on() const { return go_on_ && go_on_(); }
