@@ -17,6 +17,11 @@ from step_results import ratio
 BEGIN, END = "<!-- processes -->", "<!-- /processes -->"
 
 
+def fail(why):
+    print(f"processes_table.py: {why}", file=sys.stderr)
+    sys.exit(2)
+
+
 def runs_of(path):
     """The records of each case's runs, as {(what, by): [record]}."""
     runs = {}
@@ -50,7 +55,9 @@ def table(path):
     for (what, by), threads in runs.items():
         if by != "threads":
             continue
-        processes = runs[what, "processes"]
+        processes = runs.get((what, "processes"))
+        if processes is None:
+            fail(f"{path}: there is no {what}/processes; start mpirun -n 2 frugal bench processes")
         said, count = compared(processes, threads)
         lines.append(f"| {what} | {milliseconds(threads)} | {milliseconds(processes)} | {said} | {count} |")
     return "\n".join(lines)
@@ -58,10 +65,11 @@ def table(path):
 
 def main():
     if len(sys.argv) != 3:
-        print("usage: bench/processes_table.py RECORDS PAGE", file=sys.stderr)
-        sys.exit(2)
+        fail("usage: bench/processes_table.py RECORDS PAGE")
     page = pathlib.Path(sys.argv[2])
     text = page.read_text(encoding="utf-8")
+    if BEGIN not in text or END not in text:
+        fail(f"{page}: the table stands between {BEGIN} and {END}; write them where it is to be")
     begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
     page.write_text(f"{text[:begin]}\n{table(sys.argv[1])}\n{text[end:]}", encoding="utf-8")
 

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 
 import jsonschema
 
@@ -55,6 +56,15 @@ class Documentation(Cli):
     def flags(self, command):
         text = self.run_frugal(command, "--help").stdout
         return {word.rstrip(",") for word in text.replace(",", " ").split() if word.startswith("--") and len(word) > 2}
+
+    def test_the_table_of_processes_is_that_of_the_records(self):
+        page = (SOURCE / "docs/cluster.md").read_text(encoding="utf-8")
+        again = self.folder / "again.md"
+        begin, end = page.index("<!-- processes -->"), page.index("<!-- /processes -->")
+        again.write_text(page[:begin] + "<!-- processes -->" + page[end:], encoding="utf-8")
+        subprocess.run([sys.executable, "-B", SOURCE / "bench/processes_table.py",
+                        SOURCE / "results/amd-epyc-2-cores/bench-processes.jsonl", again], check=True)
+        self.assertEqual(again.read_text(encoding="utf-8"), page)
 
     def test_documents_are_what_the_program_says(self):
         names = ("cli.md", "configuration.schema.json", "record.schema.json")

@@ -10,6 +10,7 @@ import random
 import re
 import shutil
 import subprocess
+import textwrap
 import unittest
 
 import processes
@@ -80,13 +81,13 @@ class Kills(Cli):
                 self.assertNotEqual(done.returncode, 0)
                 writing += any(path.suffix == ".part" for path in (self.folder / "k").iterdir())
                 self.assertGreater(len(self.found()), 0)
-        said = (f"So it was with {KILLS} kills, a half of them of runs whose ranks are threads and a half of one of "
-                f"{RANKS} processes; {writing} left a checkpoint half written or half removed beside it.")
+        said = (f"This held for all {KILLS} kills, half of them of runs whose ranks are threads, half of runs of {RANKS} "
+                f"processes; {writing} of them left a checkpoint half written or half removed beside it.")
         print(f"seed {SEED}: {said}")
         if WRITE:
             page = pathlib.Path(WRITE).read_text(encoding="utf-8")
             start, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-            pathlib.Path(WRITE).write_text(page[:start] + said + page[end:], encoding="utf-8")
+            pathlib.Path(WRITE).write_text(f"{page[:start]}\n{textwrap.fill(said, 120)}\n{page[end:]}", encoding="utf-8")
 
 
 if __name__ == "__main__":
