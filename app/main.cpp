@@ -1,11 +1,11 @@
 #include "bench/benchmarks.h"
 #include "experiments/artifacts.h"
-#include "harness/cli/program.h"
+#include "harness/cli/command_line.h"
 #include "kernels/cpu/waiting.h"
 
 int main(int argc, char** argv) {
   frugal::kernels::limit_spinning(argv);
-  frugal::harness::Program program(frugal::experiments::all_artifacts(),
-                                   frugal::bench::all_benchmarks());
-  return program.main(argc, argv);
+  frugal::harness::CommandLine line(frugal::experiments::all_artifacts(),
+                                    frugal::bench::all_benchmarks());
+  return line.main(argc, argv);
 }

@@ -57,7 +57,7 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
   const auto on_node =
       static_cast<int>(std::min<int64_t>(machine.devices_per_node, config.ranks()));
   for (int stage = 0; stage < all.stages; ++stage) {
-    auto device = std::make_unique<VirtualDevice>(machine, on_node);
+    auto device = std::make_unique<VirtualDevice>(machine, config.program.software, on_node);
     stages.push_back(device.get());
     devices.push_back(std::move(device));
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/config_rules.h"
+#include "engine/program/behaviour.h"
 #include "engine/schedule/schedules.h"
 #include "kernels/dropout.h"
 #include "kernels/support/error.h"
@@ -227,6 +228,7 @@ void RunConfig::validate() const {
               "parallelism off");
   validate_mini_sequences(*this);
   validate_step_in_backward(*this);
+  check_behaviours(*this);
   all_fit(*this);
 }
 

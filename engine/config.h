@@ -2,6 +2,7 @@
 #include <string>
 
 #include "engine/model_config.h"
+#include "engine/program/program.h"
 #include "engine/schedule/schedule.h"
 #include "kernels/types.h"
 
@@ -84,6 +85,8 @@ struct RunConfig {
   /// Whether a step's first product overwrites a weight's gradient; otherwise all gradients are
   /// cleared before, and every product is added to them, as Megatron-LM does.
   bool overwrite_gradients = false;
+  /// Whose behaviour a run has besides: what it keeps, copies and waits for without need.
+  Program program = {};
 
   /// mst2024, section 4.1: chunks of h tokens for the MLP, and ⌈v/h⌉ of them for the output head;
   /// never more than there are tokens.
@@ -94,6 +97,12 @@ struct RunConfig {
   /// Those that a rank has outside the regions.
   int64_t local_sequence() const {
     return group_sequence() / (sequence_parallel ? tensor_parallel : 1);
+  }
+  /// Whether a stage keeps what it has sent.
+  bool keeps_outputs() const { return keep_outputs || program.keeps.kept_outputs; }
+  /// Whether gradients have memory only while they are needed.
+  bool gradients_come_and_go() const {
+    return step_in_backward || program.keeps.gradients_when_needed;
   }
   /// DType of gradients of weights, and of optimizer state.
   DType state_type() const { return precision == Precision::pure ? type : accumulation_type(type); }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/program/find_program.h"
 #include "kernels/support/error.h"
 
 namespace frugal::experiments {
@@ -33,6 +34,13 @@ Cell cell_of(const Declaration& artifact, const DeclaredCell& declared, const Ru
   if (setting.scale != 1 && !artifact.any_size) beside_nothing(cell);
   if (artifact.complete) artifact.complete(cell, declared, runs);
   return cell;
+}
+
+/// The same with the behaviour of a program, and what is run where it does not fit.
+Case as_program(Case c, const Program& program) {
+  c.config.program = program;
+  for (Case& smaller : c.smaller) smaller = as_program(std::move(smaller), program);
+  return c;
 }
 
 std::string filled(const std::string& pattern, const Cell& cell) {
@@ -92,10 +100,41 @@ Results::Results(const Declaration& declared, const Records& records) : artifact
   if (artifact.formulas) formulas = artifact.formulas();
 }
 
+std::string Results::difference(const Cell& cell) const {
+  if (artifact.program.empty() || !cell.paper || !cell.value) return "";
+  for (const InSetting& one : settings) {
+    if (one.runs.setting().program.empty() || one.runs.setting().scale != cell.scale) continue;
+    const std::string& program = one.runs.setting().program;
+    const auto as_program = std::ranges::find_if(one.cells, [&](const Cell& other) {
+      return other.row == cell.row && other.column == cell.column && other.value;
+    });
+    if (as_program == one.cells.end()) continue;
+    if (as_program->on == cell.on)
+      return fmt::format("{:.4g} {} are left that no behaviour of {} explains",
+                         *cell.paper - *cell.value, cell.unit, program);
+    return fmt::format("{:.4g} {} as {}", *as_program->value, cell.unit, program);
+  }
+  return "";
+}
+
 std::vector<Cell> Results::cells() const {
   std::vector<Cell> all;
   for (const InSetting& one : settings) all.insert(all.end(), one.cells.begin(), one.cells.end());
   all.insert(all.end(), formulas.begin(), formulas.end());
+  return all;
+}
+
+std::vector<Case> DeclaredArtifact::cases(const Selection& selection) const {
+  if (!declared_.cases) return {};
+  std::vector<Case> own = declared_.cases(selection);
+  if (declared_.program.empty() || selection.programs == Programs::frugal) return own;
+  std::vector<Case> all;
+  const Program program = find_program(declared_.program);
+  for (const Case& c : own)
+    if (c.source() == Source::simulated) all.push_back(as_program(c, program));
+  for (Case& c : own)
+    if (selection.programs == Programs::both || c.source() != Source::simulated)
+      all.push_back(std::move(c));
   return all;
 }
 
@@ -110,8 +149,12 @@ Claims claims_of_cells(std::vector<ClaimOfCells> all) {
   return [all = std::move(all)](const Results& results) {
     std::vector<Claim> claims;
     for (const Cell& cell : results.cells())
-      for (const ClaimOfCells& one : all)
-        if (one.about(cell)) claims.push_back(claim_of(one, cell, results.artifact));
+      for (const ClaimOfCells& one : all) {
+        if (!one.about(cell)) continue;
+        Claim& claim = claims.emplace_back(claim_of(one, cell, results.artifact));
+        if (claim.reason.empty() && claim.verdict() == Verdict::not_reproduced)
+          claim.reason = results.difference(cell);
+      }
     return claims;
   };
 }

@@ -90,6 +90,9 @@ using Claims = std::function<std::vector<Claim>(const Results&)>;
 struct Declaration {
   const Paper& paper;
   std::string name;  ///< in paper.json, which has its caption and numbers
+  /// The program that the paper measured, as find_program() understands it: virtual cases are run
+  /// with its behaviour, and without. Empty: nothing of the artifact depends on it.
+  std::string program = {};
   std::function<std::vector<Case>(const Selection&)> cases = {};
   std::function<std::vector<DeclaredCell>(const Setting&)> cells = {};
   std::function<std::vector<Cell>()> formulas =
@@ -120,6 +123,10 @@ struct Results {
 
   Results(const Declaration& declared, const Records& records);
   std::vector<Cell> cells() const;
+  /// Why a cell is not the paper's: what the same is with the behaviour of the paper's program, or
+  /// of that program's own cell how much is left that no behaviour explains. Empty where there is
+  /// no program, or nothing to compare.
+  std::string difference(const Cell& cell) const;
 };
 
 class DeclaredArtifact final : public Artifact {
@@ -128,9 +135,7 @@ class DeclaredArtifact final : public Artifact {
 
   std::string id() const override { return declared_.id(); }
   std::string title() const override { return declared_.paper.caption(declared_.name); }
-  std::vector<Case> cases(const Selection& selection) const override {
-    return declared_.cases ? declared_.cases(selection) : std::vector<Case>{};
-  }
+  std::vector<Case> cases(const Selection& selection) const override;
   std::vector<Cell> cells(const Records& records) const override {
     return Results(declared_, records).cells();
   }

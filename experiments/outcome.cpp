@@ -25,7 +25,8 @@ bool fitted_to(const Setting& setting, std::string_view artifact, std::string_vi
   const std::string name = setting.on.substr(prefix.size());
   const std::vector<std::string> known = machine_names();
   if (std::find(known.begin(), known.end(), name) == known.end()) return false;
-  return find_fit(name).is_to(artifact, row, column);
+  const Fit fit = find_fit(name);
+  return fit.program.name == setting.program && fit.is_to(artifact, row, column);
 }
 
 void set(Comparison& number, const Setting& setting, const Outcome& outcome) {

@@ -57,6 +57,9 @@ class Device {
   /// Bytes that the device holds for allocations: those in use, rounded up as it does, and what it
   /// keeps to hand out again.
   virtual int64_t reserved() const = 0;
+  /// Whether that is more than the sizes of what was asked for: memory is there, or an allocator is
+  /// described.
+  virtual bool reserves() const { return backed(); }
 
   /// Issues an operation to a stream.
   void execute(const Operation& operation) { execute_on(Stream::compute, operation); }

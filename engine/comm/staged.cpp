@@ -15,7 +15,7 @@ namespace {
 struct Side {
   VirtualDevice& device;
   const CostModel::Group same;  ///< ranks of the stage that have the same to send
-  Machine::Messages kind() const { return device.machine().software.messages; }
+  Messages kind() const { return device.software().messages; }
 };
 
 class StagedReceive final : public ReceiveWork {
@@ -32,10 +32,10 @@ class StagedReceive final : public ReceiveWork {
   void finish() override {
     VirtualDevice& device = side_.device;
     double begin = take();
-    if (side_.kind() == Machine::Messages::serial)
+    if (side_.kind() == Messages::serial)
       begin = std::max(begin, device.record(Stream::compute).time);
     const Event there{.time = begin + seconds_, .handle = nullptr};
-    if (side_.kind() == Machine::Messages::beside)
+    if (side_.kind() == Messages::beside)
       device.wait(Stream::compute, there);
     else
       device.hold_up(there);
@@ -100,7 +100,7 @@ class StagedCommunicator final : public Communicator {
     const double seconds = message_seconds(senders_[static_cast<size_t>(to)].there, data);
     const double begin = issue();
     Pending sent = occupy("send", begin, seconds);
-    if (side_.kind() != Machine::Messages::beside) device_.hold_up(device_.record(stream_));
+    if (side_.kind() != Messages::beside) device_.hold_up(device_.record(stream_));
     rendezvous_.post(rank_, to, data, begin);
     return sent;
   }
@@ -177,7 +177,7 @@ StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Layou
     VirtualDevice& device = *devices.at(static_cast<size_t>(stage));
     const auto per_node = static_cast<int>(device.machine().devices_per_node);
     const bool sharded =
-        replicated == Replicated::over_tensor_group && device.machine().software.sharded_messages;
+        replicated == Replicated::over_tensor_group && device.software().sharded_messages;
     std::vector<Senders> senders;
     for (const int to : stages)
       senders.push_back({layout.senders(stage, to, per_node), layout.senders(to, stage, per_node)});

@@ -24,7 +24,7 @@ enum class Replicated : uint8_t { no, over_tensor_group };
 ///
 /// A message occupies its sender's stream from the moment at which the sender has computed it, and
 /// is there when that ends; whether the receiver waits for it by then makes no difference, but
-/// where messages are serial (Machine::Messages), which also says whom a message holds up. Waiting
+/// where messages are serial (Messages), which also says whom a message holds up. Waiting
 /// to receive it blocks the task until it has been sent, and holds the compute stream until it is
 /// there. A collective begins when the last stage is ready for it and ends for all at once. Its end
 /// decides when later work of the stream begins, so starting one blocks the task until all have

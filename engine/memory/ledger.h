@@ -61,6 +61,8 @@ class Ledger {
   /// Throws OutOfMemory, naming kind, place and the bytes that were missing.
   Entry take(int64_t bytes, Kind kind, Place place = {});
   void give_back(const Entry& entry) noexcept;
+  /// Where its values are; null on a device that has none, whatever it calls the entry.
+  void* values_at(const Entry& entry) const { return device_.backed() ? entry.data : nullptr; }
   /// The same memory is for something else from now on, and belongs to the place that says so.
   void relabel(Entry& entry, Kind kind, Place place);
 

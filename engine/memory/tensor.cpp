@@ -19,11 +19,12 @@ struct Tensor::Storage {
 Tensor::Tensor(Ledger& ledger, Kind kind, DType type, const Shape& shape, Place place)
     : view_(nullptr, type, shape),
       storage_(std::make_shared<Storage>(ledger, view_.bytes(), kind, place)) {
-  view_.data = storage_->entry.data;
+  view_.data = ledger.values_at(storage_->entry);
 }
 
 Tensor::Tensor(Ledger& ledger, const Ledger::Entry& entry, DType type, const Shape& shape)
-    : view_(entry.data, type, shape), storage_(std::make_shared<Storage>(ledger, entry)) {}
+    : view_(ledger.values_at(entry), type, shape),
+      storage_(std::make_shared<Storage>(ledger, entry)) {}
 
 std::optional<Ledger::Entry> Tensor::sole_entry() const {
   if (storage_.use_count() != 1) return std::nullopt;

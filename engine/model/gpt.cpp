@@ -17,6 +17,14 @@ Checkpoint::Taken taken(const Gpt::Input& input, bool last) {
   return input.turns && last ? Checkpoint::Taken::soon : Checkpoint::Taken::later;
 }
 
+/// [s, s] u8.
+Tensor causal_mask(const Pass& pass) {
+  const int64_t s = pass.rank.config.model.sequence;
+  Tensor mask = keep(pass, pass.allocate(DType::u8, {s, s}));
+  pass.run(Fill{mask, 0});
+  return mask;
+}
+
 }  // namespace
 
 Gpt::Gpt(Rank& rank, const ModelPart& part) : part_(part) {
@@ -40,6 +48,7 @@ Gpt::Gpt(Rank& rank, const ModelPart& part) : part_(part) {
 }
 
 Tensor Gpt::compute(const Pass& pass, const Input& input, Saved& saved) const {
+  if (pass.rank.config.program.keeps.causal_masks && input.scale) saved.mask = causal_mask(pass);
   Tensor x = part_.first ? embedding_->forward(pass, input.tokens, saved.embedding) : input.hidden;
   saved.layers.resize(layers_.size());
   for (size_t i = 0; i < layers_.size(); ++i) {

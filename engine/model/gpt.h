@@ -29,6 +29,7 @@ class Gpt {
     InputEmbedding::Saved embedding;
     std::vector<TransformerLayer::Saved> layers;
     OutputHead::Saved head;
+    Tensor mask;  // [s, s] u8; where a program keeps it
   };
 
   Gpt(const Gpt&) = delete;

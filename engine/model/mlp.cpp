@@ -1,5 +1,6 @@
 #include "engine/model/mlp.h"
 
+#include "engine/model/copied.h"
 #include "engine/model/hidden_dropout.h"
 #include "engine/model/initial.h"
 #include "engine/model/mini_sequence.h"
@@ -49,6 +50,7 @@ Mlp::Inner Mlp::expand(const Pass& pass, const Tensor& x) const {
   inner.z = pass.allocate(shape);
   pass.run(
       GatedUnit{inner.u.view().matrix(), inner.z.view().matrix(), gate_of(pass.rank.config.model)});
+  if (pass.rank.config.program.keeps.separate_activation) inner.activated = copied(pass, inner.z);
   return inner;
 }
 
@@ -65,10 +67,9 @@ Tensor Mlp::forward(const Pass& pass, const Tensor& x, const Tensor& residual, S
   for (int64_t i = 0; i < parts; ++i) {
     const MiniSequence part = mini_sequence(tokens, parts, i);
     Inner inner = expand(pass, part.of(x));
-    if (parts == 1) {
-      saved.z = keep(pass, inner.z);
-      saved.u = keep(pass, inner.u);
-    }
+    if (keeps_inner(pass.rank))
+      saved.inner.push_back(
+          {keep(pass, inner.u), keep(pass, inner.z), keep(pass, inner.activated)});
     const Tensor projected = down_.forward(pass, inner.z);
     inner = {};
     const Dropout dropout = dropout_from(pass, layer_, part.begin);
@@ -94,8 +95,12 @@ Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const Tensor& x, Inner
   dprojected.release();
   inner.z.release();
   const View u = inner.u.view().matrix();
+  // The product's gradients, of which the activation's own is computed.
+  const bool separate = !inner.activated.empty();
+  Tensor dactivated = separate ? copied(pass, dz) : Tensor();
+  Tensor dup = separate ? copied(pass, dz) : Tensor();
   pass.run(GatedUnitBackward{u, dz.view().matrix(), u, gate_of(pass.rank.config.model)});
-  dz.release();
+  for (Tensor* done : {&dz, &inner.activated, &dactivated, &dup}) done->release();
   return up_.backward(pass, inner.u, x, into);
 }
 
@@ -105,7 +110,8 @@ Tensor Mlp::backward(const Pass& pass, const Tensor& dy, Saved saved) const {
   for (int64_t i = 0; i < parts; ++i) {
     const MiniSequence part = mini_sequence(tokens, parts, i);
     const Tensor x = part.of(saved.input);
-    Inner inner = parts > 1 ? expand(pass, x) : Inner{std::move(saved.u), std::move(saved.z)};
+    Inner inner =
+        keeps_inner(pass.rank) ? std::move(saved.inner[static_cast<size_t>(i)]) : expand(pass, x);
     Tensor dprojected = undo_dropped(pass, part.of(dy), part.of(saved.mask), down_.bias(),
                                      dropout_from(pass, layer_, part.begin));
     Tensor part_dx = backward(pass, std::move(dprojected), x, std::move(inner), part.of(dx));

@@ -11,11 +11,16 @@ namespace frugal::engine {
 /// that they exist for one part at a time.
 class Mlp {
  public:
+  struct Inner {
+    Tensor u;          // [s, b, I/t] before GELU, or [s, b, 2I/t] gate and up
+    Tensor z;          // [s, b, I/t], between
+    Tensor activated;  // [s, b, I/t], of a gate before its product; where a program keeps it
+  };
   struct Saved {
-    Tensor input;  // [s/t, b, h]
-    Tensor u;      // [s, b, I/t] before GELU, or [s, b, 2I/t] gate and up; not in mini-sequences
-    Tensor z;      // [s, b, I/t], between; not in mini-sequences
-    Tensor mask;   // [s/t, b, h] u8, where masks are stored
+    Tensor input;              // [s/t, b, h]
+    std::vector<Inner> inner;  // of all tokens, or of mini-sequences none: they are computed again,
+                               // but where a program keeps those of each
+    Tensor mask;               // [s/t, b, h] u8, where masks are stored
   };
 
   Mlp(const RankAt& at, const std::string& name, int layer);
@@ -28,7 +33,7 @@ class Mlp {
 
   /// Whether backward needs nothing that only forward computes.
   static bool recomputes_itself(const Rank& rank) {
-    return rank.config.mlp_mini_sequences() > 1 && !rank.config.stored_masks;
+    return !keeps_inner(rank) && !rank.config.stored_masks;
   }
   /// What forward would keep then, without computing anything.
   static Saved remembered(const Pass& pass, const Tensor& x);
@@ -36,9 +41,10 @@ class Mlp {
   ParameterList parameters();
 
  private:
-  struct Inner {
-    Tensor u, z;
-  };
+  static bool keeps_inner(const Rank& rank) {
+    return rank.config.mlp_mini_sequences() == 1 ||
+           rank.config.program.keeps.parts_until_layer_ends;
+  }
   Inner expand(const Pass& pass, const Tensor& x) const;
   /// The gradient of a part of x, which goes to `into` where that is not empty.
   Tensor backward(const Pass& pass, Tensor dprojected, const Tensor& x, Inner inner,

@@ -1,5 +1,7 @@
 #include "engine/model/norm.h"
 
+#include "engine/model/converted.h"
+#include "engine/model/copied.h"
 #include "engine/model/saved.h"
 
 namespace frugal::engine {
@@ -20,7 +22,7 @@ Tensor Norm::forward(const Pass& pass, const Tensor& x, Saved& saved) const {
   const auto statistic = [&] {
     return pass.allocate(accumulation_type(x.type()), {x.view().rows()}, Kind::statistics);
   };
-  saved.input = keep(pass, x);
+  saved.input = keep(pass, in_float32(pass) ? made_wide(pass, x, saved.normal) : x);
   if (beta_) saved.mean = statistic();
   saved.deviation = statistic();
   Tensor y = pass.allocate(x.shape());
@@ -31,8 +33,20 @@ Tensor Norm::forward(const Pass& pass, const Tensor& x, Saved& saved) const {
   return y;
 }
 
+bool Norm::in_float32(const Pass& pass) const {
+  return !beta_ && pass.rank.config.program.keeps.float32_norms;
+}
+
+Tensor Norm::made_wide(const Pass& pass, const Tensor& x, Tensor& normal) {
+  const Tensor wide = converted(pass, x, accumulation_type(x.type()));
+  normal = keep(pass, copied(pass, copied(pass, wide), x.type()));
+  return wide;
+}
+
 Tensor Norm::backward(const Pass& pass, const Tensor& dy, const Tensor& residual,
                       Saved saved) const {
+  saved.normal.release();
+  if (in_float32(pass)) saved.input = converted(pass, saved.input, dy.type());
   Tensor dx = pass.allocate(dy.shape());
   if (beta_)
     pass.run(LayerNormBackward{dy, saved.input, saved.mean, saved.deviation, gamma_.view(),

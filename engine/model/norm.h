@@ -10,9 +10,10 @@ namespace frugal::engine {
 class Norm {
  public:
   struct Saved {
-    Tensor input;  // [s/t, b, h]
+    Tensor input;  // [s/t, b, h], of a program with float32 norms in accumulation type
     Tensor mean,
         deviation;  // [s/t · b] each: small, counted as statistics; no mean without centring
+    Tensor normal;  // [s/t, b, h], before the gain; of a program with float32 norms alone
   };
 
   Norm(const RankAt& at, const std::string& name);
@@ -25,6 +26,11 @@ class Norm {
   ParameterList parameters();
 
  private:
+  /// Whether the program computes it so (Keeping::float32_norms).
+  bool in_float32(const Pass& pass) const;
+  /// x in accumulation type, and what it is before the gain.
+  static Tensor made_wide(const Pass& pass, const Tensor& x, Tensor& normal);
+
   Parameter gamma_;
   std::optional<Parameter> beta_;  // of layer norm
   float epsilon_, offset_;

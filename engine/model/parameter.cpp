@@ -25,7 +25,7 @@ Shape local_shape(const Shape& serial, Sharding sharding, int t) {
 }  // namespace
 
 ParameterStore::Types types_of(const RunConfig& c) {
-  return {c.type, c.step_in_backward ? std::nullopt : std::optional(c.state_type()),
+  return {c.type, c.gradients_come_and_go() ? std::nullopt : std::optional(c.state_type()),
           c.overwrite_gradients};
 }
 

@@ -16,7 +16,7 @@ struct Pipeline {
   std::vector<double> messages;  // seconds from each stage to the next, or back
   double message_bytes = 0;
   double tied = 0;  // seconds in which the ends sum a tied table's gradients; 0 of untied ones
-  Machine::Messages kind = Machine::Messages::beside;
+  Messages kind = Messages::beside;
 
   int stages() const { return run.pipeline_parallel; }
   double compute(int i) const {
@@ -28,14 +28,13 @@ struct Pipeline {
   /// block, and all of its, where they are serial.
   double held(int i) const {
     const double sides = (i > 0 ? message(i - 1) : 0) + (i + 1 < stages() ? message(i) : 0);
-    return kind == Machine::Messages::beside     ? 0
-           : kind == Machine::Messages::blocking ? sides
-                                                 : 2 * sides;
+    return kind == Messages::beside ? 0 : kind == Messages::blocking ? sides : 2 * sides;
   }
 };
 
 Pipeline pipeline_of(const RunConfig& run, const PartCosts& costs, const Links& links,
-                     const CostModel& times, const Machine::Software& software) {
+                     const CostModel& times) {
+  const Software& software = run.program.software;
   Pipeline pipe{.run = run, .parts = {}, .messages = {}, .kind = software.messages};
   const bool sharded = run.sequence_parallel;
   const int64_t shards = sharded ? run.tensor_parallel : 1;
@@ -215,8 +214,8 @@ Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& li
                    const Machine& machine) {
   if (!run.schedule.predicted)
     throw std::invalid_argument("no prediction of schedule " + std::string(run.schedule.name));
-  const CostModel times(machine);
-  const Pipeline pipe = pipeline_of(run, costs, links, times, machine.software);
+  const CostModel times(machine, run.program.software);
+  const Pipeline pipe = pipeline_of(run, costs, links, times);
   Prediction prediction;
   predict_stages(pipe, links, times, prediction);
   predict_memory(pipe, prediction);

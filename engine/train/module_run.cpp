@@ -129,8 +129,12 @@ std::unique_ptr<ModuleSubject> make_subject(Rank& rank, Module module) {
 
 ModuleRun::ModuleRun(Cluster& cluster, Module module)
     : cluster_(cluster), subjects_(static_cast<size_t>(cluster.local_ranks())) {
-  cluster_.run(
-      [&](Rank& rank) { subjects_[static_cast<size_t>(rank.index)] = make_subject(rank, module); });
+  cluster_.run([&](Rank& rank) {
+    auto& subject = subjects_[static_cast<size_t>(rank.index)];
+    subject = make_subject(rank, module);
+    // Which a pass before would have left behind.
+    for (const Parameter* p : subject->parameters()) p->grad(rank);
+  });
 }
 
 ModuleRun::~ModuleRun() = default;

@@ -71,7 +71,7 @@ Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOption
                 .tied = parameters_[begin]->tied};
     const auto follows = [&](const Parameter& p) {
       return is_behind(*group.first, group.elements, p) && is_counted(rank, p) == group.counted &&
-             !p.tied && !group.tied && !rank.config.step_in_backward;
+             !p.tied && !group.tied && !rank.config.gradients_come_and_go();
     };
     do {
       const Parameter& p = *parameters_[end];
@@ -80,6 +80,8 @@ Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOption
       ++end;
     } while (end < parameters_.size() && follows(*parameters_[end]));
     group.state = new_state(rank, group);
+    if (rank.config.program.keeps.narrow_gradients && rank.config.type != rank.config.state_type())
+      group.narrow_gradient = rank.allocate({group.elements}, Kind::gradient);
     groups_.push_back(std::move(group));
   }
 }
@@ -138,9 +140,22 @@ void Optimizer::clear_fresh(Rank& rank) {
 }
 
 void Optimizer::clear_gradients(Rank& rank) {
-  if (rank.config.step_in_backward) return drop_gradients(parameters_);
+  if (rank.config.gradients_come_and_go()) return drop_gradients(parameters_);
   if (rank.config.overwrite_gradients) return make_fresh(rank);
   for (const Group& group : groups_) rank.run(Fill{from(group.first->gradient, group.elements), 0});
+}
+
+void Optimizer::flatten_gradients(Rank& rank) const {
+  if (!rank.config.program.keeps.flattened_gradients) return;
+  int64_t elements = 0;
+  for (const Group& group : groups_) elements += group.elements;
+  const Tensor flat = rank.allocate({elements}, Kind::communication);
+  int64_t first = 0;
+  for (const Group& group : groups_) {
+    rank.run(Convert{from(group.first->gradient, group.elements),
+                     flat.view().sliced(0, first, group.elements)});
+    first += group.elements;
+  }
 }
 
 void Optimizer::sum_narrowed(Rank& rank, Communicator& replicas) {
@@ -243,6 +258,14 @@ void Optimizer::update(const RankAt& at, const Group& group, const View& gradien
   });
 }
 
+void Optimizer::make_intermediate(const RankAt& at, const Group& group, std::vector<Tensor>& all) {
+  if (!at.rank.config.program.keeps.optimizer_intermediate) return;
+  const Tensor& moment = group.state.second_moment();
+  if (moment.empty()) return;
+  all.push_back(at.allocate(moment.type(), moment.shape(), Kind::optimizer));
+  at.run(Copy{moment, all.back()});
+}
+
 void Optimizer::begin_step(const OptimizerOptions& o) {
   if (o.kind != kind_)
     throw std::logic_error(
@@ -257,6 +280,8 @@ void Optimizer::update(const RankAt& at, const OptimizerOptions& o, double norm,
                        const WeightBlocks& blocks) {
   begin_step(o);
   const double scale = o.clip > 0 && norm > o.clip ? o.clip / norm : 1;
+  std::vector<Tensor> intermediate;  // of all at once
+  for (const Group& group : groups_) make_intermediate(at, group, intermediate);
   for (const Group& group : groups_)
     update(at, group, from(group.first->gradient, group.elements), o, scale, blocks);
 }
@@ -315,6 +340,8 @@ void Optimizer::step_in_backward(const RankAt& at, const ParameterList& paramete
     sum(at.rank.groups.context, gradient);
     sum(at.rank.groups.data, gradient);
     if (group.counted) at.run(Sum{gradient, squares_, true});
+    std::vector<Tensor> intermediate;
+    make_intermediate(at, group, intermediate);
     update(at, group, gradient.flat(), options, 1, {});
   }
   drop_gradients(parameters);
@@ -331,6 +358,7 @@ double Optimizer::step(Rank& rank, const OptimizerOptions& options, const Weight
   if (rank.config.step_in_backward) return end_step_in_backward(rank);
   finish(rank);
   clear_fresh(rank);
+  flatten_gradients(rank);
   if (rank.config.narrow_reduction && rank.groups.data.size() > 1 &&
       rank.config.state_type() != rank.config.type)
     sum_narrowed(rank, rank.groups.data);

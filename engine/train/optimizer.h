@@ -81,9 +81,10 @@ class Optimizer {
     const Parameter* first = nullptr;
     ParameterList members{};
     int64_t elements = 0;
-    bool counted = true;     // in this rank's part of the gradient's norm
-    bool tied = false;       // Parameter::tied
-    OptimizerState state{};  // the kind decides what there is
+    bool counted = true;       // in this rank's part of the gradient's norm
+    bool tied = false;         // Parameter::tied
+    OptimizerState state{};    // the kind decides what there is
+    Tensor narrow_gradient{};  // beside the gradient, where a program has both
   };
   /// A tied table's update that waits for the other end of the pipeline.
   struct Late {
@@ -99,12 +100,16 @@ class Optimizer {
   void clear_fresh(Rank& rank);
   OptimizerState new_state(Rank& rank, const Group& group) const;
   double end_step_in_backward(Rank& rank);
+  /// Where a program does so (Keeping::flattened_gradients).
+  void flatten_gradients(Rank& rank) const;
   void sum_partial_gradients(Rank& rank);
   /// Sums gradients of the same weights for other tokens.
   void sum_over(Communicator& replicas);
   /// The same in the weights' type, which is narrower.
   void sum_narrowed(Rank& rank, Communicator& replicas);
   void begin_step(const OptimizerOptions& options);
+  /// Where a program has it (Keeping::optimizer_intermediate).
+  static void make_intermediate(const RankAt& at, const Group& group, std::vector<Tensor>& all);
   void update_without_waiting(Rank& rank, const OptimizerOptions& options,
                               const WeightBlocks& blocks);
   /// One group by this gradient, which is multiplied by `scale` first.

@@ -20,7 +20,7 @@ bool PassMemo::possible(const Rank& rank) {
   return RankReplay::possible(rank) &&
          // A tensor that goes to the host is waited for in a later pass, and a step begins with the
          // first of the backward passes that make it.
-         !c.offload && !c.step_in_backward;
+         !c.offload && !c.gradients_come_and_go();
 }
 
 const PassMemo::Noted* PassMemo::find(const Key& key) const {

@@ -132,7 +132,7 @@ void StageExecutor::perform(const Action& action, Flight& flight) {
     case ActionKind::send_activation:
       send(action, groups.activations, stage_after(rank_), flight.output, activation_);
       // Without backward passes there is nothing that would let go of it.
-      if (rank_.config.keep_outputs && !run_->scales.empty())
+      if (rank_.config.keeps_outputs() && !run_->scales.empty())
         flight.output.labelled(Kind::activation, memory_of(action));
       else
         flight.output.release();

@@ -26,6 +26,14 @@ void WeightVersions::use(int version) {
   }
 }
 
+/// Where a program keeps versions in float32, in as much memory.
+Tensor WeightVersions::new_block(Rank& rank, const Tensor& like) {
+  const bool wide = rank.config.program.keeps.float32_weight_versions;
+  const DType type = wide ? accumulation_type(like.type()) : like.type();
+  const Tensor block = rank.allocate(type, like.shape(), Kind::parameter);
+  return block.with_view({block.view().data, like.type(), like.shape()});
+}
+
 WeightVersions::Step WeightVersions::advance(Rank& rank, bool previous_is_needed) {
   const int version = newest();
   const Tensor from = blocks_.at(version);
@@ -38,7 +46,7 @@ WeightVersions::Step WeightVersions::advance(Rank& rank, bool previous_is_needed
     to = std::move(free_.back());
     free_.pop_back();
   } else {
-    to = rank.allocate(from.type(), from.shape(), Kind::parameter);
+    to = new_block(rank, from);
   }
   blocks_.emplace(version + 1, to);
   return {from, to};
@@ -49,8 +57,7 @@ void WeightVersions::go_on_from(Rank& rank, int version, bool previous_is_needed
   blocks_.clear();
   blocks_.emplace(version, block);
   used_ = version;
-  if (previous_is_needed)
-    blocks_.emplace(version - 1, rank.allocate(block.type(), block.shape(), Kind::parameter));
+  if (previous_is_needed) blocks_.emplace(version - 1, new_block(rank, block));
 }
 
 Tensor WeightVersions::exchange(Tensor block) {

@@ -42,6 +42,8 @@ class WeightVersions {
   size_t blocks() const { return blocks_.size() + free_.size(); }
 
  private:
+  static Tensor new_block(Rank& rank, const Tensor& like);
+
   ParameterList parameters_;
   std::map<int, Tensor> blocks_;
   std::vector<Tensor> free_;

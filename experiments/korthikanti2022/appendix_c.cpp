@@ -150,6 +150,7 @@ const Artifact& appendix_c() {
   static const DeclaredArtifact artifact(
       {.paper = paper(),
        .name = "appendixC",
+       .program = papers_program,
        .cases = appendix_cases,
        .cells = appendix_c_cells,
        .claims = {claims_of_cells(

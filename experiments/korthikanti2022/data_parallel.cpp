@@ -42,6 +42,7 @@ const Artifact& data_parallel() {
   static const DeclaredArtifact artifact(
       {.paper = paper(),
        .name = "section6.3-data-parallel",
+       .program = papers_program,
        .cases = iteration_cases({alone, eight, eight_full}),
        .cells = data_parallel_cells,
        .claims = {

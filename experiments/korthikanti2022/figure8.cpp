@@ -50,6 +50,7 @@ const Artifact& figure8() {
   static const DeclaredArtifact artifact(
       {.paper = paper(),
        .name = "figure8",
+       .program = papers_program,
        .cases = layer_cases({.observed = workload::ModuleTime{},
                              .techniques = {baseline, sequence, full, present},
                              .cpu_scale = 0}),

@@ -11,6 +11,8 @@
 namespace frugal::experiments::korthikanti2022 {
 
 inline constexpr const char* paper_id = "korthikanti2022";
+/// What it measured, in programs/.
+inline constexpr const char* papers_program = "megatron-lm-2022";
 
 /// One of the four models of table 3 and how it was run.
 struct Model {

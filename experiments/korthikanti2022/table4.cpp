@@ -197,6 +197,7 @@ const Artifact& table4() {
   static const DeclaredArtifact artifact(
       {.paper = paper(),
        .name = "table4",
+       .program = papers_program,
        .cases = layer_cases(
            {.observed = workload::ModuleTime{},
             .techniques = {baseline, sequence, full, selective, present, fused, fused_sequence},

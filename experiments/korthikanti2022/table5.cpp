@@ -112,6 +112,7 @@ const Artifact& table5() {
   static const DeclaredArtifact artifact(
       {.paper = paper(),
        .name = table,
+       .program = papers_program,
        .cases = iteration_cases(table5_iterations()),
        .cells = table5_cells,
        .formulas = table5_formulas,

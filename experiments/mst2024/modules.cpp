@@ -134,6 +134,7 @@ Claims claims_of_bytes() {
 Declaration declared(const ModuleTable& table) {
   return {.paper = paper(),
           .name = table.name,
+          .program = papers_modules,
           .cases = [table](const Selection& selection) { return module_cases(table, selection); },
           .cells = [table](const Setting& setting) { return module_cells(table, setting); },
           .complete = [timed = table.timed](

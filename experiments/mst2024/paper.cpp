@@ -19,6 +19,7 @@ RunConfig training_config(const std::string& model, const Technique& technique, 
   run.attention = AttentionKind::fused;
   run.recompute = technique.recompute;
   run.step_in_backward = gradients == Gradients::stepped;
+  if (gradients == Gradients::accumulated) run.microbatches = 2;
   if (technique.mini_sequences) run.mlp_chunks = run.head_chunks = RunConfig::by_rule;
   return run;
 }

@@ -7,6 +7,13 @@
 namespace frugal::experiments::mst2024 {
 
 inline constexpr const char* paper_id = "mst2024";
+/// What it measured, in programs/.
+inline constexpr const char* papers_program = "hugging-face-2024+mini-s";
+/// The same where a script keeps what the model returns while it trains.
+inline constexpr const char* papers_program_with_outputs =
+    "hugging-face-2024+mini-s+returned-logits";
+/// Of modules alone.
+inline constexpr const char* papers_modules = "mini-s+mini-s-modules";
 /// The machine of all its tables, in hardware/: one A100 of 80 GB, or several.
 inline constexpr const char* papers_machine = "a100-80gb";
 
@@ -25,9 +32,9 @@ inline constexpr Technique mini_sequence{"mini-sequence", Recompute::full, true}
 inline constexpr Technique mini_sequence_alone{"mini-sequence without recomputation",
                                                Recompute::none, true};
 
-/// Where a gradient is: used by the step in the backward pass as soon as it is complete, or kept
-/// until the backward pass ends, as accumulation over microbatches needs it.
-enum class Gradients : uint8_t { stepped, resident };
+/// Where a gradient is: used by the step in the backward pass as soon as it is complete, kept until
+/// the backward pass ends, or kept from one microbatch to the next, of which there are two.
+enum class Gradients : uint8_t { stepped, resident, accumulated };
 
 /// A training step as the paper has it (section "setup" of paper.json): one sequence, bf16 weights,
 /// gradients and moments without a float32 master copy, flash attention; mini-sequences by the

@@ -47,7 +47,6 @@ double bytes_in(const Record& record) {
   return bytes_of(stage_of(record, 0).at_peak, kind);
 }
 double stage_peak(const Record& record) { return static_cast<double>(stage_of(record, 0).peak); }
-double nothing(const Record& /*record*/) { return 0; }
 
 using Bytes = double (*)(const Record&);
 DeclaredCell gib_of(const char* row, const char* column, const char* case_id, Bytes bytes) {
@@ -55,19 +54,35 @@ DeclaredCell gib_of(const char* row, const char* column, const char* case_id, By
       row, column, "GiB", {case_id}, [bytes](const Record& record) { return bytes(record) / gib; }};
 }
 
-/// What is in memory at the moment when most is.
+/// The most that a kind has at a time, and what the optimizer has beside its state.
+template <Kind kind>
+double most_in(const Record& record) {
+  return bytes_of(stage_of(record, 0).peak_per_kind, kind);
+}
+double intermediate(const Record& record) {
+  return most_in<Kind::optimizer>(record) - bytes_in<Kind::optimizer>(record);
+}
+/// Where gradients are used as soon as they are there, the paper counts them among activations.
+double with_gradients(const Record& record) {
+  return activations(record) + bytes_in<Kind::gradient>(record);
+}
+
+/// What is in memory at the moment when most is; of gradients that stay, and of what the optimizer
+/// makes, the most there is at a time, which is after the backward pass.
 std::vector<DeclaredCell> tables8_to_11(const Setting&) {
-  constexpr std::array<std::pair<const char*, Bytes>, 6> columns{
-      {{"activation", activations},
-       {"weight", bytes_in<Kind::parameter>},
-       {"gradient", bytes_in<Kind::gradient>},
-       {"optimizer state", bytes_in<Kind::optimizer>},
-       {"optimizer intermediate", nothing},
-       {"peak", stage_peak}}};
   std::vector<DeclaredCell> cells;
-  for (const MemoryRow& row : memory_rows)
-    for (const auto& [column, bytes] : columns)
+  for (const MemoryRow& row : memory_rows) {
+    const auto add = [&](const char* column, Bytes bytes) {
       cells.push_back(gib_of(row.name, column, row.name, bytes));
+    };
+    const bool stays = row.gradients == Gradients::resident;
+    add("activation", stays ? activations : with_gradients);
+    add("weight", bytes_in<Kind::parameter>);
+    if (stays) add("gradient", most_in<Kind::gradient>);
+    add("optimizer state", bytes_in<Kind::optimizer>);
+    if (stays) add("optimizer intermediate", intermediate);
+    add("peak", stage_peak);
+  }
   return cells;
 }
 
@@ -106,6 +121,7 @@ Declaration peaks(const char* name, int64_t tokens,
                   std::vector<DeclaredCell> (*cells)(const Setting&)) {
   return {.paper = paper(),
           .name = name,
+          .program = papers_program,
           .cases = step_memory_cases(papers_machine, steps(tokens)),
           .cells = cells,
           .complete = complete_peak,

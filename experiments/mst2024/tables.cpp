@@ -44,6 +44,7 @@ Declaration length_table(const std::string& name, const Models& models, Gradient
   }
   return {.paper = paper(),
           .name = name,
+          .program = gradients == Gradients::stepped ? papers_program_with_outputs : papers_program,
           .cases = search_cases(papers_machine, std::move(searches)),
           .cells = [cells = std::move(cells)](const Setting&) { return cells; },
           .complete = complete_length,
@@ -66,6 +67,7 @@ Declaration table12() {
   }
   return {.paper = paper(),
           .name = "table12",
+          .program = papers_program,
           .cases = search_cases(papers_machine, std::move(searches)),
           .cells = [cells = std::move(cells)](const Setting&) { return cells; },
           .complete = complete_length,
@@ -82,7 +84,7 @@ std::vector<const Artifact*> longest_sequences() {
   static const DeclaredArtifact two(
       length_table("table2", {"llama3-8b", "llama2-7b"}, Gradients::stepped)),
       three(length_table("table3", {"mistral-7b", "qwen2-7b", "gemma-2-9b"}, Gradients::stepped)),
-      four(length_table("table4", {"llama3-8b", "llama2-7b"}, Gradients::resident)),
+      four(length_table("table4", {"llama3-8b", "llama2-7b"}, Gradients::accumulated)),
       twelve(table12());
   return {&two, &three, &four, &twelve};
 }

@@ -126,6 +126,7 @@ std::vector<Claim> table6_prices(const Results::InSetting& in) {
 const Artifact& table6() {
   static const DeclaredArtifact artifact({.paper = paper(),
                                           .name = "table6",
+                                          .program = papers_program,
                                           .cases = table6_cases,
                                           .cells = table6_cells,
                                           .complete = complete_table6,

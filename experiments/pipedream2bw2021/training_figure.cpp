@@ -156,6 +156,7 @@ Declaration training_figure(const std::string& name, const std::string& unit, St
   for (const Point& point : points) cells.push_back(cell_of(point, unit, value));
   return {.paper = paper(),
           .name = name,
+          .program = papers_program,
           .cases =
               [points = std::move(points), steps](const Selection& selection) {
                 std::vector<Case> cases;

@@ -58,7 +58,8 @@ std::vector<std::pair<const Artifact*, Records>> runs_fitted_to(const FittedMach
   std::vector<std::pair<const Artifact*, Records>> runs;
   for (const Artifact* artifact : fitted.fitted_to())
     runs.emplace_back(
-        artifact, run_on(fitted.machine(), *artifact, cases_on(*artifact, fitted.machine().name)));
+        artifact, run_on(fitted.machine(), *artifact,
+                         cases_on(*artifact, fitted.machine().name, fitted.machine().fit.program)));
   return runs;
 }
 
@@ -73,7 +74,8 @@ std::vector<NeededCases> needed(const FittedMachine& fitted) {
   for (const auto& [artifact, records] : runs_fitted_to(fitted)) {
     std::set<std::string> ids;
     for (const Record* record : behind_fit(fitted, *artifact, records)) ids.insert(record->case_id);
-    std::vector<Case> cases = cases_on(*artifact, fitted.machine().name);
+    std::vector<Case> cases =
+        cases_on(*artifact, fitted.machine().name, fitted.machine().fit.program);
     std::erase_if(cases, [&](const Case& c) { return !in_chain(c, ids); });
     all.push_back({artifact, std::move(cases)});
   }
@@ -206,7 +208,8 @@ std::vector<HeldOut> held_out_errors(const FittedMachine& fitted,
   std::vector<HeldOut> all;
   for (const Artifact* artifact : fitted.held_out()) {
     const std::string& name = fitted.machine().name;
-    const Records records = run_on(fitted.machine(), *artifact, cases_on(*artifact, name));
+    const Records records = run_on(fitted.machine(), *artifact,
+                                   cases_on(*artifact, name, fitted.machine().fit.program));
     const std::vector<Cell> unseen =
         compared_cells(*artifact, records_without(records, [&](const Record& record) {
           return fitted_runs.contains(record.fingerprint);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "engine/program/find_program.h"
 #include "kernels/support/json_file.h"
 
 namespace frugal::harness {
@@ -42,7 +43,8 @@ Fit find_fit(const std::string& name_or_path) {
   Fit read;
   if (!root.has("fit")) return read;
   const JsonObject fit = root.object("fit");
-  fit.allow_only({"parameters", "to", "held_out"});
+  fit.allow_only({"program", "parameters", "to", "held_out"});
+  if (fit.has("program")) read.program = find_program(fit.require<std::string>("program"));
   read.parameters = fit.require<std::vector<std::string>>("parameters");
   for (const std::string& key : read.parameters)
     if (!has_number(file, key))

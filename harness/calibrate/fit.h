@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/program/program.h"
 #include "harness/namespace.h"
 #include "kernels/virtual/machine.h"
 
@@ -18,6 +19,7 @@ struct Fit {
     /// Whether it has some of what is asked for; without row and column any number of the artifact.
     bool include(std::string_view artifact, std::string_view row, std::string_view column) const;
   };
+  Program program;  ///< whose cases they were fitted with: the fit is of no other
   std::vector<std::string> parameters;
   std::vector<Cells> to;
   std::vector<std::string> held_out;  ///< artifacts

@@ -9,8 +9,10 @@
 /// Artifacts on machines that differ from their files, to see what follows from a parameter.
 namespace frugal::harness {
 
-/// The cases of an artifact at full size that run on the virtual machine of this name.
-std::vector<Case> cases_on(const Artifact& artifact, const std::string& machine);
+/// The cases of an artifact at full size that run on the virtual machine of this name, with the
+/// behaviour of this program.
+std::vector<Case> cases_on(const Artifact& artifact, const std::string& machine,
+                           const Program& program);
 /// Runs them on this machine, whatever the file of its name says. Nothing is written. Throws
 /// InputError, Interrupted.
 Records run_on(const Machine& machine, const Artifact& artifact, const std::vector<Case>& cases);

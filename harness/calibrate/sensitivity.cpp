@@ -43,8 +43,9 @@ double seconds_of(const Record& record) {
   return sum;
 }
 
-ArtifactOnMachine observe(const Artifact& artifact, const Machine& machine) {
-  const Records records = run_on(machine, artifact, cases_on(artifact, machine.name));
+ArtifactOnMachine observe(const Artifact& artifact, const Machine& machine,
+                          const Program& program) {
+  const Records records = run_on(machine, artifact, cases_on(artifact, machine.name, program));
   ArtifactOnMachine seen;
   for (const Cell& cell : compared_cells(artifact, records)) {
     seen.errors.add(cell);
@@ -90,7 +91,8 @@ std::vector<const Artifact*> all_of(const FittedMachine& fitted) {
 std::vector<const Artifact*> timed(const FittedMachine& fitted, std::vector<std::string>& untimed) {
   std::vector<const Artifact*> timed;
   for (const Artifact* artifact : all_of(fitted)) {
-    const std::vector<Case> cases = cases_on(*artifact, fitted.machine().name);
+    const std::vector<Case> cases =
+        cases_on(*artifact, fitted.machine().name, fitted.machine().fit.program);
     if (std::any_of(cases.begin(), cases.end(), [](const Case& c) { return is_timed(c.workload); }))
       timed.push_back(artifact);
     else
@@ -151,7 +153,7 @@ Sensitivity sensitivity(const FittedMachine& fitted, int threads,
       const Machine machine =
           parameter == nullptr ? fitted.with({}) : fitted.with({{parameter->key, into->value}});
       for (const Artifact* artifact : artifacts)
-        into->artifacts.push_back(observe(*artifact, machine));
+        into->artifacts.push_back(observe(*artifact, machine, fitted.machine().fit.program));
     }
     const std::scoped_lock lock(guard);
     done(name);

@@ -5,7 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "harness/cli/program.h"
+#include "harness/cli/command_line.h"
 #include "harness/cli/record_flags.h"
 #include "harness/cli/timing_flags.h"
 #include "harness/measure/interrupt.h"
@@ -168,14 +168,14 @@ Exit chosen(const BenchValues& values, const Benchmarks& all) {
 
 }  // namespace
 
-void add_bench(Program& program) {
+void add_bench(CommandLine& line) {
   const auto values = std::make_shared<BenchValues>();
-  Flags flags = program.command(
+  Flags flags = line.command(
       "bench",
       "Run a benchmark: cases along its axes, timed by turns, beside what they are held "
       "against. Without a name: what there is",
-      [values, &program] { return chosen(*values, program.benchmarks()); },
-      Program::Ranks::threads_or_processes);
+      [values, &line] { return chosen(*values, line.benchmarks()); },
+      CommandLine::Ranks::threads_or_processes);
   flags.positional("NAME", values->names, "The benchmark", false);
   flags.toggle("--list", values->list, "Show its cases and run none");
   flags.text("--case", values->glob, "GLOB",

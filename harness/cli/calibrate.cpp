@@ -4,8 +4,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
-#include "harness/cli/program.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/progress.h"
 #include "harness/place/environment.h"
@@ -63,11 +63,11 @@ Exit calibrate(const CalibrateValues& values, const Artifacts& artifacts) {
 
 }  // namespace
 
-void add_calibrate(Program& program) {
+void add_calibrate(CommandLine& line) {
   const auto values = std::make_shared<CalibrateValues>();
-  Flags flags = program.command(
+  Flags flags = line.command(
       "calibrate", "Fit a virtual machine's fitted parameters again, and see how good they are",
-      [values, &program] { return calibrate(*values, program.artifacts()); });
+      [values, &line] { return calibrate(*values, line.artifacts()); });
   flags.text("--hardware", values->hardware, "NAME|FILE",
              "The machine; its file says what is fitted");
   flags.toggle("--held-out", values->held_out,

@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "harness/cli/program.h"
+#include "harness/cli/command_line.h"
 #include "harness/settings/names.h"
 #include "kernels/support/error.h"
 
@@ -166,13 +166,12 @@ std::string completion_script(const CLI::App& app, const Artifacts& artifacts,
   throw InputError(fmt::format("shell is \"{}\"; it must be bash, zsh or fish", shell));
 }
 
-void add_completion(Program& program) {
+void add_completion(CommandLine& line) {
   const auto shell = std::make_shared<std::string>();
-  Flags flags =
-      program.command("completion", "Print a shell's completion script", [shell, &program] {
-        fmt::print("{}", completion_script(program.app(), program.artifacts(), *shell));
-        return Exit::done;
-      });
+  Flags flags = line.command("completion", "Print a shell's completion script", [shell, &line] {
+    fmt::print("{}", completion_script(line.app(), line.artifacts(), *shell));
+    return Exit::done;
+  });
   flags.positional("SHELL", *shell, "bash, zsh or fish");
 }
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
-#include "harness/cli/program.h"
 #include "harness/settings/config_json.h"
 #include "kernels/support/json_file.h"
 
@@ -97,13 +97,13 @@ void write_documents(const std::filesystem::path& folder, const CLI::App& app) {
 
 }  // namespace
 
-void add_docs(Program& program) {
+void add_docs(CommandLine& line) {
   const auto folder = std::make_shared<std::string>();
-  Flags flags = program.command("docs", "Print docs/cli.md", [&program, folder] {
+  Flags flags = line.command("docs", "Print docs/cli.md", [&line, folder] {
     if (folder->empty())
-      fmt::print("{}", cli_markdown(program.app()));
+      fmt::print("{}", cli_markdown(line.app()));
     else
-      write_documents(*folder, program.app());
+      write_documents(*folder, line.app());
     return Exit::done;
   });
   flags.text("--write", *folder, "DIR",

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "harness/cli/program.h"
+#include "harness/cli/command_line.h"
 #include "harness/report/table.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
@@ -81,14 +81,14 @@ Artifacts select_artifacts(const Artifacts& all, const std::vector<std::string>&
   return selected;
 }
 
-void add_list(Program& program) {
+void add_list(CommandLine& line) {
   struct Values {
     std::vector<std::string> names;
     std::string format = "table";
   };
   const auto values = std::make_shared<Values>();
-  Flags flags = program.command("list", "Papers, artifacts and their cases", [values, &program] {
-    const Artifacts artifacts = select_artifacts(program.artifacts(), values->names);
+  Flags flags = line.command("list", "Papers, artifacts and their cases", [values, &line] {
+    const Artifacts artifacts = select_artifacts(line.artifacts(), values->names);
     if (values->format == "json")
       fmt::print("{}\n", as_json(artifacts).dump(2));
     else

@@ -3,7 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "harness/cli/program.h"
+#include "harness/cli/command_line.h"
 #include "harness/cli/run_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/progress.h"
@@ -90,9 +90,9 @@ Exit longest(const LongestValues& values) {
 
 }  // namespace
 
-void add_longest(Program& program) {
+void add_longest(CommandLine& line) {
   const auto values = std::make_shared<LongestValues>();
-  Flags flags = program.command(
+  Flags flags = line.command(
       "longest",
       "The longest sequence that your own configuration can be trained on, and what takes the "
       "memory",

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
-#include "harness/cli/program.h"
 #include "harness/cli/record_flags.h"
 #include "harness/cli/run_flags.h"
 #include "harness/cli/weights_flags.h"
@@ -246,13 +246,13 @@ Exit measure(const MeasureValues& values) {
 
 }  // namespace
 
-void add_measure(Program& program) {
+void add_measure(CommandLine& line) {
   const auto values = std::make_shared<MeasureValues>();
-  Flags flags = program.command(
+  Flags flags = line.command(
       "measure",
       "Train your own configuration and record what it takes. Lists of values, such as "
       "--tensor-parallel 1,2,4, are one configuration each, one after the other",
-      [values] { return measure(*values); }, Program::Ranks::threads_or_processes);
+      [values] { return measure(*values); }, CommandLine::Ranks::threads_or_processes);
   values->run.add_to(flags);
   values->weights.add_to(flags);
   values->records.add_to(flags);

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/train/trainer.h"
-#include "harness/cli/program.h"
+#include "harness/cli/command_line.h"
 #include "harness/cli/run_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/progress.h"
@@ -65,9 +65,9 @@ Exit operations(const OperationsValues& values) {
 
 }  // namespace
 
-void add_operations(Program& program) {
+void add_operations(CommandLine& line) {
   const auto values = std::make_shared<OperationsValues>();
-  Flags flags = program.command(
+  Flags flags = line.command(
       "operations", "Train your own configuration and time each operation of a step on its own",
       [values] { return operations(*values); });
   values->run.add_to(flags);

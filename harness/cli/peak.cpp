@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/calibrate/own_machine.h"
+#include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
-#include "harness/cli/program.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/operation_times.h"
 #include "harness/measure/timing.h"
@@ -93,11 +93,11 @@ Exit peak(const PeakValues& values) {
 
 }  // namespace
 
-void add_peak(Program& program) {
+void add_peak(CommandLine& line) {
   const auto values = std::make_shared<PeakValues>();
-  Flags flags = program.command(
-      "peak", "What this machine's matrix products, memory, launches and links reach",
-      [values] { return peak(*values); });
+  Flags flags =
+      line.command("peak", "What this machine's matrix products, memory, launches and links reach",
+                   [values] { return peak(*values); });
   flags.text("--on", values->on, "cpu|cuda|virtual:MACHINE", "Which device");
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);

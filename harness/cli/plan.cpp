@@ -6,8 +6,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
-#include "harness/cli/program.h"
 #include "harness/cli/run_flags.h"
 #include "harness/report/plan_report.h"
 #include "harness/settings/names.h"
@@ -130,9 +130,9 @@ Exit plan(const PlanValues& values) {
 
 }  // namespace
 
-void add_plan(Program& program) {
+void add_plan(CommandLine& line) {
   const auto values = std::make_shared<PlanValues>();
-  Flags flags = program.command(
+  Flags flags = line.command(
       "plan", "The fastest way to divide a model among devices that it fits on, and why",
       [values] { return plan(*values); });
   PlanValues& v = *values;

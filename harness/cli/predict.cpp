@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "harness/calibrate/prediction.h"
-#include "harness/cli/program.h"
+#include "harness/cli/command_line.h"
 #include "harness/cli/record_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/runner.h"
@@ -74,16 +74,16 @@ Exit predict(const PredictValues& values, const Artifacts& all) {
 
 }  // namespace
 
-void add_predict(Program& program) {
+void add_predict(CommandLine& line) {
   const auto values = std::make_shared<PredictValues>();
-  Flags flags = program.command(
+  Flags flags = line.command(
       "predict",
       "What a described GPU should measure: the cases that `reproduce --on cuda` runs on one GPU, "
       "on that machine virtually",
-      [values, &program] {
+      [values, &line] {
         if (values->hardware.empty())
           throw InputError("--hardware is missing; name a machine of hardware/, or a file");
-        return predict(*values, program.artifacts());
+        return predict(*values, line.artifacts());
       });
   flags.positional("ARTIFACT", values->names, "Ids, globs, or a paper's id for all of it", true);
   flags.text("--hardware", values->hardware, "NAME|FILE", "The machine with that GPU");

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "harness/cli/program.h"
+#include "harness/cli/command_line.h"
 #include "harness/record/record_file.h"
 #include "harness/report/base64.h"
 #include "harness/report/measurement.h"
@@ -176,15 +176,15 @@ Exit report(const fs::path& folder, const std::string& format, bool force,
 
 }  // namespace
 
-void add_report(Program& program) {
+void add_report(CommandLine& line) {
   struct Values {
     std::string folder, format = "pages";
     bool force = false;
   };
   const auto values = std::make_shared<Values>();
-  Flags flags = program.command(
-      "report", "One HTML page and Markdown from a folder's records", [=, &program] {
-        return report(values->folder, values->format, values->force, program.artifacts());
+  Flags flags =
+      line.command("report", "One HTML page and Markdown from a folder's records", [=, &line] {
+        return report(values->folder, values->format, values->force, line.artifacts());
       });
   flags.positional("DIR", values->folder, "What --out was; its figures/ are included");
   flags.choice("--format", values->format, {"pages", "json"},

@@ -6,7 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "harness/cli/program.h"
+#include "harness/cli/command_line.h"
 #include "harness/cli/record_flags.h"
 #include "harness/cli/timing_flags.h"
 #include "harness/measure/interrupt.h"
@@ -20,7 +20,7 @@ namespace {
 
 struct ReproduceValues {
   std::vector<std::string> names;
-  std::string on = "both", format = "table";
+  std::string on = "both", programs = "both", format = "table";
   int64_t scale = 0;           // the artifact's choice
   std::optional<int> threads;  // all processors otherwise
   TimingPlan timing;
@@ -41,6 +41,9 @@ Selection selection(const ReproduceValues& values) {
   if (selection.cpu) make_target({});  // says why it cannot be used
   if (among({"cuda", "all"})) selection.cuda = gpu_selection(gpus());
   if (values.scale != 0) selection.scale = values.scale;
+  selection.programs = values.programs == "frugal"  ? Programs::frugal
+                       : values.programs == "paper" ? Programs::papers
+                                                    : Programs::both;
   return selection;
 }
 
@@ -50,6 +53,7 @@ std::string command_of(const ReproduceValues& values, const std::string& artifac
       fmt::format("frugal reproduce {} --on {}", artifact, values.on) + timing_flags(values.timing);
   if (cpu) command += fmt::format(" --threads {}", values.cpu_threads());
   if (values.scale != 0) command += " --scale " + scale_name(values.scale);
+  if (values.programs != "both") command += " --programs " + values.programs;
   return command;
 }
 
@@ -131,15 +135,17 @@ Exit reproduce(const ReproduceValues& values, const Artifacts& all) {
 
 }  // namespace
 
-void add_reproduce(Program& program) {
+void add_reproduce(CommandLine& line) {
   const auto values = std::make_shared<ReproduceValues>();
-  Flags flags =
-      program.command("reproduce", "Tables and figures of a paper: its numbers beside ours",
-                      [values, &program] { return reproduce(*values, program.artifacts()); });
+  Flags flags = line.command("reproduce", "Tables and figures of a paper: its numbers beside ours",
+                             [values, &line] { return reproduce(*values, line.artifacts()); });
   flags.positional("ARTIFACT", values->names, "Ids, globs, or a paper's id for all of it", true);
   flags.choice("--on", values->on, {"virtual", "cpu", "cuda", "both", "all"},
                "Where: the paper's machine, virtually; this processor; GPUs; both of the first, or "
                "all three");
+  flags.choice("--programs", values->programs, {"both", "frugal", "paper"},
+               "Whose behaviour virtual cases have, where the paper's program is known: its own, "
+               "frugal's, or both in columns of their own (docs/programs.md)");
   flags.scale("--scale", values->scale,
               "Hidden size, sequence length and vocabulary divided by K; the artifact chooses "
               "otherwise");

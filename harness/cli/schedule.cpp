@@ -10,7 +10,7 @@
 #include "engine/schedule/peaks.h"
 #include "engine/schedule/schedules.h"
 #include "engine/schedule/text.h"
-#include "harness/cli/program.h"
+#include "harness/cli/command_line.h"
 #include "harness/report/table.h"
 #include "harness/settings/names.h"
 #include "harness/settings/resolve.h"
@@ -173,10 +173,10 @@ Exit run(const ScheduleValues& values) {
 
 }  // namespace
 
-void add_schedule(Program& program) {
+void add_schedule(CommandLine& line) {
   const auto values = std::make_shared<ScheduleValues>();
-  Flags flags = program.command("schedule", "Pipeline schedules: drawn, checked, or as a file",
-                                [values] { return run(*values); });
+  Flags flags = line.command("schedule", "Pipeline schedules: drawn, checked, or as a file",
+                             [values] { return run(*values); });
   flags.positional("KIND", values->kinds,
                    fmt::format("One or several of {}", fmt::join(all_names<ScheduleKind>(), ", ")),
                    false);

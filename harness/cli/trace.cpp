@@ -6,8 +6,8 @@
 
 #include "engine/schedule/draw.h"
 #include "engine/train/trainer.h"
+#include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
-#include "harness/cli/program.h"
 #include "harness/cli/run_flags.h"
 #include "harness/measure/as_planned.h"
 #include "harness/measure/interrupt.h"
@@ -113,11 +113,11 @@ Exit trace(const TraceValues& values) {
 
 }  // namespace
 
-void add_trace(Program& program) {
+void add_trace(CommandLine& line) {
   const auto values = std::make_shared<TraceValues>();
   Flags flags =
-      program.command("trace", "Train your own configuration and write when each stage did what",
-                      [values] { return trace(*values); });
+      line.command("trace", "Train your own configuration and write when each stage did what",
+                   [values] { return trace(*values); });
   values->run.add_to(flags);
   flags.text("--out-file", values->out_file, "FILE",
              "The trace, for Perfetto or Chrome (docs/trace.md)");

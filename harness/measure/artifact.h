@@ -9,6 +9,10 @@
 
 namespace frugal::harness {
 
+/// Whose behaviour virtual cases have of an artifact of which the paper's program is known:
+/// frugal's own, that program's, or one after the other.
+enum class Programs : uint8_t { both, frugal, papers };
+
 /// What the user asked for.
 struct Selection {
   bool virtual_machine = true;
@@ -17,6 +21,7 @@ struct Selection {
   /// k of the scale model 1/k, on every device; otherwise the artifact chooses (1 on a virtual
   /// machine, what a laptop can hold on a real one).
   std::optional<int64_t> scale = {};
+  Programs programs = Programs::both;
 };
 
 /// One table or figure of a paper: which cases are run, and which cells and claims follow.

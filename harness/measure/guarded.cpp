@@ -48,7 +48,7 @@ void run_guarded(Record& record, const std::function<void()>& work) {
 }
 
 std::optional<int64_t> reserved_by(const Device& device) {
-  if (!device.backed()) return std::nullopt;
+  if (!device.reserves()) return std::nullopt;
   return device.reserved();
 }
 

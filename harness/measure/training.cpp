@@ -71,8 +71,8 @@ Memory memory_of(Cluster& cluster) {
     if (i == 0 || rank.peak_total > memory.peak_total) {
       memory.peak = rank.peak;
       memory.peak_total = rank.peak_total;
-      memory.reserved = rank.is_reserved ? std::optional(rank.reserved) : std::nullopt;
     }
+    if (rank.is_reserved) memory.reserved = std::max(memory.reserved.value_or(0), rank.reserved);
     memory.host_peak = std::max(memory.host_peak, rank.host_peak);
     if (rank.first_of_stage) memory.stages.push_back(rank.stage);
   }

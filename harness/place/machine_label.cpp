@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/record/record.h"
-#include "kernels/virtual/machine_parts.h"
 
 namespace frugal::harness {
 
@@ -17,7 +16,6 @@ std::string hash_of_values(const Machine& machine) {
   for (const auto& parameter : machine.parameters)
     values += fmt::format(" {}={}", parameter.key, parameter.value);
   for (const auto& tile : machine.tiles) values += fmt::format(" {}x{}", tile.m, tile.n);
-  values += fmt::format(" {}", in_words(machine.software));
   if (was_measured(machine)) values += " " + to_json(machine.operations).dump();
   return hash_of(values);
 }

@@ -78,12 +78,14 @@ std::string fingerprint_of(const Record& record) {
 }
 
 std::string Setting::where() const {
-  return links.empty() ? on : fmt::format("{}, lone rank on {}", on, links);
+  const std::string as = program.empty() ? on : fmt::format("{} as {}", on, program);
+  return links.empty() ? as : fmt::format("{}, lone rank on {}", as, links);
 }
 
 Setting setting_of(const Record& record) {
   Setting setting{record.source, record.on, record.scale};
   if (record.modelled) setting.links = record.modelled->machine;
+  setting.program = record.config.program.name;
   if (const auto found = record.options.find("threads"); found != record.options.end()) {
     const std::string& text = found->second;
     std::from_chars(text.data(), text.data() + text.size(), setting.threads);

@@ -163,12 +163,14 @@ struct Setting {
   Source source = Source::simulated;
   std::string on;
   int64_t scale = 1;
-  int threads = 0;         ///< of the processor; 0 where the result does not depend on them
-  std::string links = {};  ///< ModelledCommunication::machine; empty where communication is real
+  int threads = 0;           ///< of the processor; 0 where the result does not depend on them
+  std::string links = {};    ///< ModelledCommunication::machine; empty where communication is real
+  std::string program = {};  ///< whose behaviour the runs had; empty: none but frugal's own
   bool operator==(const Setting&) const = default;
 
-  /// What tables call it: "cuda", or "cuda, lone rank on h200-hgx". So numbers with modelled
-  /// communication never stand in a column with others.
+  /// What tables call it: "cuda", "cuda, lone rank on h200-hgx", "virtual:a100-selene as
+  /// megatron-lm-2022". So numbers with modelled communication, or of another program, never stand
+  /// in a column with others.
   std::string where() const;
 };
 

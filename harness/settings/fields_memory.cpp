@@ -1,4 +1,5 @@
 #include "engine/config_rules.h"
+#include "engine/program/find_program.h"
 #include "harness/settings/field.h"
 
 namespace frugal::harness {
@@ -72,11 +73,27 @@ std::vector<Field> kept_otherwise() {
                  &C::precision)};
 }
 
+/// What the run does as another program does.
+Field program() {
+  return {
+      .key = "program",
+      .flag = "--program",
+      .help =
+          "Whose behaviour the run has besides: what it keeps, copies and waits for without "
+          "need, by the name of a program, a file, or behaviours (docs/programs.md)",
+      .of = FieldOf::run,
+      .type = any_text("NAME|FILE|BEHAVIOUR[+...]"),
+      .get = [](const RunSettings& s) { return nlohmann::json(name_of(s.config.program)); },
+      .set = [](RunSettings& s, const nlohmann::json& json,
+                const std::string&) { s.config.program = find_program(json.get<std::string>()); }};
+}
+
 }  // namespace
 
 std::vector<Field> memory_fields() {
   std::vector<Field> all = computed_otherwise();
   for (Field& field : kept_otherwise()) all.push_back(std::move(field));
+  all.push_back(program());
   for (Field& field : all) field.group = FieldGroup::memory;
   return all;
 }

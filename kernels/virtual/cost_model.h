@@ -3,6 +3,7 @@
 
 #include "kernels/operations.h"
 #include "kernels/virtual/machine.h"
+#include "kernels/virtual/software.h"
 
 namespace frugal::kernels {
 
@@ -11,9 +12,9 @@ namespace frugal::kernels {
 /// machine whose operations were measured.
 class CostModel {
  public:
-  explicit CostModel(const Machine& machine);
+  explicit CostModel(const Machine& machine, const Software& software = {});
 
-  /// Device time of each of the kernels that the machine's software runs for an operation.
+  /// Device time of each of the kernels that the program runs for an operation.
   class Kernels {
    public:
     Kernels(std::initializer_list<double> seconds) {
@@ -101,7 +102,7 @@ class CostModel {
   Kernels norm_backward(double all, const View& add) const;
   /// A product that moves `bytes`.
   double product(const Gemm& gemm, double bytes) const;
-  /// A product without what its software does to its result in kernels of their own.
+  /// A product without what the program does to its result in kernels of their own.
   Gemm alone(const Gemm& gemm) const;
   /// Whole waves of tiles, whose results take `result` bytes per element to the L2 cache.
   double waves(const Gemm& gemm, double result) const;
@@ -122,7 +123,7 @@ class CostModel {
   };
   std::array<Tile, 8> tiles_{};
   size_t tile_count_ = 0;
-  const Machine::Software software_;
+  const Software software_;
   const MeasuredOperations measured_;
   uint32_t multiprocessors_;
   std::array<double, 3> sustained_flops_;  ///< by type

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 #include <utility>
 
@@ -23,18 +24,36 @@ void take(int64_t bytes, int64_t& in_use, int64_t capacity, const Device& device
 
 }  // namespace
 
-VirtualDevice::VirtualDevice(const Machine& machine, int devices_on_node)
+VirtualDevice::VirtualDevice(const Machine& machine, const Software& software, int devices_on_node)
     : machine_(machine),
-      costs_(machine),
+      software_(software),
+      costs_(machine, software),
       shared_speed_(1 - machine.collective_share),
-      host_capacity_(machine.host_memory / devices_on_node) {}
-
-void* VirtualDevice::allocate(int64_t bytes) {
-  take(bytes, state_.in_use, machine_.memory_capacity, *this);
-  return nullptr;
+      host_capacity_(machine.host_memory / devices_on_node) {
+  if (software.caching_allocator) allocator_.emplace(machine.memory_capacity);
 }
 
-void VirtualDevice::deallocate(void* /*address*/, int64_t bytes) noexcept {
+void* VirtualDevice::allocate(int64_t bytes) {
+  if (!allocator_) {
+    take(bytes, state_.in_use, machine_.memory_capacity, *this);
+    return nullptr;
+  }
+  try {
+    const uint64_t address = allocator_->allocate(bytes);
+    state_.in_use = allocator_->allocated();
+    return reinterpret_cast<void*>(address);  // NOLINT: nobody reads what is there
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(fmt::format("{}: {} bytes do not fit: {} of {} bytes are reserved", name(),
+                                  bytes, reserved(), machine_.memory_capacity),
+                      bytes, reserved(), machine_.memory_capacity);
+  }
+}
+
+void VirtualDevice::deallocate(void* address, int64_t bytes) noexcept {
+  if (allocator_) {
+    allocator_->free(reinterpret_cast<uint64_t>(address));
+    bytes = state_.in_use - allocator_->allocated();
+  }
   state_.in_use -= bytes;
 }
 
@@ -128,7 +147,7 @@ void VirtualDevice::hold_up(const Event& until) {
 }
 
 void VirtualDevice::hold_up_for_passes() {
-  if (machine_.software.synchronised_passes) hold_up(record(Stream::compute));
+  if (software_.synchronised_passes) hold_up(record(Stream::compute));
 }
 
 void VirtualDevice::start(Stretch& stretch) {

@@ -1,9 +1,11 @@
 #pragma once
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "kernels/device.h"
 #include "kernels/virtual/cost_model.h"
+#include "kernels/virtual/pytorch_allocator.h"
 #include "kernels/virtual/replay.h"
 
 namespace frugal::kernels {
@@ -14,21 +16,24 @@ namespace frugal::kernels {
 class VirtualDevice final : public Device, private Replay {
  public:
   /// With its part of the host's memory, where so many devices share that of their node.
-  explicit VirtualDevice(const Machine& machine, int devices_on_node = 1);
+  explicit VirtualDevice(const Machine& machine, const Software& software = {},
+                         int devices_on_node = 1);
 
   const Machine& machine() const { return machine_; }
+  const Software& software() const { return software_; }
   const CostModel& costs() const { return costs_; }
 
   std::string name() const override { return "virtual:" + machine_.name; }
   bool backed() const override { return false; }
 
-  /// Always null; throws OutOfMemory beyond the machine's capacity.
+  /// Null, or an address that nothing is at; throws OutOfMemory beyond the machine's capacity.
   void* allocate(int64_t bytes) override;
   void deallocate(void* address, int64_t bytes) noexcept override;
   /// Always null; throws OutOfMemory beyond its part of the host's memory.
   void* allocate_on_host(int64_t bytes) override;
   void deallocate_on_host(void* address, int64_t bytes) noexcept override;
-  int64_t reserved() const override { return state_.in_use; }
+  int64_t reserved() const override { return allocator_ ? allocator_->reserved() : state_.in_use; }
+  bool reserves() const override { return allocator_.has_value(); }
   int64_t bytes_in_use() const { return state_.in_use; }
 
   void occupy(Stream stream, double seconds, std::string_view name) override;
@@ -48,7 +53,8 @@ class VirtualDevice final : public Device, private Replay {
 
   void begin_pass() override { hold_up_for_passes(); }
   void end_pass() override { hold_up_for_passes(); }
-  Replay* replay() override { return this; }
+  /// What an allocator does depends on all that it did before.
+  Replay* replay() override { return allocator_ ? nullptr : this; }
 
   /// There is nothing to copy: both throw std::logic_error.
   void copy_to_host(void* host, const View& from) override;
@@ -74,7 +80,7 @@ class VirtualDevice final : public Device, private Replay {
   void play(const Tape& tape);
   void note(const Tape::Entry& entry);
 
-  /// Where the software that is described has it so, the host waits until what is computed is over;
+  /// Where the program has it so, the host waits until what is computed is over;
   /// what goes on beside that does not hold it up.
   void hold_up_for_passes();
 
@@ -94,9 +100,11 @@ class VirtualDevice final : public Device, private Replay {
   }
 
   const Machine machine_;
+  const Software software_;
   const CostModel costs_;
   const double shared_speed_;  ///< of compute beside a collective, in (0, 1)
   State state_;
+  std::optional<PyTorchAllocator> allocator_;  // of a program that has one
   const int64_t host_capacity_;
   Stretch* noted_ = nullptr;    // until it is stopped: `work` is that of before it
   uint64_t recorded_ = 0;       // events, on all tapes

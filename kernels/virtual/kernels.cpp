@@ -1,4 +1,4 @@
-// Which kernels the software of a described machine runs for an operation, and how long each takes.
+// Which kernels a program runs for an operation, and how long each takes.
 #include "kernels/virtual/cost_model.h"
 
 namespace frugal::kernels {

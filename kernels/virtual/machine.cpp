@@ -11,7 +11,6 @@
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 #include "kernels/virtual/machine_file.h"
-#include "kernels/virtual/machine_parts.h"
 
 namespace frugal::kernels {
 namespace {
@@ -135,7 +134,7 @@ void read_network(const JsonObject& network, Machine& machine) {
 Machine read_machine(const nlohmann::json& json, const std::string& file) {
   const JsonObject root(json, file);
   root.allow_only({"schema", "name", "description", "calibration", "device_names", "device",
-                   "network", "software", "fit", "operations"});
+                   "network", "fit", "operations"});
   const auto schema = root.require<std::string>("schema");
   if (schema != "frugal.machine/1")
     root.fail("schema", fmt::format("is \"{}\"; it must be \"frugal.machine/1\"", schema));
@@ -146,8 +145,6 @@ Machine read_machine(const nlohmann::json& json, const std::string& file) {
   machine.device_names = root.optional<std::vector<std::string>>("device_names", {});
   read_device(root.object("device"), machine);
   read_network(root.object("network"), machine);
-  if (root.has("software") && !root.at("software").is_null())
-    machine.software = read_software(root.object("software"));
   if (root.has("operations")) {
     const JsonObject operations = root.object("operations");
     operations.allow_only({"source", "forms"});

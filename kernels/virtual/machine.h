@@ -20,30 +20,6 @@ struct Machine {
   struct Tile {
     int64_t m = 0, n = 0;
   };
-  /// What a message between stages takes besides its link.
-  enum class Messages : uint8_t {
-    beside,    ///< nothing: both ends compute beside it
-    blocking,  ///< both ends and their hosts wait until it is there
-    serial     ///< its time of both ends, which have one message at a time, either way
-  };
-  /// Parts of operations that the machine's software runs as kernels of their own, and what waits
-  /// in it. A machine without it runs each operation as one kernel.
-  struct Software {
-    bool bias = false;           ///< of a product, added to its result
-    bool gelu = false;           ///< behind a product, or before its gradient
-    bool dropout = false;        ///< behind a softmax
-    bool mask = false;           ///< of a causal softmax, which then reads what it does not see too
-    bool dropout_add = false;    ///< bias, dropout and residual behind a block, a kernel each
-    bool residual = false;       ///< the gradient that a norm's is added to
-    bool bias_gradient = false;  ///< the sum over rows behind a dropout's gradient
-    bool accumulation = false;   ///< of a weight's gradient, added to those before it
-    bool clipping = false;       ///< of gradients, and weights copied from their float32 master
-    Messages messages = Messages::beside;
-    /// The host waits for the device before and after each pass of a stage.
-    bool synchronised_passes = false;
-    /// Ranks of a stage that have the same to send send a part of it each, and gather the parts.
-    bool sharded_messages = false;
-  };
   /// A number as it stands in the file, for reports.
   struct Parameter {
     std::string key;  ///< "network.link_bandwidth"
@@ -90,7 +66,6 @@ struct Machine {
   double link_latency = 0;        ///< of each step within a node
   double network_latency = 0;     ///< of each step between nodes
 
-  Software software;
   /// Operations whose times were measured, which stand in place of what follows from the numbers
   /// above.
   MeasuredOperations operations;

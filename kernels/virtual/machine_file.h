@@ -8,9 +8,8 @@ namespace frugal::kernels {
 ///
 /// `base` names another machine, by its name in hardware/ or as a file beside this one. What that
 /// has and this does not give itself is taken: every number, with "carried over from BASE: " before
-/// its source, operations, and software. What is said of a machine as such is its own: name,
-/// description, device_names, fit; and calibration, or "as BASE: " and the base's. `software` names
-/// a file of programs/, or one beside this one; null is none, whatever the base has.
+/// its source, and operations. What is said of a machine as such is its own: name, description,
+/// device_names, fit; and calibration, or "as BASE: " and the base's.
 ///
 /// Throws InputError where a file that is named is not there or is wrong, or a machine would be its
 /// own base.

@@ -46,7 +46,6 @@ TEST(NarrowReduction, RoundsWhatReplicasSum) {
 /// Bytes over the link, from the time on a machine without latencies.
 double seconds_of_replicas(bool narrow) {
   Machine machine = find_machine("a100-selene");
-  machine.software = {};
   machine.collective_latency = machine.link_latency = 1e-30;
   const RunConfig config = two_replicas(DType::bf16, narrow);
   const auto cluster = make_virtual_cluster(config, machine);

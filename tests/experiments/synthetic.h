@@ -22,9 +22,11 @@ inline Record record_of(const Artifact& artifact, const Case& c) {
   return r;
 }
 
-/// A record of every case, made by `observe(record)`.
+/// A record of every case, made by `observe(record)`; of virtual ones those of frugal's own
+/// behaviour, unless the selection names another.
 template <class Observe>
-Records records_of(const Artifact& artifact, const Selection& selection, const Observe& observe) {
+Records records_of(const Artifact& artifact, Selection selection, const Observe& observe) {
+  if (selection.programs == Programs::both) selection.programs = Programs::frugal;
   Records records;
   for (const Case& c : artifact.cases(selection)) {
     Record r = record_of(artifact, c);

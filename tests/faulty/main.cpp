@@ -6,7 +6,7 @@
 
 #include "bench/benchmarks.h"
 #include "experiments/artifacts.h"
-#include "harness/cli/program.h"
+#include "harness/cli/command_line.h"
 #include "kernels/device.h"
 #include "tests/faulty/fault.h"
 
@@ -59,7 +59,7 @@ Device::OnOperation counting() {
 int main(int argc, char** argv) {
   if (!frugal::testing::fault().kind.empty())
     frugal::kernels::Device::for_new() = frugal::testing::counting;
-  frugal::harness::Program program(frugal::experiments::all_artifacts(),
-                                   frugal::bench::all_benchmarks());
-  return program.main(argc, argv);
+  frugal::harness::CommandLine line(frugal::experiments::all_artifacts(),
+                                    frugal::bench::all_benchmarks());
+  return line.main(argc, argv);
 }

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "harness/cli/program.h"
+#include "harness/cli/command_line.h"
 #include "harness/measure/case_run.h"
 #include "harness/measure/runner.h"
 #include "harness/report/benchmark_report.h"
@@ -140,7 +140,7 @@ TEST(Benchmark, RoundsEndWhenTimesAreKnownWellEnough) {
 TEST(Benchmark, IsListedByTheCommand) {
   const char* const arguments[] = {"frugal", "bench"};
   ::testing::internal::CaptureStdout();
-  EXPECT_EQ(Program({}, {&example()}).main(2, arguments), 0);
+  EXPECT_EQ(CommandLine({}, {&example()}).main(2, arguments), 0);
   EXPECT_THAT(::testing::internal::GetCapturedStdout(),
               HasSubstr("example    elements (2), by (3)  Sorting, by bubbles and by halves"));
 }

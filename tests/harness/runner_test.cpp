@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "harness/cli/program.h"
+#include "harness/cli/command_line.h"
 #include "harness/measure/flops.h"
 #include "harness/measure/guarded.h"
 #include "harness/measure/interrupt.h"

@@ -36,7 +36,7 @@ TEST_F(VirtualDeviceTest, MemoryIsCountedToTheByte) {
 }
 
 TEST_F(VirtualDeviceTest, HasItsPartOfTheHostsMemory) {
-  VirtualDevice one_of_four(machine, 4);
+  VirtualDevice one_of_four(machine, {}, 4);
   const int64_t part = machine.host_memory / 4;
   EXPECT_EQ(one_of_four.allocate_on_host(part), nullptr);
   EXPECT_EQ(one_of_four.bytes_in_use(), 0);
@@ -103,11 +103,9 @@ TEST_F(VirtualDeviceTest, LogsWhenAsked) {
   EXPECT_DOUBLE_EQ(device.log()[0].end - device.log()[0].begin, seconds);
 }
 
-TEST_F(VirtualDeviceTest, PassesHoldTheHostWhereTheSoftwareHasItSo) {
+TEST_F(VirtualDeviceTest, PassesHoldTheHostWhereTheProgramHasItSo) {
   for (const bool held : {false, true}) {
-    Machine described = machine;
-    described.software.synchronised_passes = held;
-    VirtualDevice other(described);
+    VirtualDevice other(machine, {.synchronised_passes = held});
     const auto next = [&] {  // when the host issues something
       other.execute_on(Stream::copy, fill);
       return other.log().back().begin;

@@ -20,16 +20,16 @@ Machine byte_machine() {
   return m;
 }
 
-std::vector<double> kernels(const Machine& machine, const Operation& operation) {
-  const CostModel::Kernels all = CostModel(machine).kernels(operation);
+std::vector<double> kernels(const Machine& machine, const Operation& operation,
+                            const Software& software = {}) {
+  const CostModel::Kernels all = CostModel(machine, software).kernels(operation);
   return {all.begin(), all.end()};
 }
 
-using Software = Machine::Software;
 std::vector<double> with(bool Software::*part, const Operation& operation) {
-  Machine machine = byte_machine();
-  machine.software.*part = true;
-  return kernels(machine, operation);
+  Software software;
+  software.*part = true;
+  return kernels(byte_machine(), operation, software);
 }
 
 View bf16(const Shape& shape) { return {nullptr, DType::bf16, shape}; }
@@ -138,11 +138,11 @@ TEST(Kernels, AdamClipsAndCopiesItsWeights) {
 
 TEST(Kernels, ADurationIsTheirSum) {
   Machine machine = byte_machine();
-  machine.software.bias = true;
+  const Software software{.bias = true};
   machine.kernel_latency = 1000;
-  const Seconds each = kernels(machine, product());
+  const Seconds each = kernels(machine, product(), software);
   ASSERT_EQ(each.size(), 2);
-  EXPECT_EQ(CostModel(machine).duration(product()), each[0] + each[1]);
+  EXPECT_EQ(CostModel(machine, software).duration(product()), each[0] + each[1]);
   EXPECT_EQ(each[1], 1000 + 128 + bias_bytes);
 }
 

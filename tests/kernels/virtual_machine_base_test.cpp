@@ -71,18 +71,15 @@ TEST_F(MachineBase, IsTakenButForWhatIsGiven) {
   EXPECT_EQ(m.tiles.size(), base.tiles.size());
   EXPECT_EQ(source_of(m, "device.flops_bf16"),
             "carried over from a100-selene: " + source_of(base, "device.flops_bf16"));
-  EXPECT_TRUE(m.software.bias);
   EXPECT_TRUE(m.device_names.empty()) << "a GPU has one data sheet";
   EXPECT_EQ(m.calibration, "as a100-selene: " + base.calibration);
   EXPECT_EQ(find_machine(path("mine.json"), {{"device.flops_bf16", 1e12}}).flops_bf16, 1e12);
 }
 
 TEST_F(MachineBase, MayHaveABaseAndBeAFileBesideIt) {
-  file("first", "a100-selene",
-       {{"software", nullptr}, {"device", {{"multiprocessors", number(64, "1")}}}});
+  file("first", "a100-selene", {{"device", {{"multiprocessors", number(64, "1")}}}});
   const Machine m = find_machine(file("second", "first.json"));
   EXPECT_EQ(m.multiprocessors, 64);
-  EXPECT_FALSE(m.software.bias) << "null is none";
   EXPECT_THAT(source_of(m, "network.link_bandwidth"),
               StartsWith("carried over from first: carried over from a100-selene: NVIDIA"));
 }
@@ -110,10 +107,6 @@ TEST_F(MachineBase, MistakesSayInWhichFile) {
               StartsWith(path("wrong.json") + ": device.multiprocessors.value is 0.5"));
   EXPECT_THAT(error(file("mine", "a100-selene", {{"device", 3}})),
               StartsWith(path("mine.json") + ": device is 3"));
-  EXPECT_THAT(error(file("mine", "a100-selene", {{"software", 3}})),
-              StartsWith(path("mine.json") + ": software is 3"));
-  EXPECT_THAT(error(file("mine", "a100-selene", {{"software", "wrong.json"}})),
-              StartsWith(path("wrong.json") + ": schema is \"frugal.machine/1\""));
 }
 
 }  // namespace

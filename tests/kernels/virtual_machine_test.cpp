@@ -49,35 +49,6 @@ TEST(MachineFile, SeleneIsTheDataSheets) {
   EXPECT_EQ(fitted, 3) << "docs/cost-model.md says that three parameters are fitted";
 }
 
-TEST(MachineFile, Software) {
-  const Machine m = find_machine("a100-selene");
-  EXPECT_TRUE(m.software.bias);
-  EXPECT_FALSE(m.software.mask);
-  EXPECT_EQ(m.software.messages, Machine::Messages::blocking);
-  EXPECT_TRUE(m.software.sharded_messages);
-  EXPECT_FALSE(find_machine("h200-hgx").software.bias) << "null, in place of its base's base's";
-  const auto error = [](const auto& change) {
-    return error_after([&](auto& j) {
-      j["software"] = {{"separate_kernels", {{"value", {"bias"}}, {"source", "a test"}}},
-                       {"messages", {{"value", "beside"}, {"source", "a test"}}},
-                       {"synchronised_passes", {{"value", true}, {"source", "a test"}}},
-                       {"sharded_messages", {{"value", true}, {"source", "a test"}}}};
-      change(j["software"]);
-    });
-  };
-  EXPECT_EQ(error([](auto&) {}), "no InputError");
-  EXPECT_THAT(error([](auto& s) { s["messages"]["value"] = "late"; }),
-              HasSubstr("software.messages.value has \"late\"; allowed are beside, blocking, "
-                        "serial"));
-  EXPECT_THAT(error([](auto& s) { s["separate_kernels"]["value"] = {"biass"}; }),
-              HasSubstr("software.separate_kernels.value has \"biass\"; allowed are bias, gelu"));
-  EXPECT_THAT(error([](auto& s) { s["sharded_messages"]["source"] = ""; }),
-              HasSubstr("software.sharded_messages.source is empty"));
-  EXPECT_THAT(error([](auto& s) { s = "megatron"; }),
-              HasSubstr("m.json: software is \"megatron\": no program is called \"megatron\"; did "
-                        "you mean megatron-lm-2022"));
-}
-
 TEST(MachineFile, IsReadWithOtherValues) {
   const Machine file = find_machine("a100-selene");
   const std::map<std::string, double> values{{"device.memory_fraction", 0.5},

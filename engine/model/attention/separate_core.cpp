@@ -4,6 +4,15 @@
 #include "engine/model/saved.h"
 
 namespace frugal::engine {
+namespace {
+
+/// Scores, or their gradients behind the softmax: in the place of what is made of them, or where a
+/// program has them so in memory of their own.
+Tensor before_softmax(const Pass& pass, const Tensor& behind) {
+  return pass.rank.config.program.keeps.separate_scores ? pass.allocate(behind.shape()) : behind;
+}
+
+}  // namespace
 
 Tensor SeparateCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
   const ModelConfig& m = pass.rank.config.model;
@@ -12,14 +21,15 @@ Tensor SeparateCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
 
   saved.qkv = keep(pass, qkv);
   saved.probabilities = pass.allocate(shape);
+  const Tensor scores = before_softmax(pass, saved.probabilities);
   saved.dropped = dropout.active() ? pass.allocate(shape) : saved.probabilities;
   saved.mask = mask_for(pass, shape, dropout);
   for (int64_t i = 0; i < views_.heads_per_group(); ++i)
     pass.run(Gemm{.a = views_.query(qkv, i),
                   .b = views_.keys(qkv),
-                  .c = of_head(saved.probabilities, i),
+                  .c = of_head(scores, i),
                   .transpose_b = true});
-  pass.run(Softmax{.x = saved.probabilities,
+  pass.run(Softmax{.x = scores,
                    .p = saved.probabilities,
                    .mask = saved.mask,
                    .dropped = dropout.active() ? saved.dropped.view() : View(),
@@ -49,12 +59,13 @@ Tensor SeparateCore::backward(const Pass& pass, Tensor dcontext, Tensor context,
   saved.dropped.release();
 
   const Tensor dscores = pass.allocate(saved.probabilities.shape());
+  Tensor ddropped = before_softmax(pass, dscores);
   for (int64_t i = 0; i < views_.heads_per_group(); ++i)
     pass.run(Gemm{.a = views_.context(dcontext, i),
                   .b = views_.values(qkv),
-                  .c = of_head(dscores, i),
+                  .c = of_head(ddropped, i),
                   .transpose_b = true});
-  pass.run(SoftmaxBackward{.dy = dscores,
+  pass.run(SoftmaxBackward{.dy = ddropped,
                            .p = saved.probabilities,
                            .mask = saved.mask,
                            .dx = dscores,
@@ -62,6 +73,7 @@ Tensor SeparateCore::backward(const Pass& pass, Tensor dcontext, Tensor context,
                            .causal = m.causal,
                            .dropout = randomness::of_attention(pass, layer_)});
   saved = {};
+  ddropped.release();
   for (int64_t i = 0; i < views_.heads_per_group(); ++i) {
     const View dscore = of_head(dscores, i);
     pass.run(Gemm{.a = dscore, .b = views_.keys(qkv), .c = views_.query(dqkv, i)});

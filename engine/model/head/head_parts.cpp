@@ -1,5 +1,7 @@
 #include "engine/model/head/head_parts.h"
 
+#include "engine/model/converted.h"
+#include "engine/model/copied.h"
 #include "engine/model/embedding.h"
 #include "engine/model/head/token_statistics.h"
 
@@ -16,11 +18,13 @@ int64_t HeadParts::first(int64_t i) const { return first_token(pass_.rank) + til
 
 Tensor HeadParts::logits(const Part& part, int64_t i) const {
   const ModelConfig& m = pass_.rank.config.model;
-  Tensor logits = pass_.allocate(logits_type(pass_.rank.config), {part.x.rows(), tile(i).count});
+  const bool copies = pass_.rank.config.program.keeps.float32_head_parts;
+  const DType type = copies ? pass_.rank.config.type : logits_type(pass_.rank.config);
+  Tensor logits = pass_.allocate(type, {part.x.rows(), tile(i).count});
   pass_.run(Gemm{
       .a = part.x, .b = tile(i).of(table_.view()), .c = logits, .bias = {}, .transpose_b = true});
   if (m.logit_softcap > 0) pass_.run(SoftCap{logits, logits, static_cast<float>(m.logit_softcap)});
-  return logits;
+  return converted(pass_, logits, logits_type(pass_.rank.config));
 }
 
 /// The same, seen by who looks at logits.
@@ -75,6 +79,9 @@ void HeadParts::compute(const Part& part, const GradientSum& dtable) const {
       logits_of_tile.release();
       logits_of_tile = logits(part, i);
     }
+    const Tensor probabilities = pass_.rank.config.program.keeps.float32_head_parts
+                                     ? copied(pass_, logits_of_tile)
+                                     : Tensor();
     // The gradient takes the place of the logits where it has their type.
     const Tensor dlogits = !scale_                         ? Tensor()
                            : logits_of_tile.type() == type ? logits_of_tile
@@ -105,7 +112,8 @@ HeadParts::Result HeadParts::run(const Tensor& x, const Tensor& labels) const {
     sum = table_.product_sum(pass_);
     // So that a sum over parts of the sequence is rounded once. It begins with what microbatches
     // before this one have added.
-    if (parts > 1 && sum.view.type != wide) {
+    const bool narrow = pass_.rank.config.program.keeps.narrow_part_sums;
+    if (parts > 1 && sum.view.type != wide && !narrow) {
       dtable = pass_.allocate(wide, sum.view.shape);
       if (sum.accumulate) pass_.run(Convert{sum.view, dtable});
       sum.view = dtable;

@@ -1,5 +1,7 @@
 #include "engine/model/head/output_layer.h"
 
+#include "engine/model/converted.h"
+#include "engine/model/copied.h"
 #include "engine/model/embedding.h"
 #include "engine/model/head/head_parts.h"
 #include "engine/model/head/token_statistics.h"
@@ -11,6 +13,16 @@ namespace {
 
 bool in_parts(const RunConfig& c) { return c.head_mini_sequences() > 1 || c.head_tiles > 1; }
 
+/// Whether the model's logits are narrow, and the loss's float32.
+bool copies_to_float32(const Keeping& keeps) { return keeps.float32_logits || keeps.float32_loss; }
+
+/// As the product writes them: a program that keeps log-probabilities has the weights' type, which
+/// it may widen.
+DType product_type(const RunConfig& config) {
+  const Keeping& keeps = config.program.keeps;
+  return copies_to_float32(keeps) || keeps.log_probabilities ? config.type : logits_type(config);
+}
+
 float softcap_of(const Rank& rank) { return static_cast<float>(rank.config.model.logit_softcap); }
 
 Tensor statistics_of(const Pass& pass, const Tensor& logits, const Tensor& labels) {
@@ -20,6 +32,21 @@ Tensor statistics_of(const Pass& pass, const Tensor& logits, const Tensor& label
   pass.run(CrossEntropyStatistics{logits.view().matrix(), labels.view().flat(),
                                   local.view().reshaped({rows, 3}), first_token(pass.rank)});
   return gathered(pass, local);
+}
+
+/// Logits of all tokens, and those of them that a program keeps besides.
+void compute_logits(const Pass& pass, const Tensor& x, const Parameter& table, Saved& saved) {
+  const Keeping& keeps = pass.rank.config.program.keeps;
+  const DType type = product_type(pass.rank.config);
+  Tensor made = local_linear(pass, x, table.view(), {}, type);
+  if (softcap_of(pass.rank) > 0) {
+    pass.run(SoftCap{made, made, softcap_of(pass.rank)});
+    if (keeps.separate_softcap) saved.tangent = keep(pass, copied(pass, made));
+  }
+  const Tensor narrow = made;
+  if (copies_to_float32(keeps)) made = converted(pass, made, accumulation_type(type));
+  if (keeps.returned_logits) saved.returned = keep(pass, keeps.float32_loss ? narrow : made);
+  saved.logits = keep(pass, keeps.log_probabilities ? copied(pass, made) : made);
 }
 
 }  // namespace
@@ -36,10 +63,7 @@ Tensor forward(const Pass& pass, const Parameter& table, const Tensor& x, const 
     if (scale) saved.dinput = keep(pass, parallel::leave(pass, result.dinput).wait());
     return result.losses;
   }
-  saved.logits =
-      keep(pass, local_linear(pass, all, table.view(), {}, logits_type(pass.rank.config)));
-  if (softcap_of(pass.rank) > 0)
-    pass.run(SoftCap{saved.logits, saved.logits, softcap_of(pass.rank)});
+  compute_logits(pass, all, table, saved);
   if (pass.on_logits != nullptr)
     (*pass.on_logits)(pass, saved.logits.view().matrix(), 0, first_token(pass.rank));
   const bool at_once = in_one_pass(pass.rank, scale);
@@ -64,10 +88,14 @@ namespace {
 
 Tensor logits_gradient(const Pass& pass, float scale, const Saved& saved) {
   if (saved.statistics.empty()) return saved.logits;
+  const Keeping& keeps = pass.rank.config.program.keeps;
+  Tensor of_probabilities = keeps.log_probabilities ? copied(pass, saved.logits) : Tensor();
+  const Tensor wide = copies_to_float32(keeps) ? copied(pass, saved.logits) : Tensor();
+  if (!wide.empty()) of_probabilities.release();
   const Tensor losses = pass.allocate(accumulation_type(pass.rank.config.type),
                                       {saved.logits.view().rows()}, Kind::statistics);
   // The gradient takes the place of the logits where it has their type.
-  Tensor dlogits = saved.logits.type() == pass.rank.config.type
+  Tensor dlogits = saved.logits.type() == pass.rank.config.type && !keeps.log_probabilities
                        ? saved.logits
                        : pass.allocate(saved.logits.shape());
   pass.run(CrossEntropy{.logits = saved.logits.view().matrix(),

@@ -8,7 +8,6 @@ namespace frugal::engine {
 /// by two stages of a node 1.25 s, all without rounding.
 inline Machine round_machine() {
   Machine machine = find_machine("a100-selene");
-  machine.software = {};
   machine.launch_overhead = 0;
   machine.devices_per_node = 8;
   machine.link_fraction = machine.gather_fraction = machine.network_fraction = 1;
@@ -23,9 +22,9 @@ inline const View unit{nullptr, DType::f32, {1 << 17}};
 /// The stages of a pipeline with their groups.
 struct Pipeline {
   explicit Pipeline(const Machine& machine, const Layout& layout, double deadline = 60,
-                    Replicated replicated = Replicated::no) {
+                    Replicated replicated = Replicated::no, const Software& software = {}) {
     for (int stage = 0; stage < layout.stages; ++stage) {
-      owned.push_back(std::make_unique<VirtualDevice>(machine));
+      owned.push_back(std::make_unique<VirtualDevice>(machine, software));
       devices.push_back(owned.back().get());
       devices.back()->keep_log(true);
     }

@@ -20,22 +20,22 @@ struct Step {
   View data;
 };
 
-struct Program {
+struct RandomRun {
   Machine machine = find_machine("a100-selene");
+  Software software;
   Layout layout;
   std::vector<Step> steps;  ///< in an order in which one thread could do them all
 };
 
-Program random_program(uint64_t seed) {
+RandomRun random_program(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto draw = [&](int below) {
     return static_cast<int>(random() % static_cast<uint64_t>(below));
   };
-  Program program;
+  RandomRun program;
   program.layout = {.tensor = 1 + draw(4), .data = 1 + draw(3), .stages = 2 + draw(4)};
   program.machine.devices_per_port = 1 + draw(8);
-  program.machine.software = {};
-  program.machine.software.messages = static_cast<Machine::Messages>(draw(3));
+  program.software.messages = static_cast<Messages>(draw(3));
   program.machine.launch_overhead = 1e-6 * draw(300);  // so that the host is what is late, at times
   const int stages = program.layout.stages;
   std::vector<Step> on_their_way;
@@ -83,10 +83,10 @@ using Clocks = std::vector<std::array<double, stream_count>>;
 /// What the clocks must be: the program run by one thread, on plain numbers.
 class Oracle {
  public:
-  explicit Oracle(const Program& program)
+  explicit Oracle(const RandomRun& program)
       : program_(program),
         costs_(program.machine),
-        kind_(program.machine.software.messages),
+        kind_(program.software.messages),
         clocks_(static_cast<size_t>(program.layout.stages)),
         host_(clocks_.size()) {
     for (const Step& step : program.steps) run(step);
@@ -126,7 +126,7 @@ class Oracle {
         const double seconds = senders == 0 ? costs_.message(true, bytes)
                                             : costs_.message_between_nodes(senders, bytes);
         clock(step.stage, step.stream) = begin + seconds;
-        if (kind_ != Machine::Messages::beside) hold_up(step.stage, begin + seconds);
+        if (kind_ != Messages::beside) hold_up(step.stage, begin + seconds);
         messages_[{step.stage, step.peer, step.stream}].push_back({begin, seconds});
         break;
       }
@@ -136,8 +136,8 @@ class Oracle {
         double& compute = clock(step.stage, Stream::compute);
         auto [begin, seconds] = messages.front();
         messages.pop_front();
-        if (kind_ == Machine::Messages::serial) begin = std::max(begin, compute);
-        if (kind_ == Machine::Messages::beside)
+        if (kind_ == Messages::serial) begin = std::max(begin, compute);
+        if (kind_ == Messages::beside)
           compute = std::max(compute, begin + seconds);
         else
           hold_up(step.stage, begin + seconds);
@@ -161,16 +161,16 @@ class Oracle {
     ready_.clear();
   }
 
-  const Program& program_;
+  const RandomRun& program_;
   const CostModel costs_;
-  const Machine::Messages kind_;
+  const Messages kind_;
   Clocks clocks_;
   std::vector<double> host_;
   std::map<std::tuple<int, int, Stream>, std::deque<std::pair<double, double>>> messages_;
   std::vector<std::pair<int, double>> ready_;
 };
 
-void run_stage(const Program& program, Pipeline& pipeline, int stage, std::mt19937& random) {
+void run_stage(const RandomRun& program, Pipeline& pipeline, int stage, std::mt19937& random) {
   VirtualDevice& device = *pipeline.devices[static_cast<size_t>(stage)];
   const int end = stage == 0 ? 0 : 1;
   std::vector<Pending> sent;
@@ -201,10 +201,10 @@ void run_stage(const Program& program, Pipeline& pipeline, int stage, std::mt199
 
 TEST(StagedGroupRandom, ClocksDoNotDependOnThreads) {
   for (uint64_t seed = 0; seed < 30; ++seed) {
-    const Program program = random_program(seed);
+    const RandomRun program = random_program(seed);
     const Clocks expected = Oracle(program).clocks();
     for (unsigned interleaving = 0; interleaving < 5; ++interleaving) {
-      Pipeline pipeline(program.machine, program.layout);
+      Pipeline pipeline(program.machine, program.layout, 60, Replicated::no, program.software);
       on_every_rank(*pipeline.all, [&](Communicator& c) {
         std::mt19937 random(100 * interleaving + static_cast<unsigned>(c.rank()));
         run_stage(program, pipeline, c.rank(), random);

@@ -71,9 +71,8 @@ TEST(StagedGroup, MessagesTakeNoMultiprocessors) {
 }
 
 TEST(StagedGroup, BlockingMessagesHoldUpBothEndsUntilTheyAreThere) {
-  Machine machine = round_machine();
-  machine.software.messages = Machine::Messages::blocking;
-  Pipeline pipeline(machine, {.stages = 2});
+  Pipeline pipeline(round_machine(), {.stages = 2}, 60, Replicated::no,
+                    {.messages = Messages::blocking});
   Communicator& first = pipeline.forward->communicator(0);
   Communicator& second = pipeline.forward->communicator(1);
   VirtualDevice& sender = *pipeline.devices[0];
@@ -91,9 +90,8 @@ TEST(StagedGroup, BlockingMessagesHoldUpBothEndsUntilTheyAreThere) {
 }
 
 TEST(StagedGroup, SerialMessagesTakeTheirTimeOfBothEnds) {
-  Machine machine = round_machine();
-  machine.software.messages = Machine::Messages::serial;
-  Pipeline pipeline(machine, {.stages = 2});
+  Pipeline pipeline(round_machine(), {.stages = 2}, 60, Replicated::no,
+                    {.messages = Messages::serial});
   Communicator& first = pipeline.forward->communicator(0);
   Communicator& second = pipeline.forward->communicator(1);
   Pending sent = first.send(unit, 1);
@@ -111,9 +109,8 @@ TEST(StagedGroup, SerialMessagesTakeTheirTimeOfBothEnds) {
 TEST(StagedGroup, ShardedMessagesAreGathered) {
   const View large(nullptr, DType::f32, {3 << 17});  // 0.5 s of latency and 1.5 of a link
   const auto arrival = [&](bool sharded, Replicated replicated) {
-    Machine machine = round_machine();
-    machine.software.sharded_messages = sharded;
-    Pipeline pipeline(machine, {.tensor = 2, .stages = 2}, 60, replicated);
+    Pipeline pipeline(round_machine(), {.tensor = 2, .stages = 2}, 60, replicated,
+                      {.sharded_messages = sharded});
     const Pending sent = pipeline.forward->communicator(0).send(large, 1);
     pipeline.forward->communicator(1).receive(large, 0).wait();
     return pipeline.clock(1, Stream::compute);

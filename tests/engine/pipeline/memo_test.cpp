@@ -192,15 +192,15 @@ const std::pair<const char*, Change> changes[] = {
      }},
     {"offloaded optimizer", [](MemoCase& c) { c.run.offload_optimizer = true; }},
     {"messages that hold up",
-     [](MemoCase& c) { c.machine.software.messages = Machine::Messages::blocking; }},
+     [](MemoCase& c) { c.run.program.software.messages = Messages::blocking; }},
     {"messages that are serial",
-     [](MemoCase& c) { c.machine.software.messages = Machine::Messages::serial; }},
+     [](MemoCase& c) { c.run.program.software.messages = Messages::serial; }},
     {"passes that the host waits for",
-     [](MemoCase& c) { c.machine.software.synchronised_passes = true; }},
+     [](MemoCase& c) { c.run.program.software.synchronised_passes = true; }},
     {"messages in parts, and operations of many kernels",
      [](MemoCase& c) {
        c.run.tensor_parallel = 2;
-       Machine::Software& s = c.machine.software;
+       Software& s = c.run.program.software;
        s.sharded_messages = s.bias = s.gelu = s.dropout = s.mask = s.dropout_add = true;
        s.residual = s.bias_gradient = s.accumulation = s.clipping = true;
      }},

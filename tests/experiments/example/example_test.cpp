@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "harness/cli/program.h"
+#include "harness/cli/command_line.h"
 #include "harness/measure/runner.h"
 #include "tests/experiments/example/table1.h"
 
@@ -23,7 +23,7 @@ Selection virtually(int64_t scale) {
 TEST(Example, IsListed) {
   const char* const arguments[] = {"frugal", "list"};
   ::testing::internal::CaptureStdout();
-  EXPECT_EQ(Program({&table1()}).main(2, arguments), 0);
+  EXPECT_EQ(CommandLine({&table1()}).main(2, arguments), 0);
   EXPECT_THAT(::testing::internal::GetCapturedStdout(),
               HasSubstr("example/table1      4  Activations of one layer of a tiny GPT"));
 }

@@ -1,4 +1,4 @@
-#include "harness/cli/program.h"
+#include "harness/cli/command_line.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -66,7 +66,7 @@ Exit report_error(const std::exception_ptr& error) {
 
 }  // namespace
 
-Program::Program(Artifacts artifacts, Benchmarks benchmarks)
+CommandLine::CommandLine(Artifacts artifacts, Benchmarks benchmarks)
     : artifacts_(std::move(artifacts)),
       benchmarks_(std::move(benchmarks)),
       app_(std::make_unique<CLI::App>(
@@ -84,10 +84,10 @@ Program::Program(Artifacts artifacts, Benchmarks benchmarks)
   app_->get_subcommand("docs")->group("");  // hidden
 }
 
-Program::~Program() = default;
+CommandLine::~CommandLine() = default;
 
-Flags Program::command(const std::string& name, const std::string& help, std::function<Exit()> run,
-                       Ranks ranks) {
+Flags CommandLine::command(const std::string& name, const std::string& help,
+                           std::function<Exit()> run, Ranks ranks) {
   CLI::App* command = app_->add_subcommand(name, help);
   command->callback([this, ranks, run = std::move(run)] {
     chosen_ = run;
@@ -96,7 +96,7 @@ Flags Program::command(const std::string& name, const std::string& help, std::fu
   return Flags(*command);
 }
 
-Exit Program::parse_and_run(int argc, const char* const* argv) {
+Exit CommandLine::parse_and_run(int argc, const char* const* argv) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -114,7 +114,7 @@ Exit Program::parse_and_run(int argc, const char* const* argv) {
   return chosen_();
 }
 
-int Program::main(int argc, const char* const* argv) {
+int CommandLine::main(int argc, const char* const* argv) {
   on_stuck_rank() = [](const Failure& failure) {
     report(failure.reason + "; a rank does not end, so the program does", exit_of(failure.kind));
     std::_Exit(static_cast<int>(exit_of(failure.kind)));
@@ -129,14 +129,14 @@ int Program::main(int argc, const char* const* argv) {
   return processes ? processes->end(status) : status;
 }
 
-Exit Program::run_alone(int argc, const char* const* argv) {
+Exit CommandLine::run_alone(int argc, const char* const* argv) {
   const Exit status = run_guarded(argc, argv);
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
   return report("stdout cannot be written; what was recorded is kept",
                 status == Exit::done ? Exit::bad_input : status);
 }
 
-Exit Program::run_guarded(int argc, const char* const* argv) {
+Exit CommandLine::run_guarded(int argc, const char* const* argv) {
   try {
     return parse_and_run(argc, argv);
   } catch (const GpuLost& error) {

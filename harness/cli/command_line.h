@@ -15,10 +15,10 @@ using Artifacts = std::vector<const Artifact*>;
 
 /// The command line: a tree of commands with their flags, from which the parser, the help, the
 /// shell completions and docs/cli.md all come.
-class Program {
+class CommandLine {
  public:
-  explicit Program(Artifacts artifacts, Benchmarks benchmarks = {});
-  ~Program();
+  explicit CommandLine(Artifacts artifacts, Benchmarks benchmarks = {});
+  ~CommandLine();
 
   /// Whether a command can be one of several processes (harness/place/processes.h).
   enum class Ranks : uint8_t { threads, threads_or_processes };
@@ -47,21 +47,21 @@ class Program {
 };
 
 // One file each; they keep their flags' values alive in the function they add.
-void add_list(Program& program);
-void add_reproduce(Program& program);
-void add_predict(Program& program);
-void add_measure(Program& program);
-void add_plan(Program& program);
-void add_longest(Program& program);
-void add_calibrate(Program& program);
-void add_trace(Program& program);
-void add_operations(Program& program);
-void add_peak(Program& program);
-void add_bench(Program& program);
-void add_schedule(Program& program);
-void add_report(Program& program);
-void add_completion(Program& program);
-void add_docs(Program& program);
+void add_list(CommandLine& line);
+void add_reproduce(CommandLine& line);
+void add_predict(CommandLine& line);
+void add_measure(CommandLine& line);
+void add_plan(CommandLine& line);
+void add_longest(CommandLine& line);
+void add_calibrate(CommandLine& line);
+void add_trace(CommandLine& line);
+void add_operations(CommandLine& line);
+void add_peak(CommandLine& line);
+void add_bench(CommandLine& line);
+void add_schedule(CommandLine& line);
+void add_report(CommandLine& line);
+void add_completion(CommandLine& line);
+void add_docs(CommandLine& line);
 
 /// What docs/cli.md says.
 std::string cli_markdown(const CLI::App& app);

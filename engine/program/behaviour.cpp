@@ -1,0 +1,215 @@
+#include "engine/program/behaviour.h"
+
+#include <fmt/format.h>
+
+#include "engine/config.h"
+#include "kernels/support/error.h"
+
+namespace frugal::engine {
+namespace {
+
+using WhyNot = std::string_view (*)(const RunConfig&);
+
+std::string_view always(const RunConfig& /*config*/) { return ""; }
+std::string_view wide_logits(const RunConfig& config) {
+  return config.narrow_logits ? "and narrow logits are on, which leave nothing to copy" : "";
+}
+std::string_view state_on_device(const RunConfig& config) {
+  return config.offload_optimizer ? "and the optimizer's state is in the host's memory" : "";
+}
+
+template <bool Keeping::*member>
+Behaviour keeping(std::string_view name, std::string_view does, WhyNot why_not = always) {
+  return {name,
+          Changes::memory,
+          does,
+          [](const Program& p) { return p.keeps.*member; },
+          [](Program& p, bool on) { p.keeps.*member = on; },
+          why_not};
+}
+
+template <bool Software::*member>
+Behaviour separate(std::string_view name, std::string_view does, Changes changes = Changes::time) {
+  return {name,
+          changes,
+          does,
+          [](const Program& p) { return p.software.*member; },
+          [](Program& p, bool on) { p.software.*member = on; },
+          always};
+}
+
+template <Messages kind>
+Behaviour messages(std::string_view name, std::string_view does) {
+  return {name,
+          Changes::messages,
+          does,
+          [](const Program& p) { return p.software.messages == kind; },
+          [](Program& p, bool on) {
+            if (on)
+              p.software.messages = kind;
+            else if (p.software.messages == kind)
+              p.software.messages = Messages::beside;
+          },
+          always};
+}
+
+Behaviour caching_allocator() {
+  return separate<&Software::caching_allocator>(
+      "caching-allocator",
+      "Memory comes from PyTorch's caching allocator, which rounds, keeps and fragments; on a "
+      "virtual machine",
+      Changes::memory);
+}
+
+/// What the output layer and the loss keep.
+std::vector<Behaviour> of_logits() {
+  using K = Keeping;
+  return {
+      keeping<&K::float32_logits>("float32-logits",
+                                  "Logits are computed in the weights' type and copied to float32, "
+                                  "which the model returns",
+                                  wide_logits),
+      keeping<&K::float32_loss>("float32-loss",
+                                "The loss copies logits of the weights' type to float32, and their "
+                                "gradient the other way",
+                                wide_logits),
+      keeping<&K::log_probabilities>("log-probabilities",
+                                     "The loss keeps a log-probability for each logit, and makes "
+                                     "their gradient before that of the logits",
+                                     wide_logits),
+      keeping<&K::returned_logits>("returned-logits",
+                                   "Whoever calls the model keeps the logits that it returns until "
+                                   "the backward pass ends",
+                                   wide_logits),
+      keeping<&K::separate_softcap>("separate-softcap",
+                                    "A soft cap of logits keeps the tangent that it computes"),
+      keeping<&K::float32_head_parts>("float32-head-parts",
+                                      "A part of the output head copies its logits to float32, and "
+                                      "has their probabilities beside them",
+                                      wide_logits),
+      keeping<&K::narrow_part_sums>("narrow-part-sums",
+                                    "Parts of the output head sum the gradient of its weights in "
+                                    "the weights' type")};
+}
+
+/// What layers keep.
+std::vector<Behaviour> of_layers() {
+  using K = Keeping;
+  return {
+      keeping<&K::float32_norms>("float32-norms",
+                                 "A root mean square norm copies its input to float32 and keeps "
+                                 "that, and what it gives before its gain"),
+      keeping<&K::separate_activation>("separate-activation",
+                                       "An activation function keeps its input and its result; a "
+                                       "gate's is multiplied in an operation of its own, whose two "
+                                       "gradients are tensors"),
+      keeping<&K::parts_until_layer_ends>("parts-until-layer-ends",
+                                          "Mini-sequences of an MLP keep what they compute until "
+                                          "the layer's backward pass, all parts together"),
+      keeping<&K::separate_scores>("separate-scores",
+                                   "Attention's products of queries and keys, their softmax, and "
+                                   "the gradients of both are tensors of their own"),
+      keeping<&K::causal_masks>("causal-masks",
+                                "Each microbatch in flight keeps a mask of one byte for each pair "
+                                "of positions"),
+      keeping<&K::kept_outputs>("kept-outputs",
+                                "A stage keeps what it has sent until the microbatch's backward "
+                                "pass has been made")};
+}
+
+/// What steps keep and make.
+std::vector<Behaviour> of_steps() {
+  using K = Keeping;
+  return {
+      keeping<&K::gradients_when_needed>("gradients-when-needed",
+                                         "A weight's gradient takes memory from the backward pass "
+                                         "that computes it to the end of the step"),
+      keeping<&K::narrow_gradients>("narrow-gradients",
+                                    "Gradients are there in the weights' type, too, beside their "
+                                    "float32 sums"),
+      keeping<&K::flattened_gradients>("flattened-gradients",
+                                       "A step copies all gradients, in the weights' type, into "
+                                       "one tensor before replicas sum them"),
+      keeping<&K::optimizer_intermediate>("optimizer-intermediate",
+                                          "The optimizer's step makes one more tensor as large as "
+                                          "the weights that it steps together",
+                                          state_on_device),
+      keeping<&K::float32_weight_versions>("float32-weight-versions",
+                                           "Older versions of the weights are kept in float32"),
+      caching_allocator()};
+}
+
+std::vector<Behaviour> of_time() {
+  using S = Software;
+  return {
+      separate<&S::bias>("bias-kernel", "A product's bias is added by a kernel of its own"),
+      separate<&S::gelu>("gelu-kernel", "GELU is a kernel of its own, with its bias"),
+      separate<&S::dropout>("dropout-kernel", "Dropout behind a softmax is a kernel of its own"),
+      separate<&S::mask>("mask-kernel",
+                         "A causal mask is a kernel of its own before the softmax, "
+                         "which then reads all scores"),
+      separate<&S::dropout_add>("dropout-add-kernels",
+                                "Bias, dropout and residual behind a block "
+                                "are a kernel each"),
+      separate<&S::residual>("residual-kernel",
+                             "The gradient over a residual path is added by a "
+                             "kernel of its own"),
+      separate<&S::bias_gradient>("bias-gradient-kernel",
+                                  "A bias's gradient is summed by a kernel "
+                                  "of its own"),
+      separate<&S::accumulation>("accumulation-kernel",
+                                 "A weight's gradient is added to those "
+                                 "before it by a kernel of its own"),
+      separate<&S::clipping>("clipping-kernels",
+                             "Gradients are scaled before the optimizer's "
+                             "kernel, and weights copied behind it"),
+      separate<&S::synchronised_passes>("synchronised-passes",
+                                        "The host waits for the device before and after each pass"),
+      messages<Messages::blocking>("blocking-messages",
+                                   "Both ends of a message, and their hosts, "
+                                   "wait until it is there"),
+      messages<Messages::serial>("serial-messages",
+                                 "A stage has one message at a time, either "
+                                 "way, and does not compute meanwhile"),
+      separate<&S::sharded_messages>("sharded-messages",
+                                     "Tensor-parallel ranks that have the same to send send a part "
+                                     "of it each, and gather the parts",
+                                     Changes::messages),
+  };
+}
+
+}  // namespace
+
+std::string_view name_of(Changes changes) {
+  switch (changes) {
+    case Changes::memory:
+      return "memory";
+    case Changes::time:
+      return "time";
+    case Changes::messages:
+      return "messages";
+  }
+  return "?";
+}
+
+const std::vector<Behaviour>& behaviours() {
+  static const std::vector<Behaviour> all = [] {
+    std::vector<Behaviour> list;
+    for (const auto& some : {of_logits(), of_layers(), of_steps(), of_time()})
+      list.insert(list.end(), some.begin(), some.end());
+    return list;
+  }();
+  return all;
+}
+
+void check_behaviours(const RunConfig& config) {
+  for (const Behaviour& behaviour : behaviours()) {
+    if (!behaviour.has(config.program)) continue;
+    if (const std::string_view why = behaviour.why_not(config); !why.empty())
+      throw InputError(fmt::format("the program {} has {}, {}; take it out (--program {}~{})",
+                                   config.program.name, behaviour.name, why, config.program.name,
+                                   behaviour.name));
+  }
+}
+
+}  // namespace frugal::engine

@@ -1,0 +1,33 @@
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "engine/program/program.h"
+
+namespace frugal::engine {
+
+struct RunConfig;
+
+/// What a behaviour changes first of all. One that keeps or copies takes time, too.
+enum class Changes : uint8_t { memory, time, messages };
+std::string_view name_of(Changes changes);
+
+/// One thing that programs do and their technique does not need, which a run can be told to do
+/// (RunConfig::program).
+struct Behaviour {
+  std::string_view name;  ///< "float32-logits"
+  Changes changes;
+  std::string_view does;  ///< in one sentence, for documentation
+  bool (*has)(const Program&);
+  void (*put)(Program&, bool on);
+  /// What a configuration has that this cannot be with; empty where it can.
+  std::string_view (*why_not)(const RunConfig&);
+};
+
+/// All of them, in the order of documentation.
+const std::vector<Behaviour>& behaviours();
+
+/// Throws InputError for a behaviour of the run's program that its configuration cannot have.
+void check_behaviours(const RunConfig& config);
+
+}  // namespace frugal::engine

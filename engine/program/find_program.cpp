@@ -1,0 +1,184 @@
+#include "engine/program/find_program.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "kernels/support/error.h"
+#include "kernels/support/named_file.h"
+
+namespace frugal::engine {
+namespace {
+
+constexpr NamedFolder programs{"programs/", "program"};
+constexpr std::string_view none = "frugal";
+constexpr std::array statuses{BehaviourStatus::documented, BehaviourStatus::counted,
+                              BehaviourStatus::supposed};
+constexpr std::array all_changes{Changes::memory, Changes::time, Changes::messages};
+
+std::vector<std::string> behaviour_names() {
+  std::vector<std::string> names;
+  for (const Behaviour& behaviour : behaviours()) names.emplace_back(behaviour.name);
+  return names;
+}
+
+const Behaviour* find_behaviour(std::string_view name) {
+  const auto found = std::ranges::find(behaviours(), name, &Behaviour::name);
+  return found == behaviours().end() ? nullptr : &*found;
+}
+
+/// Those that are near the name, or else all.
+std::string candidates(const std::string& name, const std::vector<std::string>& known) {
+  const auto near = nearest(name, known);
+  return fmt::format("{} {}", near.empty() ? "known are" : "did you mean",
+                     fmt::join(near.empty() ? known : near, ", "));
+}
+
+KnownBehaviour read_behaviour(const JsonObject& entry) {
+  entry.allow_only({"behaviour", "status", "evidence"});
+  const auto name = entry.require<std::string>("behaviour");
+  const Behaviour* const behaviour = find_behaviour(name);
+  if (behaviour == nullptr)
+    entry.fail("behaviour", fmt::format("is \"{}\", which is none; {}", name,
+                                        candidates(name, behaviour_names())));
+  const auto said = entry.require<std::string>("status");
+  const auto status =
+      std::ranges::find(statuses, said, [](BehaviourStatus s) { return name_of(s); });
+  if (status == statuses.end())
+    entry.fail("status",
+               fmt::format("is \"{}\"; it must be documented, counted or supposed", said));
+  const auto evidence = entry.require<std::string>("evidence");
+  if (evidence.empty()) entry.fail("evidence", "is empty; say how it is known");
+  return {behaviour, *status, evidence};
+}
+
+/// A term of a program's text, and what comes before it.
+struct Term {
+  char sign;
+  std::string name;
+};
+
+std::vector<Term> terms_of(const std::string& text) {
+  std::vector<Term> terms;
+  size_t begin = 0;
+  char sign = '+';
+  while (begin <= text.size()) {
+    const size_t end = std::min(text.find_first_of("+~", begin), text.size());
+    terms.push_back({sign, text.substr(begin, end - begin)});
+    if (terms.back().name.empty())
+      throw InputError(fmt::format(
+          "the program is \"{}\", which has nothing before or behind a \"+\" or \"~\"; write "
+          "programs and behaviours, such as hugging-face-2024+mini-s",
+          text));
+    if (end < text.size()) sign = text[end];
+    begin = end + 1;
+  }
+  return terms;
+}
+
+/// What a term stands for: a behaviour alone, or all of a program's.
+std::vector<const Behaviour*> behaviours_of_term(const std::string& name) {
+  if (const Behaviour* const one = find_behaviour(name)) return {one};
+  std::vector<std::string> known = program_names();
+  if (!is_path(name) && std::ranges::find(known, name) == known.end()) {
+    for (const std::string& behaviour : behaviour_names()) known.push_back(behaviour);
+    throw InputError(fmt::format(
+        "no program and no behaviour is called \"{}\"; {}, or give the path of a program's file "
+        "(FILE.json)",
+        name, candidates(name, known)));
+  }
+  std::vector<const Behaviour*> all;
+  for (const KnownBehaviour& known_one : find_program_file(name).behaviours)
+    all.push_back(known_one.behaviour);
+  return all;
+}
+
+/// ":memory" behind the text, which becomes shorter by it.
+std::optional<Changes> take_part(std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return std::nullopt;
+  const std::string part = text.substr(colon + 1);
+  for (const Changes changes : all_changes)
+    if (name_of(changes) == part) {
+      text.resize(colon);
+      return changes;
+    }
+  throw InputError(fmt::format(
+      "the program is \"{}\"; behind a colon it must be memory, time or messages", text));
+}
+
+/// What says the same without files.
+std::string without_files(const std::string& text, const std::vector<Term>& terms,
+                          const Program& program) {
+  if (std::ranges::none_of(terms, [](const Term& term) { return is_path(term.name); })) return text;
+  std::string name;
+  for (const Behaviour* behaviour : behaviours_of(program))
+    name += fmt::format("{}{}", name.empty() ? "" : "+", behaviour->name);
+  return name;
+}
+
+}  // namespace
+
+std::string_view name_of(BehaviourStatus status) {
+  switch (status) {
+    case BehaviourStatus::documented:
+      return "documented";
+    case BehaviourStatus::counted:
+      return "counted";
+    case BehaviourStatus::supposed:
+      return "supposed";
+  }
+  return "?";
+}
+
+std::string name_of(const Program& program) {
+  return program.name.empty() ? std::string(none) : program.name;
+}
+
+ProgramFile find_program_file(const std::string& name_or_path) {
+  const NamedFile file = find_file(programs, name_or_path);
+  const JsonObject root(file.content, file.name);
+  root.allow_only({"schema", "name", "description", "behaviours"});
+  if (const auto schema = root.require<std::string>("schema"); schema != "frugal.program/2")
+    root.fail("schema", fmt::format("is \"{}\"; it must be \"frugal.program/2\"", schema));
+  ProgramFile program{
+      root.require<std::string>("name"), root.require<std::string>("description"), {}};
+  for (const JsonObject& entry : root.objects("behaviours")) {
+    const KnownBehaviour known = read_behaviour(entry);
+    if (std::ranges::find(program.behaviours, known.behaviour, &KnownBehaviour::behaviour) !=
+        program.behaviours.end())
+      entry.fail("behaviour", fmt::format("is \"{}\" a second time", known.behaviour->name));
+    program.behaviours.push_back(known);
+  }
+  return program;
+}
+
+std::vector<std::string> program_names() { return programs.names(); }
+
+std::vector<const Behaviour*> behaviours_of(const Program& program) {
+  std::vector<const Behaviour*> all;
+  for (const Behaviour& behaviour : behaviours())
+    if (behaviour.has(program)) all.push_back(&behaviour);
+  return all;
+}
+
+Program find_program(const std::string& text) {
+  if (text == none) return {};
+  std::string rest = text;
+  const std::optional<Changes> part = take_part(rest);
+  const std::vector<Term> terms = terms_of(rest);
+  Program program;
+  for (const auto& [sign, name] : terms)
+    for (const Behaviour* behaviour : behaviours_of_term(name))
+      behaviour->put(program, sign == '+');
+  for (const Behaviour& behaviour : behaviours())
+    if (part && behaviour.changes != *part) behaviour.put(program, false);
+  if (behaviours_of(program).empty()) return {};
+  program.name = without_files(text, terms, program);
+  return program;
+}
+
+}  // namespace frugal::engine

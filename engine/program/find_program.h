@@ -1,0 +1,47 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "engine/program/behaviour.h"
+
+namespace frugal::engine {
+
+/// Where it is seen that a program does something.
+enum class BehaviourStatus : uint8_t {
+  documented,  ///< in its source, or in its paper
+  counted,     ///< in what was counted of it while it ran
+  supposed     ///< nowhere: it would explain a number
+};
+std::string_view name_of(BehaviourStatus status);
+
+/// One behaviour of a program, and how it is known.
+struct KnownBehaviour {
+  const Behaviour* behaviour;
+  BehaviourStatus status;
+  std::string evidence;  ///< a sentence of the paper; a repository's file, line and commit; a count
+};
+
+/// A file of programs/.
+struct ProgramFile {
+  std::string name, description;
+  std::vector<KnownBehaviour> behaviours;
+};
+/// By its name, or of this file. Throws InputError that names the file, the key and what is
+/// allowed.
+ProgramFile find_program_file(const std::string& name_or_path);
+/// Names of programs/.
+std::vector<std::string> program_names();
+
+/// The program that a text says: programs, files of them and behaviours with "+" between them, of
+/// which "~" takes behaviours out again, and ":memory", ":time" or ":messages" leaves those alone
+/// that change it. "hugging-face-2024+mini-s", "megatron-lm-2022~causal-masks",
+/// "megatron-lm-2022:memory"; "frugal" is none.
+///
+/// The name of the result says the same without files. Throws InputError for what is no program and
+/// no behaviour, with the nearest ones.
+Program find_program(const std::string& text);
+
+/// What the program has, in the order of behaviours().
+std::vector<const Behaviour*> behaviours_of(const Program& program);
+
+}  // namespace frugal::engine

@@ -1,0 +1,36 @@
+#pragma once
+#include <cstdint>
+
+namespace frugal::kernels {
+
+/// What a message between stages takes besides its link.
+enum class Messages : uint8_t {
+  beside,    ///< nothing: both ends compute beside it
+  blocking,  ///< both ends and their hosts wait until it is there
+  serial     ///< its time of both ends, which have one message at a time, either way
+};
+
+/// Parts of operations that a program runs as kernels of their own on a virtual device, and what
+/// waits in it. By default each operation is one kernel, and nothing waits.
+struct Software {
+  bool bias = false;           ///< of a product, added to its result
+  bool gelu = false;           ///< behind a product, or before its gradient
+  bool dropout = false;        ///< behind a softmax
+  bool mask = false;           ///< of a causal softmax, which then reads what it does not see too
+  bool dropout_add = false;    ///< bias, dropout and residual behind a block, a kernel each
+  bool residual = false;       ///< the gradient that a norm's is added to
+  bool bias_gradient = false;  ///< the sum over rows behind a dropout's gradient
+  bool accumulation = false;   ///< of a weight's gradient, added to those before it
+  bool clipping = false;       ///< of gradients, and weights copied from their float32 master
+  Messages messages = Messages::beside;
+  /// The host waits for the device before and after each pass of a stage.
+  bool synchronised_passes = false;
+  /// Ranks of a stage that have the same to send send a part of it each, and gather the parts.
+  bool sharded_messages = false;
+  /// Memory is what PyTorch's caching allocator takes for it (kernels/virtual/pytorch_allocator.h).
+  bool caching_allocator = false;
+
+  bool operator==(const Software&) const = default;
+};
+
+}  // namespace frugal::kernels
