@@ -10,9 +10,6 @@ def load(path):
         base = load(pathlib.Path(path).with_name(machine.pop("base") + ".json"))
         for group in ("device", "network"):
             machine[group] = {**base[group], **machine.get(group, {})}
-        for key in ("software", "operations"):
-            if key in base:
-                machine.setdefault(key, base[key])
-    if machine.get("software", "") is None:
-        del machine["software"]
+        if "operations" in base:
+            machine.setdefault("operations", base["operations"])
     return machine

@@ -23,11 +23,6 @@ GROUPS = {
                   "network.link_latency", "network.network_latency"],
 }
 
-# Otherwise what a machine without software does: without sequence parallelism too, each tensor-parallel
-# rank sends the next stage only its part of what all of them have.
-SHARDED = {key: {"value": value, "source": "changed for a study, see bench/modern_hardware.py"} for key, value in (
-    ("separate_kernels", []), ("messages", "beside"), ("synchronised_passes", False), ("sharded_messages", True))}
-
 
 def parameter(machine, key):
     part, name = key.split(".")
@@ -45,7 +40,7 @@ def write(machine, folder, name, changed):
     print("machine", json.dumps({
         "machine": name, "base": base, "calibration": machine["calibration"],
         "changed": {key: [before[key], value] for key, value in changed.items()},
-        "software": "software" in machine, "flops_bf16": parameter(machine, "device.flops_bf16")["value"],
+        "flops_bf16": parameter(machine, "device.flops_bf16")["value"],
         "gemm_sustained": parameter(machine, "device.gemm_sustained")["value"],
         "memory_capacity": parameter(machine, "device.memory_capacity")["value"]}), sep="\t")
     machine["name"] += "-roomy"
@@ -59,14 +54,14 @@ def machines(hardware, folder):
     read = {name: load(hardware / f"{name}.json")
             for name in ("a100-selene", "h100-dgx", "h200-hgx", "b200-dgx")}
     a100 = read["a100-selene"]
-    del a100["software"], a100["fit"]
+    del a100["fit"]
     a100["calibration"] = "not calibrated: fitted with the kernels of Megatron-LM of 2022, which are taken away here"
     write(a100, folder, "a100-no-software", {})
     for name in ("h100-dgx", "h200-hgx", "b200-dgx"):
         write(read[name], folder, name, {})
     for name in ("h100-dgx", "b200-dgx"):
         machine = json.loads((folder / f"{name}.json").read_text())
-        write({**machine, "software": SHARDED}, folder, f"{name}-sharded", {})
+        write(machine, folder, f"{name}-sharded", {})
         for group, keys in GROUPS.items():
             for factor in (0.8, 1.2):
                 write(machine, folder, f"{name}-{group}-{factor}",

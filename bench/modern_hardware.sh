@@ -102,14 +102,15 @@ for machine in "${machines[@]}"; do
   done
 done
 
-# Of what sequence parallelism saves, what smaller messages between stages do: with them anyway.
+# Of what sequence parallelism saves, what smaller messages between stages do: without it too, each tensor-parallel rank
+# sends the next stage only its part of what all of them have.
 for machine in h100-dgx-sharded b200-dgx-sharded; do
   for shape in "175B 8 64" "530B 35 280" "1T 64 512"; do
     read -r model stages count <<<"$shape"
     for name in fused "fused + SP"; do
       # shellcheck disable=SC2086
       measure techniques "$name" "$model" "$machine" --tensor-parallel 8 --pipeline-parallel "$stages" \
-        --microbatches "$count" ${techniques[$name]}
+        --microbatches "$count" --program sharded-messages ${techniques[$name]}
     done
   done
 done

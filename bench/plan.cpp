@@ -9,6 +9,7 @@
 #include "bench/benchmarks.h"
 #include "engine/plan/execute.h"
 #include "engine/plan/search.h"
+#include "engine/program/find_program.h"
 #include "harness/measure/case_run.h"
 #include "harness/measure/interrupt.h"
 #include "harness/place/target.h"
@@ -27,10 +28,11 @@ struct PlannedCase {
   std::vector<int> tensor = {1};
 };
 
+constexpr const char *v100 = "v100-p3-16xlarge", *a100 = "a100-selene";
+
 /// The models of pipedream2bw2021 on its machine, the smallest of korthikanti2022 on its own, and a
-/// small one.
+/// small one; with the kernels and messages of the papers' programs.
 const std::vector<PlannedCase>& planned_cases() {
-  static constexpr const char *v100 = "v100-p3-16xlarge", *a100 = "a100-selene";
   static const std::vector<PlannedCase> all = {{"gpt-355m", "8", "64", "2bw", v100},
                                                {"gpt-355m", "64", "512", "2bw", v100},
                                                {"gpt-355m", "16", "128", "1f1b", v100},
@@ -60,6 +62,8 @@ PlanRequest request_of(const PlannedCase& c, const Machine& machine) {
   request.run.model = find_model(c.model);
   request.run.schedule = from_name<ScheduleKind>(c.schedule).value();
   request.run.type = DType::bf16;
+  request.run.program = find_program(c.machine == v100 ? "pipedream-2bw-2021:time:messages"
+                                                       : "megatron-lm-2022:time:messages");
   request.machine = machine;
   request.memory = machine.memory_capacity;
   request.devices = std::stoi(c.devices);

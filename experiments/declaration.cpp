@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/program/find_program.h"
 #include "kernels/support/error.h"
@@ -41,6 +42,13 @@ Case as_program(Case c, const Program& program) {
   c.config.program = program;
   for (Case& smaller : c.smaller) smaller = as_program(std::move(smaller), program);
   return c;
+}
+
+/// Whether a cell that the paper has is so far from it that a reader will ask why.
+bool is_off(const Cell& cell) {
+  constexpr double percent = 10, points = 3;
+  return std::abs(cell.error_percent().value_or(0)) > percent ||
+         std::abs(cell.error_points().value_or(0)) > points;
 }
 
 std::string filled(const std::string& pattern, const Cell& cell) {
@@ -98,6 +106,9 @@ Results::Results(const Declaration& declared, const Records& records) : artifact
       if (!left_out(artifact, one, runs)) cells.push_back(cell_of(artifact, one, runs));
   }
   if (artifact.formulas) formulas = artifact.formulas();
+  for (InSetting& one : settings)
+    for (Cell& cell : one.cells)
+      if (cell.reason.empty() && is_off(cell)) cell.reason = difference(cell);
 }
 
 std::string Results::difference(const Cell& cell) const {
@@ -131,7 +142,8 @@ std::vector<Case> DeclaredArtifact::cases(const Selection& selection) const {
   std::vector<Case> all;
   const Program program = find_program(declared_.program);
   for (const Case& c : own)
-    if (c.source() == Source::simulated) all.push_back(as_program(c, program));
+    if (c.source() == Source::simulated)
+      all.push_back(as_program(declared_.of_program ? declared_.of_program(c) : c, program));
   for (Case& c : own)
     if (selection.programs == Programs::both || c.source() != Source::simulated)
       all.push_back(std::move(c));

@@ -107,6 +107,9 @@ struct Declaration {
   bool divided = false;
   std::vector<Claims> claims = {};
   bool expects_oom = false;
+  /// What is tried of a case with the program's behaviour, of which what is tried without may begin
+  /// too large. Empty: the same.
+  std::function<Case(Case)> of_program = {};
 
   std::string id() const { return paper.id() + "/" + name; }
 };
@@ -141,6 +144,7 @@ class DeclaredArtifact final : public Artifact {
   }
   std::vector<Claim> claims(const Records& records) const override;
   bool expects_oom() const override { return declared_.expects_oom; }
+  std::string program() const override { return declared_.program; }
 
  private:
   Declaration declared_;

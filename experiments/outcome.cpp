@@ -33,6 +33,7 @@ void set(Comparison& number, const Setting& setting, const Outcome& outcome) {
   number.source = setting.source;
   number.on = setting.where();
   number.links = setting.links;
+  number.program = setting.program;
   number.scale = setting.scale;
   number.threads = setting.threads;
   number.reason = outcome.reason;

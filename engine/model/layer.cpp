@@ -48,11 +48,10 @@ Tensor TransformerLayer::compute(const Pass& pass, const Tensor& x, Saved& saved
   return add(pass, mlp_post_norm_->forward(pass, block, saved.mlp_post_norm), middle.residual);
 }
 
-void TransformerLayer::recompute(const Pass& pass, const Tensor& x, Saved& saved) const {
-  if (Mlp::recomputes_itself(pass.rank) && !mlp_post_norm_)
-    saved.mlp = Mlp::remembered(pass, attend(pass, x, saved).normed);
-  else
-    compute(pass, x, saved);
+Tensor TransformerLayer::recompute(const Pass& pass, const Tensor& x, Saved& saved) const {
+  if (!Mlp::recomputes_itself(pass.rank) || mlp_post_norm_) return compute(pass, x, saved);
+  saved.mlp = Mlp::remembered(pass, attend(pass, x, saved).normed);
+  return {};
 }
 
 Tensor TransformerLayer::forward(const Pass& outer, const Tensor& x, Saved& saved) const {
@@ -65,7 +64,9 @@ Tensor TransformerLayer::forward(const Pass& outer, const Tensor& x, Saved& save
 
 Tensor TransformerLayer::backward(const Pass& outer, const Tensor& dy, Saved saved) const {
   const Pass pass = outer.in_layer(index_);
-  if (pass.recompute == Recompute::full) recompute(pass, saved.input.take(pass), saved);
+  Tensor output;
+  if (pass.recompute == Recompute::full) output = recompute(pass, saved.input.take(pass), saved);
+  if (!pass.rank.config.program.keeps.recomputed_outputs) output.release();
   Tensor d =
       mlp_post_norm_ ? mlp_post_norm_->backward(pass, dy, {}, std::move(saved.mlp_post_norm)) : dy;
   d = mlp_.backward(pass, d, std::move(saved.mlp));

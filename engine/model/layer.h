@@ -40,7 +40,8 @@ class TransformerLayer {
   };
   Middle attend(const Pass& pass, const Tensor& x, Saved& saved) const;
   Tensor compute(const Pass& pass, const Tensor& x, Saved& saved) const;
-  void recompute(const Pass& pass, const Tensor& x, Saved& saved) const;
+  /// What the layer gives; empty where its MLP computes itself again.
+  Tensor recompute(const Pass& pass, const Tensor& x, Saved& saved) const;
 
   int index_;
   Norm attention_norm_;

@@ -64,6 +64,7 @@ Tensor Mlp::forward(const Pass& pass, const Tensor& x, const Tensor& residual, S
   saved = remembered(pass, x);
   const int64_t tokens = x.shape()[0], parts = pass.rank.config.mlp_mini_sequences();
   Tensor y;
+  std::vector<Tensor> outputs;  // of parts; of a program that has them until all are there
   for (int64_t i = 0; i < parts; ++i) {
     const MiniSequence part = mini_sequence(tokens, parts, i);
     Inner inner = expand(pass, part.of(x));
@@ -71,6 +72,7 @@ Tensor Mlp::forward(const Pass& pass, const Tensor& x, const Tensor& residual, S
       saved.inner.push_back(
           {keep(pass, inner.u), keep(pass, inner.z), keep(pass, inner.activated)});
     const Tensor projected = down_.forward(pass, inner.z);
+    if (pass.rank.config.program.keeps.concatenated_parts) outputs.push_back(projected);
     inner = {};
     const Dropout dropout = dropout_from(pass, layer_, part.begin);
     if (i == 0) {

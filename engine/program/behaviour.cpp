@@ -19,13 +19,15 @@ std::string_view state_on_device(const RunConfig& config) {
 }
 
 template <bool Keeping::*member>
-Behaviour keeping(std::string_view name, std::string_view does, WhyNot why_not = always) {
+Behaviour keeping(std::string_view name, std::string_view does, WhyNot why_not = always,
+                  bool real = true) {
   return {name,
           Changes::memory,
           does,
           [](const Program& p) { return p.keeps.*member; },
           [](Program& p, bool on) { p.keeps.*member = on; },
-          why_not};
+          why_not,
+          real};
 }
 
 template <bool Software::*member>
@@ -106,6 +108,12 @@ std::vector<Behaviour> of_layers() {
       keeping<&K::parts_until_layer_ends>("parts-until-layer-ends",
                                           "Mini-sequences of an MLP keep what they compute until "
                                           "the layer's backward pass, all parts together"),
+      keeping<&K::concatenated_parts>("concatenated-parts",
+                                      "What mini-sequences of an MLP give are tensors of their own "
+                                      "until all are there, and are copied into one"),
+      keeping<&K::recomputed_outputs>("recomputed-outputs",
+                                      "A layer that is computed again keeps its output until its "
+                                      "backward pass ends"),
       keeping<&K::separate_scores>("separate-scores",
                                    "Attention's products of queries and keys, their softmax, and "
                                    "the gradients of both are tensors of their own"),
@@ -132,8 +140,13 @@ std::vector<Behaviour> of_steps() {
                                        "one tensor before replicas sum them"),
       keeping<&K::optimizer_intermediate>("optimizer-intermediate",
                                           "The optimizer's step makes one more tensor as large as "
-                                          "the weights that it steps together",
+                                          "the weights that it steps together, or two where it "
+                                          "steps them in backward",
                                           state_on_device),
+      keeping<&K::unstepped_head>("unstepped-head",
+                                  "The table of an output head in parts, stepped in backward, is "
+                                  "never stepped: its gradient stays, and it has no state",
+                                  always, false),
       keeping<&K::float32_weight_versions>("float32-weight-versions",
                                            "Older versions of the weights are kept in float32"),
       caching_allocator()};
@@ -210,6 +223,15 @@ void check_behaviours(const RunConfig& config) {
                                    config.program.name, behaviour.name, why, config.program.name,
                                    behaviour.name));
   }
+}
+
+void check_behaviours_on_real(const Program& program, const std::string& on) {
+  for (const Behaviour& behaviour : behaviours())
+    if (behaviour.has(program) && !behaviour.real)
+      throw InputError(
+          fmt::format("the program {} has {}, which a virtual device alone can have, and --on is "
+                      "{}; give --program {}:real, or --on virtual:MACHINE",
+                      program.name, behaviour.name, on, program.name));
 }
 
 }  // namespace frugal::engine

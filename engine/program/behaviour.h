@@ -1,4 +1,5 @@
 #pragma once
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct Behaviour {
   void (*put)(Program&, bool on);
   /// What a configuration has that this cannot be with; empty where it can.
   std::string_view (*why_not)(const RunConfig&);
+  /// Whether a device that computes has it, too; otherwise it is of a virtual one's clock or
+  /// memory.
+  bool real = false;
 };
 
 /// All of them, in the order of documentation.
@@ -29,5 +33,7 @@ const std::vector<Behaviour>& behaviours();
 
 /// Throws InputError for a behaviour of the run's program that its configuration cannot have.
 void check_behaviours(const RunConfig& config);
+/// The same for one that a device that computes cannot have; `on` is what messages call it.
+void check_behaviours_on_real(const Program& program, const std::string& on);
 
 }  // namespace frugal::engine

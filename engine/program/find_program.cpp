@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <ranges>
+#include <utility>
 
 #include "kernels/support/error.h"
 #include "kernels/support/named_file.h"
@@ -17,7 +18,6 @@ constexpr NamedFolder programs{"programs/", "program"};
 constexpr std::string_view none = "frugal";
 constexpr std::array statuses{BehaviourStatus::documented, BehaviourStatus::counted,
                               BehaviourStatus::supposed};
-constexpr std::array all_changes{Changes::memory, Changes::time, Changes::messages};
 
 std::vector<std::string> behaviour_names() {
   std::vector<std::string> names;
@@ -80,8 +80,9 @@ std::vector<Term> terms_of(const std::string& text) {
 }
 
 /// What a term stands for: a behaviour alone, or all of a program's.
-std::vector<const Behaviour*> behaviours_of_term(const std::string& name) {
-  if (const Behaviour* const one = find_behaviour(name)) return {one};
+std::vector<KnownBehaviour> behaviours_of_term(const std::string& name) {
+  if (const Behaviour* const one = find_behaviour(name))
+    return {{one, BehaviourStatus::supposed, "named by itself"}};
   std::vector<std::string> known = program_names();
   if (!is_path(name) && std::ranges::find(known, name) == known.end()) {
     for (const std::string& behaviour : behaviour_names()) known.push_back(behaviour);
@@ -90,24 +91,35 @@ std::vector<const Behaviour*> behaviours_of_term(const std::string& name) {
         "(FILE.json)",
         name, candidates(name, known)));
   }
-  std::vector<const Behaviour*> all;
-  for (const KnownBehaviour& known_one : find_program_file(name).behaviours)
-    all.push_back(known_one.behaviour);
-  return all;
+  return find_program_file(name).behaviours;
 }
 
-/// ":memory" behind the text, which becomes shorter by it.
-std::optional<Changes> take_part(std::string& text) {
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos) return std::nullopt;
-  const std::string part = text.substr(colon + 1);
-  for (const Changes changes : all_changes)
-    if (name_of(changes) == part) {
-      text.resize(colon);
-      return changes;
-    }
-  throw InputError(fmt::format(
-      "the program is \"{}\"; behind a colon it must be memory, time or messages", text));
+/// Which behaviours ":memory" and the like leave.
+using Leaves = bool (*)(const Behaviour&);
+template <Changes changes>
+bool leaves(const Behaviour& behaviour) {
+  return behaviour.changes == changes;
+}
+constexpr std::array<std::pair<std::string_view, Leaves>, 4> parts{
+    {{"memory", leaves<Changes::memory>},
+     {"time", leaves<Changes::time>},
+     {"messages", leaves<Changes::messages>},
+     {"real", [](const Behaviour& behaviour) { return behaviour.real; }}}};
+
+/// Those of the parts behind the text, which becomes shorter by them.
+std::vector<Leaves> take_parts(std::string& text) {
+  std::vector<Leaves> all;
+  const std::string whole = text;
+  for (size_t colon = 0; (colon = text.rfind(':')) != std::string::npos; text.resize(colon)) {
+    const std::string said = text.substr(colon + 1);
+    const auto part =
+        std::ranges::find_if(parts, [&](const auto& known) { return known.first == said; });
+    if (part == parts.end())
+      throw InputError(fmt::format("the program is \"{}\"; behind a colon it must be one of {}",
+                                   whole, fmt::join(parts | std::views::keys, ", ")));
+    all.push_back(part->second);
+  }
+  return all;
 }
 
 /// What says the same without files.
@@ -165,17 +177,33 @@ std::vector<const Behaviour*> behaviours_of(const Program& program) {
   return all;
 }
 
+std::vector<KnownBehaviour> known_behaviours(const std::string& text) {
+  std::string rest = text;
+  (void)take_parts(rest);
+  std::vector<KnownBehaviour> all;
+  for (const Behaviour* behaviour : behaviours_of(find_program(text)))
+    for (const Term& term : terms_of(rest))
+      for (const KnownBehaviour& one : behaviours_of_term(term.name)) {
+        if (one.behaviour != behaviour) continue;
+        if (!all.empty() && all.back().behaviour == behaviour) all.pop_back();
+        all.push_back(one);
+      }
+  return all;
+}
+
 Program find_program(const std::string& text) {
   if (text == none) return {};
   std::string rest = text;
-  const std::optional<Changes> part = take_part(rest);
+  const std::vector<Leaves> left = take_parts(rest);
   const std::vector<Term> terms = terms_of(rest);
   Program program;
   for (const auto& [sign, name] : terms)
-    for (const Behaviour* behaviour : behaviours_of_term(name))
-      behaviour->put(program, sign == '+');
+    for (const KnownBehaviour& one : behaviours_of_term(name))
+      one.behaviour->put(program, sign == '+');
   for (const Behaviour& behaviour : behaviours())
-    if (part && behaviour.changes != *part) behaviour.put(program, false);
+    if (!left.empty() &&
+        std::ranges::none_of(left, [&](Leaves leaves) { return leaves(behaviour); }))
+      behaviour.put(program, false);
   if (behaviours_of(program).empty()) return {};
   program.name = without_files(text, terms, program);
   return program;

@@ -33,13 +33,18 @@ ProgramFile find_program_file(const std::string& name_or_path);
 std::vector<std::string> program_names();
 
 /// The program that a text says: programs, files of them and behaviours with "+" between them, of
-/// which "~" takes behaviours out again, and ":memory", ":time" or ":messages" leaves those alone
-/// that change it. "hugging-face-2024+mini-s", "megatron-lm-2022~causal-masks",
-/// "megatron-lm-2022:memory"; "frugal" is none.
+/// which "~" takes behaviours out again. At the end, ":memory", ":time" and ":messages" leave those
+/// that change one of these, and ":real" those that a device that computes can have.
+/// "hugging-face-2024+mini-s", "megatron-lm-2022~causal-masks", "megatron-lm-2022:real"; "frugal"
+/// is none.
 ///
 /// The name of the result says the same without files. Throws InputError for what is no program and
 /// no behaviour, with the nearest ones.
 Program find_program(const std::string& text);
+
+/// What the program of a text has, in the order of behaviours(), and how it is known: as the last
+/// of its terms says that has it. A behaviour that a text names itself is supposed.
+std::vector<KnownBehaviour> known_behaviours(const std::string& text);
 
 /// What the program has, in the order of behaviours().
 std::vector<const Behaviour*> behaviours_of(const Program& program);

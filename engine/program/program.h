@@ -20,8 +20,11 @@ struct Keeping {
   bool float32_norms = false;
   bool separate_activation = false;
   bool parts_until_layer_ends = false;
+  bool concatenated_parts = false;
+  bool recomputed_outputs = false;
   bool gradients_when_needed = false;
   bool optimizer_intermediate = false;
+  bool unstepped_head = false;
   bool causal_masks = false;
   bool kept_outputs = false;
   bool separate_scores = false;

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "engine/model/table_names.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
@@ -31,6 +32,13 @@ View from(const Tensor& first, int64_t elements) {
 /// Whether p is what follows so many elements, from that parameter's first on, in the block.
 bool is_behind(const Parameter& first, int64_t elements, const Parameter& p) {
   return p.offset >= 0 && p.offset == first.offset + ParameterStore::padded(elements);
+}
+
+/// Whether a program forgets to step it (Keeping::unstepped_head).
+bool is_forgotten(const Rank& rank, const Parameter& p) {
+  const RunConfig& c = rank.config;
+  return c.program.keeps.unstepped_head && c.step_in_backward && c.head_mini_sequences() > 1 &&
+         p.name == output_table;
 }
 
 bool is_vector(const Parameter& p) { return p.view().shape.dims == 1; }
@@ -79,7 +87,7 @@ Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOption
       group.members.push_back(parameters_[end]);
       ++end;
     } while (end < parameters_.size() && follows(*parameters_[end]));
-    group.state = new_state(rank, group);
+    if (!is_forgotten(rank, *group.first)) group.state = new_state(rank, group);
     if (rank.config.program.keeps.narrow_gradients && rank.config.type != rank.config.state_type())
       group.narrow_gradient = rank.allocate({group.elements}, Kind::gradient);
     groups_.push_back(std::move(group));
@@ -140,7 +148,11 @@ void Optimizer::clear_fresh(Rank& rank) {
 }
 
 void Optimizer::clear_gradients(Rank& rank) {
-  if (rank.config.gradients_come_and_go()) return drop_gradients(parameters_);
+  if (rank.config.gradients_come_and_go()) {
+    for (Parameter* p : parameters_)
+      if (!is_forgotten(rank, *p)) p->gradient.release();
+    return;
+  }
   if (rank.config.overwrite_gradients) return make_fresh(rank);
   for (const Group& group : groups_) rank.run(Fill{from(group.first->gradient, group.elements), 0});
 }
@@ -335,16 +347,18 @@ void Optimizer::step_in_backward(const RankAt& at, const ParameterList& paramete
   for (const Group& group : groups_) {
     const Parameter* p = group.first;
     if (std::find(parameters.begin(), parameters.end(), p) == parameters.end()) continue;
+    if (is_forgotten(at.rank, *p)) continue;
     const View& gradient = p->grad(at);
     if (p->gradient_is_partial) sum(at.rank.tensor_group, gradient);
     sum(at.rank.groups.context, gradient);
     sum(at.rank.groups.data, gradient);
     if (group.counted) at.run(Sum{gradient, squares_, true});
     std::vector<Tensor> intermediate;
-    make_intermediate(at, group, intermediate);
+    for (int i = 0; i < 2; ++i) make_intermediate(at, group, intermediate);
     update(at, group, gradient.flat(), options, 1, {});
   }
-  drop_gradients(parameters);
+  for (Parameter* p : parameters)
+    if (!is_forgotten(at.rank, *p)) p->gradient.release();
 }
 
 /// The norm, which comes too late for clipping.

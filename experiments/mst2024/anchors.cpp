@@ -5,7 +5,7 @@
 namespace frugal::experiments::mst2024 {
 namespace {
 
-constexpr const char* anchors_model = "llama3-8b";
+constexpr const char *anchors_model = "llama3-8b", *later_program = "hugging-face-2025";
 
 /// What a row of arXiv:2506.13996 has.
 struct Features {
@@ -59,6 +59,7 @@ Declaration anchor(const std::string& name, const std::string& machine, int devi
   }
   return {.paper = paper(),
           .name = name,
+          .program = later_program,
           .cases = search_cases(machine, std::move(searches)),
           .cells = [cells = std::move(cells)](const Setting&) { return cells; },
           .complete = complete_length};

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "experiments/mst2024/differences.h"
 #include "harness/measure/training.h"
 #include "harness/report/longest_report.h"
 
@@ -78,7 +77,6 @@ void complete_length(Cell& cell, const DeclaredCell& declared, const Runs& runs)
       cell.note += fmt::format(", and of the reported {} {}, {:.3f} MB", *cell.paper, cell.unit,
                                per_token(*record, thousand * *cell.paper));
   }
-  explain(cell);
 }
 
 Claims claims_of_lengths(const std::string& printed) {

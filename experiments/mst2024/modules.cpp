@@ -6,7 +6,6 @@
 #include "experiments/artifacts.h"
 #include "experiments/cases.h"
 #include "experiments/declaration.h"
-#include "experiments/mst2024/differences.h"
 #include "experiments/mst2024/paper.h"
 
 namespace frugal::experiments::mst2024 {
@@ -114,7 +113,6 @@ void complete_module(Cell& cell, const DeclaredCell& declared, const Runs& runs,
   if (!cell.paper || record == nullptr) return;
   if (!timed)
     cell.note = fmt::format("{}, {}: {}", cell.row, cell.column, breakdown(record->memory.value()));
-  explain(cell);
 }
 
 Claims claims_of_bytes() {

@@ -5,7 +5,6 @@
 #include "experiments/artifacts.h"
 #include "experiments/cases.h"
 #include "experiments/declaration.h"
-#include "experiments/mst2024/differences.h"
 #include "experiments/mst2024/paper.h"
 
 namespace frugal::experiments::mst2024 {
@@ -42,10 +41,6 @@ double activations(const Record& record) {
   return sum;
 }
 
-template <Kind kind>
-double bytes_in(const Record& record) {
-  return bytes_of(stage_of(record, 0).at_peak, kind);
-}
 double stage_peak(const Record& record) { return static_cast<double>(stage_of(record, 0).peak); }
 
 using Bytes = double (*)(const Record&);
@@ -54,21 +49,27 @@ DeclaredCell gib_of(const char* row, const char* column, const char* case_id, By
       row, column, "GiB", {case_id}, [bytes](const Record& record) { return bytes(record) / gib; }};
 }
 
-/// The most that a kind has at a time, and what the optimizer has beside its state.
 template <Kind kind>
-double most_in(const Record& record) {
-  return bytes_of(stage_of(record, 0).peak_per_kind, kind);
+double held(const Record& record) {
+  return bytes_of(stage_of(record, 0).held, kind);
 }
+/// What the optimizer has at most beside its state.
 double intermediate(const Record& record) {
-  return most_in<Kind::optimizer>(record) - bytes_in<Kind::optimizer>(record);
+  return bytes_of(stage_of(record, 0).peak_per_kind, Kind::optimizer) -
+         held<Kind::optimizer>(record);
 }
-/// Where gradients are used as soon as they are there, the paper counts them among activations.
-double with_gradients(const Record& record) {
-  return activations(record) + bytes_in<Kind::gradient>(record);
+/// The most that a gradient takes which stays until the backward pass ends.
+double gradients(const Record& record) {
+  return bytes_of(stage_of(record, 0).peak_per_kind, Kind::gradient);
+}
+/// All that is there at the peak beside weights and optimizer state, where gradients do not stay.
+double beside_what_is_held(const Record& record) {
+  return stage_peak(record) - held<Kind::parameter>(record) - held<Kind::optimizer>(record);
 }
 
-/// What is in memory at the moment when most is; of gradients that stay, and of what the optimizer
-/// makes, the most there is at a time, which is after the backward pass.
+/// What is in memory at the moment when most is. Gradients that stay, and what the optimizer makes,
+/// are most behind the backward pass; activations of such a step are those of one that steps in
+/// backward, where they are what there is most of.
 std::vector<DeclaredCell> tables8_to_11(const Setting&) {
   std::vector<DeclaredCell> cells;
   for (const MemoryRow& row : memory_rows) {
@@ -76,10 +77,11 @@ std::vector<DeclaredCell> tables8_to_11(const Setting&) {
       cells.push_back(gib_of(row.name, column, row.name, bytes));
     };
     const bool stays = row.gradients == Gradients::resident;
-    add("activation", stays ? activations : with_gradients);
-    add("weight", bytes_in<Kind::parameter>);
-    if (stays) add("gradient", most_in<Kind::gradient>);
-    add("optimizer state", bytes_in<Kind::optimizer>);
+    cells.push_back(gib_of(row.name, "activation", stays ? stepped_vanilla : row.name,
+                           stays ? activations : beside_what_is_held));
+    add("weight", held<Kind::parameter>);
+    if (stays) add("gradient", gradients);
+    add("optimizer state", held<Kind::optimizer>);
     if (stays) add("optimizer intermediate", intermediate);
     add("peak", stage_peak);
   }
@@ -113,7 +115,6 @@ void complete_peak(Cell& cell, const DeclaredCell& declared, const Runs& runs) {
   if (const Found found = runs.find(declared.cases.front());
       cell.unit == "GiB" && cell.paper && found.record != nullptr)
     cell.note = fmt::format("{}: {}", cell.row, breakdown(found.record->memory.value()));
-  explain(cell);
 }
 
 /// One sequence of Llama3-8B on one A100.

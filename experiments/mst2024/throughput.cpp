@@ -4,7 +4,6 @@
 
 #include "experiments/artifacts.h"
 #include "experiments/declaration.h"
-#include "experiments/mst2024/differences.h"
 #include "experiments/mst2024/paper.h"
 #include "harness/measure/training.h"
 
@@ -98,7 +97,6 @@ std::vector<DeclaredCell> table6_cells(const Setting&) {
 void complete_table6(Cell& cell, const DeclaredCell& declared, const Runs& runs) {
   if (const Found found = runs.find(declared.cases.front()); found.record != nullptr)
     cell.note = found.record->device;
-  explain(cell);
 }
 
 /// What the mini-sequences themselves cost, which no machine's description decides alone.

@@ -7,11 +7,15 @@
 namespace frugal::experiments::pipedream2bw2021 {
 namespace {
 
+/// Bytes for each parameter with both versions of the weights; and as the paper's program, with one
+/// of them in 4 bytes, and 2 of gradients, twice in a step.
+constexpr double own_bytes = 20, programs_bytes = 26;
+
 /// Layers on the first stage of which the weights and what its forward passes keep fill a GPU of
-/// 16 GiB: 20 bytes for each parameter with both versions of the weights, and [s, b, h] of 16 bits
-/// for each layer and each of the d microbatches in flight. No more can fit.
-int64_t most_layers(const Setup& setup) {
-  constexpr double capacity = 16.0 * (1 << 30), bytes_per_parameter = 20;
+/// 16 GiB: so many bytes for each parameter, and [s, b, h] of 16 bits for each layer and each of
+/// the d microbatches in flight. No more can fit.
+int64_t most_layers(const Setup& setup, double bytes_per_parameter) {
+  constexpr double capacity = 16.0 * (1 << 30);
   ModelConfig one = setup.model, none = setup.model;
   one.layers = 1;
   none.layers = 0;
@@ -29,13 +33,25 @@ std::vector<Point> figure9_points() {
   for (const PaperCell& cell : cells_of("figure9")) {
     Setup setup{find_model("gpt-355m"), 1, static_cast<int>(number_in(cell.column))};
     Point& point = points.emplace_back(Point{cell.row, cell.column, {}});
-    for (int64_t layers = most_layers(setup); layers >= 1; --layers) {
+    for (int64_t layers = most_layers(setup, own_bytes); layers >= 1; --layers) {
       setup.model.layers = layers * setup.depth;
       point.tries.push_back({fmt::format("{} layers", setup.model.layers),
                              pipeline_config(setup, ScheduleKind::two_buffered, 1, setup.depth)});
     }
   }
   return points;
+}
+
+/// From as many layers on as the program could have.
+Case without_larger(Case c) {
+  const RunConfig& config = c.config;
+  const Setup setup{config.model, config.data_parallel, config.pipeline_parallel};
+  const int64_t most = most_layers(setup, programs_bytes);
+  while (c.config.model.layers / setup.depth > most && !c.smaller.empty()) {
+    Case next = std::move(c.smaller.front());
+    c = std::move(next);
+  }
+  return c;
 }
 
 double billions(const Record& record) {
@@ -57,6 +73,7 @@ Declaration declared_figure9() {
   figure.cases = [all = figure.cases](const Selection& selection) {
     return selection.scale.value_or(1) == 1 ? all(selection) : std::vector<Case>{};
   };
+  figure.of_program = without_larger;
   return figure;
 }
 

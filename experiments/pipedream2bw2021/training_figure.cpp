@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "experiments/cases.h"
 
 namespace frugal::experiments::pipedream2bw2021 {
@@ -42,7 +44,11 @@ Outcome first_that_fits(const Point& point, const Number::Ended& ended,
                         double (*value)(const Record&)) {
   Outcome outcome;
   std::string why = point.reason, beyond;  // the last that did not fit
-  for (size_t i = 0; i < ended.size(); ++i) {
+  // The first are left out where a program could have none of them.
+  const auto was_tried = [](const Found& found) { return found.status != Status::skipped; };
+  const auto first = std::ranges::find_if(ended, was_tried);
+  const auto begin = first == ended.end() ? 0 : static_cast<size_t>(first - ended.begin());
+  for (size_t i = begin; i < ended.size(); ++i) {
     const Found& found = ended[i];
     outcome.status = found.status;
     outcome.reason = found.reason;

@@ -49,6 +49,7 @@ class CommandLine {
 // One file each; they keep their flags' values alive in the function they add.
 void add_list(CommandLine& line);
 void add_reproduce(CommandLine& line);
+void add_explain(CommandLine& line);
 void add_predict(CommandLine& line);
 void add_measure(CommandLine& line);
 void add_plan(CommandLine& line);

@@ -7,6 +7,7 @@
 
 #include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
+#include "harness/report/programs_report.h"
 #include "harness/settings/config_json.h"
 #include "kernels/support/json_file.h"
 
@@ -90,6 +91,7 @@ std::string with_configuration(std::string schema) {
 void write_documents(const std::filesystem::path& folder, const CLI::App& app) {
   const std::filesystem::path record = folder / "record.schema.json";
   write_file((folder / "cli.md").string(), cli_markdown(app));
+  write_file((folder / "programs.md").string(), programs_markdown());
   write_file((folder / "configuration.schema.json").string(),
              configuration_file_schema().dump(2) + "\n");
   write_file(record.string(), with_configuration(read_text(record.string())));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "engine/program/find_program.h"
 #include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
 #include "harness/cli/run_flags.h"
@@ -21,7 +22,7 @@ constexpr const char* searched = "searched";
 
 struct PlanValues {
   RunFlags run{{FieldGroup::model, FieldGroup::length},
-               {"sequence_parallel", "attention", "stored_masks"}};
+               {"sequence_parallel", "attention", "stored_masks", "program"}};
   std::string hardware, tensor_parallel = "1", recompute = searched, schedule = "2bw",
                         type = "bf16", format = "table";
   int devices = 0;  // 0: not given
@@ -32,6 +33,16 @@ struct PlanValues {
 std::vector<std::string> names_and_searched(std::vector<std::string> names) {
   names.insert(names.begin(), searched);
   return names;
+}
+
+/// The planner's memory is frugal's own.
+void refuse_memory(const Program& program) {
+  for (const Behaviour* behaviour : behaviours_of(program))
+    if (behaviour->changes == Changes::memory)
+      throw InputError(fmt::format(
+          "--program is {}, which has {}, and the planner predicts no other memory than "
+          "frugal's; give --program {}:time:messages",
+          program.name, behaviour->name, program.name));
 }
 
 /// Sizes of which each stage's weights can be cut into as many parts.
@@ -86,6 +97,8 @@ PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
   run.attention = attention_of(values, settings, run.model);
   run.type = *from_name<DType>(values.type);
   run.sequence_parallel = settings.config.sequence_parallel;
+  run.program = settings.config.program;
+  refuse_memory(run.program);
   run.stored_masks = settings.config.stored_masks;
   request.tensor = tensor_sizes(values, request);
   request.recompute.clear();

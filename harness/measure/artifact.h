@@ -40,6 +40,9 @@ class Artifact {
   /// that carries the status and reason. Cells of formulas need no record.
   virtual std::vector<Cell> cells(const Records& records) const = 0;
   virtual std::vector<Claim> claims(const Records& records) const = 0;
+  /// The program that the paper measured, as find_program() understands it; empty where nothing of
+  /// the artifact depends on one.
+  virtual std::string program() const { return ""; }
   /// Whether running out of memory is a result that its cells show, and no failure.
   virtual bool expects_oom() const { return false; }
 };

@@ -57,7 +57,8 @@ RankMemory memory_of(const Rank& rank) {
           .stage = {.at_peak = ledger.at_peak(),
                     .peak = ledger.peak(),
                     .peak_per_kind = ledger.peak_per_kind(),
-                    .peak_in_layers = ledger.peak_in_layers()}};
+                    .peak_in_layers = ledger.peak_in_layers(),
+                    .held = ledger.current_per_kind()}};
 }
 
 /// Of the rank with the highest peak, and of every stage.
@@ -263,7 +264,9 @@ std::map<std::string, std::string> options_of(const Training& run, const RunConf
 
 StepTaken take_step(Cluster& cluster, const RunConfig& config, const OptimizerOptions& optimizer) {
   Trainer trainer(cluster, config, {.optimizer = optimizer});
-  const int steps = config.schedule.flushes ? 1 : 2 * config.pipeline_parallel;
+  // What a step leaves in an allocator's pools the next one finds.
+  const int least = config.program.software.caching_allocator ? 3 : 1;
+  const int steps = config.schedule.flushes ? least : 2 * config.pipeline_parallel;
   std::vector<Batch> batches(static_cast<size_t>(steps),
                              Batch(static_cast<size_t>(config.batch_microbatches())));
   if (cluster.rank(0).device.backed())

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "engine/program/behaviour.h"
 #include "harness/place/cpu_target.h"
 #include "harness/place/cuda_target.h"
 #include "harness/place/lone_rank.h"
@@ -106,6 +107,7 @@ Machine Target::counterpart(int64_t memory) const {
 
 void Target::check(const RunConfig& config) const {
   if (const std::string why = why_not(config); !why.empty()) throw InputError(why);
+  if (!simulated()) check_behaviours_on_real(config.program, on());
 }
 
 std::map<std::string, std::string> Target::options(DType /*type*/) const {

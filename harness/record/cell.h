@@ -38,7 +38,8 @@ struct Comparison {
   bool fitted = false;  ///< whether something was fitted so that `value` meets `paper`
   /// The machine that collectives were charged to, one rank having run alone; otherwise empty.
   std::string links = {};
-  std::string reason;  ///< why there is no value, or why it is not what was to be expected
+  std::string program = {};  ///< whose behaviour the runs had; empty: frugal's own
+  std::string reason;        ///< why there is no value, or why it is not what was to be expected
 
   /// The paper's number, or its formula's.
   std::optional<double> reference() const { return paper ? paper : formula; }

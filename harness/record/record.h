@@ -40,6 +40,7 @@ struct StageMemory {
   int64_t peak = 0;              ///< bytes in use at the moment there were most
   BytesPerKind peak_per_kind{};  ///< each kind's own peak
   int64_t peak_in_layers = 0;    ///< that of activations, those outside the layers left out
+  BytesPerKind held{};           ///< when the last step has ended: what stays from step to step
 };
 
 struct Memory {

@@ -48,7 +48,8 @@ json to_json(const Memory& memory) {
     stages.push_back({{"at_peak", to_json(stage.at_peak)},
                       {"peak", stage.peak},
                       {"peak_per_kind", to_json(stage.peak_per_kind)},
-                      {"peak_in_layers", stage.peak_in_layers}});
+                      {"peak_in_layers", stage.peak_in_layers},
+                      {"held", to_json(stage.held)}});
   return {{"stages", stages},
           {"unit", "bytes"},
           {"host_peak", memory.host_peak},
@@ -160,6 +161,7 @@ StageMemory stage_from_json(const JsonObject& object) {
   if (!object.has("peak_per_kind")) return stage;
   stage.peak_per_kind = bytes_from_json(object.object("peak_per_kind"));
   stage.peak_in_layers = object.integer("peak_in_layers", 0);
+  if (object.has("held")) stage.held = bytes_from_json(object.object("held"));
   return stage;
 }
 

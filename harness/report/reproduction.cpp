@@ -27,6 +27,7 @@ json to_json(const Comparison& number) {
           {"samples", number.samples == 0 ? json(nullptr) : json(number.samples)},
           {"source", name_of(number.source)},
           {"on", number.on},
+          {"program", number.program},
           {"threads", number.threads > 0 ? json(number.threads) : json(nullptr)},
           {"scale", scale_name(number.scale)},
           {"fitted", number.fitted},
@@ -201,8 +202,15 @@ void Reproduction::add(const Artifact& artifact, const Records& records) {
 }
 
 bool Reproduction::any_claim_failed() const {
-  return std::any_of(claims.begin(), claims.end(), [](const Claim& c) {
-    return c.verdict() == Verdict::not_reproduced && !c.expected;
+  // What the paper measured is its program: where that is executed, too, its verdict counts.
+  const auto judged_elsewhere = [this](const Claim& c) {
+    return c.program.empty() && c.source == Source::simulated &&
+           std::any_of(claims.begin(), claims.end(), [&](const Claim& other) {
+             return other.id == c.id && other.scale == c.scale && !other.program.empty();
+           });
+  };
+  return std::any_of(claims.begin(), claims.end(), [&](const Claim& c) {
+    return c.verdict() == Verdict::not_reproduced && !c.expected && !judged_elsewhere(c);
   });
 }
 

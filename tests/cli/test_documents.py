@@ -1,6 +1,7 @@
 """What the program writes to be read: reports, its documentation, completion and lists."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -66,8 +67,18 @@ class Documentation(Cli):
                         SOURCE / "results/amd-epyc-2-cores/bench-processes.jsonl", again], check=True)
         self.assertEqual(again.read_text(encoding="utf-8"), page)
 
+    def test_tables_of_the_papers_pages_are_those_of_the_results(self):
+        pages = sorted((SOURCE / "docs").glob("*.md"))
+        subprocess.run([sys.executable, "-B", SOURCE / "plots/paper_tables.py", "--check",
+                        SOURCE / "results/virtual", *pages], check=True)
+        page, wrong = SOURCE / "docs/mst2024.md", self.folder / "wrong.md"
+        wrong.write_text(re.sub(r"(\| 60 \| )\d", r"\g<1>9", page.read_text(encoding="utf-8")), encoding="utf-8")
+        found = subprocess.run([sys.executable, "-B", SOURCE / "plots/paper_tables.py", "--check",
+                                SOURCE / "results/virtual", wrong], capture_output=True, check=False)
+        self.assertEqual(found.returncode, 1)
+
     def test_documents_are_what_the_program_says(self):
-        names = ("cli.md", "configuration.schema.json", "record.schema.json")
+        names = ("cli.md", "programs.md", "configuration.schema.json", "record.schema.json")
         (self.folder / "record.schema.json").write_text((SOURCE / "docs/record.schema.json").read_text())
         self.run_frugal("docs", "--write", ".")
         for name in names:

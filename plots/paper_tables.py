@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Writes the tables of a document that results/virtual has the numbers of.
+
+    paper_tables.py RESULTS DOCUMENT...           writes them into the documents
+    paper_tables.py --check RESULTS DOCUMENT...   says which would change; exit status 1 where one would
+
+A table stands between `<!-- cells: PAPER/ARTIFACT ... -->` or `<!-- claims: PAPER -->` and `<!-- end -->`. Cells are those
+of the artifacts that have a number of the paper's: beside it that of the paper's program, and frugal's own. Claims are
+counted, and those listed that the paper's program does not reproduce, each with what no behaviour explains. `errors:` has
+the mean magnitude of the errors of such cells, by their rows.
+"""
+
+import json
+import pathlib
+import re
+import sys
+
+BLOCK = re.compile(r"(<!-- (cells|claims|errors): ([^>]*) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def number(value):
+    if value is None:
+        return ""
+    if value == int(value) and abs(value) < 1e6:
+        return str(int(value))
+    return f"{value:.4g}"
+
+
+def error(cell):
+    if cell["error_points"] is not None:
+        return f"{cell['error_points']:+.1f} pt"
+    return "" if cell["error_percent"] is None else f"{cell['error_percent']:+.1f} %"
+
+
+def value(cell):
+    if cell is None:
+        return ["", ""]
+    if cell["value"] is None:
+        return ["out of memory" if cell["status"] == "oom" else cell["status"], ""]
+    return [number(cell["value"]), error(cell)]
+
+
+def table(columns, rows):
+    def line(texts):
+        return "| " + " | ".join(texts) + " |\n"
+    return line(columns) + line(["---:" if i >= 2 else "---" for i in range(len(columns))]) + "".join(map(line, rows))
+
+
+class Results:
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.read = {}
+
+    def of(self, paper):
+        if paper not in self.read:
+            self.read[paper] = json.loads((self.folder / f"{paper}.json").read_text(encoding="utf-8"))
+        return self.read[paper]
+
+    def cells(self, names):
+        rows, programs = [], set()
+        for name in names.split():
+            found = {}
+            for cell in self.of(name.split("/")[0])["cells"]:
+                if cell["artifact"] == name and cell["source"] == "virtual" and cell["scale"] == "1":
+                    found.setdefault((cell["row"], cell["column"]), {})[bool(cell["program"])] = cell
+                    programs.add(cell["program"])
+            for (row, column), pair in found.items():
+                any_cell = next(iter(pair.values()))
+                if any_cell["paper"] is None and not any_cell["paper_oom"]:
+                    continue
+                papers = "out of memory" if any_cell["paper_oom"] else number(any_cell["paper"])
+                title = [name.split("/")[1], row] if " " in names else [row]
+                rows.append([", ".join(title), f"{column}, {any_cell['unit']}", papers,
+                             *value(pair.get(True)), *value(pair.get(False))])
+        with_program = any(programs)
+        columns = ["", "", "paper", "paper's program", "error", "frugal", "error"]
+        if not with_program:
+            columns = columns[:3] + columns[5:]
+            rows = [row[:3] + row[5:] for row in rows]
+        return table(columns, rows)
+
+    def errors(self, names):
+        """Of the paper's program, where there is one; without rows that stand beside another row's number."""
+        found = {}
+        for name in names.split():
+            cells = [c for c in self.of(name.split("/")[0])["cells"] if c["artifact"] == name and c["scale"] == "1"
+                     and c["error_percent"] is not None and c["source"] == "virtual" and "that fits here" not in c["row"]]
+            program = any(c["program"] for c in cells)
+            for cell in cells:
+                if bool(cell["program"]) == program:
+                    found.setdefault(cell["row"], []).append(cell["error_percent"])
+        rows = [*found.items(), ("all", [e for errors in found.values() for e in errors])]
+        return table(["", "", "mean magnitude, %", "worst, %"],
+                     [[row, f"{len(errors)} numbers", f"{sum(map(abs, errors)) / len(errors):.1f}",
+                       f"{max(errors, key=abs):+.1f}"] for row, errors in rows])
+
+    def claims(self, paper):
+        claims = [c for c in self.of(paper)["claims"] if c["source"] == "virtual"]
+        of_program = {c["id"]: c for c in claims if c["program"]}
+        own = [c for c in claims if not c["program"]]
+        judged = [of_program.get(c["id"], c) for c in own]
+
+        def count(some):
+            return sum(c["verdict"] == "reproduced" for c in some)
+        fitted = sum(c["verdict"] == "calibrated" for c in judged)
+        text = (f"Of {len(judged)} claims {count(judged)} are reproduced by the paper's program, "
+                f"and {count(own)} by frugal's own runs" + (f"; {fitted} were fitted to" if fitted else "") + ".\n\n")
+        rows = [[c["id"].replace("|", "\\|"), c["unit"], number(c["paper"]), number(c["value"]) or "out of memory",
+                 number(None if c["value"] is None else c["paper"] - c["value"]), f"± {number(c['tolerance'])}"]
+                for c in judged if c["verdict"] not in ("reproduced", "calibrated")]
+        return text + table(["not reproduced", "", "paper", "here", "not explained", "allowed"], rows)
+
+
+def written(document, results):
+    def block(match):
+        begin, kind, what, end = match.groups()
+        return begin + getattr(results, kind)(what) + end
+    return BLOCK.sub(block, document)
+
+
+def main(arguments):
+    check = arguments[:1] == ["--check"]
+    paths = arguments[check:]
+    if len(paths) < 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    results, changed = Results(paths[0]), 0
+    for path in map(pathlib.Path, paths[1:]):
+        before = path.read_text(encoding="utf-8")
+        after = written(before, results)
+        if after == before:
+            continue
+        changed += 1
+        if check:
+            print(f"paper_tables.py: {path}: its tables are not those of {paths[0]}; run it without --check")
+        else:
+            path.write_text(after, encoding="utf-8")
+    return 1 if check and changed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,252 @@
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "engine/program/find_program.h"
+#include "kernels/support/error.h"
+#include "kernels/virtual/machine.h"
+#include "tests/engine/support.h"
+#include "tests/main/left_out.h"
+
+// What programs do besides: whatever it is, a run computes the same.
+namespace frugal::engine {
+namespace {
+
+using testing::small_bert;
+using testing::small_gemma;
+using testing::small_gpt;
+using testing::small_llama;
+
+/// Losses of a few steps and the weights after them.
+std::vector<double> trained(const RunConfig& config) {
+  const auto cluster = make_cpu_cluster(config, 2);
+  Trainer trainer(*cluster, config, {.optimizer = {.clip = 0}, .steps = 3});
+  std::vector<double> all;
+  for (int i = 0; i < 2; ++i) all.push_back(trainer.step(random_batch(config, i)).loss);
+  trainer.each_weight([&](const std::string&, const HostTensor& weight) {
+    all.insert(all.end(), weight.values.begin(), weight.values.end());
+  });
+  return all;
+}
+
+RunConfig in_parts(RunConfig config) {
+  config.mlp_chunks = 4;
+  config.head_chunks = 3;
+  return config;
+}
+
+RunConfig in_a_pipeline(RunConfig config, ScheduleKind kind) {
+  config.schedule = kind;
+  config.pipeline_parallel = 2;
+  config.microbatches = 4;
+  config.micro_batch = 1;
+  return config;
+}
+
+std::vector<RunConfig> some_runs() {
+  std::vector<RunConfig> all{small_gpt(),
+                             small_bert(),
+                             small_llama(),
+                             small_gemma(),
+                             in_parts(small_llama()),
+                             in_a_pipeline(small_gpt(), ScheduleKind::two_buffered),
+                             in_a_pipeline(small_llama(), ScheduleKind::one_forward_one_backward)};
+  for (size_t i = 0; i < 5; ++i) {
+    all.push_back(all[i]);
+    all.back().recompute = Recompute::full;
+    all.back().step_in_backward = i % 2 == 0;
+  }
+  return all;
+}
+
+/// In float32, and in float64, no type is narrower than another that something is copied to.
+TEST(Programs, ComputeTheSameToTheBitWhateverTheyKeep) {
+  std::mt19937 random(20261125);
+  for (RunConfig config : some_runs()) {
+    config.type = random() % 2 == 0 ? DType::f32 : DType::f64;
+    const std::vector<double> own = trained(config);
+    for (int draw = 0; draw < 2; ++draw) {
+      std::string said = "frugal";
+      config.program = {};
+      for (const Behaviour& behaviour : behaviours())
+        if (behaviour.real && (draw == 1 || random() % 2 == 0)) {
+          behaviour.put(config.program, true);
+          said += "+" + std::string(behaviour.name);
+        }
+      config.program.name = said;
+      EXPECT_EQ(trained(config), own) << said;
+    }
+  }
+}
+
+/// A training step's peak and what a layer keeps, in bytes; on a device that counts.
+struct Bytes {
+  int64_t peak, layer, activation;
+};
+Bytes bytes_of(const RunConfig& config) {
+  const auto cluster = make_virtual_cluster(config, find_machine("h200-hgx"));
+  Trainer trainer(*cluster, config, {.optimizer = {.clip = 0}, .steps = 1});
+  (void)trainer.step(Batch(static_cast<size_t>(config.batch_microbatches())));
+  const Ledger& ledger = cluster->rank(0).ledger;
+  return {ledger.peak(), ledger.peak_in_layers(), ledger.peak(Kind::activation)};
+}
+
+RunConfig as(RunConfig config, const std::string& program) {
+  config.type = DType::bf16;
+  config.program = find_program(program);
+  return config;
+}
+
+struct Sizes {
+  explicit Sizes(const RunConfig& c)
+      : hidden(c.model.sequence * c.micro_batch * c.model.hidden),
+        inner(c.model.sequence * c.micro_batch * c.model.intermediate_size()),
+        logits(c.model.sequence * c.micro_batch * c.model.vocabulary),
+        layers(c.model.layers) {}
+  int64_t hidden, inner, logits, layers;  // elements
+};
+
+TEST(Programs, KeepAFloat32InputAndANormalOfEachNorm) {
+  const RunConfig llama = small_llama();
+  const Sizes n(llama);
+  const int64_t own = bytes_of(as(llama, "frugal")).layer;
+  // The input of a norm in 4 bytes in place of 2, of which one is kept by the norm before, too.
+  EXPECT_EQ(bytes_of(as(llama, "float32-norms")).layer - own,
+            n.layers * 2 * (4 + 2 - 2) * n.hidden);
+  EXPECT_EQ(bytes_of(as(small_gpt(), "float32-norms")).layer,
+            bytes_of(as(small_gpt(), "frugal")).layer)
+      << "layer norms are computed without";
+}
+
+TEST(Programs, KeepAnActivationBesideItsProduct) {
+  const RunConfig llama = small_llama();
+  const Sizes n(llama);
+  const int64_t own = bytes_of(as(llama, "frugal")).layer;
+  EXPECT_EQ(bytes_of(as(llama, "separate-activation")).layer - own, n.layers * 2 * n.inner);
+}
+
+/// Where nothing else is larger, the peak is where the logits' gradient is made.
+TEST(Programs, HaveSoManyBytesForEachLogit) {
+  RunConfig llama = small_llama();
+  llama.model.vocabulary = 1 << 16;
+  llama.model.layers = 1;
+  llama.recompute = Recompute::full;
+  const auto per_logit = [&](const std::string& program) {
+    RunConfig more = llama;
+    more.model.vocabulary += 1 << 12;
+    llama.step_in_backward = more.step_in_backward = true;
+    const int64_t tokens = llama.model.sequence * llama.micro_batch;
+    RunConfig few = as(llama, program);
+    more = as(more, program);
+    // Weights, moments and gradients of the tables grow, too.
+    const auto tables = [](const RunConfig& c) {
+      return 2 * c.model.vocabulary * c.model.hidden * (2 + 4 + 8);
+    };
+    return static_cast<double>(bytes_of(more).peak - bytes_of(few).peak - tables(more) +
+                               tables(few)) /
+           static_cast<double>(tokens * (1 << 12));
+  };
+  EXPECT_EQ(per_logit("frugal"), 6);
+  EXPECT_EQ(per_logit("float32-logits+log-probabilities"), 12);
+  EXPECT_EQ(per_logit("float32-logits+log-probabilities+returned-logits"), 16);
+  EXPECT_EQ(per_logit("float32-loss+log-probabilities+returned-logits"), 14);
+  EXPECT_EQ(per_logit("log-probabilities"), 6);
+}
+
+TEST(Programs, KeepAMaskForEachMicrobatchInFlight) {
+  RunConfig gpt = in_a_pipeline(small_gpt(), ScheduleKind::one_forward_one_backward);
+  const int64_t own = bytes_of(as(gpt, "frugal")).activation;
+  EXPECT_EQ(bytes_of(as(gpt, "causal-masks")).activation - own,
+            2 * gpt.model.sequence * gpt.model.sequence)
+      << "two are in flight on the first of two stages";
+}
+
+TEST(Programs, KeepVersionsOfWeightsAndGradientsInTheirTypes) {
+  const RunConfig gpt = in_a_pipeline(small_gpt(), ScheduleKind::two_buffered);
+  const auto parameters = [&](const std::string& program) {
+    const auto cluster = make_virtual_cluster(as(gpt, program), find_machine("h200-hgx"));
+    Trainer trainer(*cluster, as(gpt, program), {.optimizer = {.clip = 0}, .steps = 2});
+    const Batch batch(static_cast<size_t>(gpt.batch_microbatches()));
+    (void)trainer.run({batch, batch});
+    const Ledger& ledger = cluster->rank(0).ledger;
+    return std::pair(ledger.peak(Kind::parameter), ledger.peak(Kind::gradient));
+  };
+  const auto own = parameters("frugal");
+  EXPECT_EQ(parameters("float32-weight-versions").first, own.first / 2 * 3) << "2 + 4, not 2 + 2";
+  EXPECT_EQ(parameters("narrow-gradients").second, own.second / 2 * 3) << "4 + 2";
+}
+
+/// Gradients that come when they are needed are not there beside the logits.
+TEST(Programs, HaveGradientsWhenTheyAreNeeded) {
+  RunConfig llama = small_llama();
+  llama.model.vocabulary = 1 << 16;
+  const int64_t tables = 2 * llama.model.vocabulary * llama.model.hidden * 4;
+  const int64_t own = bytes_of(as(llama, "frugal")).peak;
+  EXPECT_LT(bytes_of(as(llama, "gradients-when-needed")).peak, own - tables / 4);
+}
+
+TEST(FindProgram, UnderstandsSumsDifferencesAndParts) {
+  EXPECT_EQ(find_program("frugal"), Program{});
+  const Program both = find_program("float32-norms+kept-outputs");
+  EXPECT_TRUE(both.keeps.float32_norms && both.keeps.kept_outputs);
+  EXPECT_EQ(both.name, "float32-norms+kept-outputs");
+  EXPECT_EQ(find_program("float32-norms~float32-norms"), Program{});
+  const Program megatron = find_program("megatron-lm-2022");
+  EXPECT_TRUE(megatron.keeps.causal_masks && megatron.software.bias);
+  EXPECT_FALSE(find_program("megatron-lm-2022~causal-masks").keeps.causal_masks);
+  EXPECT_FALSE(find_program("megatron-lm-2022:time").keeps.causal_masks);
+  EXPECT_EQ(find_program("megatron-lm-2022:time").software.messages, Messages::beside);
+  EXPECT_EQ(find_program("megatron-lm-2022:messages").software.messages, Messages::blocking);
+  EXPECT_EQ(find_program("megatron-lm-2022:real").software, Software{});
+  const Program two = find_program("megatron-lm-2022:time:messages");
+  EXPECT_TRUE(two.software.bias && two.software.messages == Messages::blocking);
+  EXPECT_EQ(two.keeps, Keeping{});
+  EXPECT_EQ(find_program("blocking-messages+serial-messages").software.messages, Messages::serial);
+}
+
+std::string error(const std::string& text) {
+  try {
+    (void)find_program(text);
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "no InputError";
+}
+
+TEST(FindProgram, SaysWhatIsWrong) {
+  using ::testing::HasSubstr;
+  EXPECT_THAT(error("megatron-lm-2023"), HasSubstr("did you mean megatron-lm-2022"));
+  EXPECT_THAT(error("float32-norm"), HasSubstr("did you mean float32-norms"));
+  EXPECT_THAT(error("float32-norms+"), HasSubstr("nothing before or behind"));
+  EXPECT_THAT(error("megatron-lm-2022:all"),
+              HasSubstr("must be one of memory, time, messages, real"));
+  EXPECT_THAT(error("absent/program.json"), HasSubstr("absent/program.json"));
+}
+
+TEST(FindProgram, AConfigurationMayNotHaveABehaviour) {
+  RunConfig config = as(small_llama(), "hugging-face-2024");
+  config.narrow_logits = true;
+  try {
+    config.validate();
+    FAIL();
+  } catch (const InputError& e) {
+    EXPECT_EQ(std::string(e.what()),
+              "the program hugging-face-2024 has float32-logits, and narrow logits are on, which "
+              "leave nothing to copy; take it out (--program hugging-face-2024~float32-logits)");
+  }
+}
+
+/// Each says how it is known, and has its own name.
+TEST(ProgramFiles, AreRead) {
+  EXPECT_THAT(program_names(), ::testing::Contains("hugging-face-2024"));
+  for (const std::string& name : program_names()) {
+    const ProgramFile file = find_program_file(name);
+    EXPECT_EQ(file.name, name);
+    EXPECT_FALSE(file.behaviours.empty()) << name;
+    for (const KnownBehaviour& known : file.behaviours)
+      EXPECT_GT(known.evidence.size(), 20U) << name << " " << known.behaviour->name;
+  }
+}
+
+}  // namespace
+}  // namespace frugal::engine
