@@ -123,7 +123,10 @@ std::string Results::difference(const Cell& cell) const {
     if (as_program->on == cell.on)
       return fmt::format("{:.4g} {} are left that no behaviour of {} explains",
                          *cell.paper - *cell.value, cell.unit, program);
-    return fmt::format("{:.4g} {} as {}", *as_program->value, cell.unit, program);
+    const bool nearer =
+        std::abs(*as_program->value - *cell.paper) < std::abs(*cell.value - *cell.paper);
+    return fmt::format("{:.4g} {} as {}{}", *as_program->value, cell.unit, program,
+                       nearer ? "" : ", so that does not explain it");
   }
   return "";
 }

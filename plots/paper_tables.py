@@ -7,7 +7,7 @@
 A table stands between `<!-- cells: PAPER/ARTIFACT ... -->` or `<!-- claims: PAPER -->` and `<!-- end -->`. Cells are those
 of the artifacts that have a number of the paper's: beside it that of the paper's program, and frugal's own. Claims are
 counted, and those listed that the paper's program does not reproduce, each with what no behaviour explains. `errors:` has
-the mean magnitude of the errors of such cells, by their rows.
+the mean magnitude of the errors of such cells, by their rows. `calibration:` has how good described machines are, and `file:` a table as a file has it.
 """
 
 import json
@@ -15,7 +15,7 @@ import pathlib
 import re
 import sys
 
-BLOCK = re.compile(r"(<!-- (cells|claims|errors): ([^>]*) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (cells|claims|errors|calibration|file): ([^>]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def number(value):
@@ -93,6 +93,24 @@ class Results:
         return table(["", "", "mean magnitude, %", "worst, %"],
                      [[row, f"{len(errors)} numbers", f"{sum(map(abs, errors)) / len(errors):.1f}",
                        f"{max(errors, key=abs):+.1f}"] for row, errors in rows])
+
+    def file(self, name):
+        lines = (self.folder / name).read_text(encoding="utf-8").splitlines(keepends=True)
+        return "".join(line for line in lines if line.startswith("|"))
+
+    def calibration(self, machines):
+        rows = []
+        for machine in machines.split():
+            found = json.loads((self.folder / f"calibration-{machine}.json").read_text(encoding="utf-8"))
+            fitted = f"{found['refit']['rms_percent']['file']:.2f} % of {len(found['refit']['cells'])}"
+            for artifact in found["held_out"]:
+                for unit, name in (("percent", "%"), ("points", "points")):
+                    errors = artifact["errors_unseen"][unit]
+                    if errors and errors["cells"]:
+                        rows.append([machine, fitted, artifact["artifact"], f"{errors['cells']} of {len(artifact['cells'])}",
+                                     f"{errors['mean']:.2f} {name}", f"{errors['worst']:.2f}"])
+        columns = ["machine", "fitted, rms", "held out", "unseen cells", "mean", "worst"]
+        return table(columns, rows).replace("| --- | --- | ---: |", "| --- | --- | --- |", 1)
 
     def claims(self, paper):
         claims = [c for c in self.of(paper)["claims"] if c["source"] == "virtual"]

@@ -15,6 +15,28 @@ class Results(Cli):
         for path in kept:
             printed = self.run_frugal("reproduce", f"{path.stem}/*", "--on", "virtual", "--format", "json").stdout
             self.compare(json.loads(path.read_text()), json.loads(printed), path.stem)
+            self.reasons_are_executed(json.loads(printed)["cells"], path.stem)
+
+    def reasons_are_executed(self, cells, paper):
+        """What is far from the paper says what it is as the paper's program, which is nearer; a few say that it is not."""
+        as_program = {(c["artifact"], c["row"], c["column"]): c for c in cells if c["program"]}
+        off, not_explained = 0, 0
+        for cell in cells:
+            other = as_program.get((cell["artifact"], cell["row"], cell["column"]))
+            if cell["program"] or cell["source"] != "virtual" or cell["value"] is None or cell["paper"] is None:
+                continue
+            far = abs(cell["error_percent"] or 0) > 10 or abs(cell["error_points"] or 0) > 3
+            if not far or other is None or other["value"] is None:
+                continue
+            off += 1
+            self.assertTrue(cell["reason"], cell)
+            if " as " + other["program"] not in cell["reason"]:
+                continue
+            nearer = abs(other["value"] - cell["paper"]) < abs(cell["value"] - cell["paper"])
+            self.assertEqual(nearer, "does not explain" not in cell["reason"], cell)
+            not_explained += not nearer
+        self.assertGreater(off, 5, paper)
+        self.assertLess(not_explained, off / 3, paper)
 
     def test_calibrations_are_of_the_machines_and_the_results_that_are_kept(self):
         """Fits are computed again; errors held out are those of the kept reproductions; that times with other values

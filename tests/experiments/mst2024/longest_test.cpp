@@ -62,23 +62,6 @@ TEST(Longest, EveryNumberOfThePaperHasACell) {
   }
 }
 
-/// Of all numbers but those that the virtual machine has within 10 %.
-TEST(Longest, EveryDifferenceHasAReason) {
-  const std::set<std::string> near{"mst2024/table2/llama2-7b/mini-sequence / vanilla",
-                                   "mst2024/eight-h100/tiled logits + loss/length",
-                                   "mst2024/table12",
-                                   "mst2024/one-h200/+ fused logits loss/length",
-                                   "mst2024/one-h200/+ fused logits loss/peak",
-                                   "mst2024/one-h200/+ activation offload/peak"};
-  for (const Artifact* artifact : all())
-    for (const Cell& c :
-         artifact->cells(records_of(*artifact, {}, [](Record& r) { found(r, 1000); }))) {
-      const std::string name = c.artifact + "/" + c.row + "/" + c.column;
-      EXPECT_TRUE(!c.paper || !c.reason.empty() || near.contains(c.artifact) || near.contains(name))
-          << name;
-    }
-}
-
 TEST(Longest, EveryCaseIsAValidRunOnItsMachine) {
   for (const Artifact* artifact : all())
     for (const Case& c : artifact->cases({})) {

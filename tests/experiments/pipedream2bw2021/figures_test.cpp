@@ -172,7 +172,7 @@ TEST(Footprint, IsThatOfTheGpuWithMost) {
 /// Figure 9 begins where weights and inputs alone fill a GPU, so that what is tried first, or one
 /// of the next, is the largest that fits.
 TEST(Figure9, TriesEverFewerLayersOfEveryStage) {
-  for (const Case& c : figure9().cases({})) {
+  for (const Case& c : figure9().cases({.programs = Programs::frugal})) {
     const int64_t depth = c.config.pipeline_parallel;
     int64_t layers = c.config.model.layers;
     EXPECT_EQ(c.config.microbatches, depth) << c.id;
