@@ -79,6 +79,7 @@ void InputEmbedding::backward(const Pass& pass, const Tensor& dy, Saved saved) c
         .dropout = dropout});
   }
   const Tensor all = parallel::enter(pass, dx).wait();
+  const Tensor beside = table_.memory_beside_sum(pass);
   pass.run(EmbeddingBackward{saved.ids.view().flat(), all.view().matrix(), table_.grad(pass),
                              first_token(pass.rank), scale_});
 }

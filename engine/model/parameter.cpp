@@ -74,6 +74,11 @@ GradientSum Parameter::product_sum(const RankAt& at) const {
   return {gradient.view(), !std::exchange(fresh, false)};
 }
 
+Tensor Parameter::memory_beside_sum(const RankAt& at) const {
+  if (gradient.empty() || !at.rank.config.program.keeps.separate_weight_gradients) return {};
+  return at.allocate(weight.type(), weight.shape());
+}
+
 GlobalIndex Parameter::global_index(const Rank& rank) const {
   const int r = rank.tensor_group.rank();
   const View& w = weight.view();

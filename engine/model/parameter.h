@@ -63,6 +63,9 @@ struct Parameter {
   const View& grad(const RankAt& at) const;
   /// The same for a product, which need not clear it (RunConfig::overwrite_gradients).
   GradientSum product_sum(const RankAt& at) const;
+  /// Where a program computes what is added to a gradient in memory of its own
+  /// (Keeping::separate_weight_gradients): that memory.
+  Tensor memory_beside_sum(const RankAt& at) const;
   /// Where the local elements stand in the serial weight.
   GlobalIndex global_index(const Rank& rank) const;
 

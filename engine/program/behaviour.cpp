@@ -135,6 +135,9 @@ std::vector<Behaviour> of_steps() {
       keeping<&K::narrow_gradients>("narrow-gradients",
                                     "Gradients are there in the weights' type, too, beside their "
                                     "float32 sums"),
+      keeping<&K::separate_weight_gradients>("separate-weight-gradients",
+                                             "What is added to a weight's gradient is a tensor of "
+                                             "its own, in the weights' type"),
       keeping<&K::flattened_gradients>("flattened-gradients",
                                        "A step copies all gradients, in the weights' type, into "
                                        "one tensor before replicas sum them"),

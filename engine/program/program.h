@@ -30,6 +30,7 @@ struct Keeping {
   bool separate_scores = false;
   bool float32_weight_versions = false;
   bool narrow_gradients = false;
+  bool separate_weight_gradients = false;
   bool flattened_gradients = false;
 
   bool operator==(const Keeping&) const = default;
