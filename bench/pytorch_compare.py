@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Steps that PyTorch counts, beside the same steps that frugal executes with a program's behaviour.
 
-    pytorch_compare.py OUT.jsonl [--seed N] [--count N] [--program FRUGAL]     (Python with PyTorch; a minute, no GPU)
+    pytorch_compare.py OUT.json [--seed N] [--count N] [--program FRUGAL]     (Python with PyTorch; a minute, no GPU)
 
 Draws models of the Llama family, lengths, recomputation, and where gradients and logits are kept. Each is counted on
 PyTorch's meta device by pytorch_memory.py, whose model is that of transformers of 2024, and executed on a virtual machine
-with the behaviours of hugging-face-2024. What is compared is a step's peak. A line of OUT has one of them; the last says
-how many are within 1 %. Exit status 1 where one is not.
+with the behaviours of hugging-face-2024. What is compared is a step's peak. OUT has all of them, and how many are within
+1 %. Exit status 1 where one is not.
 """
 
 import argparse
@@ -73,24 +73,23 @@ def main():
         print(f"pytorch_compare.py: {said.out} exists; remove it or name another file", file=sys.stderr)
         return 2
     rng, within = random.Random(said.seed), 0
-    with tempfile.TemporaryDirectory() as folder, said.out.open("w", encoding="utf-8") as out:
-        i = 0
-        while i < said.count:
+    steps = []
+    with tempfile.TemporaryDirectory() as folder:
+        while len(steps) < said.count:
             model, way, tokens = drawn(rng)
             peak = count_step(model, way, tokens)[1]
             if peak > 70 * 2**30:  # of the machine's 78
                 continue
             ours, command = executed(said.program, model, way, tokens, folder)
-            i += 1
             error = ours / peak - 1
             within += abs(error) <= ALLOWED
-            line = {"model": model, "tokens": tokens, "recompute": way.recompute, "stepped": way.stepped,
-                    "kept_logits": way.kept, "pytorch": torch.__version__.split("+")[0], "counted_bytes": peak,
-                    "executed_bytes": ours, "error_percent": round(100 * error, 3), "command": command}
-            print(json.dumps(line), file=out, flush=True)
-            print(f"[{i}/{said.count}] {100 * error:+.2f} %", file=sys.stderr)
-        print(json.dumps({"seed": said.seed, "count": said.count, "within_percent": 100 * ALLOWED, "within": within}),
-              file=out)
+            steps.append({"model": model, "tokens": tokens, "recompute": way.recompute, "stepped": way.stepped,
+                          "kept_logits": way.kept, "counted_bytes": peak, "executed_bytes": ours,
+                          "error_percent": round(100 * error, 3), "command": command})
+            print(f"[{len(steps)}/{said.count}] {100 * error:+.2f} %", file=sys.stderr)
+    said.out.write_text(json.dumps({"schema": "frugal.pytorch_compare/1", "pytorch": torch.__version__.split("+")[0],
+                                    "seed": said.seed, "count": said.count, "within_percent": 100 * ALLOWED,
+                                    "within": within, "steps": steps}, indent=1) + "\n", encoding="utf-8")
     print(f"{within} of {said.count} peaks within {100 * ALLOWED:g} % (seed {said.seed})")
     return 0 if within == said.count else 1
 

@@ -41,11 +41,12 @@ def figure9(folder):
     data = reproduction.read(folder, "korthikanti2022/figure9", "virtual")
     ranks = sorted({int(cell["column"].removeprefix("rank ")) for cell in data.cells})
     figure, panel = style.plt.subplots(figsize=(8, 4.8))
-    for origin in data.origins("virtual", FIGURE9, [f"rank {rank}" for rank in ranks], "1"):
+    origins = data.origins("virtual", FIGURE9, [f"rank {rank}" for rank in ranks], "1")
+    for look, origin in style.looks(origins):
         for row, (_, line) in FIGURE9.items():
             ours = [data.ours(row, f"rank {rank}", origin) for rank in ranks]
             panel.plot(ranks, [cell and cell[0] for cell in ours], line, linewidth=1.6,
-                       color=style.VIRTUAL["facecolor"], label=f"{origin.label()}, {row}")
+                       color=look["facecolor"], label=f"{origin.label()}, {row}")
     for row, (marker, _) in FIGURE9.items():
         read = [(rank, paper[0]) for rank in ranks if (paper := data.paper(row, f"rank {rank}"))]
         panel.plot(*zip(*read), marker, markerfacecolor=style.PAPER["facecolor"],

@@ -21,12 +21,10 @@ def table5(folder):
         5, style.height(4.6, 2 + len(looks)), "Table 5: whole iterations; nothing was fitted to them",
         models)
     for column, panel in zip(TIMES, axes):
-        for look, origin in looks:
-            errors = [(cell["error_percent"], None) if (cell := data.find(m, column, origin)) else None
-                      for m in models]
-            style.bars(panel, [(look, errors)], "{:+.1f}")
+        style.bars(panel, [(look, [(cell["error_percent"], None) if (cell := data.find(m, column, origin)) else None
+                                   for m in models]) for look, origin in looks], "{:+.1f}")
         panel.axvline(0, color="#000000", linewidth=0.8)
-        panel.set_xlim(-9, 9)
+        panel.set_xlim(-12, 9)
         panel.set(title=column.replace(" + ", "\n+ "), xlabel="error of the time, %")
     for column, panel in zip(RATIOS, axes[2:]):
         style.bars(panel, [(style.PAPER, [data.paper(model, column) for model in models])] +

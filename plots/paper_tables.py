@@ -7,7 +7,8 @@
 A table stands between `<!-- cells: PAPER/ARTIFACT ... -->` or `<!-- claims: PAPER -->` and `<!-- end -->`. Cells are those
 of the artifacts that have a number of the paper's: beside it that of the paper's program, and frugal's own. Claims are
 counted, and those listed that the paper's program does not reproduce, each with what no behaviour explains. `errors:` has
-the mean magnitude of the errors of such cells, by their rows. `calibration:` has how good described machines are, and `file:` a table as a file has it.
+the mean magnitude of the errors of such cells, by their rows. `calibration:` has how good described machines are, `file:` a table as a file has
+it, and `steps:` what bench/pytorch_compare.py wrote.
 """
 
 import json
@@ -15,7 +16,7 @@ import pathlib
 import re
 import sys
 
-BLOCK = re.compile(r"(<!-- (cells|claims|errors|calibration|file): ([^>]*) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (cells|claims|errors|calibration|file|steps): ([^>]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def number(value):
@@ -93,6 +94,22 @@ class Results:
         return table(["", "", "mean magnitude, %", "worst, %"],
                      [[row, f"{len(errors)} numbers", f"{sum(map(abs, errors)) / len(errors):.1f}",
                        f"{max(errors, key=abs):+.1f}"] for row, errors in rows])
+
+    def steps(self, name):
+        said = json.loads((self.folder / name).read_text(encoding="utf-8"))
+        drawn = said["steps"]
+        rows = []
+        for recompute in (False, True):
+            for stepped in (False, True):
+                errors = [line["error_percent"] for line in drawn
+                          if line["recompute"] == recompute and line["stepped"] == stepped]
+                if errors:
+                    rows.append(["with" if recompute else "without", "stepped in backward" if stepped else "stay",
+                                 str(len(errors)), f"{sum(map(abs, errors)) / len(errors):.2f}",
+                                 f"{max(errors, key=abs):+.2f}"])
+        return (f"{said['within']} of {said['count']} peaks are within {said['within_percent']:g} % "
+                f"(PyTorch {said['pytorch']}, seed {said['seed']}).\n\n"
+                + table(["recomputation", "gradients", "steps", "mean magnitude, %", "worst, %"], rows))
 
     def file(self, name):
         lines = (self.folder / name).read_text(encoding="utf-8").splitlines(keepends=True)

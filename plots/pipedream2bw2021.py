@@ -26,15 +26,15 @@ def not_calibrated(look, notes):
 
 
 def compare(panel, data, keys, number):
-    """Bars of the paper and of the paper's machine, virtually, for each (row, column). Returns the
-    looks that were used, and in words how far the two are apart."""
+    """Bars of the paper and of the paper's machine, virtually, for each (row, column): as the paper's program first.
+    Returns the looks that were used, and in words how far that is from the paper."""
     rows, columns = {row for row, _ in keys}, {column for _, column in keys}
     series = [(not_calibrated(look, data.notes(rows, columns, origin)), origin)
               for look, origin in style.looks(data.origins("virtual", rows, columns, "1"))]
     style.bars(panel, [(style.PAPER, [data.paper_or_oom(*key) for key in keys])] +
                [(look, [data.ours_or_oom(*key, origin) for key in keys]) for look, origin in series],
                number)
-    mean, count = data.mean_error(rows, columns, series[-1][1])
+    mean, count = data.mean_error(rows, columns, series[0][1])
     looks = [style.PAPER] + [look for look, _ in series]
     return looks, f"mean error {mean:.0f} %, {counted(count, 'bar')}"
 

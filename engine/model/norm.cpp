@@ -38,7 +38,7 @@ bool Norm::in_float32(const Pass& pass) const {
 }
 
 Tensor Norm::made_wide(const Pass& pass, const Tensor& x, Tensor& normal) {
-  const Tensor wide = converted(pass, x, accumulation_type(x.type()));
+  Tensor wide = converted(pass, x, accumulation_type(x.type()));
   normal = keep(pass, copied(pass, copied(pass, wide), x.type()));
   return wide;
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 #include <utility>
 
 #include "kernels/support/error.h"
@@ -106,6 +105,12 @@ constexpr std::array<std::pair<std::string_view, Leaves>, 4> parts{
      {"messages", leaves<Changes::messages>},
      {"real", [](const Behaviour& behaviour) { return behaviour.real; }}}};
 
+std::vector<std::string_view> part_names() {
+  std::vector<std::string_view> names;
+  for (const auto& [name, leaves] : parts) names.push_back(name);
+  return names;
+}
+
 /// Those of the parts behind the text, which becomes shorter by them.
 std::vector<Leaves> take_parts(std::string& text) {
   std::vector<Leaves> all;
@@ -116,7 +121,7 @@ std::vector<Leaves> take_parts(std::string& text) {
         std::ranges::find_if(parts, [&](const auto& known) { return known.first == said; });
     if (part == parts.end())
       throw InputError(fmt::format("the program is \"{}\"; behind a colon it must be one of {}",
-                                   whole, fmt::join(parts | std::views::keys, ", ")));
+                                   whole, fmt::join(part_names(), ", ")));
     all.push_back(part->second);
   }
   return all;

@@ -86,7 +86,9 @@ std::vector<Attribution> AttributionRuns::run(
   }
   const size_t n = behaviours_.size();
   std::vector<Attribution> attributions;
-  for (const auto& [name, own] : all.front()) {
+  for (const auto& entry : all.front()) {
+    const auto& name = entry.first;
+    const Cell& own = entry.second;
     const auto at = [&](size_t i) -> const Cell* {
       const auto found = all[i].find(name);
       return found == all[i].end() ? nullptr : &found->second;
