@@ -91,6 +91,7 @@ def write(path, content):
 def copy_sources(numbered):
     tracked = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True).stdout
     files = [file for file in tracked.decode().split("\0") if file and (ROOT / file).is_file()]
+    known = set(files)
     of_file = collections.defaultdict(dict)
     for number, fault in numbered.items():
         of_file[fault["file"]][number] = fault
@@ -101,6 +102,11 @@ def copy_sources(numbered):
         write(COPY / file, content)
         (COPY / file).chmod((ROOT / file).stat().st_mode)
     write(COPY / "frugal_fault.h", HEADER.encode())
+    # What was removed since an earlier run would be compiled still: sources are globbed.
+    for folder in {pathlib.PurePath(file).parts[0] for file in files if "/" in file}:
+        for path in (COPY / folder).rglob("*"):
+            if path.is_file() and str(path.relative_to(COPY)) not in known:
+                path.unlink()
 
 
 def build(programs):
