@@ -150,7 +150,7 @@ const Artifact& appendix_c() {
   static const DeclaredArtifact artifact(
       {.paper = paper(),
        .name = "appendixC",
-       .program = papers_program,
+       .program = papers_time,
        .cases = appendix_cases,
        .cells = appendix_c_cells,
        .claims = {claims_of_cells(

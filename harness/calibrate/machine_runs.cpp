@@ -11,7 +11,8 @@ std::vector<Case> cases_on(const Artifact& artifact, const std::string& machine,
                            const Program& program) {
   std::vector<Case> cases;
   for (Case& c : artifact.cases({.virtual_machine = true, .cpu = false}))
-    if (c.on == "virtual:" + machine && c.config.program == program) cases.push_back(std::move(c));
+    if (c.on == "virtual:" + machine && c.config.program.software == program.software)
+      cases.push_back(std::move(c));
   return cases;
 }
 

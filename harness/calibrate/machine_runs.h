@@ -10,7 +10,7 @@
 namespace frugal::harness {
 
 /// The cases of an artifact at full size that run on the virtual machine of this name, with the
-/// behaviour of this program.
+/// kernels and messages of this program.
 std::vector<Case> cases_on(const Artifact& artifact, const std::string& machine,
                            const Program& program);
 /// Runs them on this machine, whatever the file of its name says. Nothing is written. Throws
