@@ -75,6 +75,8 @@ std::vector<Field> kept_otherwise() {
 
 /// What the run does as another program does.
 Field program() {
+  ValueType name = any_text("NAME|FILE|BEHAVIOUR[+...]");
+  name.list = true;
   return {
       .key = "program",
       .flag = "--program",
@@ -82,7 +84,7 @@ Field program() {
           "Whose behaviour the run has besides: what it keeps, copies and waits for without "
           "need, by the name of a program, a file, or behaviours (docs/programs.md)",
       .of = FieldOf::run,
-      .type = any_text("NAME|FILE|BEHAVIOUR[+...]"),
+      .type = std::move(name),
       .get = [](const RunSettings& s) { return nlohmann::json(name_of(s.config.program)); },
       .set = [](RunSettings& s, const nlohmann::json& json,
                 const std::string&) { s.config.program = find_program(json.get<std::string>()); }};

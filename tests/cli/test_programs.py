@@ -28,6 +28,10 @@ class Programs(Cli):
         self.assertIn("--program", as_program["command"])
         self.assertGreater(as_program["memory"]["peak_total"], own["memory"]["peak_total"])
 
+    def test_several_programs_are_compared_in_one_table(self):
+        shown = self.run_frugal("measure", *MODEL, "--on", "virtual:a100-80gb", "--program", "frugal,causal-masks").stdout
+        self.assertEqual([line.split()[0] for line in shown.splitlines() if "virtual" in line], ["frugal", "causal-masks"])
+
     def test_what_is_wrong_is_said_in_one_line(self):
         self.refused("float32-norm", 'called "float32-norm"', "did you mean float32-norms")
         self.refused("megatron-lm-2023", "did you mean megatron-lm-2022")
