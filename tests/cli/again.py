@@ -48,9 +48,14 @@ def outcome(record):
     return given
 
 
+def identity(record):
+    """What is one case: an artifact has it once for each program that is executed."""
+    return record["artifact"], record["case"], (record["configuration"] or {}).get("program")
+
+
 def files_changed(again, other):
     """Whether the test has since written another text or schedule to a file of the same name."""
-    options = [r["options"] for r in again if (r["artifact"], r["case"]) == (other["artifact"], other["case"])]
+    options = [r["options"] for r in again if identity(r) == identity(other)]
     return any(other["options"].get(key, new.get(key)) != new.get(key, other["options"].get(key))
                for new in options for key in ("schedule_file", "text", "weights"))
 
@@ -73,7 +78,7 @@ def run_again(test, record, others):
     for other in others:
         if files_changed(again, other):
             continue
-        same = [r for r in again if (r["artifact"], r["case"]) == (other["artifact"], other["case"])]
+        same = [r for r in again if identity(r) == identity(other)]
         test.assertEqual(len(same), 1, record["command"])
         test.assertEqual(outcome(same[0]), outcome(other), record["command"])
 
@@ -84,7 +89,7 @@ def check(test):
     by_command = {}
     for record in records_below(test.folder):
         if record["status"] in ("ok", "oom", "skipped"):
-            by_command.setdefault(record["command"], {})[record["artifact"], record["case"]] = record
+            by_command.setdefault(record["command"], {})[identity(record)] = record
     for command, records in by_command.items():
         # A case on the processor is timed for a while: those of the papers' tables are tried by reproduce's own tests.
         if command in seen or (" reproduce " in f" {command}" and "--on virtual" not in command):
