@@ -94,6 +94,10 @@ struct RankAt {
   Tensor allocate(DType type, const Shape& shape, Kind kind = Kind::workspace) const {
     return rank.allocate(type, shape, kind, place);
   }
+  Tensor allocate(DType type, const Shape& shape, const Pieces& pieces,
+                  Kind kind = Kind::workspace) const {
+    return {rank.ledger, kind, type, shape, place, pieces};
+  }
 };
 
 }  // namespace frugal::engine

@@ -63,6 +63,7 @@ class Ledger {
   void give_back(const Entry& entry) noexcept;
   /// Where its values are; null on a device that has none, whatever it calls the entry.
   void* values_at(const Entry& entry) const { return device_.backed() ? entry.data : nullptr; }
+  bool has_values() const { return device_.backed(); }
   /// The same memory is for something else from now on, and belongs to the place that says so.
   void relabel(Entry& entry, Kind kind, Place place);
 

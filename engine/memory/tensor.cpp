@@ -1,5 +1,7 @@
 #include "engine/memory/tensor.h"
 
+#include <numeric>
+
 namespace frugal::engine {
 
 struct Tensor::Storage {
@@ -7,13 +9,16 @@ struct Tensor::Storage {
       : Storage(ledger, ledger.take(bytes, kind, place)) {}
   Storage(Ledger& ledger, const Ledger::Entry& entry) : ledger(&ledger), entry(entry) {}
   ~Storage() {
-    if (ledger != nullptr) ledger->give_back(entry);
+    if (ledger == nullptr) return;
+    ledger->give_back(entry);
+    for (const Ledger::Entry& piece : others) ledger->give_back(piece);
   }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
   Ledger* ledger;  // null: the memory is somebody else's to give back
   Ledger::Entry entry;
+  std::vector<Ledger::Entry> others;  // behind it, of memory in pieces
 };
 
 Tensor::Tensor(Ledger& ledger, Kind kind, DType type, const Shape& shape, Place place)
@@ -22,12 +27,31 @@ Tensor::Tensor(Ledger& ledger, Kind kind, DType type, const Shape& shape, Place 
   view_.data = ledger.values_at(storage_->entry);
 }
 
+Tensor::Tensor(Ledger& ledger, Kind kind, DType type, const Shape& shape, Place place,
+               const Pieces& pieces)
+    : view_(nullptr, type, shape) {
+  if (pieces.empty() || ledger.has_values()) {
+    *this = Tensor(ledger, kind, type, shape, place);
+    return;
+  }
+  const int64_t whole = std::accumulate(pieces.begin(), pieces.end(), int64_t{0});
+  int64_t left = view_.bytes();
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const int64_t bytes = i + 1 == pieces.size() ? left : view_.bytes() * pieces[i] / whole;
+    left -= bytes;
+    if (i == 0)
+      storage_ = std::make_shared<Storage>(ledger, bytes, kind, place);
+    else
+      storage_->others.push_back(ledger.take(bytes, kind, place));
+  }
+}
+
 Tensor::Tensor(Ledger& ledger, const Ledger::Entry& entry, DType type, const Shape& shape)
     : view_(ledger.values_at(entry), type, shape),
       storage_(std::make_shared<Storage>(ledger, entry)) {}
 
 std::optional<Ledger::Entry> Tensor::sole_entry() const {
-  if (storage_.use_count() != 1) return std::nullopt;
+  if (storage_.use_count() != 1 || !storage_->others.empty()) return std::nullopt;
   return storage_->entry;
 }
 
@@ -43,7 +67,9 @@ Tensor Tensor::with_view(const View& view) const {
 }
 
 const Tensor& Tensor::labelled(Kind kind, Place place) const {
-  if (storage_) storage_->ledger->relabel(storage_->entry, kind, place);
+  if (!storage_) return *this;
+  storage_->ledger->relabel(storage_->entry, kind, place);
+  for (Ledger::Entry& piece : storage_->others) storage_->ledger->relabel(piece, kind, place);
   return *this;
 }
 

@@ -1,10 +1,14 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "engine/memory/ledger.h"
 
 namespace frugal::engine {
+
+/// Sizes of parts of a tensor that a program has as tensors of their own.
+using Pieces = std::vector<int64_t>;
 
 /// A view together with a share in the memory behind it, which goes back to the ledger with the
 /// last share. Copies are cheap and refer to the same elements.
@@ -13,6 +17,10 @@ class Tensor {
   Tensor() = default;
   /// New memory of the given kind, content arbitrary; throws OutOfMemory.
   Tensor(Ledger& ledger, Kind kind, DType type, const Shape& shape, Place place = {});
+  /// The same in pieces of memory of their own, whose sizes are in proportion to `pieces`: what has
+  /// no values need not be in one. None: in one.
+  Tensor(Ledger& ledger, Kind kind, DType type, const Shape& shape, Place place,
+         const Pieces& pieces);
   /// Memory without values that the ledger counts already: the entry goes back to it with the last
   /// share.
   Tensor(Ledger& ledger, const Ledger::Entry& entry, DType type, const Shape& shape);

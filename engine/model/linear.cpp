@@ -45,8 +45,8 @@ ParameterList with_bias(Parameter& weight, std::optional<Parameter>& bias) {
 }  // namespace
 
 Tensor local_linear(const Pass& pass, const View& x, const View& weight, const View& bias,
-                    DType type) {
-  Tensor y = pass.allocate(type, output_shape(x, weight));
+                    DType type, const Pieces& pieces) {
+  Tensor y = pass.allocate(type, output_shape(x, weight), pieces);
   pass.run(product(x, weight, bias, y));
   return y;
 }
@@ -78,12 +78,13 @@ Tensor column_parallel_backward(const Pass& pass, const Tensor& dy, const Tensor
 ColumnParallelLinear::ColumnParallelLinear(const RankAt& at, const std::string& name,
                                            const Size& size, Initial initial)
     : weight_(at, name + ".weight", {size.out, size.in}, size.sharding, initial) {
+  weight_.pieces = size.pieces;
   if (size.bias) bias_.emplace(at, name + ".bias", Shape{size.out}, size.sharding, Initial{});
 }
 
 Tensor ColumnParallelLinear::forward(const Pass& pass, const Tensor& x) const {
   const Tensor all = parallel::enter(pass, x).wait();
-  return local_linear(pass, all, weight_.view(), bias(), pass.rank.config.type);
+  return local_linear(pass, all, weight_.view(), bias(), pass.rank.config.type, weight_.pieces);
 }
 
 Tensor ColumnParallelLinear::forward_gelu(const Pass& pass, const Tensor& x, Tensor& u) const {

@@ -15,6 +15,7 @@ class ColumnParallelLinear {
     int64_t in = 0, out = 0;
     bool bias = true;
     Sharding sharding = Sharding::rows;  ///< or row_halves: two maps, one behind the other
+    Pieces pieces = {};                  ///< of `out`, where a program has a map for each
   };
   ColumnParallelLinear(const RankAt& at, const std::string& name, const Size& size,
                        Initial initial);
@@ -70,7 +71,7 @@ class RowParallelLinear {
 
 /// y = x · Wᵀ + bias on this rank; x [s, b, in], W [out, in]; bias may be empty.
 Tensor local_linear(const Pass& pass, const View& x, const View& weight, const View& bias,
-                    DType type);
+                    DType type, const Pieces& pieces = {});
 
 /// The backward pass of y = enter(x) · Wᵀ (+ bias): beside the input gradient's GEMM runs the
 /// gather of x, beside the weight gradient's the reduction of dx. dx goes to `into` where that is

@@ -19,19 +19,21 @@ Dropout dropout_from(const Pass& pass, int layer, int64_t begin) {
 
 Gate gate_of(const ModelConfig& m) { return m.mlp == MlpKind::swiglu ? Gate::silu : Gate::gelu; }
 
-ColumnParallelLinear::Size up_size(const ModelConfig& m) {
+ColumnParallelLinear::Size up_size(const RunConfig& c) {
+  const ModelConfig& m = c.model;
   const bool gated = is_gated(m.mlp);
   return {.in = m.hidden,
           .out = (gated ? 2 : 1) * m.intermediate_size(),
           .bias = m.bias == BiasKind::all,
-          .sharding = gated ? Sharding::row_halves : Sharding::rows};
+          .sharding = gated ? Sharding::row_halves : Sharding::rows,
+          .pieces = gated && c.program.keeps.separate_projections ? Pieces{1, 1} : Pieces{}};
 }
 
 }  // namespace
 
 Mlp::Mlp(const RankAt& at, const std::string& name, int layer)
     : layer_(layer),
-      up_(at, name + ".up", up_size(at.rank.config.model), initial::weight()),
+      up_(at, name + ".up", up_size(at.rank.config), initial::weight()),
       down_(at, name + ".down",
             {.in = at.rank.config.model.intermediate_size(),
              .out = at.rank.config.model.hidden,

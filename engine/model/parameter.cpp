@@ -58,7 +58,7 @@ Parameter::Parameter(const RankAt& at, std::string name_, const Shape& serial, S
 
 void Parameter::take_gradient(const RankAt& at) const {
   if (!gradient.empty()) return;
-  gradient = at.allocate(at.rank.config.state_type(), weight.shape(), Kind::gradient);
+  gradient = at.allocate(at.rank.config.state_type(), weight.shape(), pieces, Kind::gradient);
   fresh = true;
 }
 
@@ -76,7 +76,7 @@ GradientSum Parameter::product_sum(const RankAt& at) const {
 
 Tensor Parameter::memory_beside_sum(const RankAt& at) const {
   if (gradient.empty() || !at.rank.config.program.keeps.separate_weight_gradients) return {};
-  return at.allocate(weight.type(), weight.shape());
+  return at.allocate(weight.type(), weight.shape(), pieces);
 }
 
 GlobalIndex Parameter::global_index(const Rank& rank) const {

@@ -43,6 +43,7 @@ struct Parameter {
   bool looked_up = false;
   Shape serial_shape;
   Tensor weight;
+  Pieces pieces;  ///< of its rows that a program has as weights of their own
   /// Empty between the passes of a run that steps in backward.
   mutable Tensor gradient;
   /// Whether nothing has been added to the gradient yet, and its memory holds anything.

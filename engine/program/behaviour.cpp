@@ -114,6 +114,11 @@ std::vector<Behaviour> of_layers() {
       keeping<&K::recomputed_outputs>("recomputed-outputs",
                                       "A layer that is computed again keeps its output until its "
                                       "backward pass ends"),
+      keeping<&K::separate_projections>(
+          "separate-projections",
+          "Queries, keys and values are tensors of their own, and so are a gate and what it is "
+          "multiplied with; their weights' gradients and optimizer state, too",
+          always, false),
       keeping<&K::separate_scores>("separate-scores",
                                    "Attention's products of queries and keys, their softmax, and "
                                    "the gradients of both are tensors of their own"),
@@ -150,6 +155,10 @@ std::vector<Behaviour> of_steps() {
                                   "The table of an output head in parts, stepped in backward, is "
                                   "never stepped: its gradient stays, and it has no state",
                                   always, false),
+      keeping<&K::late_state>("late-state",
+                              "The optimizer's state is made where the first step needs it, out of "
+                              "what passes have given back",
+                              always, false),
       keeping<&K::float32_weight_versions>("float32-weight-versions",
                                            "Older versions of the weights are kept in float32"),
       caching_allocator()};

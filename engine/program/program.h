@@ -25,6 +25,8 @@ struct Keeping {
   bool gradients_when_needed = false;
   bool optimizer_intermediate = false;
   bool unstepped_head = false;
+  bool late_state = false;
+  bool separate_projections = false;
   bool causal_masks = false;
   bool kept_outputs = false;
   bool separate_scores = false;

@@ -87,7 +87,7 @@ Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOption
       group.members.push_back(parameters_[end]);
       ++end;
     } while (end < parameters_.size() && follows(*parameters_[end]));
-    if (!is_forgotten(rank, *group.first)) group.state = new_state(rank, group);
+    if (!rank.config.program.keeps.late_state) make_state(rank, group);
     if (rank.config.program.keeps.narrow_gradients && rank.config.type != rank.config.state_type())
       group.narrow_gradient = rank.allocate({group.elements}, Kind::gradient);
     groups_.push_back(std::move(group));
@@ -99,7 +99,12 @@ OptimizerState Optimizer::new_state(Rank& rank, const Group& group) const {
   const bool narrow = accumulation_type(c.type) != c.type;
   const int moments = kind_ == OptimizerKind::sgd ? 0 : kind_ == OptimizerKind::momentum ? 1 : 2;
   return {rank, from(group.first->weight, group.elements), moments,
-          (narrow && c.precision == Precision::mixed) || predicts()};
+          (narrow && c.precision == Precision::mixed) || predicts(), group.first->pieces};
+}
+
+void Optimizer::make_state(Rank& rank, Group& group) const {
+  if (group.state.empty() && !is_forgotten(rank, *group.first))
+    group.state = new_state(rank, group);
 }
 
 std::vector<Optimizer::Kept> Optimizer::kept() const {
@@ -274,7 +279,8 @@ void Optimizer::make_intermediate(const RankAt& at, const Group& group, std::vec
   if (!at.rank.config.program.keeps.optimizer_intermediate) return;
   const Tensor& moment = group.state.second_moment();
   if (moment.empty()) return;
-  all.push_back(at.allocate(moment.type(), moment.shape(), Kind::optimizer));
+  all.push_back(
+      at.allocate(moment.type(), moment.shape(), group.first->pieces, Kind::optimizer));
   at.run(Copy{moment, all.back()});
 }
 
@@ -291,6 +297,7 @@ void Optimizer::begin_step(const OptimizerOptions& o) {
 void Optimizer::update(const RankAt& at, const OptimizerOptions& o, double norm,
                        const WeightBlocks& blocks) {
   begin_step(o);
+  for (Group& group : groups_) make_state(at.rank, group);
   const double scale = o.clip > 0 && norm > o.clip ? o.clip / norm : 1;
   std::vector<Tensor> intermediate;  // of all at once
   for (const Group& group : groups_) make_intermediate(at, group, intermediate);
@@ -304,7 +311,8 @@ void Optimizer::update(const RankAt& at, const OptimizerOptions& o, double norm,
 void Optimizer::update_without_waiting(Rank& rank, const OptimizerOptions& o,
                                        const WeightBlocks& blocks) {
   begin_step(o);
-  for (const Group& group : groups_) {
+  for (Group& group : groups_) {
+    make_state(rank, group);
     const View gradient = from(group.first->gradient, group.elements);
     if (!group.tied) {
       update(rank, group, gradient, o, 1, blocks);
@@ -344,7 +352,7 @@ void Optimizer::step_in_backward(const RankAt& at, const ParameterList& paramete
     squares_ = at.allocate(DType::f64, {1}, Kind::statistics);
     at.run(Fill{squares_, 0});
   }
-  for (const Group& group : groups_) {
+  for (Group& group : groups_) {
     const Parameter* p = group.first;
     if (std::find(parameters.begin(), parameters.end(), p) == parameters.end()) continue;
     if (is_forgotten(at.rank, *p)) continue;
@@ -353,6 +361,7 @@ void Optimizer::step_in_backward(const RankAt& at, const ParameterList& paramete
     sum(at.rank.groups.context, gradient);
     sum(at.rank.groups.data, gradient);
     if (group.counted) at.run(Sum{gradient, squares_, true});
+    make_state(at.rank, group);
     std::vector<Tensor> intermediate;
     for (int i = 0; i < 2; ++i) make_intermediate(at, group, intermediate);
     update(at, group, gradient.flat(), options, 1, {});

@@ -99,6 +99,8 @@ class Optimizer {
   /// Those that nothing was added to.
   void clear_fresh(Rank& rank);
   OptimizerState new_state(Rank& rank, const Group& group) const;
+  /// Where it has none yet.
+  void make_state(Rank& rank, Group& group) const;
   double end_step_in_backward(Rank& rank);
   /// Where a program does so (Keeping::flattened_gradients).
   void flatten_gradients(Rank& rank) const;

@@ -13,7 +13,8 @@ constexpr int64_t most = 1 << 24;
 
 }  // namespace
 
-OptimizerState::OptimizerState(Rank& rank, const View& weights, int moments, bool master)
+OptimizerState::OptimizerState(Rank& rank, const View& weights, int moments, bool master,
+                               const Pieces& pieces)
     : elements_(weights.size()) {
   const RunConfig& c = rank.config;
   if (c.offload_optimizer && !master && moments == 0)
@@ -24,7 +25,8 @@ OptimizerState::OptimizerState(Rank& rank, const View& weights, int moments, boo
   Ledger& ledger = c.offload_optimizer ? rank.host : rank.ledger;
   if (master) kept_[0] = Tensor(ledger, Kind::optimizer, accumulation_type(c.type), {elements_});
   for (int i = 1; i <= moments; ++i)
-    kept_.at(static_cast<size_t>(i)) = Tensor(ledger, Kind::optimizer, c.state_type(), {elements_});
+    kept_.at(static_cast<size_t>(i)) =
+        Tensor(ledger, Kind::optimizer, c.state_type(), {elements_}, {}, pieces);
   for_each_part(rank, false, [&](const Part& part) {
     if (master) rank.run(Convert{weights.sliced(0, part.begin, part.count), part.master});
     if (moments > 0) rank.run(Fill{part.moment, 0});

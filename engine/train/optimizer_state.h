@@ -20,7 +20,10 @@ class OptimizerState {
   /// So many moments, zero, of RunConfig::state_type(), and where there is to be one a copy of the
   /// weights [elements] in accumulation type. Throws InputError where none of this is and what is
   /// not there is to be in the host's memory.
-  OptimizerState(Rank& rank, const View& weights, int moments, bool master);
+  /// `pieces`: of the weights, where a program has one of each for every piece.
+  OptimizerState(Rank& rank, const View& weights, int moments, bool master,
+                 const Pieces& pieces = {});
+  bool empty() const { return elements_ == 0; }
 
   /// Calls `update` with all elements, which it may change: at once where they are on the device;
   /// otherwise part by part, each of which comes to the device for it and goes back.

@@ -265,7 +265,8 @@ std::map<std::string, std::string> options_of(const Training& run, const RunConf
 StepTaken take_step(Cluster& cluster, const RunConfig& config, const OptimizerOptions& optimizer) {
   Trainer trainer(cluster, config, {.optimizer = optimizer});
   // What a step leaves in an allocator's pools the next one finds.
-  const int least = config.program.software.caching_allocator ? 3 : 1;
+  const int least =
+      config.program.software.caching_allocator || config.program.keeps.late_state ? 3 : 1;
   const int steps = config.schedule.flushes ? least : 2 * config.pipeline_parallel;
   std::vector<Batch> batches(static_cast<size_t>(steps),
                              Batch(static_cast<size_t>(config.batch_microbatches())));

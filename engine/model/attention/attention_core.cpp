@@ -10,6 +10,12 @@
 
 namespace frugal::engine {
 
+Pieces pieces_of_qkv(const RunConfig& config) {
+  if (!config.program.keeps.separate_projections) return {};
+  const ModelConfig& m = config.model;
+  return {m.heads, m.key_value_heads(), m.key_value_heads()};
+}
+
 Tensor AttentionCore::allocate_context(const Pass& pass, const View& qkv) const {
   const int64_t heads = views_.heads_per_group();
   return pass.allocate({qkv.shape[0], qkv.shape[1], qkv.shape[2] / (heads + 2) * heads});

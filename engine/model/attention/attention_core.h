@@ -6,6 +6,10 @@
 
 namespace frugal::engine {
 
+/// Queries, keys and values as tensors of their own, where a program has them so
+/// (Keeping::separate_projections).
+Pieces pieces_of_qkv(const RunConfig& config);
+
 /// What is between the projections of self-attention: softmax(QKᵀ / √d), dropout, times V, for the
 /// heads of this rank. Where ranks share a sequence (RunConfig::context_parallel), s below is the
 /// part s/c that a rank has, and what it sees is the whole.

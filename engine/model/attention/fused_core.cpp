@@ -20,7 +20,7 @@ Tensor FusedCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
 }
 
 Tensor FusedCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const {
-  Tensor dqkv = pass.allocate(saved.qkv.shape());
+  Tensor dqkv = pass.allocate(saved.qkv.type(), saved.qkv.shape(), pieces_of_qkv(pass.rank.config));
   pass.run(FusedAttentionBackward{.forward = operation(pass, saved.qkv, context, saved.log_sum_exp),
                                   .dy = views_.context(dcontext),
                                   .dq = views_.queries(dqkv),
