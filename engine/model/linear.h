@@ -28,6 +28,8 @@ class ColumnParallelLinear {
   Tensor backward(const Pass& pass, const Tensor& dy, const Tensor& x,
                   const Tensor& into = {}) const;
 
+  /// Parameter::memory_beside_sum() of the weight.
+  Tensor memory_beside_sum(const Pass& pass) const { return weight_.memory_beside_sum(pass); }
   ParameterList parameters();
 
  private:
@@ -58,6 +60,8 @@ class RowParallelLinear {
     return backward(pass, dy, x, u);
   }
 
+  /// Parameter::memory_beside_sum() of the weight.
+  Tensor memory_beside_sum(const Pass& pass) const { return weight_.memory_beside_sum(pass); }
   /// Null where there is none.
   const Parameter* bias() const { return bias_ ? &*bias_ : nullptr; }
   ParameterList parameters();

@@ -110,7 +110,11 @@ Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const Tensor& x, Inner
 
 Tensor Mlp::backward(const Pass& pass, const Tensor& dy, Saved saved) const {
   const int64_t tokens = dy.shape()[0], parts = pass.rank.config.mlp_mini_sequences();
-  Tensor dx = parts > 1 ? pass.allocate(dy.shape()) : Tensor();
+  const bool concatenates = parts > 1 && pass.rank.config.program.keeps.concatenated_parts;
+  Tensor dx = parts > 1 && !concatenates ? pass.allocate(dy.shape()) : Tensor();
+  std::vector<Tensor> gradients;  // of parts; of a program that has them until all are there
+  const Tensor up_sum = parts > 1 ? up_.memory_beside_sum(pass) : Tensor();
+  const Tensor down_sum = parts > 1 ? down_.memory_beside_sum(pass) : Tensor();
   for (int64_t i = 0; i < parts; ++i) {
     const MiniSequence part = mini_sequence(tokens, parts, i);
     const Tensor x = part.of(saved.input);
@@ -120,6 +124,13 @@ Tensor Mlp::backward(const Pass& pass, const Tensor& dy, Saved saved) const {
                                      dropout_from(pass, layer_, part.begin));
     Tensor part_dx = backward(pass, std::move(dprojected), x, std::move(inner), part.of(dx));
     if (parts == 1) dx = std::move(part_dx);
+    else if (concatenates) gradients.push_back(std::move(part_dx));
+  }
+  if (concatenates) {
+    dx = pass.allocate(dy.shape());
+    for (int64_t i = 0; i < parts; ++i)
+      pass.run(Copy{gradients[static_cast<size_t>(i)].view().matrix(),
+                    mini_sequence(tokens, parts, i).of(dx).view().matrix()});
   }
   return dx;
 }

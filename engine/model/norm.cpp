@@ -43,10 +43,30 @@ Tensor Norm::made_wide(const Pass& pass, const Tensor& x, Tensor& normal) {
   return wide;
 }
 
+/// The products of PyTorch's autograd in their order: of the gain, and in float32 of the input with
+/// the deviation and of its square.
+Tensor Norm::made_narrow(const Pass& pass, const Tensor& dy, Saved saved) {
+  const DType wide = saved.input.type();
+  Tensor dgain = copied(pass, dy), dnormal = copied(pass, dy);
+  dgain.release();
+  saved.normal.release();
+  Tensor dproduct = copied(pass, dnormal, wide);
+  dnormal.release();
+  const Tensor dinput = copied(pass, dproduct);
+  Tensor ddeviation = copied(pass, dproduct);
+  dproduct.release();
+  ddeviation.release();
+  Tensor dsquare = copied(pass, saved.input), power = copied(pass, saved.input);
+  const Tensor twice = copied(pass, power);
+  power.release();
+  copied(pass, twice);
+  dsquare.release();
+  return converted(pass, saved.input, dy.type());
+}
+
 Tensor Norm::backward(const Pass& pass, const Tensor& dy, const Tensor& residual,
                       Saved saved) const {
-  saved.normal.release();
-  if (in_float32(pass)) saved.input = converted(pass, saved.input, dy.type());
+  if (in_float32(pass)) saved.input = made_narrow(pass, dy, std::move(saved));
   Tensor dx = pass.allocate(dy.shape());
   if (beta_)
     pass.run(LayerNormBackward{dy, saved.input, saved.mean, saved.deviation, gamma_.view(),

@@ -30,6 +30,8 @@ class Norm {
   bool in_float32(const Pass& pass) const;
   /// x in accumulation type, and what it is before the gain.
   static Tensor made_wide(const Pass& pass, const Tensor& x, Tensor& normal);
+  /// Its input as it was, after what the gradient's steps make.
+  static Tensor made_narrow(const Pass& pass, const Tensor& dy, Saved saved);
 
   Parameter gamma_;
   std::optional<Parameter> beta_;  // of layer norm

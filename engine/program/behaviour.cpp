@@ -91,7 +91,11 @@ std::vector<Behaviour> of_logits() {
                                       wide_logits),
       keeping<&K::narrow_part_sums>("narrow-part-sums",
                                     "Parts of the output head sum the gradient of its weights in "
-                                    "the weights' type")};
+                                    "the weights' type"),
+      keeping<&K::separate_part_gradients>(
+          "separate-part-gradients",
+          "Parts of the output head give gradients of their own; each is put into a tensor of the "
+          "whole length, and these are added up")};
 }
 
 /// What layers keep.
@@ -119,6 +123,10 @@ std::vector<Behaviour> of_layers() {
           "Queries, keys and values are tensors of their own, and so are a gate and what it is "
           "multiplied with; their weights' gradients and optimizer state, too",
           always, false),
+      keeping<&K::attention_workspace>(
+          "attention-workspace",
+          "Fused attention's backward pass sums the queries' gradient in float32, and has gradients "
+          "of keys and values for each head of queries"),
       keeping<&K::separate_scores>("separate-scores",
                                    "Attention's products of queries and keys, their softmax, and "
                                    "the gradients of both are tensors of their own"),

@@ -17,6 +17,7 @@ struct Keeping {
   bool separate_softcap = false;
   bool float32_head_parts = false;
   bool narrow_part_sums = false;
+  bool separate_part_gradients = false;
   bool float32_norms = false;
   bool separate_activation = false;
   bool parts_until_layer_ends = false;
@@ -30,6 +31,7 @@ struct Keeping {
   bool causal_masks = false;
   bool kept_outputs = false;
   bool separate_scores = false;
+  bool attention_workspace = false;
   bool float32_weight_versions = false;
   bool narrow_gradients = false;
   bool separate_weight_gradients = false;

@@ -1,6 +1,7 @@
 #include "harness/measure/longest.h"
 
 #include <algorithm>
+#include <bit>
 #include <future>
 #include <vector>
 
@@ -68,33 +69,73 @@ RunConfig StepOf::with(int64_t tokens) const {
   return run;
 }
 
-LongestSequence longest_sequence(const StepOf& step, const Machine& machine) {
-  LongestSequence longest;
-  longest.granularity = step.granularity();
-  const int64_t unit = longest.granularity;
-  step.with(unit).validate();
-  const int64_t most = greatest_that_fits(rules::most_tokens / unit, 0, [&](int64_t n) {
-                         return is_valid(step.with(n * unit));
-                       }).value;
-  const auto take = [&](int64_t tokens) {
+namespace {
+
+/// A step at lengths that are multiples of `unit`.
+struct Lengths {
+  const StepOf& step;
+  const Machine& machine;
+  const int64_t unit = step.granularity();
+
+  StepTaken take(int64_t tokens) const {
     stop_if_interrupted();
     const RunConfig run = step.with(tokens);
     return take_step(*make_virtual_cluster(run, machine), run, step.optimizer);
-  };
-  const auto why_not = [&](int64_t tokens) -> std::string {
+  }
+  std::string why_not(int64_t tokens) const {
     try {
       take(tokens);
       return "";
     } catch (const OutOfMemory& error) {
       return error.what();
     }
-  };
-  const auto fits = [&](int64_t n) { return why_not(n * unit).empty(); };
-  const Limit limit = greatest_that_fits(most, lengths_refused, fits, usable_processors());
-  longest.tokens = limit.value * unit;
-  longest.refused = limit.refused;
-  const StepTaken taken = take(std::max(longest.tokens, unit));  // where none fits it says why
-  if (!longest.at_least()) longest.refused_because = why_not(longest.tokens + unit);
+  }
+  Limit limit(int64_t least_refused) const {
+    const int64_t most =
+        greatest_that_fits(rules::most_tokens / unit, 0, [&](int64_t n) {
+          return is_valid(step.with(n * unit));
+        }).value;
+    const auto fits = [&](int64_t n) { return why_not(n * unit).empty(); };
+    return greatest_that_fits(most, least_refused, fits, usable_processors());
+  }
+};
+
+/// The same with an allocator that loses memory to fragments: upward from half the length that
+/// would fit without it, or less, to the first that does not fit.
+void search_upward(const Lengths& lengths, LongestSequence& longest) {
+  StepOf without = lengths.step;
+  without.config.program.software.caching_allocator = false;
+  const int64_t limit = Lengths{without, lengths.machine}.limit(0).value;
+  const int64_t each = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(limit / 128, 1)));
+  longest.granularity *= each;
+  const auto fits = [&](int64_t n) { return lengths.why_not(n * longest.granularity).empty(); };
+  int64_t n = limit / 2 / each;
+  while (n > 0 && !fits(n)) n /= 2;
+  for (bool all = true; all;)
+    for (const bool fit : try_all(n + 1, usable_processors(), fits))
+      if (all = all && fit; all) ++n;
+  longest.tokens = n * longest.granularity;
+  longest.refused = 1;
+}
+
+}  // namespace
+
+LongestSequence longest_sequence(const StepOf& step, const Machine& machine) {
+  const Lengths lengths{step, machine};
+  LongestSequence longest;
+  longest.granularity = lengths.unit;
+  step.with(lengths.unit).validate();
+  if (step.config.program.software.caching_allocator) {
+    search_upward(lengths, longest);
+  } else {
+    const Limit limit = lengths.limit(lengths_refused);
+    longest.tokens = limit.value * lengths.unit;
+    longest.refused = limit.refused;
+  }
+  // Where none fits it says why.
+  const StepTaken taken = lengths.take(std::max(longest.tokens, lengths.unit));
+  if (!longest.at_least())
+    longest.refused_because = lengths.why_not(longest.tokens + longest.granularity);
   longest.memory = taken.memory;
   longest.flops = taken.flops;
   return longest;

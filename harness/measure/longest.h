@@ -35,7 +35,9 @@ struct StepOf {
 /// The longest sequence of which a training step fits the memory of each device.
 struct LongestSequence {
   int64_t tokens = 0;       ///< [s]
-  int64_t granularity = 1;  ///< StepOf::granularity()
+  /// Lengths that were tried are multiples of it: StepOf::granularity(), or where memory is lost to
+  /// fragments a multiple of that.
+  int64_t granularity = 1;
   /// So many multiples of the granularity that are next longer do not fit: at least
   /// lengths_refused. 0: `tokens` is the most that RunConfig::validate() allows, so it is a lower
   /// bound.
@@ -57,6 +59,11 @@ inline constexpr int64_t lengths_refused = 512;
 /// are processors: exact to the byte and the granularity. 32 layers in 300 mini-sequences each take
 /// 3 seconds of a processor's time, in 1000 10 seconds. Throws InputError for a step that is wrong
 /// at every length, OutOfMemory where not even the shortest fits.
+///
+/// With an allocator that loses memory to fragments (Software::caching_allocator), whether a length
+/// fits is a matter of chance among those that are near the limit. Then lengths in steps of about a
+/// hundredth are tried upward, from half the limit without fragments or less, and the first that
+/// does not fit ends the search.
 LongestSequence longest_sequence(const StepOf& step, const Machine& machine);
 
 }  // namespace frugal::harness

@@ -19,8 +19,17 @@ Tensor FusedCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
   return context;
 }
 
+std::vector<Tensor> FusedCore::backward_workspace(const Pass& pass, const View& context) const {
+  if (!pass.rank.config.program.keeps.attention_workspace) return {};
+  std::vector<Tensor> all{pass.allocate(accumulation_type(context.type), context.shape)};
+  if (views_.heads_per_group() == 1) return all;
+  for (int i = 0; i < 2; ++i) all.push_back(pass.allocate(context.type, context.shape));
+  return all;
+}
+
 Tensor FusedCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const {
   Tensor dqkv = pass.allocate(saved.qkv.type(), saved.qkv.shape(), pieces_of_qkv(pass.rank.config));
+  const std::vector<Tensor> workspace = backward_workspace(pass, context);
   pass.run(FusedAttentionBackward{.forward = operation(pass, saved.qkv, context, saved.log_sum_exp),
                                   .dy = views_.context(dcontext),
                                   .dq = views_.queries(dqkv),

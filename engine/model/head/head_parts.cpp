@@ -104,11 +104,12 @@ HeadParts::Result HeadParts::run(const Tensor& x, const Tensor& labels) const {
   const DType wide = accumulation_type(pass_.rank.config.type);
   const int64_t tokens = x.shape()[0], b = x.shape()[1];
   const int64_t parts = pass_.rank.config.head_mini_sequences();
-  Result result{pass_.allocate(wide, {tokens * b}, Kind::statistics), {}};
+  Result result{pass_.allocate(wide, {tokens * b}, Kind::statistics), {}, {}};
+  const bool separate = pass_.rank.config.program.keeps.separate_part_gradients;
   Tensor dtable;
   GradientSum sum;
   if (scale_) {
-    result.dinput = pass_.allocate(x.shape());
+    if (!separate) result.dinput = pass_.allocate(x.shape());
     sum = table_.product_sum(pass_);
     // So that a sum over parts of the sequence is rounded once. It begins with what microbatches
     // before this one have added.
@@ -121,10 +122,15 @@ HeadParts::Result HeadParts::run(const Tensor& x, const Tensor& labels) const {
   }
   for (int64_t i = 0; i < parts; ++i) {
     const MiniSequence rows = mini_sequence(tokens, parts, i);
+    Tensor dinput = rows.of(result.dinput);
+    if (scale_ && separate) {
+      dinput = pass_.allocate(rows.of(x).shape());
+      result.dinputs.push_back(dinput);
+    }
     compute({.x = rows.of(x).view().matrix(),
              .labels = rows.of(labels).view().flat(),
              .losses = result.losses.view().sliced(0, rows.begin * b, rows.count * b),
-             .dx = scale_ ? rows.of(result.dinput).view().matrix() : View(),
+             .dx = scale_ ? dinput.view().matrix() : View(),
              .first_row = rows.begin * b},
             sum);
     sum.accumulate = true;

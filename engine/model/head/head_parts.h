@@ -16,6 +16,7 @@ class HeadParts {
   struct Result {
     Tensor losses;  // [s·b] in accumulation type
     Tensor dinput;  // [s, b, h], of the partial sums of this rank's vocabulary; empty without scale
+    std::vector<Tensor> dinputs;  // the same of each part, in its place, where a program has them
   };
   /// x [s, b, h], labels [s, b]. Adds to the table's gradient.
   Result run(const Tensor& x, const Tensor& labels) const;

@@ -60,7 +60,8 @@ Tensor forward(const Pass& pass, const Parameter& table, const Tensor& x, const 
   if (in_parts(pass.rank.config)) {
     HeadParts::Result result = HeadParts(pass, table, scale).run(all, labels);
     saved.input.release();
-    if (scale) saved.dinput = keep(pass, parallel::leave(pass, result.dinput).wait());
+    for (const Tensor& part : result.dinputs) saved.dinputs.push_back(keep(pass, part));
+    if (!result.dinput.empty()) saved.dinput = keep(pass, parallel::leave(pass, result.dinput).wait());
     return result.losses;
   }
   compute_logits(pass, all, table, saved);
@@ -109,9 +110,35 @@ Tensor logits_gradient(const Pass& pass, float scale, const Saved& saved) {
   return dlogits;
 }
 
+/// Each part in a tensor of the whole length, which is zero elsewhere, and their sum once more.
+Tensor sum_of_parts(const Pass& pass, std::vector<Tensor> parts) {
+  Shape shape = parts.front().shape();
+  shape.extent[0] = 0;
+  for (const Tensor& part : parts) shape.extent[0] += part.shape()[0];
+  Tensor sum;
+  int64_t end = shape[0];
+  for (; !parts.empty(); parts.pop_back()) {
+    const int64_t count = parts.back().shape()[0];
+    end -= count;
+    const Tensor whole = pass.allocate(shape);
+    pass.run(Fill{whole, 0});
+    pass.run(Copy{parts.back().view().matrix(), MiniSequence{end, count}.of(whole).view().matrix()});
+    if (sum.empty())
+      sum = whole;
+    else
+      pass.run(BiasDropoutAdd{.x = sum.view().matrix(),
+                              .residual = whole.view().matrix(),
+                              .y = sum.view().matrix(),
+                              .dropout = {}});
+  }
+  return copied(pass, sum);
+}
+
 }  // namespace
 
 Tensor backward(const Pass& pass, const Parameter& table, float scale, Saved saved) {
+  if (!saved.dinputs.empty())
+    return parallel::leave(pass, sum_of_parts(pass, std::move(saved.dinputs))).wait();
   if (in_parts(pass.rank.config)) return saved.dinput;
   const Tensor dlogits = logits_gradient(pass, scale, saved);
   saved.logits.release();

@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <vector>
 
 #include "engine/model/parameter.h"
 
@@ -24,6 +25,7 @@ struct Saved {
   Tensor labels;      // [s, b] i32, the caller's
   Tensor statistics;  // [t, s·b, 3]; empty in one pass
   Tensor dinput;      // [s/t, b, h]: in parts, the input's gradient, and nothing else
+  std::vector<Tensor> dinputs;  // [rows, b, h] of each part, where a program adds them up later
 };
 
 /// x [s/t, b, h], labels [s, b] i32 (−100: not counted) → the loss of each token [s·b].
