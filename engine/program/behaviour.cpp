@@ -14,6 +14,11 @@ std::string_view always(const RunConfig& /*config*/) { return ""; }
 std::string_view wide_logits(const RunConfig& config) {
   return config.narrow_logits ? "and narrow logits are on, which leave nothing to copy" : "";
 }
+std::string_view fused_attention(const RunConfig& config) {
+  return config.attention == AttentionKind::separate || config.context_parallel > 1
+             ? "and attention is not one fused operation of a whole sequence"
+             : "";
+}
 std::string_view state_on_device(const RunConfig& config) {
   return config.offload_optimizer ? "and the optimizer's state is in the host's memory" : "";
 }
@@ -127,6 +132,10 @@ std::vector<Behaviour> of_layers() {
           "attention-workspace",
           "Fused attention's backward pass sums the queries' gradient in float32, and has gradients "
           "of keys and values for each head of queries"),
+      keeping<&K::padded_data>("padded-data",
+                               "Nearly all of a sequence is padding, which fused attention neither "
+                               "computes nor keeps",
+                               fused_attention, false),
       keeping<&K::separate_scores>("separate-scores",
                                    "Attention's products of queries and keys, their softmax, and "
                                    "the gradients of both are tensors of their own"),

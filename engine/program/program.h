@@ -32,6 +32,7 @@ struct Keeping {
   bool kept_outputs = false;
   bool separate_scores = false;
   bool attention_workspace = false;
+  bool padded_data = false;
   bool float32_weight_versions = false;
   bool narrow_gradients = false;
   bool separate_weight_gradients = false;

@@ -12,6 +12,8 @@ inline constexpr const char* papers_program = "hugging-face-2024+mini-s";
 /// The same where a script keeps what the model returns while it trains.
 inline constexpr const char* papers_program_with_outputs =
     "hugging-face-2024+mini-s+mini-s-benchmark";
+/// The same whose data are mostly padding, as its script makes them.
+inline constexpr const char* papers_program_on_padding = "hugging-face-2024+mini-s+padded-c4";
 /// Of modules alone.
 inline constexpr const char* papers_modules = "mini-s+mini-s-modules";
 /// The machine of all its tables, in hardware/: one A100 of 80 GB, or several.

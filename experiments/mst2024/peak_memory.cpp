@@ -17,6 +17,7 @@ struct MemoryRow {
   Gradients gradients;
 };
 constexpr const char* stepped_vanilla = "optimizer in backward";
+constexpr const char* standard = "activation recomputation, gradients stay";
 constexpr std::array memory_rows{
     MemoryRow{vanilla.name, vanilla, Gradients::resident},
     MemoryRow{stepped_vanilla, vanilla, Gradients::stepped},
@@ -30,6 +31,7 @@ std::vector<Step> steps(int64_t tokens) {
   std::vector<Step> all;
   for (const MemoryRow& row : memory_rows)
     all.push_back({row.name, training_config(llama3_8b, row.technique, tokens, row.gradients)});
+  all.push_back({standard, training_config(llama3_8b, recomputation, tokens, Gradients::resident)});
   return all;
 }
 
@@ -88,10 +90,19 @@ std::vector<DeclaredCell> tables8_to_11(const Setting&) {
   return cells;
 }
 
-/// The peaks of two of these rows. The paper's standard has 67 GiB, to which a run whose optimizer
-/// steps in backward is nearest.
+/// Peaks of a pass. The paper does not say what its standard of 67 GiB is. Its tables say what adds
+/// up to that: weights 15, gradients 15, optimizer state 30, activations 7 with recomputation.
+DeclaredCell peak_of_standard() {
+  return {"standard", "peak", "GiB", {standard, recomputation.name},
+          [](const Record& stays, const Record& stepped) {
+            return (held<Kind::parameter>(stays) + held<Kind::optimizer>(stays) +
+                    gradients(stays) + activations(stepped)) /
+                   gib;
+          }};
+}
+
 std::vector<DeclaredCell> figure11(const Setting&) {
-  return {gib_of("standard", "peak", stepped_vanilla, stage_peak),
+  return {peak_of_standard(),
           gib_of(mini_sequence.name, "peak", mini_sequence.name, stage_peak)};
 }
 
@@ -122,7 +133,7 @@ Declaration peaks(const char* name, int64_t tokens,
                   std::vector<DeclaredCell> (*cells)(const Setting&)) {
   return {.paper = paper(),
           .name = name,
-          .program = papers_program,
+          .program = papers_program_on_padding,
           .cases = step_memory_cases(papers_machine, steps(tokens)),
           .cells = cells,
           .complete = complete_peak,

@@ -100,20 +100,19 @@ struct Lengths {
   }
 };
 
-/// The same with an allocator that loses memory to fragments: upward from half the length that
-/// would fit without it, or less, to the first that does not fit.
+/// The same with an allocator that loses memory to fragments: upward among the lengths of two
+/// decimal digits, from half of what would fit without fragments.
 void search_upward(const Lengths& lengths, LongestSequence& longest) {
   StepOf without = lengths.step;
   without.config.program.software.caching_allocator = false;
   const int64_t limit = Lengths{without, lengths.machine}.limit(0).value;
-  const int64_t each = std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(limit / 128, 1)));
+  int64_t each = 1;
+  while (limit >= 100 * each) each *= 10;
   longest.granularity *= each;
   const auto fits = [&](int64_t n) { return lengths.why_not(n * longest.granularity).empty(); };
-  int64_t n = limit / 2 / each;
+  int64_t n = limit / each / 2;
   while (n > 0 && !fits(n)) n /= 2;
-  for (bool all = true; all;)
-    for (const bool fit : try_all(n + 1, usable_processors(), fits))
-      if (all = all && fit; all) ++n;
+  while (n < limit / each && fits(n + 1)) ++n;
   longest.tokens = n * longest.granularity;
   longest.refused = 1;
 }

@@ -12,6 +12,7 @@ Tensor FusedCore::allocate_log_sum_exp(const Pass& pass, const View& qkv) const 
 }
 
 Tensor FusedCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
+  if (pass.rank.config.program.keeps.padded_data) return allocate_context(pass, qkv);
   saved.qkv = keep(pass, qkv);
   saved.log_sum_exp = allocate_log_sum_exp(pass, qkv);
   Tensor context = allocate_context(pass, qkv);
@@ -28,6 +29,7 @@ std::vector<Tensor> FusedCore::backward_workspace(const Pass& pass, const View& 
 }
 
 Tensor FusedCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const {
+  if (pass.rank.config.program.keeps.padded_data) return backward_of_padding(pass, context);
   Tensor dqkv = pass.allocate(saved.qkv.type(), saved.qkv.shape(), pieces_of_qkv(pass.rank.config));
   const std::vector<Tensor> workspace = backward_workspace(pass, context);
   pass.run(FusedAttentionBackward{.forward = operation(pass, saved.qkv, context, saved.log_sum_exp),
@@ -36,6 +38,13 @@ Tensor FusedCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Sa
                                   .dk = views_.keys(dqkv),
                                   .dv = views_.values(dqkv)});
   return dqkv;
+}
+
+Tensor FusedCore::backward_of_padding(const Pass& pass, const View& context) const {
+  const int64_t heads = views_.heads_per_group();
+  return pass.allocate(
+      context.type, {context.shape[0], context.shape[1], context.shape[2] / heads * (heads + 2)},
+      pieces_of_qkv(pass.rank.config));
 }
 
 FusedAttention FusedCore::operation(const Pass& pass, const View& qkv, const View& context,
