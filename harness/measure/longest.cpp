@@ -105,16 +105,16 @@ struct Lengths {
 void search_upward(const Lengths& lengths, LongestSequence& longest) {
   StepOf without = lengths.step;
   without.config.program.software.caching_allocator = false;
-  const int64_t limit = Lengths{without, lengths.machine}.limit(0).value;
+  const Limit limit = Lengths{without, lengths.machine}.limit(0);
   int64_t each = 1;
-  while (limit >= 100 * each) each *= 10;
+  while (limit.value >= 100 * each) each *= 10;
   longest.granularity *= each;
   const auto fits = [&](int64_t n) { return lengths.why_not(n * longest.granularity).empty(); };
-  int64_t n = limit / each / 2;
+  int64_t n = limit.value / each / 2;
   while (n > 0 && !fits(n)) n /= 2;
-  while (n < limit / each && fits(n + 1)) ++n;
+  while (n < limit.value / each && fits(n + 1)) ++n;
   longest.tokens = n * longest.granularity;
-  longest.refused = 1;
+  longest.refused = n < limit.value / each || limit.refused > 0 ? 1 : 0;
 }
 
 }  // namespace

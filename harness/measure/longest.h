@@ -61,9 +61,9 @@ inline constexpr int64_t lengths_refused = 512;
 /// at every length, OutOfMemory where not even the shortest fits.
 ///
 /// With an allocator that loses memory to fragments (Software::caching_allocator), whether a length
-/// fits is a matter of chance among those that are near the limit. Then lengths in steps of about a
-/// hundredth are tried upward, from half the limit without fragments or less, and the first that
-/// does not fit ends the search.
+/// near the limit fits is a matter of chance. Then lengths of two decimal digits, as they are
+/// mostly reported, are tried upward, from half of what fits without fragments or less; the first
+/// that does not fit ends the search.
 LongestSequence longest_sequence(const StepOf& step, const Machine& machine);
 
 }  // namespace frugal::harness

@@ -14,7 +14,7 @@ namespace frugal::kernels {
 /// joined with its free neighbours and kept. Where the device has nothing left, segments that are
 /// free as a whole go back to it, once.
 ///
-/// pytorch/pytorch, c10/cuda/CUDAPyTorchAllocator.cpp of version 2.4 with its settings by default:
+/// pytorch/pytorch, c10/cuda/CUDACachingAllocator.cpp of version 2.4 with its settings by default:
 /// round_size, get_allocation_size, get_free_block, should_split, alloc_found_block, free_block,
 /// try_merge_blocks, release_cached_blocks. One stream.
 class PyTorchAllocator {

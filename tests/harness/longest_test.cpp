@@ -123,6 +123,36 @@ TEST(LongestSequence, MayLieBehindLengthsThatDoNotFit) {
   expect_brute_force(in_parts(), peak(falls + 1));
 }
 
+/// With an allocator that fragments: of lengths of two digits the last before the first that fails.
+TEST(LongestSequence, IsBelowTheFirstOfTwoDigitsThatFragmentsDoNotLetFit) {
+  RunConfig config = in_parts();
+  config.model.vocabulary = 5000;
+  const Machine machine = make_target({.on = "virtual"})->counterpart(int64_t{150} << 20);
+  const StepOf free{config, {}};
+  config.program.software.caching_allocator = true;
+  const StepOf step{config, {}};
+  const int64_t limit = longest_sequence(free, machine).tokens;
+  const LongestSequence longest = longest_sequence(step, machine);
+  const auto fits = [&](int64_t tokens) {
+    try {
+      const RunConfig c = step.with(tokens);
+      take_step(*make_virtual_cluster(c, machine), c, {});
+      return true;
+    } catch (const OutOfMemory&) {
+      return false;
+    }
+  };
+  int64_t unit = 1;
+  while (limit / unit >= 100) unit *= 10;
+  EXPECT_EQ(longest.granularity, unit);
+  int64_t tokens = limit / unit / 2 * unit;
+  while (fits(tokens + unit)) tokens += unit;
+  EXPECT_EQ(longest.tokens, tokens);
+  EXPECT_LT(longest.tokens, limit);
+  EXPECT_EQ(longest.refused, 1);
+  EXPECT_FALSE(longest.refused_because.empty());
+}
+
 TEST(LongestSequence, IsALowerBoundWhereAConfigurationMayHaveNoMore) {
   RunConfig config = small();
   config.model.layers = 1;

@@ -5,13 +5,16 @@
 #include "engine/program/find_program.h"
 #include "kernels/support/error.h"
 #include "kernels/virtual/machine.h"
-#include "tests/engine/support.h"
+#include "tests/engine/program/support.h"
 #include "tests/main/left_out.h"
 
 // What programs do besides: whatever it is, a run computes the same.
 namespace frugal::engine {
 namespace {
 
+using testing::as;
+using testing::bytes_of;
+using testing::Sizes;
 using testing::small_bert;
 using testing::small_gemma;
 using testing::small_gpt;
@@ -78,33 +81,6 @@ TEST(Programs, ComputeTheSameToTheBitWhateverTheyKeep) {
     }
   }
 }
-
-/// A training step's peak and what a layer keeps, in bytes; on a device that counts.
-struct Bytes {
-  int64_t peak, layer, activation;
-};
-Bytes bytes_of(const RunConfig& config) {
-  const auto cluster = make_virtual_cluster(config, find_machine("h200-hgx"));
-  Trainer trainer(*cluster, config, {.optimizer = {.clip = 0}, .steps = 1});
-  (void)trainer.step(Batch(static_cast<size_t>(config.batch_microbatches())));
-  const Ledger& ledger = cluster->rank(0).ledger;
-  return {ledger.peak(), ledger.peak_in_layers(), ledger.peak(Kind::activation)};
-}
-
-RunConfig as(RunConfig config, const std::string& program) {
-  config.type = DType::bf16;
-  config.program = find_program(program);
-  return config;
-}
-
-struct Sizes {
-  explicit Sizes(const RunConfig& c)
-      : hidden(c.model.sequence * c.micro_batch * c.model.hidden),
-        inner(c.model.sequence * c.micro_batch * c.model.intermediate_size()),
-        logits(c.model.sequence * c.micro_batch * c.model.vocabulary),
-        layers(c.model.layers) {}
-  int64_t hidden, inner, logits, layers;  // elements
-};
 
 TEST(Programs, KeepAFloat32InputAndANormalOfEachNorm) {
   const RunConfig llama = small_llama();
