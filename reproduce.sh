@@ -64,9 +64,27 @@ calibrate() {  # PAPER MACHINE
   mv "$result.part" "$result"
 }
 
+# What takes a paper's program from frugal's number to its own (frugal explain), as plots/explain.py draws it.
+explain() {  # PAPER ARTIFACT-OR-OPTION...
+  local paper=$1 result=out/$1/explain.json said=out/$1/explain.txt
+  shift
+  mkdir -p "out/$paper/figures"
+  if "$frugal" explain "$@" --format json >"$result.part" 2>"$said"; then
+    mv "$result.part" "$result"
+    MPLBACKEND=Agg "$python" plots/explain.py "$result" "out/$paper/figures" "$paper-explain" || status=1
+  else
+    status=$?
+    cat "$said" >&2
+    rm "$result.part"
+  fi
+  rm "$said"
+}
+
 timelines 4096 a100-80gb
 timelines 16384 h200-hgx
 calibrate korthikanti2022 a100-selene
+explain mst2024 mst2024/tables8-11 mst2024/figure11 --column peak
+explain pipedream2bw2021 pipedream2bw2021/figure7 --column "batch 64"
 for paper in "${papers[@]}"; do
   regenerate "$paper" "$@"
 done

@@ -56,12 +56,17 @@ AttributionRuns::AttributionRuns(const Artifact& artifact, const std::string& pr
         fmt::format("{}: it has no cases on a virtual machine, which explain runs", artifact.id()));
   behaviours_ = known_behaviours(text);
   const size_t n = behaviours_.size();
-  for (size_t first = 0; first <= n; ++first)
-    programs_.push_back(program_of(behaviours_, [&](size_t i) { return i < first; }));
+  const auto add = [&](std::string what, const std::function<bool(size_t)>& has) {
+    runs_.push_back({program_of(behaviours_, has), std::move(what)});
+  };
+  const auto name = [&](size_t i) { return behaviours_[i].behaviour->name; };
+  add("frugal", [](size_t) { return false; });
+  for (size_t last = 0; last < n; ++last)
+    add(fmt::format("up to {}", name(last)), [&](size_t i) { return i <= last; });
   for (size_t one = 0; one < n; ++one)
-    programs_.push_back(program_of(behaviours_, [&](size_t i) { return i == one; }));
+    add(fmt::format("{} alone", name(one)), [&](size_t i) { return i == one; });
   for (size_t one = 0; one < n; ++one)
-    programs_.push_back(program_of(behaviours_, [&](size_t i) { return i != one; }));
+    add(fmt::format("without {}", name(one)), [&](size_t i) { return i != one; });
 }
 
 AttributionRuns::Values AttributionRuns::values_of(const Program& program) const {
@@ -80,9 +85,9 @@ AttributionRuns::Values AttributionRuns::values_of(const Program& program) const
 std::vector<Attribution> AttributionRuns::run(
     const std::function<void(const std::string&)>& done) const {
   std::vector<Values> all;
-  for (const Program& program : programs_) {
-    all.push_back(values_of(program));
-    done(name_of(program));
+  for (const Run& run : runs_) {
+    all.push_back(values_of(run.program));
+    done(artifact_.id() + " " + run.what);
   }
   const size_t n = behaviours_.size();
   std::vector<Attribution> attributions;

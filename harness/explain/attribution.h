@@ -42,8 +42,8 @@ class AttributionRuns {
   AttributionRuns(const Artifact& artifact, const std::string& program);
 
   /// How many times all cases are run.
-  size_t count() const { return programs_.size(); }
-  /// Of each cell that has a number of the paper's. `done` is told of each program that was run.
+  size_t count() const { return runs_.size(); }
+  /// Of each cell that has a number of the paper's. `done` is told what was run.
   std::vector<Attribution> run(const std::function<void(const std::string&)>& done) const;
 
  private:
@@ -52,8 +52,12 @@ class AttributionRuns {
 
   const Artifact& artifact_;
   std::vector<KnownBehaviour> behaviours_;
-  /// None; the first, the first two, …; each alone; all but each.
-  std::vector<Program> programs_;
+  /// Of no behaviours; the first, the first two, …; each alone; all but each.
+  struct Run {
+    Program program;
+    std::string what;
+  };
+  std::vector<Run> runs_;
 };
 
 }  // namespace frugal::harness
