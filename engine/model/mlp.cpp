@@ -1,5 +1,7 @@
 #include "engine/model/mlp.h"
 
+#include <algorithm>
+
 #include "engine/model/copied.h"
 #include "engine/model/hidden_dropout.h"
 #include "engine/model/initial.h"
@@ -27,6 +29,15 @@ ColumnParallelLinear::Size up_size(const RunConfig& c) {
           .bias = m.bias == BiasKind::all,
           .sharding = gated ? Sharding::row_halves : Sharding::rows,
           .pieces = gated && c.program.keeps.separate_projections ? Pieces{1, 1} : Pieces{}};
+}
+
+/// Part i of so many tokens.
+MiniSequence part_of(const RunConfig& c, int64_t tokens, int64_t i) {
+  const int64_t parts = c.mlp_mini_sequences(), each = c.model.hidden;
+  const bool fixed = c.program.keeps.parts_of_hidden_size && c.mlp_chunks == RunConfig::by_rule &&
+                     tokens == c.group_sequence() && (parts - 1) * each < tokens;
+  if (!fixed) return mini_sequence(tokens, parts, i);
+  return {i * each, std::min(each, tokens - i * each)};
 }
 
 }  // namespace
@@ -68,7 +79,7 @@ Tensor Mlp::forward(const Pass& pass, const Tensor& x, const Tensor& residual, S
   Tensor y;
   std::vector<Tensor> outputs;  // of parts; of a program that has them until all are there
   for (int64_t i = 0; i < parts; ++i) {
-    const MiniSequence part = mini_sequence(tokens, parts, i);
+    const MiniSequence part = part_of(pass.rank.config, tokens, i);
     Inner inner = expand(pass, part.of(x));
     if (keeps_inner(pass.rank))
       saved.inner.push_back(
@@ -116,21 +127,23 @@ Tensor Mlp::backward(const Pass& pass, const Tensor& dy, Saved saved) const {
   const Tensor up_sum = parts > 1 ? up_.memory_beside_sum(pass) : Tensor();
   const Tensor down_sum = parts > 1 ? down_.memory_beside_sum(pass) : Tensor();
   for (int64_t i = 0; i < parts; ++i) {
-    const MiniSequence part = mini_sequence(tokens, parts, i);
+    const MiniSequence part = part_of(pass.rank.config, tokens, i);
     const Tensor x = part.of(saved.input);
     Inner inner =
         keeps_inner(pass.rank) ? std::move(saved.inner[static_cast<size_t>(i)]) : expand(pass, x);
     Tensor dprojected = undo_dropped(pass, part.of(dy), part.of(saved.mask), down_.bias(),
                                      dropout_from(pass, layer_, part.begin));
     Tensor part_dx = backward(pass, std::move(dprojected), x, std::move(inner), part.of(dx));
-    if (parts == 1) dx = std::move(part_dx);
-    else if (concatenates) gradients.push_back(std::move(part_dx));
+    if (parts == 1)
+      dx = std::move(part_dx);
+    else if (concatenates)
+      gradients.push_back(std::move(part_dx));
   }
   if (concatenates) {
     dx = pass.allocate(dy.shape());
     for (int64_t i = 0; i < parts; ++i)
       pass.run(Copy{gradients[static_cast<size_t>(i)].view().matrix(),
-                    mini_sequence(tokens, parts, i).of(dx).view().matrix()});
+                    part_of(pass.rank.config, tokens, i).of(dx).view().matrix()});
   }
   return dx;
 }

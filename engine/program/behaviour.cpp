@@ -117,6 +117,11 @@ std::vector<Behaviour> of_layers() {
       keeping<&K::parts_until_layer_ends>("parts-until-layer-ends",
                                           "Mini-sequences of an MLP keep what they compute until "
                                           "the layer's backward pass, all parts together"),
+      keeping<&K::parts_of_hidden_size>("parts-of-hidden-size",
+                                        "Mini-sequences of an MLP by the paper's rule have as many "
+                                        "tokens as its hidden size, but "
+                                        "for the last, in place of equal parts",
+                                        always, false),
       keeping<&K::concatenated_parts>("concatenated-parts",
                                       "What mini-sequences of an MLP give are tensors of their own "
                                       "until all are there, and are copied into one"),
@@ -128,10 +133,10 @@ std::vector<Behaviour> of_layers() {
           "Queries, keys and values are tensors of their own, and so are a gate and what it is "
           "multiplied with; their weights' gradients and optimizer state, too",
           always, false),
-      keeping<&K::attention_workspace>(
-          "attention-workspace",
-          "Fused attention's backward pass sums the queries' gradient in float32, and has gradients "
-          "of keys and values for each head of queries"),
+      keeping<&K::attention_workspace>("attention-workspace",
+                                       "Fused attention's backward pass sums the queries' gradient "
+                                       "in float32, and has gradients "
+                                       "of keys and values for each head of queries"),
       keeping<&K::padded_data>("padded-data",
                                "Nearly all of a sequence is padding, which fused attention neither "
                                "computes nor keeps",

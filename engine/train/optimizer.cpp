@@ -279,8 +279,7 @@ void Optimizer::make_intermediate(const RankAt& at, const Group& group, std::vec
   if (!at.rank.config.program.keeps.optimizer_intermediate) return;
   const Tensor& moment = group.state.second_moment();
   if (moment.empty()) return;
-  all.push_back(
-      at.allocate(moment.type(), moment.shape(), group.first->pieces, Kind::optimizer));
+  all.push_back(at.allocate(moment.type(), moment.shape(), group.first->pieces, Kind::optimizer));
   at.run(Copy{moment, all.back()});
 }
 

@@ -93,17 +93,19 @@ std::vector<DeclaredCell> tables8_to_11(const Setting&) {
 /// Peaks of a pass. The paper does not say what its standard of 67 GiB is. Its tables say what adds
 /// up to that: weights 15, gradients 15, optimizer state 30, activations 7 with recomputation.
 DeclaredCell peak_of_standard() {
-  return {"standard", "peak", "GiB", {standard, recomputation.name},
+  return {"standard",
+          "peak",
+          "GiB",
+          {standard, recomputation.name},
           [](const Record& stays, const Record& stepped) {
-            return (held<Kind::parameter>(stays) + held<Kind::optimizer>(stays) +
-                    gradients(stays) + activations(stepped)) /
+            return (held<Kind::parameter>(stays) + held<Kind::optimizer>(stays) + gradients(stays) +
+                    activations(stepped)) /
                    gib;
           }};
 }
 
 std::vector<DeclaredCell> figure11(const Setting&) {
-  return {peak_of_standard(),
-          gib_of(mini_sequence.name, "peak", mini_sequence.name, stage_peak)};
+  return {peak_of_standard(), gib_of(mini_sequence.name, "peak", mini_sequence.name, stage_peak)};
 }
 
 /// How many times recomputation and mini-sequences each divide the activations.

@@ -91,10 +91,9 @@ struct Lengths {
     }
   }
   Limit limit(int64_t least_refused) const {
-    const int64_t most =
-        greatest_that_fits(rules::most_tokens / unit, 0, [&](int64_t n) {
-          return is_valid(step.with(n * unit));
-        }).value;
+    const int64_t most = greatest_that_fits(rules::most_tokens / unit, 0, [&](int64_t n) {
+                           return is_valid(step.with(n * unit));
+                         }).value;
     const auto fits = [&](int64_t n) { return why_not(n * unit).empty(); };
     return greatest_that_fits(most, least_refused, fits, usable_processors());
   }

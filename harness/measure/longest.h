@@ -34,7 +34,7 @@ struct StepOf {
 
 /// The longest sequence of which a training step fits the memory of each device.
 struct LongestSequence {
-  int64_t tokens = 0;       ///< [s]
+  int64_t tokens = 0;  ///< [s]
   /// Lengths that were tried are multiples of it: StepOf::granularity(), or where memory is lost to
   /// fragments a multiple of that.
   int64_t granularity = 1;

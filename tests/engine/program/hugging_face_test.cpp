@@ -60,6 +60,24 @@ TEST(HuggingFace, HasAsManyBytesInSeparateProjections) {
   EXPECT_EQ(bytes_of(as(llama, "separate-projections")).layer, bytes_of(as(llama, "frugal")).layer);
 }
 
+/// Of 80 tokens: 26, 26 and 28, or 32, 32 and 16. At the peak a gate, its product, and the gradient
+/// of that are there of each.
+TEST(HuggingFace, HasPartsOfTheHiddenSize) {
+  RunConfig llama = small_llama();
+  llama.model.hidden = 32;
+  llama.model.sequence = 80;
+  llama.mlp_chunks = RunConfig::by_rule;
+  ASSERT_EQ(llama.mlp_mini_sequences(), 3);
+  const auto largest = [&](const std::string& program) {
+    return peak_of_module(as(llama, program), Module::mlp);
+  };
+  const int64_t of_a_row = 4 * 2 * llama.micro_batch * llama.model.intermediate_size();
+  const int64_t more = largest("parts-of-hidden-size") - largest("frugal");
+  EXPECT_EQ(more, (32 - 28) * of_a_row);
+  llama.mlp_chunks = 3;
+  EXPECT_EQ(largest("parts-of-hidden-size"), largest("frugal")) << "their number is given";
+}
+
 TEST(HuggingFace, MakesTheOptimizersStateInTheFirstStep) {
   const RunConfig llama = small_llama();
   const auto state = [&](const std::string& program, int steps) {
@@ -82,9 +100,8 @@ TEST(HuggingFace, AddsUpThePartsOfTheHeadInWholeTensors) {
   llama.head_chunks = 4;
   llama.model.vocabulary = 8;
   const Sizes n(llama);
-  const int64_t more =
-      peak_of_module(as(llama, "separate-part-gradients"), Module::output_layer) -
-      peak_of_module(as(llama, "frugal"), Module::output_layer);
+  const int64_t more = peak_of_module(as(llama, "separate-part-gradients"), Module::output_layer) -
+                       peak_of_module(as(llama, "frugal"), Module::output_layer);
   EXPECT_GT(more, 2 * n.hidden) << "more than one beside those of the parts";
   EXPECT_LE(more, 2 * 2 * n.hidden) << "less what the parts have beside, where frugal's peak is";
 }
