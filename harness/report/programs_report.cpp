@@ -33,7 +33,8 @@ one of these first of all, and `:real` those that a device that computes can hav
 
 `frugal explain` runs an artifact with no behaviour, with the first, the first two and so on, with each alone, and with all
 but each. *Adds* is what a behaviour adds to those before it, so the terms are a sum. *As the last* is what it adds to all
-others. Where the two differ, behaviours depend on each other: a peak is a maximum.
+others. Where the two differ, behaviours depend on each other: a peak is a maximum. `plots/explain.py` draws what it says
+with `--format json`.
 
 Each behaviour of a program is **documented** by a source or by its paper, **counted** in what the program gave, or
 **supposed**.
