@@ -43,9 +43,8 @@ const Artifact& figure7() {
        .divided = true,
        .claims = {
            claims_of_cells({{.id = "figure7/{row}/{column}",
-                             .statement = "{row}: {column} leaves {paper} % of the activations",
-                             .tolerance = {.as_read = true},
-                             .justification = "the uncertainty of reading the bar's pixels"}})}});
+                             .statement =
+                                 "{row}: {column} leaves {paper} % of the activations"}})}});
   return artifact;
 }
 

@@ -13,7 +13,7 @@
 #include "harness/record/record_file.h"
 #include "harness/report/base64.h"
 #include "harness/report/measurement.h"
-#include "harness/report/reproduction.h"
+#include "harness/report/verdicts.h"
 #include "kernels/support/error.h"
 #include "kernels/support/paths.h"
 
@@ -101,6 +101,9 @@ void add_artifacts(Document& document, const Reproduction& all) {
     document.table(part.table);
     document.list(part.remarks);
   }
+  if (all.cells.empty()) return;
+  document.heading("Verdicts");
+  document.table(verdict_table(all));
   if (all.claims.empty()) return;
   document.heading("Claims");
   document.table(claim_table(all));
