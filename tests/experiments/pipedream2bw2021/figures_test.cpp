@@ -183,13 +183,13 @@ TEST(Figure9, TriesEverFewerLayersOfEveryStage) {
   }
 }
 
-/// The paper says how large a model fits at least.
-TEST(Figure9, ALargerModelThanThePapersIsNoContradiction) {
+/// Less memory than the paper's program needs is not what the paper found.
+TEST(Figure9, ALargerModelThanThePapersIsNotReproduced) {
   const std::vector<Claim> claims =
       figure9().claims(virtually(figure9(), [](Record& r) { r.config.model.layers *= 2; }));
   ASSERT_EQ(claims.size(), 1U);
-  EXPECT_GT(claims[0].value.value(), claims[0].paper.value() + claims[0].tolerance);
-  EXPECT_EQ(claims[0].verdict(), Verdict::reproduced);
+  EXPECT_GT(claims[0].value.value(), claims[0].paper.value());
+  EXPECT_EQ(claims[0].verdict(), Verdict::not_reproduced);
 }
 
 }  // namespace
