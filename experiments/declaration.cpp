@@ -206,7 +206,6 @@ Claim claim_of(std::string id, std::string statement, std::string unit, std::opt
   return claim;
 }
 
-
 Claim claim_of(const Statement& statement, std::string unit, const Setting& setting,
                const Outcome& outcome, const std::optional<policy::Tolerance>& stated) {
   Claim claim =

@@ -43,14 +43,16 @@ std::optional<double> Judge::beside(const Cell& cell, const std::vector<Cell>& p
   return other;
 }
 
-policy::NoEffect Judge::no_effect(const Cell& cell, const std::vector<Cell>& peers) const {
+std::optional<policy::NoEffect> Judge::no_effect(const Cell& cell,
+                                                 const std::vector<Cell>& peers) const {
   const auto rule = std::ranges::find_if(rules_, [&](const NoEffectRule& r) {
     return (r.row.empty() || r.row == cell.row) && (r.column.empty() || r.column == cell.column);
   });
-  if (rule != rules_.end() && rule->value) return {*rule->value};
-  if (rule != rules_.end())
-    if (const auto other = beside(cell, peers, *rule)) return {*other, true};
-  return {cell.unit == "x" ? 1.0 : 0.0};
+  const policy::NoEffect alone{cell.unit == "x" ? 1.0 : 0.0};
+  if (rule == rules_.end()) return cell.unit == "x" ? std::optional(alone) : std::nullopt;
+  if (rule->value) return policy::NoEffect{*rule->value};
+  if (const auto other = beside(cell, peers, *rule)) return policy::NoEffect{*other, true};
+  return alone;
 }
 
 void Judge::operator()(Cell& cell, const std::vector<Cell>& peers,
@@ -60,13 +62,15 @@ void Judge::operator()(Cell& cell, const std::vector<Cell>& peers,
     cell.justification = "memory runs out or does not";
     return;
   }
+  const std::optional<policy::NoEffect> without = no_effect(cell, peers);
   policy::judge(cell,
                 {.made = policy::made(cell.unit, numbers_),
                  .value = *cell.reference(),
                  .unit = cell.unit,
                  .uncertainty = uncertainty(cell),
-                 .no_effect = no_effect(cell, peers)},
+                 .no_effect = without.value_or(policy::NoEffect{})},
                 stated);
+  if (!without) cell.no_effect.reset();
 }
 
 }  // namespace frugal::experiments

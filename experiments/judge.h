@@ -13,7 +13,8 @@ class Judge {
  public:
   Judge(const Paper& paper, const std::string& artifact);
 
-  /// Of a cell that has something of the paper's. `peers` are the cells of the same source and size.
+  /// Of a cell that has something of the paper's. `peers` are the cells of the same source and
+  /// size.
   void operator()(Cell& cell, const std::vector<Cell>& peers,
                   const std::optional<policy::Tolerance>& stated) const;
 
@@ -22,7 +23,8 @@ class Judge {
   /// precision does not tell it from this one.
   std::optional<double> beside(const Cell& cell, const std::vector<Cell>& peers,
                                const NoEffectRule& rule) const;
-  policy::NoEffect no_effect(const Cell& cell, const std::vector<Cell>& peers) const;
+  /// None where paper.json says nothing of a number that is no ratio.
+  std::optional<policy::NoEffect> no_effect(const Cell& cell, const std::vector<Cell>& peers) const;
   double uncertainty(const Cell& cell) const;
 
   const Paper& paper_;

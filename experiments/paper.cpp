@@ -47,11 +47,14 @@ Statement read_statement(const nlohmann::json& json) {
                       .contradicted = json.value("contradicted", "")};
   if (json.contains("value")) {
     statement.value = json.at("value").get<double>();
-    statement.uncertainty = printed_uncertainty(json.at("value"));
+    statement.uncertainty = json.value("uncertainty", printed_uncertainty(json.at("value")));
   }
+  statement.artifacts = json.value("artifacts", statement.artifacts);
+  statement.why_not = json.value("why_not", "");
   if (json.contains("ratio")) {
     const nlohmann::json &ratio = json.at("ratio"), &of = ratio.at("of"), &over = ratio.at("over");
     statement.ratio = {ratio.at("artifact"), {of.at(0), of.at(1)}, {over.at(0), over.at(1)}};
+    statement.artifacts = {statement.ratio->artifact};
   }
   return statement;
 }
@@ -128,6 +131,26 @@ std::vector<NoEffectRule> Paper::no_effect(const std::string& name) const {
 
 std::string Paper::numbers(const std::string& name) const {
   return document_->at("artifacts").at(name).value("numbers", "");
+}
+
+Inventory Paper::inventory() const {
+  Inventory all{id_, root().object("paper").require<std::string>("title"), {}};
+  const auto add = [&](InventoryEntry entry) {
+    for (std::string& name : entry.artifacts) name = id_ + "/" + name;
+    all.entries.push_back(std::move(entry));
+  };
+  for (const nlohmann::json& row : document_->at("inventory")) {
+    InventoryEntry entry{row.at("where"), row.value("what", ""), {}, row.value("why_not", "")};
+    entry.artifacts = row.value("artifacts", entry.artifacts);
+    // What an artifact shows stands with its numbers.
+    const std::string shown =
+        entry.artifacts.size() == 1 ? entry.artifacts[0] : row.value("of", "");
+    if (entry.what.empty()) entry.what = caption(shown);
+    add(std::move(entry));
+  }
+  for (const Statement& said : statements_)
+    add({said.where.empty() ? "text" : said.where, said.says, said.artifacts, said.why_not});
+  return all;
 }
 
 std::vector<std::vector<DrawnPass>> Paper::workers(const std::string& name) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/namespace.h"
+#include "harness/report/inventory.h"
 #include "kernels/support/json_file.h"
 
 namespace frugal::experiments {
@@ -17,11 +18,11 @@ struct PaperCell {
   std::string row, column;
   double value = 0;
   std::string unit;
-  std::string read;        ///< "printed", "digitized" or "derived"
+  std::string read;  ///< "printed", "digitized" or "derived"
   /// In `unit`: of a digitized value that with which it was read, of a printed one half a unit of
   /// its last digit, or a whole one where it is the longest that ran, of lengths in thousands.
   double uncertainty = 0;
-  bool oom = false;        ///< the paper reports that memory ran out; then there is no value
+  bool oom = false;  ///< the paper reports that memory ran out; then there is no value
 };
 
 /// A sentence of a paper.
@@ -35,10 +36,12 @@ struct Statement {
     Of of, over;
   };
   std::string id, where, says;
-  std::optional<double> value = {};  ///< the number in it, where there is a single one
-  double uncertainty = 0;            ///< of it, as it is printed
-  std::optional<Ratio> ratio = {};   ///< that it is about
-  std::string contradicted;          ///< by what of the paper; else empty
+  std::optional<double> value = {};         ///< the number in it, where there is a single one
+  double uncertainty = 0;                   ///< of it, as it is printed
+  std::optional<Ratio> ratio = {};          ///< that it is about
+  std::string contradicted;                 ///< by what of the paper; else empty
+  std::vector<std::string> artifacts = {};  ///< names of those that have its numbers
+  std::string why_not = {};                 ///< there is none
 };
 
 /// What cells of an artifact would be if what they are about had no effect: a number, or that of
@@ -88,6 +91,8 @@ class Paper {
   std::vector<NoEffectRule> no_effect(const std::string& artifact) const;
   /// How its numbers come about, where their units do not say it (policy::made()); else empty.
   std::string numbers(const std::string& artifact) const;
+  /// Its tables and figures, as its `inventory` lists them, and its statements.
+  Inventory inventory() const;
   /// Of an artifact that is a drawn timeline, each worker's passes.
   std::vector<std::vector<DrawnPass>> workers(const std::string& name) const;
 

@@ -13,10 +13,14 @@ namespace {
 
 double part_of(Made made) {
   switch (made) {
-    case Made::measured: return of_measured;
-    case Made::timed: return of_timed;
-    case Made::compared: return of_compared;
-    case Made::counted: break;
+    case Made::measured:
+      return of_measured;
+    case Made::timed:
+      return of_timed;
+    case Made::compared:
+      return of_compared;
+    case Made::counted:
+      break;
   }
   return 0;
 }

@@ -89,8 +89,7 @@ const Artifact& figure1() {
        .cases = step_memory_cases(papers_machine, figure1_steps()),
        .cells = figure1_cells,
        .claims = {claims_of_cells(
-           {{.id = "figure1/{row}/{column}",
-             .statement = "{row}: {column}, {paper} GiB on a GPU"},
+           {{.id = "figure1/{row}/{column}", .statement = "{row}: {column}, {paper} GiB on a GPU"},
             capacity([](const Cell& c) { return c.scale == 1 && c.column == most_baseline; },
                      Claim::Relation::at_least),
             capacity([](const Cell& c) { return c.scale == 1 && c.column == most_present; },

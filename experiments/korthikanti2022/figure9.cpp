@@ -78,10 +78,9 @@ const Artifact& appendix_b() {
        .program = papers_program,
        .cases = figure9_cases(),
        .cells = appendix_b_cells,
-       .claims = {claims_of_cells(
-           {{.id = "appendixB/530B",
-             .statement =
-                 "530B: the first stage keeps 2.73 GiB less when it gives up what it has sent"}})}});
+       .claims = {claims_of_cells({{.id = "appendixB/530B",
+                                    .statement = "530B: the first stage keeps 2.73 GiB less when "
+                                                 "it gives up what it has sent"}})}});
   return artifact;
 }
 

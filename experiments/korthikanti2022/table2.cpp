@@ -59,7 +59,8 @@ const Artifact& table2() {
        .claims = {claims_of_cells(
            {{.about = [](const Cell& c) { return c.reference().has_value(); },
              .id = "table2/{row}/{column}",
-             .statement = "{column}: a layer with {row} keeps exactly the bytes of its formula"}})}});
+             .statement =
+                 "{column}: a layer with {row} keeps exactly the bytes of its formula"}})}});
   return artifact;
 }
 

@@ -35,8 +35,7 @@ std::array<Derived, 3> derived(const Model& model) {
   const double mfu = percent_of_peak(model_flops(model.config, batch));
   const double hfu = percent_of_peak(hardware_flops_eq8(model.config, batch));
   const double relative = time_rounding / after;
-  return {{{increase, gained,
-            (100 + gained) * (relative + time_rounding / before)},
+  return {{{increase, gained, (100 + gained) * (relative + time_rounding / before)},
            {"MFU", mfu, mfu * relative},
            {"HFU", hfu, hfu * relative}}};
 }
@@ -97,8 +96,8 @@ const Artifact& table5() {
        .cases = iteration_cases(table5_iterations()),
        .cells = table5_cells,
        .formulas = table5_formulas,
-       .claims = {claims_of_cells({{.id = "table5/{row}/{column}",
-                                    .statement = "{row}: {column} is {paper} {unit}"}})},
+       .claims = {claims_of_cells(
+           {{.id = "table5/{row}/{column}", .statement = "{row}: {column} is {paper} {unit}"}})},
        .narrower = narrower_table5});
   return artifact;
 }

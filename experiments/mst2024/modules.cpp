@@ -116,8 +116,8 @@ void complete_module(Cell& cell, const DeclaredCell& declared, const Runs& runs,
 }
 
 Claims claims_of_bytes() {
-  return claims_of_cells({{.id = "{artifact}/{row}/{column}",
-                           .statement = "{row}, {column} tokens: {paper} {unit}"}});
+  return claims_of_cells(
+      {{.id = "{artifact}/{row}/{column}", .statement = "{row}, {column} tokens: {paper} {unit}"}});
 }
 
 Declaration declared(const ModuleTable& table) {

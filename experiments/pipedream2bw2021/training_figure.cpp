@@ -122,8 +122,8 @@ Claim ratio_claim(std::string id, std::string statement, double paper, const Set
   Outcome outcome;
   if (of && over) outcome.estimate = Estimate{*of / *over};
   Claim claim = claim_of(std::move(id), std::move(statement), "x", paper, setting, outcome);
-  policy::judge(
-      claim, {.made = policy::Made::compared, .value = paper, .unit = "x", .no_effect = {1}});
+  policy::judge(claim,
+                {.made = policy::Made::compared, .value = paper, .unit = "x", .no_effect = {1}});
   return claim;
 }
 

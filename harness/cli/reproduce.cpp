@@ -156,9 +156,10 @@ void add_reproduce(CommandLine& line) {
                 "Kernel threads of the cpu; all processors otherwise", 4096);
   add_timing_flags(flags, values->timing);
   values->records.add_to(flags);
-  flags.toggle("--check", values->check,
-               "Count the verdicts on stderr, and exit with status 1 when a claim is not reproduced and "
-               "nothing explains it");
+  flags.toggle(
+      "--check", values->check,
+      "Count the verdicts on stderr, and exit with status 1 when a claim is not reproduced and "
+      "nothing explains it");
 }
 
 }  // namespace frugal::harness

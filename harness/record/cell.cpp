@@ -68,7 +68,7 @@ bool Comparison::passes_without_effect() const {
 
 std::optional<Verdict> Cell::verdict() const {
   if (!has_papers() || !tolerance) return std::nullopt;
-  if (of_another_run || (paper && scale != 1)) return Verdict::not_comparable;
+  if (of_another_run) return Verdict::not_comparable;
   const bool ran_out = status == Status::oom;
   if (paper_oom && (value || ran_out))
     return ran_out ? Verdict::reproduced : Verdict::not_reproduced;

@@ -34,8 +34,8 @@ enum class Verdict : uint8_t {
 /// here".
 std::string_view name_of(Verdict verdict);
 
-/// A number of ours beside the one that it is compared with, where it comes from, and how far it may
-/// be off. The verdict follows from the numbers.
+/// A number of ours beside the one that it is compared with, where it comes from, and how far it
+/// may be off. The verdict follows from the numbers.
 struct Comparison {
   enum class Relation : uint8_t { about, at_least, at_most };
 
@@ -91,9 +91,9 @@ struct Cell : Comparison {
 
   /// Whether the paper has something of which a verdict has to say whether it is reproduced.
   bool has_papers() const { return reference() || paper_oom; }
-  /// As of all comparisons; besides, memory runs out here where it does in the paper, or not. Beside
-  /// the paper's number of another size or another run it is not comparable. None where the paper
-  /// has nothing, or nobody has said how far the value may be off.
+  /// As of all comparisons; besides, memory runs out here where it does in the paper, or not.
+  /// Beside the paper's number of another run it is not comparable. None where the paper has
+  /// nothing, or nobody has said how far the value may be off.
   std::optional<Verdict> verdict() const;
 
   /// value − reference, as percent of |reference|; in points where the unit is percent. Each is

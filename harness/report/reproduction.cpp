@@ -217,11 +217,10 @@ json to_json(const Reproduction& reproduction) {
 
 std::string to_csv(const Reproduction& reproduction) {
   static constexpr std::array keys = {
-      "artifact", "row",     "column",  "unit",  "paper",         "paper_oom",
-      "read",     "formula", "value",   "low",   "high",          "samples",
-      "source",   "on",      "threads", "scale", "error_percent", "error_points",
-      "fitted",   "status",  "verdict", "tolerance", "no_effect", "justification",
-      "reason",   "note"};
+      "artifact",  "row",       "column",        "unit",         "paper",   "paper_oom", "read",
+      "formula",   "value",     "low",           "high",         "samples", "source",    "on",
+      "threads",   "scale",     "error_percent", "error_points", "fitted",  "status",    "verdict",
+      "tolerance", "no_effect", "justification", "reason",       "note"};
   std::string out = fmt::format("{}\n", fmt::join(keys, ","));
   for (const Cell& cell : reproduction.cells) {
     json object = to_json(cell);

@@ -67,7 +67,8 @@ void add_rows(Table& table, const char* what, const std::vector<T>& all) {
 std::string Tally::text() const {
   std::vector<std::string> parts;
   for (const Verdict verdict : all_verdicts)
-    if (of.contains(verdict)) parts.push_back(fmt::format("{} {}", of.at(verdict), name_of(verdict)));
+    if (of.contains(verdict))
+      parts.push_back(fmt::format("{} {}", of.at(verdict), name_of(verdict)));
   return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -87,15 +88,14 @@ size_t claims_without_effect(const Reproduction& reproduction) {
 }
 
 Check check(const Reproduction& reproduction) {
-  const size_t failed = failed_claims(reproduction),
-               passing = claims_without_effect(reproduction);
+  const size_t failed = failed_claims(reproduction), passing = claims_without_effect(reproduction);
   const Tally cells = judged_cells(reproduction);
-  return {fmt::format("claims: {}; {} not reproduced for no known reason; {} would be reproduced "
-                      "without any effect\ncells beside a number of the paper's: {}; {} without a "
-                      "verdict\n",
-                      judged_claims(reproduction).text(), failed, passing, cells.text(),
-                      cells.without),
-          failed == 0 && passing == 0 && cells.without == 0};
+  return {
+      fmt::format("claims: {}; {} not reproduced for no known reason; {} would be reproduced "
+                  "without any effect\ncells beside a number of the paper's: {}; {} without a "
+                  "verdict\n",
+                  judged_claims(reproduction).text(), failed, passing, cells.text(), cells.without),
+      failed == 0 && passing == 0 && cells.without == 0};
 }
 
 Table verdict_table(const Reproduction& reproduction) {
