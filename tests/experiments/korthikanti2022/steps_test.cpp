@@ -136,6 +136,13 @@ TEST(Figure9, IsThePapersProgramsAndClaimsThatAreNotReproducedSayWhy) {
   EXPECT_EQ(as_program, 10U);
 }
 
+TEST(Section4, TheFormulaOfWhatIsOutsideTheLayersIsReproducedAndNotTheSentence) {
+  const auto claims = outside().claims(all_of(outside()));
+  ASSERT_EQ(claims.size(), 1U);
+  EXPECT_EQ(claims.front().verdict(), Verdict::reproduced);
+  EXPECT_NEAR(claims.front().value.value(), 0.5677, 1e-3);
+}
+
 TEST(AppendixB, TheSavingIsReproduced) {
   const auto claims = appendix_b().claims(all_of(appendix_b()));
   ASSERT_EQ(claims.size(), 1U);
