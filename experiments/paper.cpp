@@ -136,7 +136,7 @@ std::string Paper::numbers(const std::string& name) const {
 Inventory Paper::inventory() const {
   Inventory all{id_, root().object("paper").require<std::string>("title"), {}};
   const auto add = [&](InventoryEntry entry) {
-    for (std::string& name : entry.artifacts) name = id_ + "/" + name;
+    for (std::string& name : entry.artifacts) name.insert(0, id_ + "/");
     all.entries.push_back(std::move(entry));
   };
   for (const nlohmann::json& row : document_->at("inventory")) {

@@ -88,9 +88,9 @@ class Paper {
   JsonObject artifact(const std::string& name) const;
   std::vector<JsonObject> models() const;
   /// Of an artifact's cells: the first that fits counts.
-  std::vector<NoEffectRule> no_effect(const std::string& artifact) const;
+  std::vector<NoEffectRule> no_effect(const std::string& name) const;
   /// How its numbers come about, where their units do not say it (policy::made()); else empty.
-  std::string numbers(const std::string& artifact) const;
+  std::string numbers(const std::string& name) const;
   /// Its tables and figures, as its `inventory` lists them, and its statements.
   Inventory inventory() const;
   /// Of an artifact that is a drawn timeline, each worker's passes.
