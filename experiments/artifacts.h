@@ -12,6 +12,7 @@
   ARTIFACT(korthikanti2022, figure7)          \
   ARTIFACT(korthikanti2022, table4)           \
   ARTIFACT(korthikanti2022, section5)         \
+  ARTIFACT(korthikanti2022, outside)          \
   ARTIFACT(korthikanti2022, table5)           \
   ARTIFACT(korthikanti2022, figure8)          \
   ARTIFACT(korthikanti2022, data_parallel)    \
@@ -25,6 +26,7 @@
   ARTIFACT(pipedream2bw2021, figure8)         \
   ARTIFACT(pipedream2bw2021, figure9)         \
   ARTIFACT(pipedream2bw2021, figure12)        \
+  ARTIFACT(pipedream2bw2021, planner)         \
   ARTIFACTS(mst2024, longest_sequences)       \
   ARTIFACTS(mst2024, anchors)                 \
   ARTIFACT(mst2024, table6)                   \

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/program/find_program.h"
+#include "experiments/judge.h"
 #include "kernels/support/error.h"
 
 namespace frugal::experiments {
@@ -26,6 +27,7 @@ Cell cell_of(const Declaration& artifact, const DeclaredCell& declared, const Ru
       artifact.paper, artifact.name, declared.paper_row.empty() ? declared.row : declared.paper_row,
       declared.column, declared.unit, setting, runs.outcome(declared.cases, declared.number));
   cell.row = declared.row;
+  cell.of_another_run = !declared.paper_row.empty();
   cell.note = declared.note;
   if (declared.formula) {
     // Numbers of the paper's models follow from it, those of smaller ones are none of the paper's.
@@ -58,20 +60,27 @@ std::string filled(const std::string& pattern, const Cell& cell) {
                      fmt::arg("paper", cell.paper.value_or(0)), fmt::arg("unit", cell.unit));
 }
 
-Claim claim_of(const ClaimOfCells& declared, const Cell& cell, const Declaration& artifact) {
-  const Tolerance& allowed = declared.tolerance;
+Claim claim_of(const ClaimOfCells& declared, const Cell& cell) {
   Claim claim;
   static_cast<Comparison&>(claim) = cell;
   claim.id = filled(declared.id, cell);
   claim.statement = filled(declared.statement, cell);
-  claim.tolerance = allowed.absolute;
-  if (allowed.part_of_paper != 0) claim.tolerance = allowed.part_of_paper * cell.paper.value();
-  if (allowed.as_read)
-    claim.tolerance = artifact.paper.cell(artifact.name, cell.row, cell.column).uncertainty;
-  claim.justification = declared.justification;
   claim.relation = declared.relation;
   if (declared.adjust != nullptr) declared.adjust(claim, cell);
   return claim;
+}
+
+/// What the policy says of cells that stand beside one another.
+void judge_cells(std::vector<Cell>& cells, const Declaration& artifact) {
+  const Judge judge(artifact.paper, artifact.name);
+  const std::vector<Cell> peers = cells;
+  for (Cell& cell : cells) {
+    if (!cell.has_papers()) continue;
+    std::optional<policy::Tolerance> stated;
+    if (artifact.narrower) stated = artifact.narrower(cell);
+    if (cell.tolerance) stated = {*cell.tolerance, cell.justification};
+    judge(cell, peers, stated);
+  }
 }
 
 }  // namespace
@@ -104,8 +113,10 @@ Results::Results(const Declaration& declared, const Records& records) : artifact
     auto& [runs, cells] = settings.emplace_back(InSetting{{records, artifact.id(), setting}, {}});
     for (const DeclaredCell& one : artifact.cells(setting))
       if (!left_out(artifact, one, runs)) cells.push_back(cell_of(artifact, one, runs));
+    judge_cells(cells, artifact);
   }
   if (artifact.formulas) formulas = artifact.formulas();
+  judge_cells(formulas, artifact);
   for (InSetting& one : settings)
     for (Cell& cell : one.cells)
       if (cell.reason.empty() && is_off(cell)) cell.reason = difference(cell);
@@ -166,7 +177,7 @@ Claims claims_of_cells(std::vector<ClaimOfCells> all) {
     for (const Cell& cell : results.cells())
       for (const ClaimOfCells& one : all) {
         if (!one.about(cell)) continue;
-        Claim& claim = claims.emplace_back(claim_of(one, cell, results.artifact));
+        Claim& claim = claims.emplace_back(claim_of(one, cell));
         if (claim.reason.empty() && claim.verdict() == Verdict::not_reproduced)
           claim.reason = results.difference(cell);
       }
@@ -192,6 +203,20 @@ Claim claim_of(std::string id, std::string statement, std::string unit, std::opt
   claim.unit = std::move(unit);
   claim.paper = paper;
   set(claim, setting, outcome);
+  return claim;
+}
+
+Claim claim_of(const Statement& statement, std::string unit, const Setting& setting,
+               const Outcome& outcome, const std::optional<policy::Tolerance>& stated) {
+  Claim claim =
+      claim_of(statement.id, statement.says, std::move(unit), statement.value, setting, outcome);
+  policy::judge(claim,
+                {.made = policy::Made::compared,
+                 .value = statement.value.value(),
+                 .unit = claim.unit,
+                 .uncertainty = statement.uncertainty,
+                 .no_effect = {claim.unit == "x" ? 1.0 : 0.0}},
+                stated);
   return claim;
 }
 

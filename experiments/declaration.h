@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "experiments/outcome.h"
+#include "experiments/policy.h"
 #include "harness/measure/artifact.h"
 
 namespace frugal::experiments {
@@ -106,6 +107,8 @@ struct Declaration {
   /// the others are real. A cell whose last case is in one of them is not missing from the other.
   bool divided = false;
   std::vector<Claims> claims = {};
+  /// Tolerances of cells that are narrower than the policy's.
+  std::function<std::optional<policy::Tolerance>(const Cell&)> narrower = {};
   bool expects_oom = false;
   /// What is tried of a case with the program's behaviour, of which what is tried without may begin
   /// too large. Empty: the same.
@@ -167,23 +170,14 @@ class Family {
   std::deque<DeclaredArtifact> all_;
 };
 
-/// How far a claim's value may be off.
-struct Tolerance {
-  double absolute = 0, part_of_paper = 0;
-  bool as_read = false;  ///< besides: the uncertainty with which the paper's number was read
-
-  static constexpr Tolerance part(double of_paper) { return {0, of_paper}; }
-};
-
 inline bool has_paper(const Cell& cell) { return cell.paper.has_value(); }
 
-/// A claim about each cell of an artifact that it selects.
+/// A claim about each cell of an artifact that it selects. How far it may be off is what the policy
+/// says of the cell.
 struct ClaimOfCells {
   bool (*about)(const Cell&) = has_paper;
   /// With the cell's names in braces: {artifact} ("table4"), {row}, {column}, {paper}, {unit}.
   std::string id, statement;
-  Tolerance tolerance = {};
-  std::string justification;  ///< of the tolerance, one line
   Claim::Relation relation = Claim::Relation::about;
   void (*adjust)(Claim&, const Cell&) = nullptr;
 };
@@ -193,8 +187,11 @@ Claims claims_of_cells(std::vector<ClaimOfCells> all);
 Claims claims_of_settings(std::function<std::vector<Claim>(const Results::InSetting&)> claims,
                           bool full_size = false);
 
-/// A claim about a number that is in no cell.
+/// A claim about a number that is in no cell; policy::judge() says how far it may be off.
 Claim claim_of(std::string id, std::string statement, std::string unit, std::optional<double> paper,
                const Setting& setting, const Outcome& outcome);
+/// The same about the number of a statement, in percent or times of what is timed.
+Claim claim_of(const Statement& statement, std::string unit, const Setting& setting,
+               const Outcome& outcome, const std::optional<policy::Tolerance>& stated = {});
 
 }  // namespace frugal::experiments

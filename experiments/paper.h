@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/namespace.h"
+#include "harness/report/inventory.h"
 #include "kernels/support/json_file.h"
 
 namespace frugal::experiments {
@@ -17,9 +18,11 @@ struct PaperCell {
   std::string row, column;
   double value = 0;
   std::string unit;
-  std::string read;        ///< "printed", "digitized" or "derived"
-  double uncertainty = 0;  ///< of a digitized value, in `unit`
-  bool oom = false;        ///< the paper reports that memory ran out; then there is no value
+  std::string read;  ///< "printed", "digitized" or "derived"
+  /// In `unit`: of a digitized value that with which it was read, of a printed one half a unit of
+  /// its last digit, or a whole one where it is the longest that ran, of lengths in thousands.
+  double uncertainty = 0;
+  bool oom = false;  ///< the paper reports that memory ran out; then there is no value
 };
 
 /// A sentence of a paper.
@@ -33,9 +36,21 @@ struct Statement {
     Of of, over;
   };
   std::string id, where, says;
-  std::optional<double> value;  ///< the number in it, where there is a single one
-  std::optional<Ratio> ratio;   ///< that it is about
-  std::string contradicted;     ///< by what of the paper; else empty
+  std::optional<double> value = {};         ///< the number in it, where there is a single one
+  double uncertainty = 0;                   ///< of it, as it is printed
+  std::optional<Ratio> ratio = {};          ///< that it is about
+  std::string contradicted;                 ///< by what of the paper; else empty
+  std::vector<std::string> artifacts = {};  ///< names of those that have its numbers
+  std::string why_not = {};                 ///< there is none
+};
+
+/// What cells of an artifact would be if what they are about had no effect: a number, or that of
+/// another cell.
+struct NoEffectRule {
+  std::string row, column;  ///< of which cells; empty: any
+  /// Otherwise that of the cell of these names, where empty those of its own.
+  std::optional<double> value = {};
+  std::string artifact = {}, other_row = {}, other_column = {};
 };
 
 /// A pass of a worker as a figure draws it; microbatches are counted from 1.
@@ -72,6 +87,12 @@ class Paper {
   JsonObject setup() const;
   JsonObject artifact(const std::string& name) const;
   std::vector<JsonObject> models() const;
+  /// Of an artifact's cells: the first that fits counts.
+  std::vector<NoEffectRule> no_effect(const std::string& name) const;
+  /// How its numbers come about, where their units do not say it (policy::made()); else empty.
+  std::string numbers(const std::string& name) const;
+  /// Its tables and figures, as its `inventory` lists them, and its statements.
+  Inventory inventory() const;
   /// Of an artifact that is a drawn timeline, each worker's passes.
   std::vector<std::vector<DrawnPass>> workers(const std::string& name) const;
 

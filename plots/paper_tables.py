@@ -6,7 +6,8 @@
 
 A table stands between `<!-- cells: PAPER/ARTIFACT ... -->` or `<!-- claims: PAPER -->` and `<!-- end -->`. Cells are those
 of the artifacts that have a number of the paper's: beside it that of the paper's program, and frugal's own. Claims are
-counted, and those listed that the paper's program does not reproduce, each with what no behaviour explains. `errors:` has
+counted, and those listed that the paper's program does not reproduce, each with what no behaviour explains. `verdicts:`
+counts verdicts of claims and cells. `errors:` has
 the mean magnitude of the errors of such cells, by their rows. `calibration:` has how good described machines are, `file:` a table as a file has
 it, and `steps:` what bench/pytorch_compare.py wrote.
 """
@@ -16,7 +17,7 @@ import pathlib
 import re
 import sys
 
-BLOCK = re.compile(r"(<!-- (cells|claims|errors|calibration|file|steps): ([^>]*) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (cells|claims|verdicts|errors|calibration|file|steps): ([^>]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def number(value):
@@ -128,6 +129,22 @@ class Results:
                                      f"{errors['mean']:.2f} {name}", f"{errors['worst']:.2f}"])
         columns = ["machine", "fitted, rms", "held out", "unseen cells", "mean", "worst"]
         return table(columns, rows).replace("| --- | --- | ---: |", "| --- | --- | --- |", 1)
+
+    def verdicts(self, papers):
+        """How many claims and cells have which verdict, each paper's program before frugal, without formulas."""
+        names = ("reproduced", "not reproduced", "calibrated", "not comparable", "not measurable here")
+        rows = []
+        for paper in papers.split():
+            for what, keys in (("claims", ("id",)), ("cells", ("artifact", "row", "column"))):
+                judged = {}
+                for one in self.of(paper)[what]:
+                    name = tuple(one[key] for key in keys)
+                    if one["source"] == "virtual" and one["verdict"] and (one["program"] or name not in judged):
+                        judged[name] = one["verdict"]
+                counts = [list(judged.values()).count(name) for name in names]
+                assert sum(counts) == len(judged)
+                rows.append([paper, what, *map(str, counts), f"{100 * counts[0] / (counts[0] + counts[1]):.0f} %"])
+        return table(["paper", "", *names, "reproduced of decided"], rows)
 
     def claims(self, paper):
         claims = [c for c in self.of(paper)["claims"] if c["source"] == "virtual"]

@@ -13,25 +13,11 @@ std::vector<DeclaredCell> data_parallel_cells(const Setting&) {
 }
 
 std::vector<Claim> overhead(const Results::InSetting& in) {
-  const Statement& stated = statement("dp-overhead");
-  Claim claim = claim_of(
-      stated.id, stated.says, "%", stated.value, in.runs.setting(),
+  return {claim_of(
+      statement("dp-overhead"), "%", in.runs.setting(),
       in.runs.outcome({case_id(alone), case_id(eight)}, [](const Record& one, const Record& many) {
         return 100 * (seconds(many) / seconds(one) - 1);
-      }));
-  claim.tolerance = 1;
-  claim.justification = "a model of the machine: 1 point of the iteration's time";
-  return {claim};
-}
-
-ClaimOfCells as_the_paper(bool (*about)(const Cell&), const Tolerance& tolerance) {
-  return {.about = about,
-          .id = "{row}/{column}",
-          .statement = "{row}: {column} as the paper has it",
-          .tolerance = tolerance,
-          .justification =
-              "6 % of a time, 1.5 points of a utilization: a model of the machine, fitted to table "
-              "4 alone"};
+      }))};
 }
 
 }  // namespace
@@ -45,11 +31,10 @@ const Artifact& data_parallel() {
        .program = papers_program,
        .cases = iteration_cases({alone, eight, eight_full}),
        .cells = data_parallel_cells,
-       .claims = {
-           claims_of_cells(
-               {as_the_paper([](const Cell& c) { return c.unit != "%"; }, Tolerance::part(0.06)),
-                as_the_paper([](const Cell& c) { return c.unit == "%"; }, {1.5})}),
-           claims_of_settings(overhead)}});
+       .claims = {claims_of_cells({{.id = "{row}/{column}",
+                                    .statement = "{row}: {column} as the paper has it"}}),
+                  claims_of_settings(overhead)},
+       .narrower = utilization_tolerance});
   return artifact;
 }
 

@@ -41,11 +41,9 @@ const Artifact& figure7() {
        .cells = figure7_cells,
        .any_size = true,
        .divided = true,
-       .claims = {
-           claims_of_cells({{.id = "figure7/{row}/{column}",
-                             .statement = "{row}: {column} leaves {paper} % of the activations",
-                             .tolerance = {.as_read = true},
-                             .justification = "the uncertainty of reading the bar's pixels"}})}});
+       .claims = {claims_of_cells(
+           {{.id = "figure7/{row}/{column}",
+             .statement = "{row}: {column} leaves {paper} % of the activations"}})}});
   return artifact;
 }
 

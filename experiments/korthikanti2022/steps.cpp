@@ -69,4 +69,9 @@ double hfu(const Record& record) {
   return percent_of_peak(record, hardware_flops_eq8(record.config.model, sequences(record)));
 }
 
+std::optional<policy::Tolerance> utilization_tolerance(const Cell& cell) {
+  if (!cell.column.ends_with("FU")) return std::nullopt;
+  return policy::Tolerance{1.5, "1.5 points of a utilization"};
+}
+
 }  // namespace frugal::experiments::korthikanti2022

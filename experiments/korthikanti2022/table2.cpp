@@ -59,9 +59,8 @@ const Artifact& table2() {
        .claims = {claims_of_cells(
            {{.about = [](const Cell& c) { return c.reference().has_value(); },
              .id = "table2/{row}/{column}",
-             .statement = "{column}: a layer with {row} keeps exactly the bytes of its formula",
-             .justification =
-                 "the formula counts whole bytes; what it neglects is shown apart"}})}});
+             .statement =
+                 "{column}: a layer with {row} keeps exactly the bytes of its formula"}})}});
   return artifact;
 }
 

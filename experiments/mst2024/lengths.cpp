@@ -79,17 +79,9 @@ void complete_length(Cell& cell, const DeclaredCell& declared, const Runs& runs)
   }
 }
 
-Claims claims_of_lengths(const std::string& printed) {
-  ClaimOfCells lengths{.about = [](const Cell& c) { return c.paper && c.unit != "x"; },
-                       .id = "{artifact}/{row}/{column}",
-                       .statement = "{row}: {column} is {paper} {unit}",
-                       .tolerance = {1},
-                       .justification = "lengths are printed in whole thousands"};
-  ClaimOfCells ratios = lengths;
-  ratios.about = [](const Cell& c) { return c.paper && c.unit == "x"; };
-  ratios.tolerance = Tolerance::part(0.1);
-  ratios.justification = "10 %: " + printed;
-  return claims_of_cells({lengths, ratios});
+Claims claims_of_lengths() {
+  return claims_of_cells(
+      {{.id = "{artifact}/{row}/{column}", .statement = "{row}: {column} is {paper} {unit}"}});
 }
 
 }  // namespace frugal::experiments::mst2024

@@ -116,17 +116,8 @@ void complete_module(Cell& cell, const DeclaredCell& declared, const Runs& runs,
 }
 
 Claims claims_of_bytes() {
-  ClaimOfCells bytes{
-      .about = [](const Cell& c) { return c.paper && c.unit != "%"; },
-      .id = "{artifact}/{row}/{column}",
-      .statement = "{row}, {column} tokens: {paper} {unit}",
-      .tolerance = Tolerance::part(0.01),
-      .justification =
-          "bytes are exact on both sides; 1 % for what PyTorch's libraries take besides"};
-  ClaimOfCells savings = bytes;
-  savings.about = [](const Cell& c) { return c.paper && c.unit == "%"; };
-  savings.tolerance = {0.5};
-  return claims_of_cells({bytes, savings});
+  return claims_of_cells(
+      {{.id = "{artifact}/{row}/{column}", .statement = "{row}, {column} tokens: {paper} {unit}"}});
 }
 
 Declaration declared(const ModuleTable& table) {

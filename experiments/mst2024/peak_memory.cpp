@@ -140,9 +140,7 @@ Declaration peaks(const char* name, int64_t tokens,
           .cells = cells,
           .complete = complete_peak,
           .claims = {claims_of_cells({{.id = "{artifact}/{row}/{column}",
-                                       .statement = "{row}: {column} of {paper} {unit}",
-                                       .tolerance = {0.5},
-                                       .justification = "printed as a whole number"}})}};
+                                       .statement = "{row}: {column} of {paper} {unit}"}})}};
 }
 
 }  // namespace

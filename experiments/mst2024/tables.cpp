@@ -48,8 +48,7 @@ Declaration length_table(const std::string& name, const Models& models, Gradient
           .cases = search_cases(papers_machine, std::move(searches)),
           .cells = [cells = std::move(cells)](const Setting&) { return cells; },
           .complete = complete_length,
-          .claims = {claims_of_lengths(
-              "the shorter length of a ratio is of 5 to 10 thousand, in whole thousands")}};
+          .claims = {claims_of_lengths()}};
 }
 
 Declaration table12() {
@@ -71,7 +70,7 @@ Declaration table12() {
           .cases = search_cases(papers_machine, std::move(searches)),
           .cells = [cells = std::move(cells)](const Setting&) { return cells; },
           .complete = complete_length,
-          .claims = {claims_of_lengths("the paper says of the lengths that they scale linearly")}};
+          .claims = {claims_of_lengths()}};
 }
 
 }  // namespace

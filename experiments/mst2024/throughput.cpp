@@ -111,8 +111,9 @@ std::vector<Claim> table6_prices(const Results::InSetting& in) {
         "x", theirs, in.runs.setting(),
         in.runs.outcome({without.name(), with.name()},
                         [](const Record& b, const Record& a) { return seconds(a) / seconds(b); })));
-    claim.tolerance = 0.02;
-    claim.justification = "seconds are printed to two digits behind the point, once";
+    policy::judge(claim,
+                  {.made = policy::Made::compared, .value = theirs, .unit = "x", .no_effect = {1}},
+                  policy::Tolerance{0.02, "seconds are printed to two digits behind the point"});
     if (claim.value) claim.reason = why;
   }
   return claims;

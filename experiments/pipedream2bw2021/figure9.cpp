@@ -65,10 +65,7 @@ Declaration declared_figure9() {
       {claims_of_cells(
           {{.about = [](const Cell& c) { return c.column == "depth 64" && c.scale == 1; },
             .id = stated.id,
-            .statement = stated.says,
-            .tolerance = {0.05},
-            .justification = "the uncertainty of reading the figure",
-            .relation = Claim::Relation::at_least}})});
+            .statement = stated.says}})});
   // None at another scale: a smaller model has another largest number of layers.
   figure.cases = [all = figure.cases](const Selection& selection) {
     return selection.scale.value_or(1) == 1 ? all(selection) : std::vector<Case>{};

@@ -89,7 +89,8 @@ Claim order_claim(const std::string& name, const std::string& column,
                          "pairs", pairs, in.runs.setting(),
                          missing.empty() ? Outcome{Estimate{right}, Status::ok, wrong}
                                          : Outcome{std::nullopt, Status::ok, missing});
-  claim.justification = "a pair is in the paper's order or not";
+  // A coin has half of them right.
+  policy::judge_exact(claim, pairs / 2, "a pair is in the paper's order or not");
   return claim;
 }
 

@@ -65,7 +65,7 @@ std::vector<Claim> all_where_drawn(const Results& results) {
   Claim claim = claim_of(results.artifact.name + "/passes",
                          "every pass of every worker is where and when the figure has it", "passes",
                          theirs, {Source::formula, ""}, {Estimate{ours}});
-  claim.justification = "a drawn timeline is exact";
+  policy::judge_exact(claim, 0, "a drawn timeline is exact");
   return {claim};
 }
 

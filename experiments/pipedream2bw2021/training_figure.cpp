@@ -88,9 +88,10 @@ void complete_point(Cell& cell, const DeclaredCell& declared, const Runs& runs) 
 }
 
 std::vector<Claim> oom_claim(const std::string& figure, const Results::InSetting& in) {
-  double agree = 0;
+  double agree = 0, papers_fit = 0;
   std::string differ, missing;
   for (const Cell& cell : in.cells) {
+    papers_fit += cell.paper_oom ? 0 : 1;
     if (cell.status != Status::ok && cell.status != Status::oom)
       missing = fmt::format("{}, {}: {}", cell.row, cell.column, name_of(cell.status));
     const bool same = (cell.status == Status::oom) == cell.paper_oom;
@@ -103,7 +104,8 @@ std::vector<Claim> oom_claim(const std::string& figure, const Results::InSetting
                static_cast<double>(in.cells.size()), in.runs.setting(),
                missing.empty() ? Outcome{Estimate{agree}, Status::ok, differ}
                                : Outcome{std::nullopt, Status::ok, missing});
-  claim.justification = "a cell runs out of memory or does not";
+  // Of a technique that always fits so many are right.
+  policy::judge_exact(claim, papers_fit, "a cell runs out of memory or does not");
   return {claim};
 }
 
@@ -120,9 +122,8 @@ Claim ratio_claim(std::string id, std::string statement, double paper, const Set
   Outcome outcome;
   if (of && over) outcome.estimate = Estimate{*of / *over};
   Claim claim = claim_of(std::move(id), std::move(statement), "x", paper, setting, outcome);
-  claim.tolerance = 0.15 * paper;
-  claim.justification =
-      "15 %: a model of the machine, of which one number was fitted, to figure 12";
+  policy::judge(claim,
+                {.made = policy::Made::compared, .value = paper, .unit = "x", .no_effect = {1}});
   return claim;
 }
 

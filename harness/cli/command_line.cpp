@@ -66,9 +66,10 @@ Exit report_error(const std::exception_ptr& error) {
 
 }  // namespace
 
-CommandLine::CommandLine(Artifacts artifacts, Benchmarks benchmarks)
+CommandLine::CommandLine(Artifacts artifacts, Benchmarks benchmarks, Papers papers)
     : artifacts_(std::move(artifacts)),
       benchmarks_(std::move(benchmarks)),
+      papers_(std::move(papers)),
       app_(std::make_unique<CLI::App>(
           "Reproduces what papers report about training large transformers in little memory, and "
           "measures your own configurations.",

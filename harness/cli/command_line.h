@@ -8,6 +8,7 @@
 #include "harness/measure/artifact.h"
 #include "harness/measure/benchmark.h"
 #include "harness/record/exit.h"
+#include "harness/report/inventory.h"
 
 namespace frugal::harness {
 
@@ -17,7 +18,7 @@ using Artifacts = std::vector<const Artifact*>;
 /// shell completions and docs/cli.md all come.
 class CommandLine {
  public:
-  explicit CommandLine(Artifacts artifacts, Benchmarks benchmarks = {});
+  explicit CommandLine(Artifacts artifacts, Benchmarks benchmarks = {}, Papers papers = {});
   ~CommandLine();
 
   /// Whether a command can be one of several processes (harness/place/processes.h).
@@ -29,6 +30,7 @@ class CommandLine {
   const CLI::App& app() const { return *app_; }
   const Artifacts& artifacts() const { return artifacts_; }
   const Benchmarks& benchmarks() const { return benchmarks_; }
+  const Papers& papers() const { return papers_; }
 
   /// Parses, runs, and reports every error in one line on stderr. Returns the exit status. With the
   /// other processes, where a launcher has started several.
@@ -41,6 +43,7 @@ class CommandLine {
 
   Artifacts artifacts_;
   Benchmarks benchmarks_;
+  Papers papers_;
   std::unique_ptr<CLI::App> app_;
   std::function<Exit()> chosen_;
   Ranks ranks_ = Ranks::threads;  ///< of the chosen one

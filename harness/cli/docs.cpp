@@ -88,10 +88,12 @@ std::string with_configuration(std::string schema) {
   return schema.replace(begin, end - begin, text);
 }
 
-void write_documents(const std::filesystem::path& folder, const CLI::App& app) {
+void write_documents(const std::filesystem::path& folder, const CommandLine& line) {
   const std::filesystem::path record = folder / "record.schema.json";
-  write_file((folder / "cli.md").string(), cli_markdown(app));
+  write_file((folder / "cli.md").string(), cli_markdown(line.app()));
   write_file((folder / "programs.md").string(), programs_markdown());
+  write_file((folder / "verdicts.md").string(), line.papers().policy);
+  write_file((folder / "inventory.md").string(), inventory_markdown(line.papers().inventories));
   write_file((folder / "configuration.schema.json").string(),
              configuration_file_schema().dump(2) + "\n");
   write_file(record.string(), with_configuration(read_text(record.string())));
@@ -105,12 +107,13 @@ void add_docs(CommandLine& line) {
     if (folder->empty())
       fmt::print("{}", cli_markdown(line.app()));
     else
-      write_documents(*folder, line.app());
+      write_documents(*folder, line);
     return Exit::done;
   });
-  flags.text("--write", *folder, "DIR",
-             "Write cli.md and configuration.schema.json, and the configuration of "
-             "record.schema.json, to this folder");
+  flags.text(
+      "--write", *folder, "DIR",
+      "Write cli.md, programs.md, verdicts.md, inventory.md and configuration.schema.json, and "
+      "the configuration of record.schema.json, to this folder");
 }
 
 }  // namespace frugal::harness

@@ -13,7 +13,7 @@
 #include "harness/record/record_file.h"
 #include "harness/report/base64.h"
 #include "harness/report/measurement.h"
-#include "harness/report/reproduction.h"
+#include "harness/report/verdicts.h"
 #include "kernels/support/error.h"
 #include "kernels/support/paths.h"
 
@@ -95,12 +95,27 @@ Reproduction reproduction_of(const Records& records, const Artifacts& artifacts)
   return all;
 }
 
+/// Of the papers of which something was run.
+void add_inventories(Document& document, const Reproduction& all, const Inventories& inventories) {
+  for (const Inventory& inventory : inventories) {
+    const bool any = std::any_of(all.cells.begin(), all.cells.end(), [&](const Cell& cell) {
+      return cell.artifact.starts_with(inventory.paper + "/");
+    });
+    if (!any) continue;
+    document.heading("What of " + inventory.paper + " there is");
+    document.table(inventory_table(inventory, all));
+  }
+}
+
 void add_artifacts(Document& document, const Reproduction& all) {
   for (const CellTable& part : cell_tables(all)) {
     document.heading(part.heading);
     document.table(part.table);
     document.list(part.remarks);
   }
+  if (all.cells.empty()) return;
+  document.heading("Verdicts");
+  document.table(verdict_table(all));
   if (all.claims.empty()) return;
   document.heading("Claims");
   document.table(claim_table(all));
@@ -126,7 +141,7 @@ void add_evidence(Document& document, const Records& records) {
   document.list(machines);
 }
 
-Document document_of(const Records& records, const Artifacts& artifacts, const fs::path& folder) {
+Document document_of(const Records& records, const CommandLine& line, const fs::path& folder) {
   Document document;
   document.html = fmt::format(
       "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n"
@@ -137,7 +152,9 @@ Document document_of(const Records& records, const Artifacts& artifacts, const f
       "Numbers of the paper, of its formulas, of a virtual machine and measured ones stand in "
       "columns of their own, those of each size in a table of their own. Intervals are 95 % "
       "percentile bootstrap intervals of the median, of six samples or more.");
-  add_artifacts(document, reproduction_of(records, artifacts));
+  const Reproduction all = reproduction_of(records, line.artifacts());
+  add_artifacts(document, all);
+  add_inventories(document, all, line.papers().inventories);
   for (const Record& record : records.all()) {
     if (record.artifact != "measure") continue;
     document.heading("Measured configuration: " + record.case_id);
@@ -156,19 +173,19 @@ void write(const fs::path& path, const std::string& text) {
 }
 
 Exit report(const fs::path& folder, const std::string& format, bool force,
-            const Artifacts& artifacts) {
+            const CommandLine& line) {
   bool truncated = false;
   Records records;
   for (Record& record : read_records(folder.string(), truncated)) records.add(std::move(record));
   if (truncated) fmt::print(stderr, "frugal: a line of the records was cut off and is left out\n");
   if (format == "json") {
-    fmt::print("{}\n", to_json(reproduction_of(records, artifacts)).dump(2));
+    fmt::print("{}\n", to_json(reproduction_of(records, line.artifacts())).dump(2));
     return Exit::done;
   }
   for (const char* name : {"report.html", "report.md"})
     if (!force && is_there(folder / name))
       throw InputError(fmt::format("{} exists; --force replaces it", (folder / name).string()));
-  const Document document = document_of(records, artifacts, folder);
+  const Document document = document_of(records, line, folder);
   write(folder / "report.html", document.html);
   write(folder / "report.md", document.markdown);
   return Exit::done;
@@ -182,10 +199,9 @@ void add_report(CommandLine& line) {
     bool force = false;
   };
   const auto values = std::make_shared<Values>();
-  Flags flags =
-      line.command("report", "One HTML page and Markdown from a folder's records", [=, &line] {
-        return report(values->folder, values->format, values->force, line.artifacts());
-      });
+  Flags flags = line.command(
+      "report", "One HTML page and Markdown from a folder's records",
+      [=, &line] { return report(values->folder, values->format, values->force, line); });
   flags.positional("DIR", values->folder, "What --out was; its figures/ are included");
   flags.choice("--format", values->format, {"pages", "json"},
                "pages: report.html and report.md in DIR; json: what `frugal reproduce` prints, on "

@@ -19,8 +19,9 @@ std::string_view name_of(Status status) {
 }
 
 std::string_view name_of(Verdict verdict) {
-  static constexpr std::array<std::string_view, 5> names = {
-      "reproduced", "not reproduced", "undecided", "calibrated", "not measurable here"};
+  static constexpr std::array<std::string_view, 6> names = {
+      "reproduced", "not reproduced", "undecided",
+      "calibrated", "not comparable", "not measurable here"};
   return names[static_cast<size_t>(verdict)];
 }
 
@@ -42,6 +43,39 @@ void Comparison::set(const Estimate& estimate) {
   samples = source == Source::measured ? estimate.samples : 0;
 }
 
+Interval Comparison::band() const {
+  constexpr double open = std::numeric_limits<double>::infinity();
+  const double stated = reference().value(), allowed = tolerance.value_or(0);
+  return {relation == Relation::at_most ? -open : stated - allowed,
+          relation == Relation::at_least ? open : stated + allowed};
+}
+
+Verdict Comparison::verdict() const {
+  if (!reference() || !value || !std::isfinite(*value)) return Verdict::not_measurable;
+  if (fitted) return Verdict::calibrated;
+  const auto [low, high] = band();
+  if (low <= *value && *value <= high) return Verdict::reproduced;
+  const bool reaches = interval && interval->low <= high && low <= interval->high;
+  return reaches ? Verdict::undecided : Verdict::not_reproduced;
+}
+
+bool Comparison::passes_without_effect() const {
+  if (!reference()) return false;
+  if (!no_effect) return true;
+  const auto [low, high] = band();
+  return low <= *no_effect && *no_effect <= high;
+}
+
+std::optional<Verdict> Cell::verdict() const {
+  if (!has_papers() || !tolerance) return std::nullopt;
+  if (of_another_run) return Verdict::not_comparable;
+  const bool ran_out = status == Status::oom;
+  if (paper_oom && (value || ran_out))
+    return ran_out ? Verdict::reproduced : Verdict::not_reproduced;
+  if (ran_out) return Verdict::not_reproduced;
+  return Comparison::verdict();
+}
+
 std::optional<double> Cell::error_percent() const {
   const auto beside = reference();
   if (unit == "%" || !beside || !value || *beside == 0) return std::nullopt;
@@ -56,22 +90,6 @@ std::optional<double> Cell::error_points() const {
 
 std::string Claim::note() const {
   return links.empty() ? "" : "communication modelled on " + links;
-}
-
-Interval Claim::band() const {
-  constexpr double open = std::numeric_limits<double>::infinity();
-  const double stated = reference().value();
-  return {relation == Relation::at_most ? -open : stated - tolerance,
-          relation == Relation::at_least ? open : stated + tolerance};
-}
-
-Verdict Claim::verdict() const {
-  if (!reference() || !value || !std::isfinite(*value)) return Verdict::not_measurable;
-  if (fitted) return Verdict::calibrated;
-  const auto [low, high] = band();
-  if (low <= *value && *value <= high) return Verdict::reproduced;
-  const bool reaches = interval && interval->low <= high && low <= interval->high;
-  return reaches ? Verdict::undecided : Verdict::not_reproduced;
 }
 
 }  // namespace frugal::harness

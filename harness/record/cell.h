@@ -22,8 +22,23 @@ std::string scale_name(int64_t scale);
 /// The reverse; none where the text is neither "1" nor "1/k".
 std::optional<int64_t> parse_scale(std::string_view text);
 
-/// A number of ours beside the one that it is compared with, and where it comes from.
+enum class Verdict : uint8_t {
+  reproduced,
+  not_reproduced,
+  undecided,
+  calibrated,
+  not_comparable,
+  not_measurable
+};
+/// "reproduced", "not reproduced", "undecided", "calibrated", "not comparable", "not measurable
+/// here".
+std::string_view name_of(Verdict verdict);
+
+/// A number of ours beside the one that it is compared with, where it comes from, and how far it
+/// may be off. The verdict follows from the numbers.
 struct Comparison {
+  enum class Relation : uint8_t { about, at_least, at_most };
+
   std::string unit;
   std::optional<double> paper;    ///< what the paper reports, where ours is the same quantity
   std::optional<double> formula;  ///< what a formula of the paper gives at `scale`; without `paper`
@@ -41,9 +56,26 @@ struct Comparison {
   std::string program = {};  ///< whose behaviour the runs had; empty: frugal's own
   std::string reason;        ///< why there is no value, or why it is not what was to be expected
 
+  Relation relation = Relation::about;
+  std::optional<double> tolerance;  ///< absolute, in `unit`; none: nothing is judged
+  std::string justification;        ///< of the tolerance, one line
+  /// What the number would be if what it is about had no effect.
+  std::optional<double> no_effect;
+
   /// The paper's number, or its formula's.
   std::optional<double> reference() const { return paper ? paper : formula; }
   void set(const Estimate& estimate);
+
+  /// The values that reproduce the reference; infinite on the side that it leaves open.
+  Interval band() const;
+  /// Without value or reference: not measurable. Fitted: calibrated, which counts neither for nor
+  /// against. Value inside the band: reproduced. Outside it: undecided where the interval reaches
+  /// into the band, otherwise not reproduced; an exact value has no interval and is never
+  /// undecided.
+  Verdict verdict() const;
+  /// Whether it would be reproduced by a run in which what it is about has no effect. It would also
+  /// where nobody said what that is.
+  bool passes_without_effect() const;
 };
 
 /// One number of a paper's table or figure beside ours. Names and units are those of paper.json.
@@ -54,6 +86,15 @@ struct Cell : Comparison {
   bool paper_oom = false;  ///< the paper reports that memory ran out; without `paper`
   Status status = Status::ok;
   std::string note;  ///< what a reader of the value has to know
+  /// Whether the paper's number is of another run than this one, beside which it stands.
+  bool of_another_run = false;
+
+  /// Whether the paper has something of which a verdict has to say whether it is reproduced.
+  bool has_papers() const { return reference() || paper_oom; }
+  /// As of all comparisons; besides, memory runs out here where it does in the paper, or not.
+  /// Beside the paper's number of another run it is not comparable. None where the paper has
+  /// nothing, or nobody has said how far the value may be off.
+  std::optional<Verdict> verdict() const;
 
   /// value − reference, as percent of |reference|; in points where the unit is percent. Each is
   /// none where the other one is meant.
@@ -61,32 +102,15 @@ struct Cell : Comparison {
   std::optional<double> error_points() const;
 };
 
-enum class Verdict : uint8_t { reproduced, not_reproduced, undecided, calibrated, not_measurable };
-/// "reproduced", "not reproduced", "undecided", "calibrated", "not measurable here".
-std::string_view name_of(Verdict verdict);
-
-/// One statement of a paper, made executable. The verdict follows from the numbers.
+/// One statement of a paper, made executable.
 struct Claim : Comparison {
-  enum class Relation : uint8_t { about, at_least, at_most };
-
   std::string id, statement;
-  Relation relation = Relation::about;
-  double tolerance = 0;       ///< absolute, in `unit`
-  std::string justification;  ///< of the tolerance, one line
   /// Whether the paper's own contradictions predict that it is not reproduced; `reason` says how.
   bool expected = false;
 
   /// What a reader of the value has to know: that its communication was modelled, and on which
   /// machine. Otherwise empty.
   std::string note() const;
-
-  /// The values that reproduce the statement; infinite on the side that it leaves open.
-  Interval band() const;
-  /// Without value or reference: not measurable. Fitted: calibrated, which counts neither for nor
-  /// against. Value inside the band: reproduced. Outside it: undecided where the interval reaches
-  /// into the band, otherwise not reproduced; an exact value has no interval and is never
-  /// undecided.
-  Verdict verdict() const;
 };
 
 }  // namespace frugal::harness

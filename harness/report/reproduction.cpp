@@ -7,11 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/record/or_null.h"
+#include "harness/report/verdicts.h"
 
 namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
+
+std::string at(int64_t scale) { return scale == 1 ? "" : " at " + scale_name(scale); }
 
 json interval_json(const std::optional<Interval>& interval) {
   return interval ? json{interval->low, interval->high} : json(nullptr);
@@ -19,6 +22,7 @@ json interval_json(const std::optional<Interval>& interval) {
 
 /// What cells and claims share.
 json to_json(const Comparison& number) {
+  static constexpr std::array relations = {"about", "at least", "at most"};
   return {{"unit", number.unit},
           {"paper", or_null(number.paper)},
           {"formula", or_null(number.formula)},
@@ -31,10 +35,15 @@ json to_json(const Comparison& number) {
           {"threads", number.threads > 0 ? json(number.threads) : json(nullptr)},
           {"scale", scale_name(number.scale)},
           {"fitted", number.fitted},
-          {"reason", number.reason}};
+          {"reason", number.reason},
+          {"relation", relations[static_cast<size_t>(number.relation)]},
+          {"tolerance", or_null(number.tolerance)},
+          {"justification", number.justification},
+          {"no_effect", or_null(number.no_effect)}};
 }
 
 json to_json(const Cell& cell) {
+  const std::optional<Verdict> verdict = cell.verdict();
   json object = to_json(static_cast<const Comparison&>(cell));
   object.update({{"artifact", cell.artifact},
                  {"row", cell.row},
@@ -44,33 +53,20 @@ json to_json(const Cell& cell) {
                  {"error_percent", or_null(cell.error_percent())},
                  {"error_points", or_null(cell.error_points())},
                  {"status", name_of(cell.status)},
+                 {"verdict", verdict ? json(name_of(*verdict)) : json(nullptr)},
+                 {"of_another_run", cell.of_another_run},
                  {"note", cell.note}});
   return object;
 }
 
 json to_json(const Claim& claim) {
-  static constexpr std::array relations = {"about", "at least", "at most"};
   json object = to_json(static_cast<const Comparison&>(claim));
   object.update({{"id", claim.id},
                  {"statement", claim.statement},
-                 {"relation", relations[static_cast<size_t>(claim.relation)]},
-                 {"tolerance", claim.tolerance},
-                 {"justification", claim.justification},
                  {"verdict", name_of(claim.verdict())},
                  {"note", claim.note()},
                  {"expected", claim.expected}});
   return object;
-}
-
-std::string at(int64_t scale) { return scale == 1 ? "" : " at " + scale_name(scale); }
-
-/// "virtual:a100-selene", "measured cpu at 1/8", "formula": the name of a column.
-std::string origin(const Comparison& number) {
-  std::string name =
-      number.source == Source::simulated ? number.on : std::string(name_of(number.source));
-  if (number.source == Source::measured) name += " " + number.on;
-  if (number.threads > 0) name += fmt::format(", {} threads", number.threads);
-  return name + at(number.scale);
 }
 
 /// With its interval, or why there is none.
@@ -127,8 +123,8 @@ std::vector<const Cell*> select(const Reproduction& reproduction, const std::str
   return selected;
 }
 
-/// Of cells of one artifact at one scale. Columns: row, column, unit; references; values and
-/// errors.
+/// Of cells of one artifact at one scale. Columns: row, column, unit; references; values, errors
+/// and verdicts.
 Table table_of(const std::vector<const Cell*>& cells) {
   const std::string scale = at(cells.front()->scale);
   Table table{{{"row"}, {"column"}, {"unit"}}, {}};
@@ -144,7 +140,8 @@ Table table_of(const std::vector<const Cell*>& cells) {
   std::map<std::string, size_t> columns;
   for (const Cell* cell : cells)
     if (columns.try_emplace(origin(*cell), table.columns.size()).second)
-      table.columns.insert(table.columns.end(), {{origin(*cell), true}, {"error", true}});
+      table.columns.insert(table.columns.end(),
+                           {{origin(*cell), true}, {"error", true}, {"verdict"}});
   std::vector<std::pair<std::string, std::string>> lines;
   for (const Cell* cell : cells) {
     const size_t line = position(lines, {cell->row, cell->column});
@@ -158,6 +155,7 @@ Table table_of(const std::vector<const Cell*>& cells) {
     const size_t column = columns[origin(*cell)];
     row[column] = cell->value ? value_text(*cell) : std::string(name_of(cell->status));
     row[column + 1] = error_text(*cell);
+    if (const auto verdict = cell->verdict()) row[column + 2] = name_of(*verdict);
   }
   return table;
 }
@@ -184,6 +182,7 @@ std::string document(const Reproduction& reproduction, Style style) {
     for (const std::string& remark : part.remarks) out += "- " + remark + "\n";
     if (!part.remarks.empty()) out += "\n";
   }
+  out += fmt::format("{}Verdicts\n\n{}\n", heading, written(verdict_table(reproduction), style));
   if (reproduction.claims.empty()) return out;
   Table claims = claim_table(reproduction);
   if (style == Style::text) {  // a terminal is too narrow for sentences
@@ -195,23 +194,18 @@ std::string document(const Reproduction& reproduction, Style style) {
 
 }  // namespace
 
+std::string origin(const Comparison& number) {
+  std::string name =
+      number.source == Source::simulated ? number.on : std::string(name_of(number.source));
+  if (number.source == Source::measured) name += " " + number.on;
+  if (number.threads > 0) name += fmt::format(", {} threads", number.threads);
+  return name + at(number.scale);
+}
+
 void Reproduction::add(const Artifact& artifact, const Records& records) {
   titles[artifact.id()] = artifact.title();
   for (Cell& cell : artifact.cells(records)) cells.push_back(std::move(cell));
   for (Claim& claim : artifact.claims(records)) claims.push_back(std::move(claim));
-}
-
-bool Reproduction::any_claim_failed() const {
-  // What the paper measured is its program: where that is executed, too, its verdict counts.
-  const auto judged_elsewhere = [this](const Claim& c) {
-    return c.program.empty() && c.source == Source::simulated &&
-           std::any_of(claims.begin(), claims.end(), [&](const Claim& other) {
-             return other.id == c.id && other.scale == c.scale && !other.program.empty();
-           });
-  };
-  return std::any_of(claims.begin(), claims.end(), [&](const Claim& c) {
-    return c.verdict() == Verdict::not_reproduced && !c.expected && !judged_elsewhere(c);
-  });
 }
 
 json to_json(const Reproduction& reproduction) {
@@ -223,10 +217,10 @@ json to_json(const Reproduction& reproduction) {
 
 std::string to_csv(const Reproduction& reproduction) {
   static constexpr std::array keys = {
-      "artifact", "row",     "column",  "unit",  "paper",         "paper_oom",
-      "read",     "formula", "value",   "low",   "high",          "samples",
-      "source",   "on",      "threads", "scale", "error_percent", "error_points",
-      "fitted",   "status",  "reason",  "note"};
+      "artifact",  "row",       "column",        "unit",         "paper",   "paper_oom", "read",
+      "formula",   "value",     "low",           "high",         "samples", "source",    "on",
+      "threads",   "scale",     "error_percent", "error_points", "fitted",  "status",    "verdict",
+      "tolerance", "no_effect", "justification", "reason",       "note"};
   std::string out = fmt::format("{}\n", fmt::join(keys, ","));
   for (const Cell& cell : reproduction.cells) {
     json object = to_json(cell);

@@ -20,9 +20,10 @@ struct Reproduction {
 
   /// Adds what an artifact makes of records.
   void add(const Artifact& artifact, const Records& records);
-  /// Whether one is not reproduced that was not expected to be.
-  bool any_claim_failed() const;
 };
+
+/// "virtual:a100-selene", "measured cpu at 1/8", "formula": the name of a column.
+std::string origin(const Comparison& number);
 
 nlohmann::json to_json(const Reproduction& reproduction);
 /// The cells, one per line, with the keys of the JSON as header.
@@ -38,7 +39,7 @@ struct CellTable {
 
 /// Every artifact in turn, a table for each scale, so that all in a line is of the same size: row
 /// and column of the paper; its number, its formula's at this scale; and for each source and device
-/// a pair of columns, value with interval and error. Ratios of the paper, which a scale model
+/// three columns, value with interval, error and verdict. Ratios of the paper, which a scale model
 /// keeps, are in a column that says that they are of the full size.
 std::vector<CellTable> cell_tables(const Reproduction& reproduction);
 Table claim_table(const Reproduction& reproduction);

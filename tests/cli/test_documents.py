@@ -78,7 +78,8 @@ class Documentation(Cli):
         self.assertEqual(found.returncode, 1)
 
     def test_documents_are_what_the_program_says(self):
-        names = ("cli.md", "programs.md", "configuration.schema.json", "record.schema.json")
+        names = ("cli.md", "programs.md", "verdicts.md", "inventory.md", "configuration.schema.json",
+                 "record.schema.json")
         (self.folder / "record.schema.json").write_text((SOURCE / "docs/record.schema.json").read_text())
         self.run_frugal("docs", "--write", ".")
         for name in names:

@@ -8,6 +8,26 @@ from program import SOURCE, Cli
 FOLDER = SOURCE / "results/virtual"
 
 
+def reference(number):
+    return number["formula"] if number["paper"] is None else number["paper"]
+
+
+def without_verdict(cells):
+    return [c for c in cells if (reference(c) is not None or c["paper_oom"]) and c["verdict"] is None]
+
+
+def passing_without_effect(numbers):
+    """Those that a run would meet in which what they are about has no effect; also where none is named."""
+    def passes(number):
+        beside, without = reference(number), number["no_effect"]
+        if beside is None or without is None:
+            return beside is not None
+        below = number["relation"] == "at most" or without >= beside - number["tolerance"]
+        above = number["relation"] == "at least" or without <= beside + number["tolerance"]
+        return below and above
+    return [n for n in numbers if passes(n)]
+
+
 class Results(Cli):
     def test_virtual_results_are_what_the_program_computes(self):
         kept = sorted(set(FOLDER.glob("*.json")) - set(FOLDER.glob("calibration-*.json")))
@@ -16,6 +36,21 @@ class Results(Cli):
             printed = self.run_frugal("reproduce", f"{path.stem}/*", "--on", "virtual", "--format", "json").stdout
             self.compare(json.loads(path.read_text()), json.loads(printed), path.stem)
             self.reasons_are_executed(json.loads(printed)["cells"], path.stem)
+
+    def test_every_number_beside_a_papers_has_a_verdict_that_no_effect_would_not_have(self):
+        paths = sorted(set(FOLDER.glob("*.json")) - set(FOLDER.glob("calibration-*.json")))
+        self.assertEqual(len(paths), 3)
+        for path in paths:
+            kept = json.loads(path.read_text())
+            self.assertEqual(without_verdict(kept["cells"]), [], path.stem)
+            self.assertEqual(passing_without_effect(kept["claims"]), [], path.stem)
+            self.assertEqual(passing_without_effect(kept["cells"]), [], path.stem)
+            cell = next(c for c in kept["cells"] if c["paper"] is not None)
+            self.assertEqual(len(without_verdict([{**cell, "verdict": None}])), 1)
+            claim = next(c for c in kept["claims"] if c["relation"] == "about" and c["paper"] is not None)
+            wide = abs(claim["paper"] - claim["no_effect"])
+            self.assertEqual(len(passing_without_effect([{**claim, "tolerance": wide}])), 1)
+            self.assertEqual(len(passing_without_effect([{**claim, "no_effect": None}])), 1)
 
     def reasons_are_executed(self, cells, paper):
         """What is far from the paper says what it is as the paper's program, which is nearer; a few say that it is not."""

@@ -6,6 +6,7 @@
 
 #include "bench/benchmarks.h"
 #include "experiments/artifacts.h"
+#include "experiments/papers.h"
 #include "harness/cli/command_line.h"
 #include "kernels/device.h"
 #include "tests/faulty/fault.h"
@@ -60,6 +61,7 @@ int main(int argc, char** argv) {
   if (!frugal::testing::fault().kind.empty())
     frugal::kernels::Device::for_new() = frugal::testing::counting;
   frugal::harness::CommandLine line(frugal::experiments::all_artifacts(),
-                                    frugal::bench::all_benchmarks());
+                                    frugal::bench::all_benchmarks(),
+                                    frugal::experiments::all_papers());
   return line.main(argc, argv);
 }
