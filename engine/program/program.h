@@ -28,6 +28,7 @@ struct Keeping {
   bool causal_masks = false;
   bool kept_outputs = false;
   bool separate_scores = false;
+  bool copied_heads = false;
   bool float32_weight_versions = false;
   bool narrow_gradients = false;
   bool separate_weight_gradients = false;

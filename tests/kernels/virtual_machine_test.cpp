@@ -189,6 +189,10 @@ TEST(MachineFile, WrongValuesNameTheirKey) {
               HasSubstr("device.tiles.value must be"));
   EXPECT_THAT(error_after([](auto& j) { j["network"]["collective_share"]["value"] = 1; }),
               HasSubstr("network.collective_share.value is 1; it must be below 1"));
+  EXPECT_THAT(error_after([](auto& j) { j["network"]["compute_share"]["value"] = 1; }),
+              HasSubstr("network.compute_share.value is 1; it must be below 1"));
+  EXPECT_THAT(error_after([](auto& j) { j["network"]["lone_fraction"]["value"] = 2; }),
+              HasSubstr("network.lone_fraction.value is 2; it must be above 0 and at most 1"));
   EXPECT_THAT(error_after([](auto& j) { j["network"].erase("link_latency"); }),
               HasSubstr("network.link_latency is missing"));
   EXPECT_THAT(error_after([](auto& j) { j["schema"] = "frugal.machine/2"; }),
