@@ -103,7 +103,8 @@ CostModel::Group CostModel::group(int size) const {
 double CostModel::bandwidth(const Group& group, double link) const {
   // Each rank of a node drives a network port of its own, in a ring or tree of its own.
   if (group.nodes() == 1) return link;
-  return std::min(link, group.per_node == 1 ? lone_bandwidth_ : group.per_node * network_bandwidth_);
+  return std::min(link,
+                  group.per_node == 1 ? lone_bandwidth_ : group.per_node * network_bandwidth_);
 }
 
 double CostModel::ring(const Group& group, int passes, double bytes, double link) const {

@@ -115,8 +115,8 @@ class VirtualDevice final : public Device, private Replay {
   State state_;
   std::optional<PyTorchAllocator> allocator_;  // of a program that has one
   const int64_t host_capacity_;
-  Stretch* noted_ = nullptr;    // until it is stopped: `work` is that of before it
-  uint64_t recorded_ = 0;       // events, on all tapes
+  Stretch* noted_ = nullptr;   // until it is stopped: `work` is that of before it
+  uint64_t recorded_ = 0;      // events, on all tapes
   std::vector<Event> played_;  // those of the tape that is played
   bool logging_ = false;
   std::vector<Interval> log_;

@@ -40,7 +40,22 @@ class ParameterReader {
 
   double read(std::string_view key, std::string_view unit, double low, double high) const {
     const JsonObject entry = group_.object(key);
-    entry.allow_only({"value", "unit", "source"});
+    entry.allow_only({"value", "unit", "source", "others"});
+    const double value = value_of(entry, low, high);
+    const auto found = entry.require<std::string>("unit");
+    if (found != unit) entry.fail("unit", fmt::format("is \"{}\"; it must be \"{}\"", found, unit));
+    Machine::Parameter& parameter = all_.emplace_back();
+    parameter = {group_.path_of(key),     value, found, source_of(entry), false,
+                 high == 1 ? 1 : endless, {}};
+    if (!entry.has("others")) return value;
+    for (const JsonObject& other : entry.objects("others")) {
+      other.allow_only({"value", "source"});
+      parameter.others.push_back({value_of(other, low, high), source_of(other)});
+    }
+    return value;
+  }
+
+  static double value_of(const JsonObject& entry, double low, double high) {
     const auto value = entry.require<double>("value");
     if (!(value >= low && value <= high)) {
       entry.fail("value", fmt::format("is {}; it must be {}", value,
@@ -48,13 +63,13 @@ class ParameterReader {
                                       : low == 1 ? "at least 1"
                                                  : "above 0"));
     }
-    const auto found = entry.require<std::string>("unit");
-    if (found != unit) entry.fail("unit", fmt::format("is \"{}\"; it must be \"{}\"", found, unit));
+    return value;
+  }
+
+  static std::string source_of(const JsonObject& entry) {
     auto source = entry.require<std::string>("source");
     if (source.empty()) entry.fail("source", "is empty; say where the value comes from");
-    all_.push_back(
-        {group_.path_of(key), value, found, std::move(source), false, high == 1 ? 1 : endless});
-    return value;
+    return source;
   }
 
   const JsonObject& group_;
@@ -104,8 +119,7 @@ void read_device(const JsonObject& device, Machine& machine) {
   machine.gemm_fraction = read.fraction("gemm_fraction");
   machine.gemm_sustained = read.fraction("gemm_sustained");
   machine.attention_fraction = read.fraction("attention_fraction");
-  if (device.has("batch_overhead"))
-    machine.batch_overhead = read.positive("batch_overhead", "s");
+  if (device.has("batch_overhead")) machine.batch_overhead = read.positive("batch_overhead", "s");
   machine.tiles = read_tiles(device);
 }
 

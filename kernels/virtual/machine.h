@@ -20,6 +20,11 @@ struct Machine {
   struct Tile {
     int64_t m = 0, n = 0;
   };
+  /// What else was published of a number, of which the file can have only one.
+  struct Other {
+    double value = 0;
+    std::string source;
+  };
   /// A number as it stands in the file, for reports.
   struct Parameter {
     std::string key;  ///< "network.link_bandwidth"
@@ -27,6 +32,7 @@ struct Machine {
     std::string unit, source;
     bool whole = false;                                     ///< it counts something, or bytes
     double most = std::numeric_limits<double>::infinity();  ///< 1 of a fraction
+    std::vector<Other> others;
   };
 
   std::string name, description;
@@ -48,7 +54,7 @@ struct Machine {
   double launch_overhead = 0;     ///< host time to issue one operation
   double kernel_latency = 0;      ///< device time between two operations that follow each other
   double gemm_fraction = 0;       ///< of a multiprocessor's peak that a tile's inner loop reaches
-  double gemm_sustained = 0;      ///< of it that the loop can at most sustain, one product after another
+  double gemm_sustained = 0;      ///< of it that the loop sustains, one product after another
   double attention_fraction = 0;  ///< of the memory's peak that softmax and its dropout reach
   double batch_overhead = 0;      ///< before a forward pass whose stage fetches the batch
   std::vector<Tile> tiles;

