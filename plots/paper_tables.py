@@ -21,7 +21,7 @@ import record_tables
 
 #: Of a path within RESULTS.
 OF_A_PATH = ("machine", "published", "overheads", "parts", "modules", "predicted", "predictions", "losses")
-KINDS = ("cells", "claims", "errors", "calibration", "file", "steps", "grid", *OF_A_PATH)
+KINDS = ("cells", "claims", "errors", "calibration", "file", "steps", "grid", "terms", *OF_A_PATH)
 BLOCK = re.compile(rf"(<!-- ({'|'.join(KINDS)}): ([^>]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -120,6 +120,9 @@ class Results:
     def grid(self, what):
         name, columns = what.split(": ")
         return record_tables.grid(self.of(name.split("/")[0]), name, columns.split("; "))
+
+    def terms(self, what):
+        return record_tables.terms(self.folder, what)
 
     def file(self, name):
         lines = (self.folder / name).read_text(encoding="utf-8").splitlines(keepends=True)

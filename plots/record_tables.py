@@ -176,3 +176,23 @@ def losses(path):
         rows.append([way, f"{record['memory']['peak_total'] / 2**20:.1f} MiB", f"{record['losses'][-1]:.6f}",
                      f"{record['held_out'][-1]['loss']:.6f}", "" if way == "as it is" else f"{apart:.2g} nats"])
     return table(["", "peak of a rank", "loss of step 200", "held-out loss", "greatest distance of a step's loss"], rows)
+
+
+def terms(folder, what):
+    """What `frugal explain` found for these columns of an artifact, a table each: a row of the artifact is a column."""
+    name, columns = what.split(": ")
+    cells = json.loads((pathlib.Path(folder) / name).read_text(encoding="utf-8"))["cells"]
+    texts = []
+    for column in columns.split("; "):
+        found = {cell["row"]: cell for cell in sorted(cells, key=lambda c: c["paper"]) if cell["column"] == column}
+        order = {term["behaviour"]: term["status"] for cell in found.values() for term in cell["terms"]}
+        added = {row: {t["behaviour"]: t["added"] for t in cell["terms"]} for row, cell in found.items()}
+        rows = [["frugal", *(f"{cell['frugal']:.4g}" for cell in found.values())]]
+        for behaviour, status in order.items():
+            rows.append([f"`{behaviour}`" + ("" if status == "documented" else f" ({status})"),
+                         *(f"{added[row][behaviour]:+.2g}" if behaviour in added[row] else "" for row in found)])
+        rows += [["the paper's program", *(f"{cell['program']:.4g}" for cell in found.values())],
+                 ["not explained", *(f"{cell['paper'] - cell['program']:+.2g}" for cell in found.values())],
+                 ["the paper", *(f"{cell['paper']:g}" for cell in found.values())]]
+        texts.append(table([column, *found], rows))
+    return "\n".join(texts)
