@@ -5,8 +5,8 @@
 namespace frugal::harness {
 namespace {
 
-PublishedMachine::HeldOutErrors errors_of(const Artifact& artifact, const Machine& machine,
-                                          const Program& program) {
+PublishedMachine::HeldOutErrors errors_held_out(const Artifact& artifact, const Machine& machine,
+                                                const Program& program) {
   PublishedMachine::HeldOutErrors found{artifact.id(), {}, 0};
   const Records records = run_on(machine, artifact, cases_on(artifact, machine.name, program));
   double sum = 0;
@@ -19,15 +19,17 @@ PublishedMachine::HeldOutErrors errors_of(const Artifact& artifact, const Machin
   return found;
 }
 
-PublishedMachine run(const FittedMachine& fitted, const std::map<std::string, double>& values,
-                     const std::string& source) {
+PublishedMachine fitted_again(const FittedMachine& fitted,
+                              const std::map<std::string, double>& values,
+                              const std::string& source) {
   const FittedMachine changed = fitted.as_if(values);
   const Refit again = refit(changed);
   PublishedMachine made{values, source, {}, again.rms_refitted, {}};
   for (const FittedParameter& parameter : again.parameters)
     made.fitted[parameter.key] = parameter.refitted;
   for (const Artifact* artifact : fitted.held_out()) {
-    auto errors = errors_of(*artifact, changed.with(made.fitted), fitted.machine().fit.program);
+    auto errors =
+        errors_held_out(*artifact, changed.with(made.fitted), fitted.machine().fit.program);
     if (errors.errors.percent.cells > 0) made.held_out.push_back(std::move(errors));
   }
   return made;
@@ -62,16 +64,16 @@ size_t machines_of_published(const FittedMachine& fitted) {
 Published published(const FittedMachine& fitted,
                     const std::function<void(const std::string&)>& done) {
   Published found;
-  found.file = run(fitted, {}, "");
+  found.file = fitted_again(fitted, {}, "");
   done("the file's values");
   for (const Machine::Parameter& parameter : fitted.machine().parameters)
     for (const Machine::Other& other : parameter.others) {
-      found.others.push_back(run(fitted, {{parameter.key, other.value}}, other.source));
+      found.others.push_back(fitted_again(fitted, {{parameter.key, other.value}}, other.source));
       done(fmt::format("{} = {:.4g}", parameter.key, other.value));
     }
-  found.shortest = run(fitted, extreme(found, 1), "");
+  found.shortest = fitted_again(fitted, extreme(found, 1), "");
   done("the shortest times");
-  found.longest = run(fitted, extreme(found, -1), "");
+  found.longest = fitted_again(fitted, extreme(found, -1), "");
   done("the longest times");
   return found;
 }

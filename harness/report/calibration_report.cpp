@@ -132,7 +132,7 @@ Table sensitivity_table(const Sensitivity& found) {
   return table;
 }
 
-std::vector<const PublishedMachine*> all_of(const Published& found) {
+std::vector<const PublishedMachine*> machines_in(const Published& found) {
   std::vector<const PublishedMachine*> all{&found.file};
   for (const PublishedMachine& other : found.others) all.push_back(&other);
   all.push_back(&found.shortest);
@@ -140,7 +140,7 @@ std::vector<const PublishedMachine*> all_of(const Published& found) {
   return all;
 }
 
-std::string name_of(const PublishedMachine& machine, const Published& found) {
+std::string title_of(const PublishedMachine& machine, const Published& found) {
   if (&machine == &found.file) return "the file's values";
   if (&machine == &found.shortest) return "the shortest times";
   if (&machine == &found.longest) return "the longest times";
@@ -152,8 +152,8 @@ Table published_table(const Published& found) {
   for (const auto& one : found.file.held_out)
     for (const char* what : {"longer", "mean |error|", "worst"})
       table.columns.push_back({fmt::format("{} {}", short_name(one.artifact), what), true});
-  for (const PublishedMachine* machine : all_of(found)) {
-    std::vector<std::string> row{name_of(*machine, found), fmt::format("{:.2f} %", machine->rms)};
+  for (const PublishedMachine* machine : machines_in(found)) {
+    std::vector<std::string> row{title_of(*machine, found), fmt::format("{:.2f} %", machine->rms)};
     for (const auto& one : machine->held_out) {
       row.push_back(signed_text(one.longer, "%"));
       row.push_back(fmt::format("{:.2f} %", one.errors.percent.mean));
@@ -268,13 +268,13 @@ nlohmann::json sensitivity_json(const Sensitivity& found) {
 
 nlohmann::json published_json(const Published& found) {
   nlohmann::json all = nlohmann::json::array();
-  for (const PublishedMachine* machine : all_of(found)) {
+  for (const PublishedMachine* machine : machines_in(found)) {
     nlohmann::json artifacts = nlohmann::json::array();
     for (const auto& one : machine->held_out)
       artifacts.push_back({{"artifact", one.artifact},
                            {"longer_percent", one.longer},
                            {"errors", errors_json(one.errors)}});
-    all.push_back({{"machine", name_of(*machine, found)},
+    all.push_back({{"machine", title_of(*machine, found)},
                    {"values", machine->values},
                    {"source", machine->source},
                    {"fitted", machine->fitted},
