@@ -56,7 +56,7 @@ timelines() {  # TOKENS MACHINE
 calibrate() {  # PAPER MACHINE
   local result=out/$1/calibration-$2.json
   mkdir -p "out/$1"
-  "$frugal" calibrate --hardware "$2" --held-out --sensitivity --format json >"$result.part" || {
+  "$frugal" calibrate --hardware "$2" --held-out --sensitivity --published --format json >"$result.part" || {
     status=$?
     rm "$result.part"
     return

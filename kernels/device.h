@@ -29,6 +29,8 @@ struct Event {
   double time = 0;         ///< of a virtual device: when it is, in seconds
   uint64_t number = 0;     ///< of a virtual device's tape: which of its events, from 1 (Replay)
   void* handle = nullptr;  ///< of another device
+  /// Of a virtual device's collectives: `time` is less what computation has delayed them by so far.
+  bool collective = false;
 };
 
 class Replay;
@@ -96,7 +98,7 @@ class Device {
   /// it is the time at which everything issued so far has ended.
   virtual double now() = 0;
   /// A stage's pass is about to be issued, and has been.
-  virtual void begin_pass() {}
+  virtual void begin_pass(bool /*forward*/) {}
   virtual void end_pass() {}
   /// How it does again what it was asked for before; null where memory holds values.
   virtual Replay* replay() { return nullptr; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """How good a100-selene is on what it was not fitted to, and which of its numbers matter. Reads what
-'frugal calibrate --held-out --sensitivity --format json' printed."""
+'frugal calibrate --held-out --sensitivity --published --format json' printed."""
 
 import json
 import pathlib
@@ -10,7 +10,7 @@ import style
 
 MACHINE = "a100-selene"
 SCHEMA = "frugal.calibration/1"
-COMMAND = f"frugal calibrate --hardware {MACHINE} --held-out --sensitivity --format json"
+COMMAND = f"frugal calibrate --hardware {MACHINE} --held-out --sensitivity --published --format json"
 TABLE5, FIGURE8 = "korthikanti2022/table5", "korthikanti2022/figure8"
 
 # Isaev et al., "Calculon" (SC 2023): mean and worst magnitude of its errors on the eight times of

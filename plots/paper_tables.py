@@ -9,7 +9,8 @@ of the artifacts that have a number of the paper's: beside it that of the paper'
 counted, and those listed that the paper's program does not reproduce, each with what no behaviour explains. `verdicts:`
 counts verdicts of claims and cells. `errors:` has
 the mean magnitude of the errors of such cells, by their rows. `calibration:` has how good described machines are, `file:` a table as a file has
-it, and `steps:` what bench/pytorch_compare.py wrote.
+it, and `steps:` what bench/pytorch_compare.py wrote. Those of records, of machines' files and of grids of an artifact's
+columns are described in record_tables.py.
 """
 
 import json
@@ -17,7 +18,12 @@ import pathlib
 import re
 import sys
 
-BLOCK = re.compile(r"(<!-- (cells|claims|verdicts|errors|calibration|file|steps): ([^>]*) -->\n).*?(<!-- end -->)", re.DOTALL)
+import record_tables
+
+#: Of a path within RESULTS.
+OF_A_PATH = ("machine", "published", "overheads", "parts", "modules", "predicted", "predictions", "losses")
+KINDS = ("cells", "claims", "verdicts", "errors", "calibration", "file", "steps", "grid", "terms", *OF_A_PATH)
+BLOCK = re.compile(rf"(<!-- ({'|'.join(KINDS)}): ([^>]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def number(value):
@@ -112,6 +118,13 @@ class Results:
                 f"(PyTorch {said['pytorch']}, seed {said['seed']}).\n\n"
                 + table(["recomputation", "gradients", "steps", "mean magnitude, %", "worst, %"], rows))
 
+    def grid(self, what):
+        name, columns = what.split(": ")
+        return record_tables.grid(self.of(name.split("/")[0]), name, columns.split("; "))
+
+    def terms(self, what):
+        return record_tables.terms(self.folder, what)
+
     def file(self, name):
         lines = (self.folder / name).read_text(encoding="utf-8").splitlines(keepends=True)
         return "".join(line for line in lines if line.startswith("|"))
@@ -166,6 +179,8 @@ class Results:
 def written(document, results):
     def block(match):
         begin, kind, what, end = match.groups()
+        if kind in OF_A_PATH:
+            return begin + getattr(record_tables, kind)(results.folder / what) + end
         return begin + getattr(results, kind)(what) + end
     return BLOCK.sub(block, document)
 

@@ -144,6 +144,10 @@ std::vector<Behaviour> of_layers() {
       keeping<&K::separate_scores>("separate-scores",
                                    "Attention's products of queries and keys, their softmax, and "
                                    "the gradients of both are tensors of their own"),
+      keeping<&K::copied_heads>("copied-heads",
+                                "Attention's result is copied from the order of heads, and the "
+                                "gradients of queries, keys and values are tensors of their own, "
+                                "of which the first two are scaled, before they are one"),
       keeping<&K::causal_masks>("causal-masks",
                                 "Each microbatch in flight keeps a mask of one byte for each pair "
                                 "of positions"),
@@ -210,8 +214,14 @@ std::vector<Behaviour> of_time() {
       separate<&S::clipping>("clipping-kernels",
                              "Gradients are scaled before the optimizer's "
                              "kernel, and weights copied behind it"),
+      separate<&S::division>("division-kernel",
+                             "Gradients are divided by the number of replicas, however many there "
+                             "are, by a kernel of its own"),
       separate<&S::synchronised_passes>("synchronised-passes",
                                         "The host waits for the device before and after each pass"),
+      separate<&S::batches>("batch-on-every-stage",
+                            "Every stage fetches the batch before each forward pass, and computes "
+                            "nothing meanwhile"),
       messages<Messages::blocking>("blocking-messages",
                                    "Both ends of a message, and their hosts, "
                                    "wait until it is there"),

@@ -34,6 +34,7 @@ struct Keeping {
   bool attention_workspace = false;
   bool padded_data = false;
   bool parts_of_hidden_size = false;
+  bool copied_heads = false;
   bool float32_weight_versions = false;
   bool narrow_gradients = false;
   bool separate_weight_gradients = false;

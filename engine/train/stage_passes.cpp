@@ -47,8 +47,8 @@ Pass StageExecutor::pass_of(const Action& action, const Flight& flight) const {
 }
 
 void StageExecutor::make_pass(const Action& action, Flight& flight) {
-  rank_.device.begin_pass();
   const bool forward = action.kind == ActionKind::forward;
+  rank_.device.begin_pass(forward);
   const bool weights = action.kind == ActionKind::weight_backward;
   Tensor none;
   Tensor& input = forward ? flight.activation.tensor : weights ? none : flight.gradient.tensor;

@@ -152,6 +152,15 @@ FittedMachine::FittedMachine(std::string hardware, const Artifacts& all)
     held_out_.push_back(&find(all, id, machine_.name + ": fit.held_out"));
 }
 
+FittedMachine FittedMachine::as_if(const std::map<std::string, double>& values) const {
+  FittedMachine other = *this;
+  for (const auto& [key, value] : values) other.values_[key] = value;
+  static_cast<Machine&>(other.machine_) = find_machine(hardware_, other.values_);
+  std::erase_if(other.machine_.fit.parameters,
+                [&](const std::string& key) { return values.contains(key); });
+  return other;
+}
+
 bool FittedMachine::is_fitted_to(const Cell& cell) const {
   return is_timed(cell.unit) && machine_.fit.is_to(cell.artifact, cell.row, cell.column);
 }

@@ -19,9 +19,12 @@ class FittedMachine {
 
   const MachineWithFit& machine() const { return machine_; }
   /// The file's with other values of some parameters.
-  Machine with(const std::map<std::string, double>& values) const {
+  Machine with(std::map<std::string, double> values) const {
+    values.insert(values_.begin(), values_.end());
     return find_machine(hardware_, values);
   }
+  /// The same, as if its file had other values of some parameters, which are not fitted then.
+  FittedMachine as_if(const std::map<std::string, double>& values) const;
   /// Those that Fit::to names, each once, in its order, and those held out.
   const std::vector<const Artifact*>& fitted_to() const { return fitted_to_; }
   const std::vector<const Artifact*>& held_out() const { return held_out_; }
@@ -31,6 +34,7 @@ class FittedMachine {
 
  private:
   std::string hardware_;
+  std::map<std::string, double> values_;  ///< that its file does not have
   MachineWithFit machine_;
   std::vector<const Artifact*> fitted_to_, held_out_;
 };

@@ -18,13 +18,14 @@ namespace {
 
 struct CalibrateValues {
   std::string hardware, format = "table";
-  bool held_out = false, sensitivity = false, check = false;
+  bool held_out = false, sensitivity = false, published = false, check = false;
 };
 
 std::string command_of(const CalibrateValues& values) {
-  return fmt::format("frugal calibrate --hardware {}{}{}", file_name(values.hardware),
+  return fmt::format("frugal calibrate --hardware {}{}{}{}", file_name(values.hardware),
                      values.held_out ? " --held-out" : "",
-                     values.sensitivity ? " --sensitivity" : "");
+                     values.sensitivity ? " --sensitivity" : "",
+                     values.published ? " --published" : "");
 }
 
 Exit calibrate(const CalibrateValues& values, const Artifacts& artifacts) {
@@ -34,7 +35,8 @@ Exit calibrate(const CalibrateValues& values, const Artifacts& artifacts) {
   const FittedMachine fitted(values.hardware, artifacts);
   catch_interrupts();
   Progress progress(1 + (values.held_out ? fitted.held_out().size() : 0) +
-                    (values.sensitivity ? machines_of_sensitivity(fitted) : 0));
+                    (values.sensitivity ? machines_of_sensitivity(fitted) : 0) +
+                    (values.published ? machines_of_published(fitted) : 0));
   const auto done = [&](const std::string& what) { progress.finished(what, "done"); };
   progress.working_on("fit");
   CalibrationReport report{.machine = fitted.machine().name,
@@ -42,6 +44,7 @@ Exit calibrate(const CalibrateValues& values, const Artifacts& artifacts) {
                            .refit = refit(fitted),
                            .held_out = {},
                            .sensitivity = {},
+                           .published = {},
                            .violations = split_violations(fitted.machine().fit),
                            .command = command_of(values)};
   done("fit");
@@ -51,6 +54,7 @@ Exit calibrate(const CalibrateValues& values, const Artifacts& artifacts) {
       report.violations.push_back(std::move(violation));
   }
   if (values.sensitivity) report.sensitivity = sensitivity(fitted, usable_processors(), done);
+  if (values.published) report.published = published(fitted, done);
   progress.finish();
   fmt::print("{}", values.format == "json" ? report.json().dump(2) + "\n" : report.text());
   if (!values.check || report.holds()) return Exit::done;
@@ -74,6 +78,8 @@ void add_calibrate(CommandLine& line) {
                "Also the errors of what the parameters were not fitted to");
   flags.toggle("--sensitivity", values->sensitivity,
                "Also what a tenth more or less of each parameter does; takes minutes");
+  flags.toggle("--published", values->published,
+               "Also what other published values of its numbers do, each fitted again");
   flags.toggle("--check", values->check,
                "Exit with status 1 when the file's values are not what fitting gives, or what is "
                "held out was fitted to");

@@ -132,6 +132,38 @@ Table sensitivity_table(const Sensitivity& found) {
   return table;
 }
 
+std::vector<const PublishedMachine*> machines_in(const Published& found) {
+  std::vector<const PublishedMachine*> all{&found.file};
+  for (const PublishedMachine& other : found.others) all.push_back(&other);
+  all.push_back(&found.shortest);
+  all.push_back(&found.longest);
+  return all;
+}
+
+std::string title_of(const PublishedMachine& machine, const Published& found) {
+  if (&machine == &found.file) return "the file's values";
+  if (&machine == &found.shortest) return "the shortest times";
+  if (&machine == &found.longest) return "the longest times";
+  return fmt::format("{} = {:.4g}", machine.values.begin()->first, machine.values.begin()->second);
+}
+
+Table published_table(const Published& found) {
+  Table table{{{"machine"}, {"fitted, rms", true}}, {}};
+  for (const auto& one : found.file.held_out)
+    for (const char* what : {"longer", "mean |error|", "worst"})
+      table.columns.push_back({fmt::format("{} {}", short_name(one.artifact), what), true});
+  for (const PublishedMachine* machine : machines_in(found)) {
+    std::vector<std::string> row{title_of(*machine, found), fmt::format("{:.2f} %", machine->rms)};
+    for (const auto& one : machine->held_out) {
+      row.push_back(signed_text(one.longer, "%"));
+      row.push_back(fmt::format("{:.2f} %", one.errors.percent.mean));
+      row.push_back(fmt::format("{:.2f} %", one.errors.percent.worst));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
 std::vector<std::string> left_out(const Sensitivity& found) {
   std::vector<std::string> all;
   for (const std::string& id : found.untimed) all.push_back(id + ": its cases take no time");
@@ -234,6 +266,24 @@ nlohmann::json sensitivity_json(const Sensitivity& found) {
           {"parameters", parameters}};
 }
 
+nlohmann::json published_json(const Published& found) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const PublishedMachine* machine : machines_in(found)) {
+    nlohmann::json artifacts = nlohmann::json::array();
+    for (const auto& one : machine->held_out)
+      artifacts.push_back({{"artifact", one.artifact},
+                           {"longer_percent", one.longer},
+                           {"errors", errors_json(one.errors)}});
+    all.push_back({{"machine", title_of(*machine, found)},
+                   {"values", machine->values},
+                   {"source", machine->source},
+                   {"fitted", machine->fitted},
+                   {"rms_percent", machine->rms},
+                   {"held_out", artifacts}});
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string CalibrationReport::text() const {
@@ -251,6 +301,13 @@ std::string CalibrationReport::text() const {
     if (!remarks.empty()) out += "\n";
     for (const std::string& remark : remarks) out += "- left out: " + remark + "\n";
   }
+  if (published)
+    out += fmt::format(
+        "\nOther published values, one at a time, and all that shorten or lengthen {}"
+        "\n\n{}",
+        published->file.held_out.empty() ? "it"
+                                         : short_name(published->file.held_out.front().artifact),
+        published_table(*published).text());
   for (const std::string& violation : violations) out += "\n" + violation + "\n";
   return out;
 }
@@ -263,6 +320,7 @@ nlohmann::json CalibrationReport::json() const {
           {"refit", refit_json(refit)},
           {"held_out", held_out ? held_out_json(*held_out) : nlohmann::json(nullptr)},
           {"sensitivity", sensitivity ? sensitivity_json(*sensitivity) : nlohmann::json(nullptr)},
+          {"published", published ? published_json(*published) : nlohmann::json(nullptr)},
           {"violations", violations}};
 }
 

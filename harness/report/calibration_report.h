@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/calibrate/published.h"
 #include "harness/calibrate/sensitivity.h"
 
 namespace frugal::harness {
@@ -14,6 +15,7 @@ struct CalibrationReport {
   Refit refit;
   std::optional<std::vector<HeldOut>> held_out;  ///< where it was asked for
   std::optional<Sensitivity> sensitivity;        ///< where it was asked for
+  std::optional<Published> published;            ///< where it was asked for
   std::vector<std::string> violations;           ///< of the split
   std::string command;
 

@@ -11,6 +11,11 @@ constexpr std::array types{DType::bf16, DType::f32, DType::f64};
 
 size_t index_of(DType type) { return type == DType::bf16 ? 0 : type == DType::f64 ? 2 : 1; }
 
+/// The fraction of the network's bandwidth that its file gives for this.
+double either(double own, const Machine& machine) {
+  return own > 0 ? own : machine.network_fraction;
+}
+
 uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
 }  // namespace
@@ -28,14 +33,15 @@ CostModel::CostModel(const Machine& machine, const Software& software)
       link_bandwidth_(machine.link_bandwidth * machine.link_fraction),
       gather_bandwidth_(machine.link_bandwidth * machine.gather_fraction),
       network_bandwidth_(machine.network_bandwidth * machine.network_fraction),
+      lone_bandwidth_(machine.network_bandwidth * either(machine.lone_fraction, machine)),
+      message_bandwidth_(machine.network_bandwidth * either(machine.message_fraction, machine)),
       collective_latency_(machine.collective_latency),
       link_latency_(machine.link_latency),
       network_latency_(machine.network_latency),
       devices_per_node_(static_cast<int>(machine.devices_per_node)),
       devices_per_port_(static_cast<int>(machine.devices_per_port)) {
   const auto processors = static_cast<double>(machine.multiprocessors);
-  for (const DType type : types)
-    sustained_flops_[index_of(type)] = machine.peak_flops(type) * machine.gemm_sustained;
+  const double loop = std::min(machine.gemm_fraction, machine.gemm_sustained);
   for (const Machine::Tile& shape : machine.tiles) {
     if (tile_count_ == tiles_.size()) break;
     Tile& tile = tiles_[tile_count_++];
@@ -44,8 +50,7 @@ CostModel::CostModel(const Machine& machine, const Software& software)
     const double m = tile.m;
     const double n = tile.n;
     for (const DType type : types) {
-      const double multiply =
-          2 * m * n * processors / (machine.peak_flops(type) * machine.gemm_fraction);
+      const double multiply = 2 * m * n * processors / (machine.peak_flops(type) * loop);
       const double load = (m + n) * static_cast<double>(size_of(type)) * l2_seconds_per_byte_;
       tile.step[index_of(type)] = std::max(multiply, load);
     }
@@ -59,8 +64,7 @@ double CostModel::duration(const Operation& operation) const {
 
 double CostModel::product(const Gemm& gemm, double bytes) const {
   const auto result = static_cast<double>(size_of(gemm.c.type) * (gemm.accumulate ? 2 : 1));
-  return kernel_latency_ + std::max({bytes * seconds_per_byte_, waves(gemm, result),
-                                     gemm.cost().flops / sustained_flops_[index_of(gemm.a.type)]});
+  return kernel_latency_ + std::max(bytes * seconds_per_byte_, waves(gemm, result));
 }
 
 double CostModel::attention_arithmetic(const FusedAttention& attention, int products) const {
@@ -71,10 +75,7 @@ double CostModel::attention_arithmetic(const FusedAttention& attention, int prod
       .c = View(nullptr, attention.q.type, {attention.batch(), attention.rows(), attention.cols()}),
       .bias = {},
       .transpose_b = true};
-  const double all = scores.cost().flops;
-  const double seconds =
-      std::max(waves(scores, 0), all / sustained_flops_[index_of(attention.q.type)]);
-  return products * seconds * attention.flops(1) / all;
+  return products * waves(scores, 0) * attention.flops(1) / scores.cost().flops;
 }
 
 double CostModel::waves(const Gemm& gemm, double result) const {
@@ -101,7 +102,9 @@ CostModel::Group CostModel::group(int size) const {
 
 double CostModel::bandwidth(const Group& group, double link) const {
   // Each rank of a node drives a network port of its own, in a ring or tree of its own.
-  return group.nodes() == 1 ? link : std::min(link, group.per_node * network_bandwidth_);
+  if (group.nodes() == 1) return link;
+  return std::min(link,
+                  group.per_node == 1 ? lone_bandwidth_ : group.per_node * network_bandwidth_);
 }
 
 double CostModel::ring(const Group& group, int passes, double bytes, double link) const {
@@ -142,7 +145,7 @@ double CostModel::shift(const Group& group, double bytes) const {
 
 double CostModel::message_between_nodes(int senders, double bytes) const {
   const int sharing = std::min(senders, devices_per_port_);
-  const double bandwidth = network_bandwidth_ * devices_per_port_ / sharing;
+  const double bandwidth = message_bandwidth_ * devices_per_port_ / sharing;
   return collective_latency_ + network_latency_ + bytes / std::min(link_bandwidth_, bandwidth);
 }
 

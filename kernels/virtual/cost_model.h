@@ -25,7 +25,7 @@ class CostModel {
     const double* end() const { return seconds_.data() + count_; }
 
    private:
-    std::array<double, 3> seconds_{};
+    std::array<double, 4> seconds_{};
     size_t count_ = 0;
   };
   Kernels kernels(const Operation& operation) const {
@@ -126,10 +126,10 @@ class CostModel {
   const Software software_;
   const MeasuredOperations measured_;
   uint32_t multiprocessors_;
-  std::array<double, 3> sustained_flops_;  ///< by type
   double kernel_latency_, memory_latency_, seconds_per_byte_, attention_seconds_per_byte_;
   double l2_seconds_per_byte_;  ///< of one multiprocessor, beside all others
-  double host_bandwidth_, link_bandwidth_, gather_bandwidth_, network_bandwidth_;
+  double host_bandwidth_, link_bandwidth_, gather_bandwidth_;
+  double network_bandwidth_, lone_bandwidth_, message_bandwidth_;
   double collective_latency_, link_latency_, network_latency_;
   int devices_per_node_, devices_per_port_;
 };

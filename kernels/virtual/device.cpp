@@ -29,6 +29,7 @@ VirtualDevice::VirtualDevice(const Machine& machine, const Software& software, i
       software_(software),
       costs_(machine, software),
       shared_speed_(1 - machine.collective_share),
+      collective_speed_(1 - machine.compute_share),
       host_capacity_(machine.host_memory / devices_on_node) {
   if (software.caching_allocator) allocator_.emplace(machine.memory_capacity);
 }
@@ -101,12 +102,23 @@ void VirtualDevice::execute_for(Stream stream, double seconds, std::string_view 
   note({Tape::Kind::execute, stream, 0, seconds, name});
   const double begin = begin_of_next(stream);
   // A collective is issued before what overlaps it, so the whole overlap is known here.
-  const double shared = stream == Stream::compute ? clock(Stream::communication) - begin : 0;
-  if (shared > 0) {
-    const double done = shared * shared_speed_;
-    seconds = seconds < done ? seconds / shared_speed_ : shared + seconds - done;
-  }
+  const double left = stream == Stream::compute ? clock(Stream::communication) - begin : 0;
+  if (left > 0) seconds = beside_collectives(left, seconds);
   keep_busy(stream, name, begin, begin + seconds);
+}
+
+double VirtualDevice::beside_collectives(double left, double seconds) {
+  const double together = std::min(seconds / shared_speed_, left / collective_speed_);
+  const double delay = together * (1 - collective_speed_);
+  clock(Stream::communication) += delay;
+  state_.late += delay;
+  if (delay > 0 && logging_) {
+    const auto last = std::find_if(log_.rbegin(), log_.rend(), [](const Interval& i) {
+      return i.stream == Stream::communication;
+    });
+    if (last != log_.rend()) last->end += delay;
+  }
+  return seconds + together * (1 - shared_speed_);
 }
 
 void VirtualDevice::occupy(Stream stream, double seconds, std::string_view name) {
@@ -120,8 +132,13 @@ void VirtualDevice::occupy_for(Stream stream, double seconds, std::string_view n
   keep_busy(stream, name, begin, begin + seconds);
 }
 
+Event VirtualDevice::mark(Stream stream) {
+  const bool collective = stream == Stream::communication;
+  return {.time = clock(stream) - (collective ? state_.late : 0), .collective = collective};
+}
+
 Event VirtualDevice::record(Stream stream) {
-  Event event{.time = clock(stream)};
+  Event event = mark(stream);
   if (noted_ != nullptr) {
     note({Tape::Kind::record, stream, 0, 0, {}});
     event.number = ++recorded_;
@@ -137,13 +154,19 @@ void VirtualDevice::wait(Stream stream, const Event& event) {
     else
       note({Tape::Kind::wait, stream, static_cast<uint32_t>(event.number - before - 1), 0, {}});
   }
-  clock(stream) = std::max(clock(stream), event.time);
+  clock(stream) = std::max(clock(stream), time_of(event));
 }
 
 void VirtualDevice::hold_up(const Event& until) {
   spoil_tape();
   wait(Stream::compute, until);
-  state_.host = std::max(state_.host, until.time);
+  state_.host = std::max(state_.host, time_of(until));
+}
+
+void VirtualDevice::begin_pass(bool forward) {
+  hold_up_for_passes();
+  if (!forward || !software_.batches) return;
+  state_.host = std::max(state_.host, clock(Stream::compute)) + machine_.batch_overhead;
 }
 
 void VirtualDevice::hold_up_for_passes() {
@@ -190,10 +213,10 @@ void VirtualDevice::play(const Tape& tape) {
         occupy_for(entry.stream, entry.seconds, entry.name);
         break;
       case Tape::Kind::record:
-        played_.push_back(clock(entry.stream));
+        played_.push_back(mark(entry.stream));
         break;
       case Tape::Kind::wait:
-        clock(entry.stream) = std::max(clock(entry.stream), played_[entry.event]);
+        clock(entry.stream) = std::max(clock(entry.stream), time_of(played_[entry.event]));
         break;
     }
 }

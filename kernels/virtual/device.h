@@ -51,7 +51,7 @@ class VirtualDevice final : public Device, private Replay {
   void synchronize() override { state_.host = now(); }
   double now() override;
 
-  void begin_pass() override { hold_up_for_passes(); }
+  void begin_pass(bool forward) override;
   void end_pass() override { hold_up_for_passes(); }
   /// What an allocator does depends on all that it did before.
   Replay* replay() override { return allocator_ ? nullptr : this; }
@@ -87,6 +87,14 @@ class VirtualDevice final : public Device, private Replay {
   /// Takes longer while the communication stream is busy, whose collectives take a share of the
   /// device.
   void run_on(Stream stream, const Operation& operation) override;
+  /// A moment of a stream, and when it is.
+  Event mark(Stream stream);
+  double time_of(const Event& event) const {
+    return event.time + (event.collective ? state_.late : 0);
+  }
+  /// How long so many seconds of computation take from now on, and until then collectives, which
+  /// have `left` seconds of their own to go.
+  double beside_collectives(double left, double seconds);
   double& clock(Stream stream) { return state_.clocks[static_cast<size_t>(stream)]; }
   /// Issues something: when the host has done so and its stream is free.
   double begin_of_next(Stream stream);
@@ -102,13 +110,14 @@ class VirtualDevice final : public Device, private Replay {
   const Machine machine_;
   const Software software_;
   const CostModel costs_;
-  const double shared_speed_;  ///< of compute beside a collective, in (0, 1)
+  const double shared_speed_;      ///< of compute beside a collective, in (0, 1)
+  const double collective_speed_;  ///< of a collective beside compute, in (0, 1]
   State state_;
   std::optional<PyTorchAllocator> allocator_;  // of a program that has one
   const int64_t host_capacity_;
-  Stretch* noted_ = nullptr;    // until it is stopped: `work` is that of before it
-  uint64_t recorded_ = 0;       // events, on all tapes
-  std::vector<double> played_;  // events of the tape that is played
+  Stretch* noted_ = nullptr;   // until it is stopped: `work` is that of before it
+  uint64_t recorded_ = 0;      // events, on all tapes
+  std::vector<Event> played_;  // those of the tape that is played
   bool logging_ = false;
   std::vector<Interval> log_;
 };

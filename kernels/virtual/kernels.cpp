@@ -115,9 +115,13 @@ CostModel::Kernels CostModel::kernels_of(const BiasDropoutAddBackward& backward)
 CostModel::Kernels CostModel::kernels_of(const Adam& adam) const {
   const double all = adam.cost().bytes, weights = bytes(adam.update.target());
   const double master = bytes(adam.update.master);
-  if (!software_.clipping || master == 0) return {memory_bound(all)};
-  return {memory_bound(2 * bytes(adam.update.gradient)), memory_bound(all - weights),
-          memory_bound(master + weights)};
+  Kernels kernels{};
+  if (software_.division) kernels.add(memory_bound(2 * bytes(adam.update.gradient)));
+  const bool clips = software_.clipping && master > 0;
+  if (clips) kernels.add(memory_bound(2 * bytes(adam.update.gradient)));
+  kernels.add(memory_bound(clips ? all - weights : all));
+  if (clips) kernels.add(memory_bound(master + weights));
+  return kernels;
 }
 
 CostModel::Kernels CostModel::kernels_of(const Transfer& transfer) const {

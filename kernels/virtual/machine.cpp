@@ -40,7 +40,22 @@ class ParameterReader {
 
   double read(std::string_view key, std::string_view unit, double low, double high) const {
     const JsonObject entry = group_.object(key);
-    entry.allow_only({"value", "unit", "source"});
+    entry.allow_only({"value", "unit", "source", "others"});
+    const double value = value_of(entry, low, high);
+    const auto found = entry.require<std::string>("unit");
+    if (found != unit) entry.fail("unit", fmt::format("is \"{}\"; it must be \"{}\"", found, unit));
+    Machine::Parameter& parameter = all_.emplace_back();
+    parameter = {group_.path_of(key),     value, found, source_of(entry), false,
+                 high == 1 ? 1 : endless, {}};
+    if (!entry.has("others")) return value;
+    for (const JsonObject& other : entry.objects("others")) {
+      other.allow_only({"value", "source"});
+      parameter.others.push_back({value_of(other, low, high), source_of(other)});
+    }
+    return value;
+  }
+
+  static double value_of(const JsonObject& entry, double low, double high) {
     const auto value = entry.require<double>("value");
     if (!(value >= low && value <= high)) {
       entry.fail("value", fmt::format("is {}; it must be {}", value,
@@ -48,13 +63,13 @@ class ParameterReader {
                                       : low == 1 ? "at least 1"
                                                  : "above 0"));
     }
-    const auto found = entry.require<std::string>("unit");
-    if (found != unit) entry.fail("unit", fmt::format("is \"{}\"; it must be \"{}\"", found, unit));
+    return value;
+  }
+
+  static std::string source_of(const JsonObject& entry) {
     auto source = entry.require<std::string>("source");
     if (source.empty()) entry.fail("source", "is empty; say where the value comes from");
-    all_.push_back(
-        {group_.path_of(key), value, found, std::move(source), false, high == 1 ? 1 : endless});
-    return value;
+    return source;
   }
 
   const JsonObject& group_;
@@ -85,7 +100,8 @@ void read_device(const JsonObject& device, Machine& machine) {
   device.allow_only({"flops_bf16", "flops_f32", "flops_f64", "memory_capacity", "memory_bandwidth",
                      "memory_fraction", "memory_latency", "l2_bandwidth", "multiprocessors",
                      "host_bandwidth", "host_fraction", "launch_overhead", "kernel_latency",
-                     "gemm_fraction", "gemm_sustained", "attention_fraction", "tiles"});
+                     "gemm_fraction", "gemm_sustained", "attention_fraction", "batch_overhead",
+                     "tiles"});
   const ParameterReader read(device, machine.parameters);
   machine.flops_bf16 = read.positive("flops_bf16", "FLOP/s");
   machine.flops_f32 = read.positive("flops_f32", "FLOP/s");
@@ -103,14 +119,15 @@ void read_device(const JsonObject& device, Machine& machine) {
   machine.gemm_fraction = read.fraction("gemm_fraction");
   machine.gemm_sustained = read.fraction("gemm_sustained");
   machine.attention_fraction = read.fraction("attention_fraction");
+  if (device.has("batch_overhead")) machine.batch_overhead = read.positive("batch_overhead", "s");
   machine.tiles = read_tiles(device);
 }
 
 void read_network(const JsonObject& network, Machine& machine) {
   network.allow_only({"devices_per_node", "host_memory", "link_bandwidth", "link_fraction",
                       "gather_fraction", "network_bandwidth", "devices_per_port",
-                      "network_fraction", "collective_share", "collective_latency", "link_latency",
-                      "network_latency"});
+                      "network_fraction", "lone_fraction", "message_fraction", "collective_share",
+                      "compute_share", "collective_latency", "link_latency", "network_latency"});
   const ParameterReader read(network, machine.parameters);
   machine.devices_per_node = read.whole("devices_per_node", "1");
   machine.host_memory = read.whole("host_memory", "B");
@@ -123,9 +140,16 @@ void read_network(const JsonObject& network, Machine& machine) {
   if (network.has("devices_per_port"))
     machine.devices_per_port = read.whole("devices_per_port", "1");
   machine.network_fraction = read.fraction("network_fraction");
+  const auto optional = [&](std::string_view key) {
+    return network.has(key) ? read.fraction(key) : 0;
+  };
+  machine.lone_fraction = optional("lone_fraction");
+  machine.message_fraction = optional("message_fraction");
   machine.collective_share = read.fraction("collective_share");
-  if (machine.collective_share == 1)
-    network.object("collective_share").fail("value", "is 1; it must be below 1");
+  machine.compute_share = optional("compute_share");
+  for (const auto& [key, share] : {std::pair{"collective_share", machine.collective_share},
+                                   std::pair{"compute_share", machine.compute_share}})
+    if (share == 1) network.object(key).fail("value", "is 1; it must be below 1");
   machine.collective_latency = read.positive("collective_latency", "s");
   machine.link_latency = read.positive("link_latency", "s");
   machine.network_latency = read.positive("network_latency", "s");

@@ -20,6 +20,11 @@ struct Machine {
   struct Tile {
     int64_t m = 0, n = 0;
   };
+  /// What else was published of a number, of which the file can have only one.
+  struct Other {
+    double value = 0;
+    std::string source;
+  };
   /// A number as it stands in the file, for reports.
   struct Parameter {
     std::string key;  ///< "network.link_bandwidth"
@@ -27,6 +32,7 @@ struct Machine {
     std::string unit, source;
     bool whole = false;                                     ///< it counts something, or bytes
     double most = std::numeric_limits<double>::infinity();  ///< 1 of a fraction
+    std::vector<Other> others;
   };
 
   std::string name, description;
@@ -48,8 +54,9 @@ struct Machine {
   double launch_overhead = 0;     ///< host time to issue one operation
   double kernel_latency = 0;      ///< device time between two operations that follow each other
   double gemm_fraction = 0;       ///< of a multiprocessor's peak that a tile's inner loop reaches
-  double gemm_sustained = 0;      ///< of the peak that a product can at most sustain
+  double gemm_sustained = 0;      ///< of it that the loop sustains, one product after another
   double attention_fraction = 0;  ///< of the memory's peak that softmax and its dropout reach
+  double batch_overhead = 0;      ///< before a forward pass whose stage fetches the batch
   std::vector<Tile> tiles;
 
   // Devices together. A machine of one device has no links, and zeros from link_bandwidth on.
@@ -61,7 +68,10 @@ struct Machine {
   double network_bandwidth = 0;   ///< a device's when all send, one direction, between nodes; peak
   int64_t devices_per_port = 1;   ///< devices that share a network port, of network_bandwidth each
   double network_fraction = 0;    ///< of it that collectives reach
+  double lone_fraction = 0;       ///< those of groups with one rank to a node; 0: the same
+  double message_fraction = 0;    ///< and messages; 0: the same
   double collective_share = 0;    ///< of a device, taken from what is computed beside a collective
+  double compute_share = 0;       ///< of a collective's speed, taken by what is computed beside it
   double collective_latency = 0;  ///< of any collective
   double link_latency = 0;        ///< of each step within a node
   double network_latency = 0;     ///< of each step between nodes

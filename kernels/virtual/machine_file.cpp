@@ -23,6 +23,7 @@ void take(json& machine, const json& base) {
     for (const auto& [key, entry] : base.at(group).items()) {
       if (machine[group].contains(key)) continue;
       machine[group][key] = entry;
+      machine[group][key].erase("others");  // of the other machine
       machine[group][key]["source"] =
           fmt::format("carried over from {}: {}", of, entry.at("source").get<std::string>());
     }

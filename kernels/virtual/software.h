@@ -22,9 +22,12 @@ struct Software {
   bool bias_gradient = false;  ///< the sum over rows behind a dropout's gradient
   bool accumulation = false;   ///< of a weight's gradient, added to those before it
   bool clipping = false;       ///< of gradients, and weights copied from their float32 master
+  bool division = false;       ///< of gradients by the number of replicas
   Messages messages = Messages::beside;
   /// The host waits for the device before and after each pass of a stage.
   bool synchronised_passes = false;
+  /// Every stage fetches the batch before a forward pass, and the device waits for it.
+  bool batches = false;
   /// Ranks of a stage that have the same to send send a part of it each, and gather the parts.
   bool sharded_messages = false;
   /// Memory is what PyTorch's caching allocator takes for it (kernels/virtual/pytorch_allocator.h).

@@ -47,7 +47,7 @@ class Calibrate(Cli):
     def test_the_start_does_not_matter(self):
         def change(machine):
             machine["network"]["gather_fraction"]["value"] = 0.5
-            machine["network"]["collective_share"]["value"] = 0.2
+            machine["network"]["compute_share"]["value"] = 0.3
         found, again = self.calibrate(NAME), self.calibrate(self.machine(change))
         for one, other in zip(found["refit"]["parameters"], again["refit"]["parameters"]):
             self.assertAlmostEqual(one["refitted"] / other["refitted"], 1, delta=0.003, msg=one["key"])
@@ -97,7 +97,7 @@ class Calibrate(Cli):
         effects = [p["effect_percent"] for p in found["parameters"]]
         self.assertEqual(effects, sorted(effects, reverse=True))
         by_key = {p["key"]: p for p in found["parameters"]}
-        self.assertTrue(by_key["network.collective_share"]["fitted"])
+        self.assertTrue(by_key["network.compute_share"]["fitted"])
         self.assertEqual(by_key["device.multiprocessors"]["less"]["value"], 97)
         self.assertIn("more than 1", by_key["network.network_fraction"]["more"]["reason"])
         (table4,) = by_key["device.memory_bandwidth"]["less"]["artifacts"]
@@ -106,6 +106,24 @@ class Calibrate(Cli):
         text = self.run_frugal("calibrate", "--hardware", file, "--sensitivity").stdout
         self.assertIn("table4 -10 %", text)
         self.assertIn("korthikanti2022/figure9: its cases take no time", text)
+
+    def test_published(self):
+        found = self.calibrate(NAME, "--published")["published"]
+        machine = json.loads((SOURCE / f"hardware/{NAME}.json").read_text())
+        others = {f"{group}.{key}": [o["value"] for o in entry["others"]] for group in ("device", "network")
+                  for key, entry in machine[group].items() if "others" in entry}
+        tried = [one["values"] for one in found if one["source"]]
+        self.assertEqual(len(tried), sum(map(len, others.values())))
+        for one in tried:
+            ((key, value),) = one.items()
+            self.assertIn(value, others[key])
+
+        def longer(one):
+            return one["held_out"][0]["longer_percent"]
+        by_name = {one["machine"]: one for one in found}
+        self.assertLessEqual(longer(by_name["the shortest times"]), min(map(longer, found)))
+        self.assertGreaterEqual(longer(by_name["the longest times"]), max(map(longer, found)))
+        self.assertIn("gemm_sustained", self.run_frugal("calibrate", "--hardware", NAME, "--published").stdout)
 
     def test_bad_input(self):
         def rejected(change, *says):

@@ -224,7 +224,7 @@ class Measure(Cli):
         self.assertRegex(shown, "fused attention +not calibrated")
         self.assertIn("not calibrated", self.records()[-1]["device"])
         shown = self.run_frugal(*TINY[:3], "--on", "virtual").stdout
-        self.assertRegex(shown, "source +virtual .*collective_share fitted")
+        self.assertRegex(shown, "source +virtual .*compute_share fitted")
         self.assertNotIn("not calibrated", shown)
 
     def test_lone_rank(self):

@@ -6,6 +6,8 @@ from program import SOURCE, Cli
 
 
 FOLDER = SOURCE / "results/virtual"
+#: Those of `frugal reproduce`.
+PAPERS = [path for path in sorted(FOLDER.glob("*.json")) if not path.stem.startswith(("calibration-", "explain-"))]
 
 
 def reference(number):
@@ -30,9 +32,8 @@ def passing_without_effect(numbers):
 
 class Results(Cli):
     def test_virtual_results_are_what_the_program_computes(self):
-        kept = sorted(set(FOLDER.glob("*.json")) - set(FOLDER.glob("calibration-*.json")))
-        self.assertTrue(kept)
-        for path in kept:
+        self.assertTrue(PAPERS)
+        for path in PAPERS:
             printed = self.run_frugal("reproduce", f"{path.stem}/*", "--on", "virtual", "--format", "json").stdout
             self.compare(json.loads(path.read_text()), json.loads(printed), path.stem)
             self.reasons_are_executed(json.loads(printed)["cells"], path.stem)
@@ -73,11 +74,24 @@ class Results(Cli):
         self.assertGreater(off, 5, paper)
         self.assertLess(not_explained, off / 3, paper)
 
+    def test_terms_are_those_of_the_programs(self):
+        kept = sorted(FOLDER.glob("explain-*.json"))
+        self.assertTrue(kept)
+        for path in kept:
+            _, paper, artifact = path.stem.split("-", 2)
+            printed = self.run_frugal("explain", f"{paper}/{artifact}", "--format", "json").stdout
+            self.compare(json.loads(path.read_text()), json.loads(printed), path.stem)
+
+    def test_what_is_published_of_a_machine_does_what_is_kept(self):
+        kept = json.loads((FOLDER / "calibration-a100-selene.json").read_text())["published"]
+        printed = self.run_frugal("calibrate", "--hardware", "a100-selene", "--published", "--format", "json").stdout
+        self.compare(kept, json.loads(printed)["published"], "calibration-a100-selene published")
+
     def test_calibrations_are_of_the_machines_and_the_results_that_are_kept(self):
         """Fits are computed again; errors held out are those of the kept reproductions; that times with other values
         are what such a machine takes is tested elsewhere, with fewer."""
         reproduced = {}
-        for path in set(FOLDER.glob("*.json")) - set(FOLDER.glob("calibration-*.json")):
+        for path in PAPERS:
             for cell in json.loads(path.read_text())["cells"]:
                 if cell["source"] == "virtual" and cell["program"]:  # a machine is fitted with the paper's program
                     reproduced[cell["artifact"], cell["row"], cell["column"]] = cell

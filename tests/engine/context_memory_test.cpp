@@ -80,12 +80,12 @@ TEST_P(OneOfThoseThatShare, HoldsWhatOneOfAllHolds) {
 INSTANTIATE_TEST_SUITE_P(All, OneOfThoseThatShare, ::testing::ValuesIn(all_shared()),
                          ::testing::PrintToStringParamName());
 
-/// Links of 1 B/s without latencies: seconds are bytes.
+/// Links of 1 B/s without latencies, which computation does not slow: seconds are bytes.
 Machine counting_machine() {
   Machine machine = find_machine("a100-selene");
   machine.devices_per_node = 8;
   machine.link_bandwidth = machine.link_fraction = 1;
-  machine.collective_latency = machine.link_latency = 0;
+  machine.collective_latency = machine.link_latency = machine.compute_share = 0;
   return machine;
 }
 

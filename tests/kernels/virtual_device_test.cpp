@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "kernels/support/error.h"
@@ -85,11 +86,51 @@ TEST_F(VirtualDeviceTest, CollectivesTakeAShareFromWhatRunsBesideThem) {
   device.execute(fill);
   EXPECT_NEAR(device.record(Stream::compute).time, 2 * launch + seconds / speed, 1e-12);
 
-  VirtualDevice other(machine);
+  Machine undisturbed = machine;
+  undisturbed.compute_share = 0;
+  VirtualDevice other(undisturbed);
   other.occupy(Stream::communication, seconds / 2, "all-reduce");  // shorter
   other.execute(fill);
   const double shared = seconds / 2 - launch;  // the operation begins one launch later
   EXPECT_NEAR(other.now(), 2 * launch + shared + (seconds - shared * speed), 1e-12);
+}
+
+/// Who waits for a collective waits for what computation has delayed it by, too.
+TEST_F(VirtualDeviceTest, CollectivesAreSlowerBesideComputation) {
+  Machine both = machine;
+  both.collective_share = 0.5;
+  both.compute_share = 0.25;
+  for (const double alone : {0.4, 10.0}) {  // of an operation's time
+    VirtualDevice other(both);
+    other.keep_log(true);
+    other.occupy(Stream::communication, alone * seconds, "all-reduce");
+    const Event end = other.record(Stream::communication);
+    other.execute(fill);
+    const double left = alone * seconds - launch;
+    const double together = std::min(2 * seconds, left / 0.75);
+    EXPECT_NEAR(other.record(Stream::compute).time, 2 * launch + seconds + together / 2, 1e-12);
+    other.wait(Stream::copy, end);
+    const double late = launch + alone * seconds + together / 4;
+    EXPECT_NEAR(other.record(Stream::copy).time, late, 1e-12);
+    EXPECT_NEAR(other.log().front().end, late, 1e-12);
+    other.occupy(Stream::communication, seconds, "broadcast");  // behind it
+    EXPECT_GE(other.log().back().begin, late);
+  }
+}
+
+/// What was over before is not waited for.
+TEST_F(VirtualDeviceTest, ADelayIsOfCollectivesThatAreUnderWay) {
+  Machine both = machine;
+  both.compute_share = 0.5;
+  VirtualDevice other(both);
+  other.occupy(Stream::communication, seconds, "first");
+  const Event first = other.record(Stream::communication);
+  other.wait(Stream::compute, first);
+  other.occupy(Stream::communication, 10 * seconds, "second");
+  other.execute(fill);
+  const double done = other.record(Stream::compute).time;
+  other.wait(Stream::compute, first);
+  EXPECT_EQ(other.record(Stream::compute).time, done);
 }
 
 TEST_F(VirtualDeviceTest, LogsWhenAsked) {
@@ -112,12 +153,24 @@ TEST_F(VirtualDeviceTest, PassesHoldTheHostWhereTheProgramHasItSo) {
     };
     other.keep_log(true);
     other.execute(fill);
-    other.begin_pass();
+    other.begin_pass(false);
     EXPECT_EQ(next() >= other.record(Stream::compute).time, held);
     for (int i = 0; i < 3; ++i) other.execute(fill);
     other.end_pass();
     EXPECT_EQ(next() >= other.record(Stream::compute).time, held);
   }
+}
+
+TEST_F(VirtualDeviceTest, AForwardPassWaitsForItsBatchWhereTheProgramHasItSo) {
+  for (const bool fetched : {false, true})
+    for (const bool forward : {false, true}) {
+      VirtualDevice other(machine, {.batches = fetched});
+      other.execute(fill);
+      other.begin_pass(forward);
+      other.execute(fill);
+      const double wait = fetched && forward ? machine.batch_overhead + launch : 0;
+      EXPECT_NEAR(other.now(), launch + 2 * seconds + wait, 1e-12);
+    }
 }
 
 /// What is played does to the clocks what was issued, wherever they are.

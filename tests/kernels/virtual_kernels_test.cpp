@@ -134,6 +134,7 @@ TEST(Kernels, AdamClipsAndCopiesItsWeights) {
   const double all = 128 + 64 + 2 * 128 + 4 * 128;
   EXPECT_EQ(kernels(byte_machine(), op), Seconds{all});
   EXPECT_EQ(with(&Software::clipping, op), (Seconds{2 * 128, all - 64, 128 + 64}));
+  EXPECT_EQ(with(&Software::division, op), (Seconds{2 * 128, all}));
 }
 
 TEST(Kernels, ADurationIsTheirSum) {

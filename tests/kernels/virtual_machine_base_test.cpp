@@ -71,6 +71,8 @@ TEST_F(MachineBase, IsTakenButForWhatIsGiven) {
   EXPECT_EQ(m.tiles.size(), base.tiles.size());
   EXPECT_EQ(source_of(m, "device.flops_bf16"),
             "carried over from a100-selene: " + source_of(base, "device.flops_bf16"));
+  for (const Machine::Parameter& p : m.parameters)
+    EXPECT_TRUE(p.others.empty()) << p.key << ": they were published of the base";
   EXPECT_TRUE(m.device_names.empty()) << "a GPU has one data sheet";
   EXPECT_EQ(m.calibration, "as a100-selene: " + base.calibration);
   EXPECT_EQ(find_machine(path("mine.json"), {{"device.flops_bf16", 1e12}}).flops_bf16, 1e12);

@@ -112,7 +112,7 @@ TEST(MachineFile, H200IsTheDataSheetsAndSaysWhatIsCarriedOver) {
   // for the best published product with tiles of 256 x 128.
   EXPECT_NEAR(m.l2_bandwidth, 5120 * (989.4e12 / 132 / 4096), 5e9);
   EXPECT_GE(m.l2_bandwidth * (2 * 256 * 128) / (2 * (256 + 128)), m.flops_bf16 * m.gemm_sustained);
-  EXPECT_EQ(carried_over(m), 11);
+  EXPECT_EQ(carried_over(m), 13);
 }
 
 TEST(MachineFile, B200IsTheDataSheetsAndSaysWhatIsCarriedOver) {
@@ -122,7 +122,7 @@ TEST(MachineFile, B200IsTheDataSheetsAndSaysWhatIsCarriedOver) {
   EXPECT_EQ(m.multiprocessors, 148);
   EXPECT_EQ(m.link_bandwidth, 900e9);
   EXPECT_EQ(m.network_bandwidth, 50e9);
-  EXPECT_EQ(carried_over(m), 11);
+  EXPECT_EQ(carried_over(m), 13);
 }
 
 TEST(MachineFile, V100IsTheDataSheetsAndSaysWhatIsCarriedOver) {
@@ -157,6 +157,30 @@ TEST(MachineFile, IsFoundByTheNameOfItsGpu) {
     EXPECT_FALSE(machine_of_device(other)) << other;
 }
 
+TEST(MachineFile, KeepsOtherPublishedValues) {
+  const auto others = [](const std::function<void(nlohmann::json&)>& change) {
+    return [change](nlohmann::json& j) {
+      auto& all = j["device"]["memory_fraction"]["others"];
+      all = nlohmann::json::array({{{"value", 0.5}, {"source", "a test"}}});
+      change(all[0]);
+    };
+  };
+  nlohmann::json json = nlohmann::json::parse(selene_text());
+  others([](auto&) {})(json);
+  for (const auto& parameter : parse_machine(json.dump(), "m.json").parameters) {
+    if (parameter.key != "device.memory_fraction") continue;
+    ASSERT_EQ(parameter.others.size(), 1U);
+    EXPECT_EQ(parameter.others[0].value, 0.5);
+    EXPECT_EQ(parameter.others[0].source, "a test");
+  }
+  EXPECT_THAT(error_after(others([](auto& other) { other["value"] = 1.5; })),
+              HasSubstr("device.memory_fraction.others"));
+  EXPECT_THAT(error_after(others([](auto& other) { other["source"] = ""; })),
+              HasSubstr("source is empty"));
+  EXPECT_THAT(error_after(others([](auto& other) { other["unit"] = "1"; })),
+              HasSubstr("unit is not a known key"));
+}
+
 TEST(MachineFile, ByPathToo) {
   const Machine m = find_machine(testing::source_dir() + "/hardware/a100-selene.json");
   EXPECT_EQ(m.name, "a100-selene");
@@ -189,6 +213,10 @@ TEST(MachineFile, WrongValuesNameTheirKey) {
               HasSubstr("device.tiles.value must be"));
   EXPECT_THAT(error_after([](auto& j) { j["network"]["collective_share"]["value"] = 1; }),
               HasSubstr("network.collective_share.value is 1; it must be below 1"));
+  EXPECT_THAT(error_after([](auto& j) { j["network"]["compute_share"]["value"] = 1; }),
+              HasSubstr("network.compute_share.value is 1; it must be below 1"));
+  EXPECT_THAT(error_after([](auto& j) { j["network"]["lone_fraction"]["value"] = 2; }),
+              HasSubstr("network.lone_fraction.value is 2; it must be above 0 and at most 1"));
   EXPECT_THAT(error_after([](auto& j) { j["network"].erase("link_latency"); }),
               HasSubstr("network.link_latency is missing"));
   EXPECT_THAT(error_after([](auto& j) { j["schema"] = "frugal.machine/2"; }),

@@ -1,5 +1,6 @@
 #include "engine/model/attention/separate_core.h"
 
+#include "engine/model/copied.h"
 #include "engine/model/hidden_dropout.h"
 #include "engine/model/saved.h"
 
@@ -40,7 +41,7 @@ Tensor SeparateCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
   for (int64_t i = 0; i < views_.heads_per_group(); ++i)
     pass.run(Gemm{
         .a = of_head(saved.dropped, i), .b = views_.values(qkv), .c = views_.context(context, i)});
-  return context;
+  return pass.rank.config.program.keeps.copied_heads ? copied(pass, context) : context;
 }
 
 Tensor SeparateCore::backward(const Pass& pass, Tensor dcontext, Tensor context,
@@ -83,7 +84,16 @@ Tensor SeparateCore::backward(const Pass& pass, Tensor dcontext, Tensor context,
                   .transpose_a = true,
                   .accumulate = i > 0});
   }
-  return dqkv;
+  return pass.rank.config.program.keeps.copied_heads ? joined(pass, dqkv) : dqkv;
+}
+
+Tensor SeparateCore::joined(const Pass& pass, const Tensor& parts) const {
+  const int64_t heads = views_.heads_per_group(), keys = parts.view().size() / (heads + 2);
+  for (const int64_t elements : {heads * keys, keys}) {
+    const Tensor scaled = pass.allocate(parts.type(), {elements});
+    pass.run(Copy{parts.view().flat().sliced(0, 0, elements), scaled});
+  }
+  return copied(pass, parts);
 }
 
 View SeparateCore::of_head(const View& all, int64_t i) const {

@@ -11,6 +11,8 @@ inline Machine round_machine() {
   machine.launch_overhead = 0;
   machine.devices_per_node = 8;
   machine.link_fraction = machine.gather_fraction = machine.network_fraction = 1;
+  machine.lone_fraction = machine.message_fraction = 1;
+  machine.compute_share = 0;
   machine.link_bandwidth = 1 << 20;
   machine.network_bandwidth = 1 << 19;
   machine.collective_latency = machine.link_latency = 0.25;

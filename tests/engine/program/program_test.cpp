@@ -137,6 +137,22 @@ TEST(Programs, KeepAMaskForEachMicrobatchInFlight) {
       << "two are in flight on the first of two stages";
 }
 
+/// The result; and of the gradients of queries, keys and values two that are scaled, and all three.
+TEST(Programs, CopyWhatIsBetweenAttentionAndItsMaps) {
+  const RunConfig gpt = small_gpt();
+  const auto copies = [&](const std::string& program) {
+    const auto cluster = make_virtual_cluster(as(gpt, program), find_machine("h200-hgx"));
+    Trainer trainer(*cluster, as(gpt, program), {.optimizer = {.clip = 0}, .steps = 1});
+    (void)trainer.step(Batch(static_cast<size_t>(gpt.batch_microbatches())));
+    return cluster->rank(0).device.work().operations[Operation(Copy{}).index()];
+  };
+  const auto own = copies("frugal"), all = copies("copied-heads");
+  const auto passes = static_cast<double>(gpt.model.layers * gpt.microbatches);
+  EXPECT_EQ(all.count - own.count, passes * 4);
+  EXPECT_EQ(all.cost.bytes - own.cost.bytes,
+            passes * (2 + 2) * static_cast<double>(Sizes(gpt).hidden) * (1 + 1 + 1 + 3));
+}
+
 TEST(Programs, KeepVersionsOfWeightsAndGradientsInTheirTypes) {
   const RunConfig gpt = in_a_pipeline(small_gpt(), ScheduleKind::two_buffered);
   const auto parameters = [&](const std::string& program) {

@@ -1,0 +1,198 @@
+"""Tables of documents that are made of records, of a machine's file and of `frugal calibrate` (paper_tables.py)."""
+
+import json
+import pathlib
+import statistics
+
+
+def table(columns, rows, texts=1):
+    """Columns behind the first `texts` are numbers."""
+    def line(cells):
+        return "| " + " | ".join(cells) + " |\n"
+    return line(columns) + line(["---" if i < texts else "---:" for i in range(len(columns))]) + "".join(map(line, rows))
+
+
+def records(path):
+    return [json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines()]
+
+
+def median(record, metric):
+    return record["metrics"][metric]["median"]
+
+
+def ratio(record, other, metric):
+    """The median of the ratios within rounds, in each of which both were timed."""
+    samples = [r["metrics"][metric]["samples"] for r in (record, other)]
+    return statistics.median(a / b for a, b in zip(*samples, strict=True))
+
+
+def grid(reproduction, name, columns):
+    """An artifact's rows and these columns of it, as frugal runs it; the paper's numbers in brackets. A column may begin with
+    "formula/": then it is what formulas give, and not what was executed."""
+    wanted = [(["virtual", "formula"][column.startswith("formula/")], column.removeprefix("formula/")) for column in columns]
+    found = {}
+    for cell in reproduction["cells"]:
+        key = (cell["source"], cell["column"])
+        if cell["artifact"] == name and cell["scale"] == "1" and not cell["program"] and key in wanted:
+            number = f"{cell['value']:.4g}" + (f" ({cell['paper']:g})" if cell["paper"] is not None else "")
+            found.setdefault(cell["row"], {})[key] = f"{number} {cell['unit']}".removesuffix(" 1")
+    titles = [("by formula: " if source == "formula" else "") + column for source, column in wanted]
+    rows = [[row, *(cells.get(key, "") for key in wanted)] for row, cells in found.items() if set(cells) == set(wanted)]
+    return table(["", *titles], rows)
+
+
+def machine(path):
+    """A machine's numbers with their sources, and what else was published of them."""
+    file = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    fit = file.get("fit", {"parameters": []})["parameters"]
+    rows = []
+    for group in ("device", "network"):
+        for key, entry in file[group].items():
+            if isinstance(entry["value"], list):
+                number = ", ".join("×".join(map(str, pair)) for pair in entry["value"])
+            else:
+                number = f"{entry['value']:.4g}" + ("" if entry["unit"] == "1" else f" {entry['unit']}")
+            bold = "**" if f"{group}.{key}" in fit else ""
+            rows.append([f"{bold}`{key}`{bold}", f"{bold}{number}{bold}", entry["source"]])
+            rows += [["", f"or {other['value']:.4g}", other["source"]] for other in entry.get("others", [])]
+    return table(["key", "value", "source"], rows, 3)
+
+
+def published(path):
+    """What other published values of a machine's numbers do to what is held out."""
+    rows = []
+    for one in json.loads(pathlib.Path(path).read_text(encoding="utf-8"))["published"]:
+        first = one["held_out"][0]
+        errors, points = first["errors"]["percent"], first["errors"]["points"]
+        several = ", ".join(f"`{key.split('.')[1]}` {value:.4g}" for key, value in one["values"].items())
+        what = one["machine"] if not one["values"] else several if one["source"] else f"{one['machine']}: {several}"
+        rows.append([what, f"{one['rms_percent']:.2f}", f"{first['longer_percent']:+.2f}", f"{errors['mean']:.2f}",
+                     f"{errors['worst']:.2f}", f"{points['worst']:.1f}"])
+    return table(["with", "table 4 fitted again, rms, %", "table 5 is longer by, %", "mean magnitude, %", "worst, %",
+                  "worst percentage, points"], rows)
+
+
+def overheads(path):
+    """Table 4's overheads as a processor measured them."""
+    cells = [c for c in json.loads(pathlib.Path(path).read_text(encoding="utf-8"))["cells"]
+             if c["artifact"] == "korthikanti2022/table4" and c["column"] == "overhead" and c["source"] == "measured"]
+    return table(["row", "paper", "measured", "95 % interval"],
+                 [[c["row"], "" if c["paper"] is None else f"{c['paper']:+.0f} %", f"{c['value']:+.1f} %",
+                   f"{c['interval'][0]:+.1f} … {c['interval'][1]:+.1f}"] for c in cells])
+
+
+def parts(folder):
+    """Steps with mini-sequences on a processor: memory, times and products, relative to M = 1."""
+    memory = {r["case"]: r for r in records(pathlib.Path(folder) / "bench-mini-sequence-memory.jsonl")}
+    times = {r["case"]: r for r in records(pathlib.Path(folder) / "bench-mini-sequence.jsonl")}
+    rows, before = [], None
+    for case, record in memory.items():
+        size, recompute, m = case.split("/")
+        whole = memory[f"{size}/{recompute}/1"], times[f"{size}/{recompute}/1"]
+
+        def relative(metric, record=record, whole=whole[0]):
+            return f"{median(record, metric) / 2**20:.1f} ({median(record, metric) / median(whole, metric):.3f})"
+        hidden, tokens = size.split("-")
+        title = f"d {hidden[1:]}, s {tokens[1:]}" + (", recomputation" if recompute == "full" else "")
+        rows.append(["" if title == before else title, m, f"{median(record, 'part_tokens_over_hidden_size'):g}",
+                     relative("ledger_peak"), relative("resident_growth_within_peak"),
+                     *(f"{ratio(times[case], whole[1], metric):.3f}" for metric in ("time", "work"))])
+        before = title
+    return table(["", "M", "C/d", "ledger", "system", "time", "products"], rows)
+
+
+def modules(path):
+    """Times of a head and an MLP in parts on a processor, relative to the whole: medians of ratios within rounds."""
+    samples = {}
+    for record in records(path):
+        if record["artifact"] not in ("mst2024/table13", "mst2024/table15"):
+            continue
+        way, tokens = record["case"].split("/")
+        times = [record["metrics"][f"{passes}_time"]["samples"] for passes in ("forward", "backward")]
+        samples[record["artifact"], way, tokens] = [sum(both) for both in zip(*times, strict=True)]
+    ways = ["M=2", "M=4", "M=8", "M=16", "M=32"]
+    rows = []
+    for artifact, module in (("mst2024/table13", "output layer"), ("mst2024/table15", "MLP")):
+        for tokens in ("1024", "8192"):
+            whole = samples[artifact, "standard", tokens]
+            rows.append([str(int(tokens) // 8), module, *(
+                f"{statistics.median(a / b for a, b in zip(samples[artifact, way, tokens], whole, strict=True)):.3f}"
+                if (artifact, way, tokens) in samples else "" for way in ways)])
+    return table(["tokens (at 1/8)", "module", *ways], rows, 2)
+
+
+def prediction_runs(path):
+    """The runs of `frugal bench prediction`: each begins with the operations."""
+    runs = []
+    for record in records(path):
+        if record["case"].startswith("operations/"):
+            runs.append([])
+        else:
+            runs[-1].append(record)
+    return runs
+
+
+def predicted(path):
+    """Layers and steps of the first run, measured and predicted."""
+    rows, errors = [], []
+    for record in prediction_runs(path)[0]:
+        time = record["metrics"]["time"]
+        both = [100 * median(record, metric) for metric in ("virtual_time_error", "virtual_time_by_peaks_error")]
+        errors.append(abs(both[0]))
+        rows.append([*record["case"].split("/"), f"{1e3 * time['median']:.2f} [{1e3 * time['interval']['low']:.2f}, "
+                     f"{1e3 * time['interval']['high']:.2f}]", f"{1e3 * median(record, 'virtual_time'):.2f}",
+                     *(f"{error:+.1f}" for error in both)])
+    rows.append(["mean, worst", "", "", "", f"{statistics.mean(errors):.1f}, {max(errors):.1f}", ""])
+    return table(["of", "model", "measured, ms", "predicted by the virtual machine, ms", "error, %", "error by peaks alone, %"],
+                 rows, 2)
+
+
+def predictions(path):
+    """How those runs differ."""
+    rows = []
+    for i, run in enumerate(prediction_runs(path)):
+        spreads = [(max(t["samples"]) - min(t["samples"])) / t["median"] for t in (r["metrics"]["time"] for r in run)]
+        errors = [abs(100 * median(r, "virtual_time_error")) for r in run]
+        rows.append([f"{i + 1}" + ("" if i else ", in the table"), f"{statistics.median(spreads):.2f} ({max(spreads):.2f})",
+                     f"{statistics.mean(errors):.1f}", f"{max(errors):.1f}",
+                     f"{sum(e > 10 for e in errors)} of {len(errors)}"])
+    return table(["run", "range of a case's rounds / its median: median (largest)", "mean error, %", "worst, %", "beyond 10 %"], rows)
+
+
+def losses(path):
+    """Training on long sequences with and without mini-sequences (bench/long_training.sh)."""
+    runs = {}
+    for record in records(path):
+        if record["status"] == "ok" and record["held_out"]:
+            c = record["configuration"]
+            way = ("as it is" if c.get("mlp_chunks", 1) == 1 else "mini-sequences") \
+                + (", Ulysses on two ranks" if c.get("context_parallel_size", 1) == 2 else "") \
+                + (", another seed" if c["seed"] != 1 else "")
+            runs[way] = record
+    whole = runs["as it is"]["losses"]
+    rows = []
+    for way, record in runs.items():
+        apart = max(abs(a - b) for a, b in zip(record["losses"], whole, strict=True))
+        rows.append([way, f"{record['memory']['peak_total'] / 2**20:.1f} MiB", f"{record['losses'][-1]:.6f}",
+                     f"{record['held_out'][-1]['loss']:.6f}", "" if way == "as it is" else f"{apart:.2g} nats"])
+    return table(["", "peak of a rank", "loss of step 200", "held-out loss", "greatest distance of a step's loss"], rows)
+
+
+def terms(folder, what):
+    """What `frugal explain` found for these columns of an artifact, a table each: a row of the artifact is a column."""
+    name, columns = what.split(": ")
+    cells = json.loads((pathlib.Path(folder) / name).read_text(encoding="utf-8"))["cells"]
+    texts = []
+    for column in columns.split("; "):
+        found = {cell["row"]: cell for cell in sorted(cells, key=lambda c: c["paper"]) if cell["column"] == column}
+        order = {term["behaviour"]: term["status"] for cell in found.values() for term in cell["terms"]}
+        added = {row: {t["behaviour"]: t["added"] for t in cell["terms"]} for row, cell in found.items()}
+        rows = [["frugal", *(f"{cell['frugal']:.4g}" for cell in found.values())]]
+        for behaviour, status in order.items():
+            rows.append([f"`{behaviour}`" + ("" if status == "documented" else f" ({status})"),
+                         *(f"{added[row][behaviour]:+.2g}" if behaviour in added[row] else "" for row in found)])
+        rows += [["the paper's program", *(f"{cell['program']:.4g}" for cell in found.values())],
+                 ["not explained", *(f"{cell['paper'] - cell['program']:+.2g}" for cell in found.values())],
+                 ["the paper", *(f"{cell['paper']:g}" for cell in found.values())]]
+        texts.append(table([column, *found], rows))
+    return "\n".join(texts)
