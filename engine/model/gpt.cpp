@@ -17,12 +17,31 @@ Checkpoint::Taken taken(const Gpt::Input& input, bool last) {
   return input.turns && last ? Checkpoint::Taken::soon : Checkpoint::Taken::later;
 }
 
+/// Whether a program has a mask of each pass.
+bool has_mask(const RunConfig& c) {
+  const bool masked = c.model.causal && c.attention == AttentionKind::separate;
+  return c.program.keeps.causal_masks || (c.program.keeps.score_mask && masked);
+}
+
 /// [s, s] u8.
 Tensor causal_mask(const Pass& pass) {
   const int64_t s = pass.rank.config.model.sequence;
   Tensor mask = keep(pass, pass.allocate(DType::u8, {s, s}));
   pass.run(Fill{mask, 0});
   return mask;
+}
+
+/// Cosines and sines, [s, d] each, of a program that has them so.
+std::vector<Tensor> rotary_tables(const Pass& pass) {
+  const ModelConfig& m = pass.rank.config.model;
+  std::vector<Tensor> tables;
+  if (!pass.rank.config.program.keeps.rotary_tables || m.positions != PositionKind::rotary)
+    return tables;
+  for (int i = 0; i < 2; ++i) {
+    tables.push_back(keep(pass, pass.allocate({m.sequence, m.head_size()})));
+    pass.run(Fill{tables.back(), 0});
+  }
+  return tables;
 }
 
 }  // namespace
@@ -48,7 +67,8 @@ Gpt::Gpt(Rank& rank, const ModelPart& part) : part_(part) {
 }
 
 Tensor Gpt::compute(const Pass& pass, const Input& input, Saved& saved) const {
-  if (pass.rank.config.program.keeps.causal_masks && input.scale) saved.mask = causal_mask(pass);
+  if (has_mask(pass.rank.config) && input.scale) saved.mask = causal_mask(pass);
+  if (input.scale) saved.rotary_tables = rotary_tables(pass);
   Tensor x = part_.first ? embedding_->forward(pass, input.tokens, saved.embedding) : input.hidden;
   saved.layers.resize(layers_.size());
   for (size_t i = 0; i < layers_.size(); ++i) {

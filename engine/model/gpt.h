@@ -29,7 +29,8 @@ class Gpt {
     InputEmbedding::Saved embedding;
     std::vector<TransformerLayer::Saved> layers;
     OutputHead::Saved head;
-    Tensor mask;  // [s, s] u8; where a program keeps it
+    Tensor mask;                        // [s, s] u8; where a program keeps it
+    std::vector<Tensor> rotary_tables;  // [s, d] each; where a program keeps them
   };
 
   Gpt(const Gpt&) = delete;

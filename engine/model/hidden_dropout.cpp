@@ -11,7 +11,7 @@ View matrix(const View& x) { return x.empty() ? View() : x.matrix(); }
 }  // namespace
 
 Tensor mask_for(const Pass& pass, const Shape& shape, const Dropout& dropout) {
-  if (!pass.rank.config.stored_masks || !dropout.active()) return {};
+  if (!pass.rank.config.keeps_masks() || !dropout.active()) return {};
   return pass.allocate(DType::u8, shape);
 }
 

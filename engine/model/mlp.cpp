@@ -56,13 +56,15 @@ Mlp::Inner Mlp::expand(const Pass& pass, const Tensor& x) const {
   return inner;
 }
 
-Mlp::Saved Mlp::remembered(const Pass& pass, const Tensor& x) {
+Mlp::Saved Mlp::remembered(const Pass& outer, const Tensor& x) {
+  const Pass pass = outer.in(Part::mlp);
   Saved saved;
   saved.input = keep(pass, x);
   return saved;
 }
 
-Tensor Mlp::forward(const Pass& pass, const Tensor& x, const Tensor& residual, Saved& saved) const {
+Tensor Mlp::forward(const Pass& outer, const Tensor& x, const Tensor& residual, Saved& saved) const {
+  const Pass pass = outer.in(Part::mlp);
   saved = remembered(pass, x);
   const int64_t tokens = x.shape()[0], parts = pass.rank.config.mlp_mini_sequences();
   Tensor y;
@@ -108,7 +110,8 @@ Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const Tensor& x, Inner
   return up_.backward(pass, inner.u, x, into);
 }
 
-Tensor Mlp::backward(const Pass& pass, const Tensor& dy, Saved saved) const {
+Tensor Mlp::backward(const Pass& outer, const Tensor& dy, Saved saved) const {
+  const Pass pass = outer.in(Part::mlp);
   const int64_t tokens = dy.shape()[0], parts = pass.rank.config.mlp_mini_sequences();
   const bool concatenates = parts > 1 && pass.rank.config.program.keeps.concatenated_parts;
   Tensor dx = parts > 1 && !concatenates ? pass.allocate(dy.shape()) : Tensor();

@@ -33,7 +33,7 @@ class Mlp {
 
   /// Whether backward needs nothing that only forward computes.
   static bool recomputes_itself(const Rank& rank) {
-    return !keeps_inner(rank) && !rank.config.stored_masks;
+    return !keeps_inner(rank) && !rank.config.keeps_masks();
   }
   /// What forward would keep then, without computing anything.
   static Saved remembered(const Pass& pass, const Tensor& x);

@@ -18,7 +18,8 @@ Norm::Norm(const RankAt& at, const std::string& name)
   beta_->gradient_is_partial = at.rank.config.sequence_parallel;
 }
 
-Tensor Norm::forward(const Pass& pass, const Tensor& x, Saved& saved) const {
+Tensor Norm::forward(const Pass& outer, const Tensor& x, Saved& saved) const {
+  const Pass pass = outer.in(Part::norm);
   const auto statistic = [&] {
     return pass.allocate(accumulation_type(x.type()), {x.view().rows()}, Kind::statistics);
   };
@@ -64,8 +65,9 @@ Tensor Norm::made_narrow(const Pass& pass, const Tensor& dy, Saved saved) {
   return converted(pass, saved.input, dy.type());
 }
 
-Tensor Norm::backward(const Pass& pass, const Tensor& dy, const Tensor& residual,
+Tensor Norm::backward(const Pass& outer, const Tensor& dy, const Tensor& residual,
                       Saved saved) const {
+  const Pass pass = outer.in(Part::norm);
   if (in_float32(pass)) saved.input = made_narrow(pass, dy, std::move(saved));
   Tensor dx = pass.allocate(dy.shape());
   if (beta_)

@@ -84,6 +84,9 @@ std::vector<Behaviour> of_logits() {
                                      "The loss keeps a log-probability for each logit, and makes "
                                      "their gradient before that of the logits",
                                      wide_logits),
+      keeping<&K::unkept_statistics>("unkept-statistics",
+                                     "The loss keeps no sums of exponentials, which "
+                                     "log-probabilities make superfluous"),
       keeping<&K::returned_logits>("returned-logits",
                                    "Whoever calls the model keeps the logits that it returns until "
                                    "the backward pass ends",
@@ -110,6 +113,9 @@ std::vector<Behaviour> of_layers() {
       keeping<&K::float32_norms>("float32-norms",
                                  "A root mean square norm copies its input to float32 and keeps "
                                  "that, and what it gives before its gain"),
+      keeping<&K::dropout_masks>("dropout-masks",
+                                 "Dropout keeps a mask of one byte for each element; that within "
+                                 "fused attention does not"),
       keeping<&K::separate_activation>("separate-activation",
                                        "An activation function keeps its input and its result; a "
                                        "gate's is multiplied in an operation of its own, whose two "
@@ -139,6 +145,12 @@ std::vector<Behaviour> of_layers() {
       keeping<&K::separate_scores>("separate-scores",
                                    "Attention's products of queries and keys, their softmax, and "
                                    "the gradients of both are tensors of their own"),
+      keeping<&K::score_mask>("score-mask",
+                              "A pass of a causal model whose attention computes scores keeps one "
+                              "mask of a byte for each pair of positions"),
+      keeping<&K::rotary_tables>("rotary-tables",
+                                 "A pass keeps cosines and sines of all positions, in the weights' "
+                                 "type"),
       keeping<&K::causal_masks>("causal-masks",
                                 "Each microbatch in flight keeps a mask of one byte for each pair "
                                 "of positions"),

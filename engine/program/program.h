@@ -18,7 +18,11 @@ struct Keeping {
   bool float32_head_parts = false;
   bool narrow_part_sums = false;
   bool separate_part_gradients = false;
+  bool unkept_statistics = false;
   bool float32_norms = false;
+  bool dropout_masks = false;
+  bool score_mask = false;
+  bool rotary_tables = false;
   bool separate_activation = false;
   bool parts_until_layer_ends = false;
   bool concatenated_parts = false;

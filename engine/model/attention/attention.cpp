@@ -31,8 +31,9 @@ Attention::Attention(const RankAt& at, const std::string& name, int layer)
                    .bias = at.rank.config.model.bias == BiasKind::all},
                   initial::residual_weight(at.rank.config.model)) {}
 
-Tensor Attention::forward(const Pass& pass, const Tensor& x, const Tensor& residual,
+Tensor Attention::forward(const Pass& outer, const Tensor& x, const Tensor& residual,
                           Saved& saved) const {
+  const Pass pass = outer.in(Part::attention);
   saved.input = keep(pass, x);
   Tensor qkv = qkv_.forward(pass, x);
   positions_.apply(pass, qkv, first_position(pass.rank), false);
@@ -48,7 +49,8 @@ Tensor Attention::forward(const Pass& pass, const Tensor& x, const Tensor& resid
   return y;
 }
 
-Tensor Attention::backward(const Pass& pass, const Tensor& dy, Saved saved) const {
+Tensor Attention::backward(const Pass& outer, const Tensor& dy, Saved saved) const {
+  const Pass pass = outer.in(Part::attention);
   const Tensor dprojected =
       undo_dropped(pass, dy, saved.mask, projection_.bias(),
                    randomness::of_hidden(pass, randomness::Site::attention_output, layer_));
