@@ -35,8 +35,8 @@ def drawn(rng, family):
     groups, shared, size = rng.choice((1, 2, 4, 8)), rng.choice((1, 2, 4)), rng.choice((64, 128))
     heads = groups * (shared if llama and fused else 1)
     hidden = 128 * rng.randint(4, 32) if llama else heads * size
-    return Step(family=family, layers=rng.randint(1, 12), hidden=hidden, heads=heads, key_value_heads=groups, head_size=size,
-                intermediate=256 * rng.randint(4, 56) if llama else 4 * hidden, vocabulary=1024 * rng.randint(4, 140),
+    return Step(family=family, layers=rng.choice((1, 2, 4, 8, 16, 24)), hidden=hidden, heads=heads, key_value_heads=groups, head_size=size,
+                intermediate=256 * rng.randint(4, 56) if llama else 4 * hidden, vocabulary=512 * 2**rng.randint(0, 8),
                 sequence=256 * rng.randint(1, 32 if fused else 8), batch=rng.choice((1, 2, 4)),
                 dropout=0.0 if llama else rng.choice((0.0, 0.1)), fused_attention=fused,
                 recompute=rng.choice(("none", "reentrant", "other")), gradients=rng.choice(("new", "there", "stepped")),

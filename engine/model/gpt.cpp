@@ -89,26 +89,40 @@ Tensor Gpt::forward(const Pass& pass, const Input& input, Saved& saved) const {
 }
 
 void Gpt::complete(const Pass& pass, const ParameterList& parameters) {
-  if (pass.on_gradients != nullptr) (*pass.on_gradients)(pass, parameters);
+  ParameterList left = parameters;
+  std::erase_if(left, [](const Parameter* p) { return p->gradient.empty(); });
+  if (pass.on_gradients != nullptr) (*pass.on_gradients)(pass, left);
 }
 
 Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
   if (pass.recompute == Recompute::stage) compute(pass, saved.input, saved);
   saved.input = {};
+  const Tensor returned = saved.head.layer.returned;
   Tensor dx =
       part_.last ? head_->backward(pass, table(), scale, std::move(saved.head)) : std::move(dy);
   if (part_.last) complete(pass, head_parameters());
+  const Tensor first_term = term_of_tied_table(pass, false);
   // The head is through: what comes back before would lie beside what the head has.
   if (!saved.layers.empty()) saved.layers.back().input.fetch(pass);
   for (size_t i = layers_.size(); i-- > 0; saved.layers.pop_back()) {
     if (i > 0) saved.layers[i - 1].input.fetch(pass);
-    dx = layers_[i].backward(pass, dx, std::move(saved.layers[i]));
+    dx = layers_[i].backward(pass, std::move(dx), std::move(saved.layers[i]));
     complete(pass, layers_[i].parameters());
   }
   if (!part_.first) return dx;
+  const Tensor sum = term_of_tied_table(pass, true);
   embedding_->backward(pass, dx, std::move(saved.embedding));
   complete(pass, embedding_->parameters());
   return {};
+}
+
+/// Of a program that sums both uses' gradients of a table before it adds them to what is there: the
+/// output layer's, which is in the gradient's place where that is new, or the sum.
+Tensor Gpt::term_of_tied_table(const Pass& pass, bool sum) const {
+  const bool both = embedding_ && part_.last && !output_table_;
+  if (!both || !pass.rank.config.program.keeps.tied_sums) return {};
+  if (!sum && pass.rank.config.gradients_come_and_go()) return {};
+  return pass.allocate(table().view().shape);
 }
 
 /// Without a table that the embedding adds to later.

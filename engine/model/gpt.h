@@ -50,6 +50,7 @@ class Gpt {
  private:
   const Parameter& table() const { return output_table_ ? *output_table_ : embedding_->table(); }
   Tensor compute(const Pass& pass, const Input& input, Saved& saved) const;
+  Tensor term_of_tied_table(const Pass& pass, bool sum) const;
   ParameterList head_parameters();
   /// Tells who steps in backward that these parameters' gradients are complete.
   static void complete(const Pass& pass, const ParameterList& parameters);

@@ -90,15 +90,18 @@ Tensor Mlp::forward(const Pass& outer, const Tensor& x, const Tensor& residual, 
 }
 
 Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const Tensor& x, Inner inner,
-                     const Tensor& into) const {
+                     const Tensor& into) {
+  const bool whole = into.empty();
   if (!is_gated(pass.rank.config.model.mlp)) {
     const Tensor du = down_.backward_gelu(pass, dprojected, inner.z, inner.u);
     dprojected.release();
+    if (whole) step_alone(pass, down_.parameters());
     inner = {};
     return up_.backward(pass, du, x, into);
   }
   Tensor dz = down_.backward(pass, dprojected, inner.z);
   dprojected.release();
+  if (whole) step_alone(pass, down_.parameters());
   inner.z.release();
   const View u = inner.u.view().matrix();
   // The product's gradients, of which the activation's own is computed.
@@ -110,7 +113,7 @@ Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const Tensor& x, Inner
   return up_.backward(pass, inner.u, x, into);
 }
 
-Tensor Mlp::backward(const Pass& outer, const Tensor& dy, Saved saved) const {
+Tensor Mlp::backward(const Pass& outer, const Tensor& dy, Saved saved) {
   const Pass pass = outer.in(Part::mlp);
   const int64_t tokens = dy.shape()[0], parts = pass.rank.config.mlp_mini_sequences();
   const bool concatenates = parts > 1 && pass.rank.config.program.keeps.concatenated_parts;
@@ -135,6 +138,7 @@ Tensor Mlp::backward(const Pass& outer, const Tensor& dy, Saved saved) const {
       pass.run(Copy{gradients[static_cast<size_t>(i)].view().matrix(),
                     mini_sequence(tokens, parts, i).of(dx).view().matrix()});
   }
+  step_alone(pass, parameters());
   return dx;
 }
 

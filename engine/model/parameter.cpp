@@ -102,4 +102,10 @@ ParameterList join(std::initializer_list<ParameterList> lists) {
   return all;
 }
 
+void step_alone(const Pass& pass, ParameterList parameters) {
+  if (pass.on_gradients == nullptr || !pass.rank.config.program.keeps.stepped_one_by_one) return;
+  std::erase_if(parameters, [](const Parameter* p) { return p->gradient.empty(); });
+  (*pass.on_gradients)(pass, parameters);
+}
+
 }  // namespace frugal::engine

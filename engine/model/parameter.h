@@ -81,4 +81,8 @@ ParameterStore::Types types_of(const RunConfig& config);
 using ParameterList = std::vector<Parameter*>;
 ParameterList join(std::initializer_list<ParameterList> lists);
 
+/// Tells who steps in backward that these gradients are complete, of a program whose weights step
+/// one by one; otherwise it is told of a layer's together.
+void step_alone(const Pass& pass, ParameterList parameters);
+
 }  // namespace frugal::engine

@@ -148,6 +148,12 @@ std::vector<Behaviour> of_layers() {
       keeping<&K::score_mask>("score-mask",
                               "A pass of a causal model whose attention computes scores keeps one "
                               "mask of a byte for each pair of positions"),
+      keeping<&K::joined_gradients>("joined-gradients",
+                                    "Gradients of queries, keys and values are tensors of their "
+                                    "own, which are copied into one"),
+      keeping<&K::early_releases>("early-releases",
+                                  "A backward pass gives back the gradient of a layer's output, "
+                                  "and those within attention, as soon as they have been read"),
       keeping<&K::rotary_tables>("rotary-tables",
                                  "A pass keeps cosines and sines of all positions, in the weights' "
                                  "type"),
@@ -172,6 +178,12 @@ std::vector<Behaviour> of_steps() {
       keeping<&K::separate_weight_gradients>("separate-weight-gradients",
                                              "What is added to a weight's gradient is a tensor of "
                                              "its own, in the weights' type"),
+      keeping<&K::tied_sums>("tied-sums",
+                             "What both uses add to the gradient of a tied table, and the sum of "
+                             "the two, are tensors of their own; the first waits for the second"),
+      keeping<&K::stepped_one_by_one>("stepped-one-by-one",
+                                      "A weight that steps in backward does so when its own "
+                                      "gradient is complete, not with its layer's"),
       keeping<&K::flattened_gradients>("flattened-gradients",
                                        "A step copies all gradients, in the weights' type, into "
                                        "one tensor before replicas sum them"),

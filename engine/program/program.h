@@ -21,6 +21,10 @@ struct Keeping {
   bool unkept_statistics = false;
   bool float32_norms = false;
   bool dropout_masks = false;
+  bool early_releases = false;
+  bool joined_gradients = false;
+  bool tied_sums = false;
+  bool stepped_one_by_one = false;
   bool score_mask = false;
   bool rotary_tables = false;
   bool separate_activation = false;

@@ -49,16 +49,20 @@ Tensor Attention::forward(const Pass& outer, const Tensor& x, const Tensor& resi
   return y;
 }
 
-Tensor Attention::backward(const Pass& outer, const Tensor& dy, Saved saved) const {
+Tensor Attention::backward(const Pass& outer, const Tensor& dy, Saved saved) {
   const Pass pass = outer.in(Part::attention);
-  const Tensor dprojected =
+  Tensor dprojected =
       undo_dropped(pass, dy, saved.mask, projection_.bias(),
                    randomness::of_hidden(pass, randomness::Site::attention_output, layer_));
   Tensor dcontext = projection_.backward(pass, dprojected, saved.context);
+  if (pass.rank.config.program.keeps.early_releases) dprojected.release();
+  step_alone(pass, projection_.parameters());
   const Tensor dqkv =
       core_->backward(pass, std::move(dcontext), std::move(saved.context), std::move(saved.core));
   positions_.apply(pass, dqkv, first_position(pass.rank), true);
-  return qkv_.backward(pass, dqkv, saved.input);
+  Tensor dx = qkv_.backward(pass, dqkv, saved.input);
+  step_alone(pass, qkv_.parameters());
+  return dx;
 }
 
 ParameterList Attention::parameters() {

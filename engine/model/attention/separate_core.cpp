@@ -1,5 +1,6 @@
 #include "engine/model/attention/separate_core.h"
 
+#include "engine/model/attention/head_gradients.h"
 #include "engine/model/hidden_dropout.h"
 #include "engine/model/saved.h"
 
@@ -49,16 +50,16 @@ Tensor SeparateCore::backward(const Pass& pass, Tensor dcontext, Tensor context,
   if (saved.to_be_recomputed()) forward(pass, saved.qkv, saved);
   const ModelConfig& m = pass.rank.config.model;
   const Tensor qkv = saved.qkv;
-  Tensor dqkv = pass.allocate(qkv.shape());
+  HeadGradients gradients(pass, views_, qkv);
   for (int64_t i = 0; i < views_.heads_per_group(); ++i)
     pass.run(Gemm{.a = of_head(saved.dropped, i),
                   .b = views_.context(dcontext, i),
-                  .c = views_.values(dqkv),
+                  .c = gradients.values(),
                   .transpose_a = true,
                   .accumulate = i > 0});
   saved.dropped.release();
 
-  const Tensor dscores = pass.allocate(saved.probabilities.shape());
+  Tensor dscores = pass.allocate(saved.probabilities.shape());
   Tensor ddropped = before_softmax(pass, dscores);
   for (int64_t i = 0; i < views_.heads_per_group(); ++i)
     pass.run(Gemm{.a = views_.context(dcontext, i),
@@ -74,16 +75,18 @@ Tensor SeparateCore::backward(const Pass& pass, Tensor dcontext, Tensor context,
                            .dropout = randomness::of_attention(pass, layer_)});
   saved = {};
   ddropped.release();
+  if (pass.rank.config.program.keeps.early_releases) dcontext.release();
   for (int64_t i = 0; i < views_.heads_per_group(); ++i) {
     const View dscore = of_head(dscores, i);
-    pass.run(Gemm{.a = dscore, .b = views_.keys(qkv), .c = views_.query(dqkv, i)});
+    pass.run(Gemm{.a = dscore, .b = views_.keys(qkv), .c = gradients.query(i)});
     pass.run(Gemm{.a = dscore,
                   .b = views_.query(qkv, i),
-                  .c = views_.keys(dqkv),
+                  .c = gradients.keys(),
                   .transpose_a = true,
                   .accumulate = i > 0});
   }
-  return dqkv;
+  dscores.release();
+  return gradients.joined();
 }
 
 View SeparateCore::of_head(const View& all, int64_t i) const {
