@@ -39,15 +39,15 @@ def drawn(rng, family):
                 intermediate=256 * rng.randint(4, 56) if llama else 4 * hidden, vocabulary=512 * 2**rng.randint(0, 8),
                 sequence=256 * rng.randint(1, 32 if fused else 8), batch=rng.choice((1, 2, 4)),
                 dropout=0.0 if llama else rng.choice((0.0, 0.1)), fused_attention=fused,
-                recompute=rng.choice(("none", "reentrant", "other")), gradients=rng.choice(("new", "there", "stepped")),
+                recompute=rng.choice(("none", "none", "reentrant", "other")), gradients=rng.choice(("new", "there", "stepped")),
                 norm=rng.choice(("fused", "float32")) if llama else "layer", loss=rng.choice(("narrow", "float32")),
                 returned_logits=rng.random() < 0.5)
 
 
 def program_of(step):
     """programs/pytorch.json, with what the drawn model does besides."""
-    besides = {"+float32-norms": step.norm == "float32", "+float32-loss": step.loss == "float32",
-               "+returned-logits": step.returned_logits, "+recomputed-outputs": step.recompute == "reentrant",
+    besides = {"+separate-projections": step.family == "llama", "+float32-norms": step.norm == "float32", "+float32-loss": step.loss == "float32",
+               "+returned-logits": step.returned_logits, "+recomputed-inputs+recomputed-outputs": step.recompute == "reentrant",
                "~gradients-when-needed": step.gradients == "there"}
     return "pytorch" + "".join(name for name, has in besides.items() if has)
 

@@ -66,8 +66,12 @@ Tensor TransformerLayer::backward(const Pass& outer, Tensor dy, Saved saved) {
   const Pass pass = outer.in_layer(index_);
   const Keeping& keeps = pass.rank.config.program.keeps;
   const Tensor until_the_end = keeps.early_releases ? Tensor() : dy;
-  Tensor output;
-  if (pass.recompute == Recompute::full) output = recompute(pass, saved.input.take(pass), saved);
+  Tensor input, output;
+  if (pass.recompute == Recompute::full) {
+    input = saved.input.take(pass);
+    output = recompute(pass, input, saved);
+  }
+  if (!keeps.recomputed_inputs) input.release();
   if (!keeps.recomputed_outputs) output.release();
   Tensor d =
       mlp_post_norm_ ? mlp_post_norm_->backward(pass, dy, {}, std::move(saved.mlp_post_norm)) : dy;

@@ -128,6 +128,7 @@ Tensor Mlp::backward(const Pass& outer, const Tensor& dy, Saved saved) {
         keeps_inner(pass.rank) ? std::move(saved.inner[static_cast<size_t>(i)]) : expand(pass, x);
     Tensor dprojected = undo_dropped(pass, part.of(dy), part.of(saved.mask), down_.bias(),
                                      dropout_from(pass, layer_, part.begin));
+    if (i + 1 == parts && pass.rank.config.program.keeps.early_releases) saved.mask.release();
     Tensor part_dx = backward(pass, std::move(dprojected), x, std::move(inner), part.of(dx));
     if (parts == 1) dx = std::move(part_dx);
     else if (concatenates) gradients.push_back(std::move(part_dx));

@@ -1,5 +1,6 @@
 #include "engine/model/parameter.h"
 
+#include <numeric>
 #include <utility>
 
 #include "engine/model/randomness.h"
@@ -77,6 +78,18 @@ GradientSum Parameter::product_sum(const RankAt& at) const {
 Tensor Parameter::memory_beside_sum(const RankAt& at) const {
   if (gradient.empty() || !at.rank.config.program.keeps.separate_weight_gradients) return {};
   return at.allocate(weight.type(), weight.shape(), pieces);
+}
+
+Tensor Parameter::piece_beside_sum(const RankAt& at) const {
+  if (pieces.empty()) return memory_beside_sum(at);
+  const int64_t whole = std::accumulate(pieces.begin(), pieces.end(), int64_t{0});
+  Tensor last;
+  if (gradient.empty() || !at.rank.config.program.keeps.separate_weight_gradients) return last;
+  for (const int64_t piece : pieces) {
+    last.release();
+    last = at.allocate(weight.type(), {weight.view().size() / whole * piece});
+  }
+  return last;
 }
 
 GlobalIndex Parameter::global_index(const Rank& rank) const {

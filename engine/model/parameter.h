@@ -67,6 +67,8 @@ struct Parameter {
   /// Where a program computes what is added to a gradient in memory of its own
   /// (Keeping::separate_weight_gradients): that memory.
   Tensor memory_beside_sum(const RankAt& at) const;
+  /// The same of a weight in pieces, one after the other: the last.
+  Tensor piece_beside_sum(const RankAt& at) const;
   /// Where the local elements stand in the serial weight.
   GlobalIndex global_index(const Rank& rank) const;
 

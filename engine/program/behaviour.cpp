@@ -126,6 +126,9 @@ std::vector<Behaviour> of_layers() {
       keeping<&K::concatenated_parts>("concatenated-parts",
                                       "What mini-sequences of an MLP give are tensors of their own "
                                       "until all are there, and are copied into one"),
+      keeping<&K::recomputed_inputs>("recomputed-inputs",
+                                     "A layer that is computed again keeps its input until its "
+                                     "backward pass ends"),
       keeping<&K::recomputed_outputs>("recomputed-outputs",
                                       "A layer that is computed again keeps its output until its "
                                       "backward pass ends"),

@@ -30,6 +30,7 @@ struct Keeping {
   bool separate_activation = false;
   bool parts_until_layer_ends = false;
   bool concatenated_parts = false;
+  bool recomputed_inputs = false;
   bool recomputed_outputs = false;
   bool gradients_when_needed = false;
   bool optimizer_intermediate = false;

@@ -54,8 +54,10 @@ Tensor Attention::backward(const Pass& outer, const Tensor& dy, Saved saved) {
   Tensor dprojected =
       undo_dropped(pass, dy, saved.mask, projection_.bias(),
                    randomness::of_hidden(pass, randomness::Site::attention_output, layer_));
+  const bool early = pass.rank.config.program.keeps.early_releases;
+  if (early) saved.mask.release();
   Tensor dcontext = projection_.backward(pass, dprojected, saved.context);
-  if (pass.rank.config.program.keeps.early_releases) dprojected.release();
+  if (early) dprojected.release();
   step_alone(pass, projection_.parameters());
   const Tensor dqkv =
       core_->backward(pass, std::move(dcontext), std::move(saved.context), std::move(saved.core));

@@ -66,6 +66,7 @@ Tensor SeparateCore::backward(const Pass& pass, Tensor dcontext, Tensor context,
                   .b = views_.values(qkv),
                   .c = of_head(ddropped, i),
                   .transpose_b = true});
+  if (pass.rank.config.program.keeps.early_releases) dcontext.release();
   pass.run(SoftmaxBackward{.dy = ddropped,
                            .p = saved.probabilities,
                            .mask = saved.mask,
@@ -75,7 +76,6 @@ Tensor SeparateCore::backward(const Pass& pass, Tensor dcontext, Tensor context,
                            .dropout = randomness::of_attention(pass, layer_)});
   saved = {};
   ddropped.release();
-  if (pass.rank.config.program.keeps.early_releases) dcontext.release();
   for (int64_t i = 0; i < views_.heads_per_group(); ++i) {
     const View dscore = of_head(dscores, i);
     pass.run(Gemm{.a = dscore, .b = views_.keys(qkv), .c = gradients.query(i)});
