@@ -47,7 +47,7 @@ def drawn(rng, family):
 def program_of(step):
     """programs/pytorch.json, with what the drawn model does besides."""
     besides = {"+separate-projections": step.family == "llama", "+float32-norms": step.norm == "float32", "+float32-loss": step.loss == "float32",
-               "+returned-logits": step.returned_logits, "+recomputed-inputs+recomputed-outputs": step.recompute == "reentrant",
+               "+returned-logits": step.returned_logits, "+recomputed-inputs": step.recompute != "none", "+recomputed-outputs": step.recompute == "reentrant",
                "~gradients-when-needed": step.gradients == "there"}
     return "pytorch" + "".join(name for name, has in besides.items() if has)
 

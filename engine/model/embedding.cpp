@@ -72,7 +72,7 @@ void InputEmbedding::backward(const Pass& outer, const Tensor& dy, Saved saved) 
   Tensor dx = dy;
   const Dropout dropout = dropout_of(pass);
   if (positions_ || dropout.active()) {
-    dx = pass.allocate(dy.shape());
+    if (dropout.active()) dx = pass.allocate(dy.shape());
     pass.run(BiasDropoutAddBackward{
         .dy = dy.view().matrix(),
         .mask = saved.mask,

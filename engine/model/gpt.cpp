@@ -89,9 +89,11 @@ Tensor Gpt::forward(const Pass& pass, const Input& input, Saved& saved) const {
 }
 
 void Gpt::complete(const Pass& pass, const ParameterList& parameters) {
-  ParameterList left = parameters;
-  std::erase_if(left, [](const Parameter* p) { return p->gradient.empty(); });
-  if (pass.on_gradients != nullptr) (*pass.on_gradients)(pass, left);
+  if (pass.on_gradients == nullptr) return;
+  if (pass.rank.config.program.keeps.stepped_one_by_one)
+    step_alone(pass, parameters);  // those that are left
+  else
+    (*pass.on_gradients)(pass, parameters);
 }
 
 Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {

@@ -76,14 +76,14 @@ Tensor TransformerLayer::backward(const Pass& outer, Tensor dy, Saved saved) {
   Tensor d =
       mlp_post_norm_ ? mlp_post_norm_->backward(pass, dy, {}, std::move(saved.mlp_post_norm)) : dy;
   d = mlp_.backward(pass, d, std::move(saved.mlp));
-  const Tensor dmiddle = mlp_norm_.backward(pass, d, dy, std::move(saved.mlp_norm));
+  const Tensor dmiddle = mlp_norm_.backward(pass, std::move(d), dy, std::move(saved.mlp_norm));
   step_alone(pass, mlp_norm_.parameters());
   dy.release();
   d = attention_post_norm_
           ? attention_post_norm_->backward(pass, dmiddle, {}, std::move(saved.attention_post_norm))
           : dmiddle;
   d = attention_.backward(pass, d, std::move(saved.attention));
-  return attention_norm_.backward(pass, d, dmiddle, std::move(saved.attention_norm));
+  return attention_norm_.backward(pass, std::move(d), dmiddle, std::move(saved.attention_norm));
 }
 
 ParameterList TransformerLayer::parameters() {

@@ -45,28 +45,28 @@ Tensor Norm::made_wide(const Pass& pass, const Tensor& x, Tensor& normal) {
 }
 
 /// The products of PyTorch's autograd in their order: of the gain, and in float32 of the input with
-/// the deviation and of its square.
-Tensor Norm::made_narrow(const Pass& pass, const Tensor& dy, Saved saved) {
-  const DType wide = saved.input.type();
+/// the deviation and of its square. What arrives goes from one to the next, and is found in the last
+/// of them; float32 loses nothing of it.
+Tensor Norm::made_narrow(const Pass& pass, Tensor& dy, Saved saved) {
+  const DType narrow = dy.type(), wide = saved.input.type();
   Tensor dgain = copied(pass, dy), dnormal = copied(pass, dy);
+  dy.release();
   dgain.release();
   saved.normal.release();
-  Tensor dproduct = copied(pass, dnormal, wide);
+  Tensor dproduct = converted(pass, dnormal, wide);
   dnormal.release();
-  const Tensor dinput = copied(pass, dproduct);
-  Tensor ddeviation = copied(pass, dproduct);
+  Tensor dinput = copied(pass, dproduct), ddeviation = copied(pass, dproduct);
   dproduct.release();
   ddeviation.release();
   Tensor dsquare = copied(pass, saved.input), power = copied(pass, saved.input);
-  const Tensor twice = copied(pass, power);
-  power.release();
-  copied(pass, twice);
-  dsquare.release();
-  return converted(pass, saved.input, dy.type());
+  Tensor twice = copied(pass, power), product = copied(pass, twice);
+  for (Tensor* done : {&dsquare, &power, &twice, &product}) done->release();
+  dy = converted(pass, dinput, narrow);
+  dinput.release();
+  return converted(pass, saved.input, narrow);
 }
 
-Tensor Norm::backward(const Pass& outer, const Tensor& dy, const Tensor& residual,
-                      Saved saved) const {
+Tensor Norm::backward(const Pass& outer, Tensor dy, const Tensor& residual, Saved saved) const {
   const Pass pass = outer.in(Part::norm);
   if (in_float32(pass)) saved.input = made_narrow(pass, dy, std::move(saved));
   Tensor dx = pass.allocate(dy.shape());
