@@ -31,7 +31,7 @@ class Norm {
   /// x in accumulation type, and what it is before the gain.
   static Tensor made_wide(const Pass& pass, const Tensor& x, Tensor& normal);
   /// Its input as it was, after what the gradient's steps make. dy goes to other memory.
-  static Tensor made_narrow(const Pass& pass, Tensor& dy, Saved saved);
+  static Tensor made_narrow(const Pass& pass, Tensor& dy, const Tensor& input, Tensor normal);
 
   Parameter gamma_;
   std::optional<Parameter> beta_;  // of layer norm

@@ -110,6 +110,7 @@ TEST(PyTorch, HasTheInputThatACheckpointIsComputedAgainFrom) {
   RunConfig llama = small_llama();
   llama.recompute = Recompute::full;
   llama.model.vocabulary = 8;
+  llama.model.intermediate = 1024;  // the peak is in the MLP's backward pass
   const auto more = [&](const std::string& beside) {
     return bytes_of(as(llama, beside + "+recomputed-inputs")).peak -
            bytes_of(as(llama, beside)).peak;
@@ -120,7 +121,7 @@ TEST(PyTorch, HasTheInputThatACheckpointIsComputedAgainFrom) {
 
 TEST(PyTorch, SumsBothUsesOfATiedTableBesideItsGradient) {
   RunConfig gpt = small_gpt();
-  gpt.model.sequence = 8;
+  gpt.model.sequence = 4;
   gpt.micro_batch = 1;
   gpt.model.vocabulary = 1 << 14;  // at the peak there are tables alone
   const int64_t table = 2 * gpt.model.vocabulary * gpt.model.hidden;
@@ -155,12 +156,14 @@ TEST(PyTorch, SumsGradientsOfSeparateProjectionsOneByOne) {
   RunConfig llama = small_llama();
   llama.model.hidden = 512;  // weights have more than anything else
   llama.model.intermediate = 2048;
-  llama.model.vocabulary = 8;
+  llama.model.vocabulary = llama.model.sequence = 8;
+  llama.micro_batch = 1;
   const auto peak = [&](const char* program) { return bytes_of(as(llama, program)).peak; };
   const int64_t gate = 2 * llama.model.intermediate * llama.model.hidden;
-  EXPECT_EQ(peak("separate-weight-gradients") -
-                peak("separate-weight-gradients+separate-projections"),
-            gate);
+  const int64_t less = peak("separate-weight-gradients") -
+                       peak("separate-weight-gradients+separate-projections");
+  EXPECT_GT(less, gate - gate / 8) << "less what is beside the gradient of the way down";
+  EXPECT_LE(less, gate);
 }
 
 }  // namespace
