@@ -27,8 +27,8 @@ std::string_view name_of(Kind kind);
 
 using BytesPerKind = std::array<int64_t, kind_count>;
 
-/// Which module keeps something. `layer` is what a layer keeps besides its modules, `model` what the
-/// model does besides its layers.
+/// Which module keeps something. `layer` is what a layer keeps besides its modules, `model` what
+/// the model does besides its layers.
 enum class Part : uint8_t { model, embedding, layer, norm, attention, mlp, head };
 inline constexpr int part_count = 7;
 std::string_view name_of(Part part);

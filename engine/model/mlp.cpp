@@ -63,7 +63,8 @@ Mlp::Saved Mlp::remembered(const Pass& outer, const Tensor& x) {
   return saved;
 }
 
-Tensor Mlp::forward(const Pass& outer, const Tensor& x, const Tensor& residual, Saved& saved) const {
+Tensor Mlp::forward(const Pass& outer, const Tensor& x, const Tensor& residual,
+                    Saved& saved) const {
   const Pass pass = outer.in(Part::mlp);
   saved = remembered(pass, x);
   const int64_t tokens = x.shape()[0], parts = pass.rank.config.mlp_mini_sequences();
@@ -91,7 +92,7 @@ Tensor Mlp::forward(const Pass& outer, const Tensor& x, const Tensor& residual, 
 
 Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const Tensor& x, Inner inner,
                      const Tensor& into) {
-  const bool whole = into.empty();
+  const bool whole = pass.rank.config.mlp_mini_sequences() == 1;
   if (!is_gated(pass.rank.config.model.mlp)) {
     const Tensor du = down_.backward_gelu(pass, dprojected, inner.z, inner.u);
     dprojected.release();
@@ -130,8 +131,10 @@ Tensor Mlp::backward(const Pass& outer, const Tensor& dy, Saved saved) {
                                      dropout_from(pass, layer_, part.begin));
     if (i + 1 == parts && pass.rank.config.program.keeps.early_releases) saved.mask.release();
     Tensor part_dx = backward(pass, std::move(dprojected), x, std::move(inner), part.of(dx));
-    if (parts == 1) dx = std::move(part_dx);
-    else if (concatenates) gradients.push_back(std::move(part_dx));
+    if (parts == 1)
+      dx = std::move(part_dx);
+    else if (concatenates)
+      gradients.push_back(std::move(part_dx));
   }
   if (concatenates) {
     dx = pass.allocate(dy.shape());

@@ -45,8 +45,8 @@ Tensor Norm::made_wide(const Pass& pass, const Tensor& x, Tensor& normal) {
 }
 
 /// The products of PyTorch's autograd in their order: of the gain, and in float32 of the input with
-/// the deviation and of its square. What arrives goes from one to the next, and is found in the last
-/// of them; float32 loses nothing of it.
+/// the deviation and of its square. What arrives goes from one to the next, and is found in the
+/// last of them; float32 loses nothing of it.
 Tensor Norm::made_narrow(const Pass& pass, Tensor& dy, const Tensor& input, Tensor normal) {
   const DType narrow = dy.type(), wide = input.type();
   Tensor dgain = copied(pass, dy), dnormal = copied(pass, dy);
@@ -68,8 +68,7 @@ Tensor Norm::made_narrow(const Pass& pass, Tensor& dy, const Tensor& input, Tens
 
 Tensor Norm::backward(const Pass& outer, Tensor dy, const Tensor& residual, Saved saved) const {
   const Pass pass = outer.in(Part::norm);
-  if (in_float32(pass)) 
-    saved.input = made_narrow(pass, dy, saved.input, std::move(saved.normal));
+  if (in_float32(pass)) saved.input = made_narrow(pass, dy, saved.input, std::move(saved.normal));
   Tensor dx = pass.allocate(dy.shape());
   if (beta_)
     pass.run(LayerNormBackward{dy, saved.input, saved.mean, saved.deviation, gamma_.view(),

@@ -137,10 +137,10 @@ std::vector<Behaviour> of_layers() {
           "Queries, keys and values are tensors of their own, and so are a gate and what it is "
           "multiplied with; their weights' gradients and optimizer state, too",
           always, false),
-      keeping<&K::attention_workspace>(
-          "attention-workspace",
-          "Fused attention's backward pass sums the queries' gradient in float32, and has gradients "
-          "of keys and values for each head of queries"),
+      keeping<&K::attention_workspace>("attention-workspace",
+                                       "Fused attention's backward pass sums the queries' gradient "
+                                       "in float32, and has gradients "
+                                       "of keys and values for each head of queries"),
       keeping<&K::padded_data>("padded-data",
                                "Nearly all of a sequence is padding, which fused attention neither "
                                "computes nor keeps",

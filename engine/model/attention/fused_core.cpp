@@ -48,9 +48,9 @@ Tensor FusedCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Sa
 
 Tensor FusedCore::backward_of_padding(const Pass& pass, const View& context) const {
   const int64_t heads = views_.heads_per_group();
-  return pass.allocate(
-      context.type, {context.shape[0], context.shape[1], context.shape[2] / heads * (heads + 2)},
-      pieces_of_qkv(pass.rank.config));
+  return pass.allocate(context.type,
+                       {context.shape[0], context.shape[1], context.shape[2] / heads * (heads + 2)},
+                       pieces_of_qkv(pass.rank.config));
 }
 
 FusedAttention FusedCore::operation(const Pass& pass, const View& qkv, const View& context,

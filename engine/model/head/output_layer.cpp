@@ -62,7 +62,8 @@ Tensor forward(const Pass& outer, const Parameter& table, const Tensor& x, const
     HeadParts::Result result = HeadParts(pass, table, scale).run(all, labels);
     saved.input.release();
     for (const Tensor& part : result.dinputs) saved.dinputs.push_back(keep(pass, part));
-    if (!result.dinput.empty()) saved.dinput = keep(pass, parallel::leave(pass, result.dinput).wait());
+    if (!result.dinput.empty())
+      saved.dinput = keep(pass, parallel::leave(pass, result.dinput).wait());
     return result.losses;
   }
   compute_logits(pass, all, table, saved);
@@ -125,7 +126,8 @@ Tensor sum_of_parts(const Pass& pass, std::vector<Tensor> parts) {
     end -= count;
     const Tensor whole = pass.allocate(shape);
     pass.run(Fill{whole, 0});
-    pass.run(Copy{parts.back().view().matrix(), MiniSequence{end, count}.of(whole).view().matrix()});
+    pass.run(
+        Copy{parts.back().view().matrix(), MiniSequence{end, count}.of(whole).view().matrix()});
     if (sum.empty())
       sum = whole;
     else

@@ -41,9 +41,9 @@ TEST(PyTorch, KeepsTheseTensorsInEachModule) {
   const int64_t norms = 2 * n.layers + 1, hidden = n.hidden;
   EXPECT_EQ(kept_by(Part::norm, gpt),
             (Held{3 * norms, norms * (2 * hidden + 2 * 4 * tokens_of(gpt))}));
-  EXPECT_EQ(kept_by(Part::attention, gpt),
-            (Held{7 * n.layers,
-                  n.layers * ((2 + 6 + 2 + 1) * hidden + (2 + 2 + 1) * scores_of(gpt))}));
+  EXPECT_EQ(
+      kept_by(Part::attention, gpt),
+      (Held{7 * n.layers, n.layers * ((2 + 6 + 2 + 1) * hidden + (2 + 2 + 1) * scores_of(gpt))}));
   EXPECT_EQ(kept_by(Part::mlp, gpt),
             (Held{4 * n.layers, n.layers * ((2 + 1) * hidden + (2 + 2) * n.inner)}));
   EXPECT_EQ(kept_by(Part::embedding, gpt), (Held{1, hidden}));
@@ -98,9 +98,7 @@ TEST(PyTorch, JoinsGradientsOfQueriesKeysAndValues) {
   RunConfig llama = small_llama();
   llama.model.head_width = 256;  // heads have far more than the rest of a layer
   const int64_t all = tokens_of(llama) * llama.model.qkv_size();
-  const auto peak = [&](const char* program) {
-    return peak_of(Module::layer, as(llama, program));
-  };
+  const auto peak = [&](const char* program) { return peak_of(Module::layer, as(llama, program)); };
   EXPECT_EQ(peak("joined-gradients") - peak("frugal"), 2 * all);
   EXPECT_LT(peak("joined-gradients+early-releases"), peak("joined-gradients") - 2 * all / 2);
 }
@@ -145,8 +143,8 @@ TEST(PyTorch, StepsWeightsOneByOne) {
   };
   const ModelConfig& m = llama.model;
   const int64_t up = 2 * m.intermediate_size() * m.hidden;
-  const int64_t rest = m.intermediate_size() * m.hidden + m.hidden * (2 + m.qkv_size()) +
-                       m.query_size() * m.hidden;
+  const int64_t rest =
+      m.intermediate_size() * m.hidden + m.hidden * (2 + m.qkv_size()) + m.query_size() * m.hidden;
   EXPECT_EQ(gradients("frugal"), 4 * (up + rest));
   EXPECT_EQ(gradients("stepped-one-by-one"), 4 * up);
 }
@@ -160,8 +158,8 @@ TEST(PyTorch, SumsGradientsOfSeparateProjectionsOneByOne) {
   llama.micro_batch = 1;
   const auto peak = [&](const char* program) { return bytes_of(as(llama, program)).peak; };
   const int64_t gate = 2 * llama.model.intermediate * llama.model.hidden;
-  const int64_t less = peak("separate-weight-gradients") -
-                       peak("separate-weight-gradients+separate-projections");
+  const int64_t less =
+      peak("separate-weight-gradients") - peak("separate-weight-gradients+separate-projections");
   EXPECT_GT(less, gate - gate / 8) << "less what is beside the gradient of the way down";
   EXPECT_LE(less, gate);
 }
