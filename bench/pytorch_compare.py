@@ -35,19 +35,22 @@ def drawn(rng, family):
     groups, shared, size = rng.choice((1, 2, 4, 8)), rng.choice((1, 2, 4)), rng.choice((64, 128))
     heads = groups * (shared if llama and fused else 1)
     hidden = 128 * rng.randint(4, 32) if llama else heads * size
-    return Step(family=family, layers=rng.choice((1, 2, 4, 8, 16, 24)), hidden=hidden, heads=heads, key_value_heads=groups, head_size=size,
+    return Step(family=family, layers=rng.choice((1, 2, 4, 8, 16, 24)), hidden=hidden, heads=heads,
+                key_value_heads=groups, head_size=size,
                 intermediate=256 * rng.randint(4, 56) if llama else 4 * hidden, vocabulary=512 * 2**rng.randint(0, 8),
                 sequence=256 * rng.randint(1, 32 if fused else 8), batch=rng.choice((1, 2, 4)),
                 dropout=0.0 if llama else rng.choice((0.0, 0.1)), fused_attention=fused,
-                recompute=rng.choice(("none", "none", "reentrant", "other")), gradients=rng.choice(("new", "there", "stepped")),
+                recompute=rng.choice(("none", "none", "reentrant", "other")),
+                gradients=rng.choice(("new", "there", "stepped")),
                 norm=rng.choice(("fused", "float32")) if llama else "layer", loss=rng.choice(("narrow", "float32")),
                 returned_logits=rng.random() < 0.5)
 
 
 def program_of(step):
     """programs/pytorch.json, with what the drawn model does besides."""
-    besides = {"+separate-projections": step.family == "llama", "+float32-norms": step.norm == "float32", "+float32-loss": step.loss == "float32",
-               "+returned-logits": step.returned_logits, "+recomputed-inputs": step.recompute != "none", "+recomputed-outputs": step.recompute == "reentrant",
+    besides = {"+separate-projections": step.family == "llama", "+float32-norms": step.norm == "float32",
+               "+float32-loss": step.loss == "float32", "+returned-logits": step.returned_logits,
+               "+recomputed-inputs": step.recompute != "none", "+recomputed-outputs": step.recompute == "reentrant",
                "~gradients-when-needed": step.gradients == "there"}
     return "pytorch" + "".join(name for name, has in besides.items() if has)
 
