@@ -107,8 +107,8 @@ class Results:
             errors = [line["error_percent"] for line in lines]
             rows.append([*group, str(len(lines)), f"{sum(map(abs, errors)) / len(errors):.2f}", f"{max(errors, key=abs):+.2f}",
                          str(sum(line["kept_agrees"] for line in lines))])
-        return (f"{said['peaks']} of {said['count']} peaks are within {said['within_percent']:g} %, and what is kept is equal "
-                f"in number and bytes in every module of {said['kept']} (PyTorch {said['pytorch']}, seed {said['seed']}).\n\n"
+        return (f"{said['peaks']} of {said['count']} peaks are within {said['within_percent']:g} %, and what is kept is equal, "
+                f"for each kind of module in number and bytes, in {said['kept']} (PyTorch {said['pytorch']}, seed {said['seed']}).\n\n"
                 + table(["family", "attention", "recomputation", "steps", "mean magnitude, %", "worst, %", "kept is equal"], rows))
 
     def file(self, name):
