@@ -47,11 +47,22 @@ class LiveBytes(TorchDispatchMode):
         self.known = {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is torch.ops.aten.add.Tensor and self.sums_in_place(*args[:2]):
+            func = torch.ops.aten.add_.Tensor
         result = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor):
                 self.add(leaf)
         return result
+
+    @staticmethod
+    def sums_in_place(sum_, term):
+        """Whether autograd, in a backward pass, adds a gradient to another's memory, as it does where nothing else has that,
+        but not while somebody looks on (torch/csrc/autograd/input_buffer.cpp, can_accumulate_inplace): one share of a
+        storage is the sum's, one this class's."""
+        backward = torch._C._current_graph_task_id() != -1 and not torch.is_grad_enabled()
+        return (backward and isinstance(term, torch.Tensor) and sum_.shape == term.shape
+                and torch._C._storage_Use_Count(sum_.untyped_storage()._cdata) == 2)
 
     def add(self, tensor):
         storage = tensor.untyped_storage()

@@ -98,6 +98,8 @@ struct RunConfig {
   int64_t local_sequence() const {
     return group_sequence() / (sequence_parallel ? tensor_parallel : 1);
   }
+  /// Whether dropout keeps its masks.
+  bool keeps_masks() const { return stored_masks || program.keeps.dropout_masks; }
   /// Whether a stage keeps what it has sent.
   bool keeps_outputs() const { return keep_outputs || program.keeps.kept_outputs; }
   /// Whether gradients have memory only while they are needed.

@@ -41,8 +41,14 @@ struct Pass : RankAt {
 
   /// The same, whose memory belongs to this layer.
   Pass in_layer(int layer) const {
-    Pass pass = *this;
+    Pass pass = in(Part::layer);
     pass.place.layer = layer;
+    return pass;
+  }
+  /// The same, whose memory belongs to this module.
+  Pass in(Part part) const {
+    Pass pass = *this;
+    pass.place.part = part;
     return pass;
   }
 };

@@ -104,19 +104,19 @@ class Results:
 
     def steps(self, name):
         said = json.loads((self.folder / name).read_text(encoding="utf-8"))
-        drawn = said["steps"]
+        groups = {}
+        for line in said["steps"]:
+            step = line["step"]
+            groups.setdefault((step["family"], "fused" if step["fused_attention"] else "separate",
+                               "none" if step["recompute"] == "none" else "full"), []).append(line)
         rows = []
-        for recompute in (False, True):
-            for stepped in (False, True):
-                errors = [line["error_percent"] for line in drawn
-                          if line["recompute"] == recompute and line["stepped"] == stepped]
-                if errors:
-                    rows.append(["with" if recompute else "without", "stepped in backward" if stepped else "stay",
-                                 str(len(errors)), f"{sum(map(abs, errors)) / len(errors):.2f}",
-                                 f"{max(errors, key=abs):+.2f}"])
-        return (f"{said['within']} of {said['count']} peaks are within {said['within_percent']:g} % "
-                f"(PyTorch {said['pytorch']}, seed {said['seed']}).\n\n"
-                + table(["recomputation", "gradients", "steps", "mean magnitude, %", "worst, %"], rows))
+        for group, lines in sorted(groups.items()):
+            errors = [line["error_percent"] for line in lines]
+            rows.append([*group, str(len(lines)), f"{sum(map(abs, errors)) / len(errors):.2f}", f"{max(errors, key=abs):+.2f}",
+                         str(sum(line["kept_agrees"] for line in lines))])
+        return (f"{said['peaks']} of {said['count']} peaks are within {said['within_percent']:g} %, and what is kept is equal, "
+                f"for each kind of module in number and bytes, in {said['kept']} (PyTorch {said['pytorch']}, seed {said['seed']}).\n\n"
+                + table(["family", "attention", "recomputation", "steps", "mean magnitude, %", "worst, %", "kept is equal"], rows))
 
     def grid(self, what):
         name, columns = what.split(": ")

@@ -15,6 +15,12 @@ std::string_view name_of(Kind kind) {
   return names[static_cast<size_t>(kind)];
 }
 
+std::string_view name_of(Part part) {
+  static constexpr std::array<std::string_view, part_count> names = {
+      "model", "embedding", "layer", "norm", "attention", "mlp", "head"};
+  return names[static_cast<size_t>(part)];
+}
+
 namespace {
 
 /// What makes less memory of a kind be needed.
@@ -85,7 +91,12 @@ void Ledger::change(Kind kind, Place place, int64_t bytes) {
   int64_t& now = s.current[index(kind)];
   now += bytes;
   s.total += bytes;
-  if (bytes > 0 && (kind == Kind::activation || kind == Kind::statistics)) s.kept += bytes;
+  if (kind == Kind::activation || kind == Kind::statistics) {
+    if (bytes > 0) s.kept += bytes;
+    Held& held = s.held[static_cast<size_t>(place.part)];
+    held.tensors += bytes > 0 ? 1 : -1;
+    held.bytes += bytes;
+  }
   if (now > s.peak[index(kind)]) s.peak[index(kind)] = now;
   if (kind == Kind::activation && place.layer >= 0) {
     s.in_layers += bytes;
@@ -116,6 +127,19 @@ void Ledger::add(const Sums& changes) {
   s.peak_in_layers = std::max(s.peak_in_layers, s.in_layers + changes.peak_in_layers);
   s.in_layers += changes.in_layers;
   s.kept += changes.kept;
+  for (size_t i = 0; i < s.held.size(); ++i) {
+    s.held[i].tensors += changes.held[i].tensors;
+    s.held[i].bytes += changes.held[i].bytes;
+  }
+}
+
+void Ledger::note_kept(const HeldPerPart& before) {
+  if (kept_per_part_) return;
+  kept_per_part_ = sums_.held;
+  for (size_t i = 0; i < before.size(); ++i) {
+    (*kept_per_part_)[i].tensors -= before[i].tensors;
+    (*kept_per_part_)[i].bytes -= before[i].bytes;
+  }
 }
 
 }  // namespace frugal::engine

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -26,10 +27,24 @@ std::string_view name_of(Kind kind);
 
 using BytesPerKind = std::array<int64_t, kind_count>;
 
+/// Which module keeps something. `layer` is what a layer keeps besides its modules, `model` what
+/// the model does besides its layers.
+enum class Part : uint8_t { model, embedding, layer, norm, attention, mlp, head };
+inline constexpr int part_count = 7;
+std::string_view name_of(Part part);
+
+/// What is held of a kind of module: so many tensors, which have so many bytes together.
+struct Held {
+  int64_t tensors = 0, bytes = 0;
+  auto operator<=>(const Held&) const = default;
+};
+using HeldPerPart = std::array<Held, part_count>;
+
 /// Which part of a run memory belongs to; −1 where there is none.
 struct Place {
   int layer = -1;
   int microbatch = -1;
+  Part part = Part::model;
   auto operator<=>(const Place&) const = default;
 };
 
@@ -80,6 +95,12 @@ class Ledger {
   const BytesPerKind& at_peak() const { return sums_.at_peak; }
   /// All bytes that were ever kept from a forward to a backward pass: activations and statistics.
   int64_t kept() const { return sums_.kept; }
+  /// Activations and statistics that there are now.
+  const HeldPerPart& held_per_part() const { return sums_.held; }
+  /// Of these, what a pass has added that began with `before`. The first that is noted stays.
+  void note_kept(const HeldPerPart& before);
+  /// What that was; none where no pass has been noted.
+  const std::optional<HeldPerPart>& kept_per_part() const { return kept_per_part_; }
   /// Bytes of a kind now in use at a place, of those taken since a timeline is recorded.
   int64_t current(Kind kind, Place place) const;
   /// Peaks start again from what is in use now.
@@ -96,6 +117,7 @@ class Ledger {
     int64_t total = 0, peak_total = 0;
     int64_t in_layers = 0, peak_in_layers = 0;  ///< of activations
     int64_t kept = 0;                           ///< Ledger::kept()
+    HeldPerPart held{};                         ///< of activations and statistics
   };
   /// The ledger goes on from there; returns what it knew.
   Sums exchange(const Sums& sums) { return std::exchange(sums_, sums); }
@@ -109,6 +131,7 @@ class Ledger {
   Device& device_;
   const Where where_;
   Sums sums_;
+  std::optional<HeldPerPart> kept_per_part_;
   bool recording_ = false;
   std::vector<Change> timeline_;
 };

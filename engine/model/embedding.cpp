@@ -45,7 +45,8 @@ View InputEmbedding::local_positions(const Rank& rank, const View& positions) co
   return positions.sliced(0, parallel::first_position(rank), parallel::local_sequence(rank));
 }
 
-Tensor InputEmbedding::forward(const Pass& pass, const Tensor& ids, Saved& saved) const {
+Tensor InputEmbedding::forward(const Pass& outer, const Tensor& ids, Saved& saved) const {
+  const Pass pass = outer.in(Part::embedding);
   const ModelConfig& m = pass.rank.config.model;
   saved.ids = ids;
   const Tensor partial = pass.allocate({ids.shape()[0], pass.rank.config.micro_batch, m.hidden});
@@ -66,11 +67,12 @@ Tensor InputEmbedding::forward(const Pass& pass, const Tensor& ids, Saved& saved
   return x;
 }
 
-void InputEmbedding::backward(const Pass& pass, const Tensor& dy, Saved saved) const {
+void InputEmbedding::backward(const Pass& outer, const Tensor& dy, Saved saved) const {
+  const Pass pass = outer.in(Part::embedding);
   Tensor dx = dy;
   const Dropout dropout = dropout_of(pass);
   if (positions_ || dropout.active()) {
-    dx = pass.allocate(dy.shape());
+    if (dropout.active()) dx = pass.allocate(dy.shape());
     pass.run(BiasDropoutAddBackward{
         .dy = dy.view().matrix(),
         .mask = saved.mask,

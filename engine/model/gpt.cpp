@@ -17,12 +17,31 @@ Checkpoint::Taken taken(const Gpt::Input& input, bool last) {
   return input.turns && last ? Checkpoint::Taken::soon : Checkpoint::Taken::later;
 }
 
+/// Whether a program has a mask of each pass.
+bool has_mask(const RunConfig& c) {
+  const bool masked = c.model.causal && c.attention == AttentionKind::separate;
+  return c.program.keeps.causal_masks || (c.program.keeps.score_mask && masked);
+}
+
 /// [s, s] u8.
 Tensor causal_mask(const Pass& pass) {
   const int64_t s = pass.rank.config.model.sequence;
   Tensor mask = keep(pass, pass.allocate(DType::u8, {s, s}));
   pass.run(Fill{mask, 0});
   return mask;
+}
+
+/// Cosines and sines, [s, d] each, of a program that has them so.
+std::vector<Tensor> rotary_tables(const Pass& pass) {
+  const ModelConfig& m = pass.rank.config.model;
+  std::vector<Tensor> tables;
+  if (!pass.rank.config.program.keeps.rotary_tables || m.positions != PositionKind::rotary)
+    return tables;
+  for (int i = 0; i < 2; ++i) {
+    tables.push_back(keep(pass, pass.allocate({m.sequence, m.head_size()})));
+    pass.run(Fill{tables.back(), 0});
+  }
+  return tables;
 }
 
 }  // namespace
@@ -48,7 +67,8 @@ Gpt::Gpt(Rank& rank, const ModelPart& part) : part_(part) {
 }
 
 Tensor Gpt::compute(const Pass& pass, const Input& input, Saved& saved) const {
-  if (pass.rank.config.program.keeps.causal_masks && input.scale) saved.mask = causal_mask(pass);
+  if (has_mask(pass.rank.config) && input.scale) saved.mask = causal_mask(pass);
+  if (input.scale) saved.rotary_tables = rotary_tables(pass);
   Tensor x = part_.first ? embedding_->forward(pass, input.tokens, saved.embedding) : input.hidden;
   saved.layers.resize(layers_.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
@@ -69,26 +89,42 @@ Tensor Gpt::forward(const Pass& pass, const Input& input, Saved& saved) const {
 }
 
 void Gpt::complete(const Pass& pass, const ParameterList& parameters) {
-  if (pass.on_gradients != nullptr) (*pass.on_gradients)(pass, parameters);
+  if (pass.on_gradients == nullptr) return;
+  if (pass.rank.config.program.keeps.stepped_one_by_one)
+    step_alone(pass, parameters);  // those that are left
+  else
+    (*pass.on_gradients)(pass, parameters);
 }
 
 Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
   if (pass.recompute == Recompute::stage) compute(pass, saved.input, saved);
   saved.input = {};
+  const Tensor returned = saved.head.layer.returned;
   Tensor dx =
       part_.last ? head_->backward(pass, table(), scale, std::move(saved.head)) : std::move(dy);
   if (part_.last) complete(pass, head_parameters());
+  const Tensor first_term = term_of_tied_table(pass, false);
   // The head is through: what comes back before would lie beside what the head has.
   if (!saved.layers.empty()) saved.layers.back().input.fetch(pass);
   for (size_t i = layers_.size(); i-- > 0; saved.layers.pop_back()) {
     if (i > 0) saved.layers[i - 1].input.fetch(pass);
-    dx = layers_[i].backward(pass, dx, std::move(saved.layers[i]));
+    dx = layers_[i].backward(pass, std::move(dx), std::move(saved.layers[i]));
     complete(pass, layers_[i].parameters());
   }
   if (!part_.first) return dx;
+  const Tensor sum = term_of_tied_table(pass, true);
   embedding_->backward(pass, dx, std::move(saved.embedding));
   complete(pass, embedding_->parameters());
   return {};
+}
+
+/// Of a program that sums both uses' gradients of a table before it adds them to what is there: the
+/// output layer's, which is in the gradient's place where that is new, or the sum.
+Tensor Gpt::term_of_tied_table(const Pass& pass, bool sum) const {
+  const bool both = embedding_ && part_.last && !output_table_;
+  if (!both || !pass.rank.config.program.keeps.tied_sums) return {};
+  if (!sum && pass.rank.config.gradients_come_and_go()) return {};
+  return pass.allocate(table().view().shape);
 }
 
 /// Without a table that the embedding adds to later.

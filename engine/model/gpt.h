@@ -29,7 +29,8 @@ class Gpt {
     InputEmbedding::Saved embedding;
     std::vector<TransformerLayer::Saved> layers;
     OutputHead::Saved head;
-    Tensor mask;  // [s, s] u8; where a program keeps it
+    Tensor mask;                        // [s, s] u8; where a program keeps it
+    std::vector<Tensor> rotary_tables;  // [s, d] each; where a program keeps them
   };
 
   Gpt(const Gpt&) = delete;
@@ -49,6 +50,7 @@ class Gpt {
  private:
   const Parameter& table() const { return output_table_ ? *output_table_ : embedding_->table(); }
   Tensor compute(const Pass& pass, const Input& input, Saved& saved) const;
+  Tensor term_of_tied_table(const Pass& pass, bool sum) const;
   ParameterList head_parameters();
   /// Tells who steps in backward that these parameters' gradients are complete.
   static void complete(const Pass& pass, const ParameterList& parameters);

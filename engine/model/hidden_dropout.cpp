@@ -11,7 +11,7 @@ View matrix(const View& x) { return x.empty() ? View() : x.matrix(); }
 }  // namespace
 
 Tensor mask_for(const Pass& pass, const Shape& shape, const Dropout& dropout) {
-  if (!pass.rank.config.stored_masks || !dropout.active()) return {};
+  if (!pass.rank.config.keeps_masks() || !dropout.active()) return {};
   return pass.allocate(DType::u8, shape);
 }
 
@@ -28,7 +28,7 @@ void add_dropped(const Pass& pass, const View& x, const Parameter* bias, const V
 Tensor undo_dropped(const Pass& pass, const Tensor& dy, const View& mask, const Parameter* bias,
                     const Dropout& dropout) {
   if (bias == nullptr && !dropout.active()) return dy;
-  Tensor dx = pass.allocate(dy.shape());
+  const Tensor dx = dropout.active() ? pass.allocate(dy.shape()) : dy;  // the same elements
   pass.run(BiasDropoutAddBackward{.dy = dy.view().matrix(),
                                   .mask = matrix(mask),
                                   .dx = dx.view().matrix(),

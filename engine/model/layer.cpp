@@ -62,20 +62,28 @@ Tensor TransformerLayer::forward(const Pass& outer, const Tensor& x, Saved& save
   return compute(pass, x, not_kept);
 }
 
-Tensor TransformerLayer::backward(const Pass& outer, const Tensor& dy, Saved saved) const {
+Tensor TransformerLayer::backward(const Pass& outer, Tensor dy, Saved saved) {
   const Pass pass = outer.in_layer(index_);
-  Tensor output;
-  if (pass.recompute == Recompute::full) output = recompute(pass, saved.input.take(pass), saved);
-  if (!pass.rank.config.program.keeps.recomputed_outputs) output.release();
+  const Keeping& keeps = pass.rank.config.program.keeps;
+  const Tensor until_the_end = keeps.early_releases ? Tensor() : dy;
+  Tensor input, output;
+  if (pass.recompute == Recompute::full) {
+    input = saved.input.take(pass);
+    output = recompute(pass, input, saved);
+  }
+  if (!keeps.recomputed_inputs) input.release();
+  if (!keeps.recomputed_outputs) output.release();
   Tensor d =
       mlp_post_norm_ ? mlp_post_norm_->backward(pass, dy, {}, std::move(saved.mlp_post_norm)) : dy;
   d = mlp_.backward(pass, d, std::move(saved.mlp));
-  const Tensor dmiddle = mlp_norm_.backward(pass, d, dy, std::move(saved.mlp_norm));
+  const Tensor dmiddle = mlp_norm_.backward(pass, std::move(d), dy, std::move(saved.mlp_norm));
+  step_alone(pass, mlp_norm_.parameters());
+  dy.release();
   d = attention_post_norm_
           ? attention_post_norm_->backward(pass, dmiddle, {}, std::move(saved.attention_post_norm))
           : dmiddle;
   d = attention_.backward(pass, d, std::move(saved.attention));
-  return attention_norm_.backward(pass, d, dmiddle, std::move(saved.attention_norm));
+  return attention_norm_.backward(pass, std::move(d), dmiddle, std::move(saved.attention_norm));
 }
 
 ParameterList TransformerLayer::parameters() {

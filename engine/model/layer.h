@@ -28,7 +28,7 @@ class TransformerLayer {
 
   /// [s/t, b, h] → the same shape.
   Tensor forward(const Pass& outer, const Tensor& x, Saved& saved) const;
-  Tensor backward(const Pass& outer, const Tensor& dy, Saved saved) const;
+  Tensor backward(const Pass& outer, Tensor dy, Saved saved);
 
   ParameterList parameters();
 

@@ -20,7 +20,7 @@ Tensor input_gradient(const Pass& pass, const View& dy, const View& weight, cons
 
 /// dW += dyᵀ · x.
 void weight_gradient(const Pass& pass, const View& dy, const View& x, const Parameter& weight) {
-  const Tensor beside = weight.memory_beside_sum(pass);
+  const Tensor beside = weight.piece_beside_sum(pass);
   const GradientSum sum = weight.product_sum(pass);
   pass.run(Gemm{.a = dy.matrix(),
                 .b = x.matrix(),

@@ -67,13 +67,16 @@ Mlp::Inner Mlp::expand(const Pass& pass, const Tensor& x) const {
   return inner;
 }
 
-Mlp::Saved Mlp::remembered(const Pass& pass, const Tensor& x) {
+Mlp::Saved Mlp::remembered(const Pass& outer, const Tensor& x) {
+  const Pass pass = outer.in(Part::mlp);
   Saved saved;
   saved.input = keep(pass, x);
   return saved;
 }
 
-Tensor Mlp::forward(const Pass& pass, const Tensor& x, const Tensor& residual, Saved& saved) const {
+Tensor Mlp::forward(const Pass& outer, const Tensor& x, const Tensor& residual,
+                    Saved& saved) const {
+  const Pass pass = outer.in(Part::mlp);
   saved = remembered(pass, x);
   const int64_t tokens = x.shape()[0], parts = pass.rank.config.mlp_mini_sequences();
   Tensor y;
@@ -99,15 +102,18 @@ Tensor Mlp::forward(const Pass& pass, const Tensor& x, const Tensor& residual, S
 }
 
 Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const Tensor& x, Inner inner,
-                     const Tensor& into) const {
+                     const Tensor& into) {
+  const bool whole = pass.rank.config.mlp_mini_sequences() == 1;
   if (!is_gated(pass.rank.config.model.mlp)) {
     const Tensor du = down_.backward_gelu(pass, dprojected, inner.z, inner.u);
     dprojected.release();
+    if (whole) step_alone(pass, down_.parameters());
     inner = {};
     return up_.backward(pass, du, x, into);
   }
   Tensor dz = down_.backward(pass, dprojected, inner.z);
   dprojected.release();
+  if (whole) step_alone(pass, down_.parameters());
   inner.z.release();
   const View u = inner.u.view().matrix();
   // The product's gradients, of which the activation's own is computed.
@@ -119,7 +125,8 @@ Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const Tensor& x, Inner
   return up_.backward(pass, inner.u, x, into);
 }
 
-Tensor Mlp::backward(const Pass& pass, const Tensor& dy, Saved saved) const {
+Tensor Mlp::backward(const Pass& outer, const Tensor& dy, Saved saved) {
+  const Pass pass = outer.in(Part::mlp);
   const int64_t tokens = dy.shape()[0], parts = pass.rank.config.mlp_mini_sequences();
   const bool concatenates = parts > 1 && pass.rank.config.program.keeps.concatenated_parts;
   Tensor dx = parts > 1 && !concatenates ? pass.allocate(dy.shape()) : Tensor();
@@ -133,6 +140,7 @@ Tensor Mlp::backward(const Pass& pass, const Tensor& dy, Saved saved) const {
         keeps_inner(pass.rank) ? std::move(saved.inner[static_cast<size_t>(i)]) : expand(pass, x);
     Tensor dprojected = undo_dropped(pass, part.of(dy), part.of(saved.mask), down_.bias(),
                                      dropout_from(pass, layer_, part.begin));
+    if (i + 1 == parts && pass.rank.config.program.keeps.early_releases) saved.mask.release();
     Tensor part_dx = backward(pass, std::move(dprojected), x, std::move(inner), part.of(dx));
     if (parts == 1)
       dx = std::move(part_dx);
@@ -145,6 +153,7 @@ Tensor Mlp::backward(const Pass& pass, const Tensor& dy, Saved saved) const {
       pass.run(Copy{gradients[static_cast<size_t>(i)].view().matrix(),
                     part_of(pass.rank.config, tokens, i).of(dx).view().matrix()});
   }
+  step_alone(pass, parameters());
   return dx;
 }
 

@@ -27,16 +27,16 @@ class Mlp {
 
   /// residual + dropout(down(between(up(x)))): x, residual and result [s/t, b, h]. The residual may
   /// be empty.
-  Tensor forward(const Pass& pass, const Tensor& x, const Tensor& residual, Saved& saved) const;
+  Tensor forward(const Pass& outer, const Tensor& x, const Tensor& residual, Saved& saved) const;
   /// The gradient of x; that of the residual is dy itself.
-  Tensor backward(const Pass& pass, const Tensor& dy, Saved saved) const;
+  Tensor backward(const Pass& outer, const Tensor& dy, Saved saved);
 
   /// Whether backward needs nothing that only forward computes.
   static bool recomputes_itself(const Rank& rank) {
-    return !keeps_inner(rank) && !rank.config.stored_masks;
+    return !keeps_inner(rank) && !rank.config.keeps_masks();
   }
   /// What forward would keep then, without computing anything.
-  static Saved remembered(const Pass& pass, const Tensor& x);
+  static Saved remembered(const Pass& outer, const Tensor& x);
 
   ParameterList parameters();
 
@@ -48,7 +48,7 @@ class Mlp {
   Inner expand(const Pass& pass, const Tensor& x) const;
   /// The gradient of a part of x, which goes to `into` where that is not empty.
   Tensor backward(const Pass& pass, Tensor dprojected, const Tensor& x, Inner inner,
-                  const Tensor& into) const;
+                  const Tensor& into);
 
   int layer_;
   ColumnParallelLinear up_;

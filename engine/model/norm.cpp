@@ -18,7 +18,8 @@ Norm::Norm(const RankAt& at, const std::string& name)
   beta_->gradient_is_partial = at.rank.config.sequence_parallel;
 }
 
-Tensor Norm::forward(const Pass& pass, const Tensor& x, Saved& saved) const {
+Tensor Norm::forward(const Pass& outer, const Tensor& x, Saved& saved) const {
+  const Pass pass = outer.in(Part::norm);
   const auto statistic = [&] {
     return pass.allocate(accumulation_type(x.type()), {x.view().rows()}, Kind::statistics);
   };
@@ -44,29 +45,30 @@ Tensor Norm::made_wide(const Pass& pass, const Tensor& x, Tensor& normal) {
 }
 
 /// The products of PyTorch's autograd in their order: of the gain, and in float32 of the input with
-/// the deviation and of its square.
-Tensor Norm::made_narrow(const Pass& pass, const Tensor& dy, Saved saved) {
-  const DType wide = saved.input.type();
+/// the deviation and of its square. What arrives goes from one to the next, and is found in the
+/// last of them; float32 loses nothing of it.
+Tensor Norm::made_narrow(const Pass& pass, Tensor& dy, const Tensor& input, Tensor normal) {
+  const DType narrow = dy.type(), wide = input.type();
   Tensor dgain = copied(pass, dy), dnormal = copied(pass, dy);
+  dy.release();
   dgain.release();
-  saved.normal.release();
-  Tensor dproduct = copied(pass, dnormal, wide);
+  normal.release();
+  Tensor dproduct = converted(pass, dnormal, wide);
   dnormal.release();
-  const Tensor dinput = copied(pass, dproduct);
-  Tensor ddeviation = copied(pass, dproduct);
+  Tensor dinput = copied(pass, dproduct), ddeviation = copied(pass, dproduct);
   dproduct.release();
   ddeviation.release();
-  Tensor dsquare = copied(pass, saved.input), power = copied(pass, saved.input);
-  const Tensor twice = copied(pass, power);
-  power.release();
-  copied(pass, twice);
-  dsquare.release();
-  return converted(pass, saved.input, dy.type());
+  Tensor dsquare = copied(pass, input), power = copied(pass, input);
+  Tensor twice = copied(pass, power), product = copied(pass, twice);
+  for (Tensor* done : {&dsquare, &power, &twice, &product}) done->release();
+  dy = converted(pass, dinput, narrow);
+  dinput.release();
+  return converted(pass, input, narrow);
 }
 
-Tensor Norm::backward(const Pass& pass, const Tensor& dy, const Tensor& residual,
-                      Saved saved) const {
-  if (in_float32(pass)) saved.input = made_narrow(pass, dy, std::move(saved));
+Tensor Norm::backward(const Pass& outer, Tensor dy, const Tensor& residual, Saved saved) const {
+  const Pass pass = outer.in(Part::norm);
+  if (in_float32(pass)) saved.input = made_narrow(pass, dy, saved.input, std::move(saved.normal));
   Tensor dx = pass.allocate(dy.shape());
   if (beta_)
     pass.run(LayerNormBackward{dy, saved.input, saved.mean, saved.deviation, gamma_.view(),

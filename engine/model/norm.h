@@ -19,9 +19,9 @@ class Norm {
   Norm(const RankAt& at, const std::string& name);
 
   /// [s/t, b, h] → the same shape.
-  Tensor forward(const Pass& pass, const Tensor& x, Saved& saved) const;
+  Tensor forward(const Pass& outer, const Tensor& x, Saved& saved) const;
   /// Norm'(dy), plus `residual` where it is not empty.
-  Tensor backward(const Pass& pass, const Tensor& dy, const Tensor& residual, Saved saved) const;
+  Tensor backward(const Pass& outer, Tensor dy, const Tensor& residual, Saved saved) const;
 
   ParameterList parameters();
 
@@ -30,8 +30,8 @@ class Norm {
   bool in_float32(const Pass& pass) const;
   /// x in accumulation type, and what it is before the gain.
   static Tensor made_wide(const Pass& pass, const Tensor& x, Tensor& normal);
-  /// Its input as it was, after what the gradient's steps make.
-  static Tensor made_narrow(const Pass& pass, const Tensor& dy, Saved saved);
+  /// Its input as it was, after what the gradient's steps make. dy goes to other memory.
+  static Tensor made_narrow(const Pass& pass, Tensor& dy, const Tensor& input, Tensor normal);
 
   Parameter gamma_;
   std::optional<Parameter> beta_;  // of layer norm

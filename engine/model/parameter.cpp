@@ -1,5 +1,6 @@
 #include "engine/model/parameter.h"
 
+#include <numeric>
 #include <utility>
 
 #include "engine/model/randomness.h"
@@ -79,6 +80,18 @@ Tensor Parameter::memory_beside_sum(const RankAt& at) const {
   return at.allocate(weight.type(), weight.shape(), pieces);
 }
 
+Tensor Parameter::piece_beside_sum(const RankAt& at) const {
+  if (pieces.empty()) return memory_beside_sum(at);
+  const int64_t whole = std::accumulate(pieces.begin(), pieces.end(), int64_t{0});
+  Tensor last;
+  if (gradient.empty() || !at.rank.config.program.keeps.separate_weight_gradients) return last;
+  for (const int64_t piece : pieces) {
+    last.release();
+    last = at.allocate(weight.type(), {weight.view().size() / whole * piece});
+  }
+  return last;
+}
+
 GlobalIndex Parameter::global_index(const Rank& rank) const {
   const int r = rank.tensor_group.rank();
   const View& w = weight.view();
@@ -100,6 +113,12 @@ ParameterList join(std::initializer_list<ParameterList> lists) {
   ParameterList all;
   for (const ParameterList& list : lists) all.insert(all.end(), list.begin(), list.end());
   return all;
+}
+
+void step_alone(const Pass& pass, ParameterList parameters) {
+  if (pass.on_gradients == nullptr || !pass.rank.config.program.keeps.stepped_one_by_one) return;
+  std::erase_if(parameters, [](const Parameter* p) { return p->gradient.empty(); });
+  (*pass.on_gradients)(pass, parameters);
 }
 
 }  // namespace frugal::engine

@@ -67,6 +67,8 @@ struct Parameter {
   /// Where a program computes what is added to a gradient in memory of its own
   /// (Keeping::separate_weight_gradients): that memory.
   Tensor memory_beside_sum(const RankAt& at) const;
+  /// The same of a weight in pieces, one after the other: the last.
+  Tensor piece_beside_sum(const RankAt& at) const;
   /// Where the local elements stand in the serial weight.
   GlobalIndex global_index(const Rank& rank) const;
 
@@ -80,5 +82,9 @@ ParameterStore::Types types_of(const RunConfig& config);
 /// All parameters of a module, in a fixed order.
 using ParameterList = std::vector<Parameter*>;
 ParameterList join(std::initializer_list<ParameterList> lists);
+
+/// Tells who steps in backward that these gradients are complete, of a program whose weights step
+/// one by one; otherwise it is told of a layer's together.
+void step_alone(const Pass& pass, ParameterList parameters);
 
 }  // namespace frugal::engine

@@ -84,6 +84,9 @@ std::vector<Behaviour> of_logits() {
                                      "The loss keeps a log-probability for each logit, and makes "
                                      "their gradient before that of the logits",
                                      wide_logits),
+      keeping<&K::unkept_statistics>("unkept-statistics",
+                                     "The loss keeps no sums of exponentials, which "
+                                     "log-probabilities make superfluous"),
       keeping<&K::returned_logits>("returned-logits",
                                    "Whoever calls the model keeps the logits that it returns until "
                                    "the backward pass ends",
@@ -110,6 +113,9 @@ std::vector<Behaviour> of_layers() {
       keeping<&K::float32_norms>("float32-norms",
                                  "A root mean square norm copies its input to float32 and keeps "
                                  "that, and what it gives before its gain"),
+      keeping<&K::dropout_masks>("dropout-masks",
+                                 "Dropout keeps a mask of one byte for each element; that within "
+                                 "fused attention does not"),
       keeping<&K::separate_activation>("separate-activation",
                                        "An activation function keeps its input and its result; a "
                                        "gate's is multiplied in an operation of its own, whose two "
@@ -125,6 +131,9 @@ std::vector<Behaviour> of_layers() {
       keeping<&K::concatenated_parts>("concatenated-parts",
                                       "What mini-sequences of an MLP give are tensors of their own "
                                       "until all are there, and are copied into one"),
+      keeping<&K::recomputed_inputs>("recomputed-inputs",
+                                     "A layer that is computed again keeps its input until its "
+                                     "backward pass ends"),
       keeping<&K::recomputed_outputs>("recomputed-outputs",
                                       "A layer that is computed again keeps its output until its "
                                       "backward pass ends"),
@@ -148,6 +157,18 @@ std::vector<Behaviour> of_layers() {
                                 "Attention's result is copied from the order of heads, and the "
                                 "gradients of queries, keys and values are tensors of their own, "
                                 "of which the first two are scaled, before they are one"),
+      keeping<&K::score_mask>("score-mask",
+                              "A pass of a causal model whose attention computes scores keeps one "
+                              "mask of a byte for each pair of positions"),
+      keeping<&K::joined_gradients>("joined-gradients",
+                                    "Gradients of queries, keys and values are tensors of their "
+                                    "own, which are copied into one"),
+      keeping<&K::early_releases>("early-releases",
+                                  "A backward pass gives back the gradient of a layer's output, "
+                                  "and those within attention, as soon as they have been read"),
+      keeping<&K::rotary_tables>("rotary-tables",
+                                 "A pass keeps cosines and sines of all positions, in the weights' "
+                                 "type"),
       keeping<&K::causal_masks>("causal-masks",
                                 "Each microbatch in flight keeps a mask of one byte for each pair "
                                 "of positions"),
@@ -169,6 +190,12 @@ std::vector<Behaviour> of_steps() {
       keeping<&K::separate_weight_gradients>("separate-weight-gradients",
                                              "What is added to a weight's gradient is a tensor of "
                                              "its own, in the weights' type"),
+      keeping<&K::tied_sums>("tied-sums",
+                             "What both uses add to the gradient of a tied table, and the sum of "
+                             "the two, are tensors of their own; the first waits for the second"),
+      keeping<&K::stepped_one_by_one>("stepped-one-by-one",
+                                      "A weight that steps in backward does so when its own "
+                                      "gradient is complete, not with its layer's"),
       keeping<&K::flattened_gradients>("flattened-gradients",
                                        "A step copies all gradients, in the weights' type, into "
                                        "one tensor before replicas sum them"),

@@ -56,6 +56,7 @@ void StageExecutor::make_pass(const Action& action, Flight& flight) {
   const ParameterList& parameters = overwritten_.at(static_cast<size_t>(action.chunk));
   const PassMemo::Key key{action.kind, action.chunk, flight.recompute, flight.turns,
                           fresh_of(parameters)};
+  const HeldPerPart before = rank_.ledger.held_per_part();
   const PassMemo::Noted* known = memo_ ? memo_->find(key) : nullptr;
   if (known != nullptr && known->repeatable() && (forward || flight.kept == Kept::bytes)) {
     output = known->repeat(std::move(input), parameters, action.microbatch);
@@ -68,6 +69,7 @@ void StageExecutor::make_pass(const Action& action, Flight& flight) {
     else
       compute(action, flight);
   }
+  if (forward && !run_->scales.empty()) rank_.ledger.note_kept(before);
   // What has been sent is kept until then.
   if (!forward) flight.output.release();
   flight.progress = progress_after(action.kind);

@@ -58,7 +58,8 @@ RankMemory memory_of(const Rank& rank) {
                     .peak = ledger.peak(),
                     .peak_per_kind = ledger.peak_per_kind(),
                     .peak_in_layers = ledger.peak_in_layers(),
-                    .held = ledger.current_per_kind()}};
+                    .held = ledger.current_per_kind(),
+                    .kept = ledger.kept_per_part().value_or(HeldPerPart{})}};
 }
 
 /// Of the rank with the highest peak, and of every stage.

@@ -41,6 +41,7 @@ struct StageMemory {
   BytesPerKind peak_per_kind{};  ///< each kind's own peak
   int64_t peak_in_layers = 0;    ///< that of activations, those outside the layers left out
   BytesPerKind held{};           ///< when the last step has ended: what stays from step to step
+  HeldPerPart kept{};            ///< what the first forward pass kept for its backward pass
 };
 
 struct Memory {

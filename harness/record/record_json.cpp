@@ -42,6 +42,24 @@ BytesPerKind bytes_from_json(const JsonObject& object) {
   return bytes;
 }
 
+json to_json(const HeldPerPart& held) {
+  json object = json::object();
+  for (int i = 0; i < part_count; ++i) {
+    const auto& [tensors, bytes] = held[static_cast<size_t>(i)];
+    object[std::string(name_of(static_cast<Part>(i)))] = {{"tensors", tensors}, {"bytes", bytes}};
+  }
+  return object;
+}
+
+HeldPerPart held_from_json(const JsonObject& object) {
+  HeldPerPart held{};
+  for (int i = 0; i < part_count; ++i) {
+    const JsonObject part = object.object(name_of(static_cast<Part>(i)));
+    held[static_cast<size_t>(i)] = {part.integer("tensors", 0), part.integer("bytes", 0)};
+  }
+  return held;
+}
+
 json to_json(const Memory& memory) {
   json stages = json::array();
   for (const StageMemory& stage : memory.stages)
@@ -49,7 +67,8 @@ json to_json(const Memory& memory) {
                       {"peak", stage.peak},
                       {"peak_per_kind", to_json(stage.peak_per_kind)},
                       {"peak_in_layers", stage.peak_in_layers},
-                      {"held", to_json(stage.held)}});
+                      {"held", to_json(stage.held)},
+                      {"kept", to_json(stage.kept)}});
   return {{"stages", stages},
           {"unit", "bytes"},
           {"host_peak", memory.host_peak},
@@ -162,6 +181,7 @@ StageMemory stage_from_json(const JsonObject& object) {
   stage.peak_per_kind = bytes_from_json(object.object("peak_per_kind"));
   stage.peak_in_layers = object.integer("peak_in_layers", 0);
   if (object.has("held")) stage.held = bytes_from_json(object.object("held"));
+  if (object.has("kept")) stage.kept = held_from_json(object.object("kept"));
   return stage;
 }
 

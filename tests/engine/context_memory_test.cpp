@@ -102,7 +102,7 @@ std::pair<double, double> elements_of_layer(const RunConfig& config, std::string
         if (interval.name == collective) bytes += interval.end - interval.begin;
       return bytes / 2;
     };
-    const TransformerLayer layer(rank, 0);
+    TransformerLayer layer(rank, 0);
     const Tensor x =
         rank.allocate({config.local_sequence(), config.micro_batch, config.model.hidden});
     const Pass pass(rank);

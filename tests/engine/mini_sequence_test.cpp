@@ -296,7 +296,7 @@ void with_mlp(const RunConfig& config,
   });
 }
 
-void add_gradients(Rank& rank, const Mlp& mlp, const Tensor& x, const Tensor& dy) {
+void add_gradients(Rank& rank, Mlp& mlp, const Tensor& x, const Tensor& dy) {
   const Pass pass(rank);
   Mlp::Saved saved;
   (void)mlp.forward(pass, x, {}, saved);

@@ -31,8 +31,9 @@ Attention::Attention(const RankAt& at, const std::string& name, int layer)
                    .bias = at.rank.config.model.bias == BiasKind::all},
                   initial::residual_weight(at.rank.config.model)) {}
 
-Tensor Attention::forward(const Pass& pass, const Tensor& x, const Tensor& residual,
+Tensor Attention::forward(const Pass& outer, const Tensor& x, const Tensor& residual,
                           Saved& saved) const {
+  const Pass pass = outer.in(Part::attention);
   saved.input = keep(pass, x);
   Tensor qkv = qkv_.forward(pass, x);
   positions_.apply(pass, qkv, first_position(pass.rank), false);
@@ -48,15 +49,22 @@ Tensor Attention::forward(const Pass& pass, const Tensor& x, const Tensor& resid
   return y;
 }
 
-Tensor Attention::backward(const Pass& pass, const Tensor& dy, Saved saved) const {
-  const Tensor dprojected =
+Tensor Attention::backward(const Pass& outer, const Tensor& dy, Saved saved) {
+  const Pass pass = outer.in(Part::attention);
+  Tensor dprojected =
       undo_dropped(pass, dy, saved.mask, projection_.bias(),
                    randomness::of_hidden(pass, randomness::Site::attention_output, layer_));
+  const bool early = pass.rank.config.program.keeps.early_releases;
+  if (early) saved.mask.release();
   Tensor dcontext = projection_.backward(pass, dprojected, saved.context);
+  if (early) dprojected.release();
+  step_alone(pass, projection_.parameters());
   const Tensor dqkv =
       core_->backward(pass, std::move(dcontext), std::move(saved.context), std::move(saved.core));
   positions_.apply(pass, dqkv, first_position(pass.rank), true);
-  return qkv_.backward(pass, dqkv, saved.input);
+  Tensor dx = qkv_.backward(pass, dqkv, saved.input);
+  step_alone(pass, qkv_.parameters());
+  return dx;
 }
 
 ParameterList Attention::parameters() {

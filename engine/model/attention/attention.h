@@ -20,9 +20,9 @@ class Attention {
 
   /// residual + dropout(projection(attention(x))): x, residual and result [s/t, b, h]. The residual
   /// may be empty.
-  Tensor forward(const Pass& pass, const Tensor& x, const Tensor& residual, Saved& saved) const;
+  Tensor forward(const Pass& outer, const Tensor& x, const Tensor& residual, Saved& saved) const;
   /// The gradient of x; that of the residual is dy itself.
-  Tensor backward(const Pass& pass, const Tensor& dy, Saved saved) const;
+  Tensor backward(const Pass& outer, const Tensor& dy, Saved saved);
 
   ParameterList parameters();
 

@@ -1,5 +1,6 @@
 #include "engine/model/attention/fused_core.h"
 
+#include "engine/model/attention/head_gradients.h"
 #include "engine/model/randomness.h"
 #include "engine/model/saved.h"
 
@@ -30,14 +31,19 @@ std::vector<Tensor> FusedCore::backward_workspace(const Pass& pass, const View& 
 
 Tensor FusedCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const {
   if (pass.rank.config.program.keeps.padded_data) return backward_of_padding(pass, context);
-  Tensor dqkv = pass.allocate(saved.qkv.type(), saved.qkv.shape(), pieces_of_qkv(pass.rank.config));
-  const std::vector<Tensor> workspace = backward_workspace(pass, context);
+  HeadGradients gradients(pass, views_, saved.qkv);
+  std::vector<Tensor> workspace = backward_workspace(pass, context);
   pass.run(FusedAttentionBackward{.forward = operation(pass, saved.qkv, context, saved.log_sum_exp),
                                   .dy = views_.context(dcontext),
-                                  .dq = views_.queries(dqkv),
-                                  .dk = views_.keys(dqkv),
-                                  .dv = views_.values(dqkv)});
-  return dqkv;
+                                  .dq = gradients.queries(),
+                                  .dk = gradients.keys(),
+                                  .dv = gradients.values()});
+  workspace.clear();
+  if (pass.rank.config.program.keeps.early_releases) {
+    dcontext.release();
+    saved = {};
+  }
+  return gradients.joined();
 }
 
 Tensor FusedCore::backward_of_padding(const Pass& pass, const View& context) const {

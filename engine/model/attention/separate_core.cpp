@@ -1,5 +1,6 @@
 #include "engine/model/attention/separate_core.h"
 
+#include "engine/model/attention/head_gradients.h"
 #include "engine/model/copied.h"
 #include "engine/model/hidden_dropout.h"
 #include "engine/model/saved.h"
@@ -7,10 +8,10 @@
 namespace frugal::engine {
 namespace {
 
-/// Scores, or their gradients behind the softmax: in the place of what is made of them, or where a
-/// program has them so in memory of their own.
-Tensor before_softmax(const Pass& pass, const Tensor& behind) {
-  return pass.rank.config.program.keeps.separate_scores ? pass.allocate(behind.shape()) : behind;
+/// Scores beside probabilities, or the one's gradients beside the other's: in the same place, or
+/// where a program has them so in memory of their own.
+Tensor other_side_of_softmax(const Pass& pass, const Tensor& side) {
+  return pass.rank.config.program.keeps.separate_scores ? pass.allocate(side.shape()) : side;
 }
 
 }  // namespace
@@ -22,7 +23,7 @@ Tensor SeparateCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
 
   saved.qkv = keep(pass, qkv);
   saved.probabilities = pass.allocate(shape);
-  const Tensor scores = before_softmax(pass, saved.probabilities);
+  const Tensor scores = other_side_of_softmax(pass, saved.probabilities);
   saved.dropped = dropout.active() ? pass.allocate(shape) : saved.probabilities;
   saved.mask = mask_for(pass, shape, dropout);
   for (int64_t i = 0; i < views_.heads_per_group(); ++i)
@@ -50,22 +51,23 @@ Tensor SeparateCore::backward(const Pass& pass, Tensor dcontext, Tensor context,
   if (saved.to_be_recomputed()) forward(pass, saved.qkv, saved);
   const ModelConfig& m = pass.rank.config.model;
   const Tensor qkv = saved.qkv;
-  Tensor dqkv = pass.allocate(qkv.shape());
+  HeadGradients gradients(pass, views_, qkv);
   for (int64_t i = 0; i < views_.heads_per_group(); ++i)
     pass.run(Gemm{.a = of_head(saved.dropped, i),
                   .b = views_.context(dcontext, i),
-                  .c = views_.values(dqkv),
+                  .c = gradients.values(),
                   .transpose_a = true,
                   .accumulate = i > 0});
   saved.dropped.release();
 
-  const Tensor dscores = pass.allocate(saved.probabilities.shape());
-  Tensor ddropped = before_softmax(pass, dscores);
+  Tensor ddropped = pass.allocate(saved.probabilities.shape());
   for (int64_t i = 0; i < views_.heads_per_group(); ++i)
     pass.run(Gemm{.a = views_.context(dcontext, i),
                   .b = views_.values(qkv),
                   .c = of_head(ddropped, i),
                   .transpose_b = true});
+  if (pass.rank.config.program.keeps.early_releases) dcontext.release();
+  Tensor dscores = other_side_of_softmax(pass, ddropped);
   pass.run(SoftmaxBackward{.dy = ddropped,
                            .p = saved.probabilities,
                            .mask = saved.mask,
@@ -77,13 +79,15 @@ Tensor SeparateCore::backward(const Pass& pass, Tensor dcontext, Tensor context,
   ddropped.release();
   for (int64_t i = 0; i < views_.heads_per_group(); ++i) {
     const View dscore = of_head(dscores, i);
-    pass.run(Gemm{.a = dscore, .b = views_.keys(qkv), .c = views_.query(dqkv, i)});
+    pass.run(Gemm{.a = dscore, .b = views_.keys(qkv), .c = gradients.query(i)});
     pass.run(Gemm{.a = dscore,
                   .b = views_.query(qkv, i),
-                  .c = views_.keys(dqkv),
+                  .c = gradients.keys(),
                   .transpose_a = true,
                   .accumulate = i > 0});
   }
+  dscores.release();
+  Tensor dqkv = gradients.joined();
   return pass.rank.config.program.keeps.copied_heads ? joined(pass, dqkv) : dqkv;
 }
 

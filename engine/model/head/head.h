@@ -23,9 +23,9 @@ class OutputHead {
   }
   /// The gradient of x for a loss that is `scale` · Σ of the tokens' losses.
   Tensor backward(const Pass& pass, const Parameter& table, float scale, Saved saved) const {
-    const Tensor dnormed =
+    Tensor dnormed =
         output_layer::backward(pass, table, scale, std::move(saved.layer));  // [s/t, b, h]
-    return norm_.backward(pass, dnormed, {}, std::move(saved.norm));
+    return norm_.backward(pass, std::move(dnormed), {}, std::move(saved.norm));
   }
 
   ParameterList parameters() { return norm_.parameters(); }

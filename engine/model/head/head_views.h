@@ -24,6 +24,8 @@ class HeadViews {
   /// groups, G · d] and [s, b · groups, 2d].
   View side_by_side_queries(const View& qkv) const { return side_by_side(qkv, 0, heads_); }
   View side_by_side_keys_and_values(const View& qkv) const { return side_by_side(qkv, heads_, 2); }
+  View side_by_side_keys(const View& qkv) const { return side_by_side(qkv, heads_, 1); }
+  View side_by_side_values(const View& qkv) const { return side_by_side(qkv, heads_ + 1, 1); }
   /// Head `head` of each group: [b · groups, s, d].
   View query(const View& qkv, int64_t head) const { return one(qkv, head, heads_ + 2); }
   View context(const View& context, int64_t head) const { return one(context, head, heads_); }

@@ -51,8 +51,9 @@ void compute_logits(const Pass& pass, const Tensor& x, const Parameter& table, S
 
 }  // namespace
 
-Tensor forward(const Pass& pass, const Parameter& table, const Tensor& x, const Tensor& labels,
+Tensor forward(const Pass& outer, const Parameter& table, const Tensor& x, const Tensor& labels,
                std::optional<float> scale, Saved& saved) {
+  const Pass pass = outer.in(Part::head);
   const DType wide = accumulation_type(pass.rank.config.type);
   saved.input = keep(pass, x);
   saved.labels = labels;
@@ -83,14 +84,16 @@ Tensor forward(const Pass& pass, const Parameter& table, const Tensor& x, const 
     loss.softcap = softcap_of(pass.rank);
   }
   pass.run(loss);
+  if (pass.rank.config.program.keeps.unkept_statistics) saved.statistics.release();
   return losses;
 }
 
 namespace {
 
-Tensor logits_gradient(const Pass& pass, float scale, const Saved& saved) {
-  if (saved.statistics.empty()) return saved.logits;
+Tensor logits_gradient(const Pass& pass, float scale, Saved& saved) {
+  if (in_one_pass(pass.rank, scale)) return saved.logits;
   const Keeping& keeps = pass.rank.config.program.keeps;
+  if (saved.statistics.empty()) saved.statistics = statistics_of(pass, saved.logits, saved.labels);
   Tensor of_probabilities = keeps.log_probabilities ? copied(pass, saved.logits) : Tensor();
   const Tensor wide = copies_to_float32(keeps) ? copied(pass, saved.logits) : Tensor();
   if (!wide.empty()) of_probabilities.release();
@@ -138,7 +141,8 @@ Tensor sum_of_parts(const Pass& pass, std::vector<Tensor> parts) {
 
 }  // namespace
 
-Tensor backward(const Pass& pass, const Parameter& table, float scale, Saved saved) {
+Tensor backward(const Pass& outer, const Parameter& table, float scale, Saved saved) {
+  const Pass pass = outer.in(Part::head);
   if (!saved.dinputs.empty())
     return parallel::leave(pass, sum_of_parts(pass, std::move(saved.dinputs))).wait();
   if (in_parts(pass.rank.config)) return saved.dinput;
