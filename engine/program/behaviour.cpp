@@ -137,6 +137,15 @@ std::vector<Behaviour> of_layers() {
       keeping<&K::recomputed_outputs>("recomputed-outputs",
                                       "A layer that is computed again keeps its output until its "
                                       "backward pass ends"),
+      keeping<&K::kept_outputs>("kept-outputs",
+                                "A stage keeps what it has sent until the microbatch's backward "
+                                "pass has been made")};
+}
+
+/// What attention keeps.
+std::vector<Behaviour> of_attention() {
+  using K = Keeping;
+  return {
       keeping<&K::separate_projections>(
           "separate-projections",
           "Queries, keys and values are tensors of their own, and so are a gate and what it is "
@@ -171,10 +180,7 @@ std::vector<Behaviour> of_layers() {
                                  "type"),
       keeping<&K::causal_masks>("causal-masks",
                                 "Each microbatch in flight keeps a mask of one byte for each pair "
-                                "of positions"),
-      keeping<&K::kept_outputs>("kept-outputs",
-                                "A stage keeps what it has sent until the microbatch's backward "
-                                "pass has been made")};
+                                "of positions")};
 }
 
 /// What steps keep and make.
@@ -279,7 +285,7 @@ std::string_view name_of(Changes changes) {
 const std::vector<Behaviour>& behaviours() {
   static const std::vector<Behaviour> all = [] {
     std::vector<Behaviour> list;
-    for (const auto& some : {of_logits(), of_layers(), of_steps(), of_time()})
+    for (const auto& some : {of_logits(), of_layers(), of_attention(), of_steps(), of_time()})
       list.insert(list.end(), some.begin(), some.end());
     return list;
   }();

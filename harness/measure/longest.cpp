@@ -99,9 +99,9 @@ struct Lengths {
   }
 };
 
-/// The same with an allocator that loses memory to fragments: upward among the lengths of two
-/// decimal digits, from half of what would fit without fragments.
-void search_upward(const Lengths& lengths, LongestSequence& longest) {
+/// The same with an allocator that loses memory to fragments: downward among the lengths of two
+/// decimal digits, from what would fit without fragments.
+void search_downward(const Lengths& lengths, LongestSequence& longest) {
   StepOf without = lengths.step;
   without.config.program.software.caching_allocator = false;
   const Limit limit = Lengths{without, lengths.machine}.limit(0);
@@ -109,11 +109,11 @@ void search_upward(const Lengths& lengths, LongestSequence& longest) {
   while (limit.value >= 100 * each) each *= 10;
   longest.granularity *= each;
   const auto fits = [&](int64_t n) { return lengths.why_not(n * longest.granularity).empty(); };
-  int64_t n = limit.value / each / 2;
-  while (n > 0 && !fits(n)) n /= 2;
-  while (n < limit.value / each && fits(n + 1)) ++n;
+  const int64_t most = limit.value / each;
+  int64_t n = most;
+  while (n > 0 && !fits(n)) --n;
   longest.tokens = n * longest.granularity;
-  longest.refused = n < limit.value / each || limit.refused > 0 ? 1 : 0;
+  longest.refused = most - n + (limit.refused > 0 ? 1 : 0);
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ LongestSequence longest_sequence(const StepOf& step, const Machine& machine) {
   longest.granularity = lengths.unit;
   step.with(lengths.unit).validate();
   if (step.config.program.software.caching_allocator) {
-    search_upward(lengths, longest);
+    search_downward(lengths, longest);
   } else {
     const Limit limit = lengths.limit(lengths_refused);
     longest.tokens = limit.value * lengths.unit;

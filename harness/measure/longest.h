@@ -60,10 +60,10 @@ inline constexpr int64_t lengths_refused = 512;
 /// 3 seconds of a processor's time, in 1000 10 seconds. Throws InputError for a step that is wrong
 /// at every length, OutOfMemory where not even the shortest fits.
 ///
-/// With an allocator that loses memory to fragments (Software::caching_allocator), whether a length
-/// near the limit fits is a matter of chance. Then lengths of two decimal digits, as they are
-/// mostly reported, are tried upward, from half of what fits without fragments or less; the first
-/// that does not fit ends the search.
+/// With an allocator that loses memory to fragments (Software::caching_allocator), which lengths
+/// near the limit fit is a matter of chance. Then lengths of two decimal digits, as they are mostly
+/// reported, are tried downward, from what would fit without fragments to the first that fits; all
+/// longer ones are refused.
 LongestSequence longest_sequence(const StepOf& step, const Machine& machine);
 
 }  // namespace frugal::harness

@@ -123,8 +123,8 @@ TEST(LongestSequence, MayLieBehindLengthsThatDoNotFit) {
   expect_brute_force(in_parts(), peak(falls + 1));
 }
 
-/// With an allocator that fragments: of lengths of two digits the last before the first that fails.
-TEST(LongestSequence, IsBelowTheFirstOfTwoDigitsThatFragmentsDoNotLetFit) {
+/// With an allocator that fragments, of lengths of two digits.
+TEST(LongestSequence, IsTheGreatestOfTwoDigitsThatFragmentsLetFit) {
   RunConfig config = in_parts();
   config.model.vocabulary = 5000;
   const Machine machine = make_target({.on = "virtual"})->counterpart(int64_t{150} << 20);
@@ -145,11 +145,11 @@ TEST(LongestSequence, IsBelowTheFirstOfTwoDigitsThatFragmentsDoNotLetFit) {
   int64_t unit = 1;
   while (limit / unit >= 100) unit *= 10;
   EXPECT_EQ(longest.granularity, unit);
-  int64_t tokens = limit / unit / 2 * unit;
-  while (fits(tokens + unit)) tokens += unit;
+  int64_t tokens = limit / unit * unit;
+  while (!fits(tokens)) tokens -= unit;
   EXPECT_EQ(longest.tokens, tokens);
-  EXPECT_LT(longest.tokens, limit);
-  EXPECT_EQ(longest.refused, 1);
+  EXPECT_LT(longest.tokens, limit / unit * unit) << "fragments take something";
+  EXPECT_EQ(longest.refused, (limit / unit * unit - tokens) / unit + 1);
   EXPECT_FALSE(longest.refused_because.empty());
 }
 
