@@ -88,19 +88,33 @@ DeclaredCell choice_of(const std::string& row, const std::vector<DeclaredCell>& 
               [depths](const Number::Ended& ended) { return fastest(depths, ended); })};
 }
 
-Declaration choices() {
-  const JsonObject setup = paper().artifact(planner_artifact);
-  const auto gpus = static_cast<int>(setup.require<int64_t>("gpus"));
-  std::vector<Point> points;
-  for (const PaperCell& cell : cells_of(planner_artifact))
-    for (Point& point :
-         depths_of(cell.row, find_model(cell.row), gpus, setup.require<int64_t>("batch")))
-      points.push_back(std::move(point));
-  Declaration figure = training_figure(
+Declaration depths(std::vector<Point> points) {
+  return training_figure(
       planner_artifact, "seqs/s", Steps::times, std::move(points), throughput,
       {claims_of_cells({{.id = "depths/{row}", .statement = "{row}: {paper} stages are chosen"}})});
-  figure.cells = [cells = figure.cells](const Setting& setting) {
-    std::vector<DeclaredCell> all = cells(setting);
+}
+
+/// With what the planner predicts, which takes a while.
+const Declaration& planned_depths() {
+  static const Declaration figure = [] {
+    const JsonObject setup = paper().artifact(planner_artifact);
+    const auto gpus = static_cast<int>(setup.require<int64_t>("gpus"));
+    std::vector<Point> points;
+    for (const PaperCell& cell : cells_of(planner_artifact))
+      for (Point& point :
+           depths_of(cell.row, find_model(cell.row), gpus, setup.require<int64_t>("batch")))
+        points.push_back(std::move(point));
+    return depths(std::move(points));
+  }();
+  return figure;
+}
+
+/// Nothing is predicted until it is asked for.
+Declaration choices() {
+  Declaration figure = depths({});
+  figure.cases = [](const Selection& selection) { return planned_depths().cases(selection); };
+  figure.cells = [](const Setting& setting) {
+    std::vector<DeclaredCell> all = planned_depths().cells(setting);
     for (const PaperCell& cell : cells_of(planner_artifact))
       all.push_back(choice_of(cell.row, all));
     return all;

@@ -53,9 +53,10 @@ class Results(Cli):
             self.assertEqual(len(passing_without_effect([{**claim, "no_effect": None}])), 1)
 
     def reasons_are_executed(self, cells, paper):
-        """What is far from the paper says what it is as the paper's program, which is nearer; a few say that it is not."""
+        """What is far from the paper says what it is as the paper's program, which is nearer, or that this does not explain
+        it: the program has the same there, and in a few cells it is farther away."""
         as_program = {(c["artifact"], c["row"], c["column"]): c for c in cells if c["program"]}
-        off, not_explained = 0, 0
+        off, farther = 0, 0
         for cell in cells:
             other = as_program.get((cell["artifact"], cell["row"], cell["column"]))
             if cell["program"] or cell["source"] != "virtual" or cell["value"] is None or cell["paper"] is None:
@@ -69,9 +70,9 @@ class Results(Cli):
                 continue
             nearer = abs(other["value"] - cell["paper"]) < abs(cell["value"] - cell["paper"])
             self.assertEqual(nearer, "does not explain" not in cell["reason"], cell)
-            not_explained += not nearer
+            farther += not nearer and other["value"] != cell["value"]
         self.assertGreater(off, 5, paper)
-        self.assertLess(not_explained, off / 3, paper)
+        self.assertLess(farther, off / 5, paper)
 
     def test_terms_are_those_of_the_programs(self):
         kept = sorted(FOLDER.glob("explain-*.json"))
