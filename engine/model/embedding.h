@@ -24,8 +24,8 @@ class InputEmbedding {
   explicit InputEmbedding(Rank& rank);
 
   /// ids [s, b] i32 → [s/t, b, h].
-  Tensor forward(const Pass& pass, const Tensor& ids, Saved& saved) const;
-  void backward(const Pass& pass, const Tensor& dy, Saved saved) const;
+  Tensor forward(const Pass& outer, const Tensor& ids, Saved& saved) const;
+  void backward(const Pass& outer, const Tensor& dy, Saved saved) const;
 
   /// [v/t, h]; the output layer uses it again.
   Parameter& table() { return table_; }

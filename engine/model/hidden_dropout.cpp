@@ -28,7 +28,7 @@ void add_dropped(const Pass& pass, const View& x, const Parameter* bias, const V
 Tensor undo_dropped(const Pass& pass, const Tensor& dy, const View& mask, const Parameter* bias,
                     const Dropout& dropout) {
   if (bias == nullptr && !dropout.active()) return dy;
-  const Tensor dx = dropout.active() ? pass.allocate(dy.shape()) : dy;  // the same elements
+  Tensor dx = dropout.active() ? pass.allocate(dy.shape()) : dy;  // the same elements
   pass.run(BiasDropoutAddBackward{.dy = dy.view().matrix(),
                                   .mask = matrix(mask),
                                   .dx = dx.view().matrix(),

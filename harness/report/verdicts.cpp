@@ -33,8 +33,8 @@ std::vector<const T*> judged(const std::vector<T>& all) {
   return some;
 }
 
-void count(Tally& tally, const Claim& claim) { ++tally.of[claim.verdict()]; }
-void count(Tally& tally, const Cell& cell) {
+void add_verdict(Tally& tally, const Claim& claim) { ++tally.of[claim.verdict()]; }
+void add_verdict(Tally& tally, const Cell& cell) {
   if (!cell.has_papers()) return;
   if (const auto verdict = cell.verdict())
     ++tally.of[*verdict];
@@ -45,14 +45,14 @@ void count(Tally& tally, const Cell& cell) {
 template <class T>
 Tally tally_of(const std::vector<T>& all) {
   Tally tally;
-  for (const T* one : judged(all)) count(tally, *one);
+  for (const T* one : judged(all)) add_verdict(tally, *one);
   return tally;
 }
 
 template <class T>
 void add_rows(Table& table, const char* what, const std::vector<T>& all) {
   std::map<std::string, Tally> tallies;
-  for (const T& one : all) count(tallies[origin(one)], one);
+  for (const T& one : all) add_verdict(tallies[origin(one)], one);
   for (const auto& [from, tally] : tallies) {
     if (tally.of.empty() && tally.without == 0) continue;
     std::vector<std::string>& row = table.rows.emplace_back(std::vector<std::string>{what, from});

@@ -31,9 +31,9 @@ struct Saved {
 /// x [s/t, b, h], labels [s, b] i32 (−100: not counted) → the loss of each token [s·b].
 /// `table` [v/t, h] is the token embedding's or the output layer's own. `scale` is backward's;
 /// without it there is no backward pass.
-Tensor forward(const Pass& pass, const Parameter& table, const Tensor& x, const Tensor& labels,
+Tensor forward(const Pass& outer, const Parameter& table, const Tensor& x, const Tensor& labels,
                std::optional<float> scale, Saved& saved);
 /// The gradient of x for a loss that is `scale` · Σ of the tokens' losses.
-Tensor backward(const Pass& pass, const Parameter& table, float scale, Saved saved);
+Tensor backward(const Pass& outer, const Parameter& table, float scale, Saved saved);
 
 }  // namespace frugal::engine::output_layer
