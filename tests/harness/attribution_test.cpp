@@ -60,7 +60,8 @@ TEST(Attribution, IsASumOfWhatBehavioursAdd) {
       runs.run([&](const std::string& one) { run.push_back(one); });
   EXPECT_EQ(run.size(), runs.count());
   EXPECT_EQ(run.size(), 3U * 2 + 1);
-  EXPECT_EQ(run.front(), "frugal");
+  EXPECT_EQ(run.front(), "paper/layer frugal");
+  EXPECT_EQ(run.back(), "paper/layer without separate-activation");
   ASSERT_EQ(all.size(), 1U);
   const Attribution& one = all.front();
   ASSERT_EQ(one.terms.size(), 2U);

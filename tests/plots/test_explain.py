@@ -10,7 +10,7 @@ import unittest
 SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(SOURCE / "plots"))
 
-import explain  # noqa: E402  (the path comes first)
+import attribution  # noqa: E402  (the path comes first)
 
 
 def cell(frugal, paper, *added):
@@ -21,32 +21,32 @@ def cell(frugal, paper, *added):
 
 class Explain(unittest.TestCase):
     def test_bars_lead_from_frugal_to_the_paper(self):
-        bars = explain.steps_of(cell(10.0, 16.0, 4.0, 0.0, -1.0))
+        bars = attribution.steps_of(cell(10.0, 16.0, 4.0, 0.0, -1.0))
         self.assertEqual([bar[:3] for bar in bars],
                          [("frugal", 0, 10), ("b0", 10, 14), ("b2", 14, 13), ("the paper's program", 0, 13),
                           ("not explained", 13, 16), ("the paper", 0, 16)])
 
     def test_small_terms_are_one_bar(self):
-        names = [bar[0] for bar in explain.steps_of(cell(10.0, 11.0, 0.005, 1.0, 0.006))]
+        names = [bar[0] for bar in attribution.steps_of(cell(10.0, 11.0, 0.005, 1.0, 0.006))]
         self.assertEqual(names[1:3], ["b1", "smaller ones"])
 
     def test_terms_that_do_not_add_up_are_refused(self):
         wrong = {**cell(10.0, 16.0, 4.0), "program": 15.0}
         with self.assertRaisesRegex(SystemExit, "add up to 14"):
-            explain.steps_of(wrong)
+            attribution.steps_of(wrong)
 
     def test_what_is_drawn_has_a_number_of_the_paper_and_a_behaviour_that_changes_it(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "explain.json"
             cells = [cell(10.0, 16.0, 4.0), cell(10.0, None, 4.0), cell(10.0, 16.0, 0.0)]
             path.write_text(json.dumps({"schema": "frugal.attribution/1", "cells": cells}))
-            self.assertEqual(explain.read(path), cells[:1])
+            self.assertEqual(attribution.read(path), cells[:1])
             path.write_text(json.dumps({"schema": "frugal.attribution/1", "cells": cells[1:]}))
             with self.assertRaisesRegex(SystemExit, "name another artifact"):
-                explain.read(path)
+                attribution.read(path)
             path.write_text('{"schema": "another"}')
             with self.assertRaisesRegex(SystemExit, "another"):
-                explain.read(path)
+                attribution.read(path)
 
 
 if __name__ == "__main__":
