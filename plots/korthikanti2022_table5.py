@@ -18,7 +18,7 @@ def table5(folder):
     formula = {**style.FORMULA, "label": "equations 7 and 8 with the paper's times"}
     printed = data.origins("formula", models, RATIOS)[-1]  # a formula is the same everywhere
     figure, axes = style.panels(
-        5, style.height(4.6, 2 + len(looks)), "Table 5: whole iterations; nothing was fitted to them",
+        5, style.height(4.6, 2 + len(looks)), "Table 5: whole iterations; nothing was fitted to them, but they had been seen",
         models)
     for column, panel in zip(TIMES, axes):
         style.bars(panel, [(look, [(cell["error_percent"], None) if (cell := data.find(m, column, origin)) else None
