@@ -55,9 +55,20 @@ TEST(HuggingFace, HasTensorsInPiecesOfMemory) {
   EXPECT_EQ(reserved({7, 1}) - whole, (14 + 20 - 16) << 20) << "2 MiB are of a segment of 20";
 }
 
+/// Queries, keys and values are three tensors, and a gate and what it is multiplied with two, of as
+/// many bytes as one.
 TEST(HuggingFace, HasAsManyBytesInSeparateProjections) {
   const RunConfig llama = small_llama();
   EXPECT_EQ(bytes_of(as(llama, "separate-projections")).layer, bytes_of(as(llama, "frugal")).layer);
+  const auto reserved = [&](const std::string& besides) {
+    RunConfig large = as(llama, "gradients-when-needed+caching-allocator" + besides);
+    large.model.hidden = 1024;
+    large.model.intermediate = 4096;
+    const auto cluster = make_virtual_cluster(large, find_machine("h200-hgx"));
+    Trainer trainer(*cluster, large, {.optimizer = {.clip = 0}, .steps = 1});
+    return cluster->rank(0).device.reserved();
+  };
+  EXPECT_NE(reserved("+separate-projections"), reserved("")) << "as other blocks";
 }
 
 /// Of 80 tokens: 26, 26 and 28, or 32, 32 and 16. At the peak a gate, its product, and the gradient
