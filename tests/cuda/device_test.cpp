@@ -1,6 +1,7 @@
 // The CUDA device itself: memory, streams, errors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -136,12 +137,19 @@ TEST_F(CudaDeviceTest, ComputesBesideWhatIsModelled) {
   const View x = floats(1 << 20);
   device_->execute(Fill{x, 1});  // a kernel is loaded with its first launch, which may wait
   device_->synchronize();
-  device_->occupy(Stream::communication, 0.05, "test");
-  const double start = device_->now();
-  device_->execute(Fill{x, 3});
-  const Event done = device_->record(Stream::compute);
-  device_->wait(Stream::copy, done);
-  EXPECT_LT(device_->now() - start, 0.05) << "issuing waited";
+  // Whoever waits does so for all of it, every time; a host that others delay is in time once.
+  const double modelled = 0.05;
+  double fastest = 1;
+  for (int attempt = 0; attempt < 20 && fastest >= modelled; ++attempt) {
+    device_->synchronize();
+    const double start = device_->now();
+    device_->occupy(Stream::communication, modelled, "test");
+    device_->execute(Fill{x, 3});
+    const Event done = device_->record(Stream::compute);
+    device_->wait(Stream::copy, done);
+    fastest = std::min(fastest, device_->now() - start);
+  }
+  EXPECT_LT(fastest, modelled) << "issuing waited";
   EXPECT_EQ(read(x)[0], 3);
   device_->deallocate(x.data, x.bytes());
 }
