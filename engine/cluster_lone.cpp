@@ -61,6 +61,7 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
     stages.push_back(device.get());
     devices.push_back(std::move(device));
   }
+  const std::shared_ptr<Exchanges> exchanges = exchanges_of(stages);
   auto cluster = std::make_unique<ThreadedCluster>(
       config, Layout{.stages = all.stages}, std::move(devices),
       [&](GroupUse use, const std::vector<int>& ranks) -> std::unique_ptr<Group> {
@@ -69,7 +70,7 @@ std::unique_ptr<Cluster> make_virtual_cluster(const RunConfig& config, const Mac
           return represented(*stages[stage], machine, all, use, ranks.front(), config);
         const Axis axis = use == GroupUse::ends ? Axis::ends : Axis::stages;
         const bool same = config.tensor_parallel > 1 && !config.sequence_parallel;
-        return std::make_unique<StagedGroup>(stages, all, axis, stream_of(use),
+        return std::make_unique<StagedGroup>(stages, all, axis, stream_of(use), exchanges,
                                              same ? Replicated::over_tensor_group : Replicated::no,
                                              deadline);
       });

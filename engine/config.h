@@ -102,6 +102,8 @@ struct RunConfig {
   bool keeps_masks() const { return stored_masks || program.keeps.dropout_masks; }
   /// Whether a stage keeps what it has sent.
   bool keeps_outputs() const { return keep_outputs || program.keeps.kept_outputs; }
+  /// Whether stages exchange messages with a neighbour, and compute on when all are there.
+  bool exchanges_messages() const { return program.software.messages == Messages::exchanged; }
   /// Whether gradients have memory only while they are needed.
   bool gradients_come_and_go() const {
     return step_in_backward || program.keeps.gradients_when_needed;

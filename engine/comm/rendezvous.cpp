@@ -74,7 +74,7 @@ void Rendezvous::reset() {
   open_.clear();
   started_.assign(static_cast<size_t>(size_), 0);
   mailboxes_.clear();
-  mailboxes_.resize(static_cast<size_t>(size_) * static_cast<size_t>(size_));
+  mailboxes_.resize(2 * static_cast<size_t>(size_) * static_cast<size_t>(size_));
 }
 
 void Rendezvous::fail(const std::string& reason) noexcept {
@@ -209,12 +209,13 @@ void Rendezvous::finish(int rank, Collective& collective) {
   }
 }
 
-Rendezvous::Mailbox& Rendezvous::mailbox(int from, int to) {
-  return mailboxes_[static_cast<size_t>(from) * static_cast<size_t>(size_) +
+Rendezvous::Mailbox& Rendezvous::mailbox(int from, int to, Letter letter) {
+  const auto size = static_cast<size_t>(size_);
+  return mailboxes_[(static_cast<size_t>(letter) * size + static_cast<size_t>(from)) * size +
                     static_cast<size_t>(to)];
 }
 
-void Rendezvous::post(int from, int to, const View& data, double arrival) {
+void Rendezvous::post(int from, int to, const View& data, double arrival, Letter letter) {
   std::unique_ptr<std::byte[]> copy;
   if (data.data != nullptr) {
     const auto bytes = static_cast<size_t>(data.bytes());
@@ -223,24 +224,27 @@ void Rendezvous::post(int from, int to, const View& data, double arrival) {
   }
   const std::lock_guard lock(mutex_);
   throw_if_failed();
-  Mailbox& box = mailbox(from, to);
+  Mailbox& box = mailbox(from, to, letter);
   box.messages[box.sent++] = {data, std::move(copy), arrival};
   changed_[static_cast<size_t>(to)].notify();
 }
 
-uint64_t Rendezvous::expect(int from, int to) {
+uint64_t Rendezvous::expect(int from, int to, Letter letter) {
   const std::lock_guard lock(mutex_);
   throw_if_failed();
-  return mailbox(from, to).expected++;
+  return mailbox(from, to, letter).expected++;
 }
 
-double Rendezvous::take(int from, int to, uint64_t number, const View& data) {
+double Rendezvous::take(int from, int to, uint64_t number, const View& data, Letter letter) {
   Lock lock(mutex_);
-  Mailbox& box = mailbox(from, to);
+  Mailbox& box = mailbox(from, to, letter);
   wait_for(
       lock, to, [&] { return box.sent > number; },
       [&] {
-        return fmt::format("{}: message {} from {} did not come", name(to), number, name(from));
+        return letter == Letter::message
+                   ? fmt::format("{}: message {} from {} did not come", name(to), number,
+                                 name(from))
+                   : fmt::format("{}: {} did not take message {}", name(to), name(from), number);
       });
   const auto message = box.messages.extract(number);
   lock.unlock();

@@ -61,13 +61,19 @@ class Rendezvous {
   /// two calls that do not belong together.
   void finish(int rank, Collective& collective);
 
+  /// What one rank leaves another. Each kind is numbered by itself.
+  enum class Letter : uint8_t {
+    message,
+    ready  ///< to receive one, which its receiver says to who sends it
+  };
   /// Copies a message into the mailbox; does not wait. `arrival` is when it is there, where time is
   /// modelled.
-  void post(int from, int to, const View& data, double arrival = 0);
-  /// The number of the next message to be received.
-  uint64_t expect(int from, int to);
+  void post(int from, int to, const View& data, double arrival = 0,
+            Letter letter = Letter::message);
+  /// The number of the next one to be taken.
+  uint64_t expect(int from, int to, Letter letter = Letter::message);
   /// Its arrival.
-  double take(int from, int to, uint64_t number, const View& data);
+  double take(int from, int to, uint64_t number, const View& data, Letter letter = Letter::message);
 
   const std::string& name(int rank) const { return names_[static_cast<size_t>(rank)]; }
 
@@ -81,7 +87,7 @@ class Rendezvous {
   struct Mailbox;
   using Lock = std::unique_lock<std::mutex>;
 
-  Mailbox& mailbox(int from, int to);
+  Mailbox& mailbox(int from, int to, Letter letter);
   void check_calls(const Collective& collective) const;
   void do_all_parts(Collective& collective);
   void wake_all();

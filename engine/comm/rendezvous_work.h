@@ -30,7 +30,7 @@ class RendezvousWork : public Pending::Work {
 };
 
 /// A message that is to be received.
-class ReceiveWork : public RendezvousWork {
+class ReceiveWork final : public RendezvousWork {
  public:
   ReceiveWork(Rendezvous& rendezvous, int rank, int from, const View& data)
       : RendezvousWork(rendezvous, rank),
@@ -38,12 +38,9 @@ class ReceiveWork : public RendezvousWork {
         number_(rendezvous.expect(from, rank)),
         data_(data) {}
 
- protected:
-  void finish() override { take(); }
-  /// Its arrival.
-  double take() { return rendezvous_.take(from_, rank_, number_, data_); }
-
  private:
+  void finish() override { rendezvous_.take(from_, rank_, number_, data_); }
+
   const int from_;
   const uint64_t number_;
   const View data_;

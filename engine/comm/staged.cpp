@@ -14,37 +14,51 @@ namespace {
 /// How one end of a stage's messages takes part in them.
 struct Side {
   VirtualDevice& device;
+  Exchange& exchange;
   const CostModel::Group same;  ///< ranks of the stage that have the same to send
   Messages kind() const { return device.software().messages; }
 };
 
-class StagedReceive final : public ReceiveWork {
+class StagedReceive final : public RendezvousWork {
  public:
-  /// `seconds` are those of the message; what it arrives with is when it began.
-  StagedReceive(const Side& side, Rendezvous& rendezvous, int rank, int from, const View& data,
-                double seconds)
-      : ReceiveWork(rendezvous, rank, from, data),
+  StagedReceive(const Side& side, const Exchange::Message& message)
+      : RendezvousWork(*message.rendezvous, message.rank),
         side_(side),
-        seconds_(seconds),
-        gather_(side.device.costs().all_gather(side.same, charged_bytes(data))) {}
+        message_(message),
+        gather_(side.device.costs().all_gather(side.same, charged_bytes(message.data))) {}
 
  private:
   void finish() override {
     VirtualDevice& device = side_.device;
-    double begin = take();
-    if (side_.kind() == Messages::serial)
-      begin = std::max(begin, device.record(Stream::compute).time);
-    const Event there{.time = begin + seconds_, .handle = nullptr};
-    if (side_.kind() == Messages::beside)
-      device.wait(Stream::compute, there);
-    else
-      device.hold_up(there);
+    if (side_.kind() == Messages::exchanged) {
+      message_.ready = std::max(message_.ready, device.record(Stream::compute).time);
+      side_.exchange.complete(&message_);
+    } else {
+      // What it arrives with is when it began.
+      const double begin = rendezvous_.take(message_.peer, rank_, message_.number, message_.data);
+      const Event there{.time = begin + message_.alone, .handle = nullptr};
+      if (side_.kind() == Messages::blocking)
+        device.hold_up(there);
+      else
+        device.wait(Stream::compute, there);
+    }
     if (gather_ > 0) device.occupy(Stream::compute, gather_, "all-gather");
   }
 
   const Side side_;
-  const double seconds_;
+  Exchange::Message message_;
   const double gather_;
+};
+
+/// Of a message that is exchanged.
+class StagedSend final : public RendezvousWork {
+ public:
+  StagedSend(Exchange& exchange, Rendezvous& rendezvous, int rank)
+      : RendezvousWork(rendezvous, rank), exchange_(exchange) {}
+
+ private:
+  void finish() override { exchange_.complete(); }
+  Exchange& exchange_;
 };
 
 /// How many of a node send at once (Layout::senders): from one stage to another one, and back.
@@ -56,10 +70,8 @@ class StagedCommunicator final : public Communicator {
  public:
   /// `senders` are those of a node that send with this one to each rank of the group, or 0 for
   /// ranks of its own node (Layout::senders).
-  /// `same` are the ranks of a stage that have the same to send: each sends its part of it.
   StagedCommunicator(VirtualDevice& device, Stream stream, Rendezvous& rendezvous, int rank,
-                     const CostModel::Group& group, std::vector<Senders> senders,
-                     const CostModel::Group& same)
+                     const CostModel::Group& group, std::vector<Senders> senders, const Side& side)
       : device_(device),
         costs_(device.costs()),
         stream_(stream),
@@ -67,7 +79,7 @@ class StagedCommunicator final : public Communicator {
         rank_(rank),
         group_(group),
         senders_(std::move(senders)),
-        side_{device, same} {}
+        side_(side) {}
 
   int rank() const override { return rank_; }
   int size() const override { return group_.size; }
@@ -97,20 +109,25 @@ class StagedCommunicator final : public Communicator {
   Pending send(const View& data, int to) override {
     contract::moved("send", data);
     contract::peer("send", to, size());
-    const double seconds = message_seconds(senders_[static_cast<size_t>(to)].there, data);
-    const double begin = issue();
-    Pending sent = occupy("send", begin, seconds);
-    if (side_.kind() != Messages::beside) device_.hold_up(device_.record(stream_));
-    rendezvous_.post(rank_, to, data, begin);
+    Exchange::Message message = message_of(senders_[static_cast<size_t>(to)].there, data, to);
+    message.ready = issue();
+    if (side_.kind() == Messages::exchanged) {
+      message.number = rendezvous_.expect(to, rank_, Rendezvous::Letter::ready);
+      side_.exchange.send(message);
+      return Pending(std::make_unique<StagedSend>(side_.exchange, rendezvous_, rank_));
+    }
+    Pending sent = occupy("send", message.ready, message.alone);
+    if (side_.kind() == Messages::blocking) device_.hold_up(device_.record(stream_));
+    rendezvous_.post(rank_, to, data, message.ready);
     return sent;
   }
   Pending receive(const View& data, int from) override {
     contract::moved("receive", data);
     contract::peer("receive", from, size());
-    (void)device_.issue(stream_);  // the host's time; the stream is free to send
-    return Pending(std::make_unique<StagedReceive>(
-        side_, rendezvous_, rank_, from, data,
-        message_seconds(senders_[static_cast<size_t>(from)].back, data)));
+    Exchange::Message message = message_of(senders_[static_cast<size_t>(from)].back, data, from);
+    message.ready = device_.issue(stream_);  // the host's time; the stream is free to send
+    message.number = rendezvous_.expect(from, rank_);
+    return Pending(std::make_unique<StagedReceive>(side_, message));
   }
   /// Waits for the device too.
   void barrier() override {
@@ -120,9 +137,19 @@ class StagedCommunicator final : public Communicator {
   void abort(const std::string& reason) noexcept override { rendezvous_.fail(reason); }
 
  private:
-  double message_seconds(int senders, const View& data) const {
+  /// Of which each rank that has the same to send sends its part.
+  Exchange::Message message_of(int senders, const View& data, int peer) {
     const double part = charged_bytes(data) / side_.same.size;
-    return senders == 0 ? costs_.message(true, part) : costs_.message_between_nodes(senders, part);
+    const bool within = senders == 0;
+    return {
+        .rendezvous = &rendezvous_,
+        .rank = rank_,
+        .peer = peer,
+        .stream = stream_,
+        .data = data,
+        .alone = within ? costs_.message(true, part) : costs_.message_between_nodes(senders, part),
+        .beside = within ? costs_.message(true, part)
+                         : costs_.message_between_nodes(senders, part, Ways::both)};
   }
   /// When this rank is ready for something that it issues now, behind what was computed so far.
   double issue() {
@@ -163,8 +190,16 @@ class StagedCommunicator final : public Communicator {
 
 }  // namespace
 
+std::shared_ptr<Exchanges> exchanges_of(const std::vector<VirtualDevice*>& devices) {
+  auto exchanges = std::make_shared<Exchanges>();
+  for (VirtualDevice* device : devices) exchanges->emplace_back(*device);
+  return exchanges;
+}
+
 StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Layout& layout,
-                         Axis axis, Stream stream, Replicated replicated, double deadline) {
+                         Axis axis, Stream stream, std::shared_ptr<Exchanges> exchanges,
+                         Replicated replicated, double deadline)
+    : exchanges_(std::move(exchanges)) {
   std::vector<int> stages;
   std::vector<std::string> names;
   for (const int member : layout.members(axis, {})) {
@@ -183,12 +218,16 @@ StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Layou
       senders.push_back({layout.senders(stage, to, per_node), layout.senders(to, stage, per_node)});
     communicators_.push_back(std::make_unique<StagedCommunicator>(
         device, stream, *rendezvous_, rank, layout.group(axis, stage, per_node), std::move(senders),
-        sharded ? layout.group(Axis::tensor, stage, per_node) : CostModel::Group{}));
+        Side{device, exchanges_->at(static_cast<size_t>(stage)),
+             sharded ? layout.group(Axis::tensor, stage, per_node) : CostModel::Group{}}));
   }
 }
 
 StagedGroup::~StagedGroup() = default;
 
-void StagedGroup::reset() { rendezvous_->reset(); }
+void StagedGroup::reset() {
+  rendezvous_->reset();
+  for (Exchange& exchange : *exchanges_) exchange.reset();
+}
 
 }  // namespace frugal::engine

@@ -2,6 +2,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/comm/exchange.h"
 #include "engine/comm/group.h"
 #include "engine/comm/layout.h"
 #include "engine/comm/local.h"
@@ -12,6 +13,10 @@ namespace frugal::engine {
 /// Whether the ranks of a stage send the same, as those of a tensor-parallel group do without
 /// sequence parallelism.
 enum class Replicated : uint8_t { no, over_tensor_group };
+
+/// One for each stage.
+using Exchanges = std::vector<Exchange>;
+std::shared_ptr<Exchanges> exchanges_of(const std::vector<VirtualDevice*>& devices);
 
 /// The stages of a virtual pipeline, or the ends of one: tasks that each have a virtual device, or
 /// threads where the build has no tasks (engine/comm/tasks.h), and stand for the t · w equal ranks
@@ -24,7 +29,7 @@ enum class Replicated : uint8_t { no, over_tensor_group };
 ///
 /// A message occupies its sender's stream from the moment at which the sender has computed it, and
 /// is there when that ends; whether the receiver waits for it by then makes no difference, but
-/// where messages are serial (Messages), which also says whom a message holds up. Waiting
+/// where messages are exchanged (Messages), which also says whom a message holds up. Waiting
 /// to receive it blocks the task until it has been sent, and holds the compute stream until it is
 /// there. A collective begins when the last stage is ready for it and ends for all at once. Its end
 /// decides when later work of the stream begins, so starting one blocks the task until all have
@@ -36,9 +41,11 @@ class StagedGroup final : public Group {
   /// The devices of all stages in their order, equal ones; they outlive the group. `axis` is
   /// stages, or ends for the first and the last alone. No single wait of a thread lasts
   /// longer than `deadline` seconds of the real clock, and a task's ends when all wait: then
-  /// DeadlinePassed names the stages and what they wait for.
+  /// DeadlinePassed names the stages and what they wait for. `exchanges` are the stages' own, which
+  /// groups of both directions share; needed where messages are exchanged.
   StagedGroup(const std::vector<VirtualDevice*>& devices, const Layout& layout, Axis axis,
-              Stream stream, Replicated replicated = Replicated::no,
+              Stream stream, std::shared_ptr<Exchanges> exchanges,
+              Replicated replicated = Replicated::no,
               double deadline = LocalGroup::default_deadline);
   ~StagedGroup() override;
 
@@ -50,6 +57,7 @@ class StagedGroup final : public Group {
   void reset() override;
 
  private:
+  std::shared_ptr<Exchanges> exchanges_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
 };

@@ -12,8 +12,9 @@ namespace {
 /// A configuration with what its prediction is made of.
 struct Pipeline {
   const RunConfig& run;
-  std::vector<PartCost> parts;   // of each stage
-  std::vector<double> messages;  // seconds from each stage to the next, or back
+  std::vector<PartCost> parts;    // of each stage
+  std::vector<double> messages;   // seconds from each stage to the next, or back
+  std::vector<double> exchanges;  // both at once
   double message_bytes = 0;
   double tied = 0;  // seconds in which the ends sum a tied table's gradients; 0 of untied ones
   Messages kind = Messages::beside;
@@ -25,17 +26,29 @@ struct Pipeline {
   }
   double message(int i) const { return messages[static_cast<size_t>(i)]; }
   /// Seconds in which messages of one microbatch hold up stage i: those that it sends, where they
-  /// block, and all of its, where they are serial.
+  /// block, and an exchange with each neighbour, where they are exchanged.
   double held(int i) const {
-    const double sides = (i > 0 ? message(i - 1) : 0) + (i + 1 < stages() ? message(i) : 0);
-    return kind == Messages::beside ? 0 : kind == Messages::blocking ? sides : 2 * sides;
+    const std::vector<double>& each = kind == Messages::exchanged ? exchanges : messages;
+    return kind == Messages::beside ? 0 : of_sides(i, each);
+  }
+  /// The same of messages of one direction alone.
+  double held_one_way(int i) const {
+    const double sides = of_sides(i, messages);
+    return kind == Messages::beside ? 0 : kind == Messages::blocking ? sides / 2 : sides;
+  }
+
+ private:
+  double of_sides(int i, const std::vector<double>& seconds) const {
+    const auto at = [&](int k) { return seconds[static_cast<size_t>(k)]; };
+    return (i > 0 ? at(i - 1) : 0) + (i + 1 < stages() ? at(i) : 0);
   }
 };
 
 Pipeline pipeline_of(const RunConfig& run, const PartCosts& costs, const Links& links,
                      const CostModel& times) {
   const Software& software = run.program.software;
-  Pipeline pipe{.run = run, .parts = {}, .messages = {}, .kind = software.messages};
+  Pipeline pipe{
+      .run = run, .parts = {}, .messages = {}, .exchanges = {}, .kind = software.messages};
   const bool sharded = run.sequence_parallel;
   const int64_t shards = sharded ? run.tensor_parallel : 1;
   const int64_t tokens = run.model.sequence / shards * run.micro_batch;
@@ -43,9 +56,14 @@ Pipeline pipeline_of(const RunConfig& run, const PartCosts& costs, const Links& 
   const int parts = software.sharded_messages && !sharded ? run.tensor_parallel : 1;
   const double sent = pipe.message_bytes / parts;
   const double gather = times.all_gather(times.group(parts), pipe.message_bytes);
-  for (const int senders : links.senders)
-    pipe.messages.push_back(gather + (senders == 0 ? times.message(true, sent)
-                                                   : times.message_between_nodes(senders, sent)));
+  const auto seconds = [&](int senders, Ways ways) {
+    return gather + (senders == 0 ? times.message(true, sent)
+                                  : times.message_between_nodes(senders, sent, ways));
+  };
+  for (const int senders : links.senders) {
+    pipe.messages.push_back(seconds(senders, Ways::one));
+    pipe.exchanges.push_back(seconds(senders, Ways::both));
+  }
   for (int i = 0; i < run.pipeline_parallel; ++i)
     pipe.parts.push_back(costs.of(ModelPart::of(run, i, 0)));
   const int64_t table = run.model.vocabulary / run.tensor_parallel * run.model.hidden;
@@ -103,7 +121,7 @@ Spent one_way(const Pipeline& pipe, double PartCost::*pass) {
   for (int i = 0; i < pipe.stages(); ++i) {
     const double pass_of_stage = pipe.parts[static_cast<size_t>(i)].*pass;
     compute = std::max(compute, pass_of_stage);
-    held = std::max(held, pass_of_stage + pipe.held(i) / 2);
+    held = std::max(held, pass_of_stage + pipe.held_one_way(i));
   }
   for (const double seconds : pipe.messages) message = std::max(message, seconds);
   return {compute, std::max({message - compute, held - compute, 0.0})};

@@ -19,6 +19,12 @@ std::string_view fused_attention(const RunConfig& config) {
              ? "and attention is not one fused operation of a whole sequence"
              : "";
 }
+std::string_view one_chunk(const RunConfig& config) {
+  return config.schedule.has_chunks
+             ? "and the schedule has several chunks on a stage, whose neighbours would wait for "
+               "each other"
+             : "";
+}
 std::string_view state_on_device(const RunConfig& config) {
   return config.offload_optimizer ? "and the optimizer's state is in the host's memory" : "";
 }
@@ -46,7 +52,7 @@ Behaviour separate(std::string_view name, std::string_view does, Changes changes
 }
 
 template <Messages kind>
-Behaviour messages(std::string_view name, std::string_view does) {
+Behaviour messages(std::string_view name, std::string_view does, WhyNot why_not = always) {
   return {name,
           Changes::messages,
           does,
@@ -57,7 +63,7 @@ Behaviour messages(std::string_view name, std::string_view does) {
             else if (p.software.messages == kind)
               p.software.messages = Messages::beside;
           },
-          always};
+          why_not};
 }
 
 Behaviour caching_allocator() {
@@ -258,9 +264,10 @@ std::vector<Behaviour> of_time() {
       messages<Messages::blocking>("blocking-messages",
                                    "Both ends of a message, and their hosts, "
                                    "wait until it is there"),
-      messages<Messages::serial>("serial-messages",
-                                 "A stage has one message at a time, either "
-                                 "way, and does not compute meanwhile"),
+      messages<Messages::exchanged>("exchanged-messages",
+                                    "A stage sends and receives in one exchange with a neighbour, "
+                                    "which begins when both are ready, and waits for it",
+                                    one_chunk),
       separate<&S::sharded_messages>("sharded-messages",
                                      "Tensor-parallel ranks that have the same to send send a part "
                                      "of it each, and gather the parts",

@@ -34,6 +34,15 @@ void add_messages(Schedule& schedule) {
   }
 }
 
+void receive_before_steps(Schedule& schedule) {
+  if (schedule.kind.flushes) return;
+  for (Actions& actions : schedule.actions)
+    for (size_t i = 1; i < actions.size(); ++i)
+      if (actions[i - 1].kind == ActionKind::step && is_message(actions[i].kind) &&
+          !is_send(actions[i].kind))
+        std::swap(actions[i - 1], actions[i]);
+}
+
 void assign_versions(Schedule& schedule) {
   const int first = schedule.first_microbatch();
   const auto way = [&](const Action& pass) {

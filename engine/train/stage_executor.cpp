@@ -102,6 +102,7 @@ void StageExecutor::execute(const Action& action, size_t index) {
   if ((action.kind == ActionKind::backward || action.kind == ActionKind::input_backward) &&
       !part.last)
     wait(action, flight.gradient, "gradient");
+  if (is_pass(action.kind)) exchange();
   if (is_pass(action.kind) && action.version == weights_.newest()) optimizer_.await_gradients();
   const double begin = keep_timeline ? time_of(rank_, action) : 0;
   perform(action, flight);
@@ -191,7 +192,20 @@ void StageExecutor::send(const Action& action, Communicator& to, int peer, const
   before.emplace(Departure{tensor, to.send(tensor, peer)});
 }
 
+void StageExecutor::exchange() {
+  if (!rank_.config.exchanges_messages()) return;
+  for (auto& [key, flight] : flights_) {
+    flight.activation.pending.wait();
+    flight.gradient.pending.wait();
+  }
+  for (auto* sent : {&activation_, &gradient_}) {
+    if (*sent) (*sent)->pending.wait();
+    sent->reset();
+  }
+}
+
 void StageExecutor::step(const Action& action, size_t index) {
+  exchange();
   optimizer_.await_gradients();
   const double begin = keep_timeline ? time_of(rank_) : 0;
   const auto batch = static_cast<size_t>(action.version - 1 - run_->schedule.first_batch);

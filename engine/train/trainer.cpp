@@ -153,11 +153,14 @@ StageExecutor Trainer::executor(Rank& rank) {
 }
 
 Schedule Trainer::schedule(int batches) const {
-  return make_schedule(run_.schedule, {.stages = run_.pipeline_parallel,
-                                       .chunks = run_.chunks,
-                                       .microbatches = static_cast<int>(run_.microbatches),
-                                       .first_batch = steps_,
-                                       .batches = batches});
+  Schedule schedule =
+      make_schedule(run_.schedule, {.stages = run_.pipeline_parallel,
+                                    .chunks = run_.chunks,
+                                    .microbatches = static_cast<int>(run_.microbatches),
+                                    .first_batch = steps_,
+                                    .batches = batches});
+  if (run_.exchanges_messages()) receive_before_steps(schedule);
+  return schedule;
 }
 
 void Trainer::warm_up(const Batch& batch) {

@@ -35,6 +35,9 @@ CostModel::CostModel(const Machine& machine, const Software& software)
       network_bandwidth_(machine.network_bandwidth * machine.network_fraction),
       lone_bandwidth_(machine.network_bandwidth * either(machine.lone_fraction, machine)),
       message_bandwidth_(machine.network_bandwidth * either(machine.message_fraction, machine)),
+      exchange_bandwidth_(machine.exchange_fraction == 0
+                              ? message_bandwidth_
+                              : machine.network_bandwidth * machine.exchange_fraction),
       collective_latency_(machine.collective_latency),
       link_latency_(machine.link_latency),
       network_latency_(machine.network_latency),
@@ -143,9 +146,10 @@ double CostModel::shift(const Group& group, double bytes) const {
                             : message_between_nodes(devices_per_node_ / group.per_node, bytes);
 }
 
-double CostModel::message_between_nodes(int senders, double bytes) const {
+double CostModel::message_between_nodes(int senders, double bytes, Ways ways) const {
   const int sharing = std::min(senders, devices_per_port_);
-  const double bandwidth = message_bandwidth_ * devices_per_port_ / sharing;
+  const double whole = ways == Ways::one ? message_bandwidth_ : exchange_bandwidth_;
+  const double bandwidth = whole * devices_per_port_ / sharing;
   return collective_latency_ + network_latency_ + bytes / std::min(link_bandwidth_, bandwidth);
 }
 

@@ -7,6 +7,9 @@
 
 namespace frugal::kernels {
 
+/// Whether a message has a port's bandwidth for itself, or others go the opposite way.
+enum class Ways : uint8_t { one, both };
+
 /// How long operations and collectives take on a described machine, in seconds. Formulas, sources
 /// and what is left out: docs/cost-model.md. Nothing here allocates or looks anything up, but for a
 /// machine whose operations were measured.
@@ -70,7 +73,7 @@ class CostModel {
   /// A message from each rank to the next of a ring, all at once: as long as the slowest.
   double shift(const Group& group, double bytes) const;
   /// A message to another node, when so many devices of the node send one at once.
-  double message_between_nodes(int senders, double bytes) const;
+  double message_between_nodes(int senders, double bytes, Ways ways = Ways::one) const;
 
  private:
   /// An operation that is one kernel, bound by memory.
@@ -129,7 +132,7 @@ class CostModel {
   double kernel_latency_, memory_latency_, seconds_per_byte_, attention_seconds_per_byte_;
   double l2_seconds_per_byte_;  ///< of one multiprocessor, beside all others
   double host_bandwidth_, link_bandwidth_, gather_bandwidth_;
-  double network_bandwidth_, lone_bandwidth_, message_bandwidth_;
+  double network_bandwidth_, lone_bandwidth_, message_bandwidth_, exchange_bandwidth_;
   double collective_latency_, link_latency_, network_latency_;
   int devices_per_node_, devices_per_port_;
 };

@@ -126,8 +126,9 @@ void read_device(const JsonObject& device, Machine& machine) {
 void read_network(const JsonObject& network, Machine& machine) {
   network.allow_only({"devices_per_node", "host_memory", "link_bandwidth", "link_fraction",
                       "gather_fraction", "network_bandwidth", "devices_per_port",
-                      "network_fraction", "lone_fraction", "message_fraction", "collective_share",
-                      "compute_share", "collective_latency", "link_latency", "network_latency"});
+                      "network_fraction", "lone_fraction", "message_fraction", "exchange_fraction",
+                      "collective_share", "compute_share", "collective_latency", "link_latency",
+                      "network_latency"});
   const ParameterReader read(network, machine.parameters);
   machine.devices_per_node = read.whole("devices_per_node", "1");
   machine.host_memory = read.whole("host_memory", "B");
@@ -145,6 +146,7 @@ void read_network(const JsonObject& network, Machine& machine) {
   };
   machine.lone_fraction = optional("lone_fraction");
   machine.message_fraction = optional("message_fraction");
+  machine.exchange_fraction = optional("exchange_fraction");
   machine.collective_share = read.fraction("collective_share");
   machine.compute_share = optional("compute_share");
   for (const auto& [key, share] : {std::pair{"collective_share", machine.collective_share},

@@ -70,6 +70,7 @@ struct Machine {
   double network_fraction = 0;    ///< of it that collectives reach
   double lone_fraction = 0;       ///< those of groups with one rank to a node; 0: the same
   double message_fraction = 0;    ///< and messages; 0: the same
+  double exchange_fraction = 0;   ///< and those of both directions at once, each; 0: as messages
   double collective_share = 0;    ///< of a device, taken from what is computed beside a collective
   double compute_share = 0;       ///< of a collective's speed, taken by what is computed beside it
   double collective_latency = 0;  ///< of any collective

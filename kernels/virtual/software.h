@@ -7,7 +7,8 @@ namespace frugal::kernels {
 enum class Messages : uint8_t {
   beside,    ///< nothing: both ends compute beside it
   blocking,  ///< both ends and their hosts wait until it is there
-  serial     ///< its time of both ends, which have one message at a time, either way
+  exchanged  ///< it begins when both ends are ready, and both compute on when those that they
+             ///< exchange with each other are there, which slow each other
 };
 
 /// Parts of operations that a program runs as kernels of their own on a virtual device, and what

@@ -30,8 +30,10 @@ struct Pipeline {
       devices.push_back(owned.back().get());
       devices.back()->keep_log(true);
     }
+    const auto exchanges = exchanges_of(devices);
     const auto make = [&](Axis axis, Stream stream) {
-      return std::make_unique<StagedGroup>(devices, layout, axis, stream, replicated, deadline);
+      return std::make_unique<StagedGroup>(devices, layout, axis, stream, exchanges, replicated,
+                                           deadline);
     };
     forward = make(Axis::stages, Stream::activations);
     backward = make(Axis::stages, Stream::gradients);

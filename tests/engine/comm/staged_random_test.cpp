@@ -35,7 +35,7 @@ RandomRun random_program(uint64_t seed) {
   RandomRun program;
   program.layout = {.tensor = 1 + draw(4), .data = 1 + draw(3), .stages = 2 + draw(4)};
   program.machine.devices_per_port = 1 + draw(8);
-  program.software.messages = static_cast<Messages>(draw(3));
+  program.software.messages = static_cast<Messages>(draw(2));
   program.machine.launch_overhead = 1e-6 * draw(300);  // so that the host is what is late, at times
   const int stages = program.layout.stages;
   std::vector<Step> on_their_way;
@@ -134,9 +134,8 @@ class Oracle {
         issue(step.stage, step.stream);
         auto& messages = messages_[{step.peer, step.stage, step.stream}];
         double& compute = clock(step.stage, Stream::compute);
-        auto [begin, seconds] = messages.front();
+        const auto [begin, seconds] = messages.front();
         messages.pop_front();
-        if (kind_ == Messages::serial) begin = std::max(begin, compute);
         if (kind_ == Messages::beside)
           compute = std::max(compute, begin + seconds);
         else

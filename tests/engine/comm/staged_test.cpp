@@ -89,19 +89,67 @@ TEST(StagedGroup, BlockingMessagesHoldUpBothEndsUntilTheyAreThere) {
   EXPECT_EQ(pipeline.clock(1, Stream::compute), 14) << "it was there at 6";
 }
 
-TEST(StagedGroup, SerialMessagesTakeTheirTimeOfBothEnds) {
+TEST(StagedGroup, ExchangedMessagesBeginWhenBothEndsAreReady) {
   Pipeline pipeline(round_machine(), {.stages = 2}, 60, Replicated::no,
-                    {.messages = Messages::serial});
-  Communicator& first = pipeline.forward->communicator(0);
-  Communicator& second = pipeline.forward->communicator(1);
-  Pending sent = first.send(unit, 1);
-  EXPECT_EQ(pipeline.clock(0, Stream::compute), 1);
-  second.receive(unit, 0).wait();
-  EXPECT_EQ(pipeline.clock(1, Stream::compute), 1) << "it waits from the beginning on";
-  sent = first.send(unit, 1);
-  pipeline.devices[1]->occupy(Stream::compute, 10, "pass");
-  second.receive(unit, 0).wait();
-  EXPECT_EQ(pipeline.clock(1, Stream::compute), 12) << "sent at 1, taken from 11 on";
+                    {.messages = Messages::exchanged});
+  on_every_rank(*pipeline.all, [&](Communicator& c) {
+    VirtualDevice& device = *pipeline.devices[static_cast<size_t>(c.rank())];
+    device.occupy(Stream::compute, c.rank() == 0 ? 3 : 10, "pass");
+    if (c.rank() == 0)
+      pipeline.forward->communicator(0).send(unit, 1).wait();
+    else
+      pipeline.forward->communicator(1).receive(unit, 0).wait();
+    device.occupy(Stream::compute, 1, "pass");
+  });
+  EXPECT_THAT(pipeline.begins(0), ElementsAre(0, 11)) << "its host waits, too";
+  EXPECT_THAT(pipeline.begins(1), ElementsAre(0, 11));
+}
+
+/// Stages of 8 ranks: each message leaves its node, and takes 2 s alone, of which 1 is latency, and
+/// 1 + 1 / 0.25 beside another.
+TEST(StagedGroup, ExchangedMessagesOfBothWaysSlowEachOther) {
+  for (const double late : {0.0, 1.0, 2.0, 30.0}) {
+    Machine machine = round_machine();
+    machine.exchange_fraction = 0.25;
+    Pipeline pipeline(machine, {.data = 8, .stages = 2}, 60, Replicated::no,
+                      {.messages = Messages::exchanged});
+    on_every_rank(*pipeline.all, [&](Communicator& c) {
+      VirtualDevice& device = *pipeline.devices[static_cast<size_t>(c.rank())];
+      device.occupy(Stream::compute, c.rank() == 0 ? 0 : late, "pass");
+      const int other = 1 - c.rank();
+      StagedGroup& out = c.rank() == 0 ? *pipeline.forward : *pipeline.backward;
+      StagedGroup& in = c.rank() == 0 ? *pipeline.backward : *pipeline.forward;
+      const Pending sent = out.communicator(c.rank()).send(unit, other);
+      in.communicator(c.rank()).receive(unit, other).wait();
+    });
+    // Both begin with the later stage.
+    for (int stage : {0, 1}) EXPECT_EQ(pipeline.clock(stage, Stream::compute), late + 5) << late;
+  }
+}
+
+TEST(Exchange, OfTwoTransfersTheLaterOneSlowsTheRestOfTheOther) {
+  const Transfer a{.begin = 0, .alone = 4, .beside = 8};
+  using Ends = std::pair<double, double>;
+  EXPECT_EQ(ends_of_both(a, {.begin = 0, .alone = 4, .beside = 8}), Ends(8, 8));
+  EXPECT_EQ(ends_of_both(a, {.begin = 4, .alone = 4, .beside = 8}), Ends(4, 8))
+      << "one after the other";
+  // From 2 to 6 together: a has its second half, b the first; then b is alone.
+  EXPECT_EQ(ends_of_both(a, {.begin = 2, .alone = 4, .beside = 8}), Ends(6, 8));
+  EXPECT_EQ(ends_of_both({.begin = 2, .alone = 4, .beside = 8}, a), Ends(8, 6));
+  // b is over at 4, at full speed, and a, of which 1 is left, had half of its speed.
+  EXPECT_EQ(ends_of_both(a, {.begin = 2, .alone = 2, .beside = 2}), Ends(5, 4));
+}
+
+/// Each waits for what it has sent only when it has said that it is ready to receive.
+TEST(StagedGroup, StagesThatSendToEachOtherDoNotWaitForEachOther) {
+  Pipeline pipeline(round_machine(), {.stages = 3}, 60, Replicated::no,
+                    {.messages = Messages::exchanged});
+  on_every_rank(*pipeline.all, [&](Communicator& c) {
+    const int left = (c.rank() + 2) % 3, right = (c.rank() + 1) % 3;
+    const Pending sent = pipeline.forward->communicator(c.rank()).send(unit, right);
+    pipeline.forward->communicator(c.rank()).receive(unit, left).wait();
+  });
+  for (int stage = 0; stage < 3; ++stage) EXPECT_EQ(pipeline.clock(stage, Stream::compute), 1);
 }
 
 /// Of a message of 2 s, each of two ranks sends the half, and then they gather it: 0.25 + 0.25 s of

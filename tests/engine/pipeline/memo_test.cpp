@@ -193,8 +193,10 @@ const std::pair<const char*, Change> changes[] = {
     {"offloaded optimizer", [](MemoCase& c) { c.run.offload_optimizer = true; }},
     {"messages that hold up",
      [](MemoCase& c) { c.run.program.software.messages = Messages::blocking; }},
-    {"messages that are serial",
-     [](MemoCase& c) { c.run.program.software.messages = Messages::serial; }},
+    {"messages that are exchanged",
+     [](MemoCase& c) {
+       if (c.run.chunks == 1) c.run.program.software.messages = Messages::exchanged;
+     }},
     {"passes that the host waits for",
      [](MemoCase& c) { c.run.program.software.synchronised_passes = true; }},
     {"messages in parts, and operations of many kernels",

@@ -193,7 +193,8 @@ TEST(FindProgram, UnderstandsSumsDifferencesAndParts) {
   const Program two = find_program("megatron-lm-2022:time:messages");
   EXPECT_TRUE(two.software.bias && two.software.messages == Messages::blocking);
   EXPECT_EQ(two.keeps, Keeping{});
-  EXPECT_EQ(find_program("blocking-messages+serial-messages").software.messages, Messages::serial);
+  EXPECT_EQ(find_program("blocking-messages+exchanged-messages").software.messages,
+            Messages::exchanged);
 }
 
 std::string error(const std::string& text) {

@@ -1,0 +1,53 @@
+#pragma once
+#include <utility>
+#include <vector>
+
+#include "engine/comm/rendezvous.h"
+#include "kernels/virtual/device.h"
+
+namespace frugal::engine {
+
+/// A message that begins when both ends are ready for it.
+struct Transfer {
+  double begin = 0;   ///< seconds on the devices' clocks
+  double alone = 0;   ///< seconds it takes
+  double beside = 0;  ///< seconds it takes while another goes the opposite way
+  double end() const { return begin + alone; }
+};
+/// When two transfers between the same two ranks end, in opposite directions: as long as both are
+/// under way they slow each other.
+std::pair<double, double> ends_of_both(const Transfer& a, const Transfer& b);
+
+/// The messages of one stage where it exchanges them with its neighbours (Messages::exchanged):
+/// before it computes on it waits until what it has sent is there, and what it needs next, which
+/// are under way together. A message begins when its sender has computed it and its receiver waits
+/// for it.
+///
+/// A stage says that it is ready to receive before it waits for anything, so that two stages that
+/// send to each other do not wait for each other.
+class Exchange {
+ public:
+  explicit Exchange(VirtualDevice& device) : device_(device) {}
+
+  /// One end of a message: whom `rank` sends it to, or who sends it to `rank`.
+  struct Message {
+    Rendezvous* rendezvous = nullptr;
+    int rank = 0, peer = 0;
+    Stream stream = Stream::activations;
+    View data;
+    uint64_t number = 0;  ///< of the message where it is received, of the answer where it is sent
+    double ready = 0;     ///< when this end is
+    double alone = 0, beside = 0;  ///< Transfer
+  };
+  void send(const Message& message);
+  /// What has been sent, and what is to be received: the device and its host wait for both.
+  void complete(const Message* received = nullptr);
+  /// Forgets what has been sent.
+  void reset() { sent_.clear(); }
+
+ private:
+  VirtualDevice& device_;
+  std::vector<Message> sent_;
+};
+
+}  // namespace frugal::engine
