@@ -6,16 +6,18 @@ namespace frugal::engine {
 namespace {
 
 Tensor gradients(Ledger& ledger, const ParameterStore::Types& types, const Shape& shape,
-                 Place place = {}) {
-  return types.gradient ? Tensor(ledger, Kind::gradient, *types.gradient, shape, place) : Tensor();
+                 Place place, const Pieces& pieces) {
+  return types.gradient ? Tensor(ledger, Kind::gradient, *types.gradient, shape, place, pieces)
+                        : Tensor();
 }
 
 }  // namespace
 
 const Tensor& ParameterStore::reserve(Ledger& ledger, const Types& types) {
   counting_ = false;
-  weights_ = Tensor(ledger, Kind::parameter, types.weight, {counted_});
-  gradients_ = gradients(ledger, types, {counted_});
+  const Pieces pieces = types.separate ? sizes_ : Pieces();
+  weights_ = Tensor(ledger, Kind::parameter, types.weight, {counted_}, {}, pieces);
+  gradients_ = gradients(ledger, types, {counted_}, {}, pieces);
   next_ = 0;
   next_vector_ = counted_ - vectors_;
   return weights_;
@@ -25,7 +27,7 @@ ParameterStore::Memory ParameterStore::take(Ledger& ledger, const Types& types, 
                                             Place place) {
   if (weights_.empty())
     return {Tensor(ledger, Kind::parameter, types.weight, shape, place),
-            gradients(ledger, types, shape, place), -1};
+            gradients(ledger, types, shape, place, {}), -1};
   int64_t& next = types.vectors_last && shape.dims == 1 ? next_vector_ : next_;
   const int64_t offset = next, elements = shape.size();
   next += padded(elements);

@@ -27,17 +27,22 @@ class ParameterStore {
     /// Whether vectors (biases, gains) lie behind everything else, so that what is done to the
     /// gradients of all vectors is one operation.
     bool vectors_last = false;
+    /// Whether a program has each parameter in memory of its own. They follow each other all the
+    /// same: what has no values need not be in one block (Tensor).
+    bool separate = false;
   };
 
   void count() {
     counting_ = true;
     counted_ = vectors_ = 0;
+    sizes_.clear();
   }
   bool counting() const { return counting_; }
   /// One parameter more, while counting.
   void add(const Shape& shape) {
     counted_ += padded(shape.size());
     if (shape.dims == 1) vectors_ += padded(shape.size());
+    sizes_.push_back(shape.size());
   }
   /// Ends counting and allocates what was counted. Throws OutOfMemory. Content is arbitrary; the
   /// caller fills the weights' block, so that nothing between two parameters is undefined.
@@ -61,6 +66,7 @@ class ParameterStore {
   bool counting_ = false;
   int64_t counted_ = 0, vectors_ = 0;  // elements; of all, and of vectors
   int64_t next_ = 0, next_vector_ = 0;
+  Pieces sizes_;
   Tensor weights_, gradients_;
 };
 

@@ -27,7 +27,7 @@ Shape local_shape(const Shape& serial, Sharding sharding, int t) {
 
 ParameterStore::Types types_of(const RunConfig& c) {
   return {c.type, c.gradients_come_and_go() ? std::nullopt : std::optional(c.state_type()),
-          c.overwrite_gradients};
+          c.overwrite_gradients, c.program.keeps.separate_parameters};
 }
 
 Parameter::Parameter(const RankAt& at, std::string name_, const Shape& serial, Sharding sharding_,

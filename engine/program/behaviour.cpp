@@ -202,6 +202,10 @@ std::vector<Behaviour> of_steps() {
       keeping<&K::separate_weight_gradients>("separate-weight-gradients",
                                              "What is added to a weight's gradient is a tensor of "
                                              "its own, in the weights' type"),
+      keeping<&K::separate_parameters>("separate-parameters",
+                                       "Each weight, its gradient and each part of its optimizer "
+                                       "state is a tensor of its own, which an allocator rounds",
+                                       always, false),
       keeping<&K::tied_sums>("tied-sums",
                              "What both uses add to the gradient of a tied table, and the sum of "
                              "the two, are tensors of their own; the first waits for the second"),
@@ -256,6 +260,10 @@ std::vector<Behaviour> of_time() {
       separate<&S::division>("division-kernel",
                              "Gradients are divided by the number of replicas, however many there "
                              "are, by a kernel of its own"),
+      separate<&S::version_copies>("version-copies",
+                                   "Passes of another version of the weights than the one before "
+                                   "copy it out of float32, and a step with two versions copies "
+                                   "each weight four times"),
       separate<&S::synchronised_passes>("synchronised-passes",
                                         "The host waits for the device before and after each pass"),
       separate<&S::batches>("batch-on-every-stage",

@@ -47,6 +47,7 @@ struct Keeping {
   bool float32_weight_versions = false;
   bool narrow_gradients = false;
   bool separate_weight_gradients = false;
+  bool separate_parameters = false;
   bool flattened_gradients = false;
 
   bool operator==(const Keeping&) const = default;

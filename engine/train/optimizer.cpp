@@ -89,7 +89,8 @@ Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOption
     } while (end < parameters_.size() && follows(*parameters_[end]));
     if (!rank.config.program.keeps.late_state) make_state(rank, group);
     if (rank.config.program.keeps.narrow_gradients && rank.config.type != rank.config.state_type())
-      group.narrow_gradient = rank.allocate({group.elements}, Kind::gradient);
+      group.narrow_gradient = RankAt(rank).allocate(rank.config.type, {group.elements},
+                                                    pieces_of(rank, group), Kind::gradient);
     groups_.push_back(std::move(group));
   }
 }
@@ -99,7 +100,14 @@ OptimizerState Optimizer::new_state(Rank& rank, const Group& group) const {
   const bool narrow = accumulation_type(c.type) != c.type;
   const int moments = kind_ == OptimizerKind::sgd ? 0 : kind_ == OptimizerKind::momentum ? 1 : 2;
   return {rank, from(group.first->weight, group.elements), moments,
-          (narrow && c.precision == Precision::mixed) || predicts(), group.first->pieces};
+          (narrow && c.precision == Precision::mixed) || predicts(), pieces_of(rank, group)};
+}
+
+Pieces Optimizer::pieces_of(const Rank& rank, const Group& group) {
+  if (!rank.config.program.keeps.separate_parameters) return group.first->pieces;
+  Pieces sizes;
+  for (const Parameter* p : group.members) sizes.push_back(p->view().size());
+  return sizes;
 }
 
 void Optimizer::make_state(Rank& rank, Group& group) const {

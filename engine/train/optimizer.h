@@ -99,6 +99,8 @@ class Optimizer {
   /// Those that nothing was added to.
   void clear_fresh(Rank& rank);
   OptimizerState new_state(Rank& rank, const Group& group) const;
+  /// What a program has tensors of its own for, of a group's state.
+  static Pieces pieces_of(const Rank& rank, const Group& group);
   /// Where it has none yet.
   void make_state(Rank& rank, Group& group) const;
   double end_step_in_backward(Rank& rank);

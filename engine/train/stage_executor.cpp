@@ -217,6 +217,7 @@ void StageExecutor::step(const Action& action, size_t index) {
   optimizer_.finish(rank_);  // what it steps from
   const auto [from, to] = weights_.advance(rank_, needed);
   result_.gradient_norms.push_back(optimizer_.step(rank_, run_->optimizer.at(batch), {from, to}));
+  weights_.copy_all(rank_);
   optimizer_.clear_gradients(rank_);
   result_.step_ends.push_back(time_of(rank_));
   note(action, begin);

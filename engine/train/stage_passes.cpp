@@ -31,7 +31,7 @@ Recompute StageExecutor::recomputation() const {
 
 void StageExecutor::use_weights(const Action& action) {
   if (action.version == weights_.newest()) optimizer_.finish({rank_, memory_of(action)});
-  weights_.use(action.version);
+  weights_.use(rank_, action.version);
 }
 
 Pass StageExecutor::pass_of(const Action& action, const Flight& flight) const {

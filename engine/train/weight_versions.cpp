@@ -6,18 +6,42 @@
 #include <utility>
 
 namespace frugal::engine {
+namespace {
+
+/// Only a virtual device charges for what a program does besides: its weights have no values.
+bool copies_versions(const Rank& rank) {
+  return rank.config.program.software.version_copies && !rank.device.backed();
+}
+View imagined(DType type, const Shape& shape) { return {nullptr, type, shape}; }
+
+}  // namespace
 
 WeightVersions::WeightVersions(ParameterList parameters, Tensor block)
     : parameters_(std::move(parameters)) {
   blocks_.emplace(0, std::move(block));
 }
 
-void WeightVersions::use(int version) {
+void WeightVersions::use(Rank& rank, int version) {
   const auto found = blocks_.find(version);
   if (found == blocks_.end())
     throw std::logic_error(fmt::format("version {} of the weights is not there", version));
-  const Tensor& block = found->second;
   if (version == used_) return;
+  look_at(version);
+  if (!copies_versions(rank)) return;
+  const View& weights = found->second.view();
+  rank.run(Convert{imagined(accumulation_type(weights.type), weights.shape), weights});
+}
+
+void WeightVersions::copy_all(Rank& rank) const {
+  if (!copies_versions(rank) || blocks() < 2) return;
+  for (const Parameter* p : parameters_) {
+    const View weight = imagined(accumulation_type(p->view().type), p->view().shape);
+    for (int copy = 0; copy < 4; ++copy) rank.run(Copy{weight, weight});
+  }
+}
+
+void WeightVersions::look_at(int version) {
+  const Tensor& block = blocks_.at(version);
   used_ = version;
   for (Parameter* p : parameters_) {
     const View& before = p->weight.view();
@@ -27,10 +51,14 @@ void WeightVersions::use(int version) {
 }
 
 /// Where a program keeps versions in float32, in as much memory.
-Tensor WeightVersions::new_block(Rank& rank, const Tensor& like) {
-  const bool wide = rank.config.program.keeps.float32_weight_versions;
-  const DType type = wide ? accumulation_type(like.type()) : like.type();
-  const Tensor block = rank.allocate(type, like.shape(), Kind::parameter);
+Tensor WeightVersions::new_block(Rank& rank, const Tensor& like) const {
+  const Keeping& keeps = rank.config.program.keeps;
+  const DType type =
+      keeps.float32_weight_versions ? accumulation_type(like.type()) : like.type();
+  Pieces pieces;
+  if (keeps.separate_parameters)
+    for (const Parameter* p : parameters_) pieces.push_back(p->view().size());
+  const Tensor block = RankAt(rank).allocate(type, like.shape(), pieces, Kind::parameter);
   return block.with_view({block.view().data, like.type(), like.shape()});
 }
 
@@ -63,8 +91,7 @@ void WeightVersions::go_on_from(Rank& rank, int version, bool previous_is_needed
 Tensor WeightVersions::exchange(Tensor block) {
   Tensor before = std::exchange(blocks_.rbegin()->second, std::move(block));
   if (used_ == newest()) {
-    used_ = -1;
-    use(newest());
+    look_at(newest());
   }
   return before;
 }

@@ -14,8 +14,9 @@ class WeightVersions {
   /// `block` holds the weights of all parameters (ParameterStore) and is version 0.
   WeightVersions(ParameterList parameters, Tensor block);
 
-  /// From now on the parameters' weights are those of this version, which must be alive.
-  void use(int version);
+  /// From now on the parameters' weights are those of this version, which must be alive. A program
+  /// may copy them (Software::version_copies).
+  void use(Rank& rank, int version);
 
   /// Blocks between which the optimizer steps.
   struct Step {
@@ -24,6 +25,9 @@ class WeightVersions {
   /// A new newest version, for the optimizer to write: in place of the one before, or elsewhere
   /// where that one is still needed. Throws OutOfMemory.
   Step advance(Rank& rank, bool previous_is_needed);
+  /// What a program copies with a step, of every weight in float32: the newest version to where the
+  /// older one was, and both to each other's place by way of a third.
+  void copy_all(Rank& rank) const;
   /// This version is not needed any more. The newest one stays.
   void drop(int version);
 
@@ -42,7 +46,8 @@ class WeightVersions {
   size_t blocks() const { return blocks_.size() + free_.size(); }
 
  private:
-  static Tensor new_block(Rank& rank, const Tensor& like);
+  Tensor new_block(Rank& rank, const Tensor& like) const;
+  void look_at(int version);
 
   ParameterList parameters_;
   std::map<int, Tensor> blocks_;

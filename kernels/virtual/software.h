@@ -27,6 +27,9 @@ struct Software {
   Messages messages = Messages::beside;
   /// The host waits for the device before and after each pass of a stage.
   bool synchronised_passes = false;
+  /// A pass whose version of the weights is not that of the pass before copies it out of float32,
+  /// and a step exchanges the two versions of each weight.
+  bool version_copies = false;
   /// Every stage fetches the batch before a forward pass, and the device waits for it.
   bool batches = false;
   /// Ranks of a stage that have the same to send send a part of it each, and gather the parts.
