@@ -98,4 +98,20 @@ int Layout::senders(int from_stage, int to_stage, int devices_per_node) const {
   return leaving.most();
 }
 
+int Layout::exchanging(int stage, int devices_per_node) const {
+  const int apart = ranks_of_stage();
+  const auto node = [&](int rank) { return rank / devices_per_node; };
+  const auto leaves = [&](int rank, int neighbour) {
+    return neighbour >= 0 && neighbour < ranks() && node(rank) != node(neighbour);
+  };
+  Nodes leaving(devices_per_node);
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const bool beside_stage =
+        node(rank) >= node(stage * apart) && node(rank) <= node((stage + 1) * apart - 1);
+    if (beside_stage && (leaves(rank, rank - apart) || leaves(rank, rank + apart)))
+      leaving.add(rank);
+  }
+  return leaving.most();
+}
+
 }  // namespace frugal::engine

@@ -61,10 +61,20 @@ class StagedSend final : public RendezvousWork {
   Exchange& exchange_;
 };
 
-/// How many of a node send at once (Layout::senders): from one stage to another one, and back.
+/// How many of a node send at once (Layout::senders): from one stage to another one, back, and
+/// where both go on.
 struct Senders {
-  int there, back;
+  int there, back, both;
 };
+
+Senders senders_of(const Layout& layout, const Software& software, int stage, int to,
+                   int per_node) {
+  const int there = layout.senders(stage, to, per_node);
+  return {there, layout.senders(to, stage, per_node),
+          software.shared_ports
+              ? std::max(layout.exchanging(stage, per_node), layout.exchanging(to, per_node))
+              : there};
+}
 
 class StagedCommunicator final : public Communicator {
  public:
@@ -109,7 +119,8 @@ class StagedCommunicator final : public Communicator {
   Pending send(const View& data, int to) override {
     contract::moved("send", data);
     contract::peer("send", to, size());
-    Exchange::Message message = message_of(senders_[static_cast<size_t>(to)].there, data, to);
+    const Senders& senders = senders_[static_cast<size_t>(to)];
+    Exchange::Message message = message_of(senders.there, senders.both, data, to);
     message.ready = issue();
     if (side_.kind() == Messages::exchanged) {
       message.number = rendezvous_.expect(to, rank_, Rendezvous::Letter::ready);
@@ -124,7 +135,8 @@ class StagedCommunicator final : public Communicator {
   Pending receive(const View& data, int from) override {
     contract::moved("receive", data);
     contract::peer("receive", from, size());
-    Exchange::Message message = message_of(senders_[static_cast<size_t>(from)].back, data, from);
+    const Senders& senders = senders_[static_cast<size_t>(from)];
+    Exchange::Message message = message_of(senders.back, senders.both, data, from);
     message.ready = device_.issue(stream_);  // the host's time; the stream is free to send
     message.number = rendezvous_.expect(from, rank_);
     return Pending(std::make_unique<StagedReceive>(side_, message));
@@ -138,7 +150,7 @@ class StagedCommunicator final : public Communicator {
 
  private:
   /// Of which each rank that has the same to send sends its part.
-  Exchange::Message message_of(int senders, const View& data, int peer) {
+  Exchange::Message message_of(int senders, int exchanging, const View& data, int peer) {
     const double part = charged_bytes(data) / side_.same.size;
     const bool within = senders == 0;
     return {
@@ -149,7 +161,7 @@ class StagedCommunicator final : public Communicator {
         .data = data,
         .alone = within ? costs_.message(true, part) : costs_.message_between_nodes(senders, part),
         .beside = within ? costs_.message(true, part)
-                         : costs_.message_between_nodes(senders, part, Ways::both)};
+                         : costs_.message_between_nodes(exchanging, part, Ways::both)};
   }
   /// When this rank is ready for something that it issues now, behind what was computed so far.
   double issue() {
@@ -215,7 +227,7 @@ StagedGroup::StagedGroup(const std::vector<VirtualDevice*>& devices, const Layou
         replicated == Replicated::over_tensor_group && device.software().sharded_messages;
     std::vector<Senders> senders;
     for (const int to : stages)
-      senders.push_back({layout.senders(stage, to, per_node), layout.senders(to, stage, per_node)});
+      senders.push_back(senders_of(layout, device.software(), stage, to, per_node));
     communicators_.push_back(std::make_unique<StagedCommunicator>(
         device, stream, *rendezvous_, rank, layout.group(axis, stage, per_node), std::move(senders),
         Side{device, exchanges_->at(static_cast<size_t>(stage)),

@@ -60,10 +60,8 @@ Pipeline pipeline_of(const RunConfig& run, const PartCosts& costs, const Links& 
     return gather + (senders == 0 ? times.message(true, sent)
                                   : times.message_between_nodes(senders, sent, ways));
   };
-  for (const int senders : links.senders) {
-    pipe.messages.push_back(seconds(senders, Ways::one));
-    pipe.exchanges.push_back(seconds(senders, Ways::both));
-  }
+  for (const int senders : links.senders) pipe.messages.push_back(seconds(senders, Ways::one));
+  for (const int both : links.exchanging) pipe.exchanges.push_back(seconds(both, Ways::both));
   for (int i = 0; i < run.pipeline_parallel; ++i)
     pipe.parts.push_back(costs.of(ModelPart::of(run, i, 0)));
   const int64_t table = run.model.vocabulary / run.tensor_parallel * run.model.hidden;
@@ -223,7 +221,13 @@ Links::Links(const RunConfig& run, const Machine& machine) {
   const auto per_node = static_cast<int>(machine.devices_per_node);
   for (int i = 0; i < layout.stages; ++i) {
     replicas.push_back(layout.group(Axis::data, i, per_node));
-    if (i + 1 < layout.stages) senders.push_back(layout.senders(i, i + 1, per_node));
+    if (i + 1 == layout.stages) continue;
+    const int leaving = layout.senders(i, i + 1, per_node);
+    senders.push_back(leaving);
+    exchanging.push_back(leaving > 0 && run.program.software.shared_ports
+                             ? std::max(layout.exchanging(i, per_node),
+                                        layout.exchanging(i + 1, per_node))
+                             : leaving);
   }
   if (layout.stages > 1) ends = layout.group(Axis::ends, 0, per_node);
 }

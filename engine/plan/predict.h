@@ -41,7 +41,8 @@ struct Links {
 
   std::vector<CostModel::Group> replicas;  ///< of each stage
   CostModel::Group ends;
-  std::vector<int> senders;  ///< from each stage to the next (Layout::senders)
+  std::vector<int> senders;     ///< from each stage to the next (Layout::senders)
+  std::vector<int> exchanging;  ///< the same of exchanges of both directions
 };
 
 /// How many seconds a batch of `run` takes on the machine, and how much memory on each stage:

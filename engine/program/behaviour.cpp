@@ -276,6 +276,10 @@ std::vector<Behaviour> of_time() {
                                     "A stage sends and receives in one exchange with a neighbour, "
                                     "which begins when both are ready, and waits for it",
                                     one_chunk),
+      separate<&S::shared_ports>("shared-ports",
+                                 "Exchanges of all stages of a node with other nodes go on at the "
+                                 "same time, and share the node's ports",
+                                 Changes::messages),
       separate<&S::sharded_messages>("sharded-messages",
                                      "Tensor-parallel ranks that have the same to send send a part "
                                      "of it each, and gather the parts",

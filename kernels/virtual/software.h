@@ -25,6 +25,8 @@ struct Software {
   bool clipping = false;       ///< of gradients, and weights copied from their float32 master
   bool division = false;       ///< of gradients by the number of replicas
   Messages messages = Messages::beside;
+  /// Exchanges of several stages of a node go on at the same time, and share its ports.
+  bool shared_ports = false;
   /// The host waits for the device before and after each pass of a stage.
   bool synchronised_passes = false;
   /// A pass whose version of the weights is not that of the pass before copies it out of float32,
