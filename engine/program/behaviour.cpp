@@ -74,6 +74,14 @@ Behaviour caching_allocator() {
       Changes::memory);
 }
 
+Behaviour communicator_buffers() {
+  return separate<&Software::communicator_buffers>(
+      "communicator-buffers",
+      "A communicator of all devices leaves less memory for everything else; on a virtual machine "
+      "that says how much",
+      Changes::memory);
+}
+
 /// What the output layer and the loss keep.
 std::vector<Behaviour> of_logits() {
   using K = Keeping;
@@ -230,7 +238,7 @@ std::vector<Behaviour> of_steps() {
                               always, false),
       keeping<&K::float32_weight_versions>("float32-weight-versions",
                                            "Older versions of the weights are kept in float32"),
-      caching_allocator()};
+      caching_allocator(), communicator_buffers()};
 }
 
 std::vector<Behaviour> of_time() {

@@ -30,13 +30,16 @@ VirtualDevice::VirtualDevice(const Machine& machine, const Software& software, i
       costs_(machine, software),
       shared_speed_(1 - machine.collective_share),
       collective_speed_(1 - machine.compute_share),
+      capacity_(machine.memory_capacity - (software.communicator_buffers && devices_on_node > 1
+                                               ? machine.communicator_memory
+                                               : 0)),
       host_capacity_(machine.host_memory / devices_on_node) {
-  if (software.caching_allocator) allocator_.emplace(machine.memory_capacity);
+  if (software.caching_allocator) allocator_.emplace(capacity_);
 }
 
 void* VirtualDevice::allocate(int64_t bytes) {
   if (!allocator_) {
-    take(bytes, state_.in_use, machine_.memory_capacity, *this);
+    take(bytes, state_.in_use, capacity_, *this);
     return nullptr;
   }
   try {
@@ -45,8 +48,8 @@ void* VirtualDevice::allocate(int64_t bytes) {
     return reinterpret_cast<void*>(address);  // NOLINT: nobody reads what is there
   } catch (const std::bad_alloc&) {
     throw OutOfMemory(fmt::format("{}: {} bytes do not fit: {} of {} bytes are reserved", name(),
-                                  bytes, reserved(), machine_.memory_capacity),
-                      bytes, reserved(), machine_.memory_capacity);
+                                  bytes, reserved(), capacity_),
+                      bytes, reserved(), capacity_);
   }
 }
 

@@ -73,7 +73,7 @@ class VirtualDevice final : public Device, private Replay {
   void start(Stretch& stretch) override;
   void stop() override;
   bool fits(int64_t bytes) const override {
-    return bytes <= machine_.memory_capacity - state_.in_use;
+    return bytes <= capacity_ - state_.in_use;
   }
   void repeat(const Stretch& stretch) override;
   History exchange(const History& history) override;
@@ -114,7 +114,7 @@ class VirtualDevice final : public Device, private Replay {
   const double collective_speed_;  ///< of a collective beside compute, in (0, 1]
   State state_;
   std::optional<PyTorchAllocator> allocator_;  // of a program that has one
-  const int64_t host_capacity_;
+  const int64_t capacity_, host_capacity_;
   Stretch* noted_ = nullptr;   // until it is stopped: `work` is that of before it
   uint64_t recorded_ = 0;      // events, on all tapes
   std::vector<Event> played_;  // those of the tape that is played

@@ -97,7 +97,8 @@ std::vector<Machine::Tile> read_tiles(const JsonObject& device) {
 }
 
 void read_device(const JsonObject& device, Machine& machine) {
-  device.allow_only({"flops_bf16", "flops_f32", "flops_f64", "memory_capacity", "memory_bandwidth",
+  device.allow_only({"flops_bf16", "flops_f32", "flops_f64", "memory_capacity",
+                     "communicator_memory", "memory_bandwidth",
                      "memory_fraction", "memory_latency", "l2_bandwidth", "multiprocessors",
                      "host_bandwidth", "host_fraction", "launch_overhead", "kernel_latency",
                      "gemm_fraction", "gemm_sustained", "attention_fraction", "batch_overhead",
@@ -107,6 +108,8 @@ void read_device(const JsonObject& device, Machine& machine) {
   machine.flops_f32 = read.positive("flops_f32", "FLOP/s");
   machine.flops_f64 = read.positive("flops_f64", "FLOP/s");
   machine.memory_capacity = read.whole("memory_capacity", "B");
+  if (device.has("communicator_memory"))
+    machine.communicator_memory = read.whole("communicator_memory", "B");
   machine.memory_bandwidth = read.positive("memory_bandwidth", "B/s");
   machine.memory_fraction = read.fraction("memory_fraction");
   machine.memory_latency = read.positive("memory_latency", "s");

@@ -44,6 +44,7 @@ struct Machine {
   // One device.
   double flops_bf16 = 0, flops_f32 = 0, flops_f64 = 0;  ///< dense peaks
   int64_t memory_capacity = 0;
+  int64_t communicator_memory = 0;  ///< of it, what a program's communicator has for its buffers
   double memory_bandwidth = 0;  ///< peak
   double memory_fraction = 0;   ///< of the peak that operations reach, in (0, 1]
   double memory_latency = 0;    ///< of one access

@@ -38,6 +38,8 @@ struct Software {
   bool sharded_messages = false;
   /// Memory is what PyTorch's caching allocator takes for it (kernels/virtual/pytorch_allocator.h).
   bool caching_allocator = false;
+  /// A communicator of all devices has buffers in each device's memory, beside all that is counted.
+  bool communicator_buffers = false;
 
   bool operator==(const Software&) const = default;
 };
