@@ -1,6 +1,7 @@
 #include "engine/comm/exchange.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace frugal::engine {
 
@@ -26,36 +27,43 @@ void Exchange::send(const Message& message) {
   sent_.push_back(message);
 }
 
-void Exchange::complete(const Message* received) {
-  const std::vector<Message> sent = std::exchange(sent_, {});
-  using Letter = Rendezvous::Letter;
-  if (received != nullptr)
-    received->rendezvous->post(received->rank, received->peer, {}, received->ready, Letter::ready);
-  std::vector<Transfer> sending;
-  for (const Message& m : sent) {
-    const double taken = m.rendezvous->take(m.peer, m.rank, m.number, {}, Letter::ready);
-    sending.push_back({std::max(m.ready, taken), m.alone, m.beside});
+void Exchange::complete(Message* received) {
+  std::vector<Message> sent = std::exchange(sent_, {});
+  const auto with_received = std::stable_partition(sent.begin(), sent.end(), [&](const Message& m) {
+    return received == nullptr || m.peer != received->peer;
+  });
+  for (auto m = sent.begin(); m != with_received; ++m) {
+    const Transfer alone = sending(*m);
+    const double over = end(*m, alone.begin, alone.end());
+    if (received != nullptr) received->ready = std::max(received->ready, over);
   }
-  std::vector<double> ends;
-  for (const Transfer& t : sending) ends.push_back(t.end());
-  double last = 0;
-  if (received != nullptr) {
-    const Message& m = *received;
-    const double posted = m.rendezvous->take(m.peer, m.rank, m.number, m.data);
-    const Transfer coming{std::max(m.ready, posted), m.alone, m.beside};
-    last = coming.end();
-    for (size_t i = 0; i < sent.size(); ++i) {
-      if (sent[i].peer != m.peer) continue;
-      const auto [of_sent, of_received] = ends_of_both(sending[i], coming);
-      ends[i] = of_sent;
-      last = std::max(last, of_received);
-    }
-  }
-  for (size_t i = 0; i < sent.size(); ++i) {
-    device_.occupy_between(sent[i].stream, "send", sending[i].begin, ends[i]);
-    last = std::max(last, ends[i]);
+  if (received == nullptr) return;
+  received->rendezvous->post(received->rank, received->peer, {}, received->ready,
+                             Rendezvous::Letter::ready);
+  std::vector<Transfer> opposite;
+  for (auto m = with_received; m != sent.end(); ++m) opposite.push_back(sending(*m));
+  const double posted =
+      received->rendezvous->take(received->peer, received->rank, received->number, received->data);
+  const Transfer coming{std::max(received->ready, posted), received->alone, received->beside};
+  double last = coming.end();
+  for (size_t i = 0; i < opposite.size(); ++i) {
+    const auto [of_sent, of_received] = ends_of_both(opposite[i], coming);
+    end(with_received[static_cast<std::ptrdiff_t>(i)], opposite[i].begin, of_sent);
+    last = std::max(last, of_received);
   }
   device_.hold_up({.time = last, .handle = nullptr});
+}
+
+Transfer Exchange::sending(const Message& m) {
+  const double taken = m.rendezvous->take(m.peer, m.rank, m.number, {}, Rendezvous::Letter::ready);
+  return {std::max(m.ready, taken), m.alone, m.beside};
+}
+
+double Exchange::end(const Message& sent, double begin, double end) {
+  device_.occupy_between(sent.stream, "send", begin, end);
+  const double over = std::max(begin, end - sent.buffered);
+  device_.hold_up({.time = over, .handle = nullptr});
+  return over;
 }
 
 }  // namespace frugal::engine

@@ -19,12 +19,12 @@ struct Transfer {
 std::pair<double, double> ends_of_both(const Transfer& a, const Transfer& b);
 
 /// The messages of one stage where it exchanges them with its neighbours (Messages::exchanged):
-/// before it computes on it waits until what it has sent is there, and what it needs next, which
-/// are under way together. A message begins when its sender has computed it and its receiver waits
-/// for it.
+/// before it computes on it waits until what it has sent is there, and what it needs next. With the
+/// same neighbour both are under way together; otherwise it sends first, and is then ready to
+/// receive. A message begins when its sender has computed it and its receiver is ready for it.
 ///
-/// A stage says that it is ready to receive before it waits for anything, so that two stages that
-/// send to each other do not wait for each other.
+/// A stage says that it is ready to receive before it waits for what it has sent to the same
+/// neighbour, so that two stages that send to each other do not wait for each other.
 class Exchange {
  public:
   explicit Exchange(VirtualDevice& device) : device_(device) {}
@@ -38,14 +38,20 @@ class Exchange {
     uint64_t number = 0;  ///< of the message where it is received, of the answer where it is sent
     double ready = 0;     ///< when this end is
     double alone = 0, beside = 0;  ///< Transfer
+    double buffered = 0;  ///< seconds before the end from which on its sender can do without it
   };
   void send(const Message& message);
   /// What has been sent, and what is to be received: the device and its host wait for both.
-  void complete(const Message* received = nullptr);
+  void complete(Message* received = nullptr);
   /// Forgets what has been sent.
   void reset() { sent_.clear(); }
 
  private:
+  /// When both ends of a message that was sent are ready.
+  static Transfer sending(const Message& sent);
+  /// When the sender is through with it.
+  double end(const Message& sent, double begin, double end);
+
   VirtualDevice& device_;
   std::vector<Message> sent_;
 };

@@ -11,6 +11,10 @@
 namespace frugal::engine {
 namespace {
 
+/// What is under way of a message whose sender is through with it: NCCL's buffer of a channel, of
+/// which a message has one.
+constexpr double buffer_bytes = 1 << 22;
+
 /// How one end of a stage's messages takes part in them.
 struct Side {
   VirtualDevice& device;
@@ -153,15 +157,17 @@ class StagedCommunicator final : public Communicator {
   Exchange::Message message_of(int senders, int exchanging, const View& data, int peer) {
     const double part = charged_bytes(data) / side_.same.size;
     const bool within = senders == 0;
-    return {
-        .rendezvous = &rendezvous_,
-        .rank = rank_,
-        .peer = peer,
-        .stream = stream_,
-        .data = data,
-        .alone = within ? costs_.message(true, part) : costs_.message_between_nodes(senders, part),
-        .beside = within ? costs_.message(true, part)
-                         : costs_.message_between_nodes(exchanging, part, Ways::both)};
+    const double alone =
+        within ? costs_.message(true, part) : costs_.message_between_nodes(senders, part);
+    const bool buffers = device_.software().buffered_messages;
+    return {.rendezvous = &rendezvous_,
+            .rank = rank_,
+            .peer = peer,
+            .stream = stream_,
+            .data = data,
+            .alone = alone,
+            .beside = within ? alone : costs_.message_between_nodes(exchanging, part, Ways::both),
+            .buffered = buffers ? alone * std::min(1.0, buffer_bytes / part) : 0};
   }
   /// When this rank is ready for something that it issues now, behind what was computed so far.
   double issue() {

@@ -238,7 +238,8 @@ std::vector<Behaviour> of_steps() {
                               always, false),
       keeping<&K::float32_weight_versions>("float32-weight-versions",
                                            "Older versions of the weights are kept in float32"),
-      caching_allocator(), communicator_buffers()};
+      caching_allocator(),
+      communicator_buffers()};
 }
 
 std::vector<Behaviour> of_time() {
@@ -284,6 +285,10 @@ std::vector<Behaviour> of_time() {
                                     "A stage sends and receives in one exchange with a neighbour, "
                                     "which begins when both are ready, and waits for it",
                                     one_chunk),
+      separate<&S::buffered_messages>("buffered-messages",
+                                      "The sender of a message that is exchanged is through with "
+                                      "it when the last 4 MiB are in a buffer",
+                                      Changes::messages),
       separate<&S::shared_ports>("shared-ports",
                                  "Exchanges of all stages of a node with other nodes go on at the "
                                  "same time, and share the node's ports",

@@ -38,8 +38,8 @@ void receive_before_steps(Schedule& schedule) {
   if (schedule.kind.flushes) return;
   for (Actions& actions : schedule.actions)
     for (size_t i = 1; i < actions.size(); ++i)
-      if (actions[i - 1].kind == ActionKind::step && is_message(actions[i].kind) &&
-          !is_send(actions[i].kind))
+      if (actions[i - 1].kind == ActionKind::step &&
+          actions[i].kind == ActionKind::receive_activation)
         std::swap(actions[i - 1], actions[i]);
 }
 

@@ -28,9 +28,9 @@ Schedule make_schedule(const ScheduleKind& kind, const ScheduleShape& shape);
 /// stage needs from it is sent just after it. `schedule` has none.
 void add_messages(Schedule& schedule);
 
-/// Receives what the pass behind a step needs before the step and not behind it, as a stage does
-/// that sends and receives in one exchange. A schedule that flushes stays as it is: there, what
-/// follows a step is another fill of the pipeline.
+/// Receives the activation that the pass behind a step needs before the step and not behind it, as
+/// a stage does that sends a gradient and receives an activation in one exchange. A schedule that
+/// flushes stays as it is: there, what follows a step is another fill of the pipeline.
 void receive_before_steps(Schedule& schedule);
 
 /// Says of each pass which version it uses, and of each step which it makes, whatever they said

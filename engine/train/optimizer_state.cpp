@@ -24,8 +24,7 @@ OptimizerState::OptimizerState(Rank& rank, const View& weights, int moments, boo
         "of the weights); choose another optimizer, or do not offload it");
   Ledger& ledger = c.offload_optimizer ? rank.host : rank.ledger;
   if (master)
-    kept_[0] =
-        Tensor(ledger, Kind::optimizer, accumulation_type(c.type), {elements_}, {}, pieces);
+    kept_[0] = Tensor(ledger, Kind::optimizer, accumulation_type(c.type), {elements_}, {}, pieces);
   for (int i = 1; i <= moments; ++i)
     kept_.at(static_cast<size_t>(i)) =
         Tensor(ledger, Kind::optimizer, c.state_type(), {elements_}, {}, pieces);

@@ -53,8 +53,7 @@ void WeightVersions::look_at(int version) {
 /// Where a program keeps versions in float32, in as much memory.
 Tensor WeightVersions::new_block(Rank& rank, const Tensor& like) const {
   const Keeping& keeps = rank.config.program.keeps;
-  const DType type =
-      keeps.float32_weight_versions ? accumulation_type(like.type()) : like.type();
+  const DType type = keeps.float32_weight_versions ? accumulation_type(like.type()) : like.type();
   Pieces pieces;
   if (keeps.separate_parameters)
     for (const Parameter* p : parameters_) pieces.push_back(p->view().size());

@@ -72,9 +72,7 @@ class VirtualDevice final : public Device, private Replay {
  private:
   void start(Stretch& stretch) override;
   void stop() override;
-  bool fits(int64_t bytes) const override {
-    return bytes <= capacity_ - state_.in_use;
-  }
+  bool fits(int64_t bytes) const override { return bytes <= capacity_ - state_.in_use; }
   void repeat(const Stretch& stretch) override;
   History exchange(const History& history) override;
   void play(const Tape& tape);

@@ -98,11 +98,10 @@ std::vector<Machine::Tile> read_tiles(const JsonObject& device) {
 
 void read_device(const JsonObject& device, Machine& machine) {
   device.allow_only({"flops_bf16", "flops_f32", "flops_f64", "memory_capacity",
-                     "communicator_memory", "memory_bandwidth",
-                     "memory_fraction", "memory_latency", "l2_bandwidth", "multiprocessors",
-                     "host_bandwidth", "host_fraction", "launch_overhead", "kernel_latency",
-                     "gemm_fraction", "gemm_sustained", "attention_fraction", "batch_overhead",
-                     "tiles"});
+                     "communicator_memory", "memory_bandwidth", "memory_fraction", "memory_latency",
+                     "l2_bandwidth", "multiprocessors", "host_bandwidth", "host_fraction",
+                     "launch_overhead", "kernel_latency", "gemm_fraction", "gemm_sustained",
+                     "attention_fraction", "batch_overhead", "tiles"});
   const ParameterReader read(device, machine.parameters);
   machine.flops_bf16 = read.positive("flops_bf16", "FLOP/s");
   machine.flops_f32 = read.positive("flops_f32", "FLOP/s");

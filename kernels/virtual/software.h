@@ -25,6 +25,8 @@ struct Software {
   bool clipping = false;       ///< of gradients, and weights copied from their float32 master
   bool division = false;       ///< of gradients by the number of replicas
   Messages messages = Messages::beside;
+  /// Where messages are exchanged, a sender is through when the last 4 MiB are in a buffer.
+  bool buffered_messages = false;
   /// Exchanges of several stages of a node go on at the same time, and share its ports.
   bool shared_ports = false;
   /// The host waits for the device before and after each pass of a stage.

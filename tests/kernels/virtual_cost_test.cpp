@@ -230,6 +230,10 @@ TEST(CostModel, LoneRanksAndMessagesHaveTheirOwnPartOfTheNetwork) {
   EXPECT_DOUBLE_EQ(costs.all_reduce(lone, 1e6), 10e-6 + 2 * (7 * 5e-6 + 0.875 * 1e6 / 5e9));
   EXPECT_DOUBLE_EQ(costs.all_gather(pairs, 1e6), 10e-6 + 4e-6 + 15e-6 + 0.875 * 1e6 / 20e9);
   EXPECT_DOUBLE_EQ(costs.message_between_nodes(1, 1e6), 10e-6 + 5e-6 + 1e6 / 4e9);
+  EXPECT_EQ(costs.message_between_nodes(1, 1e6, Ways::both), costs.message_between_nodes(1, 1e6));
+  machine.exchange_fraction = 0.05;  // 1 GB/s
+  EXPECT_DOUBLE_EQ(CostModel(machine).message_between_nodes(1, 1e6, Ways::both),
+                   10e-6 + 5e-6 + 1e6 / 1e9);
   EXPECT_DOUBLE_EQ(costs.message(true, 1e6), 10e-6 + 1e-6 + 1e6 / 100e9);
 }
 

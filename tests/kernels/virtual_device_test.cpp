@@ -47,6 +47,19 @@ TEST_F(VirtualDeviceTest, HasItsPartOfTheHostsMemory) {
   EXPECT_EQ(device.allocate_on_host(machine.host_memory), nullptr);
 }
 
+TEST_F(VirtualDeviceTest, ACommunicatorHasBuffersWhereTheProgramHasItSo) {
+  Machine with_buffers = machine;
+  with_buffers.communicator_memory = 1000;
+  for (const bool buffers : {false, true})
+    for (const int devices : {1, 8}) {
+      VirtualDevice other(with_buffers, {.communicator_buffers = buffers}, devices);
+      const int64_t left = machine.memory_capacity - (buffers && devices > 1 ? 1000 : 0);
+      EXPECT_EQ(other.allocate(left), nullptr);
+      EXPECT_THROW(other.allocate(1), OutOfMemory);
+      EXPECT_EQ(other.reserved(), left) << "what is reserved does not count them";
+    }
+}
+
 TEST_F(VirtualDeviceTest, OperationsOfOneStreamFollowEachOther) {
   device.execute(fill);
   EXPECT_DOUBLE_EQ(device.now(), launch + seconds);

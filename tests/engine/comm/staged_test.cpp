@@ -140,16 +140,43 @@ TEST(Exchange, OfTwoTransfersTheLaterOneSlowsTheRestOfTheOther) {
   EXPECT_EQ(ends_of_both(a, {.begin = 2, .alone = 2, .beside = 2}), Ends(5, 4));
 }
 
-/// Each waits for what it has sent only when it has said that it is ready to receive.
-TEST(StagedGroup, StagesThatSendToEachOtherDoNotWaitForEachOther) {
+/// All of a message of 0.5 MiB, and the half of one of 8.
+TEST(StagedGroup, SendersAreThroughWithWhatIsInABuffer) {
+  for (const int64_t times : {1, 16}) {
+    Machine machine = round_machine();
+    machine.collective_latency = machine.link_latency = 1e-9;
+    const View data(nullptr, DType::f32, {times << 17});
+    Pipeline pipeline(machine, {.stages = 2}, 60, Replicated::no,
+                      {.messages = Messages::exchanged, .buffered_messages = true});
+    on_every_rank(*pipeline.all, [&](Communicator& c) {
+      if (c.rank() == 0)
+        pipeline.forward->communicator(0).send(data, 1).wait();
+      else
+        pipeline.forward->communicator(1).receive(data, 0).wait();
+    });
+    const double seconds = 0.5 * static_cast<double>(times);
+    EXPECT_NEAR(pipeline.clock(1, Stream::compute), seconds, 1e-6);
+    EXPECT_NEAR(pipeline.clock(0, Stream::activations), seconds, 1e-6) << "the next one waits";
+    EXPECT_NEAR(pipeline.clock(0, Stream::compute), times == 1 ? 0 : seconds / 2, 1e-6);
+  }
+}
+
+/// The middle one of three stages sends on what it has received before, and then receives.
+TEST(StagedGroup, ExchangedMessagesToOneStageAreSentBeforeOthersAreReceived) {
   Pipeline pipeline(round_machine(), {.stages = 3}, 60, Replicated::no,
                     {.messages = Messages::exchanged});
   on_every_rank(*pipeline.all, [&](Communicator& c) {
-    const int left = (c.rank() + 2) % 3, right = (c.rank() + 1) % 3;
-    const Pending sent = pipeline.forward->communicator(c.rank()).send(unit, right);
-    pipeline.forward->communicator(c.rank()).receive(unit, left).wait();
+    Communicator& forward = pipeline.forward->communicator(c.rank());
+    Pending sent;
+    for (int i = 0; i < 2; ++i) {
+      if (c.rank() > 0) forward.receive(unit, c.rank() - 1).wait();
+      if (c.rank() == 0) sent.wait();
+      if (c.rank() < 2) sent = forward.send(unit, c.rank() + 1);
+    }
   });
-  for (int stage = 0; stage < 3; ++stage) EXPECT_EQ(pipeline.clock(stage, Stream::compute), 1);
+  EXPECT_EQ(pipeline.clock(0, Stream::compute), 3) << "its second one from 2 on";
+  EXPECT_EQ(pipeline.clock(1, Stream::compute), 4);
+  EXPECT_EQ(pipeline.clock(2, Stream::compute), 4);
 }
 
 /// Of a message of 2 s, each of two ranks sends the half, and then they gather it: 0.25 + 0.25 s of

@@ -168,7 +168,51 @@ TEST(Programs, KeepVersionsOfWeightsAndGradientsInTheirTypes) {
   EXPECT_EQ(parameters("narrow-gradients").second, own.second / 2 * 3) << "4 + 2";
 }
 
-/// Gradients that come when they are needed are not there beside the logits.
+/// Of a stage's step of two versions; and of each pass of another version than the one before.
+TEST(Programs, CopyVersionsOfWeights) {
+  RunConfig gpt = in_a_pipeline(small_gpt(), ScheduleKind::two_buffered);
+  const auto operations = [&](const std::string& program) {
+    const auto cluster = make_virtual_cluster(as(gpt, program), find_machine("h200-hgx"));
+    Trainer trainer(*cluster, as(gpt, program), {.optimizer = {.clip = 0}, .steps = 3});
+    const Batch batch(static_cast<size_t>(gpt.batch_microbatches()));
+    (void)trainer.run({batch, batch, batch});
+    std::vector<std::pair<double, double>> counts;  // of converts and of copies, of each stage
+    for (int stage = 0; stage < gpt.pipeline_parallel; ++stage) {
+      const auto& done = cluster->rank(stage).device.work().operations;
+      counts.emplace_back(done[Operation(Convert{}).index()].count,
+                          done[Operation(Copy{}).index()].count);
+    }
+    return counts;
+  };
+  const auto own = operations("frugal"), all = operations("version-copies");
+  // The third batch is of version 1, and those before it of version 0. The last of two stages
+  // changes once. The first begins with the third batch, ends the second one and goes on.
+  EXPECT_EQ(all[1].first - own[1].first, 1);
+  EXPECT_EQ(all[0].first - own[0].first, 3);
+  for (const size_t stage : {size_t{0}, size_t{1}}) {
+    const double copies = all[stage].second - own[stage].second;
+    EXPECT_GT(copies, 0);
+    EXPECT_EQ(std::fmod(copies, 4 * 3), 0) << "four of each weight in each of three steps";
+  }
+}
+
+TEST(Programs, HaveTensorsOfTheirOwnForParameters) {
+  const auto reserved = [](const std::string& program) {
+    RunConfig gpt = as(small_gpt(), program);
+    gpt.model.hidden = 1 << 10;
+    const auto cluster = make_virtual_cluster(gpt, find_machine("h200-hgx"));
+    const Trainer trainer(*cluster, gpt, {.optimizer = {.clip = 0}, .steps = 1});
+    const Rank& rank = cluster->rank(0);
+    return std::pair(rank.device.reserved(), rank.ledger.current());
+  };
+  const auto block = reserved("caching-allocator");
+  const auto separate = reserved("caching-allocator+separate-parameters");
+  EXPECT_EQ(separate.second, block.second) << "as many bytes";
+  EXPECT_NE(separate.first, block.first) << "of which the allocator makes others";
+}
+
+/// Gradients that come when they are needed are not there beside the logits./// Gradients that come
+/// when they are needed are not there beside the logits.
 TEST(Programs, HaveGradientsWhenTheyAreNeeded) {
   RunConfig llama = small_llama();
   llama.model.vocabulary = 1 << 16;
@@ -226,6 +270,23 @@ TEST(FindProgram, AConfigurationMayNotHaveABehaviour) {
     EXPECT_EQ(std::string(e.what()),
               "the program hugging-face-2024 has float32-logits, and narrow logits are on, which "
               "leave nothing to copy; take it out (--program hugging-face-2024~float32-logits)");
+  }
+}
+
+TEST(FindProgram, ChunksOfAStageAreNotExchanged) {
+  RunConfig config = in_a_pipeline(small_gpt(), ScheduleKind::interleaved);
+  config.chunks = 2;
+  config.model.layers = 4;
+  config.program = find_program("exchanged-messages");
+  try {
+    config.validate();
+    FAIL();
+  } catch (const InputError& e) {
+    EXPECT_EQ(
+        std::string(e.what()),
+        "the program exchanged-messages has exchanged-messages, and the schedule has several "
+        "chunks on a stage, whose neighbours would wait for each other; take it out (--program "
+        "exchanged-messages~exchanged-messages)");
   }
 }
 

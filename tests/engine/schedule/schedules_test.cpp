@@ -119,6 +119,27 @@ TEST(Schedules, MovedAreThoseOfOtherBatches) {
   });
 }
 
+TEST(Schedules, MayReceiveBeforeTheyStep) {
+  int moved = 0;
+  for_all_shapes([&](ScheduleKind kind, const ScheduleShape& shape) {
+    Schedule schedule = make_schedule(kind, shape);
+    const Schedule before = schedule;
+    receive_before_steps(schedule);
+    EXPECT_TRUE(check(schedule).empty()) << check(schedule).front().describe();
+    if (kind.flushes) {
+      EXPECT_EQ(schedule, before);
+      return;
+    }
+    for (const Actions& actions : schedule.actions)
+      for (size_t i = 1; i < actions.size(); ++i) {
+        const bool receives = actions[i].kind == ActionKind::receive_activation;
+        EXPECT_FALSE(actions[i - 1].kind == ActionKind::step && receives);
+        moved += receives && i + 1 < actions.size() && actions[i + 1].kind == ActionKind::step;
+      }
+  });
+  EXPECT_GT(moved, 100);
+}
+
 TEST(Schedules, TwoBufferedIsThePapersExample) {
   const Schedule schedule =
       make_schedule(ScheduleKind::two_buffered, {.stages = 4, .microbatches = 4, .batches = 4});
