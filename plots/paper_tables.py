@@ -21,7 +21,8 @@ import sys
 import record_tables
 
 #: Of a path within RESULTS.
-OF_A_PATH = ("machine", "published", "overheads", "parts", "modules", "predicted", "predictions", "losses")
+OF_A_PATH = ("machine", "published", "published-errors", "overheads", "parts", "modules", "predicted", "predictions",
+             "losses")
 KINDS = ("cells", "claims", "verdicts", "errors", "calibration", "file", "steps", "grid", "terms", *OF_A_PATH)
 BLOCK = re.compile(rf"(<!-- ({'|'.join(KINDS)}): ([^>]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -180,7 +181,7 @@ def written(document, results):
     def block(match):
         begin, kind, what, end = match.groups()
         if kind in OF_A_PATH:
-            return begin + getattr(record_tables, kind)(results.folder / what) + end
+            return begin + getattr(record_tables, kind.replace("-", "_"))(results.folder / what) + end
         return begin + getattr(results, kind)(what) + end
     return BLOCK.sub(block, document)
 

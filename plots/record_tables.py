@@ -72,6 +72,19 @@ def published(path):
                   "worst percentage, points"], rows)
 
 
+def published_errors(path):
+    """Mean errors of everything held out with other published values of a machine's numbers, and what is fitted then."""
+    found = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))["published"]
+    artifacts = [held["artifact"].split("/")[1] for held in found[0]["held_out"]]
+    rows = []
+    for one in found:
+        several = ", ".join(f"`{key.split('.')[1]}` {value:.4g}" for key, value in one["values"].items())
+        what = one["machine"] if not one["values"] else several if one["source"] else f"{one['machine']}: {several}"
+        means = [f"{held['errors']['percent']['mean']:.1f}" for held in one["held_out"]]
+        rows.append([what, ", ".join(f"{value:.3g}" for value in one["fitted"].values()), *means])
+    return table(["with", "fitted again", *(f"{name}, %" for name in artifacts)], rows)
+
+
 def overheads(path):
     """Table 4's overheads as a processor measured them."""
     cells = [c for c in json.loads(pathlib.Path(path).read_text(encoding="utf-8"))["cells"]

@@ -5,12 +5,12 @@
 
 namespace frugal::engine {
 
-std::pair<double, double> ends_of_both(const Transfer& a, const Transfer& b) {
+std::pair<double, double> ends_of_both(const Crossing& a, const Crossing& b) {
   const bool a_first = a.begin <= b.begin;
-  const Transfer& first = a_first ? a : b;
-  const Transfer& second = a_first ? b : a;
+  const Crossing& first = a_first ? a : b;
+  const Crossing& second = a_first ? b : a;
   if (first.end() <= second.begin) return {a.end(), b.end()};
-  const auto slowed = [](const Transfer& t) { return t.beside / t.alone; };
+  const auto slowed = [](const Crossing& t) { return t.beside / t.alone; };
   const double first_left = first.end() - second.begin;
   const double first_slow = first_left * slowed(first);
   const double second_slow = second.alone * slowed(second);
@@ -33,33 +33,34 @@ void Exchange::complete(Message* received) {
     return received == nullptr || m.peer != received->peer;
   });
   for (auto m = sent.begin(); m != with_received; ++m) {
-    const Transfer alone = sending(*m);
-    const double over = end(*m, alone.begin, alone.end());
+    const Crossing crossing = sending(*m);
+    const double over = finish(*m, crossing.begin, crossing.end());
     if (received != nullptr) received->ready = std::max(received->ready, over);
   }
   if (received == nullptr) return;
   received->rendezvous->post(received->rank, received->peer, {}, received->ready,
                              Rendezvous::Letter::ready);
-  std::vector<Transfer> opposite;
+  std::vector<Crossing> opposite;
   for (auto m = with_received; m != sent.end(); ++m) opposite.push_back(sending(*m));
   const double posted =
       received->rendezvous->take(received->peer, received->rank, received->number, received->data);
-  const Transfer coming{std::max(received->ready, posted), received->alone, received->beside};
+  const Crossing coming{std::max(received->ready, posted), received->alone, received->beside};
   double last = coming.end();
   for (size_t i = 0; i < opposite.size(); ++i) {
     const auto [of_sent, of_received] = ends_of_both(opposite[i], coming);
-    end(with_received[static_cast<std::ptrdiff_t>(i)], opposite[i].begin, of_sent);
+    finish(with_received[static_cast<std::ptrdiff_t>(i)], opposite[i].begin, of_sent);
     last = std::max(last, of_received);
   }
   device_.hold_up({.time = last, .handle = nullptr});
 }
 
-Transfer Exchange::sending(const Message& m) {
-  const double taken = m.rendezvous->take(m.peer, m.rank, m.number, {}, Rendezvous::Letter::ready);
-  return {std::max(m.ready, taken), m.alone, m.beside};
+Crossing Exchange::sending(const Message& sent) {
+  const double taken =
+      sent.rendezvous->take(sent.peer, sent.rank, sent.number, {}, Rendezvous::Letter::ready);
+  return {std::max(sent.ready, taken), sent.alone, sent.beside};
 }
 
-double Exchange::end(const Message& sent, double begin, double end) {
+double Exchange::finish(const Message& sent, double begin, double end) {
   device_.occupy_between(sent.stream, "send", begin, end);
   const double over = std::max(begin, end - sent.buffered);
   device_.hold_up({.time = over, .handle = nullptr});

@@ -7,16 +7,16 @@
 
 namespace frugal::engine {
 
-/// A message that begins when both ends are ready for it.
-struct Transfer {
+/// A message on its way, which begins when both ends are ready for it.
+struct Crossing {
   double begin = 0;   ///< seconds on the devices' clocks
   double alone = 0;   ///< seconds it takes
   double beside = 0;  ///< seconds it takes while another goes the opposite way
   double end() const { return begin + alone; }
 };
-/// When two transfers between the same two ranks end, in opposite directions: as long as both are
-/// under way they slow each other.
-std::pair<double, double> ends_of_both(const Transfer& a, const Transfer& b);
+/// When two between the same two ranks end, in opposite directions: as long as both are under way
+/// they slow each other.
+std::pair<double, double> ends_of_both(const Crossing& a, const Crossing& b);
 
 /// The messages of one stage where it exchanges them with its neighbours (Messages::exchanged):
 /// before it computes on it waits until what it has sent is there, and what it needs next. With the
@@ -37,7 +37,7 @@ class Exchange {
     View data;
     uint64_t number = 0;  ///< of the message where it is received, of the answer where it is sent
     double ready = 0;     ///< when this end is
-    double alone = 0, beside = 0;  ///< Transfer
+    double alone = 0, beside = 0;  ///< Crossing
     double buffered = 0;  ///< seconds before the end from which on its sender can do without it
   };
   void send(const Message& message);
@@ -48,9 +48,9 @@ class Exchange {
 
  private:
   /// When both ends of a message that was sent are ready.
-  static Transfer sending(const Message& sent);
-  /// When the sender is through with it.
-  double end(const Message& sent, double begin, double end);
+  static Crossing sending(const Message& sent);
+  /// Returns when the sender is through with it.
+  double finish(const Message& sent, double begin, double end);
 
   VirtualDevice& device_;
   std::vector<Message> sent_;

@@ -109,6 +109,14 @@ GlobalIndex Parameter::global_index(const Rank& rank) const {
   return {};
 }
 
+Pieces pieces_of(const RunConfig& config, const ParameterList& parameters) {
+  if (parameters.size() == 1) return parameters.front()->pieces;
+  Pieces sizes;
+  if (config.program.keeps.separate_parameters)
+    for (const Parameter* p : parameters) sizes.push_back(p->view().size());
+  return sizes;
+}
+
 ParameterList join(std::initializer_list<ParameterList> lists) {
   ParameterList all;
   for (const ParameterList& list : lists) all.insert(all.end(), list.begin(), list.end());

@@ -82,6 +82,9 @@ ParameterStore::Types types_of(const RunConfig& config);
 /// All parameters of a module, in a fixed order.
 using ParameterList = std::vector<Parameter*>;
 ParameterList join(std::initializer_list<ParameterList> lists);
+/// What a program has tensors of its own for in memory of these, one behind the other: each of them
+/// (Keeping::separate_parameters), or where there is one, its pieces.
+Pieces pieces_of(const RunConfig& config, const ParameterList& parameters);
 
 /// Tells who steps in backward that these gradients are complete, of a program whose weights step
 /// one by one; otherwise it is told of a layer's together.

@@ -12,7 +12,6 @@
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
-
 namespace {
 
 /// The whole model's norm has a replicated weight once.
@@ -89,25 +88,19 @@ Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOption
     } while (end < parameters_.size() && follows(*parameters_[end]));
     if (!rank.config.program.keeps.late_state) make_state(rank, group);
     if (rank.config.program.keeps.narrow_gradients && rank.config.type != rank.config.state_type())
-      group.narrow_gradient = RankAt(rank).allocate(rank.config.type, {group.elements},
-                                                    pieces_of(rank, group), Kind::gradient);
+      group.narrow_gradient =
+          RankAt(rank).allocate(rank.config.type, {group.elements},
+                                pieces_of(rank.config, group.members), Kind::gradient);
     groups_.push_back(std::move(group));
   }
 }
 
 OptimizerState Optimizer::new_state(Rank& rank, const Group& group) const {
   const RunConfig& c = rank.config;
-  const bool narrow = accumulation_type(c.type) != c.type;
+  const bool narrow = accumulation_type(c.type) != c.type && c.precision == Precision::mixed;
   const int moments = kind_ == OptimizerKind::sgd ? 0 : kind_ == OptimizerKind::momentum ? 1 : 2;
-  return {rank, from(group.first->weight, group.elements), moments,
-          (narrow && c.precision == Precision::mixed) || predicts(), pieces_of(rank, group)};
-}
-
-Pieces Optimizer::pieces_of(const Rank& rank, const Group& group) {
-  if (!rank.config.program.keeps.separate_parameters) return group.first->pieces;
-  Pieces sizes;
-  for (const Parameter* p : group.members) sizes.push_back(p->view().size());
-  return sizes;
+  return {rank, from(group.first->weight, group.elements), moments, narrow || predicts(),
+          pieces_of(c, group.members)};
 }
 
 void Optimizer::make_state(Rank& rank, Group& group) const {
@@ -167,61 +160,14 @@ void Optimizer::clear_gradients(Rank& rank) {
     return;
   }
   if (rank.config.overwrite_gradients) return make_fresh(rank);
-  for (const Group& group : groups_) rank.run(Fill{from(group.first->gradient, group.elements), 0});
-}
-
-void Optimizer::flatten_gradients(Rank& rank) const {
-  if (!rank.config.program.keeps.flattened_gradients) return;
-  int64_t elements = 0;
-  for (const Group& group : groups_) elements += group.elements;
-  const Tensor flat = rank.allocate({elements}, Kind::communication);
-  int64_t first = 0;
-  for (const Group& group : groups_) {
-    rank.run(Convert{from(group.first->gradient, group.elements),
-                     flat.view().sliced(0, first, group.elements)});
-    first += group.elements;
-  }
-}
-
-void Optimizer::sum_narrowed(Rank& rank, Communicator& replicas) {
-  for (const Group& group : groups_) {
-    const View gradient = from(group.first->gradient, group.elements);
-    const Tensor narrow = rank.allocate({group.elements}, Kind::communication);
-    rank.run(Convert{gradient, narrow});
-    replicas.all_reduce(narrow).wait();
-    rank.run(Convert{narrow, gradient});
-  }
-}
-
-void Optimizer::sum_partial_gradients(Rank& rank) {
-  sum_over(rank.groups.context);
-  if (rank.tensor_group.size() == 1) return;
-  std::vector<Pending> sums;
-  for (const Parameter* p : parameters_)
-    if (p->gradient_is_partial) sums.push_back(rank.tensor_group.all_reduce(p->grad()));
-  for (Pending& sum : sums) sum.wait();
-}
-
-void Optimizer::sum_over(Communicator& replicas) {
-  if (replicas.size() == 1) return;
-  std::vector<Pending> sums;
-  for (const Group& group : groups_)
-    sums.push_back(replicas.all_reduce(from(group.first->gradient, group.elements)));
-  for (Pending& sum : sums) sum.wait();
-}
-
-void Optimizer::complete_gradients(Rank& rank) {
-  clear_fresh(rank);
-  sum_partial_gradients(rank);
-  for (const Group& group : groups_)
-    if (group.tied) rank.groups.ends.all_reduce(from(group.first->gradient, group.elements)).wait();
+  for (const Group& group : groups_) rank.run(Fill{group.gradient(), 0});
 }
 
 Tensor Optimizer::squared_norm(Rank& rank) const {
   Tensor total = rank.allocate(DType::f64, {1});
   rank.run(Fill{total, 0});
   for (const Group& group : groups_)
-    if (group.counted) rank.run(Sum{from(group.first->gradient, group.elements), total, true});
+    if (group.counted) rank.run(Sum{group.gradient(), total, true});
   sum(rank.tensor_group, total);
   sum(rank.groups.stages, total);
   return total;
@@ -308,8 +254,7 @@ void Optimizer::update(const RankAt& at, const OptimizerOptions& o, double norm,
   const double scale = o.clip > 0 && norm > o.clip ? o.clip / norm : 1;
   std::vector<Tensor> intermediate;  // of all at once
   for (const Group& group : groups_) make_intermediate(at, group, intermediate);
-  for (const Group& group : groups_)
-    update(at, group, from(group.first->gradient, group.elements), o, scale, blocks);
+  for (const Group& group : groups_) update(at, group, group.gradient(), o, scale, blocks);
 }
 
 /// All but a tied table, whose gradient sets out for the other end of the pipeline. It goes in a
@@ -320,7 +265,7 @@ void Optimizer::update_without_waiting(Rank& rank, const OptimizerOptions& o,
   begin_step(o);
   for (Group& group : groups_) {
     make_state(rank, group);
-    const View gradient = from(group.first->gradient, group.elements);
+    const View gradient = group.gradient();
     if (!group.tied) {
       update(rank, group, gradient, o, 1, blocks);
       continue;

@@ -85,6 +85,10 @@ class Optimizer {
     bool tied = false;         // Parameter::tied
     OptimizerState state{};    // the kind decides what there is
     Tensor narrow_gradient{};  // beside the gradient, where a program has both
+    /// Of all members.
+    View gradient() const {
+      return {first->gradient.view().data, first->gradient.type(), {elements}};
+    }
   };
   /// A tied table's update that waits for the other end of the pipeline.
   struct Late {
@@ -99,8 +103,6 @@ class Optimizer {
   /// Those that nothing was added to.
   void clear_fresh(Rank& rank);
   OptimizerState new_state(Rank& rank, const Group& group) const;
-  /// What a program has tensors of its own for, of a group's state.
-  static Pieces pieces_of(const Rank& rank, const Group& group);
   /// Where it has none yet.
   void make_state(Rank& rank, Group& group) const;
   double end_step_in_backward(Rank& rank);

@@ -54,10 +54,8 @@ void WeightVersions::look_at(int version) {
 Tensor WeightVersions::new_block(Rank& rank, const Tensor& like) const {
   const Keeping& keeps = rank.config.program.keeps;
   const DType type = keeps.float32_weight_versions ? accumulation_type(like.type()) : like.type();
-  Pieces pieces;
-  if (keeps.separate_parameters)
-    for (const Parameter* p : parameters_) pieces.push_back(p->view().size());
-  const Tensor block = RankAt(rank).allocate(type, like.shape(), pieces, Kind::parameter);
+  const Tensor block = RankAt(rank).allocate(type, like.shape(),
+                                             pieces_of(rank.config, parameters_), Kind::parameter);
   return block.with_view({block.view().data, like.type(), like.shape()});
 }
 

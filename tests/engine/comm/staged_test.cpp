@@ -127,8 +127,8 @@ TEST(StagedGroup, ExchangedMessagesOfBothWaysSlowEachOther) {
   }
 }
 
-TEST(Exchange, OfTwoTransfersTheLaterOneSlowsTheRestOfTheOther) {
-  const Transfer a{.begin = 0, .alone = 4, .beside = 8};
+TEST(Exchange, OfTwoMessagesTheLaterOneSlowsTheRestOfTheOther) {
+  const Crossing a{.begin = 0, .alone = 4, .beside = 8};
   using Ends = std::pair<double, double>;
   EXPECT_EQ(ends_of_both(a, {.begin = 0, .alone = 4, .beside = 8}), Ends(8, 8));
   EXPECT_EQ(ends_of_both(a, {.begin = 4, .alone = 4, .beside = 8}), Ends(4, 8))
