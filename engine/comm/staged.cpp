@@ -11,10 +11,6 @@
 namespace frugal::engine {
 namespace {
 
-/// What is under way of a message whose sender is through with it: NCCL's buffer of a channel, of
-/// which a message has one.
-constexpr double buffer_bytes = 1 << 22;
-
 /// How one end of a stage's messages takes part in them.
 struct Side {
   VirtualDevice& device;
@@ -159,7 +155,6 @@ class StagedCommunicator final : public Communicator {
     const bool within = senders == 0;
     const double alone =
         within ? costs_.message(true, part) : costs_.message_between_nodes(senders, part);
-    const bool buffers = device_.software().buffered_messages;
     return {.rendezvous = &rendezvous_,
             .rank = rank_,
             .peer = peer,
@@ -167,7 +162,7 @@ class StagedCommunicator final : public Communicator {
             .data = data,
             .alone = alone,
             .beside = within ? alone : costs_.message_between_nodes(exchanging, part, Ways::both),
-            .buffered = buffers ? alone * std::min(1.0, buffer_bytes / part) : 0};
+            .buffered = costs_.buffered(part, alone)};
   }
   /// When this rank is ready for something that it issues now, behind what was computed so far.
   double issue() {

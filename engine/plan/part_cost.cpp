@@ -8,6 +8,7 @@
 #include "engine/model/gpt.h"
 #include "engine/train/host_tensor.h"
 #include "engine/train/one_block.h"
+#include "engine/train/weight_versions.h"
 
 namespace frugal::engine {
 namespace {
@@ -29,7 +30,11 @@ class PartRun {
     cost.gradients = rank_.ledger.current(Kind::gradient);
     pass_through(cost);
     double start = now();
+    copy_out(rank_, block_);
+    cost.other_version = now() - start;
+    start = now();
     (void)optimizer_->step(rank_, options_);
+    if (rank_.config.schedule.delay > 0) copy_versions(rank_, model_->parameters());
     optimizer_->clear_gradients(rank_);
     // A tied table's gradient that is on its way stays in memory until the next step.
     cost.fixed = rank_.ledger.current();
@@ -90,7 +95,8 @@ class PartRun {
 /// a + n · b, member by member.
 PartCost plus(const PartCost& a, int64_t n, const PartCost& b) {
   PartCost sum = a;
-  for (const auto seconds : {&PartCost::forward, &PartCost::backward, &PartCost::step})
+  for (const auto seconds :
+       {&PartCost::forward, &PartCost::backward, &PartCost::step, &PartCost::other_version})
     sum.*seconds += static_cast<double>(n) * (b.*seconds);
   for (const auto bytes : {&PartCost::weights, &PartCost::gradients, &PartCost::fixed,
                            &PartCost::kept, &PartCost::forward_peak, &PartCost::backward_peak})

@@ -12,6 +12,7 @@ namespace frugal::engine {
 struct PartCost {
   double forward = 0, backward = 0;  ///< of one microbatch; recomputation is part of backward
   double step = 0;                   ///< the optimizer's, without what it waits for
+  double other_version = 0;          ///< of a pass of another version than the one before
 
   int64_t weights = 0;        ///< of one version
   int64_t gradients = 0;      ///< what replicas sum

@@ -14,6 +14,7 @@ struct Pipeline {
   const RunConfig& run;
   std::vector<PartCost> parts;    // of each stage
   std::vector<double> messages;   // seconds from each stage to the next, or back
+  std::vector<double> sends;      // those of them in which the sender does not compute
   std::vector<double> exchanges;  // both at once
   double message_bytes = 0;
   double tied = 0;  // seconds in which the ends sum a tied table's gradients; 0 of untied ones
@@ -29,26 +30,34 @@ struct Pipeline {
   /// block, and an exchange with each neighbour, where they are exchanged.
   double held(int i) const {
     const std::vector<double>& each = kind == Messages::exchanged ? exchanges : messages;
-    return kind == Messages::beside ? 0 : of_sides(i, each);
+    return kind == Messages::beside ? 0 : before(i, each) + behind(i, each);
   }
-  /// The same of messages of one direction alone.
+  /// The same of messages of one direction alone, of which it receives one and sends one.
   double held_one_way(int i) const {
-    const double sides = of_sides(i, messages);
-    return kind == Messages::beside ? 0 : kind == Messages::blocking ? sides / 2 : sides;
+    if (kind == Messages::beside) return 0;
+    if (kind == Messages::blocking) return held(i) / 2;
+    return std::max(before(i, messages) + behind(i, sends), before(i, sends) + behind(i, messages));
   }
 
  private:
-  double of_sides(int i, const std::vector<double>& seconds) const {
-    const auto at = [&](int k) { return seconds[static_cast<size_t>(k)]; };
-    return (i > 0 ? at(i - 1) : 0) + (i + 1 < stages() ? at(i) : 0);
+  /// From the stage before, and to the one behind.
+  double before(int i, const std::vector<double>& seconds) const {
+    return i > 0 ? seconds[static_cast<size_t>(i) - 1] : 0;
+  }
+  double behind(int i, const std::vector<double>& seconds) const {
+    return i + 1 < stages() ? seconds[static_cast<size_t>(i)] : 0;
   }
 };
 
 Pipeline pipeline_of(const RunConfig& run, const PartCosts& costs, const Links& links,
                      const CostModel& times) {
   const Software& software = run.program.software;
-  Pipeline pipe{
-      .run = run, .parts = {}, .messages = {}, .exchanges = {}, .kind = software.messages};
+  Pipeline pipe{.run = run,
+                .parts = {},
+                .messages = {},
+                .sends = {},
+                .exchanges = {},
+                .kind = software.messages};
   const bool sharded = run.sequence_parallel;
   const int64_t shards = sharded ? run.tensor_parallel : 1;
   const int64_t tokens = run.model.sequence / shards * run.micro_batch;
@@ -60,7 +69,10 @@ Pipeline pipeline_of(const RunConfig& run, const PartCosts& costs, const Links& 
     return gather + (senders == 0 ? times.message(true, sent)
                                   : times.message_between_nodes(senders, sent, ways));
   };
-  for (const int senders : links.senders) pipe.messages.push_back(seconds(senders, Ways::one));
+  for (const int senders : links.senders) {
+    pipe.messages.push_back(seconds(senders, Ways::one));
+    pipe.sends.push_back(pipe.messages.back() - times.buffered(sent, pipe.messages.back()));
+  }
   for (const int both : links.exchanging) pipe.exchanges.push_back(seconds(both, Ways::both));
   for (int i = 0; i < run.pipeline_parallel; ++i)
     pipe.parts.push_back(costs.of(ModelPart::of(run, i, 0)));
@@ -149,9 +161,11 @@ void predict_memory(const Pipeline& pipe, Prediction& prediction) {
     const StageFill fill{.stage = i,
                          .stages = pipe.stages(),
                          .microbatches = static_cast<int>(pipe.run.microbatches)};
-    // Beside the microbatch of a pass: the others, and the last message to each neighbour.
+    // Beside the microbatch of a pass: the others, and the last message to each neighbour, unless
+    // it is waited for.
     const int64_t others = kind.in_flight(fill) - 1;
-    const int64_t neighbours = (i > 0 ? 1 : 0) + (i + 1 < pipe.stages() ? 1 : 0);
+    const int64_t neighbours =
+        pipe.kind == Messages::exchanged ? 0 : (i > 0 ? 1 : 0) + (i + 1 < pipe.stages() ? 1 : 0);
     prediction.stages[static_cast<size_t>(i)].memory =
         part.fixed + (kind.versions_limit(fill) - 1) * part.weights + others * part.kept +
         neighbours * message + std::max(part.forward_peak, part.backward_peak);
@@ -168,7 +182,10 @@ void predict_stages(const Pipeline& pipe, const Links& links, const CostModel& t
     if (i + 1 < pipe.stages()) stage.messages += pipe.message(i);
     stage.all_reduce = times.all_reduce(links.replicas[static_cast<size_t>(i)],
                                         static_cast<double>(part.gradients));
-    stage.update = part.step;
+    // Without a flush, the last passes of a batch take turns with those of the next version.
+    const double turns =
+        std::min<double>(pipe.stages() - 1 - i, static_cast<double>(pipe.run.microbatches));
+    stage.update = part.step + (pipe.run.schedule.delay > 0 ? 2 * turns * part.other_version : 0);
     prediction.stages.push_back(stage);
   }
 }

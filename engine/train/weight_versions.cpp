@@ -16,6 +16,19 @@ View imagined(DType type, const Shape& shape) { return {nullptr, type, shape}; }
 
 }  // namespace
 
+void copy_versions(Rank& rank, const ParameterList& parameters) {
+  if (!copies_versions(rank)) return;
+  for (const Parameter* p : parameters) {
+    const View weight = imagined(accumulation_type(p->view().type), p->view().shape);
+    for (int copy = 0; copy < 4; ++copy) rank.run(Copy{weight, weight});
+  }
+}
+
+void copy_out(Rank& rank, const View& weights) {
+  if (!copies_versions(rank)) return;
+  rank.run(Convert{imagined(accumulation_type(weights.type), weights.shape), weights});
+}
+
 WeightVersions::WeightVersions(ParameterList parameters, Tensor block)
     : parameters_(std::move(parameters)) {
   blocks_.emplace(0, std::move(block));
@@ -27,17 +40,11 @@ void WeightVersions::use(Rank& rank, int version) {
     throw std::logic_error(fmt::format("version {} of the weights is not there", version));
   if (version == used_) return;
   look_at(version);
-  if (!copies_versions(rank)) return;
-  const View& weights = found->second.view();
-  rank.run(Convert{imagined(accumulation_type(weights.type), weights.shape), weights});
+  copy_out(rank, found->second);
 }
 
 void WeightVersions::copy_all(Rank& rank) const {
-  if (!copies_versions(rank) || blocks() < 2) return;
-  for (const Parameter* p : parameters_) {
-    const View weight = imagined(accumulation_type(p->view().type), p->view().shape);
-    for (int copy = 0; copy < 4; ++copy) rank.run(Copy{weight, weight});
-  }
+  if (blocks() > 1) copy_versions(rank, parameters_);
 }
 
 void WeightVersions::look_at(int version) {

@@ -5,6 +5,14 @@
 
 namespace frugal::engine {
 
+/// What a program copies of every weight in float32 with a step of two versions
+/// (Software::version_copies): the newer one to where the older one was, and both to each other's
+/// place by way of a third. Nothing otherwise.
+void copy_versions(Rank& rank, const ParameterList& parameters);
+/// What it copies where a pass needs another version than the one before: of all these weights out
+/// of float32.
+void copy_out(Rank& rank, const View& weights);
+
 /// The weights of one rank in as many versions as its schedule needs at a time: one where batches
 /// are flushed, two with 2BW, up to the depth of the pipeline with weight stashing. Version v is
 /// what v steps have made of the initial weights. A version is a block of memory of its own; the
@@ -25,8 +33,7 @@ class WeightVersions {
   /// A new newest version, for the optimizer to write: in place of the one before, or elsewhere
   /// where that one is still needed. Throws OutOfMemory.
   Step advance(Rank& rank, bool previous_is_needed);
-  /// What a program copies with a step, of every weight in float32: the newest version to where the
-  /// older one was, and both to each other's place by way of a third.
+  /// What a program copies with a step (copy_versions()), where there are several versions.
   void copy_all(Rank& rank) const;
   /// This version is not needed any more. The newest one stays.
   void drop(int version);

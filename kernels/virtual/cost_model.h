@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 
 #include "kernels/operations.h"
@@ -74,6 +75,13 @@ class CostModel {
   double shift(const Group& group, double bytes) const;
   /// A message to another node, when so many devices of the node send one at once.
   double message_between_nodes(int senders, double bytes, Ways ways = Ways::one) const;
+  /// How long before the end of a message of so many bytes and seconds its sender is through with
+  /// it (Software::buffered_messages).
+  double buffered(double bytes, double seconds) const {
+    // Of NCCL, which has one channel for a message.
+    constexpr double buffer = 1 << 22;
+    return software_.buffered_messages ? seconds * std::min(1.0, buffer / bytes) : 0;
+  }
 
  private:
   /// An operation that is one kernel, bound by memory.
