@@ -100,8 +100,8 @@ Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
   if (pass.recompute == Recompute::stage) compute(pass, saved.input, saved);
   saved.input = {};
   const Tensor returned = saved.head.layer.returned;
-  Tensor dx =
-      part_.last ? head_->backward(pass, table(), scale, std::move(saved.head)) : std::move(dy);
+  Tensor dx = part_.last ? head_->backward(pass, table(), own_table(), scale, std::move(saved.head))
+                         : std::move(dy);
   if (part_.last) complete(pass, head_parameters());
   const Tensor first_term = term_of_tied_table(pass, false);
   // The head is through: what comes back before would lie beside what the head has.
@@ -128,8 +128,10 @@ Tensor Gpt::term_of_tied_table(const Pass& pass, bool sum) const {
 }
 
 /// Without a table that the embedding adds to later.
-ParameterList Gpt::head_parameters() {
-  return output_table_ ? join({head_->parameters(), {&*output_table_}}) : head_->parameters();
+ParameterList Gpt::head_parameters() { return join({head_->parameters(), own_table()}); }
+
+ParameterList Gpt::own_table() {
+  return output_table_ ? ParameterList{&*output_table_} : ParameterList();
 }
 
 ParameterList Gpt::parameters() {

@@ -52,6 +52,8 @@ class Gpt {
   Tensor compute(const Pass& pass, const Input& input, Saved& saved) const;
   Tensor term_of_tied_table(const Pass& pass, bool sum) const;
   ParameterList head_parameters();
+  /// The output layer's, where the embedding has another one.
+  ParameterList own_table();
   /// Tells who steps in backward that these parameters' gradients are complete.
   static void complete(const Pass& pass, const ParameterList& parameters);
 

@@ -21,10 +21,13 @@ class OutputHead {
     return output_layer::forward(pass, table, norm_.forward(pass, x, saved.norm), labels, scale,
                                  saved.layer);
   }
-  /// The gradient of x for a loss that is `scale` · Σ of the tokens' losses.
-  Tensor backward(const Pass& pass, const Parameter& table, float scale, Saved saved) const {
+  /// The gradient of x for a loss that is `scale` · Σ of the tokens' losses. The output layer
+  /// completes the gradients of `completed`: the table's, where nobody else has it.
+  Tensor backward(const Pass& pass, const Parameter& table, const ParameterList& completed,
+                  float scale, Saved saved) const {
     Tensor dnormed =
         output_layer::backward(pass, table, scale, std::move(saved.layer));  // [s/t, b, h]
+    step_alone(pass, completed);
     return norm_.backward(pass, std::move(dnormed), {}, std::move(saved.norm));
   }
 

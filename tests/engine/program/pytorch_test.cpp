@@ -149,6 +149,24 @@ TEST(PyTorch, StepsWeightsOneByOne) {
   EXPECT_EQ(gradients("stepped-one-by-one"), 4 * up);
 }
 
+/// The norm's backward pass comes after its step.
+TEST(PyTorch, StepsAnOutputTableBeforeTheNormInFrontOfIt) {
+  RunConfig llama = small_llama();
+  llama.model.tied = false;
+  llama.step_in_backward = true;
+  llama.model.vocabulary = 1 << 12;
+  const auto gradients = [&](const std::string& program) {
+    const RunConfig c = as(llama, program);
+    const auto cluster = make_virtual_cluster(c, find_machine("h200-hgx"));
+    Trainer trainer(*cluster, c, {.optimizer = {.clip = 0}, .steps = 1});
+    (void)trainer.step(Batch(static_cast<size_t>(c.batch_microbatches())));
+    return cluster->rank(0).ledger.peak(Kind::gradient);
+  };
+  const int64_t table = 4 * llama.model.vocabulary * llama.model.hidden;
+  EXPECT_EQ(gradients("frugal"), table + 4 * llama.model.hidden);
+  EXPECT_EQ(gradients("stepped-one-by-one"), table);
+}
+
 /// Autograd adds them up one after the other.
 TEST(PyTorch, SumsGradientsOfSeparateProjectionsOneByOne) {
   RunConfig llama = small_llama();
