@@ -193,7 +193,7 @@ void StageExecutor::send(const Action& action, Communicator& to, int peer, const
 }
 
 void StageExecutor::exchange() {
-  if (!rank_.config.exchanges_messages()) return;
+  if (!rank_.config.exchanges_messages() || rank_.device.backed()) return;
   for (auto& [key, flight] : flights_) {
     flight.activation.pending.wait();
     flight.gradient.pending.wait();

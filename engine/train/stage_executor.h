@@ -101,7 +101,8 @@ class StageExecutor {
   void note_versions();
   void send(const Action& action, Communicator& to, int peer, const Tensor& tensor,
             std::optional<Departure>& before);
-  /// Where messages are exchanged, a stage goes on when those that are under way are there.
+  /// Where messages are exchanged, on a virtual device, a stage goes on when those that are under
+  /// way are there.
   void exchange();
   void step(const Action& action, size_t index);
   /// The chunk and the microbatch in one number.
