@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import random
 import statistics
 
 
@@ -189,6 +190,96 @@ def losses(path):
         rows.append([way, f"{record['memory']['peak_total'] / 2**20:.1f} MiB", f"{record['losses'][-1]:.6f}",
                      f"{record['held_out'][-1]['loss']:.6f}", "" if way == "as it is" else f"{apart:.2g} nats"])
     return table(["", "peak of a rank", "loss of step 200", "held-out loss", "greatest distance of a step's loss"], rows)
+
+
+def with_interval(metric):
+    interval = metric["interval"]
+    return f"{metric['median']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]"
+
+
+def ratio_with_interval(record, other, metric):
+    """The median of the ratios within rounds, with its 95 % interval by 2000 resamples."""
+    samples = [r["metrics"][metric]["samples"] for r in (record, other)]
+    ratios = [a / b for a, b in zip(*samples, strict=True)]
+    rng = random.Random(1)
+    medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(2000))
+    return f"{statistics.median(ratios):.2f} [{medians[49]:.2f}, {medians[1950]:.2f}]"
+
+
+def step_work(path):
+    """What training steps move (bench/step_work.py); of two layers and one, what the second adds."""
+    found = {}
+    for record in records(path):
+        c, work = record["configuration"], record["work"]
+
+        def moved(prefix, operations=work["operations"]):
+            return sum(all["bytes"] for name, all in operations.items() if name.startswith(prefix))
+        numbers = [sum(all["count"] for all in work["operations"].values()), work["bytes"], work["least"]["total"],
+                   moved("gemm"), moved("cross-entropy"), moved("fill"), median(record, "step_time")]
+        model = c["model"]["name"]
+        way = "saving" if c.get("narrow_logits") else "as it is"
+        before = found.get((model, way))
+        found[model, way] = numbers if before is None else [two - one for two, one in zip(numbers, before, strict=True)]
+    rows = []
+    for (model, way), (count, *moves, seconds) in found.items():
+        title = f"{model}, a layer" if model.startswith("llama") else model
+        rows.append([title, way, f"{count:.0f}", *(f"{each / 1e9:.2f}" for each in moves), f"{1e3 * seconds:.2f}"])
+    return table(["step", "", "operations", "GB", "least GB", "GB of products", "of cross-entropy", "of fills",
+                  "virtual ms"], rows, 2)
+
+
+def bubbles(path):
+    """Idle time over busy time of pipelines of two stages on two cores, by schedule and microbatches of a batch."""
+    found = {r["case"]: r for r in records(path)}
+    sizes = sorted({int(case.split("/")[1]) for case in found if case.startswith("gpipe/")})
+
+    def row(title, of):
+        return [title, *(of(m) for m in sizes)]
+    rows = [row("(p − 1)/m", lambda m: f"{median(found[f'gpipe/{m}'], 'ideal_bubble'):.3f}"),
+            row("GPipe", lambda m: with_interval(found[f"gpipe/{m}"]["metrics"]["bubble"])),
+            row("1F1B (PipeDream-Flush)", lambda m: with_interval(found[f"1f1b/{m}"]["metrics"]["bubble"])),
+            row("2BW, steady state", lambda m: with_interval(found[f"2bw/{m}"]["metrics"]["steady_bubble"])),
+            row("2BW's microbatches per second over 1F1B's",
+                lambda m: ratio_with_interval(found[f"1f1b/{m}"], found[f"2bw/{m}"], "time"))]
+    return table(["", *(f"m = {m}" for m in sizes)], rows)
+
+
+def products(path):
+    """Products of linear layers whose rows share cache sets, against oneDNN called directly in the same rounds."""
+    found = {r["case"]: r for r in records(path) if r["case"].startswith("f32/h1536/")}
+    rows = []
+    for case, record in found.items():
+        if not case.endswith("/frugal"):
+            continue
+        other = found[case.replace("/frugal", "/oneDNN")]
+        rates = [1e-9 * median(r, "work") / median(r, "time") for r in (record, other)]
+        rows.append([case.removeprefix("f32/h1536/").removesuffix("/frugal"), *(f"{rate:.0f}" for rate in rates),
+                     ratio_with_interval(other, record, "time")])
+    return table(["product", "GFLOP/s", "oneDNN alone, GFLOP/s", "ratio"], rows)
+
+
+def convergence(path):
+    """Losses of pipelines with a flush, with 2BW, and with 2BW and predicted weights (bench/convergence.sh)."""
+    found = {}
+    for record in records(path):
+        c, options = record["configuration"], record["command"].split(" --")
+        rate = next(o.split()[1] for o in options if o.startswith("learning-rate "))
+        way = c["schedule"] + (", predicted" if any(o.startswith("weight-prediction") for o in options) else "")
+        last = record["held_out"][-1]
+        model = c["model"]["name"].split("-")[0].upper()
+        found.setdefault((model, last["step"], float(rate)), {}).setdefault(way, {})[c["seed"]] = last["loss"]
+
+    def interval(values, sign=""):
+        """Mean and 95 % interval by Student's distribution, of three seeds."""
+        assert len(values) == 3
+        return f"{statistics.mean(values):{sign}.3f} ± {4.303 * statistics.stdev(values) / 3 ** 0.5:.3f}"
+    rows = []
+    for (model, steps, rate), ways in sorted(found.items(), key=lambda item: (item[0][0] != "GPT", item[0])):
+        flush = ways["1f1b"]
+        apart = [[ways[way][seed] - loss for seed, loss in flush.items()] for way in ("2bw", "2bw, predicted")]
+        rows.append([f"{model}, {steps}", f"{rate:g}", interval(list(flush.values())), *(interval(a, "+") for a in apart)])
+    return table(["model, steps", "learning rate", "with a flush (1F1B)", "2BW minus 1F1B",
+                  "2BW with predicted weights minus 1F1B"], rows)
 
 
 def terms(folder, what):
