@@ -59,8 +59,8 @@ void WeightVersions::look_at(int version) {
 
 /// Where a program keeps versions in float32, in as much memory.
 Tensor WeightVersions::new_block(Rank& rank, const Tensor& like) const {
-  const Keeping& keeps = rank.config.program.keeps;
-  const DType type = keeps.float32_weight_versions ? accumulation_type(like.type()) : like.type();
+  const bool wide = rank.config.program.keeps.float32_weight_versions;
+  const DType type = wide ? accumulation_type(like.type()) : like.type();
   const Tensor block = RankAt(rank).allocate(type, like.shape(),
                                              pieces_of(rank.config, parameters_), Kind::parameter);
   return block.with_view({block.view().data, like.type(), like.shape()});
