@@ -11,6 +11,7 @@
 #include "engine/train/trainer.h"
 #include "kernels/support/error.h"
 #include "kernels/virtual/device.h"
+#include "tests/engine/support.h"
 #include "tests/main/left_out.h"
 
 /// The planner against execution: what it predicts is what the virtual machine takes.
@@ -175,6 +176,30 @@ INSTANTIATE_TEST_SUITE_P(
                       Planned{flush, none, 1, 1, 2, 1, 8, 8, false, false, 256},
                       Planned{flush, none, 1, 1, 4, 1, 8, 16, false, false, 256}),
     ::testing::PrintToStringParamName());
+
+/// Four of each weight, a kernel each; of the two norms and four maps of a layer, and of a table.
+TEST(Predict, AnUpdateHasTheCopiesOfVersions) {
+  const Machine machine = find_machine("v100-p3-16xlarge");
+  for (const ScheduleKind& kind : {two_buffered, flush}) {
+    RunConfig run = testing::small_gpt();
+    run.type = DType::bf16;
+    run.pipeline_parallel = 2;
+    run.microbatches = 4;
+    run.schedule = kind;
+    const OptimizerOptions options = planned_optimizer(kind);
+    const auto update = [&](bool copies) {
+      run.program.software.version_copies = copies;
+      return predict(run, PartCosts(run, options, machine), Links(run, machine), machine)
+          .stages[0]
+          .update;
+    };
+    const double more = update(true) - update(false);
+    if (kind.delay > 0)
+      EXPECT_GT(more, 4 * 13 * machine.launch_overhead);
+    else
+      EXPECT_EQ(more, 0);
+  }
+}
 
 FRUGAL_LEFT_OUT(thread, "Predict.ATiedTablesSumIsOfItsGradients", "one thread");
 /// Whatever gradients are stored as: what the ends of the pipeline are seen to take.
