@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "engine/schedule/check.h"
 #include "engine/schedule/peaks.h"
 #include "engine/schedule/text.h"
 #include "kernels/support/error.h"
