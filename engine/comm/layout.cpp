@@ -98,6 +98,11 @@ int Layout::senders(int from_stage, int to_stage, int devices_per_node) const {
   return leaving.most();
 }
 
+int Layout::exchanging(int stage, int other, int devices_per_node) const {
+  if (senders(stage, other, devices_per_node) == 0) return 0;
+  return std::max(exchanging(stage, devices_per_node), exchanging(other, devices_per_node));
+}
+
 int Layout::exchanging(int stage, int devices_per_node) const {
   const int apart = ranks_of_stage();
   const auto node = [&](int rank) { return rank / devices_per_node; };

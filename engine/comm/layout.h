@@ -64,8 +64,12 @@ struct Layout {
   /// so from the same node to other nodes, on the node where these are most. 0: none leaves its
   /// node.
   int senders(int from_stage, int to_stage, int devices_per_node) const;
-  /// When all stages exchange messages with their neighbours: how many do so from the same node
-  /// with other nodes, on the node of this stage where these are most.
+  /// The same of messages of both directions between two stages, while all stages exchange some
+  /// with their neighbours: how many of a node do so with other nodes, on the node of the two
+  /// stages where these are most.
+  int exchanging(int stage, int other, int devices_per_node) const;
+
+ private:
   int exchanging(int stage, int devices_per_node) const;
 };
 

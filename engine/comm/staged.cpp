@@ -71,9 +71,7 @@ Senders senders_of(const Layout& layout, const Software& software, int stage, in
                    int per_node) {
   const int there = layout.senders(stage, to, per_node);
   return {there, layout.senders(to, stage, per_node),
-          software.shared_ports
-              ? std::max(layout.exchanging(stage, per_node), layout.exchanging(to, per_node))
-              : there};
+          software.shared_ports ? layout.exchanging(stage, to, per_node) : there};
 }
 
 class StagedCommunicator final : public Communicator {

@@ -241,10 +241,8 @@ Links::Links(const RunConfig& run, const Machine& machine) {
     if (i + 1 == layout.stages) continue;
     const int leaving = layout.senders(i, i + 1, per_node);
     senders.push_back(leaving);
-    exchanging.push_back(
-        leaving > 0 && run.program.software.shared_ports
-            ? std::max(layout.exchanging(i, per_node), layout.exchanging(i + 1, per_node))
-            : leaving);
+    exchanging.push_back(run.program.software.shared_ports ? layout.exchanging(i, i + 1, per_node)
+                                                           : leaving);
   }
   if (layout.stages > 1) ends = layout.group(Axis::ends, 0, per_node);
 }

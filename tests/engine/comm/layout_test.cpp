@@ -168,16 +168,15 @@ TEST(Layout, SendersOfANode) {
 
 TEST(Layout, ExchangingOfANode) {
   // Two stages on a node: the first exchanges with the node before, the second with the next.
-  const Layout two{.data = 4, .stages = 6};
-  EXPECT_EQ(two.exchanging(0, 8), 4) << "stage 1 alone leaves the first node";
-  EXPECT_EQ(two.exchanging(1, 8), 4);
-  EXPECT_EQ(two.exchanging(2, 8), 8);
-  EXPECT_EQ(two.exchanging(5, 8), 4);
-  EXPECT_EQ((Layout{.data = 8, .stages = 3}).exchanging(1, 8), 8);
-  EXPECT_EQ((Layout{.data = 16, .stages = 4}).exchanging(0, 8), 8) << "a stage on two nodes";
-  EXPECT_EQ((Layout{.stages = 16}).exchanging(3, 8), 1);
-  EXPECT_EQ((Layout{.stages = 24}).exchanging(10, 8), 2) << "stages 8 and 15";
-  EXPECT_EQ((Layout{.stages = 8}).exchanging(3, 8), 0);
+  const Layout two{.data = 4, .stages = 4}, three{.data = 4, .stages = 6};
+  EXPECT_EQ(two.exchanging(0, 1, 8), 0) << "on one node";
+  EXPECT_EQ(two.exchanging(1, 2, 8), 4) << "the stages at the ends exchange with no other node";
+  EXPECT_EQ(three.exchanging(1, 2, 8), 8) << "stages 2 and 3, and only one on the other node";
+  EXPECT_EQ(three.exchanging(4, 3, 8), 8);
+  EXPECT_EQ((Layout{.data = 8, .stages = 3}).exchanging(1, 2, 8), 8);
+  EXPECT_EQ((Layout{.data = 16, .stages = 4}).exchanging(0, 1, 8), 8) << "a stage on two nodes";
+  EXPECT_EQ((Layout{.stages = 16}).exchanging(7, 8, 8), 1);
+  EXPECT_EQ((Layout{.stages = 24}).exchanging(7, 8, 8), 2) << "stages 8 and 15";
 }
 
 }  // namespace

@@ -130,23 +130,25 @@ TEST(PyTorch, SumsBothUsesOfATiedTableBesideItsGradient) {
   EXPECT_EQ(bytes_of(as(gpt, "tied-sums")).peak, bytes_of(as(gpt, "frugal")).peak);
 }
 
+/// The most bytes that gradients have in a step.
+int64_t gradients(const RunConfig& config, const std::string& program) {
+  const RunConfig c = as(config, program);
+  const auto cluster = make_virtual_cluster(c, find_machine("h200-hgx"));
+  Trainer trainer(*cluster, c, {.optimizer = {.clip = 0}, .steps = 1});
+  (void)trainer.step(Batch(static_cast<size_t>(c.batch_microbatches())));
+  return cluster->rank(0).ledger.peak(Kind::gradient);
+}
+
 TEST(PyTorch, StepsWeightsOneByOne) {
   RunConfig llama = small_llama();
   llama.step_in_backward = true;
   llama.model.vocabulary = 8;
-  const auto gradients = [&](const std::string& program) {
-    const RunConfig c = as(llama, program);
-    const auto cluster = make_virtual_cluster(c, find_machine("h200-hgx"));
-    Trainer trainer(*cluster, c, {.optimizer = {.clip = 0}, .steps = 1});
-    (void)trainer.step(Batch(static_cast<size_t>(c.batch_microbatches())));
-    return cluster->rank(0).ledger.peak(Kind::gradient);
-  };
   const ModelConfig& m = llama.model;
   const int64_t up = 2 * m.intermediate_size() * m.hidden;
   const int64_t rest =
       m.intermediate_size() * m.hidden + m.hidden * (2 + m.qkv_size()) + m.query_size() * m.hidden;
-  EXPECT_EQ(gradients("frugal"), 4 * (up + rest));
-  EXPECT_EQ(gradients("stepped-one-by-one"), 4 * up);
+  EXPECT_EQ(gradients(llama, "frugal"), 4 * (up + rest));
+  EXPECT_EQ(gradients(llama, "stepped-one-by-one"), 4 * up);
 }
 
 /// The norm's backward pass comes after its step.
@@ -155,16 +157,9 @@ TEST(PyTorch, StepsAnOutputTableBeforeTheNormInFrontOfIt) {
   llama.model.tied = false;
   llama.step_in_backward = true;
   llama.model.vocabulary = 1 << 12;
-  const auto gradients = [&](const std::string& program) {
-    const RunConfig c = as(llama, program);
-    const auto cluster = make_virtual_cluster(c, find_machine("h200-hgx"));
-    Trainer trainer(*cluster, c, {.optimizer = {.clip = 0}, .steps = 1});
-    (void)trainer.step(Batch(static_cast<size_t>(c.batch_microbatches())));
-    return cluster->rank(0).ledger.peak(Kind::gradient);
-  };
   const int64_t table = 4 * llama.model.vocabulary * llama.model.hidden;
-  EXPECT_EQ(gradients("frugal"), table + 4 * llama.model.hidden);
-  EXPECT_EQ(gradients("stepped-one-by-one"), table);
+  EXPECT_EQ(gradients(llama, "frugal"), table + 4 * llama.model.hidden);
+  EXPECT_EQ(gradients(llama, "stepped-one-by-one"), table);
 }
 
 /// Autograd adds them up one after the other.
