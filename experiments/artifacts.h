@@ -9,6 +9,7 @@
 /// defines the function.
 #define FRUGAL_ARTIFACTS(ARTIFACT, ARTIFACTS) \
   ARTIFACT(korthikanti2022, table2)           \
+  ARTIFACT(korthikanti2022, parts_of_a_layer) \
   ARTIFACT(korthikanti2022, figure7)          \
   ARTIFACT(korthikanti2022, table4)           \
   ARTIFACT(korthikanti2022, section5)         \

@@ -228,6 +228,26 @@ def step_work(path):
                   "virtual ms"], rows, 2)
 
 
+def long_sequences(path):
+    """Ways of dividing a long sequence among ranks (bench/long_sequences.py): a column each."""
+    cases = json.loads(path.read_text(encoding="utf-8"))["cases"]
+
+    def peak(*kinds):
+        return lambda case: f"{sum(case['peak_bytes_of'][kind] for kind in kinds) / 2**30:.2f}"
+
+    def busy(wanted):
+        return lambda case: f"{1e3 * sum(s for name, s in case['collective_seconds'].items() if wanted(name)):.0f}"
+    rows = {"seconds of a step": lambda case: f"{case['step_seconds']:.3f}",
+            "peak memory of a rank, GiB": lambda case: f"{case['peak_bytes'] / 2**30:.2f}",
+            "of which weights, gradients and optimizer state": peak("parameter", "gradient", "optimizer"),
+            "peak of activations, GiB": peak("activation"),
+            "peak of communication buffers, GiB": peak("communication"),
+            "collectives of layers and head, ms": busy(lambda name: name != "all-reduce"),
+            "all-reduces, ms": busy(lambda name: name == "all-reduce")}
+    return table(["", *(case["case"] for case in cases)],
+                 [[name, *map(cell, cases)] for name, cell in rows.items()])
+
+
 def bubbles(path):
     """Idle time over busy time of pipelines of two stages on two cores, by schedule and microbatches of a batch."""
     found = {r["case"]: r for r in records(path)}

@@ -163,13 +163,16 @@ ModuleMemory ModuleRun::memory() {
     const double start = rank.flops.total();
     const DeviceWork before = rank.device.work();
     BytesPerKind held{};
+    HeldPerPart kept{};
     double middle = 0;
     of(rank).run(Pass(rank), [&] {
       held = rank.ledger.current_per_kind();
+      kept = rank.ledger.held_per_part();
       middle = rank.flops.total();
     });
     if (rank.first_of_stage())
       result = {.after_forward = held,
+                .kept = kept,
                 .peak = rank.ledger.peak_per_kind(),
                 .at_peak = rank.ledger.at_peak(),
                 .peak_total = rank.ledger.peak(),

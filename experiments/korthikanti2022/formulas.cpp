@@ -28,6 +28,14 @@ int64_t layer_activation_bytes(const RunConfig& run) {
   return replicated * sbh(run) + ((34 - replicated) * sbh(run) + core) / run.tensor_parallel;
 }
 
+LayerParts layer_activation_parts(const RunConfig& run) {
+  const ModelConfig& model = run.model;
+  return {.attention = 11 * sbh(run) +
+                       5 * model.heads * model.sequence * model.sequence * run.micro_batch,
+          .mlp = 19 * sbh(run),
+          .norms = 4 * sbh(run)};
+}
+
 double first_stage_activation_bytes(const RunConfig& run, const Pipeline& pipeline) {
   const auto [p, m] = pipeline;
   const double interleaving =

@@ -15,6 +15,14 @@ namespace frugal::experiments::korthikanti2022 {
 /// recomputation with sequence parallelism, which table 2 does not have.
 int64_t layer_activation_bytes(const RunConfig& run);
 
+/// Section 4.1: equation 1's bytes by the parts of a layer, without parallelism and recomputation.
+struct LayerParts {
+  int64_t attention = 0;  ///< 11sbh + 5as²b
+  int64_t mlp = 0;        ///< 19sbh
+  int64_t norms = 0;      ///< 4sbh
+};
+LayerParts layer_activation_parts(const RunConfig& run);
+
 /// How the layers of a model are spread over its pipeline.
 struct Pipeline {
   int64_t stages = 1;      ///< [p]

@@ -7,6 +7,7 @@
 
 #include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
+#include "harness/report/models_report.h"
 #include "harness/report/programs_report.h"
 #include "harness/settings/config_json.h"
 #include "kernels/support/json_file.h"
@@ -88,8 +89,16 @@ std::string with_configuration(std::string schema) {
   return schema.replace(begin, end - begin, text);
 }
 
+/// The page around this table is written by hand.
+std::string with_models(std::string page) {
+  const std::string begin = "<!-- models -->\n";
+  const size_t from = page.find(begin) + begin.size();
+  return page.replace(from, page.find("<!-- end -->", from) - from, models_table().markdown());
+}
+
 void write_documents(const std::filesystem::path& folder, const CommandLine& line) {
   const std::filesystem::path record = folder / "record.schema.json";
+  const std::filesystem::path models = folder / "models.md";
   write_file((folder / "cli.md").string(), cli_markdown(line.app()));
   write_file((folder / "programs.md").string(), programs_markdown());
   write_file((folder / "verdicts.md").string(), line.papers().policy);
@@ -97,6 +106,7 @@ void write_documents(const std::filesystem::path& folder, const CommandLine& lin
   write_file((folder / "configuration.schema.json").string(),
              configuration_file_schema().dump(2) + "\n");
   write_file(record.string(), with_configuration(read_text(record.string())));
+  write_file(models.string(), with_models(read_text(models.string())));
 }
 
 }  // namespace
@@ -112,8 +122,8 @@ void add_docs(CommandLine& line) {
   });
   flags.text(
       "--write", *folder, "DIR",
-      "Write cli.md, programs.md, verdicts.md, inventory.md and configuration.schema.json, and "
-      "the configuration of record.schema.json, to this folder");
+      "Write cli.md, programs.md, verdicts.md, inventory.md and configuration.schema.json, the "
+      "configuration of record.schema.json, and the table of models.md, to this folder");
 }
 
 }  // namespace frugal::harness

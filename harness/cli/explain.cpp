@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "harness/cli/command_line.h"
 #include "harness/measure/interrupt.h"
@@ -19,44 +19,72 @@ struct ExplainValues {
   std::string program, row, column, format = "table";
 };
 
-bool is_asked(const ExplainValues& values, const Attribution& one) {
-  return (values.row.empty() || values.row == one.row) &&
-         (values.column.empty() || values.column == one.column);
+/// What of an artifact is asked for.
+struct Asked {
+  AttributionRuns runs;
+  AttributionRuns::Values cells;
+};
+
+/// Of some artifacts those that can be explained. Throws InputError where none can.
+std::vector<AttributionRuns> explicable(const ExplainValues& values, const Artifacts& artifacts) {
+  std::vector<AttributionRuns> all;
+  std::vector<std::string> left_out;
+  for (const Artifact* artifact : artifacts) {
+    try {
+      all.emplace_back(*artifact, values.program);
+    } catch (const InputError& why) {
+      left_out.emplace_back(why.what());
+    }
+  }
+  if (all.empty()) throw InputError(left_out.front());
+  for (const std::string& why : left_out) fmt::print(stderr, "left out: {}\n", why);
+  return all;
 }
 
-/// What the cells have that were not found, for a message.
-[[noreturn]] void refuse(const ExplainValues& values, const std::vector<Attribution>& all) {
-  std::string names;
-  for (const Attribution& one : all)
-    names += fmt::format("{}\"{}\", \"{}\"", names.empty() ? "" : "; ", one.row, one.column);
-  throw InputError(
-      fmt::format("--row is \"{}\" and --column is \"{}\"; cells with a number of the "
-                  "paper's are {}",
-                  values.row, values.column, names));
+/// Throws InputError, with the cells that there are, where none is asked for.
+std::vector<Asked> find_asked(const ExplainValues& values, const Artifacts& artifacts) {
+  std::vector<AttributionRuns> all = explicable(values, artifacts);
+  Progress progress(all.size());
+  std::vector<Asked> asked;
+  std::set<std::string> names;
+  for (AttributionRuns& runs : all) {
+    AttributionRuns::Values cells = runs.own();
+    progress.finished(runs.id() + " frugal", "done");
+    for (const auto& [name, cell] : cells)
+      names.insert(fmt::format("\"{}\", \"{}\"", name.first, name.second));
+    std::erase_if(cells, [&](const auto& cell) {
+      const auto& [row, column] = cell.first;
+      return (!values.row.empty() && values.row != row) ||
+             (!values.column.empty() && values.column != column);
+    });
+    if (!cells.empty()) asked.push_back({std::move(runs), std::move(cells)});
+  }
+  progress.finish();
+  if (asked.empty())
+    throw InputError(
+        fmt::format("--row is \"{}\" and --column is \"{}\"; cells with a number of the "
+                    "paper's are {}",
+                    values.row, values.column, fmt::join(names, "; ")));
+  return asked;
 }
 
 Exit explain(const ExplainValues& values, const Artifacts& all) {
-  const Artifacts artifacts = select_artifacts(all, values.names);
-  std::vector<AttributionRuns> runs;
-  size_t total = 0;
-  for (const Artifact* artifact : artifacts)
-    total += runs.emplace_back(*artifact, values.program).count();
   catch_interrupts();
+  const std::vector<Asked> asked = find_asked(values, select_artifacts(all, values.names));
+  size_t total = 0;
+  for (const Asked& one : asked) total += one.runs.count();
   Progress progress(total);
-  std::vector<Attribution> found, asked;
-  for (const AttributionRuns& one : runs)
-    for (Attribution& attribution :
-         one.run([&](const std::string& program) { progress.finished(program, "done"); }))
+  std::vector<Attribution> found;
+  for (const Asked& one : asked)
+    for (Attribution& attribution : one.runs.run(
+             one.cells, [&](const std::string& program) { progress.finished(program, "done"); }))
       found.push_back(std::move(attribution));
   progress.finish();
-  std::copy_if(found.begin(), found.end(), std::back_inserter(asked),
-               [&](const Attribution& one) { return is_asked(values, one); });
-  if (asked.empty()) refuse(values, found);
   const std::string command =
       fmt::format("frugal explain {}{}", fmt::join(values.names, " "),
                   values.program.empty() ? "" : " --program " + file_name(values.program));
   fmt::print("{}",
-             values.format == "json" ? to_json(asked, command).dump(2) + "\n" : to_text(asked));
+             values.format == "json" ? to_json(found, command).dump(2) + "\n" : to_text(found));
   return Exit::done;
 }
 

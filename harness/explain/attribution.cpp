@@ -44,23 +44,22 @@ bool Term::counts() const {
 }
 
 AttributionRuns::AttributionRuns(const Artifact& artifact, const std::string& program)
-    : artifact_(artifact) {
+    : artifact_(artifact), id_(artifact.id()) {
   const std::string text = program.empty() ? artifact.program() : program;
   if (text.empty())
     throw InputError(
         fmt::format("{}: no program is known whose behaviour it would depend on; name one by "
                     "--program, or another artifact (docs/programs.md)",
-                    artifact.id()));
+                    id_));
   if (own_cases(artifact).empty())
     throw InputError(
-        fmt::format("{}: it has no cases on a virtual machine, which explain runs", artifact.id()));
+        fmt::format("{}: it has no cases on a virtual machine, which explain runs", id_));
   behaviours_ = known_behaviours(text);
   const size_t n = behaviours_.size();
   const auto add = [&](std::string what, const std::function<bool(size_t)>& has) {
     runs_.push_back({program_of(behaviours_, has), std::move(what)});
   };
   const auto name = [&](size_t i) { return behaviours_[i].behaviour->name; };
-  add("frugal", [](size_t) { return false; });
   for (size_t last = 0; last < n; ++last)
     add(fmt::format("up to {}", name(last)), [&](size_t i) { return i <= last; });
   for (size_t one = 0; one < n; ++one)
@@ -74,7 +73,7 @@ AttributionRuns::Values AttributionRuns::values_of(const Program& program) const
   Progress silent;
   std::vector<Case> cases;
   for (Case& c : own_cases(artifact_)) cases.push_back(with(std::move(c), program));
-  const Records records = Runner(in_memory, silent, {}).run(artifact_.id(), cases);
+  const Records records = Runner(in_memory, silent, {}).run(id_, cases);
   Values values;
   for (const Cell& cell : artifact_.cells(records))
     if (cell.source == Source::simulated && cell.paper)
@@ -83,28 +82,28 @@ AttributionRuns::Values AttributionRuns::values_of(const Program& program) const
 }
 
 std::vector<Attribution> AttributionRuns::run(
-    const std::function<void(const std::string&)>& done) const {
-  std::vector<Values> all;
+    const Values& own, const std::function<void(const std::string&)>& done) const {
+  std::vector<Values> all{own};
   for (const Run& run : runs_) {
     all.push_back(values_of(run.program));
-    done(artifact_.id() + " " + run.what);
+    done(id_ + " " + run.what);
   }
   const size_t n = behaviours_.size();
   std::vector<Attribution> attributions;
-  for (const auto& entry : all.front()) {
+  for (const auto& entry : own) {
     const auto& name = entry.first;
-    const Cell& own = entry.second;
+    const Cell& cell = entry.second;
     const auto at = [&](size_t i) -> const Cell* {
       const auto found = all[i].find(name);
       return found == all[i].end() ? nullptr : &found->second;
     };
-    const auto value = [](const Cell* cell) { return cell ? cell->value : std::nullopt; };
-    Attribution& one = attributions.emplace_back(Attribution{own.artifact,
-                                                             own.row,
-                                                             own.column,
-                                                             own.unit,
-                                                             own.paper.value(),
-                                                             own.value,
+    const auto value = [](const Cell* of) { return of ? of->value : std::nullopt; };
+    Attribution& one = attributions.emplace_back(Attribution{cell.artifact,
+                                                             cell.row,
+                                                             cell.column,
+                                                             cell.unit,
+                                                             cell.paper.value(),
+                                                             cell.value,
                                                              value(at(n)),
                                                              {}});
     for (size_t i = 0; i < n; ++i)

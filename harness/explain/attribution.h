@@ -41,18 +41,24 @@ class AttributionRuns {
   /// find_program() refuses.
   AttributionRuns(const Artifact& artifact, const std::string& program);
 
-  /// How many times all cases are run.
+  using Values = std::map<std::pair<std::string, std::string>, Cell>;  ///< by row and column
+
+  const std::string& id() const { return id_; }
+  /// Runs all cases without behaviours: frugal's cells that have a number of the paper's.
+  Values own() const { return values_of({}); }
+  /// How many times run() runs all cases.
   size_t count() const { return runs_.size(); }
-  /// Of each cell that has a number of the paper's. `done` is told what was run.
-  std::vector<Attribution> run(const std::function<void(const std::string&)>& done) const;
+  /// Attributes these cells, which are all or some of own(). `done` is told what was run.
+  std::vector<Attribution> run(const Values& own,
+                               const std::function<void(const std::string&)>& done) const;
 
  private:
-  using Values = std::map<std::pair<std::string, std::string>, Cell>;  ///< by row and column
   Values values_of(const Program& program) const;
 
   const Artifact& artifact_;
+  std::string id_;
   std::vector<KnownBehaviour> behaviours_;
-  /// Of no behaviours; the first, the first two, …; each alone; all but each.
+  /// Of the first behaviour, the first two, …; each alone; all but each.
   struct Run {
     Program program;
     std::string what;

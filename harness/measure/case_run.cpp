@@ -33,13 +33,14 @@ class ModuleMemoryRun : public CaseRun {
     run_ = std::make_unique<ModuleRun>(*cluster_, module_);
     const ModuleMemory memory = run_->memory();
     const double ranks = config.tensor_parallel * config.context_parallel;
-    record.memory = Memory{
-        .after_forward = memory.after_forward,
-        .peak = memory.peak,
-        .peak_total = memory.peak_total,
-        .reserved = reserved_by(cluster_->rank(0).device),
-        .stages = {
-            {.at_peak = memory.at_peak, .peak = memory.peak_total, .peak_per_kind = memory.peak}}};
+    record.memory = Memory{.after_forward = memory.after_forward,
+                           .peak = memory.peak,
+                           .peak_total = memory.peak_total,
+                           .reserved = reserved_by(cluster_->rank(0).device),
+                           .stages = {{.at_peak = memory.at_peak,
+                                       .peak = memory.peak_total,
+                                       .peak_per_kind = memory.peak,
+                                       .kept = memory.kept}}};
     record.work = memory.work;
     record.flops =
         Flops{module_flops(config.model, module_, static_cast<double>(config.micro_batch)),

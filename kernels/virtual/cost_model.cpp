@@ -16,6 +16,16 @@ double either(double own, const Machine& machine) {
   return own > 0 ? own : machine.network_fraction;
 }
 
+/// What trees reach of their bandwidth at this size of a buffer: NCCL v2.7.8-1,
+/// src/graph/tuning.cc:245-251, for its protocol Simple and each power of two from 64 bytes on.
+double tree_correction(double bytes) {
+  constexpr std::array factors{.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6,
+                               .5, .5, .5, .5, .5, .5, .6, .6, .7, .8, .9};
+  const auto size = static_cast<unsigned>(std::bit_width(static_cast<uint64_t>(bytes) >> 6U));
+  if (size == 0) return factors.front();
+  return size > factors.size() ? 1 : factors.at(size - 1);
+}
+
 uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
 }  // namespace
@@ -123,10 +133,13 @@ double CostModel::all_reduce(const Group& group, double bytes) const {
   if (group.size <= 1 || group.nodes() == 1) return around;
   // As NCCL's double binary trees over the nodes, a chain within each, but with the ring's
   // latencies: the whole buffer passes every link up and down, at 0.92 of a ring's bandwidth.
-  constexpr double tree_fraction = 0.92;
+  // Of two nodes each is the root of one tree and the other's leaf in the other tree, so that half
+  // the buffer goes up and half of it down each way between them.
+  const double between = bandwidth(group, link_bandwidth_) * (group.nodes() == 2 ? 2 : 1);
+  const double fraction = 0.92 * tree_correction(bytes);
   const int levels = std::bit_width(static_cast<unsigned>(group.nodes() - 1));
   const double each_way = (group.per_node - 1) * link_latency_ + levels * network_latency_ +
-                          bytes / (tree_fraction * bandwidth(group, link_bandwidth_));
+                          bytes / (fraction * std::min(between, link_bandwidth_));
   return std::min(around, collective_latency_ + 2 * each_way);
 }
 

@@ -85,6 +85,11 @@ class Programs(Cli):
                                 (("korthikanti2022/figure9", "--program", "none"), 'is called "none"')):
             done = self.run_frugal("explain", *arguments, status=2)
             self.assertIn(said, done.stderr)
+            self.assertNotIn(" up to ", done.stderr)  # before the program has run
+        some = self.run_frugal("explain", "korthikanti2022/table2", "korthikanti2022/figure9", "--row", "deallocation",
+                               "--column", "rank 1")
+        self.assertIn("left out: korthikanti2022/table2: no program is known", some.stderr)
+        self.assertIn("causal-masks", some.stdout)
 
     def test_columns_of_the_papers_program_and_of_frugal_stand_side_by_side(self):
         both, own, paper = (json.loads(self.run_frugal("reproduce", "korthikanti2022/appendixB", "--on", "virtual",

@@ -1,13 +1,15 @@
 """results/virtual: what the program computes for the papers' machines is what is kept there."""
 
 import json
+import subprocess
+import sys
 
-from program import SOURCE, Cli
+from program import FRUGAL, SOURCE, Cli
 
 
 FOLDER = SOURCE / "results/virtual"
 #: Those of `frugal reproduce`.
-PAPERS = [path for path in sorted(FOLDER.glob("*.json")) if not path.stem.startswith(("calibration-", "explain-"))]
+PAPERS = [FOLDER / f"{path.parent.name}.json" for path in sorted((SOURCE / "experiments").glob("*/paper.json"))]
 
 
 def reference(number):
@@ -87,6 +89,11 @@ class Results(Cli):
             printed = self.run_frugal("explain", f"{paper}/{artifact}", "--format", "json").stdout
             self.compare(json.loads(path.read_text()), json.loads(printed), path.stem)
 
+    def test_long_sequences_are_divided_as_is_kept(self):
+        printed = subprocess.run([sys.executable, "-B", SOURCE / "bench/long_sequences.py", FRUGAL], cwd=self.folder,
+                                 stdout=subprocess.PIPE, check=True).stdout
+        self.compare(json.loads((FOLDER / "long-sequences.json").read_text()), json.loads(printed), "long-sequences")
+
     def test_what_is_published_of_a_machine_does_what_is_kept(self):
         kept = json.loads((FOLDER / "calibration-a100-selene.json").read_text())["published"]
         printed = self.run_frugal("calibrate", "--hardware", "a100-selene", "--published", "--format", "json").stdout
@@ -117,7 +124,7 @@ class Results(Cli):
 
     def compare(self, kept, computed, where):
         """Numbers up to rounding, which another compiler may do elsewhere."""
-        again = f"{where}: make results/virtual again as results/README.md says"
+        again = f"{where}: make results/virtual again, by bench/virtual_results.sh"
         self.assertEqual(type(kept), type(computed), again)
         if isinstance(kept, dict):
             self.assertEqual(sorted(kept), sorted(computed), again)

@@ -57,6 +57,9 @@ void expect_formula(const Row& row, const RunConfig& c, Cluster& cluster) {
   const ModuleMemory memory = ModuleRun(cluster).memory();
   const auto held = [&](Kind kind) { return memory.after_forward[static_cast<size_t>(kind)]; };
   EXPECT_EQ(held(Kind::activation), expected_bytes(row, c)) << row.name;
+  int64_t of_parts = 0;
+  for (const Held& part : memory.kept) of_parts += part.bytes;
+  EXPECT_EQ(of_parts, held(Kind::activation) + held(Kind::statistics)) << row.name;
   // Mean and deviation of the two norms, 4 bytes each per local row; full recomputation keeps none.
   const int64_t local_rows =
       c.micro_batch * c.model.sequence / (c.sequence_parallel ? c.tensor_parallel : 1);

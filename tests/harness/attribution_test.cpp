@@ -57,10 +57,10 @@ TEST(Attribution, IsASumOfWhatBehavioursAdd) {
   std::vector<std::string> run;
   const AttributionRuns runs(layer, "");
   const std::vector<Attribution> all =
-      runs.run([&](const std::string& one) { run.push_back(one); });
+      runs.run(runs.own(), [&](const std::string& one) { run.push_back(one); });
   EXPECT_EQ(run.size(), runs.count());
-  EXPECT_EQ(run.size(), 3U * 2 + 1);
-  EXPECT_EQ(run.front(), "paper/layer frugal");
+  EXPECT_EQ(run.size(), 3U * 2);
+  EXPECT_EQ(run.front(), "paper/layer up to float32-norms");
   EXPECT_EQ(run.back(), "paper/layer without separate-activation");
   ASSERT_EQ(all.size(), 1U);
   const Attribution& one = all.front();
@@ -81,9 +81,11 @@ TEST(Attribution, IsASumOfWhatBehavioursAdd) {
 
 TEST(Attribution, SaysWhatDoesNothing) {
   const Layer layer(1e6);
-  const auto all = AttributionRuns(layer, "causal-masks").run([](const std::string&) {});
+  const AttributionRuns runs(layer, "causal-masks");
+  const auto all = runs.run(runs.own(), [](const std::string&) {});
   ASSERT_EQ(all.size(), 1U);
   EXPECT_FALSE(all[0].terms[0].counts());
+  EXPECT_TRUE(runs.run({}, [](const std::string&) {}).empty()) << "what is not asked for";
 }
 
 TEST(Attribution, NeedsAProgram) {

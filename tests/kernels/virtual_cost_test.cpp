@@ -241,7 +241,7 @@ TEST(CostModel, ManySumLittleByATree) {
   const CostModel costs(simple_machine());
   const CostModel::Group spread{100, 1}, full{64, 4};
   const auto tree = [](int levels, double within, double bytes, double bandwidth) {
-    return 10e-6 + 2 * (within + levels * 5e-6 + bytes / (0.92 * bandwidth));
+    return 10e-6 + 2 * (within + levels * 5e-6 + bytes / (0.92 * 0.9 * bandwidth));
   };
   EXPECT_DOUBLE_EQ(costs.all_reduce(spread, 8), tree(7, 0, 8, 10e9));
   EXPECT_DOUBLE_EQ(costs.all_reduce(full, 8), tree(4, 3 * 1e-6, 8, 4 * 10e9));
@@ -249,6 +249,27 @@ TEST(CostModel, ManySumLittleByATree) {
       << "much, around the ring";
   EXPECT_DOUBLE_EQ(costs.all_gather(spread, 8), 10e-6 + 99 * 5e-6 + 0.99 * 8 / 10e9)
       << "for sums alone";
+}
+
+/// Half of a buffer goes up and half of it down each way between two nodes, where a ring sends
+/// nearly all of it twice. Trees are slower for buffers of some megabytes.
+TEST(CostModel, TwoNodesSumMuchByTrees) {
+  const CostModel costs(simple_machine());
+  const CostModel::Group two{16, 8}, three{24, 8};
+  constexpr double latencies = 10e-6 + 2 * (7 * 1e-6 + 5e-6);
+  const auto ring = [](int nodes, double bytes) {
+    const int ranks = 8 * nodes;
+    return 10e-6 + 2 * ((ranks - nodes) * 1e-6 + (nodes - 1) * 5e-6 +
+                        bytes * (ranks - 1) / ranks / (8 * 10e9));
+  };
+  constexpr double much = 256 << 20, some = 16 << 20;
+  // Two ports' worth would be 160 GB/s, of which the links within a node have 100.
+  EXPECT_DOUBLE_EQ(costs.all_reduce(two, much), latencies + 2 * much / (0.92 * 100e9));
+  EXPECT_DOUBLE_EQ(costs.all_reduce(three, much), ring(3, much));
+  EXPECT_DOUBLE_EQ(costs.all_reduce(two, some), ring(2, some)) << "at 0.6 of 92 GB/s";
+  const CostModel::Group half{8, 4};
+  EXPECT_DOUBLE_EQ(costs.all_reduce(half, 128 << 20),
+                   10e-6 + 2 * (3e-6 + 5e-6 + (128 << 20) / (0.92 * 0.9 * 80e9)));
 }
 
 /// network_bandwidth is what a device has when all of its port send.

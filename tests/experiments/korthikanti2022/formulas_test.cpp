@@ -26,6 +26,10 @@ TEST(Formulas, Equation1IsTheSumOfTheBreakdown) {
   const int64_t mlp = 2 * s * b * h + 8 * s * b * h + 8 * s * b * h + s * b * h;
   const int64_t norms = 4 * s * b * h;
   EXPECT_EQ(layer_activation_bytes(run), attention + mlp + norms);
+  const LayerParts parts = layer_activation_parts(run);
+  EXPECT_EQ(parts.attention, attention);
+  EXPECT_EQ(parts.mlp, mlp);
+  EXPECT_EQ(parts.norms, norms);
 }
 
 TEST(Formulas, Table2AsPrinted) {

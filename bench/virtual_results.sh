@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# All of results/virtual that a change of the program may change, the tables in docs/ and the figures
+# of these numbers. Everything runs on virtual machines, so that it is the same wherever it runs; it
+# takes about 15 minutes on two cores.
+#   bench/virtual_results.sh [PROGRAM]           python3 must have matplotlib
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+frugal=$(realpath "${1:-$here/build/release/frugal}")
+results=$here/results/virtual
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$here"
+
+made() { # FILE COMMAND...: replaces the file once the command has made all of it
+  local file=$1
+  shift
+  echo "$file" >&2
+  local status=0
+  "$@" >"$work/made" 2>"$work/said" || status=$?
+  if ((status != 0)); then
+    cat "$work/said" >&2
+    echo "virtual_results.sh: status $status: $*" >&2
+    exit 1
+  fi
+  mv "$work/made" "$results/$file"
+}
+
+for paper in korthikanti2022 pipedream2bw2021 mst2024; do
+  made "$paper.json" "$frugal" reproduce "$paper" --on virtual --out "$work/$paper" --format json
+done
+made explain-korthikanti2022-table5.json "$frugal" explain korthikanti2022/table5 --format json
+for machine in a100-selene v100-p3-16xlarge; do
+  made "calibration-$machine.json" "$frugal" calibrate --hardware "$machine" --held-out \
+    --sensitivity --published --format json
+done
+made plan.md "$frugal" bench plan --format markdown
+made plan-decisions.md bench/plan_decisions.py "$frugal"
+made long-sequences.json bench/long_sequences.py "$frugal"
+bench/modern_hardware.sh "$results" "$frugal"
+rm -rf "$results/step-work"
+bench/step_work.py "$results/step-work" --frugal "$frugal" >/dev/null
+
+python3 plots/paper_tables.py "$results" docs/*.md
+for name in korthikanti2022_{calibration,memory,pipeline,table4,table5} mst2024_modules \
+  pipedream2bw2021_{memory,throughput} modern_hardware; do
+  python3 "plots/$name.py" "$results" "$work/figures" >/dev/null
+done
+for figure in "$work"/figures/*; do
+  if [[ -e docs/figures/${figure##*/} ]]; then cp "$figure" docs/figures/; fi
+done
