@@ -22,7 +22,8 @@ import record_tables
 
 #: Of a path within RESULTS.
 OF_A_PATH = ("machine", "published", "published-errors", "overheads", "parts", "modules", "predicted", "predictions",
-             "losses", "convergence", "bubbles", "products", "step-work", "long-sequences")
+             "losses", "convergence", "bubbles", "products", "step-work", "long-sequences",
+             "cpu-device")
 KINDS = ("cells", "claims", "verdicts", "errors", "calibration", "file", "steps", "grid", "terms", *OF_A_PATH)
 BLOCK = re.compile(rf"(<!-- ({'|'.join(KINDS)}): ([^>]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 

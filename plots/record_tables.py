@@ -5,6 +5,8 @@ import pathlib
 import random
 import statistics
 
+import memory_bound_rounds
+
 
 def table(columns, rows, texts=1):
     """Columns behind the first `texts` are numbers."""
@@ -197,10 +199,10 @@ def with_interval(metric):
     return f"{metric['median']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]"
 
 
-def ratio_with_interval(record, other, metric):
-    """The median of the ratios within rounds, with its 95 % interval by 2000 resamples."""
+def ratio_with_interval(record, other, metric, times=1):
+    """The median of the ratios within rounds, with its 95 % interval by 2000 resamples; times a number."""
     samples = [r["metrics"][metric]["samples"] for r in (record, other)]
-    ratios = [a / b for a, b in zip(*samples, strict=True)]
+    ratios = [times * a / b for a, b in zip(*samples, strict=True)]
     rng = random.Random(1)
     medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(2000))
     return f"{statistics.median(ratios):.2f} [{medians[49]:.2f}, {medians[1950]:.2f}]"
@@ -262,6 +264,54 @@ def bubbles(path):
             row("2BW's microbatches per second over 1F1B's",
                 lambda m: ratio_with_interval(found[f"1f1b/{m}"], found[f"2bw/{m}"], "time"))]
     return table(["", *(f"m = {m}" for m in sizes)], rows)
+
+
+def rates_beside(path, one, other):
+    """Of each case of `one` the rate over that of `other` in the same rounds, by the case's name without it."""
+    by_name = {record["case"]: record for record in records(path)}
+    found = {}
+    for name, record in by_name.items():
+        if name.endswith(f"/{one}"):
+            case = name.removesuffix(f"/{one}")
+            found[case] = ratio_with_interval(by_name[f"{case}/{other}"], record, "time")
+    return found
+
+
+def span(ratios, what):
+    """How many cases there are, and the lowest and the highest of their ratios."""
+    medians = sorted(float(ratio.split()[0]) for ratio in ratios.values())
+    return [what.format(len(medians)), f"{medians[0]:.2f} to {medians[-1]:.2f}"]
+
+
+def cpu_device(folder):
+    """The targets of the CPU device and what was measured of them (docs/performance.md)."""
+    here = folder / "cpu-device"
+    layers = {record["case"]: record for record in records(here / "layer.jsonl")}
+    rows = []
+    for kind, least in (("f32", 0.70), ("bf16", 0.60)):
+        layer = layers[f"{kind}/layer"]
+        best = min((r for name, r in layers.items() if name.startswith(f"{kind}/gemm")),
+                   key=lambda r: median(r, "time") / r["metrics"]["work"]["samples"][0])
+        work = [record["metrics"]["work"]["samples"][0] for record in (layer, best)]
+        rows.append([f"one transformer layer, forward + backward, {kind}, share of the GEMM rate", f"≥ {least:.2f}",
+                     ratio_with_interval(best, layer, "time", work[0] / work[1])])
+    products = rates_beside(here / "gemm.jsonl", "frugal", "oneDNN")
+    inner = {case: ratio for case, ratio in products.items() if "/attention/" in case}
+    name, measured = span({case: r for case, r in products.items() if case not in inner},
+                          "linear layers against oneDNN called directly, {} cases")
+    rows.append([name, "≥ 0.95", measured])
+    name, measured = span(inner, "attention's products against oneDNN's batched form, {} cases")
+    rows.append([name, "", measured])
+    fused = rates_beside(here / "attention.jsonl", "fused", "separate")
+    name, measured = span(fused, "fused attention against separate operations, causal, s 512 to 2048, {} cases")
+    rows.append([name, "", f"{measured} times as fast"])
+    table_of = memory_bound_rounds.medians(memory_bound_rounds.rounds(folder / "bench-memory-bound.jsonl"), 55)
+    for state, copy in (("slow", "below"), ("fast", "above")):
+        known, missed = memory_bound_rounds.missed(table_of, state)
+        rows.append([f"memory-bound operations against a copy, out of cache, while the copy moved {copy} 55 GB/s",
+                     f"≥ {memory_bound_rounds.TARGET:.2f}",
+                     f"{len(known) - len(missed)} of {len(known)} rows" + (f"; **missed by {len(missed)}**" if missed else "")])
+    return table(["what", "target", "measured"], rows, 3)
 
 
 def products(path):
