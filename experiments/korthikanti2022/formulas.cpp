@@ -30,8 +30,8 @@ int64_t layer_activation_bytes(const RunConfig& run) {
 
 LayerParts layer_activation_parts(const RunConfig& run) {
   const ModelConfig& model = run.model;
-  return {.attention = 11 * sbh(run) +
-                       5 * model.heads * model.sequence * model.sequence * run.micro_batch,
+  return {.attention =
+              11 * sbh(run) + 5 * model.heads * model.sequence * model.sequence * run.micro_batch,
           .mlp = 19 * sbh(run),
           .norms = 4 * sbh(run)};
 }

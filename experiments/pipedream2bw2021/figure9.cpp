@@ -7,15 +7,29 @@
 namespace frugal::experiments::pipedream2bw2021 {
 namespace {
 
-/// Bytes for each parameter with both versions of the weights; and as the paper's program, with one
-/// of them in 4 bytes, and 2 of gradients, twice in a step.
-constexpr double own_bytes = 20, programs_bytes = 26;
+/// What a model needs at least: bytes for each parameter, and of a device so many for nothing else.
+struct Least {
+  double bytes_per_parameter = 0;
+  int64_t beside = 0;
+};
 
-/// Layers on the first stage of which the weights and what its forward passes keep fill a GPU of
-/// 16 GiB: so many bytes for each parameter, and [s, b, h] of 16 bits for each layer and each of
-/// the d microbatches in flight. No more can fit.
-int64_t most_layers(const Setup& setup, double bytes_per_parameter) {
-  constexpr double capacity = 16.0 * (1 << 30);
+const Machine& machine() {
+  static const Machine found = find_machine(papers_machine);
+  return found;
+}
+
+/// With both versions of the weights.
+Least own() { return {.bytes_per_parameter = 20}; }
+/// As the paper's program: one version in 4 bytes, 2 of gradients, twice in a step, and a
+/// communicator's buffers where there is more than one device.
+Least programs(const Setup& setup) {
+  return {.bytes_per_parameter = 26, .beside = setup.depth > 1 ? machine().communicator_memory : 0};
+}
+
+/// Layers on the first stage of which the weights and what its forward passes keep fill a GPU:
+/// [s, b, h] of 16 bits for each layer and each of the d microbatches in flight. No more can fit.
+int64_t most_layers(const Setup& setup, const Least& least) {
+  const auto capacity = static_cast<double>(machine().memory_capacity - least.beside);
   ModelConfig one = setup.model, none = setup.model;
   one.layers = 1;
   none.layers = 0;
@@ -24,8 +38,8 @@ int64_t most_layers(const Setup& setup, double bytes_per_parameter) {
   };
   const double tables = parameters(none), layer = parameters(one) - tables;
   const double kept = 2.0 * static_cast<double>(setup.depth * one.sequence * one.hidden);
-  return static_cast<int64_t>((capacity - bytes_per_parameter * tables) /
-                              (bytes_per_parameter * layer + kept));
+  return static_cast<int64_t>((capacity - least.bytes_per_parameter * tables) /
+                              (least.bytes_per_parameter * layer + kept));
 }
 
 std::vector<Point> figure9_points() {
@@ -33,7 +47,7 @@ std::vector<Point> figure9_points() {
   for (const PaperCell& cell : cells_of("figure9")) {
     Setup setup{find_model("gpt-355m"), 1, static_cast<int>(number_in(cell.column))};
     Point& point = points.emplace_back(Point{cell.row, cell.column, {}});
-    for (int64_t layers = most_layers(setup, own_bytes); layers >= 1; --layers) {
+    for (int64_t layers = most_layers(setup, own()); layers >= 1; --layers) {
       setup.model.layers = layers * setup.depth;
       point.tries.push_back({fmt::format("{} layers", setup.model.layers),
                              pipeline_config(setup, ScheduleKind::two_buffered, 1, setup.depth)});
@@ -46,7 +60,7 @@ std::vector<Point> figure9_points() {
 Case without_larger(Case c) {
   const RunConfig& config = c.config;
   const Setup setup{config.model, config.data_parallel, config.pipeline_parallel};
-  const int64_t most = most_layers(setup, programs_bytes);
+  const int64_t most = most_layers(setup, programs(setup));
   while (c.config.model.layers / setup.depth > most && !c.smaller.empty()) {
     Case next = std::move(c.smaller.front());
     c = std::move(next);

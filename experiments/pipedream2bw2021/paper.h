@@ -9,6 +9,7 @@ namespace frugal::experiments::pipedream2bw2021 {
 inline constexpr const char* paper_id = "pipedream2bw2021";
 /// What it measured, in programs/.
 inline constexpr const char* papers_program = "pipedream-2bw-2021";
+inline constexpr const char* papers_machine = "v100-p3-16xlarge";  ///< in hardware/
 
 const Paper& paper();
 

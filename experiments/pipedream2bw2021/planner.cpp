@@ -19,7 +19,7 @@ std::vector<Candidate> planned(const ModelConfig& model, int gpus, int64_t batch
   PlanRequest request;
   request.run = pipeline_config({model, 1, 1}, ScheduleKind::two_buffered, 1, batch);
   request.run.program = find_program(std::string(papers_program) + ":time:messages");
-  request.machine = find_machine("v100-p3-16xlarge");
+  request.machine = find_machine(papers_machine);
   request.memory = request.machine.memory_capacity;
   request.devices = gpus;
   request.batch = batch;

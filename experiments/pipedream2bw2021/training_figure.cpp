@@ -9,8 +9,6 @@
 namespace frugal::experiments::pipedream2bw2021 {
 namespace {
 
-constexpr const char* machine = "virtual:v100-p3-16xlarge";
-
 /// Section 5: Adam, learning rate 1e-4. Gradients are not clipped, which would make every stage
 /// wait for all others.
 OptimizerOptions optimizer() {
@@ -31,7 +29,7 @@ Case chain(const Point& point, Steps steps, int64_t scale) {
                                           .steps = one->config.schedule.flushes
                                                        ? 1
                                                        : static_cast<int64_t>(steps)}},
-           .on = machine,
+           .on = std::string("virtual:") + papers_machine,
            .smaller = std::move(rest)};
     scale_down(c, scale, c.config.model.name);
     rest = {std::move(c)};
