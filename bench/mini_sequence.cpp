@@ -13,8 +13,8 @@
 #include "bench/benchmarks.h"
 #include "bench/own_process.h"
 #include "engine/train/trainer.h"
-#include "harness/measure/case_run.h"
 #include "harness/measure/interrupt.h"
+#include "harness/measure/runs/case_run.h"
 #include "harness/place/target.h"
 #include "harness/settings/names.h"
 

@@ -7,8 +7,8 @@
 
 #include "bench/benchmarks.h"
 #include "engine/train/trainer.h"
-#include "harness/measure/as_planned.h"
-#include "harness/measure/case_run.h"
+#include "harness/measure/runs/as_planned.h"
+#include "harness/measure/runs/case_run.h"
 #include "harness/place/target.h"
 #include "harness/settings/names.h"
 

@@ -14,8 +14,8 @@
 #include "engine/train/module_run.h"
 #include "engine/train/trainer.h"
 #include "harness/calibrate/own_machine.h"
-#include "harness/measure/case_run.h"
-#include "harness/measure/operation_times.h"
+#include "harness/measure/runs/case_run.h"
+#include "harness/measure/runs/operation_times.h"
 #include "harness/measure/statistics.h"
 #include "harness/place/target.h"
 

@@ -5,7 +5,7 @@
 #include "bench/namespace.h"
 #include "engine/cluster.h"
 #include "harness/measure/benchmark.h"
-#include "harness/measure/case_run.h"
+#include "harness/measure/runs/case_run.h"
 #include "harness/measure/timing.h"
 #include "kernels/device.h"
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "harness/measure/training.h"
+#include "harness/measure/runs/training.h"
 #include "harness/report/longest_report.h"
 
 namespace frugal::experiments::mst2024 {

@@ -5,7 +5,7 @@
 #include "experiments/artifacts.h"
 #include "experiments/declaration.h"
 #include "experiments/mst2024/paper.h"
-#include "harness/measure/training.h"
+#include "harness/measure/runs/training.h"
 
 namespace frugal::experiments::mst2024 {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "harness/calibrate/least_squares.h"
-#include "harness/measure/operation_times.h"
+#include "harness/measure/runs/operation_times.h"
 #include "harness/measure/statistics.h"
 
 namespace frugal::harness {

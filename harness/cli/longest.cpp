@@ -7,7 +7,7 @@
 #include "harness/cli/run_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/progress.h"
-#include "harness/measure/training.h"
+#include "harness/measure/runs/training.h"
 #include "harness/report/longest_report.h"
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"

@@ -8,9 +8,9 @@
 #include "harness/cli/run_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/progress.h"
+#include "harness/measure/runs/step_operations.h"
+#include "harness/measure/runs/training.h"
 #include "harness/measure/statistics.h"
-#include "harness/measure/step_operations.h"
-#include "harness/measure/training.h"
 #include "harness/settings/resolve.h"
 
 namespace frugal::harness {

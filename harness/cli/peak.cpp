@@ -8,7 +8,7 @@
 #include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
 #include "harness/measure/interrupt.h"
-#include "harness/measure/operation_times.h"
+#include "harness/measure/runs/operation_times.h"
 #include "harness/measure/timing.h"
 #include "harness/place/environment.h"
 #include "harness/place/target.h"

@@ -1,4 +1,4 @@
-#include "harness/measure/trace.h"
+#include "harness/measure/runs/trace.h"
 
 #include <fmt/format.h>
 
@@ -9,11 +9,11 @@
 #include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
 #include "harness/cli/run_flags.h"
-#include "harness/measure/as_planned.h"
 #include "harness/measure/interrupt.h"
-#include "harness/measure/memory_timeline.h"
 #include "harness/measure/progress.h"
-#include "harness/measure/training.h"
+#include "harness/measure/runs/as_planned.h"
+#include "harness/measure/runs/memory_timeline.h"
+#include "harness/measure/runs/training.h"
 #include "harness/report/table.h"
 #include "harness/settings/paths.h"
 #include "harness/settings/resolve.h"

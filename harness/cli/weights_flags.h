@@ -3,7 +3,7 @@
 
 #include "harness/cli/files.h"
 #include "harness/cli/flags.h"
-#include "harness/measure/training_run.h"
+#include "harness/measure/runs/training_run.h"
 
 namespace frugal::harness {
 

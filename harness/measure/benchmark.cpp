@@ -8,7 +8,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "harness/measure/case_run.h"
+#include "harness/measure/runs/case_run.h"
 #include "kernels/support/error.h"
 
 namespace frugal::harness {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/train/module.h"
-#include "harness/measure/training_run.h"
+#include "harness/measure/runs/training_run.h"
 #include "harness/place/device_kind.h"
 
 namespace frugal::harness {
@@ -16,7 +16,7 @@ class CaseRun;
 class Target;
 
 /// What can be observed of a configuration; a Training is one as well. Each has a class that
-/// executes it (harness/measure/case_run.h).
+/// executes it (harness/measure/runs/case_run.h).
 namespace workload {
 
 /// Bytes and FLOPs of one module alone (ModuleRun::memory).
@@ -32,7 +32,7 @@ struct ModuleTime {
 /// ones.
 struct StepMemory {};
 /// Tokens of the longest sequence of which a training step fits the machine, and its memory; only
-/// on virtual ones (harness/measure/longest.h). The configuration's own length is not read.
+/// on virtual ones (harness/measure/runs/longest.h). The configuration's own length is not read.
 struct LongestSequence {
   OptimizerOptions optimizer = {};
 };

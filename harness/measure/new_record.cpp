@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "harness/measure/training.h"
+#include "harness/measure/runs/training.h"
 #include "harness/place/processes.h"
 
 namespace frugal::harness {

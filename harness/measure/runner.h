@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "harness/measure/case.h"
-#include "harness/measure/case_run.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/rerun.h"
+#include "harness/measure/runs/case_run.h"
 #include "harness/measure/timing.h"
 #include "harness/place/target.h"
 #include "harness/record/record_file.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/measure/longest.h"
+#include "harness/measure/runs/longest.h"
 #include "harness/report/table.h"
 
 namespace frugal::harness {

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "engine/schedule/text.h"
-#include "harness/measure/trace.h"
+#include "harness/measure/runs/trace.h"
 
 namespace frugal::harness {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/measure/training_run.h"
+#include "harness/measure/runs/training_run.h"
 #include "harness/settings/settings.h"
 
 namespace frugal::harness {

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "harness/measure/benchmark.h"
-#include "harness/measure/case_run.h"
+#include "harness/measure/runs/case_run.h"
 #include "harness/report/benchmark_report.h"
 #include "kernels/support/error.h"
 

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "harness/cli/command_line.h"
-#include "harness/measure/case_run.h"
 #include "harness/measure/runner.h"
+#include "harness/measure/runs/case_run.h"
 #include "harness/report/benchmark_report.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"

@@ -1,10 +1,10 @@
-#include "harness/measure/longest.h"
+#include "harness/measure/runs/longest.h"
 
 #include <gmock/gmock.h>
 
 #include <random>
 
-#include "harness/measure/training.h"
+#include "harness/measure/runs/training.h"
 #include "harness/place/target.h"
 #include "harness/report/longest_report.h"
 #include "kernels/support/error.h"

@@ -10,7 +10,7 @@
 #include "engine/train/module_run.h"
 #include "engine/train/trainer.h"
 #include "harness/measure/runner.h"
-#include "harness/measure/training.h"
+#include "harness/measure/runs/training.h"
 #include "tests/harness/support.h"
 
 namespace frugal::harness {

@@ -1,4 +1,4 @@
-#include "harness/measure/operation_times.h"
+#include "harness/measure/runs/operation_times.h"
 
 #include <gmock/gmock.h>
 

@@ -1,8 +1,8 @@
 /// A place to run, as HACKING.md describes it: a class in a file of its own.
 #include <gmock/gmock.h>
 
-#include "harness/measure/case_run.h"
 #include "harness/measure/new_record.h"
+#include "harness/measure/runs/case_run.h"
 #include "harness/place/target.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"

@@ -1,4 +1,4 @@
-#include "harness/measure/trace.h"
+#include "harness/measure/runs/trace.h"
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@
 #include "engine/schedule/schedules.h"
 #include "engine/schedule/text.h"
 #include "engine/train/trainer.h"
-#include "harness/measure/as_planned.h"
+#include "harness/measure/runs/as_planned.h"
 #include "tests/harness/support.h"
 
 namespace frugal::harness {

@@ -7,7 +7,7 @@
 #include "engine/train/trainer.h"
 #include "experiments/artifacts.h"
 #include "experiments/korthikanti2022/formulas.h"
-#include "harness/measure/training.h"
+#include "harness/measure/runs/training.h"
 #include "kernels/support/error.h"
 #include "tests/experiments/synthetic.h"
 

@@ -1,4 +1,4 @@
-#include "harness/measure/as_planned.h"
+#include "harness/measure/runs/as_planned.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "harness/measure/step_operations.h"
+#include "harness/measure/runs/step_operations.h"
 
 #include <fmt/format.h>
 

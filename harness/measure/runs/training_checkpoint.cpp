@@ -1,4 +1,4 @@
-#include "harness/measure/training_checkpoint.h"
+#include "harness/measure/runs/training_checkpoint.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

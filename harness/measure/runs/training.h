@@ -1,6 +1,6 @@
 #pragma once
-#include "harness/measure/case_run.h"
-#include "harness/measure/training_run.h"
+#include "harness/measure/runs/case_run.h"
+#include "harness/measure/runs/training_run.h"
 #include "harness/place/target.h"
 #include "harness/record/record.h"
 

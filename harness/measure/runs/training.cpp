@@ -1,4 +1,4 @@
-#include "harness/measure/training.h"
+#include "harness/measure/runs/training.h"
 
 #include <fmt/format.h>
 
@@ -17,8 +17,8 @@
 #include "harness/measure/flops.h"
 #include "harness/measure/guarded.h"
 #include "harness/measure/interrupt.h"
-#include "harness/measure/last_words.h"
-#include "harness/measure/training_checkpoint.h"
+#include "harness/measure/runs/last_words.h"
+#include "harness/measure/runs/training_checkpoint.h"
 #include "harness/place/processes.h"
 
 namespace frugal::harness {

@@ -1,4 +1,4 @@
-#include "harness/measure/case_run.h"
+#include "harness/measure/runs/case_run.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include "engine/train/module_run.h"
 #include "harness/measure/flops.h"
 #include "harness/measure/guarded.h"
-#include "harness/measure/longest.h"
+#include "harness/measure/runs/longest.h"
+#include "harness/measure/runs/training.h"
 #include "harness/measure/statistics.h"
-#include "harness/measure/training.h"
 
 namespace frugal::harness {
 namespace {

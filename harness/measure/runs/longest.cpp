@@ -1,4 +1,4 @@
-#include "harness/measure/longest.h"
+#include "harness/measure/runs/longest.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 
 #include "engine/config_rules.h"
 #include "harness/measure/interrupt.h"
-#include "harness/measure/training.h"
+#include "harness/measure/runs/training.h"
 #include "harness/place/environment.h"
 #include "kernels/support/error.h"
 

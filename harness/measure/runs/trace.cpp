@@ -1,4 +1,4 @@
-#include "harness/measure/trace.h"
+#include "harness/measure/runs/trace.h"
 
 #include <algorithm>
 #include <utility>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/measure/training_run.h"
+#include "harness/measure/runs/training_run.h"
 #include "harness/record/line_file.h"
 #include "harness/record/record.h"
 

@@ -1,4 +1,4 @@
-#include "harness/measure/last_words.h"
+#include "harness/measure/runs/last_words.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "harness/measure/trace.h"
+#include "harness/measure/runs/trace.h"
 
 namespace frugal::harness {
 

@@ -1,4 +1,4 @@
-#include "harness/measure/memory_timeline.h"
+#include "harness/measure/runs/memory_timeline.h"
 
 #include <fmt/format.h>
 
