@@ -26,9 +26,10 @@ Least programs(const Setup& setup) {
   return {.bytes_per_parameter = 26, .beside = setup.depth > 1 ? machine().communicator_memory : 0};
 }
 
-/// Layers on the first stage of which the weights and what its forward passes keep fill a GPU:
-/// [s, b, h] of 16 bits for each layer and each of the d microbatches in flight. No more can fit.
-int64_t most_layers(const Setup& setup, const Least& least) {
+/// One layer more on the first stage than those of which the weights and what its forward passes
+/// keep fill a GPU: [s, b, h] of 16 bits for each layer and each of the d microbatches in flight.
+/// So what is tried first does not fit, and is seen not to.
+int64_t first_tried(const Setup& setup, const Least& least) {
   const auto capacity = static_cast<double>(machine().memory_capacity - least.beside);
   ModelConfig one = setup.model, none = setup.model;
   one.layers = 1;
@@ -38,8 +39,8 @@ int64_t most_layers(const Setup& setup, const Least& least) {
   };
   const double tables = parameters(none), layer = parameters(one) - tables;
   const double kept = 2.0 * static_cast<double>(setup.depth * one.sequence * one.hidden);
-  return static_cast<int64_t>((capacity - least.bytes_per_parameter * tables) /
-                              (least.bytes_per_parameter * layer + kept));
+  return 1 + static_cast<int64_t>((capacity - least.bytes_per_parameter * tables) /
+                                  (least.bytes_per_parameter * layer + kept));
 }
 
 std::vector<Point> figure9_points() {
@@ -47,7 +48,7 @@ std::vector<Point> figure9_points() {
   for (const PaperCell& cell : cells_of("figure9")) {
     Setup setup{find_model("gpt-355m"), 1, static_cast<int>(number_in(cell.column))};
     Point& point = points.emplace_back(Point{cell.row, cell.column, {}});
-    for (int64_t layers = most_layers(setup, own()); layers >= 1; --layers) {
+    for (int64_t layers = first_tried(setup, own()); layers >= 1; --layers) {
       setup.model.layers = layers * setup.depth;
       point.tries.push_back({fmt::format("{} layers", setup.model.layers),
                              pipeline_config(setup, ScheduleKind::two_buffered, 1, setup.depth)});
@@ -56,12 +57,12 @@ std::vector<Point> figure9_points() {
   return points;
 }
 
-/// From as many layers on as the program could have.
+/// From one layer more on than the program could have.
 Case without_larger(Case c) {
   const RunConfig& config = c.config;
   const Setup setup{config.model, config.data_parallel, config.pipeline_parallel};
-  const int64_t most = most_layers(setup, programs(setup));
-  while (c.config.model.layers / setup.depth > most && !c.smaller.empty()) {
+  const int64_t first = first_tried(setup, programs(setup));
+  while (c.config.model.layers / setup.depth > first && !c.smaller.empty()) {
     Case next = std::move(c.smaller.front());
     c = std::move(next);
   }
