@@ -21,7 +21,11 @@ WAYS = {"sequence parallelism, t = 8": "--tensor-parallel 8 --sequence-parallel"
 
 
 def run(*command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    except OSError as error:
+        print(f"long_sequences.py: {error}; give frugal's program, such as build/release/frugal", file=sys.stderr)
+        sys.exit(2)
     if done.returncode != 0:
         sys.exit(f"long_sequences.py: status {done.returncode}: {' '.join(command)}\n{done.stderr}")
     return done.stdout

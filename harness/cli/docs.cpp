@@ -10,6 +10,7 @@
 #include "harness/report/models_report.h"
 #include "harness/report/programs_report.h"
 #include "harness/settings/config_json.h"
+#include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
 namespace frugal::harness {
@@ -89,24 +90,32 @@ std::string with_configuration(std::string schema) {
   return schema.replace(begin, end - begin, text);
 }
 
-/// The page around this table is written by hand.
-std::string with_models(std::string page) {
-  const std::string begin = "<!-- models -->\n";
-  const size_t from = page.find(begin) + begin.size();
-  return page.replace(from, page.find("<!-- end -->", from) - from, models_table().markdown());
+/// The page around this table is written by hand. Throws InputError where it has no place for it.
+std::string with_models(const std::filesystem::path& path) {
+  const std::string begin = "<!-- models -->\n", end = "<!-- end -->";
+  std::string page = read_text(path.string());
+  const size_t mark = page.find(begin);
+  const size_t last = mark == std::string::npos ? mark : page.find(end, mark);
+  if (last == std::string::npos)
+    throw InputError(fmt::format("{}: has no line {} with {} behind it; copy docs/models.md there",
+                                 path.string(), begin.substr(0, begin.size() - 1), end));
+  const size_t first = mark + begin.size();
+  return page.replace(first, last - first, models_table().markdown());
 }
 
+/// Reads what it needs before it writes anything.
 void write_documents(const std::filesystem::path& folder, const CommandLine& line) {
-  const std::filesystem::path record = folder / "record.schema.json";
-  const std::filesystem::path models = folder / "models.md";
+  const std::filesystem::path record = folder / "record.schema.json", models = folder / "models.md";
+  const std::string schema = with_configuration(read_text(record.string()));
+  const std::string page = with_models(models);
   write_file((folder / "cli.md").string(), cli_markdown(line.app()));
   write_file((folder / "programs.md").string(), programs_markdown());
   write_file((folder / "verdicts.md").string(), line.papers().policy);
   write_file((folder / "inventory.md").string(), inventory_markdown(line.papers().inventories));
   write_file((folder / "configuration.schema.json").string(),
              configuration_file_schema().dump(2) + "\n");
-  write_file(record.string(), with_configuration(read_text(record.string())));
-  write_file(models.string(), with_models(read_text(models.string())));
+  write_file(record.string(), schema);
+  write_file(models.string(), page);
 }
 
 }  // namespace

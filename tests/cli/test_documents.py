@@ -105,6 +105,14 @@ class Documentation(Cli):
                              "write it anew: frugal docs --write docs")
         self.assertEqual((self.folder / "cli.md").read_text(), self.run_frugal("docs").stdout)
 
+    def test_documents_are_written_beside_what_is_theirs(self):
+        self.assertIn("record.schema.json", self.run_frugal("docs", "--write", ".", status=2).stderr)
+        (self.folder / "record.schema.json").write_text((SOURCE / "docs/record.schema.json").read_text())
+        (self.folder / "models.md").write_text("# Models\n\n<!-- models -->\n")
+        said = self.run_frugal("docs", "--write", ".", status=2).stderr
+        self.assertIn("models.md: has no line <!-- models -->", said)
+        self.assertFalse((self.folder / "cli.md").exists())
+
     def test_the_first_page_shows_what_its_command_prints(self):
         page = (SOURCE / "README.md").read_text()
         command, printed = page.split("```\n$ frugal ")[1].split("```")[0].split("\n", 1)
