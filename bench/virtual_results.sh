@@ -34,14 +34,16 @@ for machine in a100-selene v100-p3-16xlarge; do
   made "calibration-$machine.json" "$frugal" calibrate --hardware "$machine" --held-out \
     --sensitivity --published --format json
 done
-made plan.md "$frugal" bench plan --format markdown
+made plan.md "$frugal" bench plan --out "$work/plan" --format markdown
 made plan-decisions.md bench/plan_decisions.py "$frugal"
 made long-sequences.json bench/long_sequences.py "$frugal"
 bench/modern_hardware.sh "$results" "$frugal"
+bench/step_work.py "$work/step-work" --frugal "$frugal" >/dev/null
 rm -rf "$results/step-work"
-bench/step_work.py "$results/step-work" --frugal "$frugal" >/dev/null
+mv "$work/step-work" "$results/"
 
 python3 plots/paper_tables.py "$results" docs/*.md
+python3 plots/modern_hardware_tables.py "$results" docs/modern-hardware.md
 for name in korthikanti2022_{calibration,memory,pipeline,table4,table5} mst2024_modules \
   pipedream2bw2021_{memory,throughput} modern_hardware; do
   python3 "plots/$name.py" "$results" "$work/figures" >/dev/null

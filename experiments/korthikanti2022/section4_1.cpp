@@ -56,11 +56,11 @@ const Artifact& parts_of_a_layer() {
        .cells = part_cells,
        .any_size = true,
        .divided = true,
-       .claims = {claims_of_cells(
-           {{.about = [](const Cell& c) { return c.reference().has_value(); },
-             .id = "section4.1/{row}/{column}",
-             .statement =
-                 "{column}: of a layer, {row} keep exactly the bytes of their formula"}})}});
+       .claims = {
+           claims_of_cells({{.about = [](const Cell& c) { return c.reference().has_value(); },
+                             .id = "section4.1/{row}/{column}",
+                             .statement = "{column}: what a layer keeps for its {row} is exactly "
+                                          "the bytes of its formula"}})}});
   return artifact;
 }
 

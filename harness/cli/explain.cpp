@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -25,7 +26,8 @@ struct Asked {
   AttributionRuns::Values cells;
 };
 
-/// Of some artifacts those that can be explained. Throws InputError where none can.
+/// Of some artifacts those that can be explained. Throws InputError where none can, or one that is
+/// named by its id.
 std::vector<AttributionRuns> explicable(const ExplainValues& values, const Artifacts& artifacts) {
   std::vector<AttributionRuns> all;
   std::vector<std::string> left_out;
@@ -33,6 +35,8 @@ std::vector<AttributionRuns> explicable(const ExplainValues& values, const Artif
     try {
       all.emplace_back(*artifact, values.program);
     } catch (const InputError& why) {
+      if (std::find(values.names.begin(), values.names.end(), artifact->id()) != values.names.end())
+        throw;
       left_out.emplace_back(why.what());
     }
   }
@@ -95,7 +99,9 @@ void add_explain(CommandLine& line) {
   Flags flags = line.command("explain",
                              "A difference from the paper as a sum of what its program did besides",
                              [values, &line] { return explain(*values, line.artifacts()); });
-  flags.positional("ARTIFACT", values->names, "Ids, globs, or a paper's id for all of it", true);
+  flags.positional("ARTIFACT", values->names,
+                   "Ids; or globs or a paper's id, for all of it of which a program is known",
+                   true);
   flags.text("--program", values->program, "NAME|FILE|BEHAVIOUR[+...]",
              "The program; that of the artifact's paper otherwise");
   flags.text("--row", values->row, "ROW", "Of this row only");

@@ -134,8 +134,12 @@ double CostModel::all_reduce(const Group& group, double bytes) const {
   // As NCCL's double binary trees over the nodes, a chain within each, but with the ring's
   // latencies: the whole buffer passes every link up and down, at 0.92 of a ring's bandwidth.
   // Of two nodes each is the root of one tree and the other's leaf in the other tree, so that half
-  // the buffer goes up and half of it down each way between them.
-  const double between = bandwidth(group, link_bandwidth_) * (group.nodes() == 2 ? 2 : 1);
+  // the buffer goes up and half of it down each way between them; NCCL's trees of two nodes have
+  // 110 GB/s at most.
+  constexpr double most_of_two = 110e9;
+  const double once = bandwidth(group, link_bandwidth_);
+  const double between =
+      group.nodes() == 2 ? std::max(once, std::min(2 * once, most_of_two)) : once;
   const double fraction = 0.92 * tree_correction(bytes);
   const int levels = std::bit_width(static_cast<unsigned>(group.nodes() - 1));
   const double each_way = (group.per_node - 1) * link_latency_ + levels * network_latency_ +
