@@ -3,6 +3,7 @@
 #include "experiments/korthikanti2022/formulas.h"
 #include "experiments/pipedream2bw2021/training_figure.h"
 #include "harness/settings/models.h"
+#include "kernels/virtual/machine.h"
 
 namespace frugal::experiments::pipedream2bw2021 {
 namespace {
