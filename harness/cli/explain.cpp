@@ -21,7 +21,7 @@ struct ExplainValues {
 };
 
 /// What of an artifact is asked for.
-struct Asked {
+struct AskedCells {
   AttributionRuns runs;
   AttributionRuns::Values cells;
 };
@@ -46,10 +46,10 @@ std::vector<AttributionRuns> explicable(const ExplainValues& values, const Artif
 }
 
 /// Throws InputError, with the cells that there are, where none is asked for.
-std::vector<Asked> find_asked(const ExplainValues& values, const Artifacts& artifacts) {
+std::vector<AskedCells> find_asked_cells(const ExplainValues& values, const Artifacts& artifacts) {
   std::vector<AttributionRuns> all = explicable(values, artifacts);
   Progress progress(all.size());
-  std::vector<Asked> asked;
+  std::vector<AskedCells> asked;
   std::set<std::string> names;
   for (AttributionRuns& runs : all) {
     AttributionRuns::Values cells = runs.own();
@@ -74,12 +74,13 @@ std::vector<Asked> find_asked(const ExplainValues& values, const Artifacts& arti
 
 Exit explain(const ExplainValues& values, const Artifacts& all) {
   catch_interrupts();
-  const std::vector<Asked> asked = find_asked(values, select_artifacts(all, values.names));
+  const std::vector<AskedCells> asked =
+      find_asked_cells(values, select_artifacts(all, values.names));
   size_t total = 0;
-  for (const Asked& one : asked) total += one.runs.count();
+  for (const AskedCells& one : asked) total += one.runs.count();
   Progress progress(total);
   std::vector<Attribution> found;
-  for (const Asked& one : asked)
+  for (const AskedCells& one : asked)
     for (Attribution& attribution : one.runs.run(
              one.cells, [&](const std::string& program) { progress.finished(program, "done"); }))
       found.push_back(std::move(attribution));
