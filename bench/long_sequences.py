@@ -3,8 +3,8 @@
 
     bench/long_sequences.py [PROGRAM] > results/virtual/long-sequences.json     (seconds)
 
-For each: its command, the seconds of a step, a rank's peak of memory by kind, and how long each collective occupies the
-stream for communication, which is what `frugal trace` says of the same step.
+For each: its command, the seconds of a step, a rank's peak of memory by kind, and how long what is sent occupies
+the stream for communication, by collective, which is what `frugal trace` says of the same step.
 """
 
 import json
@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-STEP = ("--model llama3-8b --layers 4 --sequence 65536 --on virtual:a100-selene --type bf16 --recompute full").split()
+STEP = "--model llama3-8b --layers 4 --sequence 65536 --on virtual:a100-selene --type bf16 --recompute full".split()
 WAYS = {"sequence parallelism, t = 8": "--tensor-parallel 8 --sequence-parallel",
         "Ulysses, c = 8": "--context-parallel 8 --context ulysses",
         "ring, c = 8": "--context-parallel 8 --context ring"}
@@ -31,7 +31,7 @@ def run(*command):
     return done.stdout
 
 
-def collectives(trace):
+def communication(trace):
     """Seconds on the stream for communication, by collective."""
     events = trace["traceEvents"]
     streams = {event["tid"] for event in events
@@ -51,7 +51,7 @@ def case(frugal, name, flags, folder):
     return {"case": name, "command": " ".join(["frugal", "measure", *step]),
             "step_seconds": record["metrics"]["step_time"]["median"], "peak_bytes": record["memory"]["peak_total"],
             "peak_bytes_of": record["memory"]["peak"],
-            "collective_seconds": collectives(json.loads(trace.read_text(encoding="utf-8")))}
+            "communication_seconds": communication(json.loads(trace.read_text(encoding="utf-8")))}
 
 
 def main(arguments):

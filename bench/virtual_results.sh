@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
-# All of results/virtual that a change of the program may change, the tables in docs/ and the figures
-# of these numbers. Everything runs on virtual machines, so that it is the same wherever it runs; it
-# takes about 15 minutes on two cores.
-#   bench/virtual_results.sh [PROGRAM]           python3 must have matplotlib
+# Makes results/virtual again but for h200-hgx/, whose records are of the commit that predicted them,
+# and the tables and figures in docs/ that are made of it. Everything runs on virtual machines, so that
+# it is the same wherever it runs; it takes about 12 minutes on two cores.
+#   bench/virtual_results.sh [PROGRAM]
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 frugal=$(realpath "${1:-$here/build/release/frugal}")
 results=$here/results/virtual
+# The system's Python: packages.txt brings matplotlib for it.
+python=/usr/bin/python3
+export MPLBACKEND=Agg
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$here"
+"$frugal" --version >&2
+"$python" -c 'import matplotlib'
 
 made() { # FILE COMMAND...: replaces the file once the command has made all of it
   local file=$1
@@ -26,11 +31,14 @@ made() { # FILE COMMAND...: replaces the file once the command has made all of i
   mv "$work/made" "$results/$file"
 }
 
-for paper in korthikanti2022 pipedream2bw2021 mst2024; do
+for file in experiments/*/paper.json; do
+  paper=$(basename "$(dirname "$file")")
   made "$paper.json" "$frugal" reproduce "$paper" --on virtual --out "$work/$paper" --format json
 done
 made explain-korthikanti2022-table5.json "$frugal" explain korthikanti2022/table5 --format json
-for machine in a100-selene v100-p3-16xlarge; do
+for file in "$results"/calibration-*.json; do
+  machine=$(basename "$file" .json)
+  machine=${machine#calibration-}
   made "calibration-$machine.json" "$frugal" calibrate --hardware "$machine" --held-out \
     --sensitivity --published --format json
 done
@@ -42,11 +50,11 @@ bench/step_work.py "$work/step-work" --frugal "$frugal" >/dev/null
 rm -rf "$results/step-work"
 mv "$work/step-work" "$results/"
 
-python3 plots/paper_tables.py "$results" docs/*.md
-python3 plots/modern_hardware_tables.py "$results" docs/modern-hardware.md
+"$python" plots/paper_tables.py "$results" docs/*.md
+"$python" plots/modern_hardware_tables.py "$results" docs/modern-hardware.md
 for name in korthikanti2022_{calibration,memory,pipeline,table4,table5} mst2024_modules \
   pipedream2bw2021_{memory,throughput} modern_hardware; do
-  python3 "plots/$name.py" "$results" "$work/figures" >/dev/null
+  "$python" "plots/$name.py" "$results" "$work/figures" >/dev/null
 done
 for figure in "$work"/figures/*; do
   if [[ -e docs/figures/${figure##*/} ]]; then cp "$figure" docs/figures/; fi

@@ -6,7 +6,7 @@ import argparse
 import pathlib
 
 import style
-from memory_bound_rounds import TARGET, medians, missed, rates, rounds
+from memory_bound_rounds import BOUNDARY, TARGET, medians, missed, rates, rounds
 
 LOOKS = {"slow": {**style.VIRTUAL, "marker": "s"}, "fast": {**style.MEASURED, "marker": "o"}}
 
@@ -43,8 +43,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("input", type=pathlib.Path, help="records.jsonl, or several of them joined")
     parser.add_argument("output", help="folder for PNG and SVG files; made where it is missing")
-    parser.add_argument("--boundary", type=float, default=55, metavar="GB/S",
-                        help="rate of the copy that parts the machine's two states (default: 55)")
+    parser.add_argument("--boundary", type=float, default=BOUNDARY, metavar="GB/S",
+                        help="rate of the copy that parts the machine's two states (default: %(default)s)")
     args = parser.parse_args()
     cases = rounds(args.input)
     table = medians(cases, args.boundary)

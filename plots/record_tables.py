@@ -231,14 +231,14 @@ def step_work(path):
 
 
 def long_sequences(path):
-    """Ways of dividing a long sequence among ranks (bench/long_sequences.py): a column each."""
+    """Ways of dividing a long sequence among ranks (bench/long_sequences.py): their commands, and a column each."""
     cases = json.loads(path.read_text(encoding="utf-8"))["cases"]
 
     def peak(*kinds):
         return lambda case: f"{sum(case['peak_bytes_of'][kind] for kind in kinds) / 2**30:.2f}"
 
     def busy(wanted):
-        return lambda case: f"{1e3 * sum(s for name, s in case['collective_seconds'].items() if wanted(name)):.0f}"
+        return lambda case: f"{1e3 * sum(s for name, s in case['communication_seconds'].items() if wanted(name)):.0f}"
     rows = {"seconds of a step": lambda case: f"{case['step_seconds']:.3f}",
             "peak memory of a rank, GiB": lambda case: f"{case['peak_bytes'] / 2**30:.2f}",
             "of which weights, gradients and optimizer state": peak("parameter", "gradient", "optimizer"),
@@ -246,8 +246,9 @@ def long_sequences(path):
             "peak of communication buffers, GiB": peak("communication"),
             "all-reduces, ms": busy(lambda name: name == "all-reduce"),
             "other communication, ms": busy(lambda name: name != "all-reduce")}
-    return table(["", *(case["case"] for case in cases)],
-                 [[name, *map(cell, cases)] for name, cell in rows.items()])
+    commands = "".join(f"{case['command']}\n" for case in cases)
+    return f"```\n{commands}```\n\n" + table(["", *(case["case"] for case in cases)],
+                                          [[name, *map(cell, cases)] for name, cell in rows.items()])
 
 
 def bubbles(path):
@@ -305,10 +306,11 @@ def cpu_device(folder):
     fused = rates_beside(here / "attention.jsonl", "fused", "separate")
     name, measured = span(fused, "fused attention against separate operations, causal, s 512 to 2048, {} cases")
     rows.append([name, "", f"{measured} times as fast"])
-    table_of = memory_bound_rounds.medians(memory_bound_rounds.rounds(folder / "bench-memory-bound.jsonl"), 55)
+    boundary = memory_bound_rounds.BOUNDARY
+    medians = memory_bound_rounds.medians(memory_bound_rounds.rounds(folder / "bench-memory-bound.jsonl"), boundary)
     for state, copy in (("slow", "below"), ("fast", "above")):
-        known, missed = memory_bound_rounds.missed(table_of, state)
-        rows.append([f"memory-bound operations against a copy, out of cache, while the copy moved {copy} 55 GB/s",
+        known, missed = memory_bound_rounds.missed(medians, state)
+        rows.append([f"memory-bound operations against a copy, out of cache, while the copy moved {copy} {boundary} GB/s",
                      f"≥ {memory_bound_rounds.TARGET:.2f}",
                      f"{len(known) - len(missed)} of {len(known)} rows" + (f"; **missed by {len(missed)}**" if missed else "")])
     return table(["what", "target", "measured"], rows, 3)

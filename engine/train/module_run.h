@@ -12,7 +12,7 @@ namespace frugal::engine {
 /// work. Weights, their gradients, the input and the gradient of the output are among the memory.
 struct ModuleMemory {
   BytesPerKind after_forward{};  ///< what is held between the forward and the backward pass
-  HeldPerPart kept{};            ///< of that the activations and statistics, by whose they are
+  HeldPerPart kept{};            ///< its activations and statistics, by the part that holds them
   BytesPerKind peak{};           ///< highest of each kind over forward and backward
   BytesPerKind at_peak{};        ///< what each kind held at the moment of the total peak
   int64_t peak_total = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "harness/place/target.h"
+#include "kernels/support/error.h"
 
 namespace frugal::experiments::korthikanti2022 {
 namespace {
@@ -72,6 +73,18 @@ DeclaredCell layer_cell(std::string row, std::string column, std::string unit,
   cell.papers = techniques.back().attention == AttentionKind::separate;
   if (!cell.papers) cell.note = not_the_papers;
   return cell;
+}
+
+std::function<std::optional<double>(int64_t k)> layer_formula(
+    const Model& model, const Technique& technique,
+    std::function<int64_t(const RunConfig&)> bytes) {
+  return [&model, technique, bytes = std::move(bytes)](int64_t k) -> std::optional<double> {
+    try {
+      return static_cast<double>(bytes(layer_config(model, technique, k)));
+    } catch (const InputError&) {
+      return std::nullopt;
+    }
+  };
 }
 
 double bytes_kept(const Record& record, Kind kind) {

@@ -1,4 +1,7 @@
 #pragma once
+#include <functional>
+#include <optional>
+
 #include "experiments/artifacts.h"
 #include "experiments/cases.h"
 #include "experiments/declaration.h"
@@ -65,6 +68,11 @@ std::string case_id(std::string_view model, const Technique& technique);
 DeclaredCell layer_cell(std::string row, std::string column, std::string unit,
                         const std::string& model, const std::vector<Technique>& techniques,
                         Number number);
+
+/// What a formula of the paper gives for a layer at 1/k of its model's size; nothing where k does
+/// not divide that.
+std::function<std::optional<double>(int64_t k)> layer_formula(
+    const Model& model, const Technique& technique, std::function<int64_t(const RunConfig&)> bytes);
 
 /// Bytes of a kind kept after the forward pass of the layer; exact.
 double bytes_kept(const Record& record, Kind kind);

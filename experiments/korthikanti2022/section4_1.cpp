@@ -2,7 +2,6 @@
 
 #include "experiments/korthikanti2022/formulas.h"
 #include "experiments/korthikanti2022/layers.h"
-#include "kernels/support/error.h"
 
 namespace frugal::experiments::korthikanti2022 {
 namespace {
@@ -25,13 +24,6 @@ double kept_by(const Record& record, engine::Part part) {
   return bytes - (part == engine::Part::norm ? bytes_kept(record, Kind::statistics) : 0);
 }
 
-/// The section's formula at 1/k of the model's size, where k divides it.
-std::optional<double> printed_of(const Model& model, const PartOfLayer& of, int64_t k) try {
-  return static_cast<double>(layer_activation_parts(layer_config(model, serial, k)).*of.printed);
-} catch (const InputError&) {
-  return std::nullopt;
-}
-
 std::vector<DeclaredCell> part_cells(const Setting&) {
   std::vector<DeclaredCell> cells;
   for (const PartOfLayer& of : parts_of_layer)
@@ -40,7 +32,10 @@ std::vector<DeclaredCell> part_cells(const Setting&) {
       cells.push_back(
           layer_cell(of.name, name, "bytes", name, {serial},
                      [part = of.part](const Record& record) { return kept_by(record, part); }));
-      cells.back().formula = [&each, &of](int64_t k) { return printed_of(each, of, k); };
+      cells.back().formula =
+          layer_formula(each, serial, [printed = of.printed](const RunConfig& run) {
+            return layer_activation_parts(run).*printed;
+          });
     }
   return cells;
 }

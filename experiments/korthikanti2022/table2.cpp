@@ -2,7 +2,6 @@
 
 #include "experiments/korthikanti2022/formulas.h"
 #include "experiments/korthikanti2022/layers.h"
-#include "kernels/support/error.h"
 
 namespace frugal::experiments::korthikanti2022 {
 namespace {
@@ -16,14 +15,6 @@ constexpr std::array table2_rows{
     Named{"full recompute", full},
 };
 
-/// Table 2's formula at 1/k of the model's size, where k divides it. The paper prints formulas, and
-/// no bytes.
-std::optional<double> printed(const Model& model, const Technique& technique, int64_t k) try {
-  return static_cast<double>(layer_activation_bytes(layer_config(model, technique, k)));
-} catch (const InputError&) {
-  return std::nullopt;
-}
-
 template <Kind kind>
 double kept(const Record& record) {
   return bytes_kept(record, kind);
@@ -36,9 +27,8 @@ std::vector<DeclaredCell> table2_cells(const Setting&) {
       const std::string &name = of.config.name, row_name{row.name};
       cells.push_back(
           layer_cell(row_name, name, "bytes", name, {row.technique}, kept<Kind::activation>));
-      cells.back().formula = [&of, technique = row.technique](int64_t k) {
-        return printed(of, technique, k);
-      };
+      // The paper prints formulas, and no bytes.
+      cells.back().formula = layer_formula(of, row.technique, layer_activation_bytes);
       cells.push_back(layer_cell(row_name, name + ", statistics", "bytes", name, {row.technique},
                                  kept<Kind::statistics>));
     }

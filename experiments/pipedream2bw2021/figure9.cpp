@@ -8,10 +8,10 @@
 namespace frugal::experiments::pipedream2bw2021 {
 namespace {
 
-/// What a model needs at least: bytes for each parameter, and of a device so many for nothing else.
-struct Least {
-  double bytes_per_parameter = 0;
-  int64_t beside = 0;
+/// The least that a run takes of a device, in bytes, but for what its passes keep.
+struct LeastMemory {
+  double per_parameter = 0;
+  int64_t communicator = 0;
 };
 
 const Machine& machine() {
@@ -20,18 +20,18 @@ const Machine& machine() {
 }
 
 /// With both versions of the weights.
-Least own() { return {.bytes_per_parameter = 20}; }
+LeastMemory own() { return {.per_parameter = 20}; }
 /// As the paper's program: one version in 4 bytes, 2 of gradients, twice in a step, and a
 /// communicator's buffers where there is more than one device.
-Least programs(const Setup& setup) {
-  return {.bytes_per_parameter = 26, .beside = setup.depth > 1 ? machine().communicator_memory : 0};
+LeastMemory programs(const Setup& setup) {
+  return {.per_parameter = 26, .communicator = setup.depth > 1 ? machine().communicator_memory : 0};
 }
 
-/// One layer more on the first stage than those of which the weights and what its forward passes
-/// keep fill a GPU: [s, b, h] of 16 bits for each layer and each of the d microbatches in flight.
-/// So what is tried first does not fit, and is seen not to.
-int64_t first_tried(const Setup& setup, const Least& least) {
-  const auto capacity = static_cast<double>(machine().memory_capacity - least.beside);
+/// One layer more than the first stage can have. Its weights and what its forward passes keep,
+/// [s, b, h] of 16 bits for each layer and each of the d microbatches in flight, are more than the
+/// device's memory, so the search begins with a run that is seen not to fit.
+int64_t first_tried(const Setup& setup, const LeastMemory& least) {
+  const auto capacity = static_cast<double>(machine().memory_capacity - least.communicator);
   ModelConfig one = setup.model, none = setup.model;
   one.layers = 1;
   none.layers = 0;
@@ -40,8 +40,8 @@ int64_t first_tried(const Setup& setup, const Least& least) {
   };
   const double tables = parameters(none), layer = parameters(one) - tables;
   const double kept = 2.0 * static_cast<double>(setup.depth * one.sequence * one.hidden);
-  return 1 + static_cast<int64_t>((capacity - least.bytes_per_parameter * tables) /
-                                  (least.bytes_per_parameter * layer + kept));
+  return 1 + static_cast<int64_t>((capacity - least.per_parameter * tables) /
+                                  (least.per_parameter * layer + kept));
 }
 
 std::vector<Point> figure9_points() {

@@ -100,9 +100,11 @@ void add_explain(CommandLine& line) {
   Flags flags = line.command("explain",
                              "A difference from the paper as a sum of what its program did besides",
                              [values, &line] { return explain(*values, line.artifacts()); });
-  flags.positional("ARTIFACT", values->names,
-                   "Ids; or globs or a paper's id, for all of it of which a program is known",
-                   true);
+  flags.positional(
+      "ARTIFACT", values->names,
+      "Ids, globs, or a paper's id for all of it; of the last two, what no program is known of "
+      "is left out",
+      true);
   flags.text("--program", values->program, "NAME|FILE|BEHAVIOUR[+...]",
              "The program; that of the artifact's paper otherwise");
   flags.text("--row", values->row, "ROW", "Of this row only");

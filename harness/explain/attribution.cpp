@@ -44,16 +44,16 @@ bool Term::counts() const {
 }
 
 AttributionRuns::AttributionRuns(const Artifact& artifact, const std::string& program)
-    : artifact_(artifact), id_(artifact.id()) {
+    : artifact_(artifact) {
   const std::string text = program.empty() ? artifact.program() : program;
   if (text.empty())
     throw InputError(
         fmt::format("{}: no program is known whose behaviour it would depend on; name one by "
                     "--program, or another artifact (docs/programs.md)",
-                    id_));
+                    id()));
   if (own_cases(artifact).empty())
     throw InputError(
-        fmt::format("{}: it has no cases on a virtual machine, which explain runs", id_));
+        fmt::format("{}: it has no cases on a virtual machine, which explain runs", id()));
   behaviours_ = known_behaviours(text);
   const size_t n = behaviours_.size();
   const auto add = [&](std::string what, const std::function<bool(size_t)>& has) {
@@ -73,7 +73,7 @@ AttributionRuns::Values AttributionRuns::values_of(const Program& program) const
   Progress silent;
   std::vector<Case> cases;
   for (Case& c : own_cases(artifact_)) cases.push_back(with(std::move(c), program));
-  const Records records = Runner(in_memory, silent, {}).run(id_, cases);
+  const Records records = Runner(in_memory, silent, {}).run(id(), cases);
   Values values;
   for (const Cell& cell : artifact_.cells(records))
     if (cell.source == Source::simulated && cell.paper)
@@ -86,7 +86,7 @@ std::vector<Attribution> AttributionRuns::run(
   std::vector<Values> all{own};
   for (const Run& run : runs_) {
     all.push_back(values_of(run.program));
-    done(id_ + " " + run.what);
+    done(id() + " " + run.what);
   }
   const size_t n = behaviours_.size();
   std::vector<Attribution> attributions;

@@ -43,7 +43,7 @@ class AttributionRuns {
 
   using Values = std::map<std::pair<std::string, std::string>, Cell>;  ///< by row and column
 
-  const std::string& id() const { return id_; }
+  std::string id() const { return artifact_.id(); }
   /// Runs all cases without behaviours: frugal's cells that have a number of the paper's.
   Values own() const { return values_of({}); }
   /// How many times run() runs all cases.
@@ -56,7 +56,6 @@ class AttributionRuns {
   Values values_of(const Program& program) const;
 
   const Artifact& artifact_;
-  std::string id_;
   std::vector<KnownBehaviour> behaviours_;
   /// Of the first behaviour, the first two, …; each alone; all but each.
   struct Run {

@@ -31,7 +31,8 @@ void observe(Record& r) {
 }
 
 TEST(Cuda, CasesAreThePapersOwn) {
-  for (const Artifact* artifact : {&table2(), &table4(), &figure7(), &section5()})
+  for (const Artifact* artifact :
+       {&table2(), &parts_of_a_layer(), &table4(), &figure7(), &section5()})
     for (const Case& c : artifact->cases(on_gpus(1))) {
       EXPECT_EQ(c.on, "cuda");
       EXPECT_EQ(c.scale, 1);
