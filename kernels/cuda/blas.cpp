@@ -114,6 +114,14 @@ cublasLtEpilogue_t epilogue(const BlasProblem& p) {
   return p.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+/// How the depth may be divided: partial sums are kept in float32 and not in the result's type.
+/// Their sum reaches an epilogue rounded to that type (pytorch/pytorch pull request 180875; seen on
+/// an H100, cuBLASLt 13.0), so with an epilogue the depth stays whole.
+cublasLtReductionScheme_t reduction(const BlasProblem& p) {
+  return epilogue(p) == CUBLASLT_EPILOGUE_DEFAULT ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                                                  : CUBLASLT_REDUCTION_SCHEME_NONE;
+}
+
 Description describe(const BlasProblem& p) {
   Description description;
   check(cublasLtMatmulDescCreate(&description.value, compute_type(p),
@@ -207,9 +215,8 @@ std::vector<cublasLtMatmulAlgo_t> Blas::State::propose(const BlasProblem& proble
   Preference preference;
   check(cublasLtMatmulPreferenceCreate(&preference.value), "cublasLtMatmulPreferenceCreate");
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(workspace_bytes));
-  // Where depth is divided, partial sums are kept in float32 and not in the result's type.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+      static_cast<uint32_t>(reduction(problem)));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem.alignment_a);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem.alignment_b);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, problem.alignment_d);

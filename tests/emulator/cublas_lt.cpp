@@ -49,6 +49,8 @@ constexpr std::array promised = {
     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
 constexpr size_t first_promise = 2;
+/// Where an algorithm keeps whether it divides the depth. Each does that may.
+constexpr size_t divides = 6;
 
 bool aligned(const cublasLtMatmulAlgo_t& algorithm, const std::array<const void*, 4>& operands) {
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -84,6 +86,12 @@ void put(cudaDataType_t type, void* data, int64_t at, double value) {
   else
     static_cast<frugal::kernels::Bf16*>(data)[at] =
         frugal::kernels::Bf16(static_cast<float>(value));
+}
+
+double rounded(cudaDataType_t type, double value) {
+  double there = 0;  // wide enough for each type
+  put(type, &there, 0, value);
+  return get(type, &there, 0);
 }
 
 /// Which types go together, and what an epilogue demands of memory: the documentation of
@@ -129,9 +137,11 @@ struct Product {
   const void *a_data, *b_data, *c_data;
   void* d_data;
   double alpha, beta;
+  bool divided;  ///< the parts' sum reaches an epilogue rounded to d's type
 
   double finish(int64_t i, int64_t j, double sum) const {
     const Description& p = description;
+    if (divided && p.epilogue != CUBLASLT_EPILOGUE_DEFAULT) sum = rounded(d.type, sum);
     if (has_bias(p.epilogue)) sum += get(d.type, p.bias, i);
     const int64_t at = j * p.auxiliary_leading + i;
     if (p.epilogue == CUBLASLT_EPILOGUE_DGELU)
@@ -286,9 +296,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/, cubla
     results[*returned] = {.algo = {{proposed, static_cast<uint64_t>(*returned)}},
                           .workspaceSize = 0,
                           .state = CUBLAS_STATUS_SUCCESS};
-  for (int i = 0; i < *returned; ++i)
+  for (int i = 0; i < *returned; ++i) {
+    uint64_t* const data = results[i].algo.data;
+    data[divides] = preference->values[CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK] != 0;
     for (size_t operand = 0; operand < promised.size(); ++operand)
-      results[i].algo.data[first_promise + operand] = preference->values[promised[operand]];
+      data[first_promise + operand] = preference->values[promised[operand]];
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -323,6 +336,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t p, c
   ++issued;
   if (emulator::gpu().computes)
     emulator::push(stream, Product{*p, *layout_a, *layout_b, *layout_d, a, b, c, d,
-                                   number(p->scale, alpha), number(p->scale, beta)});
+                                   number(p->scale, alpha), number(p->scale, beta),
+                                   algorithm->data[divides] != 0});
   return CUBLAS_STATUS_SUCCESS;
 }
