@@ -19,12 +19,22 @@
 
 namespace frugal::kernels {
 
-std::string why_no_fused_attention(DType type, bool softcap, bool window) {
+std::string why_no_fused_attention(const FusedAttentionNeeds& needs) {
   constexpr int hopper = 9;
-  if (type != DType::bf16)
+  // Up to this version the backward pass of other lengths has a padding mask, beside which the
+  // library takes no function of the scores.
+  constexpr size_t padding = 91500;
+  constexpr int64_t without_padding = 128;
+  if (needs.type != DType::bf16)
     return fmt::format("fused attention on cuda is computed in bf16, not {}; use --type bf16{}",
-                       name_of(type), softcap || window ? "" : ", or --attention separate");
-  if (softcap && why_no_gpu().empty() && gpus().front().major < hopper)
+                       name_of(needs.type),
+                       needs.softcap || needs.window ? "" : ", or --attention separate");
+  if (needs.softcap && needs.cols % without_padding != 0 && cudnnGetVersion() <= padding)
+    return fmt::format(
+        "cuDNN {}'s fused attention has no backward pass with soft-capped scores over {} columns; "
+        "use a sequence of a multiple of {}, or install cuDNN 9.16",
+        library_version(cudnnGetVersion()), needs.cols, without_padding);
+  if (needs.softcap && why_no_gpu().empty() && gpus().front().major < hopper)
     return fmt::format(
         "cuDNN's fused attention has no backward pass with soft-capped scores on this GPU "
         "(compute capability {}, needed 9.0); run this model on the cpu or virtual",
@@ -204,7 +214,7 @@ std::unique_ptr<fe::graph::Graph> backward_graph(const FusedAttentionBackward& o
 }
 
 void require_possible(const FusedAttention& op) {
-  const std::string why = why_no_fused_attention(op.q.type, op.softcap != 0, op.window != 0);
+  const std::string why = why_no_fused_attention(needs_of(op));
   if (!why.empty()) throw InputError(why);
 }
 

@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 
+#include "kernels/cuda/gpus.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/operations.h"
@@ -10,6 +11,11 @@ namespace frugal::kernels::cuda {
 
 /// Of cuDNN, as it was loaded: "9.1.0"; empty in a build without it.
 std::string cudnn_version();
+
+/// What this one asks of a GPU.
+inline FusedAttentionNeeds needs_of(const FusedAttention& op) {
+  return {op.q.type, op.cols(), op.softcap != 0, op.window != 0};
+}
 
 /// Fused attention by cuDNN (kernels/cuda/attention.cpp), or its refusal in a build without it
 /// (attention_none.cpp). bf16 only, and soft caps from compute capability 9.0 on: throws InputError

@@ -7,11 +7,11 @@
 
 namespace frugal::kernels {
 
-std::string why_no_fused_attention(DType /*type*/, bool softcap, bool window) {
+std::string why_no_fused_attention(const FusedAttentionNeeds& needs) {
   return fmt::format(
       "fused attention on cuda needs cuDNN and its frontend's headers, which this build does not "
       "have; run scripts/cudnn-frontend.sh and build again, or {}",
-      softcap || window ? "run this model on the cpu or virtual" : "use --attention separate");
+      needs.softcap || needs.window ? "run this model on the cpu or virtual" : "use --attention separate");
 }
 
 }  // namespace frugal::kernels
@@ -20,7 +20,7 @@ namespace frugal::kernels::cuda {
 namespace {
 
 [[noreturn]] void refuse(const FusedAttention& op) {
-  throw InputError(why_no_fused_attention(op.q.type, op.softcap != 0, op.window != 0));
+  throw InputError(why_no_fused_attention(needs_of(op)));
 }
 
 }  // namespace

@@ -74,8 +74,11 @@ BlasProblem::BlasProblem(const Gemm& op, bool tf32_, Epilogue epilogue_, const V
 
 bool BlasProblem::fusable() const {
   constexpr uint32_t wide = 16;
-  return a.type == DType::bf16 && b.type == DType::bf16 && d.type == DType::bf16 && batch == 1 &&
-         !accumulate && d.leading % 8 == 0 && alignment_d >= wide && alignment_auxiliary >= wide &&
+  const auto fits = [](const ColumnMajor& m, uint32_t alignment) {
+    return m.type == DType::bf16 && m.leading % 8 == 0 && alignment >= wide;
+  };
+  return fits(a, alignment_a) && fits(b, alignment_b) && fits(d, alignment_d) && batch == 1 &&
+         !accumulate && alignment_auxiliary >= wide &&
          (!bias || (bias_type == DType::bf16 && alignment_bias >= wide));
 }
 

@@ -48,10 +48,16 @@ bool tf32_products();
 /// FRUGAL_CUDA_SYNCHRONOUS is set.
 bool cuda_synchronous();
 
-/// Why fused attention of this type, with soft-capped scores or a window or without, cannot be
-/// computed on a GPU by this build, or on the first GPU where there is one; empty where it can.
-/// Separate attention, which has neither, is named as a way out where there is none of them.
-std::string why_no_fused_attention(DType type, bool softcap = false, bool window = false);
+/// What decides whether a GPU has fused attention.
+struct FusedAttentionNeeds {
+  DType type = DType::bf16;
+  int64_t cols = 0;  ///< keys of a head
+  bool softcap = false, window = false;
+};
+/// Why fused attention cannot be computed on a GPU by this build, or on the first GPU where there
+/// is one; empty where it can. Separate attention, which has neither soft caps nor windows, is named
+/// as a way out where there is none of them.
+std::string why_no_fused_attention(const FusedAttentionNeeds& needs);
 
 /// Versions of CUDA's libraries as they were loaded, not as they were built with: "cuBLASLt", and
 /// "cuDNN" where the build has it.

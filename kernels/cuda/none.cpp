@@ -26,7 +26,7 @@ bool tf32_products() { return false; }
 
 bool cuda_synchronous() { return false; }
 
-std::string why_no_fused_attention(DType, bool, bool) { return reason; }
+std::string why_no_fused_attention(const FusedAttentionNeeds&) { return reason; }
 
 std::map<std::string, std::string> cuda_libraries() { return {}; }
 

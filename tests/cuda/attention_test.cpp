@@ -159,7 +159,9 @@ TEST_P(FusedAttentionForms, AgreeWithTheCpusFloat64) {
   const Size& size = GetParam().size;
   // Only a build without cuDNN has none, and only older GPUs lack soft caps; every other refusal is
   // a failure.
-  if (const std::string why = why_no_fused_attention(DType::bf16, size.softcap > 0); !why.empty())
+  if (const std::string why = why_no_fused_attention(
+          {.type = DType::bf16, .cols = size.cols(), .softcap = size.softcap > 0});
+      !why.empty())
     GTEST_SKIP() << why;
   const auto gpu = make_cuda_device();
   CpuDevice cpu(2);

@@ -36,6 +36,7 @@ TEST(BlasProblemTest, FusesGeluWhereTheLibraryCan) {
   EXPECT_FALSE(fusable({.n = 20})) << "columns of 20 elements";
   EXPECT_FALSE(fusable({.shift = 1})) << "off the boundary of 16 bytes";
   EXPECT_TRUE(fusable({.shift = 8}));
+  EXPECT_FALSE(fusable({.k = 12})) << "operands with rows of 24 bytes";
 }
 
 TEST(BlasProblemTest, RefusesABiasAlongColumns) {

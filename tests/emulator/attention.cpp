@@ -12,10 +12,10 @@
 
 namespace frugal::kernels {
 
-std::string why_no_fused_attention(DType type, bool /*softcap*/, bool /*window*/) {
-  if (type == DType::bf16) return "";
+std::string why_no_fused_attention(const FusedAttentionNeeds& needs) {
+  if (needs.type == DType::bf16) return "";
   return fmt::format("fused attention on cuda is computed in bf16, not {}; use --type bf16",
-                     name_of(type));
+                     name_of(needs.type));
 }
 
 }  // namespace frugal::kernels
@@ -28,8 +28,8 @@ struct FusedAttentions::State {
   CpuDevice cpu{1};
 
   void run(const Operation& operation, const FusedAttention& forward, const Launch& on) {
-    const DType type = forward.q.type;
-    if (const std::string why = why_no_fused_attention(type); !why.empty()) throw InputError(why);
+    const std::string why = why_no_fused_attention(needs_of(forward));
+    if (!why.empty()) throw InputError(why);
     if (!emulator::is_current(on.stream))
       throw std::logic_error("fused attention on a stream of another GPU");
     if (forward.dropout.active()) on.count_launch();  // of what writes cuDNN's seed

@@ -137,11 +137,18 @@ struct Product {
   const void *a_data, *b_data, *c_data;
   void* d_data;
   double alpha, beta;
-  bool divided;  ///< the parts' sum reaches an epilogue rounded to d's type
+  bool divided;  ///< its depth, among parts
+
+  /// Whether the library does the epilogue after the product, and not with it: of what it has
+  /// rounded to d's type.
+  bool apart() const {
+    if (is_gelu(description.epilogue) && (a.leading % 8 != 0 || b.leading % 8 != 0)) return true;
+    return divided && description.epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+  }
 
   double finish(int64_t i, int64_t j, double sum) const {
     const Description& p = description;
-    if (divided && p.epilogue != CUBLASLT_EPILOGUE_DEFAULT) sum = rounded(d.type, sum);
+    if (apart()) sum = rounded(d.type, sum);
     if (has_bias(p.epilogue)) sum += get(d.type, p.bias, i);
     const int64_t at = j * p.auxiliary_leading + i;
     if (p.epilogue == CUBLASLT_EPILOGUE_DGELU)

@@ -136,18 +136,22 @@ inline int __ffs(int x) { return __builtin_ffs(x); }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 template <class T>
 T __ldg(const T* x) {
+  emulator::require_global(x);
   return *x;
 }
 template <class T>
 T __ldcs(const T* x) {
+  emulator::require_global(x);
   return *x;
 }
 template <class T>
 void __stcs(T* to, T x) {
+  emulator::require_global(to);
   *to = x;
 }
 template <class T>
 void __stwb(T* to, T x) {
+  emulator::require_global(to);
   *to = x;
 }
 inline float __fmul_rn(float x, float y) { return emulator::apart(x * y); }

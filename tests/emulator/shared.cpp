@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -147,6 +148,12 @@ cudaError_t allows_shared(const void* kernel, size_t dynamic_bytes) {
   const auto found = asked.find({current_gpu(), kernel});
   const size_t most = found != asked.end() ? declared + found->second : without_asking;
   return declared + dynamic_bytes <= most ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+void require_global(const void* address) {
+  const std::less<> before;
+  if (!before(address, shared_memory) && before(address, shared_memory + sizeof(shared_memory)))
+    fault("an access to global memory has an address of shared memory");
 }
 
 void* dynamic_shared() { return shared_memory + dynamic_begin; }

@@ -32,6 +32,9 @@ void order_shared(unsigned warp);
 /// Aborts where another thread's access to a word, one of both writing, is ordered by nothing.
 void access_shared(size_t offset, size_t bytes, bool writes);
 
+/// Aborts where an address is of shared memory: what is for global memory alone cannot use it.
+void require_global(const void* address);
+
 constexpr size_t most_shared_bytes = size_t{227} << 10;
 /// Of blocks, one after the other.
 extern unsigned char shared_memory[];

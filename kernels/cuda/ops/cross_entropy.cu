@@ -68,8 +68,9 @@ __device__ inline A logit_of(const L* row, int64_t cols, int64_t label) {
   return label >= 0 && label < cols ? A(to_wide(row[label])) : A{0};
 }
 
-/// In one pass: what was summed so far is rescaled when a pack has a larger maximum. `held`, where
-/// it is not null, gets a copy of this thread's packs. The same in every thread.
+/// In one pass: what was summed so far is rescaled when a pack has a larger maximum. `held`, shared
+/// memory of whole packs where it is not null, gets a copy of this thread's. The same in every
+/// thread.
 template <bool wide, class L, class A = Accumulator<L>>
 __device__ inline RowStatistics<A> statistics_of(const L* row, int64_t cols, int64_t label,
                                                  L* held) {
@@ -78,8 +79,8 @@ __device__ inline RowStatistics<A> statistics_of(const L* row, int64_t cols, int
   const A chosen = logit_of<A>(row, cols, label);
   each_of_row<wide, from_memory<L>>(
       row, cols, lowest<A>(), [] {},
-      [&](int64_t j, int64_t count, const A(&v)[pack], const Packed<L>& raw) {
-        if (held != nullptr) put<wide>(held + j, count, raw);
+      [&](int64_t j, int64_t, const A(&v)[pack], const Packed<L>& raw) {
+        if (held != nullptr) raw.write(held + j);
         const A before = most;
 #pragma unroll
         for (const auto& e : v) most = Maximum{}(most, e);

@@ -42,6 +42,8 @@ struct alignas(16) Packed {
 
   /// `from` is aligned to 16 bytes.
   __device__ void read(const T* from) { *this = *reinterpret_cast<const Packed*>(from); }
+  /// To memory of any kind; put() writes global memory alone.
+  __device__ void write(T* to) const { *reinterpret_cast<Packed*>(to) = *this; }
   __device__ void set(const T (&x)[pack]) {
 #pragma unroll
     for (int e = 0; e < pack; ++e) {
@@ -80,7 +82,7 @@ struct alignas(16) Packed {
   }
 };
 
-/// Writes 16 bytes by one instruction. Of an assignment the compiler may make a store for each
+/// Writes 16 bytes of global memory by one instruction. Of an assignment the compiler may make a store for each
 /// element, even where a vector is assigned.
 __device__ inline void put_line(uint4* to, uint4 line) { __stwb(to, line); }
 
