@@ -10,10 +10,11 @@ namespace {
 constexpr int most_repeats = 1 << 20;
 
 int repetitions_for(const std::function<double(int)>& sample, double shortest) {
+  if (shortest > 0) sample(1);  // pays for what is done once
   for (int n = 1;;) {
     const double seconds = sample(n);
     if (seconds >= shortest || n >= most_repeats) return n;
-    // At least twice as many: the first executions also pay for what is done once.
+    // At least twice as many: an execution beside the others may take longer than they do.
     const double wanted = 1.1 * n * shortest / std::max(seconds, 1e-12);
     n = static_cast<int>(std::clamp(std::ceil(wanted), 2.0 * n, double{most_repeats}));
   }

@@ -11,7 +11,8 @@ std::string why_no_fused_attention(const FusedAttentionNeeds& needs) {
   return fmt::format(
       "fused attention on cuda needs cuDNN and its frontend's headers, which this build does not "
       "have; run scripts/cudnn-frontend.sh and build again, or {}",
-      needs.softcap || needs.window ? "run this model on the cpu or virtual" : "use --attention separate");
+      needs.softcap || needs.window ? "run this model on the cpu or virtual"
+                                    : "use --attention separate");
 }
 
 }  // namespace frugal::kernels

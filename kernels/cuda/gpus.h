@@ -55,8 +55,8 @@ struct FusedAttentionNeeds {
   bool softcap = false, window = false;
 };
 /// Why fused attention cannot be computed on a GPU by this build, or on the first GPU where there
-/// is one; empty where it can. Separate attention, which has neither soft caps nor windows, is named
-/// as a way out where there is none of them.
+/// is one; empty where it can. Separate attention, which has neither soft caps nor windows, is
+/// named as a way out where there is none of them.
 std::string why_no_fused_attention(const FusedAttentionNeeds& needs);
 
 /// Versions of CUDA's libraries as they were loaded, not as they were built with: "cuBLASLt", and

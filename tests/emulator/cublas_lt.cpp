@@ -342,8 +342,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t p, c
   if (!supported(*p, *layout_a, *layout_b, *layout_d)) return CUBLAS_STATUS_NOT_SUPPORTED;
   ++issued;
   if (emulator::gpu().computes)
-    emulator::push(stream, Product{*p, *layout_a, *layout_b, *layout_d, a, b, c, d,
-                                   number(p->scale, alpha), number(p->scale, beta),
-                                   algorithm->data[divides] != 0});
+    emulator::push(stream,
+                   Product{*p, *layout_a, *layout_b, *layout_d, a, b, c, d, number(p->scale, alpha),
+                           number(p->scale, beta), algorithm->data[divides] != 0});
   return CUBLAS_STATUS_SUCCESS;
 }

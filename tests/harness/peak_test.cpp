@@ -19,9 +19,10 @@ using ::testing::Gt;
 struct Fake {
   double each = 0;
   std::vector<int> asked = {};
+  double once = 0;  ///< that the first execution pays besides
   double operator()(int n) {
     asked.push_back(n);
-    return n * each;
+    return n * each + (asked.size() == 1 ? once : 0);
   }
 };
 
@@ -30,7 +31,7 @@ TEST(Repeated, RunsOnceWhereOneExecutionIsLongEnough) {
   Repeated timed(std::ref(fake), 0.1);
   EXPECT_EQ(timed.run(), 0.5);
   EXPECT_EQ(timed.run(), 0.5);
-  EXPECT_EQ(fake.asked, (std::vector<int>{1, 1, 1}));
+  EXPECT_EQ(fake.asked, (std::vector<int>{1, 1, 1, 1}));
   Repeated any(std::ref(fake), 0);
   any.run();
   EXPECT_EQ(any.repetitions(), 1);
@@ -46,6 +47,13 @@ TEST(Repeated, MakesASampleAsLongAsWanted) {
   const size_t asked = fake.asked.size();
   timed.run();
   EXPECT_EQ(fake.asked.size(), asked + 1) << "it is found out once";
+}
+
+TEST(Repeated, MakesASampleAsLongWhereTheFirstExecutionIsLong) {
+  Fake fake{.each = 1e-5, .once = 1};
+  Repeated timed(std::ref(fake), 5e-3);
+  EXPECT_NEAR(timed.run(), 1e-5, 1e-12);
+  EXPECT_GE(timed.repetitions() * 1e-5, 5e-3);
 }
 
 TEST(Repeated, EndsWhereSomethingTakesNoTime) {

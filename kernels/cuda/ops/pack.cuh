@@ -82,8 +82,8 @@ struct alignas(16) Packed {
   }
 };
 
-/// Writes 16 bytes of global memory by one instruction. Of an assignment the compiler may make a store for each
-/// element, even where a vector is assigned.
+/// Writes 16 bytes of global memory by one instruction. Of an assignment the compiler may make a
+/// store for each element, even where a vector is assigned.
 __device__ inline void put_line(uint4* to, uint4 line) { __stwb(to, line); }
 
 /// from[0 … count), then zeros, converted only where they are needed: so several can be on their
