@@ -6,7 +6,7 @@
 # before it too (bench/gpu.sh --limits says how long at most each part takes):
 #   smoke              in a minute whether anything longer is worth beginning
 #   correctness
-#     sanitizer.jsonl  compute-sanitizer's four tools over the operation tests, row by row
+#     sanitizer.csv    compute-sanitizer's four tools over the operation tests, row by row
 #   speed
 #     peak.json          GEMM rates, copy bandwidth, launch overhead: frugal peak
 #     records.jsonl      every memory-bound operation against a copy, by turns: frugal bench memory-bound
@@ -14,7 +14,8 @@
 #   papers
 #     records.jsonl      in the same file training steps, one of 60,000 tokens among them; tables and figures at full size
 #     reproduction.json  these as cells and claims; frugal report OUT --format json makes it from records.jsonl
-# and of every group summary.txt, a line for each part, and log.txt, all that the parts said.
+# and of every group summary.txt, a line for each part, log.txt, all that the parts said, and clocks.csv, the
+# GPU's clocks, power and temperature.
 # bench/gpu.sh --predict MACHINE BUILD OUT needs no GPU: speed and papers on the virtual machine of that name.
 # bench/gpu/check_predictions.py holds what was measured against that.
 # The GPU is checked first. Where that fails, nothing else is run, and the exit status is 3. Parts go on after

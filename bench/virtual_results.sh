@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes results/virtual again but for h200-hgx/, whose records are of the commit that predicted them,
+# Makes results/virtual again but for h200-hgx/ and h100-dgx/, whose records are of the commit that predicted them,
 # and the tables and figures in docs/ that are made of it. Everything runs on virtual machines, so that
 # it is the same wherever it runs; it takes about 12 minutes on two cores.
 #   bench/virtual_results.sh [PROGRAM]

@@ -3,7 +3,8 @@
 
   check_predictions.py PREDICTED                what was predicted, and what the targets ask
   check_predictions.py PREDICTED MEASURED       both, with the error of each
-  check_predictions.py --page PAGE PREDICTED [MEASURED]   writes the targets' table into a page
+  check_predictions.py --page PAGE PREDICTED [MEASURED]   writes the targets' table into a page, and with
+                                                MEASURED how far numbers agree, and PyTorch's steps
 
 Both are folders that bench/gpu.sh wrote. Bytes and FLOPs have to be equal, everything else within 10 %; a
 record that one side has and the other lacks is named. Exit status 1 where a number is not, 2 where a file
@@ -200,11 +201,76 @@ def target_rows(targets, predicted, measured):
     return rows
 
 
-def filled(page, text, name="the page"):
-    """The page with this table where it has the targets'."""
-    parts = re.split(r"(<!-- targets: .* -->\n|<!-- end of targets -->)", page)
+# What numbers are of: the first that fits, and what it is called. Utilizations are times once more.
+FAMILIES = [(".*: (MFU|HFU|status)", None),
+            (".*: peak memory", "peak memory of a rank, every case"),
+            (".*: hardware FLOPs", "FLOPs that are executed, every case"),
+            ("step of .*: frugal", "GPT-2 steps, fused attention"),
+            ("step of .*", "how many times as fast as PyTorch these are"),
+            ("measure .*", "steps of whole models"),
+            ("gemm (f32|bf16) .*", "products, {0}"),
+            ("(copy)", "a copy of 1 GiB"),
+            ("memory-bound .*/(f32|bf16): .*", "memory-bound operations over a copy, {0}"),
+            ("(\\S+) .*time", "{0}: forward and backward passes")]
+
+
+def family_of(what):
+    for pattern, name in FAMILIES:
+        if found := re.fullmatch(pattern, what):
+            return name and name.format(*found.groups())
+    fail(f"{what} is of no family; add one to FAMILIES")
+
+
+def agreement_rows(predicted, measured):
+    """Of each family how many numbers there are, how many agree, the median difference and the largest."""
+    families = {}
+    for what in predicted:
+        if what in measured and (family := family_of(what)):
+            off = error(predicted[what][0], measured[what][0], predicted[what][1])
+            families.setdefault(family, []).append((abs(off), off, what, predicted[what][1]))
+    rows = []
+    for family, numbers in families.items():
+        agree = sum(off <= allowed(unit) for off, _, _, unit in numbers)
+        _, worst, what, _ = max(numbers)
+        said = "" if worst == 0 else "predicted as 0" if worst == float("inf") else f"{100 * worst:+.1f} %"
+        rows.append([family, str(len(numbers)), str(agree), f"{100 * statistics.median(n[0] for n in numbers):.1f} %",
+                     said + (f" ({what.removeprefix(family.split(':')[0] + ' ')})" if said and len(numbers) > 1 else "")])
+    return rows
+
+
+def paired_times(predicted, measured):
+    """[(what kind of case, predicted seconds, measured seconds)], of what both sides have and takes time."""
+    return [(what.split("/")[0].split()[0], value, measured[what][0])
+            for what, (value, unit) in predicted.items() if unit == "s" and value > 0 and what in measured]
+
+
+def step_rows(folder):
+    """What was measured of each model beside PyTorch, by turns."""
+    def over(row, side):
+        low, high = row["time_over"][side]["interval"]
+        return f"{1 / row['time_over'][side]['value']:.2f} [{1 / high:.2f}, {1 / low:.2f}]"
+
+    for row in step_results.results(lines_of(folder / "steps.jsonl")):
+        times = row["medians"]
+        yield [f"{row['model']}, microbatch {row['micro_batch']}",
+               *(f"{1000 * times[side]:.1f}" for side in ("frugal", "eager", "compiled")),
+               over(row, "eager"), over(row, "compiled"),
+               *(f"{row['memory'][side] / 2**30:.2f}" for side in ("ledger", "eager", "compiled"))]
+
+
+def measured_tables(predicted, measured, folder):
+    """{name on the page: table}"""
+    return {"agreement": table(["what", "numbers", "as predicted", "median difference", "largest"],
+                               agreement_rows(predicted, measured)),
+            "steps": table(["step", "frugal, ms", "eager, ms", "compiled, ms", "times as fast as eager", "as compiled",
+                            "frugal, GiB", "eager, GiB", "compiled, GiB"], step_rows(folder))}
+
+
+def filled(page, name, text, file="the page"):
+    """The page with this table where it has the one of this name."""
+    parts = re.split(rf"(<!-- {name}: .* -->\n|<!-- end of {name} -->)", page)
     if len(parts) != 5:
-        fail(f"{name} has no place for the targets")
+        fail(f"{file} has no place for the {name}")
     return "".join([*parts[:2], text, "\n", *parts[3:]])
 
 
@@ -225,8 +291,11 @@ def main():
     header = ["target", "", "predicted"] + (["measured"] if measured is not None else [])
     of_targets = table(header, target_rows(targets, predicted, measured))
     if arguments.page:
-        page = arguments.page.read_text(encoding="utf-8")
-        arguments.page.write_text(filled(page, of_targets, arguments.page), encoding="utf-8")
+        page = filled(arguments.page.read_text(encoding="utf-8"), "targets", of_targets, arguments.page)
+        if measured is not None:
+            for name, filling in measured_tables(predicted, measured, arguments.measured).items():
+                page = filled(page, name, filling, arguments.page)
+        arguments.page.write_text(page, encoding="utf-8")
         return 0
     print(of_targets)
     if arguments.targets_only:

@@ -41,13 +41,14 @@ class Groups:
                 self.measured("22B, one layer alone", 52, *LAYER, "--steps", "2", out=self.aside / "alone"),
                 self.measured("22B, one layer as one rank of 8", 52, *LAYER, "--steps", "2", "--tensor-parallel", "8",
                               "--sequence-parallel", "--lone-rank", "h200-hgx", out=self.aside / "rank"),
-                self.beside_pytorch("gpt2-124m", 4, 52, "--rounds", "1", "--steps", "2")._replace(skip=no_pytorch)]
+                self.beside_pytorch("gpt2-124m", 4, 52, "--rounds", "1", "--steps", "2")._replace(
+                    output=None, skip=no_pytorch)]
 
     def correctness(self):
         """Several processes: an error that a GPU does not recover from ends one of them."""
         apart = {"Rows/*": ("operations", 70), "Small/*": ("small models", 30),
                  "TrainingOnTheGpu.*": ("training", 40)}
-        sanitizers = [sys.executable, "-B", self.bench / "gpu/sanitize.py", self.tests, self.out / "sanitizer.jsonl"]
+        sanitizers = [sys.executable, "-B", self.bench / "gpu/sanitize.py", self.tests, self.out / "sanitizer.csv"]
         return [*[self.tested(name, seconds, [tests]) for tests, (name, seconds) in apart.items()],
                 self.tested("the device, norms, attention", 30, ["-" + ":".join(apart)]),
                 Part("compute-sanitizer", 270, [*sanitizers, str(270 - GRACE)])]

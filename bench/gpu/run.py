@@ -1,5 +1,6 @@
 """What bench/gpu.sh says, done."""
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -50,6 +51,23 @@ def described(frugal, environment):
             yield f"{command[0]} does not answer"
 
 
+@contextlib.contextmanager
+def clocks_kept(out):
+    """Twice a second what the GPU's clocks, power and temperature are, and what holds the clocks down."""
+    if not shutil.which("nvidia-smi"):
+        yield
+        return
+    fields = "timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active,utilization.gpu,memory.used"
+    with open(out / "clocks.csv", "a", encoding="utf-8") as file:
+        command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,nounits", "-lms", "500"]
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.DEVNULL)
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+
+
 def usable(programs):
     """The environment in which they start."""
     environment = {**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/local/cuda/bin"}
@@ -88,11 +106,12 @@ def run(build, out, aside, wanted):
     if runner.outcomes[check.name] != "ok":  # a test that was skipped has checked nothing
         fail("the GPU fails its check: nothing else is run", 3)
     good = True
-    for name in wanted:
-        runner.note(f"--- {name}, at most {groups.seconds_of(name, all_groups.all[name])} s")
-        members = all_groups.all[name]
-        for together in [members] if name == "smoke" else [[part] for part in members]:
-            good = runner.run(together) and good
+    with clocks_kept(out):
+        for name in wanted:
+            runner.note(f"--- {name}, at most {groups.seconds_of(name, all_groups.all[name])} s")
+            members = all_groups.all[name]
+            for together in [members] if name == "smoke" else [[part] for part in members]:
+                good = runner.run(together) and good
     return good
 
 

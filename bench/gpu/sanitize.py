@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """compute-sanitizer's four tools over the operation tests of a GPU:
-    bench/gpu/sanitize.py TESTS RESULTS SECONDS
-A line of JSON is added to RESULTS when a test ends under a tool: {"tool", "test", "outcome", "seconds"}. The
+    bench/gpu/sanitize.py TESTS RESULTS.csv SECONDS
+A line is added to RESULTS.csv when a test ends under a tool: tool, test, outcome, seconds. The
 tests of one tool share a process, and so a GPU's device, for as long as none fails to end; then the tests
 after it have another. What needs most looking at comes first: what threads of a block share memory for."""
 
-import json
+import collections
 import os
 import re
 import shutil
@@ -105,20 +105,25 @@ class Watch:
 
 def main():
     if len(sys.argv) != 4:
-        sys.exit("usage: bench/gpu/sanitize.py TESTS RESULTS SECONDS")
+        sys.exit("usage: bench/gpu/sanitize.py TESTS RESULTS.csv SECONDS")
     program, results, end = sys.argv[1], sys.argv[2], time.monotonic() + float(sys.argv[3])
     if not shutil.which("compute-sanitizer"):
         print("there is no compute-sanitizer here")
         sys.exit(SKIPPED)
     signal.signal(signal.SIGINT, lambda *_: STOPPED.set())
-    outcomes = {}
+    outcomes = collections.Counter()
     with opened_for_lines(results) as file:
-        def add(tool, test, outcome, seconds):
-            line = {"tool": tool, "test": test, "outcome": outcome, "seconds": round(seconds, 3)}
-            file.write(json.dumps(line).encode() + b"\n")
+        def write(*fields):
+            file.write(",".join(fields).encode() + b"\n")
             file.flush()
+
+        def add(tool, test, outcome, seconds):
+            write(tool, test, outcome, f"{seconds:.3f}")
             print(f"{tool} {test}: {outcome}", flush=True)
-            outcomes.setdefault(outcome, []).append(line)
+            outcomes[outcome] += 1
+
+        if os.fstat(file.fileno()).st_size == 0:
+            write("tool", "test", "outcome", "seconds")
         for part in listed(program):
             for i, tool in enumerate(TOOLS):
                 left = part
@@ -127,7 +132,7 @@ def main():
                     left = Watch(tool, program, left, add).wait(until)
                 if left:
                     print(f"{tool}: no time for {len(left)} tests", flush=True)
-    print(", ".join(f"{len(lines)} {outcome}" for outcome, lines in sorted(outcomes.items())) or "nothing was run")
+    print(", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items())) or "nothing was run")
     sys.exit(0 if set(outcomes) == {"ok"} else 1)
 
 

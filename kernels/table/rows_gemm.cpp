@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/table/operation_table.h"
@@ -22,6 +23,7 @@ struct Product {
   Matrix a, b, c;
   bool accumulate = false;
   std::string bias;
+  double rounded = 0;  ///< of a product before it is added, in the case's roundings
 
   void operator()(Expected& e) const {
     for (int64_t s = 0; s < batch; ++s) {
@@ -36,26 +38,32 @@ struct Product {
     const auto target = static_cast<size_t>(c.at(s, i, j));
     double sum = accumulate ? e[c.name][target] : 0;
     if (!bias.empty()) sum += at(e[bias], j);
-    double magnitude = std::abs(sum);
+    double magnitude = std::abs(sum), product = 0;
     const auto& left = e[a.name];
     const auto& right = e[b.name];
     for (int64_t l = 0; l < k; ++l) {
       const double term =
           left[static_cast<size_t>(a.at(s, i, l))] * right[static_cast<size_t>(b.at(s, l, j))];
-      sum += term;
+      product += term;
       magnitude += std::abs(term);
     }
-    e.set(c.name, static_cast<int64_t>(target), sum, magnitude);
+    e.set(c.name, static_cast<int64_t>(target), sum + product,
+          magnitude + rounded * std::abs(product));
   }
 };
 
 /// A sum of n products in any order: n roundings of Σ|a·b| each at most.
-Case product_case(std::vector<Operand> operands, std::function<Operation(const Views&)> bind,
-                  Product product) {
+Case product_case(const Setting& setting, std::vector<Operand> operands,
+                  std::function<Operation(const Views&)> bind, Product product) {
   Case c;
   c.operands = std::move(operands);
   c.bind = std::move(bind);
   c.roundings = static_cast<double>(product.k + 2);
+  if (setting.rounds_before_adding && product.accumulate) {
+    const auto of_result = [&](const Operand& o) { return o.name == product.c.name; };
+    const DType type = std::find_if(c.operands.begin(), c.operands.end(), of_result)->type;
+    product.rounded = unit_roundoff(type) / unit_roundoff(accumulation_type(type)) / c.roundings;
+  }
   c.reference = std::move(product);
   return c;
 }
@@ -69,6 +77,7 @@ int64_t depth(const Setting& s) {
 Case forward(const Setting& s) {
   const int64_t m = s.rows, n = s.cols, k = depth(s);
   return product_case(
+      s,
       {{"a", s.type, {m, k}},
        {"b", s.type, {k, n}},
        {"bias", s.type, {n}},
@@ -80,7 +89,7 @@ Case forward(const Setting& s) {
 Case input_gradient(const Setting& s) {
   const int64_t m = s.rows, n = s.cols, k = depth(s);
   return product_case(
-      {{"dc", s.type, {m, n}}, {"b", s.type, {k, n}}, {"da", s.type, {m, k}, Role::output}},
+      s, {{"dc", s.type, {m, n}}, {"b", s.type, {k, n}}, {"da", s.type, {m, k}, Role::output}},
       [](const Views& v) {
         return Gemm{.a = v["dc"], .b = v["b"], .c = v["da"], .bias = {}, .transpose_b = true};
       },
@@ -90,7 +99,8 @@ Case input_gradient(const Setting& s) {
 /// Of type A or of T, which is rounded once.
 Case weight_gradient(const Setting& s, bool narrow) {
   const int64_t m = s.rows, n = s.cols, k = depth(s);
-  return product_case({{"a", s.type, {m, k}},
+  return product_case(s,
+                      {{"a", s.type, {m, k}},
                        {"dc", s.type, {m, n}},
                        {"db", narrow ? s.type : accumulation_type(s.type), {k, n}, Role::updated}},
                       [](const Views& v) {
@@ -108,6 +118,7 @@ Case weight_gradient(const Setting& s, bool narrow) {
 Case gemm_parts(const Setting& s) {
   const int64_t m = s.rows, n = s.cols, k = depth(s);
   return product_case(
+      s,
       {{"a", s.type, {k, m + 3}},
        {"b", s.type, {n, k + 1}},
        {"c", s.type, {m, n + 2}, Role::updated}},
@@ -133,7 +144,8 @@ constexpr int64_t heads = 3;
 
 Case attention_scores(const Setting& s) {
   const int64_t m = s.rows, n = s.cols, d = depth(s);
-  return product_case({{"q", s.type, {m, heads, d}},
+  return product_case(s,
+                      {{"q", s.type, {m, heads, d}},
                        {"k", s.type, {n, heads, d}},
                        {"scores", s.type, {heads, m, n}, Role::output}},
                       [](const Views& v) {
@@ -157,6 +169,7 @@ Case attention_scores(const Setting& s) {
 Case attention_context(const Setting& s, bool accumulate) {
   const int64_t m = s.rows, n = s.cols, d = depth(s);
   return product_case(
+      s,
       {{"p", s.type, {heads, m, n}},
        {"v", s.type, {n, heads, d}},
        {"context", s.type, {m, heads, d}, accumulate ? Role::updated : Role::output}},
@@ -180,7 +193,8 @@ Case attention_context(const Setting& s, bool accumulate) {
 
 Case attention_key_gradient(const Setting& s) {
   const int64_t m = s.rows, n = s.cols, d = depth(s);
-  return product_case({{"scores", s.type, {heads, m, n}},
+  return product_case(s,
+                      {{"scores", s.type, {heads, m, n}},
                        {"q", s.type, {m, heads, d}},
                        {"dk", s.type, {n, heads, d}, Role::output}},
                       [](const Views& v) {
@@ -245,6 +259,7 @@ Case gelu_before(const Setting& s) {
 Case gemm_gelu_backward(const Setting& s) {
   const int64_t m = s.rows, n = s.cols, k = depth(s);
   Case c = product_case(
+      s,
       {{"dc", s.type, {m, n}},
        {"b", s.type, {k, n}},
        {"u", s.type, {m, k}},

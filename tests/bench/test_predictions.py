@@ -134,6 +134,25 @@ class Predictions(unittest.TestCase):
         self.assertEqual(row["bench/memory-bound f32/gelu/copy: status"], ["", "oom", "not predicted"])
         self.refused("has no numbers", self.run_script, half)
 
+    def test_numbers_agree_by_what_they_are_of(self):
+        predicted = {"paper/table a: peak memory": (4, "bytes"), "paper/table b: peak memory": (8, "bytes"),
+                     "paper/table a: forward_time": (2.0, "s"), "paper/table a: MFU": (0.5, "1"), "copy": (0, "bytes/s")}
+        measured = {"paper/table a: peak memory": (4, "bytes"), "paper/table b: peak memory": (9, "bytes"),
+                     "paper/table a: forward_time": (2.1, "s"), "paper/table a: MFU": (0.1, "1"), "copy": (1, "bytes/s")}
+        self.assertEqual(check_predictions.agreement_rows(predicted, measured), [
+            ["peak memory of a rank, every case", "2", "1", "6.2 %", "+12.5 % (paper/table b: peak memory)"],
+            ["paper/table: forward and backward passes", "1", "1", "5.0 %", "+5.0 %"],
+            ["a copy of 1 GiB", "1", "0", "inf %", "predicted as 0"]])
+        self.refused("is of no family", check_predictions.family_of, "something")
+
+    def test_times_of_both_sides_are_pairs(self):
+        predicted = {"paper/table a: forward_time": (2.0, "s"), "paper/table a: peak memory": (4, "bytes"),
+                     "measure m, 1 layers: step_time": (3.0, "s"), "step of m, b 4: frugal": (0, "s"),
+                     "paper/table b: forward_time": (1.0, "s")}
+        measured = {what: (2 * value, unit) for what, (value, unit) in predicted.items() if " b:" not in what}
+        self.assertEqual(check_predictions.paired_times(predicted, measured),
+                         [("paper", 2.0, 4.0), ("measure", 3.0, 6.0)])
+
     def test_a_line_that_a_kill_cut_off_is_left_out_and_one_before_it_is_not(self):
         predicted = self.side("p", record())
         cut = self.side("cut", record(), cut='{"artifact": "kor')
@@ -141,17 +160,18 @@ class Predictions(unittest.TestCase):
         broken = self.side("broken", cut='{"artifact": "kor\n' + json.dumps(record()) + "\n")
         self.refused("records.jsonl:1 is no JSON", self.run_script, predicted, broken)
 
-    def test_every_target_has_a_prediction_and_the_page_has_it(self):
-        predicted = check_predictions.numbers_of(SOURCE / "results/virtual/h200-hgx")
+    def test_every_target_has_a_prediction_and_the_pages_have_what_there_is(self):
         targets = json.loads((SOURCE / "bench/gpu/targets.json").read_text(encoding="utf-8"))
-        for target, worst, _ in check_predictions.judged(targets, predicted):
-            self.assertIsNotNone(worst, target["what"])
-        page = (SOURCE / "docs/cuda.md").read_text(encoding="utf-8")
-        copy = self.folder / "page.md"
-        copy.write_text(page, encoding="utf-8")
-        self.run_script("--page", str(copy), str(SOURCE / "results/virtual/h200-hgx"))
-        self.assertEqual(copy.read_text(encoding="utf-8"), page)
-        self.refused("has no place for the targets", check_predictions.filled, "# CUDA", "")
+        for name, *folders in (("cuda.md", "virtual/h200-hgx"), ("h100.md", "virtual/h100-dgx", "nvidia-h100-80gb")):
+            folders = [SOURCE / "results" / folder for folder in folders]
+            for target, worst, _ in check_predictions.judged(targets, check_predictions.numbers_of(folders[0])):
+                self.assertIsNotNone(worst, target["what"])
+            page = (SOURCE / "docs" / name).read_text(encoding="utf-8")
+            copy = self.folder / name
+            copy.write_text(page, encoding="utf-8")
+            self.run_script("--page", str(copy), *map(str, folders))
+            self.assertEqual(copy.read_text(encoding="utf-8"), page)
+        self.refused("has no place for the targets", check_predictions.filled, "# CUDA", "targets", "")
         self.refused("has no numbers", self.run_script, str(self.folder))
 
 

@@ -1,4 +1,5 @@
 #include "kernels/cuda/ops/block.cuh"
+#include "kernels/cuda/ops/pack.cuh"
 #include "tests/emulated/faulty.h"
 
 namespace frugal::kernels::faulty {
@@ -115,6 +116,12 @@ __global__ void multiply_and_add(bool apart, const float* a, const float* b, con
   to[i] = apart ? __fadd_rn(__fmul_rn(a[i], b[i]), c[i]) : a[i] * b[i] + c[i];
 }
 
+/// A store of global memory alone, as put() makes.
+__global__ void put_lines(bool to_shared, uint4* to) {
+  auto* const shared = dynamic_shared<uint4>();
+  cuda::put_line((to_shared ? shared : to) + threadIdx.x, uint4{1, 2, 3, 4});
+}
+
 }  // namespace
 
 const void* address_of(Declaring kernel) {
@@ -145,6 +152,9 @@ void vote(const cuda::Launch& on, bool named, unsigned* votes) {
 void pass_on(const cuda::Launch& on, Order order, const float* from, float* to) {
   const bool in_warp = order == Order::by_warp || order == Order::by_shuffle;
   cuda::launch(on, pass_twice, 1, in_warp ? warp : threads, order, from, to);
+}
+void put(const cuda::Launch& on, bool to_shared, uint4* to) {
+  launch_with_shared(on, put_lines, 1, warp, warp * sizeof(uint4), to_shared, to);
 }
 void multiply_add(const cuda::Launch& on, bool apart, const float* a, const float* b,
                   const float* c, float* to) {

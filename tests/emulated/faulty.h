@@ -33,6 +33,9 @@ void exchange(const cuda::Launch& on, Lanes lanes, int* sums);
 /// votes[l] := the lanes whose number is odd, in a ballot of all but the last four.
 void vote(const cuda::Launch& on, bool named, unsigned* votes);
 
+/// 32 lines of 16 bytes, by stores of global memory, to `to` or to shared memory.
+void put(const cuda::Launch& on, bool to_shared, uint4* to);
+
 enum class Order : uint8_t {
   by_barriers,       ///< no fault
   none_after_write,  ///< what one thread wrote another reads

@@ -97,6 +97,13 @@ TEST(WarpsDeathTest, LanesThatHaveEndedHaveNoVote) {
   EXPECT_DEATH(faulty::vote({}, true, votes.data()), "does not come to the same call");
 }
 
+TEST(SharedMemoryDeathTest, HasNoAddressForStoresOfGlobalMemory) {
+  std::array<uint4, 32> lines{};
+  faulty::put({}, false, lines.data());
+  EXPECT_EQ(lines[31].w, 4U);
+  EXPECT_DEATH(faulty::put({}, true, lines.data()), "has an address of shared memory");
+}
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool sees_accesses = false;
 #else

@@ -186,7 +186,8 @@ struct Product {
           for (int64_t l = 0; l < depth; ++l) sum += x[l] * y[l];
           const int64_t at = s * d.stride + j * d.leading + i;
           sum *= alpha;
-          if (beta != 0) sum += beta * get(d.type, c_data, at);
+          // As the library's kernels for Hopper add.
+          if (beta != 0) sum = rounded(d.type, sum) + beta * get(d.type, c_data, at);
           put(d.type, d_data, at, finish(i, j, sum));
         }
     }

@@ -34,7 +34,8 @@ std::vector<Setting> edge_settings(const Row& row, DType type) {
 void DeviceRows::everywhere(const std::function<std::vector<Setting>(DType)>& settings,
                             const Test& test) const {
   for (const DType type : {DType::f32, DType::bf16, DType::f64}) {
-    for (const Setting& setting : settings(type)) {
+    for (Setting setting : settings(type)) {
+      setting.rounds_before_adding = true;
       SCOPED_TRACE(describe(row_, setting));
       const Case test_case = row_.build(setting);
       if (test_case.operands[0].shape.size() > most_elements) continue;

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Makes the tables and figures of a page about one GPU, from what bench/gpu.sh predicted and what it wrote there:
+#   bench/gpu/page.sh h100 results/virtual/h100-dgx results/nvidia-h100-80gb [PROGRAM]
+# fills docs/h100.md and docs/figures/h100-*. PROGRAM is build/release/frugal where none is named. It needs a
+# python3 with matplotlib, or PYTHON names one.
+set -euo pipefail
+
+if (($# < 3)); then
+  echo "usage: bench/gpu/page.sh NAME PREDICTED MEASURED [PROGRAM]" >&2
+  exit 2
+fi
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+name=$1 predicted=$2 measured=$3 program=${4:-build/release/frugal} python=${PYTHON:-python3}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+"$python" bench/gpu/check_predictions.py --page "docs/$name.md" "$predicted" "$measured"
+"$python" plots/predictions.py "$predicted" "$measured" docs/figures "$name-predictions"
+mkdir "$work"/{records,results,figures}
+cp "$measured/records.jsonl" "$work/records/"
+"$program" reproduce korthikanti2022/table4 --on virtual --out "$work/records" >/dev/null
+"$program" report "$work/records" --format json >"$work/results/korthikanti2022-table4.json"
+"$python" plots/korthikanti2022_table4.py "$work/results" "$work/figures" >/dev/null
+for figure in "$work"/figures/*; do
+  cp "$figure" "docs/figures/$name-${figure##*/korthikanti2022-}"
+done
