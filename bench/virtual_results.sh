@@ -14,6 +14,10 @@ export MPLBACKEND=Agg
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$here"
+if [[ ! -x $frugal ]]; then
+  echo "virtual_results.sh: $frugal not found; first run scripts/build.sh release" >&2
+  exit 2
+fi
 "$frugal" --version >&2
 "$python" -c 'import matplotlib'
 

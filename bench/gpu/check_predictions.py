@@ -291,6 +291,8 @@ def main():
     header = ["target", "", "predicted"] + (["measured"] if measured is not None else [])
     of_targets = table(header, target_rows(targets, predicted, measured))
     if arguments.page:
+        if not arguments.page.exists():
+            fail(f"there is no page {arguments.page}; make one with places for the tables, as docs/h100.md has them")
         page = filled(arguments.page.read_text(encoding="utf-8"), "targets", of_targets, arguments.page)
         if measured is not None:
             for name, filling in measured_tables(predicted, measured, arguments.measured).items():

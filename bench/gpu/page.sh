@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Makes the tables and figures of a page about one GPU, from what bench/gpu.sh predicted and what it wrote there:
 #   bench/gpu/page.sh h100 results/virtual/h100-dgx results/nvidia-h100-80gb [PROGRAM]
-# fills docs/h100.md and docs/figures/h100-*. PROGRAM is build/release/frugal where none is named. It needs a
-# python3 with matplotlib, or PYTHON names one.
+# fills docs/h100.md and docs/figures/h100-*. PROGRAM is build/release/frugal where none is named.
 set -euo pipefail
 
 if (($# < 3)); then
@@ -10,7 +9,13 @@ if (($# < 3)); then
   exit 2
 fi
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-name=$1 predicted=$2 measured=$3 program=${4:-build/release/frugal} python=${PYTHON:-python3}
+name=$1 predicted=$2 measured=$3 program=${4:-build/release/frugal}
+# The system's Python: packages.txt brings matplotlib for it.
+python=/usr/bin/python3
+if [[ ! -x $program ]]; then
+  echo "page.sh: $program not found; first run scripts/build.sh release" >&2
+  exit 2
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -18,7 +23,7 @@ trap 'rm -rf "$work"' EXIT
 "$python" plots/predictions.py "$predicted" "$measured" docs/figures "$name-predictions"
 mkdir "$work"/{records,results,figures}
 cp "$measured/records.jsonl" "$work/records/"
-"$program" reproduce korthikanti2022/table4 --on virtual --out "$work/records" >/dev/null
+"$program" reproduce korthikanti2022/table4 --on virtual --out "$work/records" >/dev/null 2>&1
 "$program" report "$work/records" --format json >"$work/results/korthikanti2022-table4.json"
 "$python" plots/korthikanti2022_table4.py "$work/results" "$work/figures" >/dev/null
 for figure in "$work"/figures/*; do
