@@ -238,6 +238,29 @@ def agreement_rows(predicted, measured):
     return rows
 
 
+# A layer's forward pass, with a technique or as the baseline, alone or as one rank of eight.
+LAYER = re.compile(r"(korthikanti2022/(table4|figure8) ([^/]+))/([^/]+?)(/t1|): forward_time")
+
+
+def effect(numbers, layer, technique, alone):
+    """How much longer than the baseline a layer takes with a technique, forward and backward, in percent."""
+    def seconds(case):
+        return sum(numbers[f"{layer}/{case}{alone}: {which}_time"][0] for which in ("forward", "backward"))
+
+    return 100 * (seconds(technique) / seconds("baseline") - 1)
+
+
+def effect_rows(predicted, measured):
+    """What each technique of korthikanti2022 adds to a layer's time."""
+    for what in predicted:
+        found = LAYER.fullmatch(what)
+        if not found or found[4] == "baseline" or what not in measured:
+            continue
+        layer, artifact, model, technique, alone = found.groups()
+        yield [artifact, f"{model}, alone" if alone else f"{model}, one rank of 8", technique.replace("+", " + "),
+               *(f"{effect(numbers, layer, technique, alone):+.1f} %" for numbers in (predicted, measured))]
+
+
 def paired_times(predicted, measured):
     """[(what kind of case, predicted seconds, measured seconds)], of what both sides have and takes time."""
     return [(what.split("/")[0].split()[0], value, measured[what][0])
@@ -262,6 +285,7 @@ def measured_tables(predicted, measured, folder):
     """{name on the page: table}"""
     return {"agreement": table(["what", "numbers", "as predicted", "median difference", "largest"],
                                agreement_rows(predicted, measured)),
+            "effects": table(["of", "layer", "technique", "predicted", "measured"], effect_rows(predicted, measured)),
             "steps": table(["step", "frugal, ms", "eager, ms", "compiled, ms", "times as fast as eager", "as compiled",
                             "frugal, GiB", "eager, GiB", "compiled, GiB"], step_rows(folder))}
 

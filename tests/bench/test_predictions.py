@@ -145,6 +145,29 @@ class Predictions(unittest.TestCase):
             ["a copy of 1 GiB", "1", "0", "inf %", "predicted as 0"]])
         self.refused("is of no family", check_predictions.family_of, "something")
 
+    def test_effects_are_over_the_baseline_of_the_same_layer(self):
+        layer = "korthikanti2022/table4 22B"
+        times = {"baseline": (1, 3), "selective+sequence-parallel": (1, 4), "baseline/t1": (10, 10), "fused/t1": (5, 10)}
+        side = {f"{layer}/{case}: {which}_time": (seconds, "s") for case, both in times.items()
+                for which, seconds in zip(("forward", "backward"), both)}
+        self.assertEqual(list(check_predictions.effect_rows(side, side)), [
+            ["table4", "22B, one rank of 8", "selective + sequence-parallel", "+25.0 %", "+25.0 %"],
+            ["table4", "22B, alone", "fused", "-25.0 %", "-25.0 %"]])
+
+    def test_an_h100_orders_the_techniques_of_each_layer_as_predicted(self):
+        """As docs/h100.md says."""
+        sides = [check_predictions.numbers_of(SOURCE / "results" / folder)
+                 for folder in ("virtual/h100-dgx", "nvidia-h100-80gb")]
+        layers = {}
+        for *layer, _, predicted, measured in check_predictions.effect_rows(*sides):
+            effects = [float(cell.removesuffix(" %")) for cell in (predicted, measured)]
+            layers.setdefault(tuple(layer), []).append(effects)
+            if abs(effects[0]) >= 1:
+                self.assertGreater(effects[0] * effects[1], 0, layer)
+        self.assertEqual(len(layers), 6)
+        for layer, effects in layers.items():
+            self.assertEqual(sorted(effects), sorted(effects, key=lambda pair: pair[1]), layer)
+
     def test_times_of_both_sides_are_pairs(self):
         predicted = {"paper/table a: forward_time": (2.0, "s"), "paper/table a: peak memory": (4, "bytes"),
                      "measure m, 1 layers: step_time": (3.0, "s"), "step of m, b 4: frugal": (0, "s"),
