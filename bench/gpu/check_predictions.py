@@ -4,7 +4,8 @@
   check_predictions.py PREDICTED                what was predicted, and what the targets ask
   check_predictions.py PREDICTED MEASURED       both, with the error of each
   check_predictions.py --page PAGE PREDICTED [MEASURED]   writes the targets' table into a page, and with
-                                                MEASURED how far numbers agree, and PyTorch's steps
+                                                MEASURED how far numbers agree, and more of them
+  check_predictions.py --times PREDICTED MEASURED   times of both, as JSON, for plots/predictions.py
 
 Both are folders that bench/gpu.sh wrote. Bytes and FLOPs have to be equal, everything else within 10 %; a
 record that one side has and the other lacks is named. Exit status 1 where a number is not, 2 where a file
@@ -209,7 +210,7 @@ FAMILIES = [(".*: (MFU|HFU|status)", None),
             ("step of .*", "how many times as fast as PyTorch these are"),
             ("measure .*", "steps of whole models"),
             ("gemm (f32|bf16) .*", "products, {0}"),
-            ("(copy)", "a copy of 1 GiB"),
+            ("copy", "a conversion of 1 GiB from float32 to float32"),
             ("memory-bound .*/(f32|bf16): .*", "memory-bound operations over a copy, {0}"),
             ("(\\S+) .*time", "{0}: forward and backward passes")]
 
@@ -224,41 +225,54 @@ def family_of(what):
 def agreement_rows(predicted, measured):
     """Of each family how many numbers there are, how many agree, the median difference and the largest."""
     families = {}
-    for what in predicted:
-        if what in measured and (family := family_of(what)):
-            off = error(predicted[what][0], measured[what][0], predicted[what][1])
-            families.setdefault(family, []).append((abs(off), off, what, predicted[what][1]))
-    rows = []
+    for what, (value, unit) in predicted.items():
+        if family := family_of(what):
+            off = error(value, measured[what][0], unit) if what in measured else None
+            families.setdefault(family, []).append((what, unit, off))
     for family, numbers in families.items():
-        agree = sum(off <= allowed(unit) for off, _, _, unit in numbers)
-        _, worst, what, _ = max(numbers)
-        said = "" if worst == 0 else "predicted as 0" if worst == float("inf") else f"{100 * worst:+.1f} %"
-        rows.append([family, str(len(numbers)), str(agree), f"{100 * statistics.median(n[0] for n in numbers):.1f} %",
-                     said + (f" ({what.removeprefix(family.split(':')[0] + ' ')})" if said and len(numbers) > 1 else "")])
-    return rows
+        known = [(abs(off), off, what) for what, _, off in numbers if off not in (None, float("inf"))]
+        _, worst, what = max(known, default=(0, 0, ""))
+        notes = [f"{worst:+.1%}".replace("%", " %") + (f" ({what})" if len(numbers) > 1 else "")] if worst else []
+        for other, of in ((None, "not measured"), (float("inf"), "predicted as 0")):
+            if count := sum(off == other for _, _, off in numbers):
+                notes.append(f"{count} {of}")
+        median = f"{100 * statistics.median(off for off, _, _ in known):.1f} %" if known else ""
+        yield [family, str(len(numbers)), str(sum(abs(off) <= allowed(unit) for _, unit, off in numbers if off is not None)),
+               median, "; ".join(notes)]
 
 
-# A layer's forward pass, with a technique or as the baseline, alone or as one rank of eight.
-LAYER = re.compile(r"(korthikanti2022/(table4|figure8) ([^/]+))/([^/]+?)(/t1|): forward_time")
+# A layer with a technique or as the baseline, as one rank of eight or alone.
+LAYER = re.compile(r"([^/]+)/([^/]+)(/t1|)")
+LAYERS = ("korthikanti2022/table4", "korthikanti2022/figure8")
 
 
-def effect(numbers, layer, technique, alone):
-    """How much longer than the baseline a layer takes with a technique, forward and backward, in percent."""
-    def seconds(case):
-        return sum(numbers[f"{layer}/{case}{alone}: {which}_time"][0] for which in ("forward", "backward"))
+def layer_times(records):
+    """{(artifact, case): [seconds of a round, forward and backward, ...]}, of layers that have both."""
+    times = {}
+    for record in records:
+        if record["artifact"] in LAYERS and record["status"] == "ok":
+            both = (record["metrics"][which]["samples"] for which in ("forward_time", "backward_time"))
+            times[record["artifact"], record["case"]] = [forward + backward for forward, backward in zip(*both)]
+    return times
 
-    return 100 * (seconds(technique) / seconds("baseline") - 1)
+
+def effect(times, artifact, case, baseline):
+    """How much longer than the baseline a layer takes in the same round, and a 95 % interval where there are some."""
+    pairs = zip(times[artifact, case], times[artifact, baseline])
+    over = step_results.ratio(*zip(*(([ours / theirs], [1]) for ours, theirs in pairs)))
+    low, high = over["interval"]
+    text = f"{100 * (over['value'] - 1):+.1f} %"
+    return text + (f" [{100 * (low - 1):+.1f}, {100 * (high - 1):+.1f}]" if high > low else "")
 
 
-def effect_rows(predicted, measured):
-    """What each technique of korthikanti2022 adds to a layer's time."""
-    for what in predicted:
-        found = LAYER.fullmatch(what)
-        if not found or found[4] == "baseline" or what not in measured:
-            continue
-        layer, artifact, model, technique, alone = found.groups()
-        yield [artifact, f"{model}, alone" if alone else f"{model}, one rank of 8", technique.replace("+", " + "),
-               *(f"{effect(numbers, layer, technique, alone):+.1f} %" for numbers in (predicted, measured))]
+def effect_rows(*sides):
+    """What each technique of korthikanti2022 adds to a layer's time; sides are layer_times() each."""
+    for artifact, case in sides[0]:
+        model, technique, alone = LAYER.fullmatch(case).groups()
+        if technique != "baseline" and all((artifact, case) in times for times in sides):
+            yield [artifact.split("/")[1], f"{model}, alone" if alone else f"{model}, one rank of 8",
+                   technique.replace("+", " + "),
+                   *(effect(times, artifact, case, f"{model}/baseline{alone}") for times in sides)]
 
 
 def paired_times(predicted, measured):
@@ -281,13 +295,14 @@ def step_rows(folder):
                *(f"{row['memory'][side] / 2**30:.2f}" for side in ("ledger", "eager", "compiled"))]
 
 
-def measured_tables(predicted, measured, folder):
+def measured_tables(predicted, measured, folders):
     """{name on the page: table}"""
     return {"agreement": table(["what", "numbers", "as predicted", "median difference", "largest"],
                                agreement_rows(predicted, measured)),
-            "effects": table(["of", "layer", "technique", "predicted", "measured"], effect_rows(predicted, measured)),
+            "effects": table(["of", "layer", "technique", "predicted", "measured"], effect_rows(
+                *(layer_times(lines_of(folder / "records.jsonl")) for folder in folders))),
             "steps": table(["step", "frugal, ms", "eager, ms", "compiled, ms", "times as fast as eager", "as compiled",
-                            "frugal, GiB", "eager, GiB", "compiled, GiB"], step_rows(folder))}
+                            "frugal, GiB", "eager, GiB", "compiled, GiB"], step_rows(folders[1]))}
 
 
 def filled(page, name, text, file="the page"):
@@ -306,11 +321,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("predicted", type=pathlib.Path)
     parser.add_argument("measured", type=pathlib.Path, nargs="?")
-    parser.add_argument("--page", type=pathlib.Path, help="write the targets' table there, and print nothing")
+    parser.add_argument("--page", type=pathlib.Path, help="write the page's tables there, and print nothing")
+    parser.add_argument("--times", action="store_true",
+                        help="print {device, times: [[kind of case, predicted, measured seconds], ...]} as JSON")
     parser.add_argument("--targets-only", action="store_true", help="leave the numbers out that no target names")
     arguments = parser.parse_args()
     predicted = numbers_of(arguments.predicted)
     measured = numbers_of(arguments.measured) if arguments.measured else None
+    if arguments.times:
+        if measured is None:
+            fail("--times needs MEASURED, too")
+        device = lines_of(arguments.measured / "records.jsonl")[0]["device"].split(",")[0]
+        print(json.dumps({"device": device, "times": paired_times(predicted, measured)}))
+        return 0
     targets = json.loads((HERE / "targets.json").read_text(encoding="utf-8"))
     header = ["target", "", "predicted"] + (["measured"] if measured is not None else [])
     of_targets = table(header, target_rows(targets, predicted, measured))
@@ -319,7 +342,7 @@ def main():
             fail(f"there is no page {arguments.page}; make one with places for the tables, as docs/h100.md has them")
         page = filled(arguments.page.read_text(encoding="utf-8"), "targets", of_targets, arguments.page)
         if measured is not None:
-            for name, filling in measured_tables(predicted, measured, arguments.measured).items():
+            for name, filling in measured_tables(predicted, measured, (arguments.predicted, arguments.measured)).items():
                 page = filled(page, name, filling, arguments.page)
         arguments.page.write_text(page, encoding="utf-8")
         return 0

@@ -19,11 +19,16 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-"$python" bench/gpu/check_predictions.py --page "docs/$name.md" "$predicted" "$measured"
-"$python" plots/predictions.py "$predicted" "$measured" docs/figures "$name-predictions"
 mkdir "$work"/{records,results,figures}
+"$python" bench/gpu/check_predictions.py --page "docs/$name.md" "$predicted" "$measured"
+"$python" bench/gpu/check_predictions.py --times "$predicted" "$measured" >"$work/times.json"
+"$python" plots/predictions.py "$work/times.json" docs/figures "$name-predictions"
 cp "$measured/records.jsonl" "$work/records/"
-"$program" reproduce korthikanti2022/table4 --on virtual --out "$work/records" >/dev/null 2>&1
+# It says each case on stderr, which only counts where one fails.
+if ! "$program" reproduce korthikanti2022/table4 --on virtual --out "$work/records" >/dev/null 2>"$work/said"; then
+  cat "$work/said" >&2
+  exit 1
+fi
 "$program" report "$work/records" --format json >"$work/results/korthikanti2022-table4.json"
 "$python" plots/korthikanti2022_table4.py "$work/results" "$work/figures" >/dev/null
 for figure in "$work"/figures/*; do

@@ -57,9 +57,12 @@ def clocks_kept(out):
     if not shutil.which("nvidia-smi"):
         yield
         return
-    fields = "timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active,utilization.gpu,memory.used"
-    with open(out / "clocks.csv", "a", encoding="utf-8") as file:
-        command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,nounits", "-lms", "500"]
+    kept = out / "clocks.csv"
+    fields = ("timestamp,clocks.sm,clocks.mem,power.draw,power.limit,temperature.gpu,clocks_event_reasons.active,"
+              "utilization.gpu,memory.used")
+    form = "csv,nounits,noheader" if kept.exists() else "csv,nounits"
+    with open(kept, "a", encoding="utf-8") as file:
+        command = ["nvidia-smi", f"--query-gpu={fields}", f"--format={form}", "-lms", "500"]
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.DEVNULL)
         try:
             yield

@@ -14,7 +14,7 @@ int repetitions_for(const std::function<double(int)>& sample, double shortest) {
   for (int n = 1;;) {
     const double seconds = sample(n);
     if (seconds >= shortest || n >= most_repeats) return n;
-    // At least twice as many: an execution beside the others may take longer than they do.
+    // At least twice as many: one execution alone may take longer than each of many.
     const double wanted = 1.1 * n * shortest / std::max(seconds, 1e-12);
     n = static_cast<int>(std::clamp(std::ceil(wanted), 2.0 * n, double{most_repeats}));
   }

@@ -21,8 +21,8 @@ namespace frugal::kernels {
 
 std::string why_no_fused_attention(const FusedAttentionNeeds& needs) {
   constexpr int hopper = 9;
-  // Up to this version the backward pass of other lengths has a padding mask, beside which the
-  // library takes no function of the scores.
+  // Up to this version the frontend gives the backward pass of other lengths a padding mask, beside
+  // which it takes no function of the scores (scaled_dot_product_flash_attention.h).
   constexpr size_t padding = 91500;
   constexpr int64_t without_padding = 128;
   if (needs.type != DType::bf16)
@@ -32,7 +32,7 @@ std::string why_no_fused_attention(const FusedAttentionNeeds& needs) {
   if (needs.softcap && needs.cols % without_padding != 0 && cudnnGetVersion() <= padding)
     return fmt::format(
         "cuDNN {}'s fused attention has no backward pass with soft-capped scores over {} columns; "
-        "use a sequence of a multiple of {}, or install cuDNN 9.16",
+        "use a multiple of {}, or install a cuDNN newer than 9.15.0",
         library_version(cudnnGetVersion()), needs.cols, without_padding);
   if (needs.softcap && why_no_gpu().empty() && gpus().front().major < hopper)
     return fmt::format(

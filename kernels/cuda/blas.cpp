@@ -114,12 +114,9 @@ cublasLtEpilogue_t epilogue(const BlasProblem& p) {
   return p.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// How the depth may be divided: partial sums are kept in float32 and not in the result's type.
-/// Their sum reaches an epilogue rounded to that type (pytorch/pytorch pull request 180875; seen on
-/// an H100, cuBLASLt 13.0), so with an epilogue the depth stays whole.
+/// Where the depth is divided, partial sums are kept in float32 and not in the result's type.
 cublasLtReductionScheme_t reduction(const BlasProblem& p) {
-  return epilogue(p) == CUBLASLT_EPILOGUE_DEFAULT ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
-                                                  : CUBLASLT_REDUCTION_SCHEME_NONE;
+  return p.divisible() ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE : CUBLASLT_REDUCTION_SCHEME_NONE;
 }
 
 Description describe(const BlasProblem& p) {

@@ -72,14 +72,20 @@ BlasProblem::BlasProblem(const Gemm& op, bool tf32_, Epilogue epilogue_, const V
   alignment_auxiliary = epilogue == Epilogue::none ? 0 : alignment(auxiliary);
 }
 
+bool BlasProblem::divisible() const {
+  return d.type != DType::bf16 || (!bias && epilogue == Epilogue::none);
+}
+
 bool BlasProblem::fusable() const {
   constexpr uint32_t wide = 16;
-  const auto fits = [](const ColumnMajor& m, uint32_t alignment) {
-    return m.type == DType::bf16 && m.leading % 8 == 0 && alignment >= wide;
+  const auto aligned = [](const ColumnMajor& m, uint32_t alignment) {
+    return m.leading % 8 == 0 && alignment >= wide;
   };
-  return fits(a, alignment_a) && fits(b, alignment_b) && fits(d, alignment_d) && batch == 1 &&
-         !accumulate && alignment_auxiliary >= wide &&
-         (!bias || (bias_type == DType::bf16 && alignment_bias >= wide));
+  const bool types = a.type == DType::bf16 && b.type == DType::bf16 && d.type == DType::bf16;
+  return types && batch == 1 && !accumulate && aligned(d, alignment_d) &&
+         alignment_auxiliary >= wide &&
+         (!bias || (bias_type == DType::bf16 && alignment_bias >= wide && aligned(a, alignment_a) &&
+                    aligned(b, alignment_b)));
 }
 
 std::string BlasProblem::text() const {
@@ -88,9 +94,9 @@ std::string BlasProblem::text() const {
     return fmt::format("{} [{}, {}]{} leading {} batch {}", name_of(x.type), x.rows, x.cols,
                        x.transposed ? "T" : "", x.leading, x.batch_stride);
   };
-  return fmt::format("{} x {} -> {}, {} of them{}{}{}{}, aligned to {} {} {} {} {}", matrix(a),
-                     matrix(b), matrix(d), batch, tf32 ? ", tf32" : "",
-                     bias ? fmt::format(", bias {}", name_of(bias_type)) : "",
+  return fmt::format("{} x {} -> {}, {} of them{}{}{}{}{}, aligned to {} {} {} {} {}", matrix(a),
+                     matrix(b), matrix(d), batch, divisible() ? "" : ", undivided",
+                     tf32 ? ", tf32" : "", bias ? fmt::format(", bias {}", name_of(bias_type)) : "",
                      accumulate ? ", accumulated" : "", epilogues.at(static_cast<size_t>(epilogue)),
                      alignment_a, alignment_b, alignment_d, alignment_bias, alignment_auxiliary);
 }

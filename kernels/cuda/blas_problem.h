@@ -37,10 +37,14 @@ struct BlasProblem {
   BlasProblem(const Gemm& op, bool tf32, Epilogue epilogue = Epilogue::none,
               const View& auxiliary = {});
 
+  /// Whether the library may divide the depth among blocks. It rounds the sum of their parts to
+  /// d's type before an epilogue (pytorch/pytorch pull request 180875; seen on an H100 with
+  /// cuBLASLt 13.1), so that a bf16 product with one stays whole.
+  bool divisible() const;
   /// Whether the library may be asked to do the epilogue with the product: bf16 only (GELU of
-  /// float32 would be an approximation), and laid out as its documentation demands. Operands are
-  /// read 16 bytes at a time: of others the product is rounded to bf16 before the bias (seen on an
-  /// H100, cuBLASLt 13.1).
+  /// float32 would be an approximation), and laid out as its documentation demands. Where operands
+  /// cannot be read 16 bytes at a time, it rounds the product to bf16 before it adds a bias (seen
+  /// on an H100 with cuBLASLt 13.1).
   bool fusable() const;
   bool operator==(const BlasProblem&) const = default;
   /// All of it but `exchanged`, in one line: another problem has another text.

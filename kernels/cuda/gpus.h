@@ -50,8 +50,8 @@ bool cuda_synchronous();
 
 /// What decides whether a GPU has fused attention.
 struct FusedAttentionNeeds {
-  DType type = DType::bf16;
-  int64_t cols = 0;  ///< keys of a head
+  DType type;
+  int64_t cols;  ///< keys of a head in one operation
   bool softcap = false, window = false;
 };
 /// Why fused attention cannot be computed on a GPU by this build, or on the first GPU where there

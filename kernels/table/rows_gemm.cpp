@@ -23,7 +23,7 @@ struct Product {
   Matrix a, b, c;
   bool accumulate = false;
   std::string bias;
-  double rounded = 0;  ///< of a product before it is added, in the case's roundings
+  double added_rounding = 0;  ///< of a product before it is added, in the case's roundings
 
   void operator()(Expected& e) const {
     for (int64_t s = 0; s < batch; ++s) {
@@ -48,7 +48,7 @@ struct Product {
       magnitude += std::abs(term);
     }
     e.set(c.name, static_cast<int64_t>(target), sum + product,
-          magnitude + rounded * std::abs(product));
+          magnitude + added_rounding * std::abs(product));
   }
 };
 
@@ -62,13 +62,14 @@ Case product_case(const Setting& setting, std::vector<Operand> operands,
   if (setting.rounds_before_adding && product.accumulate) {
     const auto of_result = [&](const Operand& o) { return o.name == product.c.name; };
     const DType type = std::find_if(c.operands.begin(), c.operands.end(), of_result)->type;
-    product.rounded = unit_roundoff(type) / unit_roundoff(accumulation_type(type)) / c.roundings;
+    product.added_rounding =
+        unit_roundoff(type) / unit_roundoff(accumulation_type(type)) / c.roundings;
   }
   c.reference = std::move(product);
   return c;
 }
 
-/// Whole packs where rows are that too: libraries have other ways for those.
+/// A multiple of 8 where cols is one: libraries have other kernels for aligned depths.
 int64_t depth(const Setting& s) {
   constexpr int64_t pack = 8;
   return s.cols % pack == 0 ? (s.cols / 2 / pack + 1) * pack : s.cols / 2 + 3;

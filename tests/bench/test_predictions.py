@@ -139,28 +139,35 @@ class Predictions(unittest.TestCase):
                      "paper/table a: forward_time": (2.0, "s"), "paper/table a: MFU": (0.5, "1"), "copy": (0, "bytes/s")}
         measured = {"paper/table a: peak memory": (4, "bytes"), "paper/table b: peak memory": (9, "bytes"),
                      "paper/table a: forward_time": (2.1, "s"), "paper/table a: MFU": (0.1, "1"), "copy": (1, "bytes/s")}
-        self.assertEqual(check_predictions.agreement_rows(predicted, measured), [
+        predicted["measure m: step_time"] = (1.0, "s")
+        self.assertEqual(list(check_predictions.agreement_rows(predicted, measured)), [
             ["peak memory of a rank, every case", "2", "1", "6.2 %", "+12.5 % (paper/table b: peak memory)"],
             ["paper/table: forward and backward passes", "1", "1", "5.0 %", "+5.0 %"],
-            ["a copy of 1 GiB", "1", "0", "inf %", "predicted as 0"]])
+            ["a conversion of 1 GiB from float32 to float32", "1", "0", "", "1 predicted as 0"],
+            ["steps of whole models", "1", "0", "", "1 not measured"]])
         self.refused("is of no family", check_predictions.family_of, "something")
 
-    def test_effects_are_over_the_baseline_of_the_same_layer(self):
-        layer = "korthikanti2022/table4 22B"
-        times = {"baseline": (1, 3), "selective+sequence-parallel": (1, 4), "baseline/t1": (10, 10), "fused/t1": (5, 10)}
-        side = {f"{layer}/{case}: {which}_time": (seconds, "s") for case, both in times.items()
-                for which, seconds in zip(("forward", "backward"), both)}
-        self.assertEqual(list(check_predictions.effect_rows(side, side)), [
-            ["table4", "22B, one rank of 8", "selective + sequence-parallel", "+25.0 %", "+25.0 %"],
+    def test_effects_are_over_the_baseline_of_the_same_layer_by_turns(self):
+        def layer(case, forward, backward):
+            return {"artifact": "korthikanti2022/table4", "case": case, "status": "ok",
+                    "metrics": {"forward_time": {"samples": forward}, "backward_time": {"samples": backward}}}
+
+        predicted = check_predictions.layer_times([
+            layer("22B/baseline", [1], [3]), layer("22B/selective+sequence-parallel", [1], [4]),
+            layer("22B/baseline/t1", [10], [10]), layer("22B/fused/t1", [5], [10])])
+        measured = predicted | check_predictions.layer_times([
+            layer("22B/baseline", [1, 2, 3], [1, 2, 3]), layer("22B/selective+sequence-parallel", [1, 2, 3], [2, 4, 9])])
+        self.assertEqual(list(check_predictions.effect_rows(predicted, measured)), [
+            ["table4", "22B, one rank of 8", "selective + sequence-parallel", "+25.0 %", "+50.0 % [+50.0, +100.0]"],
             ["table4", "22B, alone", "fused", "-25.0 %", "-25.0 %"]])
 
     def test_an_h100_orders_the_techniques_of_each_layer_as_predicted(self):
         """As docs/h100.md says."""
-        sides = [check_predictions.numbers_of(SOURCE / "results" / folder)
+        sides = [check_predictions.layer_times(check_predictions.lines_of(SOURCE / "results" / folder / "records.jsonl"))
                  for folder in ("virtual/h100-dgx", "nvidia-h100-80gb")]
         layers = {}
         for *layer, _, predicted, measured in check_predictions.effect_rows(*sides):
-            effects = [float(cell.removesuffix(" %")) for cell in (predicted, measured)]
+            effects = [float(cell.split(" %")[0]) for cell in (predicted, measured)]
             layers.setdefault(tuple(layer), []).append(effects)
             if abs(effects[0]) >= 1:
                 self.assertGreater(effects[0] * effects[1], 0, layer)

@@ -14,13 +14,15 @@ using cuda::Epilogue;
 struct Shapes {
   DType type = DType::bf16;
   int64_t m = 16, n = 24, k = 8;
-  int64_t shift = 0;  ///< of what stands before GELU, in elements
+  int64_t shift = 0;    ///< of what stands before GELU, in elements
+  int64_t shift_a = 0;  ///< of the left operand
 };
 
 bool fusable(const Shapes& s) {
   alignas(256) static std::array<char, 1 << 14> memory;
   const auto view = [&](const Shape& shape) { return View(memory.data(), s.type, shape); };
-  const Gemm product{.a = view({s.m, s.k}),
+  const View a(memory.data() + s.shift_a * size_of(s.type), s.type, {s.m, s.k});
+  const Gemm product{.a = a,
                      .b = view({s.n, s.k}),
                      .c = view({s.m, s.n}),
                      .bias = view({s.n}),
@@ -37,6 +39,20 @@ TEST(BlasProblemTest, FusesGeluWhereTheLibraryCan) {
   EXPECT_FALSE(fusable({.shift = 1})) << "off the boundary of 16 bytes";
   EXPECT_TRUE(fusable({.shift = 8}));
   EXPECT_FALSE(fusable({.k = 12})) << "operands with rows of 24 bytes";
+  EXPECT_FALSE(fusable({.shift_a = 1})) << "one that lies off the boundary";
+}
+
+TEST(BlasProblemTest, DividesNoDepthBehindWhichABf16EpilogueRounds) {
+  std::array<float, 64> memory{};
+  const auto product = [&](DType type, bool biased) {
+    const View x(memory.data(), type, {4, 4}), bias(memory.data(), type, {4});
+    return BlasProblem({.a = x, .b = x, .c = x, .bias = biased ? bias : View()}, false);
+  };
+  EXPECT_TRUE(product(DType::bf16, false).divisible());
+  EXPECT_FALSE(product(DType::bf16, true).divisible());
+  EXPECT_TRUE(product(DType::f32, true).divisible()) << "nothing is rounded";
+  EXPECT_NE(product(DType::bf16, true).text().find("undivided"), std::string::npos)
+      << "an algorithm that was chosen before the rule has another name";
 }
 
 TEST(BlasProblemTest, RefusesABiasAlongColumns) {

@@ -49,7 +49,7 @@ constexpr std::array promised = {
     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
 constexpr size_t first_promise = 2;
-/// Where an algorithm keeps whether it divides the depth. Each does that may.
+/// Where an algorithm keeps whether it divides the depth. Every algorithm that may, does.
 constexpr size_t divides = 6;
 
 bool aligned(const cublasLtMatmulAlgo_t& algorithm, const std::array<const void*, 4>& operands) {
@@ -138,11 +138,16 @@ struct Product {
   void* d_data;
   double alpha, beta;
   bool divided;  ///< its depth, among parts
+  bool hopper;   ///< one of the library's algorithms for Hopper
 
   /// Whether the library does the epilogue after the product, and not with it: of what it has
   /// rounded to d's type.
   bool apart() const {
-    if (is_gelu(description.epilogue) && (a.leading % 8 != 0 || b.leading % 8 != 0)) return true;
+    const auto wide = [](const Layout& m, const void* data) {
+      return m.leading % 8 == 0 && reinterpret_cast<uintptr_t>(data) % 16 == 0;
+    };
+    if (description.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS)
+      return divided || !wide(a, a_data) || !wide(b, b_data);
     return divided && description.epilogue != CUBLASLT_EPILOGUE_DEFAULT;
   }
 
@@ -186,8 +191,8 @@ struct Product {
           for (int64_t l = 0; l < depth; ++l) sum += x[l] * y[l];
           const int64_t at = s * d.stride + j * d.leading + i;
           sum *= alpha;
-          // As the library's kernels for Hopper add.
-          if (beta != 0) sum = rounded(d.type, sum) + beta * get(d.type, c_data, at);
+          if (beta != 0)
+            sum = (hopper ? rounded(d.type, sum) : sum) + beta * get(d.type, c_data, at);
           put(d.type, d_data, at, finish(i, j, sum));
         }
     }
@@ -343,8 +348,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t p, c
   if (!supported(*p, *layout_a, *layout_b, *layout_d)) return CUBLAS_STATUS_NOT_SUPPORTED;
   ++issued;
   if (emulator::gpu().computes)
-    emulator::push(stream,
-                   Product{*p, *layout_a, *layout_b, *layout_d, a, b, c, d, number(p->scale, alpha),
-                           number(p->scale, beta), algorithm->data[divides] != 0});
+    emulator::push(stream, Product{*p, *layout_a, *layout_b, *layout_d, a, b, c, d,
+                                   number(p->scale, alpha), number(p->scale, beta),
+                                   algorithm->data[divides] != 0, algorithm->data[1] == 1});
   return CUBLAS_STATUS_SUCCESS;
 }

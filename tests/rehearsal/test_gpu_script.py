@@ -29,6 +29,7 @@ import check_predictions  # noqa: E402  (the paths come first)
 import libraries  # noqa: E402
 import parts  # noqa: E402
 import reproduction  # noqa: E402
+import run  # noqa: E402
 import sanitize  # noqa: E402
 
 # Until when a group is stopped: seconds from its start, and lines of its log.
@@ -323,6 +324,36 @@ class Sanitizers(Script):
         tools, shared, others = ("memcheck", "racecheck"), ("softmax", "column_sum"), ("copy", "gelu", "rotary")
         self.assertEqual(tests, [(tool, name, outcomes[name]) for names in (shared, others)
                                  for tool in tools for name in names])
+
+
+# Says a row of what it is asked for, and a header where it may; then it goes on until it is ended.
+SMI = """#!/usr/bin/env python3
+import sys, time
+query, form = sys.argv[1].split("=")[1], sys.argv[2]
+if "noheader" not in form:
+    print(query, flush=True)
+print(",".join("7" for _ in query.split(",")), flush=True)
+time.sleep(1000)
+"""
+
+
+class Clocks(Script):
+    def test_are_kept_under_one_header(self):
+        self.out.mkdir()
+        write_program(self.out / "nvidia-smi", SMI)
+        kept = self.out / "clocks.csv"
+        with unittest.mock.patch.dict(os.environ, {"PATH": f"{self.out}:{os.environ['PATH']}"}):
+            for rows in (1, 2):
+                with run.clocks_kept(self.out):
+                    while len(rows_of(kept)) < rows:
+                        time.sleep(0.01)
+        self.assertEqual([row["power.limit"] for row in rows_of(kept)], ["7", "7"])
+
+    def test_are_none_without_a_driver(self):
+        self.out.mkdir()
+        with unittest.mock.patch.object(shutil, "which", return_value=None), run.clocks_kept(self.out):
+            pass
+        self.assertEqual(list(self.out.iterdir()), [])
 
 
 class Refuses(Script):

@@ -27,12 +27,15 @@ class Walk {
     if (count_ == 0) extents_[count_++] = {1, 1, 1};
   }
   const Extent& operator[](size_t i) const { return extents_.at(i); }
-  /// The same of elements that are so many times smaller; rows are contiguous on both sides.
-  Walk in_parts(int64_t factor) const {
+  /// The same in elements of 16 bits, of views of this type whose rows are contiguous.
+  Walk as_halves(DType type) const {
+    const int64_t factor = size_of(type) / size_of(DType::bf16);
     Walk walk = *this;
-    walk.extents_[0].size *= factor;
-    for (Extent& extent : walk.extents_) extent.x *= factor, extent.y *= factor;
-    walk.extents_[0].x = walk.extents_[0].y = 1;
+    for (Extent& extent : walk.extents_) {
+      extent.x *= factor;
+      extent.y *= factor;
+    }
+    walk.extents_[0] = {extents_[0].size * factor, 1, 1};
     return walk;
   }
 
@@ -146,7 +149,8 @@ template <bool wide, bool accumulate, class From, class To>
 void launch_copy(const From* x, To* y, const Walk& walk, const Launch& on) {
   const int64_t of_row = (walk[0].size + pack - 1) / pack;
   const int64_t packs = of_row * walk[1].size * walk[2].size * walk[3].size;
-  if (packs >> 32 != 0) throw std::length_error("copy: more than 2^32 packs of eight elements");
+  if (packs >> 32 != 0)
+    throw std::length_error("copy: more than 2^32 packs, of 16 bytes or 8 elements");
   const Strided<From, To> strided(x, y, walk, of_row);
   launch(on, copy<wide, accumulate, From, To>, elementwise_blocks(on, packs * pack),
          elementwise_threads, strided, packs);
@@ -159,18 +163,19 @@ void run(const Copy& op, const Launch& on) {
   const Walk walk(op.x, op.y);
   const bool wide = walk_wide(walk, op.x, op.y);
   // What does not change is moved 16 bytes at a time, neighbouring threads neighbouring ones.
-  if (wide && !op.accumulate && op.x.type == op.y.type)
+  if (wide && !op.accumulate && op.x.type == op.y.type && op.x.type != DType::u8)
     return launch_copy<true, false>(static_cast<const Bf16*>(op.x.data),
-                                    static_cast<Bf16*>(op.y.data),
-                                    walk.in_parts(size_of(op.x.type) / size_of(DType::bf16)), on);
+                                    static_cast<Bf16*>(op.y.data), walk.as_halves(op.x.type), on);
   dispatch(op.x.type, wide, [&]<class From, class Wide>(From, Wide) {
     dispatch(op.y.type, Wide::value, [&]<class To, class Same>(To, Same) {
       if constexpr (Same::value == Wide::value &&
                     std::is_same_v<Accumulator<From>, Accumulator<To>>) {
         const auto* x = op.x.as<From>();
         auto* y = op.y.as<To>();
-        op.accumulate ? launch_copy<Wide::value, true>(x, y, walk, on)
-                      : launch_copy<Wide::value, false>(x, y, walk, on);
+        if (op.accumulate)
+          launch_copy<Wide::value, true>(x, y, walk, on);
+        else if constexpr (!Wide::value || !std::is_same_v<From, To>)
+          launch_copy<Wide::value, false>(x, y, walk, on);
       }
     });
   });

@@ -85,9 +85,10 @@ void run(const Fill& op, const Launch& on) {
 
 void run(const Convert& op, const Launch& on) {
   const int64_t size = op.x.size();
+  if (op.x.type == op.y.type) return run(Copy{op.x.flat(), op.y.flat()}, on);
   dispatch(op.x.type, all_wide(size, op.x, op.y), [&]<class From, class Wide>(From, Wide) {
     dispatch(op.y.type, Wide::value, [&]<class To, class Same>(To, Same) {
-      if constexpr (Same::value == Wide::value)
+      if constexpr (Same::value == Wide::value && !std::is_same_v<From, To>)
         launch(on, convert<Wide::value, From, To>, elementwise_blocks(on, size),
                elementwise_threads, op.x.as<From>(), op.y.as<To>(), size);
     });
