@@ -138,7 +138,6 @@ struct Product {
   void* d_data;
   double alpha, beta;
   bool divided;  ///< its depth, among parts
-  bool hopper;   ///< one of the library's algorithms for Hopper
 
   /// Whether the library does the epilogue after the product, and not with it: of what it has
   /// rounded to d's type.
@@ -191,8 +190,9 @@ struct Product {
           for (int64_t l = 0; l < depth; ++l) sum += x[l] * y[l];
           const int64_t at = s * d.stride + j * d.leading + i;
           sum *= alpha;
-          if (beta != 0)
-            sum = (hopper ? rounded(d.type, sum) : sum) + beta * get(d.type, c_data, at);
+          // As the library's algorithms for Hopper add: all of them, so that their bits are the
+          // same.
+          if (beta != 0) sum = rounded(d.type, sum) + beta * get(d.type, c_data, at);
           put(d.type, d_data, at, finish(i, j, sum));
         }
     }
@@ -348,8 +348,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t p, c
   if (!supported(*p, *layout_a, *layout_b, *layout_d)) return CUBLAS_STATUS_NOT_SUPPORTED;
   ++issued;
   if (emulator::gpu().computes)
-    emulator::push(stream, Product{*p, *layout_a, *layout_b, *layout_d, a, b, c, d,
-                                   number(p->scale, alpha), number(p->scale, beta),
-                                   algorithm->data[divides] != 0, algorithm->data[1] == 1});
+    emulator::push(stream,
+                   Product{*p, *layout_a, *layout_b, *layout_d, a, b, c, d, number(p->scale, alpha),
+                           number(p->scale, beta), algorithm->data[divides] != 0});
   return CUBLAS_STATUS_SUCCESS;
 }
