@@ -4,7 +4,8 @@
   check_predictions.py PREDICTED                what was predicted, and what the targets ask
   check_predictions.py PREDICTED MEASURED       both, with the error of each
   check_predictions.py --page PAGE PREDICTED [MEASURED]   writes the targets' table into a page, and with
-                                                MEASURED how far numbers agree, and more of them
+                                                MEASURED how far numbers agree, what techniques add to a
+                                                layer's time, and steps beside PyTorch's
   check_predictions.py --times PREDICTED MEASURED   times of both, as JSON, for plots/predictions.py
 
 Both are folders that bench/gpu.sh wrote. Bytes and FLOPs have to be equal, everything else within 10 %; a

@@ -91,8 +91,8 @@ struct Setting {
   DType type = DType::f32;
   int64_t rows = 1, cols = 1;
   uint64_t seed = 1;  ///< of dropout and random streams; 0: of the serial run's, unscattered
-  /// A product that is added to what is there may be rounded to its type before, as cuBLASLt's
-  /// kernels for Hopper do in bf16 (13.1, algorithm 66).
+  /// A product that is added to bf16 numbers may be rounded to bf16 before, as cuBLASLt's
+  /// algorithms for Hopper do (seen with 13.1, algorithm 66).
   bool rounds_before_adding = false;
 };
 

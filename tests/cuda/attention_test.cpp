@@ -157,8 +157,8 @@ class FusedAttentionForms : public ::testing::TestWithParam<Form> {};
 
 TEST_P(FusedAttentionForms, AgreeWithTheCpusFloat64) {
   const Size& size = GetParam().size;
-  // Only a build without cuDNN has none, and only older GPUs lack soft caps; every other refusal is
-  // a failure.
+  // Only a build without cuDNN has none, and only older GPUs lack soft caps at these lengths; every
+  // other refusal is a failure.
   if (const std::string why = why_no_fused_attention(
           {.type = DType::bf16, .cols = size.cols(), .softcap = size.softcap > 0});
       !why.empty())

@@ -74,7 +74,7 @@ const std::vector<Variant>& variants() {
          run.model.scaled_embedding = true;
          run.model.attention_softcap = 50;
          run.model.logit_softcap = 30;
-         run.model.sequence = 128;  // which every cuDNN caps the scores of
+         run.model.sequence = 128;  // every cuDNN has soft caps at this length
          run.model.window = 8;
          run.model.window_period = 2;
          run.model.tied = true;

@@ -14,21 +14,21 @@ using cuda::Epilogue;
 struct Shapes {
   DType type = DType::bf16;
   int64_t m = 16, n = 24, k = 8;
-  int64_t shift = 0;    ///< of what stands before GELU, in elements
-  int64_t shift_a = 0;  ///< of the left operand
+  int64_t shift = 0;                 ///< of what stands before GELU, in elements
+  int64_t shift_a = 0, shift_b = 0;  ///< of the operands
 };
 
 bool fusable(const Shapes& s) {
   alignas(256) static std::array<char, 1 << 14> memory;
-  const auto view = [&](const Shape& shape) { return View(memory.data(), s.type, shape); };
-  const View a(memory.data() + s.shift_a * size_of(s.type), s.type, {s.m, s.k});
-  const Gemm product{.a = a,
-                     .b = view({s.n, s.k}),
+  const auto view = [&](const Shape& shape, int64_t shift = 0) {
+    return View(memory.data() + shift * size_of(s.type), s.type, shape);
+  };
+  const Gemm product{.a = view({s.m, s.k}, s.shift_a),
+                     .b = view({s.n, s.k}, s.shift_b),
                      .c = view({s.m, s.n}),
                      .bias = view({s.n}),
                      .transpose_b = true};
-  const View before(memory.data() + s.shift * size_of(s.type), s.type, {s.m, s.n});
-  return BlasProblem(product, false, Epilogue::gelu, before).fusable();
+  return BlasProblem(product, false, Epilogue::gelu, view({s.m, s.n}, s.shift)).fusable();
 }
 
 TEST(BlasProblemTest, FusesGeluWhereTheLibraryCan) {
@@ -39,7 +39,8 @@ TEST(BlasProblemTest, FusesGeluWhereTheLibraryCan) {
   EXPECT_FALSE(fusable({.shift = 1})) << "off the boundary of 16 bytes";
   EXPECT_TRUE(fusable({.shift = 8}));
   EXPECT_FALSE(fusable({.k = 12})) << "operands with rows of 24 bytes";
-  EXPECT_FALSE(fusable({.shift_a = 1})) << "one that lies off the boundary";
+  EXPECT_FALSE(fusable({.shift_a = 1})) << "the left one lies off the boundary";
+  EXPECT_FALSE(fusable({.shift_b = 1}));
 }
 
 TEST(BlasProblemTest, DividesNoDepthBehindWhichABf16EpilogueRounds) {
