@@ -63,6 +63,7 @@ void add_operations(CommandLine& line);
 void add_peak(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_schedule(CommandLine& line);
+void add_compare(CommandLine& line);
 void add_report(CommandLine& line);
 void add_completion(CommandLine& line);
 void add_docs(CommandLine& line);

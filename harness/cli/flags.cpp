@@ -43,6 +43,14 @@ void Flags::choice(const std::string& name, std::string& target,
         [&target, name, type](const std::string& text) { target = type.value(name, text); });
 }
 
+void Flags::list(const std::string& name, const ValueType& type, std::vector<std::string>& target,
+                 const std::string& help) {
+  value(name, type, "", help, [&target, name, type](const std::string& text) {
+    target.clear();
+    for (const nlohmann::json& each : type.values(name, text)) target.push_back(each);
+  });
+}
+
 void Flags::whole(const std::string& name, const std::function<void(int64_t)>& set,
                   const std::string& otherwise, int64_t low, int64_t high,
                   const std::string& help) {

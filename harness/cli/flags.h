@@ -36,6 +36,9 @@ class Flags {
              const std::string& help);
   void choice(const std::string& name, std::string& target, const std::vector<std::string>& allowed,
               const std::string& help);
+  /// Several values of a type, which commas separate.
+  void list(const std::string& name, const ValueType& type, std::vector<std::string>& target,
+            const std::string& help);
   /// --format of a command that prints a table: table, json, csv or markdown.
   void format(std::string& target, const std::string& help) {
     choice("--format", target, {"table", "json", "csv", "markdown"}, help);

@@ -1,0 +1,138 @@
+#include "harness/compare/change.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/compare/quantity.h"
+#include "harness/compare/rank_test.h"
+
+namespace frugal::harness {
+namespace {
+
+using Kind = ObservedQuantity::Kind;
+
+/// What a ratio below or above 1 is.
+Change direction(Kind kind, bool more) {
+  if (kind == Kind::time) return more ? Change::slower : Change::faster;
+  return more ? Change::more : Change::less;
+}
+
+/// Whether a time of one process is exact: that of a virtual clock, but no sample of a real one.
+bool is_exact(const CasePair& pair, const ObservedQuantity& quantity) {
+  const bool simulated = pair.base.runs.front()->source == Source::simulated;
+  return simulated || (quantity.kind != Kind::time && quantity.exact());
+}
+
+std::string note_of_sequences(const std::vector<double>& base,
+                              const std::vector<double>& candidate) {
+  if (base.size() != candidate.size())
+    return fmt::format("{} steps, and {}", base.size(), candidate.size());
+  double largest = 0;
+  size_t first = base.size();
+  for (size_t i = base.size(); i-- > 0;) {
+    if (base[i] == candidate[i]) continue;
+    first = i;
+    largest = std::max(largest, std::abs(candidate[i] - base[i]) / std::abs(base[i]));
+  }
+  return fmt::format("first at {} of {}: {:.9g} and {:.9g}; at most {:.2g} of it apart", first + 1,
+                     base.size(), base[first], candidate[first], largest);
+}
+
+void compare_sequences(const ObservedQuantity& quantity, ComparedQuantity& compared) {
+  const std::vector<double>& base = quantity.base.front();
+  const std::vector<double>& candidate = quantity.candidate.front();
+  compared.base = base.back();
+  compared.candidate = candidate.back();
+  if (!quantity.exact()) {
+    compared.change = Change::ambiguous;
+    compared.note = "they differ from process to process of one side";
+    return;
+  }
+  if (base == candidate) return;
+  compared.change = Change::different;
+  compared.note = note_of_sequences(base, candidate);
+}
+
+/// Numbers that are the same in every run.
+void compare_exactly(const ObservedQuantity& quantity, ComparedQuantity& compared) {
+  constexpr double rounding = 1e-12;
+  const double base = *compared.base, candidate = *compared.candidate;
+  if (base != 0) compared.ratio = Estimate{candidate / base};
+  if (std::abs(candidate - base) <= rounding * std::abs(base)) return;
+  compared.change = direction(quantity.kind, candidate > base);
+}
+
+ComparedQuantity compared(const CasePair& pair, const ObservedQuantity& quantity) {
+  ComparedQuantity compared{pair.base.name(), pair.which, quantity.name, quantity.unit,
+                            median(medians_of(quantity.base)),
+                            median(medians_of(quantity.candidate))};
+  compared.base_processes = quantity.base.size();
+  compared.candidate_processes = quantity.candidate.size();
+  if (quantity.kind == Kind::sequence) {
+    compare_sequences(quantity, compared);
+  } else if (is_exact(pair, quantity)) {
+    compare_exactly(quantity, compared);
+  } else {
+    compared.by_turns = pair.by_turns && quantity.base.size() == quantity.candidate.size();
+    compared.ratio = ratio_of_medians(quantity.base, quantity.candidate, compared.by_turns);
+    compared.p = rank_test(medians_of(quantity.base), medians_of(quantity.candidate));
+    compared.change = direction(quantity.kind, compared.ratio->value > 1);  // if it is any, below
+  }
+  return compared;
+}
+
+/// What a change of something that varies is, its p-value being that of all tests together.
+Change judged(const ComparedQuantity& compared, const CompareOptions& options) {
+  if (!compared.ratio->interval) return Change::too_few;
+  const auto [low, high] = *compared.ratio->interval;
+  if (low >= 1 - options.margin && high <= 1 + options.margin) return Change::same;
+  const bool apart = low > 1 || high < 1;
+  return apart && *compared.p <= options.level ? compared.change : Change::ambiguous;
+}
+
+/// A case that did not end well on a side.
+std::optional<ComparedQuantity> compared_status(const CasePair& pair) {
+  const Record &base = *pair.base.runs.back(), &candidate = *pair.candidate.runs.back();
+  if (base.ok() && candidate.ok()) return std::nullopt;
+  ComparedQuantity compared{pair.base.name(), pair.which, "status", "", {}, {}};
+  compared.base_processes = pair.base.runs.size();
+  compared.candidate_processes = pair.candidate.runs.size();
+  compared.change = base.status == candidate.status ? Change::same : Change::different;
+  compared.note = fmt::format("{}, and {}{}", name_of(base.status), name_of(candidate.status),
+                              candidate.ok() ? "" : ": " + candidate.reason);
+  return compared;
+}
+
+}  // namespace
+
+std::string_view name_of(Change change) {
+  constexpr std::string_view names[] = {"same", "faster",    "slower",    "less",
+                                        "more", "different", "ambiguous", "too few samples"};
+  return names[static_cast<size_t>(change)];
+}
+
+std::vector<ComparedQuantity> compare(const Pairing& pairing, const CompareOptions& options) {
+  std::vector<ComparedQuantity> all;
+  for (const CasePair& pair : pairing.pairs) {
+    if (auto status = compared_status(pair)) all.push_back(std::move(*status));
+    for (const ObservedQuantity& quantity : quantities_of(pair)) {
+      ComparedQuantity one = compared(pair, quantity);
+      if (one.change != Change::same || quantity.shown_where_same) all.push_back(std::move(one));
+    }
+  }
+  std::vector<double> p;
+  for (const ComparedQuantity& one : all)
+    if (one.p) p.push_back(*one.p);
+  adjust_by_holm(p);
+  size_t next = 0;
+  for (ComparedQuantity& one : all) {
+    if (!one.p) continue;
+    one.p = p[next++];
+    one.change = judged(one, options);
+  }
+  return all;
+}
+
+}  // namespace frugal::harness

@@ -1,0 +1,30 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "harness/compare/pairing.h"
+#include "harness/compare/ratio.h"
+
+namespace frugal::harness {
+
+/// A quantity as each process of one side and of the other observed it.
+struct ObservedQuantity {
+  enum class Kind : uint8_t {
+    time,      ///< samples that repeat one observation; less is better
+    number,    ///< bytes, FLOPs, whatever else a case observes
+    sequence,  ///< of training steps: losses
+  };
+
+  std::string name, unit;
+  Kind kind = Kind::number;
+  bool shown_where_same = true;  ///< whether it is told of where nothing changed
+  ProcessSamples base, candidate;
+
+  /// Whether every process of either side observed the same as the others of its side.
+  bool exact() const;
+};
+
+/// All quantities of a pair that both sides have. Those of a case that did not end well are none.
+std::vector<ObservedQuantity> quantities_of(const CasePair& pair);
+
+}  // namespace frugal::harness
