@@ -67,11 +67,11 @@ std::string program_of_side(const std::string& flag, const std::string& named,
         fmt::format("--repeat: the records of {} were made by another build (commit {}); name it "
                     "with {} FILE",
                     folder, build_of(last), flag));
-  return "/proc/self/exe";
+  return std::filesystem::read_symlink("/proc/self/exe").string();
 }
 
 RunAgain side_of(const std::string& flag, const std::string& named, const std::string& folder,
-                 const Pairing& pairing, CaseRuns CasePair::* side) {
+                 const Pairing& pairing, CaseRuns CasePair::*side) {
   const Record& last = *(pairing.pairs.front().*side).runs.back();
   return {folder, program_of_side(flag, named, folder, last), commands_of(pairing.pairs, side)};
 }
@@ -95,8 +95,8 @@ void repeat(const CompareValues& values) {
 std::vector<Difference> differences_of(const Pairing& pairing) {
   std::vector<Difference> found;
   for (const CasePair& pair : pairing.pairs) {
-    std::vector<Difference> of_pair = differences(program_of(*pair.base.runs.back()),
-                                                  program_of(*pair.candidate.runs.back()));
+    std::vector<Difference> of_pair =
+        differences(program_of(*pair.base.runs.back()), program_of(*pair.candidate.runs.back()));
     for (Difference& d : differences(pair.base.conditions, pair.candidate.conditions))
       of_pair.push_back(std::move(d));
     for (Difference& d : of_pair)
@@ -134,14 +134,15 @@ void print(const ComparisonReport& report, const std::string& format) {
 void check(const CompareValues& values) {
   std::error_code none;
   if (std::filesystem::equivalent(values.base, values.candidate, none))
-    throw InputError(fmt::format("{} and {} are the same records; name two", values.base,
-                                 values.candidate));
+    throw InputError(
+        fmt::format("{} and {} are the same records; name two", values.base, values.candidate));
   if (!values.junit.empty()) check_output_file("--junit", values.junit, values.force);
-  for (const auto& [flag, given] : {std::pair("--base-program", !values.base_program.empty()),
-                                    std::pair("--candidate-program",
-                                              !values.candidate_program.empty())})
+  for (const auto& [flag, given] :
+       {std::pair("--base-program", !values.base_program.empty()),
+        std::pair("--candidate-program", !values.candidate_program.empty())})
     if (given && !values.repeat)
-      throw InputError(fmt::format("{}: it is what --repeat runs; give that, or leave it out", flag));
+      throw InputError(
+          fmt::format("{}: it is what --repeat runs; give that, or leave it out", flag));
 }
 
 Exit compare_command(const CompareValues& values) {

@@ -65,7 +65,10 @@ void compare_exactly(const ObservedQuantity& quantity, ComparedQuantity& compare
 }
 
 ComparedQuantity compared(const CasePair& pair, const ObservedQuantity& quantity) {
-  ComparedQuantity compared{pair.base.name(), pair.which, quantity.name, quantity.unit,
+  ComparedQuantity compared{pair.base.name(),
+                            pair.which,
+                            quantity.name,
+                            quantity.unit,
                             median(medians_of(quantity.base)),
                             median(medians_of(quantity.candidate))};
   compared.base_processes = quantity.base.size();

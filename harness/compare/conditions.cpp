@@ -37,9 +37,9 @@ json environment_of(const Record& record) {
 }
 
 std::string communication_of(const Record& record) {
-  return record.modelled ? fmt::format("modelled on {} ({})", record.modelled->machine,
-                                       record.modelled->hash)
-                         : "real";
+  return record.modelled
+             ? fmt::format("modelled on {} ({})", record.modelled->machine, record.modelled->hash)
+             : "real";
 }
 
 }  // namespace
@@ -104,10 +104,10 @@ Across::Across(std::vector<std::string> names, const std::vector<Record>& base,
     });
     if (any) continue;
     const auto similar = nearest(name, {known.begin(), known.end()});
-    throw InputError(fmt::format(
-        "--across {}: no record has a condition of this name; {}", name,
-        similar.empty() ? fmt::format("there are {}", fmt::join(known, ", "))
-                        : fmt::format("did you mean {}?", fmt::join(similar, ", "))));
+    throw InputError(fmt::format("--across {}: no record has a condition of this name; {}", name,
+                                 similar.empty()
+                                     ? fmt::format("there are {}", fmt::join(known, ", "))
+                                     : fmt::format("did you mean {}?", fmt::join(similar, ", "))));
   }
 }
 

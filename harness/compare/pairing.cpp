@@ -30,8 +30,8 @@ std::vector<CaseRuns> cases_in(const std::vector<Record>& records) {
   }
   for (CaseRuns& runs : cases) {
     const std::string& last = runs.runs.back()->program;
-    runs.of_other_programs = static_cast<int>(std::erase_if(
-        runs.runs, [&](const Record* record) { return record->program != last; }));
+    runs.of_other_programs = static_cast<int>(
+        std::erase_if(runs.runs, [&](const Record* record) { return record->program != last; }));
     std::stable_sort(runs.runs.begin(), runs.runs.end(),
                      [](const Record* a, const Record* b) { return a->started < b->started; });
   }
@@ -157,10 +157,10 @@ Pairing pair_up(const std::vector<Record>& base, const std::vector<Record>& cand
   for (size_t i = 0; i < candidates.cases.size(); ++i)
     if (!candidates.taken[i]) pairing.only_candidate.push_back(candidates.cases[i].name());
   if (pairing.pairs.empty())
-    throw InputError(fmt::format(
-        "no case is in both: the base has {}, the candidate {}",
-        pairing.only_base.empty() ? "none" : pairing.only_base.front(),
-        pairing.only_candidate.empty() ? "none" : pairing.only_candidate.front()));
+    throw InputError(
+        fmt::format("no case is in both: the base has {}, the candidate {}",
+                    pairing.only_base.empty() ? "none" : pairing.only_base.front(),
+                    pairing.only_candidate.empty() ? "none" : pairing.only_candidate.front()));
   distinguish(pairing.pairs);
   return pairing;
 }

@@ -40,21 +40,23 @@ void add_metrics(const CasePair& pair, std::vector<ObservedQuantity>& into) {
     for (const auto& [name, metric] : record->metrics) {
       if (!told.insert(name).second) continue;
       const Kind kind = kind_of(*record, name, metric);
-      observe(pair, {name, metric.unit, kind, kind == Kind::time, {}, {}},
-              [&](const Record& r) { return r.samples(name); }, into);
+      observe(
+          pair, {name, metric.unit, kind, kind == Kind::time, {}, {}},
+          [&](const Record& r) { return r.samples(name); }, into);
     }
 }
 
 void add_memory(const CasePair& pair, std::vector<ObservedQuantity>& into) {
   const auto add = [&](const std::string& name, bool shown,
                        const std::function<std::optional<int64_t>(const Memory&)>& bytes) {
-    observe(pair, {name, "bytes", Kind::number, shown, {}, {}},
-            [&](const Record& r) -> std::vector<double> {
-              const std::optional<int64_t> value = r.memory ? bytes(*r.memory) : std::nullopt;
-              if (!value) return {};
-              return {static_cast<double>(*value)};
-            },
-            into);
+    observe(
+        pair, {name, "bytes", Kind::number, shown, {}, {}},
+        [&](const Record& r) -> std::vector<double> {
+          const std::optional<int64_t> value = r.memory ? bytes(*r.memory) : std::nullopt;
+          if (!value) return {};
+          return {static_cast<double>(*value)};
+        },
+        into);
   };
   add("peak memory", true, [](const Memory& m) { return m.peak_total; });
   for (size_t kind = 0; kind < kind_count; ++kind)
@@ -65,28 +67,31 @@ void add_memory(const CasePair& pair, std::vector<ObservedQuantity>& into) {
 }
 
 void add_flops(const CasePair& pair, std::vector<ObservedQuantity>& into) {
-  const auto add = [&](const std::string& name, double Flops::* value) {
-    observe(pair, {name, "FLOP", Kind::number, false, {}, {}},
-            [&](const Record& r) -> std::vector<double> {
-              if (!r.flops) return {};
-              return {(*r.flops).*value};
-            },
-            into);
+  const auto add = [&](const std::string& name, double Flops::*value) {
+    observe(
+        pair, {name, "FLOP", Kind::number, false, {}, {}},
+        [&](const Record& r) -> std::vector<double> {
+          if (!r.flops) return {};
+          return {(*r.flops).*value};
+        },
+        into);
   };
   add("model FLOPs", &Flops::model);
   add("hardware FLOPs", &Flops::hardware);
 }
 
 void add_losses(const CasePair& pair, std::vector<ObservedQuantity>& into) {
-  observe(pair, {"losses", "nats", Kind::sequence, true, {}, {}},
-          [](const Record& r) { return r.losses; }, into);
-  observe(pair, {"held-out losses", "nats", Kind::sequence, true, {}, {}},
-          [](const Record& r) {
-            std::vector<double> losses;
-            for (const auto& [step, loss] : r.held_out) losses.push_back(loss);
-            return losses;
-          },
-          into);
+  observe(
+      pair, {"losses", "nats", Kind::sequence, true, {}, {}},
+      [](const Record& r) { return r.losses; }, into);
+  observe(
+      pair, {"held-out losses", "nats", Kind::sequence, true, {}, {}},
+      [](const Record& r) {
+        std::vector<double> losses;
+        for (const auto& [step, loss] : r.held_out) losses.push_back(loss);
+        return losses;
+      },
+      into);
 }
 
 bool all_equal(const ProcessSamples& processes) {

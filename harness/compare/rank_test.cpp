@@ -32,9 +32,9 @@ Ranks ranks_of(std::span<const double> a, std::span<const double> b) {
     const auto equal = static_cast<double>(next - first);
     ranks.ties += equal * equal * equal - equal;
   }
-  ranks.of_a = std::accumulate(ranks.doubled.begin(),
-                               ranks.doubled.begin() + static_cast<std::ptrdiff_t>(a.size()),
-                               int64_t{0});
+  ranks.of_a =
+      std::accumulate(ranks.doubled.begin(),
+                      ranks.doubled.begin() + static_cast<std::ptrdiff_t>(a.size()), int64_t{0});
   return ranks;
 }
 
@@ -46,8 +46,8 @@ int64_t expected(size_t a, size_t all) { return static_cast<int64_t>(a * (all + 
 double rank_test_exact(std::span<const double> a, std::span<const double> b) {
   const Ranks ranks = ranks_of(a, b);
   const size_t chosen = a.size(), all = ranks.doubled.size();
-  const auto most = static_cast<size_t>(
-      std::accumulate(ranks.doubled.begin(), ranks.doubled.end(), int64_t{0}));
+  const auto most =
+      static_cast<size_t>(std::accumulate(ranks.doubled.begin(), ranks.doubled.end(), int64_t{0}));
   // ways[k][s]: in how many ways k of the values so far have doubled ranks of sum s.
   std::vector<std::vector<double>> ways(chosen + 1, std::vector<double>(most + 1, 0));
   ways[0][0] = 1;

@@ -50,8 +50,8 @@ Estimate ratio_of_medians(const ProcessSamples& base, const ProcessSamples& cand
                           bool by_turns, const Bootstrap& bootstrap) {
   check(base, candidate, by_turns);
   const size_t fewest = std::min(base.size(), candidate.size());
-  Estimate estimate{median(medians_of(candidate)) / median(medians_of(base)), {},
-                    static_cast<int>(fewest)};
+  Estimate estimate{
+      median(medians_of(candidate)) / median(medians_of(base)), {}, static_cast<int>(fewest)};
   if (fewest < interval_minimum) return estimate;
   Random random(bootstrap.seed);
   std::vector<double> ratios;

@@ -54,8 +54,7 @@ void run(const Run& one) {
 
 }  // namespace
 
-std::vector<std::string> commands_of(const std::vector<CasePair>& pairs,
-                                     CaseRuns CasePair::* side) {
+std::vector<std::string> commands_of(const std::vector<CasePair>& pairs, CaseRuns CasePair::*side) {
   std::vector<std::string> commands;
   for (const CasePair& pair : pairs) {
     const std::string& command = (pair.*side).runs.back()->command;
@@ -69,8 +68,8 @@ std::string shell_command(const std::string& command, const RunAgain& side) {
   static const std::regex program("(^| )frugal( |$)");
   std::smatch found;
   if (!std::regex_search(command, found, program))
-    throw InputError(
-        fmt::format("`{}` does not run frugal, so it cannot be repeated; leave --repeat out", command));
+    throw InputError(fmt::format(
+        "`{}` does not run frugal, so it cannot be repeated; leave --repeat out", command));
   return fmt::format("{}{}{} {} --out {} --rerun all 2>&1 >/dev/null", found.prefix().str(),
                      found[1].str(), shell_word(side.program), found.suffix().str(),
                      shell_word(side.folder));

@@ -10,17 +10,16 @@ namespace frugal::harness {
 
 /// A side of a comparison as it is run again.
 struct RunAgain {
-  std::string folder;    ///< its records are added to those here
-  std::string program;   ///< a frugal, which runs the commands
+  std::string folder;                      ///< its records are added to those here
+  std::string program;                     ///< a frugal, which runs the commands
   std::vector<std::string> commands = {};  ///< as records have them: "frugal bench gemm …"
 };
 
 /// The commands of these records, each once, in their order.
-std::vector<std::string> commands_of(const std::vector<CasePair>& pairs,
-                                     CaseRuns CasePair::* side);
+std::vector<std::string> commands_of(const std::vector<CasePair>& pairs, CaseRuns CasePair::*side);
 
-/// A record's command as a shell runs it: with that program in the place of `frugal`, and so that it
-/// adds its records to the folder's, whatever is recorded there.
+/// A record's command as a shell runs it: with that program in the place of `frugal`, and so that
+/// it adds its records to the folder's, whatever is recorded there.
 std::string shell_command(const std::string& command, const RunAgain& side);
 
 /// Runs every command of both sides `times` times, each as a process of its own. In each turn all

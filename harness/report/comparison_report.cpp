@@ -23,8 +23,8 @@ std::string full_name(const ComparedQuantity& q) {
 std::string value_of(const std::optional<double>& value, const std::string& unit) {
   if (!value) return "";
   if (unit == "bytes") return format_bytes(static_cast<int64_t>(*value)).text();
-  return unit.empty() || unit == "1" ? format_number(*value)
-                                     : fmt::format("{} {}", format_number(*value), unit);
+  const std::string number = fmt::format("{:.6g}", *value);
+  return unit.empty() || unit == "1" ? number : fmt::format("{} {}", number, unit);
 }
 
 std::string processes_of(const ComparedQuantity& q) {
@@ -127,7 +127,8 @@ json to_json(const ComparisonReport& report) {
     differences.push_back({{"name", difference.name},
                            {"base", difference.base},
                            {"candidate", difference.candidate}});
-  for (const ComparedQuantity& quantity : report.quantities) quantities.push_back(to_json(quantity));
+  for (const ComparedQuantity& quantity : report.quantities)
+    quantities.push_back(to_json(quantity));
   for (const Change change : report.fail_on) fail_on.push_back(name_of(change));
   return {{"schema", ComparisonReport::schema},
           {"base", report.base},

@@ -16,8 +16,8 @@ struct ComparisonReport {
 
   std::string base, candidate;  ///< what the user called them
   CompareOptions options;
-  std::vector<std::string> across;       ///< conditions that were allowed to differ
-  std::vector<Difference> differences;   ///< of the programs, and of those conditions
+  std::vector<std::string> across;      ///< conditions that were allowed to differ
+  std::vector<Difference> differences;  ///< of the programs, and of those conditions
   std::vector<ComparedQuantity> quantities;
   std::vector<std::string> only_base, only_candidate;  ///< cases that have no partner
   std::vector<Change> fail_on;

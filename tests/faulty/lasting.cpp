@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <string>
@@ -56,11 +57,17 @@ void wait_for(double seconds) {
   }
 }
 
+double slower_by() {
+  static const char* const given = std::getenv("FRUGAL_FAULT_SLOWER");
+  static const double fraction = given == nullptr ? 0.2 : std::atof(given);
+  return fraction;
+}
+
 double minutes() { return std::chrono::duration<double>(Clock::now() - started).count() / 60; }
 
 const std::map<std::string, Device::OnOperation> lasting_kinds = {
     {"element", [](const Operation& operation, double) { change_element(operation); }},
-    {"slow", [](const Operation&, double seconds) { wait_for(0.2 * seconds); }},
+    {"slow", [](const Operation&, double seconds) { wait_for(slower_by() * seconds); }},
     {"half", [](const Operation&, double seconds) { wait_for(seconds); }},
     {"drift", [](const Operation&, double seconds) { wait_for(0.1 * minutes() * seconds); }}};
 

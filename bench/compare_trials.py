@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""How often `frugal compare` finds a slowdown, and how often one that is not there.
+
+  bench/compare_trials.py FRUGAL FRUGAL_FAULTY --out FILE.json [--processes 10] [--same 200] [--slower 50]
+                          [--google compare.py] [--nvbench nvbench_compare.py]
+  bench/compare_trials.py --page docs/compare.md FILE.json
+
+A trial is one case of `frugal bench memory-bound`, run as so many processes of each side, by turns in random order
+(frugal compare --repeat). Both sides are the same program. In trials of a slowdown the candidate's operations take 5 or
+10 % longer, by the clock (tests/faulty/lasting.h). Every case is judged by itself, as a comparison of one quantity. Cases
+of one command share their processes, so trials are not independent of each other, but those of different commands are.
+
+The comparison scripts of Google Benchmark and of nvbench judge the same samples, where they are given: all samples of a
+side as one run's. Needs nothing but Python; nvbench's script needs tabulate, colorama and jsondiff."""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+GLOBS = ["f32/*norm*", "bf16/*norm*", "f32/*softmax*", "bf16/*softmax*", "f32/*gelu*", "bf16/*gelu*", "f32/*bias*",
+         "bf16/*bias*", "f32/*adam*", "f32/*rotary*"]
+BEGIN, END = "<!-- trials -->", "<!-- /trials -->"
+
+
+def frugal(program, *words, **options):
+    return subprocess.run([str(program), *map(str, words)], capture_output=True, text=True, check=False, **options)
+
+
+def records(folder):
+    lines = (folder / "records.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def slowed(faulty, fraction, folder):
+    """A program that is the faulty one, whose operations take longer by a fraction."""
+    path = folder / f"slower-{fraction}"
+    path.write_text(f"#!/bin/sh\nFRUGAL_FAULT='slow any 0' FRUGAL_FAULT_SLOWER={fraction} exec '{faulty}' \"$@\"\n",
+                    encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def run_pairs(programs, glob, processes, seed, folder):
+    """Records of both sides, by case."""
+    sides = [folder / "base", folder / "candidate"]
+    for program, side in zip(programs, sides, strict=True):
+        shutil.rmtree(side, ignore_errors=True)
+        ended = frugal(program, "bench", "memory-bound", "--case", glob, "--samples", 10, "--budget", 0, "--out", side)
+        if ended.returncode:
+            sys.exit(f"compare_trials.py: {glob}: {ended.stderr.splitlines()[-1]}")
+    ended = frugal(programs[0], "compare", *sides, "--repeat", processes - 1, "--seed", seed, "--format", "json",
+                   "--base-program", programs[0], "--candidate-program", programs[1])
+    if ended.returncode:
+        sys.exit(f"compare_trials.py: {glob}: {ended.stderr.splitlines()[-1]}")
+    by_case = {}
+    for index, side in enumerate(sides):
+        for record in records(side):
+            by_case.setdefault(record["case"], ([], []))[index].append(record)
+    return by_case
+
+
+def judged_by_frugal(program, both, folder):
+    sides = [folder / "one-base", folder / "one-candidate"]
+    for side, of_side in zip(sides, both, strict=True):
+        side.mkdir(exist_ok=True)
+        (side / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in of_side), encoding="utf-8")
+    ended = frugal(program, "compare", *sides, "--format", "json")
+    if ended.returncode:
+        sys.exit(f"compare_trials.py: {ended.stderr}")
+    (quantity,) = [q for q in json.loads(ended.stdout)["quantities"] if q["quantity"] == "time"]
+    return {key: quantity[key] for key in ("change", "ratio", "interval", "p", "by_turns")}
+
+
+def samples(of_side):
+    return [sample for record in of_side for sample in record["metrics"]["time"]["samples"]]
+
+
+def judged_by_google(script, both, folder):
+    """Its U test at 5 %, and the sign of the medians' difference."""
+    files = []
+    for name, of_side in zip(("base", "candidate"), both, strict=True):
+        times = [1e9 * sample for sample in samples(of_side)]
+        runs = [{"name": "case", "run_name": "case", "run_type": "iteration", "repetitions": len(times),
+                 "repetition_index": i, "threads": 1, "iterations": 1, "real_time": time, "cpu_time": time,
+                 "time_unit": "ns"} for i, time in enumerate(times)]
+        files.append(folder / f"google-{name}.json")
+        files[-1].write_text(json.dumps({"context": {}, "benchmarks": runs}), encoding="utf-8")
+    dumped = folder / "google.json"
+    subprocess.run([sys.executable, script, "--no-color", "-d", dumped, "benchmarks", *files], check=True,
+                   capture_output=True)
+    (result,) = [r for r in json.loads(dumped.read_text(encoding="utf-8")) if r["run_type"] != "aggregate"]
+    p = result["utest"]["time_pvalue"]
+    if p is None or p >= 0.05:
+        return "same"
+    slower = statistics.median(samples(both[1])) > statistics.median(samples(both[0]))
+    return "slower" if slower else "faster"
+
+
+def nvbench_file(of_side, path):
+    times = samples(of_side)
+    mean = statistics.fmean(times)
+    noise = statistics.stdev(times) / mean
+
+    def summary(tag, value):
+        return {"tag": tag, "name": tag, "data": [{"name": "value", "type": "float64", "value": repr(value)}]}
+    state = {"name": "case", "device": 0, "type_config_index": 0, "axis_values": [], "is_skipped": False, "summaries": [
+        summary("nv/cold/time/gpu/mean", mean), summary("nv/cold/time/gpu/stdev/relative", noise)]}
+    version = {"major": 1, "minor": 0, "patch": 0, "string": "1.0.0"}
+    path.write_text(json.dumps({
+        "meta": {"argv": [], "version": {"json": version, "nvbench": version}},
+        "devices": [{"id": 0, "name": "processor"}],
+        "benchmarks": [{"name": "trial", "index": 0, "devices": [0], "axes": [], "states": [state]}]}), encoding="utf-8")
+    return path
+
+
+def judged_by_nvbench(script, both, folder):
+    files = [nvbench_file(of_side, folder / f"nvbench-{i}.json") for i, of_side in enumerate(both)]
+    ended = subprocess.run([sys.executable, script, "--no-color", *files], capture_output=True, text=True, check=False)
+    found = re.findall(r"\b(SAME|FAST|SLOW)\b", ended.stdout)
+    if not found:
+        sys.exit(f"compare_trials.py: {script} said {ended.stdout} {ended.stderr}")
+    return {"SAME": "same", "FAST": "faster", "SLOW": "slower"}[found[0]]
+
+
+def trials_of(kind, count, asked, folder):
+    """So many trials with a slowdown of `kind`, 0 for none; of every command's cases alike many."""
+    programs = [asked.frugal, asked.frugal if kind == 0 else slowed(asked.faulty, kind, folder)]
+    trials = []
+    for number in range(10 * count):
+        if len(trials) >= count:
+            break
+        glob = GLOBS[number % len(GLOBS)]
+        for case, both in run_pairs(programs, glob, asked.processes, number + 1, folder).items():
+            trial = {"slower_by": kind, "command": glob, "case": case,
+                     "frugal": judged_by_frugal(asked.frugal, both, folder),
+                     "samples": [[record["metrics"]["time"]["samples"] for record in of_side] for of_side in both]}
+            if asked.google:
+                trial["google"] = judged_by_google(asked.google, both, folder)
+            if asked.nvbench:
+                trial["nvbench"] = judged_by_nvbench(asked.nvbench, both, folder)
+            trials.append(trial)
+        print(f"slower by {kind}: {len(trials)} of {count}", file=sys.stderr)
+    return trials[:count]
+
+
+def run(asked):
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        trials = trials_of(0, asked.same, asked, folder)
+        for fraction in (0.1, 0.05):
+            trials += trials_of(fraction, asked.slower, asked, folder)
+        (example,) = records(folder / "base")[-1:]
+    result = {"schema": "frugal.compare-trials/1", "processes": asked.processes, "device": example["device"],
+              "environment": example["environment"], "cpus": os.cpu_count(), "trials": trials}
+    asked.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def verdict(trial, tool):
+    return trial["frugal"]["change"] if tool == "frugal" else trial.get(tool)
+
+
+def table(result):
+    tools = [("frugal", "frugal compare"), ("google", "Google Benchmark's compare.py"), ("nvbench", "nvbench_compare.py")]
+    lines = ["| trials | true change | " + " | ".join(f"{name}: faster, slower" for _, name in tools) + " |",
+             "| ---: | ---: |" + " ---: |" * len(tools)]
+    for kind in (0, 0.1, 0.05):
+        trials = [trial for trial in result["trials"] if trial["slower_by"] == kind]
+        cells = []
+        for tool, _ in tools:
+            judged = [verdict(trial, tool) for trial in trials]
+            counts = [f"{judged.count(word)} ({100 * judged.count(word) / len(trials):.1f} %)"
+                      for word in ("faster", "slower")]
+            cells.append(", ".join(counts) if any(judged) else "not run")
+        lines.append(f"| {len(trials)} | {100 * kind:.0f} % slower | " + " | ".join(cells) + " |")
+    return "\n".join(lines).replace("| 0 % slower |", "| none |")
+
+
+def write_page(page, path):
+    result = json.loads(path.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    head, rest = text.split(BEGIN)
+    page.write_text(f"{head}{BEGIN}\n{table(result)}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="+", type=pathlib.Path, help="FRUGAL FRUGAL_FAULTY, or the result of a run")
+    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--page", type=pathlib.Path)
+    parser.add_argument("--processes", type=int, default=10)
+    parser.add_argument("--same", type=int, default=200)
+    parser.add_argument("--slower", type=int, default=50)
+    parser.add_argument("--google", type=pathlib.Path)
+    parser.add_argument("--nvbench", type=pathlib.Path)
+    asked = parser.parse_args()
+    if asked.page and len(asked.files) == 1:
+        write_page(asked.page, asked.files[0])
+        return
+    if asked.page or not asked.out or len(asked.files) != 2:
+        parser.error("give FRUGAL FRUGAL_FAULTY --out FILE.json, or --page PAGE.md FILE.json")
+    asked.frugal, asked.faulty = (file.resolve() for file in asked.files)
+    run(asked)
+
+
+if __name__ == "__main__":
+    main()

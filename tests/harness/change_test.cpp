@@ -1,0 +1,138 @@
+#include "harness/compare/change.h"
+
+#include <gmock/gmock.h>
+
+#include "harness/report/comparison_report.h"
+#include "tests/harness/comparison.h"
+
+namespace frugal::harness {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::measured;
+using testing::processes;
+using RecordList = std::vector<Record>;
+
+/// Of the cases that both have, all quantities.
+std::vector<ComparedQuantity> compared(const RecordList& base, const RecordList& candidate,
+                                       const CompareOptions& options = {}) {
+  return compare(pair_up(base, candidate, {}), options);
+}
+
+/// Eight processes whose times differ a little, times a factor.
+RecordList eight(double factor, double spread, const std::string& case_id = "64") {
+  std::vector<std::vector<double>> times;
+  for (int i = 0; i < 8; ++i) {
+    const double level = factor * (1 + spread * ((i * 3) % 8 - 3.5));
+    times.push_back({level, level * 1.001, level * 0.999});
+  }
+  return processes(measured(case_id, {}), times);
+}
+
+Change change_of(const RecordList& base, const RecordList& candidate) {
+  return compared(base, candidate).at(0).change;
+}
+
+TEST(Change, OfATimeIsSeenWhereProcessesTellIt) {
+  EXPECT_EQ(change_of(eight(1, 0.002), eight(1.1, 0.002)), Change::slower);
+  EXPECT_EQ(change_of(eight(1.1, 0.002), eight(1, 0.002)), Change::faster);
+  EXPECT_EQ(change_of(eight(1, 0.002), eight(1, 0.002)), Change::same);
+  EXPECT_EQ(change_of(eight(1, 0.002), eight(1.005, 0.002)), Change::same);  // within the margin
+}
+
+TEST(Change, OfNoisyTimesIsAmbiguousThoughEachProcessIsSureOfIts) {
+  EXPECT_EQ(change_of(eight(1, 0.05), eight(1.05, 0.05)), Change::ambiguous);
+}
+
+TEST(Change, OfFewProcessesIsNotJudgedHoweverManySamplesTheyTook) {
+  RecordList base = {measured("64", std::vector<double>(1000, 1))}, candidate = base;
+  candidate[0].metrics["time"].samples = std::vector<double>(1000, 2);
+  const ComparedQuantity quantity = compared(base, candidate).at(0);
+  EXPECT_EQ(quantity.change, Change::too_few);
+  EXPECT_EQ(quantity.ratio->value, 2);
+  EXPECT_FALSE(quantity.ratio->interval);
+}
+
+TEST(Change, IsJudgedOfAllQuantitiesTogether) {
+  // Of 8 and 8 processes no p is below 2 / C(16, 8); a thousand cases would each need 0.00005.
+  RecordList base = eight(1, 0.02), candidate = eight(1.1, 0.02);
+  const double alone = *compared(base, candidate).at(0).p;
+  for (int i = 0; i < 9; ++i) {
+    for (Record& r : eight(1, 0.002, std::to_string(i))) {
+      base.push_back(r);
+      candidate.push_back(r);
+    }
+  }
+  EXPECT_NEAR(*compared(base, candidate).at(0).p, 10 * alone, 1e-12);
+}
+
+TEST(Change, OfVirtualTimesIsExact) {
+  RecordList base = {measured("64", {1})}, candidate = {measured("64", {1 + 1e-6})};
+  base[0].source = candidate[0].source = Source::simulated;
+  EXPECT_EQ(change_of(base, base), Change::same);
+  EXPECT_EQ(change_of(base, candidate), Change::slower);
+  EXPECT_FALSE(compared(base, candidate).at(0).p);
+}
+
+TEST(Change, OfMemoryIsExactAndNamesTheKind) {
+  RecordList base = {measured("64", {1})};
+  base[0].memory.emplace();
+  base[0].memory->peak_total = 100;
+  base[0].memory->peak[0] = 60;
+  RecordList candidate = base;
+  const auto same = compared(base, candidate);
+  ASSERT_EQ(same.size(), 2);
+  EXPECT_EQ(same[1].quantity, "peak memory");
+  EXPECT_EQ(same[1].change, Change::same);
+  candidate[0].memory->peak_total = 99;
+  candidate[0].memory->peak[0] = 59;
+  const auto less = compared(base, candidate);
+  ASSERT_EQ(less.size(), 3);
+  EXPECT_EQ(less[1].change, Change::less);
+  EXPECT_EQ(less[2].quantity, "peak " + std::string(name_of(engine::Kind{})) + " memory");
+}
+
+TEST(Change, OfLossesIsExactAndSaysWhere) {
+  RecordList base = {measured("64", {1})};
+  base[0].losses = {4, 3, 2};
+  RecordList candidate = base;
+  EXPECT_EQ(compared(base, candidate).at(1).change, Change::same);
+  candidate[0].losses[1] = 3.0000003;
+  const ComparedQuantity losses = compared(base, candidate).at(1);
+  EXPECT_EQ(losses.quantity, "losses");
+  EXPECT_EQ(losses.change, Change::different);
+  EXPECT_THAT(losses.note, HasSubstr("first at 2 of 3: 3 and 3.0000003; at most 1e-07"));
+}
+
+TEST(Change, OfLossesThatDifferFromRunToRunIsAmbiguous) {
+  RecordList base = processes(measured("64", {}), {{1}, {1}});
+  base[0].losses = {4};
+  base[1].losses = {4.1};
+  EXPECT_EQ(compared(base, base).at(1).change, Change::ambiguous);
+}
+
+TEST(Change, OfHowACaseEndedIsADifference) {
+  const RecordList base = {measured("64", {1})};
+  Record oom = measured("64", {});
+  oom.metrics.clear();
+  oom.status = Status::oom;
+  oom.reason = "too large";
+  const ComparedQuantity status = compared(base, {oom}).at(0);
+  EXPECT_EQ(status.quantity, "status");
+  EXPECT_EQ(status.change, Change::different);
+  EXPECT_EQ(status.note, "ok, and oom: too large");
+}
+
+TEST(Change, IsAFailureWhereItWasNamed) {
+  ComparisonReport report;
+  report.quantities = compared(eight(1, 0.002), eight(1.1, 0.002));
+  EXPECT_EQ(junit_cases(report).at(0).outcome, JUnitCase::Outcome::passed);
+  report.fail_on = {Change::faster, Change::slower};
+  const JUnitCase failed = junit_cases(report).at(0);
+  EXPECT_EQ(failed.outcome, JUnitCase::Outcome::failed);
+  EXPECT_EQ(failed.group, "bench/gemm 64");
+  EXPECT_THAT(failed.message, HasSubstr("slower: 1.1"));
+}
+
+}  // namespace
+}  // namespace frugal::harness
