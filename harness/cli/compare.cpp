@@ -70,8 +70,16 @@ std::string program_of_side(const std::string& flag, const std::string& named,
   return std::filesystem::read_symlink("/proc/self/exe").string();
 }
 
+void check_folder(const std::string& folder) {
+  if (!std::filesystem::is_directory(folder))
+    throw InputError(fmt::format(
+        "--repeat: it adds records to folders, and {} is a file; copy it to a folder's {}", folder,
+        RecordFile::name));
+}
+
 RunAgain side_of(const std::string& flag, const std::string& named, const std::string& folder,
                  const Pairing& pairing, CaseRuns CasePair::*side) {
+  check_folder(folder);
   const Record& last = *(pairing.pairs.front().*side).runs.back();
   return {folder, program_of_side(flag, named, folder, last), commands_of(pairing.pairs, side)};
 }
@@ -167,8 +175,9 @@ void add_compare(CommandLine& line) {
       "Compare the records of two folders, case by case: what became faster, slower or the same, "
       "with intervals over processes; memory and losses exactly",
       [values] { return compare_command(*values); });
-  flags.positional("BASE", values->base, "The folder of records that is held against");
-  flags.positional("CANDIDATE", values->candidate, "The folder of records that is judged");
+  flags.positional("BASE", values->base,
+                   "Records that are held against: a folder, or a file of them");
+  flags.positional("CANDIDATE", values->candidate, "Records that are judged");
   flags.list("--across", any_text("NAME"), values->across,
              "Conditions that may differ because the comparison is about them, such as recompute, "
              "device or model; what else differs is refused, but for the program");

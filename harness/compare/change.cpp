@@ -80,15 +80,18 @@ ComparedQuantity compared(const CasePair& pair, const ObservedQuantity& quantity
   } else {
     compared.by_turns = pair.by_turns && quantity.base.size() == quantity.candidate.size();
     compared.ratio = ratio_of_medians(quantity.base, quantity.candidate, compared.by_turns);
-    compared.p = rank_test(medians_of(quantity.base), medians_of(quantity.candidate));
-    compared.change = direction(quantity.kind, compared.ratio->value > 1);  // if it is any, below
+    if (compared.ratio->interval) {
+      compared.p = rank_test(medians_of(quantity.base), medians_of(quantity.candidate));
+      compared.change = direction(quantity.kind, compared.ratio->value > 1);  // if any: judged()
+    } else {
+      compared.change = Change::too_few;
+    }
   }
   return compared;
 }
 
-/// What a change of something that varies is, its p-value being that of all tests together.
+/// What a change of something that varies is, once its p-value is that of all tests together.
 Change judged(const ComparedQuantity& compared, const CompareOptions& options) {
-  if (!compared.ratio->interval) return Change::too_few;
   const auto [low, high] = *compared.ratio->interval;
   if (low >= 1 - options.margin && high <= 1 + options.margin) return Change::same;
   const bool apart = low > 1 || high < 1;

@@ -56,8 +56,9 @@ std::string made_elsewhere(const Record& record, const Record& here);
 std::string to_text(const std::vector<Record>& records);
 std::vector<Record> records_from_text(const std::string& text);
 
-/// The records of a folder without writing to it; `truncated` says whether a last line was cut off.
-/// Throws InputError where there are none, or for any other line that is not a record.
+/// The records of a folder, or of a file, without writing to it; `truncated` says whether a last
+/// line was cut off. Throws InputError where there are none, or for any other line that is not a
+/// record.
 std::vector<Record> read_records(const std::string& folder, bool& truncated);
 
 }  // namespace frugal::harness

@@ -73,6 +73,10 @@ class Compare(Cli):
 
     def test_what_cannot_be_compared_is_said_in_a_line(self):
         self.refused("none", "none", says="the same records")
+        file = str(self.folder / "none/records.jsonl")
+        self.refused(file, "selective", "--across", "recompute", "--repeat", "1", says="it adds records to folders")
+        self.assertEqual(self.quantities(file, file.replace("none", "selective"), "--across", "recompute"),
+                         self.quantities("none", "selective", "--across", "recompute"))
         self.refused("none", "nowhere", says="nowhere: there is no records.jsonl in it")
         self.refused("none", "selective", "--across", "recomput", says="did you mean recompute")
         self.refused("none", "selective", "--fail-on", "slow", says="must be one of slower, faster")

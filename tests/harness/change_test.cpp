@@ -51,6 +51,7 @@ TEST(Change, OfFewProcessesIsNotJudgedHoweverManySamplesTheyTook) {
   EXPECT_EQ(quantity.change, Change::too_few);
   EXPECT_EQ(quantity.ratio->value, 2);
   EXPECT_FALSE(quantity.ratio->interval);
+  EXPECT_FALSE(quantity.p);
 }
 
 TEST(Change, IsJudgedOfAllQuantitiesTogether) {
