@@ -36,7 +36,16 @@ class Rank {
         tensor_group(groups.tensor),
         config(config),
         ledger(device),
-        host(device, Ledger::Where::host) {}
+        host(device, Ledger::Where::host) {
+    if (for_new()) for_new()(*this);
+  }
+
+  /// What is done to every new rank; empty: nothing. For tests, which must not find a rank to have
+  /// something happen to it.
+  static std::function<void(Rank&)>& for_new() {
+    static std::function<void(Rank&)> done;
+    return done;
+  }
 
   const int index;  ///< among the cluster's local ranks
   Device& device;

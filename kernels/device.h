@@ -80,12 +80,6 @@ class Device {
   /// From now on says how long each operation of the compute stream took, for which it waits before
   /// and after it. An empty function ends that.
   void time_operations(OnOperation seen) { seen_ = std::move(seen); }
-  /// What makes this for every new device; empty: nothing. For tests, which must not find a device
-  /// to have something happen to it.
-  static std::function<OnOperation()>& for_new() {
-    static std::function<OnOperation()> make;
-    return make;
-  }
   /// Keeps a stream busy for so many seconds, for work that is modelled and not done: the streams
   /// that wait for it are kept waiting too. `name` must outlive the device.
   virtual void occupy(Stream stream, double seconds, std::string_view name) = 0;
@@ -127,7 +121,7 @@ class Device {
   }
 
   std::function<void()> before_;
-  OnOperation seen_ = for_new() ? for_new()() : OnOperation();
+  OnOperation seen_;
 };
 
 }  // namespace frugal::kernels

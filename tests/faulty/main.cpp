@@ -5,16 +5,17 @@
 #include <variant>
 
 #include "bench/benchmarks.h"
+#include "engine/rank.h"
 #include "experiments/artifacts.h"
 #include "experiments/papers.h"
 #include "harness/cli/command_line.h"
-#include "kernels/device.h"
 #include "tests/faulty/fault.h"
+#include "tests/faulty/lasting.h"
 
 namespace frugal::testing {
 namespace {
 
-using namespace kernels;
+using namespace engine;
 
 /// Passes and steps before something goes wrong: some steps are done by then.
 constexpr int times_before = 40;
@@ -40,12 +41,10 @@ void write_nan(const Operation& operation) {
   static_cast<float*>(out.data)[0] = std::numeric_limits<float>::quiet_NaN();
 }
 
-/// Counts what its device does; devices are made in the order of ranks.
+/// Counts what the device of the first such rank does.
 Device::OnOperation counting() {
-  static std::atomic<int> devices = 0;
-  const int device = devices++;
-  const int rank = rank_of_process() >= 0 ? rank_of_process() : device;
-  if (rank != fault().rank || (rank_of_process() >= 0 && device > 0)) return {};
+  static std::atomic<bool> found = false;
+  if (found.exchange(true)) return {};
   return [seen = 0](const Operation& operation, double /*seconds*/) mutable {
     if (!is_moment(operation)) return;
     if (++seen != (fault().moment == "start" ? 1 : times_before)) return;
@@ -54,12 +53,20 @@ Device::OnOperation counting() {
   };
 }
 
+void on_new_rank(Rank& rank) {
+  const int index = rank_of_process() >= 0 ? rank_of_process() : rank.index;
+  if (index != fault().rank) return;
+  Device::OnOperation lasting = lasting_fault();
+  if (!lasting) lasting = counting();
+  if (lasting) rank.device.time_operations(std::move(lasting));
+}
+
 }  // namespace
 }  // namespace frugal::testing
 
 int main(int argc, char** argv) {
   if (!frugal::testing::fault().kind.empty())
-    frugal::kernels::Device::for_new() = frugal::testing::counting;
+    frugal::engine::Rank::for_new() = frugal::testing::on_new_rank;
   frugal::harness::CommandLine line(frugal::experiments::all_artifacts(),
                                     frugal::bench::all_benchmarks(),
                                     frugal::experiments::all_papers());

@@ -1,0 +1,15 @@
+#pragma once
+#include "kernels/device.h"
+
+namespace frugal::testing {
+
+/// What is wrong with a device from beginning to end, by the fault's kind (FRUGAL_FAULT="KIND
+/// OPERATIONS RANK"), and of which operations: those of a name ("gelu"), "any", or "memory", which
+/// are those that multiply nothing and move a MiB or more.
+///
+/// `element` changes a bit of one element of every result; `slow` has them take 20 % longer, `half`
+/// twice as long, and `drift` longer by 10 % for each minute that the program has run. Empty where
+/// the kind is another.
+kernels::Device::OnOperation lasting_fault();
+
+}  // namespace frugal::testing
