@@ -65,6 +65,7 @@ void add_bench(CommandLine& line);
 void add_schedule(CommandLine& line);
 void add_report(CommandLine& line);
 void add_completion(CommandLine& line);
+void add_validate(CommandLine& line);
 void add_docs(CommandLine& line);
 
 /// What docs/cli.md says.
