@@ -17,10 +17,6 @@ std::string Disturbance::text() const {
                      100 * others, 100 * steal);
 }
 
-std::string Disturbance::advice() const {
-  return fmt::format("{}: validate again when the machine is quiet", text());
-}
-
 ProcessorTimes parse_processor_times(const std::string& line) {
   std::istringstream words(line);
   std::string name;

@@ -17,7 +17,7 @@ struct Disturbance {
   bool heavy() const { return others + steal > 0.1; }
   std::string text() const;
   /// To whom that matters.
-  std::string advice() const;
+  static constexpr const char* advice = "validate again when the machine is quiet";
 };
 
 /// The processors' time so far, in ticks, and this process's own.

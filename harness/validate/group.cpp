@@ -79,9 +79,9 @@ std::vector<Finding> against_expectations(std::string_view group, const Watched&
       check.outcome = Finding::Outcome::failed;
       check.reason =
           fmt::format("{:.0f} % of the speed of {}", 100 * speed.value, expectation.source);
-      check.advice = watched.disturbance.heavy()
-                         ? watched.disturbance.advice()
-                         : "compare clocks, memory and link state with a machine that passes";
+      check.advice = "compare clocks, memory and link state with a machine that passes";
+      if (watched.disturbance.heavy())
+        check.advice = fmt::format("{}: {}", watched.disturbance.text(), Disturbance::advice);
     }
     checks.push_back(std::move(check));
   }

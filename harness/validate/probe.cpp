@@ -7,8 +7,8 @@
 namespace frugal::harness {
 namespace {
 
-/// Of the bursts' fastest: half of them may be disturbed, and it still is one that was not.
-constexpr double undisturbed_quantile = 0.25;
+/// Of the bursts' fastest: nine of ten may be disturbed, and it still is one that was not.
+constexpr double undisturbed_quantile = 0.05;
 
 Burst burst_of(const Probe& probe, double at) {
   std::vector<double> seconds;

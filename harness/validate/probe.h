@@ -37,7 +37,8 @@ struct Series {
 
   std::vector<double> fastest() const;
   std::vector<double> times() const;
-  /// Of an execution that nothing disturbs, in seconds: the lower quartile of the bursts' fastest.
+  /// Of an execution that nothing disturbs, in seconds: the fastest twentieth of the
+  /// bursts ends there.
   Estimate undisturbed() const;
   /// The same as the probe's unit says: work per second, or seconds.
   Estimate value() const;

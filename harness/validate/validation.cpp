@@ -13,9 +13,13 @@
 namespace frugal::harness {
 namespace {
 
-/// Long enough for a drift of 10 % a minute to be told from noise; and of the quick one's minute
-/// what correctness, and making what is timed, leave.
-constexpr double watch_seconds = 80, quick_watch_seconds = 38;
+/// How long things are timed, in seconds. Long enough for a drift of 10 % a minute to be told from
+/// noise; of the quick one's minute it is what correctness, and making what is timed, leave.
+double watch_seconds(const ValidationPlan& plan, double so_far) {
+  constexpr double thorough = 80, quick = 38, least = 20, minute = 55;
+  if (plan.seconds > 0) return plan.seconds;
+  return plan.quick ? std::clamp(minute - so_far, least, quick) : thorough;
+}
 
 std::vector<Probe> probes_of(const std::vector<CheckGroup>& groups, Workbench& bench) {
   std::vector<Probe> probes;
@@ -28,8 +32,36 @@ std::vector<Probe> probes_of(const std::vector<CheckGroup>& groups, Workbench& b
   return probes;
 }
 
-void add_checks(std::vector<Finding>& checks, std::vector<Finding> more) {
-  std::move(more.begin(), more.end(), std::back_inserter(checks));
+GpuStates states_of(const Workbench& bench) { return bench.on_gpu() ? gpu_states() : GpuStates(); }
+
+/// Times the probes, and notes what went on meanwhile.
+Watched watched(Workbench& bench, const Expectations& expectations,
+                const std::vector<Probe>& probes, double seconds) {
+  Watched seen{.bench = bench,
+               .expectations = expectations,
+               .series = {},
+               .disturbance = {},
+               .gpus_before = states_of(bench),
+               .gpus_after = {}};
+  const ProcessorTimes then = ProcessorTimes::now();
+  const double start = steady_seconds();
+  if (!probes.empty()) seen.series = watch(probes, {.seconds = seconds});
+  seen.seconds = steady_seconds() - start;
+  seen.disturbance = ProcessorTimes::now().since(then);
+  seen.gpus_after = states_of(bench);
+  return seen;
+}
+
+void add_findings(std::vector<Finding>& findings, std::vector<Finding> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(findings));
+}
+
+void judge(Validation& validation, const Watched& seen, const std::vector<CheckGroup>& groups) {
+  for (const CheckGroup& group : groups)
+    if (group.judge != nullptr) add_findings(validation.checks, group.judge(seen));
+  validation.series = seen.series;
+  validation.watched = seen.seconds;
+  validation.disturbance = seen.disturbance;
 }
 
 }  // namespace
@@ -74,26 +106,14 @@ Validation validate(const Target& target, const Expectations& expectations,
   for (const CheckGroup& group : groups) {
     if (group.before == nullptr) continue;
     says(fmt::format("{}: {}", group.name, group.question));
-    add_checks(validation.checks, group.before(bench));
+    add_findings(validation.checks, group.before(bench));
   }
   if (!validation.computes_wrongly()) {
-    const auto states = [&] { return bench.on_gpu() ? gpu_states() : GpuStates(); };
-    const GpuStates before = states();
     const std::vector<Probe> probes = probes_of(groups, bench);
-    WatchPlan watching{plan.quick ? quick_watch_seconds : watch_seconds};
-    if (plan.seconds > 0) watching.seconds = plan.seconds;
-    if (probes.empty()) watching = {0, 0};
-    says(fmt::format("timing {} things by turns for {:.0f} s", probes.size(), watching.seconds));
-    const ProcessorTimes then = ProcessorTimes::now();
-    const double watch_start = steady_seconds();
-    validation.series = watch(probes, watching);
-    validation.watched = steady_seconds() - watch_start;
-    validation.disturbance = ProcessorTimes::now().since(then);
-    const Watched watched{
-        bench,  expectations, validation.series, validation.watched, validation.disturbance,
-        before, states()};
-    for (const CheckGroup& group : groups)
-      if (group.judge != nullptr) add_checks(validation.checks, group.judge(watched));
+    const double seconds = watch_seconds(plan, steady_seconds() - start);
+    if (!probes.empty())
+      says(fmt::format("timing {} things by turns for {:.0f} s", probes.size(), seconds));
+    judge(validation, watched(bench, expectations, probes, seconds), groups);
   }
   validation.environment = nlohmann::json::parse(ended(validation.environment.dump()));
   validation.ended = utc_now();

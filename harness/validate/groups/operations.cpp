@@ -35,6 +35,8 @@ std::string what_is_wrong(Device& device, const table::Row& row, bool quick, int
       if (test.operands[0].shape.size() > most) continue;
       const table::Values before = table::random_values(test, 20260101);
       const table::AfterRun after = table::run_guarded_case(device, test, before);
+      for (const table::Operand& operand : test.operands)
+        if (operand.role != table::Role::input) elements += operand.shape.size();
       const std::string where =
           fmt::format("{} {}, {} x {}: ", row.name, name_of(type), setting.rows, setting.cols);
       if (!after.overwritten.empty())
@@ -42,8 +44,6 @@ std::string what_is_wrong(Device& device, const table::Row& row, bool quick, int
       const auto difference =
           disagreement(test, expected(test, before), values_of(test, after.memory));
       if (difference) return where + *difference;
-      for (const table::Operand& operand : test.operands)
-        if (operand.role != table::Role::input) elements += operand.shape.size();
     }
   return "";
 }
@@ -58,7 +58,9 @@ struct OperationResult {
 Finding finding_of_operation(const std::string& operation, const OperationResult& finding) {
   Finding check{"operations", operation};
   check.expected = "the documented formula in float64, within the rounding that it allows";
-  check.band = "an element may be off by as many roundings as its sum has terms, none other";
+  check.band =
+      "no element may be off by more roundings than its formula has, times what they are relative "
+      "to";
   check.seen = fmt::format("{} elements of {} form{}", finding.elements, finding.rows,
                            finding.rows == 1 ? "" : "s");
   check.seconds = finding.seconds;

@@ -2,8 +2,8 @@
 // computes the same twice.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "engine/train/trainer.h"
 #include "harness/peaks/peak.h"
@@ -51,30 +51,25 @@ std::string first_wrong(const std::vector<double>& a, const std::vector<double>&
                         const std::vector<double>& c, int64_t n, DType type) {
   const double sum_rounding =
       static_cast<double>(n + 2) * table::unit_roundoff(accumulation_type(type));
-  std::vector<std::string> wrong(static_cast<size_t>(n));
-#pragma omp parallel for
-  for (int64_t i = 0; i < n; ++i) {
-    std::vector<double> sum(static_cast<size_t>(n)), scale(static_cast<size_t>(n));
-    for (int64_t l = 0; l < n; ++l) {
-      const double factor = a[static_cast<size_t>(i * n + l)];
-      const double* const row = b.data() + l * n;
-      for (int64_t j = 0; j < n; ++j) {
-        sum[static_cast<size_t>(j)] += factor * row[j];
-        scale[static_cast<size_t>(j)] += std::abs(factor * row[j]);
+  const auto size = static_cast<size_t>(n);
+  std::vector<double> sum(size), scale(size);
+  for (size_t i = 0; i < size; ++i) {
+    std::fill(sum.begin(), sum.end(), 0.0);
+    std::fill(scale.begin(), scale.end(), 0.0);
+    for (size_t l = 0; l < size; ++l)
+      for (size_t j = 0; j < size; ++j) {
+        const double term = a[i * size + l] * b[l * size + j];
+        sum[j] += term;
+        scale[j] += std::abs(term);
       }
-    }
-    for (int64_t j = 0; j < n; ++j) {
-      const auto at = static_cast<size_t>(j);
-      const double found = c[static_cast<size_t>(i * n + j)];
+    for (size_t j = 0; j < size; ++j) {
+      const double found = c[i * size + j];
       const double allowed =
-          sum_rounding * scale[at] + table::unit_roundoff(type) * std::abs(sum[at]);
-      if (std::abs(found - sum[at]) <= allowed || !wrong[static_cast<size_t>(i)].empty()) continue;
-      wrong[static_cast<size_t>(i)] =
-          fmt::format("element [{}, {}] is {} instead of {}", i, j, found, sum[at]);
+          sum_rounding * scale[j] + table::unit_roundoff(type) * std::abs(sum[j]);
+      if (!(std::abs(found - sum[j]) <= allowed))
+        return fmt::format("element [{}, {}] is {} instead of {}", i, j, found, sum[j]);
     }
   }
-  for (const std::string& one : wrong)
-    if (!one.empty()) return one;
   return "";
 }
 

@@ -25,8 +25,8 @@ Finding check_of_variation(const Watched& watched, const Series& series) {
   check.reason = fmt::format("times of the middle half are {:.0f} % apart", 100 * width);
   if (watched.disturbance.heavy()) {
     check.outcome = Finding::Outcome::skipped;
-    check.reason += ", and " + watched.disturbance.text();
-    check.advice = watched.disturbance.advice();
+    check.reason = "it varies, and " + watched.disturbance.text();
+    check.advice = Disturbance::advice;
   } else {
     check.outcome = Finding::Outcome::failed;
     check.advice = "look for what else uses the device, and at its power and clock settings";
