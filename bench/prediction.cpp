@@ -11,11 +11,10 @@
 
 #include "bench/benchmarks.h"
 #include "bench/predicted_models.h"
-#include "engine/train/module_run.h"
-#include "engine/train/trainer.h"
 #include "harness/calibrate/own_machine.h"
 #include "harness/measure/runs/case_run.h"
 #include "harness/measure/runs/operation_times.h"
+#include "harness/measure/runs/whole_model.h"
 #include "harness/measure/statistics.h"
 #include "harness/place/target.h"
 
@@ -90,38 +89,14 @@ class OperationsRun final : public CaseRun {
   std::optional<OperationTimes> times_;
 };
 
-/// A layer, forward and backward, or a training step, on any cluster.
-class WholeModel {
- public:
-  WholeModel(std::unique_ptr<Cluster> cluster, const PredictedModel& model)
-      : cluster_(std::move(cluster)) {
-    if (model.layer) {
-      layer_.emplace(*cluster_);
-    } else {
-      trainer_.emplace(*cluster_, model.config, TrainConfig{});
-      batch_ = random_batch(model.config, 0);
-    }
-  }
-  double seconds() {
-    if (trainer_) return trainer_->step(batch_).seconds;
-    const ModuleTime time = layer_->time();
-    return time.forward + time.backward;
-  }
-
- private:
-  std::unique_ptr<Cluster> cluster_;
-  std::optional<ModuleRun> layer_;
-  std::optional<Trainer> trainer_;
-  Batch batch_;
-};
-
 class PredictedRun final : public CaseRun {
  public:
   PredictedRun(PredictedModel model, SharedMachine machine, const Target& target)
       : model_(std::move(model)), machine_(std::move(machine)), target_(target) {}
 
   void observe(Record& /*record*/) override {
-    run_ = std::make_unique<WholeModel>(target_.cluster(model_.config), model_);
+    run_ =
+        std::make_unique<WholeModel>(target_.cluster(model_.config), model_.config, model_.layer);
   }
   void time(Record& record, bool keep) override {
     const double seconds = run_->seconds();
@@ -141,7 +116,8 @@ class PredictedRun final : public CaseRun {
  private:
   void predict(const Machine& machine, const char* time, const char* error, Record& record) const {
     const double seconds =
-        WholeModel(make_virtual_cluster(model_.config, machine), model_).seconds();
+        WholeModel(make_virtual_cluster(model_.config, machine), model_.config, model_.layer)
+            .seconds();
     record.add_sample(time, "s", seconds);
     record.add_sample(error, "1", seconds / median(record.samples(metric::time)) - 1);
   }

@@ -126,5 +126,7 @@ frugal_linked(frugal_bench frugal_bench_objects USES frugal_harness)
 file(GLOB machine_files RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS
   ${CMAKE_SOURCE_DIR}/hardware/*.json ${CMAKE_SOURCE_DIR}/programs/*.json)
 frugal_embed(frugal_kernels_objects ${machine_files})
+# Records of machines that a validation compares with (harness/validate/expectations.cpp).
+frugal_embed(frugal_harness_objects results/nvidia-h100-80gb/peak.json)
 file(GLOB paper_files RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/experiments/*/paper.json)
 frugal_embed(frugal_experiments_objects ${paper_files})

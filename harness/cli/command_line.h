@@ -66,6 +66,7 @@ void add_schedule(CommandLine& line);
 void add_compare(CommandLine& line);
 void add_report(CommandLine& line);
 void add_completion(CommandLine& line);
+void add_validate(CommandLine& line);
 void add_docs(CommandLine& line);
 
 /// What docs/cli.md says.

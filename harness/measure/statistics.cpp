@@ -27,20 +27,25 @@ double quantile(std::span<const double> samples, double q) {
 
 double median(std::span<const double> samples) { return quantile(samples, 0.5); }
 
-Estimate median_estimate(std::span<const double> samples, const Bootstrap& bootstrap) {
-  Estimate estimate{median(samples), {}, static_cast<int>(samples.size())};
+Estimate quantile_estimate(std::span<const double> samples, double q, const Bootstrap& bootstrap) {
+  Estimate estimate{quantile(samples, q), {}, static_cast<int>(samples.size())};
   if (samples.size() < interval_minimum) return estimate;
   std::mt19937_64 random(bootstrap.seed);
-  std::vector<double> medians, drawn(samples.size());
+  std::vector<double> quantiles, drawn(samples.size());
   for (int i = 0; i < bootstrap.resamples; ++i) {
     for (double& x : drawn) x = samples[random() % samples.size()];
     std::sort(drawn.begin(), drawn.end());
-    medians.push_back(quantile_of_sorted(drawn, 0.5));
+    quantiles.push_back(quantile_of_sorted(drawn, q));
   }
-  std::sort(medians.begin(), medians.end());
+  std::sort(quantiles.begin(), quantiles.end());
   const double tail = (1 - bootstrap.level) / 2;
-  estimate.interval = {quantile_of_sorted(medians, tail), quantile_of_sorted(medians, 1 - tail)};
+  estimate.interval = {quantile_of_sorted(quantiles, tail),
+                       quantile_of_sorted(quantiles, 1 - tail)};
   return estimate;
+}
+
+Estimate median_estimate(std::span<const double> samples, const Bootstrap& bootstrap) {
+  return quantile_estimate(samples, 0.5, bootstrap);
 }
 
 Estimate paired_ratio(std::span<const double> a, std::span<const double> b,

@@ -38,7 +38,10 @@ struct Bootstrap {
 double quantile(std::span<const double> samples, double q);
 double median(std::span<const double> samples);
 
-/// Median with its percentile bootstrap interval; none below `interval_minimum` samples.
+/// A quantile with its percentile bootstrap interval; none below `interval_minimum` samples.
+Estimate quantile_estimate(std::span<const double> samples, double q,
+                           const Bootstrap& bootstrap = {});
+/// The same of the median.
 Estimate median_estimate(std::span<const double> samples, const Bootstrap& bootstrap = {});
 
 /// Median of a[i] / b[i] with its percentile bootstrap interval, for samples taken in the same

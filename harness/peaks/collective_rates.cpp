@@ -7,11 +7,6 @@
 namespace frugal::harness {
 namespace {
 
-/// A rank's memory for all collectives: the largest buffer, and its share of one.
-struct Buffers {
-  Tensor all, shard;
-};
-
 struct Collective {
   std::string_view name;
   int passes;  ///< around a ring
@@ -30,8 +25,10 @@ constexpr std::array collectives = {
                  group.reduce_scatter(all, shard).wait();
                }}};
 
-std::unique_ptr<Cluster> ranks_of(const Target& target, int ranks) {
-  RunConfig config;  // any model that can be divided among them
+}  // namespace
+
+RunConfig config_of_ranks(int ranks) {
+  RunConfig config;
   config.model = {.name = "",
                   .layers = 1,
                   .hidden = int64_t{8} * ranks,
@@ -39,69 +36,84 @@ std::unique_ptr<Cluster> ranks_of(const Target& target, int ranks) {
                   .sequence = 8,
                   .vocabulary = int64_t{8} * ranks};
   config.tensor_parallel = ranks;
-  return target.cluster(config);
+  return config;
 }
 
-/// Seconds from the moment all ranks start until the last one ended n collectives.
-double seconds(Cluster& cluster, std::vector<Buffers>& buffers, const Collective& collective,
-               int64_t elements, int n) {
+TimedCollectives::TimedCollectives(const Target& target, int ranks, int64_t largest)
+    : ranks_(ranks),
+      cluster_(target.cluster(config_of_ranks(ranks))),
+      buffers_(static_cast<size_t>(ranks)) {
+  cluster_->run([&](Rank& rank) {
+    const int64_t elements = bytes(largest) / size_of(DType::bf16);
+    Buffers& own = buffers_[static_cast<size_t>(rank.tensor_group.rank())];
+    own = {rank.allocate(DType::bf16, {elements}), rank.allocate(DType::bf16, {elements / ranks})};
+    rank.run(Fill{own.all, 0});  // sums that are repeated must stay numbers
+    rank.run(Fill{own.shard, 0});
+  });
+}
+
+const std::vector<std::string_view>& TimedCollectives::names() {
+  static const std::vector<std::string_view> all = [] {
+    std::vector<std::string_view> found;
+    for (const Collective& collective : collectives) found.push_back(collective.name);
+    return found;
+  }();
+  return all;
+}
+
+int64_t TimedCollectives::bytes(int64_t wanted) const {
+  return wanted / size_of(DType::bf16) / ranks_ * ranks_ * size_of(DType::bf16);
+}
+
+double TimedCollectives::factor(size_t collective) const {
+  return collectives.at(collective).passes * (ranks_ - 1.0) / ranks_;
+}
+
+double TimedCollectives::seconds(size_t collective, int64_t bytes, int n) {
+  const int64_t elements = bytes / size_of(DType::bf16);
   double result = 0;
-  cluster.run([&](Rank& rank) {
+  cluster_->run([&](Rank& rank) {
     Communicator& group = rank.tensor_group;
     const auto meet = [&] {
       rank.device.synchronize();
       group.barrier();
       return rank.device.now();
     };
-    const Buffers& own = buffers[static_cast<size_t>(group.rank())];
+    const Buffers& own = buffers_[static_cast<size_t>(group.rank())];
     const View all = own.all.view().sliced(0, 0, elements);
     const View shard = own.shard.view().sliced(0, 0, elements / group.size());
     const double start = meet();
-    for (int i = 0; i < n; ++i) collective.run(group, all, shard);
+    for (int i = 0; i < n; ++i) collectives.at(collective).run(group, all, shard);
     const double end = meet();
     if (group.rank() == 0) result = end - start;
   });
   return result;
 }
 
-}  // namespace
-
 std::vector<CollectiveRate> collective_rates(const Target& target, int ranks, int64_t largest) {
-  const auto cluster = ranks_of(target, ranks);
-  std::vector<Buffers> buffers(static_cast<size_t>(ranks));
-  const auto elements_of = [&](int64_t bytes) {
-    return bytes / size_of(DType::bf16) / ranks * ranks;
-  };
-  cluster->run([&](Rank& rank) {
-    const int64_t elements = elements_of(largest);
-    Buffers& own = buffers[static_cast<size_t>(rank.tensor_group.rank())];
-    own = {rank.allocate(DType::bf16, {elements}), rank.allocate(DType::bf16, {elements / ranks})};
-    rank.run(Fill{own.all, 0});  // sums that are repeated must stay numbers
-    rank.run(Fill{own.shard, 0});
-  });
+  TimedCollectives timed(target, ranks, largest);
   std::vector<CollectiveRate> rates;
-  std::vector<Repeated> timed;
-  for (const Collective& collective : collectives)
-    for (int64_t bytes = int64_t{1} << 20; bytes <= largest; bytes *= 4) {
-      const int64_t elements = elements_of(bytes);
+  std::vector<Repeated> repeated;
+  for (size_t c = 0; c < TimedCollectives::names().size(); ++c)
+    for (int64_t wanted = int64_t{1} << 20; wanted <= largest; wanted *= 4) {
       CollectiveRate& rate = rates.emplace_back();
-      rate.name = collective.name;
+      rate.name = TimedCollectives::names()[c];
       rate.ranks = ranks;
-      rate.bytes = elements * size_of(DType::bf16);
-      rate.factor = collective.passes * (ranks - 1.0) / ranks;
-      timed.emplace_back([&cluster, &buffers, &collective, elements](
-                             int n) { return seconds(*cluster, buffers, collective, elements, n); },
-                         shortest_sample(target));
+      rate.bytes = timed.bytes(wanted);
+      rate.factor = timed.factor(c);
+      repeated.emplace_back(
+          [&timed, c, bytes = rate.bytes](int n) { return timed.seconds(c, bytes, n); },
+          shortest_sample(target));
     }
   std::vector<std::function<void(bool)>> cases;
   for (size_t i = 0; i < rates.size(); ++i)
     cases.emplace_back([&, i](bool keep) {
-      const double one = timed[i].run();
+      const double one = repeated[i].run();
       if (keep) rates[i].seconds.push_back(one);
     });
   time_interleaved(cases, rate_timing);
   for (size_t i = 0; i < rates.size(); ++i) {
-    rates[i].repetitions = timed[i].repetitions();
+    rates[i].repetitions = repeated[i].repetitions();
     rates[i].set(rates[i].factor * static_cast<double>(rates[i].bytes));
   }
   return rates;

@@ -15,6 +15,37 @@ struct CollectiveRate : Rate {
   double factor = 0;  ///< of them that cross each link: 2 (n − 1) / n, or half of it
 };
 
+/// Ranks that share a model's layers, as a collective's members: one of any small model that can be
+/// divided among them. Throws InputError where there are not as many.
+RunConfig config_of_ranks(int ranks);
+
+/// All-reduce, all-gather and reduce-scatter of bf16 numbers, to be timed by turns with anything
+/// else.
+class TimedCollectives {
+ public:
+  /// Whole buffers have at most `largest` bytes. Throws InputError where the target does not have
+  /// so many ranks, or nothing that connects them.
+  TimedCollectives(const Target& target, int ranks, int64_t largest);
+
+  static const std::vector<std::string_view>& names();
+  /// Bytes of a whole buffer of about so many, which the ranks can divide.
+  int64_t bytes(int64_t wanted) const;
+  /// Of the bytes, those that cross each link.
+  double factor(size_t collective) const;
+  /// Seconds from the moment all ranks start until the last one ended n of names()[collective].
+  double seconds(size_t collective, int64_t bytes, int n);
+
+ private:
+  /// A rank's memory: the largest buffer, and its share of one.
+  struct Buffers {
+    Tensor all, shard;
+  };
+
+  int ranks_;
+  std::unique_ptr<Cluster> cluster_;
+  std::vector<Buffers> buffers_;
+};
+
 /// All-reduce, all-gather and reduce-scatter of bf16 numbers by this many ranks of the target, from
 /// 1 MiB on in steps of four up to `largest` bytes; all measured by turns. Throws InputError where
 /// there are not as many ranks, or nothing that connects them.

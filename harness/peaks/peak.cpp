@@ -7,18 +7,6 @@
 namespace frugal::harness {
 namespace {
 
-/// n executions between two synchronisations.
-Repeated repeated(Device& device, const Operation& operation, double shortest) {
-  return {[&device, operation](int n) {
-            device.synchronize();
-            const double start = device.now();
-            for (int i = 0; i < n; ++i) device.execute(operation);
-            device.synchronize();
-            return device.now() - start;
-          },
-          shortest};
-}
-
 Tensor random_tensor(Rank& rank, DType type, const Shape& shape) {
   Tensor tensor = rank.allocate(type, shape);
   RandomNormal fill;
@@ -40,6 +28,17 @@ std::unique_ptr<Cluster> one_rank(const Target& target) {
   return target.cluster(config);
 }
 
+Repeated repeated_in_turn(Device& device, std::vector<Operation> operations, double shortest) {
+  return {[&device, operations = std::move(operations), next = size_t{0}](int n) mutable {
+            device.synchronize();
+            const double start = device.now();
+            for (int i = 0; i < n; ++i) device.execute(operations[next++ % operations.size()]);
+            device.synchronize();
+            return device.now() - start;
+          },
+          shortest};
+}
+
 double shortest_sample(const Target& target) {
   return target.kind() == DeviceKind::cuda ? 5e-3 : 0;
 }
@@ -49,7 +48,7 @@ TimedGemm::TimedGemm(Rank& rank, DType type, const GemmShape& shape, double shor
       b_(random_tensor(rank, type, {shape.k, shape.n})),
       c_(rank.allocate(type, {shape.m, shape.n})),
       gemm_{.a = a_, .b = b_, .c = c_},
-      timed_(repeated(rank.device, gemm_, shortest)) {}
+      timed_(repeated_in_turn(rank.device, {gemm_}, shortest)) {}
 
 void Rate::set(double work) {
   std::vector<double> rates;
@@ -119,7 +118,7 @@ CopyRate copy_rate(const Target& target) {
   const int64_t elements = int64_t{1} << (on_gpu(target) ? 28 : 26);  // 1 GiB, 256 MiB
   const Tensor x = random_tensor(rank, DType::f32, {elements}),
                y = rank.allocate(DType::f32, {elements});
-  Repeated copy = repeated(rank.device, Convert{x, y}, shortest_sample(target));
+  Repeated copy = repeated_in_turn(rank.device, {Convert{x, y}}, shortest_sample(target));
   CopyRate rate;
   rate.bytes = x.view().bytes() + y.view().bytes();
   const auto run = [&](bool keep) {

@@ -30,6 +30,10 @@ std::unique_ptr<Cluster> one_rank(const Target& target);
 /// sample has to be long beside them; 0, one execution, elsewhere.
 double shortest_sample(const Target& target);
 
+/// These operations, one after another and again from the first, n between two synchronisations.
+/// The device must outlive it.
+Repeated repeated_in_turn(Device& device, std::vector<Operation> operations, double shortest);
+
 /// A matrix product that can be timed. The rank must outlive it.
 class TimedGemm {
  public:

@@ -18,6 +18,7 @@
 
 #include "build_info.h"
 #include "engine/comm/nccl/nccl.h"
+#include "harness/place/gpu_state.h"
 #include "harness/place/processes.h"
 #include "harness/record/or_null.h"
 #include "kernels/cpu/dispatch.h"
@@ -101,6 +102,8 @@ json algorithms_json() {
   return {{"timed", so_far.timed}, {"cached", so_far.cached}};
 }
 
+constexpr const char* state_of_gpus = "gpu_state";
+
 json build_json() {
   const bool known = *build::commit != '\0';
   return {{"type", FRUGAL_BUILD_TYPE},
@@ -162,6 +165,7 @@ json environment(std::optional<DeviceKind> of) {
                 {"physical_cores", or_null(physical_cores())},
                 {"usable_processors", usable_processors()},
                 {"caches", caches()},
+                {"numa_nodes", numa_nodes()},
                 {"simd", simd()},
                 {"governor",
                  or_null(first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"))}}},
@@ -176,12 +180,14 @@ json environment(std::optional<DeviceKind> of) {
   for (const Gpu& gpu : gpus()) all["gpus"].push_back(to_json(gpu));
   all["libraries"].update(json(gpu_libraries()));
   all[algorithms] = algorithms_json();
+  all[state_of_gpus] = to_json(gpu_states());
   return all;
 }
 
 std::string ended(const std::string& environment) {
   json all = json::parse(environment);
   if (all.contains(algorithms)) all[algorithms] = algorithms_json();
+  if (all.contains(state_of_gpus)) add_end(all[state_of_gpus], gpu_states());
   return all.dump();
 }
 

@@ -15,10 +15,11 @@ namespace frugal::harness {
 /// What a number may depend on besides its configuration, by allow-list: processor, caches, memory,
 /// kernel, compiler, libraries, commit, governor, load. What is not known is null. Never a user
 /// name or path, and a host's name only where ranks are processes, which may be on several. Of a
-/// run on the cpu, also which kernels ran; of one on GPUs, which are there, and their libraries.
+/// run on the cpu, also which kernels ran; of one on GPUs, which are there, their libraries, and
+/// the state in which they are (harness/place/gpu_state.h).
 nlohmann::json environment(std::optional<DeviceKind> of = {});
 /// The same text of a run that has ended: with what is known only then, where algorithms of
-/// products on a GPU came from, up to now.
+/// products on a GPU came from, up to now, and the GPUs' state.
 std::string ended(const std::string& environment);
 nlohmann::json to_json(const Gpu& gpu);
 

@@ -112,7 +112,8 @@ std::optional<std::string> disagreement(const Case& test_case, const Expected& e
     if (wrong > 0) {
       const auto at = static_cast<size_t>(worst);
       return fmt::format(
-          "{} ({}): {} of {} elements differ; the worst is [{}]: {} instead of {}, {:.3g} times the "
+          "{} ({}): {} of {} elements differ; the worst is [{}]: {} instead of {}, {:.3g} times "
+          "the "
           "allowed error",
           operand.name, name_of(operand.type), wrong, operand.shape.size(), worst, found[at],
           wanted[at], worst_excess);

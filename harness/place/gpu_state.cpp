@@ -1,0 +1,211 @@
+#include "harness/place/gpu_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "harness/place/nvml.h"
+#include "harness/record/or_null.h"
+#include "kernels/cuda/gpus.h"
+
+namespace frugal::harness {
+namespace {
+
+using nlohmann::json;
+using nvml::Device;
+using nvml::Library;
+
+std::optional<int> whole(const std::optional<unsigned>& value) {
+  return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
+}
+
+std::optional<double> watts(const std::optional<unsigned>& milliwatts) {
+  return milliwatts ? std::optional(*milliwatts / 1000.0) : std::nullopt;
+}
+
+std::optional<bool> enabled(const std::optional<unsigned>& value) {
+  return value ? std::optional(*value != 0) : std::nullopt;
+}
+
+std::optional<int64_t> counted(const std::optional<unsigned long long>& value) {
+  return value ? std::optional(static_cast<int64_t>(*value)) : std::nullopt;
+}
+
+GpuState::Clocks clocks_of(const Library& library, Device device, nvml::Clock clock) {
+  const auto get = [&](const char* name) {
+    return whole(library.get<unsigned>(name, device, static_cast<int>(clock)));
+  };
+  return {get("nvmlDeviceGetClockInfo"), get("nvmlDeviceGetApplicationsClock"),
+          get("nvmlDeviceGetMaxClockInfo")};
+}
+
+std::optional<std::vector<std::string>> throttled(const Library& library, Device device) {
+  // Newer drivers call the same function by another name.
+  auto bits = library.get<unsigned long long>("nvmlDeviceGetCurrentClocksEventReasons", device);
+  if (!bits)
+    bits = library.get<unsigned long long>("nvmlDeviceGetCurrentClocksThrottleReasons", device);
+  if (!bits) return std::nullopt;
+  std::vector<std::string> words;
+  for (const nvml::ThrottleReason& reason : nvml::throttle_reasons) {
+    if ((*bits & reason.bit) != 0) words.emplace_back(reason.name);
+    *bits &= ~reason.bit;
+  }
+  if (*bits != 0) words.push_back(fmt::format("unknown ({:#x})", *bits));
+  return words;
+}
+
+/// Of the PCI device, from the kernel; none where it does not say, or has one node only (−1).
+std::optional<int> numa_node_of(const Library& library, Device device) {
+  const auto pci = library.get<nvml::PciInfo>("nvmlDeviceGetPciInfo_v3", device);
+  if (!pci) return std::nullopt;
+  std::ifstream in(fmt::format("/sys/bus/pci/devices/{:04x}:{:02x}:{:02x}.0/numa_node", pci->domain,
+                               pci->bus, pci->device));
+  int node = -1;
+  if (!(in >> node) || node < 0) return std::nullopt;
+  return node;
+}
+
+GpuState state_of(const Library& library, Device device) {
+  const auto number = [&](const char* name) { return whole(library.get<unsigned>(name, device)); };
+  const auto errors = [&](nvml::EccErrors kind) {
+    return counted(library.get<unsigned long long>("nvmlDeviceGetTotalEccErrors", device,
+                                                   static_cast<int>(kind), nvml::volatile_errors));
+  };
+  GpuState state;
+  state.sm = clocks_of(library, device, nvml::Clock::sm);
+  state.memory = clocks_of(library, device, nvml::Clock::memory);
+  state.power = watts(library.get<unsigned>("nvmlDeviceGetPowerUsage", device));
+  state.power_cap = watts(library.get<unsigned>("nvmlDeviceGetPowerManagementLimit", device));
+  state.default_power_cap =
+      watts(library.get<unsigned>("nvmlDeviceGetPowerManagementDefaultLimit", device));
+  state.temperature =
+      whole(library.get<unsigned>("nvmlDeviceGetTemperature", device, nvml::temperature_of_gpu));
+  state.throttled = throttled(library, device);
+  state.ecc = enabled(library.current<unsigned>("nvmlDeviceGetEccMode", device));
+  state.mig = enabled(library.current<unsigned>("nvmlDeviceGetMigMode", device));
+  state.persistence = enabled(library.get<unsigned>("nvmlDeviceGetPersistenceMode", device));
+  state.corrected_errors = errors(nvml::EccErrors::corrected);
+  state.uncorrected_errors = errors(nvml::EccErrors::uncorrected);
+  state.pcie_generation = number("nvmlDeviceGetCurrPcieLinkGeneration");
+  state.pcie_width = number("nvmlDeviceGetCurrPcieLinkWidth");
+  state.most_pcie_generation = number("nvmlDeviceGetMaxPcieLinkGeneration");
+  state.most_pcie_width = number("nvmlDeviceGetMaxPcieLinkWidth");
+  for (unsigned link = 0; link < nvml::most_nvlinks; ++link) {
+    const auto active = library.get<unsigned>("nvmlDeviceGetNvLinkState", device, link);
+    if (!active) break;
+    state.nvlinks = state.nvlinks.value_or(0) + 1;
+    state.active_nvlinks = state.active_nvlinks.value_or(0) + (*active != 0 ? 1 : 0);
+  }
+  state.numa_node = numa_node_of(library, device);
+  return state;
+}
+
+std::string path_between(const Library& library, Device a, Device b) {
+  if (library.get<int>("nvmlDeviceGetP2PStatus", a, b, nvml::peer_by_nvlink) == 0) return "nvlink";
+  const auto ancestor = library.get<int>("nvmlDeviceGetTopologyCommonAncestor", a, b);
+  if (!ancestor) return "unknown";
+  switch (static_cast<nvml::Ancestor>(*ancestor)) {
+    case nvml::Ancestor::internal:
+      return "same board";
+    case nvml::Ancestor::single_switch:
+      return "pcie switch";
+    case nvml::Ancestor::switches:
+      return "pcie switches";
+    case nvml::Ancestor::host_bridge:
+      return "host bridge";
+    case nvml::Ancestor::node:
+      return "numa node";
+    case nvml::Ancestor::system:
+      return "system";
+  }
+  return "unknown";
+}
+
+json clocks_json(const GpuState::Clocks& clocks) {
+  return {{"current", or_null(clocks.current)},
+          {"application", or_null(clocks.application)},
+          {"max", or_null(clocks.most)}};
+}
+
+json states_json(const std::vector<GpuState>& states) {
+  json all = json::array();
+  for (const GpuState& state : states) all.push_back(to_json(state));
+  return all;
+}
+
+}  // namespace
+
+GpuStates gpu_states() {
+  static const Library library;
+  GpuStates states;
+  states.why_unknown = library.why_not();
+  if (!states.why_unknown.empty()) return states;
+  states.driver = library.driver();
+  std::vector<Device> devices;
+  for (const Gpu& gpu : gpus()) {
+    const auto device = library.get<Device>("nvmlDeviceGetHandleByUUID", gpu.uuid.c_str());
+    if (!device) {
+      states.why_unknown = "NVML does not know a GPU that CUDA has, as with one of MIG's parts";
+      return states;
+    }
+    devices.push_back(*device);
+    states.gpus.push_back(state_of(library, *device));
+  }
+  for (size_t i = 0; i < devices.size(); ++i)
+    for (size_t j = i + 1; j < devices.size(); ++j)
+      states.peers.push_back({static_cast<int>(i), static_cast<int>(j),
+                              path_between(library, devices[i], devices[j])});
+  return states;
+}
+
+json to_json(const GpuState& state) {
+  return {{"sm_clock_mhz", clocks_json(state.sm)},
+          {"memory_clock_mhz", clocks_json(state.memory)},
+          {"power_watts", or_null(state.power)},
+          {"power_cap_watts", or_null(state.power_cap)},
+          {"default_power_cap_watts", or_null(state.default_power_cap)},
+          {"temperature_celsius", or_null(state.temperature)},
+          {"throttle_reasons", or_null(state.throttled)},
+          {"ecc", or_null(state.ecc)},
+          {"corrected_errors", or_null(state.corrected_errors)},
+          {"uncorrected_errors", or_null(state.uncorrected_errors)},
+          {"mig", or_null(state.mig)},
+          {"persistence", or_null(state.persistence)},
+          {"pcie",
+           {{"generation", or_null(state.pcie_generation)},
+            {"width", or_null(state.pcie_width)},
+            {"max_generation", or_null(state.most_pcie_generation)},
+            {"max_width", or_null(state.most_pcie_width)}}},
+          {"nvlinks", or_null(state.nvlinks)},
+          {"active_nvlinks", or_null(state.active_nvlinks)},
+          {"numa_node", or_null(state.numa_node)}};
+}
+
+json to_json(const GpuStates& states) {
+  if (!states.why_unknown.empty()) return {{"unknown", states.why_unknown}};
+  json peers = json::array();
+  for (const GpuPeers& pair : states.peers)
+    peers.push_back({{"gpus", {pair.first, pair.second}}, {"path", pair.path}});
+  return {{"driver", or_null(states.driver)},
+          {"peers", peers},
+          {"begin", states_json(states.gpus)},
+          {"end", nullptr}};
+}
+
+void add_end(json& begun, const GpuStates& ended) {
+  if (ended.why_unknown.empty() && begun.contains("end")) begun["end"] = states_json(ended.gpus);
+}
+
+std::vector<std::string> numa_nodes() {
+  std::vector<std::string> nodes;
+  for (int node = 0;; ++node) {
+    std::ifstream in(fmt::format("/sys/devices/system/node/node{}/cpulist", node));
+    std::string processors;
+    if (!std::getline(in, processors)) return nodes;
+    nodes.push_back(processors);
+  }
+}
+
+}  // namespace frugal::harness

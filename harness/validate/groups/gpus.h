@@ -1,0 +1,13 @@
+#pragma once
+#include <vector>
+
+#include "harness/place/gpu_state.h"
+#include "harness/validate/finding.h"
+
+namespace frugal::harness {
+
+/// What the driver says of the GPUs before and after the watch: one finding for each GPU and
+/// question.
+std::vector<Finding> findings_of_gpus(const GpuStates& before, const GpuStates& after);
+
+}  // namespace frugal::harness

@@ -1,0 +1,113 @@
+// Every operation of the table against float64, before anything is timed.
+#include <fmt/format.h>
+
+#include <map>
+#include <random>
+
+#include "harness/validate/group.h"
+#include "kernels/table/run_case.h"
+
+namespace frugal::harness {
+namespace {
+
+using table::Setting;
+
+/// As an operation's forms are called: "softmax/causal-dropout" is one of softmax's.
+std::string operation_of(const std::string& row) { return row.substr(0, row.find('/')); }
+
+/// Around packs of eight and a cache line's width, an odd size, and one of many rows; more where
+/// there is time. Emulated and real GPUs alike have their own kernels for whole packs.
+std::vector<Setting> validated_settings(DType type, bool quick) {
+  std::vector<Setting> all = {{type, 7, 65, 11}, {type, 24, 128, 0}};
+  if (!quick)
+    for (const auto& [rows, cols] : {std::pair{1, 8}, {5, 3}, {37, 520}, {160, 24}, {3, 2056}})
+      all.push_back({type, rows, cols, 12});
+  for (Setting& setting : all) setting.rounds_before_adding = true;
+  return all;
+}
+
+/// The first thing that is wrong of a row; empty where nothing is.
+std::string what_is_wrong(Device& device, const table::Row& row, bool quick, int64_t& elements) {
+  constexpr int64_t most = 1 << 17;  // some rows square the columns
+  for (const DType type : {DType::f32, DType::bf16, DType::f64})
+    for (const Setting& setting : validated_settings(type, quick)) {
+      const table::Case test = row.build(setting);
+      if (test.operands[0].shape.size() > most) continue;
+      const table::Values before = table::random_values(test, 20260101);
+      const table::AfterRun after = table::run_guarded_case(device, test, before);
+      for (const table::Operand& operand : test.operands)
+        if (operand.role != table::Role::input) elements += operand.shape.size();
+      const std::string where =
+          fmt::format("{} {}, {} x {}: ", row.name, name_of(type), setting.rows, setting.cols);
+      if (!after.overwritten.empty())
+        return fmt::format("{}memory {} is overwritten", where, after.overwritten.front());
+      const auto difference =
+          disagreement(test, expected(test, before), values_of(test, after.memory));
+      if (difference) return where + *difference;
+    }
+  return "";
+}
+
+struct OperationResult {
+  int rows = 0;
+  int64_t elements = 0;
+  std::string wrong;
+  double seconds = 0;
+};
+
+Finding finding_of_operation(const std::string& operation, const OperationResult& finding) {
+  Finding check{"operations", operation};
+  check.expected = "the documented formula in float64, within the rounding that it allows";
+  check.band =
+      "no element may be off by more roundings than its formula has, times what they are relative "
+      "to";
+  check.seen = fmt::format("{} elements of {} form{}", finding.elements, finding.rows,
+                           finding.rows == 1 ? "" : "s");
+  check.seconds = finding.seconds;
+  if (finding.wrong.empty()) return check;
+  check.outcome = Finding::Outcome::failed;
+  check.computes_wrongly = true;
+  check.reason = finding.wrong;
+  check.advice =
+      "do not use this device; a library or driver may be at fault: exchange one, and "
+      "validate again";
+  return check;
+}
+
+std::vector<Finding> check_operations(Workbench& bench) {
+  std::vector<std::string> order;
+  std::map<std::string, OperationResult> findings;
+  std::vector<Finding> checks;
+  for (const table::Row& row : table::rows()) {
+    const std::string operation = operation_of(row.name);
+    if (bench.on_gpu() && operation.starts_with("fused-attention")) {
+      if (row.name == operation)
+        checks.push_back(skipped_finding(
+            "operations", operation,
+            "a library computes it, of bf16 and heads of some sizes only, which no row of the "
+            "table has",
+            "tests_cuda compares it with float64"));
+      continue;
+    }
+    if (!findings.contains(operation)) order.push_back(operation);
+    OperationResult& finding = findings[operation];
+    if (!finding.wrong.empty()) continue;
+    const double start = steady_seconds();
+    ++finding.rows;
+    finding.wrong = what_is_wrong(bench.rank().device, row, bench.quick(), finding.elements);
+    finding.seconds += steady_seconds() - start;
+  }
+  for (const std::string& operation : order)
+    checks.push_back(finding_of_operation(operation, findings[operation]));
+  return checks;
+}
+
+}  // namespace
+
+CheckGroup operations_group() {
+  return {.name = "operations",
+          .question = "does every operation compute what float64 does?",
+          .before = check_operations};
+}
+
+}  // namespace frugal::harness

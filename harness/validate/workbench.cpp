@@ -1,0 +1,44 @@
+#include "harness/validate/workbench.h"
+
+#include <algorithm>
+
+#include "harness/peaks/collective_rates.h"
+#include "harness/peaks/peak.h"
+#include "kernels/cuda/gpus.h"
+#include "kernels/support/error.h"
+
+namespace frugal::harness {
+namespace {
+
+constexpr int most_threads_as_ranks = 4;
+
+int ranks_of_target(const Target& target) {
+  if (target.kind() == DeviceKind::cuda) return static_cast<int>(gpus().size());
+  return std::min(target.threads().value_or(1), most_threads_as_ranks);
+}
+
+}  // namespace
+
+Workbench::Workbench(const Target& target, bool quick)
+    : target_(target), quick_(quick), one_(one_rank(target)), ranks_(ranks_of_target(target)) {}
+
+Cluster& Workbench::cluster_of_ranks() {
+  if (several_) return *several_;
+  const RunConfig config = config_of_ranks(ranks_);
+  if (target_.kind() == DeviceKind::cpu) {
+    try {
+      several_ = make_target({.threads = ranks_, .pinning = Pinning::cores})->cluster(config);
+      return *several_;
+    } catch (const InputError&) {  // too few cores: wherever the system puts them
+    }
+  }
+  several_ = target_.cluster(config);
+  return *several_;
+}
+
+std::string Workbench::why_no_ranks() const {
+  if (ranks_ > 1) return target_.why_not(config_of_ranks(ranks_));
+  return on_gpu() ? "there is one GPU" : "there is one kernel thread";
+}
+
+}  // namespace frugal::harness

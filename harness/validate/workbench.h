@@ -1,0 +1,34 @@
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "harness/place/target.h"
+
+namespace frugal::harness {
+
+/// The place that a validation looks at, with one of its devices, and several as ranks.
+class Workbench {
+ public:
+  Workbench(const Target& target, bool quick);
+
+  const Target& target() const { return target_; }
+  bool quick() const { return quick_; }
+  bool on_gpu() const { return target_.kind() == DeviceKind::cuda; }
+  /// The first device, without peers.
+  Rank& rank() { return one_->rank(0); }
+  /// How many ranks it has: its GPUs, or as many of the processor's kernel threads, at most 4.
+  int ranks() const { return ranks_; }
+  /// Each of them alone: a GPU, or kernel threads, on cores of their own where there are enough.
+  /// Throws InputError.
+  Cluster& cluster_of_ranks();
+  /// Why there are not several; empty where there are.
+  std::string why_no_ranks() const;
+
+ private:
+  const Target& target_;
+  bool quick_;
+  std::unique_ptr<Cluster> one_, several_;
+  int ranks_;
+};
+
+}  // namespace frugal::harness

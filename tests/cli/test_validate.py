@@ -1,0 +1,118 @@
+"""`frugal validate`: what it prints and writes, and that it finds what is put into the machine. FRUGAL_FAULTY is the
+program with a fault in it (tests/faulty). That a sound machine passes, and that a drift is found, takes minutes and is
+bench/validate_trials.py's; how samples are judged is tests/harness/validate's."""
+
+import json
+import os
+import re
+import subprocess
+import unittest
+import xml.etree.ElementTree
+
+import jsonschema
+
+from program import SOURCE, Cli
+
+FAULTY = os.environ.get("FRUGAL_FAULTY", "")
+SCHEMA = json.loads((SOURCE / "docs/validation.schema.json").read_text(encoding="utf-8"))
+RIGHT = ["validate", "--quick", "--threads", "1", "--group", "operations", "--group", "products"]
+
+
+class Validate(Cli):
+    def validation(self, *arguments, status=0):
+        said = json.loads(self.run_frugal(*arguments, "--format", "json", status=status).stdout)
+        jsonschema.validate(said, SCHEMA)
+        return said
+
+    def test_a_right_machine_passes_and_every_operation_was_looked_at(self):
+        said = self.validation(*RIGHT, "--junit", "checks.xml")
+        self.assertEqual((said["verdict"], said["failed"]), ("pass", 0))
+        self.assertEqual(said["series"], {})
+        names = {check["name"] for check in said["checks"] if check["group"] == "operations"}
+        for name in ("gemm", "layer-norm", "softmax-backward", "adam", "fused-attention", "cross-entropy"):
+            self.assertIn(name, names)
+        suite = xml.etree.ElementTree.parse(self.folder / "checks.xml").getroot().find("testsuite")
+        self.assertEqual(int(suite.get("tests")), len(said["checks"]))
+        self.assertEqual(suite.get("failures"), "0")
+        # Ranks are kernel threads, of which there is one.
+        skipped = [check for check in said["checks"] if check["outcome"] == "skipped"]
+        self.assertEqual([check["reason"] for check in skipped], ["there is one kernel thread"])
+
+    def test_one_page_with_the_verdict_first(self):
+        page = self.run_frugal(*RIGHT).stdout.splitlines()
+        self.assertRegex(page[0], r"^PASS: all \d+ checks that could be made passed; 1 could not be judged$")
+        self.assertLess(len(page), 60)
+        markdown = self.run_frugal(*RIGHT, "--format", "markdown").stdout
+        self.assertIn("| operations | gemm | passed |", re.sub(" +", " ", markdown))
+
+    def test_what_is_timed_is_seen_and_kept_as_a_reference(self):
+        arguments = ["validate", "--quick", "--threads", "2", "--seconds", "1", "--group", "collectives"]
+        said = self.validation(*arguments, "--write-reference", "mine.json")
+        self.assertTrue(said["series"])
+        for series in said["series"].values():
+            self.assertGreaterEqual(len(series["fastest"]), 10)
+        self.assertEqual({check["outcome"] for check in said["checks"]}, {"skipped"})
+        reference = json.loads((self.folder / "mine.json").read_text())
+        self.assertEqual(reference["values"]["collective/all-reduce"]["value"],
+                         said["series"]["collective/all-reduce"]["value"])
+        self.assertIn("--force", self.run_frugal(*arguments, "--write-reference", "mine.json", status=2).stderr)
+        # A machine that is a thousand times as fast is one that this is slower than.
+        for value in reference["values"].values():
+            value["value"] *= 1000
+        (self.folder / "faster.json").write_text(json.dumps(reference))
+        slow = self.validation(*arguments, "--reference", "faster.json", status=1)
+        self.assertEqual(slow["verdict"], "fail")
+        check = slow["checks"][0]
+        self.assertEqual((check["outcome"], check["number"]["source"]), ("failed", "the reference faster.json"))
+        self.assertRegex(check["reason"], "0 % of the speed of the reference faster.json")
+
+    def test_what_is_wrong_with_the_command(self):
+        for arguments, says in ((["--group", "operation"], ["--group", "did you mean operations?"]),
+                                (["--on", "virtual"], ["--on is virtual", "cpu or cuda"]),
+                                (["--reference", "nowhere.json"], ["nowhere.json"]),
+                                (["--force"], ["--force", "--junit FILE"]),
+                                (["--seconds", "0"], ["--seconds"]),
+                                (["--junit", "no/where.xml"], ["--junit"])):
+            self.rejected("validate", *arguments, says=says)
+        other = self.given(json.dumps({"schema": "frugal.validation-reference/1", "on": "cpu", "device": "another",
+                                       "values": {}, "provenance": {}}), "other.json")
+        self.rejected("validate", "--reference", other, says=["other.json", "another", "--write-reference"])
+
+
+@unittest.skipUnless(FAULTY, "there is no program with a fault in it")
+class ValidateFaults(Cli):
+    def faulty(self, fault, *arguments, status):
+        done = subprocess.run([FAULTY, "validate", "--quick", "--format", "json", *arguments], cwd=self.folder,
+                              capture_output=True, text=True, check=False, env={**os.environ, "FRUGAL_FAULT": fault})
+        self.assertEqual(done.returncode, status, done.stderr + done.stdout[:2000])
+        said = json.loads(done.stdout)
+        failed = {f"{check['group']} {check['name']}": check for check in said["checks"]
+                  if check["outcome"] == "failed"}
+        return said, failed
+
+    def test_one_wrong_element_ends_it_before_anything_is_timed(self):
+        for operation in ("gelu", "softmax-backward", "adam", "cross-entropy"):
+            said, failed = self.faulty(f"element {operation} 0", "--threads", "1", status=6)
+            self.assertEqual((said["verdict"], said["series"]), ("wrong", {}))
+            self.assertRegex(said["text"], "^WRONG: .*nothing was timed")
+            self.assertIn(f"operations {operation}", failed)
+            self.assertRegex(failed[f"operations {operation}"]["reason"], r"differ; the worst is \[\d+\]: ")
+
+    def test_a_slow_rank_is_named(self):
+        _, failed = self.faulty("slow any 1", "--threads", "2", "--group", "ranks", "--seconds", "8", status=1)
+        self.assertEqual(list(failed), ["ranks rank/1"])
+        self.assertRegex(failed["ranks rank/1"]["reason"], r"^rank 1 takes \d\d % longer")
+
+    def test_copies_at_half_their_rate_are_below_what_else_moves_memory(self):
+        _, failed = self.faulty("half convert 0", "--group", "rooflines", "--seconds", "6", status=1)
+        self.assertIn("rooflines memory_bandwidth", failed)
+
+    def test_memory_at_half_its_bandwidth_is_below_the_reference(self):
+        arguments = ["--group", "rooflines", "--group", "peaks", "--seconds", "6"]
+        self.run_frugal("validate", "--quick", *arguments, "--write-reference", "mine.json")
+        _, failed = self.faulty("half memory 0", *arguments, "--reference", "mine.json", status=1)
+        self.assertIn("peaks memory_bandwidth", failed)
+
+
+if __name__ == "__main__":
+    unittest.main()
