@@ -38,8 +38,8 @@ set(data ${CMAKE_INSTALL_DATADIR}/frugal)
 install(DIRECTORY hardware programs experiments DESTINATION ${data} COMPONENT program FILES_MATCHING PATTERN "*.json")
 file(GLOB schemas CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/*.schema.json)
 install(FILES ${schemas} DESTINATION ${data}/schemas COMPONENT program)
-install(FILES CITATION.cff CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT license)
+install(FILES CITATION.cff DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT texts)  # packages have their own
 
 # frugal_public(NAME OBJECTS… USES LIBRARIES…): frugal::NAME, with all of the objects, as the program itself is linked:
 # some are there only to register what they have.
