@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Regenerates the tables and figures of all papers on this machine and writes a report of each.
 #   ./reproduce.sh [OPTION...]    options of `frugal reproduce`, such as --on virtual or --check
+#   ./reproduce.sh --quick        some minutes: a part of it, held against what is expected; ends with OK or FAILED
 # What an earlier run recorded is kept and used. --rerun failed runs what did not end well again, --rerun all everything.
 # Exit status: 0 done, else that of the last step that failed.
 set -euo pipefail
@@ -11,21 +12,43 @@ frugal=build/release/frugal
 # The system's Python: packages.txt brings matplotlib for it.
 python=/usr/bin/python3
 
+quick=''
+if [[ ${1:-} == --quick ]]; then
+  if (($# > 1)); then
+    echo "reproduce.sh: --quick has no options beside it, but there is '$2'" >&2
+    exit 2
+  fi
+  quick=yes
+  trap 'echo "FAILED: nothing was compared; what is above says why"' ERR
+fi
+
 scripts/install.sh
 scripts/build.sh release frugal
+if [[ $quick ]]; then
+  trap - ERR
+  exec "$python" -B scripts/quick_check.py "$frugal"
+fi
 
 status=0
 regenerate() {  # PAPER OPTION...
-  local paper=$1 out=out/$1
+  local paper=$1 out=out/$1 ended=0
   shift
   mkdir -p "$out/figures"
-  # A case that failed has its place in the results, so the figures and the report are still made.
-  "$frugal" reproduce "$paper/*" --out "$out" --format json "$@" >"$out/$paper.json.part" || status=$?
-  if [[ ! -s $out/$paper.json.part ]]; then
+  "$frugal" reproduce "$paper/*" --out "$out" --format json "$@" >"$out/$paper.json.part" || ended=$?
+  if [[ -s $out/$paper.json.part ]]; then
+    mv "$out/$paper.json.part" "$out/$paper.json"
+  else
     rm "$out/$paper.json.part"
-    return
   fi
-  mv "$out/$paper.json.part" "$out/$paper.json"
+  # What is wrong with the options is wrong for all papers, and is said once; a case to run again is of one alone.
+  if ((ended == 2)) && [[ " $* " != *" --rerun "* ]]; then exit 2; fi
+  if ((ended)); then status=$ended; fi
+}
+
+# A case that failed has its place in the results, so the figures and the report are still made.
+present() {  # PAPER
+  local paper=$1 out=out/$1
+  if [[ ! -e $out/$paper.json ]]; then return; fi
   printf '%s\0' plots/"$paper"_*.py |
     MPLBACKEND=Agg xargs -0 -P "$(nproc)" -I PLOT "$python" PLOT "$out" "$out/figures" || status=1
   "$frugal" report "$out" || status=$?
@@ -80,13 +103,16 @@ explain() {  # PAPER ARTIFACT-OR-OPTION...
   rm "$said"
 }
 
+for paper in "${papers[@]}"; do
+  regenerate "$paper" "$@"
+done
 timelines 4096 a100-80gb
 timelines 16384 h200-hgx
 calibrate korthikanti2022 a100-selene
 explain mst2024 mst2024/tables8-11 mst2024/figure11 --column peak
 explain pipedream2bw2021 pipedream2bw2021/figure7 --column "batch 64"
 for paper in "${papers[@]}"; do
-  regenerate "$paper" "$@"
+  present "$paper"
 done
 
 echo "Reports and figures:"

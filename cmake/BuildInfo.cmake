@@ -37,4 +37,5 @@ add_custom_target(frugal_build_info
 add_dependencies(frugal_harness_objects frugal_build_info)
 target_include_directories(frugal_harness_objects PRIVATE ${build_info})
 target_compile_definitions(frugal_harness_objects PRIVATE
-  FRUGAL_BUILD_TYPE="${CMAKE_BUILD_TYPE}" FRUGAL_VERSION="${PROJECT_VERSION}")
+  FRUGAL_BUILD_TYPE="${CMAKE_BUILD_TYPE}" FRUGAL_VERSION="${PROJECT_VERSION}" FRUGAL_RELEASED="${FRUGAL_RELEASED}"
+  FRUGAL_DESCRIPTION="${PROJECT_DESCRIPTION}")

@@ -28,31 +28,19 @@ if(NOT FRUGAL_WITH_CUDA STREQUAL OFF)
 endif()
 
 if(FRUGAL_HAVE_CUDA AND NOT FRUGAL_WITH_NCCL STREQUAL OFF)
-  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-  find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
-  frugal_optional(NCCL "NCCL (nccl.h, libnccl)" NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
-  if(FRUGAL_HAVE_NCCL)
-    add_library(nccl::nccl SHARED IMPORTED)
-    set_target_properties(nccl::nccl PROPERTIES IMPORTED_LOCATION ${NCCL_LIBRARY}
-                          INTERFACE_INCLUDE_DIRECTORIES ${NCCL_INCLUDE_DIR})
-  endif()
+  find_package(NCCL QUIET)
+  frugal_optional(NCCL "NCCL (nccl.h, libnccl)" NCCL_FOUND)
 endif()
 
 if(FRUGAL_HAVE_CUDA AND NOT FRUGAL_WITH_CUDNN STREQUAL OFF)
-  find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-  find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
+  find_package(CUDNN QUIET)
   # Headers only, from the Python package of this name or from NVIDIA's repository.
   find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
             HINTS ${CMAKE_SOURCE_DIR}/build/cudnn-frontend/include)
-  frugal_optional(CUDNN "cuDNN (cudnn.h, libcudnn, cudnn_frontend.h)"
-                  CUDNN_INCLUDE_DIR AND CUDNN_LIBRARY AND CUDNN_FRONTEND_INCLUDE_DIR)
+  frugal_optional(CUDNN "cuDNN (cudnn.h, libcudnn, cudnn_frontend.h)" CUDNN_FOUND AND CUDNN_FRONTEND_INCLUDE_DIR)
   if(FRUGAL_HAVE_CUDNN)
-    add_library(cudnn::cudnn SHARED IMPORTED)
-    set_target_properties(cudnn::cudnn PROPERTIES IMPORTED_LOCATION ${CUDNN_LIBRARY})
-    # Not for CUDA's files, which do not include it: ccache knows no file again in another clone
-    # whose command has a path of this one, and cannot take it out of nvcc's form of the option.
     target_include_directories(cudnn::cudnn SYSTEM INTERFACE
-      "$<$<COMPILE_LANGUAGE:CXX>:${CUDNN_INCLUDE_DIR};${CUDNN_FRONTEND_INCLUDE_DIR}>")
+      "$<$<COMPILE_LANGUAGE:CXX>:${CUDNN_FRONTEND_INCLUDE_DIR}>")
   endif()
 endif()
 message(STATUS "Back ends: cpu, virtual, cuda ${FRUGAL_HAVE_CUDA} "

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "harness/cli/command_line.h"
+#include "harness/cli/documented.h"
 #include "harness/settings/names.h"
 #include "kernels/support/error.h"
 
@@ -47,17 +48,10 @@ std::vector<std::string> operands_of(const CLI::App& command, const Artifacts& a
   return ids;
 }
 
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  std::vector<const CLI::App*> commands;
-  for (const CLI::App* command : app.get_subcommands({}))
-    if (!command->get_group().empty()) commands.push_back(command);
-  return commands;
-}
-
 std::string bash(const CLI::App& app, const Artifacts& artifacts) {
   std::vector<std::string> names;
   std::string values, words;
-  for (const CLI::App* command : commands_of(app)) {
+  for (const CLI::App* command : listed_commands(app)) {
     names.push_back(command->get_name());
     std::vector<std::string> all = operands_of(*command, artifacts);
     for (const Flag& flag : flags_of(*command)) {
@@ -101,7 +95,7 @@ std::string quoted(const std::string& text, bool zsh) {
 
 std::string zsh(const CLI::App& app, const Artifacts& artifacts) {
   std::string names, cases;
-  for (const CLI::App* command : commands_of(app)) {
+  for (const CLI::App* command : listed_commands(app)) {
     names +=
         fmt::format("    '{}:{}'\n", command->get_name(), quoted(command->get_description(), true));
     std::string arguments;
@@ -138,7 +132,7 @@ std::string fish(const CLI::App& app, const Artifacts& artifacts) {
   std::string out =
       "# fish completion for frugal: frugal completion fish | source\n"
       "complete -c frugal -f\n";
-  for (const CLI::App* command : commands_of(app)) {
+  for (const CLI::App* command : listed_commands(app)) {
     out += fmt::format("complete -c frugal -n __fish_use_subcommand -a {} -d '{}'\n",
                        command->get_name(), quoted(command->get_description(), false));
     const std::string seen =

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/cli/command_line.h"
+#include "harness/cli/documented.h"
 #include "harness/cli/files.h"
 #include "harness/report/models_report.h"
 #include "harness/report/programs_report.h"
@@ -16,37 +17,11 @@
 namespace frugal::harness {
 namespace {
 
-constexpr const char* exit_statuses = R"(## Exit status
-
-| status | meaning |
-|---:|---|
-| 0 | done |
-| 1 | a claim was not reproduced, and `--check` was given; or real memory did not do as `longest` found; or `calibrate --check` found that a machine's file is not what fitting gives |
-| 2 | bad input; nothing was written |
-| 3 | out of memory; the record says how much was missing |
-| 4 | a deadline passed |
-| 5 | a peer was lost |
-| 6 | wrong numbers, such as a loss that is not finite, or an error of frugal itself |
-| 7 | a case of `reproduce` lost the GPU, as an illegal access does, so that no further one was run; what was recorded is kept, and the same command runs the rest |
-| 130 | interrupted; what was recorded is kept, and the same command runs what was not |
-
-`reproduce` goes on after a case that did not end well, and exits with the highest status of its
-cases. Without `--check` a claim that is not reproduced is a result like any other: status 0.
-
-Every error is one line on stderr that begins with `frugal: `. Results go to stdout, progress to
-stderr.
-)";
-
-std::string describe(const CLI::Option& option) {
-  std::string text = option.get_description();
-  if (!option.get_default_str().empty())
-    text += fmt::format(" (default: {})", option.get_default_str());
-  std::string name = option.get_positional() ? option.get_name() : option.get_name(false, true);
-  if (!option.get_type_name().empty() && !option.get_positional())
-    name += " " + option.get_type_name();
+/// A row of a table: `name`, meaning.
+std::string row(const DocumentedOption& option) {
   std::string escaped;
-  for (const char c : name) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
-  return fmt::format("| `{}` | {} |\n", escaped, text);
+  for (const char c : option.name) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
+  return fmt::format("| `{}` | {} |\n", escaped, option.meaning);
 }
 
 }  // namespace
@@ -55,21 +30,17 @@ std::string cli_markdown(const CLI::App& app) {
   std::string out =
       fmt::format("# Command line\n\n<!-- Written by `frugal docs`; a test compares. -->\n\n{}\n\n",
                   app.get_description());
-  for (const CLI::App* command : app.get_subcommands({})) {
-    if (command->get_group().empty()) continue;
-    std::string usage = "frugal " + command->get_name();
-    for (const CLI::Option* option : command->get_options())
-      if (option->get_positional()) {
-        const std::string name =
-            option->get_name() + (option->get_items_expected_max() > 1 ? "…" : "");
-        usage += option->get_required() ? " " + name : " [" + name + "]";
-      }
-    out += fmt::format("## `{} [flags]`\n\n{}.\n\n| flag | meaning |\n|---|---|\n", usage,
-                       command->get_description());
-    for (const CLI::Option* option : command->get_options()) out += describe(*option);
+  for (const CLI::App* command : listed_commands(app)) {
+    out += fmt::format("## `{} [flags]`\n\n{}.\n\n| flag | meaning |\n|---|---|\n",
+                       usage_of(*command), command->get_description());
+    for (const DocumentedOption& option : documented_options(*command)) out += row(option);
     out += "\n";
   }
-  return out + exit_statuses;
+  out += "## Exit status\n\n| status | meaning |\n|---:|---|\n";
+  for (const DocumentedStatus& status : documented_statuses())
+    out += fmt::format("| {} | {} |\n", static_cast<int>(status.status), status.meaning);
+  for (const std::string& ending : documented_endings()) out += fmt::format("\n{}\n", ending);
+  return out;
 }
 
 namespace {
@@ -122,13 +93,17 @@ void write_documents(const std::filesystem::path& folder, const CommandLine& lin
 
 void add_docs(CommandLine& line) {
   const auto folder = std::make_shared<std::string>();
-  Flags flags = line.command("docs", "Print docs/cli.md", [&line, folder] {
-    if (folder->empty())
+  const auto man = std::make_shared<bool>(false);
+  Flags flags = line.command("docs", "Print docs/cli.md", [&line, folder, man] {
+    if (*man)
+      fmt::print("{}", man_page(line.app()));
+    else if (folder->empty())
       fmt::print("{}", cli_markdown(line.app()));
     else
       write_documents(*folder, line);
     return Exit::done;
   });
+  flags.toggle("--man", *man, "Print the man page frugal(1) instead");
   flags.text(
       "--write", *folder, "DIR",
       "Write cli.md, programs.md, verdicts.md, inventory.md and configuration.schema.json, the "

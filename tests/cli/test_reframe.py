@@ -5,15 +5,13 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 import unittest
 
 import documented
 import processes
+import python_package
 from program import FRUGAL, SOURCE, Cli
 
-VERSION = "4.10.4"
-PLACE = SOURCE / f"build/reframe-{VERSION}"
 # More ranks than this machine may have cores.
 CROWDED = {"OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
 # In place of frugal: it records what was recorded before, of processes with another last loss.
@@ -24,24 +22,10 @@ cp {kept}/"$2"/records.jsonl "$2/$$" && mv "$2/$$" "$2/records.jsonl"
 """
 
 
-def install():
-    """Raises SkipTest with the reason where it cannot be had."""
-    if (PLACE / "whole").exists():
-        return
-    for command in ([sys.executable, "-m", "venv", "--clear", PLACE],
-                    [PLACE / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-                     "--retries", "1", "--timeout", "10", f"reframe-hpc=={VERSION}"]):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            said = (done.stdout + done.stderr).strip().splitlines() or ["it said nothing"]
-            raise unittest.SkipTest(f"ReFrame {VERSION} could not be installed: {said[-1]}")
-    (PLACE / "whole").touch()
-
-
 class ReFrame(Cli):
     @classmethod
     def setUpClass(cls):
-        install()
+        cls.place = python_package.installed("reframe-hpc", "4.10.4")
 
     def check(self, *options):
         """The command of the documentation, for a small training. ReFrame's report, of one run."""
@@ -50,7 +34,7 @@ class ReFrame(Cli):
             (self.folder / "docs").symlink_to(SOURCE / "docs")
             (self.folder / "bin/frugal").symlink_to(FRUGAL)
         environment = {**os.environ, **processes.AS_ROOT, **CROWDED, "HOME": str(self.folder),
-                       "TMPDIR": str(self.folder), "PATH": f"{self.folder}/bin:{PLACE}/bin:{os.environ['PATH']}"}
+                       "TMPDIR": str(self.folder), "PATH": f"{self.folder}/bin:{self.place}/bin:{os.environ['PATH']}"}
         report = self.folder / "report.json"
         done = subprocess.run(
             [*documented.command("reframe"), "--setvar", "FrugalMeasure.model=gpt-tiny",
