@@ -82,7 +82,7 @@ CommandLine::CommandLine(Artifacts artifacts, Benchmarks benchmarks, Papers pape
        {add_list, add_reproduce, add_explain, add_predict, add_measure, add_longest, add_plan,
         add_calibrate, add_trace, add_operations, add_peak, add_bench, add_compare, add_schedule,
         add_validate, add_report, add_completion, add_docs})
-    add(*this);
+    , add_import, add_export add(*this);
   app_->get_subcommand("docs")->group("");  // hidden
 }
 

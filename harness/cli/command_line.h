@@ -55,6 +55,8 @@ void add_reproduce(CommandLine& line);
 void add_explain(CommandLine& line);
 void add_predict(CommandLine& line);
 void add_measure(CommandLine& line);
+void add_import(CommandLine& line);
+void add_export(CommandLine& line);
 void add_plan(CommandLine& line);
 void add_longest(CommandLine& line);
 void add_calibrate(CommandLine& line);

@@ -10,6 +10,7 @@
 #include "harness/cli/files.h"
 #include "harness/cli/record_flags.h"
 #include "harness/cli/run_flags.h"
+#include "harness/cli/training_case.h"
 #include "harness/cli/weights_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/runner.h"
@@ -103,17 +104,6 @@ TrainingRun run_of(const MeasureValues& values, const RunSettings& settings, con
   return run;
 }
 
-Case case_of(const RunSettings& settings, const TrainingRun& run, const Target& target) {
-  const std::string& model = run.config.model.name;
-  return {.id = model.empty() ? "model" : model,
-          .config = run.config,
-          .workload = static_cast<const Training&>(run),
-          .on = settings.place.on,
-          .lone_rank = settings.place.lone_rank,
-          .scale = settings.scale,
-          .command = "frugal measure" + command_flags(settings, run, target)};
-}
-
 /// One of several configurations. Where it breaks a rule it is skipped, with the rule.
 Asked asked(const MeasureValues& values, const nlohmann::json& given, bool alone) {
   RunSettings settings = settings_of(given);
@@ -130,7 +120,7 @@ Asked asked(const MeasureValues& values, const nlohmann::json& given, bool alone
     run.train = settings.train;
     broken = error.what();
   }
-  Case c = case_of(settings, run, *target);
+  Case c = training_case(settings, run, *target);
   c.skip = broken;
   if (broken.empty()) warn_of_clipping(run);
   return {std::move(settings), std::move(c)};

@@ -30,6 +30,7 @@ void RunFlags::add_to(Flags& flags) {
                         values.size() == 1 ? values.front() : nlohmann::json(values);
                   });
   }
+  if (besides_ == Besides::nothing) return;
   flags.text("--config", config_file_, "FILE",
              "A configuration in JSON (docs/configuration.schema.json), such as a record's; flags "
              "go before it");

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -13,9 +14,12 @@ namespace frugal::harness {
 /// takes, with --config and --set.
 class RunFlags {
  public:
+  /// Whether --config and --set say the same.
+  enum class Besides : uint8_t { nothing, config_and_set };
   /// Of these groups, and of these fields besides.
-  explicit RunFlags(std::vector<FieldGroup> groups, std::vector<std::string> keys = {})
-      : groups_(std::move(groups)), keys_(std::move(keys)) {}
+  explicit RunFlags(std::vector<FieldGroup> groups, std::vector<std::string> keys = {},
+                    Besides besides = Besides::config_and_set)
+      : groups_(std::move(groups)), keys_(std::move(keys)), besides_(besides) {}
 
   void add_to(Flags& flags);
 
@@ -32,6 +36,7 @@ class RunFlags {
 
   std::vector<FieldGroup> groups_;
   std::vector<std::string> keys_;
+  Besides besides_;
   std::string command_, config_file_;
   std::vector<std::string> assignments_;  // --set
   nlohmann::json by_flags_ = nlohmann::json::object();

@@ -14,6 +14,7 @@
 #include "harness/measure/runs/as_planned.h"
 #include "harness/measure/runs/memory_timeline.h"
 #include "harness/measure/runs/training.h"
+#include "harness/report/memory_snapshot.h"
 #include "harness/report/table.h"
 #include "harness/settings/paths.h"
 #include "harness/settings/resolve.h"
@@ -24,25 +25,34 @@ namespace {
 
 struct TraceValues {
   RunFlags run{groups_of_a_training};
-  std::string out_file, svg, memory;
+  std::string out_file, svg, memory, snapshot;
+
+  /// What is written, by flags. The first that is there names the run.
+  std::vector<FlagFile> outputs() const {
+    return {{"--out-file", out_file},
+            {"--memory", memory},
+            {"--memory-snapshot", snapshot},
+            {"--svg", svg}};
+  }
   bool force = false;
 };
 
 /// Before anything is run.
 void check_outputs(const TraceValues& values, const RunSettings& settings) {
-  if (values.out_file.empty() && values.memory.empty())
+  if (values.out_file.empty() && values.memory.empty() && values.snapshot.empty())
     throw InputError(
-        "--out-file is missing; give a file for the trace, such as trace.json, or --memory");
-  const std::vector<FlagFile> outputs = {
-      {"--out-file", values.out_file}, {"--svg", values.svg}, {"--memory", values.memory}};
+        "--out-file is missing; give a file for the trace, such as trace.json, or --memory or "
+        "--memory-snapshot");
+  const std::vector<FlagFile> outputs = values.outputs();
   check_distinct(outputs, values.run.inputs(settings));
   for (const auto& [flag, path] : outputs)
     if (!path.empty()) check_output_file(flag, path, values.force);
 }
 
 std::string outputs_text(const TraceValues& values) {
-  return values.out_file.empty() ? " --memory " + file_name(values.memory)
-                                 : " --out-file " + file_name(values.out_file);
+  for (const auto& [flag, path] : values.outputs())
+    if (!path.empty()) return fmt::format(" {} {}", flag, shell_word(file_name(path)));
+  return "";
 }
 
 std::string picture(const Timeline& timeline, const TrainingRun& run, const Target& target) {
@@ -103,11 +113,14 @@ Exit trace(const TraceValues& values) {
   trace.about = about("trace", settings, run, target, outputs_text(values));
   if (!values.out_file.empty()) write_file(values.out_file, to_json(trace));
   if (!values.memory.empty()) write_file(values.memory, memory_to_json(trace));
+  if (!values.snapshot.empty()) write_file(values.snapshot, memory_snapshot(trace));
   const Timeline timeline = timeline_of(trainer, run);
   if (!values.svg.empty()) write_file(values.svg, picture(timeline, run, target));
   fmt::print("{}", bubble_table(timeline).text());
   if (!values.out_file.empty())
     fmt::print("open {} at https://ui.perfetto.dev or in chrome://tracing\n", values.out_file);
+  if (!values.snapshot.empty())
+    fmt::print("open {} at https://pytorch.org/memory_viz\n", values.snapshot);
   return Exit::done;
 }
 
@@ -126,7 +139,11 @@ void add_trace(CommandLine& line) {
   flags.text("--memory", values->memory, "FILE",
              "Bytes of each kind of memory after each change, in JSON, for plots "
              "(docs/trace.md)");
-  flags.toggle("--force", values->force, "Replace the files of --out-file, --svg and --memory");
+  flags.text("--memory-snapshot", values->snapshot, "FILE",
+             "What was taken and given back, as a memory snapshot of PyTorch's for its viewer "
+             "(docs/trace.md)");
+  flags.toggle("--force", values->force,
+               "Replace the files of --out-file, --svg, --memory and --memory-snapshot");
 }
 
 }  // namespace frugal::harness

@@ -1,0 +1,85 @@
+#include "harness/import/imported.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/import/argument_list.h"
+#include "harness/import/deepspeed.h"
+#include "harness/import/megatron_reader.h"
+#include "harness/import/torchtitan.h"
+#include "harness/settings/field.h"
+#include "kernels/support/error.h"
+
+namespace frugal::harness {
+
+void Imported::add(const std::string& said, const std::string& key, const nlohmann::json& value,
+                   const std::string& note) {
+  given[key] = value;
+  mapped.push_back({said, fmt::format("{}={}{}{}", key, field_of(key).type.text(value),
+                                      note.empty() ? "" : ": ", note)});
+}
+
+void Imported::assume(const std::string& key, const nlohmann::json& value, const std::string& why) {
+  given[key] = value;
+  assumed.push_back({fmt::format("{}={}", key, field_of(key).type.text(value)), why});
+}
+
+const KnownParts* find_known(const std::vector<KnownParts>& all, std::string_view name) {
+  const auto is_called = [name](std::string_view known) {
+    return known.ends_with("*") ? name.starts_with(known.substr(0, known.size() - 1))
+                                : known == name;
+  };
+  const auto found = std::find_if(all.begin(), all.end(), [&](const KnownParts& line) {
+    return std::any_of(line.names.begin(), line.names.end(), is_called);
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+namespace {
+
+/// What is given beside the file goes before it. A vocabulary that Megatron-LM pads is in it.
+Imported with_given(Imported out, const ImportOptions& options) {
+  for (const auto& [key, value] : options.given.items())
+    if (out.format != "megatron" || key != "vocabulary_size")
+      out.add(fmt::format("{} {}", field_of(key).name(), field_of(key).type.text(value)), key,
+              value);
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> import_formats() { return {"megatron", "torchtitan", "deepspeed"}; }
+
+std::string import_format_of(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view line = text.substr(at, end - at);
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
+    const size_t begin = line.find_first_not_of(" \t");
+    at = end + 1;
+    if (begin == std::string_view::npos || line[begin] == '#') continue;
+    if (line[begin] == '{') return "deepspeed";
+    const bool heading =
+        line[begin] == '[' && line.back() == ']' && line.find(' ') == std::string_view::npos;
+    return heading ? "torchtitan" : "megatron";
+  }
+  return "megatron";
+}
+
+Imported import_configuration(const std::string& format, const std::string& text,
+                              const std::string& file, const ImportOptions& options) {
+  if (format == "megatron")
+    return import_megatron(arguments_in(text, file, options.variables), file, options);
+  if (format == "torchtitan") return with_given(import_torchtitan(text, file, options), options);
+  return with_given(import_deepspeed(text, file, options), options);
+}
+
+Imported import_megatron(const ArgumentList& list, const std::string& file,
+                         const ImportOptions& options) {
+  MegatronReader reader(list, options, file);
+  reader.read();
+  return with_given(std::move(reader.out), options);
+}
+
+}  // namespace frugal::harness

@@ -1,0 +1,222 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "harness/import/megatron_reader.h"
+#include "kernels/support/error.h"
+
+/// What several of Megatron-LM's arguments together say of how ranks share the work, and of what is
+/// kept and computed again.
+namespace frugal::harness {
+
+void MegatronReader::read_layout() {
+  const char* const sequence = "--sequence-parallel";
+  if (has(sequence)) {
+    if (size("tensor_parallel_size") > 1 && on(sequence))
+      out.add(said(sequence), "sequence_parallel", true);
+    else
+      out.same.push_back({said(sequence), "it is of no effect with one tensor-parallel rank"});
+  }
+  read_chunks();
+  read_context();
+}
+
+void MegatronReader::read_chunks() {
+  const char* const of_layers = "--num-layers-per-virtual-pipeline-stage";
+  const char* const of_stages = "--num-virtual-stages-per-pipeline-rank";
+  const char* const name = has(of_layers) ? of_layers : of_stages;
+  if (!has(name)) return;
+  int64_t chunks = count(name).value_or(1);
+  if (has(of_layers)) {
+    const int64_t stages = size("pipeline_parallel_size"), layers = size("layers");
+    if (layers % stages != 0 || layers / stages % chunks != 0)
+      fail(fmt::format("{}: it must divide the layers of a stage, {} / {}", said(name), layers,
+                       stages));
+    chunks = layers / stages / chunks;
+  }
+  if (chunks == 1) {
+    out.same.push_back({said(name), "a stage has one part"});
+    return;
+  }
+  out.add(said(name), "chunks", chunks);
+  out.add(said(name), "schedule", "interleaved");
+}
+
+void MegatronReader::read_context() {
+  const char* const name = "--cp-comm-type";
+  if (size("context_parallel_size") == 1) {
+    if (has(name)) out.same.push_back({said(name), "no ranks share a sequence"});
+    return;
+  }
+  const Argument* argument = find(name);
+  const std::vector<std::string> kinds = argument == nullptr || argument->values.empty()
+                                             ? std::vector<std::string>{"p2p"}
+                                             : argument->values;
+  const bool one =
+      std::all_of(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind == kinds[0]; });
+  if (one && kinds[0] == "a2a") {
+    out.add(said(name), "context", "ulysses");
+    return;
+  }
+  if (one && kinds[0] == "p2p")
+    derive(name, "context", "ring", has(name) ? "" : "Megatron-LM's default of --cp-comm-type");
+  else
+    out.assume("context", "ring", fmt::format("stands in for {}", said(name)));
+  out.missing.push_back(
+      {one && kinds[0] == "p2p" ? said("--context-parallel-size") : said(name),
+       "each rank has an early and a late part of the sequence, so that all compute as much; in "
+       "frugal's ring each has one part, and the last computes most"});
+}
+
+/// Replicas of the pipeline, of as many ranks as there are.
+int64_t MegatronReader::replicas() {
+  const std::optional<int64_t> ranks = options_.ranks ? options_.ranks : list_.ranks;
+  const int64_t of_one =
+      size("tensor_parallel_size") * size("pipeline_parallel_size") * size("context_parallel_size");
+  if (!ranks) {
+    out.assume("data_parallel_size", 1,
+               "how many ranks there are is not said; --world-size N says it");
+    return 1;
+  }
+  if (*ranks % of_one != 0)
+    fail(fmt::format(
+        "{} ranks do not make replicas of {} (tensor {} x pipeline {} x context {}); give "
+        "--world-size N, or --set for the variable that says how many there are",
+        *ranks, of_one, size("tensor_parallel_size"), size("pipeline_parallel_size"),
+        size("context_parallel_size")));
+  out.add(options_.ranks ? fmt::format("--world-size {}", *ranks) : fmt::format("{} ranks", *ranks),
+          "data_parallel_size", *ranks / of_one);
+  return *ranks / of_one;
+}
+
+void MegatronReader::read_batch() {
+  const char* const name = "--global-batch-size";
+  const int64_t of_all = size("microbatch_size") * replicas();
+  const auto global = count(name);
+  if (!global && has("--step-batch-size-schedule"))
+    fail(
+        "--step-batch-size-schedule has several batches; give the one that counts by "
+        "--global-batch-size");
+  if (!global) {
+    out.assume("microbatches", 1, "Megatron-LM's default of --global-batch-size");
+    return;
+  }
+  if (*global % of_all != 0)
+    fail(fmt::format("{} is no multiple of --micro-batch-size x replicas, {} x {}", said(name),
+                     size("microbatch_size"), of_all / size("microbatch_size")));
+  out.add(said(name), "microbatches", *global / of_all,
+          fmt::format("of each of {} replicas", of_all / size("microbatch_size")));
+}
+
+/// Whether the list is of a time before attention was fused without being asked for.
+bool MegatronReader::is_old() const {
+  constexpr std::array names = {"--DDP-impl",
+                                "--checkpoint-activations",
+                                "--activations-checkpoint-method",
+                                "--activations-checkpoint-num-layers",
+                                "--checkpoint-num-layers",
+                                "--model-parallel-size",
+                                "--deepspeed"};
+  return std::any_of(list_.all.begin(), list_.all.end(), [&](const Argument& argument) {
+    return std::find(names.begin(), names.end(), argument.name) != names.end();
+  });
+}
+
+void MegatronReader::read_attention() {
+  const char* const backend = "--attention-backend";
+  const char* const flash = "--use-flash-attn";
+  const char* const made_by = "--transformer-impl";
+  const std::string kind = text(backend).value_or("auto"), maker = text(made_by).value_or("");
+  const bool separate = kind == "unfused" || kind == "local" || (maker == "local" && !on(flash));
+  if (is_given("attention")) {
+    for (const char* name : {backend, flash, made_by})
+      if (has(name)) out.same.push_back({said(name), "--attention goes before it"});
+    return;
+  }
+  const char* by = nullptr;
+  for (const char* name : {made_by, flash, backend})
+    if (has(name)) by = name;
+  if (by == nullptr && is_old()) {
+    out.assume("attention", "separate",
+               "the list is older than fused attention by default; --attention fused otherwise");
+    return;
+  }
+  const nlohmann::json value = separate ? "separate" : "fused";
+  if (by == nullptr) {
+    out.assume("attention", value, "Megatron-LM's default; --attention separate otherwise");
+    return;
+  }
+  out.add(said(by), "attention", value);
+  for (const char* name : {made_by, flash, backend})
+    if (has(name) && name != by) out.add(said(name), "attention", value);
+}
+
+void MegatronReader::read_selective_recomputation() {
+  const char* const by =
+      on("--recompute-activations") ? "--recompute-activations" : "--recompute-granularity";
+  const char* const modules_name = "--recompute-modules";
+  std::vector<std::string> modules = {"core_attn"};
+  if (const Argument* given = find(modules_name)) modules = given->values;
+  const bool core = std::find(modules.begin(), modules.end(), "core_attn") != modules.end();
+  if (modules.size() > 1 || !core)
+    miss(modules_name, "frugal recomputes the attention core alone");
+  else if (has(modules_name))
+    out.add(said(modules_name), "recompute", "selective");
+  if (!core) return;
+  const nlohmann::json& attention =
+      is_given("attention") ? options_.given.at("attention") : out.given.at("attention");
+  if (attention == "separate") {
+    out.add(said(by), "recompute", "selective");
+    return;
+  }
+  miss(by,
+       "fused attention computed again: its output, a statistic of each row, and its time. frugal "
+       "recomputes separate attention; of fused attention it keeps the output");
+}
+
+void MegatronReader::read_full_recomputation() {
+  const char* const method_name = "--recompute-method";
+  const char* const layers_name = "--recompute-num-layers";
+  const int64_t together = count(layers_name).value_or(1);
+  const int64_t of_stage = size("layers") / size("pipeline_parallel_size");
+  const int64_t of_part = of_stage / size("chunks");
+  const std::string method = text(method_name).value_or("uniform");
+  const bool stage =
+      method == "uniform" && together > 1 && together >= of_stage && size("chunks") == 1;
+  const nlohmann::json value = stage ? "stage" : "full";
+  for (const char* name :
+       {"--checkpoint-activations", "--recompute-granularity", method_name, layers_name})
+    if (has(name)) out.add(said(name), "recompute", value);
+  if (method == "uniform" && together > 1 && !stage)
+    miss(layers_name,
+         fmt::format(
+             "{} layers from one input: 1/{} of the inputs, and the activations of {} layers "
+             "at a time; frugal recomputes each from its own",
+             together, together, together));
+  if (method == "block" && together < of_part)
+    miss(layers_name,
+         fmt::format(
+             "{} of a part's {} layers are recomputed and the others kept; frugal recomputes "
+             "all: less memory, more time",
+             together, of_part));
+}
+
+void MegatronReader::read_recomputation() {
+  const std::string granularity =
+      on("--recompute-activations") ? "selective" : text("--recompute-granularity").value_or("");
+  if (granularity == "selective")
+    read_selective_recomputation();
+  else if (granularity == "full" || on("--checkpoint-activations") ||
+           (has("--recompute-method") &&
+            find("--recompute-method")->name != "--recompute-method"))  // the old name does
+    read_full_recomputation();
+  else
+    for (const char* name :
+         {"--recompute-granularity", "--recompute-method", "--recompute-num-layers",
+          "--recompute-modules", "--checkpoint-activations"})
+      if (has(name)) out.same.push_back({said(name), "nothing is recomputed"});
+}
+
+}  // namespace frugal::harness

@@ -1,0 +1,76 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/import/argument_list.h"
+#include "harness/import/imported.h"
+#include "harness/import/megatron_table.h"
+
+namespace frugal::harness {
+
+/// Megatron-LM's arguments by today's names, and the fields that came of them so far.
+class MegatronReader {
+ public:
+  MegatronReader(const ArgumentList& list, const ImportOptions& options, std::string file)
+      : list_(list), options_(options), file_(std::move(file)) {}
+
+  /// All of them. `out` is what they say.
+  void read();
+  Imported out;
+
+ private:
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  const Argument* find(std::string_view name) const;
+  /// As it stands in the list.
+  std::string said(std::string_view name) const { return find(name)->text(); }
+  /// Its one text; none where it is not there. Throws InputError where its variable is not set.
+  std::optional<std::string> text(std::string_view name) const;
+  std::optional<int64_t> count(std::string_view name) const;
+  std::optional<double> number(std::string_view name) const;
+  /// Whether a switch is there, and not "false".
+  bool on(std::string_view name) const;
+  [[noreturn]] void fail(const std::string& what) const;
+
+  /// A field so far: of the list, or as it is by default.
+  int64_t size(std::string_view key) const;
+  bool is_given(const char* key) const { return options_.given.contains(key); }
+  /// One that is derived: from this argument, where it is there, or else assumed.
+  void derive(std::string_view name, const std::string& key, const nlohmann::json& value,
+              const std::string& why);
+  void miss(std::string_view name, const std::string& what);
+
+  // One argument after the other.
+  void read_one(const Argument& argument);
+  void read_field(const MegatronArgument& line, const Argument& argument);
+  void read_defaults();
+  // Several together.
+  void read_sizes();
+  void read_heads();
+  void read_positions();
+  void read_rotary();
+  void read_dropout();
+  void read_bias();
+  void read_window();
+  void read_vocabulary();
+  void read_objective();
+  void read_type();
+  void read_optimizer();
+  void read_layout();
+  void read_chunks();
+  void read_context();
+  void read_batch();
+  void read_attention();
+  void read_recomputation();
+  void read_full_recomputation();
+  void read_selective_recomputation();
+  bool is_old() const;
+  int64_t replicas();
+
+  const ArgumentList& list_;
+  const ImportOptions& options_;
+  const std::string file_;
+};
+
+}  // namespace frugal::harness

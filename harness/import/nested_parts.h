@@ -1,0 +1,51 @@
+#pragma once
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/import/imported.h"
+
+namespace frugal::harness {
+
+/// The values of a configuration with sections, by paths such as "training.seq_len", and which of
+/// them have been asked for.
+class NestedParts {
+ public:
+  NestedParts(const nlohmann::json& object, std::string file);
+
+  /// "training.seq_len = 8192", as parts are said; empty where it is not there.
+  std::string said(std::string_view path) const;
+  bool has(std::string_view path) const { return find(path) != nullptr; }
+  /// The first of these that is there.
+  std::string first(const std::vector<std::string>& paths) const;
+  /// Of a part that is there from now on asked for. Throws InputError where it is of another type.
+  std::optional<int64_t> whole(std::string_view path, int64_t low = 1);
+  std::optional<double> number(std::string_view path);
+  std::optional<std::string> text(std::string_view path);
+  bool on(std::string_view path);
+  /// Takes a part as read.
+  void take(std::string_view path);
+
+  [[noreturn]] void fail(std::string_view path, const std::string& what) const;
+  /// Says of each that was not asked for what the tables have of it. What is false, null or "auto"
+  /// changes nothing.
+  void rest(const std::vector<KnownParts>& same, const std::vector<KnownParts>& missing,
+            Imported& out) const;
+
+ private:
+  struct Part {
+    std::string path;
+    nlohmann::json value;
+    bool taken = false;
+  };
+  void flatten(const nlohmann::json& object, const std::string& path);
+  const Part* find(std::string_view path) const;
+  const nlohmann::json* value(std::string_view path);
+
+  std::vector<Part> parts_;
+  std::string file_;
+};
+
+}  // namespace frugal::harness

@@ -1,0 +1,30 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/import/imported.h"
+#include "harness/record/record.h"
+#include "harness/report/table.h"
+
+namespace frugal::harness {
+
+/// What another program's configuration became, and what it takes.
+struct ImportReport {
+  const Imported& imported;
+  int64_t parameters = 0;  ///< of the model; 0 where it has no configuration
+  std::string command;     ///< that runs the same; empty where nothing can be run
+  std::string not_run;     ///< why nothing was
+  /// Of the run; behind it, where that ran out of memory, of the same with as much as it takes.
+  std::vector<Record> records;
+
+  /// By the name of --format: "table" or "markdown".
+  std::string in(const std::string& format) const;
+  /// "frugal.import/1"
+  nlohmann::json json() const;
+
+ private:
+  Table parts() const;
+};
+
+}  // namespace frugal::harness
