@@ -78,7 +78,7 @@ set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cpu/simd/normal.cpp
 frugal_units(simd_sources frugal_simd_baseline)  # every level compiles the same units
 set(simd_objects "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64"
-   AND NOT FRUGAL_SANITIZE STREQUAL thread)  # threads share the same with vectors of any length
+   AND NOT FRUGAL_SANITIZE MATCHES "thread|fuzzer")  # threads share the same with vectors of any length; readers none
   set(simd_levels baseline avx2 avx512 avx512bf16)
 else()
   set(simd_levels baseline)

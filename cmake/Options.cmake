@@ -13,7 +13,7 @@ if(FRUGAL_SANITIZE)
   target_compile_options(frugal_options INTERFACE
     -fsanitize=${FRUGAL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   # g++ 12 raises it falsely for std::regex in instrumented code.
-  target_compile_options(frugal_options INTERFACE -Wno-maybe-uninitialized)
+  target_compile_options(frugal_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   # Places in reports are paths from the root, and the same in every clone.
   target_compile_options(frugal_options INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
   target_link_options(frugal_options INTERFACE -fsanitize=${FRUGAL_SANITIZE})

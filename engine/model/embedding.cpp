@@ -6,6 +6,7 @@
 #include "engine/model/hidden_dropout.h"
 #include "engine/model/initial.h"
 #include "engine/model/saved.h"
+#include "engine/model/table_names.h"
 
 namespace frugal::engine {
 namespace {
@@ -32,7 +33,7 @@ InputEmbedding::InputEmbedding(Rank& rank)
       table_(make_token_table(rank, token_table)) {
   const ModelConfig& m = rank.config.model;
   if (m.positions != PositionKind::learned) return;
-  positions_.emplace(rank, "embedding.position", Shape{m.sequence, m.hidden}, Sharding::replicated,
+  positions_.emplace(rank, position_table, Shape{m.sequence, m.hidden}, Sharding::replicated,
                      initial::weight());
   positions_->gradient_is_partial = rank.config.sequence_parallel;
 }

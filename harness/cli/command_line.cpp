@@ -83,7 +83,7 @@ CommandLine::CommandLine(Artifacts artifacts, Benchmarks benchmarks, Papers pape
         add_calibrate, add_trace, add_operations, add_peak, add_bench, add_compare, add_schedule,
         add_validate, add_report, add_completion, add_docs})
     , add_import, add_export add(*this);
-  app_->get_subcommand("docs")->group("");  // hidden
+  , add_flops app_->get_subcommand("docs")->group("");  // hidden
 }
 
 CommandLine::~CommandLine() = default;

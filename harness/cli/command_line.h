@@ -62,6 +62,7 @@ void add_longest(CommandLine& line);
 void add_calibrate(CommandLine& line);
 void add_trace(CommandLine& line);
 void add_operations(CommandLine& line);
+void add_flops(CommandLine& line);
 void add_peak(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_schedule(CommandLine& line);

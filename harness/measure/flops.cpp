@@ -13,22 +13,22 @@ double flops(const ModelConfig& model, double sequences, int64_t weights) {
   return 6 * sequences * static_cast<double>(model.sequence) * static_cast<double>(weights);
 }
 
-bool counts_visible_pairs(const ModelConfig& model) {
-  return model.positions == PositionKind::rotary;
+Pairs pairs_counted(const ModelConfig& model) {
+  return model.positions == PositionKind::rotary ? Pairs::visible : Pairs::all;
 }
 
 /// Pairs of positions of one sequence whose scores count.
-double pairs(const ModelConfig& model, int64_t layer) {
+double number_of(Pairs pairs, const ModelConfig& model, int64_t layer) {
   FusedAttention attention;
   attention.q = attention.k = View(nullptr, DType::f32, {1, model.sequence, 1});
-  attention.causal = counts_visible_pairs(model) && model.causal;
-  attention.window = model.window_of(layer);
+  attention.causal = pairs == Pairs::visible && model.causal;
+  attention.window = pairs == Pairs::visible ? model.window_of(layer) : 0;
   return attention.pairs();
 }
 
 /// Scores and their product with the values.
-double attention_flops(const ModelConfig& model, int64_t layer, double sequences) {
-  return 12 * sequences * pairs(model, layer) * static_cast<double>(model.query_size());
+double attention_flops(const ModelConfig& model, int64_t layer, double sequences, Pairs pairs) {
+  return 12 * sequences * number_of(pairs, model, layer) * static_cast<double>(model.query_size());
 }
 
 int64_t mlp_weights(const ModelConfig& m) {
@@ -38,8 +38,9 @@ int64_t layer_weights(const ModelConfig& m) {
   return m.hidden * (m.qkv_size() + m.query_size()) + mlp_weights(m);
 }
 
-double layer_flops(const ModelConfig& model, int64_t layer, double sequences) {
-  return flops(model, sequences, layer_weights(model)) + attention_flops(model, layer, sequences);
+double layer_flops(const ModelConfig& model, int64_t layer, double sequences, Pairs pairs) {
+  return flops(model, sequences, layer_weights(model)) +
+         attention_flops(model, layer, sequences, pairs);
 }
 
 }  // namespace
@@ -53,7 +54,7 @@ double module_flops(const ModelConfig& model, Module module, double sequences) {
     case Module::layer:
       break;
   }
-  return layer_flops(model, 0, sequences);
+  return layer_flops(model, 0, sequences, pairs_counted(model));
 }
 
 std::string module_formula(const ModelConfig& model, Module module) {
@@ -62,20 +63,24 @@ std::string module_formula(const ModelConfig& model, Module module) {
 }
 
 double model_flops(const ModelConfig& model, double sequences) {
+  return model_flops(model, sequences, pairs_counted(model));
+}
+
+double model_flops(const ModelConfig& model, double sequences, Pairs pairs) {
   double sum = module_flops(model, Module::output_layer, sequences);
   for (int64_t layer = 0; layer < model.layers; ++layer)
-    sum += layer_flops(model, layer, sequences);
+    sum += layer_flops(model, layer, sequences, pairs);
   return sum;
 }
 
 std::string model_formula(const ModelConfig& model) {
-  return counts_visible_pairs(model) ? visible_pairs_id : eq7_id;
+  return pairs_counted(model) == Pairs::visible ? visible_pairs_id : eq7_id;
 }
 
 double hardware_flops_eq8(const ModelConfig& model, double sequences) {
   double sum = model_flops(model, sequences);
   for (int64_t layer = 0; layer < model.layers; ++layer)
-    sum += attention_flops(model, layer, sequences);
+    sum += attention_flops(model, layer, sequences, pairs_counted(model));
   return sum;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 
 #include "engine/config.h"
@@ -20,6 +21,10 @@ inline constexpr const char* visible_pairs_id = "visible pairs";
 /// mask hides too. With rotary positions, of models that long sequences are for and of which hidden
 /// pairs would soon be most, those of the pairs that the mask and a layer's window leave.
 double model_flops(const ModelConfig& model, double sequences);
+/// Which pairs of positions have a score that counts: all, or those that mask and window leave.
+enum class Pairs : uint8_t { all, visible };
+/// The same, of any model as the one or the other counts.
+double model_flops(const ModelConfig& model, double sequences, Pairs pairs);
 /// What records call that formula.
 std::string model_formula(const ModelConfig& model);
 /// Equation 8 of korthikanti2022, with selective recomputation, of a GPT:

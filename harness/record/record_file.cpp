@@ -30,7 +30,7 @@ struct Line {
 
 Line parse(const std::string& text, bool ended, const std::string& name) {
   try {
-    Line line{Line::Kind::record, record_from_json(nlohmann::json::parse(text), name), ""};
+    Line line{Line::Kind::record, record_from_json(parse_json_strictly(text, name), name), ""};
     if (!ended) line.kind = Line::Kind::cut;
     return line;
   } catch (const nlohmann::json::parse_error& e) {

@@ -149,17 +149,6 @@ Utilization utilization_from_json(const JsonObject& object) {
           fraction_from_json(hfu.object("data_sheet")), fraction_from_json(hfu.object("measured"))};
 }
 
-std::vector<double> numbers(const JsonObject& object, std::string_view key) {
-  const json& array = object.at(key);
-  if (!array.is_array()) object.fail(key, "must be an array of numbers");
-  std::vector<double> values;
-  for (const json& value : array) {
-    if (!value.is_number()) object.fail(key, "must be an array of numbers");
-    values.push_back(value.get<double>());
-  }
-  return values;
-}
-
 std::map<std::string, std::string> texts(const JsonObject& object, std::string_view key) {
   const JsonObject texts = object.object(key);
   std::map<std::string, std::string> values;
@@ -191,7 +180,8 @@ void results_from_json(const JsonObject& object, Record& record) {
   const JsonObject metrics = object.object("metrics");
   for (const auto& [name, value] : object.at("metrics").items()) {
     const JsonObject metric = metrics.object(name);
-    record.metrics[name] = {metric.require<std::string>("unit"), numbers(metric, "samples")};
+    record.metrics[name] = {metric.require<std::string>("unit"),
+                            metric.require<std::vector<double>>("samples")};
     if (record.metrics[name].samples.empty()) metric.fail("samples", "is empty");
   }
   if (!object.at("memory").is_null()) {
@@ -215,7 +205,7 @@ void results_from_json(const JsonObject& object, Record& record) {
     record.utilization = utilization_from_json(object.object("utilization"));
   if (object.has("ranks") && !object.at("ranks").is_null())
     record.ranks = rank_statistics_from_json(object.object("ranks"));
-  record.losses = numbers(object, "losses");
+  record.losses = object.require<std::vector<double>>("losses");
   for (const JsonObject& point : object.objects("held_out"))
     record.held_out.emplace_back(point.integer("step", 0), point.number("loss", 0));
 }

@@ -1,6 +1,7 @@
 #include "harness/settings/given.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -12,6 +13,9 @@ namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
+
+/// Far more than anybody waits for.
+constexpr int most_combinations = 10000;
 
 /// Says the keys of a model's description as if they stood beside "model".
 void flatten_model(json& given, const std::string& path) {
@@ -88,7 +92,14 @@ std::vector<json> combinations(const json& given) {
   std::vector<json> all = {given};
   for (const auto& [key, value] : given.items())  // a list of a key that is no field's too
     if (value.is_array() && value.size() == 1) all.front()[key] = value.front();
-  for (const std::string& key : swept_keys(all.front())) {
+  const std::vector<std::string> keys = swept_keys(all.front());
+  double number = 1;
+  for (const std::string& key : keys) number *= static_cast<double>(all.front()[key].size());
+  if (number > most_combinations)
+    throw InputError(
+        fmt::format("{} have {:.0f} combinations; at most {} are run, give fewer values",
+                    fmt::join(keys, ", "), number, most_combinations));
+  for (const std::string& key : keys) {
     std::vector<json> longer;
     for (const json& one : all)
       for (const json& value : one[key]) {

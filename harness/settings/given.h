@@ -16,7 +16,7 @@ nlohmann::json given_in_file(const std::string& path);
 nlohmann::json given_in_text(const std::string& assignment);
 
 /// One object for each combination of the values in lists, the first field's slowest. One where
-/// nothing is a list.
+/// nothing is a list. Throws InputError where there are too many to run.
 std::vector<nlohmann::json> combinations(const nlohmann::json& given);
 /// The keys whose values are lists, in the order of fields.
 std::vector<std::string> swept_keys(const nlohmann::json& given);

@@ -10,6 +10,7 @@
 
 #include "harness/record/cell.h"
 #include "kernels/support/error.h"
+#include "kernels/support/json_file.h"
 
 namespace frugal::harness {
 namespace {
@@ -177,8 +178,11 @@ ValueType json_object() {
   ValueType object = type(
       "JSON", "an object in JSON", {{"type", "object"}},
       [](const std::string& text) -> std::optional<json> {
-        json value = json::parse(text, nullptr, false);
-        return value.is_discarded() ? std::nullopt : std::optional<json>(std::move(value));
+        try {
+          return parse_json(text, "");
+        } catch (const InputError&) {
+          return std::nullopt;
+        }
       },
       [](const json& value) { return value.is_object(); });
   object.list = false;

@@ -7,9 +7,17 @@
 namespace frugal::kernels {
 
 /// Bad input from a user: one line that says what, where, what is allowed and what to do next.
-/// The command line prints it and exits with status 2.
+/// The command line prints it and exits with status 2. What it quotes of the input may be anything:
+/// ends of lines, and what else a terminal obeys, become question marks.
 struct InputError : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  explicit InputError(const std::string& message) : std::runtime_error(one_line(message)) {}
+
+ private:
+  static std::string one_line(std::string text) {
+    for (char& c : text)
+      if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
+    return text;
+  }
 };
 
 /// A file that cannot be written: its place is full, read-only or gone (exit status 2).

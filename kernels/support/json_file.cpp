@@ -51,12 +51,13 @@ template <class T>
 struct Expected;
 template <>
 struct Expected<bool> {
-  static constexpr std::string_view name = "true or false";
+  static std::string_view name() { return "true or false"; }
   static bool is(const nlohmann::json& j) { return j.is_boolean(); }
 };
 template <>
 struct Expected<int64_t> {
-  static constexpr std::string_view name = "a whole number";
+  static constexpr std::string_view several = "whole numbers";
+  static std::string_view name() { return "a whole number"; }
   static bool is(const nlohmann::json& j) {
     if (j.is_number_unsigned()) {
       return j.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
@@ -66,30 +67,37 @@ struct Expected<int64_t> {
 };
 template <>
 struct Expected<double> {
-  static constexpr std::string_view name = "a number";
+  static constexpr std::string_view several = "numbers";
+  static std::string_view name() { return "a number"; }
   static bool is(const nlohmann::json& j) { return j.is_number(); }
 };
 template <>
 struct Expected<std::string> {
-  static constexpr std::string_view name = "a string";
+  static constexpr std::string_view several = "strings";
+  static std::string_view name() { return "a string"; }
   static bool is(const nlohmann::json& j) { return j.is_string(); }
 };
-template <>
-struct Expected<std::vector<std::string>> {
-  static constexpr std::string_view name = "a list of strings";
+template <class T>
+struct Expected<std::vector<T>> {
   static bool is(const nlohmann::json& j) {
-    return j.is_array() &&
-           std::all_of(j.begin(), j.end(), [](const auto& element) { return element.is_string(); });
+    return j.is_array() && std::all_of(j.begin(), j.end(), Expected<T>::is);
   }
+  static std::string name() { return fmt::format("a list of {}", Expected<T>::several); }
 };
+
+/// Levels of objects and arrays. What follows a document down calls itself at each.
+constexpr size_t deepest = 100;
 
 }  // namespace
 
-nlohmann::json parse_json(std::string_view text, const std::string& name) {
+nlohmann::json parse_json_strictly(std::string_view text, const std::string& name) {
   using Event = nlohmann::json::parse_event_t;
   // The library keeps the last of two equal keys, and a reader may have meant the first.
   std::vector<std::set<std::string>> keys;  // of the objects around a place
-  const auto no_duplicates = [&](int /*depth*/, Event event, nlohmann::json& value) {
+  const auto refuse = [&](int depth, Event event, nlohmann::json& value) {
+    if (static_cast<size_t>(depth) > deepest)
+      throw InputError(
+          fmt::format("{}: is nested deeper than {} levels; correct the file", name, deepest));
     if (event == Event::object_start) keys.emplace_back();
     if (event == Event::object_end) keys.pop_back();
     if (event == Event::key && !keys.back().insert(value.get<std::string>()).second)
@@ -97,8 +105,12 @@ nlohmann::json parse_json(std::string_view text, const std::string& name) {
                                    name, value.dump()));
     return true;
   };
+  return nlohmann::json::parse(text, refuse);
+}
+
+nlohmann::json parse_json(std::string_view text, const std::string& name) {
   try {
-    return nlohmann::json::parse(text, no_duplicates);
+    return parse_json_strictly(text, name);
   } catch (const nlohmann::json::parse_error& e) {
     // `byte` counts from 1 and is one beyond the text where that ends too early.
     const bool truncated = e.byte > text.size();
@@ -158,13 +170,15 @@ template <class T>
 T JsonObject::require(std::string_view key) const {
   const nlohmann::json& value = at(key);
   if (!Expected<T>::is(value))
-    fail(key, fmt::format("is {}; it must be {}", quoted(value), Expected<T>::name));
+    fail(key, fmt::format("is {}; it must be {}", quoted(value), Expected<T>::name()));
   return value.get<T>();
 }
 template bool JsonObject::require(std::string_view) const;
 template int64_t JsonObject::require(std::string_view) const;
 template double JsonObject::require(std::string_view) const;
 template std::string JsonObject::require(std::string_view) const;
+template std::vector<int64_t> JsonObject::require(std::string_view) const;
+template std::vector<double> JsonObject::require(std::string_view) const;
 template std::vector<std::string> JsonObject::require(std::string_view) const;
 
 int64_t JsonObject::integer(std::string_view key, int64_t low, int64_t high) const {

@@ -10,8 +10,11 @@
 /// line: the file, the line and column or the key, what was found, what is allowed.
 namespace frugal::kernels {
 
-/// `name` stands for the file in messages.
+/// `name` stands for the file in messages. Refuses a key that stands twice in one object, and what
+/// is nested so deeply that nobody wrote it.
 nlohmann::json parse_json(std::string_view text, const std::string& name);
+/// The same; throws nlohmann::json::exception for text that is not JSON, which says where.
+nlohmann::json parse_json_strictly(std::string_view text, const std::string& name);
 /// A file's content; throws InputError where it is absent or cannot be read.
 std::string read_text(const std::string& path);
 /// parse_json() of read_text().
@@ -32,8 +35,9 @@ class JsonObject {
   /// All keys, in alphabetical order.
   std::vector<std::string> keys() const;
 
-  /// T is bool, int64_t, double, std::string or std::vector<std::string>. Throws InputError where
-  /// the key is absent or its value of another type; a whole number is a double too.
+  /// T is bool, int64_t, double, std::string, or a std::vector of one of the last three. Throws
+  /// InputError where the key is absent or its value of another type; a whole number is a double
+  /// too.
   template <class T>
   T require(std::string_view key) const;
   /// `otherwise` where the key is absent; a value of another type is still an InputError.

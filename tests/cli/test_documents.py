@@ -113,10 +113,27 @@ class Documentation(Cli):
         self.assertIn("models.md: has no line <!-- models -->", said)
         self.assertFalse((self.folder / "cli.md").exists())
 
-    def test_the_first_page_shows_what_its_command_prints(self):
-        page = (SOURCE / "README.md").read_text()
-        command, printed = page.split("```\n$ frugal ")[1].split("```")[0].split("\n", 1)
-        self.assertEqual(self.run_frugal(*command.split()).stdout, printed)
+    def test_pages_show_what_their_commands_print(self):
+        def check(*pages):
+            return subprocess.run([sys.executable, "-B", SOURCE / "scripts/page-outputs.py", "--check", FRUGAL, *pages],
+                                  capture_output=True, text=True, check=False)
+        done = check(SOURCE / "README.md", SOURCE / "docs/questions.md")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        page = "```\n$ frugal schedule 1f1b --stages 2 \\\n      --microbatches 2\nnothing\n```\n"
+        (self.folder / "wrong.md").write_text(page)
+        done = check(self.folder / "wrong.md")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("-nothing\n+1f1b: 2 stages", done.stdout)
+        self.assertEqual((self.folder / "wrong.md").read_text(), page)
+
+    def test_every_question_has_a_command_with_an_answer(self):
+        first, *questions = (SOURCE / "docs/questions.md").read_text(encoding="utf-8").split("\n## ")
+        self.assertGreaterEqual(len(questions), 12)
+        for question in questions:
+            title = question.split("\n")[0]
+            self.assertEqual(len(re.findall(r"^```\n\$ frugal .*\n.+\n", question, re.MULTILINE)), 1, title)
+            self.assertRegex(question, r"\nAsked .*\n?.*\(https://github\.com/[^)]*/(issues|pull)/\d+\)", title)
+            self.assertIn(f"- [{title}](#{re.sub('[^a-z0-9- ]', '', title.lower()).replace(' ', '-')})", first)
 
     def test_completion_knows_every_flag(self):
         for shell, prefix in (("bash", "--"), ("zsh", "--"), ("fish", "-l ")):

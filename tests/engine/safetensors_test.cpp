@@ -127,14 +127,17 @@ TEST_F(Safetensors, BadFilesAreRefusedByName) {
   expect_refused(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4, "bytes 0 to 8");
   expect_refused(R"({"w":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8, "needs 12");
   expect_refused(R"({"w":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})", 8, "dtype I64");
-  expect_refused(R"({"w":{"shape":[2],"data_offsets":[0,8]}})", 8, "needs a dtype");
+  expect_refused(R"({"w":{"shape":[2],"data_offsets":[0,8]}})", 8, "w.dtype is missing");
+  expect_refused(R"({"w":{"dtype":"F32","shape":[2.5],"data_offsets":[0,8]}})", 8, "whole numbers");
+  expect_refused(R"({"w":{"dtype":"F32","shape":[true,2],"data_offsets":[0,8]}})", 8,
+                 "whole numbers");
   expect_refused(R"({"w":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8,
                  "does not fit the file");
   expect_refused(R"({"w":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})", 8,
                  "does not fit the file");
   expect_refused(R"({"w":{"dtype":"F32","shape":[2]}})", 8, "data_offsets");
   expect_refused(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8, "bytes 8 to 0");
-  expect_refused(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}})", 8, "of 8");
+  expect_refused(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}})", 8, "w.data_offsets");
   expect_refused(R"({"v":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
                  R"("w":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
                  12, "overlap");

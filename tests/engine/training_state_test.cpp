@@ -218,6 +218,24 @@ TEST(TrainingStates, ThatAreNotWholeAreRefused) {
               HasSubstr("is not whole in the files of the checkpoint"));
 }
 
+TEST(TrainingStates, WhosePlacesMeanNothingAreRefused) {
+  const Folder folder("places");
+  const auto error = [&](const std::string& place) {
+    const std::string path = folder.path() + "/rank-0000.safetensors";
+    std::filesystem::remove(path);
+    safetensors::Writer writer(path, {{"weight/w", {6}}}, {{"weight/w", place}});
+    writer.write("weight/w", std::vector<double>(6));
+    writer.close();
+    return message_of<InputError>([&] { StoredState({path}); });
+  };
+  EXPECT_EQ(error("0 6 0 2 3"), "nothing was thrown");
+  EXPECT_EQ(error("1 2 3 3 3"), "nothing was thrown");
+  for (const char* place :
+       {"", "0 6", "0 0 1 6", "-1 6 0 6", "0 1 -1 6", "a b c", "0 1 9223372036854775807 6",
+        "9223372036854775807 6 0 6", "0 99999999999999999999 0 6"})
+    EXPECT_THAT(error(place), HasSubstr("tensor weight/w has no place")) << place;
+}
+
 TEST(TrainingStates, ThatAreNotFiniteAreNotWritten) {
   const Folder folder("finite");
   const RunConfig c = small_gpt();

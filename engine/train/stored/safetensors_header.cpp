@@ -42,19 +42,17 @@ std::optional<uint64_t> elements_within(const std::vector<int64_t>& shape, uint6
   return elements;
 }
 
-Entry read_entry(const std::string& path, const std::string& name, const json& object,
+Entry read_entry(const std::string& path, const std::string& name, const json& value,
                  uint64_t data_size) {
+  const JsonObject object(value, path, name);
   Entry entry;
-  std::string dtype;
-  try {
-    dtype = object.at("dtype").get<std::string>();
-    entry.shape = object.at("shape").get<std::vector<int64_t>>();
-    const json& offsets = object.at("data_offsets");
-    entry.begin = offsets.at(0).get<uint64_t>();
-    entry.end = offsets.at(1).get<uint64_t>();
-  } catch (const json::exception&) {
-    refuse(path, fmt::format("tensor {} needs a dtype, a shape and data_offsets", name));
-  }
+  const auto dtype = object.require<std::string>("dtype");
+  entry.shape = object.require<std::vector<int64_t>>("shape");
+  const auto offsets = object.require<std::vector<int64_t>>("data_offsets");
+  if (offsets.size() != 2 || offsets[0] < 0 || offsets[1] < 0)
+    object.fail("data_offsets", "must be where the data begins and where it ends");
+  entry.begin = static_cast<uint64_t>(offsets[0]);
+  entry.end = static_cast<uint64_t>(offsets[1]);
   const auto stored = stored_of(dtype);
   if (!stored)
     refuse(path, fmt::format("tensor {} has dtype {}; F32, F64, I32, BF16 and F16 are allowed",

@@ -50,7 +50,7 @@ std::vector<SerialParameter> serial_parameters(const ModelConfig& model) {
   List list(model);
   list.add(token_table, {model.vocabulary, model.hidden});
   if (model.positions == PositionKind::learned)
-    list.add("embedding.position", {model.sequence, model.hidden});
+    list.add(position_table, {model.sequence, model.hidden});
   for (int64_t i = 0; i < model.layers; ++i) {
     list.prefix = "layers." + std::to_string(i) + ".";
     list.layer();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 
@@ -40,11 +41,17 @@ std::string place_text(const StateTensor& tensor) {
                      fmt::join(extents(tensor.serial), " "));
 }
 
-GlobalIndex place_from(const std::string& text) {
+/// Where the elements of a part stand, as many as there are; none where the text does not say so.
+std::optional<GlobalIndex> place_from(const std::string& text, int64_t elements) {
   std::istringstream words(text);
   GlobalIndex index;
   words >> index.offset >> index.run >> index.stride;
-  return index;
+  if (!words || index.offset < 0 || index.run < 1 || index.stride < 0) return std::nullopt;
+  int64_t last = 0;  // no element stands behind it
+  const bool too_far = __builtin_mul_overflow(elements / index.run, index.stride, &last) ||
+                       __builtin_add_overflow(last, std::min(index.run, elements), &last) ||
+                       __builtin_add_overflow(last, index.offset, &last);
+  return too_far ? std::nullopt : std::optional(index);
 }
 
 std::vector<int64_t> shape_from(const std::string& text) {
@@ -82,10 +89,11 @@ StoredState::StoredState(const std::vector<std::string>& files) {
   for (const std::string& path : files) {
     safetensors::Reader& file = *files_.emplace_back(std::make_unique<safetensors::Reader>(path));
     for (const auto& [name, entry] : file.entries()) {
-      const auto place = file.metadata().find(name);
-      if (place == file.metadata().end())
-        safetensors::refuse(path, fmt::format("tensor {} has no place", name));
-      parts_[name].push_back({&file, place_from(place->second)});
+      const auto text = file.metadata().find(name);
+      const auto place =
+          text == file.metadata().end() ? std::nullopt : place_from(text->second, entry.elements());
+      if (!place) safetensors::refuse(path, fmt::format("tensor {} has no place", name));
+      parts_[name].push_back({&file, *place});
     }
   }
 }

@@ -177,7 +177,7 @@ void train(const TrainingRun& run, const Target& target, Record& record, const S
   if (!run.checkpoint.empty()) checkpoints.emplace(run);
   std::optional<TrainingCheckpoint> from;
   if (!run.resume.empty()) from = find_checkpoint(run);
-  const int64_t first = from ? from->step() : 0;
+  const int64_t first = from ? from->step : 0;
   const auto cluster = target.cluster(run.config);
   Trainer trainer(*cluster, run.config, run.train);
   if (run.weights)

@@ -14,7 +14,6 @@
 #include "harness/settings/config_json.h"
 #include "harness/settings/field.h"
 #include "kernels/support/error.h"
-#include "kernels/support/json_file.h"
 #include "kernels/support/paths.h"
 
 namespace frugal::harness {
@@ -23,8 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* schema = "frugal.checkpoint/1";
-constexpr const char* manifest_name = "manifest.json";
 constexpr std::string_view prefix = "step-";
 constexpr size_t kept = 2;
 
@@ -80,13 +77,12 @@ std::string line_of(const fs::path& folder, const std::string& name) {
   return fmt::format("{} {} {}\n", name, fs::file_size(path), hash_of_files({path.string()}));
 }
 
-json files_json(const std::vector<std::string>& lines_of_processes) {
-  json files = json::array();
+std::vector<TrainingCheckpoint::File> files_of(const std::vector<std::string>& lines_of_processes) {
+  std::vector<TrainingCheckpoint::File> files;
   for (const std::string& lines : lines_of_processes) {
     std::istringstream words(lines);
-    std::string name, hash;
-    for (uint64_t bytes = 0; words >> name >> bytes >> hash;)
-      files.push_back({{"name", name}, {"bytes", bytes}, {"hash", hash}});
+    for (TrainingCheckpoint::File file; words >> file.name >> file.bytes >> file.hash;)
+      files.push_back(file);
   }
   return files;
 }
@@ -111,7 +107,7 @@ json identity_of(const TrainingRun& run) {
 
 void check_identity(const TrainingCheckpoint& checkpoint, const TrainingRun& run) {
   const json now = identity_of(run);
-  const json& then = checkpoint.manifest.at("identity");
+  const json& then = checkpoint.identity;
   const auto refuse = [&](const std::string& key, const json& a, const json& b) {
     throw InputError(fmt::format(
         "--resume: {} is of a training whose {} is {}, and now it is {}; give the same, or another "
@@ -137,11 +133,11 @@ std::string one_before(const fs::path& folder) {
 }
 
 void check_files(const TrainingCheckpoint& checkpoint) {
-  for (const json& file : checkpoint.manifest.at("files")) {
-    const fs::path path = fs::path(checkpoint.folder) / file.at("name").get<std::string>();
+  for (const auto& [name, bytes, hash] : checkpoint.files) {
+    const fs::path path = fs::path(checkpoint.folder) / name;
     const bool there = fs::is_regular_file(path);
-    const bool same = there && fs::file_size(path) == file.at("bytes").get<uint64_t>() &&
-                      hash_of_files({path.string()}) == file.at("hash").get<std::string>();
+    const bool same = there && static_cast<int64_t>(fs::file_size(path)) == bytes &&
+                      hash_of_files({path.string()}) == hash;
     if (same) continue;
     throw InputError(fmt::format("--resume: {} {}{}", path.string(),
                                  there ? "is not as it was written" : "is missing",
@@ -149,14 +145,12 @@ void check_files(const TrainingCheckpoint& checkpoint) {
   }
 }
 
-json read_manifest(const fs::path& folder) {
+TrainingCheckpoint read_checkpoint(const fs::path& folder) {
   try {
-    json manifest = json::parse(read_text((folder / manifest_name).string()));
-    if (manifest.at("schema") == schema) return manifest;
-  } catch (const json::exception&) {  // it is none
+    return read_manifest(folder.string());
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("--resume: {}{}", error.what(), one_before(folder)));
   }
-  throw InputError(fmt::format("--resume: {} is no manifest of a checkpoint{}",
-                               (folder / manifest_name).string(), one_before(folder)));
 }
 
 }  // namespace
@@ -202,15 +196,16 @@ void TrainingCheckpoints::write(Trainer& trainer, Cluster& cluster, const Record
   for (const std::string& name : trainer.save_state(part.string())) lines += line_of(part, name);
   const std::vector<std::string> of_processes = cluster.gather(lines);
   if (!Processes::writes()) return;
-  const json manifest = {{"schema", schema},
-                         {"step", step},
-                         {"identity", identity_of(run_)},
-                         {"configuration", to_json(run_.config)},
-                         {"program", program_hash()},
-                         {"losses", record.losses},
-                         {"gradient_norms", record.samples(metric::gradient_norm)},
-                         {"held_out", record.held_out},
-                         {"files", files_json(of_processes)}};
+  json manifest =
+      to_json(TrainingCheckpoint{.folder = whole.string(),
+                                 .step = step,
+                                 .identity = identity_of(run_),
+                                 .files = files_of(of_processes),
+                                 .losses = record.losses,
+                                 .gradient_norms = record.samples(metric::gradient_norm),
+                                 .held_out = record.held_out});
+  manifest["configuration"] = to_json(run_.config);
+  manifest["program"] = program_hash();
   std::ofstream out(part / manifest_name);
   if (!(out << manifest.dump(1) << std::endl)) cannot_write(part, errno);
   out.close();
@@ -228,13 +223,6 @@ void TrainingCheckpoints::keep_the_last() const {
   for (size_t i = 0; i + kept < all.size(); ++i) take_away(all[i]);
 }
 
-std::vector<std::string> TrainingCheckpoint::files() const {
-  std::vector<std::string> all;
-  for (const json& file : manifest.at("files"))
-    all.push_back((fs::path(folder) / file.at("name").get<std::string>()).string());
-  return all;
-}
-
 TrainingCheckpoint find_checkpoint(const TrainingRun& run) {
   fs::path folder = run.resume;
   if (!folder.has_filename()) folder = folder.parent_path();
@@ -246,21 +234,23 @@ TrainingCheckpoint find_checkpoint(const TrainingRun& run) {
           run.resume));
     folder = all.back();
   }
-  TrainingCheckpoint found{folder.string(), read_manifest(folder)};
+  TrainingCheckpoint found = read_checkpoint(folder);
   check_files(found);
   check_identity(found, run);
-  if (found.step() >= run.train.steps)
+  if (found.step >= run.train.steps)
     throw InputError(fmt::format("--resume: {} is behind step {}, and --steps is {}; give more",
-                                 found.folder, found.step(), run.train.steps));
+                                 found.folder, found.step, run.train.steps));
   return found;
 }
 
 void go_on_from(const TrainingCheckpoint& checkpoint, Trainer& trainer, Record& record) {
-  trainer.load_state(StoredState(checkpoint.files()), checkpoint.step());
-  const json& manifest = checkpoint.manifest;
-  record.losses = manifest.at("losses").get<std::vector<double>>();
-  record.held_out = manifest.at("held_out").get<std::vector<std::pair<int64_t, double>>>();
-  for (const double norm : manifest.at("gradient_norms").get<std::vector<double>>())
+  std::vector<std::string> files;
+  for (const TrainingCheckpoint::File& file : checkpoint.files)
+    files.push_back((fs::path(checkpoint.folder) / file.name).string());
+  trainer.load_state(StoredState(files), checkpoint.step);
+  record.losses = checkpoint.losses;
+  record.held_out = checkpoint.held_out;
+  for (const double norm : checkpoint.gradient_norms)
     record.add_sample(metric::gradient_norm, "1", norm);
 }
 

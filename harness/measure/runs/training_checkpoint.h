@@ -1,9 +1,8 @@
 #pragma once
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
+#include "harness/measure/runs/checkpoint_manifest.h"
 #include "harness/measure/runs/training_run.h"
 #include "harness/record/line_file.h"
 #include "harness/record/record.h"
@@ -40,19 +39,9 @@ class TrainingCheckpoints {
 /// Steps to the next checkpoint behind `step`; all that are left where there is none.
 int64_t steps_to_checkpoint(const TrainingRun& run, int64_t step);
 
-/// One checkpoint, to go on from.
-struct TrainingCheckpoint {
-  std::string folder;  ///< "DIR/step-00000120"
-  nlohmann::json manifest;
-
-  int64_t step() const { return manifest.at("step").get<int64_t>(); }
-  /// The files of all ranks, with their folder.
-  std::vector<std::string> files() const;
-};
-
 /// The last one of a folder, or the one that this folder itself is. Throws InputError where there
-/// is none, where a file is missing or is not as it was written, which names the file and the
-/// checkpoint before, and where it is of another model or training.
+/// is none, where the manifest is none, where a file is missing or is not as it was written, which
+/// names the file and the checkpoint before, and where it is of another model or training.
 TrainingCheckpoint find_checkpoint(const TrainingRun& run);
 
 /// Has the trainer and the record go on from there.
