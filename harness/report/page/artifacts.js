@@ -15,30 +15,37 @@ function countsOf(cells) {
 
 function tableOf({columns, rows, places}, title) {
   const cellAt = new Map(places.map(([row, column, cell]) => [`${row} ${column}`, report.cells[cell]]));
-  const lines = rows.map((texts, row) => ({texts, at: (column) => cellAt.get(`${row} ${column}`)}));
-  const own = (line) => columns.map((_, column) => line.at(column)).filter(Boolean);
+  const lines = rows.map((texts, row) => ({texts, at: (column) => cellAt.get(`${row} ${column}`), numbers: []}));
   const shows = (column) => (line, td) => {
     const cell = line.at(column), before = line.at(column - 2);
     if (cell) {
-      if (filtering() && passes(cell)) td.classList.add("found");
+      line.numbers.push({td, cell});
       return numberButton(cell, td, line.texts[column]);
     }
     return before?.verdict ? chip(before.verdict) : line.texts[column];
   };
   const value = (text) => text === "" ? -Infinity : isNaN(parseFloat(text)) ? text : parseFloat(text);
-  return sortedTable(null, title, columns.map(({name, number}, column) => ({
+  const {box} = sortedTable(null, title, columns.map(({name, number}, column) => ({
     title: name, number, sort: (line) => number ? value(line.texts[column]) : line.texts[column], shows: shows(column)
-  })), lines, {paging: false, shown: (line) => !filtering() || own(line).some(passes)});
+  })), lines, {paging: false, row: (tr, line) => line.tr = tr});
+  const filtered = () => {
+    for (const {tr, numbers} of lines) {
+      const found = numbers.map(({td, cell}) => td.classList.toggle("found", filtering() && passes(cell)));
+      tr.hidden = filtering() && !found.includes(true);
+    }
+  };
+  return {box, filtered};
 }
 
 function drawTable(artifact, table) {
   const cells = table.places.map(([, , cell]) => report.cells[cell]);
   const texts = new Map(table.places.map(([row, column, cell]) => [report.cells[cell], table.rows[row][column]]));
   const title = table.scale ? `${artifact.title} (at ${table.scale})` : artifact.title;
+  const caption = `${table.scale ? `At ${table.scale}. ` : ""}In a grey band a number counts as reproduced.`;
   const notes = table.remarks.length && element("details", {class: "notes"}, element("summary", {}, `Notes (${table.remarks.length})`),
                                                 element("ul", {}, ...table.remarks.map((remark) => element("li", {}, remark))));
   const made = tableOf(table, title);
-  return {box: element("div", {}, figureOf(cells, texts, title), made.box, notes || ""), table: made.table};
+  return {box: element("div", {}, figureOf(cells, texts, caption), made.box, notes || ""), filtered: made.filtered};
 }
 
 function artifactBox(artifact) {
@@ -46,28 +53,27 @@ function artifactBox(artifact) {
   const body = element("div", {class: "body"});
   const box = element("details", {class: "artifact", id: artifact.id}, element("summary", {},
       element("span", {class: "name"}, artifact.id), element("span", {class: "title"}, artifact.title), counts), body);
-  let tables = [];
+  let tables = [], late = true, near = false;
   const draw = () => {
-    if (body.childElementCount) return;
-    const drawn = artifact.tables.map((table) => drawTable(artifact, table));
-    tables = drawn.map(({table}) => table);
-    body.append(...drawn.map(({box}) => box));
+    if (!body.childElementCount) {
+      tables = artifact.tables.map((table) => drawTable(artifact, table));
+      body.append(...tables.map((table) => table.box));
+    }
+    if (late) tables.forEach((table) => table.filtered());
+    late = false;
   };
   const filtered = () => {
     const cells = cellsOfArtifact.get(artifact.id).filter(passes);
     box.hidden = !cells.length;
     counts.replaceChildren(...countsOf(cells));
-    for (const table of tables) {
-      table.cells(".found").nodes().to$().removeClass("found");
-      table.rows().every(function() {
-        table.columns().indexes().each((column) => {
-          const cell = this.data().at(column);
-          if (filtering() && cell && passes(cell)) $(this.node()).children().eq(column).addClass("found");
-        });
-      });
-      table.draw();
-    }
+    late = true;
+    if (near && box.open) draw();
   };
+  // What is not to be seen is drawn when it comes near.
+  new IntersectionObserver(([{isIntersecting}]) => {
+    near = isIntersecting;
+    if (near && box.open) draw();
+  }, {rootMargin: "50%"}).observe(box);
   box.addEventListener("toggle", () => box.open && draw());
   return Object.assign(box, {draw, filtered});
 }
@@ -80,10 +86,7 @@ function openFirstShown() {
 }
 function openShown(open) {
   for (const box of artifactBoxes)
-    if (!box.hidden) {
-      box.open = open;
-      if (open) box.draw();
-    }
+    if (!box.hidden) box.open = open;
 }
 
 /** What of a paper has no numbers here, and why. */

@@ -54,6 +54,9 @@ const hideTip = () => tip.hidden = true;
 addEventListener("keydown", (event) => event.key === "Escape" && hideTip());
 addEventListener("scroll", hideTip, {passive: true});
 
+/** A column's head as HTML, which may be broken behind each part of a name. */
+const headOf = (text) => element("th", {}, text).innerHTML.replace(/[+:/]/g, "$&<wbr>");
+
 /** A table whose lines are sorted by a column's head, and shown where `shown` says so. `columns` have a title, what is in
  * a line's cell, and by what lines are sorted. */
 function sortedTable(id, label, columns, lines, {shown = () => true, paging = true, search = false, row} = {}) {
@@ -72,7 +75,7 @@ function sortedTable(id, label, columns, lines, {shown = () => true, paging = tr
                emptyTable: "nothing", zeroRecords: "nothing is left by the filter", search: "Search ",
                paginate: {previous: "‹ Previous", next: "Next ›"}},
     columns: columns.map((column) => ({
-      title: column.title,
+      title: headOf(column.title),
       className: column.number ? "number" : "",
       orderable: column.sort !== undefined,
       data: (line, type) => type === "sort" || type === "type" ? column.sort?.(line) ?? ""

@@ -88,7 +88,7 @@ function drawBand(group, cell, x, y) {
 }
 
 function drawPanel({title, lines}, series, texts) {
-  const step = 20, left = 130, right = 18, bottom = 26, width = 360;
+  const step = 20, left = 138, right = 18, bottom = 20, width = 370;
   const height = lines.length * step + bottom + 4;
   const svg = d3.create("svg").attr("viewBox", [0, 0, width, height]).attr("role", "group").attr("aria-label", title);
   const x = scaleOf(lines, width - left - right);
@@ -98,7 +98,7 @@ function drawPanel({title, lines}, series, texts) {
   lines.forEach(({label, cells}, position) => {
     const y = (position + 0.5) * step;
     const text = plot.append("text").attr("class", "label").attr("x", -8).attr("y", y).attr("dy", "0.35em");
-    text.text(label.length > 22 ? `${label.slice(0, 21)}…` : label).append("title").text(label);
+    text.text(label.length > 21 ? `${label.slice(0, 20)}…` : label).append("title").text(label);
     const compared = cells.find((cell) => referenceOf(cell) != null);
     if (compared?.tolerance != null) drawBand(plot, compared, x, y);
     if (compared)
@@ -111,16 +111,16 @@ function drawPanel({title, lines}, series, texts) {
 
 function legendEntry(d, name, className) {
   const svg = d3.create("svg").attr("viewBox", "-8 -8 16 16").attr("class", `key ${className}`).attr("aria-hidden", true);
-  svg.append("path").attr("class", className === "papers-key" ? "papers" : "mark").attr("d", d);
+  svg.append("path").attr("class", className === "papers-key" ? "papers" : "sample").attr("d", d);
   return element("li", {}, svg.node(), ` ${name}`);
 }
 
 /** Of the cells that have a value; `texts` says what a table has of each. */
-function figureOf(cells, texts, title) {
+function figureOf(cells, texts, caption) {
   const drawn = cells.filter((cell) => cell.value != null && isFinite(cell.value));
   if (!drawn.length) return "";
   const series = [...new Set(drawn.map((cell) => cell.origin))];
-  const figure = element("figure", {class: "numbers"}, element("figcaption", {}, `${title}. The paper beside frugal; the bar is how far off is still reproduced.`),
+  const figure = element("figure", {class: "numbers"}, element("figcaption", {}, caption),
                          element("ul", {class: "legend"}, ...(drawn.some((cell) => referenceOf(cell) != null) ? [legendEntry(paperMark(), "paper", "papers-key")] : []),
                                  ...series.map((name, number) => legendEntry(mark(number), name, `series-${number % shapes.length}`))),
                          element("div", {class: "panels"}, ...panelsOf(drawn).map((panel) => drawPanel(panel, series, texts))));

@@ -18,8 +18,8 @@ function fillFilters() {
   changes.on("filter.form", () => {
     for (const [name, value] of Object.entries(filter))
       if (form.elements[name].value !== value) form.elements[name].value = value;
-    form.querySelector("output").textContent = `${report.claims.filter(passes).length} of ${report.claims.length} claims, ` +
-        `${report.cells.filter(passes).length} of ${report.cells.length} numbers`;
+    const some = (numbers) => filtering() ? `${numbers.filter(passes).length} of ${numbers.length}` : `${numbers.length}`;
+    form.querySelector("output").textContent = `${some(report.claims)} claims, ${some(report.cells)} numbers`;
     form.classList.toggle("filtering", filtering());
   });
   addEventListener("keydown", (event) => {
@@ -53,11 +53,13 @@ function prepareForPaper() {
   let folded = [], length = 25;
   const claims = () => $("#claims-table").DataTable();
   addEventListener("beforeprint", () => {
-    folded = [...document.querySelectorAll(".artifact:not([hidden]), .timeline, .notes, .run")].filter((details) => !details.open);
-    for (const details of folded) {
-      details.open = true;
-      details.draw?.();
-    }
+    folded = [];
+    for (const kind of [".artifact:not([hidden])", ".timeline", ".run", ".notes"])  // notes are within what is drawn by then
+      for (const details of document.querySelectorAll(`${kind}:not([open])`)) {
+        folded.push(details);
+        details.open = true;
+        details.draw?.();
+      }
     length = claims().page.len();
     claims().page.len(-1).draw();
   });

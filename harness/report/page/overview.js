@@ -12,7 +12,7 @@ function bar(what, numbers, paper, source) {
       onclick: () => showOnly({paper, verdict: name, source, text: ""}, what === "claims" ? "claims" : "artifacts")
     }, element("span", {"aria-hidden": true}, `${sign} ${count}`));
   }).filter(Boolean);
-  return element("div", {class: "bar", role: "group", "aria-label": `${what}, ${source}`},
+  return element("div", {class: "bar", "data-what": what, role: "group", "aria-label": `${what}, ${source}`},
                  ...(parts.length ? parts : [element("span", {class: "none"}, "–")]));
 }
 
@@ -27,32 +27,32 @@ function showOnly(values, section) {
   }
 }
 
-/** "112 of 131 (85 %)", of what is decided. */
+/** "112 of 131 decided ones, 85 %" */
 function share(counts) {
   const reproduced = counts["reproduced"] ?? 0;
   const decided = reproduced + (counts["not reproduced"] ?? 0);
-  return decided ? `${reproduced} of ${decided} (${Math.round(100 * reproduced / decided)} %)` : "none";
+  return decided ? `${reproduced} of ${decided} (${Math.round(100 * reproduced / decided)} %)` : "none of 0";
 }
 
 function paperCard({id, title, claims, cells}) {
-  const grid = element("div", {class: "bars"}, element("span", {class: "head"}, "source"),
-                       element("span", {class: "head"}, "claims"), element("span", {class: "head"}, "numbers in tables and figures"));
+  const grid = element("div", {class: "bars"}, element("span", {class: "head of-source"}, "source"),
+                       element("span", {class: "head"}, "claims, reproduced ", element("b", {}, share(claims))),
+                       element("span", {class: "head"}, "numbers, reproduced ", element("b", {}, share(cells))));
   const own = {claims: claimsOf(id), cells: cellsOf(id).filter((cell) => cell.verdict)};
   for (const source of new Set([...own.claims, ...own.cells].map((number) => number.origin)))
     grid.append(element("span", {class: "source"}, source), ...["claims", "cells"].map(
         (what) => bar(what === "claims" ? what : "numbers", own[what].filter((number) => number.origin === source), id, source)));
   return element("article", {class: "paper", "aria-label": id}, element("h3", {}, title, " ", element("small", {}, id)),
-                 element("p", {class: "share"}, "Reproduced of what is decided: ", element("b", {}, share(claims)), " claims, ",
-                         element("b", {}, share(cells)), " numbers. Each counts once, as the paper's own program where that is known."),
                  grid);
 }
 
 function drawOverview() {
   const count = report.papers.length;
   document.getElementById("introduction").textContent =
-      `This page sets numbers that ${count === 1 ? "a paper reports" : `${count} papers report`} beside those that frugal gets when it ` +
+      `This page sets numbers that ${["no paper reports", "a paper reports", "two papers report", "three papers report"][count] ?? `${count} papers report`} beside those that frugal gets when it ` +
       "runs the same trainings, and says of each whether it is reproduced, from which source it is, and how to make it again. " +
-      "Click a part of a bar to see what is in it, and a number to see where it is from.";
+      "A bar is of one source: click a part of it to see what is in it. Above the bars each claim and number counts once, as the " +
+      "paper's own program where that is known.";
   document.getElementById("legend").append(...verdicts.map(
       ({name, sign, means}) => element("li", {title: means}, element("span", {class: `swatch ${cssName(name)}`, "aria-hidden": true}, sign),
                                        ` ${name}`, element("span", {class: "hint"}, `: ${means}`))));

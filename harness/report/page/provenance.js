@@ -18,7 +18,7 @@ function numberFacts(number) {
     ["verdict", number.verdict ? chip(number.verdict, number.expected) : "the paper has nothing to compare it with"],
     ["value", exact(number.value, unit) ?? (number.status === "ok" ? "none" : number.status)],
     ["interval, 95 %", number.interval && `${number.interval[0]} to ${number.interval[1]} ${unit}`],
-    ["samples", number.samples ?? (number.source === "measured" ? null : "none: the value is exact")],
+    ["samples", number.samples ?? (number.value == null || number.source === "measured" ? null : "none: the value is exact")],
     ["source", number.origin],
     ["the paper's number", number.paper_oom ? "out of memory" : number.paper == null ? null : exact(number.paper, unit) + read],
     ["the formula's number", exact(number.formula, unit)],
@@ -37,8 +37,8 @@ function recordFacts(record) {
     ["make it again", command(record.command)],
     ["ended", `${record.status === "ok" ? "well" : `${record.status}: ${record.reason}`}, ${record.ended}`],
     ["on", record.on + (record.scale === "1" ? "" : `, scale ${record.scale}`)], ["device", record.device],
-    ["build", `commit ${record.build}`], ["program", record.program && element("code", {}, record.program)],
-    ["machine", record.machine && element("code", {}, record.machine)],
+    ["build", `commit ${record.build}`], ["program, hash", record.program && element("code", {}, record.program)],
+    ["machine, hash", record.machine && element("code", {}, record.machine)],
     ["fingerprint", element("code", {}, record.fingerprint)], ["record", `${record.file}, line ${record.line}`],
     ["quantities", quantities || null], ["", environment]
   ]));

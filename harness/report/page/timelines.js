@@ -85,7 +85,8 @@ function tipOfMemory(time, lane) {
 function drawLanes(box, timelines, label) {
   const {lanes, height} = lanesOf(timelines);
   const left = 74, right = 12, bottom = 26, width = Math.max(200, box.clientWidth - left - right);
-  const svg = d3.create("svg").attr("width", width + left + right).attr("height", height + bottom).attr("tabindex", 0)
+  const svg = d3.create("svg").attr("width", width + left + right).attr("height", height + bottom)
+                  .attr("viewBox", [0, 0, width + left + right, height + bottom]).attr("tabindex", 0)
                   .attr("role", "application").attr("aria-roledescription", "timeline").attr("aria-label", label);
   box.replaceChildren(svg.node());
   const clip = `clip-${Math.random().toString(36).slice(2)}`;
@@ -174,7 +175,7 @@ function timelineBox({title, timelines}) {
       body.append(element("div", {class: "tools"}, button("+", "in", "zoom in"), button("−", "out", "zoom out"), button("←", "earlier", "earlier"),
                           button("→", "later", "later"), button("All", "all", "show all"), legendOf(timelines)),
                   picture, ...timelines.flatMap((timeline) => [
-                    element("p", {class: "summary"}, `${timelines.length > 1 ? `${timeline.title}: ` : ""}${summaryOf(timeline)}.`),
+                    timeline.command && element("p", {class: "summary"}, `${summaryOf(timeline)}.`),
                     thinning(timeline), timeline.command && command(timeline.command),
                     timeline.device && element("p", {class: "summary"}, timeline.device)].filter(Boolean)));
     drawn();
