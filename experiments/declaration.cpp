@@ -105,7 +105,9 @@ bool Runs::recorded(const std::string& case_id) const {
 Outcome Runs::outcome(const std::vector<std::string>& cases, const Number& number) const {
   Number::Ended ended;
   for (const std::string& id : cases) ended.push_back(find(id));
-  return number(ended);
+  Outcome outcome = number(ended);
+  outcome.cases = cases;
+  return outcome;
 }
 
 Results::Results(const Declaration& declared, const Records& records) : artifact(declared) {
@@ -193,6 +195,15 @@ Claims claims_of_settings(std::function<std::vector<Claim>(const Results::InSett
       if (!full_size || one.runs.setting().scale == 1) append(all, claims(one));
     return all;
   };
+}
+
+std::vector<std::string> cases_of(const std::vector<Cell>& cells) {
+  std::vector<std::string> all;
+  for (const Cell& cell : cells)
+    std::ranges::copy_if(cell.cases, std::back_inserter(all), [&](const std::string& id) {
+      return std::ranges::count(all, id) == 0;
+    });
+  return all;
 }
 
 Claim claim_of(std::string id, std::string statement, std::string unit, std::optional<double> paper,

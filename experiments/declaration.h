@@ -109,6 +109,8 @@ struct Declaration {
   std::vector<Claims> claims = {};
   /// Tolerances of cells that are narrower than the policy's.
   std::function<std::optional<policy::Tolerance>(const Cell&)> narrower = {};
+  /// What it draws of pipelines: the paper's timelines beside those of frugal's schedules.
+  std::function<std::vector<DrawnTimeline>()> timelines = {};
   bool expects_oom = false;
   /// What is tried of a case with the program's behaviour, of which what is tried without may begin
   /// too large. Empty: the same.
@@ -148,6 +150,9 @@ class DeclaredArtifact final : public Artifact {
   std::vector<Claim> claims(const Records& records) const override;
   bool expects_oom() const override { return declared_.expects_oom; }
   std::string program() const override { return declared_.program; }
+  std::vector<DrawnTimeline> timelines() const override {
+    return declared_.timelines ? declared_.timelines() : std::vector<DrawnTimeline>{};
+  }
 
  private:
   Declaration declared_;
@@ -187,6 +192,8 @@ Claims claims_of_cells(std::vector<ClaimOfCells> all);
 Claims claims_of_settings(std::function<std::vector<Claim>(const Results::InSetting&)> claims,
                           bool full_size = false);
 
+/// The cases that any of these cells is taken from, each once.
+std::vector<std::string> cases_of(const std::vector<Cell>& cells);
 /// A claim about a number that is in no cell; policy::judge() says how far it may be off.
 Claim claim_of(std::string id, std::string statement, std::string unit, std::optional<double> paper,
                const Setting& setting, const Outcome& outcome);

@@ -37,6 +37,7 @@ void set(Comparison& number, const Setting& setting, const Outcome& outcome) {
   number.scale = setting.scale;
   number.threads = setting.threads;
   number.reason = outcome.reason;
+  number.cases = outcome.cases;
   if (outcome.estimate) number.set(*outcome.estimate);
 }
 

@@ -13,6 +13,7 @@ struct Outcome {
   std::optional<Estimate> estimate;
   Status status = Status::ok;
   std::string reason = {};
+  std::vector<std::string> cases = {};  ///< ids of those that it was taken from
 };
 
 /// A case's record if it is ok; otherwise null, and how it ended.

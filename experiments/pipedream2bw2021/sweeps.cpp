@@ -33,7 +33,7 @@ std::vector<Claim> figure8_ratios(const Results::InSetting& in) {
       claims.push_back(ratio_claim(
           fmt::format("figure8/{} over {}", best.row, other.row),
           fmt::format("{}: {} is that much faster than {}", best.column, best.row, other.row),
-          *best.paper / *other.paper, in.runs.setting(), best.value, other.value));
+          *best.paper / *other.paper, in.runs.setting(), &best, &other));
     }
   return claims;
 }

@@ -12,11 +12,11 @@ namespace {
 constexpr const char* gpipe = "GPipe";
 constexpr const char* largest_gpipe = "GPipe, largest batch that fits here";
 
-std::optional<double> value_of(const std::vector<Cell>& cells, const Statement::Ratio::Of& bar) {
+const Cell* bar_of(const std::vector<Cell>& cells, const Statement::Ratio::Of& bar) {
   const auto found = std::find_if(cells.begin(), cells.end(), [&](const Cell& cell) {
     return cell.row == bar.row && cell.column == bar.column;
   });
-  return found == cells.end() ? std::nullopt : found->value;
+  return found == cells.end() ? nullptr : &*found;
 }
 
 /// GPipe at the largest batch that fits: the bar's, halved until it does.
@@ -57,7 +57,7 @@ std::vector<Claim> ratio_claims(const std::string& name, const Results::InSettin
     if (!stated.ratio || stated.ratio->artifact != name) continue;
     Claim& claim = claims.emplace_back(
         ratio_claim(stated.id, stated.says, stated.value.value(), in.runs.setting(),
-                    value_of(in.cells, stated.ratio->of), value_of(in.cells, stated.ratio->over)));
+                    bar_of(in.cells, stated.ratio->of), bar_of(in.cells, stated.ratio->over)));
     claim.reason = stated.contradicted;
     claim.expected = !claim.reason.empty();
   }
@@ -87,7 +87,8 @@ Claim order_claim(const std::string& name, const std::string& column,
   Claim claim = claim_of(fmt::format("{}/{}/order", name, column),
                          fmt::format("{}: each pair of systems in the paper's order", column),
                          "pairs", pairs, in.runs.setting(),
-                         missing.empty() ? Outcome{Estimate{right}, Status::ok, wrong}
+                         missing.empty()
+                             ? Outcome{Estimate{right}, Status::ok, wrong, cases_of(in.cells)}
                                          : Outcome{std::nullopt, Status::ok, missing});
   // A coin has half of them right.
   policy::judge_exact(claim, pairs / 2, "a pair is in the paper's order or not");

@@ -69,11 +69,34 @@ std::vector<Claim> all_where_drawn(const Results& results) {
   return {claim};
 }
 
+/// The figure's own passes, as long as they are drawn.
+Timeline as_drawn(const std::string& name) {
+  Timeline timeline;
+  timeline.title = "as the paper draws it";
+  for (const std::vector<DrawnPass>& worker : paper().workers(name)) {
+    std::vector<Span>& spans = timeline.stages.emplace_back();
+    for (const DrawnPass& pass : worker)
+      spans.push_back({{pass.forward ? ActionKind::forward : ActionKind::backward, 0,
+                        pass.microbatch - 1, -1},
+                       pass.begin,
+                       pass.end});
+  }
+  return timeline;
+}
+
+std::vector<DrawnTimeline> both(const std::string& name) {
+  Timeline ours = simulated(name);
+  ours.title = fmt::format("as frugal's schedule {} has it, a forward taking 1 and a backward 2",
+                           paper().artifact(name).require<std::string>("schedule"));
+  return {{as_drawn(name), "paper"}, {std::move(ours), "formula"}};
+}
+
 Declaration timeline(const std::string& name) {
   return {.paper = paper(),
           .name = name,
           .formulas = [name] { return passes_where_drawn(name); },
-          .claims = {all_where_drawn}};
+          .claims = {all_where_drawn},
+          .timelines = [name] { return both(name); }};
 }
 
 }  // namespace

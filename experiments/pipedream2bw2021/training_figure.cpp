@@ -100,7 +100,7 @@ std::vector<Claim> oom_claim(const std::string& figure, const Results::InSetting
   Claim claim =
       claim_of(figure + "/oom", "memory runs out where the paper's does, and nowhere else", "cells",
                static_cast<double>(in.cells.size()), in.runs.setting(),
-               missing.empty() ? Outcome{Estimate{agree}, Status::ok, differ}
+               missing.empty() ? Outcome{Estimate{agree}, Status::ok, differ, cases_of(in.cells)}
                                : Outcome{std::nullopt, Status::ok, missing});
   // Of a technique that always fits so many are right.
   policy::judge_exact(claim, papers_fit, "a cell runs out of memory or does not");
@@ -116,9 +116,12 @@ double throughput(const Record& record) {
 }
 
 Claim ratio_claim(std::string id, std::string statement, double paper, const Setting& setting,
-                  const std::optional<double>& of, const std::optional<double>& over) {
+                  const Cell* of, const Cell* over) {
   Outcome outcome;
-  if (of && over) outcome.estimate = Estimate{*of / *over};
+  if (of != nullptr && over != nullptr) {
+    if (of->value && over->value) outcome.estimate = Estimate{*of->value / *over->value};
+    outcome.cases = cases_of({*of, *over});
+  }
   Claim claim = claim_of(std::move(id), std::move(statement), "x", paper, setting, outcome);
   policy::judge(claim,
                 {.made = policy::Made::compared, .value = paper, .unit = "x", .no_effect = {1}});

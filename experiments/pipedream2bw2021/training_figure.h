@@ -44,9 +44,9 @@ Claims oom_claims(const std::string& figure);
 /// record's.
 double throughput(const Record& record);
 
-/// A claim about how many times faster one of two cells is.
+/// A claim about how many times faster one of two cells is; null: there is no such cell.
 Claim ratio_claim(std::string id, std::string statement, double paper, const Setting& setting,
-                  const std::optional<double>& of, const std::optional<double>& over);
+                  const Cell* of, const Cell* over);
 
 /// How the figures train: in 16 bits, activations computed again layer by layer. `batch` sequences
 /// are those of all replicas.

@@ -1,20 +1,19 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "harness/cli/command_line.h"
+#include "harness/cli/files.h"
 #include "harness/record/record_file.h"
 #include "harness/report/base64.h"
-#include "harness/report/measurement.h"
-#include "harness/report/verdicts.h"
+#include "harness/report/markdown_report.h"
+#include "harness/report/report_document.h"
+#include "harness/report/timeline_json.h"
 #include "kernels/support/error.h"
+#include "kernels/support/json_file.h"
 #include "kernels/support/paths.h"
 
 namespace frugal::harness {
@@ -22,190 +21,115 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* style = R"(<style>
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em; }
-table { border-collapse: collapse; margin: 1em 0; }
-th, td { padding: 0.2em 0.7em; border-bottom: 1px solid #ddd; text-align: left; }
-.number { text-align: right; font-variant-numeric: tabular-nums; }
-figure { margin: 1em 0; } img { max-width: 100%; }
-</style>
-)";
-
-/// The two forms of one document.
-struct Document {
-  std::string html, markdown;
-
-  void heading(const std::string& text) {
-    html += "<h2>" + escape_html(text) + "</h2>\n";
-    markdown += "## " + text + "\n\n";
-  }
-  void paragraph(const std::string& text) {
-    html += "<p>" + escape_html(text) + "</p>\n";
-    markdown += text + "\n\n";
-  }
-  void table(const Table& table) {
-    html += table.html();
-    markdown += table.markdown() + "\n";
-  }
-  void list(const std::vector<std::string>& items) {
-    if (items.empty()) return;
-    html += "<ul>\n";
-    for (const auto& item : items) {
-      html += "<li>" + escape_html(item) + "</li>\n";
-      markdown += "- " + item + "\n";
-    }
-    html += "</ul>\n";
-    markdown += "\n";
-  }
+struct ReportValues {
+  std::vector<std::string> folders;
+  std::string out, format = "pages";
+  bool figures = false, force = false;
 };
 
-std::string content_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream content;
-  if (!(content << in.rdbuf())) throw InputError(fmt::format("{} cannot be read", path.string()));
-  return content.str();
+/// "korthikanti2022" of "out/korthikanti2022/".
+std::string folder_name(const fs::path& folder) {
+  const fs::path whole = fs::weakly_canonical(folder);
+  return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
 }
 
-/// The page stands alone: figures are inside it.
-void add_figures(Document& document, const fs::path& folder) {
-  std::vector<fs::path> figures;
-  if (fs::is_directory(folder))
-    for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.path().extension() == ".png" || entry.path().extension() == ".svg")
-        figures.push_back(entry.path());
-  if (figures.empty()) return;
-  std::sort(figures.begin(), figures.end());
-  document.heading("Figures");
-  for (const fs::path& figure : figures) {
-    const std::string name = figure.filename().string();
-    document.html += fmt::format(
-        "<figure><img alt=\"{0}\" src=\"data:image/{1};base64,{2}\"><figcaption>{0}</figcaption>"
-        "</figure>\n",
-        escape_html(name), figure.extension() == ".png" ? "png" : "svg+xml",
-        base64(content_of(figure)));
-    document.markdown += fmt::format("![{0}](figures/{0})\n\n", name);
+ReportedRecords records_of(const std::vector<std::string>& folders) {
+  ReportedRecords all;
+  for (const std::string& folder : folders) {
+    bool truncated = false;
+    size_t line = 0;
+    for (Record& record : read_records(folder, truncated)) {
+      all.records.add(std::move(record));
+      all.files.push_back(folder_name(folder) + "/" + RecordFile::name);
+      all.lines.push_back(++line);
+    }
+    if (truncated)
+      fmt::print(stderr, "frugal: a line of the records in {} was cut off and is left out\n",
+                 folder);
   }
-}
-
-/// Of the artifacts that have records.
-Reproduction reproduction_of(const Records& records, const Artifacts& artifacts) {
-  Reproduction all;
-  for (const Artifact* artifact : artifacts)
-    if (!records.settings(artifact->id()).empty()) all.add(*artifact, records);
   return all;
 }
 
-/// Of the papers of which something was run.
-void add_inventories(Document& document, const Reproduction& all, const Inventories& inventories) {
-  for (const Inventory& inventory : inventories) {
-    const bool any = std::any_of(all.cells.begin(), all.cells.end(), [&](const Cell& cell) {
-      return cell.artifact.starts_with(inventory.paper + "/");
-    });
-    if (!any) continue;
-    document.heading("What of " + inventory.paper + " there is");
-    document.table(inventory_table(inventory, all));
+/// PNG and SVG files in the folder's figures/.
+std::vector<fs::path> pictures_of(const std::vector<std::string>& folders) {
+  std::vector<fs::path> pictures;
+  for (const fs::path folder : folders) {
+    const auto begin = static_cast<std::ptrdiff_t>(pictures.size());
+    if (!is_folder(folder / "figures")) continue;
+    for (const auto& entry : fs::directory_iterator(folder / "figures"))
+      if (entry.path().extension() == ".png" || entry.path().extension() == ".svg")
+        pictures.push_back(entry.path());
+    std::sort(pictures.begin() + begin, pictures.end());
   }
+  return pictures;
 }
 
-void add_artifacts(Document& document, const Reproduction& all) {
-  for (const CellTable& part : cell_tables(all)) {
-    document.heading(part.heading);
-    document.table(part.table);
-    document.list(part.remarks);
-  }
-  if (all.cells.empty()) return;
-  document.heading("Verdicts");
-  document.table(verdict_table(all));
-  if (all.claims.empty()) return;
-  document.heading("Claims");
-  document.table(claim_table(all));
+/// Name and content of each.
+std::vector<std::pair<std::string, std::string>> embedded(const std::vector<fs::path>& pictures) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const fs::path& picture : pictures)
+    all.emplace_back(picture.filename().string(),
+                     fmt::format("data:image/{};base64,{}",
+                                 picture.extension() == ".png" ? "png" : "svg+xml",
+                                 base64(read_text(picture.string()))));
+  return all;
 }
 
-/// How each case ended, and where: the same environment is described once.
-void add_evidence(Document& document, const Records& records) {
-  Table table{{{"case"}, {"on"}, {"scale"}, {"status"}, {"ended"}, {"build"}, {"command"}}, {}};
-  std::vector<std::string> machines;
-  for (const Record& r : records.all()) {
-    nlohmann::json environment = nlohmann::json::parse(r.environment);
-    table.rows.push_back({r.artifact + " " + r.case_id, setting_of(r).where(), scale_name(r.scale),
-                          r.ok() ? "ok" : fmt::format("{}: {}", name_of(r.status), r.reason),
-                          r.ended, build_of(r), r.command});
-    environment.erase("load_average");
-    if (std::string text = environment.dump();
-        std::find(machines.begin(), machines.end(), text) == machines.end())
-      machines.push_back(std::move(text));
-  }
-  document.heading("Evidence");
-  document.table(table);
-  document.paragraph("Environments in which these records were made:");
-  document.list(machines);
+/// Where the pages go.
+fs::path place_of(const ReportValues& values) {
+  if (!values.out.empty()) return values.out;
+  if (values.folders.size() == 1) return values.folders.front();
+  throw InputError(fmt::format("--out is missing: {} folders make one page; say in which folder to "
+                               "put it",
+                               values.folders.size()));
 }
 
-Document document_of(const Records& records, const CommandLine& line, const fs::path& folder) {
-  Document document;
-  document.html = fmt::format(
-      "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n"
-      "<title>frugal report</title>\n{}<h1>frugal report</h1>\n",
-      style);
-  document.markdown = "# frugal report\n\n";
-  document.paragraph(
-      "Numbers of the paper, of its formulas, of a virtual machine and measured ones stand in "
-      "columns of their own, those of each size in a table of their own. Intervals are 95 % "
-      "percentile bootstrap intervals of the median, of six samples or more.");
-  const Reproduction all = reproduction_of(records, line.artifacts());
-  add_artifacts(document, all);
-  add_inventories(document, all, line.papers().inventories);
-  for (const Record& record : records.all()) {
-    if (record.artifact != "measure") continue;
-    document.heading("Measured configuration: " + record.case_id);
-    document.table(measurement_table(record));
-  }
-  add_figures(document, folder / "figures");
-  add_evidence(document, records);
-  document.html += "</html>\n";
-  return document;
-}
-
-void write(const fs::path& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  if (!(out << text) || !out.flush()) throw CannotWrite(path.string(), errno);
-  fmt::print("{}\n", path.string());
-}
-
-Exit report(const fs::path& folder, const std::string& format, bool force,
-            const CommandLine& line) {
-  bool truncated = false;
-  Records records;
-  for (Record& record : read_records(folder.string(), truncated)) records.add(std::move(record));
-  if (truncated) fmt::print(stderr, "frugal: a line of the records was cut off and is left out\n");
-  if (format == "json") {
-    fmt::print("{}\n", to_json(reproduction_of(records, line.artifacts())).dump(2));
+Exit report(const ReportValues& values, const CommandLine& line) {
+  const bool pages = values.format == "pages";
+  const fs::path place = pages ? place_of(values) : fs::path();
+  const ReportedRecords records = records_of(values.folders);
+  const auto artifacts = reported_artifacts(line.artifacts(), records.records);
+  const Reproduction numbers = all_numbers(artifacts);
+  if (!pages) {
+    fmt::print("{}\n", to_json(numbers).dump(2));
     return Exit::done;
   }
-  for (const char* name : {"report.html", "report.md"})
-    if (!force && is_there(folder / name))
-      throw InputError(fmt::format("{} exists; --force replaces it", (folder / name).string()));
-  const Document document = document_of(records, line, folder);
-  write(folder / "report.html", document.html);
-  write(folder / "report.md", document.markdown);
+  if (!is_folder(place))
+    throw InputError(fmt::format("--out: {} is no folder; make it first", place.string()));
+  const std::string html = (place / "report.html").string();
+  const std::string markdown = (place / "report.md").string();
+  for (const std::string& file : {html, markdown})
+    if (!values.force && is_there(file))
+      throw InputError(fmt::format("{} exists; --force replaces it", file));
+  std::vector<nlohmann::json> timelines;
+  for (const std::string& folder : values.folders)
+    for (nlohmann::json& one : recorded_timelines(folder)) timelines.push_back(std::move(one));
+  const auto pictures = pictures_of(values.folders);
+  std::vector<fs::path> relative;
+  for (const fs::path& picture : pictures) relative.push_back(fs::relative(picture, place));
+  const Inventories& inventories = line.papers().inventories;
+  write_file(html, report_page(report_document(records, artifacts, inventories, timelines),
+                               values.figures ? embedded(pictures) : embedded({})));
+  write_file(markdown, markdown_report(records, numbers, inventories, relative));
+  fmt::print("{}\n{}\n", html, markdown);
   return Exit::done;
 }
 
 }  // namespace
 
 void add_report(CommandLine& line) {
-  struct Values {
-    std::string folder, format = "pages";
-    bool force = false;
-  };
-  const auto values = std::make_shared<Values>();
-  Flags flags = line.command(
-      "report", "One HTML page and Markdown from a folder's records",
-      [=, &line] { return report(values->folder, values->format, values->force, line); });
-  flags.positional("DIR", values->folder, "What --out was; its figures/ are included");
+  const auto values = std::make_shared<ReportValues>();
+  Flags flags = line.command("report", "One page from the records of folders, for a browser",
+                             [values, &line] { return report(*values, line); });
+  flags.positional("DIR", values->folders,
+                   "What --out was when the records were made; several make one page", true);
+  flags.text("--out", values->out, "DIR",
+             "Where report.html and report.md go; otherwise into DIR, where there is one");
   flags.choice("--format", values->format, {"pages", "json"},
-               "pages: report.html and report.md in DIR; json: what `frugal reproduce` prints, on "
-               "stdout, of all that is recorded, also where the run was killed");
+               "pages: report.html and report.md; json: what `frugal reproduce` prints, on stdout, "
+               "of all that is recorded, also where the run was killed");
+  flags.toggle("--figures", values->figures,
+               "Also put the pictures of each DIR's figures/ into the page");
   flags.toggle("--force", values->force, "Replace an earlier report");
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/schedule/timeline.h"
 #include "harness/measure/case.h"
 #include "harness/place/gpu_selection.h"
 #include "harness/record/record.h"
@@ -22,6 +23,12 @@ struct Selection {
   /// machine, what a laptop can hold on a real one).
   std::optional<int64_t> scale = {};
   Programs programs = Programs::both;
+};
+
+/// When each stage of a pipeline makes which pass, and whose drawing it is: "paper" or "formula".
+struct DrawnTimeline {
+  Timeline timeline;
+  std::string source;
 };
 
 /// One table or figure of a paper: which cases are run, and which cells and claims follow.
@@ -45,6 +52,8 @@ class Artifact {
   virtual std::string program() const { return ""; }
   /// Whether running out of memory is a result that its cells show, and no failure.
   virtual bool expects_oom() const { return false; }
+  /// The pipelines that it draws, one above the other, in the same unit of time.
+  virtual std::vector<DrawnTimeline> timelines() const { return {}; }
 };
 
 }  // namespace frugal::harness

@@ -54,6 +54,8 @@ struct Comparison {
   /// The machine that collectives were charged to, one rank having run alone; otherwise empty.
   std::string links = {};
   std::string program = {};  ///< whose behaviour the runs had; empty: frugal's own
+  /// Ids of the cases whose records it is taken from; none where it needs no record.
+  std::vector<std::string> cases = {};
   std::string reason;        ///< why there is no value, or why it is not what was to be expected
 
   Relation relation = Relation::about;

@@ -21,7 +21,7 @@ json interval_json(const std::optional<Interval>& interval) {
 }
 
 /// What cells and claims share.
-json to_json(const Comparison& number) {
+json comparison_json(const Comparison& number) {
   static constexpr std::array relations = {"about", "at least", "at most"};
   return {{"unit", number.unit},
           {"paper", or_null(number.paper)},
@@ -40,33 +40,6 @@ json to_json(const Comparison& number) {
           {"tolerance", or_null(number.tolerance)},
           {"justification", number.justification},
           {"no_effect", or_null(number.no_effect)}};
-}
-
-json to_json(const Cell& cell) {
-  const std::optional<Verdict> verdict = cell.verdict();
-  json object = to_json(static_cast<const Comparison&>(cell));
-  object.update({{"artifact", cell.artifact},
-                 {"row", cell.row},
-                 {"column", cell.column},
-                 {"read", cell.read},
-                 {"paper_oom", cell.paper_oom},
-                 {"error_percent", or_null(cell.error_percent())},
-                 {"error_points", or_null(cell.error_points())},
-                 {"status", name_of(cell.status)},
-                 {"verdict", verdict ? json(name_of(*verdict)) : json(nullptr)},
-                 {"of_another_run", cell.of_another_run},
-                 {"note", cell.note}});
-  return object;
-}
-
-json to_json(const Claim& claim) {
-  json object = to_json(static_cast<const Comparison&>(claim));
-  object.update({{"id", claim.id},
-                 {"statement", claim.statement},
-                 {"verdict", name_of(claim.verdict())},
-                 {"note", claim.note()},
-                 {"expected", claim.expected}});
-  return object;
 }
 
 /// With its interval, or why there is none.
@@ -124,8 +97,8 @@ std::vector<const Cell*> select(const Reproduction& reproduction, const std::str
 }
 
 /// Of cells of one artifact at one scale. Columns: row, column, unit; references; values, errors
-/// and verdicts.
-Table table_of(const std::vector<const Cell*>& cells) {
+/// and verdicts. `places` is told where each stands.
+Table table_of(const std::vector<const Cell*>& cells, std::vector<CellPlace>& places) {
   const std::string scale = at(cells.front()->scale);
   Table table{{{"row"}, {"column"}, {"unit"}}, {}};
   const auto add_reference = [&](const std::string& name, const auto& has) {
@@ -153,6 +126,7 @@ Table table_of(const std::vector<const Cell*>& cells) {
     if (cell->paper || cell->paper_oom) row[paper] = paper_text(*cell);
     if (cell->formula) row[formula] = format_number(cell->formula);
     const size_t column = columns[origin(*cell)];
+    places.push_back({line, column, cell});
     row[column] = cell->value ? value_text(*cell) : std::string(name_of(cell->status));
     row[column + 1] = error_text(*cell);
     if (const auto verdict = cell->verdict()) row[column + 2] = name_of(*verdict);
@@ -200,6 +174,33 @@ std::string origin(const Comparison& number) {
   if (number.source == Source::measured) name += " " + number.on;
   if (number.threads > 0) name += fmt::format(", {} threads", number.threads);
   return name + at(number.scale);
+}
+
+json to_json(const Cell& cell) {
+  const std::optional<Verdict> verdict = cell.verdict();
+  json object = comparison_json(cell);
+  object.update({{"artifact", cell.artifact},
+                 {"row", cell.row},
+                 {"column", cell.column},
+                 {"read", cell.read},
+                 {"paper_oom", cell.paper_oom},
+                 {"error_percent", or_null(cell.error_percent())},
+                 {"error_points", or_null(cell.error_points())},
+                 {"status", name_of(cell.status)},
+                 {"verdict", verdict ? json(name_of(*verdict)) : json(nullptr)},
+                 {"of_another_run", cell.of_another_run},
+                 {"note", cell.note}});
+  return object;
+}
+
+json to_json(const Claim& claim) {
+  json object = comparison_json(claim);
+  object.update({{"id", claim.id},
+                 {"statement", claim.statement},
+                 {"verdict", name_of(claim.verdict())},
+                 {"note", claim.note()},
+                 {"expected", claim.expected}});
+  return object;
 }
 
 void Reproduction::add(const Artifact& artifact, const Records& records) {
@@ -250,9 +251,11 @@ std::vector<CellTable> cell_tables(const Reproduction& reproduction) {
       if (of != artifact) continue;
       const auto cells = select(reproduction, artifact, scale);
       const auto title = reproduction.titles.find(artifact);
-      tables.push_back(
-          {artifact + at(scale) + (title == reproduction.titles.end() ? "" : ": " + title->second),
-           table_of(cells), remarks_on(cells)});
+      CellTable& part = tables.emplace_back();
+      part.heading =
+          artifact + at(scale) + (title == reproduction.titles.end() ? "" : ": " + title->second);
+      part.table = table_of(cells, part.places);
+      part.remarks = remarks_on(cells);
     }
   return tables;
 }

@@ -25,9 +25,17 @@ struct Reproduction {
 /// "virtual:a100-selene", "measured cpu at 1/8", "formula": the name of a column.
 std::string origin(const Comparison& number);
 
+nlohmann::json to_json(const Cell& cell);
+nlohmann::json to_json(const Claim& claim);
 nlohmann::json to_json(const Reproduction& reproduction);
 /// The cells, one per line, with the keys of the JSON as header.
 std::string to_csv(const Reproduction& reproduction);
+
+/// Where a cell's value stands in a table; behind it are its error and its verdict.
+struct CellPlace {
+  size_t row, column;
+  const Cell* cell;
+};
 
 /// The cells of one artifact at one scale, and beneath them what a reader has to know: why values
 /// are missing, and their notes, each once.
@@ -35,6 +43,7 @@ struct CellTable {
   std::string heading;  ///< id, scale unless it is 1, and title of the artifact
   Table table;
   std::vector<std::string> remarks;
+  std::vector<CellPlace> places;  ///< of every cell
 };
 
 /// Every artifact in turn, a table for each scale, so that all in a line is of the same size: row

@@ -76,20 +76,6 @@ std::string Table::markdown() const {
   return out;
 }
 
-std::string Table::html() const {
-  std::string out = "<table>\n";
-  const auto line = [&](const std::vector<std::string>& cells, const char* tag) {
-    out += "<tr>";
-    for (size_t i = 0; i < cells.size(); ++i)
-      out += fmt::format("<{0}{1}>{2}</{0}>", tag, columns[i].number ? " class=number" : "",
-                         escape_html(cells[i]));
-    out += "</tr>\n";
-  };
-  line(header(*this), "th");
-  for (const auto& row : rows) line(row, "td");
-  return out + "</table>\n";
-}
-
 std::string Table::csv() const {
   std::string out;
   const auto line = [&](const std::vector<std::string>& cells) {
@@ -132,11 +118,6 @@ Quantity format_bytes(int64_t bytes) {
   size_t unit = 0;
   for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
   return {fmt::format("{:.5g}", value), units.at(unit)};
-}
-
-std::string escape_html(const std::string& text) {
-  return replaced(replaced(replaced(replaced(text, "&", "&amp;"), "<", "&lt;"), ">", "&gt;"), "\"",
-                  "&quot;");
 }
 
 std::string escape_csv(const std::string& text) {

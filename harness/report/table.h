@@ -20,7 +20,6 @@ struct Table {
 
   std::string text() const;  ///< aligned, for a terminal
   std::string markdown() const;
-  std::string html() const;
   std::string csv() const;  ///< for a spreadsheet
   /// By the name of --format: "table", "markdown" or "csv".
   std::string in(std::string_view format) const;
@@ -45,7 +44,6 @@ struct Quantity {
 /// In the largest of B, KiB, MiB, GiB and TiB of which there is one, five significant digits.
 Quantity format_bytes(int64_t bytes);
 
-std::string escape_html(const std::string& text);
 std::string escape_csv(const std::string& text);
 
 }  // namespace frugal::harness
