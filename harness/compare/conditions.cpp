@@ -26,13 +26,31 @@ void flatten(const json& value, const std::string& name, Conditions& into) {
     into[name] = value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-/// Of the environment, what belongs to the program and not to the machine. What varies by itself
-/// (the load) is neither.
+/// Of the environment, what belongs to the program and not to the machine.
 constexpr const char* of_program[] = {"build", "libraries"};
 
+/// What of a GPU's state is set, and does not vary by itself as its temperature does.
+constexpr const char* set_of_gpu[] = {"power_cap_watts", "ecc", "mig", "persistence", "numa_node"};
+
+/// Of the GPUs, which driver they have and how they are set.
+json settings_of_gpus(const json& state) {
+  json settings = json::object();
+  if (state.contains("driver")) settings["driver"] = state["driver"];
+  if (!state.contains("begin")) return settings;
+  for (size_t i = 0; i < state["begin"].size(); ++i)
+    for (const char* key : set_of_gpu)
+      if (state["begin"][i].contains(key))
+        settings[std::to_string(i)][key] = state["begin"][i][key];
+  return settings;
+}
+
+/// Without what varies by itself.
 json environment_of(const Record& record) {
   json environment = json::parse(record.environment);
   environment.erase("load_average");
+  environment.erase("gemm_algorithms");
+  if (environment.contains("gpu_state"))
+    environment["gpu_state"] = settings_of_gpus(environment["gpu_state"]);
   return environment;
 }
 

@@ -66,6 +66,24 @@ TEST(Pairing, RefusesWhatDiffersInAnythingElseAndSaysWhat) {
           "processor.governor is performance in the base and powersave");
 }
 
+TEST(Pairing, RefusesGpusThatAreSetOtherwiseAndNotThoseThatAreWarmer) {
+  const auto with = [](const std::string& degrees, const std::string& cap,
+                       const std::string& driver) {
+    Record record = measured("64", {1});
+    record.environment = R"({"gemm_algorithms": {"timed": )" + degrees +
+                         R"(}, "gpu_state": {"driver": ")" + driver +
+                         R"(", "begin": [{"temperature_celsius": )" + degrees +
+                         R"(, "power_cap_watts": )" + cap + R"(}], "end": null}})";
+    return RecordList{record};
+  };
+  const RecordList base = with("30", "700", "580");
+  EXPECT_EQ(paired(base, with("60", "700", "580")).pairs.size(), 1);
+  EXPECT_THAT([&] { paired(base, with("30", "500", "580")); },
+              ThrowsMessage<InputError>(HasSubstr("gpu_state.0.power_cap_watts is 700")));
+  EXPECT_THAT([&] { paired(base, with("30", "700", "570")); },
+              ThrowsMessage<InputError>(HasSubstr("gpu_state.driver is 580")));
+}
+
 TEST(Pairing, NeverComparesVirtualNumbersWithMeasuredOnes) {
   const RecordList base = {measured("64", {1})};
   RecordList candidate = base;
