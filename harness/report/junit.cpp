@@ -5,17 +5,27 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "harness/report/table.h"
-
 namespace frugal::harness {
 namespace {
 
-/// XML 1.0 has no control characters but these, not even escaped.
+/// As XML text. XML 1.0 has no control characters but these, not even escaped.
 std::string escape_xml(const std::string& text) {
-  std::string allowed;
-  for (const char c : text)
-    if (static_cast<unsigned char>(c) >= 0x20 || c == '\t' || c == '\n' || c == '\r') allowed += c;
-  return escape_html(allowed);
+  std::string escaped;
+  for (const char c : text) {
+    const bool allowed =
+        static_cast<unsigned char>(c) >= 0x20 || c == '\t' || c == '\n' || c == '\r';
+    if (c == '&')
+      escaped += "&amp;";
+    else if (c == '<')
+      escaped += "&lt;";
+    else if (c == '>')
+      escaped += "&gt;";
+    else if (c == '"')
+      escaped += "&quot;";
+    else if (allowed)
+      escaped += c;
+  }
+  return escaped;
 }
 
 std::string body_of(const JUnitCase& c) {
