@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Regenerates the tables and figures of all papers on this machine and writes a report of each.
+# Regenerates the tables and figures of all papers on this machine and writes one page of all: out/report.html.
 #   ./reproduce.sh [OPTION...]    options of `frugal reproduce`, such as --on virtual or --check
 #   ./reproduce.sh --quick        some minutes: a part of it, held against what is expected; ends with OK or FAILED
 # What an earlier run recorded is kept and used. --rerun failed runs what did not end well again, --rerun all everything.
@@ -51,28 +51,42 @@ present() {  # PAPER
   if [[ ! -e $out/$paper.json ]]; then return; fi
   printf '%s\0' plots/"$paper"_*.py |
     MPLBACKEND=Agg xargs -0 -P "$(nproc)" -I PLOT "$python" PLOT "$out" "$out/figures" || status=1
-  "$frugal" report "$out" || status=$?
+}
+
+# Shows what the program says only where something went wrong.
+trace() {  # OPTION...
+  local said=out/trace.txt
+  "$frugal" trace "$@" --force >"$said" 2>&1 || {
+    status=$?
+    cat "$said" >&2
+  }
+  rm "$said"
 }
 
 # What plots/mst2024_timeline.py draws: the memory of one step of Llama3-8B, at the length of the
 # paper's figure on its machine, and at one of which a step without recomputation needs a larger one.
 timelines() {  # TOKENS MACHINE
-  local tokens=$1 machine=$2 name said=out/mst2024/timeline.txt
+  local tokens=$1 machine=$2 name
   local -A ways=([standard]="" [recompute]="--recompute full"
     [mini-sequence]="--recompute full --mlp-chunks paper --head-chunks paper"
     [offload]="--recompute full --mlp-chunks paper --head-chunks paper --offload")
   mkdir -p out/mst2024
   for name in "${!ways[@]}"; do
-    # Its step and its table are shown only where something went wrong.
     # shellcheck disable=SC2086  # flags, one word each
-    "$frugal" trace --model llama3-8b --sequence "$tokens" --on "virtual:$machine" --type bf16 \
-      --precision pure --step-in-backward ${ways[$name]} --force \
-      --memory "out/mst2024/timeline-$tokens-$name.json" >"$said" 2>&1 || {
-      status=$?
-      cat "$said" >&2
-    }
+    trace --model llama3-8b --sequence "$tokens" --on "virtual:$machine" --type bf16 --precision pure \
+      --step-in-backward ${ways[$name]} --memory "out/mst2024/timeline-$tokens-$name.json"
   done
-  rm "$said"
+}
+
+# What the page draws besides: two batches of a pipeline of eight stages, by three schedules.
+pipelines() {  # MACHINE
+  local schedule
+  mkdir -p out/pipedream2bw2021
+  for schedule in gpipe 1f1b 2bw; do
+    trace --model gpt-2.2b --on "virtual:$1" --type bf16 --pipeline-parallel 8 --schedule "$schedule" \
+      --micro-batch 1 --microbatches 8 --recompute full --clip 0 --steps 2 \
+      --out-file "out/pipedream2bw2021/pipeline-$schedule.json"
+  done
 }
 
 # How good a paper's machine is (docs/calibration.md), as plots/korthikanti2022_calibration.py draws it.
@@ -108,15 +122,23 @@ for paper in "${papers[@]}"; do
 done
 timelines 4096 a100-80gb
 timelines 16384 h200-hgx
+pipelines v100-p3-16xlarge
 calibrate korthikanti2022 a100-selene
 explain mst2024 mst2024/tables8-11 mst2024/figure11 --column peak
 explain pipedream2bw2021 pipedream2bw2021/figure7 --column "batch 64"
 for paper in "${papers[@]}"; do
   present "$paper"
 done
-
-echo "Reports and figures:"
+recorded=()
 for paper in "${papers[@]}"; do
-  find "out/$paper" -type f \( -name '*.html' -o -name '*.md' -o -name '*.png' -o -name '*.svg' \)
+  if [[ -e out/$paper/records.jsonl ]]; then recorded+=("out/$paper"); fi
+done
+if ((${#recorded[@]})); then "$frugal" report "${recorded[@]}" --out out --force || status=$?; fi
+
+echo "Figures:"
+for paper in "${papers[@]}"; do
+  find "out/$paper" -type f \( -name '*.png' -o -name '*.svg' \)
 done | sort
+echo "The report of all papers, for a browser and as Markdown:"
+find out -maxdepth 1 -name 'report.*' | sort
 exit "$status"

@@ -95,8 +95,11 @@ Exit report(const ReportValues& values, const CommandLine& line) {
     fmt::print("{}\n", to_json(numbers).dump(2));
     return Exit::done;
   }
+  std::error_code error;
+  fs::create_directories(place, error);
   if (!is_folder(place))
-    throw InputError(fmt::format("--out: {} is no folder; make it first", place.string()));
+    throw InputError(fmt::format("--out: {} is no folder and cannot be made one ({})",
+                                 place.string(), error.message()));
   const std::string html = (place / "report.html").string();
   const std::string markdown = (place / "report.md").string();
   for (const std::string& file : {html, markdown})

@@ -1,6 +1,8 @@
 #include "harness/report/report_document.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -8,7 +10,6 @@
 #include "harness/record/or_null.h"
 #include "harness/report/evidence_json.h"
 #include "harness/report/timeline_json.h"
-#include "harness/report/verdicts.h"
 
 namespace frugal::harness {
 namespace {
@@ -32,6 +33,7 @@ class Compact {
       const json& value = member.value();
       const bool nothing = value.is_null() || value == false || value == "" ||
                            (value.is_array() && value.empty()) ||
+                           (value.is_number_float() && !std::isfinite(value.get<double>())) ||
                            (granted.contains(member.key()) && granted[member.key()] == value);
       member = nothing ? object.erase(member) : std::next(member);
     }
@@ -52,19 +54,12 @@ class Compact {
   json texts_ = json::array();
 };
 
-json tally_json(const Tally& tally) {
-  json counts = json::object();
-  for (const auto& [verdict, count] : tally.of) counts[std::string(name_of(verdict))] = count;
-  return counts;
-}
-
 json paper_json(const Inventory& inventory, const std::vector<ReportedArtifact>& artifacts) {
   Reproduction numbers;
   for (const ReportedArtifact& one : artifacts) {
     if (paper_of(one.artifact->id()) != inventory.paper) continue;
-    const Reproduction& own = one.numbers;
-    numbers.cells.insert(numbers.cells.end(), own.cells.begin(), own.cells.end());
-    numbers.claims.insert(numbers.claims.end(), own.claims.begin(), own.claims.end());
+    const std::vector<Cell>& own = one.numbers.cells;
+    numbers.cells.insert(numbers.cells.end(), own.begin(), own.end());
   }
   json entries = json::array();
   const Table table = inventory_table(inventory, numbers);
@@ -75,11 +70,7 @@ json paper_json(const Inventory& inventory, const std::vector<ReportedArtifact>&
                        {"artifacts", entry.artifacts},
                        {"says", table.rows[i].back()}});
   }
-  return {{"id", inventory.paper},
-          {"title", inventory.title},
-          {"claims", tally_json(judged_claims(numbers))},
-          {"cells", tally_json(judged_cells(numbers))},
-          {"inventory", entries}};
+  return {{"id", inventory.paper}, {"title", inventory.title}, {"inventory", entries}};
 }
 
 json table_json(const Table& table) {
@@ -127,7 +118,6 @@ void add_claims(const ReportedArtifact& one, const Evidence& evidence, Compact& 
     object["origin"] = origin(claim);
     object["records"] = evidence.of(one.artifact->id(), claim);
     object["stated"] = table.rows[i][1];
-    object["within"] = table.rows[i][2];
     object["ours"] = table.rows[i][4];
     claims.push_back(compact(std::move(object)));
   }

@@ -25,17 +25,44 @@ class Report(Cli):
         for text in (html, markdown):
             self.assertIn("korthikanti2022/table4", text)
             self.assertIn("gpt-tiny", text)
-            self.assertIn("one.svg", text)
-        self.assertIn("data:image/svg+xml;base64,", html)
-        self.assertNotIn("http", html.replace("http://www.w3.org", ""))
+        self.assertIn("![one.svg](figures/one.svg)", markdown)
+        self.assertNotIn("data:image/svg+xml;base64,", html)
         done = self.run_frugal("report", "out", status=2)
         self.assertIn("--force", done.stderr)
-        self.run_frugal("report", "out", "--force")
+        self.run_frugal("report", "out", "--force", "--figures")
+        self.assertIn("data:image/svg+xml;base64,", (self.folder / "out/report.html").read_text())
 
-    def test_one_folder(self):
-        said = self.run_frugal("report", "one", "two", status=2).stderr
-        self.assertIn("two", said)
-        self.assertIn("`frugal report DIR [flags]`", self.run_frugal("docs").stdout)
+    def test_several_folders_make_one_page(self):
+        for artifact in ("korthikanti2022/table2", "pipedream2bw2021/figure1a", "pipedream2bw2021/figure6a"):
+            self.run_frugal("reproduce", artifact, "--on", "virtual", "--out", artifact.split("/")[0])
+        (self.folder / "pipedream2bw2021/figures").mkdir()
+        (self.folder / "pipedream2bw2021/figures/one.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
+        folders = ("korthikanti2022", "pipedream2bw2021")
+        said = self.run_frugal("report", *folders, status=2).stderr
+        self.assertIn("--out is missing", said)
+        (self.folder / "file").write_text("")
+        self.assertIn("--out: file", self.run_frugal("report", *folders, "--out", "file", status=2).stderr)
+        self.run_frugal("report", *folders, "--out", "new/both")
+        markdown = (self.folder / "new/both/report.md").read_text()
+        self.assertIn("![one.svg](../../pipedream2bw2021/figures/one.svg)", markdown)
+        # Those that need no record are there, too, as `frugal reproduce` has them.
+        for text in (markdown, (self.folder / "new/both/report.html").read_text()):
+            for artifact in ("korthikanti2022/table2", "pipedream2bw2021/figure1a", "pipedream2bw2021/figure6a"):
+                self.assertIn(artifact, text)
+        self.assertIn("two", self.run_frugal("report", "korthikanti2022", "two", "--out", "new", status=2).stderr)
+
+    def test_traces_that_are_not_whole(self):
+        self.run_frugal(*TINY)
+        for text in ('{"traceEvents":[', '{"traceEvents":[]}', '{"schema":"frugal.memory/1"}'):
+            (self.folder / "out/one.json").write_text(text)
+            said = self.run_frugal("report", "out", status=2).stderr
+            self.assertIn("out/one.json is not as `frugal trace` writes it", said)
+            self.assertEqual(len(said.splitlines()), 1)
+        (self.folder / "out/one.json").write_text('{"another": "file"}')
+        self.run_frugal("report", "out")
+
+    def test_what_may_be_several_is_documented_so(self):
+        self.assertIn("`frugal report DIR… [flags]`", self.run_frugal("docs").stdout)
         self.assertIn("`frugal reproduce ARTIFACT… [flags]`", self.run_frugal("docs").stdout)
 
     def test_results_of_older_programs_lack_nothing_of_the_papers(self):

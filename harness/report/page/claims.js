@@ -4,8 +4,7 @@ const noEffect = (number) => number.no_effect == null ? null : `${number.no_effe
 
 function claimDetail(claim) {
   return element("div", {class: "detail"}, facts([
-    ["stated by the paper", `${claim.stated}; may be off by ${claim.within.replace("± ", "")} ${claim.unit}`],
-    ["why so much", claim.justification], ["why not nearer", claim.reason], ["note", claim.note],
+    ["stated by the paper", claim.stated], ["tolerance", toleranceOf(claim)], ["reason", claim.reason], ["note", claim.note],
     ["without any effect", noEffect(claim)],
     ["make it again", claim.records.length ? element("div", {}, ...commandsOf(claim.records).map(command)) : null],
     ["more", element("button", {type: "button", onclick: () => openNumber(claim)}, "Where this number is from")]

@@ -13,9 +13,10 @@ function element(tag, attributes = {}, ...children) {
 
 const cssName = (verdict) => (verdict ?? "").replaceAll(" ", "-");
 
+/** `expected`: the paper contradicts itself, so that it would not be reproduced. */
 function chip(verdict, expected) {
   const {sign} = verdicts.find(({name}) => name === verdict);
-  return element("span", {class: `chip ${cssName(verdict)}`}, `${sign} ${verdict}${expected ? ", as expected" : ""}`);
+  return element("span", {class: `chip ${cssName(verdict)}`}, `${sign} ${verdict}${expected && verdict === "not reproduced" ? ", as expected" : ""}`);
 }
 
 function copyButton(text) {

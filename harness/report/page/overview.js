@@ -13,7 +13,8 @@ function bar(what, numbers, paper, source) {
     }, element("span", {"aria-hidden": true}, `${sign} ${count}`));
   }).filter(Boolean);
   return element("div", {class: "bar", "data-what": what, role: "group", "aria-label": `${what}, ${source}`},
-                 ...(parts.length ? parts : [element("span", {class: "none"}, "–")]));
+                 ...(parts.length ? parts : [element("span", {class: "none"}, "–")]),
+                 element("span", {class: "share"}, share(numbers)));
 }
 
 /** Shows these alone; once more, everything again. */
@@ -27,23 +28,30 @@ function showOnly(values, section) {
   }
 }
 
-/** "112 of 131 decided ones, 85 %" */
-function share(counts) {
-  const reproduced = counts["reproduced"] ?? 0;
-  const decided = reproduced + (counts["not reproduced"] ?? 0);
-  return decided ? `${reproduced} of ${decided} (${Math.round(100 * reproduced / decided)} %)` : "none of 0";
+/** Of what was decided, "85 %". */
+function share(numbers) {
+  const count = (verdict) => numbers.filter((number) => number.verdict === verdict).length;
+  const decided = count("reproduced") + count("not reproduced");
+  return decided ? `${Math.round(100 * count("reproduced") / decided)} %` : "";
 }
 
-function paperCard({id, title, claims, cells}) {
-  const grid = element("div", {class: "bars"}, element("span", {class: "head of-source"}, "source"),
-                       element("span", {class: "head"}, "claims, reproduced ", element("b", {}, share(claims))),
-                       element("span", {class: "head"}, "numbers, reproduced ", element("b", {}, share(cells))));
-  const own = {claims: claimsOf(id), cells: cellsOf(id).filter((cell) => cell.verdict)};
-  for (const source of new Set([...own.claims, ...own.cells].map((number) => number.origin)))
-    grid.append(element("span", {class: "source"}, source), ...["claims", "cells"].map(
-        (what) => bar(what === "claims" ? what : "numbers", own[what].filter((number) => number.origin === source), id, source)));
-  return element("article", {class: "paper", "aria-label": id}, element("h3", {}, title, " ", element("small", {}, id)),
-                 grid);
+/** A source's name, and where something was measured, on what. */
+function sourceLabel(source, numbers) {
+  const measured = numbers.filter((number) => number.source === "measured");
+  const devices = [...new Set(measured.flatMap(({records}) => records.map(({device}) => device)))];
+  return element("span", {class: "source"}, source, ...devices.map((device) => element("small", {title: device}, device)));
+}
+
+function paperCard({id, title}) {
+  const grid = element("div", {class: "bars"}, ...["source", "claims", "numbers in tables and figures"].map(
+      (head) => element("span", {class: "head"}, head)));
+  const claims = claimsOf(id), cells = cellsOf(id).filter((cell) => cell.verdict);
+  for (const source of new Set([...claims, ...cells].map((number) => number.origin))) {
+    const own = (numbers) => numbers.filter((number) => number.origin === source);
+    grid.append(sourceLabel(source, own([...claims, ...cells])), bar("claims", own(claims), id, source),
+                bar("numbers", own(cells), id, source));
+  }
+  return element("article", {class: "paper", "aria-label": id}, element("h3", {}, title, " ", element("small", {}, id)), grid);
 }
 
 function drawOverview() {
@@ -51,8 +59,7 @@ function drawOverview() {
   document.getElementById("introduction").textContent =
       `This page sets numbers that ${["no paper reports", "a paper reports", "two papers report", "three papers report"][count] ?? `${count} papers report`} beside those that frugal gets when it ` +
       "runs the same trainings, and says of each whether it is reproduced, from which source it is, and how to make it again. " +
-      "A bar is of one source: click a part of it to see what is in it. Above the bars each claim and number counts once, as the " +
-      "paper's own program where that is known.";
+      "A bar is of one source, and ends with the share that is reproduced of what is decided. Click a part of a bar to see what is in it.";
   document.getElementById("legend").append(...verdicts.map(
       ({name, sign, means}) => element("li", {title: means}, element("span", {class: `swatch ${cssName(name)}`, "aria-hidden": true}, sign),
                                        ` ${name}`, element("span", {class: "hint"}, `: ${means}`))));

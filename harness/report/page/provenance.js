@@ -3,6 +3,9 @@
 const commandsOf = (records) => [...new Set(records.map((record) => record.command))];
 const exact = (value, unit) => value == null ? null : `${value} ${unit}`;
 
+const toleranceOf = ({tolerance, unit, justification}) => tolerance == null ? null
+    : `${tolerance} ${unit}${justification ? `: ${justification}` : ""}`;
+
 function band({paper, formula, tolerance, relation, unit}) {
   const reference = paper ?? formula;
   if (reference == null || tolerance == null) return null;
@@ -22,7 +25,7 @@ function numberFacts(number) {
     ["source", number.origin],
     ["the paper's number", number.paper_oom ? "out of memory" : number.paper == null ? null : exact(number.paper, unit) + read],
     ["the formula's number", exact(number.formula, unit)],
-    ["reproduced where", band(number)], ["why so", number.justification], ["why not nearer", number.reason],
+    ["reproduced where", band(number)], ["tolerance", toleranceOf(number)], ["reason", number.reason],
     ["without any effect", noEffect(number)], ["fitted", number.fitted ? "to meet the paper's number" : null],
     ["note", number.note]
   ]);
