@@ -1,13 +1,16 @@
 """What comes from other programs and goes to them: frugal import and frugal export."""
 
 import csv
+import importlib.util
 import io
 import json
 import pathlib
 import shlex
 import subprocess
+import sys
+import unittest
 
-from program import FRUGAL, TINY, Cli
+from program import FRUGAL, SOURCE, TINY, Cli
 
 LISTS = pathlib.Path(__file__).resolve().parent / "import"
 SMALL = ["--num-layers", "2", "--hidden-size", "64", "--num-attention-heads", "4", "--seq-length", "32",
@@ -279,3 +282,38 @@ class Export(Cli):
         self.assertEqual(value("model_flops"), record["flops"]["model"]["value"])
         if record["losses"]:
             self.assertEqual([float(loss) for loss in values["loss", ""]["values"].split()], record["losses"])
+
+
+class Parquet(Cli):
+    def convert(self, *arguments):
+        script = str(SOURCE / "scripts/records-to-parquet.py")
+        return subprocess.run([sys.executable, script, "out", "records.parquet", "--frugal", FRUGAL, *arguments],
+                              cwd=self.folder, capture_output=True, text=True, check=False)
+
+    @unittest.skipUnless(importlib.util.find_spec("pyarrow"), "the Python package pyarrow is not installed")
+    def test_it_has_the_numbers_of_the_csv(self):
+        from pyarrow import parquet  # pylint: disable=import-outside-toplevel
+        self.run_frugal(*TINY, "--steps", "12")
+        self.run_frugal("measure", "--model", "22B", "--layers", "4", "--on", "virtual", "--head-chunks", "paper")
+        self.run_frugal("measure", "--model", "530B", "--on", "virtual", status=3)
+        self.assertEqual(self.convert().returncode, 0)
+        rows = list(csv.DictReader(io.StringIO(self.run_frugal("export", "out").stdout)))
+        read = parquet.read_table(self.folder / "records.parquet").to_pylist()
+        self.assertEqual(len(read), len(rows))
+        for typed, row in zip(read, rows):
+            self.assertEqual(list(typed), list(row))
+            self.assertEqual(typed["values"] or [], [float(sample) for sample in row["values"].split()])
+            for column, text in row.items():
+                if isinstance(typed[column], float):
+                    self.assertEqual(typed[column], float(text), column)
+                elif isinstance(typed[column], (str, int)) and text != "paper":
+                    self.assertEqual(str(typed[column]).lower(), text.lower(), column)
+                elif typed[column] is None:
+                    self.assertEqual(text, "", column)
+        self.assertEqual({type(typed["layers"]) for typed in read}, {int})
+        self.assertIn("exists already", self.convert().stderr)
+        self.assertEqual(self.convert("--force").returncode, 0)
+
+    @unittest.skipIf(importlib.util.find_spec("pyarrow"), "the Python package pyarrow is installed")
+    def test_it_says_what_is_missing(self):
+        self.assertIn("pyarrow is missing", self.convert().stderr)
