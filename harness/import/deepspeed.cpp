@@ -171,6 +171,11 @@ class DeepSpeed {
                          what.at(static_cast<size_t>(*stage)))});
       else
         parts_.fail(stage_path, fmt::format("is {}; it must be from 0 to 3", *stage));
+      constexpr std::array kinds = {Kind::optimizer, Kind::gradient, Kind::parameter};
+      if (*stage > 0)
+        out_.divided = {parts_.said(stage_path),
+                        out_.given.at("data_parallel_size").get<int64_t>(),
+                        {kinds.begin(), kinds.begin() + *stage}};
     }
     for (const char* path :
          {"zero_optimization.offload_optimizer.device", "zero_optimization.cpu_offload"}) {

@@ -90,8 +90,20 @@ bool NestedParts::on(std::string_view path) {
   return found->get<bool>();
 }
 
+bool NestedParts::is_off(const Part& part, const std::vector<std::string>& off) const {
+  const std::string section = part.path.substr(0, part.path.find('.'));
+  const auto disabled = [this, &section](const char* name) {
+    const Part* const found = find(section + name);
+    return found != nullptr && found->value == false;
+  };
+  return part.value.is_null() || part.value == false || part.value == "auto" ||
+         (part.value.is_array() && part.value.empty()) ||
+         std::find(off.begin(), off.end(), section) != off.end() || disabled(".enable") ||
+         disabled(".enabled");
+}
+
 void NestedParts::rest(const std::vector<KnownParts>& same, const std::vector<KnownParts>& missing,
-                       Imported& out) const {
+                       Imported& out, const std::vector<std::string>& off) const {
   std::vector<std::string> names;
   for (const auto* table : {&same, &missing})
     for (const KnownParts& line : *table)
@@ -100,12 +112,10 @@ void NestedParts::rest(const std::vector<KnownParts>& same, const std::vector<Kn
   for (const Part& part : parts_) {
     if (part.taken) continue;
     const std::string text = said(part.path);
-    const bool off = part.value.is_null() || part.value == false || part.value == "auto" ||
-                     (part.value.is_array() && part.value.empty());
     const KnownParts* lacks = find_known(missing, part.path);
     if (const KnownParts* line = find_known(same, part.path)) {
       out.same.push_back({text, std::string(line->what)});
-    } else if (lacks != nullptr && off) {
+    } else if (lacks != nullptr && is_off(part, off)) {
       out.same.push_back({text, "it is off"});
     } else if (lacks != nullptr) {
       out.missing.push_back({text, std::string(lacks->what)});

@@ -30,9 +30,10 @@ class NestedParts {
 
   [[noreturn]] void fail(std::string_view path, const std::string& what) const;
   /// Says of each that was not asked for what the tables have of it. What is false, null or "auto"
-  /// changes nothing.
+  /// changes nothing, and neither do sections that are `off` or whose "enable" or "enabled" is
+  /// false.
   void rest(const std::vector<KnownParts>& same, const std::vector<KnownParts>& missing,
-            Imported& out) const;
+            Imported& out, const std::vector<std::string>& off = {}) const;
 
  private:
   struct Part {
@@ -42,6 +43,7 @@ class NestedParts {
   };
   void flatten(const nlohmann::json& object, const std::string& path);
   const Part* find(std::string_view path) const;
+  bool is_off(const Part& part, const std::vector<std::string>& off) const;
   const nlohmann::json* value(std::string_view path);
 
   std::vector<Part> parts_;

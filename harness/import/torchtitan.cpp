@@ -89,7 +89,10 @@ class Torchtitan {
     read_batch();
     read_training();
     read_recomputation();
-    parts_.rest(torchtitan_without_effect(), torchtitan_missing(), out_);
+    std::vector<std::string> off;
+    if (!parts_.has("model.converters") && !parts_.on("float8.enable_float8_linear"))
+      off = {"float8"};
+    parts_.rest(torchtitan_without_effect(), torchtitan_missing(), out_, off);
     return std::move(out_);
   }
 
@@ -189,6 +192,9 @@ class Torchtitan {
     else
       out_.add(how.empty() ? fmt::format("--world-size {}", *options_.ranks) : how,
                "data_parallel_size", replicas_);
+    if (divided > 1)
+      out_.divided = {
+          how.empty() ? "FSDP" : how, divided, {Kind::parameter, Kind::gradient, Kind::optimizer}};
     out_.missing.push_back(
         {how.empty() ? "data_parallel_shard_degree = -1, by default" : how,
          fmt::format("float32 weights, gradients and optimizer state (16 bytes a weight) divided "

@@ -1,5 +1,6 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct ImportReport {
 
  private:
   Table parts() const;
+  /// Bytes of a rank's peak that division among replicas would take away, at most; none without it.
+  std::optional<int64_t> divided_away() const;
 };
 
 }  // namespace frugal::harness

@@ -2,6 +2,7 @@
 
 import collections
 import json
+import pickle
 import signal
 import xml.etree.ElementTree as tree
 
@@ -23,6 +24,7 @@ class Trace(Cli):
         (self.folder / "given/link").symlink_to(self.folder)
         for other in ("./x", "given/../x", str(self.folder / "x"), "given/link/x"):
             self.rejected(*TRACE, "--out-file", "x", "--memory", other, says=["--memory", "--out-file", f"both {other}"])
+        self.rejected(*TRACE, "--memory-snapshot", "x", "--memory", "x", says=["--memory", "--memory-snapshot", "both x"])
         self.rejected(*TRACE, "--memory", "absent/x", says=["--memory", "absent/x", "No such file"])
         self.rejected(*TRACE[:-2], "--out-file", "x", "--schedule", "2bw", says=["2bw", "microbatches"])
 
@@ -94,6 +96,76 @@ class Trace(Cli):
         self.assertEqual({row[1] for row in rows}, {"forward", "backward", "step"})
         self.assertTrue(all(len(row) == len(document["columns"]) for row in rows))
         self.assertGreater(max(row[-1] for row in rows), 0)
+
+    def snapshot(self, *arguments):
+        shown = self.run_frugal("trace", *arguments, "--memory-snapshot", "s.pickle", "--force").stdout
+        self.assertIn("pytorch.org/memory_viz", shown)
+        return pickle.loads((self.folder / "s.pickle").read_bytes())
+
+    def is_the_ledgers(self, snapshot, *arguments):
+        """Taken and given back as a viewer adds it up, each device's peak is that of its stage, to the byte."""
+        self.run_frugal("measure", *arguments, "--out", "ledger", "--force")
+        stages = self.records("ledger")[-1]["memory"]["stages"]
+        self.assertEqual(len(snapshot["device_traces"]), len(stages))
+        for number, (events, stage) in enumerate(zip(snapshot["device_traces"], stages)):
+            live, peak, segments = {}, 0, {}
+            for event in events:
+                if event["action"] == "alloc":
+                    self.assertNotIn(event["addr"], live)
+                    live[event["addr"]] = event["size"]
+                    peak = max(peak, sum(live.values()))
+                elif event["action"] == "free_completed":
+                    self.assertEqual(live.pop(event["addr"]), event["size"])
+                elif event["action"] == "segment_alloc":
+                    segments[event["addr"]] = event["size"]
+                elif event["action"] == "segment_free":
+                    self.assertEqual(segments.pop(event["addr"]), event["size"])
+            self.assertEqual(peak, stage["peak"])
+            of_device = [segment for segment in snapshot["segments"] if segment["device"] == number]
+            self.assertEqual({s["address"]: s["total_size"] for s in of_device}, live)
+            self.assertEqual(segments, live)
+            self.assertEqual({b["address"]: b["size"] for s in of_device for b in s["blocks"]}, live)
+            times = [event["time_us"] for event in events]
+            self.assertEqual(times, sorted(times))
+        addresses = [s["address"] for s in snapshot["segments"]]
+        self.assertEqual(len(set(addresses)), len(addresses))
+
+    def test_memory_snapshot(self):
+        for run in ([*RUN, "--on", "virtual:a100-selene", "--recompute", "selective", "--steps", "2"],
+                    [*RUN, "--on", "cpu", "--threads", "1", "--optimizer", "sgd"],
+                    ["--model", "gpt-tiny", "--on", "virtual", "--tensor-parallel", "2", "--step-in-backward",
+                     "--type", "bf16"]):
+            snapshot = self.snapshot(*run)
+            self.is_the_ledgers(snapshot, *run)
+            self.assertIn("--memory-snapshot s.pickle", snapshot["about"]["command"])
+
+    def test_frames_of_a_memory_snapshot(self):
+        snapshot = self.snapshot(*RUN, "--on", "virtual")
+        frames = {tuple((f["filename"], f["line"], f["name"]) for f in event["frames"])
+                  for events in snapshot["device_traces"] for event in events}
+        self.assertIn((("module", 0, "mlp"), ("microbatch", 3, "microbatch 3"), ("layer", 1, "layer 1"),
+                       ("kind", 3, "activation")), frames)
+        self.assertEqual({frame[-1][2] for frame in frames},
+                         {"parameter", "gradient", "optimizer", "activation", "statistics", "workspace", "communication"})
+
+    def test_a_large_memory_snapshot_is_written_in_parts(self):
+        """Some readers hold all items of a list that are written at once."""
+        snapshot = self.snapshot("--model", "gpt-tiny", "--on", "virtual", "--microbatches", "64")
+        self.assertGreater(len(snapshot["device_traces"][0]), 10000)
+        sizes = []
+
+        class Reader(pickle._Unpickler):  # pylint: disable=protected-access
+            dispatch = dict(pickle._Unpickler.dispatch)
+
+            def load_appends(self):
+                sizes.append(len(self.stack))
+                super().load_appends()
+
+            dispatch[pickle.APPENDS[0]] = load_appends
+
+        with (self.folder / "s.pickle").open("rb") as file:
+            self.assertEqual(Reader(file).load(), snapshot)
+        self.assertEqual(max(sizes), 1000)
 
 
 class Operations(Cli):

@@ -1,0 +1,319 @@
+"""What comes from other programs and goes to them: frugal import and frugal export."""
+
+import csv
+import importlib.util
+import io
+import json
+import pathlib
+import shlex
+import subprocess
+import sys
+import unittest
+
+from program import FRUGAL, SOURCE, TINY, Cli
+
+LISTS = pathlib.Path(__file__).resolve().parent / "import"
+SMALL = ["--num-layers", "2", "--hidden-size", "64", "--num-attention-heads", "4", "--seq-length", "32",
+         "--micro-batch-size", "2", "--vocab-size", "256"]
+# For each list: what is given beside it, some of what is mapped, all that frugal does not have, and the parameters.
+GPT3 = (["--vocabulary", "50257", "--world-size", "1536"],
+        {"layers": 96, "hidden_size": 12288, "vocabulary_size": 51200, "tensor_parallel_size": 8, "type": "bf16",
+         "pipeline_parallel_size": 16, "data_parallel_size": 12, "microbatches": 128, "attention": "fused",
+         "dropout": 0.1, "stored_masks": True, "clip": 1, "weight_decay": 0.1},
+        {"--step-batch-size-schedule"}, 174615846912)
+LLAMA_8B = (["--world-size", "8"],
+            {"layers": 32, "intermediate_size": 14336, "key_value_heads": 8, "head_size": 128, "norm": "rms-norm",
+             "mlp": "swiglu", "positions": "rotary", "rotary": {"base": 1e6}, "bias": "none", "tied_embeddings": False,
+             "data_parallel_size": 8, "microbatches": 16, "vocabulary_size": 128256, "dropout": 0,
+             "narrow_reduction": True, "attention": "fused"},
+            {"--fp8-format", "--fp8-amax-history-len", "--fp8-amax-compute-algo", "--fp8-param-gather",
+             "--use-distributed-optimizer", "--overlap-grad-reduce", "--overlap-param-gather",
+             "--cross-entropy-loss-fusion", "--empty-unused-memory-level"}, 8030261248)
+LLAMA_70B = (["--world-size", "128", "--vocabulary", "131072"],
+             {"layers": 80, "chunks": 2, "schedule": "interleaved", "sequence_parallel": True, "microbatches": 256,
+              "data_parallel_size": 4, "seed": 28,
+              "rotary": {"base": 5e5, "factor": 8, "bands": {"low": 1, "high": 4, "original": 8192}}},
+             {"--use-precision-aware-optimizer", "--main-grads-dtype", "--cross-entropy-loss-fusion",
+              "--use-distributed-optimizer", "--overlap-grad-reduce", "--overlap-param-gather",
+              "--defer-embedding-wgrad-compute", "--wgrad-deferral-limit", "--overlap-p2p-communication-warmup-flush"},
+             70599843840)
+SC21 = (["--world-size", "1536", "--vocabulary", "50257"],
+        {"layers": 80, "chunks": 2, "schedule": "interleaved", "recompute": "full", "attention": "separate",
+         "microbatch_size": 2, "microbatches": 48, "data_parallel_size": 24, "weight_decay": 0.01},
+        {"--DDP-impl"}, 145622261760)
+TR1 = (["--world-size", "512", "--vocabulary", "50257"],
+       {"layers": 40, "intermediate_size": 20480, "vocabulary_size": 50432, "recompute": "full", "microbatches": 16,
+        "data_parallel_size": 64, "attention": "separate", "optimizer": "adamw", "seed": 42},
+       {"--rampup-batch-size", "--deepspeed", "--deepspeed_config", "--zero-stage", "--deepspeed-activation-checkpointing"},
+       12854282240)
+RUN = {"gpt3-175b": GPT3, "llama3-8b-fp8": LLAMA_8B, "llama3-70b": LLAMA_70B, "sc21-145b": SC21, "tr1-13b": TR1}
+MISSING_OF_MIXTRAL = {"--num-experts", "--moe-router-topk", "--moe-router-load-balancing-type", "--moe-aux-loss-coeff",
+                      "--moe-grouped-gemm", "--moe-token-dispatcher-type", "--expert-model-parallel-size",
+                      "--overlap-param-gather", "--overlap-grad-reduce", "--use-distributed-optimizer",
+                      "--no-masked-softmax-fusion"}
+SCRIPT = """#!/bin/bash
+#SBATCH --nodes=3
+GPUS=${GPUS:-2}
+LAYERS=$((2 * 4 - 2)); SIZE="small"   # a comment with --hidden-size 9
+WORLD="--nproc_per_node $GPUS --nnodes $SLURM_NNODES"
+MODEL=(
+    --num-layers $LAYERS  # and another
+    --hidden-size 64 --num-attention-heads 4
+    "--seq-length 32"
+)
+if [ "$SIZE" == small ]; then MODEL+=(--micro-batch-size 2); else MODEL+=(--micro-batch-size 4); fi
+if [[ -z "$FLASH" ]]; then
+  MODEL+=(--swiglu)
+elif [ $FLASH -gt 1 ]; then
+  MODEL+=(--use-flash-attn)
+fi
+cat <<EOF > /dev/null
+--hidden-size 7
+EOF
+REST=" --vocab-size 256 \\
+   --bf16 $EXTRA \\
+   --split 'a b' "
+torchrun $WORLD train/pretrain_gpt.py ${MODEL[@]} $REST --save "${OUT:-out}/x" 2>&1
+"""
+
+
+class Import(Cli):
+    def imported(self, *arguments, status=0):
+        return json.loads(self.run_frugal("import", "--format", "json", *arguments, status=status).stdout)
+
+    @staticmethod
+    def names(parts):
+        return {word for part in parts for word in part["said"].split() if word.startswith("--")}
+
+    def test_bad_input(self):
+        self.rejected("import", "absent", says=["absent", "cannot be read"])
+        self.rejected("import", self.given("echo nothing\n"), says=["mine.txt", "no arguments"])
+        self.rejected("import", "--", *SMALL, "--bf16", "7", says=["\"7\" stands behind --bf16"])
+        self.rejected("import", "--", "words", "--bf16", says=["words"])
+        self.rejected("import", self.given(" ".join(SMALL)), "--set", "x", says=["--set", "NAME=VALUE"])
+        self.rejected("import", self.given(" ".join(SMALL[:-4])), says=["--micro-batch-size is missing"])
+        self.rejected("import", self.given("[job\n", "a.toml"), "--from", "torchtitan", says=["a.toml, line 1"])
+        self.rejected("import", self.given("[model]\nname = \"x\"\n", "a.toml"), says=["model.name", "llama3", "--model"])
+        self.rejected("import", self.given("{}", "a.json"), says=["a.json", "--model"])
+        self.rejected("import", self.given("{\"train_batch_size\": \"x\"}", "a.json"), "--model", "22B",
+                      says=["train_batch_size", "\"x\"", "whole number"])
+        self.rejected("import", self.given("if [ a ]; then\n", "a.sh"), says=["a.sh, line 1", "fi"])
+
+    def test_each_argument_of_five_lists_is_named_and_runs_as_its_command(self):
+        for name, (given, mapped, missing, parameters) in RUN.items():
+            with self.subTest(name):
+                file = LISTS / f"{name}.args"
+                report = self.imported(str(file), *given, "--on", "virtual:b200-dgx")
+                self.assertEqual({key: report["configuration"].get(key) for key in mapped}, mapped)
+                self.assertEqual(self.names(report["missing"]), missing)
+                self.assertEqual(report["unknown"], [])
+                self.assertEqual(report["parameters"], parameters)
+                in_file = {word for line in file.read_text().splitlines() if not line.startswith("#")
+                           for word in line.split() if word.startswith("--")}
+                named = self.names(report["missing"] + report["mapped"] + report["same"])
+                self.assertEqual(in_file - named, set())
+                self.is_its_command(report)
+
+    def is_its_command(self, report):
+        words = shlex.split(report["command"])
+        record = json.loads(self.run_frugal(*words[1:], "--out", "command", "--force", "--format", "json").stdout)
+        ran = report["records"][0]
+        self.assertEqual(ran["status"], "ok")
+        for key in ("configuration", "memory", "metrics", "flops", "work", "utilization", "fingerprint", "command"):
+            self.assertEqual(ran[key], record[key], key)
+
+    def test_a_mixture_of_experts_is_named_and_not_run(self):
+        file = str(LISTS / "mixtral-8x7b.args")
+        done = self.run_frugal("import", file, "--vocabulary", "32000", "--world-size", "32", "--format", "json", status=2)
+        report = json.loads(done.stdout)
+        self.assertEqual(self.names(report["missing"]), MISSING_OF_MIXTRAL)
+        self.assertEqual((report["records"], report["command"]), ([], None))
+        self.assertIn("--num-experts", report["not_run"])
+        self.assertIn("frugal: not run: ", done.stderr)
+
+    def test_what_is_not_known_is_named(self):
+        report = self.imported("--", *SMALL, "--bf16", "--num-query-group", "2", "--frobnicate")
+        self.assertEqual([part["said"] for part in report["unknown"]], ["--num-query-group 2", "--frobnicate"])
+        self.assertIn("--num-query-groups", report["unknown"][0]["what"])
+        shown = self.run_frugal("import", "--", *SMALL, "--bf16", "--frobnicate").stdout
+        self.assertIn("--frobnicate", shown)
+        self.assertIn("frugal measure ", shown)
+        self.assertIn("| not known |", self.run_frugal("import", "--format", "markdown", "--", *SMALL, "--bf16",
+                                                       "--frobnicate").stdout)
+
+    def in_bash(self, script, **variables):
+        """What a shell gives the program: the words behind it."""
+        (self.folder / "bin").mkdir(exist_ok=True)
+        torchrun = self.folder / "bin/torchrun"
+        torchrun.write_text("#!/bin/bash\nwhile [[ $1 != *.py ]]; do shift; done; shift; printf '%s\\n' \"$@\" >&2\n")
+        torchrun.chmod(0o755)
+        done = subprocess.run(["bash", "-c", script.replace("2>&1", "")], check=True, capture_output=True, text=True,
+                              env={"PATH": f"{self.folder / 'bin'}:/usr/bin:/bin", **variables})
+        return [word for line in done.stderr.splitlines() for word in line.split()]
+
+    def test_a_script_says_what_a_shell_makes_of_it(self):
+        for variables in ({}, {"FLASH": "2"}, {"FLASH": "1", "GPUS": "4", "OUT": "there"}):
+            words = self.in_bash(SCRIPT, SLURM_NNODES="3", EXTRA="--tensor-model-parallel-size 2", **variables)
+            set_ = [word for name, value in {**variables, "EXTRA": "--tensor-model-parallel-size 2"}.items()
+                    for word in ("--set", f"{name}={value}")]
+            report = self.imported(self.given(SCRIPT, "a.sh"), *set_)
+            said = [word for key in ("unknown", "missing", "mapped", "same") for part in report[key]
+                    for word in part["said"].split() if key != "mapped" or not part["said"].endswith(" ranks")]
+            self.assertEqual(sorted(set(words)), sorted(set(said)), variables)
+            self.assertEqual(report["configuration"]["data_parallel_size"], 3 * int(variables.get("GPUS", "2")) // 2)
+            self.assertEqual(report["configuration"]["layers"], 6)
+
+    def test_a_variable_that_is_not_set(self):
+        report = self.imported(self.given(SCRIPT, "a.sh"))
+        self.assertIn("--bf16 ${EXTRA}", [part["said"] for part in report["mapped"]])
+        text = SCRIPT.replace("--num-layers $LAYERS", "--num-layers $DEPTH")
+        for more in ([], ["--set", "LAYERS=3"]):
+            done = self.run_frugal("import", self.given(text, "a.sh"), *more, status=2)
+            self.assertIn("--num-layers is ${DEPTH}, which is not set; give --set DEPTH=VALUE", done.stderr)
+        self.assertEqual(self.imported(self.given(text, "a.sh"), "--set", "DEPTH=3")["configuration"]["layers"], 3)
+
+    def test_other_forms_of_a_list(self):
+        lines = self.given("\n".join(SMALL + ["--bf16"]), "lines.txt")
+        yaml = "ENV: 1\nMODEL_ARGS:\n" + "".join(f"  {a}: {b}\n" for a, b in zip(SMALL[::2], SMALL[1::2])) + \
+            "  --bf16: true\n  --swiglu: false\n"
+        expected = self.imported("--", *SMALL, "--bf16")["configuration"]
+        done = subprocess.run([FRUGAL, "import", "-", "--format", "json"], input=" ".join(SMALL + ["--bf16"]),
+                              capture_output=True, text=True, check=True)
+        for configuration in (self.imported(lines)["configuration"],
+                              self.imported(self.given(yaml, "a.yaml"))["configuration"],
+                              json.loads(done.stdout)["configuration"]):
+            configuration.pop("name", None)
+            self.assertEqual(configuration, expected)
+
+    def test_it_takes_the_first_cluster_that_it_fits(self):
+        big = [*SMALL, "--bf16"]
+        big[1], big[3] = "40", "8192"
+        self.assertEqual(self.imported("--", *SMALL, "--bf16")["records"][0]["on"], "virtual:a100-selene")
+        chosen = self.imported("--", *big, status=3)["records"]
+        self.assertEqual((len(chosen), chosen[0]["status"]), (2, "oom"))  # 18 bytes of each of 32 billion
+        self.assertEqual((chosen[0]["on"], chosen[1]["what"]), ("virtual:b200-dgx", "step_memory"))
+        self.assertGreater(chosen[1]["memory"]["peak_total"], 500e9)
+
+    def test_torchtitan(self):
+        report = self.imported(str(LISTS / "torchtitan-llama3-70b.toml"), "--world-size", "64")
+        mapped = {"layers": 80, "hidden_size": 8192, "tensor_parallel_size": 8, "data_parallel_size": 8,
+                  "microbatch_size": 8, "microbatches": 1, "sequence_length": 8192, "recompute": "full",
+                  "sequence_parallel": True, "type": "bf16", "clip": 1, "weight_decay": 0.1}
+        self.assertEqual({key: report["configuration"].get(key) for key in mapped}, mapped)
+        self.assertEqual([part["said"] for part in report["missing"]], ["parallelism.data_parallel_shard_degree = -1"])
+        self.assertEqual((report["unknown"], report["parameters"]), ([], 70553706496))
+        peak = report["records"][0]["memory"]["peak"]
+        divided = sum(peak[kind] for kind in ("parameter", "gradient", "optimizer"))
+        self.assertEqual(report["peak_would_be_lower_by"], divided - divided // 8)
+        self.is_its_command(report)
+        unknown = self.given((LISTS / "torchtitan-llama3-70b.toml").read_text() + "\n[training2]\nseq_len = 1\n", "a.toml")
+        self.assertEqual([part["said"] for part in self.imported(unknown)["unknown"]], ["training2.seq_len = 1"])
+
+    def test_deepspeed(self):
+        report = self.imported(str(LISTS / "deepspeed-zero2.json"), "--model", "22B", "--world-size", "16",
+                               "--tensor-parallel", "8")
+        mapped = {"model": "22B", "data_parallel_size": 2, "microbatch_size": 8, "microbatches": 1, "type": "bf16",
+                  "clip": 1, "optimizer": "adamw", "learning_rate": 0.00015}
+        self.assertEqual({key: report["configuration"].get(key) for key in mapped}, mapped)
+        self.assertEqual({part["said"] for part in report["missing"]},
+                         {"zero_optimization.stage = 2", "activation_checkpointing.partition_activations = true"})
+        self.assertEqual(report["unknown"], [])
+        self.is_its_command(report)
+        done = self.run_frugal("import", str(LISTS / "deepspeed-zero2.json"), "--model", "22B", "--world-size", "48", status=2)
+        self.assertIn("train_batch_size is 16, which is no multiple of 48", done.stderr)
+
+
+class Export(Cli):
+    def rows(self, *arguments):
+        return list(csv.DictReader(io.StringIO(self.run_frugal("export", "out", *arguments).stdout)))
+
+    def test_bad_input(self):
+        self.rejected("export", "absent", says=["absent", "records.jsonl"])
+        self.rejected("export", "x", "--format", "parquet", says=["parquet", "csv"])
+
+    def test_a_file_is_not_overwritten(self):
+        self.run_frugal(*TINY)
+        (self.folder / "there.csv").write_text("mine")
+        done = self.run_frugal("export", "out", "--out", "there.csv", status=2)
+        self.assertIn("--force", done.stderr)
+        self.assertEqual((self.folder / "there.csv").read_text(), "mine")
+        self.run_frugal("export", "out", "--out", "there.csv", "--force")
+        self.assertEqual((self.folder / "there.csv").read_text(), self.run_frugal("export", "out").stdout)
+
+    def test_numbers_are_the_records_to_the_last_bit(self):
+        self.run_frugal(*TINY, "--steps", "12", "--microbatches", "2")
+        self.run_frugal("measure", "--model", "22B", "--layers", "4", "--type", "bf16", "--on", "virtual",
+                        "--tensor-parallel", "1,8", "--pipeline-parallel", "2")
+        self.run_frugal("measure", "--model", "530B", "--on", "virtual", status=3)
+        records, rows = self.records(), self.rows()
+        for number, record in enumerate(records):
+            mine = [row for row in rows if row["record"] == str(number)]
+            for key in ("artifact", "case", "source", "on", "device", "status", "reason", "command", "fingerprint", "what",
+                        "started"):
+                self.assertEqual({row[key] for row in mine}, {record[key]})
+            for key in ("layers", "tensor_parallel_size", "microbatches"):
+                expected = record["configuration"].get(key, record["configuration"]["model"].get(key))
+                self.assertEqual({row[key] for row in mine}, {str(expected)})
+            values = {(row["quantity"], row["stage"]): row for row in mine}
+            self.assertEqual(len(values), len(mine))
+            self.are_the_numbers(values, record)
+
+    def are_the_numbers(self, values, record):
+        def value(quantity, stage=""):
+            return float(values[quantity, stage]["median"])
+
+        for name, metric in record["metrics"].items():
+            row = values[name, ""]
+            self.assertEqual([float(sample) for sample in row["values"].split()], metric["samples"])
+            self.assertEqual((float(row["median"]), row["unit"], int(row["samples"])),
+                             (metric["median"], metric["unit"], len(metric["samples"])))
+            interval = metric["interval"] or {"low": None, "high": None}
+            self.assertEqual([float(row[end]) if row[end] else None for end in ("low", "high")],
+                             [interval["low"], interval["high"]])
+        if record["status"] != "ok":
+            self.assertEqual(list(values), [("", "")])
+            return
+        peak = record["memory"]["peak"]
+        self.assertEqual(value("peak_memory"), record["memory"]["peak_total"])
+        for kind in ("parameter", "gradient", "optimizer", "activation", "statistics", "workspace", "communication"):
+            self.assertEqual(value(f"peak_memory_{kind}"), peak[kind])
+        for number, stage in enumerate(record["memory"]["stages"]):
+            self.assertEqual(value("peak_memory", str(number)), stage["peak"])
+        self.assertEqual(value("model_flops"), record["flops"]["model"]["value"])
+        if record["losses"]:
+            self.assertEqual([float(loss) for loss in values["loss", ""]["values"].split()], record["losses"])
+
+
+class Parquet(Cli):
+    def convert(self, *arguments):
+        script = str(SOURCE / "scripts/records-to-parquet.py")
+        return subprocess.run([sys.executable, script, "out", "records.parquet", "--frugal", FRUGAL, *arguments],
+                              cwd=self.folder, capture_output=True, text=True, check=False)
+
+    @unittest.skipUnless(importlib.util.find_spec("pyarrow"), "the Python package pyarrow is not installed")
+    def test_it_has_the_numbers_of_the_csv(self):
+        from pyarrow import parquet  # pylint: disable=import-outside-toplevel
+        self.run_frugal(*TINY, "--steps", "12")
+        self.run_frugal("measure", "--model", "22B", "--layers", "4", "--on", "virtual", "--head-chunks", "paper")
+        self.run_frugal("measure", "--model", "530B", "--on", "virtual", status=3)
+        self.assertEqual(self.convert().returncode, 0)
+        rows = list(csv.DictReader(io.StringIO(self.run_frugal("export", "out").stdout)))
+        read = parquet.read_table(self.folder / "records.parquet").to_pylist()
+        self.assertEqual(len(read), len(rows))
+        for typed, row in zip(read, rows):
+            self.assertEqual(list(typed), list(row))
+            self.assertEqual(typed["values"] or [], [float(sample) for sample in row["values"].split()])
+            for column, text in row.items():
+                if isinstance(typed[column], float):
+                    self.assertEqual(typed[column], float(text), column)
+                elif isinstance(typed[column], (str, int)) and text != "paper":
+                    self.assertEqual(str(typed[column]).lower(), text.lower(), column)
+                elif typed[column] is None:
+                    self.assertEqual(text, "", column)
+        self.assertEqual({type(typed["layers"]) for typed in read}, {int})
+        self.assertIn("exists already", self.convert().stderr)
+        self.assertEqual(self.convert("--force").returncode, 0)
+
+    @unittest.skipIf(importlib.util.find_spec("pyarrow"), "the Python package pyarrow is installed")
+    def test_it_says_what_is_missing(self):
+        self.assertIn("pyarrow is missing", self.convert().stderr)

@@ -1,0 +1,342 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "harness/import/argument_list.h"
+#include "harness/import/imported.h"
+#include "harness/import/megatron_table.h"
+#include "harness/settings/config_json.h"
+#include "harness/settings/field.h"
+#include "kernels/support/error.h"
+#include "tests/support/message_of.h"
+
+namespace frugal::harness {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+const std::string smallest =
+    "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 2 "
+    "--vocab-size 256 --make-vocab-size-divisible-by 1 --hidden-dropout 0 --attention-dropout 0";
+
+ImportOptions of_ranks(int64_t ranks) {
+  ImportOptions options;
+  options.ranks = ranks;
+  return options;
+}
+
+Imported imported(const std::string& text, const ImportOptions& options = {}) {
+  return import_configuration("megatron", text, "a.args", options);
+}
+/// With these arguments besides.
+Imported with(const std::string& more, const ImportOptions& options = {}) {
+  return imported(smallest + " " + more, options);
+}
+RunConfig config_of(const Imported& in) { return settings_of(in.given).config; }
+bool has(const std::vector<Imported::Part>& parts, const std::string& said) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const Imported::Part& part) { return part.said.find(said) == 0; });
+}
+
+TEST(MegatronTables, HaveEachNameOnceAndOnlyFieldsThereAre) {
+  std::set<std::string_view> names;
+  for (const MegatronArgument& line : megatron_fields()) {
+    if (!line.key.empty()) (void)field_of(line.key);
+    for (const std::string_view name : line.names) EXPECT_TRUE(names.insert(name).second) << name;
+  }
+  for (const auto* table :
+       {&megatron_without_effect(), &megatron_missing(), &megatron_other_models()})
+    for (const KnownParts& line : *table)
+      for (const std::string_view name : line.names) {
+        EXPECT_TRUE(names.insert(name).second) << name;
+        EXPECT_TRUE(name.starts_with("--")) << name;
+        EXPECT_EQ(find_megatron_field(name), nullptr) << name;
+      }
+}
+
+TEST(Megatron, NamesWhatIsNotKnown) {
+  const Imported in = with("--num-layer 3 --moe-router-topk 2 --save x --qk-layernorm --something");
+  ASSERT_EQ(in.unknown.size(), 2);
+  EXPECT_EQ(in.unknown[0].said, "--num-layer 3");
+  EXPECT_THAT(in.unknown[0].what, HasSubstr("--num-layers"));
+  EXPECT_TRUE(has(in.missing, "--moe-router-topk 2") && has(in.missing, "--qk-layernorm"));
+  EXPECT_TRUE(has(in.same, "--save x"));
+  EXPECT_TRUE(in.other_model.empty());
+  EXPECT_EQ(with("--num-experts 8").other_model, Words{"--num-experts"});
+}
+
+TEST(Megatron, MakesMicrobatchesOfTheGlobalBatch) {
+  const Imported in = with("--global-batch-size 48 --tensor-model-parallel-size 2", of_ranks(8));
+  EXPECT_EQ(config_of(in).data_parallel, 4);
+  EXPECT_EQ(config_of(in).microbatches, 6);
+  EXPECT_EQ(config_of(with("--global-batch-size 48")).microbatches, 24);
+  EXPECT_EQ(config_of(with("")).microbatches, 1);
+  EXPECT_THAT(message_of<InputError>([] { (void)with("--global-batch-size 49"); }),
+              AllOf(HasSubstr("--global-batch-size 49"), HasSubstr("2 x 1")));
+  EXPECT_THAT(
+      message_of<InputError>([] { (void)with("--pipeline-model-parallel-size 3", of_ranks(8)); }),
+      AllOf(HasSubstr("8 ranks"), HasSubstr("--world-size")));
+}
+
+TEST(Megatron, PadsTheVocabulary) {
+  const std::string without = smallest.substr(0, smallest.find("--vocab-size")) + "--bf16 ";
+  EXPECT_EQ(config_of(imported(without + "--vocab-size 50257 --tensor-model-parallel-size 8"))
+                .model.vocabulary,
+            51200);
+  EXPECT_EQ(config_of(imported(without + "--tokenizer-type GPT2BPETokenizer")).model.vocabulary,
+            50304);
+  EXPECT_EQ(
+      config_of(imported(without + "--padded-vocab-size 1000 --vocab-size 999")).model.vocabulary,
+      1000);
+  EXPECT_EQ(config_of(imported(without,
+                               {.variables = {}, .ranks = {}, .given = {{"vocabulary_size", 300}}}))
+                .model.vocabulary,
+            384);
+  EXPECT_THAT(message_of<InputError>(
+                  [&] { (void)imported(without + "--tokenizer-type SentencePieceTokenizer"); }),
+              AllOf(HasSubstr("SentencePieceTokenizer"), HasSubstr("--vocabulary")));
+}
+
+TEST(Megatron, ReadsRecomputation) {
+  const std::string separate = "--attention-backend unfused ";
+  EXPECT_EQ(config_of(with(separate + "--recompute-activations")).recompute, Recompute::selective);
+  EXPECT_EQ(
+      config_of(with(separate + "--recompute-granularity selective --recompute-modules core_attn"))
+          .recompute,
+      Recompute::selective);
+  const Imported fused = with("--recompute-activations");
+  EXPECT_EQ(config_of(fused).recompute, Recompute::none);
+  EXPECT_TRUE(has(fused.missing, "--recompute-activations"));
+  const std::string full = "--recompute-granularity full --recompute-method ";
+  EXPECT_EQ(config_of(with(full + "uniform --recompute-num-layers 1")).recompute, Recompute::full);
+  const std::string stages = " --pipeline-model-parallel-size 2";
+  EXPECT_EQ(config_of(with(full + "uniform --recompute-num-layers 2" + stages)).recompute,
+            Recompute::stage);
+  EXPECT_TRUE(
+      has(with(full + "uniform --recompute-num-layers 2").missing, "--recompute-num-layers"));
+  EXPECT_TRUE(has(with(full + "block --recompute-num-layers 1" + stages).missing,
+                  "--recompute-num-layers"));
+  EXPECT_FALSE(has(with(full + "block --recompute-num-layers 2" + stages).missing,
+                   "--recompute-num-layers"));
+  EXPECT_EQ(config_of(with("--activations-checkpoint-method uniform")).recompute, Recompute::full);
+  EXPECT_EQ(config_of(with("--recompute-method uniform")).recompute, Recompute::none);
+}
+
+TEST(Megatron, ChoosesAttentionAsItsVersionDoes) {
+  EXPECT_EQ(config_of(with("")).attention, AttentionKind::fused);
+  EXPECT_EQ(config_of(with("--DDP-impl local")).attention, AttentionKind::separate);
+  EXPECT_EQ(config_of(with("--DDP-impl local --use-flash-attn")).attention, AttentionKind::fused);
+  EXPECT_EQ(config_of(with("--transformer-impl local")).attention, AttentionKind::separate);
+  EXPECT_EQ(config_of(with("--attention-backend flash")).attention, AttentionKind::fused);
+}
+
+TEST(Megatron, SaysHowItStandsIn) {
+  EXPECT_TRUE(
+      has(with("--position-embedding-type alibi").missing, "--position-embedding-type alibi"));
+  const Imported half = with("--fp16");
+  const auto type = std::find_if(half.mapped.begin(), half.mapped.end(),
+                                 [](const auto& p) { return p.said == "--fp16"; });
+  ASSERT_NE(type, half.mapped.end());
+  EXPECT_THAT(type->what, HasSubstr("no fp16"));
+  EXPECT_TRUE(has(with("--optimizer muon").missing, "--optimizer muon"));
+  EXPECT_EQ(config_of(with("--swiglu")).model.intermediate, 128);  // 8/3 of 64 is 170, in whole 64s
+  EXPECT_TRUE(has(with("--max-position-embeddings 64").missing, "--max-position-embeddings 64"));
+  EXPECT_TRUE(has(with("--sequence-parallel").same, "--sequence-parallel"));
+}
+
+TEST(Megatron, RefusesWhatItCannotRead) {
+  const auto says = [](const std::string& text) {
+    return message_of<InputError>([&] { (void)with(text); });
+  };
+  EXPECT_THAT(says("--kv-channels $N"),
+              AllOf(HasSubstr("a.args"), HasSubstr("--kv-channels"), HasSubstr("--set N=VALUE")));
+  EXPECT_THAT(says("--kv-channels"), HasSubstr("--kv-channels has no value"));
+  EXPECT_THAT(says("--kv-channels 1 2"), HasSubstr("it takes one"));
+  EXPECT_THAT(says("--kv-channels x"), AllOf(HasSubstr("--kv-channels"), HasSubstr("\"x\"")));
+  EXPECT_THAT(says("--swiglu 3"), HasSubstr("\"3\" stands behind --swiglu"));
+  EXPECT_THAT(says("--num-layers-per-virtual-pipeline-stage 3 --pipeline-model-parallel-size 2"),
+              HasSubstr("4 / 2"));
+  EXPECT_THAT(message_of<InputError>([] { (void)imported("--hidden-size 8"); }),
+              HasSubstr("--num-layers is missing"));
+  EXPECT_THAT(message_of<InputError>([] { (void)imported("nothing here"); }),
+              HasSubstr("no arguments"));
+}
+
+/// A configuration that Megatron-LM's arguments can say.
+class Drawn {
+ public:
+  explicit Drawn(uint64_t seed) : random_(seed) {
+    draw_layout();
+    draw_model();
+    draw_memory();
+  }
+  RunSettings settings;
+  int64_t tokens = 0;  ///< before they are padded
+
+ private:
+  int64_t one_of(std::initializer_list<int64_t> values) {
+    return *(values.begin() + static_cast<std::ptrdiff_t>(random_() % values.size()));
+  }
+  bool maybe() { return random_() % 2 == 0; }
+  void draw_layout() {
+    RunConfig& c = settings.config;
+    c.tensor_parallel = static_cast<int>(one_of({1, 2, 4}));
+    c.pipeline_parallel = static_cast<int>(one_of({1, 2, 4}));
+    c.data_parallel = static_cast<int>(one_of({1, 3}));
+    c.context_parallel = static_cast<int>(one_of({1, 1, 2}));
+    if (c.context_parallel > 1) c.context = maybe() ? ContextKind::ring : ContextKind::ulysses;
+    if (c.pipeline_parallel > 1 && maybe()) {
+      c.chunks = 2;
+      c.schedule = *schedule_kind("interleaved");
+    }
+    c.sequence_parallel = c.tensor_parallel > 1 && maybe();
+    c.micro_batch = one_of({1, 2, 5});
+    c.microbatches = 4 * one_of({1, 2, 3});
+  }
+  void draw_model() {
+    RunConfig& c = settings.config;
+    ModelConfig& m = c.model;
+    m.layers = c.pipeline_parallel * c.chunks * one_of({1, 2, 3});
+    m.heads = 8 * one_of({1, 2});
+    m.hidden = m.heads * one_of({16, 32});
+    m.head_width = maybe() ? 0 : 64;
+    m.kv_heads = maybe() ? 0 : 4;
+    m.intermediate = 8 * one_of({8, 24});
+    m.sequence = 64;
+    m.vocabulary = 128 * c.tensor_parallel * one_of({1, 7});
+    tokens = m.vocabulary - one_of({0, 1, 127});
+    m.norm = maybe() ? NormKind::rms : NormKind::layer;
+    m.norm_epsilon = maybe() ? 1e-5 : 1e-6;
+    m.mlp = static_cast<MlpKind>(one_of({0, 1, 2}));
+    m.bias = static_cast<BiasKind>(one_of({0, 1, 2}));
+    m.tied = maybe();
+    if (maybe()) {
+      m.positions = PositionKind::rotary;
+      m.rotary.base = 500000;
+      m.rotary.bands = maybe();
+      m.rotary.factor = m.rotary.bands ? 8 : static_cast<double>(one_of({1, 4}));
+    }
+    m.dropout = c.context_parallel > 1 || maybe() ? 0 : 0.25;
+    c.stored_masks = m.dropout > 0;
+  }
+  void draw_memory() {
+    RunConfig& c = settings.config;
+    c.attention =
+        c.context_parallel > 1 || maybe() ? AttentionKind::fused : AttentionKind::separate;
+    c.recompute = static_cast<Recompute>(one_of({0, 1, 2}));
+    if (c.recompute == Recompute::selective && c.attention == AttentionKind::fused)
+      c.recompute = Recompute::full;
+    c.type = maybe() ? DType::bf16 : DType::f32;
+    c.narrow_logits = maybe();
+    c.narrow_reduction = maybe();
+    c.offload_optimizer = maybe();
+    c.seed = 7;
+    OptimizerOptions& o = settings.train.optimizer;
+    o.kind = maybe() ? OptimizerKind::adamw : OptimizerKind::momentum;
+    o.learning_rate = 0.25;
+    o.weight_decay = 0.5;
+    o.clip = maybe() ? 1 : 2;
+  }
+  std::mt19937_64 random_;
+};
+
+/// Arguments that say it: those that one field decides from the table, the others here.
+class MegatronWriter {
+ public:
+  explicit MegatronWriter(const Drawn& drawn) : s_(drawn.settings), tokens_(drawn.tokens) {}
+
+  Words write() {
+    for (const MegatronArgument& line : megatron_fields())
+      if (line.reads != MegatronArgument::Reads::together) write(line);
+    write_model();
+    write_run();
+    return words_;
+  }
+
+ private:
+  void add(const std::string& name) { words_.push_back(name); }
+  template <class T>
+  void add(const std::string& name, const T& value) {
+    words_.push_back(name);
+    words_.push_back(fmt::format("{}", value));
+  }
+  void write(const MegatronArgument& line) {
+    const Field& field = field_of(line.key);
+    const std::string text = field.type.text(field.get(s_)), name(line.names.front());
+    if (line.reads == MegatronArgument::Reads::value) {
+      if (text != "0") add(name, text);  // 0 stands for what follows from others
+    } else {
+      for (const auto& [theirs, ours] : line.texts)
+        if (ours == text) theirs.empty() ? add(name) : add(name, theirs);
+    }
+  }
+  void write_model() {
+    const ModelConfig& m = s_.config.model;
+    add("--ffn-hidden-size", m.intermediate);
+    if (m.kv_heads > 0) {
+      add("--group-query-attention");
+      add("--num-query-groups", m.kv_heads);
+    }
+    add("--vocab-size", tokens_);
+    add("--hidden-dropout", m.dropout);
+    add("--attention-dropout", m.dropout);
+    if (m.bias != BiasKind::all) add("--disable-bias-linear");
+    if (m.bias == BiasKind::qkv) add("--add-qkv-bias");
+    if (m.positions == PositionKind::learned) return;
+    add("--position-embedding-type", "rope");
+    add("--rotary-base", m.rotary.base);
+    if (m.rotary.bands) {
+      add("--use-rope-scaling");
+      add("--rope-scaling-factor", m.rotary.factor);
+    } else if (m.rotary.factor != 1) {
+      add("--rotary-seq-len-interpolation-factor", m.rotary.factor);
+    }
+  }
+  void write_run() {
+    const RunConfig& c = s_.config;
+    if (c.type == DType::bf16) add("--bf16");
+    if (c.sequence_parallel) add("--sequence-parallel");
+    if (c.chunks > 1)
+      add("--num-layers-per-virtual-pipeline-stage",
+          c.model.layers / c.pipeline_parallel / c.chunks);
+    if (c.context_parallel > 1)
+      add("--cp-comm-type", c.context == ContextKind::ring ? "p2p" : "a2a");
+    add("--global-batch-size", c.micro_batch * c.batch_microbatches());
+    add("--attention-backend", c.attention == AttentionKind::fused ? "flash" : "unfused");
+    if (c.recompute != Recompute::none) add("--recompute-granularity", name_of(c.recompute));
+    if (c.recompute == Recompute::full) {
+      add("--recompute-method", "uniform");
+      add("--recompute-num-layers", 1);
+    }
+  }
+
+  const RunSettings& s_;
+  int64_t tokens_;
+  Words words_;
+};
+
+TEST(Megatron, ReadsWhatIsWrittenOfAConfiguration) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    const Drawn drawn(seed);
+    const RunConfig& config = drawn.settings.config;
+    ASSERT_NO_THROW(config.validate()) << "seed " << seed;
+    const ArgumentList list = arguments_of(MegatronWriter(drawn).write(), "written");
+    const Imported in = import_megatron(list, "written", of_ranks(config.ranks()));
+    const RunSettings read = settings_of(in.given);
+    ASSERT_EQ(to_json(read.config), to_json(config)) << "seed " << seed;
+    const OptimizerOptions &o = read.train.optimizer, &expected = drawn.settings.train.optimizer;
+    ASSERT_EQ(
+        std::tie(o.kind, o.learning_rate, o.weight_decay, o.clip),
+        std::tie(expected.kind, expected.learning_rate, expected.weight_decay, expected.clip));
+    ASSERT_TRUE(in.unknown.empty());
+  }
+}
+
+}  // namespace
+}  // namespace frugal::harness
