@@ -27,10 +27,24 @@ std::vector<Probe> drift_probes(Workbench& bench) {
            .seconds = [gemm] { return gemm->run(); }}};
 }
 
+std::vector<double> times_of(const std::vector<Burst>& bursts) {
+  std::vector<double> all;
+  for (const Burst& burst : bursts) all.push_back(burst.at);
+  return all;
+}
+
 std::vector<Finding> judge_drift(const Watched& watched) {
   const Series& series = *watched.find(clock_key);
   Finding check{"drift", series.key};
-  const Trend trend = trend_of(series.times(), series.fastest(), watched.seconds / drift_blocks);
+  const std::vector<Burst> alone = series.undisturbed_bursts();
+  const std::optional<Trend> found =
+      trend_of(times_of(alone), fastest_of(alone), watched.seconds / drift_blocks);
+  if (!found)
+    return {skipped_finding(
+        check.group, check.name,
+        "too few moments were left alone by others to see a trend; " + watched.disturbance.text(),
+        Disturbance::advice)};
+  const Trend& trend = *found;
   const double least = least_drift(trend.minutes);
   const std::string source = "itself, at the beginning of the watch";
   check.expected = "as long as at the beginning";
