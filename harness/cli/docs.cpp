@@ -21,12 +21,12 @@ constexpr const char* exit_statuses = R"(## Exit status
 | status | meaning |
 |---:|---|
 | 0 | done |
-| 1 | a claim was not reproduced, and `--check` was given; or real memory did not do as `longest` found; or `calibrate --check` found that a machine's file is not what fitting gives |
+| 1 | a claim was not reproduced, and `--check` was given; or real memory did not do as `longest` found; or `calibrate --check` found that a machine's file is not what fitting gives; or `validate` found what is slower than it should be |
 | 2 | bad input; nothing was written |
 | 3 | out of memory; the record says how much was missing |
 | 4 | a deadline passed |
 | 5 | a peer was lost |
-| 6 | wrong numbers, such as a loss that is not finite, or an error of frugal itself |
+| 6 | wrong numbers, such as a loss that is not finite or a result of `validate`, or an error of frugal itself |
 | 7 | a case of `reproduce` lost the GPU, as an illegal access does, so that no further one was run; what was recorded is kept, and the same command runs the rest |
 | 130 | interrupted; what was recorded is kept, and the same command runs what was not |
 

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/namespace.h"
+
 namespace frugal::harness {
 
 /// A check as JUnit XML has it, which continuous integration shows.
