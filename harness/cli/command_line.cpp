@@ -19,7 +19,8 @@ namespace frugal::harness {
 namespace {
 
 constexpr const char* footer =
-    "Exit status: 0 done, 1 a claim failed (--check), 2 bad input, 3 out of memory, 4 deadline "
+    "Exit status: 0 done, 1 a claim, comparison or validation failed, 2 bad input, 3 out of "
+    "memory, 4 deadline "
     "passed, 5 a peer was lost, 6 wrong numbers, 7 a GPU was lost, 130 interrupted.";
 
 /// CLI11's message in one line, with the nearest flag or command for one that is not known.

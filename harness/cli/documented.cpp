@@ -45,13 +45,16 @@ const std::vector<DocumentedStatus>& documented_statuses() {
       {Exit::claim_failed,
        "a claim was not reproduced, and `--check` was given; or real memory did not do as "
        "`longest` found; or `calibrate --check` found that a machine's file is not what fitting "
-       "gives"},
+       "gives; or `compare --fail-on` found such a change; or `validate` found what is slower than "
+       "it should be"},
       {Exit::bad_input, "bad input; nothing was written"},
       {Exit::out_of_memory, "out of memory; the record says how much was missing"},
       {Exit::deadline, "a deadline passed"},
       {Exit::peer_lost, "a peer was lost"},
       {Exit::wrong_numbers,
-       "wrong numbers, such as a loss that is not finite, or an error of frugal itself"},
+       "wrong numbers, such as a loss that is not finite or a result of `validate`, or an error of "
+       "frugal "
+       "itself"},
       {Exit::gpu_lost,
        "a case of `reproduce` lost the GPU, as an illegal access does, so that no further one was "
        "run; what was recorded is kept, and the same command runs the rest"},

@@ -64,10 +64,11 @@ std::string skipped_text(const Validation& validation) {
 
 /// What each probe came to, when nothing disturbed it.
 Table table_of_series(const Validation& validation) {
-  Table table{{{"measured"}, {"key"}, {"value"}, {"rounds", true}}, {}};
+  Table table{{{"measured"}, {"key"}, {"value"}, {"rounds", true}, {"left alone", true}}, {}};
   for (const Series& series : validation.series)
     table.rows.push_back({series.what, series.key, in_words(series.value(), series.unit),
-                          std::to_string(series.bursts.size())});
+                          std::to_string(series.bursts.size()),
+                          std::to_string(series.undisturbed_bursts().size())});
   return table;
 }
 
@@ -82,11 +83,12 @@ Table table_of_checks(const Validation& validation) {
 
 json series_json(const Series& series) {
   const Estimate value = series.value();
-  json at = json::array(), fastest = json::array(), medians = json::array();
+  json at = json::array(), fastest = json::array(), medians = json::array(), alone = json::array();
   for (const Burst& burst : series.bursts) {
     at.push_back(burst.at);
     fastest.push_back(burst.fastest);
     medians.push_back(burst.median);
+    alone.push_back(burst.left_alone);
   }
   return {{"what", series.what},
           {"unit", series.unit},
@@ -96,7 +98,8 @@ json series_json(const Series& series) {
           {"interval", {value.interval->low, value.interval->high}},
           {"at", at},
           {"fastest", fastest},
-          {"median", medians}};
+          {"median", medians},
+          {"left_alone", alone}};
 }
 
 const char* verdict_of(const Validation& validation) {

@@ -59,6 +59,15 @@ const std::vector<CheckGroup>& check_groups() {
   return all;
 }
 
+Finding unless_disturbed(Finding finding, bool judgeable, const Disturbance& disturbance) {
+  if (judgeable || finding.outcome != Finding::Outcome::failed) return finding;
+  finding.outcome = Finding::Outcome::skipped;
+  finding.reason =
+      "too few executions were left alone by others to say that it is slow; " + disturbance.text();
+  finding.advice = Disturbance::advice;
+  return finding;
+}
+
 std::vector<Finding> against_expectations(std::string_view group, const Watched& watched,
                                           const Series& series, std::vector<Expectation> given) {
   std::vector<Finding> checks;
@@ -80,10 +89,8 @@ std::vector<Finding> against_expectations(std::string_view group, const Watched&
       check.reason =
           fmt::format("{:.0f} % of the speed of {}", 100 * speed.value, expectation.source);
       check.advice = "compare clocks, memory and link state with a machine that passes";
-      if (watched.disturbance.heavy())
-        check.advice = fmt::format("{}: {}", watched.disturbance.text(), Disturbance::advice);
     }
-    checks.push_back(std::move(check));
+    checks.push_back(unless_disturbed(std::move(check), series.judgeable(), watched.disturbance));
   }
   if (!checks.empty()) return checks;
   checks.push_back(skipped_finding(

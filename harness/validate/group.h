@@ -62,6 +62,10 @@ std::vector<Finding> against_expectations(std::string_view group, const Watched&
                                           const Series& series,
                                           std::vector<Expectation> given = {});
 
+/// The same finding where it failed and others left the series too little alone to say so: not
+/// judged.
+Finding unless_disturbed(Finding finding, bool judgeable, const Disturbance& disturbance);
+
 /// A rate in units that people read: "62.1 GB/s", "0.24 ms".
 std::string in_words(double value, const std::string& unit);
 /// With its interval.

@@ -7,30 +7,45 @@
 namespace frugal::harness {
 namespace {
 
-/// Of the bursts' fastest: nine of ten may be disturbed, and it still is one that was not.
-constexpr double undisturbed_quantile = 0.05;
+/// Of the undisturbed bursts' fastest: a neighbour on the same memory, or one that the kernel does
+/// not know, may slow most of them down.
+constexpr double undisturbed_quantile = 0.25;
 
-Burst burst_of(const Probe& probe, double at) {
-  std::vector<double> seconds;
-  for (int i = 0; i < probe.burst; ++i) seconds.push_back(probe.seconds());
-  return {at, quantile(seconds, 0), median(seconds)};
+Burst burst_of(const Probe& probe, double at, const std::function<Waits()>& waits) {
+  std::vector<double> all, alone;
+  Waits before = waits();
+  for (int i = 0; i < probe.burst; ++i) {
+    const double seconds = probe.seconds();
+    const Waits after = waits();
+    all.push_back(seconds);
+    if (probe.looks_itself || left_alone(before, after, seconds)) alone.push_back(seconds);
+    before = after;
+  }
+  const std::vector<double>& counted = alone.empty() ? all : alone;
+  return {at, quantile(counted, 0), median(counted), !alone.empty()};
 }
 
 }  // namespace
 
-std::vector<double> Series::fastest() const {
+std::vector<double> fastest_of(const std::vector<Burst>& bursts) {
   std::vector<double> all;
   for (const Burst& burst : bursts) all.push_back(burst.fastest);
   return all;
 }
 
-std::vector<double> Series::times() const {
-  std::vector<double> all;
-  for (const Burst& burst : bursts) all.push_back(burst.at);
-  return all;
+std::vector<Burst> Series::undisturbed_bursts() const {
+  std::vector<Burst> found;
+  for (const Burst& burst : bursts)
+    if (burst.left_alone) found.push_back(burst);
+  return found;
 }
 
-Estimate Series::undisturbed() const { return quantile_estimate(fastest(), undisturbed_quantile); }
+bool Series::judgeable() const { return undisturbed_bursts().size() >= interval_minimum; }
+
+Estimate Series::undisturbed() const {
+  return quantile_estimate(fastest_of(judgeable() ? undisturbed_bursts() : bursts),
+                           undisturbed_quantile);
+}
 
 Estimate Series::value() const {
   Estimate estimate = undisturbed();
@@ -54,7 +69,8 @@ Estimate Series::speed(double expected) const {
 }
 
 std::vector<Series> watch(const std::vector<Probe>& probes, const WatchPlan& plan,
-                          const std::function<double()>& clock) {
+                          const std::function<double()>& clock,
+                          const std::function<Waits()>& waits) {
   std::vector<Series> all;
   for (const Probe& probe : probes)
     all.push_back({probe.key, probe.what, probe.unit, probe.work, probe.burst, {}});
@@ -62,7 +78,7 @@ std::vector<Series> watch(const std::vector<Probe>& probes, const WatchPlan& pla
   for (int round = -1; round < plan.rounds || clock() - start < plan.seconds; ++round)
     for (size_t i = 0; i < probes.size(); ++i) {
       stop_if_interrupted();
-      const Burst burst = burst_of(probes[i], clock() - start);
+      const Burst burst = burst_of(probes[i], clock() - start, waits);
       if (round >= 0) all[i].bursts.push_back(burst);
     }
   return all;

@@ -5,6 +5,7 @@
 
 #include "harness/measure/statistics.h"
 #include "harness/measure/timing.h"
+#include "harness/validate/waits.h"
 
 /// What a validation times: every probe again and again, by turns with all others, from beginning
 /// to end. So that one look serves all: how fast each is, whether one becomes slower, whether two
@@ -19,13 +20,16 @@ struct Probe {
   double work = 0;   ///< of one execution, in FLOPs or bytes; nothing where the unit is "s"
   int burst = 1;     ///< executions of one burst
   std::function<double()> seconds;  ///< executes once
+  /// Looks by itself for what is left alone: threads of its own are what is timed.
+  bool looks_itself = false;
 };
 
-/// What others take from a machine only ever makes an execution longer, and a short one mostly
-/// escapes: of a burst the fastest counts.
+/// What others take from a machine only ever makes an execution longer: the fastest of a burst
+/// counts, of those that were left alone.
 struct Burst {
-  double at = 0;  ///< seconds since the watch began
-  double fastest = 0, median = 0;
+  double at = 0;                   ///< seconds since the watch began
+  double fastest = 0, median = 0;  ///< of the executions left alone; of all where none was
+  bool left_alone = true;          ///< an execution at least was
 };
 
 /// What was seen of a probe.
@@ -35,10 +39,12 @@ struct Series {
   int burst = 1;
   std::vector<Burst> bursts;
 
-  std::vector<double> fastest() const;
-  std::vector<double> times() const;
-  /// Of an execution that nothing disturbs, in seconds: the fastest twentieth of the
-  /// bursts ends there.
+  /// Those of which an execution was left alone.
+  std::vector<Burst> undisturbed_bursts() const;
+  /// Whether they are enough to say how long an execution takes.
+  bool judgeable() const;
+  /// Of an execution that nothing disturbs, in seconds: the lower quartile of the undisturbed
+  /// bursts' fastest. Where there are too few, of all bursts: it takes no longer than that.
   Estimate undisturbed() const;
   /// The same as the probe's unit says: work per second, or seconds.
   Estimate value() const;
@@ -53,6 +59,9 @@ struct WatchPlan {
 
 /// Executes a burst of every probe, round after round; the first is not kept. Throws Interrupted.
 std::vector<Series> watch(const std::vector<Probe>& probes, const WatchPlan& plan,
-                          const std::function<double()>& clock = steady_seconds);
+                          const std::function<double()>& clock = steady_seconds,
+                          const std::function<Waits()>& waits = Waits::now);
+
+std::vector<double> fastest_of(const std::vector<Burst>& bursts);
 
 }  // namespace frugal::harness

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <stdexcept>
 #include <vector>
 
 namespace frugal::harness {
@@ -57,10 +56,11 @@ double shortest_between(const Points& points, double from, double to) {
 
 }  // namespace
 
-Trend trend_of(std::span<const double> at, std::span<const double> seconds, double block) {
+std::optional<Trend> trend_of(std::span<const double> at, std::span<const double> seconds,
+                              double block) {
   const Points points = shortest_of_blocks(at, seconds, block);
   const size_t n = points.at.size();
-  if (n < fewest_blocks) throw std::invalid_argument("a trend needs at least 8 blocks");
+  if (n < fewest_blocks) return std::nullopt;
   const double length = points.at.back() - points.at.front();
   const auto change_of = [&](double slope) { return std::expm1(slope * length); };
   const std::vector<double> slopes = slopes_of(points);
@@ -72,13 +72,13 @@ Trend trend_of(std::span<const double> at, std::span<const double> seconds, doub
     return slopes[static_cast<size_t>(std::clamp(std::round(position), 0.0, last))];
   };
   const double quarter = length / 4;
-  return {.minutes = length / 60,
-          .change = change_of(median(slopes)),
-          .interval = {change_of(slope_at(middle - half)), change_of(slope_at(middle + half))},
-          .envelope =
-              std::expm1(shortest_between(points, points.at.back() - quarter, points.at.back()) -
-                         shortest_between(points, points.at.front(), points.at.front() + quarter)),
-          .blocks = n};
+  return Trend{.minutes = length / 60,
+               .change = change_of(median(slopes)),
+               .interval = {change_of(slope_at(middle - half)), change_of(slope_at(middle + half))},
+               .envelope = std::expm1(
+                   shortest_between(points, points.at.back() - quarter, points.at.back()) -
+                   shortest_between(points, points.at.front(), points.at.front() + quarter)),
+               .blocks = n};
 }
 
 double least_drift(double minutes) { return std::clamp(0.05 * minutes, 0.025, 0.05); }

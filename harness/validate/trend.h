@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <span>
 
 #include "harness/measure/statistics.h"
@@ -20,8 +21,9 @@ struct Trend {
 
 /// Of times taken at these moments (seconds, rising). What disturbs lasts for a while, so that
 /// neighbours are alike and would count twice: of each block of `block` seconds the shortest
-/// counts. Throws std::invalid_argument for fewer than 8 blocks.
-Trend trend_of(std::span<const double> at, std::span<const double> seconds, double block);
+/// counts. None of fewer than 8 blocks.
+std::optional<Trend> trend_of(std::span<const double> at, std::span<const double> seconds,
+                              double block);
 
 /// The least change that is a drift, of so many minutes: half of 10 % a minute, which is to be
 /// found, and never below what a sound machine shows by itself.

@@ -81,7 +81,7 @@ class Report(Cli):
 
 class Documentation(Cli):
     def commands(self):
-        return {"list": [], "reproduce": [], "measure": [], "plan": [], "calibrate": [], "trace": [], "operations": [], "peak": [], "schedule": [], "report": [],
+        return {"list": [], "reproduce": [], "measure": [], "plan": [], "calibrate": [], "trace": [], "operations": [], "peak": [], "validate": [], "schedule": [], "report": [],
                 "completion": []}
 
     def flags(self, command):
@@ -95,6 +95,15 @@ class Documentation(Cli):
         again.write_text(page[:begin] + "<!-- processes -->" + page[end:], encoding="utf-8")
         subprocess.run([sys.executable, "-B", SOURCE / "bench/processes_table.py",
                         SOURCE / "results/amd-epyc-2-cores/bench-processes.jsonl", again], check=True)
+        self.assertEqual(again.read_text(encoding="utf-8"), page)
+
+    def test_the_table_of_validations_is_that_of_the_trials(self):
+        page = (SOURCE / "docs/validate.md").read_text(encoding="utf-8")
+        again = self.folder / "again.md"
+        begin, end = page.index("<!-- validate-trials -->"), page.index("<!-- /validate-trials -->")
+        again.write_text(page[:begin] + "<!-- validate-trials -->" + page[end:], encoding="utf-8")
+        subprocess.run([sys.executable, "-B", SOURCE / "bench/validate_trials.py", "--table",
+                        SOURCE / "results/amd-epyc-2-cores/validate-trials.json", again], check=True)
         self.assertEqual(again.read_text(encoding="utf-8"), page)
 
     def test_tables_of_the_papers_pages_are_those_of_the_results(self):

@@ -13,24 +13,56 @@ constexpr const char* clock_key = "clock";
 /// moment of each to be undisturbed.
 constexpr double drift_blocks = 16;
 
-/// A product that only the clock of its cores decides: on the processor it stays in their caches.
+/// A product that only the clock decides: on the processor it is one thread's and stays in its
+/// core's cache, so that the system seldom takes its processor away while it lasts.
+class ClockProduct {
+ public:
+  explicit ClockProduct(const Workbench& bench)
+      : alone_(one_rank(bench.on_gpu() ? bench.target() : *one_thread_)),
+        gemm_(alone_->rank(0), bench.on_gpu() ? DType::bf16 : DType::f32, shape(bench),
+              shortest_sample(bench.target())) {}
+
+  static GemmShape shape(const Workbench& bench) {
+    const int64_t n = bench.on_gpu() ? 8192 : 192;
+    return {n, n, n};
+  }
+  double flops() const { return gemm_.flops(); }
+  double seconds() { return gemm_.run(); }
+
+ private:
+  const std::unique_ptr<Target> one_thread_ = make_target({.threads = 1});
+  const std::unique_ptr<Cluster> alone_;
+  TimedGemm gemm_;
+};
+
 std::vector<Probe> drift_probes(Workbench& bench) {
-  const int64_t n = bench.on_gpu() ? 8192 : 256;
-  const DType type = bench.on_gpu() ? DType::bf16 : DType::f32;
-  const auto gemm = std::make_shared<TimedGemm>(bench.rank(), type, GemmShape{n, n, n},
-                                                shortest_sample(bench.target()));
+  const auto product = std::make_shared<ClockProduct>(bench);
   return {{.key = clock_key,
-           .what = fmt::format("product of {}, {}, again and again", n, name_of(type)),
+           .what = fmt::format("product of {}, again and again", ClockProduct::shape(bench).n),
            .unit = "FLOP/s",
-           .work = gemm->flops(),
+           .work = product->flops(),
            .burst = bench.on_gpu() ? 1 : 24,
-           .seconds = [gemm] { return gemm->run(); }}};
+           .seconds = [product] { return product->seconds(); }}};
+}
+
+std::vector<double> times_of(const std::vector<Burst>& bursts) {
+  std::vector<double> all;
+  for (const Burst& burst : bursts) all.push_back(burst.at);
+  return all;
 }
 
 std::vector<Finding> judge_drift(const Watched& watched) {
   const Series& series = *watched.find(clock_key);
   Finding check{"drift", series.key};
-  const Trend trend = trend_of(series.times(), series.fastest(), watched.seconds / drift_blocks);
+  const std::vector<Burst> alone = series.undisturbed_bursts();
+  const std::optional<Trend> found =
+      trend_of(times_of(alone), fastest_of(alone), watched.seconds / drift_blocks);
+  if (!found)
+    return {skipped_finding(
+        check.group, check.name,
+        "too few moments were left alone by others to see a trend; " + watched.disturbance.text(),
+        Disturbance::advice)};
+  const Trend& trend = *found;
   const double least = least_drift(trend.minutes);
   const std::string source = "itself, at the beginning of the watch";
   check.expected = "as long as at the beginning";

@@ -55,7 +55,8 @@ std::vector<Probe> rank_probes(Workbench& bench) {
         {.key = fmt::format("{}{}", key_of_ranks, rank),
          .what = fmt::format("a product on rank {}", rank),
          .unit = "s",
-         .seconds = [products, rank, executions] { return products->fastest(rank, executions); }});
+         .seconds = [products, rank, executions] { return products->fastest(rank, executions); },
+         .looks_itself = true});
   return probes;
 }
 
@@ -82,7 +83,7 @@ std::vector<Finding> judge_ranks(const Watched& watched) {
     return {skipped_finding("ranks", "rank", why)};
   const std::vector<const Series*> all = watched.all(key_of_ranks);
   std::vector<std::vector<double>> seconds;
-  for (const Series* series : all) seconds.push_back(series->fastest());
+  for (const Series* series : all) seconds.push_back(fastest_of(series->bursts));
   std::vector<Finding> checks;
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const Estimate slower = slower_than_others(seconds, rank);

@@ -48,7 +48,7 @@ std::vector<Finding> judge_rooflines(const Watched& watched) {
       check.reason = fmt::format("{:.0f} % of the rate of the others", 100 * rate.value / middle);
       check.advice = "frugal bench memory-bound shows all of them beside a copy";
     }
-    checks.push_back(std::move(check));
+    checks.push_back(unless_disturbed(std::move(check), series->judgeable(), watched.disturbance));
   }
   return checks;
 }

@@ -11,13 +11,18 @@ namespace {
 constexpr double widest = 0.25;
 
 Finding check_of_variation(const Watched& watched, const Series& series) {
-  const std::vector<double> fastest = series.fastest();
+  if (!series.judgeable())
+    return skipped_finding(
+        "variation", series.key,
+        "too few executions were left alone by others; " + watched.disturbance.text(),
+        Disturbance::advice);
+  const std::vector<double> fastest = fastest_of(series.undisturbed_bursts());
   const double middle = median(fastest);
   const double width = (quantile(fastest, 0.75) - quantile(fastest, 0.25)) / middle;
   Finding check{"variation", series.key};
   check.expected = "the same time in every round";
-  check.seen = fmt::format("{}: the middle half of {} rounds is {:.1f} % wide", series.what,
-                           fastest.size(), 100 * width);
+  check.seen = fmt::format("{}: the middle half of {} undisturbed rounds is {:.1f} % wide",
+                           series.what, fastest.size(), 100 * width);
   check.band = fmt::format("at most {:.0f} %: an unstable clock moves more", 100 * widest);
   check.number = Finding::Number{
       "1", {width, {}, static_cast<int>(fastest.size())}, {0, "its own median"}, widest};

@@ -1,0 +1,77 @@
+"""bench/validate_trials.py: what it makes of results, with programs that are made up."""
+
+import json
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"]) / "bench/validate_trials.py"
+#: Says that the machine is right, or what FRUGAL_FAULT is, and writes a reference.
+PROGRAM = """#!/usr/bin/env python3
+import json, os, sys
+fault = os.environ.get("FRUGAL_FAULT", "")
+if "--write-reference" in sys.argv:
+    open(sys.argv[sys.argv.index("--write-reference") + 1], "w").write('{"values": {}}')
+    sys.exit(0)
+json.load(open(sys.argv[sys.argv.index("--reference") + 1]))
+failed = {"slow any 1": ("ranks", "rank/1")}.get(fault)
+checks = [{"group": failed[0], "name": failed[1], "outcome": "failed", "reason": "slow"}] if failed else []
+print(json.dumps({"verdict": "fail" if failed else "pass", "text": "said", "checks": checks, "skipped": 1, "series": {},
+                  "seconds": 50.4, "others": {"processes": 0.25, "steal": 0.125}, "started": "now"}))
+sys.exit(1 if failed else 0)
+"""
+
+
+class ValidateTrials(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "tests").mkdir()
+        for name in ("frugal", "tests/frugal_faulty"):
+            path = self.folder / name
+            path.write_text(PROGRAM)
+            path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def run_script(self, *arguments, status=0):
+        done = subprocess.run([sys.executable, "-B", SCRIPT, *map(str, arguments)], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stderr
+
+    def test_runs_are_kept_and_the_table_says_what_was_found(self):
+        results = self.folder / "trials.json"
+        arguments = ("--build", self.folder, "--runs", "3", "--fault-runs", "2", results)
+        self.run_script(*arguments)
+        kept = json.loads(results.read_text())
+        self.assertEqual([run["status"] for run in kept["runs"]["sound"]], [0, 0, 0])
+        self.assertEqual(kept["reference"], {"values": {}})
+        self.assertEqual(self.run_script(*arguments), "")  # there is nothing left to run
+        page = self.folder / "page.md"
+        page.write_text("a\n<!-- validate-trials -->\n<!-- /validate-trials -->\nb\n")
+        self.run_script("--table", results, page)
+        text = page.read_text()
+        self.assertIn("| none | all | 3 of 3 pass | 50 to 50 | 38 to 38 % |", text)
+        self.assertIn("| rank 1 slower by 20 % | ranks rank/1 | 2 of 2 found | 50 to 50 | 38 to 38 % |", text)
+        # The made-up program does not find it.
+        self.assertIn("| memory at half its bandwidth | peaks memory_bandwidth | 0 of 2 found |", text)
+        self.run_script("--table", results, page)
+        self.assertEqual(page.read_text(), text)
+
+    def test_what_is_wrong_is_said(self):
+        self.assertIn("--only is 'none'", self.run_script("--build", self.folder, "--only", "none",
+                                                          self.folder / "r.json", status=2))
+        (self.folder / "frugal").unlink()
+        self.assertIn("build the targets", self.run_script("--build", self.folder, self.folder / "r.json", status=2))
+        page = self.folder / "page.md"
+        page.write_text("no marks")
+        (self.folder / "r.json").write_text('{"runs": {}}')
+        self.assertIn("<!-- validate-trials -->", self.run_script("--table", self.folder / "r.json", page, status=2))
+
+
+if __name__ == "__main__":
+    unittest.main()
