@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <stdexcept>
 
 #include "kernels/support/error.h"
@@ -11,6 +12,10 @@
 #include "tests/support/source_dir.h"
 
 namespace frugal::testing {
+
+/// In the names of tests.
+static void PrintTo(const FuzzTarget& target, std::ostream* out) { *out << target.name; }
+
 namespace {
 
 namespace fs = std::filesystem;
