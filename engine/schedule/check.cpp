@@ -86,8 +86,10 @@ Findings check(const Schedule& schedule, int capacity) {
 void require_valid(const Schedule& schedule, const std::string& name, int capacity) {
   const Findings findings = check(schedule, capacity);
   if (findings.empty()) return;
-  const std::string more =
-      findings.size() == 1 ? "" : fmt::format(" (and {} more)", findings.size() - 1);
+  const std::string more = findings.size() == 1
+                               ? ""
+                               : fmt::format(" (and {} more{})", findings.size() - 1,
+                                             findings.size() < most_findings ? "" : " at least");
   throw InputError(fmt::format("{}: {}{}", name, findings.front().describe(), more));
 }
 

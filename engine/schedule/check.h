@@ -17,6 +17,9 @@ struct Finding {
 };
 using Findings = std::vector<Finding>;
 
+/// A file of some bytes may lack millions of actions: of what is missing so many are found.
+inline constexpr size_t most_findings = 1000;
+
 /// Everything that a schedule of this kind must be, or what it is not:
 ///   - each stage passes each microbatch through each chunk once, forward before backward, and
 ///     steps once for each batch, after its last backward;

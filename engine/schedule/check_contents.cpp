@@ -66,6 +66,7 @@ void check_stage(const Schedule& schedule, int stage, Findings& findings) {
                                    schedule.batches)));
   for (int k = schedule.first_microbatch(); k < schedule.end_microbatch(); ++k)
     for (int chunk = 0; chunk < schedule.chunks; ++chunk) {
+      if (findings.size() >= most_findings) return;
       const bool split = index.find(ActionKind::input_backward, k, chunk) >= 0 ||
                          index.find(ActionKind::weight_backward, k, chunk) >= 0;
       for (const ActionKind kind : needed(schedule, stage, chunk, split))

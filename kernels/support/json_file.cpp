@@ -86,7 +86,7 @@ struct Expected<std::vector<T>> {
 };
 
 /// Levels of objects and arrays. What follows a document down calls itself at each.
-constexpr size_t deepest = 100;
+constexpr int deepest = 100;
 
 }  // namespace
 
@@ -95,7 +95,8 @@ nlohmann::json parse_json_strictly(std::string_view text, const std::string& nam
   // The library keeps the last of two equal keys, and a reader may have meant the first.
   std::vector<std::set<std::string>> keys;  // of the objects around a place
   const auto refuse = [&](int depth, Event event, nlohmann::json& value) {
-    if (static_cast<size_t>(depth) > deepest)
+    const bool opens = event == Event::object_start || event == Event::array_start;
+    if (opens && depth >= deepest)
       throw InputError(
           fmt::format("{}: is nested deeper than {} levels; correct the file", name, deepest));
     if (event == Event::object_start) keys.emplace_back();

@@ -15,7 +15,8 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-const TrainingCheckpoint checkpoint = {.step = 7,
+const TrainingCheckpoint checkpoint = {.folder = "",
+                                       .step = 7,
                                        .identity = {{"optimizer", "sgd"}},
                                        .files = {{"rank-0000.safetensors", 8, "0123"}},
                                        .losses = {3, 2.5},

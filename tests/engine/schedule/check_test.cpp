@@ -332,5 +332,17 @@ TEST(Check, RequireValidRefusesInOneLine) {
   }
 }
 
+TEST(Check, OfMillionsThatAreMissingSomeAreFound) {
+  Schedule schedule = make_schedule(ScheduleKind::gpipe, {});
+  schedule.microbatches = most_passes;
+  EXPECT_EQ(check(schedule).size(), most_findings);
+  try {
+    require_valid(schedule, "mine.txt");
+    FAIL() << "not refused";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("(and 999 more at least)"));
+  }
+}
+
 }  // namespace
 }  // namespace frugal::engine

@@ -1,0 +1,42 @@
+"""frugal flops: a step's FLOPs by each convention, beside what frugal measure records of the same step."""
+
+import json
+
+from program import Cli
+
+STEP = ["--model", "gpt2-124m", "--type", "bf16", "--recompute", "full", "--microbatches", "2"]
+
+
+class Flops(Cli):
+    def counted(self, *arguments):
+        said = json.loads(self.run_frugal("flops", *STEP, *arguments, "--format", "json").stdout)
+        return said, {row["convention"]: row for row in said["flops"]}
+
+    def test_are_those_of_the_records(self):
+        record = json.loads(self.run_frugal("measure", *STEP, "--format", "json").stdout)
+        said, by = self.counted()
+        self.assertEqual(said["tokens"], 2048)
+        self.assertEqual(said["step_time"], {"seconds": record["metrics"]["step_time"]["median"], "source": "virtual"})
+        for convention, flops, fraction in (("equation 7", "model", "mfu"), ("hardware", "hardware", "hfu")):
+            self.assertEqual(by[convention]["flops"], record["flops"][flops]["value"])
+            self.assertAlmostEqual(by[convention]["utilization"], record["utilization"][fraction]["data_sheet"]["value"])
+        self.assertGreater(by["hardware"]["flops"], 1.2 * by["equation 7"]["flops"])
+
+    def test_of_a_step_that_was_timed(self):
+        (virtual, before), (given, after) = self.counted(), self.counted("--step-time", "0.5")
+        self.assertEqual(given["step_time"], {"seconds": 0.5, "source": "given"})
+        for convention, row in after.items():
+            self.assertEqual(row["flops"], before[convention]["flops"])
+            self.assertAlmostEqual(row["utilization"],
+                                   before[convention]["utilization"] * virtual["step_time"]["seconds"] / 0.5)
+        self.assertIn("a step of 2048 tokens: 0.5 s, given; peak: 3.12e+14 FLOP/s",
+                      self.run_frugal("flops", *STEP, "--step-time", "0.5").stdout)
+
+    def test_without_a_data_sheet_there_is_no_peak(self):
+        table = self.run_frugal("flops", "--model", "gpt-tiny", "--on", "cpu", "--threads", "1").stdout
+        self.assertNotIn("% of peak", table)
+        self.assertIn("measured; peak: ", table)
+
+    def test_what_is_wrong(self):
+        self.rejected("flops", "--model", "gpt-tiny", "--step-time", "0", says=["--step-time"])
+        self.rejected("flops", "--model", "gpt-tiny", "--recompute", "none,full", says=["recompute"])
