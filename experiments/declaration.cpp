@@ -200,9 +200,8 @@ Claims claims_of_settings(std::function<std::vector<Claim>(const Results::InSett
 std::vector<std::string> cases_of(const std::vector<Cell>& cells) {
   std::vector<std::string> all;
   for (const Cell& cell : cells)
-    std::ranges::copy_if(cell.cases, std::back_inserter(all), [&](const std::string& id) {
-      return std::ranges::count(all, id) == 0;
-    });
+    std::ranges::copy_if(cell.cases, std::back_inserter(all),
+                         [&](const std::string& id) { return std::ranges::count(all, id) == 0; });
   return all;
 }
 

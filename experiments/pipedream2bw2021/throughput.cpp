@@ -84,12 +84,12 @@ Claim order_claim(const std::string& name, const std::string& column,
       else
         wrong += fmt::format("{}{} is not above {}", wrong.empty() ? "" : "; ", a.row, b.row);
     }
-  Claim claim = claim_of(fmt::format("{}/{}/order", name, column),
-                         fmt::format("{}: each pair of systems in the paper's order", column),
-                         "pairs", pairs, in.runs.setting(),
-                         missing.empty()
-                             ? Outcome{Estimate{right}, Status::ok, wrong, cases_of(in.cells)}
-                                         : Outcome{std::nullopt, Status::ok, missing});
+  Claim claim =
+      claim_of(fmt::format("{}/{}/order", name, column),
+               fmt::format("{}: each pair of systems in the paper's order", column), "pairs", pairs,
+               in.runs.setting(),
+               missing.empty() ? Outcome{Estimate{right}, Status::ok, wrong, cases_of(in.cells)}
+                               : Outcome{std::nullopt, Status::ok, missing});
   // A coin has half of them right.
   policy::judge_exact(claim, pairs / 2, "a pair is in the paper's order or not");
   return claim;

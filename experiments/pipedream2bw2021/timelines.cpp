@@ -76,10 +76,10 @@ Timeline as_drawn(const std::string& name) {
   for (const std::vector<DrawnPass>& worker : paper().workers(name)) {
     std::vector<Span>& spans = timeline.stages.emplace_back();
     for (const DrawnPass& pass : worker)
-      spans.push_back({{pass.forward ? ActionKind::forward : ActionKind::backward, 0,
-                        pass.microbatch - 1, -1},
-                       pass.begin,
-                       pass.end});
+      spans.push_back(
+          {{pass.forward ? ActionKind::forward : ActionKind::backward, 0, pass.microbatch - 1, -1},
+           pass.begin,
+           pass.end});
   }
   return timeline;
 }

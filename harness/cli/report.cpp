@@ -68,10 +68,10 @@ std::vector<fs::path> pictures_of(const std::vector<std::string>& folders) {
 std::vector<std::pair<std::string, std::string>> embedded(const std::vector<fs::path>& pictures) {
   std::vector<std::pair<std::string, std::string>> all;
   for (const fs::path& picture : pictures)
-    all.emplace_back(picture.filename().string(),
-                     fmt::format("data:image/{};base64,{}",
-                                 picture.extension() == ".png" ? "png" : "svg+xml",
-                                 base64(read_text(picture.string()))));
+    all.emplace_back(
+        picture.filename().string(),
+        fmt::format("data:image/{};base64,{}", picture.extension() == ".png" ? "png" : "svg+xml",
+                    base64(read_text(picture.string()))));
   return all;
 }
 
@@ -79,9 +79,10 @@ std::vector<std::pair<std::string, std::string>> embedded(const std::vector<fs::
 fs::path place_of(const ReportValues& values) {
   if (!values.out.empty()) return values.out;
   if (values.folders.size() == 1) return values.folders.front();
-  throw InputError(fmt::format("--out is missing: {} folders make one page; say in which folder to "
-                               "put it",
-                               values.folders.size()));
+  throw InputError(
+      fmt::format("--out is missing: {} folders make one page; say in which folder to "
+                  "put it",
+                  values.folders.size()));
 }
 
 Exit report(const ReportValues& values, const CommandLine& line) {

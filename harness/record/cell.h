@@ -56,7 +56,7 @@ struct Comparison {
   std::string program = {};  ///< whose behaviour the runs had; empty: frugal's own
   /// Ids of the cases whose records it is taken from; none where it needs no record.
   std::vector<std::string> cases = {};
-  std::string reason;        ///< why there is no value, or why it is not what was to be expected
+  std::string reason;  ///< why there is no value, or why it is not what was to be expected
 
   Relation relation = Relation::about;
   std::optional<double> tolerance;  ///< absolute, in `unit`; none: nothing is judged

@@ -134,7 +134,8 @@ std::vector<ReportedArtifact> reported_artifacts(const std::vector<const Artifac
   }
   std::vector<ReportedArtifact> reported;
   for (const Artifact* artifact : artifacts) {
-    const bool needs_none = papers.contains(paper_of(artifact->id())) && artifact->cases({}).empty();
+    const bool needs_none =
+        papers.contains(paper_of(artifact->id())) && artifact->cases({}).empty();
     if (!recorded.contains(artifact->id()) && !needs_none) continue;
     ReportedArtifact one{artifact, {}};
     one.numbers.add(*artifact, records);

@@ -9,7 +9,7 @@ namespace {
 
 /// Libraries (cmake/Page.cmake), then our own scripts, the last of which begins.
 constexpr std::array libraries = {"page/jquery.js", "page/datatables.js", "page/d3.js"};
-constexpr std::array scripts = {"data", "elements", "overview", "claims",  "provenance",
+constexpr std::array scripts = {"data",    "elements",  "overview",  "claims",  "provenance",
                                 "figures", "artifacts", "timelines", "records", "main"};
 
 std::string part(const std::string& name) { return std::string(embedded_file(name).value()); }
@@ -17,8 +17,7 @@ std::string own(const std::string& name) { return part("harness/report/page/" + 
 
 /// JSON within a script element: nothing in it ends the element.
 std::string within_script(const nlohmann::json& document) {
-  const std::string text =
-      document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::string safe;
   for (const char c : text) {
     if (c == '<')

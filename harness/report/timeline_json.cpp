@@ -41,9 +41,8 @@ std::vector<Moment> thinned(const std::vector<Moment>& all, size_t most) {
   for (auto moment = all.begin() + 1; moment + 1 < all.end();) {
     const auto end = std::find_if(
         moment, all.end() - 1, [&](const Moment& other) { return part(other) != part(*moment); });
-    some.push_back(*std::max_element(moment, end, [](const Moment& a, const Moment& b) {
-      return a.total() < b.total();
-    }));
+    some.push_back(*std::max_element(
+        moment, end, [](const Moment& a, const Moment& b) { return a.total() < b.total(); }));
     moment = end;
   }
   some.push_back(all.back());
@@ -146,8 +145,7 @@ json timeline_json(const DrawnTimeline& drawn) {
     for (const Span& span : spans) {
       if (is_message(span.action.kind)) continue;
       const std::string text = to_text(span.action, timeline.chunks);
-      passes.push_back(
-          {span.begin, span.end, text.substr(0, text.find('@')), span.action.version});
+      passes.push_back({span.begin, span.end, text.substr(0, text.find('@')), span.action.version});
     }
     stages.push_back({{"name", fmt::format("stage {}", stages.size())}, {"spans", passes}});
   }
@@ -174,9 +172,10 @@ std::vector<json> recorded_timelines(const fs::path& folder, size_t most) {
       timelines.push_back(memory ? from_memory_file(file, path.stem().string(), most)
                                  : from_trace(file, path.stem().string(), most));
     } catch (const json::exception& error) {
-      throw InputError(fmt::format("{} is not as `frugal trace` writes it ({}); write it anew, or "
-                                   "move it elsewhere",
-                                   path.string(), error.what()));
+      throw InputError(
+          fmt::format("{} is not as `frugal trace` writes it ({}); write it anew, or "
+                      "move it elsewhere",
+                      path.string(), error.what()));
     }
   }
   return timelines;
