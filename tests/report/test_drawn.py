@@ -120,6 +120,11 @@ class Timelines(Page):
         passes = [event for event in events if event["ph"] == "X" and event["tid"] == 0]
         svg = self.timeline("pipeline")
         self.assertEqual(len(svg.find_elements("css selector", ".pass")), len(passes))
+        self.browser.run("arguments[0].focus()", svg)
+        self.browser.keys("+")
+        self.assertLess(len(svg.find_elements("css selector", ".pass")), len(passes))
+        self.browser.keys("0")
+        self.assertEqual(len(svg.find_elements("css selector", ".pass")), len(passes))
         ends = [(event["ts"] + event["dur"]) / 1e6 for event in passes]
         self.assertAlmostEqual(self.domain(svg)[1], max(ends), delta=0.01 * max(ends))
         event = max((one for one in passes if one["pid"] == 2), key=lambda one: one["dur"])
@@ -191,7 +196,7 @@ class Reading(Page):
     def test_what_is_used_has_a_name(self):
         self.browser.one("#open-all").click()
         nameless = self.browser.run("""
-            const named = (one) => one.getAttribute("aria-label") || one.textContent.trim() || one.labels?.length;
+            const named = (one) => one.getAttribute("aria-label") || /[\\p{L}\\p{N}]/u.test(one.textContent) || one.labels?.length;
             return [...document.querySelectorAll("button, a, input, select, [role=button], [role=application], [role=region], img")]
                 .filter((one) => !named(one) && !one.alt).map((one) => one.outerHTML.slice(0, 90))""")
         self.assertEqual(nameless, [])
@@ -220,6 +225,8 @@ class Reading(Page):
         printed = self.browser.run("return window.printed")
         self.assertEqual(printed["claims"], self.claims_shown())
         self.assertEqual(printed["open"], len({c["artifact"] for c in self.numbers("cells") if c["artifact"].startswith("pipedream2bw2021/")}))
+        self.assertEqual(printed["rows"], len({(c["artifact"], c["row"], c["column"], c["scale"]) for c in self.numbers("cells")
+                                               if c["artifact"].startswith("pipedream2bw2021/")}))
         self.assertEqual(self.browser.all(".artifact[open]"), [])
         self.assertLess(len(self.browser.all("#claims-table tbody tr")), printed["claims"])
 
