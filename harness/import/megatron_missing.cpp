@@ -38,8 +38,7 @@ const std::vector<KnownParts> megatron_missing_parts = {
       "--outer-dp-sharding-strategy"},
      "weights, gradients and optimizer state divided among replicas, and gathered when needed"},
     {{"--tp-comm-*", "--disable-tp-comm-*", "--no-async-tensor-model-parallel-allreduce"},
-     "collectives of tensor parallelism beside its products; frugal has them one after the "
-     "other"},
+     "how collectives of tensor parallelism overlap with products: their time"},
     {{"--fp8-*", "--fp8", "--keep-fp8-transpose-cache", "--first-last-layers-bf16",
       "--num-layers-at-*", "--no-fp8-wgrad"},
      "products in 8 bits: up to twice their speed, and inputs kept in a byte each; frugal "
