@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <memory>
 
 #include "engine/train/stored/serial_parameters.h"
@@ -16,6 +17,7 @@
 #include "harness/import/imported.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/runner.h"
+#include "harness/measure/runs/training.h"
 #include "harness/report/import_report.h"
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
@@ -78,22 +80,32 @@ Imported imported_of(const ImportValues& values) {
   return imported;
 }
 
+/// What the same takes of each kind of memory, however much the machine has.
+Record without_limit(Record record, const TrainingRun& run, const Target& target) {
+  const auto cluster = target.cluster_with(run.config, std::numeric_limits<int64_t>::max());
+  const StepTaken taken = take_step(*cluster, run.config, run.train.optimizer);
+  record.what = what_of(workload::StepMemory{});
+  record.options["memory"] = counted_without_limit;
+  record.status = Status::ok;
+  record.reason.clear();
+  record.memory = taken.memory;
+  record.flops = flops_of(run.config, taken.flops);
+  record.fingerprint = fingerprint_of(record);
+  return record;
+}
+
 /// Runs it there, without a file of records: `command` of the report makes one.
-Record run_there(const RunSettings& settings, const Target& target, ImportReport& report) {
+void run_there(const RunSettings& settings, const Target& target, ImportReport& report) {
   const TrainingRun run = training_run(settings, target);
-  Case c = training_case(settings, run, target);
+  const Case c = training_case(settings, run, target);
   report.command = c.command;
   report.parameters = parameter_count(run.config.model);
   RecordFile none;
   Progress silent;
   Runner runner(none, silent, {.place = place_of(settings)});
-  const Records done = runner.run("measure", {c});
-  if (done.all().back().status == Status::oom && target.simulated()) {
-    report.records.push_back(done.all().back());
-    c.workload = workload::StepMemory{};
-    return Runner(none, silent, {.place = place_of(settings)}).run("import", {c}).all().back();
-  }
-  return done.all().back();
+  report.records = runner.run("measure", {c}).all();
+  if (report.records.back().status == Status::oom)
+    report.records.push_back(without_limit(report.records.back(), run, target));
 }
 
 /// On the first cluster that it fits, or the last.
@@ -108,10 +120,9 @@ void run_virtually(const Imported& imported, const nlohmann::json& place, Import
     if (!target->simulated())
       throw InputError(fmt::format(
           "--on is {}, and what is imported is run virtually; give --on virtual:MACHINE, or "
-          "run the command of --format json there",
+          "leave it out, and run there the command that is printed",
           settings.place.on));
-    report.records.clear();
-    report.records.push_back(run_there(settings, *target, report));
+    run_there(settings, *target, report);
     if (chosen || report.records.front().status != Status::oom) return;
   }
 }

@@ -82,7 +82,8 @@ class DeepSpeed {
     if (options_.ranks && !replicas)
       throw InputError(fmt::format("--world-size {}: replicas of {} ranks do not make it",
                                    *options_.ranks, others));
-    if (!replicas && batch && size && accumulated) replicas = exact(*batch, *size * *accumulated);
+    if (!replicas && batch && size && accumulated)
+      replicas = exact(*batch, bounded_product({*size, *accumulated}));
     const int64_t d = replicas.value_or(1);
     if (options_.ranks)
       out_.add(fmt::format("--world-size {}", *options_.ranks), "data_parallel_size", d);
@@ -91,9 +92,14 @@ class DeepSpeed {
     else
       out_.assume("data_parallel_size", 1,
                   "how many ranks there are is not said; --world-size N says it");
-    const int64_t b = size ? *size : batch ? exact(*batch, d * accumulated.value_or(1)) : 1;
-    const int64_t m = accumulated ? *accumulated : batch ? exact(*batch, d * b) : 1;
-    if (batch) (void)(exact(*batch, d * b * m) == 1 || (refuse(*batch, b, m, d), true));
+    const int64_t b = size    ? *size
+                      : batch ? exact(*batch, bounded_product({d, accumulated.value_or(1)}))
+                              : 1;
+    const int64_t m = accumulated ? *accumulated
+                      : batch     ? exact(*batch, bounded_product({d, b}))
+                                  : 1;
+    if (batch)
+      (void)(exact(*batch, bounded_product({d, b, m})) == 1 || (refuse(*batch, b, m, d), true));
     give(size ? micro : batch ? whole : "", "microbatch_size", b);
     give(accumulated ? steps : batch ? whole : "", "microbatches", m);
     parts_.take(whole);
@@ -122,7 +128,7 @@ class DeepSpeed {
     int64_t product = 1;
     for (const char* key :
          {"tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size"})
-      product *= options_.given.value(key, int64_t{1});
+      product = bounded_product({product, options_.given.value(key, int64_t{1})});
     return product;
   }
   void read_type() {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "harness/import/argument_list.h"
 #include "harness/import/deepspeed.h"
@@ -23,6 +24,14 @@ void Imported::add(const std::string& said, const std::string& key, const nlohma
 void Imported::assume(const std::string& key, const nlohmann::json& value, const std::string& why) {
   given[key] = value;
   assumed.push_back({fmt::format("{}={}", key, field_of(key).type.text(value)), why});
+}
+
+int64_t bounded_product(std::initializer_list<int64_t> factors) {
+  int64_t product = 1;
+  for (const int64_t factor : factors)
+    if (__builtin_mul_overflow(product, factor, &product))
+      return std::numeric_limits<int64_t>::max();
+  return product;
 }
 
 const KnownParts* find_known(const std::vector<KnownParts>& all, std::string_view name) {

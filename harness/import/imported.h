@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -51,6 +53,9 @@ struct KnownParts {
 };
 /// The line that has a name; null where there is none.
 const KnownParts* find_known(const std::vector<KnownParts>& all, std::string_view name);
+
+/// The product of numbers from 0 on; the largest number there is where it is above that.
+int64_t bounded_product(std::initializer_list<int64_t> factors);
 
 /// What is known besides a file.
 struct ImportOptions {

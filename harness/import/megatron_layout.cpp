@@ -94,7 +94,7 @@ int64_t MegatronReader::replicas() {
 void MegatronReader::read_batch() {
   const char* const name = "--global-batch-size";
   const int64_t all_replicas = replicas();
-  const int64_t of_all = size("microbatch_size") * all_replicas;
+  const int64_t of_all = bounded_product({size("microbatch_size"), all_replicas});
   for (const char* by : {"--use-distributed-optimizer", "--zero-stage"})
     if (has(by) && said(by) != "--zero-stage 0")
       out.divided = {said(by), all_replicas * size("context_parallel_size"), {Kind::optimizer}};

@@ -27,7 +27,7 @@ void MegatronReader::read_sizes() {
   if (const auto wide = count("--ffn-hidden-size")) {
     out.add(said("--ffn-hidden-size"), "intermediate_size", *wide);
   } else if (on("--swiglu")) {
-    out.assume("intermediate_size", size("hidden_size") * 8 / 192 * 64,
+    out.assume("intermediate_size", bounded_product({size("hidden_size"), 8}) / 192 * 64,
                "8/3 of the hidden size, rounded down to a multiple of 64: Megatron-LM's default "
                "with --swiglu");
   }
@@ -140,7 +140,7 @@ void MegatronReader::read_window() {
   std::erase_if(all,
                 [](char c) { return c == '(' || c == ')' || c == ' ' || c == '\'' || c == '"'; });
   const size_t comma = all.find(',');
-  const auto before = whole_number(0).parse(all.substr(0, comma));
+  const auto before = whole_number(0, int64_t{1} << 40).parse(all.substr(0, comma));
   if (!before || comma == std::string::npos || all.substr(comma + 1) != "0")
     fail(fmt::format("{}: frugal has windows that look back, such as --window-size 128,0",
                      argument->text()));
@@ -168,7 +168,9 @@ void MegatronReader::read_vocabulary() {
     from = said(type);
   }
   if (is_given("vocabulary_size")) {
-    tokens = options_.given.at("vocabulary_size").get<int64_t>();
+    tokens = whole_number(1, int64_t{1} << 40)
+                 .value("--vocabulary", options_.given.at("vocabulary_size").dump())
+                 .get<int64_t>();
     from = fmt::format("--vocabulary {}", *tokens);
   }
   if (!tokens)

@@ -47,7 +47,11 @@ class ShellVariables {
   std::vector<std::string> order_;
   std::set<std::string> used_;
   bool unset_is_empty_ = false;
+  int depth_ = 0;  ///< of braces within braces
 };
+
+/// What stands deeper within itself is not read.
+inline constexpr int deepest_in_shell = 64;
 
 inline constexpr std::string_view shell_output = "$(...)";
 /// Whether a text has a variable in it that is not set, or a command's output.

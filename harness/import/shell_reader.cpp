@@ -318,6 +318,13 @@ class ShellReader {
 
   /// Up to one of these words, which is returned; empty at the end of the text.
   std::string statements(const Words& until, bool live) {
+    if (nested_ >= deepest_in_shell) fail("a block within a block, and so on", line_);
+    ++nested_;
+    std::string end_word = statements_here(until, live);
+    --nested_;
+    return end_word;
+  }
+  std::string statements_here(const Words& until, bool live) {
     for (;;) {
       skip_blanks();
       if (end()) return "";
@@ -368,7 +375,8 @@ class ShellReader {
   std::string file_;
   int line_;
   size_t at_ = 0;
-  int depth_ = 0;
+  int depth_ = 0;    // of commands within commands
+  int nested_ = 0;   // of blocks
   int skipped_ = 0;  // assignments and arguments in what is not followed
   Words documents_;  // delimiters of those that begin behind this line
 };

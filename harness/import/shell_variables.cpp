@@ -73,9 +73,16 @@ class Arithmetic {
     }
   }
   int64_t factor() {
-    if (take('-')) return -factor();
+    bool negative = false;
+    while (take('-')) negative = !negative;
+    const int64_t value = unsigned_factor();
+    return negative ? -value : value;
+  }
+  int64_t unsigned_factor() {
     if (take('(')) {
-      const int64_t inside = sum();
+      exact(++depth_ < deepest_in_shell);
+      const int64_t inside = known_ ? sum() : 0;
+      --depth_;
       exact(take(')'));
       return inside;
     }
@@ -103,6 +110,7 @@ class Arithmetic {
   std::string_view text_;
   ShellVariables& variables_;
   size_t at_ = 0;
+  int depth_ = 0;
   bool known_ = true;
 };
 
@@ -186,6 +194,8 @@ std::vector<std::string> ShellVariables::braces(std::string_view inside, bool wh
   const auto found = find(name);
   const bool empty = found && (found->empty() || (found->size() == 1 && found->front().empty()));
   if (found && !(or_empty && empty)) return named(name, whole || !all);
+  if (depth_ >= deepest_in_shell) return {std::string(shell_output)};
+  ++depth_;
   std::string otherwise;
   for (size_t at = 1; at < rest.size();) {
     const char c = rest[at++];
@@ -194,6 +204,7 @@ std::vector<std::string> ShellVariables::braces(std::string_view inside, bool wh
     else if (c != '"' && c != '\'')
       otherwise += c;
   }
+  --depth_;
   return {otherwise};
 }
 

@@ -169,7 +169,7 @@ class Torchtitan {
       out_.assume("sequence_parallel", true,
                   "torchtitan shares sequences over its tensor-parallel group");
     if (c > 1) out_.assume("context", "ring", "PyTorch's context parallelism");
-    read_replicas(t * p * c);
+    read_replicas(bounded_product({t, p, c}));
     read_schedule(p);
   }
   void read_replicas(int64_t of_one) {
@@ -178,13 +178,13 @@ class Torchtitan {
                                            "experimental.data_parallel_shard_degree",
                                            "training.data_parallel_shard_degree"});
     const int64_t shards = parts_.whole(path, -1).value_or(-1);
-    if (options_.ranks && *options_.ranks % (of_one * copies) != 0)
+    if (options_.ranks && *options_.ranks % bounded_product({of_one, copies}) != 0)
       throw InputError(fmt::format("--world-size {}: replicas of {} ranks do not make it",
-                                   *options_.ranks, of_one * copies));
+                                   *options_.ranks, bounded_product({of_one, copies})));
     int64_t divided = shards;
     if (shards == -1) divided = options_.ranks ? *options_.ranks / of_one / copies : 1;
     if (divided == 0) parts_.fail(path, "is 0; it must be -1, or at least 1");
-    replicas_ = copies * divided;
+    replicas_ = bounded_product({copies, divided});
     const std::string how = parts_.said(path);
     if (shards == -1 && !options_.ranks)
       out_.assume("data_parallel_size", replicas_,
@@ -239,11 +239,11 @@ class Torchtitan {
     const auto global = parts_.whole("training.global_batch_size", -1);
     int64_t steps = 1;
     if (global && *global > 0) {
-      if (*global % (of_replica * replicas_) != 0)
+      if (*global % bounded_product({of_replica, replicas_}) != 0)
         parts_.fail("training.global_batch_size",
                     fmt::format("is {}, no multiple of {} sequences x {} replicas", *global,
                                 of_replica, replicas_));
-      steps = *global / (of_replica * replicas_);
+      steps = *global / bounded_product({of_replica, replicas_});
       add("training.global_batch_size", "microbatches", of_replica / size * steps);
     } else if (global) {
       out_.same.push_back(
