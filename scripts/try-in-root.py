@@ -37,10 +37,10 @@ class Failed(Exception):
 
 
 class Tried:
-    """A root, and what its steps took."""
+    """A root, and steps in it, each measured."""
 
     def __init__(self, given, name, base=None):
-        self.given, self.root, self.steps = given, given.folder / name, []
+        self.given, self.root = given, given.folder / name
         shutil.rmtree(self.root, ignore_errors=True)
         subprocess.run(["cp", "--archive", base or fresh(given), self.root], check=True)
         shutil.copy("/etc/resolv.conf", self.root / "etc/resolv.conf")
@@ -58,7 +58,11 @@ class Tried:
         text = said.read_text(encoding="utf-8", errors="replace")
         if cost["status"] != status:
             raise Failed(f"{what}: status {cost['status']} instead of {status}; it said:\n{text[-2000:]}")
-        self.steps.append({"what": what, **cost, "disk_bytes": costs.disk(self.root) - before})
+        self.given.steps.append({"what": what, **cost, "disk_bytes": costs.disk(self.root) - before,
+                                 "load_average": round(os.getloadavg()[0], 1)})
+        if self.given.costs:  # what was measured is kept, whatever comes after it
+            self.given.costs.write_text(json.dumps({"schema": "frugal.costs/1", "steps": self.given.steps}, indent=1) +
+                                        "\n", encoding="utf-8")
         print(f"{cost['seconds']:7.1f} s  {what}", flush=True)
         return text
 
@@ -92,11 +96,10 @@ def clone(given):
             print(said.splitlines()[-1])
             if not said.splitlines()[-1].startswith("OK: "):
                 raise Failed("./reproduce.sh --quick does not end with OK")
-    return tried.steps
 
 
 def container(given):
-    steps, stages = [], {}
+    stages = {}
     arguments = {"DEBIAN": given.mirror, "SECURITY": given.mirror + "-security"}
     for stage in containerfile.read(ROOT / "packaging/Containerfile", arguments):
         base = stages.get(stage.base)
@@ -113,13 +116,11 @@ def container(given):
             else:
                 tried.clone(step.target)
             os.makedirs(f"{tried.root}{step.folder}", exist_ok=True)
-        steps += [{**step, "stage": stage.name} for step in tried.steps]
     for words in (stage.command, ["reproduce", "korthikanti2022/table4", "--on", "virtual"]):
         said = tried.run(" ".join([*stage.entry, *words]), " ".join([*stage.entry, *words]), user=stage.user,
                          folder=stage.folder)
         if "korthikanti2022/table4" not in said:
             raise Failed(f"it said: {said[-500:]}")
-    return steps + [{**step, "stage": "used"} for step in tried.steps]
 
 
 def package(given):
@@ -140,7 +141,6 @@ def package(given):
               "apt-get -qq install --no-install-recommends cmake g++ make && cmake -S consumer -B built && "
               "cmake --build built && built/consumer")
     tried.run("removed", "apt-get -qq purge frugal libfrugal-dev && ! find /usr -iname '*frugal*' | grep .")
-    return tried.steps
 
 
 def user(given):
@@ -157,7 +157,6 @@ def user(given):
     tried.run("install.sh --into", "scripts/install.sh --into ~/packages", **here)
     said = tried.run("./reproduce.sh --quick", ". ~/packages/environment && ./reproduce.sh --quick", **here)
     print(said.splitlines()[-1])
-    return tried.steps
 
 
 def arguments():
@@ -172,7 +171,7 @@ def arguments():
     for program in ("debootstrap", "unshare", "git"):
         if shutil.which(program) is None:
             parser.exit(2, f"try-in-root.py: {program} not found; install the package that has it\n")
-    given.folder = given.folder.resolve()
+    given.folder, given.steps = given.folder.resolve(), []
     given.folder.mkdir(parents=True, exist_ok=True)
     return given
 
@@ -180,14 +179,11 @@ def arguments():
 def main():
     given = arguments()
     try:
-        steps = {"clone": clone, "container": container, "package": package, "user": user}[given.what](given)
+        {"clone": clone, "container": container, "package": package, "user": user}[given.what](given)
     except (Failed, OSError, subprocess.CalledProcessError) as failure:
         print(f"FAILED: {failure}")
         return 1
-    if given.costs:
-        given.costs.write_text(json.dumps({"schema": "frugal.costs/1", "steps": steps}, indent=1) + "\n",
-                               encoding="utf-8")
-    print(f"OK: {given.what}, {sum(step['seconds'] for step in steps):.0f} s")
+    print(f"OK: {given.what}, {sum(step['seconds'] for step in given.steps):.0f} s")
     return 0
 
 
