@@ -81,37 +81,48 @@ class Validate(Cli):
 
 @unittest.skipUnless(FAULTY, "there is no program with a fault in it")
 class ValidateFaults(Cli):
-    def faulty(self, fault, *arguments, status):
+    def faulty(self, fault, *arguments):
         done = subprocess.run([FAULTY, "validate", "--quick", "--format", "json", *arguments], cwd=self.folder,
                               capture_output=True, text=True, check=False, env={**os.environ, "FRUGAL_FAULT": fault})
-        self.assertEqual(done.returncode, status, done.stderr + done.stdout[:2000])
+        self.assertIn(done.returncode, (0, 1, 6), done.stderr)
         said = json.loads(done.stdout)
-        failed = {f"{check['group']} {check['name']}": check for check in said["checks"]
-                  if check["outcome"] == "failed"}
-        return said, failed
+        jsonschema.validate(said, SCHEMA)
+        return done.returncode, said
+
+    def failed(self, said):
+        return {f"{check['group']} {check['name']}": check for check in said["checks"] if check["outcome"] == "failed"}
+
+    def found(self, name, fault, *arguments):
+        """What failed, among which is this check; where others kept the machine busy it may be that nothing can be
+        said."""
+        status, said = self.faulty(fault, *arguments)
+        check = next(c for c in said["checks"] if f"{c['group']} {c['name']}" == name)
+        if check["outcome"] == "skipped" and "left alone" in check["reason"]:
+            self.skipTest(check["reason"])
+        self.assertEqual((status, said["verdict"]), (1, "fail"), check)
+        self.assertIn(name, self.failed(said), check)
+        return self.failed(said)
 
     def test_one_wrong_element_ends_it_before_anything_is_timed(self):
         for operation in ("gelu", "softmax-backward", "adam", "cross-entropy"):
-            said, failed = self.faulty(f"element {operation} 0", "--threads", "1", status=6)
-            self.assertEqual((said["verdict"], said["series"]), ("wrong", {}))
+            status, said = self.faulty(f"element {operation} 0", "--threads", "1")
+            self.assertEqual((status, said["verdict"], said["series"]), (6, "wrong", {}))
             self.assertRegex(said["text"], "^WRONG: .*nothing was timed")
-            self.assertIn(f"operations {operation}", failed)
-            self.assertRegex(failed[f"operations {operation}"]["reason"], r"differ; the worst is \[\d+\]: ")
+            self.assertRegex(self.failed(said)[f"operations {operation}"]["reason"],
+                             r"differ; the worst is \[\d+\]: ")
 
     def test_a_slow_rank_is_named(self):
-        _, failed = self.faulty("slow any 1", "--threads", "2", "--group", "ranks", "--seconds", "8", status=1)
+        failed = self.found("ranks rank/1", "slow any 1", "--threads", "2", "--group", "ranks", "--seconds", "8")
         self.assertEqual(list(failed), ["ranks rank/1"])
         self.assertRegex(failed["ranks rank/1"]["reason"], r"^rank 1 takes \d\d % longer")
 
     def test_copies_at_half_their_rate_are_below_what_else_moves_memory(self):
-        _, failed = self.faulty("half convert 0", "--group", "rooflines", "--seconds", "6", status=1)
-        self.assertIn("rooflines memory_bandwidth", failed)
+        self.found("rooflines memory/copy", "half convert 0", "--group", "rooflines", "--seconds", "6")
 
     def test_memory_at_half_its_bandwidth_is_below_the_reference(self):
         arguments = ["--group", "rooflines", "--group", "peaks", "--seconds", "6"]
         self.run_frugal("validate", "--quick", *arguments, "--write-reference", "mine.json")
-        _, failed = self.faulty("half memory 0", *arguments, "--reference", "mine.json", status=1)
-        self.assertIn("peaks memory_bandwidth", failed)
+        self.found("peaks memory/copy", "half memory 0", *arguments, "--reference", "mine.json")
 
 
 if __name__ == "__main__":

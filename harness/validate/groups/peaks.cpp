@@ -4,6 +4,7 @@
 #include "harness/peaks/peak.h"
 #include "harness/report/peak_report.h"
 #include "harness/validate/group.h"
+#include "harness/validate/groups/out_of_cache.h"
 
 namespace frugal::harness {
 namespace {
@@ -42,7 +43,8 @@ std::vector<Probe> peak_probes(Workbench& bench) {
 
 std::vector<Finding> judge_peaks(const Watched& watched) {
   std::vector<Finding> checks;
-  for (const char* prefix : {"flops_", "memory_bandwidth", "operation_time"})
+  for (const char* prefix :
+       {"flops_", "memory_bandwidth", "memory/copy", "operation_time", "clock"})
     for (const Series* series : watched.all(prefix))
       for (Finding& check : against_expectations("peaks", watched, *series))
         checks.push_back(std::move(check));
