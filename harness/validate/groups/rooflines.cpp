@@ -11,7 +11,8 @@ namespace frugal::harness {
 namespace {
 
 /// Operations that read, that write and that do both. By one thread of a processor each of them
-/// reached 0.81 to 1.24 of their median rate, on an H100 0.92 to 1.06 (docs/validate.md).
+/// reached 0.81 to 1.24 of their median rate, on an H100 0.84 to 1.03
+/// (results/nvidia-h100-80gb).
 constexpr std::array validated_rows = {"gelu", "gelu-backward", "layer-norm", "bias-dropout-add",
                                        "sum",  "convert/narrow"};
 /// Of the median rate. An operation at half its rate is below it, and a sound one is not: see
