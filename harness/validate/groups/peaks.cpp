@@ -38,7 +38,8 @@ Probe launch_probe(Workbench& bench) {
 }
 
 std::vector<Probe> peak_probes(Workbench& bench) {
-  return {product_probe(bench, DType::f32), product_probe(bench, DType::bf16), launch_probe(bench)};
+  return {product_probe(bench, DType::f32), product_probe(bench, DType::bf16),
+          bandwidth_probe(bench), copy_probe(bench), launch_probe(bench)};
 }
 
 std::vector<Finding> judge_peaks(const Watched& watched) {
