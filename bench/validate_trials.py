@@ -26,8 +26,8 @@ FAULTS = {
     "wrong element of softmax": ("element softmax 0", ["--quick"], "operations softmax"),
     "wrong element of gemm": ("element gemm 0", ["--quick"], "operations gemm"),
     "rank 1 slower by 20 %": ("slow any 1", ["--quick"], "ranks rank/1"),
-    "copies at half their rate": ("half convert 0", ["--quick"], "rooflines memory_bandwidth"),
-    "memory at half its bandwidth": ("half memory 0", ["--quick"], "peaks memory_bandwidth"),
+    "copies at half their rate": ("half convert 0", ["--quick"], "rooflines memory/copy"),
+    "memory at half its bandwidth": ("half memory 0", ["--quick"], "peaks memory/copy"),
     "drift of 10 % a minute": ("drift any 0", [], "drift clock"),
     "drift of 10 % a minute, --quick": ("drift any 0", ["--quick"], "drift clock"),
 }

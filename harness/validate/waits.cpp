@@ -27,7 +27,8 @@ Waits Waits::now() {
 }
 
 bool left_alone(const Waits& before, const Waits& after, double seconds) {
-  return after.switches == before.switches && after.delay - before.delay <= waking_up * seconds;
+  const double delay = after.delay - before.delay;  // less than 0 where a thread has ended
+  return after.switches == before.switches && delay >= 0 && delay <= waking_up * seconds;
 }
 
 }  // namespace frugal::harness

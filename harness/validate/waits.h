@@ -17,8 +17,8 @@ struct Waits {
   static Waits now();
 };
 
-/// Whether an execution of so many seconds between these was left alone: no switch, and no more
-/// delay than waking up takes.
+/// Whether an execution of so many seconds between these was left alone: no switch, no more delay
+/// than waking up takes, and no thread that ended and took with it what is known of its delay.
 bool left_alone(const Waits& before, const Waits& after, double seconds);
 
 }  // namespace frugal::harness

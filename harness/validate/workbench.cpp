@@ -20,7 +20,9 @@ int ranks_of_target(const Target& target) {
 }  // namespace
 
 Workbench::Workbench(const Target& target, bool quick)
-    : target_(target), quick_(quick), one_(one_rank(target)), ranks_(ranks_of_target(target)) {}
+    : target_(target), quick_(quick), one_(one_rank(target)), ranks_(ranks_of_target(target)) {
+  if (target.kind() == DeviceKind::cpu) core_ = one_rank(*make_target({.threads = 1}));
+}
 
 Cluster& Workbench::cluster_of_ranks() {
   if (several_) return *several_;

@@ -16,6 +16,9 @@ class Workbench {
   bool on_gpu() const { return target_.kind() == DeviceKind::cuda; }
   /// The first device, without peers.
   Rank& rank() { return one_->rank(0); }
+  /// The same with one kernel thread on the processor: what is short there is seldom disturbed,
+  /// even where others keep the machine busy.
+  Rank& core() { return core_ ? core_->rank(0) : rank(); }
   /// How many ranks it has: its GPUs, or as many of the processor's kernel threads, at most 4.
   int ranks() const { return ranks_; }
   /// Each of them alone: a GPU, or kernel threads, on cores of their own where there are enough.
@@ -27,7 +30,7 @@ class Workbench {
  private:
   const Target& target_;
   bool quick_;
-  std::unique_ptr<Cluster> one_, several_;
+  std::unique_ptr<Cluster> one_, core_, several_;
   int ranks_;
 };
 

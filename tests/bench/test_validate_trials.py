@@ -58,7 +58,7 @@ class ValidateTrials(unittest.TestCase):
         self.assertIn("| none | all | 3 of 3 pass | 50 to 50 | 38 to 38 % |", text)
         self.assertIn("| rank 1 slower by 20 % | ranks rank/1 | 2 of 2 found | 50 to 50 | 38 to 38 % |", text)
         # The made-up program does not find it.
-        self.assertIn("| memory at half its bandwidth | peaks memory_bandwidth | 0 of 2 found |", text)
+        self.assertIn("| memory at half its bandwidth | peaks memory/copy | 0 of 2 found |", text)
         self.run_script("--table", results, page)
         self.assertEqual(page.read_text(), text)
 

@@ -14,35 +14,18 @@ constexpr const char* clock_key = "clock";
 constexpr double drift_blocks = 16;
 
 /// A product that only the clock decides: on the processor it is one thread's and stays in its
-/// core's cache, so that the system seldom takes its processor away while it lasts.
-class ClockProduct {
- public:
-  explicit ClockProduct(const Workbench& bench)
-      : alone_(one_rank(bench.on_gpu() ? bench.target() : *one_thread_)),
-        gemm_(alone_->rank(0), bench.on_gpu() ? DType::bf16 : DType::f32, shape(bench),
-              shortest_sample(bench.target())) {}
-
-  static GemmShape shape(const Workbench& bench) {
-    const int64_t n = bench.on_gpu() ? 8192 : 192;
-    return {n, n, n};
-  }
-  double flops() const { return gemm_.flops(); }
-  double seconds() { return gemm_.run(); }
-
- private:
-  const std::unique_ptr<Target> one_thread_ = make_target({.threads = 1});
-  const std::unique_ptr<Cluster> alone_;
-  TimedGemm gemm_;
-};
-
+/// core's cache.
 std::vector<Probe> drift_probes(Workbench& bench) {
-  const auto product = std::make_shared<ClockProduct>(bench);
+  const int64_t n = bench.on_gpu() ? 8192 : 192;
+  const auto gemm =
+      std::make_shared<TimedGemm>(bench.core(), bench.on_gpu() ? DType::bf16 : DType::f32,
+                                  GemmShape{n, n, n}, shortest_sample(bench.target()));
   return {{.key = clock_key,
-           .what = fmt::format("product of {}, again and again", ClockProduct::shape(bench).n),
+           .what = fmt::format("product of {}, again and again", n),
            .unit = "FLOP/s",
-           .work = product->flops(),
+           .work = gemm->flops(),
            .burst = bench.on_gpu() ? 1 : 24,
-           .seconds = [product] { return product->seconds(); }}};
+           .seconds = [gemm] { return gemm->run(); }}};
 }
 
 std::vector<double> times_of(const std::vector<Burst>& bursts) {

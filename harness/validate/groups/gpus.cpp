@@ -20,7 +20,7 @@ constexpr double same_cap = 1;
 Finding of_gpu(size_t gpu, const char* what, std::string expected) {
   Finding finding{gpus_name, fmt::format("gpu {}/{}", gpu, what)};
   finding.expected = std::move(expected);
-  finding.band = "as it is said";
+  finding.band = "none: it is as the driver says";
   return finding;
 }
 

@@ -57,10 +57,11 @@ PartsOfRow parts_of(Rank& rank, const table::Case& one, int count) {
   return parts;
 }
 
-Probe probe_of_parts(Workbench& bench, std::string key, std::string what, PartsOfRow made) {
+Probe probe_of_parts(Workbench& bench, Rank& rank, std::string key, std::string what,
+                     PartsOfRow made) {
   const auto parts = std::make_shared<PartsOfRow>(std::move(made));
   const auto timed = std::make_shared<Repeated>(
-      repeated_in_turn(bench.rank().device, parts->operations, shortest_sample(bench.target())));
+      repeated_in_turn(rank.device, parts->operations, shortest_sample(bench.target())));
   return {.key = std::move(key),
           .what = std::move(what),
           .unit = "B/s",
@@ -69,18 +70,7 @@ Probe probe_of_parts(Workbench& bench, std::string key, std::string what, PartsO
           .seconds = [parts, timed] { return timed->run(); }};
 }
 
-}  // namespace
-
-Probe row_probe(Workbench& bench, const std::string& row) {
-  const PartSize size(bench);
-  return probe_of_parts(
-      bench, "memory/" + row, row + ", f32, out of cache",
-      parts_of(bench.rank(), case_of_bytes(table::row(row), size.bytes), size.count));
-}
-
-Probe copy_probe(Workbench& bench) {
-  const PartSize size(bench);
-  Rank& rank = bench.rank();
+PartsOfRow copies(Rank& rank, const PartSize& size) {
   PartsOfRow parts;
   for (int i = 0; i < size.count; ++i) {
     const Shape shape = {size.bytes / 2 / size_of(DType::f32)};
@@ -89,7 +79,29 @@ Probe copy_probe(Workbench& bench) {
     parts.operations.push_back(Convert{from, to});
     parts.tensors.insert(parts.tensors.end(), {from, to});
   }
-  return probe_of_parts(bench, "memory_bandwidth", "copy, f32, out of cache", std::move(parts));
+  return parts;
+}
+
+std::string by_one(const Workbench& bench) { return bench.on_gpu() ? "" : ", one thread"; }
+
+}  // namespace
+
+Probe row_probe(Workbench& bench, const std::string& row) {
+  const PartSize size(bench);
+  return probe_of_parts(
+      bench, bench.core(), "memory/" + row, row + ", f32, out of cache" + by_one(bench),
+      parts_of(bench.core(), case_of_bytes(table::row(row), size.bytes), size.count));
+}
+
+Probe copy_probe(Workbench& bench) {
+  return probe_of_parts(bench, bench.core(), "memory/copy",
+                        "copy, f32, out of cache" + by_one(bench),
+                        copies(bench.core(), PartSize(bench)));
+}
+
+Probe bandwidth_probe(Workbench& bench) {
+  return probe_of_parts(bench, bench.rank(), "memory_bandwidth", "copy, f32, out of cache",
+                        copies(bench.rank(), PartSize(bench)));
 }
 
 }  // namespace frugal::harness

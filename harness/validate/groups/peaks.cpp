@@ -4,6 +4,7 @@
 #include "harness/peaks/peak.h"
 #include "harness/report/peak_report.h"
 #include "harness/validate/group.h"
+#include "harness/validate/groups/out_of_cache.h"
 
 namespace frugal::harness {
 namespace {
@@ -37,12 +38,14 @@ Probe launch_probe(Workbench& bench) {
 }
 
 std::vector<Probe> peak_probes(Workbench& bench) {
-  return {product_probe(bench, DType::f32), product_probe(bench, DType::bf16), launch_probe(bench)};
+  return {product_probe(bench, DType::f32), product_probe(bench, DType::bf16),
+          bandwidth_probe(bench), copy_probe(bench), launch_probe(bench)};
 }
 
 std::vector<Finding> judge_peaks(const Watched& watched) {
   std::vector<Finding> checks;
-  for (const char* prefix : {"flops_", "memory_bandwidth", "operation_time"})
+  for (const char* prefix :
+       {"flops_", "memory_bandwidth", "memory/copy", "operation_time", "clock"})
     for (const Series* series : watched.all(prefix))
       for (Finding& check : against_expectations("peaks", watched, *series))
         checks.push_back(std::move(check));

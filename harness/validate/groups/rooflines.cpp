@@ -10,14 +10,14 @@
 namespace frugal::harness {
 namespace {
 
-/// Operations that read, that write and that do both. On the machines in results/, a processor and
-/// an H100, each of them reached 0.84 to 1.10 of a copy's rate.
-constexpr std::array validated_rows = {
-    "gelu", "gelu-backward",  "layer-norm", "bias-dropout-add", "softmax-backward",
-    "sum",  "convert/narrow", "column-sum"};
+/// Operations that read, that write and that do both. By one thread of a processor each of them
+/// reached 0.81 to 1.24 of their median rate, on an H100 0.84 to 1.03
+/// (results/nvidia-h100-80gb).
+constexpr std::array validated_rows = {"gelu", "gelu-backward", "layer-norm", "bias-dropout-add",
+                                       "sum",  "convert/narrow"};
 /// Of the median rate. An operation at half its rate is below it, and a sound one is not: see
 /// above.
-constexpr double least_of_median = 0.62;
+constexpr double least_of_median = 0.65;
 
 std::vector<Probe> roofline_probes(Workbench& bench) {
   std::vector<Probe> probes = {copy_probe(bench)};
@@ -26,7 +26,7 @@ std::vector<Probe> roofline_probes(Workbench& bench) {
 }
 
 std::vector<Finding> judge_rooflines(const Watched& watched) {
-  std::vector<const Series*> all = watched.all("memory");
+  std::vector<const Series*> all = watched.all("memory/");
   std::vector<double> rates;
   for (const Series* series : all) rates.push_back(series->value().value);
   const double middle = median(rates);

@@ -71,6 +71,8 @@ TEST(Watch, OfABurstTheFastestCountsThatWasLeftAlone) {
   EXPECT_EQ(std::tuple(late.fastest, late.left_alone), std::tuple(5, true));
   const Burst woken = burst_where({{0, 0}, {0, 0}, {0, 0.01}, {0, 0.01}});
   EXPECT_EQ(woken.fastest, 3);
+  const Burst ended = burst_where({{0, 1}, {0, 1}, {0, 0.5}, {0, 0.5}});  // a thread, in the second
+  EXPECT_EQ(ended.fastest, 5);
   const std::vector<Waits> always = {{0, 0}, {1, 0}, {2, 0}, {3, 0}};
   const Burst busy = burst_where(always);
   EXPECT_EQ(std::tuple(busy.fastest, busy.median, busy.left_alone), std::tuple(3, 5, false));
