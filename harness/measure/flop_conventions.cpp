@@ -35,8 +35,9 @@ ParameterCounts counts_of(const ModelConfig& model) {
 std::vector<FlopConvention> flop_conventions(const ModelConfig& model, double sequences) {
   const ParameterCounts counts = counts_of(model);
   const double tokens = sequences * static_cast<double>(model.sequence);
-  const double all_pairs =
-      12 * static_cast<double>(model.layers * model.query_size() * model.sequence);
+  const double all_pairs = 12.0 * static_cast<double>(model.layers) *
+                           static_cast<double>(model.query_size()) *
+                           static_cast<double>(model.sequence);
   return {{"6 N", "all parameters, no scores", "a rule of thumb", 6 * counts.all * tokens},
           {"6 N, layers", "parameters of layers, no scores", "Kaplan et al. 2020, arXiv:2001.08361",
            6 * counts.layers * tokens},
