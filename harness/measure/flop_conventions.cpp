@@ -20,7 +20,7 @@ struct ParameterCounts {
 ParameterCounts counts_of(const ModelConfig& model) {
   ParameterCounts counts;
   for (const SerialParameter& p : serial_parameters(model)) {
-    const double size = static_cast<double>(
+    const auto size = static_cast<double>(
         std::accumulate(p.shape.begin(), p.shape.end(), int64_t{1}, std::multiplies<>()));
     const bool looked_up = p.name == position_table || (p.name == token_table && !model.tied);
     counts.all += size;
