@@ -24,7 +24,7 @@ elif (($#)); then
 fi
 for target in "${targets[@]}"; do
   if ! [[ -d tests/fuzz/corpus/$target ]]; then
-    echo "fuzz.sh: there is no target \"$target\"; there are:" "$(ls -m tests/fuzz/corpus)" >&2
+    echo "fuzz.sh: there is no target \"$target\"; there are: $(cd tests/fuzz/corpus && echo *)" >&2
     exit 2
   fi
 done

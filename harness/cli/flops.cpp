@@ -83,8 +83,8 @@ Exit count_flops(const FlopsValues& values) {
   const std::optional<double> peak = peaks.data_sheet(run.config);
   const std::vector<CountedFlops> all =
       all_counted(run.config, record.flops->hardware, seconds, peak);
-  const double tokens = static_cast<double>(
-      run.config.micro_batch * run.config.batch_microbatches() * run.config.model.sequence);
+  const auto tokens = static_cast<double>(run.config.micro_batch * run.config.batch_microbatches() *
+                                          run.config.model.sequence);
   const std::string time =
       values.step_time ? "given" : std::string(name_of(source_of(target->kind())));
   if (values.format == "json") {

@@ -20,7 +20,7 @@ struct ParameterCounts {
 ParameterCounts counts_of(const ModelConfig& model) {
   ParameterCounts counts;
   for (const SerialParameter& p : serial_parameters(model)) {
-    const double size = static_cast<double>(
+    const auto size = static_cast<double>(
         std::accumulate(p.shape.begin(), p.shape.end(), int64_t{1}, std::multiplies<>()));
     const bool looked_up = p.name == position_table || (p.name == token_table && !model.tied);
     counts.all += size;
@@ -35,8 +35,9 @@ ParameterCounts counts_of(const ModelConfig& model) {
 std::vector<FlopConvention> flop_conventions(const ModelConfig& model, double sequences) {
   const ParameterCounts counts = counts_of(model);
   const double tokens = sequences * static_cast<double>(model.sequence);
-  const double all_pairs =
-      12 * static_cast<double>(model.layers * model.query_size() * model.sequence);
+  const double all_pairs = 12.0 * static_cast<double>(model.layers) *
+                           static_cast<double>(model.query_size()) *
+                           static_cast<double>(model.sequence);
   return {{"6 N", "all parameters, no scores", "a rule of thumb", 6 * counts.all * tokens},
           {"6 N, layers", "parameters of layers, no scores", "Kaplan et al. 2020, arXiv:2001.08361",
            6 * counts.layers * tokens},
