@@ -9,7 +9,7 @@ function panelsOf(cells) {
   const by = (outer, inner) => {
     const panels = new Map();
     for (const cell of cells) {
-      const title = `${cell[outer]}, ${cell.unit}`;
+      const title = cell.unit === "1" ? cell[outer] : `${cell[outer]}, ${cell.unit}`;
       const lines = panels.get(title) ?? panels.set(title, new Map()).get(title);
       (lines.get(cell[inner]) ?? lines.set(cell[inner], []).get(cell[inner])).push(cell);
     }
@@ -28,6 +28,10 @@ function scaleOf(lines, width) {
   if (low > 0 && high / low > 100) return d3.scaleLog().domain([low, high]).range([0, width]).nice();
   return d3.scaleLinear().domain([Math.min(0, low), Math.max(0, high) || 1]).range([0, width]).nice();
 }
+
+/** Powers of ten where the scale is logarithmic. */
+const ticksOf = (x) => x.base ? x.ticks().filter((value) => Number.isInteger(+Math.log10(value).toFixed(9))) : x.ticks(4);
+const tickText = (value) => Math.abs(value) < 1e4 ? `${+value.toPrecision(6)}` : d3.format("~s")(value);
 
 function tipOf(cell, texts) {
   return [element("b", {}, `${cell.row}, ${cell.column}`),
@@ -94,7 +98,7 @@ function drawPanel({title, lines}, series, texts) {
   const x = scaleOf(lines, width - left - right);
   const plot = svg.append("g").attr("transform", `translate(${left},4)`);
   plot.append("g").attr("class", "axis").attr("transform", `translate(0,${height - bottom - 4})`)
-      .call(d3.axisBottom(x).ticks(4, "~s").tickSize(-(height - bottom - 4)).tickSizeOuter(0));
+      .call(d3.axisBottom(x).tickValues(ticksOf(x)).tickFormat(tickText).tickSize(-(height - bottom - 4)).tickSizeOuter(0));
   lines.forEach(({label, cells}, position) => {
     const y = (position + 0.5) * step;
     const text = plot.append("text").attr("class", "label").attr("x", -8).attr("y", y).attr("dy", "0.35em");
