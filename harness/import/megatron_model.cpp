@@ -5,6 +5,7 @@
 #include <array>
 
 #include "harness/import/megatron_reader.h"
+#include "harness/settings/value_type.h"
 #include "kernels/support/error.h"
 
 /// What several of Megatron-LM's arguments together say of the model.
