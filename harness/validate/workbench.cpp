@@ -24,6 +24,14 @@ Workbench::Workbench(const Target& target, bool quick)
   if (target.kind() == DeviceKind::cpu) core_ = one_rank(*make_target({.threads = 1}));
 }
 
+std::vector<Device*> Workbench::devices() {
+  if (!on_gpu()) return {quick_ ? &core().device : &rank().device};
+  if (!why_no_ranks().empty()) return {&rank().device};
+  std::vector<Device*> all;
+  for (int i = 0; i < ranks_; ++i) all.push_back(&cluster_of_ranks().rank(i).device);
+  return all;
+}
+
 Cluster& Workbench::cluster_of_ranks() {
   if (several_) return *several_;
   const RunConfig config = config_of_ranks(ranks_);

@@ -149,9 +149,9 @@ class ValidateGpus(Cli):
         self.assertEqual(len(state["end"]), 2)
 
     def test_one_wrong_element_of_a_gpu(self):
-        said = self.on_gpus(FAULTY_EMULATED, "--group", "operations", status=6, fault="element gelu 0")
-        self.assertIn("operations gelu", [f"{c['group']} {c['name']}" for c in said["checks"]
-                                          if c["outcome"] == "failed"])
+        said = self.on_gpus(FAULTY_EMULATED, "--group", "operations", status=6, fault="element softmax 1")
+        self.assertEqual([check["name"] for check in said["checks"] if check["outcome"] == "failed"],
+                         ["gpu 1/softmax"])
 
 
 if __name__ == "__main__":

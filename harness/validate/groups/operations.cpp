@@ -55,51 +55,64 @@ struct OperationResult {
   double seconds = 0;
 };
 
-Finding finding_of_operation(const std::string& operation, const OperationResult& finding) {
+Finding finding_of_operation(const std::string& operation, const OperationResult& result) {
   Finding check{"operations", operation};
   check.expected = "the documented formula in float64, within the rounding that it allows";
   check.band =
       "no element may be off by more roundings than its formula has, times what they are relative "
       "to";
-  check.seen = fmt::format("{} elements of {} form{}", finding.elements, finding.rows,
-                           finding.rows == 1 ? "" : "s");
-  check.seconds = finding.seconds;
-  if (finding.wrong.empty()) return check;
+  check.seen = fmt::format("{} elements of {} form{}", result.elements, result.rows,
+                           result.rows == 1 ? "" : "s");
+  check.seconds = result.seconds;
+  if (result.wrong.empty()) return check;
   check.outcome = Finding::Outcome::failed;
   check.computes_wrongly = true;
-  check.reason = finding.wrong;
+  check.reason = result.wrong;
   check.advice =
       "do not use this device; a library or driver may be at fault: exchange one, and "
       "validate again";
   return check;
 }
 
-std::vector<Finding> check_operations(Workbench& bench) {
+bool is_the_librarys(const Workbench& bench, const std::string& operation) {
+  return bench.on_gpu() && operation.starts_with("fused-attention");
+}
+
+/// `name` stands before the operation's.
+std::vector<Finding> check_device(Workbench& bench, Device& device, const std::string& name) {
   std::vector<std::string> order;
-  std::map<std::string, OperationResult> findings;
-  std::vector<Finding> checks;
+  std::map<std::string, OperationResult> results;
   for (const table::Row& row : table::rows()) {
     const std::string operation = operation_of(row.name);
-    if (bench.on_gpu() && operation.starts_with("fused-attention")) {
-      if (row.name == operation)
-        checks.push_back(skipped_finding(
-            "operations", operation,
-            "a library computes it, of bf16 and heads of some sizes only, which no row of the "
-            "table has",
-            "tests_cuda compares it with float64"));
-      continue;
-    }
-    if (!findings.contains(operation)) order.push_back(operation);
-    OperationResult& finding = findings[operation];
-    if (!finding.wrong.empty()) continue;
+    if (is_the_librarys(bench, operation)) continue;
+    if (!results.contains(operation)) order.push_back(operation);
+    OperationResult& result = results[operation];
+    if (!result.wrong.empty()) continue;
     const double start = steady_seconds();
-    ++finding.rows;
-    finding.wrong = what_is_wrong(bench.rank().device, row, bench.quick(), finding.elements);
-    finding.seconds += steady_seconds() - start;
+    ++result.rows;
+    result.wrong = what_is_wrong(device, row, bench.quick(), result.elements);
+    result.seconds += steady_seconds() - start;
   }
+  std::vector<Finding> findings;
   for (const std::string& operation : order)
-    checks.push_back(finding_of_operation(operation, findings[operation]));
-  return checks;
+    findings.push_back(finding_of_operation(name + operation, results[operation]));
+  return findings;
+}
+
+std::vector<Finding> check_operations(Workbench& bench) {
+  std::vector<Finding> findings;
+  const std::vector<Device*> devices = bench.devices();
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const std::string name = devices.size() == 1 ? "" : fmt::format("gpu {}/", i);
+    for (Finding& finding : check_device(bench, *devices[i], name))
+      findings.push_back(std::move(finding));
+  }
+  if (bench.on_gpu())
+    findings.push_back(skipped_finding("operations", "fused-attention",
+                                       "a library computes it, of bf16 and heads of some sizes "
+                                       "only, which no row of the table has",
+                                       "tests_cuda compares it with float64"));
+  return findings;
 }
 
 }  // namespace
