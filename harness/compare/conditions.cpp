@@ -21,7 +21,7 @@ using nlohmann::json;
 void flatten(const json& value, const std::string& name, Conditions& into) {
   if (value.is_object() && !value.empty())
     for (const auto& [key, inner] : value.items())
-      flatten(inner, name.empty() ? key : name + "." + key, into);
+      flatten(inner, name.empty() ? key : fmt::format("{}.{}", name, key), into);
   else if (!value.is_null())
     into[name] = value.is_string() ? value.get<std::string>() : value.dump();
 }

@@ -123,7 +123,7 @@ void distinguish(std::vector<CasePair>& pairs) {
         own[difference.name] = difference.base;
     }
     std::vector<std::string> texts;
-    for (const auto& [name, value] : own) texts.push_back(name + " " + value);
+    for (const auto& [name, value] : own) texts.push_back(fmt::format("{} {}", name, value));
     pair.which = fmt::format("{}", fmt::join(texts, ", "));
   }
 }
