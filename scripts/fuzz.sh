@@ -37,7 +37,7 @@ run() {  # TARGET
   local own=$folder/corpus/$1 found=$folder/found/$1
   mkdir -p "$own" "$found"
   FRUGAL_FUZZ=$1 TMPDIR=$folder/scratch FRUGAL_CACHE='' "$folder/tests/fuzz/frugal_fuzz" \
-    -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$found/" \
+    -max_total_time="$seconds" -timeout=10 -report_slow_units=11 -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$found/" \
     "$own" "tests/fuzz/corpus/$1" >"$folder/log/$1" 2>&1
 }
 
@@ -46,7 +46,7 @@ report() {  # TARGET STATUS
   local log=$folder/log/$1 runs covered found
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   covered=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
-  found=$(sed -n 's/^Test unit written to //p' "$log" | tail -n 1)
+  found=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)
   printf '%-20s %10s executions %8s edges  %s\n' "$1" "${runs:-?}" "${covered:-?}" "${found:-nothing found}"
   if (($2)); then
     status=1
