@@ -42,7 +42,7 @@ void add_metrics(const CasePair& pair, std::vector<ObservedQuantity>& into) {
       const Kind kind = kind_of(*record, name, metric);
       observe(
           pair, {name, metric.unit, kind, kind == Kind::time, {}, {}},
-          [&](const Record& r) { return r.samples(name); }, into);
+          [&name = name](const Record& r) { return r.samples(name); }, into);
     }
 }
 
