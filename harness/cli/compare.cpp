@@ -58,7 +58,8 @@ std::vector<Record> records_in(const std::string& folder) {
 std::string program_of_side(const std::string& flag, const std::string& named,
                             const std::string& folder, const Record& last) {
   if (!named.empty()) {
-    if (!std::filesystem::is_regular_file(named))
+    std::error_code none;
+    if (!std::filesystem::is_regular_file(named, none))
       throw InputError(fmt::format("{}: {} is no file; name a frugal", flag, named));
     return std::filesystem::absolute(named).string();
   }
@@ -71,7 +72,8 @@ std::string program_of_side(const std::string& flag, const std::string& named,
 }
 
 void check_folder(const std::string& folder) {
-  if (!std::filesystem::is_directory(folder))
+  std::error_code none;
+  if (!std::filesystem::is_directory(folder, none))
     throw InputError(fmt::format(
         "--repeat: it adds records to folders, and {} is a file; copy it to a folder's {}", folder,
         RecordFile::name));

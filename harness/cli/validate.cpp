@@ -120,8 +120,7 @@ void add_validate(CommandLine& line) {
               "Only this group of checks, as often as it is given; `frugal validate` names them");
   flags.texts(
       "--reference", values->references, "FILE",
-      "How fast it should be: what --write-reference or `frugal peak --write` wrote on such "
-      "a machine");
+      "How fast it should be: what --write-reference wrote on such a machine, or frugal peak");
   flags.text(
       "--hardware", values->hardware, "MACHINE",
       "Its data sheet, which also predicts layers and steps: a machine or a file; a GPU's is "

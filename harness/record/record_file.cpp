@@ -152,7 +152,8 @@ std::vector<Record> records_from_text(const std::string& text) {
 }
 
 std::vector<Record> read_records(const std::string& folder, bool& truncated) {
-  const std::string path = fs::is_regular_file(folder) ? folder : path_in(folder);
+  std::error_code none;
+  const std::string path = fs::is_regular_file(folder, none) ? folder : path_in(folder);
   if (!is_there(path))
     throw InputError(
         fmt::format("{}: there is no {} in it; give a folder that `frugal reproduce` "
