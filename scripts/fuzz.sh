@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Builds the fuzzer (tests/fuzz, preset fuzz) and runs targets with it, as many at a time as there are processors.
 #   scripts/fuzz.sh [SECONDS [TARGET...]]     each target for so long (60), or those that are named
-#   scripts/fuzz.sh SECONDS --share NUMBER    half of the targets: whose turn it is; .ci/run gives how many commits there are
-# Inputs that reach something new are kept in build/fuzz/corpus/TARGET and are where the next run begins. An input that is
-# a finding is kept in build/fuzz/found/TARGET; then the exit status is 1. Mended, it goes to tests/fuzz/corpus/TARGET.
+#   scripts/fuzz.sh SECONDS --share NUMBER    half of them: whose turn it is; .ci/run gives how many commits there are
+# Inputs that reach something new are kept in build/fuzz/corpus/TARGET and are where the next run begins. An input that
+# is a finding is kept in build/fuzz/found/TARGET; then the exit status is 1. Mended, it goes to
+# tests/fuzz/corpus/TARGET.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -37,7 +38,8 @@ run() {  # TARGET
   local own=$folder/corpus/$1 found=$folder/found/$1
   mkdir -p "$own" "$found"
   FRUGAL_FUZZ=$1 TMPDIR=$folder/scratch FRUGAL_CACHE='' "$folder/tests/fuzz/frugal_fuzz" \
-    -max_total_time="$seconds" -timeout=10 -report_slow_units=11 -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$found/" \
+    -max_total_time="$seconds" -timeout=10 -report_slow_units=11 -rss_limit_mb=1024 -print_final_stats=1 \
+    -artifact_prefix="$found/" \
     "$own" "tests/fuzz/corpus/$1" >"$folder/log/$1" 2>&1
 }
 
