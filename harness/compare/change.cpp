@@ -11,18 +11,16 @@
 namespace frugal::harness {
 namespace {
 
-using Kind = ObservedQuantity::Kind;
-
 /// What a ratio below or above 1 is.
-Change direction(Kind kind, bool more) {
-  if (kind == Kind::time) return more ? Change::slower : Change::faster;
+Change direction(QuantityKind kind, bool more) {
+  if (kind == QuantityKind::time) return more ? Change::slower : Change::faster;
   return more ? Change::more : Change::less;
 }
 
 /// Whether a time of one process is exact: that of a virtual clock, but no sample of a real one.
 bool is_exact(const CasePair& pair, const ObservedQuantity& quantity) {
   const bool simulated = pair.base.runs.front()->source == Source::simulated;
-  return simulated || (quantity.kind != Kind::time && quantity.exact());
+  return simulated || (quantity.kind != QuantityKind::time && quantity.exact());
 }
 
 std::string note_of_sequences(const std::vector<double>& base,
@@ -73,7 +71,7 @@ ComparedQuantity compared(const CasePair& pair, const ObservedQuantity& quantity
                             median(medians_of(quantity.candidate))};
   compared.base_processes = quantity.base.size();
   compared.candidate_processes = quantity.candidate.size();
-  if (quantity.kind == Kind::sequence) {
+  if (quantity.kind == QuantityKind::sequence) {
     compare_sequences(quantity, compared);
   } else if (is_exact(pair, quantity)) {
     compare_exactly(quantity, compared);

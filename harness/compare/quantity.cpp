@@ -8,7 +8,6 @@
 namespace frugal::harness {
 namespace {
 
-using Kind = ObservedQuantity::Kind;
 using Observe = std::function<std::vector<double>(const Record&)>;
 
 ProcessSamples seen(const CaseRuns& runs, const Observe& observe) {
@@ -28,10 +27,10 @@ void observe(const CasePair& pair, ObservedQuantity quantity, const Observe& how
 }
 
 /// A metric that a training samples at each step is no repetition of one observation.
-Kind kind_of(const Record& record, const std::string& name, const Metric& metric) {
-  if (metric.unit == "s") return Kind::time;
+QuantityKind kind_of(const Record& record, const std::string& name, const Metric& metric) {
+  if (metric.unit == "s") return QuantityKind::time;
   const bool each_step = name == metric::gradient_norm && !record.losses.empty();
-  return each_step ? Kind::sequence : Kind::number;
+  return each_step ? QuantityKind::sequence : QuantityKind::number;
 }
 
 void add_metrics(const CasePair& pair, std::vector<ObservedQuantity>& into) {
@@ -39,9 +38,9 @@ void add_metrics(const CasePair& pair, std::vector<ObservedQuantity>& into) {
   for (const Record* record : pair.base.runs)
     for (const auto& [name, metric] : record->metrics) {
       if (!told.insert(name).second) continue;
-      const Kind kind = kind_of(*record, name, metric);
+      const QuantityKind kind = kind_of(*record, name, metric);
       observe(
-          pair, {name, metric.unit, kind, kind == Kind::time, {}, {}},
+          pair, {name, metric.unit, kind, kind == QuantityKind::time, {}, {}},
           [&name = name](const Record& r) { return r.samples(name); }, into);
     }
 }
@@ -50,7 +49,7 @@ void add_memory(const CasePair& pair, std::vector<ObservedQuantity>& into) {
   const auto add = [&](const std::string& name, bool shown,
                        const std::function<std::optional<int64_t>(const Memory&)>& bytes) {
     observe(
-        pair, {name, "bytes", Kind::number, shown, {}, {}},
+        pair, {name, "bytes", QuantityKind::number, shown, {}, {}},
         [&](const Record& r) -> std::vector<double> {
           const std::optional<int64_t> value = r.memory ? bytes(*r.memory) : std::nullopt;
           if (!value) return {};
@@ -69,7 +68,7 @@ void add_memory(const CasePair& pair, std::vector<ObservedQuantity>& into) {
 void add_flops(const CasePair& pair, std::vector<ObservedQuantity>& into) {
   const auto add = [&](const std::string& name, double Flops::*value) {
     observe(
-        pair, {name, "FLOP", Kind::number, false, {}, {}},
+        pair, {name, "FLOP", QuantityKind::number, false, {}, {}},
         [&](const Record& r) -> std::vector<double> {
           if (!r.flops) return {};
           return {(*r.flops).*value};
@@ -82,10 +81,10 @@ void add_flops(const CasePair& pair, std::vector<ObservedQuantity>& into) {
 
 void add_losses(const CasePair& pair, std::vector<ObservedQuantity>& into) {
   observe(
-      pair, {"losses", "nats", Kind::sequence, true, {}, {}},
+      pair, {"losses", "nats", QuantityKind::sequence, true, {}, {}},
       [](const Record& r) { return r.losses; }, into);
   observe(
-      pair, {"held-out losses", "nats", Kind::sequence, true, {}, {}},
+      pair, {"held-out losses", "nats", QuantityKind::sequence, true, {}, {}},
       [](const Record& r) {
         std::vector<double> losses;
         for (const auto& [step, loss] : r.held_out) losses.push_back(loss);

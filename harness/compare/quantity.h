@@ -7,16 +7,17 @@
 
 namespace frugal::harness {
 
+/// How a quantity is compared.
+enum class QuantityKind : uint8_t {
+  time,      ///< samples that repeat one observation; less is better
+  number,    ///< bytes, FLOPs, whatever else a case observes
+  sequence,  ///< of training steps: losses
+};
+
 /// A quantity as each process of one side and of the other observed it.
 struct ObservedQuantity {
-  enum class Kind : uint8_t {
-    time,      ///< samples that repeat one observation; less is better
-    number,    ///< bytes, FLOPs, whatever else a case observes
-    sequence,  ///< of training steps: losses
-  };
-
   std::string name, unit;
-  Kind kind = Kind::number;
+  QuantityKind kind = QuantityKind::number;
   bool shown_where_same = true;  ///< whether it is told of where nothing changed
   ProcessSamples base, candidate;
 

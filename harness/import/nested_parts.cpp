@@ -18,7 +18,7 @@ NestedParts::NestedParts(const nlohmann::json& object, std::string file) : file_
 
 void NestedParts::flatten(const nlohmann::json& object, const std::string& path) {
   for (const auto& [key, value] : object.items()) {
-    const std::string inner = path.empty() ? key : path + "." + key;
+    const std::string inner = path.empty() ? key : fmt::format("{}.{}", path, key);
     if (value.is_object())
       flatten(value, inner);
     else
