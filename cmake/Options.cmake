@@ -7,6 +7,9 @@ target_compile_options(frugal_options INTERFACE
   $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-Werror>)
 target_compile_definitions(frugal_options INTERFACE $<$<CONFIG:Debug>:_GLIBCXX_ASSERTIONS>)
 
+# Places in messages and reports are paths from the root, the same in every clone, and name no folder of the machine.
+target_compile_options(frugal_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.>)
+
 # Sanitizers, for example "address,undefined"; set by the presets.
 set(FRUGAL_SANITIZE "" CACHE STRING "Sanitizers to build with")
 if(FRUGAL_SANITIZE)
@@ -14,7 +17,5 @@ if(FRUGAL_SANITIZE)
     -fsanitize=${FRUGAL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   # g++ 12 raises it falsely for std::regex in instrumented code.
   target_compile_options(frugal_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
-  # Places in reports are paths from the root, and the same in every clone.
-  target_compile_options(frugal_options INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
   target_link_options(frugal_options INTERFACE -fsanitize=${FRUGAL_SANITIZE})
 endif()

@@ -14,7 +14,7 @@ inline std::map<std::string, std::string_view>& embedded_files() {
 
 struct EmbeddedFile {
   EmbeddedFile(const char* path, const char* bytes, size_t size) {
-    embedded_files()[path] = {bytes, size};
+    embedded_files().insert_or_assign(path, std::string_view(bytes, size));
   }
 };
 
