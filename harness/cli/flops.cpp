@@ -60,7 +60,7 @@ Table conventions_table(const std::vector<CountedFlops>& all, double tokens) {
   return table;
 }
 
-nlohmann::json to_json(const std::vector<CountedFlops>& all) {
+nlohmann::json conventions_json(const std::vector<CountedFlops>& all) {
   nlohmann::json rows = nlohmann::json::array();
   for (const CountedFlops& one : all)
     rows.push_back({{"convention", one.name},
@@ -92,7 +92,7 @@ Exit count_flops(const FlopsValues& values) {
     said["tokens"] = tokens;
     said["step_time"] = {{"seconds", seconds}, {"source", time}};
     said["peak_flops"] = or_null(peak);
-    said["flops"] = to_json(all);
+    said["flops"] = conventions_json(all);
     fmt::print("{}\n", said.dump(2));
     return Exit::done;
   }

@@ -27,7 +27,7 @@ void flatten(const json& value, const std::string& name, Conditions& into) {
 }
 
 /// Of the environment, what belongs to the program and not to the machine.
-constexpr const char* of_program[] = {"build", "libraries"};
+constexpr const char* parts_of_program[] = {"build", "libraries"};
 
 /// What of a GPU's state is set, and does not vary by itself as its temperature does.
 constexpr const char* set_of_gpu[] = {"power_cap_watts", "ecc", "mig", "persistence", "numa_node"};
@@ -68,7 +68,7 @@ Conditions conditions_of(const Record& record) {
   for (const auto& [name, value] : record.options) conditions[name] = value;
   for (const StoppingRule& rule : stopping_rules()) conditions.erase(std::string(rule.name));
   json environment = environment_of(record);
-  for (const char* key : of_program) environment.erase(key);
+  for (const char* key : parts_of_program) environment.erase(key);
   flatten(environment, "", conditions);
   conditions["what"] = record.what;
   conditions["source"] = name_of(record.source);
@@ -83,7 +83,7 @@ Conditions conditions_of(const Record& record) {
 Conditions program_of(const Record& record) {
   Conditions program;
   const json environment = environment_of(record);
-  for (const char* key : of_program)
+  for (const char* key : parts_of_program)
     if (environment.contains(key)) flatten(environment[key], key, program);
   program["program"] = record.program;
   return program;

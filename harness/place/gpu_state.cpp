@@ -14,7 +14,6 @@ namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
-using nvml::Device;
 using nvml::Library;
 
 std::optional<int> whole(const std::optional<unsigned>& value) {
@@ -33,7 +32,7 @@ std::optional<int64_t> counted(const std::optional<unsigned long long>& value) {
   return value ? std::optional(static_cast<int64_t>(*value)) : std::nullopt;
 }
 
-GpuState::Clocks clocks_of(const Library& library, Device device, nvml::Clock clock) {
+GpuState::Clocks clocks_of(const Library& library, nvml::DeviceHandle device, nvml::Clock clock) {
   const auto get = [&](const char* name) {
     return whole(library.get<unsigned>(name, device, static_cast<int>(clock)));
   };
@@ -41,7 +40,8 @@ GpuState::Clocks clocks_of(const Library& library, Device device, nvml::Clock cl
           get("nvmlDeviceGetMaxClockInfo")};
 }
 
-std::optional<std::vector<std::string>> throttled(const Library& library, Device device) {
+std::optional<std::vector<std::string>> throttled(const Library& library,
+                                                  nvml::DeviceHandle device) {
   // Newer drivers call the same function by another name.
   auto bits = library.get<unsigned long long>("nvmlDeviceGetCurrentClocksEventReasons", device);
   if (!bits)
@@ -57,7 +57,7 @@ std::optional<std::vector<std::string>> throttled(const Library& library, Device
 }
 
 /// Of the PCI device, from the kernel; none where it does not say, or has one node only (−1).
-std::optional<int> numa_node_of(const Library& library, Device device) {
+std::optional<int> numa_node_of(const Library& library, nvml::DeviceHandle device) {
   const auto pci = library.get<nvml::PciInfo>("nvmlDeviceGetPciInfo_v3", device);
   if (!pci) return std::nullopt;
   std::ifstream in(fmt::format("/sys/bus/pci/devices/{:04x}:{:02x}:{:02x}.0/numa_node", pci->domain,
@@ -67,7 +67,7 @@ std::optional<int> numa_node_of(const Library& library, Device device) {
   return node;
 }
 
-GpuState state_of(const Library& library, Device device) {
+GpuState state_of(const Library& library, nvml::DeviceHandle device) {
   const auto number = [&](const char* name) { return whole(library.get<unsigned>(name, device)); };
   const auto errors = [&](nvml::EccErrors kind) {
     return counted(library.get<unsigned long long>("nvmlDeviceGetTotalEccErrors", device,
@@ -102,7 +102,7 @@ GpuState state_of(const Library& library, Device device) {
   return state;
 }
 
-std::string path_between(const Library& library, Device a, Device b) {
+std::string path_between(const Library& library, nvml::DeviceHandle a, nvml::DeviceHandle b) {
   if (library.get<int>("nvmlDeviceGetP2PStatus", a, b, nvml::peer_by_nvlink) == 0) return "nvlink";
   const auto ancestor = library.get<int>("nvmlDeviceGetTopologyCommonAncestor", a, b);
   if (!ancestor) return "unknown";
@@ -143,9 +143,10 @@ GpuStates gpu_states() {
   states.why_unknown = library.why_not();
   if (!states.why_unknown.empty()) return states;
   states.driver = library.driver();
-  std::vector<Device> devices;
+  std::vector<nvml::DeviceHandle> devices;
   for (const Gpu& gpu : gpus()) {
-    const auto device = library.get<Device>("nvmlDeviceGetHandleByUUID", gpu.uuid.c_str());
+    const auto device =
+        library.get<nvml::DeviceHandle>("nvmlDeviceGetHandleByUUID", gpu.uuid.c_str());
     if (!device) {
       states.why_unknown = "NVML does not know a GPU that CUDA has, as with one of MIG's parts";
       return states;

@@ -9,7 +9,7 @@
 /// nvml.h.
 namespace frugal::harness::nvml {
 
-using Device = struct OpaqueDevice*;
+using DeviceHandle = struct OpaqueDevice*;
 
 enum class Clock : int { sm = 1, memory = 2 };
 enum class EccErrors : int { corrected = 0, uncorrected = 1 };
@@ -72,8 +72,8 @@ class Library {
   }
   /// The same of two, of which the first counts: what is, and what will be after the next start.
   template <class T>
-  std::optional<T> current(const char* name, Device device) const {
-    const auto function = reinterpret_cast<int (*)(Device, T*, T*)>(find(name));
+  std::optional<T> current(const char* name, DeviceHandle device) const {
+    const auto function = reinterpret_cast<int (*)(DeviceHandle, T*, T*)>(find(name));
     T now{}, pending{};
     if (function == nullptr || function(device, &now, &pending) != 0) return std::nullopt;
     return now;

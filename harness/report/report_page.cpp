@@ -8,7 +8,7 @@ namespace frugal::harness {
 namespace {
 
 /// Libraries (cmake/Page.cmake), then our own scripts, the last of which begins.
-constexpr std::array libraries = {"page/jquery.js", "page/datatables.js", "page/d3.js"};
+constexpr std::array page_libraries = {"page/jquery.js", "page/datatables.js", "page/d3.js"};
 constexpr std::array scripts = {"data",    "elements",  "overview",  "claims",  "provenance",
                                 "figures", "artifacts", "timelines", "records", "main"};
 
@@ -42,7 +42,7 @@ std::string report_page(nlohmann::json document,
   for (const auto& [name, address] : pictures)
     document["pictures"].push_back({{"name", name}, {"address", address}});
   std::string code;
-  for (const char* library : libraries) code += "<script>" + part(library) + "</script>\n";
+  for (const char* library : page_libraries) code += "<script>" + part(library) + "</script>\n";
   code += "<script>\"use strict\";\n(() => {\n";
   for (const char* script : scripts) code += own(std::string(script) + ".js");
   code += "})();\n</script>";

@@ -31,6 +31,7 @@ View result_of(const Operation& operation) {
       [](const auto& op) -> View {
         if constexpr (requires { op.update.target(); }) return op.update.target();
         if constexpr (requires { op.c; }) return op.c;
+        if constexpr (requires { op.loss; }) return op.loss;
         if constexpr (requires { op.dx; }) return op.dx;
         if constexpr (requires { op.y; }) return op.y;
         if constexpr (requires { op.p; }) return op.p;

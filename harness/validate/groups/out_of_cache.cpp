@@ -76,7 +76,7 @@ PartsOfRow copies(Rank& rank, const PartSize& size) {
     const Shape shape = {size.bytes / 2 / size_of(DType::f32)};
     const Tensor from = rank.allocate(DType::f32, shape), to = rank.allocate(DType::f32, shape);
     rank.run(RandomNormal{.x = from, .deviation = 1, .stream = {1, 2, 3}, .index = {}});
-    parts.operations.push_back(Convert{from, to});
+    parts.operations.emplace_back(Convert{from, to});
     parts.tensors.insert(parts.tensors.end(), {from, to});
   }
   return parts;
