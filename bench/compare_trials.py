@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """How often `frugal compare` finds a slowdown, and how often one that is not there.
 
-  bench/compare_trials.py FRUGAL FRUGAL_FAULTY --out FILE.json [--processes 10] [--same 200] [--slower 50]
+  bench/compare_trials.py FRUGAL FRUGAL_FAULTY --out FILE.json [--processes 14] [--same 200] [--slower 50]
                           [--google compare.py] [--nvbench nvbench_compare.py]
   bench/compare_trials.py --page docs/compare.md FILE.json
 
-A trial is one case of `frugal bench memory-bound`, run as so many processes of each side, by turns in random order
-(frugal compare --repeat). Both sides are the same program. In trials of a slowdown the candidate's operations take 5 or
-10 % longer, by the clock (tests/faulty/lasting.h). Every case is judged by itself, as a comparison of one quantity. Cases
+A trial is one case of `frugal bench memory-bound --threads 1`, run as so many processes of each side, by turns in random
+order (frugal compare --repeat). Both sides are the same program. In trials of a slowdown the candidate's operations take
+5 or 10 % longer, by the clock (tests/faulty/lasting.h); the cases of a mere copy do not, and are left out. Every case is judged by itself, as a comparison of one quantity. Cases
 of one command share their processes, so trials are not independent of each other, but those of different commands are.
+FILE.json is written after every command; a file that is there is gone on with.
 
 The comparison scripts of Google Benchmark and of nvbench judge the same samples, where they are given: all samples of a
 side as one run's. Needs nothing but Python; nvbench's script needs tabulate, colorama and jsondiff."""
@@ -24,8 +25,8 @@ import subprocess
 import sys
 import tempfile
 
-GLOBS = ["f32/*norm*", "bf16/*norm*", "f32/*softmax*", "bf16/*softmax*", "f32/*gelu*", "bf16/*gelu*", "f32/*bias*",
-         "bf16/*bias*", "f32/*adam*", "f32/*rotary*"]
+GLOBS = ["f32/softmax/*", "bf16/softmax-backward/*", "f32/gelu*", "bf16/gelu*", "f32/rotary/*", "f32/layer-norm*",
+         "bf16/rms-norm/*", "f32/bias-dropout-add/*", "bf16/bias-dropout-add-backward/*", "bf16/softmax/*"]
 BEGIN, END = "<!-- trials -->", "<!-- /trials -->"
 
 
@@ -52,7 +53,8 @@ def run_pairs(programs, glob, processes, seed, folder):
     sides = [folder / "base", folder / "candidate"]
     for program, side in zip(programs, sides, strict=True):
         shutil.rmtree(side, ignore_errors=True)
-        ended = frugal(program, "bench", "memory-bound", "--case", glob, "--samples", 10, "--budget", 0, "--out", side)
+        ended = frugal(program, "bench", "memory-bound", "--case", glob, "--samples", 20, "--budget", 1, "--threads", 1,
+                        "--out", side)
         if ended.returncode:
             sys.exit(f"compare_trials.py: {glob}: {ended.stderr.splitlines()[-1]}")
     ended = frugal(programs[0], "compare", *sides, "--repeat", processes - 1, "--seed", seed, "--format", "json",
@@ -129,37 +131,58 @@ def judged_by_nvbench(script, both, folder):
     return {"SAME": "same", "FAST": "faster", "SLOW": "slower"}[found[0]]
 
 
-def trials_of(kind, count, asked, folder):
-    """So many trials with a slowdown of `kind`, 0 for none; of every command's cases alike many."""
+class Trials:
+    """The trials so far, which are written after every command."""
+
+    def __init__(self, path, processes):
+        self.path = path
+        self.all = {"schema": "frugal.compare-trials/1", "processes": processes, "cpus": os.cpu_count(), "trials": []}
+        if path.exists():
+            self.all = json.loads(path.read_text(encoding="utf-8"))
+
+    def of(self, kind):
+        return [trial for trial in self.all["trials"] if trial["slower_by"] == kind]
+
+    def add(self, trials, example):
+        self.all["trials"] += trials
+        self.all |= {key: example[key] for key in ("device", "environment")}
+        rest = {key: value for key, value in self.all.items() if key != "trials"}
+        head = json.dumps({**rest, "trials": []}, indent=1).removesuffix("[]\n}")
+        lines = ",\n".join("  " + json.dumps(trial) for trial in self.all["trials"])
+        part = self.path.with_suffix(".part")
+        part.write_text(f"{head}[\n{lines}\n ]\n}}\n", encoding="utf-8")
+        part.replace(self.path)
+
+
+def trials_of_command(kind, number, asked, folder):
+    """A trial of each of its cases, with a slowdown of `kind`, 0 for none; and one record."""
+    glob = GLOBS[number % len(GLOBS)]
     programs = [asked.frugal, asked.frugal if kind == 0 else slowed(asked.faulty, kind, folder)]
     trials = []
-    for number in range(10 * count):
-        if len(trials) >= count:
-            break
-        glob = GLOBS[number % len(GLOBS)]
-        for case, both in run_pairs(programs, glob, asked.processes, number + 1, folder).items():
-            trial = {"slower_by": kind, "command": glob, "case": case,
-                     "frugal": judged_by_frugal(asked.frugal, both, folder),
-                     "samples": [[record["metrics"]["time"]["samples"] for record in of_side] for of_side in both]}
-            if asked.google:
-                trial["google"] = judged_by_google(asked.google, both, folder)
-            if asked.nvbench:
-                trial["nvbench"] = judged_by_nvbench(asked.nvbench, both, folder)
-            trials.append(trial)
-        print(f"slower by {kind}: {len(trials)} of {count}", file=sys.stderr)
-    return trials[:count]
+    for case, both in run_pairs(programs, glob, asked.processes, number + 1, folder).items():
+        if kind and case.endswith("/copy"):
+            continue
+        trial = {"slower_by": kind, "command": glob, "seed": number + 1, "case": case,
+                 "frugal": judged_by_frugal(asked.frugal, both, folder),
+                 "samples": [[record["metrics"]["time"]["samples"] for record in of_side] for of_side in both]}
+        if asked.google:
+            trial["google"] = judged_by_google(asked.google, both, folder)
+        if asked.nvbench:
+            trial["nvbench"] = judged_by_nvbench(asked.nvbench, both, folder)
+        trials.append(trial)
+    return trials, both[0][0]
 
 
 def run(asked):
+    trials = Trials(asked.out, asked.processes)
     with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        trials = trials_of(0, asked.same, asked, folder)
-        for fraction in (0.1, 0.05):
-            trials += trials_of(fraction, asked.slower, asked, folder)
-        (example,) = records(folder / "base")[-1:]
-    result = {"schema": "frugal.compare-trials/1", "processes": asked.processes, "device": example["device"],
-              "environment": example["environment"], "cpus": os.cpu_count(), "trials": trials}
-    asked.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        for kind, count in ((0, asked.same), (0.1, asked.slower), (0.05, asked.slower)):
+            number = len({trial["seed"] for trial in trials.of(kind)})
+            while (missing := count - len(trials.of(kind))) > 0:
+                made, example = trials_of_command(kind, number, asked, pathlib.Path(name))
+                trials.add(made[:missing], example)
+                number += 1
+                print(f"slower by {kind}: {len(trials.of(kind))} of {count}", file=sys.stderr)
 
 
 def verdict(trial, tool):
@@ -194,7 +217,7 @@ def main():
     parser.add_argument("files", nargs="+", type=pathlib.Path, help="FRUGAL FRUGAL_FAULTY, or the result of a run")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--page", type=pathlib.Path)
-    parser.add_argument("--processes", type=int, default=10)
+    parser.add_argument("--processes", type=int, default=14)
     parser.add_argument("--same", type=int, default=200)
     parser.add_argument("--slower", type=int, default=50)
     parser.add_argument("--google", type=pathlib.Path)

@@ -7,6 +7,7 @@
 
 #include "harness/compare/quantity.h"
 #include "harness/compare/rank_test.h"
+#include "harness/compare/signed_rank.h"
 
 namespace frugal::harness {
 namespace {
@@ -62,6 +63,22 @@ void compare_exactly(const ObservedQuantity& quantity, ComparedQuantity& compare
   compared.change = direction(quantity.kind, candidate > base);
 }
 
+/// Numbers that vary. What the change is, if there is one, is for judge() to say.
+void compare_processes(const ObservedQuantity& quantity, ComparedQuantity& compared) {
+  if (compared.by_turns) {
+    const std::vector<double> ratios = log_ratios_of_turns(quantity.base, quantity.candidate);
+    compared.ratio = ratio_of_turns(ratios);
+    compared.p = signed_rank_test(ratios);
+  } else {
+    compared.ratio = ratio_of_medians(quantity.base, quantity.candidate);
+    compared.p = rank_test(medians_of(quantity.base), medians_of(quantity.candidate));
+  }
+  compared.change = direction(quantity.kind, compared.ratio->value > 1);
+  if (compared.ratio->interval) return;
+  compared.p.reset();
+  compared.change = Change::too_few;
+}
+
 ComparedQuantity compared(const CasePair& pair, const ObservedQuantity& quantity) {
   ComparedQuantity compared{pair.base.name(),
                             pair.which,
@@ -77,23 +94,34 @@ ComparedQuantity compared(const CasePair& pair, const ObservedQuantity& quantity
     compare_exactly(quantity, compared);
   } else {
     compared.by_turns = pair.by_turns && quantity.base.size() == quantity.candidate.size();
-    compared.ratio = ratio_of_medians(quantity.base, quantity.candidate, compared.by_turns);
-    if (compared.ratio->interval) {
-      compared.p = rank_test(medians_of(quantity.base), medians_of(quantity.candidate));
-      compared.change = direction(quantity.kind, compared.ratio->value > 1);  // if any: judged()
-    } else {
-      compared.change = Change::too_few;
-    }
+    compare_processes(quantity, compared);
   }
   return compared;
 }
 
-/// What a change of something that varies is, once its p-value is that of all tests together.
-Change judged(const ComparedQuantity& compared, const CompareOptions& options) {
+/// The smallest p-value that any times of so many processes could have.
+double smallest_p(bool by_turns, size_t base, size_t candidate) {
+  return by_turns ? smallest_signed_rank_p(base) : smallest_rank_p(base, candidate);
+}
+
+/// Judges something that varies, whose p-value is by now that of all `tests` together.
+void judge(ComparedQuantity& compared, size_t tests, const CompareOptions& options) {
   const auto [low, high] = *compared.ratio->interval;
-  if (low >= 1 - options.margin && high <= 1 + options.margin) return Change::same;
   const bool apart = low > 1 || high < 1;
-  return apart && *compared.p <= options.level ? compared.change : Change::ambiguous;
+  if (low >= 1 - options.margin && high <= 1 + options.margin) {
+    compared.change = Change::same;
+  } else if (!apart || *compared.p > options.level) {
+    const auto could_tell = [&](size_t base, size_t candidate) {
+      const double p = smallest_p(compared.by_turns, base, candidate);
+      return p * static_cast<double>(tests) <= options.level;
+    };
+    compared.change = Change::ambiguous;
+    if (could_tell(compared.base_processes, compared.candidate_processes)) return;
+    size_t needed = interval_minimum;
+    while (!could_tell(needed, needed)) ++needed;
+    compared.change = Change::too_few;
+    compared.note = fmt::format("{} quantities together need {} processes of each", tests, needed);
+  }
 }
 
 /// A case that did not end well on a side.
@@ -134,7 +162,7 @@ std::vector<ComparedQuantity> compare(const Pairing& pairing, const CompareOptio
   for (ComparedQuantity& one : all) {
     if (!one.p) continue;
     one.p = p[next++];
-    one.change = judged(one, options);
+    judge(one, p.size(), options);
   }
   return all;
 }

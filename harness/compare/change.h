@@ -43,9 +43,10 @@ struct CompareOptions {
 };
 
 /// Every quantity of every pair. Times, and whatever else varies from process to process, are
-/// compared by processes: ratio_of_medians() and rank_test(), the latter adjusted for how many
-/// there are. What does not vary (virtual times, bytes, FLOPs, losses) is compared exactly. Of
-/// memory and FLOPs only what differs is told, but for the peak.
+/// compared by processes: ratio_of_turns() and signed_rank_test() where they ran by turns,
+/// ratio_of_medians() and rank_test() where not, and the p-values adjusted for how many there are.
+/// What does not vary (virtual times, bytes, FLOPs, losses) is compared exactly. Of memory and
+/// FLOPs only what differs is told, but for the peak.
 std::vector<ComparedQuantity> compare(const Pairing& pairing, const CompareOptions& options);
 
 }  // namespace frugal::harness

@@ -7,34 +7,22 @@
 #include <stdexcept>
 #include <vector>
 
+#include "harness/compare/ranks.h"
+
 namespace frugal::harness {
 namespace {
 
-/// Of a pooled sample: twice each value's rank, which ties make whole numbers too.
-struct Ranks {
-  std::vector<int64_t> doubled;  ///< of all, a's first
-  int64_t of_a = 0;              ///< sum of a's
-  double ties = 0;               ///< sum of n³ − n over groups of n equal values
+/// Of a's and b's values, and the sum of a's.
+struct PooledRanks : Ranks {
+  int64_t of_a = 0;
 };
 
-Ranks ranks_of(std::span<const double> a, std::span<const double> b) {
+PooledRanks pooled_ranks(std::span<const double> a, std::span<const double> b) {
   if (a.empty() || b.empty()) throw std::invalid_argument("a rank test needs samples of both");
   std::vector<double> pooled(a.begin(), a.end());
   pooled.insert(pooled.end(), b.begin(), b.end());
-  std::vector<size_t> order(pooled.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t i, size_t j) { return pooled[i] < pooled[j]; });
-  Ranks ranks{std::vector<int64_t>(pooled.size())};
-  for (size_t first = 0, next = 0; first < order.size(); first = next) {
-    while (next < order.size() && pooled[order[next]] == pooled[order[first]]) ++next;
-    for (size_t i = first; i < next; ++i)
-      ranks.doubled[order[i]] = static_cast<int64_t>(first + next + 1);
-    const auto equal = static_cast<double>(next - first);
-    ranks.ties += equal * equal * equal - equal;
-  }
-  ranks.of_a =
-      std::accumulate(ranks.doubled.begin(),
-                      ranks.doubled.begin() + static_cast<std::ptrdiff_t>(a.size()), int64_t{0});
+  PooledRanks ranks{ranks_of(pooled)};
+  for (size_t i = 0; i < a.size(); ++i) ranks.of_a += ranks.doubled[i];
   return ranks;
 }
 
@@ -44,7 +32,7 @@ int64_t expected(size_t a, size_t all) { return static_cast<int64_t>(a * (all + 
 }  // namespace
 
 double rank_test_exact(std::span<const double> a, std::span<const double> b) {
-  const Ranks ranks = ranks_of(a, b);
+  const PooledRanks ranks = pooled_ranks(a, b);
   const size_t chosen = a.size(), all = ranks.doubled.size();
   const auto most =
       static_cast<size_t>(std::accumulate(ranks.doubled.begin(), ranks.doubled.end(), int64_t{0}));
@@ -65,7 +53,7 @@ double rank_test_exact(std::span<const double> a, std::span<const double> b) {
 }
 
 double rank_test_normal(std::span<const double> a, std::span<const double> b) {
-  const Ranks ranks = ranks_of(a, b);
+  const PooledRanks ranks = pooled_ranks(a, b);
   const auto m = static_cast<double>(a.size()), n = static_cast<double>(b.size()), all = m + n;
   const double variance = m * n / 12 * (all + 1 - ranks.ties / (all * (all - 1)));
   if (variance <= 0) return 1;  // all are equal
@@ -77,6 +65,13 @@ double rank_test_normal(std::span<const double> a, std::span<const double> b) {
 
 double rank_test(std::span<const double> a, std::span<const double> b) {
   return a.size() + b.size() <= exact_samples ? rank_test_exact(a, b) : rank_test_normal(a, b);
+}
+
+double smallest_rank_p(size_t a, size_t b) {
+  double divisions = 1;
+  for (size_t i = 1; i <= a; ++i)
+    divisions = divisions * static_cast<double>(b + i) / static_cast<double>(i);
+  return std::min(1.0, 2 / divisions);
 }
 
 void adjust_by_holm(std::span<double> p) {

@@ -13,6 +13,9 @@ namespace frugal::harness {
 double rank_test(std::span<const double> a, std::span<const double> b);
 inline constexpr size_t exact_samples = 60;
 
+/// The smallest that it can be, of so many samples.
+double smallest_rank_p(size_t a, size_t b);
+
 /// Both ways to get it, for tests of one against the other.
 double rank_test_exact(std::span<const double> a, std::span<const double> b);
 double rank_test_normal(std::span<const double> a, std::span<const double> b);

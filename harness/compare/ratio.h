@@ -1,4 +1,5 @@
 #pragma once
+#include <span>
 #include <vector>
 
 #include "harness/measure/statistics.h"
@@ -15,10 +16,15 @@ std::vector<double> medians_of(const ProcessSamples& processes);
 /// processes, and within each its samples: what differs from process to process (where memory lies,
 /// which processors, when) is no less uncertain for more samples of each. None where a side has
 /// fewer processes than `interval_minimum`.
-/// `by_turns`: process i of both ran one after the other, so both are resampled together, and what
-/// slowed both down cancels. Throws std::invalid_argument where a side has no sample, or turns are
-/// not pairs.
+/// Throws std::invalid_argument where a side has no sample.
 Estimate ratio_of_medians(const ProcessSamples& base, const ProcessSamples& candidate,
-                          bool by_turns, const Bootstrap& bootstrap = {});
+                          const Bootstrap& bootstrap = {});
+
+/// Of processes that ran by turns, the logarithm of each turn's ratio of medians: what slowed both
+/// of a turn down cancels. Throws std::invalid_argument where turns are not pairs.
+std::vector<double> log_ratios_of_turns(const ProcessSamples& base,
+                                        const ProcessSamples& candidate);
+/// The ratio at their center_of(), with its exact 95 % interval.
+Estimate ratio_of_turns(std::span<const double> log_ratios);
 
 }  // namespace frugal::harness

@@ -19,14 +19,15 @@ std::vector<ComparedQuantity> compared(const RecordList& base, const RecordList&
   return compare(pair_up(base, candidate, {}), options);
 }
 
-/// Eight processes whose times differ a little, times a factor.
-RecordList eight(double factor, double spread, const std::string& case_id = "64") {
+/// Eight processes whose times differ a little, times a factor, from this second on.
+RecordList eight(double factor, double spread, const std::string& case_id = "64",
+                 int first_second = 0) {
   std::vector<std::vector<double>> times;
   for (int i = 0; i < 8; ++i) {
     const double level = factor * (1 + spread * ((i * 3) % 8 - 3.5));
     times.push_back({level, level * 1.001, level * 0.999});
   }
-  return processes(measured(case_id, {}), times);
+  return processes(measured(case_id, {}), times, first_second);
 }
 
 Change change_of(const RecordList& base, const RecordList& candidate) {
@@ -41,7 +42,7 @@ TEST(Change, OfATimeIsSeenWhereProcessesTellIt) {
 }
 
 TEST(Change, OfNoisyTimesIsAmbiguousThoughEachProcessIsSureOfIts) {
-  EXPECT_EQ(change_of(eight(1, 0.05), eight(1.05, 0.05)), Change::ambiguous);
+  EXPECT_EQ(change_of(eight(1, 0.05), eight(1.05, 0.05, "64", 300)), Change::ambiguous);
 }
 
 TEST(Change, OfFewProcessesIsNotJudgedHoweverManySamplesTheyTook) {
@@ -55,7 +56,6 @@ TEST(Change, OfFewProcessesIsNotJudgedHoweverManySamplesTheyTook) {
 }
 
 TEST(Change, IsJudgedOfAllQuantitiesTogether) {
-  // Of 8 and 8 processes no p is below 2 / C(16, 8); a thousand cases would each need 0.00005.
   RecordList base = eight(1, 0.02), candidate = eight(1.1, 0.02);
   const double alone = *compared(base, candidate).at(0).p;
   for (int i = 0; i < 9; ++i) {
@@ -65,6 +65,33 @@ TEST(Change, IsJudgedOfAllQuantitiesTogether) {
     }
   }
   EXPECT_NEAR(*compared(base, candidate).at(0).p, 10 * alone, 1e-12);
+}
+
+/// Six processes, of which each turn has another speed, from this second on.
+RecordList six(double factor, int first_second) {
+  std::vector<std::vector<double>> times;
+  for (const double speed : {1., 2., 1.3, 0.7, 1.7, 2.2}) times.push_back({factor * speed});
+  return processes(measured("64", {}), times, first_second);
+}
+
+TEST(Change, IsSeenWithinTurnsThoughTheMachineVariesFromTurnToTurn) {
+  EXPECT_EQ(change_of(six(1, 0), six(1.05, 300)), Change::ambiguous);  // one side after the other
+  const ComparedQuantity by_turns = compared(six(1, 0), six(1.05, 5)).at(0);
+  EXPECT_TRUE(by_turns.by_turns);
+  EXPECT_EQ(by_turns.change, Change::slower);
+  EXPECT_NEAR(by_turns.ratio->value, 1.05, 1e-12);
+  EXPECT_DOUBLE_EQ(*by_turns.p, 2. / 64);
+}
+
+TEST(Change, OfMoreQuantitiesThanTheTurnsCanTellNeedsMoreOfThem) {
+  RecordList base = six(1, 0), candidate = six(1.05, 5);
+  for (Record r : six(1, 0)) {
+    r.case_id = candidate.emplace_back(r).case_id = "another";
+    base.push_back(r);
+  }
+  const ComparedQuantity first = compared(base, candidate).at(0);
+  EXPECT_EQ(first.change, Change::too_few);  // p is at least 2 · 2 / 2^6, and 2 · 2 / 2^7 would do
+  EXPECT_EQ(first.note, "2 quantities together need 7 processes of each");
 }
 
 TEST(Change, OfVirtualTimesIsExact) {
