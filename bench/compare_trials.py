@@ -3,7 +3,6 @@
 
   bench/compare_trials.py FRUGAL FRUGAL_FAULTY --out FILE.json [--processes 14] [--same 200] [--slower 50]
                           [--google compare.py] [--nvbench nvbench_compare.py]
-  bench/compare_trials.py --page docs/compare.md FILE.json
 
 A trial is one case of `frugal bench memory-bound --threads 1`, run as so many processes of each side, by turns in random
 order (frugal compare --repeat). Both sides are the same program. In trials of a slowdown the candidate's operations take
@@ -27,7 +26,6 @@ import tempfile
 
 GLOBS = ["f32/softmax/*", "bf16/softmax-backward/*", "f32/gelu*", "bf16/gelu*", "f32/rotary/*", "f32/layer-norm*",
          "bf16/rms-norm/*", "f32/bias-dropout-add/*", "bf16/bias-dropout-add-backward/*", "bf16/softmax/*"]
-BEGIN, END = "<!-- trials -->", "<!-- /trials -->"
 
 
 def frugal(program, *words, **options):
@@ -185,51 +183,17 @@ def run(asked):
                 print(f"slower by {kind}: {len(trials.of(kind))} of {count}", file=sys.stderr)
 
 
-def verdict(trial, tool):
-    return trial["frugal"]["change"] if tool == "frugal" else trial.get(tool)
-
-
-def table(result):
-    tools = [("frugal", "frugal compare"), ("google", "Google Benchmark's compare.py"), ("nvbench", "nvbench_compare.py")]
-    lines = ["| trials | true change | " + " | ".join(f"{name}: faster, slower" for _, name in tools) + " |",
-             "| ---: | ---: |" + " ---: |" * len(tools)]
-    for kind in (0, 0.1, 0.05):
-        trials = [trial for trial in result["trials"] if trial["slower_by"] == kind]
-        cells = []
-        for tool, _ in tools:
-            judged = [verdict(trial, tool) for trial in trials]
-            counts = [f"{judged.count(word)} ({100 * judged.count(word) / len(trials):.1f} %)"
-                      for word in ("faster", "slower")]
-            cells.append(", ".join(counts) if any(judged) else "not run")
-        lines.append(f"| {len(trials)} | {100 * kind:.0f} % slower | " + " | ".join(cells) + " |")
-    return "\n".join(lines).replace("| 0 % slower |", "| none |")
-
-
-def write_page(page, path):
-    result = json.loads(path.read_text(encoding="utf-8"))
-    text = page.read_text(encoding="utf-8")
-    head, rest = text.split(BEGIN)
-    page.write_text(f"{head}{BEGIN}\n{table(result)}\n{END}{rest.split(END)[1]}", encoding="utf-8")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="+", type=pathlib.Path, help="FRUGAL FRUGAL_FAULTY, or the result of a run")
-    parser.add_argument("--out", type=pathlib.Path)
-    parser.add_argument("--page", type=pathlib.Path)
+    parser.add_argument("frugal", type=lambda path: pathlib.Path(path).resolve())
+    parser.add_argument("faulty", type=lambda path: pathlib.Path(path).resolve())
+    parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--processes", type=int, default=14)
     parser.add_argument("--same", type=int, default=200)
     parser.add_argument("--slower", type=int, default=50)
     parser.add_argument("--google", type=pathlib.Path)
     parser.add_argument("--nvbench", type=pathlib.Path)
-    asked = parser.parse_args()
-    if asked.page and len(asked.files) == 1:
-        write_page(asked.page, asked.files[0])
-        return
-    if asked.page or not asked.out or len(asked.files) != 2:
-        parser.error("give FRUGAL FRUGAL_FAULTY --out FILE.json, or --page PAGE.md FILE.json")
-    asked.frugal, asked.faulty = (file.resolve() for file in asked.files)
-    run(asked)
+    run(parser.parse_args())
 
 
 if __name__ == "__main__":

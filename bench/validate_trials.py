@@ -2,7 +2,6 @@
 """Does `frugal validate` pass a sound machine every time, and does it find each fault that is put into it?
 
   bench/validate_trials.py [--build build/release] [--runs 20] [--fault-runs 3] [--only NAME...] RESULTS
-  bench/validate_trials.py --table RESULTS PAGE
 
 It makes a reference of this machine, validates the machine so many times, and then the same program with a fault in
 it (tests/faulty): a wrong element, a slow rank, half the bandwidth, a drift. RESULTS is a JSON file with the verdict of
@@ -18,8 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-BEGIN, END = "<!-- validate-trials -->", "<!-- /validate-trials -->"
-SOUND = "sound"
+SOUND = "none"
 # What is wrong, FRUGAL_FAULT (tests/faulty/lasting.h), flags, and the check that has to fail.
 FAULTS = {
     "wrong element of gelu": ("element gelu 0", ["--quick"], "operations gelu"),
@@ -66,12 +64,13 @@ class Trials:
 
     def __init__(self, path):
         self.path = pathlib.Path(path)
-        self.all = {"schema": "frugal.validation-trials/1", "runs": {}}
+        self.all = {"schema": "frugal.validation-trials/2", "trials": {}}
         if self.path.exists():
             self.all = json.loads(self.path.read_text(encoding="utf-8"))
 
     def of(self, name):
-        return self.all["runs"].setdefault(name, [])
+        check = None if name == SOUND else FAULTS[name][2]
+        return self.all["trials"].setdefault(name, {"check": check, "runs": []})["runs"]
 
     def write(self):
         text = json.dumps(self.all, indent=1) + "\n"
@@ -123,58 +122,14 @@ def run(arguments):
                 trials.add(name, validate(faulty if fault else sound, flags, reference, fault))
 
 
-def found(run_, check):
-    return check in run_["failed"]
-
-
-def row(name, runs):
-    seconds = [one["seconds"] for one in runs]
-    others = [one["others"]["processes"] + one["others"]["steal"] for one in runs if one["others"]]
-    busy = f"{100 * min(others):.0f} to {100 * max(others):.0f} %" if others else ""
-    took = f"{min(seconds):.0f} to {max(seconds):.0f}"
-    if name == SOUND:
-        passed = sum(one["status"] == 0 for one in runs)
-        return f"| none | all | {passed} of {len(runs)} pass | {took} | {busy} |"
-    check = FAULTS[name][2]
-    count = sum(found(one, check) for one in runs)
-    return f"| {name} | {check} | {count} of {len(runs)} found | {took} | {busy} |"
-
-
-def table(path):
-    results = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-    lines = ["| fault | check that has to fail | runs | seconds of one | others' share of the processors |",
-             "|---|---|---|---|---|"]
-    for name in (SOUND, *FAULTS):
-        if results["runs"].get(name):
-            lines.append(row(name, results["runs"][name]))
-    return "\n".join(lines)
-
-
-def write_table(results, page):
-    page = pathlib.Path(page)
-    text = page.read_text(encoding="utf-8")
-    if BEGIN not in text or END not in text:
-        fail(f"{page}: the table stands between {BEGIN} and {END}; write them where it is to be")
-    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    page.write_text(f"{text[:begin]}\n{table(results)}\n{text[end:]}", encoding="utf-8")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release", help="where the programs are")
     parser.add_argument("--runs", type=int, default=20, help="of the sound machine")
     parser.add_argument("--fault-runs", type=int, default=3, help="of each fault")
     parser.add_argument("--only", action="append", help="only these runs, by name")
-    parser.add_argument("--table", action="store_true", help="write the table of RESULTS into PAGE, and run nothing")
     parser.add_argument("results", metavar="RESULTS")
-    parser.add_argument("page", metavar="PAGE", nargs="?")
-    arguments = parser.parse_args()
-    if arguments.table != (arguments.page is not None):
-        parser.error("--table and PAGE go together")
-    if arguments.table:
-        write_table(arguments.results, arguments.page)
-    else:
-        run(arguments)
+    run(parser.parse_args())
 
 
 if __name__ == "__main__":

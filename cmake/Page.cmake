@@ -1,18 +1,27 @@
 # The page of `frugal report`: its own files, and the libraries that it embeds, which packages bring. Nothing is fetched.
 
-# frugal_page_library(VARIABLE FILE PACKAGE FOLDER…): VARIABLE is where FILE is found.
+set(FRUGAL_PAGE_LIBRARIES "" CACHE PATH "A folder of d3.min.js, jquery.min.js and jquery.dataTables.min.js; empty: those of Debian's packages")
+
+# frugal_page_library(VARIABLE FILE PACKAGE FOLDER…): VARIABLE is where FILE is found, in FRUGAL_PAGE_LIBRARIES or in a
+# FOLDER of a place where packages are.
 function(frugal_page_library variable file package)
-  find_file(${variable} ${file} PATHS ${ARGN} NO_DEFAULT_PATH DOC "${file}, which the page of frugal report embeds")
+  set(places ${FRUGAL_PAGE_LIBRARIES})
+  string(REPLACE ":" ";" given "$ENV{CMAKE_PREFIX_PATH}")
+  foreach(prefix ${CMAKE_PREFIX_PATH} ${given} /usr)
+    list(TRANSFORM ARGN PREPEND ${prefix}/ OUTPUT_VARIABLE folders)
+    list(APPEND places ${folders})
+  endforeach()
+  find_file(${variable} ${file} PATHS ${places} NO_DEFAULT_PATH DOC "${file}, which the page of frugal report embeds")
   if(NOT ${variable})
     message(FATAL_ERROR "${file} was not found, which the page of `frugal report` embeds. Install the Debian package "
-                        "${package} (scripts/install.sh does), or say where the file is with -D${variable}=FILE.")
+                        "${package} (scripts/install.sh does), or name a folder that has it with "
+                        "-DFRUGAL_PAGE_LIBRARIES=FOLDER.")
   endif()
 endfunction()
 
-frugal_page_library(FRUGAL_D3 d3.min.js node-d3 /usr/share/nodejs/d3/dist /usr/share/javascript/d3)
-frugal_page_library(FRUGAL_JQUERY jquery.min.js libjs-jquery /usr/share/javascript/jquery)
-frugal_page_library(FRUGAL_DATATABLES jquery.dataTables.min.js libjs-jquery-datatables
-                    /usr/share/javascript/jquery-datatables)
+frugal_page_library(FRUGAL_D3 d3.min.js node-d3 share/nodejs/d3/dist share/javascript/d3)
+frugal_page_library(FRUGAL_JQUERY jquery.min.js libjs-jquery share/javascript/jquery)
+frugal_page_library(FRUGAL_DATATABLES jquery.dataTables.min.js libjs-jquery-datatables share/javascript/jquery-datatables)
 frugal_embed_as(frugal_harness_objects page/d3.js ${FRUGAL_D3})
 frugal_embed_as(frugal_harness_objects page/jquery.js ${FRUGAL_JQUERY})
 frugal_embed_as(frugal_harness_objects page/datatables.js ${FRUGAL_DATATABLES})

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/calibrate/fit.h"
-#include "harness/report/longest_report.h"
+#include "harness/report/commands/longest_report.h"
 
 namespace frugal::experiments {
 

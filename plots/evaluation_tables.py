@@ -9,6 +9,7 @@ scripts/try-in-root.py have measured.
 import json
 import pathlib
 
+KINDS = ("contributions", "artifacts", "phases", "measured-on")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 

@@ -10,7 +10,8 @@ counted, and those listed that the paper's program does not reproduce, each with
 counts verdicts of claims and cells. `errors:` has
 the mean magnitude of the errors of such cells, by their rows. `calibration:` has how good described machines are, `file:` a table as a file has
 it, and `steps:` what bench/pytorch_compare.py wrote. Those of records, of machines' files and of grids of an artifact's
-columns are described in record_tables.py, those of docs/artifact-evaluation.md in evaluation_tables.py.
+columns are described in record_tables.py, those of docs/artifact-evaluation.md in evaluation_tables.py, those of trials in
+trial_tables.py.
 """
 
 import json
@@ -20,15 +21,11 @@ import sys
 
 import evaluation_tables
 import record_tables
+import trial_tables
 
 #: Of a path within RESULTS.
-OF_A_PATH = ("machine", "published", "published-errors", "overheads", "parts", "modules", "predicted", "predictions",
-             "losses", "convergence", "bubbles", "products", "step-work", "long-sequences",
-             "cpu-device")
-#: Of docs/artifact-evaluation.md.
-OF_EVALUATION = ("contributions", "artifacts", "phases", "measured-on")
-KINDS = ("cells", "claims", "verdicts", "errors", "calibration", "file", "steps", "grid", "terms", *OF_A_PATH,
-         *OF_EVALUATION)
+OF_A_PATH = {kind: module for module in (record_tables, evaluation_tables, trial_tables) for kind in module.KINDS}
+KINDS = ("cells", "claims", "verdicts", "errors", "calibration", "file", "steps", "grid", "terms", *OF_A_PATH)
 BLOCK = re.compile(rf"(<!-- ({'|'.join(KINDS)}): ([^>]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -185,9 +182,8 @@ class Results:
 def written(document, results):
     def block(match):
         begin, kind, what, end = match.groups()
-        module = {**dict.fromkeys(OF_A_PATH, record_tables), **dict.fromkeys(OF_EVALUATION, evaluation_tables)}.get(kind)
-        if module:
-            return begin + getattr(module, kind.replace("-", "_"))(results.folder / what) + end
+        if kind in OF_A_PATH:
+            return begin + getattr(OF_A_PATH[kind], kind.replace("-", "_"))(results.folder / what) + end
         return begin + getattr(results, kind)(what) + end
     return BLOCK.sub(block, document)
 

@@ -7,6 +7,9 @@ import statistics
 
 import memory_bound_rounds
 
+KINDS = ("machine", "published", "published-errors", "overheads", "parts", "modules", "predicted", "predictions", "losses",
+         "convergence", "bubbles", "products", "step-work", "long-sequences", "cpu-device")
+
 
 def table(columns, rows, texts=1):
     """Columns behind the first `texts` are numbers."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the fuzzer (tests/fuzz, preset fuzz) and runs targets with it, as many at a time as there are processors.
 #   scripts/fuzz.sh [SECONDS [TARGET...]]     each target for so long (60), or those that are named
-#   scripts/fuzz.sh SECONDS --share NUMBER    half of them: whose turn it is; .ci/run gives how many commits there are
+#   scripts/fuzz.sh SECONDS --share NUMBER    a third of them: whose turn it is; .ci/run counts commits
 # Inputs that reach something new are kept in build/fuzz/corpus/TARGET and are where the next run begins. An input that
 # is a finding is kept in build/fuzz/found/TARGET; then the exit status is 1. Mended, it goes to
 # tests/fuzz/corpus/TARGET.
@@ -16,7 +16,7 @@ if ! [[ $seconds =~ ^[1-9][0-9]*$ ]]; then
 fi
 mapfile -t targets < <(ls tests/fuzz/corpus)
 if [[ ${1:-} == --share ]]; then
-  shares=2
+  shares=3
   share=$((${2:?"usage: scripts/fuzz.sh SECONDS --share NUMBER"} % shares))
   echo "fuzz.sh: share $((share + 1)) of $shares; scripts/fuzz.sh runs all"
   mapfile -t targets < <(printf '%s\n' "${targets[@]}" | awk -v shares=$shares -v share=$share 'NR % shares == share')

@@ -4,8 +4,8 @@
     page-outputs.py FRUGAL PAGE...           writes the pages anew
     page-outputs.py --check FRUGAL PAGE...   says which would change; exit status 1 where one would
 
-A block of code that begins with "$ frugal …" is a command, in one line or in several with a backslash at their ends, and
-behind it what it prints on stdout. Each is run in a folder of its own.
+A block of code that begins with "$ frugal …" has commands, each in one line or in several with a backslash at their ends,
+and behind it what it prints on stdout. Those of a block run one after the other in a shell, in a folder of their own.
 """
 
 import argparse
@@ -14,31 +14,37 @@ import difflib
 import os
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
 
-BLOCK = re.compile(r"^(```\n\$ frugal )((?:[^\n]*\\\n)*[^\n]*\n)(.*?)(^```$)", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"(?<=^```\n)\$ frugal .*?(?=^```$)", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ frugal ((?:[^\n]*\\\n)*[^\n]*\n)", re.MULTILINE)
 #: It ended well, or memory ran out: what it says then is an answer, too.
 ENDED = (0, 3)
 
 
-def output(frugal, command):
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([frugal, *shlex.split(command.replace("\\\n", " "))], cwd=folder, capture_output=True,
-                              text=True, check=False)
-    if done.returncode not in ENDED or not done.stdout:
+def output(frugal, command, folder):
+    done = subprocess.run(["bash", "-c", 'frugal() { "$0" "$@"; }; frugal ' + command, frugal], cwd=folder,
+                          capture_output=True, text=True, check=False)
+    if done.returncode not in ENDED or not (done.stdout or ">" in command):
         sys.exit(f"page-outputs.py: frugal {command.strip()} ended with {done.returncode}: {done.stderr}")
     return "".join(line.rstrip() + "\n" for line in done.stdout.splitlines())
 
 
+def block_with_outputs(frugal, block):
+    with tempfile.TemporaryDirectory() as folder:
+        return "".join(f"$ frugal {command}{output(frugal, command, folder)}" for command in COMMAND.findall(block))
+
+
 def with_outputs(frugal, page):
     """A page's text with what its commands print now."""
-    commands = [block[1] for block in BLOCK.findall(page)]
+    if (all_blocks := len(re.findall(r"^```.*\n\$ frugal ", page, re.MULTILINE))) != len(BLOCK.findall(page)):
+        sys.exit(f"page-outputs.py: {all_blocks} blocks begin with a command, and {len(BLOCK.findall(page))} of them end; "
+                 "a fence is a line of ``` and nothing else")
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        outputs = iter(list(pool.map(lambda command: output(frugal, command), commands)))
-    return BLOCK.sub(lambda block: block[1] + block[2] + next(outputs) + block[4], page)
+        blocks = iter(list(pool.map(lambda block: block_with_outputs(frugal, block), BLOCK.findall(page))))
+    return BLOCK.sub(lambda _: next(blocks), page)
 
 
 def main():

@@ -37,12 +37,16 @@ class Failed(Exception):
 def answer(program, *arguments):
     """What the program prints as JSON."""
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([program, *arguments, "--format", "json", "--out", "out"], cwd=folder,
-                              capture_output=True, text=True, check=False)
+        out = [] if arguments[0] == "list" else ["--out", "out"]
+        done = subprocess.run([program, *arguments, "--format", "json", *out], cwd=folder, capture_output=True,
+                              text=True, check=False)
     if done.returncode != 0:
         said = done.stderr.strip().splitlines() or ["it said nothing"]
         raise Failed(f"status {done.returncode} of frugal {' '.join(arguments)}: {said[-1]}")
-    return json.loads(done.stdout)
+    try:
+        return json.loads(done.stdout)
+    except json.JSONDecodeError as error:
+        raise Failed(f"frugal {' '.join(arguments)} printed no JSON: {error}") from error
 
 
 def named(entries):
@@ -94,10 +98,11 @@ def check_paper(program, results, paper, chosen):
 
 def check_virtual(program, results, costs):
     """Of all papers together."""
-    listed = json.loads(subprocess.run([program, "list", "--format", "json"], capture_output=True, text=True,
-                                       check=True).stdout)["artifacts"]
+    listed = answer(program, "list")["artifacts"]
     long = {run["id"] for run in json.loads(costs.read_text(encoding="utf-8"))["runs"]
             if run["on"] == "virtual" and run["processor_seconds"] > MOST}
+    if all(artifact["id"] in long for artifact in listed):
+        raise Failed(f"{costs} has every artifact as one that takes long, so that none would be checked")
     papers, total = {}, {"artifacts": 0, "cells": 0, "claims": 0}
     for artifact in listed:
         if artifact["id"] not in long:
@@ -119,6 +124,8 @@ def check_processor(program):
     """How many trainings were compared, of which the first is the serial one in float64. Raises Failed."""
     begin = time.monotonic()
     trainings, counted = (answer(program, *TRAINED, "--on", place) for place in ("cpu", "virtual"))
+    if not len(trainings) == len(counted) > 0:
+        raise Failed(f"{len(trainings)} trainings ran on the processor, and {len(counted)} on a virtual machine")
     for here, there in zip(trainings, counted, strict=True):
         off = max(abs(loss / serial - 1) for loss, serial in zip(here["losses"], trainings[0]["losses"], strict=True))
         allowed = ALLOWED[here["configuration"]["type"]]

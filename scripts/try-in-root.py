@@ -29,6 +29,7 @@ import costs  # pylint: disable=wrong-import-position
 ENTER = ('mount -t proc proc "$0/proc" && mkdir -p "$0/dev/shm" && mount -t tmpfs shm "$0/dev/shm" && '
          'root=$0 user=$1 folder=$2 && shift 2 && '
          'exec chroot --userspec="$user" "$root" /bin/sh -c \'cd "$0" && exec "$@"\' "$folder" "$@"')
+MADE_HERE = "etc/made-by-try-in-root"
 HOME = {"root": "/root", "tester": "/home/tester", "frugal": "/home/frugal"}
 
 
@@ -41,7 +42,7 @@ class Tried:
 
     def __init__(self, given, name, base=None):
         self.given, self.root = given, given.folder / name
-        shutil.rmtree(self.root, ignore_errors=True)
+        remove(self.root)
         subprocess.run(["cp", "--archive", base or fresh(given), self.root], check=True)
         shutil.copy("/etc/resolv.conf", self.root / "etc/resolv.conf")
 
@@ -72,26 +73,35 @@ class Tried:
         self.run("a clone of its own", f"chown -R {owner}: {folder}")
 
 
+def remove(root):
+    """A root that an earlier try made, and nothing else."""
+    if root.exists() and not (root / MADE_HERE).exists():
+        raise Failed(f"{root} is there and is no root that this made; name another folder")
+    shutil.rmtree(root, ignore_errors=True)
+
+
 def fresh(given):
-    """A Debian 12 with what every Debian has."""
+    """A Debian 12 with what every Debian has, from the mirror."""
     base = given.folder / "base"
-    if not (base / "etc/apt/sources.list").exists():
-        shutil.rmtree(base, ignore_errors=True)
+    if not base.exists() or (base / MADE_HERE).read_text(encoding="utf-8") != given.mirror:
+        remove(base)
         made = subprocess.run(["debootstrap", "--variant=minbase", "bookworm", base, given.mirror], capture_output=True,
                               text=True, check=False)
         if made.returncode != 0:
-            raise Failed(f"debootstrap from {given.mirror}: {made.stdout.strip().splitlines()[-1]}")
+            said = (made.stdout + made.stderr).strip().splitlines() or ["it said nothing"]
+            raise Failed(f"debootstrap from {given.mirror}: {said[-1]}")
+        (base / MADE_HERE).write_text(given.mirror, encoding="utf-8")
     return base
 
 
 def clone(given):
     tried = Tried(given, "clone")
     tried.run("git, which a clone needs", "apt-get -qq update && apt-get -qq install --no-install-recommends git")
-    tried.clone("/root/frugal")
+    tried.clone("/srv/frugal")
     for what, command in (("install", "scripts/install.sh"), ("build", "scripts/build.sh release frugal"),
                           ("quick", "./reproduce.sh --quick"), ("all", "./reproduce.sh --on virtual"),
                           ("analysis", "./reproduce.sh --on virtual")):
-        said = tried.run(what, command, folder="/root/frugal")
+        said = tried.run(what, command, folder="/srv/frugal")
         if what == "quick":
             print(said.splitlines()[-1])
             if not said.splitlines()[-1].startswith("OK: "):

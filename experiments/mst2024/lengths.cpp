@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "harness/measure/runs/training.h"
-#include "harness/report/longest_report.h"
+#include "harness/report/commands/longest_report.h"
 
 namespace frugal::experiments::mst2024 {
 namespace {

@@ -2,7 +2,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "harness/report/peak_report.h"
+#include "harness/report/commands/peak_report.h"
 #include "kernels/virtual/measured_operations.h"
 
 namespace frugal::harness {

@@ -13,7 +13,7 @@
 #include "harness/place/environment.h"
 #include "harness/place/processes.h"
 #include "harness/record/google_benchmark.h"
-#include "harness/report/benchmark_report.h"
+#include "harness/report/commands/benchmark_report.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 

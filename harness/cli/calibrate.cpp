@@ -9,7 +9,7 @@
 #include "harness/measure/interrupt.h"
 #include "harness/measure/progress.h"
 #include "harness/place/environment.h"
-#include "harness/report/calibration_report.h"
+#include "harness/report/commands/calibration_report.h"
 #include "harness/settings/paths.h"
 #include "kernels/support/error.h"
 

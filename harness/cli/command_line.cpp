@@ -14,6 +14,7 @@
 #include "harness/place/processes.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
+#include "kernels/support/utf8.h"
 
 namespace frugal::harness {
 namespace {
@@ -100,7 +101,23 @@ Flags CommandLine::command(const std::string& name, const std::string& help,
   return Flags(*command);
 }
 
+namespace {
+
+/// Records, and messages of one line, have what was given.
+void check_characters(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i)
+    if (kernels::first_not_utf8(argv[i]))
+      throw InputError(
+          fmt::format("argument {} has characters that are not in UTF-8; name files in UTF-8, and "
+                      "give all else "
+                      "so, too",
+                      i));
+}
+
+}  // namespace
+
 Exit CommandLine::parse_and_run(int argc, const char* const* argv) {
+  check_characters(argc, argv);
   try {
     app_->parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -10,7 +10,7 @@
 #include "harness/compare/turns.h"
 #include "harness/measure/interrupt.h"
 #include "harness/record/record_file.h"
-#include "harness/report/comparison_report.h"
+#include "harness/report/commands/comparison_report.h"
 #include "kernels/support/error.h"
 
 namespace frugal::harness {
@@ -44,14 +44,6 @@ std::vector<Change> changes_of(const std::vector<std::string>& words) {
     if (std::find(words.begin(), words.end(), word_of(change)) != words.end())
       found.push_back(change);
   return found;
-}
-
-std::vector<Record> records_in(const std::string& folder) {
-  bool truncated = false;
-  std::vector<Record> records = read_records(folder, truncated);
-  if (truncated)
-    fmt::print(stderr, "frugal: a line of {}'s records was cut off and is left out\n", folder);
-  return records;
 }
 
 /// The program that runs a side again: the one that was named, or this one, if it made the records.
@@ -101,7 +93,7 @@ void repeat(const CompareValues& values) {
   progress.finish();
 }
 
-/// Of the first pair: what is allowed to differ does so in all of them alike, mostly.
+/// Of all pairs, each once.
 std::vector<Difference> differences_of(const Pairing& pairing) {
   std::vector<Difference> found;
   for (const CasePair& pair : pairing.pairs) {
@@ -127,6 +119,7 @@ ComparisonReport compared(const CompareValues& values) {
           .quantities = compare(pairing, values.options),
           .only_base = pairing.only_base,
           .only_candidate = pairing.only_candidate,
+          .left_out = pairing.left_out,
           .fail_on = changes_of(values.fail_on)};
 }
 
@@ -146,7 +139,11 @@ void check(const CompareValues& values) {
   if (std::filesystem::equivalent(values.base, values.candidate, none))
     throw InputError(
         fmt::format("{} and {} are the same records; name two", values.base, values.candidate));
-  if (!values.junit.empty()) check_output_file("--junit", values.junit, values.force);
+  if (!values.junit.empty()) {
+    check_distinct({{"--junit", values.junit}}, {{"BASE", records_file(values.base)},
+                                                 {"CANDIDATE", records_file(values.candidate)}});
+    check_output_file("--junit", values.junit, values.force);
+  }
   for (const auto& [flag, given] :
        {std::pair("--base-program", !values.base_program.empty()),
         std::pair("--candidate-program", !values.candidate_program.empty())})

@@ -8,7 +8,7 @@
 #include "harness/cli/command_line.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/progress.h"
-#include "harness/report/attribution_report.h"
+#include "harness/report/commands/attribution_report.h"
 #include "harness/settings/paths.h"
 #include "kernels/support/error.h"
 

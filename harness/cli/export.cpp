@@ -17,12 +17,11 @@ struct ExportValues {
 };
 
 Exit export_records(const ExportValues& values) {
-  if (!values.out.empty()) check_output_file("--out", values.out, values.force);
-  bool truncated = false;
-  const std::string text = record_rows(read_records(values.folder, truncated)).in(values.format);
-  if (truncated)
-    fmt::print(stderr, "frugal: the last line of {}'s records was cut off; it is left out\n",
-               values.folder);
+  if (!values.out.empty()) {
+    check_distinct({{"--out", values.out}}, {{"DIR", records_file(values.folder)}});
+    check_output_file("--out", values.out, values.force);
+  }
+  const std::string text = record_rows(records_in(values.folder)).in(values.format);
   if (values.out.empty())
     fmt::print("{}", text);
   else

@@ -10,10 +10,20 @@
 #include <system_error>
 
 #include "harness/place/processes.h"
+#include "harness/record/record_file.h"
 #include "kernels/support/error.h"
 #include "kernels/support/paths.h"
 
 namespace frugal::harness {
+
+std::vector<Record> records_in(const std::string& folder) {
+  bool truncated = false;
+  std::vector<Record> records = read_records(folder, truncated);
+  if (truncated)
+    fmt::print(stderr, "frugal: the last line of {}'s records was cut off; it is left out\n",
+               folder);
+  return records;
+}
 
 void check_distinct(const std::vector<FlagFile>& outputs, const std::vector<FlagFile>& inputs) {
   // By what paths lead to: "x", "./x" and a link to it are one file. One that is not there yet has

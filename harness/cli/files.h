@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/namespace.h"
+#include "harness/record/record.h"
 
 namespace frugal::harness {
 
@@ -27,5 +27,9 @@ void check_output_file(const std::string& flag, const std::string& path, bool fo
 /// Replaces a file by a new one, which is there whole or not at all. Throws InputError where it
 /// cannot be written.
 void write_file(const std::string& path, const std::string& text);
+
+/// The records of a folder, or of a file; a last line that was cut off is left out, with a message.
+/// Throws InputError as read_records() does.
+std::vector<Record> records_in(const std::string& folder);
 
 }  // namespace frugal::harness

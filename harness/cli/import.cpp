@@ -18,7 +18,7 @@
 #include "harness/measure/interrupt.h"
 #include "harness/measure/runner.h"
 #include "harness/measure/runs/training.h"
-#include "harness/report/import_report.h"
+#include "harness/report/commands/import_report.h"
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"

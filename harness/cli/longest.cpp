@@ -8,7 +8,7 @@
 #include "harness/measure/interrupt.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/runs/training.h"
-#include "harness/report/longest_report.h"
+#include "harness/report/commands/longest_report.h"
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
 

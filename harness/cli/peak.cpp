@@ -12,7 +12,7 @@
 #include "harness/measure/timing.h"
 #include "harness/place/environment.h"
 #include "harness/place/target.h"
-#include "harness/report/peak_report.h"
+#include "harness/report/commands/peak_report.h"
 #include "harness/settings/paths.h"
 #include "kernels/support/error.h"
 

@@ -10,7 +10,7 @@
 #include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
 #include "harness/cli/run_flags.h"
-#include "harness/report/plan_report.h"
+#include "harness/report/commands/plan_report.h"
 #include "harness/settings/names.h"
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"

@@ -8,10 +8,10 @@
 #include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
 #include "harness/record/record_file.h"
-#include "harness/report/base64.h"
-#include "harness/report/markdown_report.h"
-#include "harness/report/report_document.h"
-#include "harness/report/timeline_json.h"
+#include "harness/report/document/base64.h"
+#include "harness/report/document/markdown_report.h"
+#include "harness/report/document/report_document.h"
+#include "harness/report/document/timeline_json.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 #include "kernels/support/paths.h"
@@ -36,16 +36,14 @@ std::string folder_name(const fs::path& folder) {
 ReportedRecords records_of(const std::vector<std::string>& folders) {
   ReportedRecords all;
   for (const std::string& folder : folders) {
-    bool truncated = false;
+    if (records_file(folder) == folder)
+      throw InputError(fmt::format("{} is a file; give the folder that it is in", folder));
     size_t line = 0;
-    for (Record& record : read_records(folder, truncated)) {
+    for (Record& record : records_in(folder)) {
       all.records.add(std::move(record));
       all.files.push_back(folder_name(folder) + "/" + RecordFile::name);
       all.lines.push_back(++line);
     }
-    if (truncated)
-      fmt::print(stderr, "frugal: a line of the records in {} was cut off and is left out\n",
-                 folder);
   }
   return all;
 }

@@ -14,7 +14,7 @@
 #include "harness/measure/runs/as_planned.h"
 #include "harness/measure/runs/memory_timeline.h"
 #include "harness/measure/runs/training.h"
-#include "harness/report/memory_snapshot.h"
+#include "harness/report/formats/memory_snapshot.h"
 #include "harness/report/table.h"
 #include "harness/settings/paths.h"
 #include "harness/settings/resolve.h"

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -8,7 +9,7 @@
 #include "harness/measure/interrupt.h"
 #include "harness/measure/progress.h"
 #include "harness/place/environment.h"
-#include "harness/report/validation_report.h"
+#include "harness/report/commands/validation_report.h"
 #include "harness/settings/paths.h"
 #include "kernels/support/error.h"
 
@@ -65,17 +66,39 @@ std::string command_of(const ValidateValues& values, const Target& target) {
 
 Exit exit_of(const Validation& validation) {
   if (validation.computes_wrongly()) return Exit::wrong_numbers;
-  return validation.count(Finding::Outcome::failed) > 0 ? Exit::claim_failed : Exit::done;
+  return validation.passes() ? Exit::done : Exit::claim_failed;
 }
 
-/// Of a machine that is not right there is no reference.
+/// What a reference cannot have: what others disturbed.
+std::vector<std::string> too_disturbed(const std::vector<Series>& all) {
+  std::vector<std::string> keys;
+  for (const Series& series : all)
+    if (!series.judgeable()) keys.push_back(series.key);
+  return keys;
+}
+
+void write_reference(const std::string& path, const Validation& validation, const Target& target,
+                     const std::string& command) {
+  const std::vector<std::string> disturbed = too_disturbed(validation.series);
+  if (disturbed.size() == validation.series.size()) {
+    fmt::print(stderr, "{} is not written: {}\n", path,
+               disturbed.empty() ? "nothing was timed" : "others disturbed all that was timed");
+    return;
+  }
+  write_file(path, reference_json(validation.series, target, command).dump(2) + "\n");
+  if (!disturbed.empty())
+    fmt::print(stderr, "{} lacks {}: too few executions were left alone by others\n", path,
+               fmt::join(disturbed, ", "));
+}
+
+/// Of a machine that is not right there is no reference; one of which nothing could be judged may
+/// be right: that is what the first reference is made of.
 void write_results(const ValidateValues& values, const Validation& validation, const Target& target,
                    const std::string& command) {
   if (!values.junit.empty()) write_file(values.junit, validation_junit(validation));
   if (values.write_reference.empty()) return;
-  if (exit_of(validation) == Exit::done)
-    write_file(values.write_reference,
-               reference_json(validation.series, target, command).dump(2) + "\n");
+  if (validation.count(Finding::Outcome::failed) == 0)
+    write_reference(values.write_reference, validation, target, command);
   else
     fmt::print(stderr, "{} is not written: not all checks passed\n", values.write_reference);
 }
@@ -115,7 +138,7 @@ void add_validate(CommandLine& line) {
                 "Kernel threads of the cpu; all processors otherwise", 4096);
   flags.toggle("--quick", values->plan.quick, "Within a minute: fewer sizes, a shorter look");
   flags.number("--seconds", values->seconds, 1, 86400,
-               "How long it times by turns; 80 otherwise, 38 with --quick");
+               "How long it times by turns; 80 otherwise, 20 to 38 with --quick");
   flags.texts("--group", values->plan.groups, "NAME",
               "Only this group of checks, as often as it is given; `frugal validate` names them");
   flags.texts(

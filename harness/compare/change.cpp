@@ -1,9 +1,11 @@
 #include "harness/compare/change.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "harness/compare/quantity.h"
 #include "harness/compare/rank_test.h"
@@ -18,10 +20,11 @@ Change direction(QuantityKind kind, bool more) {
   return more ? Change::more : Change::less;
 }
 
-/// Whether a time of one process is exact: that of a virtual clock, but no sample of a real one.
+/// Whether one process tells what every other would: of a virtual clock, or where something is
+/// counted; no sample of a real clock.
 bool is_exact(const CasePair& pair, const ObservedQuantity& quantity) {
   const bool simulated = pair.base.runs.front()->source == Source::simulated;
-  return simulated || (quantity.kind != QuantityKind::time && quantity.exact());
+  return simulated || (quantity.kind == QuantityKind::counted && quantity.exact());
 }
 
 std::string note_of_sequences(const std::vector<double>& base,
@@ -65,6 +68,11 @@ void compare_exactly(const ObservedQuantity& quantity, ComparedQuantity& compare
 
 /// Numbers that vary. What the change is, if there is one, is for judge() to say.
 void compare_processes(const ObservedQuantity& quantity, ComparedQuantity& compared) {
+  if (!quantity.positive()) {
+    compared.change = Change::ambiguous;
+    compared.note = "numbers that are not above zero have no ratio";
+    return;
+  }
   if (compared.by_turns) {
     const std::vector<double> ratios = log_ratios_of_turns(quantity.base, quantity.candidate);
     compared.ratio = ratio_of_turns(ratios);
@@ -124,16 +132,30 @@ void judge(ComparedQuantity& compared, size_t tests, const CompareOptions& optio
   }
 }
 
-/// A case that did not end well on a side.
+constexpr std::string_view ended_well = "ok";
+
+/// "ok" of runs that all ended well, "oom" of those that all ran out of memory, "3 of 14 oom".
+std::string statuses_of(const CaseRuns& runs) {
+  std::map<Status, size_t> counts;
+  for (const Record* run : runs.runs) ++counts[run->status];
+  if (counts.size() == 1) return std::string(name_of(counts.begin()->first));
+  std::vector<std::string> texts;
+  for (const auto& [status, count] : counts)
+    if (status != Status::ok)
+      texts.push_back(fmt::format("{} of {} {}", count, runs.runs.size(), name_of(status)));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+/// A case of which a run did not end well on a side.
 std::optional<ComparedQuantity> compared_status(const CasePair& pair) {
-  const Record &base = *pair.base.runs.back(), &candidate = *pair.candidate.runs.back();
-  if (base.ok() && candidate.ok()) return std::nullopt;
+  const std::string base = statuses_of(pair.base), candidate = statuses_of(pair.candidate);
+  if (base == ended_well && candidate == ended_well) return std::nullopt;
   ComparedQuantity compared{pair.base.name(), pair.which, "status", "", {}, {}};
   compared.base_processes = pair.base.runs.size();
   compared.candidate_processes = pair.candidate.runs.size();
-  compared.change = base.status == candidate.status ? Change::same : Change::different;
-  compared.note = fmt::format("{}, and {}{}", name_of(base.status), name_of(candidate.status),
-                              candidate.ok() ? "" : ": " + candidate.reason);
+  compared.change = base == candidate ? Change::same : Change::different;
+  const Record& last = *pair.candidate.runs.back();
+  compared.note = fmt::format("{}, and {}{}", base, candidate, last.ok() ? "" : ": " + last.reason);
   return compared;
 }
 

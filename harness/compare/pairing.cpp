@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "harness/measure/statistics.h"
 #include "kernels/support/error.h"
 
 namespace frugal::harness {
@@ -14,8 +15,17 @@ bool counts(const Record& record) {
   return record.status != Status::interrupted && record.status != Status::skipped;
 }
 
+/// "2 runs of bench/gemm 64 in the base are of an earlier program".
+void leave_out(size_t count, const CaseRuns& runs, const char* side, const char* why,
+               std::vector<std::string>& left_out) {
+  if (count > 0)
+    left_out.push_back(fmt::format("{} run{} of {} in the {}: {}", count, count == 1 ? "" : "s",
+                                   runs.name(), side, why));
+}
+
 /// In the order of their first records.
-std::vector<CaseRuns> cases_in(const std::vector<Record>& records) {
+std::vector<CaseRuns> cases_in(const std::vector<Record>& records, const char* side,
+                               std::vector<std::string>& left_out) {
   std::vector<CaseRuns> cases;
   for (const Record& record : records) {
     if (!counts(record)) continue;
@@ -30,8 +40,9 @@ std::vector<CaseRuns> cases_in(const std::vector<Record>& records) {
   }
   for (CaseRuns& runs : cases) {
     const std::string& last = runs.runs.back()->program;
-    runs.of_other_programs = static_cast<int>(
-        std::erase_if(runs.runs, [&](const Record* record) { return record->program != last; }));
+    const size_t earlier =
+        std::erase_if(runs.runs, [&](const Record* record) { return record->program != last; });
+    leave_out(earlier, runs, side, "by an earlier program", left_out);
     std::stable_sort(runs.runs.begin(), runs.runs.end(),
                      [](const Record* a, const Record* b) { return a->started < b->started; });
   }
@@ -70,14 +81,49 @@ std::string text_of(const std::vector<Difference>& differences) {
                             fmt::join(names, ","))));
 }
 
-bool by_turns(const CaseRuns& base, const CaseRuns& candidate) {
-  if (base.runs.size() != candidate.runs.size()) return false;
-  for (size_t i = 1; i < base.runs.size(); ++i) {
-    // Both of a turn are over before one of the next begins.
-    const std::string& before = std::max(base.runs[i - 1]->ended, candidate.runs[i - 1]->ended);
-    if (std::min(base.runs[i]->started, candidate.runs[i]->started) < before) return false;
+struct RunOfASide {
+  const Record* record;
+  bool of_base;
+};
+
+/// In the order in which they began.
+std::vector<RunOfASide> all_runs(const CaseRuns& base, const CaseRuns& candidate) {
+  std::vector<RunOfASide> all;
+  for (const Record* record : base.runs) all.push_back({record, true});
+  for (const Record* record : candidate.runs) all.push_back({record, false});
+  std::stable_sort(all.begin(), all.end(), [](const RunOfASide& a, const RunOfASide& b) {
+    return a.record->started < b.record->started;
+  });
+  return all;
+}
+
+/// A turn is a run of one side that follows one of the other, where neither is of another turn, and
+/// begins when the turn before is over.
+void find_turns(CasePair& pair, std::vector<std::string>& left_out) {
+  CaseRuns base = pair.base, candidate = pair.candidate;
+  base.runs.clear();
+  candidate.runs.clear();
+  std::string over;
+  std::optional<RunOfASide> first;
+  for (const RunOfASide& run : all_runs(pair.base, pair.candidate)) {
+    if (run.record->started < over) continue;
+    if (!first || first->of_base == run.of_base) {
+      first = run;
+      continue;
+    }
+    base.runs.push_back(run.of_base ? run.record : first->record);
+    candidate.runs.push_back(run.of_base ? first->record : run.record);
+    over = std::max(first->record->ended, run.record->ended);
+    first.reset();
   }
-  return true;
+  const size_t turns = base.runs.size(), of_base = pair.base.runs.size() - turns,
+               of_candidate = pair.candidate.runs.size() - turns;
+  pair.by_turns = of_base + of_candidate == 0 || turns >= interval_minimum;
+  if (!pair.by_turns) return;
+  leave_out(of_base, base, "base", "of no turn", left_out);
+  leave_out(of_candidate, candidate, "candidate", "of no turn", left_out);
+  pair.base.runs = std::move(base.runs);
+  pair.candidate.runs = std::move(candidate.runs);
 }
 
 /// The candidate's cases, each taken by at most one of the base's.
@@ -132,20 +178,19 @@ void distinguish(std::vector<CasePair>& pairs) {
 
 Pairing pair_up(const std::vector<Record>& base, const std::vector<Record>& candidate,
                 const Across& across) {
-  Candidates candidates{cases_in(candidate), {}};
-  candidates.taken.resize(candidates.cases.size());
   Pairing pairing;
+  Candidates candidates{cases_in(candidate, "candidate", pairing.left_out), {}};
+  candidates.taken.resize(candidates.cases.size());
   std::vector<CaseRuns> alone;
-  for (CaseRuns& runs : cases_in(base)) {
+  for (CaseRuns& runs : cases_in(base, "base", pairing.left_out)) {
     const std::optional<size_t> found = partner(runs, candidates, across);
     if (!found) {
       alone.push_back(std::move(runs));
       continue;
     }
     candidates.taken[*found] = true;
-    const CaseRuns& other = candidates.cases[*found];
-    const bool turns = by_turns(runs, other);
-    pairing.pairs.push_back({std::move(runs), other, "", turns});
+    pairing.pairs.push_back({std::move(runs), candidates.cases[*found]});
+    find_turns(pairing.pairs.back(), pairing.left_out);
   }
   for (const CaseRuns& runs : alone) {
     std::vector<const CaseRuns*> left;

@@ -12,10 +12,22 @@ using Observe = std::function<std::vector<double>(const Record&)>;
 
 ProcessSamples seen(const CaseRuns& runs, const Observe& observe) {
   ProcessSamples all;
-  for (const Record* record : runs.runs)
-    if (std::vector<double> samples = observe(*record); !samples.empty())
-      all.push_back(std::move(samples));
+  for (const Record* record : runs.runs) all.push_back(observe(*record));
   return all;
+}
+
+/// Leaves out processes that observed nothing, such as those that ran out of memory: of turns, the
+/// other side's, too.
+void leave_out_empty(const CasePair& pair, ObservedQuantity& quantity) {
+  const auto nothing = [](const std::vector<double>& samples) { return samples.empty(); };
+  if (pair.by_turns)
+    for (size_t i = 0; i < quantity.base.size(); ++i)
+      if (nothing(quantity.base[i]) || nothing(quantity.candidate[i])) {
+        quantity.base[i].clear();
+        quantity.candidate[i].clear();
+      }
+  std::erase_if(quantity.base, nothing);
+  std::erase_if(quantity.candidate, nothing);
 }
 
 /// Adds a quantity, unless a side lacks it.
@@ -23,6 +35,7 @@ void observe(const CasePair& pair, ObservedQuantity quantity, const Observe& how
              std::vector<ObservedQuantity>& into) {
   quantity.base = seen(pair.base, how);
   quantity.candidate = seen(pair.candidate, how);
+  leave_out_empty(pair, quantity);
   if (!quantity.base.empty() && !quantity.candidate.empty()) into.push_back(std::move(quantity));
 }
 
@@ -30,7 +43,9 @@ void observe(const CasePair& pair, ObservedQuantity quantity, const Observe& how
 QuantityKind kind_of(const Record& record, const std::string& name, const Metric& metric) {
   if (metric.unit == "s") return QuantityKind::time;
   const bool each_step = name == metric::gradient_norm && !record.losses.empty();
-  return each_step ? QuantityKind::sequence : QuantityKind::number;
+  if (each_step) return QuantityKind::sequence;
+  const bool counted = metric.unit == "bytes" || metric.unit == "FLOP" || metric.unit == "FLOPs";
+  return counted ? QuantityKind::counted : QuantityKind::observed;
 }
 
 void add_metrics(const CasePair& pair, std::vector<ObservedQuantity>& into) {
@@ -49,7 +64,7 @@ void add_memory(const CasePair& pair, std::vector<ObservedQuantity>& into) {
   const auto add = [&](const std::string& name, bool shown,
                        const std::function<std::optional<int64_t>(const Memory&)>& bytes) {
     observe(
-        pair, {name, "bytes", QuantityKind::number, shown, {}, {}},
+        pair, {name, "bytes", QuantityKind::counted, shown, {}, {}},
         [&](const Record& r) -> std::vector<double> {
           const std::optional<int64_t> value = r.memory ? bytes(*r.memory) : std::nullopt;
           if (!value) return {};
@@ -68,7 +83,7 @@ void add_memory(const CasePair& pair, std::vector<ObservedQuantity>& into) {
 void add_flops(const CasePair& pair, std::vector<ObservedQuantity>& into) {
   const auto add = [&](const std::string& name, double Flops::*value) {
     observe(
-        pair, {name, "FLOP", QuantityKind::number, false, {}, {}},
+        pair, {name, "FLOP", QuantityKind::counted, false, {}, {}},
         [&](const Record& r) -> std::vector<double> {
           if (!r.flops) return {};
           return {(*r.flops).*value};
@@ -99,6 +114,14 @@ bool all_equal(const ProcessSamples& processes) {
 }
 
 }  // namespace
+
+bool ObservedQuantity::positive() const {
+  const auto above_zero = [](const std::vector<double>& one) {
+    return std::all_of(one.begin(), one.end(), [](double x) { return x > 0; });
+  };
+  return std::all_of(base.begin(), base.end(), above_zero) &&
+         std::all_of(candidate.begin(), candidate.end(), above_zero);
+}
 
 bool ObservedQuantity::exact() const { return all_equal(base) && all_equal(candidate); }
 

@@ -1,11 +1,15 @@
 #include "harness/compare/ranks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <stdexcept>
 
 namespace frugal::harness {
 
 Ranks ranks_of(std::span<const double> values) {
+  if (std::any_of(values.begin(), values.end(), [](double x) { return std::isnan(x); }))
+    throw std::invalid_argument("what is not a number has no rank");
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t i, size_t j) { return values[i] < values[j]; });

@@ -10,6 +10,7 @@
 #include <regex>
 
 #include "harness/measure/interrupt.h"
+#include "harness/record/exit.h"
 #include "harness/settings/paths.h"
 #include "kernels/support/error.h"
 
@@ -47,7 +48,11 @@ struct Run {
 void run(const Run& one) {
   const Ended ended = run_in_shell(shell_command(*one.command, *one.side));
   stop_if_interrupted();
-  if (ended.status != 0)
+  // Out of memory, and a claim that fails, are in a record.
+  const bool recorded = ended.status == 0 ||
+                        ended.status == static_cast<int>(Exit::out_of_memory) ||
+                        ended.status == static_cast<int>(Exit::claim_failed);
+  if (!recorded)
     throw InputError(fmt::format("`{}` ended with status {} for {}: {}", *one.command, ended.status,
                                  one.side->folder, last_line(ended.printed)));
 }
@@ -75,21 +80,46 @@ std::string shell_command(const std::string& command, const RunAgain& side) {
                      shell_word(side.folder));
 }
 
+namespace {
+
+/// What is run directly one after the other: the same command of all sides, where they have as many
+/// commands; or all of them.
+std::vector<std::vector<Run>> groups_of(const std::vector<RunAgain>& sides) {
+  const size_t commands = sides.front().commands.size();
+  const bool alike = std::all_of(sides.begin(), sides.end(), [commands](const RunAgain& side) {
+    return side.commands.size() == commands;
+  });
+  std::vector<std::vector<Run>> groups(alike ? commands : 1);
+  for (const RunAgain& side : sides)
+    for (size_t i = 0; i < side.commands.size(); ++i)
+      groups[alike ? i : 0].push_back({&side, &side.commands[i]});
+  return groups;
+}
+
+/// That of the standard library is its own in each: this one is the same everywhere.
+template <class T>
+void shuffle(std::vector<T>& all, std::mt19937_64& random) {
+  for (size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[random() % i]);
+}
+
+}  // namespace
+
 void run_by_turns(const std::vector<RunAgain>& sides, int times, uint64_t seed,
                   Progress& progress) {
-  std::vector<Run> runs;
-  for (const RunAgain& side : sides)
-    for (const std::string& command : side.commands) runs.push_back({&side, &command});
-  progress.more(runs.size() * static_cast<size_t>(times));
+  std::vector<std::vector<Run>> groups = groups_of(sides);
+  for (const std::vector<Run>& group : groups)
+    progress.more(group.size() * static_cast<size_t>(times));
   std::mt19937_64 random(seed);
   for (int turn = 1; turn <= times; ++turn) {
-    // The order of a shuffle of the standard library is its own: this one is the same everywhere.
-    for (size_t i = runs.size(); i > 1; --i) std::swap(runs[i - 1], runs[random() % i]);
-    for (const Run& one : runs) {
-      const std::string what = fmt::format("turn {} of {}: {}", turn, times, one.side->folder);
-      progress.working_on(what);
-      run(one);
-      progress.finished(what, "ok");
+    shuffle(groups, random);
+    for (std::vector<Run>& group : groups) {
+      shuffle(group, random);
+      for (const Run& one : group) {
+        const std::string what = fmt::format("turn {} of {}: {}", turn, times, one.side->folder);
+        progress.working_on(what);
+        run(one);
+        progress.finished(what, "ok");
+      }
     }
   }
 }

@@ -23,7 +23,8 @@ std::vector<std::string> commands_of(const std::vector<CasePair>& pairs, CaseRun
 std::string shell_command(const std::string& command, const RunAgain& side);
 
 /// Runs every command of both sides `times` times, each as a process of its own. In each turn all
-/// run, in an order that is drawn from the seed: what varies over time falls on both sides alike.
+/// run, a command of both sides directly one after the other, in an order that is drawn from the
+/// seed: what varies over time falls on both sides alike.
 /// Throws InputError with the last line that a command said where it fails, Interrupted where the
 /// user stops it. What was recorded until then is kept.
 void run_by_turns(const std::vector<RunAgain>& sides, int times, uint64_t seed, Progress& progress);

@@ -8,6 +8,7 @@
 
 #include "harness/import/shell.h"
 #include "kernels/support/error.h"
+#include "kernels/support/utf8.h"
 
 namespace frugal::harness {
 namespace {
@@ -56,7 +57,10 @@ std::optional<int64_t> started_ranks(const Words& launcher) {
     return std::nullopt;
   };
   const auto of_node = value("--nproc-per-node");
-  const auto nodes = value("--nnodes");
+  const bool several = std::any_of(launcher.begin(), launcher.end(), [](const std::string& word) {
+    return word.starts_with("--nnodes");
+  });
+  const auto nodes = several ? value("--nnodes") : std::optional<int64_t>(1);  // torchrun's default
   if (of_node && nodes && *of_node < (1 << 20) && *nodes < (1 << 20)) return *of_node * *nodes;
   return std::nullopt;
 }
@@ -106,6 +110,15 @@ bool begins_with_argument(const std::string& text) {
   return at < text.size() && text.compare(at, 2, "--") == 0;
 }
 
+void check_text(const std::string& text, const std::string& file) {
+  const std::optional<size_t> at = kernels::first_not_utf8(text);
+  if (!at) return;
+  const auto lines =
+      std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(*at), '\n');
+  throw InputError(fmt::format(
+      "{}, line {}: its characters are not in UTF-8; convert it with iconv", file, lines + 1));
+}
+
 }  // namespace
 
 std::string Argument::text() const {
@@ -136,6 +149,7 @@ ArgumentList arguments_of(const std::vector<std::string>& words, const std::stri
 
 ArgumentList arguments_in(const std::string& text, const std::string& file,
                           const std::map<std::string, std::string>& given) {
+  check_text(text, file);
   // Only in a list of arguments may each word have a line of its own.
   std::string joined = text;
   if (begins_with_argument(text)) {

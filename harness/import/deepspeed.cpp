@@ -54,6 +54,7 @@ class DeepSpeed {
 
   Imported read() {
     out_.format = "deepspeed";
+    out_.fix(options_.given);
     if (!options_.given.contains("model"))
       throw InputError(
           fmt::format("{}: a DeepSpeed configuration has no model; give --model", file_));
@@ -102,7 +103,6 @@ class DeepSpeed {
       (void)(exact(*batch, bounded_product({d, b, m})) == 1 || (refuse(*batch, b, m, d), true));
     give(size ? micro : batch ? whole : "", "microbatch_size", b);
     give(accumulated ? steps : batch ? whole : "", "microbatches", m);
-    parts_.take(whole);
   }
   void give(std::string_view path, const std::string& key, int64_t value) {
     if (path.empty())
@@ -132,12 +132,21 @@ class DeepSpeed {
     return product;
   }
   void read_type() {
-    const bool wide = !parts_.on("bf16.enabled") && !parts_.on("fp16.enabled");
-    if (parts_.on("bf16.enabled"))
-      add("bf16.enabled", "type", "bf16");
-    else if (parts_.on("fp16.enabled"))
-      add("fp16.enabled", "type", "bf16",
-          "as many bytes and as fast; frugal has no fp16 and scales no loss");
+    bool wide = true;
+    for (const auto& [path, note] :
+         {std::pair{"bf16.enabled", ""},
+          {"fp16.enabled", "as many bytes and as fast; frugal has no fp16 and scales no loss"}}) {
+      if (parts_.is_auto(path))
+        parts_.fail(path,
+                    "is \"auto\", which the program around DeepSpeed decides; write true or false");
+      if (parts_.on(path)) {
+        add(path, "type", "bf16", note);
+        wide = false;
+      } else if (parts_.has(path)) {
+        out_.same.push_back({parts_.said(path), "it is off"});
+        parts_.take(path);
+      }
+    }
     if (wide) out_.assume("type", "f32", "neither bf16 nor fp16 is enabled");
   }
   void read_optimizer() {

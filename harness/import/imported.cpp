@@ -14,14 +14,27 @@
 
 namespace frugal::harness {
 
+void Imported::fix(const nlohmann::json& values) {
+  for (const auto& [key, value] : values.items()) {
+    const Field& field = field_of(key);
+    add(fmt::format("{} {}", field.name(), field.type.text(value)), key, value);
+  }
+  fixed.update(values);
+}
+
 void Imported::add(const std::string& said, const std::string& key, const nlohmann::json& value,
                    const std::string& note) {
+  if (fixed.contains(key)) {
+    same.push_back({said, fmt::format("{} takes precedence", field_of(key).name())});
+    return;
+  }
   given[key] = value;
   mapped.push_back({said, fmt::format("{}={}{}{}", key, field_of(key).type.text(value),
                                       note.empty() ? "" : ": ", note)});
 }
 
 void Imported::assume(const std::string& key, const nlohmann::json& value, const std::string& why) {
+  if (fixed.contains(key)) return;
   given[key] = value;
   assumed.push_back({fmt::format("{}={}", key, field_of(key).type.text(value)), why});
 }
@@ -45,19 +58,6 @@ const KnownParts* find_known(const std::vector<KnownParts>& all, std::string_vie
   return found == all.end() ? nullptr : &*found;
 }
 
-namespace {
-
-/// What is given beside the file goes before it. A vocabulary that Megatron-LM pads is in it.
-Imported with_given(Imported out, const ImportOptions& options) {
-  for (const auto& [key, value] : options.given.items())
-    if (out.format != "megatron" || key != "vocabulary_size")
-      out.add(fmt::format("{} {}", field_of(key).name(), field_of(key).type.text(value)), key,
-              value);
-  return out;
-}
-
-}  // namespace
-
 std::vector<std::string> import_formats() { return {"megatron", "torchtitan", "deepspeed"}; }
 
 std::string import_format_of(std::string_view text) {
@@ -80,15 +80,15 @@ Imported import_configuration(const std::string& format, const std::string& text
                               const std::string& file, const ImportOptions& options) {
   if (format == "megatron")
     return import_megatron(arguments_in(text, file, options.variables), file, options);
-  if (format == "torchtitan") return with_given(import_torchtitan(text, file, options), options);
-  return with_given(import_deepspeed(text, file, options), options);
+  if (format == "torchtitan") return import_torchtitan(text, file, options);
+  return import_deepspeed(text, file, options);
 }
 
 Imported import_megatron(const ArgumentList& list, const std::string& file,
                          const ImportOptions& options) {
   MegatronReader reader(list, options, file);
   reader.read();
-  return with_given(std::move(reader.out), options);
+  return std::move(reader.out);
 }
 
 }  // namespace frugal::harness

@@ -25,6 +25,8 @@ struct Imported {
   std::string format;  ///< "megatron"
   /// By the keys of fields (harness/settings/field.h).
   nlohmann::json given = nlohmann::json::object();
+  /// Those that stand beside the file, and take precedence: what the file says of them is `same`.
+  nlohmann::json fixed = nlohmann::json::object();
   std::vector<Part> mapped;           ///< to fields, which `what` has
   std::vector<Part> same;             ///< changes neither memory nor time of a step: why
   std::vector<Part> missing;          ///< what frugal does not have: what it would change
@@ -41,6 +43,8 @@ struct Imported {
   /// What makes another model of it than frugal has: such a model is not run.
   std::vector<std::string> other_model;
 
+  /// From here on fields have these values, whatever is added.
+  void fix(const nlohmann::json& values);
   void add(const std::string& said, const std::string& key, const nlohmann::json& value,
            const std::string& note = "");
   void assume(const std::string& key, const nlohmann::json& value, const std::string& why);

@@ -136,7 +136,7 @@ void MegatronReader::read_attention() {
   const bool separate = kind == "unfused" || kind == "local" || (maker == "local" && !on(flash));
   if (is_given("attention")) {
     for (const char* name : {backend, flash, made_by})
-      if (has(name)) out.same.push_back({said(name), "--attention goes before it"});
+      if (has(name)) out.same.push_back({said(name), "--attention takes precedence"});
     return;
   }
   const char* by = nullptr;

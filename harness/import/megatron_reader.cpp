@@ -165,6 +165,9 @@ void MegatronReader::read_defaults() {
 void MegatronReader::read() {
   out.format = "megatron";
   out.left_out = list_.left_out;
+  nlohmann::json fixed = options_.given;
+  fixed.erase("vocabulary_size");  // is padded: read_vocabulary()
+  out.fix(fixed);
   for (const Argument& argument : list_.all) read_one(argument);
   for (const char* name : {"--num-layers", "--hidden-size", "--num-attention-heads", "--seq-length",
                            "--micro-batch-size"})

@@ -49,9 +49,19 @@ void NestedParts::take(std::string_view path) {
 
 const nlohmann::json* NestedParts::value(std::string_view path) {
   const Part* part = find(path);
-  if (part == nullptr) return nullptr;
+  if (part == nullptr || part->value.is_null() || is_auto(path)) return nullptr;
   take(path);
-  return part->value.is_null() || part->value == "auto" ? nullptr : &part->value;
+  return &part->value;
+}
+
+bool NestedParts::is_on(std::string_view path) const {
+  const Part* part = find(path);
+  return part != nullptr && part->value == true;
+}
+
+bool NestedParts::is_auto(std::string_view path) const {
+  const Part* part = find(path);
+  return part != nullptr && part->value == "auto";
 }
 
 void NestedParts::fail(std::string_view path, const std::string& what) const {
@@ -96,7 +106,7 @@ bool NestedParts::is_off(const Part& part, const std::vector<std::string>& off) 
     const Part* const found = find(section + name);
     return found != nullptr && found->value == false;
   };
-  return part.value.is_null() || part.value == false || part.value == "auto" ||
+  return part.value.is_null() || part.value == false ||
          (part.value.is_array() && part.value.empty()) ||
          std::find(off.begin(), off.end(), section) != off.end() || disabled(".enable") ||
          disabled(".enabled");
@@ -113,7 +123,10 @@ void NestedParts::rest(const std::vector<KnownParts>& same, const std::vector<Kn
     if (part.taken) continue;
     const std::string text = said(part.path);
     const KnownParts* lacks = find_known(missing, part.path);
-    if (const KnownParts* line = find_known(same, part.path)) {
+    if (is_auto(part.path)) {
+      out.unknown.push_back(
+          {text, "the program around it decides this; what stands for it is assumed"});
+    } else if (const KnownParts* line = find_known(same, part.path)) {
       out.same.push_back({text, std::string(line->what)});
     } else if (lacks != nullptr && is_off(part, off)) {
       out.same.push_back({text, "it is off"});

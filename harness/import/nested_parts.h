@@ -20,18 +20,23 @@ class NestedParts {
   bool has(std::string_view path) const { return find(path) != nullptr; }
   /// The first of these that is there.
   std::string first(const std::vector<std::string>& paths) const;
-  /// Of a part that is there from now on asked for. Throws InputError where it is of another type.
+  /// Of a part that is there, and from now on asked for; none of null or "auto". Throws InputError
+  /// where it is of another type.
   std::optional<int64_t> whole(std::string_view path, int64_t low = 1);
   std::optional<double> number(std::string_view path);
   std::optional<std::string> text(std::string_view path);
   bool on(std::string_view path);
+  /// Whether it is true, without asking for it.
+  bool is_on(std::string_view path) const;
+  /// Whether it is left to the program around this one.
+  bool is_auto(std::string_view path) const;
   /// Takes a part as read.
   void take(std::string_view path);
 
   [[noreturn]] void fail(std::string_view path, const std::string& what) const;
-  /// Says of each that was not asked for what the tables have of it. What is false, null or "auto"
-  /// changes nothing, and neither do sections that are `off` or whose "enable" or "enabled" is
-  /// false.
+  /// Says of each that was not asked for what the tables have of it. What is false or null changes
+  /// nothing, and neither do sections that are `off` or whose "enable" or "enabled" is false. What
+  /// "auto" stands for nobody knows here.
   void rest(const std::vector<KnownParts>& same, const std::vector<KnownParts>& missing,
             Imported& out, const std::vector<std::string>& off = {}) const;
 

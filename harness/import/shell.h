@@ -24,6 +24,8 @@ class ShellVariables {
   explicit ShellVariables(std::map<std::string, std::string> given) : given_(std::move(given)) {}
 
   void assign(const std::string& name, const std::vector<std::string>& values, bool append);
+  /// A name that would be assigned in what is not run: it is empty, unless it is set elsewhere.
+  void leave_empty(const std::string& name) { assigned_.try_emplace(name); }
   /// As the environment has it: what the script assigns goes before.
   void environment(const std::string& name, const std::string& value);
   /// One text for each element; none where it is not set.

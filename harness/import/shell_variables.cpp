@@ -138,10 +138,9 @@ bool is_open(std::string_view text) {
 
 void ShellVariables::assign(const std::string& name, const std::vector<std::string>& values,
                             bool append) {
-  const auto [place, is_new] = assigned_.try_emplace(name);
-  if (is_new) order_.push_back(name);
+  std::vector<std::string>& all = assigned_[name];
+  if (std::find(order_.begin(), order_.end(), name) == order_.end()) order_.push_back(name);
   used_.erase(name);
-  std::vector<std::string>& all = place->second;
   if (!append) {
     all = values;
   } else if (values.size() == 1 && all.size() == 1) {

@@ -84,13 +84,14 @@ class Torchtitan {
 
   Imported read() {
     out_.format = "torchtitan";
+    out_.fix(options_.given);
     read_model();
     read_layout();
     read_batch();
     read_training();
     read_recomputation();
     std::vector<std::string> off;
-    if (!parts_.has("model.converters") && !parts_.on("float8.enable_float8_linear"))
+    if (!parts_.has("model.converters") && !parts_.is_on("float8.enable_float8_linear"))
       off = {"float8"};
     parts_.rest(torchtitan_without_effect(), torchtitan_missing(), out_, off);
     return std::move(out_);
@@ -107,13 +108,13 @@ class Torchtitan {
         parts_.first({"parallelism." + name, "experimental." + name, "training." + name});
     const auto size = parts_.whole(path);
     if (size && !key.empty()) add(path, key, *size);
-    return size.value_or(1);
+    return key.empty() ? size.value_or(1) : out_.given.value(key, int64_t{1});
   }
 
   void read_model() {
     if (options_.given.contains("model")) {
       for (const char* path : {"model.name", "model.flavor"}) {
-        if (parts_.has(path)) out_.same.push_back({parts_.said(path), "--model goes before it"});
+        if (parts_.has(path)) out_.same.push_back({parts_.said(path), "--model takes precedence"});
         parts_.take(path);
       }
     } else {
@@ -184,6 +185,10 @@ class Torchtitan {
     int64_t divided = shards;
     if (shards == -1) divided = options_.ranks ? *options_.ranks / of_one / copies : 1;
     if (divided == 0) parts_.fail(path, "is 0; it must be -1, or at least 1");
+    if (const int64_t all = bounded_product({of_one, copies, divided});
+        options_.ranks && all != *options_.ranks)
+      parts_.fail(path, fmt::format("is {}, which makes {} ranks; --world-size is {}", divided, all,
+                                    *options_.ranks));
     replicas_ = bounded_product({copies, divided});
     const std::string how = parts_.said(path);
     if (shards == -1 && !options_.ranks)
@@ -192,9 +197,12 @@ class Torchtitan {
     else
       out_.add(how.empty() ? fmt::format("--world-size {}", *options_.ranks) : how,
                "data_parallel_size", replicas_);
-    if (divided > 1)
+    // Ranks of a context share out what replicas do.
+    const int64_t sharing =
+        bounded_product({divided, out_.given.value("context_parallel_size", int64_t{1})});
+    if (sharing > 1)
       out_.divided = {
-          how.empty() ? "FSDP" : how, divided, {Kind::parameter, Kind::gradient, Kind::optimizer}};
+          how.empty() ? "FSDP" : how, sharing, {Kind::parameter, Kind::gradient, Kind::optimizer}};
     out_.missing.push_back(
         {how.empty() ? "data_parallel_shard_degree = -1, by default" : how,
          fmt::format("float32 weights, gradients and optimizer state (16 bytes a weight) divided "

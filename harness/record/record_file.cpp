@@ -151,9 +151,13 @@ std::vector<Record> records_from_text(const std::string& text) {
   return records;
 }
 
-std::vector<Record> read_records(const std::string& folder, bool& truncated) {
+std::string records_file(const std::string& folder) {
   std::error_code none;
-  const std::string path = fs::is_regular_file(folder, none) ? folder : path_in(folder);
+  return fs::is_regular_file(folder, none) ? folder : path_in(folder);
+}
+
+std::vector<Record> read_records(const std::string& folder, bool& truncated) {
+  const std::string path = records_file(folder);
   if (!is_there(path))
     throw InputError(
         fmt::format("{}: there is no {} in it; give a folder that `frugal reproduce` "

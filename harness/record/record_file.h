@@ -60,5 +60,7 @@ std::vector<Record> records_from_text(const std::string& text);
 /// line was cut off. Throws InputError where there are none, or for any other line that is not a
 /// record.
 std::vector<Record> read_records(const std::string& folder, bool& truncated);
+/// Where a folder's records are; a file is itself.
+std::string records_file(const std::string& folder);
 
 }  // namespace frugal::harness

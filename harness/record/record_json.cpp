@@ -3,7 +3,7 @@
 #include "harness/measure/flops.h"
 #include "harness/record/or_null.h"
 #include "harness/record/record.h"
-#include "harness/report/work_report.h"
+#include "harness/report/commands/work_report.h"
 #include "harness/settings/config_json.h"
 #include "harness/settings/names.h"
 #include "kernels/support/json_file.h"

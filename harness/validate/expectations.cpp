@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/place/environment.h"
-#include "harness/report/peak_report.h"
+#include "harness/report/commands/peak_report.h"
 #include "harness/settings/paths.h"
 #include "kernels/support/embedded.h"
 #include "kernels/support/error.h"
@@ -74,6 +74,7 @@ json reference_json(const std::vector<Series>& seen, const Target& target,
                     const std::string& command) {
   json values = json::object();
   for (const Series& series : seen) {
+    if (!series.judgeable()) continue;
     const Estimate value = series.value();
     values[series.key] = {{"what", series.what},
                           {"unit", series.unit},

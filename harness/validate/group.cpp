@@ -52,6 +52,17 @@ std::vector<const Series*> Watched::all(std::string_view prefix) const {
   return found;
 }
 
+std::vector<Finding> of_each_device(const std::vector<Rank*>& devices,
+                                    const std::function<std::vector<Finding>(Rank&)>& check) {
+  std::vector<Finding> findings;
+  for (size_t i = 0; i < devices.size(); ++i)
+    for (Finding& finding : check(*devices[i])) {
+      if (devices.size() > 1) finding.name = fmt::format("gpu {}/{}", i, finding.name);
+      findings.push_back(std::move(finding));
+    }
+  return findings;
+}
+
 const std::vector<CheckGroup>& check_groups() {
   static const std::vector<CheckGroup> all = {
       operations_group(), products_group(), peaks_group(), rooflines_group(), collectives_group(),

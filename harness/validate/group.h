@@ -37,6 +37,11 @@ struct CheckGroup {
   std::vector<Finding> (*judge)(const Watched& watched) = nullptr;
 };
 
+/// Checks each device by itself. Where there are several, their findings' names begin so:
+/// "gpu 1/".
+std::vector<Finding> of_each_device(const std::vector<Rank*>& devices,
+                                    const std::function<std::vector<Finding>(Rank&)>& check);
+
 /// In the order in which they are reported.
 const std::vector<CheckGroup>& check_groups();
 

@@ -11,15 +11,20 @@ namespace {
 /// not know, may slow most of them down.
 constexpr double undisturbed_quantile = 0.25;
 
+Execution observed_execution(const std::function<double()>& seconds,
+                             const std::function<Waits()>& waits) {
+  const Waits before = waits();
+  const double taken = seconds();
+  return {taken, left_alone(before, waits(), taken)};
+}
+
 Burst burst_of(const Probe& probe, double at, const std::function<Waits()>& waits) {
   std::vector<double> all, alone;
-  Waits before = waits();
   for (int i = 0; i < probe.burst; ++i) {
-    const double seconds = probe.seconds();
-    const Waits after = waits();
-    all.push_back(seconds);
-    if (probe.looks_itself || left_alone(before, after, seconds)) alone.push_back(seconds);
-    before = after;
+    const Execution execution =
+        probe.execution ? probe.execution() : observed_execution(probe.seconds, waits);
+    all.push_back(execution.seconds);
+    if (execution.left_alone) alone.push_back(execution.seconds);
   }
   const std::vector<double>& counted = alone.empty() ? all : alone;
   return {at, quantile(counted, 0), median(counted), !alone.empty()};

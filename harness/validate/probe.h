@@ -12,6 +12,12 @@
 /// that should be alike are.
 namespace frugal::harness {
 
+/// How long it took, and whether others left it alone meanwhile.
+struct Execution {
+  double seconds = 0;
+  bool left_alone = false;
+};
+
 /// Something that is timed in bursts of a few executions.
 struct Probe {
   std::string key;   ///< by which a reference knows it: "memory_bandwidth"
@@ -20,8 +26,8 @@ struct Probe {
   double work = 0;   ///< of one execution, in FLOPs or bytes; nothing where the unit is "s"
   int burst = 1;     ///< executions of one burst
   std::function<double()> seconds;  ///< executes once
-  /// Looks by itself for what is left alone: threads of its own are what is timed.
-  bool looks_itself = false;
+  /// Executes once instead, where a thread of its own is what is timed and can be disturbed.
+  std::function<Execution()> execution = {};
 };
 
 /// What others take from a machine only ever makes an execution longer: the fastest of a burst

@@ -77,6 +77,10 @@ bool Validation::computes_wrongly() const {
                      [](const Finding& check) { return check.computes_wrongly; });
 }
 
+bool Validation::passes() const {
+  return count(Finding::Outcome::failed) == 0 && count(Finding::Outcome::passed) > 0;
+}
+
 std::vector<CheckGroup> chosen_groups(const std::vector<std::string>& names) {
   std::vector<std::string> all;
   for (const CheckGroup& group : check_groups()) all.emplace_back(group.name);

@@ -28,6 +28,8 @@ struct Validation {
 
   size_t count(Finding::Outcome outcome) const;
   bool computes_wrongly() const;
+  /// Whether no check failed, and one at least could be made.
+  bool passes() const;
 };
 
 /// The groups of these names, or all. Throws InputError for one that there is not.

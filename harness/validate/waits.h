@@ -15,6 +15,8 @@ struct Waits {
   double delay = 0;
 
   static Waits now();
+  /// Those of the calling thread alone.
+  static Waits of_thread();
 };
 
 /// Whether an execution of so many seconds between these was left alone: no switch, no more delay

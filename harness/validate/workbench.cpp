@@ -24,11 +24,11 @@ Workbench::Workbench(const Target& target, bool quick)
   if (target.kind() == DeviceKind::cpu) core_ = one_rank(*make_target({.threads = 1}));
 }
 
-std::vector<Device*> Workbench::devices() {
-  if (!on_gpu()) return {quick_ ? &core().device : &rank().device};
-  if (!why_no_ranks().empty()) return {&rank().device};
-  std::vector<Device*> all;
-  for (int i = 0; i < ranks_; ++i) all.push_back(&cluster_of_ranks().rank(i).device);
+std::vector<Rank*> Workbench::devices(Rank& of_processor) {
+  if (!on_gpu()) return {&of_processor};
+  if (!why_no_ranks().empty()) return {&rank()};
+  std::vector<Rank*> all;
+  for (int i = 0; i < ranks_; ++i) all.push_back(&cluster_of_ranks().rank(i));
   return all;
 }
 

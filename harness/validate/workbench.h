@@ -20,9 +20,9 @@ class Workbench {
   /// The same with one kernel thread on the processor: what is short there is seldom disturbed,
   /// even where others keep the machine busy.
   Rank& core() { return core_ ? core_->rank(0) : rank(); }
-  /// Every device there is: one is right, and another may not be. The processor is one, with all
-  /// its threads where there is time: on a busy machine they wait for each other.
-  std::vector<Device*> devices();
+  /// A rank of every device there is: one is right, and another may not be. The processor is one,
+  /// and has this rank.
+  std::vector<Rank*> devices(Rank& of_processor);
   /// How many ranks it has: its GPUs, or as many of the processor's kernel threads, at most 4.
   int ranks() const { return ranks_; }
   /// Each of them alone: a GPU, or kernel threads, on cores of their own where there are enough.

@@ -9,7 +9,8 @@ import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"]) / "bench/validate_trials.py"
+SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
+SCRIPT, TABLES = SOURCE / "bench/validate_trials.py", SOURCE / "plots/paper_tables.py"
 #: Says that the machine is right, or what FRUGAL_FAULT is, and writes a reference.
 PROGRAM = """#!/usr/bin/env python3
 import json, os, sys
@@ -48,29 +49,26 @@ class ValidateTrials(unittest.TestCase):
         arguments = ("--build", self.folder, "--runs", "3", "--fault-runs", "2", results)
         self.run_script(*arguments)
         kept = json.loads(results.read_text())
-        self.assertEqual([run["status"] for run in kept["runs"]["sound"]], [0, 0, 0])
+        self.assertEqual([run["status"] for run in kept["trials"]["none"]["runs"]], [0, 0, 0])
         self.assertEqual(kept["reference"], {"values": {}})
         self.assertEqual(self.run_script(*arguments), "")  # there is nothing left to run
+        slow_rank = kept["trials"]["rank 1 slower by 20 %"]
+        self.assertEqual((slow_rank["check"], [run["failed"] for run in slow_rank["runs"]]),
+                         ("ranks rank/1", [["ranks rank/1"]] * 2))
         page = self.folder / "page.md"
-        page.write_text("a\n<!-- validate-trials -->\n<!-- /validate-trials -->\nb\n")
-        self.run_script("--table", results, page)
+        page.write_text("a\n<!-- validate-trials: trials.json -->\n<!-- end -->\nb\n")
+        subprocess.run([sys.executable, "-B", TABLES, self.folder, page], check=True)
         text = page.read_text()
-        self.assertIn("| none | all | 3 of 3 pass | 50 to 50 | 38 to 38 % |", text)
-        self.assertIn("| rank 1 slower by 20 % | ranks rank/1 | 2 of 2 found | 50 to 50 | 38 to 38 % |", text)
+        self.assertIn("| none | all | 3 of 3 pass | 1 to 1 | 50 to 50 | 38 to 38 % |", text)
+        self.assertIn("| rank 1 slower by 20 % | ranks rank/1 | 2 of 2 found | 1 to 1 | 50 to 50 | 38 to 38 % |", text)
         # The made-up program does not find it.
         self.assertIn("| memory at half its bandwidth | peaks memory/copy | 0 of 2 found |", text)
-        self.run_script("--table", results, page)
-        self.assertEqual(page.read_text(), text)
 
     def test_what_is_wrong_is_said(self):
-        self.assertIn("--only is 'none'", self.run_script("--build", self.folder, "--only", "none",
+        self.assertIn("--only is 'absent'", self.run_script("--build", self.folder, "--only", "absent",
                                                           self.folder / "r.json", status=2))
         (self.folder / "frugal").unlink()
         self.assertIn("build the targets", self.run_script("--build", self.folder, self.folder / "r.json", status=2))
-        page = self.folder / "page.md"
-        page.write_text("no marks")
-        (self.folder / "r.json").write_text('{"runs": {}}')
-        self.assertIn("<!-- validate-trials -->", self.run_script("--table", self.folder / "r.json", page, status=2))
 
 
 if __name__ == "__main__":

@@ -63,6 +63,9 @@ class BadInput(Cli):
         self.rejected(*artifact, "--out", says=["--out"])
 
     @unittest.skipIf(GPU, "there is a GPU")
+    def test_characters_that_no_record_can_have(self):
+        self.rejected("measure", "--model", b"gpt\xff", says=["argument 3", "UTF-8"])
+
     def test_cuda_without_a_gpu(self):
         says = ["use cpu"]
         for on in ("cuda", "all"):

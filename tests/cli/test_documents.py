@@ -97,15 +97,6 @@ class Documentation(Cli):
                         SOURCE / "results/amd-epyc-2-cores/bench-processes.jsonl", again], check=True)
         self.assertEqual(again.read_text(encoding="utf-8"), page)
 
-    def test_the_table_of_validations_is_that_of_the_trials(self):
-        page = (SOURCE / "docs/validate.md").read_text(encoding="utf-8")
-        again = self.folder / "again.md"
-        begin, end = page.index("<!-- validate-trials -->"), page.index("<!-- /validate-trials -->")
-        again.write_text(page[:begin] + "<!-- validate-trials -->" + page[end:], encoding="utf-8")
-        subprocess.run([sys.executable, "-B", SOURCE / "bench/validate_trials.py", "--table",
-                        SOURCE / "results/amd-epyc-2-cores/validate-trials.json", again], check=True)
-        self.assertEqual(again.read_text(encoding="utf-8"), page)
-
     def test_tables_of_the_papers_pages_are_those_of_the_results(self):
         pages = sorted((SOURCE / "docs").glob("*.md"))
         subprocess.run([sys.executable, "-B", SOURCE / "plots/paper_tables.py", "--check",
@@ -153,7 +144,7 @@ class Documentation(Cli):
         def check(*pages):
             return subprocess.run([sys.executable, "-B", SOURCE / "scripts/page-outputs.py", "--check", FRUGAL, *pages],
                                   capture_output=True, text=True, check=False)
-        done = check(SOURCE / "README.md", SOURCE / "docs/questions.md")
+        done = check(SOURCE / "README.md", SOURCE / "docs/questions.md", SOURCE / "docs/compare.md")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         page = "```\n$ frugal schedule 1f1b --stages 2 \\\n      --microbatches 2\nnothing\n```\n"
         (self.folder / "wrong.md").write_text(page)

@@ -4,7 +4,6 @@ import csv
 import importlib.util
 import io
 import json
-import pathlib
 import shlex
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import unittest
 
 from program import FRUGAL, SOURCE, TINY, Cli
 
-LISTS = pathlib.Path(__file__).resolve().parent / "import"
+LISTS = SOURCE / "tests/fuzz/corpus/import"
 SMALL = ["--num-layers", "2", "--hidden-size", "64", "--num-attention-heads", "4", "--seq-length", "32",
          "--micro-batch-size", "2", "--vocab-size", "256"]
 # For each list: what is given beside it, some of what is mapped, all that frugal does not have, and the parameters.
@@ -77,6 +76,17 @@ torchrun $WORLD train/pretrain_gpt.py ${MODEL[@]} $REST --save "${OUT:-out}/x" 2
 """
 
 
+CHAINS = """[ "$KIND" = big ] && A="--hidden-size 9"
+[ "$KIND" != big ] && A="--hidden-size 64"
+[ -z "$TP" ] || B="--tensor-model-parallel-size 4"
+[[ -n "$KIND" && $LAYERS -gt 1 ]] && { C="--swiglu"; D="--num-layers $LAYERS"; }
+! [ "$KIND" = big ] && ( echo no ) && E="--micro-batch-size 2"
+[ -f somewhere ] && F="--bf16"
+cd / && G="--seq-length 32" || G="--seq-length 7"
+torchrun --nproc_per_node 2 pretrain_gpt.py $A $B $C $D $E $F $G --num-attention-heads 4 --vocab-size 256
+"""
+
+
 class Import(Cli):
     def imported(self, *arguments, status=0):
         return json.loads(self.run_frugal("import", "--format", "json", *arguments, status=status).stdout)
@@ -98,6 +108,32 @@ class Import(Cli):
         self.rejected("import", self.given("{\"train_batch_size\": \"x\"}", "a.json"), "--model", "22B",
                       says=["train_batch_size", "\"x\"", "whole number"])
         self.rejected("import", self.given("if [ a ]; then\n", "a.sh"), says=["a.sh, line 1", "fi"])
+
+    def test_what_follows_a_condition_is_followed(self):
+        report = self.imported(self.given(CHAINS, "chains.sh"), "--set", "KIND=small", "--set", "LAYERS=3")
+        given = report["configuration"]
+        self.assertEqual((given["hidden_size"], given["layers"], given["mlp"], given["microbatch_size"]), (64, 3, "swiglu", 2))
+        self.assertEqual((given["sequence_length"], given["data_parallel_size"]), (32, 2))
+        self.assertEqual(given.get("tensor_parallel_size", 1), 1)
+        self.assertEqual([line[:7] for line in report["not_followed"]], ["line 6:"])
+        self.assertEqual(given["type"], "f32")
+
+    def test_what_stands_beside_a_list_takes_precedence(self):
+        report = self.imported("--", *SMALL, "--bf16", "--sequence-parallel", "--tensor-model-parallel-size", "1")
+        self.assertEqual(report["configuration"].get("tensor_parallel_size"), 1)
+        file = self.given(" ".join([*SMALL, "--bf16", "--sequence-parallel", "--tensor-model-parallel-size", "1"]))
+        given = self.imported(file, "--tensor-parallel", "4", "--world-size", "8")["configuration"]
+        self.assertEqual((given["tensor_parallel_size"], given["data_parallel_size"], given["vocabulary_size"]), (4, 2, 512))
+        self.assertTrue(given["sequence_parallel"])
+
+    def test_what_is_left_to_the_program_around_deepspeed_is_named(self):
+        text = json.dumps({"bf16": {"enabled": True}, "fp16": {"enabled": False}, "gradient_clipping": "auto",
+                           "train_micro_batch_size_per_gpu": 1})
+        report = self.imported(self.given(text, "auto.json"), "--model", "gpt-tiny")
+        self.assertIn('gradient_clipping = "auto"', [part["said"] for part in report["unknown"]])
+        self.assertIn("fp16.enabled = false", [part["said"] for part in report["same"]])
+        self.rejected("import", self.given(json.dumps({"bf16": {"enabled": "auto"}}), "auto.json"), "--model", "gpt-tiny",
+                      says=["bf16.enabled", "auto", "true or false"])
 
     def test_each_argument_of_five_lists_is_named_and_runs_as_its_command(self):
         for name, (given, mapped, missing, parameters) in RUN.items():

@@ -1,9 +1,9 @@
 #include "tests/faulty/lasting.h"
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
-#include <functional>
 #include <map>
 #include <string>
 #include <variant>
@@ -44,12 +44,15 @@ View result_of(const Operation& operation) {
 }
 
 /// By a bit that is worth a fourth of the element or more, of any type.
-void change_element(const Operation& operation) {
+void change_element(Device& device, const Operation& operation) {
   const View result = result_of(operation);
-  if (result.empty() || result.size() == 0) return;
+  if (result.size() == 0) return;
   const int64_t size = size_of(result.type), first = result.size() * 5 / 8 * size;
-  constexpr std::byte high{1U << 6U};
-  static_cast<std::byte*>(result.data)[first + (size > 2 ? size - 2 : 0)] ^= high;
+  const View element(static_cast<std::byte*>(result.data) + first, result.type, {1});
+  std::array<std::byte, 8> bytes{};
+  device.copy_to_host(bytes.data(), element);
+  bytes.at(static_cast<size_t>(size > 2 ? size - 2 : 0)) ^= std::byte{1U << 6U};
+  device.copy_from_host(element, bytes.data());
 }
 
 void wait_for(double seconds) {
@@ -66,19 +69,22 @@ double slower_by() {
 
 double minutes() { return std::chrono::duration<double>(Clock::now() - started).count() / 60; }
 
-const std::map<std::string, Device::OnOperation> lasting_kinds = {
-    {"element", [](const Operation& operation, double) { change_element(operation); }},
-    {"slow", [](const Operation&, double seconds) { wait_for(slower_by() * seconds); }},
-    {"half", [](const Operation&, double seconds) { wait_for(seconds); }},
-    {"drift", [](const Operation&, double seconds) { wait_for(0.1 * minutes() * seconds); }}};
+using Happens = void (*)(Device&, const Operation&, double seconds);
+const std::map<std::string, Happens> lasting_kinds = {
+    {"element",
+     [](Device& device, const Operation& operation, double) { change_element(device, operation); }},
+    {"slow", [](Device&, const Operation&, double seconds) { wait_for(slower_by() * seconds); }},
+    {"half", [](Device&, const Operation&, double seconds) { wait_for(seconds); }},
+    {"drift",
+     [](Device&, const Operation&, double seconds) { wait_for(0.1 * minutes() * seconds); }}};
 
 }  // namespace
 
-Device::OnOperation lasting_fault() {
+Device::OnOperation lasting_fault(Device& device) {
   const auto known = lasting_kinds.find(fault().kind);
   if (known == lasting_kinds.end()) return {};
-  return [happens = known->second](const Operation& operation, double seconds) {
-    if (is_concerned(operation)) happens(operation, seconds);
+  return [&device, happens = known->second](const Operation& operation, double seconds) {
+    if (is_concerned(operation)) happens(device, operation, seconds);
   };
 }
 

@@ -56,7 +56,7 @@ Device::OnOperation counting() {
 void on_new_rank(Rank& rank) {
   const int index = rank_of_process() >= 0 ? rank_of_process() : rank.index;
   if (index != fault().rank) return;
-  Device::OnOperation lasting = lasting_fault();
+  Device::OnOperation lasting = lasting_fault(rank.device);
   if (!lasting) lasting = counting();
   if (lasting) rank.device.time_operations(std::move(lasting));
 }

@@ -2,7 +2,7 @@
 
 #include "harness/measure/benchmark.h"
 #include "harness/measure/runs/case_run.h"
-#include "harness/report/benchmark_report.h"
+#include "harness/report/commands/benchmark_report.h"
 #include "kernels/support/error.h"
 
 namespace frugal::harness {

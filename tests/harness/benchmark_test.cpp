@@ -7,7 +7,7 @@
 #include "harness/cli/command_line.h"
 #include "harness/measure/runner.h"
 #include "harness/measure/runs/case_run.h"
-#include "harness/report/benchmark_report.h"
+#include "harness/report/commands/benchmark_report.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "harness/report/comparison_report.h"
+#include "harness/report/commands/comparison_report.h"
 #include "tests/harness/comparison.h"
 
 namespace frugal::harness {
@@ -137,6 +137,44 @@ TEST(Change, OfLossesThatDifferFromRunToRunIsAmbiguous) {
   base[0].losses = {4};
   base[1].losses = {4.1};
   EXPECT_EQ(compared(base, base).at(1).change, Change::ambiguous);
+}
+
+TEST(Change, OfWhatIsObservedOnceIsNotJudgedThoughItIsNoTime) {
+  RecordList base = {measured("64", {1})};
+  base[0].metrics["bubble"] = {"1", {0.213, 0.215}};
+  RecordList candidate = base;
+  candidate[0].metrics["bubble"] = {"1", {0.214, 0.216}};
+  const ComparedQuantity bubble = compared(base, candidate).at(0);
+  EXPECT_EQ(bubble.quantity, "bubble");
+  EXPECT_EQ(bubble.change, Change::too_few);
+}
+
+TEST(Change, OfNumbersThatAreNotAboveZeroIsAmbiguous) {
+  RecordList base = eight(1, 0.002), candidate = eight(1, 0.002);
+  for (size_t i = 0; i < base.size(); ++i) {
+    base[i].metrics["error"] = {"1", {i % 2 == 0 ? 0.1 : -0.1}};
+    candidate[i].metrics["error"] = {"1", {0.0}};
+  }
+  const ComparedQuantity error = compared(base, candidate).at(0);
+  EXPECT_EQ(error.quantity, "error");
+  EXPECT_EQ(error.change, Change::ambiguous);
+  EXPECT_FALSE(error.p);
+}
+
+TEST(Change, OfATurnWhoseOtherSideRanOutOfMemoryDoesNotCount) {
+  RecordList base = six(1, 0), candidate = six(1.05, 5);
+  const auto fail = [](Record& record) {
+    record.metrics.clear();
+    record.status = Status::oom;
+    record.reason = "too large";
+  };
+  fail(base[0]);       // its turn's other process took 1.05
+  fail(candidate[1]);  // its turn's took 2
+  const std::vector<ComparedQuantity> found = compared(base, candidate);
+  EXPECT_EQ(found.at(0).quantity, "status");
+  EXPECT_EQ(found.at(0).note, "1 of 6 oom, and 1 of 6 oom");
+  EXPECT_EQ(found.at(1).base_processes, 4);
+  EXPECT_NEAR(found.at(1).ratio->value, 1.05, 1e-12);
 }
 
 TEST(Change, OfHowACaseEndedIsADifference) {

@@ -7,7 +7,7 @@
 #include <regex>
 
 #include "harness/measure/flops.h"
-#include "harness/report/base64.h"
+#include "harness/report/document/base64.h"
 #include "harness/settings/models.h"
 #include "kernels/support/error.h"
 #include "kernels/support/version.h"

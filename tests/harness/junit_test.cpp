@@ -1,4 +1,4 @@
-#include "harness/report/junit.h"
+#include "harness/report/formats/junit.h"
 
 #include <gmock/gmock.h>
 

@@ -6,7 +6,7 @@
 
 #include "harness/measure/runs/training.h"
 #include "harness/place/target.h"
-#include "harness/report/longest_report.h"
+#include "harness/report/commands/longest_report.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 

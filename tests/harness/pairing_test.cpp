@@ -136,9 +136,10 @@ TEST(Pairing, LeavesOutEarlierProgramsAndRunsThatWereNotFinished) {
   early.program = "earlier";
   interrupted.status = Status::interrupted;
   const RecordList base = {early, late, interrupted}, candidate = {late};
-  const CaseRuns runs = paired(base, candidate).pairs.at(0).base;
-  EXPECT_THAT(runs.runs, ElementsAre(&base[1]));
-  EXPECT_EQ(runs.of_other_programs, 1);
+  const Pairing pairing = paired(base, candidate);
+  EXPECT_THAT(pairing.pairs.at(0).base.runs, ElementsAre(&base[1]));
+  EXPECT_THAT(pairing.left_out,
+              ElementsAre("1 run of bench/gemm 64 in the base: by an earlier program"));
 }
 
 TEST(Pairing, SeesWhetherProcessesRanByTurns) {
@@ -151,6 +152,23 @@ TEST(Pairing, SeesWhetherProcessesRanByTurns) {
   EXPECT_TRUE(by_turns(3, 9));     // the candidate is the first of the last turn
   EXPECT_FALSE(by_turns(30, 10));  // one after the other
   EXPECT_FALSE(by_turns(3, 3));
+}
+
+TEST(Pairing, LeavesOutARunOfNoTurnWhereThereAreTurnsEnough) {
+  const std::vector<std::vector<double>> six(6, {1}), seven(7, {1});
+  const RecordList base = processes(measured("64", {}), seven, 0),
+                   candidate = processes(measured("64", {}), six, 15);
+  const Pairing pairing = paired(base, candidate);  // b, b c, b c, ...
+  const CasePair& pair = pairing.pairs.at(0);
+  EXPECT_TRUE(pair.by_turns);
+  EXPECT_EQ(pair.base.runs.size(), 6);
+  EXPECT_EQ(pair.base.runs.front(), &base[1]);
+  EXPECT_THAT(pairing.left_out, ElementsAre("1 run of bench/gemm 64 in the base: of no turn"));
+  // Of five turns there is no interval: then all runs count.
+  const RecordList five(candidate.begin(), candidate.end() - 1);
+  const Pairing all = paired(base, five);
+  EXPECT_FALSE(all.pairs.at(0).by_turns);
+  EXPECT_EQ(all.pairs.at(0).base.runs.size(), 7);
 }
 
 }  // namespace

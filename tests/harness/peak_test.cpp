@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "harness/place/target.h"
-#include "harness/report/peak_report.h"
+#include "harness/report/commands/peak_report.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 #include "tests/kernels/cpu_levels.h"

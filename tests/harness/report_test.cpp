@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "harness/report/evidence_json.h"
-#include "harness/report/report_document.h"
-#include "harness/report/timeline_json.h"
+#include "harness/report/document/evidence_json.h"
+#include "harness/report/document/report_document.h"
+#include "harness/report/document/timeline_json.h"
 #include "tests/harness/support.h"
 
 namespace frugal::harness {

@@ -52,17 +52,43 @@ TEST(Turns, RunEverySideOnceInEachAndInAnOrderThatIsDrawn) {
   EXPECT_LT(a_first, 26);
 }
 
+TEST(Turns, RunACommandOfBothSidesOneAfterTheOther) {
+  const Folder folder;
+  const std::string program = noting_program(folder);
+  const std::vector<std::string> commands = {"frugal x", "frugal y", "frugal z"};
+  Progress silent;
+  run_by_turns({{"A", program, commands}, {"B", program, commands}}, 8, 7, silent);
+  std::ifstream noted(folder / "noted");
+  std::map<std::string, int> first_commands;
+  std::string first, second;
+  for (int pair = 0; std::getline(noted, first) && std::getline(noted, second); ++pair) {
+    EXPECT_EQ(first.substr(0, 1), second.substr(0, 1));
+    EXPECT_NE(first, second);
+    if (pair % 3 == 0) ++first_commands[first.substr(0, 1)];
+  }
+  EXPECT_EQ(first_commands.size(), 3);  // the order of commands is drawn, too
+}
+
 TEST(Turns, SayWhatACommandSaidThatFailed) {
   const Folder folder;
   const std::string path = folder / "failing";
-  std::ofstream(path) << "#!/bin/sh\necho first >&2\necho no memory >&2\nexit 3\n";
+  std::ofstream(path) << "#!/bin/sh\necho first >&2\necho no peer >&2\nexit 5\n";
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   Progress silent;
   EXPECT_THAT(
       [&] {
         run_by_turns({{"A", path, {"frugal x"}}}, 1, 1, silent);
       },
-      ThrowsMessage<InputError>(HasSubstr("`frugal x` ended with status 3 for A: no memory")));
+      ThrowsMessage<InputError>(HasSubstr("`frugal x` ended with status 5 for A: no peer")));
+}
+
+TEST(Turns, GoOnWhereMemoryRanOutWhichARecordSays) {
+  const Folder folder;
+  const std::string path = folder / "large";
+  std::ofstream(path) << "#!/bin/sh\nexit 3\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  Progress silent;
+  EXPECT_NO_THROW(run_by_turns({{"A", path, {"frugal x"}}}, 2, 1, silent));
 }
 
 }  // namespace

@@ -39,6 +39,8 @@ class Versions(unittest.TestCase):
         self.assertEqual(found(r"^version: (\S+)$", "CITATION.cff"), self.version)
         self.assertEqual(found(r"^## \[(\d[^\]]*)\]", "CHANGELOG.md"), self.version)
         self.assertEqual(self.zenodo["version"], self.version)
+        self.assertEqual(found(r'^    version\("(.+)"\)$', "packaging/spack/spack_repo/frugal/packages/frugal/package.py"),
+                         self.version)
 
     def test_the_date(self):
         self.assertEqual(found(r"^date-released: (\S+)$", "CITATION.cff"), self.released)

@@ -81,6 +81,23 @@ function tipOfMemory(time, lane) {
           `${lane.timeline.source}${lane.timeline.on ? `, ${lane.timeline.on}` : ""}`];
 }
 
+function nameLane(svg, lane, left) {
+  if (lane.kind === "title") svg.append("text").attr("class", "lane-title").attr("x", 2).attr("y", lane.top + 14).text(lane.text);
+  else svg.append("text").attr("class", "label").attr("x", left - 8).attr("y", lane.top + (lane.kind === "passes" ? 11 : 8)).attr("dy", "0.35em").text(lane.name);
+}
+
+/** What the pointer is on, or no tip. */
+function tipAt(event, plot, lanes, width, x) {
+  const [px, py] = d3.clientPoint(plot, event);
+  const lane = lanes.find(({top, height}) => py >= top && py <= top + height);
+  const time = x.invert(px);
+  const span = lane?.spans?.find(([begin, end]) => time >= begin && time <= end);
+  if (px < 0 || px > width || !lane) hideTip();
+  else if (span) showTip(event.clientX, event.clientY, ...tipOfPass(span, lane));
+  else if (lane.kind === "memory") showTip(event.clientX, event.clientY, ...tipOfMemory(time, lane));
+  else hideTip();
+}
+
 /** The picture, as wide as its box; returns what zooms it. */
 function drawLanes(box, timelines, label) {
   const {lanes, height} = lanesOf(timelines);
@@ -97,8 +114,7 @@ function drawLanes(box, timelines, label) {
   const inside = plot.append("g").attr("clip-path", `url(#${clip})`);
   for (const lane of lanes) {
     lane.g = inside.append("g").attr("transform", `translate(0,${lane.top})`);
-    if (lane.kind === "title") svg.append("text").attr("class", "lane-title").attr("x", 2).attr("y", lane.top + 14).text(lane.text);
-    else svg.append("text").attr("class", "label").attr("x", left - 8).attr("y", lane.top + (lane.kind === "passes" ? 11 : 8)).attr("dy", "0.35em").text(lane.name);
+    nameLane(svg, lane, left);
   }
   const moments = lanes.flatMap((lane) => lane.spans ? lane.spans.flatMap(([begin, end]) => [begin, end]) : lane.moments?.map(({time}) => time) ?? []);
   const base = d3.scaleLinear().domain(d3.extent(moments)).range([0, width]);
@@ -123,17 +139,7 @@ function drawLanes(box, timelines, label) {
     if (lane.kind === "memory")
       svg.append("g").attr("class", "axis").attr("transform", `translate(${left - 2},${lane.top})`)
           .call(d3.axisLeft(lane.y).ticks(lane.height > 100 ? 6 : 2).tickFormat((value) => `${value} GiB`).tickSize(3));
-  const hover = (event) => {
-    const [px, py] = d3.clientPoint(plot.node(), event);
-    const lane = lanes.find(({top, height: own}) => py >= top && py <= top + own);
-    const time = x.invert(px);
-    const span = lane?.spans?.find(([begin, end]) => time >= begin && time <= end);
-    if (px < 0 || px > width || !lane) hideTip();
-    else if (span) showTip(event.clientX, event.clientY, ...tipOfPass(span, lane));
-    else if (lane.kind === "memory") showTip(event.clientX, event.clientY, ...tipOfMemory(time, lane));
-    else hideTip();
-  };
-  plot.node().addEventListener("pointermove", hover);
+  plot.node().addEventListener("pointermove", (event) => tipAt(event, plot.node(), lanes, width, x));
   plot.node().addEventListener("pointerleave", hideTip);
   const by = {
     in: () => plot.call(zoom.scaleBy, 1.5), out: () => plot.call(zoom.scaleBy, 1 / 1.5), all: () => plot.call(zoom.transform, d3.zoomIdentity),

@@ -54,8 +54,8 @@ std::vector<Finding> judge_drift(const Watched& watched) {
       series.what, 100 * trend.change, 100 * trend.interval.low, 100 * trend.interval.high,
       60 * trend.minutes, 100 * trend.envelope);
   check.band = fmt::format(
-      "at most {:.1f} % longer, half of what 10 % a minute would be, by the line and by the "
-      "shortest alike; what comes and goes is no drift",
+      "at most {:.1f} % longer (half of what 10 % a minute would be, from 2.5 to 5 %), by the line "
+      "and by the shortest alike; what comes and goes is no drift",
       100 * least);
   check.number = Finding::Number{
       "1", {trend.change, trend.interval, static_cast<int>(trend.blocks)}, {0, source}, least};

@@ -61,10 +61,11 @@ std::vector<Finding> judge_models(const Watched& watched) {
     const Series& series = *watched.find(model.key);
     for (Finding& check :
          against_expectations("models", watched, series, predicted(model, target))) {
-      if (check.outcome == Finding::Outcome::skipped)
-        check.advice =
-            "frugal peak --machine mine.json describes this processor; then --hardware "
-            "./mine.json has predictions; or --reference FILE";
+      if (check.expected.empty())
+        check.advice = watched.bench.on_gpu()
+                           ? "--hardware MACHINE has predictions; or --reference FILE"
+                           : "frugal peak --machine mine.json describes this processor; then "
+                             "--hardware ./mine.json has predictions; or --reference FILE";
       checks.push_back(std::move(check));
     }
   }

@@ -78,8 +78,7 @@ bool is_the_librarys(const Workbench& bench, const std::string& operation) {
   return bench.on_gpu() && operation.starts_with("fused-attention");
 }
 
-/// `name` stands before the operation's.
-std::vector<Finding> check_device(Workbench& bench, Device& device, const std::string& name) {
+std::vector<Finding> check_device(Workbench& bench, Device& device) {
   std::vector<std::string> order;
   std::map<std::string, OperationResult> results;
   for (const table::Row& row : table::rows()) {
@@ -95,18 +94,15 @@ std::vector<Finding> check_device(Workbench& bench, Device& device, const std::s
   }
   std::vector<Finding> findings;
   for (const std::string& operation : order)
-    findings.push_back(finding_of_operation(name + operation, results[operation]));
+    findings.push_back(finding_of_operation(operation, results[operation]));
   return findings;
 }
 
 std::vector<Finding> check_operations(Workbench& bench) {
-  std::vector<Finding> findings;
-  const std::vector<Device*> devices = bench.devices();
-  for (size_t i = 0; i < devices.size(); ++i) {
-    const std::string name = devices.size() == 1 ? "" : fmt::format("gpu {}/", i);
-    for (Finding& finding : check_device(bench, *devices[i], name))
-      findings.push_back(std::move(finding));
-  }
+  // Of a processor that is busy the threads wait for each other: one is enough to be quick.
+  Rank& processor = bench.quick() ? bench.core() : bench.rank();
+  std::vector<Finding> findings = of_each_device(
+      bench.devices(processor), [&](Rank& rank) { return check_device(bench, rank.device); });
   if (bench.on_gpu())
     findings.push_back(skipped_finding("operations", "fused-attention",
                                        "a library computes it, of bf16 and heads of some sizes "

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "harness/peaks/peak.h"
-#include "harness/report/peak_report.h"
+#include "harness/report/commands/peak_report.h"
 #include "harness/validate/group.h"
 #include "harness/validate/groups/out_of_cache.h"
 

@@ -73,13 +73,12 @@ std::string first_wrong(const std::vector<double>& a, const std::vector<double>&
   return "";
 }
 
-Finding product_check(Workbench& bench, DType type) {
+Finding product_check(Rank& rank, bool quick, DType type) {
   Finding check = large_check(type == DType::f32 ? "product/f32" : "product/bf16",
                               "the product in float64; and the same bits again and again");
   const double start = steady_seconds();
-  Rank& rank = bench.rank();
-  const int64_t n = bench.quick() ? 384 : 768;
-  const int repetitions = bench.quick() ? 20 : 100;
+  const int64_t n = quick ? 384 : 768;
+  const int repetitions = quick ? 20 : 100;
   const Tensor a = normal_tensor(rank, type, {n, n}, 1), b = normal_tensor(rank, type, {n, n}, 2),
                c = rank.allocate(type, {n, n});
   const Gemm gemm{.a = a, .b = b, .c = c};
@@ -99,25 +98,37 @@ Finding product_check(Workbench& bench, DType type) {
   return check;
 }
 
-/// A large part of memory is written, copied and read back.
-Finding memory_check(Workbench& bench) {
+/// The first byte that differs; empty where none does.
+std::string first_other(const Bytes& a, const Bytes& b, const char* what) {
+  const auto at = std::mismatch(a.begin(), a.end(), b.begin()).first;
+  return at == a.end() ? "" : fmt::format("byte {} {}", at - a.begin(), what);
+}
+
+/// A large part of memory is written, copied and read back, and what was written is written once
+/// more elsewhere: a bit that is stuck is wrong in one of them alone.
+Finding memory_check(Rank& rank, bool quick) {
   Finding check = large_check("memory", "the bytes that were written");
   const double start = steady_seconds();
-  Rank& rank = bench.rank();
-  const int64_t bytes = int64_t{1} << (bench.quick() ? 27 : 30);
+  const int64_t bytes = int64_t{1} << (quick ? 27 : 30);
   const int64_t elements = bytes / size_of(DType::f32);
   const Tensor x = normal_tensor(rank, DType::f32, {elements}, 3),
                y = rank.allocate(DType::f32, {elements});
   rank.run(Convert{x, y});
-  const Bytes written = bytes_of_tensor(rank, x), read = bytes_of_tensor(rank, y);
-  if (written != read) {
-    const auto at = std::mismatch(written.begin(), written.end(), read.begin()).first;
-    is_wrong(check, fmt::format("byte {} of a copy is another one", at - written.begin()));
-  }
-  check.seen = fmt::format("{} MiB of random numbers, copied", bytes >> 20);
+  const Bytes written = bytes_of_tensor(rank, x);
+  std::string wrong = first_other(written, bytes_of_tensor(rank, y), "of a copy is another one");
+  rank.run(RandomNormal{.x = y, .deviation = 1, .stream = {1, 2, 3}, .index = {}});
+  if (wrong.empty())
+    wrong = first_other(written, bytes_of_tensor(rank, y), "is another one where it is written");
+  if (!wrong.empty()) is_wrong(check, wrong);
+  check.seen = fmt::format("{} MiB of random numbers, copied, and written twice", bytes >> 20);
   check.band = "no bit";
   check.seconds = steady_seconds() - start;
   return check;
+}
+
+std::vector<Finding> device_checks(Rank& rank, bool quick) {
+  return {product_check(rank, quick, DType::f32), product_check(rank, quick, DType::bf16),
+          memory_check(rank, quick)};
 }
 
 /// Sums of whole numbers, which no order of summation changes.
@@ -172,7 +183,7 @@ Finding training_check(Workbench& bench) {
   const double start = steady_seconds();
   const auto one_thread = make_target({.threads = 1});
   const Target& target =
-      bench.quick() && !bench.on_gpu() ? *one_thread : bench.target();  // as Workbench::devices()
+      bench.quick() && !bench.on_gpu() ? *one_thread : bench.target();  // as operations
   const std::vector<double> first = losses_of_training(target), second = losses_of_training(target);
   for (size_t i = 0; i < first.size() && check.outcome == Finding::Outcome::passed; ++i)
     if (!(first[i] == second[i]))
@@ -184,8 +195,11 @@ Finding training_check(Workbench& bench) {
 }
 
 std::vector<Finding> check_large(Workbench& bench) {
-  return {product_check(bench, DType::f32), product_check(bench, DType::bf16), memory_check(bench),
-          collective_check(bench), training_check(bench)};
+  std::vector<Finding> findings = of_each_device(
+      bench.devices(bench.rank()), [&](Rank& rank) { return device_checks(rank, bench.quick()); });
+  findings.push_back(collective_check(bench));
+  findings.push_back(training_check(bench));
+  return findings;
 }
 
 }  // namespace

@@ -26,21 +26,28 @@ class RankProducts {
     });
   }
 
-  /// The rank alone; the others wait for it.
-  double fastest(int of_rank, int executions) {
-    double result = 0;
+  /// The rank alone; the others wait for it. The fastest of those that were left alone, if any was.
+  Execution fastest(int of_rank, int executions) {
+    Execution best;
     cluster_.run([&](Rank& rank) {
-      if (rank.index == of_rank) {
-        std::vector<double> seconds;
-        for (int i = 0; i < executions; ++i)
-          seconds.push_back(products_[static_cast<size_t>(rank.index)]->run());
-        result = quantile(seconds, 0);
+      if (rank.index != of_rank) return;
+      for (int i = 0; i < executions; ++i) {
+        const Execution one = execute(*products_[static_cast<size_t>(rank.index)]);
+        const bool better =
+            one.left_alone == best.left_alone ? one.seconds < best.seconds : one.left_alone;
+        if (i == 0 || better) best = one;
       }
     });
-    return result;
+    return best;
   }
 
  private:
+  static Execution execute(TimedGemm& product) {
+    const Waits before = Waits::of_thread();
+    const double seconds = product.run();
+    return {seconds, left_alone(before, Waits::of_thread(), seconds)};
+  }
+
   Cluster& cluster_;
   std::vector<std::unique_ptr<TimedGemm>> products_;
 };
@@ -51,12 +58,13 @@ std::vector<Probe> rank_probes(Workbench& bench) {
   std::vector<Probe> probes;
   const int executions = bench.on_gpu() ? 2 : 20;
   for (int rank = 0; rank < bench.ranks(); ++rank)
-    probes.push_back(
-        {.key = fmt::format("{}{}", key_of_ranks, rank),
-         .what = fmt::format("a product on rank {}", rank),
-         .unit = "s",
-         .seconds = [products, rank, executions] { return products->fastest(rank, executions); },
-         .looks_itself = true});
+    probes.push_back({.key = fmt::format("{}{}", key_of_ranks, rank),
+                      .what = fmt::format("a product on rank {}", rank),
+                      .unit = "s",
+                      .seconds = {},
+                      .execution = [products, rank, executions] {
+                        return products->fastest(rank, executions);
+                      }});
   return probes;
 }
 
@@ -78,12 +86,27 @@ Estimate slower_than_others(const std::vector<std::vector<double>>& ranks, size_
 
 namespace {
 
+/// Seconds of each rank in the rounds in which others left every rank alone.
+std::vector<std::vector<double>> undisturbed_rounds(const std::vector<const Series*>& ranks) {
+  std::vector<std::vector<double>> seconds(ranks.size());
+  for (size_t round = 0; round < ranks.front()->bursts.size(); ++round) {
+    const auto alone = [round](const Series* rank) { return rank->bursts[round].left_alone; };
+    if (!std::all_of(ranks.begin(), ranks.end(), alone)) continue;
+    for (size_t rank = 0; rank < ranks.size(); ++rank)
+      seconds[rank].push_back(ranks[rank]->bursts[round].fastest);
+  }
+  return seconds;
+}
+
 std::vector<Finding> judge_ranks(const Watched& watched) {
   if (const std::string why = watched.bench.why_no_ranks(); !why.empty())
     return {skipped_finding("ranks", "rank", why)};
   const std::vector<const Series*> all = watched.all(key_of_ranks);
-  std::vector<std::vector<double>> seconds;
-  for (const Series* series : all) seconds.push_back(fastest_of(series->bursts));
+  const std::vector<std::vector<double>> seconds = undisturbed_rounds(all);
+  if (seconds.front().size() < interval_minimum)
+    return {skipped_finding(
+        "ranks", "rank", "too few rounds were left alone by others; " + watched.disturbance.text(),
+        Disturbance::advice)};
   std::vector<Finding> checks;
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const Estimate slower = slower_than_others(seconds, rank);

@@ -47,15 +47,14 @@ TEST(Watch, HasAsManyRoundsAsItNeedsHoweverLongTheyLast) {
   EXPECT_EQ(series[0].bursts.size(), static_cast<size_t>(TimingPlan::minimum));
 }
 
-/// Executions take 5, 3 and 9 seconds, and others take a processor away during some of them. The
-/// first burst is not kept: it looks four times, and executes three.
-Burst burst_where(const std::vector<Waits>& waits, bool looks_itself = false) {
+/// Executions take 5, 3 and 9 seconds, and others take a processor away during some of them. Waits
+/// are looked at before and after each.
+Burst burst_where(const std::vector<Waits>& waits) {
   int call = 0;
   size_t look = 0;
   const double seconds[] = {5, 3, 9};
   Probe probe{.key = "a", .what = "a", .unit = "s", .burst = 3, .seconds = {}};
   probe.seconds = [&] { return seconds[call++ % 3]; };
-  probe.looks_itself = looks_itself;
   return watch(
              {probe}, {}, [] { return 0.0; }, [&] { return waits[look++ % waits.size()]; })
       .front()
@@ -65,18 +64,32 @@ Burst burst_where(const std::vector<Waits>& waits, bool looks_itself = false) {
 TEST(Watch, OfABurstTheFastestCountsThatWasLeftAlone) {
   const Burst quiet = burst_where({{0, 0}});
   EXPECT_EQ(std::tuple(quiet.fastest, quiet.median, quiet.left_alone), std::tuple(3, 5, true));
-  const Burst second = burst_where({{0, 0}, {0, 0}, {1, 0}, {1, 0}});  // a switch in the second
+  const Burst second =
+      burst_where({{0, 0}, {0, 0}, {0, 0}, {1, 0}, {1, 0}, {1, 0}});  // a switch in the second
   EXPECT_EQ(std::tuple(second.fastest, second.median, second.left_alone), std::tuple(5, 7, true));
-  const Burst late = burst_where({{0, 0}, {0, 0}, {0, 0.1}, {0, 0.1}});  // of 3 s it waited 0.1
+  const Burst late =
+      burst_where({{0, 0}, {0, 0}, {0, 0}, {0, 0.1}, {0, 0.1}, {0, 0.1}});  // of 3 s it waited 0.1
   EXPECT_EQ(std::tuple(late.fastest, late.left_alone), std::tuple(5, true));
-  const Burst woken = burst_where({{0, 0}, {0, 0}, {0, 0.01}, {0, 0.01}});
+  const Burst woken = burst_where({{0, 0}, {0, 0}, {0, 0}, {0, 0.01}, {0, 0.01}, {0, 0.01}});
   EXPECT_EQ(woken.fastest, 3);
-  const Burst ended = burst_where({{0, 1}, {0, 1}, {0, 0.5}, {0, 0.5}});  // a thread, in the second
+  const Burst ended = burst_where(
+      {{0, 1}, {0, 1}, {0, 1}, {0, 0.5}, {0, 0.5}, {0, 0.5}});  // a thread, in the second
   EXPECT_EQ(ended.fastest, 5);
-  const std::vector<Waits> always = {{0, 0}, {1, 0}, {2, 0}, {3, 0}};
+  const std::vector<Waits> always = {{0, 0}, {1, 0}, {1, 0}, {2, 0}, {2, 0}, {3, 0}};
   const Burst busy = burst_where(always);
   EXPECT_EQ(std::tuple(busy.fastest, busy.median, busy.left_alone), std::tuple(3, 5, false));
-  EXPECT_TRUE(burst_where(always, true).left_alone);
+}
+
+TEST(Watch, OfAThreadOfItsOwnAProbeSaysItselfWhetherItWasLeftAlone) {
+  int call = 0;
+  const Execution executions[] = {{5, true}, {3, false}, {9, true}};
+  Probe probe{.key = "a", .what = "a", .unit = "s", .burst = 3, .seconds = {}};
+  probe.execution = [&] { return executions[call++ % 3]; };
+  const Burst burst = watch(
+                          {probe}, {}, [] { return 0.0; }, never)
+                          .front()
+                          .bursts.front();
+  EXPECT_EQ(std::tuple(burst.fastest, burst.left_alone), std::tuple(5, true));
 }
 
 TEST(Waits, OnlyRise) {

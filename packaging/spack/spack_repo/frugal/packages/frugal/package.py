@@ -21,6 +21,12 @@ class Frugal(CMakePackage):
     version("1.0.0")
 
     variant("mpi", default=True, description="Ranks that are processes, by MPI")
+    variant(
+        "page",
+        default="/usr/share/frugal-page",
+        values=lambda folder: True,
+        description="Folder of d3.min.js, jquery.min.js and jquery.dataTables.min.js, which Spack has not",
+    )
     variant("plots", default=True, description="matplotlib, which draws figures")
 
     depends_on("c", type="build")
@@ -35,6 +41,7 @@ class Frugal(CMakePackage):
     depends_on("fmt@9:")
     depends_on("nlohmann-json@3.11:")
     depends_on("cli11@2.1:")
+    depends_on("tomlplusplus@3.3:", type="build")
     depends_on("mpi", when="+mpi")
     depends_on("python@3.11:", type="run", when="+plots")
     depends_on("py-matplotlib", type="run", when="+plots")
@@ -46,6 +53,7 @@ class Frugal(CMakePackage):
     def cmake_args(self):
         return [
             self.define_from_variant("FRUGAL_WITH_MPI", "mpi"),
+            self.define("FRUGAL_PAGE_LIBRARIES", self.spec.variants["page"].value),
             self.define("FRUGAL_WITH_CUDA", False),
             self.define("FRUGAL_BUILD_TESTS", False),
             self.define("FRUGAL_BUILD_BENCH", False),

@@ -1,0 +1,1 @@
+A="--num-layers 2
