@@ -70,7 +70,26 @@ TEST(ShellScript, SaysWhatItDoesNotFollow) {
   EXPECT_THAT(script.left_out()[1], HasSubstr("line 3: a loop"));
   EXPECT_THAT(script.left_out()[2], HasSubstr("the function f"));
   EXPECT_THAT(script.left_out()[3], HasSubstr("line 6: a case"));
-  EXPECT_THAT(script.commands().back().words, ElementsAre("run", "${A}"));
+  EXPECT_THAT(script.commands().back().words, ElementsAre("run"));  // its condition is false
+}
+
+TEST(ShellScript, FollowsChains) {
+  const std::string text =
+      "[ \"$M\" = a ] && A=1 || A=2\n[[ $M == a && -n $M ]] || B=3\n"
+      "! [ $M = a ] && (C=4; D=5) && E=6\n[ $M = b ] && { F=7; }\n"
+      "cd x && G=8 || G=9\ntest $M = b &&\n  H=10\nrun $A $B $C $D $E $F $G $H\n";
+  EXPECT_THAT(last_words(text, {{"M", "a"}}), ElementsAre("run", "1", "8"));
+  EXPECT_THAT(last_words(text, {{"M", "b"}}),
+              ElementsAre("run", "2", "3", "4", "5", "6", "7", "8", "10"));
+  const ShellScript unknown("[ -f x ] && A=1\n[ -f x ] || B=2\n[ -f x ] && echo\nrun $A $B\n",
+                            "a.sh", {});
+  EXPECT_THAT(unknown.commands().back().words, ElementsAre("run", "2"));
+  ASSERT_EQ(unknown.left_out().size(), 2);
+  EXPECT_THAT(unknown.left_out()[1], HasSubstr("line 2: "));
+}
+
+TEST(ShellScript, HasRedirectionsBehindEmptyWords) {
+  EXPECT_THAT(last_words("run \"\"> log 2> more\n"), ElementsAre("run", ""));
 }
 
 TEST(ShellScript, ReadsCommandsWithinCommands) {
