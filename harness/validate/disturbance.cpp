@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 namespace frugal::harness {
@@ -15,6 +16,19 @@ std::string Disturbance::text() const {
   if (!known) return "what else the processors did is not known";
   return fmt::format("other processes had {:.0f} % of the processors' time, other systems {:.0f} %",
                      100 * others, 100 * steal);
+}
+
+bool is_guest(const std::string& flags) {
+  std::istringstream words(flags);
+  const std::istream_iterator<std::string> begin(words), end;
+  return std::find(begin, end, "hypervisor") != end;
+}
+
+bool is_guest() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("flags")) return is_guest(line);
+  return false;
 }
 
 ProcessorTimes parse_processor_times(const std::string& line) {

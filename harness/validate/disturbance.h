@@ -20,6 +20,11 @@ struct Disturbance {
   static constexpr const char* advice = "validate again when the machine is quiet";
 };
 
+/// Whether the system is a guest of a hypervisor, by the processor's flags ("hypervisor" among
+/// those of /proc/cpuinfo): other guests share its memory and caches, and nothing here says when.
+bool is_guest(const std::string& flags);
+bool is_guest();
+
 /// The processors' time so far, in ticks, and this process's own.
 class ProcessorTimes {
  public:

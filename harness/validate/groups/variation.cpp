@@ -32,6 +32,11 @@ Finding check_of_variation(const Watched& watched, const Series& series) {
     check.outcome = Finding::Outcome::skipped;
     check.reason = "it varies, and " + watched.disturbance.text();
     check.advice = Disturbance::advice;
+  } else if (!watched.bench.on_gpu() && is_guest()) {
+    check.outcome = Finding::Outcome::skipped;
+    check.reason +=
+        ", and this system is a hypervisor's guest, which does not see what others take";
+    check.advice = "validate the host itself, or rule out other guests";
   } else {
     check.outcome = Finding::Outcome::failed;
     check.advice = "look for what else uses the device, and at its power and clock settings";

@@ -104,6 +104,12 @@ TEST(GpusGroup, WhatIsNotKnownIsSkipped) {
   EXPECT_THAT(findings[0].reason, HasSubstr("libnvidia-ml.so.1"));
 }
 
+TEST(Disturbance, IsUnseenInAGuestOfAHypervisor) {
+  EXPECT_TRUE(is_guest("flags\t\t: fpu cx16 hypervisor lahf_lm"));
+  EXPECT_FALSE(is_guest("flags\t\t: fpu cx16 lahf_lm"));
+  EXPECT_FALSE(is_guest("flags\t\t: hypervisors"));
+}
+
 TEST(Disturbance, IsWhatOthersHadOfAllProcessors) {
   ProcessorTimes then = parse_processor_times("cpu  100 0 50 800 50 0 0 0 0 0"),
                  now = parse_processor_times("cpu  300 0 150 1150 100 0 0 100 0 0");
