@@ -6,8 +6,8 @@
 
 A trial is one case of `frugal bench memory-bound --threads 1`, run as so many processes of each side, by turns in random
 order (frugal compare --repeat). Both sides are the same program. In trials of a slowdown the candidate's operations take
-5 or 10 % longer, by the clock (tests/faulty/lasting.h); the cases of a mere copy do not, and are left out. Every case is judged by itself, as a comparison of one quantity. Cases
-of one command share their processes, so trials are not independent of each other, but those of different commands are.
+5 or 10 % longer, by the clock (tests/faulty/lasting.h); the cases of a mere copy do not, and are left out. Every case is
+judged by itself, as a comparison of one quantity. Cases of one command share their processes, so trials are not independent of each other, but those of different commands are.
 FILE.json is written after every command; a file that is there is gone on with.
 
 The comparison scripts of Google Benchmark and of nvbench judge the same samples, where they are given: all samples of a

@@ -1,19 +1,9 @@
 """How often a verdict is right, for paper_tables.py: from what bench/compare_trials.py and bench/validate_trials.py
 have seen."""
 
-import json
+from evaluation_tables import read, table
 
 KINDS = ("compare-trials", "validate-trials")
-
-
-def read(path):
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def table(columns, numbers, rows):
-    """The last so many columns are numbers."""
-    sides = ["---"] * (len(columns) - numbers) + ["---:"] * numbers
-    return "".join("| " + " | ".join(line) + " |\n" for line in [columns, sides, *rows])
 
 
 def compare_trials(path):

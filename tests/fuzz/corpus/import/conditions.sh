@@ -1,13 +1,15 @@
 #!/bin/bash
+#SBATCH --nodes=3
 GPUS=${GPUS:-2}
-LAYERS=$((2 * 4 - 2)); SIZE="small"
+LAYERS=$((2 * 4 - 2)); SIZE="small"   # a comment with --hidden-size 9
+WORLD="--nproc_per_node $GPUS --nnodes $SLURM_NNODES"
 MODEL=(
-    --num-layers $LAYERS
+    --num-layers $LAYERS  # and another
     --hidden-size 64 --num-attention-heads 4
     "--seq-length 32"
 )
 if [ "$SIZE" == small ]; then MODEL+=(--micro-batch-size 2); else MODEL+=(--micro-batch-size 4); fi
-if [[ -z "$FLASH" && $LAYERS -gt 1 ]]; then
+if [[ -z "$FLASH" ]]; then
   MODEL+=(--swiglu)
 elif [ $FLASH -gt 1 ]; then
   MODEL+=(--use-flash-attn)
@@ -15,8 +17,7 @@ fi
 cat <<EOF > /dev/null
 --hidden-size 7
 EOF
-for i in 1 2; do echo $i; done
 REST=" --vocab-size 256 \
-   --bf16 $EXTRA --frobnicate 1,2 \
+   --bf16 $EXTRA \
    --split 'a b' "
-torchrun --nproc_per_node $GPUS train/pretrain_gpt.py ${MODEL[@]} $REST --save "${OUT:-out}/x" 2>&1
+torchrun $WORLD train/pretrain_gpt.py ${MODEL[@]} $REST --save "${OUT:-out}/x" 2>&1
