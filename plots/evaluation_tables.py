@@ -102,10 +102,10 @@ PHASES = {"install": ("set-up", "`scripts/install.sh`: compiler, libraries, matp
 
 
 def phases(path):
-    """Of a fresh Debian."""
+    """Of a fresh Debian. A step that frees disk takes none."""
     steps = {step["what"]: step for step in read(path)["steps"]}
     rows = [[phase, what, minutes(steps[name]["seconds"]), minutes(steps[name]["processor_seconds"]),
-             gib(steps[name]["largest_process_bytes"]), mib(steps[name]["disk_bytes"])]
+             gib(steps[name]["largest_process_bytes"]), mib(max(0, steps[name]["disk_bytes"]))]
             for name, (phase, what) in PHASES.items() if name in steps]
     return table(["phase", "command", "minutes", "of a processor", "GiB of its largest process", "MiB of disk"], 4, rows)
 
@@ -114,4 +114,4 @@ def measured_on(path):
     """In words, after which a table of it stands."""
     here = read(path)["machine"]
     return (f"{here['processor']}, {here['cores']} cores, {here['memory_bytes'] / 2**30:.0f} GiB, {here['system']}; load "
-            f"average {here['load_average']:.0f} when the measurement began.\n")
+            f"average {here['load_average']:.1f} when the measurement began.\n")
