@@ -4,7 +4,7 @@
     artifact_costs.py FILE.json [--frugal PROGRAM] [ARTIFACT...]
 
 Every artifact is run alone, in a fresh folder: on its virtual machine, and where it has cases for this processor, on it.
-docs/artifact-evaluation.md is made of the file, and `./reproduce.sh --quick` runs what it says takes seconds.
+docs/artifact-evaluation.md is made of the file.
 """
 
 import argparse

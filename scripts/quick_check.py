@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Whether frugal computes here what it computed where its results were made; the end of `./reproduce.sh --quick`.
 
-    quick_check.py PROGRAM [--results FOLDER] [--costs FILE]
+    quick_check.py PROGRAM [--results FOLDER] [--only ARTIFACT...]
 
-1. On virtual machines: the artifacts that by FILE take seconds are regenerated. Every cell and every claim must be that of
-   FOLDER, to the bit.
+1. On virtual machines: all artifacts are regenerated, or those that are named. Every cell and every claim must be that
+   of FOLDER, to the bit.
 2. On this processor: a small model is trained serially and by parallel ranks. In float64 their losses must be the serial
    run's, but for the order of sums; in float32 those of float64, but for its precision. The ledger's peak must be that of
    the same run on a virtual machine, to the byte.
@@ -21,8 +21,6 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# An artifact that took longer than this, in seconds of a processor, is not run.
-MOST = 3.0
 # Trainings of the same batches by one rank, two and four, in every combination.
 TRAINED = ("measure", "--model", "gpt-tiny", "--steps", "5", "--microbatches", "4", "--type", "f64,f32",
            "--tensor-parallel", "1,2", "--pipeline-parallel", "1,2", "--recompute", "none,selective")
@@ -96,17 +94,11 @@ def check_paper(program, results, paper, chosen):
     return counts
 
 
-def check_virtual(program, results, costs):
+def check_virtual(program, results, only):
     """Of all papers together."""
-    listed = answer(program, "list")["artifacts"]
-    long = {run["id"] for run in json.loads(costs.read_text(encoding="utf-8"))["runs"]
-            if run["on"] == "virtual" and run["processor_seconds"] > MOST}
-    if all(artifact["id"] in long for artifact in listed):
-        raise Failed(f"{costs} has every artifact as one that takes long, so that none would be checked")
     papers, total = {}, {"artifacts": 0, "cells": 0, "claims": 0}
-    for artifact in listed:
-        if artifact["id"] not in long:
-            papers.setdefault(artifact["id"].split("/")[0], []).append(artifact["id"])
+    for artifact in only or [artifact["id"] for artifact in answer(program, "list")["artifacts"]]:
+        papers.setdefault(artifact.split("/")[0], []).append(artifact)
     for paper, chosen in papers.items():
         counts = check_paper(program, results, paper, chosen)
         for kind, count in {"artifacts": len(chosen), **counts}.items():
@@ -144,12 +136,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("program", type=pathlib.Path)
     parser.add_argument("--results", default=ROOT / "results/virtual", type=pathlib.Path)
-    parser.add_argument("--costs", default=ROOT / "results/amd-epyc-2-cores/artifact-costs.json", type=pathlib.Path)
+    parser.add_argument("--only", nargs="+", metavar="ARTIFACT")
     given = parser.parse_args()
     begin = time.monotonic()
     program = given.program.resolve()
     try:
-        total = check_virtual(program, given.results, given.costs)
+        total = check_virtual(program, given.results, given.only)
         trainings = check_processor(program)
     except (Failed, OSError) as failure:
         print(f"FAILED: {failure}")
