@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the fuzzer (tests/fuzz, preset fuzz) and runs targets with it, as many at a time as there are processors.
+# Builds the fuzzer (tests/fuzz, preset fuzz) and runs targets with it, as many at a time as there are processors, or
+# as JOBS says.
 #   scripts/fuzz.sh [SECONDS [TARGET...]]     each target for so long (60), or those that are named
 #   scripts/fuzz.sh SECONDS --share NUMBER    a third of them: whose turn it is; .ci/run counts commits
 # Inputs that reach something new are kept in build/fuzz/corpus/TARGET and are where the next run begins. An input that
@@ -64,7 +65,7 @@ finish_one() {
   unset "running[$pid]"
 }
 for target in "${targets[@]}"; do
-  ((${#running[@]} < $(nproc))) || finish_one
+  ((${#running[@]} < ${JOBS:-$(nproc)})) || finish_one
   run "$target" &
   running[$!]=$target
 done

@@ -72,6 +72,8 @@ StepWork step_work_from_json(const JsonObject& object) {
     if (found == DeviceWork::names.end())
       operations.fail(name, "is no operation that this program knows");
     const JsonObject all = operations.object(name);
+    if (all.number("count", 0) == 0)
+      all.fail("count", "is 0; an operation of which there was none is left out");
     work.done.operations.at(static_cast<size_t>(found - DeviceWork::names.begin())) = {
         all.number("count", 0), {all.number("flops", 0), all.number("bytes", 0)}};
   }

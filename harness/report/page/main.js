@@ -19,7 +19,8 @@ function fillFilters() {
     for (const [name, value] of Object.entries(filter))
       if (form.elements[name].value !== value) form.elements[name].value = value;
     const some = (numbers) => filtering() ? `${numbers.filter(passes).length} of ${numbers.length}` : `${numbers.length}`;
-    form.querySelector("output").textContent = `${some(report.claims)} claims, ${some(report.cells)} numbers`;
+    form.querySelector("output").textContent = `${some(report.claims)} claims, ${some(report.cells)} numbers, ` +
+        `${report.cells.filter((cell) => cell.verdict && passes(cell)).length} of them with a verdict`;
     form.classList.toggle("filtering", filtering());
   });
   addEventListener("keydown", (event) => {

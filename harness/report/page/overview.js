@@ -13,7 +13,7 @@ function bar(what, numbers, paper, source) {
     }, element("span", {"aria-hidden": true}, `${sign} ${count}`));
   }).filter(Boolean);
   return element("div", {class: "bar", "data-what": what, role: "group", "aria-label": `${what}, ${source}`},
-                 ...(parts.length ? parts : [element("span", {class: "none"}, "–")]),
+                 ...(parts.length ? parts : [element("span", {class: "none"}, "none")]),
                  element("span", {class: "share"}, share(numbers)));
 }
 
@@ -43,10 +43,11 @@ function sourceLabel(source, numbers) {
 }
 
 function paperCard({id, title}) {
-  const grid = element("div", {class: "bars"}, ...["source", "claims", "numbers in tables and figures"].map(
+  const grid = element("div", {class: "bars"}, ...["source", "claims: statements of the paper", "numbers in its tables and figures"].map(
       (head) => element("span", {class: "head"}, head)));
   const claims = claimsOf(id), cells = cellsOf(id).filter((cell) => cell.verdict);
-  for (const source of new Set([...claims, ...cells].map((number) => number.origin))) {
+  const bySource = d3.rollups([...claims, ...cells], (numbers) => numbers.length, ({origin}) => origin);
+  for (const [source] of d3.sort(bySource, ([, count]) => -count)) {
     const own = (numbers) => numbers.filter((number) => number.origin === source);
     grid.append(sourceLabel(source, own([...claims, ...cells])), bar("claims", own(claims), id, source),
                 bar("numbers", own(cells), id, source));
@@ -54,14 +55,27 @@ function paperCard({id, title}) {
   return element("article", {class: "paper", "aria-label": id}, element("h3", {}, title, " ", element("small", {}, id)), grid);
 }
 
+/** What the sources are that the page has. */
+function sourcesInWords() {
+  const origins = [...report.claims, ...report.cells].map(({origin}) => origin);
+  return [["formula", /^formula/, " evaluates the paper’s equations."],
+          ["virtual:", /^virtual:/, " executes a training on a described machine: memory is counted, and time is modelled."],
+          ["as", / as /, " adds what the paper’s own program kept and sent besides: hold the paper’s numbers against this row."],
+          ["measured", /^measured/, " ran on the device that is named."]]
+      .filter(([, pattern]) => origins.some((origin) => pattern.test(origin)))
+      .flatMap(([name, , means]) => [" ", element("code", {}, name), means]);
+}
+
 function drawOverview() {
   const count = report.papers.length;
-  document.getElementById("introduction").textContent =
-      `This page sets numbers that ${["no paper reports", "a paper reports", "two papers report", "three papers report"][count] ?? `${count} papers report`} beside those that frugal gets when it ` +
-      "runs the same trainings, and says of each whether it is reproduced, from which source it is, and how to make it again. " +
-      "A bar is of one source, and ends with the share that is reproduced of what is decided. Click a part of a bar to see what is in it.";
-  document.getElementById("legend").append(...verdicts.map(
-      ({name, sign, means}) => element("li", {title: means}, element("span", {class: `swatch ${cssName(name)}`, "aria-hidden": true}, sign),
+  document.getElementById("introduction").append(
+      `This page sets numbers that ${["no paper reports", "a paper reports", "two papers report", "three papers report"][count] ?? `${count} papers report`} ` +
+      "beside frugal’s own, and says of each whether it is reproduced. Each source has a row.", ...sourcesInWords(),
+      " The percentage is ✓ of ✓ and ✗; small parts of a bar are drawn wider than they are. Click a part to see its numbers: each opens to why it has its verdict, " +
+      "and to the command that makes it again.");
+  const present = new Set([...report.claims, ...report.cells].map(({verdict}) => verdict));
+  document.getElementById("legend").append(...verdicts.filter(({name}) => present.has(name)).map(
+      ({name, sign, means}) => element("li", {}, element("span", {class: `swatch ${cssName(name)}`, "aria-hidden": true}, sign),
                                        ` ${name}`, element("span", {class: "hint"}, `: ${means}`))));
   document.getElementById("papers").append(...report.papers.map(paperCard));
   changes.on("filter.overview", () => {
