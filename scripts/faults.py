@@ -58,6 +58,8 @@ def problems(faults, read):
             found.append(f"{name}: found_by is a program and a filter of its tests")
         if is_statement(fault["right"]) != is_statement(fault["wrong"]):
             found.append(f"{name}: right and wrong are both expressions, or both statements")
+        if any(fault["right"].count(begin) != fault["right"].count(end) for begin, end in ("()", "{}")):
+            found.append(f"{name}: what is right begins or ends within parentheses or braces")
         count = read(fault["file"]).count(fault["right"])
         if count != 1:
             found.append(f"{name}: what is right stands {count} times in {fault['file']}, and must once")

@@ -127,6 +127,9 @@ void read_gemma(const HuggingFaceReader& in, ModelConfig& model) {
   model.mlp = MlpKind::geglu;
   model.post_norms = model.scaled_embedding = true;
   model.query_scale = in.number("query_pre_attn_scalar", 256);
+  if (model.query_scale <= 0)
+    in.object().fail("query_pre_attn_scalar",
+                     "must be above 0: attention scores are divided by its root");
   model.attention_softcap = in.nullable("attn_logit_softcapping", 50);
   model.logit_softcap = in.nullable("final_logit_softcapping", 30);
 }

@@ -271,6 +271,7 @@ TEST(HuggingFaceConfig, WhatWouldBeAnotherModelIsRefusedByName) {
   refused("llama3-8b", "quantization_config", {{"bits", 4}});
   refused("llama3-8b", "final_logit_softcapping", 30.0);
   refused("gemma-2-9b", "hidden_activation", "gelu");
+  refused("gemma-2-9b", "query_pre_attn_scalar", 0.0);
   refused("gemma-2-9b", "use_bidirectional_attention", true);
   refused("gemma-2-9b", "layer_types", {"sliding_attention"});
   refused("qwen2-7b", "use_sliding_window", 1);
