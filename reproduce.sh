@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Regenerates the tables and figures of all papers on this machine and writes one page of all: out/report.html.
 #   ./reproduce.sh [OPTION...]    options of `frugal reproduce`, such as --on virtual or --check
-#   ./reproduce.sh --quick        a minute, when built: all numbers, held against what is expected; ends with OK or FAILED
+#   ./reproduce.sh --quick        all numbers, held against what is expected; ends with OK or FAILED
 # What an earlier run recorded is kept and used. --rerun failed runs what did not end well again, --rerun all everything.
 # Exit status: 0 done, else that of the last step that failed.
 set -euo pipefail
