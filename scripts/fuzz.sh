@@ -15,6 +15,11 @@ if ! [[ $seconds =~ ^[1-9][0-9]*$ ]]; then
   echo "fuzz.sh: SECONDS is \"$seconds\"; it must be a whole number from 1" >&2
   exit 2
 fi
+jobs=${JOBS:-$(nproc)}
+if ! [[ $jobs =~ ^[1-9][0-9]*$ ]]; then
+  echo "fuzz.sh: JOBS is \"$jobs\"; it must be a whole number from 1" >&2
+  exit 2
+fi
 mapfile -t targets < <(ls tests/fuzz/corpus)
 if [[ ${1:-} == --share ]]; then
   shares=3
@@ -65,7 +70,7 @@ finish_one() {
   unset "running[$pid]"
 }
 for target in "${targets[@]}"; do
-  ((${#running[@]} < ${JOBS:-$(nproc)})) || finish_one
+  ((${#running[@]} < jobs)) || finish_one
   run "$target" &
   running[$!]=$target
 done
