@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "kernels/cpu/device.h"
+#include "kernels/support/error.h"
 #include "tests/fuzz/target.h"
 
 namespace frugal::testing {
