@@ -119,6 +119,8 @@ void read_windows(const HuggingFaceReader& in, const Architecture& architecture,
   }
   if (in.has("layer_types")) read_layer_types(in, model);
   if (model.window == 0) model.window_period = 1;
+  // The first layer of a period has the window, whatever layers the model has not.
+  model.window_period = std::min(model.window_period, model.layers);
 }
 
 void read_gemma(const HuggingFaceReader& in, ModelConfig& model) {
