@@ -127,6 +127,30 @@ void validate_step_in_backward(const RunConfig& c) {
       fmt::join(ScheduleKind::names(possible), ", ")));
 }
 
+/// What is divided must be all there at some time.
+void validate_shard(const RunConfig& c) {
+  if (c.shard_size < 0 || (c.shard_size > 0 && c.shard == Shard::none))
+    throw InputError(fmt::format(
+        "shard size is {} and shard is {}; {}", c.shard_size, name_of(c.shard),
+        c.shard_size < 0 ? "it must be from 1, or 0 for all ranks that have the same weights"
+                         : "say what is divided (shard optimizer, gradients or weights), or leave "
+                           "the size out"));
+  if (c.shard_size > 0)
+    divisible("data-parallel size x context-parallel size",
+              int64_t{c.data_parallel} * c.context_parallel, "shard size", c.shard_size,
+              "choose a size that divides them");
+  if (!c.reduces_in_backward() || !c.schedule.splits_backward) return;
+  throw InputError(
+      fmt::format("shard is {} and the schedule is {}, which computes gradients of weights in "
+                  "passes of their own, until which those of a layer would be kept whole; choose "
+                  "shard optimizer, or one of {}",
+                  name_of(c.shard), name_of(c.schedule),
+                  fmt::join(ScheduleKind::names([](const ScheduleKind& kind) {
+                              return !kind.splits_backward;
+                            }),
+                            ", ")));
+}
+
 /// What is computed one part after the other, and what is kept elsewhere.
 void validate_mini_sequences(const RunConfig& c) {
   const auto chunks = [](std::string_view what, int64_t value) {
@@ -169,6 +193,20 @@ std::string_view name_of(AttentionKind attention) {
 
 std::string_view name_of(Precision precision) {
   return precision == Precision::pure ? "pure" : "mixed";
+}
+
+std::string_view name_of(Shard shard) {
+  switch (shard) {
+    case Shard::none:
+      return "none";
+    case Shard::optimizer:
+      return "optimizer";
+    case Shard::gradients:
+      return "gradients";
+    case Shard::weights:
+      return "weights";
+  }
+  return "?";
 }
 
 std::string_view name_of(ContextKind context) {
@@ -228,6 +266,7 @@ void RunConfig::validate() const {
               "parallelism off");
   validate_mini_sequences(*this);
   validate_step_in_backward(*this);
+  validate_shard(*this);
   check_behaviours(*this);
   all_fit(*this);
 }

@@ -31,6 +31,12 @@ std::string_view name_of(Precision precision);
 enum class ContextKind : uint8_t { ulysses, ring };
 std::string_view name_of(ContextKind context);
 
+/// Of what ranks that have the same weights, the replicas, keep equal parts in place of copies
+/// (Rajbhandari et al. 2020, ZeRO): the optimizer's state (stage 1), gradients too (stage 2),
+/// weights too (stage 3).
+enum class Shard : uint8_t { none, optimizer, gradients, weights };
+std::string_view name_of(Shard shard);
+
 /// Everything that decides what a run computes.
 struct RunConfig {
   /// Sequences of a microbatch, and microbatches of a batch.
@@ -45,6 +51,10 @@ struct RunConfig {
   int pipeline_parallel = 1;  ///< [p], stages
   int chunks = 1;         ///< [v], parts of the model on each stage, of the interleaved schedule
   int data_parallel = 1;  ///< [w], replicas
+  Shard shard = Shard::none;
+  /// How many ranks next to each other divide it; others of the same weights have the same parts
+  /// (hybrid sharding). 0: all of them.
+  int shard_size = 0;
   ScheduleKind schedule = ScheduleKind::one_forward_one_backward;
   Recompute recompute = Recompute::none;
   AttentionKind attention = AttentionKind::separate;  ///< fused: not with selective recomputation
@@ -107,6 +117,17 @@ struct RunConfig {
   /// Whether gradients have memory only while they are needed.
   bool gradients_come_and_go() const {
     return step_in_backward || program.keeps.gradients_when_needed;
+  }
+  /// Ranks that divide what is to be divided; 1: there is nothing of it, or nobody to share with.
+  int shard_ranks() const {
+    if (shard == Shard::none) return 1;
+    return shard_size > 0 ? shard_size : data_parallel * context_parallel;
+  }
+  /// Whether a rank has a part of this alone, and others the rest.
+  bool shards(Shard what) const { return shard_ranks() > 1 && shard >= what; }
+  /// Whether gradients are summed over replicas in the backward pass that computes them.
+  bool reduces_in_backward() const {
+    return shards(Shard::gradients) || (shards(Shard::optimizer) && step_in_backward);
   }
   /// DType of gradients of weights, and of optimizer state.
   DType state_type() const { return precision == Precision::pure ? type : accumulation_type(type); }

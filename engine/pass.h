@@ -20,6 +20,16 @@ using OnLogits =
 /// Is told of parameters whose gradients a backward pass has completed.
 using OnGradients = std::function<void(const Pass&, const std::vector<Parameter*>&)>;
 
+/// Who has the weights of parameters that a rank has parts of alone (RunConfig::shard): a pass says
+/// which it needs.
+struct WeightSource {
+  virtual ~WeightSource() = default;
+  /// The pass computes with the weights of `now` until end(), and with those of `next` after that.
+  virtual void begin(const RankAt& at, const std::vector<Parameter*>& now,
+                     const std::vector<Parameter*>& next) = 0;
+  virtual void end(const std::vector<Parameter*>& now) noexcept = 0;
+};
+
 /// What one microbatch's pass through a part of the model needs to know beside its operands. The
 /// pointers are null where there is nothing, and what they point to outlives the pass.
 struct Pass : RankAt {
@@ -36,8 +46,10 @@ struct Pass : RankAt {
   Deferred* deferred = nullptr;
   /// Sees the logits of a forward pass, in one part or several.
   const OnLogits* on_logits = nullptr;
-  /// Where a run steps in backward. Null: gradients are kept.
+  /// Where a run steps in backward, or sums gradients there. Null: gradients are kept.
   const OnGradients* on_gradients = nullptr;
+  /// Where replicas divide the weights. Null: they are there.
+  WeightSource* weights = nullptr;
 
   /// The same, whose memory belongs to this layer.
   Pass in_layer(int layer) const {

@@ -15,6 +15,8 @@ struct RankGroups {
   Communicator& activations;  ///< the same, for messages of forward passes alone
   Communicator& gradients;    ///< the same, for messages of backward passes
   Communicator& data;         ///< the w replicas of its part
+  Communicator& shards;       ///< those that divide weights, gradients or state with it
+  Communicator& copies;       ///< those that have the same part of them
   Communicator& ends;         ///< of the first and the last stage, to each other
 };
 

@@ -28,6 +28,10 @@ std::string_view name_of(GroupUse use) {
       return "gradients";
     case GroupUse::data:
       return "data";
+    case GroupUse::shards:
+      return "shards";
+    case GroupUse::copies:
+      return "copies";
     case GroupUse::ends:
       break;
   }
@@ -46,6 +50,10 @@ Axis axis_of(GroupUse use) {
       return Axis::stages;
     case GroupUse::data:
       return Axis::data;
+    case GroupUse::shards:
+      return Axis::shards;
+    case GroupUse::copies:
+      return Axis::copies;
     case GroupUse::ends:
       break;
   }
@@ -64,6 +72,8 @@ Stream stream_of(GroupUse use) {
     case GroupUse::context:
     case GroupUse::stages:
     case GroupUse::data:
+    case GroupUse::shards:
+    case GroupUse::copies:
       break;
   }
   return Stream::communication;
@@ -92,7 +102,7 @@ RankGroups RankGrid::groups(int rank) {
   const auto at = [&](GroupUse use) -> Communicator& { return seat(rank, use).communicator(); };
   return {at(GroupUse::tensor),      at(GroupUse::context),   at(GroupUse::stages),
           at(GroupUse::activations), at(GroupUse::gradients), at(GroupUse::data),
-          at(GroupUse::ends)};
+          at(GroupUse::shards),      at(GroupUse::copies),    at(GroupUse::ends)};
 }
 
 void RankGrid::abort(int rank, const std::string& reason) noexcept {

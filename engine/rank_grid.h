@@ -10,8 +10,18 @@
 namespace frugal::engine {
 
 /// What a group of ranks is for: a member of RankGroups.
-enum class GroupUse : uint8_t { tensor, context, stages, activations, gradients, data, ends };
-inline constexpr int group_uses = 7;
+enum class GroupUse : uint8_t {
+  tensor,
+  context,
+  stages,
+  activations,
+  gradients,
+  data,
+  shards,
+  copies,
+  ends
+};
+inline constexpr int group_uses = 9;
 std::string_view name_of(GroupUse use);
 Axis axis_of(GroupUse use);
 /// Groups that must not wait for each other have a stream each: neighbouring stages send to each
@@ -56,7 +66,8 @@ inline Layout layout_of(const RunConfig& config) {
   return {.tensor = config.tensor_parallel,
           .context = config.context_parallel,
           .data = config.data_parallel,
-          .stages = config.pipeline_parallel};
+          .stages = config.pipeline_parallel,
+          .shards = config.shard_ranks()};
 }
 
 }  // namespace frugal::engine

@@ -65,8 +65,9 @@ class Communicator {
   /// data := Σ over ranks of data.
   [[nodiscard]] virtual Pending all_reduce(const View& data) = 0;
   /// all := the shards of ranks 0 … size−1 one after the other; all has size × shard's elements.
+  /// The shard may be its own part of them.
   [[nodiscard]] virtual Pending all_gather(const View& shard, const View& all) = 0;
-  /// shard := part `rank` of Σ over ranks of all.
+  /// shard := part `rank` of Σ over ranks of all, and may be that part of all.
   [[nodiscard]] virtual Pending reduce_scatter(const View& all, const View& shard) = 0;
   /// part j of `from` goes to part rank of j's `to`; both have size equal parts.
   [[nodiscard]] virtual Pending all_to_all(const View& from, const View& to) = 0;

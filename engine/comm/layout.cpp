@@ -31,6 +31,10 @@ int step(const Layout& layout, Axis axis) {
       return layout.tensor;
     case Axis::data:
       return layout.tensor * layout.context;
+    case Axis::shards:
+      return layout.tensor;
+    case Axis::copies:
+      return layout.tensor * layout.shards;
     case Axis::stages:
       return layout.ranks_of_stage();
     case Axis::ends:
@@ -39,9 +43,9 @@ int step(const Layout& layout, Axis axis) {
   return 0;
 }
 
-bool within_a_stage(Axis axis) { return axis != Axis::stages && axis != Axis::ends; }
-
 }  // namespace
+
+bool within_a_stage(Axis axis) { return axis != Axis::stages && axis != Axis::ends; }
 
 int Layout::size(Axis axis) const {
   switch (axis) {
@@ -51,6 +55,10 @@ int Layout::size(Axis axis) const {
       return context;
     case Axis::data:
       return data;
+    case Axis::shards:
+      return shards;
+    case Axis::copies:
+      return shards == 1 ? 1 : context * data / shards;
     case Axis::stages:
       return stages;
     case Axis::ends:

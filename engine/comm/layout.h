@@ -22,19 +22,26 @@ enum class Axis : uint8_t {
   tensor,   ///< the parts of one stage of one replica and part of the sequence
   context,  ///< the parts of a sequence
   data,     ///< the replicas of one part of one stage
+  shards,   ///< of those that have the same weights, some that divide them (RunConfig::shard)
+  copies,   ///< those that have the same part of what is divided so
   stages,   ///< the stages of one pipeline
   ends      ///< the first and the last of them, which share a tied embedding
 };
 
+/// Whether the ranks of a group of this axis are of one stage.
+bool within_a_stage(Axis axis);
+
 /// How the ranks of a run are numbered and which of them form groups: tensor-parallel ranks next to
 /// each other, then parts of the sequence, then replicas, then stages, as Megatron-LM's
-/// initialize_model_parallel has them.
+/// initialize_model_parallel has them. Those that have the same weights, of all parts of the
+/// sequence and all replicas, divide them with those that are next to them.
 /// Ranks fill the nodes of a machine one after the other.
 struct Layout {
   int tensor = 1;   ///< [t]
   int context = 1;  ///< [c]
   int data = 1;     ///< [w] replicas
   int stages = 1;   ///< [p]
+  int shards = 1;   ///< of the ranks that have the same weights; 1: they divide nothing
 
   int ranks_of_stage() const { return tensor * context * data; }
   int ranks() const { return ranks_of_stage() * stages; }

@@ -1,9 +1,38 @@
 #pragma once
+#include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "engine/memory/tensor.h"
 
 namespace frugal::engine {
+
+/// Parameters that replicas divide among each other together (RunConfig::shard): each replica has a
+/// part of their elements, and all parts have as many.
+struct ParameterUnit {
+  /// Some elements, one behind the other.
+  struct Stretch {
+    int64_t begin = 0, count = 0;
+    int64_t end() const { return begin + count; }
+    /// What both have; it may be none.
+    Stretch shared_with(const Stretch& other) const {
+      const int64_t first = std::max(begin, other.begin);
+      return {first, std::max<int64_t>(std::min(end(), other.end()) - first, 0)};
+    }
+  };
+
+  int64_t offset = 0;    ///< in the block of all
+  int64_t elements = 0;  ///< with what lies between and behind them
+  int parts = 1;
+  std::vector<Stretch> gaps;  ///< of the block, where no parameter is
+  /// Of all elements, while a pass needs them; empty otherwise.
+  Tensor weights, gradients;
+
+  /// Of the block of all.
+  Stretch part(int index) const { return {offset + index * (elements / parts), elements / parts}; }
+  /// Where a rank's part begins in a block that has its parts of all units and nothing else.
+  int64_t part_offset() const { return offset / parts; }
+};
 
 /// Where the weights and gradients of one rank live. Reserved ahead for a whole model they are one
 /// block each, in which parameters follow each other, so that what is done to all of them alike
@@ -30,23 +59,24 @@ class ParameterStore {
     /// Whether a program has each parameter in memory of its own. They follow each other all the
     /// same: what has no values need not be in one block (Tensor).
     bool separate = false;
+    /// Of how many replicas each has a part of something; 1: there are no units.
+    int parts = 1;
+    /// Whether the block of weights has a rank's parts alone.
+    bool part_of_weights = false;
   };
 
-  void count() {
-    counting_ = true;
-    counted_ = vectors_ = 0;
-    sizes_.clear();
-  }
+  void count(const Types& types);
   bool counting() const { return counting_; }
+  /// What follows is divided together, and apart from what comes before.
+  void begin_unit();
   /// One parameter more, while counting.
-  void add(const Shape& shape) {
-    counted_ += padded(shape.size());
-    if (shape.dims == 1) vectors_ += padded(shape.size());
-    sizes_.push_back(shape.size());
-  }
+  void add(const Shape& shape);
   /// Ends counting and allocates what was counted. Throws OutOfMemory. Content is arbitrary; the
   /// caller fills the weights' block, so that nothing between two parameters is undefined.
   const Tensor& reserve(Ledger& ledger, const Types& types);
+
+  /// The block of weights, until close().
+  const Tensor& weight_block() const { return weights_; }
 
   /// The block of gradients, until close().
   const Tensor& gradient_block() const { return gradients_; }
@@ -54,6 +84,7 @@ class ParameterStore {
   struct Memory {
     Tensor weight, gradient;
     int64_t offset = -1;  ///< in the block, in elements; −1 for memory of its own
+    std::shared_ptr<ParameterUnit> unit;  ///< null where there are none
   };
   /// Memory for one parameter: the next part of the block, or its own where none is reserved, which
   /// belongs to that place.
@@ -63,7 +94,12 @@ class ParameterStore {
   void close();
 
  private:
+  void end_unit();
+
   bool counting_ = false;
+  int parts_ = 1;
+  std::vector<std::shared_ptr<ParameterUnit>> units_;
+  size_t next_unit_ = 0;
   int64_t counted_ = 0, vectors_ = 0;  // elements; of all, and of vectors
   int64_t next_ = 0, next_vector_ = 0;
   Pieces sizes_;

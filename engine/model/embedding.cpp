@@ -33,6 +33,7 @@ InputEmbedding::InputEmbedding(Rank& rank)
       table_(make_token_table(rank, token_table)) {
   const ModelConfig& m = rank.config.model;
   if (m.positions != PositionKind::learned) return;
+  rank.parameters.begin_unit();  // a tied table is divided as it is at the other end
   positions_.emplace(rank, position_table, Shape{m.sequence, m.hidden}, Sharding::replicated,
                      initial::weight());
   positions_->gradient_is_partial = rank.config.sequence_parallel;

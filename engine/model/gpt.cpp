@@ -44,38 +44,83 @@ std::vector<Tensor> rotary_tables(const Pass& pass) {
   return tables;
 }
 
+/// While this lives, a pass has the weights of a module, and those of the next one may be on their
+/// way.
+class WeightsOf {
+ public:
+  WeightsOf(const Pass& pass, const ParameterList& now, const ParameterList& next)
+      : source_(pass.weights), now_(now) {
+    if (source_ != nullptr) source_->begin(pass, now_, next);
+  }
+  ~WeightsOf() {
+    if (source_ != nullptr) source_->end(now_);
+  }
+  WeightsOf(const WeightsOf&) = delete;
+  WeightsOf& operator=(const WeightsOf&) = delete;
+
+ private:
+  WeightSource* source_;
+  const ParameterList& now_;
+};
+
 }  // namespace
 
 Gpt::Gpt(Rank& rank, const ModelPart& part) : part_(part) {
   const bool tied = ties_tables(rank, part);
+  ParameterStore& store = rank.parameters;
   if (part.first) {
+    store.begin_unit();
     embedding_.emplace(rank);
     embedding_->table().tied =
         rank.config.model.tied && rank.config.schedule.ties_tables && !part.last;
     embedding_->table().looked_up = !(part.last && tied);
   }
   if (part.last && !(part.first && tied)) {
+    store.begin_unit();
     output_table_.emplace(make_token_table(rank, tied ? token_table : output_table));
     output_table_->tied = output_table_->is_copy = tied;
   }
   layers_.reserve(static_cast<size_t>(part.layers));
   for (int64_t i = 0; i < part.layers; ++i) {
     const int index = static_cast<int>(part.first_layer + i);
+    store.begin_unit();
     layers_.emplace_back(RankAt(rank, {index, -1}), index);
   }
-  if (part.last) head_.emplace(rank);
+  if (part.last) {
+    store.begin_unit();
+    head_.emplace(rank);
+  }
+  if (embedding_) modules_.push_back(embedding_->parameters());
+  for (TransformerLayer& layer : layers_) modules_.push_back(layer.parameters());
+  if (head_) modules_.push_back(needed_by_head());
+}
+
+const ParameterList& Gpt::module(size_t i) const {
+  static const ParameterList none;
+  return i < modules_.size() ? modules_[i] : none;
+}
+
+ParameterList Gpt::needed_by_head() {
+  return join({{output_table_ ? &*output_table_ : &embedding_->table()}, head_->parameters()});
 }
 
 Tensor Gpt::compute(const Pass& pass, const Input& input, Saved& saved) const {
   if (has_mask(pass.rank.config) && input.scale) saved.mask = causal_mask(pass);
   if (input.scale) saved.rotary_tables = rotary_tables(pass);
-  Tensor x = part_.first ? embedding_->forward(pass, input.tokens, saved.embedding) : input.hidden;
+  Tensor x = input.hidden;
+  if (part_.first) {
+    const WeightsOf here(pass, module(0), module(1));
+    x = embedding_->forward(pass, input.tokens, saved.embedding);
+  }
   saved.layers.resize(layers_.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
     saved.layers[i].input = Checkpoint(taken(input, i + 1 == layers_.size()));
+    const WeightsOf here(pass, module(module_of_layer(i)), module(module_of_layer(i + 1)));
     x = layers_[i].forward(pass, x, saved.layers[i]);
   }
-  return part_.last ? head_->forward(pass, table(), x, input.labels, input.scale, saved.head) : x;
+  if (!part_.last) return x;
+  const WeightsOf here(pass, modules_.back(), {});
+  return head_->forward(pass, table(), x, input.labels, input.scale, saved.head);
 }
 
 Tensor Gpt::forward(const Pass& pass, const Input& input, Saved& saved) const {
@@ -100,14 +145,22 @@ Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
   if (pass.recompute == Recompute::stage) compute(pass, saved.input, saved);
   saved.input = {};
   const Tensor returned = saved.head.layer.returned;
-  Tensor dx = part_.last ? head_->backward(pass, table(), own_table(), scale, std::move(saved.head))
-                         : std::move(dy);
-  if (part_.last) complete(pass, head_parameters());
+  static const ParameterList none;
+  const auto layer_before = [&](size_t i) -> const ParameterList& {
+    return i > 0 ? modules_[module_of_layer(i - 1)] : none;
+  };
+  Tensor dx = std::move(dy);
+  if (part_.last) {
+    const WeightsOf here(pass, modules_.back(), layer_before(layers_.size()));
+    dx = head_->backward(pass, table(), own_table(), scale, std::move(saved.head));
+    complete(pass, head_parameters());
+  }
   const Tensor first_term = term_of_tied_table(pass, false);
   // The head is through: what comes back before would lie beside what the head has.
   if (!saved.layers.empty()) saved.layers.back().input.fetch(pass);
   for (size_t i = layers_.size(); i-- > 0; saved.layers.pop_back()) {
     if (i > 0) saved.layers[i - 1].input.fetch(pass);
+    const WeightsOf here(pass, modules_[module_of_layer(i)], layer_before(i));
     dx = layers_[i].backward(pass, std::move(dx), std::move(saved.layers[i]));
     complete(pass, layers_[i].parameters());
   }

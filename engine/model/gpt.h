@@ -51,10 +51,16 @@ class Gpt {
   const Parameter& table() const { return output_table_ ? *output_table_ : embedding_->table(); }
   Tensor compute(const Pass& pass, const Input& input, Saved& saved) const;
   Tensor term_of_tied_table(const Pass& pass, bool sum) const;
+  /// The output head's, with the table.
+  ParameterList needed_by_head();
+  /// Those of module `i` of the part, in the order of the forward pass: the embedding, layers, and
+  /// the head; none where there is no such module.
+  const ParameterList& module(size_t i) const;
+  size_t module_of_layer(size_t layer) const { return layer + (embedding_ ? 1 : 0); }
   ParameterList head_parameters();
   /// The output layer's, where the embedding has another one.
   ParameterList own_table();
-  /// Tells who steps in backward that these parameters' gradients are complete.
+  /// Tells who steps or sums in backward that these parameters' gradients are complete.
   static void complete(const Pass& pass, const ParameterList& parameters);
 
   ModelPart part_;
@@ -62,6 +68,7 @@ class Gpt {
   std::optional<Parameter> output_table_;  // of a last part without the embedding's
   std::vector<TransformerLayer> layers_;
   std::optional<OutputHead> head_;
+  std::vector<ParameterList> modules_;
 };
 
 }  // namespace frugal::engine

@@ -26,8 +26,14 @@ Shape local_shape(const Shape& serial, Sharding sharding, int t) {
 }  // namespace
 
 ParameterStore::Types types_of(const RunConfig& c) {
-  return {c.type, c.gradients_come_and_go() ? std::nullopt : std::optional(c.state_type()),
-          c.overwrite_gradients, c.program.keeps.separate_parameters};
+  const bool units = c.shards(Shard::optimizer);
+  const bool unkept = c.gradients_come_and_go() || c.reduces_in_backward();
+  return {c.type,
+          unkept ? std::nullopt : std::optional(c.state_type()),
+          c.overwrite_gradients && !units,
+          c.program.keeps.separate_parameters,
+          c.shard_ranks(),
+          c.shards(Shard::weights)};
 }
 
 Parameter::Parameter(const RankAt& at, std::string name_, const Shape& serial, Sharding sharding_,
@@ -43,6 +49,7 @@ Parameter::Parameter(const RankAt& at, std::string name_, const Shape& serial, S
   weight = std::move(memory.weight);
   gradient = std::move(memory.gradient);
   offset = memory.offset;
+  unit = std::move(memory.unit);
   if (initial.deviation > 0) {
     at.run(RandomNormal{weight,
                         initial.deviation,
@@ -51,15 +58,53 @@ Parameter::Parameter(const RankAt& at, std::string name_, const Shape& serial, S
   } else {
     at.run(Fill{weight, initial.constant});
   }
+  if (unit && at.rank.config.shards(Shard::weights))
+    keep_part(at, at.rank.parameters.weight_block());
   if (gradient.empty()) return;
   // A module alone, which no optimizer steps, adds to its gradients again and again.
   fresh = at.rank.config.overwrite_gradients && offset >= 0 && local.dims > 1;
   if (!fresh) at.run(Fill{gradient, 0});
 }
 
+void Parameter::keep_part(const RankAt& at, const Tensor& block) {
+  const ParameterUnit::Stretch part = unit->part(at.rank.groups.shards.rank());
+  const ParameterUnit::Stretch own = part.shared_with(stretch());
+  if (own.count > 0) {
+    at.run(Copy{weight.view().flat().sliced(0, own.begin - offset, own.count),
+                block.view().sliced(0, unit->part_offset() + own.begin - part.begin, own.count)});
+  }
+  look_away();
+}
+
+void Parameter::look_at(const Tensor& block, int64_t first) {
+  const Shape shape = weight.shape();
+  weight =
+      block.with_view(block.view().sliced(0, offset - first, shape.size()).reshaped(shape));
+}
+
+void Parameter::look_away() {
+  weight = Tensor().with_view({nullptr, weight.type(), weight.shape()});
+}
+
+const Tensor& gradients_of(const RankAt& at, ParameterUnit& unit) {
+  if (!unit.gradients.empty()) return unit.gradients;
+  unit.gradients =
+      at.allocate(at.rank.config.state_type(), {unit.elements}, Kind::communication);
+  for (const ParameterUnit::Stretch& gap : unit.gaps)
+    at.run(Fill{unit.gradients.view().sliced(0, gap.begin - unit.offset, gap.count), 0});
+  return unit.gradients;
+}
+
 void Parameter::take_gradient(const RankAt& at) const {
   if (!gradient.empty()) return;
-  gradient = at.allocate(at.rank.config.state_type(), weight.shape(), pieces, Kind::gradient);
+  if (unit) {
+    const Tensor& all = gradients_of(at, *unit);
+    gradient = all.with_view(all.view()
+                                 .sliced(0, offset - unit->offset, weight.view().size())
+                                 .reshaped(weight.shape()));
+  } else {
+    gradient = at.allocate(at.rank.config.state_type(), weight.shape(), pieces, Kind::gradient);
+  }
   fresh = true;
 }
 

@@ -49,6 +49,8 @@ struct Parameter {
   /// Whether nothing has been added to the gradient yet, and its memory holds anything.
   mutable bool fresh = false;
   int64_t offset = -1;  ///< in the rank's block of parameters (ParameterStore), −1 for none
+  /// What replicas divide it with; null where they do not.
+  std::shared_ptr<ParameterUnit> unit;
 
   Parameter() = default;
   /// Allocates the rank's part, fills it, and clears the gradient. Element i of the serial weight
@@ -69,12 +71,25 @@ struct Parameter {
   Tensor memory_beside_sum(const RankAt& at) const;
   /// The same of a weight in pieces, one after the other: the last.
   Tensor piece_beside_sum(const RankAt& at) const;
+  /// Its elements in the rank's block of parameters.
+  ParameterUnit::Stretch stretch() const { return {offset, view().size()}; }
+  /// Of weights that replicas divide: writes this rank's elements to the block of its parts, and
+  /// looks away.
+  void keep_part(const RankAt& at, const Tensor& block);
+  /// From now on its weight is that part of `block`, which begins with element `first` of the
+  /// rank's block of parameters.
+  void look_at(const Tensor& block, int64_t first = 0);
+  /// The weight is in no memory of this rank: other replicas have parts of it.
+  void look_away();
   /// Where the local elements stand in the serial weight.
   GlobalIndex global_index(const Rank& rank) const;
 
  private:
   void take_gradient(const RankAt& at) const;
 };
+
+/// A unit's gradients, of all its elements: taken where there are none.
+const Tensor& gradients_of(const RankAt& at, ParameterUnit& unit);
 
 /// What a run stores weights and their gradients as.
 ParameterStore::Types types_of(const RunConfig& config);

@@ -25,6 +25,12 @@ std::string_view one_chunk(const RunConfig& config) {
                "each other"
              : "";
 }
+std::string_view whole_gradients(const RunConfig& config) {
+  return config.shards(Shard::optimizer) ? "and replicas divide gradients" : "";
+}
+std::string_view whole_weights(const RunConfig& config) {
+  return config.shards(Shard::weights) ? "and replicas divide weights" : "";
+}
 std::string_view state_on_device(const RunConfig& config) {
   return config.offload_optimizer ? "and the optimizer's state is in the host's memory" : "";
 }
@@ -203,26 +209,31 @@ std::vector<Behaviour> of_steps() {
   return {
       keeping<&K::gradients_when_needed>("gradients-when-needed",
                                          "A weight's gradient takes memory from the backward pass "
-                                         "that computes it to the end of the step"),
+                                         "that computes it to the end of the step",
+                                         whole_gradients),
       keeping<&K::narrow_gradients>("narrow-gradients",
                                     "Gradients are there in the weights' type, too, beside their "
-                                    "float32 sums"),
+                                    "float32 sums",
+                                    whole_gradients),
       keeping<&K::separate_weight_gradients>("separate-weight-gradients",
                                              "What is added to a weight's gradient is a tensor of "
                                              "its own, in the weights' type"),
       keeping<&K::separate_parameters>("separate-parameters",
                                        "Each weight, its gradient and each part of its optimizer "
                                        "state is a tensor of its own, which an allocator rounds",
-                                       always, false),
+                                       whole_gradients, false),
       keeping<&K::tied_sums>("tied-sums",
                              "What both uses add to the gradient of a tied table, and the sum of "
-                             "the two, are tensors of their own; the first waits for the second"),
+                             "the two, are tensors of their own; the first waits for the second",
+                             whole_gradients),
       keeping<&K::stepped_one_by_one>("stepped-one-by-one",
                                       "A weight that steps in backward does so when its own "
-                                      "gradient is complete, not with its layer's"),
+                                      "gradient is complete, not with its layer's",
+                                      whole_gradients),
       keeping<&K::flattened_gradients>("flattened-gradients",
                                        "A step copies all gradients, in the weights' type, into "
-                                       "one tensor before replicas sum them"),
+                                       "one tensor before replicas sum them",
+                                       whole_gradients),
       keeping<&K::optimizer_intermediate>("optimizer-intermediate",
                                           "The optimizer's step makes one more tensor as large as "
                                           "the weights that it steps together, or two where it "
@@ -231,13 +242,14 @@ std::vector<Behaviour> of_steps() {
       keeping<&K::unstepped_head>("unstepped-head",
                                   "The table of an output head in parts, stepped in backward, is "
                                   "never stepped: its gradient stays, and it has no state",
-                                  always, false),
+                                  whole_gradients, false),
       keeping<&K::late_state>("late-state",
                               "The optimizer's state is made where the first step needs it, out of "
                               "what passes have given back",
                               always, false),
       keeping<&K::float32_weight_versions>("float32-weight-versions",
-                                           "Older versions of the weights are kept in float32"),
+                                           "Older versions of the weights are kept in float32",
+                                           whole_weights),
       caching_allocator(),
       communicator_buffers()};
 }

@@ -10,7 +10,7 @@ namespace frugal::engine {
 /// together.
 template <class Make>
 auto in_one_block(Rank& rank, const Make& make) {
-  rank.parameters.count();
+  rank.parameters.count(types_of(rank.config));
   (void)make();
   Tensor block = rank.parameters.reserve(rank.ledger, types_of(rank.config));
   rank.run(Fill{block, 0});

@@ -33,6 +33,9 @@ bool is_behind(const Parameter& first, int64_t elements, const Parameter& p) {
   return p.offset >= 0 && p.offset == first.offset + ParameterStore::padded(elements);
 }
 
+/// Whether this element of the block follows that one, but for what lies between parameters.
+bool follows(int64_t end, int64_t begin) { return begin == ParameterStore::padded(end); }
+
 /// Whether a program forgets to step it (Keeping::unstepped_head).
 bool is_forgotten(const Rank& rank, const Parameter& p) {
   const RunConfig& c = rank.config;
@@ -58,8 +61,13 @@ std::string_view name_of(OptimizerKind kind) {
   return "?";
 }
 
-Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOptions& options)
-    : parameters_(std::move(parameters)), kind_(options.kind), prediction_(options.prediction) {
+Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOptions& options,
+                     const Tensor& weights)
+    : parameters_(std::move(parameters)),
+      kind_(options.kind),
+      prediction_(options.prediction),
+      parts_of_weights_(rank.config.shards(Shard::weights)),
+      part_(rank.groups.shards.rank()) {
   if (predicts() && rank.config.offload_optimizer)
     throw InputError(
         "weights are predicted and the optimizer's state is offloaded; passes read what is "
@@ -70,55 +78,109 @@ Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOption
                     "known; choose clip 0, or do not step in backward",
                     options.clip));
   // In memory's order.
-  if (rank.config.overwrite_gradients)
+  if (rank.config.overwrite_gradients || rank.config.shards(Shard::optimizer))
     std::ranges::stable_sort(parameters_, {}, [](const Parameter* p) { return p->offset; });
-  for (size_t begin = 0, end = 0; begin < parameters_.size(); begin = end) {
-    Group group{.first = parameters_[begin],
-                .counted = is_counted(rank, *parameters_[begin]),
-                .tied = parameters_[begin]->tied};
-    const auto follows = [&](const Parameter& p) {
-      return is_behind(*group.first, group.elements, p) && is_counted(rank, p) == group.counted &&
-             !p.tied && !group.tied && !rank.config.gradients_come_and_go();
-    };
-    do {
-      const Parameter& p = *parameters_[end];
-      group.elements = ParameterStore::padded(group.elements) + p.view().size();
-      group.members.push_back(parameters_[end]);
-      ++end;
-    } while (end < parameters_.size() && follows(*parameters_[end]));
-    if (!rank.config.program.keeps.late_state) make_state(rank, group);
+  int64_t in_parts = 0;
+  for (const Parameter* p : parameters_)
+    if (p->unit && (units_.empty() || units_.back().unit != p->unit)) {
+      units_.push_back({p->unit, p});
+      in_parts += p->unit->elements / p->unit->parts;
+    }
+  if (rank.config.reduces_in_backward() && !rank.config.step_in_backward) {
+    gradients_ = rank.allocate(rank.config.state_type(), {in_parts}, Kind::gradient);
+    rank.run(Fill{gradients_, 0});
+  }
+  make_groups(rank, weights);
+}
+
+Optimizer::Slice Optimizer::slice_of(const Rank& rank, Parameter& p) {
+  if (!p.unit) return {&p, 0, p.view().size()};
+  const ParameterUnit::Stretch own = p.unit->part(rank.groups.shards.rank()).shared_with(p.stretch());
+  return {&p, own.begin - p.offset, own.count};
+}
+
+ParameterList Optimizer::Group::members() const {
+  ParameterList all;
+  for (const Slice& slice : slices) all.push_back(slice.parameter);
+  return all;
+}
+
+bool Optimizer::Group::goes_on_with(const RankAt& at, const Slice& slice, bool is_counted) const {
+  const Parameter& p = *slice.parameter;
+  return offset >= 0 && p.offset >= 0 && p.unit.get() == unit() &&
+         follows(offset + elements, p.offset + slice.begin) && is_counted == counted && !p.tied &&
+         !tied && (unit() != nullptr || !at.rank.config.gradients_come_and_go());
+}
+
+void Optimizer::Group::add(const Slice& slice) {
+  const Parameter& p = *slice.parameter;
+  if (slices.empty() && p.offset >= 0) offset = p.offset + slice.begin;
+  elements = ParameterStore::padded(elements) + slice.count;
+  slices.push_back(slice);
+}
+
+void Optimizer::make_groups(Rank& rank, const Tensor& weights) {
+  for (Parameter* p : parameters_) {
+    const Slice slice = slice_of(rank, *p);
+    if (slice.count == 0) continue;
+    const bool counted = is_counted(rank, *p);
+    if (groups_.empty() || !groups_.back().goes_on_with(rank, slice, counted))
+      groups_.push_back({.counted = counted, .tied = p->tied});
+    groups_.back().add(slice);
+  }
+  for (Group& group : groups_) {
+    if (!rank.config.program.keeps.late_state) make_state(rank, group, weights);
     if (rank.config.program.keeps.narrow_gradients && rank.config.type != rank.config.state_type())
       group.narrow_gradient =
           RankAt(rank).allocate(rank.config.type, {group.elements},
-                                pieces_of(rank.config, group.members), Kind::gradient);
-    groups_.push_back(std::move(group));
+                                pieces_of(rank.config, group.members()), Kind::gradient);
   }
 }
 
-OptimizerState Optimizer::new_state(Rank& rank, const Group& group) const {
+View Optimizer::in_part(const Group& group, const View& part, bool of_all) const {
+  const ParameterUnit& unit = *group.unit();
+  const int64_t first = of_all ? unit.part_offset() : 0;
+  return part.sliced(0, first + group.offset - unit.part(part_).begin, group.elements);
+}
+
+View Optimizer::gradient_of(const Group& group) const {
+  if (!gradients_.empty()) return in_part(group, gradients_, true);
+  const Slice& first = group.slices.front();
+  const View& own = first.parameter->gradient.view();
+  const View flat = {own.data, own.type, {first.begin + group.elements}};
+  return flat.sliced(0, first.begin, group.elements);
+}
+
+View Optimizer::weights_of(const Group& group, const Tensor& block) const {
+  if (block.empty() || group.offset < 0) return from(group.first().weight, group.elements);
+  if (parts_of_weights_) return in_part(group, block, true);
+  return block.view().sliced(0, group.offset, group.elements);
+}
+
+OptimizerState Optimizer::new_state(Rank& rank, const Group& group, const Tensor& weights) const {
   const RunConfig& c = rank.config;
   const bool narrow = accumulation_type(c.type) != c.type && c.precision == Precision::mixed;
   const int moments = kind_ == OptimizerKind::sgd ? 0 : kind_ == OptimizerKind::momentum ? 1 : 2;
-  return {rank, from(group.first->weight, group.elements), moments, narrow || predicts(),
-          pieces_of(c, group.members)};
+  return {rank, weights_of(group, weights), moments, narrow || predicts(),
+          pieces_of(c, group.members())};
 }
 
-void Optimizer::make_state(Rank& rank, Group& group) const {
-  if (group.state.empty() && !is_forgotten(rank, *group.first))
-    group.state = new_state(rank, group);
+void Optimizer::make_state(Rank& rank, Group& group, const Tensor& weights) const {
+  if (group.state.empty() && !is_forgotten(rank, group.first()))
+    group.state = new_state(rank, group, weights);
 }
 
 std::vector<Optimizer::Kept> Optimizer::kept() const {
   std::vector<Kept> all;
   for (const Group& group : groups_)
-    for (const Parameter* p : group.members) {
-      const int64_t first = p == group.first ? 0 : p->offset - group.first->offset;
+    for (const Slice& slice : group.slices) {
+      const Parameter& p = *slice.parameter;
+      const int64_t first =
+          &slice == &group.slices.front() ? 0 : p.offset + slice.begin - group.offset;
       const auto part = [&](const Tensor& state) {
-        return state.empty()
-                   ? View()
-                   : state.view().sliced(0, first, p->view().size()).reshaped(p->view().shape);
+        return state.empty() ? View() : state.view().sliced(0, first, slice.count);
       };
-      all.push_back({*p, part(group.state.master()), part(group.state.moment()),
+      all.push_back({slice, part(group.state.master()), part(group.state.moment()),
                      part(group.state.second_moment())});
     }
   return all;
@@ -154,20 +216,26 @@ void Optimizer::clear_fresh(Rank& rank) {
 }
 
 void Optimizer::clear_gradients(Rank& rank) {
-  if (rank.config.gradients_come_and_go()) {
+  if (rank.config.gradients_come_and_go() || rank.config.reduces_in_backward()) {
     for (Parameter* p : parameters_)
       if (!is_forgotten(rank, *p)) p->gradient.release();
+    for (const Unit& unit : units_) unit.unit->gradients.release();
+    if (!gradients_.empty()) rank.run(Fill{gradients_, 0});
     return;
   }
   if (rank.config.overwrite_gradients) return make_fresh(rank);
-  for (const Group& group : groups_) rank.run(Fill{group.gradient(), 0});
+  if (units_.empty())
+    for (const Group& group : groups_) rank.run(Fill{gradient_of(group), 0});
+  for (const Unit& unit : units_)
+    rank.run(Fill{from(unit.first->gradient, unit.unit->elements), 0});
 }
 
 Tensor Optimizer::squared_norm(Rank& rank) const {
   Tensor total = rank.allocate(DType::f64, {1});
   rank.run(Fill{total, 0});
   for (const Group& group : groups_)
-    if (group.counted) rank.run(Sum{group.gradient(), total, true});
+    if (group.counted) rank.run(Sum{gradient_of(group), total, true});
+  if (!units_.empty()) sum(rank.groups.shards, total);
   sum(rank.tensor_group, total);
   sum(rank.groups.stages, total);
   return total;
@@ -184,21 +252,15 @@ double Optimizer::norm_of(Rank& rank, const Tensor& squares) const {
 }
 
 WeightUpdate Optimizer::update_of(const Group& group, const View& gradient,
-                                  const OptimizerOptions& o, const WeightBlocks& blocks) {
-  WeightUpdate update{.weights = from(group.first->weight, group.elements),
-                      .gradient = gradient,
-                      .learning_rate = static_cast<float>(o.learning_rate),
-                      .weight_decay = static_cast<float>(o.weight_decay),
-                      .decoupled = o.kind != OptimizerKind::adam,
-                      .prediction = static_cast<float>(o.prediction)};
-  if (group.first->offset >= 0 && !blocks.from.empty()) {
-    const auto part = [&](const Tensor& block) {
-      return block.view().sliced(0, group.first->offset, group.elements);
-    };
-    update.weights = part(blocks.from);
-    update.result = part(blocks.to);
-  }
-  return update;
+                                  const OptimizerOptions& o, const WeightBlocks& blocks) const {
+  const bool in_blocks = group.offset >= 0 && !blocks.from.empty();
+  return {.weights = weights_of(group, blocks.from),
+          .gradient = gradient,
+          .result = in_blocks ? weights_of(group, blocks.to) : View(),
+          .learning_rate = static_cast<float>(o.learning_rate),
+          .weight_decay = static_cast<float>(o.weight_decay),
+          .decoupled = o.kind != OptimizerKind::adam,
+          .prediction = static_cast<float>(o.prediction)};
 }
 
 void Optimizer::update(const RankAt& at, const Group& group, const View& gradient,
@@ -233,7 +295,8 @@ void Optimizer::make_intermediate(const RankAt& at, const Group& group, std::vec
   if (!at.rank.config.program.keeps.optimizer_intermediate) return;
   const Tensor& moment = group.state.second_moment();
   if (moment.empty()) return;
-  all.push_back(at.allocate(moment.type(), moment.shape(), group.first->pieces, Kind::optimizer));
+  all.push_back(
+      at.allocate(moment.type(), moment.shape(), group.first().pieces, Kind::optimizer));
   at.run(Copy{moment, all.back()});
 }
 
@@ -250,11 +313,12 @@ void Optimizer::begin_step(const OptimizerOptions& o) {
 void Optimizer::update(const RankAt& at, const OptimizerOptions& o, double norm,
                        const WeightBlocks& blocks) {
   begin_step(o);
-  for (Group& group : groups_) make_state(at.rank, group);
+  for (Group& group : groups_) make_state(at.rank, group, blocks.from);
   const double scale = o.clip > 0 && norm > o.clip ? o.clip / norm : 1;
   std::vector<Tensor> intermediate;  // of all at once
   for (const Group& group : groups_) make_intermediate(at, group, intermediate);
-  for (const Group& group : groups_) update(at, group, group.gradient(), o, scale, blocks);
+  for (const Group& group : groups_) update(at, group, gradient_of(group), o, scale, blocks);
+  gather_weights(at.rank, blocks.to);
 }
 
 /// All but a tied table, whose gradient sets out for the other end of the pipeline. It goes in a
@@ -264,8 +328,8 @@ void Optimizer::update_without_waiting(Rank& rank, const OptimizerOptions& o,
                                        const WeightBlocks& blocks) {
   begin_step(o);
   for (Group& group : groups_) {
-    make_state(rank, group);
-    const View gradient = group.gradient();
+    make_state(rank, group, blocks.from);
+    const View gradient = gradient_of(group);
     if (!group.tied) {
       update(rank, group, gradient, o, 1, blocks);
       continue;
@@ -276,6 +340,7 @@ void Optimizer::update_without_waiting(Rank& rank, const OptimizerOptions& o,
     late.sum = rank.groups.ends.all_reduce(late.gradient);
     late_ = std::move(late);
   }
+  gather_weights(rank, blocks.to);
 }
 
 void Optimizer::await_gradients() {
@@ -286,26 +351,31 @@ void Optimizer::finish(const RankAt& at) {
   if (!late_) return;
   await_gradients();
   update(at, *late_->group, late_->gradient, late_->options, 1, late_->blocks);
+  if (const ParameterUnit* unit = late_->group->unit())
+    gather_weights(at.rank, late_->blocks.to, unit);
   late_.reset();
 }
 
 void Optimizer::write_exact(Rank& rank, const Tensor& block) {
   finish(rank);
   for (const Group& group : groups_)
-    rank.run(
-        Convert{group.state.master(), block.view().sliced(0, group.first->offset, group.elements)});
+    rank.run(Convert{group.state.master(), weights_of(group, block)});
+  gather_weights(rank, block);
+}
+
+void Optimizer::begin_step_in_backward(const RankAt& at, const OptimizerOptions& options) {
+  if (options.clip > 0) throw std::logic_error("no gradient is clipped that steps in backward");
+  if (!squares_.empty()) return;
+  begin_step(options);
+  squares_ = at.allocate(DType::f64, {1}, Kind::statistics);
+  at.run(Fill{squares_, 0});
 }
 
 void Optimizer::step_in_backward(const RankAt& at, const ParameterList& parameters,
                                  const OptimizerOptions& options) {
-  if (options.clip > 0) throw std::logic_error("no gradient is clipped that steps in backward");
-  if (squares_.empty()) {
-    begin_step(options);
-    squares_ = at.allocate(DType::f64, {1}, Kind::statistics);
-    at.run(Fill{squares_, 0});
-  }
+  begin_step_in_backward(at, options);
   for (Group& group : groups_) {
-    const Parameter* p = group.first;
+    const Parameter* p = &group.first();
     if (std::find(parameters.begin(), parameters.end(), p) == parameters.end()) continue;
     if (is_forgotten(at.rank, *p)) continue;
     const View& gradient = p->grad(at);
@@ -313,7 +383,7 @@ void Optimizer::step_in_backward(const RankAt& at, const ParameterList& paramete
     sum(at.rank.groups.context, gradient);
     sum(at.rank.groups.data, gradient);
     if (group.counted) at.run(Sum{gradient, squares_, true});
-    make_state(at.rank, group);
+    make_state(at.rank, group, {});
     std::vector<Tensor> intermediate;
     for (int i = 0; i < 2; ++i) make_intermediate(at, group, intermediate);
     update(at, group, gradient.flat(), options, 1, {});
@@ -324,6 +394,7 @@ void Optimizer::step_in_backward(const RankAt& at, const ParameterList& paramete
 
 /// The norm, which comes too late for clipping.
 double Optimizer::end_step_in_backward(Rank& rank) {
+  if (!units_.empty()) sum(rank.groups.shards, squares_);
   sum(rank.tensor_group, squares_);
   const double norm = norm_of(rank, std::exchange(squares_, Tensor()));
   return rank.whole() ? norm : std::numeric_limits<double>::quiet_NaN();
@@ -334,11 +405,7 @@ double Optimizer::step(Rank& rank, const OptimizerOptions& options, const Weight
   finish(rank);
   clear_fresh(rank);
   flatten_gradients(rank);
-  if (rank.config.narrow_reduction && rank.groups.data.size() > 1 &&
-      rank.config.state_type() != rank.config.type)
-    sum_narrowed(rank, rank.groups.data);
-  else
-    sum_over(rank.groups.data);
+  sum_over_replicas(rank);
   if (options.clip == 0 && !rank.config.schedule.flushes) {
     sum_partial_gradients(rank);
     update_without_waiting(rank, options, blocks);

@@ -20,8 +20,10 @@ class Optimizer {
   /// Allocates the kind's state, and takes the master weights from the parameters' own: there are
   /// some where weights are narrower than their gradients, and where weights are predicted. Throws
   /// InputError where those that are predicted are to be offloaded, and where gradients that step
-  /// in backward are to be clipped, by a norm that is not known then.
-  Optimizer(Rank& rank, ParameterList parameters, const OptimizerOptions& options);
+  /// in backward are to be clipped, by a norm that is not known then. `weights`: the block that the
+  /// parameters are in, or where replicas divide it (Shard::weights), this rank's parts.
+  Optimizer(Rank& rank, ParameterList parameters, const OptimizerOptions& options,
+            const Tensor& weights = {});
 
   /// Where a step's first products overwrite (RunConfig::overwrite_gradients), weights' gradients
   /// are fresh from then on.
@@ -32,6 +34,12 @@ class Optimizer {
   /// all have been stepped, step() ends the step. `options` do not clip.
   void step_in_backward(const RankAt& at, const ParameterList& parameters,
                         const OptimizerOptions& options);
+  /// The same of this rank's part of a unit, whose gradients replicas have summed. `weights`: the
+  /// block of the constructor's.
+  void step_in_backward(const RankAt& at, const ParameterUnit& unit, const View& gradients,
+                        const OptimizerOptions& options, const Tensor& weights);
+  /// Adds a rank's part of a unit's gradients, which replicas have summed, to those before it.
+  void add_gradients(const RankAt& at, const ParameterUnit& unit, const View& gradients) const;
   /// Makes the gradients whole, clips by the norm of the whole model's, updates. Returns the norm
   /// before clipping; NaN on a device without values and where ranks are absent. Throws
   /// WrongNumbers when it is not finite otherwise. options.kind and options.prediction are the
@@ -50,19 +58,31 @@ class Optimizer {
   /// weights (ParameterStore).
   void write_exact(Rank& rank, const Tensor& block);
 
-  /// What it keeps of a parameter from step to step; empty views of what there is not.
+  /// Elements of a parameter that this rank steps, of its own: all, where replicas do not divide
+  /// them.
+  struct Slice {
+    Parameter* parameter;
+    int64_t begin = 0, count = 0;
+  };
+  /// What it keeps of them from step to step; empty views of what there is not.
   struct Kept {
-    const Parameter& parameter;
+    Slice slice;
     View master, moment, second_moment;
   };
   std::vector<Kept> kept() const;
+  /// Those of a parameter that this rank steps.
+  static Slice slice_of(const Rank& rank, Parameter& p);
   /// Steps so far, of which bias corrections and messages depend.
   void go_on_from(int64_t step) { steps_ = step; }
 
+  /// Makes the gradients of one replica whole, which it has alone: those that cover a part of the
+  /// sequence (all, where ranks share it, and Parameter::gradient_is_partial), and those of a tied
+  /// table.
+  static void complete_gradients(Rank& rank, const ParameterList& parameters);
+
   // What a step consists of, for those who clip by the norm of more parameters than these:
 
-  /// Makes the gradients of one replica whole: those that cover a part of the sequence (all, where
-  /// ranks share it, and Parameter::gradient_is_partial), and those of a tied table.
+  /// The same of what this rank steps.
   void complete_gradients(Rank& rank);
   /// ‖gradient‖² of all parameters of the model, replicated and tied ones counted once: [1], f64.
   Tensor squared_norm(Rank& rank) const;
@@ -78,17 +98,25 @@ class Optimizer {
   /// Parameters that lie one behind the other and are treated alike: a whole model, usually. What
   /// lies between two of them is treated as they are.
   struct Group {
-    const Parameter* first = nullptr;
-    ParameterList members{};
+    std::vector<Slice> slices{};
+    int64_t offset = -1;  // of the first element in the block of parameters; −1 for none
     int64_t elements = 0;
     bool counted = true;       // in this rank's part of the gradient's norm
     bool tied = false;         // Parameter::tied
     OptimizerState state{};    // the kind decides what there is
     Tensor narrow_gradient{};  // beside the gradient, where a program has both
-    /// Of all members.
-    View gradient() const {
-      return {first->gradient.view().data, first->gradient.type(), {elements}};
-    }
+
+    const Parameter& first() const { return *slices.front().parameter; }
+    const ParameterUnit* unit() const { return first().unit.get(); }
+    ParameterList members() const;
+    /// Whether this is what follows it in memory.
+    bool goes_on_with(const RankAt& at, const Slice& slice, bool counted) const;
+    void add(const Slice& slice);
+  };
+  /// What replicas divide together.
+  struct Unit {
+    std::shared_ptr<ParameterUnit> unit;
+    const Parameter* first;  // with which it begins
   };
   /// A tied table's update that waits for the other end of the pipeline.
   struct Late {
@@ -99,20 +127,37 @@ class Optimizer {
     WeightBlocks blocks;
   };
 
+  void make_groups(Rank& rank, const Tensor& weights);
+  /// A group's elements in a block that begins with the rank's part of a unit, or of all units.
+  View in_part(const Group& group, const View& part, bool of_all) const;
+  /// Of all elements of a group.
+  View gradient_of(const Group& group) const;
+  View weights_of(const Group& group, const Tensor& block) const;
   void make_fresh(Rank& rank);
   /// Those that nothing was added to.
   void clear_fresh(Rank& rank);
-  OptimizerState new_state(Rank& rank, const Group& group) const;
+  OptimizerState new_state(Rank& rank, const Group& group, const Tensor& weights) const;
   /// Where it has none yet.
-  void make_state(Rank& rank, Group& group) const;
+  void make_state(Rank& rank, Group& group, const Tensor& weights) const;
+  void begin_step_in_backward(const RankAt& at, const OptimizerOptions& options);
   double end_step_in_backward(Rank& rank);
   /// Where a program does so (Keeping::flattened_gradients).
   void flatten_gradients(Rank& rank) const;
   void sum_partial_gradients(Rank& rank);
+  /// Of a group whose gradients are these.
+  static void sum_partial_gradients(Rank& rank, const Group& group, const View& gradients,
+                                    std::vector<Pending>& sums);
   /// Sums gradients of the same weights for other tokens.
   void sum_over(Communicator& replicas);
   /// The same in the weights' type, which is narrower.
   void sum_narrowed(Rank& rank, Communicator& replicas);
+  /// Over replicas, as the run has it.
+  void sum_over_replicas(Rank& rank);
+  /// The same of which a rank keeps its parts alone.
+  void reduce_to_parts(Rank& rank);
+  /// Brings the parts of a block of weights together that replicas have written; of one unit, or of
+  /// all.
+  void gather_weights(Rank& rank, const Tensor& block, const ParameterUnit* only = nullptr) const;
   void begin_step(const OptimizerOptions& options);
   /// Where a program has it (Keeping::optimizer_intermediate).
   static void make_intermediate(const RankAt& at, const Group& group, std::vector<Tensor>& all);
@@ -121,13 +166,17 @@ class Optimizer {
   /// One group by this gradient, which is multiplied by `scale` first.
   void update(const RankAt& at, const Group& group, const View& gradient,
               const OptimizerOptions& options, double scale, const WeightBlocks& blocks);
-  static WeightUpdate update_of(const Group& group, const View& gradient,
-                                const OptimizerOptions& options, const WeightBlocks& blocks);
+  WeightUpdate update_of(const Group& group, const View& gradient,
+                         const OptimizerOptions& options, const WeightBlocks& blocks) const;
 
   ParameterList parameters_;
   OptimizerKind kind_;
   double prediction_;
+  bool parts_of_weights_ = false;  // whether blocks of weights have this rank's parts alone
+  int part_ = 0;                   // which of them, of each unit
+  std::vector<Unit> units_;
   std::vector<Group> groups_;
+  Tensor gradients_;  // this rank's parts of all units, where it has no others between passes
   std::optional<Late> late_;
   Tensor squares_;  // [1] f64, of the gradients stepped in backward so far; empty between steps
   int64_t steps_ = 0;

@@ -7,6 +7,7 @@
 #include "engine/model/stage.h"
 #include "engine/schedule/timeline.h"
 #include "engine/train/batch.h"
+#include "engine/train/gradient_reduction.h"
 #include "engine/train/optimizer.h"
 #include "engine/train/pass_memo.h"
 #include "engine/train/weight_versions.h"
@@ -133,6 +134,8 @@ class StageExecutor {
   Progress progress_after(ActionKind pass) const;
   void forward(const Action& action, Flight& flight);
   void backward(const Action& action, Flight& flight);
+  /// Of a pass's gradients, which its batch's step, if it has one, steps with.
+  GradientReduction reduction_of(const OptimizerOptions* options);
   /// Those that this pass needs from the microbatch's earlier ones, which the memo has made.
   void make_tensors(const Action& action, Flight& flight);
   /// What a microbatch keeps of which there are no tensors has to be given back all the same.

@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "engine/comm/parallel.h"
+#include "engine/train/gathered_weights.h"
 #include "engine/train/host_tensor.h"
 #include "engine/train/stage_executor.h"
 
@@ -134,7 +135,9 @@ void StageExecutor::drop_flights() {
 
 void StageExecutor::forward(const Action& action, Flight& flight) {
   const Gpt& part = model_.part(action.chunk);
-  const Pass pass = pass_of(action, flight);
+  Pass pass = pass_of(action, flight);
+  GatheredWeights gathered(weights_.block(action.version));
+  if (rank_.config.shards(Shard::weights)) pass.weights = &gathered;
   const auto [batch, microbatch] = place_of(action);
   const MicroBatch& data = run_->batches.at(batch).at(microbatch);
   Gpt::Input input{.hidden = std::move(flight.activation.tensor),
@@ -155,19 +158,22 @@ void StageExecutor::forward(const Action& action, Flight& flight) {
 
 void StageExecutor::backward(const Action& action, Flight& flight) {
   Pass pass = pass_of(action, flight);
+  GatheredWeights gathered(weights_.block(action.version));
+  if (rank_.config.shards(Shard::weights)) pass.weights = &gathered;
   if (action.kind == ActionKind::input_backward) pass.deferred = &flight.deferred;
-  OnGradients on_gradients;
-  if (rank_.config.step_in_backward && !keep_gradients) {
-    const OptimizerOptions* options =
-        run_->optimizer.empty() ? nullptr : &run_->optimizer.at(place_of(action).first);
-    on_gradients = [this, options](const Pass& at, const ParameterList& parameters) {
-      if (options == nullptr)
-        Optimizer::drop_gradients(parameters);
-      else
-        optimizer_.step_in_backward(at, parameters, *options);
-    };
+  const OptimizerOptions* options =
+      run_->optimizer.empty() ? nullptr : &run_->optimizer.at(place_of(action).first);
+  GradientReduction reduction = reduction_of(options);
+  const OnGradients on_gradients = [&](const Pass& at, const ParameterList& parameters) {
+    if (rank_.config.reduces_in_backward())
+      reduction.add(at, parameters);
+    else if (options == nullptr)
+      Optimizer::drop_gradients(parameters);
+    else
+      optimizer_.step_in_backward(at, parameters, *options);
+  };
+  if ((rank_.config.step_in_backward || rank_.config.reduces_in_backward()) && !keep_gradients)
     pass.on_gradients = &on_gradients;
-  }
   if (pass.deferred != nullptr && pass.on_gradients != nullptr)
     throw std::logic_error(
         "weights cannot step in a backward pass that leaves their gradients out");
@@ -175,6 +181,17 @@ void StageExecutor::backward(const Action& action, Flight& flight) {
       model_.part(action.chunk)
           .backward(pass, std::move(flight.gradient.tensor),
                     run_->scales.at(place_of(action).first), std::move(flight.saved));
+  reduction.finish(pass);
+}
+
+GradientReduction StageExecutor::reduction_of(const OptimizerOptions* options) {
+  return GradientReduction(
+      [this, options](const RankAt& at, const ParameterUnit& unit, const Tensor& part) {
+        if (!rank_.config.step_in_backward)
+          optimizer_.add_gradients(at, unit, part);
+        else if (options != nullptr)
+          optimizer_.step_in_backward(at, unit, part, *options, weights_.block(weights_.newest()));
+      });
 }
 
 }  // namespace frugal::engine

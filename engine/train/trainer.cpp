@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "engine/schedule/schedules.h"
+#include "engine/train/gathered_weights.h"
 #include "engine/train/of_all_ranks.h"
 #include "engine/train/one_block.h"
 #include "kernels/support/error.h"
@@ -49,7 +50,8 @@ double sum(const std::vector<double>& shares) {
 void connect(Rank& rank) {
   const RankGroups& g = rank.groups;
   for (Communicator* group :
-       {&g.tensor, &g.context, &g.stages, &g.activations, &g.gradients, &g.data, &g.ends})
+       {&g.tensor, &g.context, &g.stages, &g.activations, &g.gradients, &g.data, &g.shards,
+        &g.copies, &g.ends})
     if (group->size() > 1) group->barrier();
 }
 
@@ -119,10 +121,19 @@ Trainer::Trainer(Cluster& cluster, const RunConfig& run, const TrainConfig& trai
     Member& member = of(rank);
     auto [model, block] = in_one_block(rank, [&] { return std::make_unique<StageModel>(rank); });
     member.model = std::move(model);
-    member.weights = std::make_unique<WeightVersions>(member.model->parameters(), block);
-    member.optimizer =
-        std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer);
+    // Passes gather those that they need of weights that replicas divide.
+    member.weights = std::make_unique<WeightVersions>(
+        run_.shards(Shard::weights) ? ParameterList() : member.model->parameters(), block);
+    make_optimizer(rank);
   });
+}
+
+void Trainer::make_optimizer(Rank& rank) {
+  Member& member = of(rank);
+  member.optimizer.reset();  // so that two states never are in memory
+  member.optimizer =
+      std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer,
+                                  member.weights->block(member.weights->newest()));
 }
 
 /// While this lives, the newest weights are exact on a rank whose passes read predicted ones
@@ -145,6 +156,26 @@ class Trainer::ExactWeights {
  private:
   WeightVersions& weights_;
   Tensor predicted_;
+};
+
+/// While this lives, a rank has all of a parameter's newest weights, of those that replicas divide
+/// too. All replicas make it.
+class Trainer::GatheredWeight {
+ public:
+  GatheredWeight(Rank& rank, const WeightVersions& weights, Parameter& parameter)
+      : gathered_(weights.block(weights.newest())), parameter_({&parameter}) {
+    if (rank.config.shards(Shard::weights)) gathered_.begin(rank, parameter_, {});
+  }
+  ~GatheredWeight() {
+    if (parameter_.front()->unit && !parameter_.front()->unit->weights.empty())
+      gathered_.end(parameter_);
+  }
+  GatheredWeight(const GatheredWeight&) = delete;
+  GatheredWeight& operator=(const GatheredWeight&) = delete;
+
+ private:
+  GatheredWeights gathered_;
+  const ParameterList parameter_;
 };
 
 StageExecutor Trainer::executor(Rank& rank) {
@@ -177,6 +208,12 @@ void Trainer::warm_up(const Batch& batch) {
 }
 
 std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Schedule& plan) {
+  if (run_.reduces_in_backward() && splits_backward(plan))
+    throw InputError(fmt::format(
+        "shard is {} and the schedule has weight gradients computed in passes of their own (W), "
+        "when those of a layer would have to be kept whole; write whole backward passes (B), or "
+        "choose shard optimizer",
+        name_of(run_.shard)));
   if (run_.step_in_backward && splits_backward(plan))
     throw InputError(
         "step in backward is on and the schedule has weight gradients computed in passes of their "
@@ -332,16 +369,20 @@ HostTensors Trainer::snapshot(const MicroBatch& microbatch) {
                    .batches = {batch},
                    .scales = {scale},
                    .on_logits = collect_logits(rank, logits, guard)});
-    of(rank).optimizer->complete_gradients(rank);
-    if (rank.replica() > 0) return;
-    losses[static_cast<size_t>(rank.index)] = share_of(rank, done.losses.front() / counted(batch));
-    const std::lock_guard lock(guard);
-    for (const Parameter* p : of(rank).model->parameters()) {
-      if (p->is_copy) continue;
+    const ParameterList parameters = of(rank).model->parameters();
+    Optimizer::complete_gradients(rank, parameters);
+    if (rank.replica() == 0)
+      losses[static_cast<size_t>(rank.index)] =
+          share_of(rank, done.losses.front() / counted(batch));
+    for (Parameter* p : parameters) {
+      const GatheredWeight whole(rank, *of(rank).weights, *p);
+      if (p->is_copy || rank.replica() > 0) continue;
       const GlobalIndex index = p->global_index(rank);
+      const std::lock_guard lock(guard);
       gather_into(tensors.at("weight/" + p->name), rank.device, p->view(), index);
       gather_into(tensors.at("gradient/" + p->name), rank.device, p->grad(), index);
     }
+    of(rank).optimizer->clear_gradients(rank);
   });
   for (auto& [name, tensor] : tensors)
     if (tensor.type == DType::f32) complete(cluster_, tensor);
@@ -355,10 +396,11 @@ void Trainer::each_weight(const WeightSink& take) {
     HostTensor serial = unwritten_host_tensor(weight.shape);
     std::mutex guard;
     cluster_.run([&](Rank& rank) {
-      if (rank.replica() > 0) return;
       const ExactWeights exact(rank, of(rank));
-      for (const Parameter* p : of(rank).model->parameters()) {
+      for (Parameter* p : of(rank).model->parameters()) {
         if (p->is_copy || p->name != weight.name) continue;
+        const GatheredWeight whole(rank, *of(rank).weights, *p);
+        if (rank.replica() > 0) continue;
         const std::lock_guard lock(guard);
         gather_into(serial, rank.device, p->view(), p->global_index(rank));
       }

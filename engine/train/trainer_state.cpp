@@ -25,25 +25,33 @@ std::string Trainer::state_file(int rank) { return fmt::format("rank-{:04}.safet
 std::vector<StateTensor> Trainer::state_of(Rank& rank) {
   Member& member = of(rank);
   std::vector<StateTensor> all;
-  const auto add = [&](const char* what, const Parameter& p, const View& local) {
+  const auto add = [&](const char* what, const Parameter& p, int64_t first, const View& local) {
     if (!local.empty())
-      all.push_back({fmt::format("{}/{}", what, name_in_state(p, run_)), local, p.serial_shape,
-                     p.global_index(rank)});
+      all.push_back({fmt::format("{}/{}", what, name_in_state(p, run_)),
+                     local.size() == p.view().size() ? local.reshaped(p.view().shape) : local,
+                     p.serial_shape, p.global_index(rank), first});
   };
   WeightVersions& weights = *member.weights;
   const int newest = weights.newest();
   const auto add_weights = [&](const char* what, int version) {
     const View block = weights.block(version).view();
-    for (const Parameter* p : member.model->parameters())
-      add(what, *p, block.sliced(0, p->offset, p->view().size()).reshaped(p->view().shape));
+    for (Parameter* p : member.model->parameters()) {
+      const bool divided = run_.shards(Shard::weights);
+      const Optimizer::Slice own = divided ? Optimizer::slice_of(rank, *p)
+                                           : Optimizer::Slice{p, 0, p->view().size()};
+      const int64_t at = p->offset + own.begin;
+      const int64_t before =
+          divided ? p->unit->part(rank.groups.shards.rank()).begin - p->unit->part_offset() : 0;
+      if (own.count > 0) add(what, *p, own.begin, block.sliced(0, at - before, own.count));
+    }
   };
   add_weights("weight", newest);
   if (run_.schedule.delay > 0 && weights.alive(newest - 1))
     add_weights("previous_weight", newest - 1);
   for (const Optimizer::Kept& kept : member.optimizer->kept()) {
-    add("master", kept.parameter, kept.master);
-    add("moment", kept.parameter, kept.moment);
-    add("second_moment", kept.parameter, kept.second_moment);
+    add("master", *kept.slice.parameter, kept.slice.begin, kept.master);
+    add("moment", *kept.slice.parameter, kept.slice.begin, kept.moment);
+    add("second_moment", *kept.slice.parameter, kept.slice.begin, kept.second_moment);
   }
   return all;
 }
@@ -53,9 +61,13 @@ std::vector<std::string> Trainer::save_state(const std::string& folder) {
   std::vector<std::string> files;
   std::mutex guard;
   cluster_.run([&](Rank& rank) {
-    if (rank.replica() > 0 || rank.groups.context.rank() > 0) return;
+    const bool first = rank.replica() == 0 && rank.groups.context.rank() == 0;
+    if (!first && !(run_.shards(Shard::optimizer) && rank.groups.copies.rank() == 0)) return;
     std::vector<StateTensor> tensors = state_of(rank);
     std::erase_if(tensors, [&](const StateTensor& tensor) {
+      const bool weight =
+          tensor.name.starts_with("weight/") || tensor.name.starts_with("previous_weight/");
+      if (weight && !first && !run_.shards(Shard::weights)) return true;
       return std::ranges::any_of(of(rank).model->parameters(), [&](const Parameter* p) {
         return is_a_copy(*p, run_) && tensor.name.ends_with("/" + p->name);
       });

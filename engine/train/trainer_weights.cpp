@@ -15,7 +15,8 @@ void Trainer::load_weights(const WeightSource& weight) {
   std::mutex guard;  // so that one weight at a time is on the host
   cluster_.run([&](Rank& rank) {
     Member& member = of(rank);
-    for (const Parameter* p : member.model->parameters()) {
+    const bool divided = run_.shards(Shard::weights);
+    for (Parameter* p : member.model->parameters()) {
       const std::lock_guard lock(guard);
       const HostTensor serial = weight(p->name);
       const Shape& s = p->serial_shape;
@@ -24,11 +25,11 @@ void Trainer::load_weights(const WeightSource& weight) {
         throw InputError(fmt::format("tensor weight/{} has shape [{}], the model needs [{}]",
                                      p->name, fmt::join(serial.shape, ", "),
                                      fmt::join(s.extent.begin(), s.extent.begin() + s.dims, ", ")));
+      if (divided) p->weight = rank.allocate(p->weight.shape(), Kind::communication);
       scatter_from(serial, rank.device, p->view(), p->global_index(rank));
+      if (divided) p->keep_part(rank, member.weights->block(member.weights->newest()));
     }
-    member.optimizer.reset();  // so that two states never are in memory
-    member.optimizer =
-        std::make_unique<Optimizer>(rank, member.model->parameters(), train_.optimizer);
+    make_optimizer(rank);
   });
 }
 

@@ -50,11 +50,7 @@ void WeightVersions::copy_all(Rank& rank) const {
 void WeightVersions::look_at(int version) {
   const Tensor& block = blocks_.at(version);
   used_ = version;
-  for (Parameter* p : parameters_) {
-    const View& before = p->weight.view();
-    p->weight =
-        block.with_view(block.view().sliced(0, p->offset, before.size()).reshaped(before.shape));
-  }
+  for (Parameter* p : parameters_) p->look_at(block);
 }
 
 /// Where a program keeps versions in float32, in as much memory.

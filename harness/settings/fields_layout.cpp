@@ -44,6 +44,15 @@ std::vector<Field> replicas_and_sequences() {
   return {field({"data_parallel_size", "--data-parallel", "Replicas of the pipeline"},
                 &C::data_parallel, size)
               .always(),
+          choice({"shard", "--shard",
+                  "Of what replicas have a part each in place of a copy: the optimizer's state, "
+                  "gradients too, or weights too (ZeRO)"},
+                 &C::shard),
+          field({"shard_size", "--shard-size",
+                 "Ranks next to each other that divide it, others having the same; all: those that "
+                 "have the same weights, of all replicas and parts of a sequence"},
+                &C::shard_size, whole_number_or("all", most_ranks, "all that have the same weights"))
+              .when([](const RunSettings& s) { return s.config.shard_size > 0; }),
           field({"kept_microbatches", "--kept-microbatches",
                  "Of a stage's microbatches in flight, so many that are kept and not recomputed"},
                 &C::kept_microbatches, whole_number(0))

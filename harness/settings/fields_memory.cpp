@@ -8,7 +8,8 @@ namespace {
 /// What is computed in parts, or again.
 std::vector<Field> computed_otherwise() {
   using C = RunConfig;
-  const ValueType parts = whole_number_or("paper", rules::most_tokens);
+  const ValueType parts = 
+      whole_number_or("paper", rules::most_tokens, "as many as mst2024's rule says");
   return {choice({"recompute", "--recompute", "Activations that are computed again"}, &C::recompute)
               .always()
               .needed(),

@@ -159,11 +159,10 @@ ValueType byte_count() {
               [](const json& value) { return is_whole(value, 1, int64_t{1} << 62); });
 }
 
-ValueType whole_number_or(const std::string& word, int64_t high) {
+ValueType whole_number_or(const std::string& word, int64_t high, const std::string& meaning) {
   ValueType number = type(
       "N|" + word,
-      fmt::format("a whole number from 1 to {}, or {} for as many as mst2024's rule says", high,
-                  word),
+      fmt::format("a whole number from 1 to {}, or {} for {}", high, word, meaning),
       {{"type", "integer"}, {"minimum", 0}, {"maximum", high}},
       [word](const std::string& text) -> std::optional<json> {
         if (text == word) return json(0);

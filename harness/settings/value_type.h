@@ -49,8 +49,8 @@ ValueType any_text(const std::string& placeholder);
 ValueType scale_type();
 /// In JSON a whole number; in text also with KiB, MiB, GiB or TiB behind it.
 ValueType byte_count();
-/// In [1, high], or the word, which is 0 in JSON.
-ValueType whole_number_or(const std::string& word, int64_t high);
+/// In [1, high], or the word, which is 0 in JSON and stands for what `meaning` says.
+ValueType whole_number_or(const std::string& word, int64_t high, const std::string& meaning);
 /// An object, in text as JSON.
 ValueType json_object();
 

@@ -23,13 +23,9 @@ RunConfig offloaded() {
 
 /// Loss and all gradients of a microbatch on a device. `turns` as Gpt::Input has it.
 std::vector<float> computed_on(Device& device, const RunConfig& config, bool turns) {
-  std::vector<std::unique_ptr<LocalGroup>> groups;
-  const auto alone = [&]() -> Communicator& {
-    return groups.emplace_back(std::make_unique<LocalGroup>(1))->communicator(0);
-  };
+  LocalGroup alone(1);
   Activity activity;
-  Rank rank(0, device, {alone(), alone(), alone(), alone(), alone(), alone(), alone()}, config,
-            activity);
+  Rank rank(0, device, testing::alone_in_all(alone), config, activity);
   Gpt model(rank);
   const MicroBatch batch = random_batch(config, 0)[0];
   const auto on_device = [&](const std::vector<int32_t>& values) {

@@ -47,7 +47,7 @@ struct Part {
   std::unique_ptr<Gpt> model;
 
   explicit Part(Rank& rank) {
-    rank.parameters.count();
+    rank.parameters.count(types_of(rank.config));
     const Gpt counted(rank);
     weights = rank.parameters.reserve(rank.ledger, types_of(rank.config));
     rank.run(Fill{weights, 0});

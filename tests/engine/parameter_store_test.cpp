@@ -15,9 +15,9 @@ TEST(ParameterStore, ParametersBeginWhereTheyCanBeReadInWholePacks) {
   for (const bool vectors_last : {false, true}) {
     Ledger ledger(device);
     ParameterStore store;
-    store.count();
-    for (const Shape& shape : shapes) store.add(shape);
     const ParameterStore::Types types{DType::bf16, DType::f32, vectors_last};
+    store.count(types);
+    for (const Shape& shape : shapes) store.add(shape);
     const Tensor block = store.reserve(ledger, types);
     int64_t end_of_matrices = 0, first_vector = block.view().size();
     for (const Shape& shape : shapes) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "engine/comm/local.h"
 #include "engine/train/trainer.h"
 
 namespace frugal::testing {
@@ -68,6 +69,12 @@ inline RunConfig small_gemma() {
 inline HostTensors snapshot_of(const RunConfig& config, const MicroBatch& batch) {
   const auto cluster = make_cpu_cluster(config, 2);
   return Trainer(*cluster, config, {}).snapshot(batch);
+}
+
+/// The groups of a rank that is alone in all.
+inline RankGroups alone_in_all(LocalGroup& one) {
+  Communicator& c = one.communicator(0);
+  return {c, c, c, c, c, c, c, c, c};
 }
 
 /// max |a − b| / max |b|, and ∞ where one has what the other has not.

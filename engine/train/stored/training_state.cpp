@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -41,7 +42,20 @@ std::string place_text(const StateTensor& tensor) {
                      fmt::join(extents(tensor.serial), " "));
 }
 
-/// Where the elements of a part stand, as many as there are; none where the text does not say so.
+/// The key of the metadata that says with which element a part begins, where that is not the first.
+std::string first_key(const std::string& name) { return name + " first"; }
+
+/// None where it is no whole number from 0.
+std::optional<int64_t> first_from(const safetensors::Metadata& metadata, const std::string& name) {
+  const auto found = metadata.find(first_key(name));
+  if (found == metadata.end()) return 0;
+  int64_t first = 0;
+  const char* const end = found->second.data() + found->second.size();
+  const auto [rest, error] = std::from_chars(found->second.data(), end, first);
+  return error == std::errc() && rest == end && first >= 0 ? std::optional(first) : std::nullopt;
+}
+
+/// Where the elements of a part stand, up to that one; none where the text does not say so.
 std::optional<GlobalIndex> place_from(const std::string& text, int64_t elements) {
   std::istringstream words(text);
   GlobalIndex index;
@@ -70,6 +84,7 @@ void write_state(const std::string& path, Device& device, const std::vector<Stat
   for (const StateTensor& tensor : tensors) {
     all.push_back({tensor.name, extents(tensor.local.shape), stored_as(tensor.local.type)});
     places[tensor.name] = place_text(tensor);
+    if (tensor.first > 0) places[first_key(tensor.name)] = std::to_string(tensor.first);
   }
   safetensors::Writer writer(path, all, places);
   for (const StateTensor& tensor : tensors) {
@@ -90,10 +105,13 @@ StoredState::StoredState(const std::vector<std::string>& files) {
     safetensors::Reader& file = *files_.emplace_back(std::make_unique<safetensors::Reader>(path));
     for (const auto& [name, entry] : file.entries()) {
       const auto text = file.metadata().find(name);
-      const auto place =
-          text == file.metadata().end() ? std::nullopt : place_from(text->second, entry.elements());
+      const auto first = first_from(file.metadata(), name);
+      int64_t end = 0;
+      const bool known = text != file.metadata().end() && first &&
+                         !__builtin_add_overflow(*first, entry.elements(), &end);
+      const auto place = known ? place_from(text->second, end) : std::nullopt;
       if (!place) safetensors::refuse(path, fmt::format("tensor {} has no place", name));
-      parts_[name].push_back({&file, *place});
+      parts_[name].push_back({&file, *place, *first});
     }
   }
 }
@@ -114,7 +132,7 @@ HostTensor StoredState::serial(const StateTensor& like) const {
     std::vector<double> values(static_cast<size_t>(file.entries().at(like.name).elements()));
     part.file->read(like.name, 0, values);
     for (size_t i = 0; i < values.size(); ++i) {
-      const auto at = static_cast<size_t>(part.index.at(static_cast<int64_t>(i)));
+      const auto at = static_cast<size_t>(part.index.at(part.first + static_cast<int64_t>(i)));
       if (at >= written.size())
         safetensors::refuse(file.path(), fmt::format("tensor {} lies outside", like.name));
       all.values[at] = values[i];
@@ -128,7 +146,12 @@ HostTensor StoredState::serial(const StateTensor& like) const {
 }
 
 void StoredState::read(const StateTensor& into, Device& device) const {
-  scatter_from(serial(into), device, into.local, into.index);
+  const HostTensor all = serial(into);
+  HostTensor part = serial_host_tensor(into.local.shape);
+  for (size_t i = 0; i < part.values.size(); ++i)
+    part.values[i] =
+        all.values[static_cast<size_t>(into.index.at(into.first + static_cast<int64_t>(i)))];
+  scatter_from(part, device, into.local, {});
 }
 
 }  // namespace frugal::engine

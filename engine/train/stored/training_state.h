@@ -16,7 +16,8 @@ struct StateTensor {
   std::string name;  ///< "weight/NAME", "previous_weight/NAME", "moment/NAME", …
   View local;        ///< this rank's part
   Shape serial;
-  GlobalIndex index;  ///< where the part's elements stand in the serial tensor
+  GlobalIndex index;  ///< where the elements stand that this rank's group has, in the serial tensor
+  int64_t first = 0;  ///< of these, where the part begins
 };
 
 /// Writes a rank's tensors to a new safetensors file, each as it is and with its place. Throws
@@ -39,6 +40,7 @@ class StoredState {
   struct Part {
     safetensors::Reader* file;
     GlobalIndex index;
+    int64_t first;
   };
 
   HostTensor serial(const StateTensor& like) const;

@@ -12,7 +12,17 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr Axis axes[] = {Axis::tensor, Axis::context, Axis::data, Axis::stages, Axis::ends};
+constexpr Axis axes[] = {Axis::tensor, Axis::context, Axis::data, Axis::shards,
+                         Axis::copies, Axis::stages,  Axis::ends};
+
+/// One of the numbers of ranks that can divide what all have.
+int random_shards(const Layout& layout, std::mt19937& random) {
+  const int all = layout.context * layout.data;
+  std::vector<int> sizes;
+  for (int size = 1; size <= all; ++size)
+    if (all % size == 0) sizes.push_back(size);
+  return sizes[std::uniform_int_distribution<size_t>(0, sizes.size() - 1)(random)];
+}
 
 Layout random_layout(std::mt19937& random) {
   std::uniform_int_distribution<int> size(1, 6);
@@ -61,6 +71,7 @@ TEST(Layout, GroupsOfAnAxisDivideTheRanks) {
   for (int round = 0; round < 50; ++round) {
     Layout layout = random_layout(random);
     layout.context = 1 + round % 3;
+    layout.shards = random_shards(layout, random);
     for (const Axis axis : axes) {
       std::set<std::vector<int>> groups;
       std::vector<int> covered;
@@ -91,6 +102,7 @@ TEST(Layout, GroupsOnNodes) {
   for (int round = 0; round < 100; ++round) {
     Layout layout = random_layout(random);
     layout.context = 1 + round % 3;
+    layout.shards = random_shards(layout, random);
     const int devices = std::uniform_int_distribution<int>(1, 9)(random);
     for (const Axis axis : axes) {
       for (int stage = 0; stage < layout.stages; ++stage) {

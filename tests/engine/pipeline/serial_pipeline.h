@@ -2,9 +2,8 @@
 #include <map>
 #include <memory>
 
-#include "engine/comm/local.h"
-#include "engine/train/trainer.h"
 #include "kernels/cpu/device.h"
+#include "tests/engine/support.h"
 
 namespace frugal::testing {
 using namespace engine;
@@ -21,8 +20,7 @@ class SerialPipeline {
       : config_(config),
         train_(train),
         version_(std::move(version)),
-        rank_(0, device_, {alone(0), alone(1), alone(2), alone(3), alone(4), alone(5), alone(6)},
-              config, activity_) {
+        rank_(0, device_, alone_in_all(alone_), config, activity_) {
     for (int stage = 0; stage < config.pipeline_parallel; ++stage) {
       parts_.push_back(std::make_unique<Gpt>(rank_, ModelPart::of(config, stage, 0)));
       history_.push_back({weights_of(stage)});
@@ -65,10 +63,6 @@ class SerialPipeline {
  private:
   using Values = std::map<std::string, std::vector<double>>;
 
-  Communicator& alone(size_t i) {
-    while (groups_.size() <= i) groups_.push_back(std::make_unique<LocalGroup>(1));
-    return groups_[i]->communicator(0);
-  }
 
   double compute(const Batch& batch, int t) {
     const Tensor total = rank_.allocate(DType::f64, {1});
@@ -154,7 +148,7 @@ class SerialPipeline {
   TrainConfig train_;
   VersionOf version_;
   CpuDevice device_{1};
-  std::vector<std::unique_ptr<LocalGroup>> groups_;
+  LocalGroup alone_{1};
   Activity activity_;
   Rank rank_;
   std::vector<std::unique_ptr<Gpt>> parts_;
