@@ -1,0 +1,182 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <random>
+
+#include "engine/config_rules.h"
+#include "kernels/support/error.h"
+#include "tests/engine/support.h"
+
+// Everything that the engine can do, in combinations drawn at random: each is refused in one line,
+// or it is the serial run. scripts/combinations.sh runs as many as one wants.
+namespace frugal::engine {
+namespace {
+
+using testing::worst_error;
+
+int64_t from_environment(const char* name, int64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoll(text);
+}
+
+/// The same numbers everywhere.
+class Draw {
+ public:
+  explicit Draw(uint64_t seed) : random_(seed) {}
+  template <class T>
+  T one_of(std::initializer_list<T> values) {
+    return values.begin()[random_() % values.size()];
+  }
+  const ScheduleKind& schedule() {
+    return ScheduleKind::all()[random_() % ScheduleKind::all().size()];
+  }
+  /// One time in so many.
+  bool once_in(uint64_t times) { return random_() % times == 0; }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+RunConfig drawn_model(Draw& draw) {
+  RunConfig c = draw.one_of({testing::small_gpt, testing::small_bert, testing::small_llama,
+                             testing::small_gemma})();
+  c.model.layers = draw.one_of<int64_t>({2, 4});
+  c.model.hidden = draw.one_of<int64_t>({32, 64});
+  if (c.model.head_width > 0) c.model.head_width = c.model.hidden / c.model.heads * 2;
+  c.model.sequence = draw.one_of<int64_t>({16, 24});
+  if (c.model.positions == PositionKind::learned) c.model.tied = !draw.once_in(4);
+  c.micro_batch = draw.one_of<int64_t>({1, 2});
+  c.type = draw.one_of({DType::f64, DType::f32});
+  return c;
+}
+
+/// Which ranks have what.
+void draw_layout(Draw& draw, RunConfig& c) {
+  c.tensor_parallel = draw.one_of({1, 1, 2, 4});
+  c.sequence_parallel = draw.once_in(2);
+  c.pipeline_parallel = draw.one_of({1, 1, 2});
+  c.data_parallel = draw.one_of({1, 2, 3, 4});
+  c.context_parallel = draw.one_of({1, 1, 1, 2});
+  c.context = draw.one_of({ContextKind::ulysses, ContextKind::ring});
+  if (c.context_parallel > 1) c.model.dropout = 0;
+  if (c.pipeline_parallel > 1) c.schedule = draw.schedule();
+  if (c.schedule.has_chunks) c.chunks = draw.one_of({1, 2});
+  c.microbatches = draw.one_of<int64_t>({1, 2, 2, 4});
+  c.shard = draw.one_of({Shard::none, Shard::optimizer, Shard::gradients, Shard::weights});
+  if (c.shard != Shard::none && draw.once_in(2)) c.shard_size = 2;
+}
+
+/// What is kept, where, and until when.
+void draw_memory(Draw& draw, RunConfig& c) {
+  c.attention = draw.one_of({AttentionKind::fused, c.attention});
+  c.recompute = draw.one_of({Recompute::none, Recompute::none, Recompute::selective,
+                             Recompute::full, Recompute::stage});
+  c.stored_masks = draw.once_in(3);
+  c.keep_outputs = draw.once_in(3);
+  c.kept_microbatches = draw.once_in(4) ? 1 : 0;
+  c.mlp_chunks = draw.one_of<int64_t>({1, 1, 3, RunConfig::by_rule});
+  c.head_chunks = draw.one_of<int64_t>({1, 1, 3, RunConfig::by_rule});
+  c.head_tiles = draw.one_of<int64_t>({1, 1, 3});
+  c.step_in_backward = draw.once_in(6);
+  c.offload = draw.once_in(4);
+  c.offload_optimizer = draw.once_in(3);
+  c.overwrite_gradients = draw.once_in(3);
+}
+
+/// What the combination must equal: the same model without any of it. A schedule that does not
+/// flush computes with other weights than the serial run, and so is beside itself; where that
+/// depends on how many microbatches a replica has, they stay.
+RunConfig serial_of(const RunConfig& c) {
+  RunConfig serial;
+  serial.model = c.model;
+  serial.type = c.type;
+  serial.attention = c.attention;
+  serial.micro_batch = c.micro_batch;
+  serial.seed = c.seed;
+  serial.microbatches = c.batch_microbatches();
+  if (c.schedule.flushes) return serial;
+  serial.schedule = c.schedule;
+  serial.pipeline_parallel = c.pipeline_parallel;
+  serial.microbatches = c.microbatches;
+  serial.data_parallel = c.data_parallel;
+  return serial;
+}
+
+std::string text_of(const RunConfig& c) {
+  return fmt::format(
+      "L {} h {} s {} b {} {} {} {} tied {}; t {}{} p {} v {} {} w {} c {} {} m {}; shard {} {}; {} "
+      "recompute {} masks {} outputs {} kept {} parts {} {} {} step-in-backward {} offload {} {} "
+      "overwrite {}",
+      c.model.layers, c.model.hidden, c.model.sequence, c.micro_batch, name_of(c.type),
+      c.model.positions == PositionKind::learned ? (c.model.causal ? "gpt" : "bert")
+                                                 : (c.model.post_norms ? "gemma" : "llama"),
+      c.model.dropout, c.model.tied, c.tensor_parallel, c.sequence_parallel ? "s" : "",
+      c.pipeline_parallel, c.chunks, c.schedule.name, c.data_parallel, c.context_parallel,
+      name_of(c.context), c.microbatches, name_of(c.shard), c.shard_size, name_of(c.attention),
+      name_of(c.recompute), c.stored_masks, c.keep_outputs, c.kept_microbatches, c.mlp_chunks,
+      c.head_chunks, c.head_tiles, c.step_in_backward, c.offload, c.offload_optimizer,
+      c.overwrite_gradients);
+}
+
+struct Trained {
+  std::vector<StepResult> steps;
+  HostTensors end;
+};
+
+/// By momentum: Adam makes whole steps of gradients that are nothing but rounding, as those of the
+/// keys' biases are.
+Trained trained(const RunConfig& config) {
+  const auto cluster = make_cpu_cluster(config, 2);
+  const TrainConfig train{.optimizer = {.kind = OptimizerKind::momentum,
+                                        .learning_rate = 0.05,
+                                        .clip = config.step_in_backward ? 0.0 : 1e3}};
+  Trainer trainer(*cluster, config, train);
+  Trained all{trainer.run({random_batch(config, 0), random_batch(config, 1)}), {}};
+  all.end = trainer.snapshot(random_batch(config, 2)[0]);
+  return all;
+}
+
+void expect_serial(const RunConfig& c) {
+  const Trained parallel = trained(c), serial = trained(serial_of(c));
+  const double tolerance = c.type == DType::f64 ? 1e-12 : 1e-5;
+  const auto worst = worst_error(parallel.end, serial.end);
+  EXPECT_LT(worst.value, tolerance) << worst.tensor << ": " << text_of(c);
+  for (size_t i = 0; i < serial.steps.size(); ++i)
+    EXPECT_NEAR(parallel.steps[i].loss / serial.steps[i].loss, 1, tolerance) << text_of(c);
+}
+
+TEST(Combinations, AreRefusedOrEqualTheSerialRun) {
+  const int64_t count = from_environment("FRUGAL_COMBINATIONS", 30);
+  const auto seed = static_cast<uint64_t>(from_environment("FRUGAL_SEED", 1));
+  Draw draw(seed);
+  std::map<std::string, int> refused;
+  int64_t run = 0;
+  while (run < count && !HasFailure()) {
+    RunConfig c = drawn_model(draw);
+    draw_layout(draw, c);
+    draw_memory(draw, c);
+    try {
+      c.validate();
+    } catch (const kernels::InputError& e) {
+      const std::string line = e.what();
+      EXPECT_FALSE(line.empty());
+      EXPECT_EQ(line.find('\n'), std::string::npos) << line;
+      ++refused[line];
+      continue;
+    }
+    ++run;
+    expect_serial(c);
+  }
+  int all = 0;
+  for (const auto& [line, times] : refused) {
+    all += times;
+    if (count > 100) fmt::print("{:5} refused: {}\n", times, line);
+  }
+  fmt::print("{} combinations from seed {} are the serial run; {} were refused, by {} lines\n", run,
+             seed, all, refused.size());
+}
+
+}  // namespace
+}  // namespace frugal::engine
