@@ -127,6 +127,51 @@ void validate_step_in_backward(const RunConfig& c) {
       fmt::join(ScheduleKind::names(possible), ", ")));
 }
 
+/// Which stage has which layers.
+void validate_stages(const RunConfig& c) {
+  const int64_t parts = int64_t{c.pipeline_parallel} * c.chunks;
+  if (c.stage_layers.empty()) {
+    divisible("layers", c.model.layers, "stages x chunks of the pipeline", parts,
+              "choose a pipeline-parallel size and chunks that divide it, or say how many each "
+              "stage has");
+    return;
+  }
+  if (std::ssize(c.stage_layers) != parts)
+    throw InputError(fmt::format(
+        "layers of stages are {} numbers and stages x chunks of the pipeline are {}; give one for "
+        "each",
+        c.stage_layers.size(), parts));
+  int64_t sum = 0;
+  for (const int64_t layers : c.stage_layers) {
+    in_range("layers of a stage", layers, most_layers);
+    sum += layers;
+  }
+  if (sum != c.model.layers)
+    throw InputError(fmt::format("layers of stages are {} together and the model has {}; give "
+                                 "numbers that add up to it",
+                                 sum, c.model.layers));
+}
+
+/// Of which layers something is recomputed, and what.
+void validate_recompute(const RunConfig& c) {
+  const bool layers =
+      c.recompute == Recompute::full || c.recompute == Recompute::selective;
+  in_range("layers of a recomputed group", c.recompute_group, most_layers);
+  if (c.recompute_group > 1 && c.recompute != Recompute::full)
+    throw InputError(fmt::format(
+        "layers of a recomputed group is {} and recompute is {}; groups of layers keep one input "
+        "under full recomputation alone: choose recompute full, or groups of 1",
+        c.recompute_group, name_of(c.recompute)));
+  if (c.recompute_layers < 0 || c.recompute_layers > most_layers)
+    throw InputError(fmt::format("recomputed layers is {}; it must be from 1 to {}, or 0 for all",
+                                 c.recompute_layers, most_layers));
+  if (c.recompute_layers > 0 && !layers)
+    throw InputError(
+        fmt::format("recomputed layers is {} and recompute is {}; choose recompute selective or "
+                    "full, or leave the layers out",
+                    c.recompute_layers, name_of(c.recompute)));
+}
+
 /// What is divided must be all there at some time.
 void validate_shard(const RunConfig& c) {
   if (c.shard_size < 0 || (c.shard_size > 0 && c.shard == Shard::none))
@@ -243,9 +288,7 @@ void RunConfig::validate() const {
   divisible("key/value heads", model.key_value_heads(), t, tensor_parallel, next);
   divisible("intermediate size", model.intermediate_size(), t, tensor_parallel, next);
   divisible("vocabulary size", model.vocabulary, t, tensor_parallel, next);
-  divisible("layers", model.layers, "stages x chunks of the pipeline",
-            int64_t{pipeline_parallel} * chunks,
-            "choose a pipeline-parallel size and chunks that divide it");
+  validate_stages(*this);
   ScheduleShape{
       .stages = pipeline_parallel, .chunks = chunks, .microbatches = static_cast<int>(microbatches)}
       .validate(schedule);
@@ -259,6 +302,7 @@ void RunConfig::validate() const {
         fmt::format("microbatches kept whole is {} and recompute is none, which keeps all; choose "
                     "what is computed again, or leave them out",
                     kept_microbatches));
+  validate_recompute(*this);
   validate_context(*this);
   if (sequence_parallel)
     divisible("sequence length", group_sequence(), t, tensor_parallel,

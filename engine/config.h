@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "engine/model_config.h"
 #include "engine/program/program.h"
@@ -50,6 +51,9 @@ struct RunConfig {
   ContextKind context = ContextKind::ulysses;
   int pipeline_parallel = 1;  ///< [p], stages
   int chunks = 1;         ///< [v], parts of the model on each stage, of the interleaved schedule
+  /// Layers of each part of the model, p · v of them in the model's order: of chunk 0 of each stage,
+  /// of chunk 1, and so on. Empty: all have as many.
+  std::vector<int64_t> stage_layers = {};
   int data_parallel = 1;  ///< [w], replicas
   Shard shard = Shard::none;
   /// How many ranks next to each other divide it; others of the same weights have the same parts
@@ -57,6 +61,12 @@ struct RunConfig {
   int shard_size = 0;
   ScheduleKind schedule = ScheduleKind::one_forward_one_backward;
   Recompute recompute = Recompute::none;
+  /// Layers next to each other of which full recomputation keeps the first one's input alone, so that
+  /// all of them are computed again before their backward passes.
+  int64_t recompute_group = 1;
+  /// Of the layers of each stage, or chunk, so many from its first on that are recomputed; the others
+  /// keep all. 0: every one.
+  int64_t recompute_layers = 0;
   AttentionKind attention = AttentionKind::separate;  ///< fused: not with selective recomputation
   /// Whether dropout masks are kept, one byte per element, as the papers count them; otherwise they
   /// are regenerated.
@@ -112,6 +122,10 @@ struct RunConfig {
   bool keeps_masks() const { return stored_masks || program.keeps.dropout_masks; }
   /// Whether a stage keeps what it has sent.
   bool keeps_outputs() const { return keep_outputs || program.keeps.kept_outputs; }
+  /// Whether something of a part's layer is computed again: of the one with this number in the part.
+  bool recomputes_layer(int64_t index) const {
+    return recompute_layers == 0 || index < recompute_layers;
+  }
   /// Whether stages exchange messages with a neighbour, and compute on when all are there.
   bool exchanges_messages() const { return program.software.messages == Messages::exchanged; }
   /// Whether gradients have memory only while they are needed.

@@ -44,6 +44,13 @@ std::vector<Tensor> rotary_tables(const Pass& pass) {
   return tables;
 }
 
+/// The same pass, of layers of which nothing is recomputed, whatever is of a whole stage.
+Pass keeping_all(const Pass& pass) {
+  Pass all = pass;
+  if (all.recompute != Recompute::stage) all.recompute = Recompute::none;
+  return all;
+}
+
 /// While this lives, a pass has the weights of a module, and those of the next one may be on their
 /// way.
 class WeightsOf {
@@ -114,13 +121,48 @@ Tensor Gpt::compute(const Pass& pass, const Input& input, Saved& saved) const {
   }
   saved.layers.resize(layers_.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
-    saved.layers[i].input = Checkpoint(taken(input, i + 1 == layers_.size()));
+    const LayerGroup group = group_of(pass, i);
+    saved.layers[i].input = Checkpoint(taken(input, group.last + 1 == layers_.size()));
     const WeightsOf here(pass, module(module_of_layer(i)), module(module_of_layer(i + 1)));
-    x = layers_[i].forward(pass, x, saved.layers[i]);
+    TransformerLayer::Saved not_kept;
+    const bool kept = group.first == i;
+    x = layers_[i].forward(kept ? of_layer(pass, i) : keeping_all(pass), x,
+                           kept ? saved.layers[i] : not_kept);
   }
   if (!part_.last) return x;
   const WeightsOf here(pass, modules_.back(), {});
   return head_->forward(pass, table(), x, input.labels, input.scale, saved.head);
+}
+
+Gpt::LayerGroup Gpt::group_of(const Pass& pass, size_t layer) const {
+  const RunConfig& c = pass.rank.config;
+  const auto recomputed = [&](size_t i) {
+    return i < layers_.size() && c.recomputes_layer(static_cast<int64_t>(i));
+  };
+  if (pass.recompute != Recompute::full || !recomputed(layer)) return {layer, layer};
+  const auto size = static_cast<size_t>(c.recompute_group);
+  LayerGroup group{layer - layer % size, layer};
+  while (group.last + 1 < group.first + size && recomputed(group.last + 1)) ++group.last;
+  return group;
+}
+
+Pass Gpt::of_layer(const Pass& pass, size_t layer) {
+  return pass.rank.config.recomputes_layer(static_cast<int64_t>(layer)) ? pass : keeping_all(pass);
+}
+
+Tensor Gpt::recompute(const Pass& pass, const LayerGroup& group,
+                      std::vector<TransformerLayer::Saved>& saved) const {
+  if (group.first == group.last) return {};
+  Tensor input = saved[group.first].input.take(pass), x = input;
+  if (!pass.rank.config.program.keeps.recomputed_inputs) input.release();
+  for (size_t i = group.first; i < group.last; ++i) {
+    const WeightsOf here(pass, modules_[module_of_layer(i)], modules_[module_of_layer(i + 1)]);
+    x = layers_[i].forward(keeping_all(pass), x, saved[i]);
+  }
+  saved[group.last].input = Checkpoint(Checkpoint::Taken::soon);
+  saved[group.last].input.store(pass.in_layer(static_cast<int>(part_.first_layer + group.last)),
+                                x);
+  return input;
 }
 
 Tensor Gpt::forward(const Pass& pass, const Input& input, Saved& saved) const {
@@ -157,12 +199,21 @@ Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
   }
   const Tensor first_term = term_of_tied_table(pass, false);
   // The head is through: what comes back before would lie beside what the head has.
-  if (!saved.layers.empty()) saved.layers.back().input.fetch(pass);
-  for (size_t i = layers_.size(); i-- > 0; saved.layers.pop_back()) {
-    if (i > 0) saved.layers[i - 1].input.fetch(pass);
-    const WeightsOf here(pass, modules_[module_of_layer(i)], layer_before(i));
-    dx = layers_[i].backward(pass, std::move(dx), std::move(saved.layers[i]));
-    complete(pass, layers_[i].parameters());
+  const auto fetch = [&](size_t end) {  // what the layers before that one begin with
+    if (end > 0) saved.layers[group_of(pass, end - 1).first].input.fetch(pass);
+  };
+  fetch(layers_.size());
+  for (size_t end = layers_.size(); end > 0;) {
+    const LayerGroup group = group_of(pass, end - 1);
+    fetch(group.first);
+    const Tensor until_the_end = recompute(pass, group, saved.layers);
+    for (; end > group.first; --end, saved.layers.pop_back()) {
+      const size_t i = end - 1;
+      const WeightsOf here(pass, modules_[module_of_layer(i)], layer_before(i));
+      dx = layers_[i].backward(i == group.last ? of_layer(pass, i) : keeping_all(pass),
+                               std::move(dx), std::move(saved.layers[i]));
+      complete(pass, layers_[i].parameters());
+    }
   }
   if (!part_.first) return dx;
   const Tensor sum = term_of_tied_table(pass, true);

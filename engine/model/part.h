@@ -1,4 +1,6 @@
 #pragma once
+#include <numeric>
+
 #include "engine/config.h"
 
 namespace frugal::engine {
@@ -10,12 +12,18 @@ struct ModelPart {
   bool last = true;   ///< ends with the output head
 
   static ModelPart whole(const RunConfig& config) { return {0, config.model.layers, true, true}; }
-  /// Chunk `chunk` of a stage is part chunk · p + stage of p · chunks equal ones.
+  /// Chunk `chunk` of a stage is part chunk · p + stage of p · chunks, equal ones or those of
+  /// RunConfig::stage_layers.
   static ModelPart of(const RunConfig& config, int stage, int chunk) {
     const int parts = config.pipeline_parallel * config.chunks;
     const int index = chunk * config.pipeline_parallel + stage;
-    const int64_t layers = config.model.layers / parts;
-    return {index * layers, layers, index == 0, index == parts - 1};
+    const std::vector<int64_t>& uneven = config.stage_layers;
+    if (uneven.empty()) {
+      const int64_t layers = config.model.layers / parts;
+      return {index * layers, layers, index == 0, index == parts - 1};
+    }
+    return {std::accumulate(uneven.begin(), uneven.begin() + index, int64_t{0}),
+            uneven.at(static_cast<size_t>(index)), index == 0, index == parts - 1};
   }
 };
 

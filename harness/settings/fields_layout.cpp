@@ -2,11 +2,31 @@
 #include <fmt/ranges.h>
 
 #include "harness/settings/field.h"
+#include "harness/settings/layer_counts.h"
 
 namespace frugal::harness {
 namespace {
 
 constexpr int64_t most_ranks = 1 << 16;
+
+Field stage_layers() {
+  return Field{.key = "stage_layers",
+               .flag = "--stage-layers",
+               .help =
+                   "Layers of each stage, or of chunk 0 of each, of chunk 1 of each, and so on, "
+                   "where they are not equal: 7+14*8+7 is 7, fourteen times 8, and 7",
+               .of = FieldOf::run,
+               .type = layer_counts_type(),
+               .get =
+                   [](const RunSettings& s) {
+                     return nlohmann::json(text_of_layer_counts(s.config.stage_layers));
+                   },
+               .set =
+                   [](RunSettings& s, const nlohmann::json& json, const std::string&) {
+                     s.config.stage_layers = *parse_layer_counts(json.get<std::string>());
+                   }}
+      .when([](const RunSettings& s) { return !s.config.stage_layers.empty(); });
+}
 
 /// How the stages of a pipeline divide a batch between them.
 std::vector<Field> pipeline() {
@@ -31,6 +51,7 @@ std::vector<Field> pipeline() {
       field({"chunks", "--chunks", "Parts of the model on each stage, with --schedule interleaved"},
             &C::chunks, whole_number(1, most_ranks))
           .always(),
+      stage_layers(),
       field({"microbatches", "--microbatches", "Microbatches per step, of each replica"},
             &C::microbatches, whole_number(1))
           .always()

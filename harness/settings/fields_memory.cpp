@@ -13,6 +13,13 @@ std::vector<Field> computed_otherwise() {
   return {choice({"recompute", "--recompute", "Activations that are computed again"}, &C::recompute)
               .always()
               .needed(),
+          field({"recompute_group", "--recompute-group",
+                 "Layers that --recompute full computes again together, from the first one's input"},
+                &C::recompute_group, whole_number(1, rules::most_layers)),
+          field({"recompute_layers", "--recompute-layers",
+                 "Of each stage's layers, or each chunk's, so many from the first on that are "
+                 "recomputed; the others keep all"},
+                &C::recompute_layers, whole_number_or("all", rules::most_layers, "every one")),
           choice({"attention", "--attention",
                   "Fused attention keeps no scores; not with --recompute selective. Otherwise "
                   "fused for models with rotary positions, separate for others"},

@@ -41,6 +41,8 @@ inline constexpr int enumerators<Precision> = 2;
 template <>
 inline constexpr int enumerators<ContextKind> = 2;
 template <>
+inline constexpr int enumerators<Shard> = 4;
+template <>
 inline constexpr int enumerators<OptimizerKind> = 4;
 template <>
 inline constexpr int enumerators<RanksAs> = 2;
@@ -51,6 +53,7 @@ inline constexpr int enumerators<DType> = 3;  // those that weights can have
 
 template <class E>
 std::vector<std::string> all_names() {
+  static_assert(enumerators<E> > 0, "how many there are stands above");
   std::vector<std::string> names;
   for (int i = 0; i < enumerators<E>; ++i) names.emplace_back(name_of(static_cast<E>(i)));
   return names;

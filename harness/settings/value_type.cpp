@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "harness/record/cell.h"
+#include "harness/settings/layer_counts.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
@@ -171,6 +172,13 @@ ValueType whole_number_or(const std::string& word, int64_t high, const std::stri
       [high](const json& value) { return is_whole(value, 0, high); });
   number.zero = word;
   return number;
+}
+
+ValueType layer_counts_type() {
+  return type("N+N...", "layers of each stage with + between them, such as 7+14*8+7",
+              {{"type", "string"}, {"minLength", 1}}, json_text, [](const json& value) {
+                return value.is_string() && parse_layer_counts(value.get<std::string>());
+              });
 }
 
 ValueType json_object() {

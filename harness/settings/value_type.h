@@ -51,6 +51,8 @@ ValueType scale_type();
 ValueType byte_count();
 /// In [1, high], or the word, which is 0 in JSON and stands for what `meaning` says.
 ValueType whole_number_or(const std::string& word, int64_t high, const std::string& meaning);
+/// Layers of stages (layer_counts.h), in JSON as the same text.
+ValueType layer_counts_type();
 /// An object, in text as JSON.
 ValueType json_object();
 

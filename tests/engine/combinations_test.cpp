@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -63,6 +64,11 @@ void draw_layout(Draw& draw, RunConfig& c) {
   if (c.context_parallel > 1) c.model.dropout = 0;
   if (c.pipeline_parallel > 1) c.schedule = draw.schedule();
   if (c.schedule.has_chunks) c.chunks = draw.one_of({1, 2});
+  if (c.pipeline_parallel > 1 && draw.once_in(3)) {
+    c.stage_layers.assign(static_cast<size_t>(c.pipeline_parallel * c.chunks), 1);
+    c.stage_layers[draw.one_of<size_t>({0, 1})] = 3;
+    c.model.layers = c.pipeline_parallel * c.chunks + 2;
+  }
   c.microbatches = draw.one_of<int64_t>({1, 2, 2, 4});
   c.shard = draw.one_of({Shard::none, Shard::optimizer, Shard::gradients, Shard::weights});
   if (c.shard != Shard::none && draw.once_in(2)) c.shard_size = 2;
@@ -73,6 +79,8 @@ void draw_memory(Draw& draw, RunConfig& c) {
   c.attention = draw.one_of({AttentionKind::fused, c.attention});
   c.recompute = draw.one_of({Recompute::none, Recompute::none, Recompute::selective,
                              Recompute::full, Recompute::stage});
+  c.recompute_group = draw.one_of<int64_t>({1, 1, 2, 3});
+  c.recompute_layers = draw.one_of<int64_t>({0, 0, 1, 3});
   c.stored_masks = draw.once_in(3);
   c.keep_outputs = draw.once_in(3);
   c.kept_microbatches = draw.once_in(4) ? 1 : 0;
@@ -99,6 +107,7 @@ RunConfig serial_of(const RunConfig& c) {
   if (c.schedule.flushes) return serial;
   serial.schedule = c.schedule;
   serial.pipeline_parallel = c.pipeline_parallel;
+  serial.stage_layers = c.stage_layers;
   serial.microbatches = c.microbatches;
   serial.data_parallel = c.data_parallel;
   return serial;
@@ -106,16 +115,16 @@ RunConfig serial_of(const RunConfig& c) {
 
 std::string text_of(const RunConfig& c) {
   return fmt::format(
-      "L {} h {} s {} b {} {} {} {} tied {}; t {}{} p {} v {} {} w {} c {} {} m {}; shard {} {}; {} "
-      "recompute {} masks {} outputs {} kept {} parts {} {} {} step-in-backward {} offload {} {} "
+      "L {} h {} s {} b {} {} {} {} tied {}; t {}{} p {} ({}) v {} {} w {} c {} {} m {}; shard {} {}; {} "
+      "recompute {} {} {} masks {} outputs {} kept {} parts {} {} {} step-in-backward {} offload {} {} "
       "overwrite {}",
       c.model.layers, c.model.hidden, c.model.sequence, c.micro_batch, name_of(c.type),
       c.model.positions == PositionKind::learned ? (c.model.causal ? "gpt" : "bert")
                                                  : (c.model.post_norms ? "gemma" : "llama"),
       c.model.dropout, c.model.tied, c.tensor_parallel, c.sequence_parallel ? "s" : "",
-      c.pipeline_parallel, c.chunks, c.schedule.name, c.data_parallel, c.context_parallel,
+      c.pipeline_parallel, fmt::join(c.stage_layers, " "), c.chunks, c.schedule.name, c.data_parallel, c.context_parallel,
       name_of(c.context), c.microbatches, name_of(c.shard), c.shard_size, name_of(c.attention),
-      name_of(c.recompute), c.stored_masks, c.keep_outputs, c.kept_microbatches, c.mlp_chunks,
+      name_of(c.recompute), c.recompute_group, c.recompute_layers, c.stored_masks, c.keep_outputs, c.kept_microbatches, c.mlp_chunks,
       c.head_chunks, c.head_tiles, c.step_in_backward, c.offload, c.offload_optimizer,
       c.overwrite_gradients);
 }
