@@ -18,8 +18,7 @@ std::unique_ptr<Group> represented(Device& device, const Machine& machine, const
                                    GroupUse use, int stage, const RunConfig& config) {
   const auto nodes = std::max<int64_t>(machine.devices_per_node, 1);
   CostModel::Group group;
-  if (within_a_stage(axis_of(use)))
-    group = all.group(axis_of(use), stage, static_cast<int>(nodes));
+  if (within_a_stage(axis_of(use))) group = all.group(axis_of(use), stage, static_cast<int>(nodes));
   // Of a causal ring the last rank computes most, and the others wait for it.
   const bool last = use == GroupUse::context && config.context == ContextKind::ring;
   return std::make_unique<ModelledGroup>(device, CostModel(machine), group,

@@ -147,15 +147,15 @@ void validate_stages(const RunConfig& c) {
     sum += layers;
   }
   if (sum != c.model.layers)
-    throw InputError(fmt::format("layers of stages are {} together and the model has {}; give "
-                                 "numbers that add up to it",
-                                 sum, c.model.layers));
+    throw InputError(
+        fmt::format("layers of stages are {} together and the model has {}; give "
+                    "numbers that add up to it",
+                    sum, c.model.layers));
 }
 
 /// Of which layers something is recomputed, and what.
 void validate_recompute(const RunConfig& c) {
-  const bool layers =
-      c.recompute == Recompute::full || c.recompute == Recompute::selective;
+  const bool layers = c.recompute == Recompute::full || c.recompute == Recompute::selective;
   in_range("layers of a recomputed group", c.recompute_group, most_layers);
   if (c.recompute_group > 1 && c.recompute != Recompute::full)
     throw InputError(fmt::format(
@@ -185,15 +185,13 @@ void validate_shard(const RunConfig& c) {
               int64_t{c.data_parallel} * c.context_parallel, "shard size", c.shard_size,
               "choose a size that divides them");
   if (!c.reduces_in_backward() || !c.schedule.splits_backward) return;
-  throw InputError(
-      fmt::format("shard is {} and the schedule is {}, which computes gradients of weights in "
-                  "passes of their own, until which those of a layer would be kept whole; choose "
-                  "shard optimizer, or one of {}",
-                  name_of(c.shard), name_of(c.schedule),
-                  fmt::join(ScheduleKind::names([](const ScheduleKind& kind) {
-                              return !kind.splits_backward;
-                            }),
-                            ", ")));
+  throw InputError(fmt::format(
+      "shard is {} and the schedule is {}, which computes gradients of weights in "
+      "passes of their own, until which those of a layer would be kept whole; choose "
+      "shard optimizer, or one of {}",
+      name_of(c.shard), name_of(c.schedule),
+      fmt::join(ScheduleKind::names([](const ScheduleKind& kind) { return !kind.splits_backward; }),
+                ", ")));
 }
 
 /// What is computed one part after the other, and what is kept elsewhere.

@@ -50,9 +50,9 @@ struct RunConfig {
   int context_parallel = 1;
   ContextKind context = ContextKind::ulysses;
   int pipeline_parallel = 1;  ///< [p], stages
-  int chunks = 1;         ///< [v], parts of the model on each stage, of the interleaved schedule
-  /// Layers of each part of the model, p · v of them in the model's order: of chunk 0 of each stage,
-  /// of chunk 1, and so on. Empty: all have as many.
+  int chunks = 1;  ///< [v], parts of the model on each stage, of the interleaved schedule
+  /// Layers of each part of the model, p · v of them in the model's order: of chunk 0 of each
+  /// stage, of chunk 1, and so on. Empty: all have as many.
   std::vector<int64_t> stage_layers = {};
   int data_parallel = 1;  ///< [w], replicas
   Shard shard = Shard::none;
@@ -61,11 +61,11 @@ struct RunConfig {
   int shard_size = 0;
   ScheduleKind schedule = ScheduleKind::one_forward_one_backward;
   Recompute recompute = Recompute::none;
-  /// Layers next to each other of which full recomputation keeps the first one's input alone, so that
-  /// all of them are computed again before their backward passes.
+  /// Layers next to each other of which full recomputation keeps the first one's input alone, so
+  /// that all of them are computed again before their backward passes.
   int64_t recompute_group = 1;
-  /// Of the layers of each stage, or chunk, so many from its first on that are recomputed; the others
-  /// keep all. 0: every one.
+  /// Of the layers of each stage, or chunk, so many from its first on that are recomputed; the
+  /// others keep all. 0: every one.
   int64_t recompute_layers = 0;
   AttentionKind attention = AttentionKind::separate;  ///< fused: not with selective recomputation
   /// Whether dropout masks are kept, one byte per element, as the papers count them; otherwise they
@@ -122,7 +122,8 @@ struct RunConfig {
   bool keeps_masks() const { return stored_masks || program.keeps.dropout_masks; }
   /// Whether a stage keeps what it has sent.
   bool keeps_outputs() const { return keep_outputs || program.keeps.kept_outputs; }
-  /// Whether something of a part's layer is computed again: of the one with this number in the part.
+  /// Whether something of a part's layer is computed again: of the one with this number in the
+  /// part.
   bool recomputes_layer(int64_t index) const {
     return recompute_layers == 0 || index < recompute_layers;
   }

@@ -83,7 +83,7 @@ class ParameterStore {
 
   struct Memory {
     Tensor weight, gradient;
-    int64_t offset = -1;  ///< in the block, in elements; −1 for memory of its own
+    int64_t offset = -1;                  ///< in the block, in elements; −1 for memory of its own
     std::shared_ptr<ParameterUnit> unit;  ///< null where there are none
   };
   /// Memory for one parameter: the next part of the block, or its own where none is reserved, which

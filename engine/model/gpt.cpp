@@ -160,8 +160,7 @@ Tensor Gpt::recompute(const Pass& pass, const LayerGroup& group,
     x = layers_[i].forward(keeping_all(pass), x, saved[i]);
   }
   saved[group.last].input = Checkpoint(Checkpoint::Taken::soon);
-  saved[group.last].input.store(pass.in_layer(static_cast<int>(part_.first_layer + group.last)),
-                                x);
+  saved[group.last].input.store(pass.in_layer(static_cast<int>(part_.first_layer + group.last)), x);
   return input;
 }
 

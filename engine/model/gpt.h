@@ -50,8 +50,8 @@ class Gpt {
  private:
   const Parameter& table() const { return output_table_ ? *output_table_ : embedding_->table(); }
   Tensor compute(const Pass& pass, const Input& input, Saved& saved) const;
-  /// Layers that are computed again together, in the order of the forward pass; a layer that is not,
-  /// alone.
+  /// Layers that are computed again together, in the order of the forward pass; a layer that is
+  /// not, alone.
   struct LayerGroup {
     size_t first, last;
   };
@@ -61,7 +61,7 @@ class Gpt {
   /// Computes the layers of a group but the last again, from the first one's input; they keep all
   /// that they need, and the last one its input. Returns what a program has until they are through.
   Tensor recompute(const Pass& pass, const LayerGroup& group,
-                 std::vector<TransformerLayer::Saved>& saved) const;
+                   std::vector<TransformerLayer::Saved>& saved) const;
   Tensor term_of_tied_table(const Pass& pass, bool sum) const;
   /// The output head's, with the table.
   ParameterList needed_by_head();

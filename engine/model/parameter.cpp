@@ -78,8 +78,7 @@ void Parameter::keep_part(const RankAt& at, const Tensor& block) {
 
 void Parameter::look_at(const Tensor& block, int64_t first) {
   const Shape shape = weight.shape();
-  weight =
-      block.with_view(block.view().sliced(0, offset - first, shape.size()).reshaped(shape));
+  weight = block.with_view(block.view().sliced(0, offset - first, shape.size()).reshaped(shape));
 }
 
 void Parameter::look_away() {
@@ -88,8 +87,7 @@ void Parameter::look_away() {
 
 const Tensor& gradients_of(const RankAt& at, ParameterUnit& unit) {
   if (!unit.gradients.empty()) return unit.gradients;
-  unit.gradients =
-      at.allocate(at.rank.config.state_type(), {unit.elements}, Kind::communication);
+  unit.gradients = at.allocate(at.rank.config.state_type(), {unit.elements}, Kind::communication);
   for (const ParameterUnit::Stretch& gap : unit.gaps)
     at.run(Fill{unit.gradients.view().sliced(0, gap.begin - unit.offset, gap.count), 0});
   return unit.gradients;
@@ -99,9 +97,8 @@ void Parameter::take_gradient(const RankAt& at) const {
   if (!gradient.empty()) return;
   if (unit) {
     const Tensor& all = gradients_of(at, *unit);
-    gradient = all.with_view(all.view()
-                                 .sliced(0, offset - unit->offset, weight.view().size())
-                                 .reshaped(weight.shape()));
+    gradient = all.with_view(
+        all.view().sliced(0, offset - unit->offset, weight.view().size()).reshaped(weight.shape()));
   } else {
     gradient = at.allocate(at.rank.config.state_type(), weight.shape(), pieces, Kind::gradient);
   }

@@ -19,8 +19,7 @@ void GatheredWeights::gather(const RankAt& at, const ParameterList& parameters) 
   }
 }
 
-void GatheredWeights::begin(const RankAt& at, const ParameterList& now,
-                            const ParameterList& next) {
+void GatheredWeights::begin(const RankAt& at, const ParameterList& now, const ParameterList& next) {
   gather(at, now);
   for (Arriving& one : arriving_) one.pending.wait();
   arriving_.clear();

@@ -14,14 +14,14 @@ void GradientReduction::add(const RankAt& at, const ParameterList& complete) {
 void GradientReduction::start(const RankAt& at, const std::shared_ptr<ParameterUnit>& unit) {
   finish(at);
   const RunConfig& c = at.rank.config;
-  InFlight next{.unit = unit, .all = std::exchange(unit->gradients, Tensor()), .part = {}, .sum = {}};
+  InFlight next{
+      .unit = unit, .all = std::exchange(unit->gradients, Tensor()), .part = {}, .sum = {}};
   if (c.narrow_reduction && c.type != next.all.type()) {
-    const Tensor wide = std::exchange(
-        next.all, at.allocate(c.type, next.all.shape(), Kind::communication));
+    const Tensor wide =
+        std::exchange(next.all, at.allocate(c.type, next.all.shape(), Kind::communication));
     at.run(Convert{wide, next.all});
   }
-  next.part =
-      at.allocate(next.all.type(), {unit->elements / unit->parts}, Kind::communication);
+  next.part = at.allocate(next.all.type(), {unit->elements / unit->parts}, Kind::communication);
   next.sum = at.rank.groups.shards.reduce_scatter(next.all, next.part);
   in_flight_ = std::move(next);
 }

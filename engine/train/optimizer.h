@@ -38,8 +38,9 @@ class Optimizer {
   /// block of the constructor's.
   void step_in_backward(const RankAt& at, const ParameterUnit& unit, const View& gradients,
                         const OptimizerOptions& options, const Tensor& weights);
-  /// Adds a rank's part of a unit's gradients, which replicas have summed, to those before it.
-  void add_gradients(const RankAt& at, const ParameterUnit& unit, const View& gradients) const;
+  /// Adds a rank's part of a unit's gradients, which ranks that divide it have summed, to those
+  /// before it. `last`: of the step; then those that have the same part begin to sum it.
+  void add_gradients(const RankAt& at, const ParameterUnit& unit, const View& gradients, bool last);
   /// Makes the gradients whole, clips by the norm of the whole model's, updates. Returns the norm
   /// before clipping; NaN on a device without values and where ranks are absent. Throws
   /// WrongNumbers when it is not finite otherwise. options.kind and options.prediction are the
@@ -128,6 +129,8 @@ class Optimizer {
   };
 
   void make_groups(Rank& rank, const Tensor& weights);
+  /// Whether a program forgets to step it (Keeping::unstepped_head).
+  static bool is_forgotten(const Rank& rank, const Parameter& p);
   /// A group's elements in a block that begins with the rank's part of a unit, or of all units.
   View in_part(const Group& group, const View& part, bool of_all) const;
   /// Of all elements of a group.
@@ -144,6 +147,8 @@ class Optimizer {
   /// Where a program does so (Keeping::flattened_gradients).
   void flatten_gradients(Rank& rank) const;
   void sum_partial_gradients(Rank& rank);
+  /// Waits for those that add_gradients() began.
+  void await_sums();
   /// Of a group whose gradients are these.
   static void sum_partial_gradients(Rank& rank, const Group& group, const View& gradients,
                                     std::vector<Pending>& sums);
@@ -166,8 +171,8 @@ class Optimizer {
   /// One group by this gradient, which is multiplied by `scale` first.
   void update(const RankAt& at, const Group& group, const View& gradient,
               const OptimizerOptions& options, double scale, const WeightBlocks& blocks);
-  WeightUpdate update_of(const Group& group, const View& gradient,
-                         const OptimizerOptions& options, const WeightBlocks& blocks) const;
+  WeightUpdate update_of(const Group& group, const View& gradient, const OptimizerOptions& options,
+                         const WeightBlocks& blocks) const;
 
   ParameterList parameters_;
   OptimizerKind kind_;
@@ -177,6 +182,7 @@ class Optimizer {
   std::vector<Unit> units_;
   std::vector<Group> groups_;
   Tensor gradients_;  // this rank's parts of all units, where it has no others between passes
+  std::vector<Pending> sums_;  // of these, over those that have the same
   std::optional<Late> late_;
   Tensor squares_;  // [1] f64, of the gradients stepped in backward so far; empty between steps
   int64_t steps_ = 0;

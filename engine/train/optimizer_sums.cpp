@@ -27,7 +27,10 @@ void Optimizer::sum_narrowed(Rank& rank, Communicator& replicas) {
 }
 
 void Optimizer::sum_partial_gradients(Rank& rank) {
-  sum_over(units_.empty() ? rank.groups.context : rank.groups.copies);
+  if (rank.config.reduces_in_backward())
+    await_sums();
+  else
+    sum_over(units_.empty() ? rank.groups.context : rank.groups.copies);
   if (rank.tensor_group.size() == 1) return;
   std::vector<Pending> sums;
   for (const Group& group : groups_) sum_partial_gradients(rank, group, gradient_of(group), sums);
@@ -110,20 +113,26 @@ void Optimizer::gather_weights(Rank& rank, const Tensor& block, const ParameterU
   for (const Unit& of : units_) {
     if (only != nullptr && of.unit.get() != only) continue;
     const View weights = block.view().sliced(0, of.unit->offset, of.unit->elements);
-    all.push_back(
-        rank.groups.shards.all_gather(part_of(weights, part_, of.unit->parts), weights));
+    all.push_back(rank.groups.shards.all_gather(part_of(weights, part_, of.unit->parts), weights));
   }
   for (Pending& one : all) one.wait();
 }
 
-void Optimizer::add_gradients(const RankAt& at, const ParameterUnit& unit,
-                              const View& gradients) const {
-  at.run(Copy{gradients, gradients_.view().sliced(0, unit.part_offset(), gradients.size()), true});
+void Optimizer::add_gradients(const RankAt& at, const ParameterUnit& unit, const View& gradients,
+                              bool last) {
+  const View sum = gradients_.view().sliced(0, unit.part_offset(), gradients.size());
+  at.run(Copy{gradients, sum, true});
+  Communicator& copies = at.rank.groups.copies;
+  if (last && copies.size() > 1) sums_.push_back(copies.all_reduce(sum));
 }
 
-void Optimizer::step_in_backward(const RankAt& at, const ParameterUnit& unit,
-                                 const View& gradients, const OptimizerOptions& options,
-                                 const Tensor& weights) {
+void Optimizer::await_sums() {
+  for (Pending& sum : sums_) sum.wait();
+  sums_.clear();
+}
+
+void Optimizer::step_in_backward(const RankAt& at, const ParameterUnit& unit, const View& gradients,
+                                 const OptimizerOptions& options, const Tensor& weights) {
   begin_step_in_backward(at, options);
   const Tensor wide = at.rank.config.state_type() == gradients.type
                           ? Tensor()

@@ -99,6 +99,7 @@ void StageExecutor::execute(const Action& action, size_t index) {
     flight.turns = turns_after(index);
     if (!part.first) wait(action, flight.activation, "activation");
   }
+  if (completes_gradient(action.kind)) flight.last = last_after(index);
   if ((action.kind == ActionKind::backward || action.kind == ActionKind::input_backward) &&
       !part.last)
     wait(action, flight.gradient, "gradient");
@@ -153,6 +154,17 @@ bool StageExecutor::turns_after(size_t index) const {
   const auto next = std::ranges::find_if(later, [](const Action& a) { return is_pass(a.kind); });
   return next != later.end() && next->chunk == actions[index].chunk &&
          next->microbatch == actions[index].microbatch;
+}
+
+bool StageExecutor::last_after(size_t index) const {
+  const Schedule& schedule = run_->schedule;
+  const Actions& actions = schedule.actions.at(static_cast<size_t>(rank_.stage()));
+  const Action& pass = actions[index];
+  return std::none_of(
+      actions.begin() + static_cast<ptrdiff_t>(index) + 1, actions.end(), [&](const Action& later) {
+        return completes_gradient(later.kind) && later.chunk == pass.chunk &&
+               schedule.batch_of(later.microbatch) == schedule.batch_of(pass.microbatch);
+      });
 }
 
 void StageExecutor::receive(const Action& action, Communicator& from, int peer, Arrival& arrival) {

@@ -7,6 +7,7 @@
 #include "engine/model/stage.h"
 #include "engine/schedule/timeline.h"
 #include "engine/train/batch.h"
+#include "engine/train/gathered_weights.h"
 #include "engine/train/gradient_reduction.h"
 #include "engine/train/optimizer.h"
 #include "engine/train/pass_memo.h"
@@ -80,6 +81,7 @@ class StageExecutor {
     Progress progress = Progress::waiting;
     Kept kept = Kept::tensors;
     bool turns = false;  ///< the pass behind its forward pass is its backward pass
+    bool last = false;   ///< no other pass of its batch adds to the chunk's gradients
 
     int chunk = 0, microbatch = 0;
 
@@ -112,6 +114,8 @@ class StageExecutor {
   }
   /// Whether the stage's next pass after this one is through the same chunk by the same microbatch.
   bool turns_after(size_t index) const;
+  /// Whether no pass of the batch behind this one adds to the gradients of the same chunk.
+  bool last_after(size_t index) const;
   std::string text(const Action& action) const;
 
   // Of passes (stage_passes.cpp):
@@ -128,6 +132,8 @@ class StageExecutor {
   void use_weights(const Action& action);
   /// What the model's code is told of a pass.
   Pass pass_of(const Action& action, const Flight& flight) const;
+  /// Those of its version, where ranks divide them.
+  std::optional<GatheredWeights> gathered_for(const Action& action) const;
   /// By the model's code, or where it did the same before, without it.
   void make_pass(const Action& action, Flight& flight);
   void compute(const Action& action, Flight& flight);
@@ -135,7 +141,7 @@ class StageExecutor {
   void forward(const Action& action, Flight& flight);
   void backward(const Action& action, Flight& flight);
   /// Of a pass's gradients, which its batch's step, if it has one, steps with.
-  GradientReduction reduction_of(const OptimizerOptions* options);
+  GradientReduction reduction_of(const OptimizerOptions* options, bool last);
   /// Those that this pass needs from the microbatch's earlier ones, which the memo has made.
   void make_tensors(const Action& action, Flight& flight);
   /// What a microbatch keeps of which there are no tensors has to be given back all the same.

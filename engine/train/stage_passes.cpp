@@ -2,7 +2,6 @@
 #include <stdexcept>
 
 #include "engine/comm/parallel.h"
-#include "engine/train/gathered_weights.h"
 #include "engine/train/host_tensor.h"
 #include "engine/train/stage_executor.h"
 
@@ -47,6 +46,11 @@ Pass StageExecutor::pass_of(const Action& action, const Flight& flight) const {
   return pass;
 }
 
+std::optional<GatheredWeights> StageExecutor::gathered_for(const Action& action) const {
+  if (!rank_.config.shards(Shard::weights)) return std::nullopt;
+  return std::make_optional<GatheredWeights>(weights_.block(action.version));
+}
+
 void StageExecutor::make_pass(const Action& action, Flight& flight) {
   const bool forward = action.kind == ActionKind::forward;
   rank_.device.begin_pass(forward);
@@ -58,13 +62,15 @@ void StageExecutor::make_pass(const Action& action, Flight& flight) {
   const PassMemo::Key key{action.kind, action.chunk, flight.recompute, flight.turns,
                           fresh_of(parameters)};
   const HeldPerPart before = rank_.ledger.held_per_part();
-  const PassMemo::Noted* known = memo_ ? memo_->find(key) : nullptr;
+  // A sum that the pass begins and the step waits for is no part of what is repeated.
+  const bool noted = memo_ && !(flight.last && rank_.groups.copies.size() > 1);
+  const PassMemo::Noted* known = noted ? memo_->find(key) : nullptr;
   if (known != nullptr && known->repeatable() && (forward || flight.kept == Kept::bytes)) {
     output = known->repeat(std::move(input), parameters, action.microbatch);
     flight.kept = Kept::bytes;
   } else {
     if (flight.kept == Kept::bytes) make_tensors(action, flight);
-    if (memo_ && known == nullptr)
+    if (noted && known == nullptr)
       memo_->note(
           key, [&] { compute(action, flight); }, output, parameters);
     else
@@ -127,7 +133,7 @@ void StageExecutor::drop_flights() {
     if (flight.kept == Kept::tensors || flight.progress == Progress::over) continue;
     const bool owing = flight.progress == Progress::owing;
     make_tensors({owing ? ActionKind::weight_backward : ActionKind::backward, flight.chunk,
-                  flight.microbatch},
+                  flight.microbatch, weights_.newest()},
                  flight);
   }
   flights_.clear();
@@ -136,8 +142,8 @@ void StageExecutor::drop_flights() {
 void StageExecutor::forward(const Action& action, Flight& flight) {
   const Gpt& part = model_.part(action.chunk);
   Pass pass = pass_of(action, flight);
-  GatheredWeights gathered(weights_.block(action.version));
-  if (rank_.config.shards(Shard::weights)) pass.weights = &gathered;
+  std::optional<GatheredWeights> gathered = gathered_for(action);
+  if (gathered) pass.weights = &*gathered;
   const auto [batch, microbatch] = place_of(action);
   const MicroBatch& data = run_->batches.at(batch).at(microbatch);
   Gpt::Input input{.hidden = std::move(flight.activation.tensor),
@@ -158,12 +164,12 @@ void StageExecutor::forward(const Action& action, Flight& flight) {
 
 void StageExecutor::backward(const Action& action, Flight& flight) {
   Pass pass = pass_of(action, flight);
-  GatheredWeights gathered(weights_.block(action.version));
-  if (rank_.config.shards(Shard::weights)) pass.weights = &gathered;
+  std::optional<GatheredWeights> gathered = gathered_for(action);
+  if (gathered) pass.weights = &*gathered;
   if (action.kind == ActionKind::input_backward) pass.deferred = &flight.deferred;
   const OptimizerOptions* options =
       run_->optimizer.empty() ? nullptr : &run_->optimizer.at(place_of(action).first);
-  GradientReduction reduction = reduction_of(options);
+  GradientReduction reduction = reduction_of(options, flight.last);
   const OnGradients on_gradients = [&](const Pass& at, const ParameterList& parameters) {
     if (rank_.config.reduces_in_backward())
       reduction.add(at, parameters);
@@ -184,11 +190,11 @@ void StageExecutor::backward(const Action& action, Flight& flight) {
   reduction.finish(pass);
 }
 
-GradientReduction StageExecutor::reduction_of(const OptimizerOptions* options) {
+GradientReduction StageExecutor::reduction_of(const OptimizerOptions* options, bool last) {
   return GradientReduction(
-      [this, options](const RankAt& at, const ParameterUnit& unit, const Tensor& part) {
+      [this, options, last](const RankAt& at, const ParameterUnit& unit, const Tensor& part) {
         if (!rank_.config.step_in_backward)
-          optimizer_.add_gradients(at, unit, part);
+          optimizer_.add_gradients(at, unit, part, last);
         else if (options != nullptr)
           optimizer_.step_in_backward(at, unit, part, *options, weights_.block(weights_.newest()));
       });

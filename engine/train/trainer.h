@@ -111,8 +111,6 @@ class Trainer {
     std::unique_ptr<WeightVersions> weights;
     std::unique_ptr<Optimizer> optimizer;
   };
-  class ExactWeights;
-  class GatheredWeight;
   Member& of(const Rank& rank) { return members_[static_cast<size_t>(rank.index)]; }
   StageExecutor executor(Rank& rank);
   /// Of the newest weights, without state of steps before.

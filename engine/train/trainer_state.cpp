@@ -37,8 +37,8 @@ std::vector<StateTensor> Trainer::state_of(Rank& rank) {
     const View block = weights.block(version).view();
     for (Parameter* p : member.model->parameters()) {
       const bool divided = run_.shards(Shard::weights);
-      const Optimizer::Slice own = divided ? Optimizer::slice_of(rank, *p)
-                                           : Optimizer::Slice{p, 0, p->view().size()};
+      const Optimizer::Slice own =
+          divided ? Optimizer::slice_of(rank, *p) : Optimizer::Slice{p, 0, p->view().size()};
       const int64_t at = p->offset + own.begin;
       const int64_t before =
           divided ? p->unit->part(rank.groups.shards.rank()).begin - p->unit->part_offset() : 0;

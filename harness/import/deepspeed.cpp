@@ -34,8 +34,7 @@ const std::vector<KnownParts>& deepspeed_missing() {
   static const std::vector<KnownParts> all = {
       {{"zero_optimization.offload_param.*", "zero_optimization.cpu_offload_params"},
        "weights in host memory or on disks"},
-      {{"zero_optimization.*"},
-       "how ZeRO divides and gathers; frugal divides nothing among replicas"},
+      {{"zero_optimization.*"}, "how ZeRO divides and gathers: the sizes of its buckets, and when"},
       {{"activation_checkpointing.*"}, "where and how inputs of recomputed layers are kept"},
       {{"fp16_master_weights_and_grads", "data_types.*"}, "gradients in another type"},
       {{"sparse_attention.*", "sparse_gradients"}, "attention to some positions only"},
@@ -175,22 +174,8 @@ class DeepSpeed {
   void read_zero() {
     const char* const stage_path = "zero_optimization.stage";
     if (const auto stage = parts_.whole(stage_path, 0)) {
-      constexpr std::array what = {"", "optimizer state", "optimizer state and gradients",
-                                   "optimizer state, gradients and weights"};
-      if (*stage == 0)
-        out_.same.push_back({parts_.said(stage_path), "nothing is divided"});
-      else if (*stage < 4)
-        out_.missing.push_back(
-            {parts_.said(stage_path),
-             fmt::format("{} divided among replicas; frugal keeps all of it on each rank",
-                         what.at(static_cast<size_t>(*stage)))});
-      else
-        parts_.fail(stage_path, fmt::format("is {}; it must be from 0 to 3", *stage));
-      constexpr std::array kinds = {Kind::optimizer, Kind::gradient, Kind::parameter};
-      if (*stage > 0)
-        out_.divided = {parts_.said(stage_path),
-                        out_.given.at("data_parallel_size").get<int64_t>(),
-                        {kinds.begin(), kinds.begin() + *stage}};
+      if (*stage > 3) parts_.fail(stage_path, fmt::format("is {}; it must be from 0 to 3", *stage));
+      add(stage_path, "shard", name_of(static_cast<engine::Shard>(*stage)));
     }
     for (const char* path :
          {"zero_optimization.offload_optimizer.device", "zero_optimization.cpu_offload"}) {

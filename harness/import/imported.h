@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/memory/ledger.h"
 #include "harness/namespace.h"
 
 namespace frugal::harness {
@@ -33,13 +32,6 @@ struct Imported {
   std::vector<Part> unknown;          ///< what nobody knows: the nearest names that are known
   std::vector<Part> assumed;          ///< fields that it does not say: by which default
   std::vector<std::string> left_out;  ///< what of a script was not followed, in words
-  /// What it divides among replicas, of which frugal keeps all on each rank.
-  struct Divided {
-    std::string by;  ///< "--use-distributed-optimizer"
-    int64_t ranks = 1;
-    std::vector<Kind> kinds;
-  };
-  std::optional<Divided> divided;
   /// What makes another model of it than frugal has: such a model is not run.
   std::vector<std::string> other_model;
 

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
+#include "engine/config.h"
 #include "harness/import/megatron_reader.h"
+#include "harness/settings/layer_counts.h"
 #include "kernels/support/error.h"
 
 /// What several of Megatron-LM's arguments together say of how ranks share the work, and of what is
@@ -20,6 +23,7 @@ void MegatronReader::read_layout() {
       out.same.push_back({said(sequence), "it is of no effect with one tensor-parallel rank"});
   }
   read_chunks();
+  read_ends();
   read_context();
 }
 
@@ -42,6 +46,33 @@ void MegatronReader::read_chunks() {
   }
   out.add(said(name), "chunks", chunks);
   out.add(said(name), "schedule", "interleaved");
+}
+
+/// Of the first and the last stage.
+void MegatronReader::read_ends() {
+  const char* const first_name = "--decoder-first-pipeline-num-layers";
+  const char* const last_name = "--decoder-last-pipeline-num-layers";
+  if (!has(first_name) && !has(last_name)) return;
+  const int64_t stages = size("pipeline_parallel_size"), layers = size("layers");
+  if (size("chunks") > 1) {
+    for (const char* name : {first_name, last_name})
+      if (has(name))
+        miss(name,
+             "layers of a stage's chunks follow from it by Megatron-LM's own rule; give "
+             "--stage-layers");
+    return;
+  }
+  const auto first = count(first_name), last = count(last_name);
+  const int64_t ends = (first ? 1 : 0) + (last ? 1 : 0);
+  const int64_t between = layers - first.value_or(0) - last.value_or(0), others = stages - ends;
+  if (stages < 2 || between < 0 || (others == 0 ? between != 0 : between % others != 0))
+    fail(fmt::format("{}: {} layers cannot be divided so among {} stages",
+                     said(has(first_name) ? first_name : last_name), layers, stages));
+  std::vector<int64_t> counts(static_cast<size_t>(stages), others > 0 ? between / others : 0);
+  if (first) counts.front() = *first;
+  if (last) counts.back() = *last;
+  for (const char* name : {first_name, last_name})
+    if (has(name)) out.add(said(name), "stage_layers", text_of_layer_counts(counts));
 }
 
 void MegatronReader::read_context() {
@@ -91,13 +122,47 @@ int64_t MegatronReader::replicas() {
   return *ranks / of_one;
 }
 
+/// What ranks that have the same weights divide, replicas and parts of a sequence together.
+void MegatronReader::read_shard() {
+  const char* const stage = "--zero-stage";
+  const char* const strategy = "--data-parallel-sharding-strategy";
+  const bool fsdp = on("--use-megatron-fsdp") || on("--use-custom-fsdp");
+  std::string what;
+  for (const char* all : {"--use-torch-fsdp2", "--use-megatron-fsdp", "--use-custom-fsdp"})
+    if (on(all)) what = "weights";
+  if (const auto said_strategy = text(strategy); said_strategy && fsdp) {
+    const std::map<std::string, std::string> names = {{"no_shard", "none"},
+                                                      {"optim", "optimizer"},
+                                                      {"optim_grads", "gradients"},
+                                                      {"optim_grads_params", "weights"}};
+    const auto found = names.find(*said_strategy);
+    if (found == names.end())
+      fail(fmt::format("{}: it must be no_shard, optim, optim_grads or optim_grads_params",
+                       said(strategy)));
+    what = found->second;
+  }
+  if (what.empty() && on("--use-distributed-optimizer")) what = "optimizer";
+  if (const auto number = text(stage); number && number != "0") {
+    if (count(stage) > 3) fail(fmt::format("{}: it must be from 0 to 3", said(stage)));
+    what = name_of(static_cast<engine::Shard>(*count(stage)));
+  }
+  for (const char* name : {"--use-distributed-optimizer", "--use-torch-fsdp2",
+                           "--use-megatron-fsdp", "--use-custom-fsdp", strategy, stage}) {
+    if (!has(name)) continue;
+    if (name == strategy && !fsdp)
+      out.same.push_back({said(name), "it is Megatron-FSDP's, which is off"});
+    else if (what.empty())
+      out.same.push_back({said(name), "nothing is divided"});
+    else
+      out.add(said(name), "shard", what);
+  }
+}
+
 void MegatronReader::read_batch() {
   const char* const name = "--global-batch-size";
   const int64_t all_replicas = replicas();
   const int64_t of_all = bounded_product({size("microbatch_size"), all_replicas});
-  for (const char* by : {"--use-distributed-optimizer", "--zero-stage"})
-    if (has(by) && said(by) != "--zero-stage 0")
-      out.divided = {said(by), all_replicas * size("context_parallel_size"), {Kind::optimizer}};
+  read_shard();
   const auto global = count(name);
   if (!global && has("--step-batch-size-schedule"))
     fail(
@@ -194,17 +259,9 @@ void MegatronReader::read_full_recomputation() {
        {"--checkpoint-activations", "--recompute-granularity", method_name, layers_name})
     if (has(name)) out.add(said(name), "recompute", value);
   if (method == "uniform" && together > 1 && !stage)
-    miss(layers_name,
-         fmt::format(
-             "{} layers from one input: 1/{} of the inputs, and the activations of {} layers "
-             "at a time; frugal recomputes each from its own",
-             together, together, together));
+    out.add(said(layers_name), "recompute_group", together);
   if (method == "block" && together < of_part)
-    miss(layers_name,
-         fmt::format(
-             "{} of a part's {} layers are recomputed and the others kept; frugal recomputes "
-             "all: less memory, more time",
-             together, of_part));
+    out.add(said(layers_name), "recompute_layers", together);
 }
 
 void MegatronReader::read_recomputation() {

@@ -21,9 +21,6 @@ const std::vector<KnownParts>& megatron_other_models() {
 namespace {
 
 const std::vector<KnownParts> megatron_missing_parts = {
-    {{"--use-distributed-optimizer", "--zero-stage"},
-     "optimizer state divided among replicas: 12 bytes a weight / data-parallel size; frugal "
-     "keeps all of it on each rank, and sums gradients instead of scattering them"},
     {{"--overlap-grad-reduce", "--overlap-param-gather",
       "--overlap-param-gather-with-optimizer-step", "--delay-grad-reduce", "--delay-param-gather",
       "--no-align-param-gather", "--align-param-gather", "--align-grad-reduce"},
@@ -33,10 +30,8 @@ const std::vector<KnownParts> megatron_missing_parts = {
       "--ddp-reduce-scatter-with-fp32-accumulation", "--use-nccl-ub", "--use-sharp",
       "--high-priority-stream-groups"},
      "how replicas' collectives are divided and carried: their time"},
-    {{"--use-megatron-fsdp", "--use-torch-fsdp2", "--use-custom-fsdp",
-      "--data-parallel-sharding-strategy", "--fsdp-*", "--megatron-fsdp-*", "--torch-fsdp2-*",
-      "--outer-dp-sharding-strategy"},
-     "weights, gradients and optimizer state divided among replicas, and gathered when needed"},
+    {{"--fsdp-*", "--megatron-fsdp-*", "--torch-fsdp2-*", "--outer-dp-sharding-strategy"},
+     "how weights and gradients that ranks divide are gathered, summed and stored"},
     {{"--tp-comm-*", "--disable-tp-comm-*", "--no-async-tensor-model-parallel-allreduce"},
      "how collectives of tensor parallelism overlap with products: their time"},
     {{"--fp8-*", "--fp8", "--keep-fp8-transpose-cache", "--first-last-layers-bf16",
@@ -91,9 +86,8 @@ const std::vector<KnownParts> megatron_missing_parts = {
      "attention with more than queries, keys and values"},
     {{"--window-attn-skip-freq"}, "in which layers there is a window"},
     {{"--account-for-embedding-in-pipeline-split", "--account-for-loss-in-pipeline-split",
-      "--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers",
       "--pipeline-model-parallel-layout", "--pipeline-model-parallel-split-rank"},
-     "stages with more or fewer layers; frugal's have as many each"},
+     "stages with more or fewer layers; --stage-layers says how many each has"},
     {{"--overlap-p2p-communication", "--no-overlap-p2p-communication",
       "--overlap-p2p-communication-warmup-flush", "--batch-p2p-communication",
       "--microbatch-group-size-per-virtual-pipeline-stage", "--use-ring-exchange-p2p", "--p2p-*"},

@@ -61,6 +61,8 @@ class MegatronReader {
   void read_chunks();
   void read_context();
   void read_batch();
+  void read_shard();
+  void read_ends();
   void read_attention();
   void read_recomputation();
   void read_full_recomputation();

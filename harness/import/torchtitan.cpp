@@ -210,14 +210,16 @@ class Torchtitan {
     // Ranks of a context share out what replicas do.
     const int64_t sharing =
         bounded_product({divided, out_.given.value("context_parallel_size", int64_t{1})});
-    if (sharing > 1)
-      out_.divided = {
-          how.empty() ? "FSDP" : how, sharing, {Kind::parameter, Kind::gradient, Kind::optimizer}};
-    out_.missing.push_back(
-        {how.empty() ? "data_parallel_shard_degree = -1, by default" : how,
-         fmt::format("float32 weights, gradients and optimizer state (16 bytes a weight) divided "
-                     "by {} and gathered in bf16; frugal keeps 18 bytes a weight on each rank",
-                     shards == -1 && !options_.ranks ? "the ranks" : std::to_string(divided))});
+    const std::string by = how.empty() ? "data_parallel_shard_degree = -1, by default" : how;
+    const std::string note =
+        "torchtitan keeps 16 bytes a weight, of float32 weights that it gathers in bf16; frugal "
+        "18, "
+        "with bf16 weights beside the float32 ones";
+    if (sharing > 1 || (shards == -1 && !options_.ranks))
+      out_.add(by, "shard", "weights", note);
+    else
+      out_.same.push_back({by, "one rank has all weights"});
+    if (copies > 1 && sharing > 1) out_.add(by, "shard_size", sharing);
     const std::string whole = parts_.first({"parallelism.data_parallel_replicate_degree",
                                             "experimental.data_parallel_replicate_degree",
                                             "training.data_parallel_replicate_degree"});

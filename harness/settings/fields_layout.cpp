@@ -62,39 +62,40 @@ std::vector<Field> pipeline() {
 std::vector<Field> replicas_and_sequences() {
   using C = RunConfig;
   const ValueType size = whole_number(1, most_ranks);
-  return {field({"data_parallel_size", "--data-parallel", "Replicas of the pipeline"},
-                &C::data_parallel, size)
-              .always(),
-          choice({"shard", "--shard",
-                  "Of what replicas have a part each in place of a copy: the optimizer's state, "
-                  "gradients too, or weights too (ZeRO)"},
-                 &C::shard),
-          field({"shard_size", "--shard-size",
-                 "Ranks next to each other that divide it, others having the same; all: those that "
-                 "have the same weights, of all replicas and parts of a sequence"},
-                &C::shard_size, whole_number_or("all", most_ranks, "all that have the same weights"))
-              .when([](const RunSettings& s) { return s.config.shard_size > 0; }),
-          field({"kept_microbatches", "--kept-microbatches",
-                 "Of a stage's microbatches in flight, so many that are kept and not recomputed"},
-                &C::kept_microbatches, whole_number(0))
-              .always(),
-          on_off({"keep_outputs", "--keep-outputs",
-                  "Keep what a stage has sent until its backward pass"},
-                 &C::keep_outputs)
-              .always(),
-          on_off({"sequence_parallel", "--sequence-parallel",
-                  "Sequence parallelism over the tensor-parallel group"},
-                 &C::sequence_parallel)
-              .always()
-              .needed(),
-          field({"context_parallel_size", "--context-parallel",
-                 "Ranks that have a part of every sequence each; with --attention fused"},
-                &C::context_parallel, size),
-          choice({"context", "--context",
-                  "How such ranks compute attention: heads exchanged for parts of the sequence, or "
-                  "keys and values passed around"},
-                 &C::context)
-              .when([](const RunSettings& s) { return s.config.context_parallel > 1; })};
+  return {
+      field({"data_parallel_size", "--data-parallel", "Replicas of the pipeline"},
+            &C::data_parallel, size)
+          .always(),
+      choice({"shard", "--shard",
+              "Of what replicas have a part each in place of a copy: the optimizer's state, "
+              "gradients too, or weights too (ZeRO)"},
+             &C::shard),
+      field({"shard_size", "--shard-size",
+             "Ranks next to each other that divide it, others having the same; all: those that "
+             "have the same weights, of all replicas and parts of a sequence"},
+            &C::shard_size, whole_number_or("all", most_ranks, "all that have the same weights"))
+          .when([](const RunSettings& s) { return s.config.shard_size > 0; }),
+      field({"kept_microbatches", "--kept-microbatches",
+             "Of a stage's microbatches in flight, so many that are kept and not recomputed"},
+            &C::kept_microbatches, whole_number(0))
+          .always(),
+      on_off(
+          {"keep_outputs", "--keep-outputs", "Keep what a stage has sent until its backward pass"},
+          &C::keep_outputs)
+          .always(),
+      on_off({"sequence_parallel", "--sequence-parallel",
+              "Sequence parallelism over the tensor-parallel group"},
+             &C::sequence_parallel)
+          .always()
+          .needed(),
+      field({"context_parallel_size", "--context-parallel",
+             "Ranks that have a part of every sequence each; with --attention fused"},
+            &C::context_parallel, size),
+      choice({"context", "--context",
+              "How such ranks compute attention: heads exchanged for parts of the sequence, or "
+              "keys and values passed around"},
+             &C::context)
+          .when([](const RunSettings& s) { return s.config.context_parallel > 1; })};
 }
 
 }  // namespace

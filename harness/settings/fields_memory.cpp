@@ -8,40 +8,41 @@ namespace {
 /// What is computed in parts, or again.
 std::vector<Field> computed_otherwise() {
   using C = RunConfig;
-  const ValueType parts = 
+  const ValueType parts =
       whole_number_or("paper", rules::most_tokens, "as many as mst2024's rule says");
-  return {choice({"recompute", "--recompute", "Activations that are computed again"}, &C::recompute)
-              .always()
-              .needed(),
-          field({"recompute_group", "--recompute-group",
-                 "Layers that --recompute full computes again together, from the first one's input"},
-                &C::recompute_group, whole_number(1, rules::most_layers)),
-          field({"recompute_layers", "--recompute-layers",
-                 "Of each stage's layers, or each chunk's, so many from the first on that are "
-                 "recomputed; the others keep all"},
-                &C::recompute_layers, whole_number_or("all", rules::most_layers, "every one")),
-          choice({"attention", "--attention",
-                  "Fused attention keeps no scores; not with --recompute selective. Otherwise "
-                  "fused for models with rotary positions, separate for others"},
-                 &C::attention)
-              .always()
-              .if_said(),
-          on_off({"stored_masks", "--stored-masks",
-                  "Keep dropout masks, one byte per element, instead of regenerating them"},
-                 &C::stored_masks)
-              .always()
-              .needed(),
-          field({"mlp_chunks", "--mlp-chunks",
-                 "Mini-sequences of the MLP, whose intermediate tensors are computed again in its "
-                 "backward pass; paper: of as many tokens as the hidden size"},
-                &C::mlp_chunks, parts),
-          field({"head_chunks", "--head-chunks",
-                 "Mini-sequences of the output head, so that not all logits exist together; paper: "
-                 "vocabulary size / hidden size of them"},
-                &C::head_chunks, parts),
-          field({"head_tiles", "--head-tiles",
-                 "Parts of the vocabulary that the output head computes one after the other"},
-                &C::head_tiles, whole_number(1))};
+  return {
+      choice({"recompute", "--recompute", "Activations that are computed again"}, &C::recompute)
+          .always()
+          .needed(),
+      field({"recompute_group", "--recompute-group",
+             "Layers that --recompute full computes again together, from the first one's input"},
+            &C::recompute_group, whole_number(1, rules::most_layers)),
+      field({"recompute_layers", "--recompute-layers",
+             "Of each stage's layers, or each chunk's, so many from the first on that are "
+             "recomputed; the others keep all"},
+            &C::recompute_layers, whole_number_or("all", rules::most_layers, "every one")),
+      choice({"attention", "--attention",
+              "Fused attention keeps no scores; not with --recompute selective. Otherwise "
+              "fused for models with rotary positions, separate for others"},
+             &C::attention)
+          .always()
+          .if_said(),
+      on_off({"stored_masks", "--stored-masks",
+              "Keep dropout masks, one byte per element, instead of regenerating them"},
+             &C::stored_masks)
+          .always()
+          .needed(),
+      field({"mlp_chunks", "--mlp-chunks",
+             "Mini-sequences of the MLP, whose intermediate tensors are computed again in its "
+             "backward pass; paper: of as many tokens as the hidden size"},
+            &C::mlp_chunks, parts),
+      field({"head_chunks", "--head-chunks",
+             "Mini-sequences of the output head, so that not all logits exist together; paper: "
+             "vocabulary size / hidden size of them"},
+            &C::head_chunks, parts),
+      field({"head_tiles", "--head-tiles",
+             "Parts of the vocabulary that the output head computes one after the other"},
+            &C::head_tiles, whole_number(1))};
 }
 
 /// What is dropped early, kept elsewhere, or stored in fewer bytes.

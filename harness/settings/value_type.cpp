@@ -162,8 +162,7 @@ ValueType byte_count() {
 
 ValueType whole_number_or(const std::string& word, int64_t high, const std::string& meaning) {
   ValueType number = type(
-      "N|" + word,
-      fmt::format("a whole number from 1 to {}, or {} for {}", high, word, meaning),
+      "N|" + word, fmt::format("a whole number from 1 to {}, or {} for {}", high, word, meaning),
       {{"type", "integer"}, {"minimum", 0}, {"maximum", high}},
       [word](const std::string& text) -> std::optional<json> {
         if (text == word) return json(0);

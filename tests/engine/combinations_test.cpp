@@ -41,8 +41,8 @@ class Draw {
 };
 
 RunConfig drawn_model(Draw& draw) {
-  RunConfig c = draw.one_of({testing::small_gpt, testing::small_bert, testing::small_llama,
-                             testing::small_gemma})();
+  RunConfig c = draw.one_of(
+      {testing::small_gpt, testing::small_bert, testing::small_llama, testing::small_gemma})();
   c.model.layers = draw.one_of<int64_t>({2, 4});
   c.model.hidden = draw.one_of<int64_t>({32, 64});
   if (c.model.head_width > 0) c.model.head_width = c.model.hidden / c.model.heads * 2;
@@ -77,8 +77,8 @@ void draw_layout(Draw& draw, RunConfig& c) {
 /// What is kept, where, and until when.
 void draw_memory(Draw& draw, RunConfig& c) {
   c.attention = draw.one_of({AttentionKind::fused, c.attention});
-  c.recompute = draw.one_of({Recompute::none, Recompute::none, Recompute::selective,
-                             Recompute::full, Recompute::stage});
+  c.recompute = draw.one_of(
+      {Recompute::none, Recompute::none, Recompute::selective, Recompute::full, Recompute::stage});
   c.recompute_group = draw.one_of<int64_t>({1, 1, 2, 3});
   c.recompute_layers = draw.one_of<int64_t>({0, 0, 1, 3});
   c.stored_masks = draw.once_in(3);
@@ -115,16 +115,19 @@ RunConfig serial_of(const RunConfig& c) {
 
 std::string text_of(const RunConfig& c) {
   return fmt::format(
-      "L {} h {} s {} b {} {} {} {} tied {}; t {}{} p {} ({}) v {} {} w {} c {} {} m {}; shard {} {}; {} "
-      "recompute {} {} {} masks {} outputs {} kept {} parts {} {} {} step-in-backward {} offload {} {} "
+      "L {} h {} s {} b {} {} {} {} tied {}; t {}{} p {} ({}) v {} {} w {} c {} {} m {}; shard {} "
+      "{}; {} "
+      "recompute {} {} {} masks {} outputs {} kept {} parts {} {} {} step-in-backward {} offload "
+      "{} {} "
       "overwrite {}",
       c.model.layers, c.model.hidden, c.model.sequence, c.micro_batch, name_of(c.type),
       c.model.positions == PositionKind::learned ? (c.model.causal ? "gpt" : "bert")
                                                  : (c.model.post_norms ? "gemma" : "llama"),
       c.model.dropout, c.model.tied, c.tensor_parallel, c.sequence_parallel ? "s" : "",
-      c.pipeline_parallel, fmt::join(c.stage_layers, " "), c.chunks, c.schedule.name, c.data_parallel, c.context_parallel,
-      name_of(c.context), c.microbatches, name_of(c.shard), c.shard_size, name_of(c.attention),
-      name_of(c.recompute), c.recompute_group, c.recompute_layers, c.stored_masks, c.keep_outputs, c.kept_microbatches, c.mlp_chunks,
+      c.pipeline_parallel, fmt::join(c.stage_layers, " "), c.chunks, c.schedule.name,
+      c.data_parallel, c.context_parallel, name_of(c.context), c.microbatches, name_of(c.shard),
+      c.shard_size, name_of(c.attention), name_of(c.recompute), c.recompute_group,
+      c.recompute_layers, c.stored_masks, c.keep_outputs, c.kept_microbatches, c.mlp_chunks,
       c.head_chunks, c.head_tiles, c.step_in_backward, c.offload, c.offload_optimizer,
       c.overwrite_gradients);
 }

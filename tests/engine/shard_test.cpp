@@ -79,14 +79,17 @@ TEST_P(Sharded, IsTheSameTraining) {
   }
 }
 
-std::vector<ShardCase> shard_cases() {
+template <class Change>
+ShardCase with(const std::string& name, RunConfig c, const Change& change) {
+  c.data_parallel = 2;
+  change(c);
+  return {name, c};
+}
+
+/// Of ranks.
+std::vector<ShardCase> layouts() {
   std::vector<ShardCase> all;
-  const auto add = [&](const std::string& name, const RunConfig& base, const auto& change) {
-    RunConfig c = base;
-    c.data_parallel = 2;
-    change(c);
-    all.push_back({name, c});
-  };
+  const auto add = [&](auto... arguments) { all.push_back(with(arguments...)); };
   add("gpt", small_gpt(), [](RunConfig&) {});
   add("bert_w3", small_bert(), [](RunConfig& c) { c.data_parallel = 3; });
   add("gemma_m3", small_gemma(), [](RunConfig& c) { c.microbatches = 3; });
@@ -137,6 +140,13 @@ std::vector<ShardCase> shard_cases() {
     c.data_parallel = 4;
     c.schedule = ScheduleKind::two_buffered;
   });
+  return all;
+}
+
+/// Of what a rank keeps, and when it steps.
+std::vector<ShardCase> memories() {
+  std::vector<ShardCase> all;
+  const auto add = [&](auto... arguments) { all.push_back(with(arguments...)); };
   add("llama_parts_offloaded", small_llama(), [](RunConfig& c) {
     c.mlp_chunks = c.head_chunks = 3;
     c.recompute = Recompute::full;
@@ -159,7 +169,9 @@ std::vector<ShardCase> shard_cases() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(, Sharded, ::testing::ValuesIn(shard_cases()),
+INSTANTIATE_TEST_SUITE_P(Layouts, Sharded, ::testing::ValuesIn(layouts()),
+                         ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Memories, Sharded, ::testing::ValuesIn(memories()),
                          ::testing::PrintToStringParamName());
 
 /// On one rank, of a kind of memory: what there is between steps, and the most at any time.
@@ -173,8 +185,7 @@ std::map<Kind, Bytes> bytes_of(const RunConfig& config) {
   trainer.step(batch);
   const Ledger& ledger = cluster->rank(0).ledger;
   std::map<Kind, Bytes> all;
-  for (const Kind kind :
-       {Kind::parameter, Kind::gradient, Kind::optimizer, Kind::communication})
+  for (const Kind kind : {Kind::parameter, Kind::gradient, Kind::optimizer, Kind::communication})
     all[kind] = {ledger.current(kind), ledger.peak(kind)};
   return all;
 }
@@ -225,7 +236,8 @@ TEST(Shard, UnitsAreFilledUp) {
   EXPECT_LT(3 * part, whole + units * 3 * 8);
 }
 
-/// Where each replica has one microbatch the same sums are made in the same order, but for a norm's.
+/// Where each replica has one microbatch the same sums are made in the same order, but for a
+/// norm's.
 TEST(Shard, OneMicrobatchHasTheSameBits) {
   for (const DType type : {DType::f32, DType::bf16}) {
     RunConfig c = small_gpt();
@@ -241,8 +253,8 @@ TEST(Shard, OneMicrobatchHasTheSameBits) {
         c.shard = shard;
         const TrainedRun divided = trained(c, train);
         const auto worst = worst_error(divided.end, copies.end);
-        EXPECT_EQ(worst.value, 0) << worst.tensor << ", " << name_of(shard) << ", "
-                                  << name_of(type) << (narrow ? ", narrow" : "");
+        EXPECT_EQ(worst.value, 0) << worst.tensor << ", " << name_of(shard) << ", " << name_of(type)
+                                  << (narrow ? ", narrow" : "");
       }
   }
 }
@@ -300,9 +312,8 @@ TEST(Shard, LoadedWeightsAreDivided) {
     trainer.load_weights(weights);
     trainer.step(random_batch(c, 0));
     HostTensors all = trainer.snapshot(random_batch(c, 0)[0]);
-    trainer.each_weight([&](const std::string& name, const HostTensor& weight) {
-      all["each/" + name] = weight;
-    });
+    trainer.each_weight(
+        [&](const std::string& name, const HostTensor& weight) { all["each/" + name] = weight; });
     return all;
   };
   const HostTensors expected = loaded();
@@ -326,8 +337,7 @@ TEST(Shard, WhatCannotBeIsRefusedByName) {
   c.shard = Shard::optimizer;
   c.validate();
   c.shard_size = 3;
-  refused(
-      "data-parallel size x context-parallel size (4) must be divisible by shard size (3)");
+  refused("data-parallel size x context-parallel size (4) must be divisible by shard size (3)");
   c.shard_size = 0;
   c.schedule = ScheduleKind::zero_bubble_h1;
   c.validate();

@@ -103,6 +103,29 @@ TEST(Megatron, PadsTheVocabulary) {
               AllOf(HasSubstr("SentencePieceTokenizer"), HasSubstr("--vocabulary")));
 }
 
+TEST(Megatron, ReadsWhatReplicasDivide) {
+  const auto shard = [](const std::string& arguments) { return config_of(with(arguments)).shard; };
+  EXPECT_EQ(shard(""), Shard::none);
+  EXPECT_EQ(shard("--use-distributed-optimizer"), Shard::optimizer);
+  EXPECT_EQ(shard("--zero-stage 0"), Shard::none);
+  EXPECT_EQ(shard("--zero-stage 2"), Shard::gradients);
+  EXPECT_EQ(shard("--use-torch-fsdp2"), Shard::weights);
+  EXPECT_EQ(shard("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads"),
+            Shard::gradients);
+  EXPECT_TRUE(has(with("--data-parallel-sharding-strategy optim").same,
+                  "--data-parallel-sharding-strategy"));
+  EXPECT_THROW((void)with("--zero-stage 4"), InputError);
+}
+
+TEST(Megatron, ReadsTheLayersOfTheFirstAndTheLastStage) {
+  const std::string stages = " --pipeline-model-parallel-size 2 ";
+  EXPECT_THAT(config_of(with(stages + "--decoder-first-pipeline-num-layers 3")).stage_layers,
+              ::testing::ElementsAre(3, 1));
+  EXPECT_THAT(config_of(with(stages + "--decoder-last-pipeline-num-layers 1")).stage_layers,
+              ::testing::ElementsAre(3, 1));
+  EXPECT_THROW((void)with(stages + "--decoder-first-pipeline-num-layers 5"), InputError);
+}
+
 TEST(Megatron, ReadsRecomputation) {
   const std::string separate = "--attention-backend unfused ";
   EXPECT_EQ(config_of(with(separate + "--recompute-activations")).recompute, Recompute::selective);
@@ -118,12 +141,10 @@ TEST(Megatron, ReadsRecomputation) {
   const std::string stages = " --pipeline-model-parallel-size 2";
   EXPECT_EQ(config_of(with(full + "uniform --recompute-num-layers 2" + stages)).recompute,
             Recompute::stage);
-  EXPECT_TRUE(
-      has(with(full + "uniform --recompute-num-layers 2").missing, "--recompute-num-layers"));
-  EXPECT_TRUE(has(with(full + "block --recompute-num-layers 1" + stages).missing,
-                  "--recompute-num-layers"));
-  EXPECT_FALSE(has(with(full + "block --recompute-num-layers 2" + stages).missing,
-                   "--recompute-num-layers"));
+  EXPECT_EQ(config_of(with(full + "uniform --recompute-num-layers 2")).recompute_group, 2);
+  EXPECT_EQ(config_of(with(full + "block --recompute-num-layers 1" + stages)).recompute_layers, 1);
+  EXPECT_EQ(config_of(with(full + "block --recompute-num-layers 2" + stages)).recompute_layers, 0)
+      << "that is every layer of a stage";
   EXPECT_EQ(config_of(with("--activations-checkpoint-method uniform")).recompute, Recompute::full);
   EXPECT_EQ(config_of(with("--recompute-method uniform")).recompute, Recompute::none);
 }

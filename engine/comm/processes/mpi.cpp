@@ -100,8 +100,9 @@ class MpiCommunicator final : public Communicator {
     const auto flight = flights_.start();
     const bool in_place = shard.data == part_of(all, rank_, size_).data;
     flight->add(request("MPI_Iallgather", [&](MPI_Request* request) {
-      return MPI_Iallgather(in_place ? MPI_IN_PLACE : shard.data, count(shard), mpi_type(shard.type), all.data, count(shard),
-                            mpi_type(shard.type), comm_, request);
+      return MPI_Iallgather(in_place ? MPI_IN_PLACE : shard.data, count(shard),
+                            mpi_type(shard.type), all.data, count(shard), mpi_type(shard.type),
+                            comm_, request);
     }));
     return pending(flight, "all-gather", shard);
   }

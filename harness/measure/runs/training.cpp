@@ -223,7 +223,8 @@ Flops flops_of(const RunConfig& config, double executed) {
   const auto sequences = static_cast<double>(config.micro_batch * config.batch_microbatches());
   Flops flops{
       model_flops(config.model, sequences), model_formula(config.model), executed, "executed", {}};
-  const bool all_selective = config.recompute == Recompute::selective && config.recompute_layers == 0;
+  const bool all_selective =
+      config.recompute == Recompute::selective && config.recompute_layers == 0;
   if (all_selective && flops.model_formula == eq7_id)
     flops.hardware_eq8 = hardware_flops_eq8(config.model, sequences);
   return flops;

@@ -34,30 +34,11 @@ Table ImportReport::parts() const {
   return table;
 }
 
-std::optional<int64_t> ImportReport::divided_away() const {
-  if (!imported.divided || records.empty() || !records.back().memory) return std::nullopt;
-  const Memory& memory = *records.back().memory;
-  int64_t bytes = 0;
-  for (const Kind kind : imported.divided->kinds)
-    bytes += memory.peak.at(static_cast<size_t>(kind));
-  return bytes - bytes / imported.divided->ranks;
-}
-
 std::string ImportReport::in(const std::string& format) const {
   std::string text = parts().in(format);
   if (parameters > 0) text += fmt::format("\nThe model has {} parameters.\n", parameters);
   if (!command.empty()) text += fmt::format("\n{}\n", command);
   for (const Record& record : records) text += "\n" + measurement_table(record).in(format);
-  if (const auto away = divided_away()) {
-    std::vector<std::string_view> kinds;
-    for (const Kind kind : imported.divided->kinds) kinds.push_back(name_of(kind));
-    text += fmt::format(
-        "\n{} divides memory of the kinds {} among {} ranks, and frugal does not: a rank's peak "
-        "would be up to {} "
-        "lower.\n",
-        imported.divided->by, fmt::join(kinds, ", "), imported.divided->ranks,
-        format_bytes(*away).text());
-  }
   return text;
 }
 
@@ -71,8 +52,6 @@ nlohmann::json ImportReport::json() const {
       {"not_run", not_run.empty() ? nlohmann::json() : nlohmann::json(not_run)},
       {"parameters", parameters > 0 ? nlohmann::json(parameters) : nlohmann::json()},
       {"records", nlohmann::json::array()}};
-  const auto away = divided_away();
-  document["peak_would_be_lower_by"] = away ? nlohmann::json(*away) : nlohmann::json();
   for (const List& list : lists) {
     nlohmann::json parts = nlohmann::json::array();
     for (const Imported::Part& part : imported.*list.parts)

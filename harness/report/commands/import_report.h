@@ -26,8 +26,6 @@ struct ImportReport {
 
  private:
   Table parts() const;
-  /// Bytes of a rank's peak that division among replicas would take away, at most; none without it.
-  std::optional<int64_t> divided_away() const;
 };
 
 }  // namespace frugal::harness

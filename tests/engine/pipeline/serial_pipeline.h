@@ -63,7 +63,6 @@ class SerialPipeline {
  private:
   using Values = std::map<std::string, std::vector<double>>;
 
-
   double compute(const Batch& batch, int t) {
     const Tensor total = rank_.allocate(DType::f64, {1});
     rank_.run(Fill{total, 0});

@@ -1,0 +1,64 @@
+#include <gmock/gmock.h>
+
+#include "kernels/support/error.h"
+#include "tests/engine/support.h"
+
+// Stages that have unequal numbers of layers (RunConfig::stage_layers).
+namespace frugal::engine {
+namespace {
+
+using testing::small_gpt;
+using testing::worst_error;
+
+RunConfig of_nine(const std::vector<int64_t>& layers, int stages, int chunks) {
+  RunConfig c = small_gpt();
+  c.model.layers = 9;
+  c.pipeline_parallel = stages;
+  c.chunks = chunks;
+  c.stage_layers = layers;
+  c.microbatches = 2;
+  if (chunks > 1) c.schedule = ScheduleKind::interleaved;
+  return c;
+}
+
+TEST(UnevenStages, PartsFollowEachOtherInTheModelsOrder) {
+  const RunConfig c = of_nine({3, 1, 4, 1}, 2, 2);
+  const ModelPart parts[] = {ModelPart::of(c, 0, 0), ModelPart::of(c, 1, 0), ModelPart::of(c, 0, 1),
+                             ModelPart::of(c, 1, 1)};
+  const int64_t firsts[] = {0, 3, 4, 8}, counts[] = {3, 1, 4, 1};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(parts[i].first_layer, firsts[i]);
+    EXPECT_EQ(parts[i].layers, counts[i]);
+    EXPECT_EQ(parts[i].first, i == 0);
+    EXPECT_EQ(parts[i].last, i == 3);
+  }
+}
+
+TEST(UnevenStages, EqualTheSerialRun) {
+  RunConfig serial = small_gpt();
+  serial.model.layers = 9;
+  serial.type = DType::f64;
+  const MicroBatch batch = random_batch(serial, 0)[0];
+  const HostTensors expected = testing::snapshot_of(serial, batch);
+  for (RunConfig c :
+       {of_nine({1, 8}, 2, 1), of_nine({4, 2, 3}, 3, 1), of_nine({3, 1, 4, 1}, 2, 2)}) {
+    c.type = DType::f64;
+    const auto worst = worst_error(testing::snapshot_of(c, batch), expected);
+    EXPECT_LT(worst.value, 1e-12) << worst.tensor;
+  }
+}
+
+TEST(UnevenStages, NumbersThatAreNotTheModelsAreRefused) {
+  const auto refused = [](const RunConfig& c, const std::string& rule) {
+    EXPECT_THAT([&] { c.validate(); },
+                ::testing::ThrowsMessage<InputError>(::testing::HasSubstr(rule)));
+  };
+  refused(of_nine({4, 5}, 3, 1),
+          "layers of stages are 2 numbers and stages x chunks of the pipeline are 3");
+  refused(of_nine({4, 4}, 2, 1), "layers of stages are 8 together and the model has 9");
+  refused(of_nine({9, 0}, 2, 1), "layers of a stage is 0; it must be from 1");
+  refused(of_nine({}, 2, 1), "layers (9) must be divisible by stages x chunks of the pipeline (2)");
+}
+
+}  // namespace
+}  // namespace frugal::engine
