@@ -144,7 +144,10 @@ class Documentation(Cli):
         def check(*pages):
             return subprocess.run([sys.executable, "-B", SOURCE / "scripts/page-outputs.py", "--check", FRUGAL, *pages],
                                   capture_output=True, text=True, check=False)
-        done = check(SOURCE / "README.md", SOURCE / "docs/questions.md", SOURCE / "docs/compare.md")
+        pages = [page for page in (SOURCE / "README.md", *(SOURCE / "docs").glob("*.md"))
+                 if "```\n$ frugal " in page.read_text(encoding="utf-8")]
+        self.assertGreaterEqual(len(pages), 4)
+        done = check(*pages)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         page = "```\n$ frugal schedule 1f1b --stages 2 \\\n      --microbatches 2\nnothing\n```\n"
         (self.folder / "wrong.md").write_text(page)
