@@ -25,8 +25,11 @@ struct TrainedRun {
 
 constexpr int64_t steps = 3;
 
+/// With an epsilon like gradients here: Adam's step would otherwise be as large of those that are
+/// nothing but rounding, as the keys' biases' are.
 TrainConfig training(const RunConfig& config) {
   return {.optimizer = {.learning_rate = 1e-2,
+                        .epsilon = 1e-3,
                         .weight_decay = 0.1,
                         .clip = config.step_in_backward ? 0.0 : 0.5},
           .steps = steps};
