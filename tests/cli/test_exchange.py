@@ -26,14 +26,14 @@ LLAMA_8B = (["--world-size", "8"],
              "data_parallel_size": 8, "microbatches": 16, "vocabulary_size": 128256, "dropout": 0,
              "narrow_reduction": True, "attention": "fused"},
             {"--fp8-format", "--fp8-amax-history-len", "--fp8-amax-compute-algo", "--fp8-param-gather",
-             "--use-distributed-optimizer", "--overlap-grad-reduce", "--overlap-param-gather",
+             "--overlap-grad-reduce", "--overlap-param-gather",
              "--cross-entropy-loss-fusion", "--empty-unused-memory-level"}, 8030261248)
 LLAMA_70B = (["--world-size", "128", "--vocabulary", "131072"],
              {"layers": 80, "chunks": 2, "schedule": "interleaved", "sequence_parallel": True, "microbatches": 256,
-              "data_parallel_size": 4, "seed": 28,
+              "data_parallel_size": 4, "seed": 28, "shard": "optimizer",
               "rotary": {"base": 5e5, "factor": 8, "bands": {"low": 1, "high": 4, "original": 8192}}},
              {"--use-precision-aware-optimizer", "--main-grads-dtype", "--cross-entropy-loss-fusion",
-              "--use-distributed-optimizer", "--overlap-grad-reduce", "--overlap-param-gather",
+              "--overlap-grad-reduce", "--overlap-param-gather",
               "--defer-embedding-wgrad-compute", "--wgrad-deferral-limit", "--overlap-p2p-communication-warmup-flush"},
              70599843840)
 SC21 = (["--world-size", "1536", "--vocabulary", "50257"],
@@ -42,13 +42,13 @@ SC21 = (["--world-size", "1536", "--vocabulary", "50257"],
         {"--DDP-impl"}, 145622261760)
 TR1 = (["--world-size", "512", "--vocabulary", "50257"],
        {"layers": 40, "intermediate_size": 20480, "vocabulary_size": 50432, "recompute": "full", "microbatches": 16,
-        "data_parallel_size": 64, "attention": "separate", "optimizer": "adamw", "seed": 42},
-       {"--rampup-batch-size", "--deepspeed", "--deepspeed_config", "--zero-stage", "--deepspeed-activation-checkpointing"},
+        "data_parallel_size": 64, "attention": "separate", "optimizer": "adamw", "seed": 42, "shard": "optimizer"},
+       {"--rampup-batch-size", "--deepspeed", "--deepspeed_config", "--deepspeed-activation-checkpointing"},
        12854282240)
 RUN = {"gpt3-175b": GPT3, "llama3-8b-fp8": LLAMA_8B, "llama3-70b": LLAMA_70B, "sc21-145b": SC21, "tr1-13b": TR1}
 MISSING_OF_MIXTRAL = {"--num-experts", "--moe-router-topk", "--moe-router-load-balancing-type", "--moe-aux-loss-coeff",
                       "--moe-grouped-gemm", "--moe-token-dispatcher-type", "--expert-model-parallel-size",
-                      "--overlap-param-gather", "--overlap-grad-reduce", "--use-distributed-optimizer",
+                      "--overlap-param-gather", "--overlap-grad-reduce",
                       "--no-masked-softmax-fusion"}
 SCRIPT = (LISTS / "conditions.sh").read_text(encoding="utf-8")
 
