@@ -137,10 +137,10 @@ struct Trained {
   HostTensors end;
 };
 
-/// By momentum: Adam makes whole steps of gradients that are nothing but rounding, as those of the
-/// keys' biases are.
+/// With one thread for each rank, so that the thread sanitizer sees ranks alone. By momentum: Adam
+/// makes whole steps of gradients that are nothing but rounding, as those of the keys' biases are.
 Trained trained(const RunConfig& config) {
-  const auto cluster = make_cpu_cluster(config, 2);
+  const auto cluster = make_cpu_cluster(config, 1);
   const TrainConfig train{.optimizer = {.kind = OptimizerKind::momentum,
                                         .learning_rate = 0.05,
                                         .clip = config.step_in_backward ? 0.0 : 1e3}};

@@ -4,6 +4,7 @@
 #include "kernels/support/error.h"
 #include "kernels/virtual/machine.h"
 #include "tests/engine/support.h"
+#include "tests/main/left_out.h"
 
 // Full recomputation of groups of layers, and of some layers of a stage alone.
 namespace frugal::engine {
@@ -20,6 +21,7 @@ RunConfig of_layers(int64_t layers, Recompute recompute) {
   return c;
 }
 
+FRUGAL_LEFT_OUT(thread, "RecomputeGroup.*", "one rank: one thread");
 TEST(RecomputeGroup, IsTheSameToTheBit) {
   for (const DType type : {DType::f32, DType::bf16}) {
     RunConfig c = of_layers(5, Recompute::none);
