@@ -4,7 +4,9 @@ namespace frugal::engine {
 
 GatheredWeights::~GatheredWeights() {
   for (Arriving& one : arriving_) {
-    const Pending last = std::move(one.pending);  // whose end releases nothing that is written to
+    {
+      const Pending ends_here = std::move(one.pending);
+    }  // before the memory that it writes to goes
     one.unit->weights.release();
   }
 }

@@ -25,17 +25,24 @@ double read_by_passes(const Rank& rank, const Parameter& p) {
   return std::min(bytes, tokens * static_cast<double>(p.view().cols() * size_of(p.view().type)));
 }
 
+/// Into how many parts this is divided, of which a rank has one.
+double parts(const RunConfig& c, Shard what) { return c.shards(what) ? c.shard_ranks() : 1; }
+
 }  // namespace
 
 LeastBytes least_bytes(const Rank& rank, const ParameterList& parameters, const PassesDone& done) {
+  const RunConfig& c = rank.config;
   LeastBytes least;
   for (const Parameter* p : parameters) {
     const auto elements = static_cast<double>(p->view().size());
     const double gradient = elements * static_cast<double>(size_of(rank.config.state_type()));
     least.weights += done.microbatches * read_by_passes(rank, *p) +
-                     done.steps * static_cast<double>(p->view().bytes());
-    // The first of a step's passes has nothing to read; the step reads.
-    least.gradients += gradient * (2 * done.microbatches - (done.steps > 0 ? 0 : 1));
+                     done.steps * static_cast<double>(p->view().bytes()) / parts(c, Shard::weights);
+    // The first of a step's passes has nothing to read, and what is summed in a pass none of them;
+    // the step reads.
+    least.gradients +=
+        gradient * (c.reduces_in_backward() ? done.microbatches : 2 * done.microbatches - 1);
+    if (done.steps > 0) least.gradients += gradient / parts(c, Shard::optimizer);
   }
   least.optimizer = done.steps * 2 *
                     static_cast<double>(rank.ledger.current(Kind::optimizer) +

@@ -10,7 +10,8 @@ namespace frugal::engine {
 struct LeastBytes {
   double weights = 0;    ///< read by every forward and every backward pass, written by the step
   double gradients = 0;  ///< written by the first backward pass, read and written by each later
-                         ///< one, read by the step
+                         ///< one, read by the step; where ranks divide them, each writes its own
+                         ///< anew in every pass, and the step reads a part
   double optimizer = 0;  ///< its state, read and written
   double kept = 0;       ///< what forward keeps for backward (Ledger::kept()), written and read
   double inputs = 0;     ///< token ids and labels, read once; of a module alone x and dy, or labels
