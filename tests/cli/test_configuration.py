@@ -115,7 +115,7 @@ class Configuration(Cli):
         self.rejected("measure", "--config", "none.json", says=["none.json", "cannot be read"])
         for arguments, says in ((("--set", "recompute"), ["KEY=VALUE"]),
                                 (("--set", "recompute=some"), ["--set recompute is \"some\"", "none, selective"]),
-                                (("--set", "recomputation=full"), ["did you mean recompute?"]),
+                                (("--set", "recomputation=full"), ["did you mean recompute,"]),
                                 (("--set", "steps=2", "--set", "steps=3"), ["steps=3", "leave one out"]),
                                 (("--set", "steps=2", "--steps", "3"), ["steps=2", "leave one out"]),
                                 (("--on", "cpu,virtual"), ["--on is \"cpu,virtual\""]),
