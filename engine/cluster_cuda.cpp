@@ -46,7 +46,7 @@ std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadl
   }
   return std::make_unique<ThreadedCluster>(
       config, layout, std::move(devices),
-      nccl_groups_of_threads(members, config.chunks > 1, deadline));
+      nccl_groups_of_threads(members, config.part_layout(), deadline));
 }
 
 std::string_view name_of(Transport transport) {
@@ -60,7 +60,8 @@ std::unique_ptr<Cluster> make_cuda_process_cluster(const RunConfig& config, Worl
   Device& device = *own;
   if (transport == Transport::nccl)
     return std::make_unique<ProcessCluster>(
-        config, world, std::move(own), nccl_groups_of_processes(world, device, config.chunks > 1),
+        config, world, std::move(own),
+        nccl_groups_of_processes(world, device, config.part_layout()),
         ProcessCluster::Groups::of_the_device);
   const auto through_host = [&](GroupUse use, const std::vector<int>& ranks) {
     std::unique_ptr<Group> on_host = groups(ranks);  // by all, also those that are alone

@@ -50,7 +50,7 @@ struct RunConfig {
   int context_parallel = 1;
   ContextKind context = ContextKind::ulysses;
   int pipeline_parallel = 1;  ///< [p], stages
-  int chunks = 1;  ///< [v], parts of the model on each stage, of the interleaved schedule
+  int chunks = 1;             ///< [v], parts of the model on each stage
   /// Layers of each part of the model, p · v of them in the model's order: of chunk 0 of each
   /// stage, of chunk 1, and so on. Empty: all have as many.
   std::vector<int64_t> stage_layers = {};
@@ -113,6 +113,8 @@ struct RunConfig {
   int64_t mlp_mini_sequences() const;
   int64_t head_mini_sequences() const;
   /// Tokens of a sequence that a tensor-parallel group has, and a rank in its regions: [s/c].
+  /// Which part of the model each chunk of each stage is.
+  PartLayout part_layout() const { return {pipeline_parallel, chunks, schedule.placement}; }
   int64_t group_sequence() const { return model.sequence / context_parallel; }
   /// Those that a rank has outside the regions.
   int64_t local_sequence() const {

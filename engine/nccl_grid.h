@@ -1,5 +1,5 @@
 #pragma once
-#include "engine/comm/message_ring.h"
+#include "engine/comm/message_edges.h"
 #include "engine/comm/modelled.h"
 #include "engine/comm/nccl/nccl.h"
 #include "engine/rank_grid.h"
@@ -11,32 +11,37 @@ using MakeNcclGroup =
     std::function<std::unique_ptr<Group>(GroupUse use, const std::vector<int>& ranks,
                                          const std::vector<Stream>& streams, MessagesTo messages)>;
 
-/// The groups of ranks on GPUs. With `ring` a pipeline's last stage sends to its first too, as the
-/// interleaved schedule does: then each two neighbours are a group, and `meeting` makes one in
-/// which all meet.
+/// The groups of ranks on GPUs. With several chunks a stage sends in a ring, or both ways: then
+/// each two stages of which one sends to the other are a group, and `meeting` makes one in which
+/// all meet.
 inline RankGrid::MakeGroup nccl_groups(const MakeNcclGroup& make,
-                                       const RankGrid::MakeGroup& meeting, bool ring) {
+                                       const RankGrid::MakeGroup& meeting,
+                                       const PartLayout& layout) {
   return [=](GroupUse use, const std::vector<int>& ranks) -> std::unique_ptr<Group> {
     const bool forward = use == GroupUse::activations;
     const MessagesTo messages = forward                      ? MessagesTo::next
                                 : use == GroupUse::gradients ? MessagesTo::previous
                                                              : MessagesTo::nobody;
-    if (!ring || messages == MessagesTo::nobody)
+    if (layout.chunks == 1 || messages == MessagesTo::nobody)
       return make(use, ranks, std::vector(ranks.size(), stream_of(use)), messages);
     const Stream arriving = forward ? Stream::arriving_activations : Stream::arriving_gradients;
+    const Stream returning = forward ? Stream::returning_activations : Stream::returning_gradients;
+    // The way of the first chunk's is that of the ring, too.
+    const auto goes_back = [=](const MessageEdges::Edge& edge) {
+      return layout.placement != Placement::around && (edge.first < edge.second) != forward;
+    };
     const auto member = [&](int place) { return ranks.at(static_cast<size_t>(place)); };
-    return std::make_unique<MessageRing>(
-        meeting(use, ranks), forward ? 1 : static_cast<int>(ranks.size()) - 1,
-        [&](int from, int to) {
-          return make(use, {member(from), member(to)}, {stream_of(use), arriving},
-                      MessagesTo::next);
+    return std::make_unique<MessageEdges>(
+        meeting(use, ranks), layout.ways(forward), [&](const MessageEdges::Edge& edge) {
+          return make(use, {member(edge.first), member(edge.second)},
+                      {goes_back(edge) ? returning : stream_of(use), arriving}, MessagesTo::next);
         });
   };
 }
 
 /// Of ranks that are threads: device r is rank r's.
-inline RankGrid::MakeGroup nccl_groups_of_threads(const std::vector<Device*>& devices, bool ring,
-                                                  double deadline) {
+inline RankGrid::MakeGroup nccl_groups_of_threads(const std::vector<Device*>& devices,
+                                                  const PartLayout& layout, double deadline) {
   const auto make = [=](GroupUse /*use*/, const std::vector<int>& ranks,
                         const std::vector<Stream>& streams, MessagesTo messages) {
     std::vector<Device*> members;
@@ -47,11 +52,12 @@ inline RankGrid::MakeGroup nccl_groups_of_threads(const std::vector<Device*>& de
   const auto meeting = [=](GroupUse /*use*/, const std::vector<int>& ranks) {
     return std::make_unique<LocalGroup>(static_cast<int>(ranks.size()), deadline);
   };
-  return nccl_groups(make, meeting, ring);
+  return nccl_groups(make, meeting, layout);
 }
 
 /// Of ranks that are processes: the device is this one's.
-inline RankGrid::MakeGroup nccl_groups_of_processes(World& world, Device& device, bool ring) {
+inline RankGrid::MakeGroup nccl_groups_of_processes(World& world, Device& device,
+                                                    const PartLayout& layout) {
   const auto make = [&](GroupUse use, const std::vector<int>& ranks,
                         const std::vector<Stream>& streams, MessagesTo messages) {
     const auto own = std::find(ranks.begin(), ranks.end(), world.rank()) - ranks.begin();
@@ -61,7 +67,7 @@ inline RankGrid::MakeGroup nccl_groups_of_processes(World& world, Device& device
   const auto meeting = [=](GroupUse use, const std::vector<int>& ranks) {
     return make(use, ranks, std::vector(ranks.size(), stream_of(use)), MessagesTo::nobody);
   };
-  return nccl_groups(make, meeting, ring);
+  return nccl_groups(make, meeting, layout);
 }
 
 }  // namespace frugal::engine

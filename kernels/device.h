@@ -20,9 +20,12 @@ enum class Stream : uint8_t {
   gradients,    ///< to earlier stages
   // Where the stages form a ring, messages that are received do not wait for those that are sent.
   arriving_activations,
-  arriving_gradients
+  arriving_gradients,
+  // Where they form a V, those of a chunk that goes back do not wait for those of the other one.
+  returning_activations,
+  returning_gradients
 };
-inline constexpr int stream_count = 9;
+inline constexpr int stream_count = 11;
 
 /// A point of a stream that another can wait for; opaque outside the device that made it.
 struct Event {

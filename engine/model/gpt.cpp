@@ -72,20 +72,23 @@ class WeightsOf {
 
 }  // namespace
 
-Gpt::Gpt(Rank& rank, const ModelPart& part) : part_(part) {
-  const bool tied = ties_tables(rank, part);
+Gpt::Gpt(Rank& rank, const ModelPart& part, Gpt* begins) : part_(part) {
+  const bool tied = ties_tables(rank, part), one_table = tied && part.ends_meet;
   ParameterStore& store = rank.parameters;
   if (part.first) {
     store.begin_unit();
     embedding_.emplace(rank);
     embedding_->table().tied =
-        rank.config.model.tied && rank.config.schedule.ties_tables && !part.last;
-    embedding_->table().looked_up = !(part.last && tied);
+        rank.config.model.tied && rank.config.schedule.ties_tables && !part.ends_meet;
+    embedding_->table().looked_up = !one_table;
+    table_ = &embedding_->table();
   }
-  if (part.last && !(part.first && tied)) {
+  if (part.last && !part.first && one_table) table_ = &begins->embedding_->table();
+  if (part.last && !one_table) {
     store.begin_unit();
     output_table_.emplace(make_token_table(rank, tied ? token_table : output_table));
     output_table_->tied = output_table_->is_copy = tied;
+    table_ = &*output_table_;
   }
   layers_.reserve(static_cast<size_t>(part.layers));
   for (int64_t i = 0; i < part.layers; ++i) {
@@ -107,9 +110,7 @@ const ParameterList& Gpt::module(size_t i) const {
   return i < modules_.size() ? modules_[i] : none;
 }
 
-ParameterList Gpt::needed_by_head() {
-  return join({{output_table_ ? &*output_table_ : &embedding_->table()}, head_->parameters()});
-}
+ParameterList Gpt::needed_by_head() { return join({{table_}, head_->parameters()}); }
 
 Tensor Gpt::compute(const Pass& pass, const Input& input, Saved& saved) const {
   if (has_mask(pass.rank.config) && input.scale) saved.mask = causal_mask(pass);
@@ -243,6 +244,11 @@ ParameterList Gpt::parameters() {
   if (output_table_) all.push_back(&*output_table_);
   for (TransformerLayer& layer : layers_) all = join({all, layer.parameters()});
   return head_ ? join({all, head_->parameters()}) : all;
+}
+
+ParameterList Gpt::trained() {
+  const bool other = part_.last && !embedding_ && !output_table_;
+  return other ? join({{table_}, parameters()}) : parameters();
 }
 
 }  // namespace frugal::engine

@@ -36,7 +36,8 @@ class Gpt {
   Gpt(const Gpt&) = delete;
   Gpt& operator=(const Gpt&) = delete;
   explicit Gpt(Rank& rank) : Gpt(rank, ModelPart::whole(rank.config)) {}
-  Gpt(Rank& rank, const ModelPart& part);
+  /// `begins` is the part with the embedding, where the same stage has it and this is another one.
+  Gpt(Rank& rank, const ModelPart& part, Gpt* begins = nullptr);
 
   /// [s/t, b, h], or in the last part the loss of each token [s·b].
   Tensor forward(const Pass& pass, const Input& input, Saved& saved) const;
@@ -46,9 +47,11 @@ class Gpt {
 
   const ModelPart& part() const { return part_; }
   ParameterList parameters();
+  /// With a table of another part that this one adds gradients to.
+  ParameterList trained();
 
  private:
-  const Parameter& table() const { return output_table_ ? *output_table_ : embedding_->table(); }
+  const Parameter& table() const { return *table_; }
   Tensor compute(const Pass& pass, const Input& input, Saved& saved) const;
   /// Layers that are computed again together, in the order of the forward pass; a layer that is
   /// not, alone.
@@ -77,7 +80,8 @@ class Gpt {
 
   ModelPart part_;
   std::optional<InputEmbedding> embedding_;
-  std::optional<Parameter> output_table_;  // of a last part without the embedding's
+  std::optional<Parameter> output_table_;  // of a last part whose stage has not the embedding's
+  Parameter* table_ = nullptr;             // that the head uses
   std::vector<TransformerLayer> layers_;
   std::optional<OutputHead> head_;
   std::vector<ParameterList> modules_;

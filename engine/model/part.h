@@ -10,20 +10,24 @@ struct ModelPart {
   int64_t first_layer = 0, layers = 0;
   bool first = true;  ///< begins with the embedding
   bool last = true;   ///< ends with the output head
+  /// Whether one stage has both ends of the model, and with them a table that both use.
+  bool ends_meet = true;
 
-  static ModelPart whole(const RunConfig& config) { return {0, config.model.layers, true, true}; }
-  /// Chunk `chunk` of a stage is part chunk · p + stage of p · chunks, equal ones or those of
-  /// RunConfig::stage_layers.
+  static ModelPart whole(const RunConfig& config) { return {.layers = config.model.layers}; }
+  /// A chunk of a stage: one of p · chunks equal parts, or of RunConfig::stage_layers.
   static ModelPart of(const RunConfig& config, int stage, int chunk) {
-    const int parts = config.pipeline_parallel * config.chunks;
-    const int index = chunk * config.pipeline_parallel + stage;
+    const PartLayout layout = config.part_layout();
+    const int index = layout.part_at({stage, chunk});
+    ModelPart part{.layers = config.model.layers / layout.parts(),
+                   .first = index == 0,
+                   .last = index == layout.parts() - 1,
+                   .ends_meet = layout.last_stage() == 0};
+    part.first_layer = index * part.layers;
     const std::vector<int64_t>& uneven = config.stage_layers;
-    if (uneven.empty()) {
-      const int64_t layers = config.model.layers / parts;
-      return {index * layers, layers, index == 0, index == parts - 1};
-    }
-    return {std::accumulate(uneven.begin(), uneven.begin() + index, int64_t{0}),
-            uneven.at(static_cast<size_t>(index)), index == 0, index == parts - 1};
+    if (uneven.empty()) return part;
+    part.first_layer = std::accumulate(uneven.begin(), uneven.begin() + index, int64_t{0});
+    part.layers = uneven.at(static_cast<size_t>(index));
+    return part;
   }
 };
 

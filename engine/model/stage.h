@@ -9,8 +9,8 @@ class StageModel {
   explicit StageModel(Rank& rank) {
     parts_.reserve(static_cast<size_t>(rank.config.chunks));
     for (int chunk = 0; chunk < rank.config.chunks; ++chunk)
-      parts_.push_back(
-          std::make_unique<Gpt>(rank, ModelPart::of(rank.config, rank.stage(), chunk)));
+      parts_.push_back(std::make_unique<Gpt>(rank, ModelPart::of(rank.config, rank.stage(), chunk),
+                                             parts_.empty() ? nullptr : parts_.front().get()));
   }
 
   Gpt& part(int chunk) { return *parts_.at(static_cast<size_t>(chunk)); }

@@ -4,10 +4,6 @@
 namespace frugal::engine {
 namespace {
 
-bool elsewhere(const std::optional<Peer>& peer, int stage) {
-  return peer.has_value() && peer->stage != stage;
-}
-
 /// The message of one kind that belongs to a pass.
 Action message(ActionKind kind, const Action& pass) {
   return {.kind = kind, .chunk = pass.chunk, .microbatch = pass.microbatch};
@@ -16,17 +12,18 @@ Action message(ActionKind kind, const Action& pass) {
 }  // namespace
 
 void add_messages(Schedule& schedule) {
+  const PartLayout layout = schedule.layout();
   for (int stage = 0; stage < schedule.stages; ++stage) {
     Actions out;
     for (const Action& pass : schedule.actions[stage]) {
       const bool forward = pass.kind == ActionKind::forward;
       const bool travels =
           forward || pass.kind == ActionKind::backward || pass.kind == ActionKind::input_backward;
-      if (travels && elsewhere(neighbour(schedule, stage, pass.chunk, !forward), stage))
+      if (travels && elsewhere(layout, {stage, pass.chunk}, !forward))
         out.push_back(
             message(forward ? ActionKind::receive_activation : ActionKind::receive_gradient, pass));
       out.push_back(pass);
-      if (travels && elsewhere(neighbour(schedule, stage, pass.chunk, forward), stage))
+      if (travels && elsewhere(layout, {stage, pass.chunk}, forward))
         out.push_back(
             message(forward ? ActionKind::send_activation : ActionKind::send_gradient, pass));
     }

@@ -18,7 +18,7 @@ std::string meaningless(const Schedule& schedule, int stage, const Action& actio
                        first, end - 1);
   if (!is_message(action.kind)) return "";
   if (action.version != -1) return "a message has no version";
-  const auto peer = peer_of(schedule, stage, action);
+  const auto peer = peer_of(schedule.layout(), stage, action);
   if (!peer) return "the model ends here; there is no stage at the other end of this message";
   if (peer->stage == stage) return "the next part is on the same stage; nothing is to be sent";
   return "";
@@ -31,13 +31,12 @@ std::vector<ActionKind> needed(const Schedule& schedule, int stage, int chunk, b
     kinds.insert(kinds.end(), {ActionKind::input_backward, ActionKind::weight_backward});
   else
     kinds.push_back(ActionKind::backward);
-  const auto elsewhere = [&](bool ahead) {
-    const auto peer = neighbour(schedule, stage, chunk, ahead);
-    return peer && peer->stage != stage;
+  const auto goes_on = [&](bool ahead) {
+    return elsewhere(schedule.layout(), {stage, chunk}, ahead).has_value();
   };
-  if (elsewhere(false))
+  if (goes_on(false))
     kinds.insert(kinds.end(), {ActionKind::receive_activation, ActionKind::send_gradient});
-  if (elsewhere(true))
+  if (goes_on(true))
     kinds.insert(kinds.end(), {ActionKind::send_activation, ActionKind::receive_gradient});
   return kinds;
 }

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "engine/schedule/check_parts.h"
 #include "engine/schedule/dependencies.h"
@@ -40,19 +42,25 @@ void check_rules(const Schedule& schedule, int stage, const ActionIndex& index,
         findings.push_back(finding(schedule, stage, i, std::string(rule.reason)));
 }
 
-/// On one stage alone, parts follow each other without a message.
-void check_parts(const Schedule& schedule, const ActionIndex& index, Findings& findings) {
-  const Actions& actions = schedule.actions[0];
+/// Where parts of one stage follow each other, they do so without a message.
+void check_parts(const Schedule& schedule, int stage, const ActionIndex& index,
+                 Findings& findings) {
+  const Actions& actions = schedule.actions[stage];
+  const auto made = [&](bool forward, int microbatch, int chunk) {
+    if (forward) return index.find(ActionKind::forward, microbatch, chunk);
+    return std::max(index.find(ActionKind::backward, microbatch, chunk),
+                    index.find(ActionKind::input_backward, microbatch, chunk));
+  };
   for (int i = 0; i < static_cast<int>(actions.size()); ++i) {
     const Action& action = actions[i];
     const bool forward = action.kind == ActionKind::forward;
     if (!forward && action.kind != ActionKind::backward &&
         action.kind != ActionKind::input_backward)
       continue;
-    const auto before = neighbour(schedule, 0, action.chunk, !forward);
-    if (before && index.find(action.kind, action.microbatch, before->chunk) > i)
+    const auto before = schedule.layout().neighbour({stage, action.chunk}, !forward);
+    if (before && before->stage == stage && made(forward, action.microbatch, before->chunk) > i)
       findings.push_back(finding(
-          schedule, 0, i, fmt::format("chunk {}, which it needs, comes later", before->chunk)));
+          schedule, stage, i, fmt::format("chunk {}, which it needs, comes later", before->chunk)));
   }
 }
 
@@ -81,35 +89,36 @@ void check_order(const Schedule& schedule, Findings& findings) {
   for (int stage = 0; stage < schedule.stages; ++stage) {
     const ActionIndex index(schedule, stage);
     check_rules(schedule, stage, index, findings);
-    if (schedule.stages == 1) check_parts(schedule, index, findings);
+    check_parts(schedule, stage, index, findings);
     check_steps(schedule, stage, findings);
   }
 }
 
 void check_channels(const Schedule& schedule, Findings& findings) {
-  // By sender and what is carried: what was sent, as its receiver names it.
-  std::map<std::pair<int, ActionKind>, Actions> sent;
+  // By sender, receiver and what is carried: what was sent, as its receiver names it.
+  std::map<std::tuple<int, int, ActionKind>, Actions> sent;
   for (int stage = 0; stage < schedule.stages; ++stage)
     for (const Action& action : schedule.actions[stage]) {
       if (!is_send(action.kind)) continue;
       const ActionKind receive = receive_of(action.kind);
-      sent[{stage, receive}].push_back({.kind = receive,
-                                        .chunk = peer_of(schedule, stage, action)->chunk,
-                                        .microbatch = action.microbatch});
+      const Seat peer = *peer_of(schedule.layout(), stage, action);
+      sent[{stage, peer.stage, receive}].push_back(
+          {.kind = receive, .chunk = peer.chunk, .microbatch = action.microbatch});
     }
-  std::map<std::pair<int, ActionKind>, size_t> received;
+  std::map<std::tuple<int, int, ActionKind>, size_t> received;
   for (int stage = 0; stage < schedule.stages; ++stage)
     for (int i = 0; i < static_cast<int>(schedule.actions[stage].size()); ++i) {
       const Action& action = schedule.actions[stage][i];
       if (!is_message(action.kind) || is_send(action.kind)) continue;
-      const std::pair channel = {peer_of(schedule, stage, action)->stage, action.kind};
+      const int sender = peer_of(schedule.layout(), stage, action)->stage;
+      const std::tuple channel = {sender, stage, action.kind};
       const Action& arrives = sent.at(channel).at(received[channel]++);
       if (arrives != action)
         findings.push_back(finding(
             schedule, stage, i,
             fmt::format("stage {} sends {} at its turn; messages are received in the order in "
                         "which they were sent",
-                        channel.first, to_text(arrives, schedule.chunks))));
+                        sender, to_text(arrives, schedule.chunks))));
     }
 }
 

@@ -1,15 +1,20 @@
 #include "engine/schedule/dependencies.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <utility>
 
 namespace frugal::engine {
 namespace {
 
-bool carries_activation(const Action& message) {
-  return message.kind == ActionKind::send_activation ||
-         message.kind == ActionKind::receive_activation;
+/// What a message carries, and whether it goes the same way as the first chunk's: of a stage's
+/// channels each, to one stage.
+constexpr int sides = 4;
+int side_of(const PartLayout& layout, const Action& message) {
+  const bool activation =
+      message.kind == ActionKind::send_activation || message.kind == ActionKind::receive_activation;
+  return (activation ? 2 : 0) + (layout.goes_back(message.chunk) ? 1 : 0);
 }
 
 }  // namespace
@@ -36,18 +41,21 @@ Dependencies::Dependencies(const Schedule& schedule, std::optional<int> capacity
 void Dependencies::order_stage(const Schedule& schedule, int stage, bool unlimited) {
   // Channels that hold everything let a receive past the sends before it, and so do rings.
   const bool apart = unlimited || schedule.chunks > 1;
-  int held_up_by = -1;          // the last action that is no send
-  int on_stream[2] = {-1, -1};  // the last message of gradients and of activations
-  int sent[2] = {-1, -1};       // the last send of each
-  int awaited[2] = {-1, -1};    // the one before it, until an action that is no send has waited
+  int held_up_by = -1;  // the last action that is no send
+  using OfSides = std::array<int, sides>;
+  constexpr OfSides none = {-1, -1, -1, -1};
+  OfSides on_stream = none;  // the last message of each side
+  OfSides sent = none;       // the last send of each
+  OfSides awaited = none;    // the one before it, until an action that is no send has waited
   const Actions& actions = schedule.actions[stage];
   for (int i = 0; i < static_cast<int>(actions.size()); ++i) {
     const int here = node(stage, i);
     const bool send = is_send(actions[i].kind);
-    for (const int earlier : {held_up_by, awaited[0], awaited[1]})
+    if (held_up_by >= 0) before_[here].push_back(held_up_by);
+    for (const int earlier : awaited)
       if (earlier >= 0) before_[here].push_back(earlier);
     if (is_message(actions[i].kind)) {
-      const int side = carries_activation(actions[i]) ? 1 : 0;
+      const auto side = static_cast<size_t>(side_of(schedule.layout(), actions[i]));
       const bool waits = !apart || send;
       int& last = on_stream[side];
       if (waits && last >= 0) before_[here].push_back(last);
@@ -56,7 +64,7 @@ void Dependencies::order_stage(const Schedule& schedule, int stage, bool unlimit
     }
     if (send) continue;
     held_up_by = here;
-    awaited[0] = awaited[1] = -1;
+    awaited = none;
   }
 }
 
@@ -80,18 +88,15 @@ void Dependencies::meet_in_steps(const Schedule& schedule) {
 }
 
 void Dependencies::match_messages(const Schedule& schedule, std::optional<int> capacity) {
-  // A stage sends activations to one other stage only, and gradients to one: a channel is known by
-  // what it carries and its sender.
-  const size_t stages = schedule.stages;
-  std::vector<std::vector<int>> sent(stages * 2), received(stages * 2);
+  std::vector<std::vector<int>> sent(size_t{sides} * schedule.stages), received(sent.size());
   for (int stage = 0; stage < schedule.stages; ++stage)
     for (int i = 0; i < static_cast<int>(schedule.actions[stage].size()); ++i) {
       const Action& action = schedule.actions[stage][i];
       if (!is_message(action.kind)) continue;
       const bool send = is_send(action.kind);
-      const int sender = send ? stage : peer_of(schedule, stage, action)->stage;
-      auto& channels = send ? sent : received;
-      channels[(carries_activation(action) ? stages : 0) + sender].push_back(node(stage, i));
+      const int sender = send ? stage : peer_of(schedule.layout(), stage, action)->stage;
+      const int channel = sides * sender + side_of(schedule.layout(), action);
+      (send ? sent : received)[channel].push_back(node(stage, i));
     }
   for (size_t channel = 0; channel < sent.size(); ++channel)
     for (size_t n = 0; n < sent[channel].size(); ++n) {

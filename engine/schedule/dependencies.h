@@ -16,7 +16,8 @@ ActionKind receive_of(ActionKind send);
 /// meet in the steps that make the same version (Optimizer::step). Each stage has two such streams,
 /// one for activations and one for gradients, and each does its messages, sends and receives alike,
 /// in the order in which they were issued: a receive behind a send waits until that send is over.
-/// Only where stages have several chunks, and so form a ring, receives have streams of their own.
+/// Only where stages have several chunks, and so form a ring or a V, receives have streams of their
+/// own, and so has what is sent the other way than the first chunk's.
 /// Between two stages and for each direction there is a channel that holds up to `capacity`
 /// messages; a send is over when its message is in it. With capacity 0 (rendezvous) a send is over
 /// when its message is received. Without a capacity channels hold everything, receives wait for

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/namespace.h"
+#include "engine/schedule/part_layout.h"
 
 // The schedules, one line each, in the order in which the command line lists them. Each is defined
 // in a file of engine/schedule/kinds/, alone or with its family.
@@ -21,7 +22,12 @@
   pipedream_vertical_sync,  \
   two_buffered,             \
   zero_bubble_h1,           \
-  zero_bubble_h2
+  zero_bubble_h2,           \
+  interleaved_zero_bubble,  \
+  zero_bubble_v,            \
+  v_half,                   \
+  v_min,                    \
+  dual_pipe_v
 // clang-format on
 
 namespace frugal::engine {
@@ -75,14 +81,19 @@ struct ScheduleKind {
 
   /// Whether gradients of inputs and of weights are computed in passes of their own.
   bool splits_backward = false;
-  /// Whether a stage has several parts of the model, and the kind that this is with one.
+  /// Whether a stage has several parts of the model, how many where that is given (0: any), and the
+  /// kind that this is with one.
   bool has_chunks = false;
+  int chunks = 0;
   std::string_view with_one_chunk = {};
+  /// On which stage each of them is.
+  Placement placement = Placement::around;
 
   /// Whether the microbatches of a batch are a multiple of the stages.
   bool multiple_of_stages = false;
-  /// Why they are at least as many as the stages; empty where they need not be.
-  std::string_view at_least_stages = {};
+  /// They are at least so many for each stage, and why; 0: they may be few.
+  int least_per_stage = 0;
+  std::string_view why_least = {};
 
   SteadyState steady = SteadyState::there_and_back;
   /// Whether the planner's equations are known to hold (docs/planner.md).
@@ -94,6 +105,8 @@ struct ScheduleKind {
   /// paper says. The checker holds every schedule to it.
   int (*in_flight)(const StageFill& fill);
 
+  /// Chunks of each stage where nobody says how many.
+  int usual_chunks() const { return std::max(chunks, 1); }
   int version_of(const VersionsThen& there) const {
     return version != nullptr ? version(there) : std::max(there.batch - delay, 0);
   }

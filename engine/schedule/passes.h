@@ -13,9 +13,11 @@ class Passes {
   Passes& backward(int microbatch, int chunk = 0) {
     return add(ActionKind::backward, microbatch, chunk);
   }
-  Passes& input_backward(int microbatch) { return add(ActionKind::input_backward, microbatch, 0); }
-  Passes& weight_backward(int microbatch) {
-    return add(ActionKind::weight_backward, microbatch, 0);
+  Passes& input_backward(int microbatch, int chunk = 0) {
+    return add(ActionKind::input_backward, microbatch, chunk);
+  }
+  Passes& weight_backward(int microbatch, int chunk = 0) {
+    return add(ActionKind::weight_backward, microbatch, chunk);
   }
 
   const Actions& actions() const { return actions_; }

@@ -23,16 +23,15 @@ bool is_send(ActionKind kind) {
   return kind == ActionKind::send_activation || kind == ActionKind::send_gradient;
 }
 
-std::optional<Peer> neighbour(const Schedule& schedule, int stage, int chunk, bool ahead) {
-  const int part = chunk * schedule.stages + stage + (ahead ? 1 : -1);
-  if (part < 0 || part >= schedule.parts()) return std::nullopt;
-  return Peer{part % schedule.stages, part / schedule.stages};
-}
-
-std::optional<Peer> peer_of(const Schedule& schedule, int stage, const Action& message) {
+std::optional<Seat> peer_of(const PartLayout& layout, int stage, const Action& message) {
   const bool ahead =
       message.kind == ActionKind::send_activation || message.kind == ActionKind::receive_gradient;
-  return neighbour(schedule, stage, message.chunk, ahead);
+  return layout.neighbour({stage, message.chunk}, ahead);
+}
+
+std::optional<Seat> elsewhere(const PartLayout& layout, const Seat& seat, bool ahead) {
+  const std::optional<Seat> peer = layout.neighbour(seat, ahead);
+  return peer && peer->stage != seat.stage ? peer : std::nullopt;
 }
 
 }  // namespace frugal::engine

@@ -19,8 +19,7 @@ enum class ActionKind : uint8_t {
   step  ///< the optimizer's, after the last microbatch of a batch
 };
 
-/// What a stage does next. The model is cut into stages · chunks parts of layers; chunk c of stage
-/// s is part c · stages + s. Activations go from part j to part j + 1, gradients back.
+/// What a stage does next. The model is cut into stages · chunks parts of layers (PartLayout).
 struct Action {
   ActionKind kind = ActionKind::forward;
   int chunk = 0;
@@ -50,7 +49,7 @@ struct Schedule {
   int batches = 1;
   std::vector<Actions> actions;  ///< of each stage
 
-  int parts() const { return stages * chunks; }
+  PartLayout layout() const { return {stages, chunks, kind.placement}; }
   int first_microbatch() const { return first_batch * microbatches; }
   int end_microbatch() const { return (first_batch + batches) * microbatches; }
   int batch_of(int microbatch) const { return microbatch / microbatches; }
@@ -66,15 +65,9 @@ struct Schedule {
 /// Whether any backward pass is in two parts, whatever the kind says.
 bool splits_backward(const Schedule& schedule);
 
-/// Where a message goes to or comes from: the stage at the other end, and the chunk there.
-struct Peer {
-  int stage = 0;
-  int chunk = 0;
-};
-/// The other end of a message, or of the message that a pass of this chunk would have: `ahead`
-/// towards the last part. Nothing at the ends of the model.
-std::optional<Peer> neighbour(const Schedule& schedule, int stage, int chunk, bool ahead);
 /// The other end of a message of this stage, and nothing where the model ends there.
-std::optional<Peer> peer_of(const Schedule& schedule, int stage, const Action& message);
+std::optional<Seat> peer_of(const PartLayout& layout, int stage, const Action& message);
+/// The same where that is another stage: parts of one stage that follow each other send nothing.
+std::optional<Seat> elsewhere(const PartLayout& layout, const Seat& seat, bool ahead);
 
 }  // namespace frugal::engine

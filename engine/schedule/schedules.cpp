@@ -39,7 +39,7 @@ Actions stage_actions(const Schedule& schedule, int stage) {
 /// As many microbatches and chunks as the kind takes.
 void validate_traits(const ScheduleKind& kind, const ScheduleShape& shape) {
   const auto& [stages, chunks, microbatches, first_batch, batches] = shape;
-  if (kind.has_chunks && chunks == 1)
+  if (kind.has_chunks && kind.chunks == 0 && chunks == 1)
     fail(kind, fmt::format("chunks is 1; it must be at least 2{}",
                            kind.with_one_chunk.empty()
                                ? ""
@@ -47,12 +47,15 @@ void validate_traits(const ScheduleKind& kind, const ScheduleShape& shape) {
   if (!kind.has_chunks && chunks > 1)
     fail(kind, fmt::format("chunks is {}; only {} has more than 1", chunks,
                            fmt::join(ScheduleKind::names(&ScheduleKind::has_chunks), " or ")));
+  if (kind.chunks > 0 && chunks != kind.chunks)
+    fail(kind, fmt::format("chunks is {}; it must be {}", chunks, kind.chunks));
   if (kind.multiple_of_stages && microbatches % stages != 0)
     fail(kind,
          fmt::format("microbatches ({}) must be divisible by stages ({})", microbatches, stages));
-  if (!kind.at_least_stages.empty() && microbatches < stages)
-    fail(kind, fmt::format("microbatches ({}) must be at least stages ({}): {}", microbatches,
-                           stages, kind.at_least_stages));
+  const int times = kind.least_per_stage;
+  if (int64_t{microbatches} < int64_t{times} * stages)
+    fail(kind, fmt::format("microbatches ({}) must be at least {}stages ({}): {}", microbatches,
+                           times > 1 ? fmt::format("{} x ", times) : "", stages, kind.why_least));
 }
 
 }  // namespace

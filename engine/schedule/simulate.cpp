@@ -101,6 +101,7 @@ Timeline simulate(const Schedule& schedule, const Durations& durations, bool lat
   Timeline timeline = {.title = std::string(name_of(schedule.kind)),
                        .unit = "",
                        .chunks = schedule.chunks,
+                       .placement = schedule.kind.placement,
                        .microbatches = schedule.microbatches,
                        .stages = {}};
   for (const Actions& actions : schedule.actions) {

@@ -16,9 +16,7 @@ constexpr double never = std::numeric_limits<double>::infinity();
 using Arrivals = std::map<std::tuple<int, ActionKind, int, int>, Span>;
 
 Arrivals arrivals(const Timeline& timeline) {
-  Schedule layout;
-  layout.stages = static_cast<int>(timeline.stages.size());
-  layout.chunks = timeline.chunks;
+  const PartLayout layout = timeline.layout();
   Arrivals found;
   for (int stage = 0; stage < layout.stages; ++stage)
     for (const Span& span : timeline.stages[stage]) {

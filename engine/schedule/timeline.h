@@ -22,10 +22,13 @@ struct Span {
 /// What each stage did and when: planned by simulate(), or recorded by a run, virtual or measured.
 struct Timeline {
   std::string title;
-  std::string unit;      ///< of all times: "s", or empty where a forward pass takes 1
-  int chunks = 1;        ///< of each stage
-  int microbatches = 1;  ///< of a batch
+  std::string unit;  ///< of all times: "s", or empty where a forward pass takes 1
+  int chunks = 1;    ///< of each stage
+  Placement placement = Placement::around;
+  int microbatches = 1;                   ///< of a batch
   std::vector<std::vector<Span>> stages;  ///< each in the order of its schedule
+
+  PartLayout layout() const { return {static_cast<int>(stages.size()), chunks, placement}; }
 
   double begin() const;
   double end() const;

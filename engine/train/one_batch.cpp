@@ -11,7 +11,7 @@ namespace frugal::engine {
 bool meaningful(const Rank& rank) { return rank.device.backed() && rank.whole(); }
 
 double share_of(const Rank& rank, double loss) {
-  const bool is_last_stage = rank.stage() + 1 == rank.config.pipeline_parallel;
+  const bool is_last_stage = rank.stage() == rank.config.part_layout().last_stage();
   if (!is_last_stage || rank.tensor_group.rank() != 0) return 0;
   return meaningful(rank) ? loss : std::numeric_limits<double>::quiet_NaN();
 }
@@ -30,11 +30,16 @@ bool belongs_to_forward(ActionKind kind) {
 }
 
 Batch filled(const RunConfig& c, Batch batch) {
-  const size_t unit = static_cast<size_t>(c.data_parallel) *
-                      static_cast<size_t>(c.schedule.multiple_of_stages ? c.pipeline_parallel : 1);
+  const auto replicas = static_cast<size_t>(c.data_parallel);
+  const auto stages = static_cast<size_t>(c.pipeline_parallel);
+  const size_t unit = replicas * (c.schedule.multiple_of_stages ? stages : 1);
+  // A kind that keeps several chunks is used as it is; the others' forward passes go in any number.
+  const size_t least = c.schedule.has_chunks
+                           ? replicas * stages * static_cast<size_t>(c.schedule.least_per_stage)
+                           : 0;
   MicroBatch unlabelled = batch.front();
   for (int32_t& label : unlabelled.labels) label = CrossEntropy::ignored_label;
-  while (batch.size() % unit != 0) batch.push_back(unlabelled);
+  while (batch.size() % unit != 0 || batch.size() < least) batch.push_back(unlabelled);
   return batch;
 }
 

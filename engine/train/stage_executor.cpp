@@ -13,12 +13,6 @@
 namespace frugal::engine {
 namespace {
 
-int stage_after(const Rank& rank) { return (rank.stage() + 1) % rank.config.pipeline_parallel; }
-int stage_before(const Rank& rank) {
-  const int stages = rank.config.pipeline_parallel;
-  return (rank.stage() + stages - 1) % stages;
-}
-
 /// When all passes so far have ended.
 double time_of(Rank& rank) {
   if (!rank.device.backed()) return rank.device.record(Stream::compute).time;
@@ -46,7 +40,7 @@ StageExecutor::Result StageExecutor::run(const ScheduleRun& run) {
   overwritten_.assign(static_cast<size_t>(run.schedule.chunks), {});
   if (memo_ && rank_.config.overwrite_gradients)
     for (int chunk = 0; chunk < run.schedule.chunks; ++chunk)
-      overwritten_[static_cast<size_t>(chunk)] = model_.part(chunk).parameters();
+      overwritten_[static_cast<size_t>(chunk)] = model_.part(chunk).trained();
   struct End {  // by an error too
     StageExecutor& executor;
     ~End() { executor.drop_flights(); }
@@ -69,10 +63,7 @@ StageExecutor::Result StageExecutor::run(const ScheduleRun& run) {
     }
   }
   optimizer_.finish(rank_);
-  for (auto* last : {&activation_, &gradient_}) {
-    if (*last) (*last)->pending.wait();
-    last->reset();
-  }
+  await_departures();
   result_.losses.assign(static_cast<size_t>(run.schedule.batches),
                         std::numeric_limits<double>::quiet_NaN());
   if (rank_.device.backed()) rank_.device.copy_to_host(result_.losses.data(), totals_);
@@ -89,8 +80,8 @@ void StageExecutor::execute(const Action& action, size_t index) {
     step(action, index);
     return;
   }
-  const auto found = flights_.try_emplace(flight_of(action)).first;
-  Flight& flight = found->second;
+  const int64_t key = flight_of(action);
+  Flight& flight = flights_[key];
   flight.chunk = action.chunk;
   flight.microbatch = action.microbatch;
   // A pass begins when what it needs has come.
@@ -107,7 +98,7 @@ void StageExecutor::execute(const Action& action, size_t index) {
   if (is_pass(action.kind) && action.version == weights_.newest()) optimizer_.await_gradients();
   const double begin = keep_timeline ? time_of(rank_, action) : 0;
   perform(action, flight);
-  if (flight.over()) flights_.erase(found);
+  if (flight.over()) flights_.erase(key);
   if (!is_message(action.kind) || is_send(action.kind)) note(action, begin);
   if (is_pass(action.kind) && last_use_.at(action.version) == index) weights_.drop(action.version);
 }
@@ -126,13 +117,13 @@ void StageExecutor::perform(const Action& action, Flight& flight) {
       make_pass(action, flight);
       break;
     case ActionKind::receive_activation:
-      receive(action, groups.activations, stage_before(rank_), flight.activation);
+      receive(action, groups.activations, flight.activation);
       break;
     case ActionKind::receive_gradient:
-      receive(action, groups.gradients, stage_after(rank_), flight.gradient);
+      receive(action, groups.gradients, flight.gradient);
       break;
     case ActionKind::send_activation:
-      send(action, groups.activations, stage_after(rank_), flight.output, activation_);
+      send(action, groups.activations, flight.output);
       // Without backward passes there is nothing that would let go of it.
       if (rank_.config.keeps_outputs() && !run_->scales.empty())
         flight.output.labelled(Kind::activation, memory_of(action));
@@ -140,7 +131,7 @@ void StageExecutor::perform(const Action& action, Flight& flight) {
         flight.output.release();
       break;
     case ActionKind::send_gradient:
-      send(action, groups.gradients, stage_before(rank_), flight.input_gradient, gradient_);
+      send(action, groups.gradients, flight.input_gradient);
       flight.input_gradient.release();
       break;
     case ActionKind::step:
@@ -167,21 +158,25 @@ bool StageExecutor::last_after(size_t index) const {
       });
 }
 
-void StageExecutor::receive(const Action& action, Communicator& from, int peer, Arrival& arrival) {
+int StageExecutor::peer(const Action& message) const {
+  return peer_of(run_->schedule.layout(), rank_.stage(), message)->stage;
+}
+
+void StageExecutor::receive(const Action& action, Communicator& from, Arrival& arrival) {
   arrival.action = action;
   arrival.tensor = hidden_state(memory_of(action));
-  arrival.pending = from.receive(arrival.tensor, peer);
+  arrival.pending = from.receive(arrival.tensor, peer(action));
 }
 
 /// For a message that a pass needs. In a timeline that is when it is received. From then on it is
-/// an operand as any other.
+/// an operand as any other. What another chunk of the stage has made is there.
 void StageExecutor::wait(const Action& action, Arrival& arrival, const char* what) {
   if (arrival.tensor.empty())
     throw std::logic_error(fmt::format("{}: its {} has not been received", text(action), what));
   const double begin = keep_timeline ? time_of(rank_) : 0;
   arrival.pending.wait();
   arrival.tensor.labelled(Kind::workspace, {});
-  note(arrival.action, begin);
+  if (is_message(arrival.action.kind)) note(arrival.action, begin);
 }
 
 /// What has ended now.
@@ -197,11 +192,18 @@ void StageExecutor::note_versions() {
 }
 
 /// One message to a side is on its way at a time: what was sent before is released first.
-void StageExecutor::send(const Action& action, Communicator& to, int peer, const Tensor& tensor,
-                         std::optional<Departure>& before) {
-  if (before) before->pending.wait();
+void StageExecutor::send(const Action& action, Communicator& to, const Tensor& tensor) {
+  const int receiver = peer(action);
+  const auto before = std::ranges::find_if(departures_, [&](const Departure& sent) {
+    return sent.kind == action.kind && sent.peer == receiver;
+  });
+  if (before != departures_.end()) before->pending.wait();
   tensor.labelled(Kind::communication, memory_of(action));
-  before.emplace(Departure{tensor, to.send(tensor, peer)});
+  Departure sent{action.kind, receiver, tensor, to.send(tensor, receiver)};
+  if (before != departures_.end())
+    *before = std::move(sent);
+  else
+    departures_.push_back(std::move(sent));
 }
 
 void StageExecutor::exchange() {
@@ -210,10 +212,12 @@ void StageExecutor::exchange() {
     flight.activation.pending.wait();
     flight.gradient.pending.wait();
   }
-  for (auto* sent : {&activation_, &gradient_}) {
-    if (*sent) (*sent)->pending.wait();
-    sent->reset();
-  }
+  await_departures();
+}
+
+void StageExecutor::await_departures() {
+  for (Departure& sent : departures_) sent.pending.wait();
+  departures_.clear();
 }
 
 void StageExecutor::step(const Action& action, size_t index) {

@@ -55,7 +55,7 @@ class StageExecutor {
  private:
   /// A message that was asked for.
   struct Arrival {
-    Action action;
+    Action action;  ///< a pass of this stage that made it, where it is no message
     Tensor tensor;
     Pending pending;
   };
@@ -92,18 +92,23 @@ class StageExecutor {
   };
   /// A message on its way.
   struct Departure {
+    ActionKind kind;
+    int peer;
     Tensor tensor;
     Pending pending;
   };
 
   void execute(const Action& action, size_t index);
   void perform(const Action& action, Flight& flight);
-  void receive(const Action& action, Communicator& from, int peer, Arrival& arrival);
+  /// The stage at the other end.
+  int peer(const Action& message) const;
+  void receive(const Action& action, Communicator& from, Arrival& arrival);
   void wait(const Action& action, Arrival& arrival, const char* what);
   void note(const Action& action, double begin);
   void note_versions();
-  void send(const Action& action, Communicator& to, int peer, const Tensor& tensor,
-            std::optional<Departure>& before);
+  void send(const Action& action, Communicator& to, const Tensor& tensor);
+  /// For all that was sent.
+  void await_departures();
   /// Where messages are exchanged, on a virtual device, a stage goes on when those that are under
   /// way are there.
   void exchange();
@@ -134,6 +139,8 @@ class StageExecutor {
   Pass pass_of(const Action& action, const Flight& flight) const;
   /// Those of its version, where ranks divide them.
   std::optional<GatheredWeights> gathered_for(const Action& action) const;
+  /// Gives what the pass has made to the chunk of this stage that takes it, if there is one.
+  void hand_over(const Action& action, Flight& flight);
   /// By the model's code, or where it did the same before, without it.
   void make_pass(const Action& action, Flight& flight);
   void compute(const Action& action, Flight& flight);
@@ -157,10 +164,10 @@ class StageExecutor {
 
   const ScheduleRun* run_ = nullptr;
   Result result_;
-  Tensor totals_;                                   // [batches] f64
-  std::unordered_map<int64_t, Flight> flights_;     // by flight_of()
-  std::optional<Departure> activation_, gradient_;  // the last ones sent
-  std::map<int, size_t> last_use_;                  // of each version, in the stage's actions
+  Tensor totals_;                                // [batches] f64
+  std::unordered_map<int64_t, Flight> flights_;  // by flight_of()
+  std::vector<Departure> departures_;            // the last one sent to each side
+  std::map<int, size_t> last_use_;               // of each version, in the stage's actions
 };
 
 }  // namespace frugal::engine

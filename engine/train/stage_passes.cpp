@@ -80,7 +80,23 @@ void StageExecutor::make_pass(const Action& action, Flight& flight) {
   // What has been sent is kept until then.
   if (!forward) flight.output.release();
   flight.progress = progress_after(action.kind);
+  hand_over(action, flight);
   rank_.device.end_pass();
+}
+
+void StageExecutor::hand_over(const Action& action, Flight& flight) {
+  const bool forward = action.kind == ActionKind::forward;
+  Tensor& made = forward ? flight.output : flight.input_gradient;
+  if (made.empty()) return;
+  const auto next = run_->schedule.layout().neighbour({rank_.stage(), action.chunk}, forward);
+  if (!next || next->stage != rank_.stage()) return;
+  Flight& there = flights_[flight_of({.chunk = next->chunk, .microbatch = action.microbatch})];
+  Arrival& arrival = forward ? there.activation : there.gradient;
+  arrival.action = action;
+  arrival.tensor = made;
+  // As of what is sent.
+  if (!forward || !rank_.config.keeps_outputs() || run_->scales.empty()) made.release();
+  arrival.tensor.labelled(Kind::communication, memory_of(action));
 }
 
 StageExecutor::Progress StageExecutor::progress_after(ActionKind pass) const {

@@ -131,6 +131,7 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
   timeline_ = {.title = cluster_.rank(0).device.name(),
                .unit = "s",
                .chunks = plan.chunks,
+               .placement = plan.kind.placement,
                .microbatches = plan.microbatches,
                .stages = std::vector<std::vector<Span>>(static_cast<size_t>(plan.stages))};
   notes_.assign(timeline_.stages.size(), {});
@@ -183,7 +184,7 @@ void Trainer::note_times(const std::vector<RankStep>& of_ranks, size_t steps) {
 }
 
 void Trainer::check_losses(const Rank& rank, const std::vector<double>& losses) const {
-  if (!meaningful(rank) || rank.stage() + 1 != run_.pipeline_parallel) return;
+  if (!meaningful(rank) || rank.stage() != run_.part_layout().last_stage()) return;
   for (size_t i = 0; i < losses.size(); ++i)
     if (!std::isfinite(losses[i]))
       throw WrongNumbers(fmt::format("the loss is {} in step {}; lower the learning rate",

@@ -69,13 +69,17 @@ std::vector<Named> schedules_of(const ScheduleValues& values) {
   const bool for_all = std::none_of(values.kinds.begin(), values.kinds.end(), has_chunks);
   std::vector<Named> out;
   for (const std::string& name : values.kinds) {
-    const bool chunked = for_all || has_chunks(name);
+    const ScheduleKind& kind = kind_of(name);
+    const bool chunked = for_all || kind.has_chunks;
+    // Beside others a kind that has a number of its own keeps to it.
+    const bool own = values.kinds.size() > 1 && kind.chunks > 0;
+    const int chunks = own ? kind.chunks : values.chunks.value_or(kind.usual_chunks());
     const ScheduleShape shape = {.stages = required("--stages", values.stages),
-                                 .chunks = chunked ? values.chunks.value_or(1) : 1,
+                                 .chunks = chunked ? chunks : 1,
                                  .microbatches = required("--microbatches", values.microbatches),
                                  .first_batch = values.first_batch.value_or(0),
                                  .batches = values.batches.value_or(1)};
-    out.push_back({name, make_schedule(kind_of(name), shape)});
+    out.push_back({name, make_schedule(kind, shape)});
   }
   return out;
 }

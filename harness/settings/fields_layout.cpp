@@ -40,23 +40,23 @@ std::vector<Field> pipeline() {
                     &RunSettings::schedule_file, any_text("FILE"))
                   .with_file(Field::File::always);
   own.group = FieldGroup::own_schedule;
-  return {
-      field({"pipeline_parallel_size", "--pipeline-parallel", "Stages of the pipeline"},
-            &C::pipeline_parallel, size)
-          .always(),
-      choice({"schedule", "--schedule",
-              "In which order stages compute microbatches, and with which weights"},
-             &C::schedule)
-          .always(),
-      field({"chunks", "--chunks", "Parts of the model on each stage, with --schedule interleaved"},
-            &C::chunks, whole_number(1, most_ranks))
-          .always(),
-      stage_layers(),
-      field({"microbatches", "--microbatches", "Microbatches per step, of each replica"},
-            &C::microbatches, whole_number(1))
-          .always()
-          .needed(),
-      own};
+  return {field({"pipeline_parallel_size", "--pipeline-parallel", "Stages of the pipeline"},
+                &C::pipeline_parallel, size)
+              .always(),
+          choice({"schedule", "--schedule",
+                  "In which order stages compute microbatches, and with which weights"},
+                 &C::schedule)
+              .always(),
+          field({"chunks", "--chunks",
+                 "Parts of the model on each stage, with a schedule that has several"},
+                &C::chunks, whole_number(1, most_ranks))
+              .always(),
+          stage_layers(),
+          field({"microbatches", "--microbatches", "Microbatches per step, of each replica"},
+                &C::microbatches, whole_number(1))
+              .always()
+              .needed(),
+          own};
 }
 
 std::vector<Field> replicas_and_sequences() {

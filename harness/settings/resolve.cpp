@@ -121,6 +121,8 @@ RunConfig config_of(const RunSettings& settings, const std::optional<OwnSchedule
     config.chunks = own->schedule.chunks;
     config.microbatches = own->schedule.microbatches;
   }
+  if (!own && !settings.is_given("chunks") && config.schedule.chunks > 0)
+    config.chunks = config.schedule.chunks;
   if (!settings.is_given("attention"))
     config.attention = default_attention(config.model, config.recompute);
   check_precision(config);

@@ -43,7 +43,7 @@ class Draw {
 RunConfig drawn_model(Draw& draw) {
   RunConfig c = draw.one_of(
       {testing::small_gpt, testing::small_bert, testing::small_llama, testing::small_gemma})();
-  c.model.layers = draw.one_of<int64_t>({2, 4});
+  c.model.layers = draw.one_of<int64_t>({2, 4, 8});
   c.model.hidden = draw.one_of<int64_t>({32, 64});
   if (c.model.head_width > 0) c.model.head_width = c.model.hidden / c.model.heads * 2;
   c.model.sequence = draw.one_of<int64_t>({16, 24});
@@ -57,19 +57,20 @@ RunConfig drawn_model(Draw& draw) {
 void draw_layout(Draw& draw, RunConfig& c) {
   c.tensor_parallel = draw.one_of({1, 1, 2, 4});
   c.sequence_parallel = draw.once_in(2);
-  c.pipeline_parallel = draw.one_of({1, 1, 2});
+  c.pipeline_parallel = draw.one_of({1, 1, 2, 4});
   c.data_parallel = draw.one_of({1, 2, 3, 4});
   c.context_parallel = draw.one_of({1, 1, 1, 2});
   c.context = draw.one_of({ContextKind::ulysses, ContextKind::ring});
   if (c.context_parallel > 1) c.model.dropout = 0;
   if (c.pipeline_parallel > 1) c.schedule = draw.schedule();
-  if (c.schedule.has_chunks) c.chunks = draw.one_of({1, 2});
+  if (c.schedule.has_chunks)
+    c.chunks = c.schedule.chunks > 0 ? c.schedule.chunks : draw.one_of({1, 2});
   if (c.pipeline_parallel > 1 && draw.once_in(3)) {
     c.stage_layers.assign(static_cast<size_t>(c.pipeline_parallel * c.chunks), 1);
     c.stage_layers[draw.one_of<size_t>({0, 1})] = 3;
     c.model.layers = c.pipeline_parallel * c.chunks + 2;
   }
-  c.microbatches = draw.one_of<int64_t>({1, 2, 2, 4});
+  c.microbatches = draw.one_of<int64_t>({1, 2, 2, 4, 8});
   c.shard = draw.one_of({Shard::none, Shard::optimizer, Shard::gradients, Shard::weights});
   if (c.shard != Shard::none && draw.once_in(2)) c.shard_size = 2;
 }

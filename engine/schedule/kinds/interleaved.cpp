@@ -9,20 +9,34 @@ int interleaved_warm_up(const StageFill& fill) {
                   fill.chunks * fill.microbatches);
 }
 
-Passes interleaved_passes(const StageFill& fill) {
+/// `split` with weights' gradients put off, by as many passes as the stage has stages before it.
+Passes interleaved_passes(const StageFill& fill, bool split) {
   const int stages = fill.stages, chunks = fill.chunks;
   // Of the i-th pass of a direction.
   const auto chunk = [=](int i) { return i / stages % chunks; };
   const auto microbatch = [=](int i) { return i / (stages * chunks) * stages + i % stages; };
   const int total = fill.microbatches * chunks, warm_up = interleaved_warm_up(fill);
   Passes passes;
-  const auto backward = [&](int i) { passes.backward(microbatch(i), chunks - 1 - chunk(i)); };
+  const auto weights = [&](int i) { passes.weight_backward(microbatch(i), chunks - 1 - chunk(i)); };
+  const auto backward = [&](int i) {
+    if (!split) {
+      passes.backward(microbatch(i), chunks - 1 - chunk(i));
+      return;
+    }
+    passes.input_backward(microbatch(i), chunks - 1 - chunk(i));
+    if (i >= fill.stage) weights(i - fill.stage);
+  };
   for (int i = 0; i < total; ++i) {
     passes.forward(microbatch(i), chunk(i));
     if (i >= warm_up) backward(i - warm_up);
   }
   for (int i = total - warm_up; i < total; ++i) backward(i);
+  for (int i = std::max(total - fill.stage, 0); split && i < total; ++i) weights(i);
   return passes;
+}
+
+int interleaved_in_flight(const StageFill& fill) {
+  return std::min(interleaved_warm_up(fill) + 1, fill.chunks * fill.microbatches);
 }
 
 }  // namespace
@@ -34,11 +48,20 @@ constinit const ScheduleKind ScheduleKind::interleaved = {
     .has_chunks = true,
     .with_one_chunk = "1f1b",
     .multiple_of_stages = true,
-    .passes = interleaved_passes,
-    .in_flight =
-        [](const StageFill& fill) {
-          return std::min(interleaved_warm_up(fill) + 1, fill.chunks * fill.microbatches);
-        },
+    .passes = [](const StageFill& fill) { return interleaved_passes(fill, false); },
+    .in_flight = interleaved_in_flight,
+};
+
+constinit const ScheduleKind ScheduleKind::interleaved_zero_bubble = {
+    .name = "interleaved-zb",
+    .help = "interleaved with the weights' gradients put off to fill the bubble, by s passes",
+    .source = "Narayanan et al. 2021, section 2.2, with Qi et al. 2024, section 2.3",
+    .splits_backward = true,
+    .has_chunks = true,
+    .with_one_chunk = "zb-h1",
+    .multiple_of_stages = true,
+    .passes = [](const StageFill& fill) { return interleaved_passes(fill, true); },
+    .in_flight = interleaved_in_flight,
 };
 
 }  // namespace frugal::engine

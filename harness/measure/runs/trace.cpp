@@ -29,6 +29,7 @@ void TraceRecorder::add(const Trainer& trainer) {
   const bool first = std::all_of(trace_.stages.begin(), trace_.stages.end(),
                                  [](const StageTrace& stage) { return stage.spans.empty(); });
   trace_.chunks = timeline.chunks;
+  trace_.placement = timeline.placement;
   trace_.microbatches = timeline.microbatches;
   for (size_t s = 0; s < trace_.stages.size(); ++s) {
     const Trainer::StageNotes& notes = trainer.notes().at(s);

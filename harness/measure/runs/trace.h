@@ -27,7 +27,8 @@ struct StageTrace {
 /// from the beginning.
 struct Trace {
   double begin = 0;
-  int chunks = 1;        ///< of each stage
+  int chunks = 1;  ///< of each stage
+  Placement placement = Placement::around;
   int microbatches = 1;  ///< of a batch
   std::vector<StageTrace> stages;
   std::map<std::string, std::string> about;  ///< the run, in words

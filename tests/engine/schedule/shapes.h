@@ -24,10 +24,10 @@ inline void for_all_shapes(
         for (const int chunks : {1, 2, 3})
           for (const int batches : {1, 2, 5})
             for (const int first_batch : {0, 3}) {
-              const bool interleaved = kind == ScheduleKind::interleaved;
-              if (interleaved != (chunks > 1)) continue;
-              if (interleaved && microbatches % stages != 0) continue;
-              if (kind == ScheduleKind::two_buffered && microbatches < stages) continue;
+              if (kind.has_chunks != (chunks > 1)) continue;
+              if (kind.chunks > 0 && chunks != kind.chunks) continue;
+              if (kind.multiple_of_stages && microbatches % stages != 0) continue;
+              if (microbatches < kind.least_per_stage * stages) continue;
               const ScheduleShape shape = {.stages = stages,
                                            .chunks = chunks,
                                            .microbatches = microbatches,

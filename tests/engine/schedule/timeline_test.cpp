@@ -62,12 +62,14 @@ int too_early(const Timeline& timeline, double activation) {
   for (size_t stage = 0; stage < timeline.stages.size(); ++stage)
     for (const Span& span : timeline.stages[stage])
       if (span.action.kind == ActionKind::forward)
-        forwards[{span.action.chunk * timeline.stages.size() + stage, span.action.microbatch}] =
-            span;
-  const double way = timeline.stages.size() == 1 ? 0 : activation;
+        forwards[{timeline.layout().part_at({static_cast<int>(stage), span.action.chunk}),
+                  span.action.microbatch}] = span;
+  const auto stage_of = [&](int part) { return timeline.layout().seat_of(part).stage; };
   int wrong = 0;
   for (const auto& [of, span] : forwards) {
     const auto before = forwards.find({of.first - 1, of.second});
+    const bool travels = of.first > 0 && stage_of(of.first) != stage_of(of.first - 1);
+    const double way = travels ? activation : 0;
     wrong += before != forwards.end() && span.begin < before->second.end + way - 1e-9 ? 1 : 0;
   }
   return wrong;
@@ -123,6 +125,19 @@ TEST(Timeline, BubblesAreThePapers) {
                 (p - 1) * (1 + 1 + 1));
       EXPECT_EQ(longest_stage(of(ScheduleKind::zero_bubble_h1, m, equal)), (p - 1) * (1 + 1 - 1));
       EXPECT_EQ(longest_stage(of(ScheduleKind::zero_bubble_h2, m, equal)), (p - 1) * (1 + 1 - 2));
+      if (m < 2 * p - 1 || p == 1) continue;
+      EXPECT_EQ(longest_stage(of(ScheduleKind::zero_bubble_v, m, equal, 2)), 0);
+      // Qi et al. 2024b, table 1: about p / 2m and 2p / 3m of 3m.
+      EXPECT_NEAR(longest_stage(of(ScheduleKind::v_half, m, equal, 2)), 1.5 * p, 1.5);
+      EXPECT_NEAR(longest_stage(of(ScheduleKind::v_min, m, equal, 2)), 2 * p, 3);
+      if (m < 2 * p) continue;
+      // DeepSeek-AI 2024, of half as many stages: (p − 1)(F&B + B − 3 W), at most.
+      EXPECT_LE(longest_stage(of(ScheduleKind::dual_pipe_v, m, equal, 2)),
+                (p - 1) * (3 + 2 - 3) / 2.0);
+      if (m % p > 0) continue;
+      // As zb-h1's, of passes that are half as long.
+      EXPECT_EQ(longest_stage(of(ScheduleKind::interleaved_zero_bubble, m, equal, 2)),
+                (p - 1) * (1 + 1 - 1) / 2.0);
     }
   }
 }

@@ -1,4 +1,4 @@
-#include "engine/comm/message_ring.h"
+#include "engine/comm/message_edges.h"
 
 #include <gtest/gtest.h>
 
@@ -14,12 +14,17 @@ namespace {
 constexpr int ring_size = 5;
 constexpr double deadline = 60;
 
-std::unique_ptr<Group> local_edge(int /*from*/, int /*to*/) {
-  return std::make_unique<LocalGroup>(2, deadline);
+/// Each sends to the one `step` further on.
+MessageEdges ring_of(int size, int step) {
+  std::vector<MessageEdges::Edge> edges;
+  for (int rank = 0; rank < size; ++rank) edges.emplace_back(rank, (rank + step) % size);
+  return {
+      std::make_unique<LocalGroup>(size, deadline), edges,
+      [](const MessageEdges::Edge& /*edge*/) { return std::make_unique<LocalGroup>(2, deadline); }};
 }
 
 void expect_messages_to_go_around(int size, int step) {
-  MessageRing ring(std::make_unique<LocalGroup>(size, deadline), step, local_edge);
+  MessageEdges ring = ring_of(size, step);
   on_every_rank(ring, [&](Communicator& c) {
     EXPECT_EQ(c.size(), size);
     c.barrier();
@@ -36,13 +41,37 @@ void expect_messages_to_go_around(int size, int step) {
   });
 }
 
-TEST(MessageRing, CarriesMessagesAroundInEitherDirection) {
+TEST(MessageEdges, CarriesMessagesAroundInEitherDirection) {
   for (const int size : {2, 3, ring_size})
     for (const int step : {1, size - 1}) expect_messages_to_go_around(size, step);
 }
 
-TEST(MessageRing, RefusesWhatIsNoMessageToANeighbour) {
-  MessageRing ring(std::make_unique<LocalGroup>(ring_size, deadline), 1, local_edge);
+/// In a V stages send to both sides at once.
+TEST(MessageEdges, CarriesMessagesBothWays) {
+  const std::vector<MessageEdges::Edge> edges = {{0, 1}, {1, 0}, {1, 2}, {2, 1}};
+  MessageEdges line(
+      std::make_unique<LocalGroup>(3, deadline), edges,
+      [](const MessageEdges::Edge& /*edge*/) { return std::make_unique<LocalGroup>(2, deadline); });
+  on_every_rank(line, [&](Communicator& c) {
+    c.barrier();
+    std::vector<float> mine(3, static_cast<float>(c.rank()));
+    const auto meets = [&](int peer) { return peer >= 0 && peer < 3; };
+    for (const int peer : {c.rank() + 1, c.rank() - 1})
+      if (meets(peer)) c.send(view(mine), peer).wait();
+    for (const int peer : {c.rank() - 1, c.rank() + 1}) {
+      std::vector<float> others(3);
+      if (!meets(peer)) continue;
+      c.receive(view(others), peer).wait();
+      EXPECT_EQ(others, std::vector<float>(3, static_cast<float>(peer)));
+    }
+    if (c.rank() == 0) {
+      EXPECT_THROW((void)c.send(view(mine), 2), std::logic_error);
+    }
+  });
+}
+
+TEST(MessageEdges, RefusesWhatIsNoMessageToANeighbour) {
+  MessageEdges ring = ring_of(ring_size, 1);
   Communicator& c = ring.communicator(2);
   std::vector<float> data(10);
   const View some = view(data);
@@ -54,8 +83,8 @@ TEST(MessageRing, RefusesWhatIsNoMessageToANeighbour) {
   EXPECT_THROW((void)c.broadcast(some, 0), std::logic_error);
 }
 
-TEST(MessageRing, ABarrierWaitsForAll) {
-  MessageRing ring(std::make_unique<LocalGroup>(ring_size, deadline), 1, local_edge);
+TEST(MessageEdges, ABarrierWaitsForAll) {
+  MessageEdges ring = ring_of(ring_size, 1);
   std::atomic<int> come{0};
   on_every_rank(ring, [&come](Communicator& c) {
     for (int round = 1; round <= 20; ++round) {
@@ -67,8 +96,8 @@ TEST(MessageRing, ABarrierWaitsForAll) {
   });
 }
 
-TEST(MessageRing, AFailureReachesBothNeighboursUntilItIsReset) {
-  MessageRing ring(std::make_unique<LocalGroup>(ring_size, deadline), 1, local_edge);
+TEST(MessageEdges, AFailureReachesBothNeighboursUntilItIsReset) {
+  MessageEdges ring = ring_of(ring_size, 1);
   on_every_rank(ring, [](Communicator& c) {
     std::vector<float> data(8);
     const auto receive = [&] {
