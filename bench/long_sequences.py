@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Three ways of dividing one long sequence among eight GPUs, on a virtual machine (docs/long-sequences.md).
+"""Four ways of dividing one long sequence among eight GPUs, on a virtual machine (docs/long-sequences.md).
 
     bench/long_sequences.py [PROGRAM] > results/virtual/long-sequences.json     (seconds)
 
@@ -17,7 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 STEP = "--model llama3-8b --layers 4 --sequence 65536 --on virtual:a100-selene --type bf16 --recompute full".split()
 WAYS = {"sequence parallelism, t = 8": "--tensor-parallel 8 --sequence-parallel",
         "Ulysses, c = 8": "--context-parallel 8 --context ulysses",
-        "ring, c = 8": "--context-parallel 8 --context ring"}
+        "ring, c = 8": "--context-parallel 8 --context ring",
+        "zigzag, c = 8": "--context-parallel 8 --context zigzag"}
 
 
 def run(*command):

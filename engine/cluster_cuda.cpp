@@ -27,7 +27,7 @@ std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
   const ModelConfig& m = config.model;
   return why_no_fused_attention(
       {.type = config.type,
-       .cols = config.context == ContextKind::ring ? config.group_sequence() : m.sequence,
+       .cols = config.context == ContextKind::ulysses ? m.sequence : config.context_piece(),
        .softcap = m.attention_softcap != 0,
        .window = m.window != 0});
 }

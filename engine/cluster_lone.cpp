@@ -19,8 +19,9 @@ std::unique_ptr<Group> represented(Device& device, const Machine& machine, const
   const auto nodes = std::max<int64_t>(machine.devices_per_node, 1);
   CostModel::Group group;
   if (within_a_stage(axis_of(use))) group = all.group(axis_of(use), stage, static_cast<int>(nodes));
-  // Of a causal ring the last rank computes most, and the others wait for it.
-  const bool last = use == GroupUse::context && config.context == ContextKind::ring;
+  // Of a causal ring the last rank computes most, and the others wait for it; where all compute as
+  // much, it has most queries at a time, and so holds most.
+  const bool last = use == GroupUse::context && config.context != ContextKind::ulysses;
   return std::make_unique<ModelledGroup>(device, CostModel(machine), group,
                                          last ? group.size - 1 : 0);
 }

@@ -44,13 +44,46 @@ void all_fit(const RunConfig& c) {
        {copies, c.microbatches, m.sequence, c.micro_batch});
 }
 
+/// Ranks among whom keys and values travel.
+void validate_ring(const RunConfig& c) {
+  const ModelConfig& m = c.model;
+  if (m.window > 0)
+    throw InputError(fmt::format(
+        "context is {}, and ring attention has no sliding windows, which the model has; choose "
+        "--context ulysses",
+        name_of(c.context)));
+  if (c.context == ContextKind::ring) return;
+  divisible("sequence length", m.sequence, "twice the context-parallel size",
+            int64_t{2} * c.context_parallel,
+            "zigzag gives each rank two parts of it: choose sizes that fit, or --context ring");
+  if (!m.causal)
+    throw InputError(
+        "context is zigzag and the model's attention is not causal, of which all ranks of a ring "
+        "compute as much; choose --context ring");
+}
+
+/// Ranks among whom heads are divided.
+void validate_ulysses(const RunConfig& c) {
+  const ModelConfig& m = c.model;
+  const int64_t heads = m.heads / c.tensor_parallel;
+  divisible("heads / tensor-parallel size", heads, "context-parallel size", c.context_parallel,
+            "Ulysses divides heads among the ranks: choose a size that divides them, or --context "
+            "ring");
+  // A rank needs whole heads of keys and values, of which several may have the same.
+  const int64_t groups = m.key_value_heads() / c.tensor_parallel;
+  if (groups % c.context_parallel != 0 && c.context_parallel % groups != 0)
+    throw InputError(fmt::format(
+        "key/value heads / tensor-parallel size ({}) and context-parallel size ({}): one must be "
+        "divisible by the other for Ulysses; choose another size, or --context ring",
+        groups, c.context_parallel));
+}
+
 /// Ranks that share sequences.
 void validate_context(const RunConfig& c) {
   in_range("context-parallel size", c.context_parallel, most_ranks);
   if (c.context_parallel == 1) return;
   const ModelConfig& m = c.model;
-  const char* size = "context-parallel size";
-  divisible("sequence length", m.sequence, size, c.context_parallel,
+  divisible("sequence length", m.sequence, "context-parallel size", c.context_parallel,
             "choose a context-parallel size that divides it");
   if (c.attention != AttentionKind::fused)
     throw InputError(
@@ -63,23 +96,10 @@ void validate_context(const RunConfig& c) {
         "dropout is {} and context-parallel size is {}; sequences are shared without dropout only: "
         "give a model with dropout 0",
         m.dropout, c.context_parallel));
-  if (c.context == ContextKind::ring) {
-    if (m.window > 0)
-      throw InputError(
-          "ring attention has no sliding windows, which the model has; choose --context ulysses");
-    return;
-  }
-  const int64_t heads = m.heads / c.tensor_parallel;
-  divisible("heads / tensor-parallel size", heads, size, c.context_parallel,
-            "Ulysses divides heads among the ranks: choose a size that divides them, or --context "
-            "ring");
-  // A rank needs whole heads of keys and values, of which several may have the same.
-  const int64_t groups = m.key_value_heads() / c.tensor_parallel;
-  if (groups % c.context_parallel != 0 && c.context_parallel % groups != 0)
-    throw InputError(fmt::format(
-        "key/value heads / tensor-parallel size ({}) and context-parallel size ({}): one must be "
-        "divisible by the other for Ulysses; choose another size, or --context ring",
-        groups, c.context_parallel));
+  if (c.context == ContextKind::ulysses)
+    validate_ulysses(c);
+  else
+    validate_ring(c);
 }
 
 /// Fused attention keeps nothing that selective recomputation would drop, and some runs can have no
@@ -253,7 +273,15 @@ std::string_view name_of(Shard shard) {
 }
 
 std::string_view name_of(ContextKind context) {
-  return context == ContextKind::ring ? "ring" : "ulysses";
+  switch (context) {
+    case ContextKind::ulysses:
+      return "ulysses";
+    case ContextKind::ring:
+      return "ring";
+    case ContextKind::zigzag:
+      return "zigzag";
+  }
+  return "?";
 }
 
 int64_t RunConfig::mlp_mini_sequences() const {

@@ -28,8 +28,10 @@ std::string_view name_of(Precision precision);
 
 /// How ranks that have a part of the sequence each compute attention over all of it: heads divided
 /// among them meanwhile (DeepSpeed-Ulysses, arXiv:2309.14509), or keys and values passed around in
-/// a ring (Liu et al. 2023, arXiv:2310.01889).
-enum class ContextKind : uint8_t { ulysses, ring };
+/// a ring (Liu et al. 2023, arXiv:2310.01889). With zigzag each rank of the ring has an early and a
+/// late part, so that all compute as much of causal attention (Dubey et al. 2024, "The Llama 3 Herd
+/// of Models", arXiv:2407.21783, section 3.3.2; Zhu's ring-flash-attention gave it the name).
+enum class ContextKind : uint8_t { ulysses, ring, zigzag };
 std::string_view name_of(ContextKind context);
 
 /// Of what ranks that have the same weights, the replicas, keep equal parts in place of copies
@@ -116,6 +118,10 @@ struct RunConfig {
   /// Which part of the model each chunk of each stage is.
   PartLayout part_layout() const { return {pipeline_parallel, chunks, schedule.placement}; }
   int64_t group_sequence() const { return model.sequence / context_parallel; }
+  /// Whether those are an early and a late piece of the sequence.
+  bool has_two_pieces() const { return context_parallel > 1 && context == ContextKind::zigzag; }
+  /// Those of them that are next to each other in the sequence: [s/c], or of two pieces [s/2c].
+  int64_t context_piece() const { return group_sequence() / (has_two_pieces() ? 2 : 1); }
   /// Those that a rank has outside the regions.
   int64_t local_sequence() const {
     return group_sequence() / (sequence_parallel ? tensor_parallel : 1);

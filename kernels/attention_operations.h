@@ -112,7 +112,8 @@ struct FusedAttentionBackward {
 /// log(exp(log_sum_exp) + exp(part_log_sum_exp)), y := y · exp(log_sum_exp − l) + part ·
 /// exp(part_log_sum_exp − l) and log_sum_exp := l (ring attention, arXiv:2310.01889, with the
 /// normalized parts of flash attention). y [batch, rows, d] of A and part of T, with any strides of
-/// which the last is 1; log_sum_exp and part_log_sum_exp [batch, rows] of A, finite.
+/// which the last is 1, and so log_sum_exp [batch, rows] of A; part_log_sum_exp the same,
+/// contiguous. Both are finite.
 struct MergeAttention {
   static constexpr std::string_view name = "merge-attention";
   View y, log_sum_exp, part, part_log_sum_exp;

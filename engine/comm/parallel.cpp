@@ -53,10 +53,14 @@ bool leaves_in_shards(const Rank& rank) {
 
 int64_t local_sequence(const Rank& rank) { return rank.config.local_sequence(); }
 
-int64_t first_position(const Rank& rank) {
-  const RunConfig& c = rank.config;
-  const int64_t context = rank.groups.context.rank() * c.group_sequence();
-  return context + (c.sequence_parallel ? rank.tensor_group.rank() * local_sequence(rank) : 0);
+Positions group_positions(const Rank& rank) {
+  return Positions::of_context_rank(rank.config, rank.groups.context.rank());
+}
+
+Positions local_positions(const Rank& rank) {
+  const int64_t count = local_sequence(rank);
+  const int shard = rank.config.sequence_parallel ? rank.tensor_group.rank() : 0;
+  return group_positions(rank).of_rows(shard * count, count);
 }
 
 }  // namespace frugal::engine::parallel

@@ -1,4 +1,5 @@
 #pragma once
+#include "engine/positions.h"
 #include "engine/rank.h"
 
 /// The operators at the borders of a tensor-parallel region (korthikanti2022, figures 4 and 5).
@@ -48,7 +49,8 @@ bool leaves_in_shards(const Rank& rank);
 /// Rows of the sequence that this rank holds outside the regions: s/t or s, of its part of the
 /// context.
 int64_t local_sequence(const Rank& rank);
-/// The first of them, in the whole sequence.
-int64_t first_position(const Rank& rank);
+/// Which positions of the whole sequence they are; and those of the rows in the regions.
+Positions local_positions(const Rank& rank);
+Positions group_positions(const Rank& rank);
 
 }  // namespace frugal::engine::parallel

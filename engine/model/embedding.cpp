@@ -15,6 +15,16 @@ Dropout dropout_of(const Pass& pass) {
   return randomness::of_hidden(pass, randomness::Site::embedding, -1);
 }
 
+/// Rows of a hidden state or its mask, [s/t, b, h] as a matrix; empty of an empty one.
+View rows_of(const View& x, const Positions::Piece& piece) {
+  return x.empty() ? x : piece.of(x).matrix();
+}
+
+/// The same positions in their table, [s, h].
+View in_table(const View& positions, const Positions::Piece& piece) {
+  return positions.sliced(0, piece.first, piece.count);
+}
+
 }  // namespace
 
 Parameter make_token_table(Rank& rank, const std::string& name) {
@@ -43,10 +53,6 @@ ParameterList InputEmbedding::parameters() {
   return positions_ ? ParameterList{&table_, &*positions_} : ParameterList{&table_};
 }
 
-View InputEmbedding::local_positions(const Rank& rank, const View& positions) const {
-  return positions.sliced(0, parallel::first_position(rank), parallel::local_sequence(rank));
-}
-
 Tensor InputEmbedding::forward(const Pass& outer, const Tensor& ids, Saved& saved) const {
   const Pass pass = outer.in(Part::embedding);
   const ModelConfig& m = pass.rank.config.model;
@@ -58,14 +64,15 @@ Tensor InputEmbedding::forward(const Pass& outer, const Tensor& ids, Saved& save
 
   const Dropout dropout = dropout_of(pass);
   if (!positions_ && !dropout.active()) return x;
-  saved.mask = keep(pass, mask_for(pass, {x.view().rows(), m.hidden}, dropout));
-  pass.run(
-      BiasDropoutAdd{.x = x.view().matrix(),
-                     .bias = positions_ ? local_positions(pass.rank, positions_->view()) : View(),
-                     .residual = {},
-                     .y = x.view().matrix(),
-                     .mask = saved.mask,
-                     .dropout = dropout});
+  saved.mask = keep(pass, mask_for(pass, x.shape(), dropout));
+  // Of several pieces only without dropout, whose words are counted from the first row on.
+  for (const Positions::Piece& piece : parallel::local_positions(pass.rank))
+    pass.run(BiasDropoutAdd{.x = rows_of(x, piece),
+                            .bias = positions_ ? in_table(positions_->view(), piece) : View(),
+                            .residual = {},
+                            .y = rows_of(x, piece),
+                            .mask = rows_of(saved.mask, piece),
+                            .dropout = dropout});
   return x;
 }
 
@@ -75,12 +82,13 @@ void InputEmbedding::backward(const Pass& outer, const Tensor& dy, Saved saved) 
   const Dropout dropout = dropout_of(pass);
   if (positions_ || dropout.active()) {
     if (dropout.active()) dx = pass.allocate(dy.shape());
-    pass.run(BiasDropoutAddBackward{
-        .dy = dy.view().matrix(),
-        .mask = saved.mask,
-        .dx = dx.view().matrix(),
-        .dbias = positions_ ? local_positions(pass.rank, positions_->grad(pass)) : View(),
-        .dropout = dropout});
+    for (const Positions::Piece& piece : parallel::local_positions(pass.rank))
+      pass.run(BiasDropoutAddBackward{
+          .dy = rows_of(dy, piece),
+          .mask = rows_of(saved.mask, piece),
+          .dx = rows_of(dx, piece),
+          .dbias = positions_ ? in_table(positions_->grad(pass), piece) : View(),
+          .dropout = dropout});
   }
   const Tensor all = parallel::enter(pass, dx).wait();
   const Tensor beside = table_.memory_beside_sum(pass);

@@ -34,9 +34,6 @@ class InputEmbedding {
   ParameterList parameters();
 
  private:
-  /// This rank's rows of a [s, h] table.
-  View local_positions(const Rank& rank, const View& positions) const;
-
   float scale_;  // of what the table has
   Parameter table_;
   std::optional<Parameter> positions_;

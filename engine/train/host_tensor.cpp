@@ -3,6 +3,8 @@
 #include <functional>
 #include <numeric>
 
+#include "engine/comm/parallel.h"
+
 namespace frugal::engine {
 namespace {
 
@@ -64,8 +66,9 @@ Tensor local_integers(const RankAt& at, const std::vector<int32_t>& values) {
   const Rank& rank = at.rank;
   const RunConfig& c = rank.config;
   Tensor tensor = at.allocate(DType::i32, {c.group_sequence(), c.micro_batch});
-  const int64_t first = rank.groups.context.rank() * tensor.view().size();
-  if (rank.device.backed()) rank.device.copy_from_host(tensor, values.data() + first);
+  if (!rank.device.backed()) return tensor;
+  for (const Positions::Piece& piece : parallel::group_positions(rank))
+    rank.device.copy_from_host(piece.of(tensor), values.data() + piece.first * c.micro_batch);
   return tensor;
 }
 

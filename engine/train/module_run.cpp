@@ -46,8 +46,11 @@ double meet(Rank& rank) {
 Tensor random_hidden(Rank& rank, uint32_t site) {
   const RunConfig& c = rank.config;
   Tensor x = rank.allocate({parallel::local_sequence(rank), c.micro_batch, c.model.hidden});
-  const int64_t first = parallel::first_position(rank) * c.micro_batch * c.model.hidden;
-  rank.run(RandomNormal{x, 1, {c.seed, site, randomness::initial_draw}, {.offset = first}});
+  for (const Positions::Piece& piece : parallel::local_positions(rank))
+    rank.run(RandomNormal{piece.of(x),
+                          1,
+                          {c.seed, site, randomness::initial_draw},
+                          {.offset = piece.first * c.micro_batch * c.model.hidden}});
   return x;
 }
 

@@ -1,6 +1,7 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "engine/comm/parallel.h"
 #include "engine/train/of_all_ranks.h"
 #include "engine/train/one_batch.h"
 #include "engine/train/trainer.h"
@@ -40,12 +41,14 @@ OnLogits Trainer::collect_logits(const Rank& rank, HostTensor& all, std::mutex& 
                                                 int64_t column) mutable {
     if (!first) first = pass.draw;
     if (pass.draw != *first) return;
-    const int64_t before = rank.groups.context.rank() * (all.shape[0] / rank.groups.context.size());
+    const int64_t b = rank.config.micro_batch;
     const std::lock_guard lock(guard);
-    gather_into(all, rank.device, logits,
-                {.offset = (before + row) * all.shape[1] + column,
-                 .run = logits.cols(),
-                 .stride = all.shape[1]});
+    for (const Positions::Piece& piece :
+         parallel::group_positions(rank).of_rows(row / b, logits.rows() / b))
+      gather_into(all, rank.device, logits.sliced(0, piece.row * b, piece.count * b),
+                  {.offset = piece.first * b * all.shape[1] + column,
+                   .run = logits.cols(),
+                   .stride = all.shape[1]});
   };
 }
 

@@ -91,14 +91,18 @@ void MegatronReader::read_context() {
     out.add(said(name), "context", "ulysses");
     return;
   }
-  if (one && kinds[0] == "p2p")
-    derive(name, "context", "ring", has(name) ? "" : "Megatron-LM's default of --cp-comm-type");
-  else
-    out.assume("context", "ring", fmt::format("stands in for {}", said(name)));
+  // Each rank has an early and a late part, which is of no effect where attention is not causal.
+  const bool causal = !out.given.contains("causal") || out.given.at("causal") == true;
+  const char* const kind = causal ? "zigzag" : "ring";
+  if (one && kinds[0] == "p2p") {
+    derive(name, "context", kind, has(name) ? "" : "Megatron-LM's default of --cp-comm-type");
+    return;
+  }
+  out.assume("context", kind, fmt::format("stands in for {}", said(name)));
   out.missing.push_back(
-      {one && kinds[0] == "p2p" ? said("--context-parallel-size") : said(name),
-       "each rank has an early and a late part of the sequence, so that all compute as much; in "
-       "frugal's ring each has one part, and the last computes most"});
+      {said(name),
+       "keys and values are gathered, or exchanged for heads within a node; in frugal they travel "
+       "around a ring"});
 }
 
 /// Replicas of the pipeline, of as many ranks as there are.

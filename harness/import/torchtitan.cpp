@@ -179,7 +179,9 @@ class Torchtitan {
     if (t > 1)
       out_.assume("sequence_parallel", true,
                   "torchtitan shares sequences over its tensor-parallel group");
-    if (c > 1) out_.assume("context", "ring", "PyTorch's context parallelism");
+    if (c > 1)
+      out_.assume("context", "zigzag",
+                  "PyTorch's context parallelism, whose ranks have an early and a late part each");
     read_replicas(bounded_product({t, p, c}));
     read_schedule(p);
   }

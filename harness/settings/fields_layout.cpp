@@ -93,7 +93,8 @@ std::vector<Field> replicas_and_sequences() {
             &C::context_parallel, size),
       choice({"context", "--context",
               "How such ranks compute attention: heads exchanged for parts of the sequence, or "
-              "keys and values passed around"},
+              "keys and values passed around a ring; zigzag: the same where each rank has an early "
+              "and a late part, so that all compute as much"},
              &C::context)
           .when([](const RunSettings& s) { return s.config.context_parallel > 1; })};
 }

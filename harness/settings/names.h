@@ -39,7 +39,7 @@ inline constexpr int enumerators<BiasKind> = 3;
 template <>
 inline constexpr int enumerators<Precision> = 2;
 template <>
-inline constexpr int enumerators<ContextKind> = 2;
+inline constexpr int enumerators<ContextKind> = 3;
 template <>
 inline constexpr int enumerators<Shard> = 4;
 template <>

@@ -8,19 +8,21 @@ class Context(Cli):
         shared = ["--attention", "fused", "--dropout", "0", "--context-parallel"]
         self.rejected(*TINY, *shared, "3", says=["sequence length (32)", "context-parallel size (3)"])
         self.rejected(*TINY, *shared, "8", says=["heads / tensor-parallel size (4)", "--context ring"])
-        self.rejected(*TINY, *shared, "2", "--context", "rings", says=["rings", "ulysses, ring"])
+        self.rejected(*TINY, *shared, "2", "--context", "rings", says=["rings", "ulysses, ring, zigzag"])
+        self.rejected(*TINY, *shared, "32", "--context", "zigzag",
+                      says=["sequence length (32)", "twice the context-parallel size (64)", "--context ring"])
         self.rejected(*TINY, *shared[2:], "2", says=["attention is separate", "choose fused"])
         self.rejected(*TINY, *shared[:2], *shared[4:], "2", says=["dropout is 0.1", "dropout 0"])
 
     def test_kinds_are_of_ranks_that_share(self):
-        for kind in ("ulysses", "ring"):
+        for kind in ("ulysses", "ring", "zigzag"):
             self.rejected(*TINY, "--context", kind, says=["--context", "--context-parallel"])
 
     def test_shares_of_a_sequence(self):
         run = [*TINY, "--attention", "fused", "--dropout", "0", "--type", "f64"]
         self.run_frugal(*run, "--out", "serial")
         (serial,) = self.records("serial")
-        for kind in ("ulysses", "ring"):
+        for kind in ("ulysses", "ring", "zigzag"):
             shared = ["--context-parallel", "4", "--context", kind]
             self.run_frugal(*run, *shared, "--out", kind)
             self.run_frugal(*run, *shared, "--lone-rank", "h200-hgx", "--out", "lone-" + kind)

@@ -60,7 +60,7 @@ void draw_layout(Draw& draw, RunConfig& c) {
   c.pipeline_parallel = draw.one_of({1, 1, 2, 4});
   c.data_parallel = draw.one_of({1, 2, 3, 4});
   c.context_parallel = draw.one_of({1, 1, 1, 2});
-  c.context = draw.one_of({ContextKind::ulysses, ContextKind::ring});
+  c.context = draw.one_of({ContextKind::ulysses, ContextKind::ring, ContextKind::zigzag});
   if (c.context_parallel > 1) c.model.dropout = 0;
   if (c.pipeline_parallel > 1) c.schedule = draw.schedule();
   if (c.schedule.has_chunks)

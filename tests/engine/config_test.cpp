@@ -15,6 +15,14 @@ struct Mistake {
   const char* message;
 };
 
+/// Zigzag, with all else that sharing sequences needs.
+void share_a_sequence(RunConfig& c, int ranks) {
+  c.attention = AttentionKind::fused;
+  c.model.dropout = 0;
+  c.context_parallel = ranks;
+  c.context = ContextKind::zigzag;
+}
+
 const Mistake mistakes[] = {
     {[](RunConfig& c) {
        c.model.heads = 6;
@@ -65,6 +73,18 @@ const Mistake mistakes[] = {
      },
      "chunks of a stage is 2 and there is one stage"},
     {[](RunConfig& c) { c.kept_microbatches = 2; }, "kept whole is 2 and recompute is none"},
+    {[](RunConfig& c) { share_a_sequence(c, 32); },
+     "sequence length (32) must be divisible by twice the context-parallel size (64)"},
+    {[](RunConfig& c) {
+       share_a_sequence(c, 2);
+       c.model.causal = false;
+     },
+     "context is zigzag and the model's attention is not causal"},
+    {[](RunConfig& c) {
+       share_a_sequence(c, 2);
+       c.model.window = 4;
+     },
+     "context is zigzag, and ring attention has no sliding windows"},
     // Each size is allowed, and their product is not.
     {[](RunConfig& c) {
        c.model.layers = 65536;

@@ -27,7 +27,7 @@ void PrintTo(const Shared& s, std::ostream* out) {
 
 std::vector<Shared> all_shared() {
   std::vector<Shared> shared;
-  for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring})
+  for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring, ContextKind::zigzag})
     for (const DType type : {DType::f32, DType::bf16})
       for (const bool recompute : {false, true}) {
         for (const int ranks : {2, 4, 8}) shared.push_back({ranks, context, type, 1, recompute});
@@ -54,9 +54,9 @@ class OneOfThoseThatShare : public ::testing::TestWithParam<Shared> {
   const Machine machine = find_machine("a100-selene");
   /// Of the whole ones, the one that stands for all: the last of a ring.
   int place() const {
-    return config.context == ContextKind::ring
-               ? (config.context_parallel - 1) * config.tensor_parallel
-               : 0;
+    return config.context == ContextKind::ulysses
+               ? 0
+               : (config.context_parallel - 1) * config.tensor_parallel;
   }
 };
 
@@ -148,15 +148,48 @@ TEST(UlyssesVolume, IsThePapers) {
 /// Ring attention, section 3: keys and values of N/P tokens in each of P − 1 steps; in backward
 /// their gradients besides, of twice the bytes, in each of P.
 TEST(RingVolume, IsThePapers) {
-  for (const int ranks : {2, 4, 8})
-    for (const int64_t keys : {8, 2}) {
-      const RunConfig c = counted(ContextKind::ring, ranks, keys);
-      const auto rows = static_cast<double>(c.model.sequence * c.micro_batch) / ranks;
-      const double step = 2 * rows * static_cast<double>(keys * c.model.head_size());
-      const auto [forward, backward] = elements_of_layer(c, "shift");
-      EXPECT_NEAR(forward, (ranks - 1) * step, 1e-6);
-      EXPECT_NEAR(backward, (ranks - 1) * step + ranks * 2 * step, 1e-6);
+  for (const ContextKind kind : {ContextKind::ring, ContextKind::zigzag})
+    for (const int ranks : {2, 4, 8})
+      for (const int64_t keys : {8, 2}) {
+        const RunConfig c = counted(kind, ranks, keys);
+        const auto rows = static_cast<double>(c.model.sequence * c.micro_batch) / ranks;
+        const double step = 2 * rows * static_cast<double>(keys * c.model.head_size());
+        const auto [forward, backward] = elements_of_layer(c, "shift");
+        EXPECT_NEAR(forward, (ranks - 1) * step, 1e-6);
+        EXPECT_NEAR(backward, (ranks - 1) * step + ranks * 2 * step, 1e-6);
+      }
+}
+
+/// FLOPs of each rank of one layer's passes with c ranks, beyond what it computes alone.
+std::vector<double> flops_of_ranks(ContextKind kind, int ranks) {
+  RunConfig c = counted(kind, ranks, 8);
+  c.type = DType::f32;
+  const auto cluster = make_cpu_cluster(c, 1);
+  std::vector<double> flops(static_cast<size_t>(ranks));
+  Trainer(*cluster, c, {}).step(random_batch(c, 0));
+  for (int i = 0; i < ranks; ++i) flops[static_cast<size_t>(i)] = cluster->rank(i).flops.total();
+  return flops;
+}
+
+/// Of the pairs of a query and a key a rank of contiguous parts sees r s²/c² and its own half; of
+/// an early and a late piece each sees s²/2c, as with heads divided. Own parts count their
+/// diagonal.
+TEST(RingWork, IsThatOfThePositions) {
+  for (const int ranks : {2, 4, 8}) {
+    const std::vector<double> even = flops_of_ranks(ContextKind::zigzag, ranks);
+    const std::vector<double> uneven = flops_of_ranks(ContextKind::ring, ranks);
+    const std::vector<double> divided = flops_of_ranks(ContextKind::ulysses, ranks);
+    for (size_t i = 0; i < even.size(); ++i) {
+      EXPECT_EQ(even[i], even[0]) << i;
+      EXPECT_EQ(even[i], divided[i]) << i;
     }
+    const RunConfig c = counted(ContextKind::ring, ranks, 8);
+    const auto n = static_cast<double>(c.group_sequence());
+    const auto sequences = static_cast<double>(c.model.layers * c.model.hidden * c.micro_batch);
+    const double products = 2 * (FusedAttention::products + FusedAttentionBackward::products);
+    for (size_t i = 1; i < uneven.size(); ++i)
+      EXPECT_EQ(uneven[i] - uneven[i - 1], products * n * n * sequences) << i;
+  }
 }
 
 }  // namespace

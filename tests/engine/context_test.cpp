@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "kernels/operations.h"
 #include "tests/engine/support.h"
 #include "tests/main/left_out.h"
@@ -44,6 +46,21 @@ const ContextVariant sequence{"sequence", [](RunConfig& c) {
                                 c.tensor_parallel = 2;
                                 c.sequence_parallel = true;
                               }};
+const ContextVariant thirds{"learned_in_thirds", [](RunConfig& c) {
+                              learned.apply(c);
+                              c.model.heads = 6;
+                              c.model.kv_heads = 3;
+                              c.model.head_width = 8;
+                              c.model.intermediate = 48;
+                              c.model.vocabulary = 66;
+                              c.model.sequence = 36;
+                              c.tensor_parallel = 3;
+                              c.sequence_parallel = true;
+                            }};
+const ContextVariant sharded{"sharded", [](RunConfig& c) {
+                               c.data_parallel = 2;
+                               c.shard = Shard::weights;
+                             }};
 const ContextVariant pipeline{"pipeline", [](RunConfig& c) { c.pipeline_parallel = 2; }};
 const ContextVariant all{"all", [](RunConfig& c) {
                            c.tensor_parallel = 2;
@@ -60,6 +77,8 @@ const ContextVariant unwindowed{"gemma_without_windows", [](RunConfig& c) {
                                   c.model.window = 0;
                                 }};
 
+constexpr std::array all_kinds = {ContextKind::ulysses, ContextKind::ring, ContextKind::zigzag};
+
 struct SharedVariant {
   int ranks;
   ContextKind context;
@@ -73,17 +92,23 @@ void PrintTo(const SharedVariant& s, std::ostream* out) {
 /// Every rank number with what differs inside attention, two of them with what differs around it.
 std::vector<SharedVariant> all_shared_sequences() {
   std::vector<SharedVariant> shared;
-  for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring}) {
+  for (const ContextKind context : all_kinds) {
     for (const int ranks : {1, 2, 4, 8})
-      for (const ContextVariant& v : {plain, as_many_keys, four_keys, sees_both_ways})
+      for (const ContextVariant& v : {plain, as_many_keys, four_keys})
         shared.push_back({ranks, context, v});
     for (const ContextVariant& v :
-         {learned, full, offload, chunks, replicas, tensor, sequence, pipeline, all})
+         {learned, full, offload, chunks, replicas, tensor, sequence, pipeline, all, sharded})
       shared.push_back({2, context, v});
-    for (const ContextVariant& v : {tensor, sequence, chunks}) shared.push_back({4, context, v});
+    for (const ContextVariant& v : {tensor, sequence, chunks, learned})
+      shared.push_back({4, context, v});
   }
+  for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring})
+    for (const int ranks : {1, 2, 4, 8}) shared.push_back({ranks, context, sees_both_ways});
   shared.push_back({2, ContextKind::ulysses, gemma});
-  shared.push_back({4, ContextKind::ring, unwindowed});
+  for (const ContextKind context : {ContextKind::ring, ContextKind::zigzag})
+    shared.push_back({4, context, unwindowed});
+  // A tensor-parallel rank's part of the tokens, of which some are early and some late.
+  shared.push_back({2, ContextKind::zigzag, thirds});
   return shared;
 }
 
@@ -92,6 +117,7 @@ RunConfig serial_of(const SharedVariant& s, DType type) {
   s.variant.apply(c);
   c.tensor_parallel = c.pipeline_parallel = c.data_parallel = 1;
   c.sequence_parallel = c.offload = false;
+  c.shard = Shard::none;
   c.recompute = Recompute::none;
   c.mlp_chunks = c.head_chunks = 1;
   c.type = type;
@@ -151,7 +177,7 @@ TEST(SharedSequences, TrainAsTheSerialRunDoes) {
   const HostTensors expected = trained(serial, batch);
   EXPECT_GT(worst_error(expected, snapshot_of(serial, batch), "weight/").value, 1e-3)
       << "they change";
-  for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring})
+  for (const ContextKind context : all_kinds)
     for (const bool in_backward : {false, true}) {
       RunConfig parallel = parallel_of({4, context, chunks}, DType::f64);
       parallel.recompute = Recompute::full;
@@ -169,7 +195,7 @@ TEST(SharedSequences, AreAsGoodAsTheSerialRunInBfloat16) {
   const HostTensors expected = snapshot_of(wide, batch);
   const double serial =
       worst_error(snapshot_of(serial_of({1, {}, plain}, DType::bf16), batch), expected).value;
-  for (const ContextKind context : {ContextKind::ulysses, ContextKind::ring}) {
+  for (const ContextKind context : all_kinds) {
     const auto worst =
         worst_error(snapshot_of(parallel_of({8, context, plain}, DType::bf16), batch), expected);
     EXPECT_LT(worst.value, 1.5 * serial) << worst.tensor << ", " << name_of(context);

@@ -211,7 +211,7 @@ class Drawn {
     c.pipeline_parallel = static_cast<int>(one_of({1, 2, 4}));
     c.data_parallel = static_cast<int>(one_of({1, 3}));
     c.context_parallel = static_cast<int>(one_of({1, 1, 2}));
-    if (c.context_parallel > 1) c.context = maybe() ? ContextKind::ring : ContextKind::ulysses;
+    if (c.context_parallel > 1) c.context = maybe() ? ContextKind::zigzag : ContextKind::ulysses;
     if (c.pipeline_parallel > 1 && maybe()) {
       c.chunks = 2;
       c.schedule = *schedule_kind("interleaved");
@@ -327,7 +327,7 @@ class MegatronWriter {
       add("--num-layers-per-virtual-pipeline-stage",
           c.model.layers / c.pipeline_parallel / c.chunks);
     if (c.context_parallel > 1)
-      add("--cp-comm-type", c.context == ContextKind::ring ? "p2p" : "a2a");
+      add("--cp-comm-type", c.context == ContextKind::zigzag ? "p2p" : "a2a");
     add("--global-batch-size", c.micro_batch * c.batch_microbatches());
     add("--attention-backend", c.attention == AttentionKind::fused ? "flash" : "unfused");
     if (c.recompute != Recompute::none) add("--recompute-granularity", name_of(c.recompute));

@@ -32,6 +32,7 @@ inline const std::vector<Variant>& divisions() {
        }},
       {"ulysses", [](RunConfig& run) { share_sequences(run, ContextKind::ulysses); }},
       {"ring", [](RunConfig& run) { share_sequences(run, ContextKind::ring); }},
+      {"zigzag", [](RunConfig& run) { share_sequences(run, ContextKind::zigzag); }},
       {"data",
        [](RunConfig& run) {
          run.data_parallel = 2;

@@ -62,7 +62,8 @@ Combination any(const Sizes& sizes, int number, Random& random) {
   c.pipeline_parallel = sizes[2];
   c.data_parallel = sizes[3];
   c.sequence_parallel = sizes[0] > 1 && coin(random);
-  c.context = coin(random) ? ContextKind::ulysses : ContextKind::ring;
+  c.context =
+      one_of<ContextKind>({ContextKind::ulysses, ContextKind::ring, ContextKind::zigzag}, random);
   c.attention = sizes[1] > 1 || coin(random) ? AttentionKind::fused : AttentionKind::separate;
   if (c.attention == AttentionKind::fused) c.model.dropout = 0;
   if (sizes[2] > 1) {

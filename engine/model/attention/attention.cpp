@@ -5,15 +5,6 @@
 #include "engine/model/saved.h"
 
 namespace frugal::engine {
-namespace {
-
-/// Of the first token in attention's tensors, which have the whole sequence of a context part.
-int64_t first_position(const Rank& rank) {
-  const RunConfig& c = rank.config;
-  return rank.groups.context.rank() * c.group_sequence();
-}
-
-}  // namespace
 
 Attention::Attention(const RankAt& at, const std::string& name, int layer)
     : layer_(layer),
@@ -36,7 +27,7 @@ Tensor Attention::forward(const Pass& outer, const Tensor& x, const Tensor& resi
   const Pass pass = outer.in(Part::attention);
   saved.input = keep(pass, x);
   Tensor qkv = qkv_.forward(pass, x);
-  positions_.apply(pass, qkv, first_position(pass.rank), false);
+  positions_.apply(pass, qkv, false);
   AttentionCore::Saved core;
   saved.context = keep(pass, core_->forward(pass, std::move(qkv), core));
   saved.core = core.kept(pass);
@@ -61,7 +52,7 @@ Tensor Attention::backward(const Pass& outer, const Tensor& dy, Saved saved) {
   step_alone(pass, projection_.parameters());
   const Tensor dqkv =
       core_->backward(pass, std::move(dcontext), std::move(saved.context), std::move(saved.core));
-  positions_.apply(pass, dqkv, first_position(pass.rank), true);
+  positions_.apply(pass, dqkv, true);
   Tensor dx = qkv_.backward(pass, dqkv, saved.input);
   step_alone(pass, qkv_.parameters());
   return dx;

@@ -36,8 +36,8 @@ std::unique_ptr<const AttentionCore> AttentionCore::make(const RunConfig& c, int
   const HeadViews views(c.model);
   if (c.attention == AttentionKind::separate) return std::make_unique<SeparateCore>(layer, views);
   if (c.context_parallel == 1) return std::make_unique<FusedCore>(layer, views);
-  if (c.context == ContextKind::ring) return std::make_unique<RingCore>(layer, views);
-  return std::make_unique<UlyssesCore>(layer, c);
+  if (c.context == ContextKind::ulysses) return std::make_unique<UlyssesCore>(layer, c);
+  return std::make_unique<RingCore>(layer, views);
 }
 
 }  // namespace frugal::engine

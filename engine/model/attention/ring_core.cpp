@@ -1,7 +1,10 @@
 #include "engine/model/attention/ring_core.h"
 
+#include <algorithm>
+
 #include "engine/model/converted.h"
 #include "engine/model/saved.h"
+#include "engine/positions.h"
 
 namespace frugal::engine {
 namespace {
@@ -29,17 +32,28 @@ class Travelling {
   Pending pending_;  // last, so that it ends before the memory goes
 };
 
-/// Whether the rank's queries see the part that has come in this step: that of the rank so many
-/// before it, or in a ring behind it.
-bool sees(const Rank& rank, int step) {
-  return !rank.config.model.causal || step <= rank.groups.context.rank();
+/// Rows of [s/c, …], from this one to the last; and the first of them.
+View from_row(const View& x, int64_t row) { return x.sliced(0, row, x.shape[0] - row); }
+View first_rows(const View& x, int64_t count) { return x.sliced(0, 0, count); }
+
+/// Of log_sum_exp [b · heads, s/c] the late piece's, next to each other as attention's backward
+/// operation reads them. The last rank, which stands for all, needs none and holds as much.
+Tensor late_sums(const Pass& pass, const View& log_sum_exp) {
+  if (!pass.rank.config.has_two_pieces()) return {};
+  const int64_t count = pass.rank.config.context_piece();
+  const View some = log_sum_exp.sliced(1, count, count);
+  Tensor copy = pass.allocate(log_sum_exp.type, some.shape, Kind::statistics);
+  pass.run(Copy{some, copy});
+  return copy;
 }
 
 /// Runs a step's operation. Of those with parts that are not its own the last rank of a causal ring
-/// computes all and the ranks on average half, which is what counts where it stands for all.
+/// of contiguous parts computes all and the ranks on average half, which is what counts where it
+/// stands for all. With an early and a late piece all ranks compute as much.
 void run(const Pass& pass, int step, const Operation& operation) {
   pass.run(operation);
-  if (step > 0 && pass.rank.config.model.causal && !pass.rank.groups.context.whole())
+  const RunConfig& c = pass.rank.config;
+  if (step > 0 && c.model.causal && !c.has_two_pieces() && !pass.rank.groups.context.whole())
     pass.rank.flops.add(-cost_of(operation).flops / 2);
 }
 
@@ -57,29 +71,46 @@ Tensor RingCore::own_block(const Pass& pass, const View& qkv) const {
   return block;
 }
 
-FusedAttention RingCore::operation(const Pass& pass, int step, const View& qkv, const View& block,
-                                   const View& context, const View& log_sum_exp) const {
+RingCore::Seen RingCore::seen(const Rank& rank, int step) {
+  const RunConfig& c = rank.config;
+  if (!c.model.causal) return {0, c.group_sequence()};
+  const int here = rank.groups.context.rank(), ranks = rank.groups.context.size();
+  const Positions own = Positions::of_context_rank(c, here);
+  const Positions block = Positions::of_context_rank(c, (here - step + ranks) % ranks);
+  Seen seen{c.group_sequence(), 0};
+  for (const Positions::Piece& queries : own)
+    if (queries.first >= block.front().first)
+      seen.first_query = std::min(seen.first_query, queries.row);
+  for (const Positions::Piece& keys : block)
+    if (keys.first <= own.back().first) seen.keys += keys.count;
+  return seen;
+}
+
+FusedAttention RingCore::operation(const Pass& pass, int step, int64_t keys, const View& qkv,
+                                   const View& block, const View& context,
+                                   const View& log_sum_exp) const {
   FusedAttention attention = FusedCore::operation(pass, qkv, context, log_sum_exp);
   if (step == 0) return attention;
-  attention.k = block_views().keys(block);
-  attention.v = block_views().values(block);
+  attention.k = block_views().keys(first_rows(block, keys));
+  attention.v = block_views().values(first_rows(block, keys));
   attention.causal = false;  // all of it comes before the queries, where that matters
   return attention;
 }
 
 Tensor RingCore::begin(const Pass& pass, const View& qkv, const View& log_sum_exp) const {
   const Tensor context = allocate_context(pass, qkv);
-  run(pass, 0, operation(pass, 0, qkv, {}, context, log_sum_exp));
+  run(pass, 0, operation(pass, 0, qkv.shape[0], qkv, {}, context, log_sum_exp));
   return converted(pass, context, accumulation_type(qkv.type));
 }
 
-void RingCore::add(const Pass& pass, int step, const View& qkv, const View& block,
+void RingCore::add(const Pass& pass, int step, const Seen& seen, const View& qkv, const View& block,
                    const View& context, const View& log_sum_exp) const {
-  const Tensor part = allocate_context(pass, qkv), sums = allocate_log_sum_exp(pass, qkv);
-  run(pass, step, operation(pass, step, qkv, block, part, sums));
+  const View queries = from_row(qkv, seen.first_query);
+  const Tensor part = allocate_context(pass, queries), sums = allocate_log_sum_exp(pass, queries);
+  run(pass, step, operation(pass, step, seen.keys, queries, block, part, sums));
   const HeadViews each(1, views_.head_size());
-  pass.run(MergeAttention{.y = each.context(context),
-                          .log_sum_exp = log_sum_exp,
+  pass.run(MergeAttention{.y = each.context(from_row(context, seen.first_query)),
+                          .log_sum_exp = log_sum_exp.sliced(1, seen.first_query, queries.shape[0]),
                           .part = each.context(part),
                           .part_log_sum_exp = sums});
 }
@@ -91,14 +122,30 @@ Tensor RingCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
   Travelling block(own_block(pass, qkv));
   Tensor context;
   for (int step = 0; step <= last; ++step) {
+    const Seen part = seen(pass.rank, step);
     if (step < last) block.leave(pass);
     if (step == 0)
       context = begin(pass, qkv, saved.log_sum_exp);
-    else if (sees(pass.rank, step))
-      add(pass, step, qkv, block.here(), context, saved.log_sum_exp);
+    else if (part.any())
+      add(pass, step, part, qkv, block.here(), context, saved.log_sum_exp);
     if (step < last) block.arrive();
   }
   return converted(pass, context, qkv.type());
+}
+
+void RingCore::differentiate(const Pass& pass, int step, const Seen& seen, const Saved& saved,
+                             const View& late, const View& block, const View& context,
+                             const View& dcontext, const View& part) const {
+  const View queries = from_row(part, seen.first_query), keys = first_rows(part, seen.keys);
+  run(pass, step,
+      FusedAttentionBackward{
+          .forward = operation(pass, step, seen.keys, from_row(saved.qkv, seen.first_query), block,
+                               from_row(context, seen.first_query),
+                               seen.first_query == 0 ? saved.log_sum_exp.view() : late),
+          .dy = views_.context(from_row(dcontext, seen.first_query)),
+          .dq = views_.queries(queries),
+          .dk = views_.keys(keys),
+          .dv = views_.values(keys)});
 }
 
 Tensor RingCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const {
@@ -106,27 +153,24 @@ Tensor RingCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Sav
   const View qkv = saved.qkv;
   const DType wide = accumulation_type(qkv.type);
   Tensor part = pass.allocate(qkv.shape);
-  const Tensor sum = pass.allocate(wide, qkv.shape);
+  const Tensor sum = pass.allocate(wide, qkv.shape), late = late_sums(pass, saved.log_sum_exp);
   Travelling block(own_block(pass, qkv)), gradient(allocate_block(pass, qkv, wide));
   const auto of_block = [this](const View& x) {
     return block_views().side_by_side_keys_and_values(x);
   };
   for (int step = 0; step <= last; ++step) {
     if (step < last) block.leave(pass);
-    const bool adds = sees(pass.rank, step);
-    if (adds)
-      run(pass, step,
-          FusedAttentionBackward{
-              .forward = operation(pass, step, qkv, block.here(), context, saved.log_sum_exp),
-              .dy = views_.context(dcontext),
-              .dq = views_.queries(part),
-              .dk = views_.keys(part),
-              .dv = views_.values(part)});
+    const Seen some = seen(pass.rank, step);
+    if (some.any())
+      differentiate(pass, step, some, saved, late, block.here(), context, dcontext, part);
     if (step > 0) gradient.arrive();
-    if (adds) {
-      pass.run(Copy{views_.side_by_side_queries(part), views_.side_by_side_queries(sum), step > 0});
-      pass.run(
-          Copy{views_.side_by_side_keys_and_values(part), of_block(gradient.here()), step > 0});
+    if (some.any()) {
+      const auto queries = [&](const View& x) {
+        return views_.side_by_side_queries(from_row(x, some.first_query));
+      };
+      const View keys = views_.side_by_side_keys_and_values(first_rows(part, some.keys));
+      pass.run(Copy{queries(part), queries(sum), step > 0});
+      pass.run(Copy{keys, of_block(first_rows(gradient.here(), some.keys)), step > 0});
     }
     gradient.leave(pass);
     if (step < last) block.arrive();

@@ -9,15 +9,31 @@ namespace frugal::engine {
 /// each of c − 1 steps. In backward the gradients of keys and values travel with them in
 /// accumulation type, and one step further, home.
 ///
-/// Parts of the sequence are contiguous, as the paper has them, and of parts that come later than
-/// its own a causal rank computes nothing: rank r computes r + 1 of the c parts. So the last one
-/// computes most, and the others wait for it. A rank that stands for all is the last one
-/// (engine/cluster_lone.cpp).
+/// What a causal rank computes follows from the positions that it and the others have
+/// (engine/positions.h):
+///
+/// - Contiguous parts, as the paper has them. Rank r computes half of its own part, and all of the
+/// r
+///   before it. So the last rank computes (2c − 1)/c of the mean, and the others wait for it.
+/// - An early and a late piece, ContextKind::zigzag. Of a rank before it all queries see the early
+///   half of the keys, of one behind it the late half of the queries sees all keys. So in every
+///   step after the first each rank computes half of a block.
+///
+/// A rank that stands for all is the last one (engine/cluster_lone.cpp).
 ///
 /// Keeps qkv and the logarithmic sums over all columns.
 class RingCore final : public FusedCore {
  public:
   using FusedCore::FusedCore;
+
+  /// The scores of a block that a rank's queries see, a rectangle: of the queries from row
+  /// `first_query` on with the first `keys` keys. The others are hidden.
+  struct Seen {
+    int64_t first_query = 0, keys = 0;
+    bool any() const { return keys > 0; }
+  };
+  /// Of the part that is there after so many steps.
+  static Seen seen(const Rank& rank, int step);
 
   Tensor forward(const Pass& pass, Tensor qkv, Saved& saved) const override;
   Tensor backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const override;
@@ -28,15 +44,22 @@ class RingCore final : public FusedCore {
   Tensor own_block(const Pass& pass, const View& qkv) const;
   HeadViews block_views() const { return {0, views_.head_size()}; }
 
-  /// Of the rank's queries with the keys and values that have come in this step: in the first its
-  /// own, then blocks.
-  FusedAttention operation(const Pass& pass, int step, const View& qkv, const View& block,
-                           const View& context, const View& log_sum_exp) const;
+  /// Of the queries of `qkv`, rows of a rank's, with the first `keys` keys and values that have
+  /// come in this step: in the first the rank's own, then a block's, all of which these queries
+  /// see.
+  FusedAttention operation(const Pass& pass, int step, int64_t keys, const View& qkv,
+                           const View& block, const View& context, const View& log_sum_exp) const;
   /// Of the first step: context [s/c, b, groups · G · d] in accumulation type.
   Tensor begin(const Pass& pass, const View& qkv, const View& log_sum_exp) const;
-  /// Adds a later step's.
-  void add(const Pass& pass, int step, const View& qkv, const View& block, const View& context,
-           const View& log_sum_exp) const;
+  /// Adds what is seen of a later step's block.
+  void add(const Pass& pass, int step, const Seen& seen, const View& qkv, const View& block,
+           const View& context, const View& log_sum_exp) const;
+  /// Of what is seen in this step, in the same rows of `part` [s/c, b, groups · (G + 2) · d]: the
+  /// gradients of its queries, and of its keys and values. late [b · heads, s/2c]: the logarithmic
+  /// sums of the late piece's queries, where there are two.
+  void differentiate(const Pass& pass, int step, const Seen& seen, const Saved& saved,
+                     const View& late, const View& block, const View& context, const View& dcontext,
+                     const View& part) const;
 };
 
 }  // namespace frugal::engine

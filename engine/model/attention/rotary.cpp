@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "engine/comm/parallel.h"
 #include "engine/model/head/head_views.h"
 
 namespace frugal::engine {
@@ -44,12 +45,14 @@ RotaryPositions::RotaryPositions(const RankAt& at) {
     upload<float>(at.rank.device, frequencies_, values);
 }
 
-void RotaryPositions::apply(const Pass& pass, const View& qkv, int64_t first, bool inverse) const {
+void RotaryPositions::apply(const Pass& pass, const View& qkv, bool inverse) const {
   if (frequencies_.empty()) return;
-  pass.run(Rotary{.x = HeadViews(pass.rank.config.model).queries_and_keys(qkv),
-                  .frequencies = frequencies_,
-                  .first = first,
-                  .inverse = inverse});
+  const HeadViews views(pass.rank.config.model);
+  for (const Positions::Piece& piece : parallel::group_positions(pass.rank))
+    pass.run(Rotary{.x = views.queries_and_keys(piece.of(qkv)),
+                    .frequencies = frequencies_,
+                    .first = piece.first,
+                    .inverse = inverse});
 }
 
 }  // namespace frugal::engine

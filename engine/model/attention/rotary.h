@@ -17,8 +17,9 @@ class RotaryPositions {
   explicit RotaryPositions(const RankAt& at);
 
   /// Turns all queries and keys of qkv [s or s/c, b, groups · (G + 2) · d] in place, by their
-  /// positions from `first` on; back where `inverse`. Nothing in a model with learned positions.
-  void apply(const Pass& pass, const View& qkv, int64_t first, bool inverse) const;
+  /// positions in the whole sequence; back where `inverse`. Nothing in a model with learned
+  /// positions.
+  void apply(const Pass& pass, const View& qkv, bool inverse) const;
 
  private:
   Tensor frequencies_;  // [d/2] in accumulation type; empty with learned positions

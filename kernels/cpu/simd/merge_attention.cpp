@@ -7,9 +7,9 @@ namespace {
 template <class T>
 void merge_row(const MergeAttention& op, int64_t matrix, int64_t row) {
   using A = Accumulator<T>;
-  const int64_t at = matrix * op.y.shape[1] + row;
-  A& before = op.log_sum_exp.as<A>()[at];
-  const A other = op.part_log_sum_exp.as<A>()[at], largest = std::max(before, other);
+  A& before = op.log_sum_exp.as<A>()[matrix * op.log_sum_exp.stride[0] + row];
+  const A other = op.part_log_sum_exp.as<A>()[matrix * op.y.shape[1] + row];
+  const A largest = std::max(before, other);
   const A own_sum = std::exp(before - largest), part_sum = std::exp(other - largest);
   const A own = own_sum / (own_sum + part_sum), added = part_sum / (own_sum + part_sum);
   before = largest + std::log(own_sum + part_sum);

@@ -18,8 +18,8 @@ struct Merge {
   A *y, *log_sum_exp;
   const T* part;
   const A* part_log_sum_exp;
-  int64_t rows, y_matrix, y_row, part_matrix, part_row;  ///< and strides
-  unsigned cols, packs, chunks;                          ///< packs of a row, blocks of a matrix
+  int64_t rows, sums_matrix, y_matrix, y_row, part_matrix, part_row;  ///< and strides
+  unsigned cols, packs, chunks;  ///< packs of a row, blocks of a matrix
 
   Merge(const MergeAttention& op)
       : y(op.y.as<A>()),
@@ -27,6 +27,7 @@ struct Merge {
         part(op.part.as<T>()),
         part_log_sum_exp(op.part_log_sum_exp.as<A>()),
         rows(op.y.shape[1]),
+        sums_matrix(op.log_sum_exp.stride[0]),
         y_matrix(op.y.stride[0]),
         y_row(op.y.stride[1]),
         part_matrix(op.part.stride[0]),
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(merge_threads) merge(const Merge<T> op) {
   const auto here =
       static_cast<unsigned>(op.rows - first < rows_of_block ? op.rows - first : rows_of_block);
   if (threadIdx.x < here) {
-    A& before = op.log_sum_exp[matrix * op.rows + first + threadIdx.x];
+    A& before = op.log_sum_exp[matrix * op.sums_matrix + first + threadIdx.x];
     const A other = op.part_log_sum_exp[matrix * op.rows + first + threadIdx.x];
     const A largest = before > other ? before : other;
     const A own_sum = exp(before - largest), part_sum = exp(other - largest);

@@ -231,6 +231,12 @@ const std::pair<const char*, Change> changes[] = {
        c.run.context_parallel = 4;
        c.run.context = ContextKind::ring;
      }},
+    {"a zigzag",
+     [](MemoCase& c) {
+       c.run = pipelined(small_llama(), c.run.schedule, c.run.pipeline_parallel);
+       c.run.context_parallel = 4;
+       c.run.context = ContextKind::zigzag;
+     }},
 };
 
 TEST(PassMemo, WhatElseARunMayDo) {
