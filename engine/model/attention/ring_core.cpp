@@ -84,9 +84,9 @@ void RingCore::add(const Pass& pass, int step, const View& qkv, const View& bloc
                           .part_log_sum_exp = sums});
 }
 
-Tensor RingCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
+Tensor RingCore::forward(const Pass& pass, Saved& saved) const {
   const int last = pass.rank.groups.context.size() - 1;
-  saved.qkv = keep(pass, qkv);
+  const View qkv = kept_qkv(pass, saved);
   saved.log_sum_exp = allocate_log_sum_exp(pass, qkv);
   Travelling block(own_block(pass, qkv));
   Tensor context;
@@ -98,7 +98,7 @@ Tensor RingCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
       add(pass, step, qkv, block.here(), context, saved.log_sum_exp);
     if (step < last) block.arrive();
   }
-  return converted(pass, context, qkv.type());
+  return converted(pass, context, qkv.type);
 }
 
 Tensor RingCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const {

@@ -19,7 +19,7 @@ class RingCore final : public FusedCore {
  public:
   using FusedCore::FusedCore;
 
-  Tensor forward(const Pass& pass, Tensor qkv, Saved& saved) const override;
+  Tensor forward(const Pass& pass, Saved& saved) const override;
   Tensor backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const override;
 
  private:
