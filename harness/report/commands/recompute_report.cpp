@@ -17,6 +17,11 @@ std::vector<RecomputeWay> without_modules(const std::vector<RecomputeWay>& ways)
   return known;
 }
 
+/// But for the number of layers.
+bool of_same_kind(const RecomputeWay& a, const RecomputeWay& b) {
+  return a.run.recompute == b.run.recompute && a.run.recompute_modules == b.run.recompute_modules;
+}
+
 std::string modules_of(const RecomputeWay& way) {
   return way.run.recompute == Recompute::selective ? name_of(way.run.recompute_modules) : "";
 }
@@ -43,23 +48,29 @@ nlohmann::json json_of(const RecomputeWay* way) {
 
 Table RecomputeReport::table() const {
   const std::vector<RecomputeWay> known = without_modules(ways);
-  const RecomputeWay* const best = fastest_within(ways, memory);
   const RecomputeWay* const best_known = fastest_within(known, memory);
   Table table{{{"recompute"},
                {"modules"},
                {"layers", true},
                {"step time, s", true},
                {"peak memory of a rank", true},
-               {""}},
+               {"remark"}},
               {}};
   const auto add = [&](const RecomputeWay& way, const std::string& remark) {
     table.rows.push_back({std::string(name_of(way.run.recompute)), modules_of(way),
                           std::to_string(way.layers), format_number(way.seconds),
                           format_bytes(way.peak).text(), remark});
   };
-  for (const RecomputeWay& way : frontier_of(ways)) {
-    const bool chosen = best != nullptr && way.seconds == best->seconds && way.peak <= memory;
-    add(way, chosen ? "the fastest that fits" : way.peak <= memory ? "" : "does not fit");
+  const std::vector<RecomputeWay> frontier = frontier_of(ways);
+  const RecomputeWay* const chosen = fastest_within(frontier, memory);
+  for (size_t i = 0; i < frontier.size(); ++i) {
+    const RecomputeWay& way = frontier[i];
+    const bool first = i == 0 || !of_same_kind(frontier[i - 1], way);
+    const bool last = i + 1 == frontier.size() || !of_same_kind(way, frontier[i + 1]);
+    if (&way == chosen)
+      add(way, "the fastest that fits");
+    else if (first || last)
+      add(way, way.peak <= memory ? "" : "does not fit");
   }
   if (best_known != nullptr) add(*best_known, "the fastest that fits, without modules");
   return table;

@@ -15,7 +15,8 @@ struct RecomputeReport {
   int64_t memory = 0;  ///< bytes of each device
   std::string on, device, command;
 
-  /// The ways of the frontier; the fastest that fits, and the fastest without modules, are marked.
+  /// Of the frontier each set's fewest and most layers; and the fastest that fits, of all ways and
+  /// of those without modules.
   Table table() const;
   /// "frugal.recompute/1": "frontier", "frontier_without_modules", and the fastest that fit.
   nlohmann::json json() const;
