@@ -20,8 +20,8 @@ import re
 import sys
 
 import evaluation_tables
-import recompute_tables
 import record_tables
+import recompute_tables
 import trial_tables
 
 MODULES = (record_tables, evaluation_tables, recompute_tables, trial_tables)
