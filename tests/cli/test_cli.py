@@ -35,7 +35,7 @@ class BadInput(Cli):
         self.rejected(*TINY, "--recompute-modules", "norm+attention", says=["norm+attention", "core-attention"])
         self.rejected("recompute", "--model", "gpt-tiny", "--on", "virtual", "--recompute", "full",
                       says=["--recompute", "leave it out"])
-        self.rejected("recompute", "--model", "gpt-tiny", says=["--on is cpu", "--on virtual"])
+        self.rejected("recompute", "--model", "gpt-tiny", "--on", "cpu", says=["--on is cpu", "--on virtual"])
 
     def test_what_takes_fused_attention_refuses_separate_attention(self):
         self.rejected("measure", "--model", "gemma2-tiny", "--attention", "separate", "--recompute", "selective",
