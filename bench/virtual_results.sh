@@ -49,6 +49,7 @@ done
 made plan.md "$frugal" bench plan --out "$work/plan" --format markdown
 made plan-decisions.md bench/plan_decisions.py "$frugal"
 made long-sequences.json bench/long_sequences.py "$frugal"
+made recompute-frontier.json bench/recompute_frontier.py "$frugal"
 bench/modern_hardware.sh "$results" "$frugal"
 bench/step_work.py "$work/step-work" --frugal "$frugal" >/dev/null
 rm -rf "$results/step-work"
@@ -57,7 +58,7 @@ mv "$work/step-work" "$results/"
 "$python" plots/paper_tables.py "$results" docs/*.md
 "$python" plots/modern_hardware_tables.py "$results" docs/modern-hardware.md
 for name in korthikanti2022_{calibration,memory,pipeline,table4,table5} mst2024_modules \
-  pipedream2bw2021_{memory,throughput} modern_hardware; do
+  pipedream2bw2021_{memory,throughput} modern_hardware recompute_frontier; do
   "$python" "plots/$name.py" "$results" "$work/figures" >/dev/null
 done
 for figure in "$work"/figures/*; do

@@ -102,21 +102,9 @@ void validate_context(const RunConfig& c) {
     validate_ring(c);
 }
 
-/// Fused attention keeps nothing that selective recomputation would drop, and some runs can have no
-/// other.
+/// Some models can have one kind alone.
 void validate_attention(const RunConfig& c) {
-  const bool selective = c.recompute == Recompute::selective;
   const bool only_fused = c.model.window > 0 || c.model.attention_softcap > 0;
-  if (selective && (only_fused || c.context_parallel > 1))
-    throw InputError(
-        fmt::format("recompute is selective, which is of separate attention, and {}, which takes "
-                    "fused attention; choose recompute none or full",
-                    only_fused ? "the model has sliding windows or soft-caps of scores"
-                               : "context-parallel size is above 1"));
-  if (selective && c.attention == AttentionKind::fused)
-    throw InputError(
-        "recompute is selective and attention is fused, which keeps nothing that selective "
-        "recomputation would drop; choose recompute none or full, or separate attention");
   if (only_fused && c.attention == AttentionKind::separate)
     throw InputError(
         "attention is separate, which has neither sliding windows nor soft-caps of scores, and the "
@@ -176,6 +164,15 @@ void validate_stages(const RunConfig& c) {
 /// Of which layers something is recomputed, and what.
 void validate_recompute(const RunConfig& c) {
   const bool layers = c.recompute == Recompute::full || c.recompute == Recompute::selective;
+  if (c.recompute == Recompute::selective && c.recompute_modules.empty())
+    throw InputError(
+        "recompute is selective and there are no recomputed modules; name some, or choose "
+        "recompute none");
+  if (c.recompute != Recompute::selective && c.recompute_modules != RunConfig::cores)
+    throw InputError(fmt::format(
+        "recomputed modules are {} and recompute is {}; modules of layers are recomputed under "
+        "selective recomputation alone: choose recompute selective, or leave the modules out",
+        name_of(c.recompute_modules), name_of(c.recompute)));
   in_range("layers of a recomputed group", c.recompute_group, most_layers);
   if (c.recompute_group > 1 && c.recompute != Recompute::full)
     throw InputError(fmt::format(

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/layer_modules.h"
 #include "engine/model_config.h"
 #include "engine/program/program.h"
 #include "engine/schedule/schedule.h"
@@ -9,9 +10,9 @@
 
 namespace frugal::engine {
 
-/// What is not kept from the forward pass but computed again in the backward pass: nothing, the
-/// attention cores, each layer from its input (korthikanti2022, section 5), or all that a stage of
-/// a pipeline has from the stage's input (pipedream2bw2021, section 3.3).
+/// What is not kept from the forward pass but computed again in the backward pass: nothing, some
+/// modules of each layer, each layer from its input (korthikanti2022, section 5), or all that a
+/// stage of a pipeline has from the stage's input (pipedream2bw2021, section 3.3).
 enum class Recompute : uint8_t { none, selective, full, stage };
 std::string_view name_of(Recompute recompute);
 
@@ -63,13 +64,17 @@ struct RunConfig {
   int shard_size = 0;
   ScheduleKind schedule = ScheduleKind::one_forward_one_backward;
   Recompute recompute = Recompute::none;
+  /// Whose outputs selective recomputation discards: by default the attention cores', which is the
+  /// paper's.
+  static constexpr LayerModules cores = {LayerModule::core_attention};
+  LayerModules recompute_modules = cores;
   /// Layers next to each other of which full recomputation keeps the first one's input alone, so
   /// that all of them are computed again before their backward passes.
   int64_t recompute_group = 1;
   /// Of the layers of each stage, or chunk, so many from its first on that are recomputed; the
   /// others keep all. 0: every one.
   int64_t recompute_layers = 0;
-  AttentionKind attention = AttentionKind::separate;  ///< fused: not with selective recomputation
+  AttentionKind attention = AttentionKind::separate;
   /// Whether dropout masks are kept, one byte per element, as the papers count them; otherwise they
   /// are regenerated.
   bool stored_masks = false;
@@ -134,6 +139,10 @@ struct RunConfig {
   /// part.
   bool recomputes_layer(int64_t index) const {
     return recompute_layers == 0 || index < recompute_layers;
+  }
+  /// Whether of every layer the attention cores are recomputed, and nothing else.
+  bool recomputes_cores_alone() const {
+    return recompute == Recompute::selective && recompute_modules == cores && recompute_layers == 0;
   }
   /// Whether stages exchange messages with a neighbour, and compute on when all are there.
   bool exchanges_messages() const { return program.software.messages == Messages::exchanged; }

@@ -51,6 +51,10 @@ struct Pass : RankAt {
   /// Where replicas divide the weights. Null: they are there.
   WeightSource* weights = nullptr;
 
+  /// Whether what this module of a layer gives is discarded, and made again in backward.
+  bool recomputes(LayerModule module) const {
+    return recompute == Recompute::selective && rank.config.recompute_modules.has(module);
+  }
   /// The same, whose memory belongs to this layer.
   Pass in_layer(int layer) const {
     Pass pass = in(Part::layer);

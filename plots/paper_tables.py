@@ -21,10 +21,12 @@ import sys
 
 import evaluation_tables
 import record_tables
+import recompute_tables
 import trial_tables
 
+MODULES = (record_tables, evaluation_tables, recompute_tables, trial_tables)
 #: Of a path within RESULTS.
-OF_A_PATH = {kind: module for module in (record_tables, evaluation_tables, trial_tables) for kind in module.KINDS}
+OF_A_PATH = {kind: module for module in MODULES for kind in module.KINDS}
 KINDS = ("cells", "claims", "verdicts", "errors", "calibration", "file", "steps", "grid", "terms", *OF_A_PATH)
 BLOCK = re.compile(rf"(<!-- ({'|'.join(KINDS)}): ([^>]*) -->\n).*?(<!-- end -->)", re.DOTALL)
 

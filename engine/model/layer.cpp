@@ -49,7 +49,7 @@ Tensor TransformerLayer::compute(const Pass& pass, const Tensor& x, Saved& saved
 }
 
 Tensor TransformerLayer::recompute(const Pass& pass, const Tensor& x, Saved& saved) const {
-  if (!Mlp::recomputes_itself(pass.rank) || mlp_post_norm_) return compute(pass, x, saved);
+  if (!Mlp::recomputes_itself(pass) || mlp_post_norm_) return compute(pass, x, saved);
   saved.mlp = Mlp::remembered(pass, attend(pass, x, saved).normed);
   return {};
 }
@@ -75,14 +75,16 @@ Tensor TransformerLayer::backward(const Pass& outer, Tensor dy, Saved saved) {
   if (!keeps.recomputed_outputs) output.release();
   Tensor d =
       mlp_post_norm_ ? mlp_post_norm_->backward(pass, dy, {}, std::move(saved.mlp_post_norm)) : dy;
-  d = mlp_.backward(pass, d, std::move(saved.mlp));
+  d = mlp_.backward(pass, d, std::move(saved.mlp),
+                    [&] { return mlp_norm_.again(pass, saved.mlp_norm); });
   const Tensor dmiddle = mlp_norm_.backward(pass, std::move(d), dy, std::move(saved.mlp_norm));
   step_alone(pass, mlp_norm_.parameters());
   dy.release();
   d = attention_post_norm_
           ? attention_post_norm_->backward(pass, dmiddle, {}, std::move(saved.attention_post_norm))
           : dmiddle;
-  d = attention_.backward(pass, d, std::move(saved.attention));
+  d = attention_.backward(pass, d, std::move(saved.attention),
+                          [&] { return attention_norm_.again(pass, saved.attention_norm); });
   return attention_norm_.backward(pass, std::move(d), dmiddle, std::move(saved.attention_norm));
 }
 

@@ -62,7 +62,7 @@ Tensor column_parallel_backward(const Pass& pass, const Tensor& dy, const Tensor
   if (pass.deferred != nullptr) {
     Tensor dx = leaving_gradient().wait();
     if (bias != nullptr) pass.run(ColumnSum{dy.view().matrix(), bias->grad(pass)});
-    pass.deferred->push_back([&weight, dy = keep(pass, dy), x](const Pass& later) {
+    pass.deferred->push_back([&weight, dy = keep(pass, dy), x = keep(pass, x)](const Pass& later) {
       weight_gradient(later, dy, parallel::enter(later, x).wait(), weight);
     });
     return dx;
@@ -124,7 +124,7 @@ Tensor RowParallelLinear::backward(const Pass& pass, const Tensor& dy, const Ten
   if (pass.deferred == nullptr) {
     weight_gradient(pass, all, x, weight_);
   } else {
-    pass.deferred->push_back([this, dy = keep(pass, dy), x](const Pass& later) {
+    pass.deferred->push_back([this, dy = keep(pass, dy), x = keep(pass, x)](const Pass& later) {
       weight_gradient(later, parallel::enter(later, dy).wait(), x, weight_);
     });
   }

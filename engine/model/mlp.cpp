@@ -58,19 +58,34 @@ Mlp::Inner Mlp::expand(const Pass& pass, const Tensor& x) const {
     return inner;
   }
   inner.u = up_.forward(pass, x);
-  Shape shape = inner.u.shape();
-  shape.extent[2] /= 2;
-  inner.z = pass.allocate(shape);
-  pass.run(
-      GatedUnit{inner.u.view().matrix(), inner.z.view().matrix(), gate_of(pass.rank.config.model)});
-  if (pass.rank.config.program.keeps.separate_activation) inner.activated = copied(pass, inner.z);
+  activate(pass, inner);
   return inner;
+}
+
+void Mlp::activate(const Pass& pass, Inner& inner) {
+  const RunConfig& c = pass.rank.config;
+  const bool gated = is_gated(c.model.mlp);
+  Shape shape = inner.u.shape();
+  if (gated) shape.extent[2] /= 2;
+  inner.z = pass.allocate(shape);
+  const View u = inner.u.view().matrix(), z = inner.z.view().matrix();
+  if (!gated) {
+    pass.run(Gelu{u, z});
+    return;
+  }
+  pass.run(GatedUnit{u, z, gate_of(c.model)});
+  if (c.program.keeps.separate_activation) inner.activated = copied(pass, inner.z);
+}
+
+Mlp::Inner Mlp::kept(const Pass& pass, const Inner& inner) {
+  if (pass.recomputes(LayerModule::activation)) return {keep(pass, inner.u), {}, {}};
+  return {keep(pass, inner.u), keep(pass, inner.z), keep(pass, inner.activated)};
 }
 
 Mlp::Saved Mlp::remembered(const Pass& outer, const Tensor& x) {
   const Pass pass = outer.in(Part::mlp);
   Saved saved;
-  saved.input = keep(pass, x);
+  if (!pass.recomputes(LayerModule::norm)) saved.input = keep(pass, x);
   return saved;
 }
 
@@ -84,9 +99,7 @@ Tensor Mlp::forward(const Pass& outer, const Tensor& x, const Tensor& residual,
   for (int64_t i = 0; i < parts; ++i) {
     const MiniSequence part = part_of(pass.rank.config, tokens, i);
     Inner inner = expand(pass, part.of(x));
-    if (keeps_inner(pass.rank))
-      saved.inner.push_back(
-          {keep(pass, inner.u), keep(pass, inner.z), keep(pass, inner.activated)});
+    if (keeps_inner(pass)) saved.inner.push_back(kept(pass, inner));
     const Tensor projected = down_.forward(pass, inner.z);
     if (pass.rank.config.program.keeps.concatenated_parts) outputs.push_back(projected);
     inner = {};
@@ -101,7 +114,7 @@ Tensor Mlp::forward(const Pass& outer, const Tensor& x, const Tensor& residual,
   return y;
 }
 
-Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const Tensor& x, Inner inner,
+Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const MadeAgain& x, Inner inner,
                      const Tensor& into) {
   const bool whole = pass.rank.config.mlp_mini_sequences() == 1;
   if (!is_gated(pass.rank.config.model.mlp)) {
@@ -109,7 +122,7 @@ Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const Tensor& x, Inner
     dprojected.release();
     if (whole) step_alone(pass, down_.parameters());
     inner = {};
-    return up_.backward(pass, du, x, into);
+    return up_.backward(pass, du, x(), into);
   }
   Tensor dz = down_.backward(pass, dprojected, inner.z);
   dprojected.release();
@@ -122,10 +135,10 @@ Tensor Mlp::backward(const Pass& pass, Tensor dprojected, const Tensor& x, Inner
   Tensor dup = separate ? copied(pass, dz) : Tensor();
   pass.run(GatedUnitBackward{u, dz.view().matrix(), u, gate_of(pass.rank.config.model)});
   for (Tensor* done : {&dz, &inner.activated, &dactivated, &dup}) done->release();
-  return up_.backward(pass, inner.u, x, into);
+  return up_.backward(pass, inner.u, x(), into);
 }
 
-Tensor Mlp::backward(const Pass& outer, const Tensor& dy, Saved saved) {
+Tensor Mlp::backward(const Pass& outer, const Tensor& dy, Saved saved, const MadeAgain& input) {
   const Pass pass = outer.in(Part::mlp);
   const int64_t tokens = dy.shape()[0], parts = pass.rank.config.mlp_mini_sequences();
   const bool concatenates = parts > 1 && pass.rank.config.program.keeps.concatenated_parts;
@@ -135,9 +148,13 @@ Tensor Mlp::backward(const Pass& outer, const Tensor& dy, Saved saved) {
   const Tensor down_sum = parts > 1 ? down_.memory_beside_sum(pass) : Tensor();
   for (int64_t i = 0; i < parts; ++i) {
     const MiniSequence part = part_of(pass.rank.config, tokens, i);
-    const Tensor x = part.of(saved.input);
+    const auto x = [&] {
+      if (saved.input.empty()) saved.input = input();
+      return part.of(saved.input);
+    };
     Inner inner =
-        keeps_inner(pass.rank) ? std::move(saved.inner[static_cast<size_t>(i)]) : expand(pass, x);
+        keeps_inner(pass) ? std::move(saved.inner[static_cast<size_t>(i)]) : expand(pass, x());
+    if (inner.z.empty()) activate(pass, inner);
     Tensor dprojected = undo_dropped(pass, part.of(dy), part.of(saved.mask), down_.bias(),
                                      dropout_from(pass, layer_, part.begin));
     if (i + 1 == parts && pass.rank.config.program.keeps.early_releases) saved.mask.release();

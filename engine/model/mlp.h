@@ -1,5 +1,6 @@
 #pragma once
 #include "engine/model/linear.h"
+#include "engine/model/saved.h"
 
 namespace frugal::engine {
 
@@ -17,9 +18,10 @@ class Mlp {
     Tensor activated;  // [s, b, I/t], of a gate before its product; where a program keeps it
   };
   struct Saved {
-    Tensor input;              // [s/t, b, h]
+    Tensor input;              // [s/t, b, h]; none where the norm is made again
     std::vector<Inner> inner;  // of all tokens, or of mini-sequences none: they are computed again,
-                               // but where a program keeps those of each
+                               // but where a program keeps those of each; none where the MLP is
+                               // made again, and without z where its nonlinearity is
     Tensor mask;               // [s/t, b, h] u8, where masks are stored
   };
 
@@ -28,12 +30,12 @@ class Mlp {
   /// residual + dropout(down(between(up(x)))): x, residual and result [s/t, b, h]. The residual may
   /// be empty.
   Tensor forward(const Pass& outer, const Tensor& x, const Tensor& residual, Saved& saved) const;
-  /// The gradient of x; that of the residual is dy itself.
-  Tensor backward(const Pass& outer, const Tensor& dy, Saved saved);
+  /// The gradient of x; that of the residual is dy itself. `input` gives x where it is not kept.
+  Tensor backward(const Pass& outer, const Tensor& dy, Saved saved, const MadeAgain& input);
 
   /// Whether backward needs nothing that only forward computes.
-  static bool recomputes_itself(const Rank& rank) {
-    return !keeps_inner(rank) && !rank.config.keeps_masks();
+  static bool recomputes_itself(const Pass& pass) {
+    return !keeps_inner(pass) && !pass.rank.config.keeps_masks();
   }
   /// What forward would keep then, without computing anything.
   static Saved remembered(const Pass& outer, const Tensor& x);
@@ -41,13 +43,18 @@ class Mlp {
   ParameterList parameters();
 
  private:
-  static bool keeps_inner(const Rank& rank) {
-    return rank.config.mlp_mini_sequences() == 1 ||
-           rank.config.program.keeps.parts_until_layer_ends;
+  static bool keeps_inner(const Pass& pass) {
+    const RunConfig& c = pass.rank.config;
+    return !pass.recomputes(LayerModule::mlp) &&
+           (c.mlp_mini_sequences() == 1 || c.program.keeps.parts_until_layer_ends);
   }
   Inner expand(const Pass& pass, const Tensor& x) const;
+  /// z, of u.
+  static void activate(const Pass& pass, Inner& inner);
+  /// What of it is kept.
+  static Inner kept(const Pass& pass, const Inner& inner);
   /// The gradient of a part of x, which goes to `into` where that is not empty.
-  Tensor backward(const Pass& pass, Tensor dprojected, const Tensor& x, Inner inner,
+  Tensor backward(const Pass& pass, Tensor dprojected, const MadeAgain& x, Inner inner,
                   const Tensor& into);
 
   int layer_;

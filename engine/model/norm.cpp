@@ -26,6 +26,15 @@ Tensor Norm::forward(const Pass& outer, const Tensor& x, Saved& saved) const {
   saved.input = keep(pass, in_float32(pass) ? made_wide(pass, x, saved.normal) : x);
   if (beta_) saved.mean = statistic();
   saved.deviation = statistic();
+  return normalized(pass, x, saved);
+}
+
+Tensor Norm::again(const Pass& outer, const Saved& saved) const {
+  const Pass pass = outer.in(Part::norm);
+  return normalized(pass, converted(pass, saved.input, pass.rank.config.type), saved);
+}
+
+Tensor Norm::normalized(const Pass& pass, const Tensor& x, const Saved& saved) const {
   Tensor y = pass.allocate(x.shape());
   if (beta_)
     pass.run(LayerNorm{x, gamma_.view(), beta_->view(), y, saved.mean, saved.deviation, epsilon_});

@@ -20,6 +20,8 @@ class Norm {
 
   /// [s/t, b, h] → the same shape.
   Tensor forward(const Pass& outer, const Tensor& x, Saved& saved) const;
+  /// What forward gave, of what it has kept.
+  Tensor again(const Pass& outer, const Saved& saved) const;
   /// Norm'(dy), plus `residual` where it is not empty.
   Tensor backward(const Pass& outer, Tensor dy, const Tensor& residual, Saved saved) const;
 
@@ -28,6 +30,8 @@ class Norm {
  private:
   /// Whether the program computes it so (Keeping::float32_norms).
   bool in_float32(const Pass& pass) const;
+  /// Writes the statistics, too.
+  Tensor normalized(const Pass& pass, const Tensor& x, const Saved& saved) const;
   /// x in accumulation type, and what it is before the gain.
   static Tensor made_wide(const Pass& pass, const Tensor& x, Tensor& normal);
   /// Its input as it was, after what the gradient's steps make. dy goes to other memory.

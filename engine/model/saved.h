@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+
 #include "engine/pass.h"
 
 namespace frugal::engine {
@@ -8,5 +10,8 @@ namespace frugal::engine {
 inline const Tensor& keep(const Pass& pass, const Tensor& x) {
   return x.labelled(Kind::activation, pass.place);
 }
+
+/// Makes again what a forward pass has not kept.
+using MadeAgain = std::function<Tensor()>;
 
 }  // namespace frugal::engine

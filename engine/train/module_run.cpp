@@ -67,6 +67,13 @@ Tensor forward(const TransformerLayer& layer, const Pass& pass, const Tensor& x,
 Tensor forward(const Mlp& mlp, const Pass& pass, const Tensor& x, Mlp::Saved& saved) {
   return mlp.forward(pass, x, {}, saved);
 }
+void backward(TransformerLayer& layer, const Pass& pass, const Tensor&, const Tensor& dy,
+              TransformerLayer::Saved saved) {
+  layer.backward(pass, dy, std::move(saved));
+}
+void backward(Mlp& mlp, const Pass& pass, const Tensor& x, const Tensor& dy, Mlp::Saved saved) {
+  mlp.backward(pass, dy, std::move(saved), [&] { return x; });
+}
 
 /// [s/t, b, h] → the same.
 template <class Part>
@@ -80,7 +87,7 @@ class Hidden final : public ModuleSubject {
     typename Part::Saved saved;
     forward(part_, pass, x_, saved);
     between();
-    part_.backward(pass, dy_, std::move(saved));
+    backward(part_, pass, x_, dy_, std::move(saved));
   }
   ParameterList parameters() override { return part_.parameters(); }
   int64_t input() const override { return x_.view().bytes(); }

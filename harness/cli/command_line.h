@@ -59,6 +59,7 @@ void add_import(CommandLine& line);
 void add_export(CommandLine& line);
 void add_plan(CommandLine& line);
 void add_longest(CommandLine& line);
+void add_recompute(CommandLine& line);
 void add_calibrate(CommandLine& line);
 void add_trace(CommandLine& line);
 void add_operations(CommandLine& line);

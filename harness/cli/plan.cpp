@@ -71,13 +71,6 @@ std::vector<int> tensor_sizes(const PlanValues& values, const PlanRequest& reque
   return sizes;
 }
 
-AttentionKind attention_of(const PlanValues& values, const RunSettings& settings,
-                           const ModelConfig& model) {
-  if (settings.is_given("attention")) return settings.config.attention;
-  // Where recomputation is searched for, it is by attention which kinds there are.
-  return default_attention(model, from_name<Recompute>(values.recompute).value_or(Recompute::none));
-}
-
 PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
   PlanRequest request;
   RunConfig& run = request.run;
@@ -94,7 +87,8 @@ PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
   request.memory = request.machine.memory_capacity;
   if (values.memory) request.memory = static_cast<int64_t>(*values.memory * (int64_t{1} << 30));
   run.schedule = *from_name<ScheduleKind>(values.schedule);
-  run.attention = attention_of(values, settings, run.model);
+  run.attention =
+      settings.is_given("attention") ? settings.config.attention : default_attention(run.model);
   run.type = *from_name<DType>(values.type);
   run.sequence_parallel = settings.config.sequence_parallel;
   run.program = settings.config.program;

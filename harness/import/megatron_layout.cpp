@@ -13,6 +13,18 @@
 /// What several of Megatron-LM's arguments together say of how ranks share the work, and of what is
 /// kept and computed again.
 namespace frugal::harness {
+namespace {
+
+/// What Megatron-LM's --recompute-modules call modules that frugal has, too.
+const std::map<std::string, LayerModule>& modules_of_megatron() {
+  static const std::map<std::string, LayerModule> modules = {
+      {"core_attn", LayerModule::core_attention},
+      {"layernorm", LayerModule::norm},
+      {"mlp", LayerModule::mlp}};
+  return modules;
+}
+
+}  // namespace
 
 void MegatronReader::read_layout() {
   const char* const sequence = "--sequence-parallel";
@@ -230,23 +242,31 @@ void MegatronReader::read_selective_recomputation() {
   const char* const by =
       on("--recompute-activations") ? "--recompute-activations" : "--recompute-granularity";
   const char* const modules_name = "--recompute-modules";
-  std::vector<std::string> modules = {"core_attn"};
-  if (const Argument* given = find(modules_name)) modules = given->values;
-  const bool core = std::find(modules.begin(), modules.end(), "core_attn") != modules.end();
-  if (modules.size() > 1 || !core)
-    miss(modules_name, "frugal recomputes the attention core alone");
-  else if (has(modules_name))
+  std::vector<std::string> asked = {"core_attn"}, others;
+  if (const Argument* given = find(modules_name)) asked = given->values;
+  LayerModules modules;
+  for (const std::string& name : asked) {
+    const auto known = modules_of_megatron().find(name);
+    if (known == modules_of_megatron().end())
+      others.push_back(name);
+    else
+      modules.add(known->second);
+  }
+  if (!others.empty())
+    miss(modules_name, fmt::format("frugal has no {}, and recomputes the other modules alone",
+                                   fmt::join(others, ", ")));
+  if (modules.empty()) return;
+  out.add(said(by), "recompute", "selective");
+  if (has(modules_name)) {
     out.add(said(modules_name), "recompute", "selective");
-  if (!core) return;
+    out.add(said(modules_name), "recompute_modules", name_of(modules));
+  }
   const nlohmann::json& attention =
       is_given("attention") ? options_.given.at("attention") : out.given.at("attention");
-  if (attention == "separate") {
-    out.add(said(by), "recompute", "selective");
-    return;
-  }
-  miss(by,
-       "fused attention computed again: its output, a statistic of each row, and its time. frugal "
-       "recomputes separate attention; of fused attention it keeps the output");
+  if (attention == "fused" && modules.has(LayerModule::core_attention))
+    miss(by,
+         "the output of fused attention, which stays for the projection; frugal discards it with "
+         "the core's statistics, and has that much memory less");
 }
 
 void MegatronReader::read_full_recomputation() {

@@ -14,6 +14,10 @@ std::vector<Field> computed_otherwise() {
       choice({"recompute", "--recompute", "Activations that are computed again"}, &C::recompute)
           .always()
           .needed(),
+      field({"recompute_modules", "--recompute-modules",
+             "Modules of a layer whose outputs --recompute selective discards; given alone, they "
+             "choose it. activation and mlp add nothing where the MLP has mini-sequences"},
+            &C::recompute_modules, layer_modules_type()),
       field({"recompute_group", "--recompute-group",
              "Layers that --recompute full computes again together, from the first one's input"},
             &C::recompute_group, whole_number(1, rules::most_layers)),
@@ -22,8 +26,8 @@ std::vector<Field> computed_otherwise() {
              "recomputed; the others keep all"},
             &C::recompute_layers, whole_number_or("all", rules::most_layers, "every one")),
       choice({"attention", "--attention",
-              "Fused attention keeps no scores; not with --recompute selective. Otherwise "
-              "fused for models with rotary positions, separate for others"},
+              "Fused attention keeps no scores. By default for models with rotary positions, and "
+              "separate for others"},
              &C::attention)
           .always()
           .if_said(),

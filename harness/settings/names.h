@@ -27,6 +27,8 @@ inline constexpr int enumerators<Objective> = 2;
 template <>
 inline constexpr int enumerators<Recompute> = 4;
 template <>
+inline constexpr int enumerators<LayerModule> = 5;
+template <>
 inline constexpr int enumerators<AttentionKind> = 2;
 template <>
 inline constexpr int enumerators<NormKind> = 2;
@@ -74,6 +76,11 @@ std::optional<E> from_name(std::string_view name) {
 template <>
 inline std::optional<ScheduleKind> from_name<ScheduleKind>(std::string_view name) {
   return schedule_kind(name);
+}
+
+template <>
+inline std::optional<LayerModules> from_name<LayerModules>(std::string_view name) {
+  return layer_modules(name);
 }
 
 /// The enumerator that a key of a JSON object names; throws InputError that lists those there are.

@@ -123,8 +123,9 @@ RunConfig config_of(const RunSettings& settings, const std::optional<OwnSchedule
   }
   if (!own && !settings.is_given("chunks") && config.schedule.chunks > 0)
     config.chunks = config.schedule.chunks;
-  if (!settings.is_given("attention"))
-    config.attention = default_attention(config.model, config.recompute);
+  if (!settings.is_given("attention")) config.attention = default_attention(config.model);
+  if (settings.is_given("recompute_modules") && !settings.is_given("recompute"))
+    config.recompute = Recompute::selective;
   check_precision(config);
   config.validate();
   config.model = config.model.scaled(settings.scale);
@@ -138,9 +139,8 @@ RunConfig config_of(const RunSettings& settings, const std::optional<OwnSchedule
 
 }  // namespace
 
-AttentionKind default_attention(const ModelConfig& model, Recompute recompute) {
-  const bool fused = model.positions == PositionKind::rotary && recompute != Recompute::selective;
-  return fused ? AttentionKind::fused : AttentionKind::separate;
+AttentionKind default_attention(const ModelConfig& model) {
+  return model.positions == PositionKind::rotary ? AttentionKind::fused : AttentionKind::separate;
 }
 
 void refuse_beside_file(const std::string& file_flag,

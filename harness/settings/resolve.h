@@ -25,9 +25,8 @@ TrainingRun training_run(const RunSettings& settings, const Target& target);
 void warn_of_clipping(const TrainingRun& run);
 
 /// How attention computes where that is not given: fused where a model has rotary positions,
-/// because those are trained on sequences whose scores have no place. Selective recomputation is of
-/// separate attention.
-AttentionKind default_attention(const ModelConfig& model, Recompute recompute);
+/// because those are trained on sequences whose scores have no place.
+AttentionKind default_attention(const ModelConfig& model);
 
 /// Throws InputError for the first of these keys that is given beside the flag of a file that says
 /// the same.

@@ -10,6 +10,7 @@
 
 #include "harness/record/cell.h"
 #include "harness/settings/layer_counts.h"
+#include "harness/settings/names.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
@@ -177,6 +178,15 @@ ValueType layer_counts_type() {
   return type("N+N...", "layers of each stage with + between them, such as 7+14*8+7",
               {{"type", "string"}, {"minLength", 1}}, json_text, [](const json& value) {
                 return value.is_string() && parse_layer_counts(value.get<std::string>());
+              });
+}
+
+ValueType layer_modules_type() {
+  const std::vector<std::string> names = all_names<LayerModule>();
+  return type("MODULE+MODULE...",
+              fmt::format("one or several of {} with + between them", fmt::join(names, ", ")),
+              {{"type", "string"}, {"minLength", 1}}, json_text, [](const json& value) {
+                return value.is_string() && layer_modules(value.get<std::string>());
               });
 }
 

@@ -53,6 +53,8 @@ ValueType byte_count();
 ValueType whole_number_or(const std::string& word, int64_t high, const std::string& meaning);
 /// Layers of stages (layer_counts.h), in JSON as the same text.
 ValueType layer_counts_type();
+/// Modules of a layer (LayerModules), in JSON as the same text.
+ValueType layer_modules_type();
 /// An object, in text as JSON.
 ValueType json_object();
 

@@ -26,21 +26,20 @@ class BadInput(Cli):
         self.rejected("list", "korthikanti", says=["korthikanti2022"])
         self.rejected("list", "tabel4", says=["did you mean", "table4"])
 
-    def test_fused_attention_leaves_nothing_to_selective_recomputation(self):
-        self.rejected("measure", "--model", "gpt-tiny", "--attention", "fused", "--recompute", "selective",
-                      says=["recompute is selective", "attention is fused", "choose recompute none or full"])
+    def test_attention_is_separate_or_fused(self):
         self.rejected("measure", "--model", "gpt-tiny", "--attention", "flash", says=["flash", "separate, fused"])
 
-    def test_what_takes_fused_attention_leaves_no_selective_recomputation(self):
-        """Whichever attention is asked for: the advice does not lead from one to the other."""
-        gemma = ["measure", "--model", "gemma2-tiny"]
-        shared = ["measure", "--model", "llama-tiny", "--context-parallel", "2"]
-        for run in (gemma, shared):
-            for attention in ([], ["--attention", "fused"], ["--attention", "separate"]):
-                self.rejected(*run, *attention, "--recompute", "selective",
-                              says=["recompute is selective", "choose recompute none or full"])
-        self.rejected("plan", *gemma[1:], "--hardware", "a100-80gb", "--devices", "1", "--batch", "1",
-                      "--recompute", "selective", says=["recompute is selective", "choose recompute none or full"])
+    def test_modules_of_layers_are_recomputed_under_selective_recomputation(self):
+        self.rejected(*TINY, "--recompute", "full", "--recompute-modules", "norm+mlp",
+                      says=["recomputed modules are norm+mlp", "recompute is full", "choose recompute selective"])
+        self.rejected(*TINY, "--recompute-modules", "norm+attention", says=["norm+attention", "core-attention"])
+        self.rejected("recompute", "--model", "gpt-tiny", "--on", "virtual", "--recompute", "full",
+                      says=["--recompute", "leave it out"])
+        self.rejected("recompute", "--model", "gpt-tiny", "--on", "cpu", says=["--on is cpu", "--on virtual"])
+
+    def test_what_takes_fused_attention_refuses_separate_attention(self):
+        self.rejected("measure", "--model", "gemma2-tiny", "--attention", "separate", "--recompute", "selective",
+                      says=["attention is separate", "choose fused attention"])
 
     def test_precision_of_types_that_have_one_only(self):
         for command in ("measure", "longest", "trace"):

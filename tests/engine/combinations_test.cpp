@@ -33,6 +33,10 @@ class Draw {
   const ScheduleKind& schedule() {
     return ScheduleKind::all()[random_() % ScheduleKind::all().size()];
   }
+  LayerModules modules() {
+    static const std::vector<LayerModules> sets = LayerModules::all_sets();
+    return sets[random_() % sets.size()];
+  }
   /// One time in so many.
   bool once_in(uint64_t times) { return random_() % times == 0; }
 
@@ -80,6 +84,7 @@ void draw_memory(Draw& draw, RunConfig& c) {
   c.attention = draw.one_of({AttentionKind::fused, c.attention});
   c.recompute = draw.one_of(
       {Recompute::none, Recompute::none, Recompute::selective, Recompute::full, Recompute::stage});
+  if (c.recompute == Recompute::selective) c.recompute_modules = draw.modules();
   c.recompute_group = draw.one_of<int64_t>({1, 1, 2, 3});
   c.recompute_layers = draw.one_of<int64_t>({0, 0, 1, 3});
   c.stored_masks = draw.once_in(3);
@@ -118,7 +123,8 @@ std::string text_of(const RunConfig& c) {
   return fmt::format(
       "L {} h {} s {} b {} {} {} {} tied {}; t {}{} p {} ({}) v {} {} w {} c {} {} m {}; shard {} "
       "{}; {} "
-      "recompute {} {} {} masks {} outputs {} kept {} parts {} {} {} step-in-backward {} offload "
+      "recompute {} {} {} {} masks {} outputs {} kept {} parts {} {} {} step-in-backward {} "
+      "offload "
       "{} {} "
       "overwrite {}",
       c.model.layers, c.model.hidden, c.model.sequence, c.micro_batch, name_of(c.type),
@@ -127,9 +133,9 @@ std::string text_of(const RunConfig& c) {
       c.model.dropout, c.model.tied, c.tensor_parallel, c.sequence_parallel ? "s" : "",
       c.pipeline_parallel, fmt::join(c.stage_layers, " "), c.chunks, c.schedule.name,
       c.data_parallel, c.context_parallel, name_of(c.context), c.microbatches, name_of(c.shard),
-      c.shard_size, name_of(c.attention), name_of(c.recompute), c.recompute_group,
-      c.recompute_layers, c.stored_masks, c.keep_outputs, c.kept_microbatches, c.mlp_chunks,
-      c.head_chunks, c.head_tiles, c.step_in_backward, c.offload, c.offload_optimizer,
+      c.shard_size, name_of(c.attention), name_of(c.recompute), name_of(c.recompute_modules),
+      c.recompute_group, c.recompute_layers, c.stored_masks, c.keep_outputs, c.kept_microbatches,
+      c.mlp_chunks, c.head_chunks, c.head_tiles, c.step_in_backward, c.offload, c.offload_optimizer,
       c.overwrite_gradients);
 }
 

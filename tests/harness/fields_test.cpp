@@ -59,7 +59,7 @@ json other_value(const Field& field) {
   const json& names = field.type.schema.value("enum", json());
   if (!names.is_null()) return names.back() == field.usual ? names.front() : names.back();
   if (field.key == "program") return "float32-norms+kept-outputs";
-  for (const char* text : {"7", "0.25", "1/4", "other"})
+  for (const char* text : {"7", "0.25", "1/4", "norm+mlp", "other"})
     if (const auto value = field.type.parse(text); value && *value != field.usual) return *value;
   ADD_FAILURE() << field.key;
   return nullptr;

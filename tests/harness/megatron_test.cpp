@@ -134,8 +134,15 @@ TEST(Megatron, ReadsRecomputation) {
           .recompute,
       Recompute::selective);
   const Imported fused = with("--recompute-activations");
-  EXPECT_EQ(config_of(fused).recompute, Recompute::none);
+  EXPECT_EQ(config_of(fused).recompute, Recompute::selective);
   EXPECT_TRUE(has(fused.missing, "--recompute-activations"));
+  const std::string selective = "--recompute-granularity selective --recompute-modules ";
+  EXPECT_EQ(config_of(with(selective + "layernorm mlp")).recompute_modules,
+            (LayerModules{LayerModule::norm, LayerModule::mlp}));
+  const Imported experts = with(selective + "moe_act layernorm");
+  EXPECT_EQ(config_of(experts).recompute_modules, LayerModules{LayerModule::norm});
+  EXPECT_TRUE(has(experts.missing, "--recompute-modules"));
+  EXPECT_EQ(config_of(with(selective + "mla_up_proj")).recompute, Recompute::none);
   const std::string full = "--recompute-granularity full --recompute-method ";
   EXPECT_EQ(config_of(with(full + "uniform --recompute-num-layers 1")).recompute, Recompute::full);
   const std::string stages = " --pipeline-model-parallel-size 2";

@@ -25,14 +25,16 @@ Attention::Attention(const RankAt& at, const std::string& name, int layer)
 Tensor Attention::forward(const Pass& outer, const Tensor& x, const Tensor& residual,
                           Saved& saved) const {
   const Pass pass = outer.in(Part::attention);
-  saved.input = keep(pass, x);
-  Tensor qkv = qkv_.forward(pass, x);
-  positions_.apply(pass, qkv, false);
+  if (!pass.recomputes(LayerModule::norm)) saved.input = keep(pass, x);
   AttentionCore::Saved core;
-  saved.context = keep(pass, core_->forward(pass, std::move(qkv), core));
+  core.qkv = qkv_for_core(pass, x);
+  Tensor context = core_->forward(pass, core);
+  const bool context_again = pass.recomputes(LayerModule::core_attention) && core_->needs_context();
+  if (!context_again) saved.context = keep(pass, context);
   saved.core = core.kept(pass);
   core = {};
-  const Tensor projected = projection_.forward(pass, saved.context);
+  const Tensor projected = projection_.forward(pass, context);
+  context.release();
   const Dropout dropout = randomness::of_hidden(pass, randomness::Site::attention_output, layer_);
   saved.mask = keep(pass, mask_for(pass, x.shape(), dropout));
   Tensor y = pass.allocate(x.shape());
@@ -40,20 +42,42 @@ Tensor Attention::forward(const Pass& outer, const Tensor& x, const Tensor& resi
   return y;
 }
 
-Tensor Attention::backward(const Pass& outer, const Tensor& dy, Saved saved) {
+Tensor Attention::qkv_for_core(const Pass& pass, const Tensor& x) const {
+  Tensor qkv = qkv_.forward(pass, x);
+  positions_.apply(pass, qkv, false);
+  return core_->arranged(pass, std::move(qkv));
+}
+
+void Attention::make_core_again(const Pass& pass, const MadeAgain& input, Saved& saved) const {
+  if (pass.recomputes(LayerModule::projection)) saved.core.qkv = qkv_for_core(pass, input());
+  if (!pass.recomputes(LayerModule::core_attention)) return;
+  Tensor context = core_->forward(pass, saved.core);
+  if (core_->needs_context()) saved.context = std::move(context);
+}
+
+Tensor Attention::backward(const Pass& outer, const Tensor& dy, Saved saved,
+                           const MadeAgain& input) {
   const Pass pass = outer.in(Part::attention);
+  const auto x = [&] {
+    if (saved.input.empty()) saved.input = input();
+    return saved.input;
+  };
   Tensor dprojected =
       undo_dropped(pass, dy, saved.mask, projection_.bias(),
                    randomness::of_hidden(pass, randomness::Site::attention_output, layer_));
   const bool early = pass.rank.config.program.keeps.early_releases;
   if (early) saved.mask.release();
+  const bool context_again = saved.context.empty();
+  if (context_again) make_core_again(pass, x, saved);
   Tensor dcontext = projection_.backward(pass, dprojected, saved.context);
   if (early) dprojected.release();
   step_alone(pass, projection_.parameters());
+  if (!core_->needs_context()) saved.context.release();
+  if (!context_again) make_core_again(pass, x, saved);
   const Tensor dqkv =
       core_->backward(pass, std::move(dcontext), std::move(saved.context), std::move(saved.core));
   positions_.apply(pass, dqkv, true);
-  Tensor dx = qkv_.backward(pass, dqkv, saved.input);
+  Tensor dx = qkv_.backward(pass, dqkv, x());
   step_alone(pass, qkv_.parameters());
   return dx;
 }

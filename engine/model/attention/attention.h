@@ -2,6 +2,7 @@
 #include "engine/model/attention/attention_core.h"
 #include "engine/model/attention/rotary.h"
 #include "engine/model/linear.h"
+#include "engine/model/saved.h"
 
 namespace frugal::engine {
 
@@ -10,9 +11,9 @@ namespace frugal::engine {
 class Attention {
  public:
   struct Saved {
-    Tensor input;               // [s/t, b, h]
+    Tensor input;               // [s/t, b, h]; none where the norm is made again
     AttentionCore::Saved core;  // queries and keys are rotated
-    Tensor context;             // [s, b, a·d/t]
+    Tensor context;             // [s, b, a·d/t]; none where a core is made again that needs it
     Tensor mask;                // [s/t, b, h] u8, where masks are stored
   };
 
@@ -21,12 +22,17 @@ class Attention {
   /// residual + dropout(projection(attention(x))): x, residual and result [s/t, b, h]. The residual
   /// may be empty.
   Tensor forward(const Pass& outer, const Tensor& x, const Tensor& residual, Saved& saved) const;
-  /// The gradient of x; that of the residual is dy itself.
-  Tensor backward(const Pass& outer, const Tensor& dy, Saved saved);
+  /// The gradient of x; that of the residual is dy itself. `input` gives x where it is not kept.
+  Tensor backward(const Pass& outer, const Tensor& dy, Saved saved, const MadeAgain& input);
 
   ParameterList parameters();
 
  private:
+  /// Queries, keys and values as the core takes them.
+  Tensor qkv_for_core(const Pass& pass, const Tensor& x) const;
+  /// Makes again what the core needs and forward has not kept.
+  void make_core_again(const Pass& pass, const MadeAgain& input, Saved& saved) const;
+
   int layer_;
   ColumnParallelLinear qkv_;
   RotaryPositions positions_;

@@ -26,10 +26,14 @@ float AttentionCore::scale_of(const ModelConfig& m) {
   return static_cast<float>(1 / std::sqrt(width));
 }
 
+View AttentionCore::kept_qkv(const Pass& pass, const Saved& saved) {
+  return pass.recomputes(LayerModule::projection) ? saved.qkv : keep(pass, saved.qkv);
+}
+
 AttentionCore::Saved AttentionCore::Saved::kept(const Pass& pass) const {
-  if (pass.recompute == Recompute::selective) return {keep(pass, qkv), {}, {}, {}, {}};
-  return {keep(pass, qkv), keep(pass, probabilities), keep(pass, mask), keep(pass, dropped),
-          log_sum_exp};
+  const Tensor projected = pass.recomputes(LayerModule::projection) ? Tensor() : keep(pass, qkv);
+  if (pass.recomputes(LayerModule::core_attention)) return {projected, {}, {}, {}, {}};
+  return {projected, keep(pass, probabilities), keep(pass, mask), keep(pass, dropped), log_sum_exp};
 }
 
 std::unique_ptr<const AttentionCore> AttentionCore::make(const RunConfig& c, int layer) {

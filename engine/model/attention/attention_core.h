@@ -17,15 +17,13 @@ class AttentionCore {
  public:
   /// Kept for the backward pass.
   struct Saved {
-    Tensor qkv;            // [s, b, groups · (G + 2) · d], as the core needs it again
+    Tensor qkv;            // [s, b, groups · (G + 2) · d], as arranged() gives it
     Tensor probabilities;  // [b · heads, s, s]; separate operations keep the three of [s, s],
     Tensor mask;           // [b · heads, s, s] u8, where masks are stored; 5as²b bytes in 16 bit
     Tensor dropped;        // [b · heads, s, s], the probabilities themselves without dropout
     Tensor log_sum_exp;    // [b · heads, s]: statistics; the fused operation keeps these
 
-    /// Whether backward computes again what forward did.
-    bool to_be_recomputed() const { return probabilities.empty() && log_sum_exp.empty(); }
-    /// The same, kept; without what selective recomputation drops.
+    /// The same, kept; without what the pass makes again.
     Saved kept(const Pass& pass) const;
   };
 
@@ -36,12 +34,19 @@ class AttentionCore {
   AttentionCore(int layer, const HeadViews& views) : layer_(layer), views_(views) {}
   virtual ~AttentionCore() = default;
 
-  /// qkv [s, b, groups · (G + 2) · d] → context [s, b, groups · G · d].
-  virtual Tensor forward(const Pass& pass, Tensor qkv, Saved& saved) const = 0;
+  /// qkv [s, b, groups · (G + 2) · d] as the core computes with it: itself, or where ranks exchange
+  /// parts of it what they have then.
+  virtual Tensor arranged(const Pass&, Tensor qkv) const { return qkv; }
+  /// saved.qkv → context [s, b, groups · G · d], and what else is saved.
+  virtual Tensor forward(const Pass& pass, Saved& saved) const = 0;
+  /// Whether backward needs the context, too; otherwise it is given none.
+  virtual bool needs_context() const { return true; }
   /// dQ, dK and dV, laid out as qkv is. What it is given is released when it is not needed.
   virtual Tensor backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const = 0;
 
  protected:
+  /// saved.qkv, which counts as kept from here on unless it is made again.
+  static View kept_qkv(const Pass& pass, const Saved& saved);
   /// [s, b, groups · G · d] beside qkv.
   Tensor allocate_context(const Pass& pass, const View& qkv) const;
   /// The factor of scores, 1/√d or the model's own.

@@ -12,9 +12,13 @@ Tensor FusedCore::allocate_log_sum_exp(const Pass& pass, const View& qkv) const 
                        Kind::statistics);
 }
 
-Tensor FusedCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
-  if (pass.rank.config.program.keeps.padded_data) return allocate_context(pass, qkv);
-  saved.qkv = keep(pass, qkv);
+Tensor FusedCore::forward(const Pass& pass, Saved& saved) const {
+  if (pass.rank.config.program.keeps.padded_data) {
+    Tensor context = allocate_context(pass, saved.qkv);
+    saved = {};
+    return context;
+  }
+  const View qkv = kept_qkv(pass, saved);
   saved.log_sum_exp = allocate_log_sum_exp(pass, qkv);
   Tensor context = allocate_context(pass, qkv);
   pass.run(operation(pass, qkv, context, saved.log_sum_exp));

@@ -9,7 +9,7 @@ class FusedCore : public AttentionCore {
  public:
   using AttentionCore::AttentionCore;
 
-  Tensor forward(const Pass& pass, Tensor qkv, Saved& saved) const override;
+  Tensor forward(const Pass& pass, Saved& saved) const override;
   Tensor backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const override;
 
  protected:

@@ -115,9 +115,9 @@ void RingCore::add(const Pass& pass, int step, const Seen& seen, const View& qkv
                           .part_log_sum_exp = sums});
 }
 
-Tensor RingCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
+Tensor RingCore::forward(const Pass& pass, Saved& saved) const {
   const int last = pass.rank.groups.context.size() - 1;
-  saved.qkv = keep(pass, qkv);
+  const View qkv = kept_qkv(pass, saved);
   saved.log_sum_exp = allocate_log_sum_exp(pass, qkv);
   Travelling block(own_block(pass, qkv));
   Tensor context;
@@ -130,7 +130,7 @@ Tensor RingCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
       add(pass, step, part, qkv, block.here(), context, saved.log_sum_exp);
     if (step < last) block.arrive();
   }
-  return converted(pass, context, qkv.type());
+  return converted(pass, context, qkv.type);
 }
 
 void RingCore::differentiate(const Pass& pass, int step, const Seen& seen, const Saved& saved,

@@ -35,7 +35,7 @@ class RingCore final : public FusedCore {
   /// Of the part that is there after so many steps.
   static Seen seen(const Rank& rank, int step);
 
-  Tensor forward(const Pass& pass, Tensor qkv, Saved& saved) const override;
+  Tensor forward(const Pass& pass, Saved& saved) const override;
   Tensor backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const override;
 
  private:

@@ -16,12 +16,12 @@ Tensor other_side_of_softmax(const Pass& pass, const Tensor& side) {
 
 }  // namespace
 
-Tensor SeparateCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
+Tensor SeparateCore::forward(const Pass& pass, Saved& saved) const {
   const ModelConfig& m = pass.rank.config.model;
+  const View qkv = kept_qkv(pass, saved);
   const Shape shape{views_.keys(qkv).shape[0] * views_.heads_per_group(), m.sequence, m.sequence};
   const Dropout dropout = randomness::of_attention(pass, layer_);
 
-  saved.qkv = keep(pass, qkv);
   saved.probabilities = pass.allocate(shape);
   const Tensor scores = other_side_of_softmax(pass, saved.probabilities);
   saved.dropped = dropout.active() ? pass.allocate(shape) : saved.probabilities;
@@ -45,10 +45,7 @@ Tensor SeparateCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
   return pass.rank.config.program.keeps.copied_heads ? copied(pass, context) : context;
 }
 
-Tensor SeparateCore::backward(const Pass& pass, Tensor dcontext, Tensor context,
-                              Saved saved) const {
-  context.release();
-  if (saved.to_be_recomputed()) forward(pass, saved.qkv, saved);
+Tensor SeparateCore::backward(const Pass& pass, Tensor dcontext, Tensor, Saved saved) const {
   const ModelConfig& m = pass.rank.config.model;
   const Tensor qkv = saved.qkv;
   HeadGradients gradients(pass, views_, qkv);

@@ -9,9 +9,10 @@ class SeparateCore final : public AttentionCore {
  public:
   using AttentionCore::AttentionCore;
 
-  /// Selective recomputation runs all of it again, as the paper does, although the product with V
-  /// is not needed a second time.
-  Tensor forward(const Pass& pass, Tensor qkv, Saved& saved) const override;
+  /// Recomputation runs all of it again, as the paper does, although the product with V is not
+  /// needed a second time.
+  Tensor forward(const Pass& pass, Saved& saved) const override;
+  bool needs_context() const override { return false; }
   Tensor backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const override;
 
  private:

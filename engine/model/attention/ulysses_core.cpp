@@ -42,8 +42,8 @@ UlyssesCore::UlyssesCore(int layer, const RunConfig& config)
       division_(config),
       inner_(layer, division_.own()) {}
 
-Tensor UlyssesCore::forward(const Pass& pass, Tensor qkv, Saved& saved) const {
-  return context_by_tokens(pass, inner_.forward(pass, qkv_by_heads(pass, std::move(qkv)), saved));
+Tensor UlyssesCore::forward(const Pass& pass, Saved& saved) const {
+  return context_by_tokens(pass, inner_.forward(pass, saved));
 }
 
 Tensor UlyssesCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const {
@@ -54,7 +54,7 @@ Tensor UlyssesCore::backward(const Pass& pass, Tensor dcontext, Tensor context, 
   return gradient_by_tokens(pass, std::move(dqkv));
 }
 
-Tensor UlyssesCore::qkv_by_heads(const Pass& pass, Tensor qkv) const {
+Tensor UlyssesCore::arranged(const Pass& pass, Tensor qkv) const {
   Tensor parts = pass.allocate(in_parts(pass.rank, division_.columns()), Kind::communication);
   const auto [all, divided] = division_.of_one(qkv, parts);
   pass.run(Copy{all, divided});

@@ -16,14 +16,14 @@ class UlyssesCore final : public AttentionCore {
  public:
   UlyssesCore(int layer, const RunConfig& config);
 
-  Tensor forward(const Pass& pass, Tensor qkv, Saved& saved) const override;
+  Tensor arranged(const Pass& pass, Tensor qkv) const override;
+  Tensor forward(const Pass& pass, Saved& saved) const override;
   Tensor backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const override;
 
  private:
   /// All heads of a part of the sequence → the rank's heads of all of it, and back.
   Tensor context_by_heads(const Pass& pass, Tensor context) const;
   Tensor context_by_tokens(const Pass& pass, Tensor context) const;
-  Tensor qkv_by_heads(const Pass& pass, Tensor qkv) const;
   Tensor gradient_by_tokens(const Pass& pass, Tensor dqkv) const;
 
   HeadDivision division_;

@@ -223,9 +223,9 @@ Flops flops_of(const RunConfig& config, double executed) {
   const auto sequences = static_cast<double>(config.micro_batch * config.batch_microbatches());
   Flops flops{
       model_flops(config.model, sequences), model_formula(config.model), executed, "executed", {}};
-  const bool all_selective =
-      config.recompute == Recompute::selective && config.recompute_layers == 0;
-  if (all_selective && flops.model_formula == eq7_id)
+  const bool as_printed =
+      config.recomputes_cores_alone() && config.attention == AttentionKind::separate;
+  if (as_printed && flops.model_formula == eq7_id)
     flops.hardware_eq8 = hardware_flops_eq8(config.model, sequences);
   return flops;
 }

@@ -154,8 +154,8 @@ TEST(PassMemo, EveryScheduleRecomputationAndDivision) {
           expect_same(c, text(c.run));
           ++cases;
         }
-  // Of 9 schedules: nothing recomputed, with none kept whole, and three kinds with none or two.
-  EXPECT_EQ(cases, 9 * (1 + 3 * 2) * 3);
+  // Of each schedule: nothing recomputed, with none kept whole, and three kinds with none or two.
+  EXPECT_EQ(cases, static_cast<int>(ScheduleKind::all().size()) * (1 + 3 * 2) * 3);
 }
 
 using Change = void (*)(MemoCase&);

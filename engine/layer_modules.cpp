@@ -1,0 +1,65 @@
+#include "engine/layer_modules.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+namespace frugal::engine {
+
+std::string_view name_of(LayerModule module) {
+  static constexpr std::array<std::string_view, 5> names = {"norm", "projection", "core-attention",
+                                                            "activation", "mlp"};
+  return names[static_cast<size_t>(module)];
+}
+
+const std::vector<LayerModule>& LayerModules::all() {
+  static const std::vector<LayerModule> modules = {LayerModule::norm, LayerModule::projection,
+                                                   LayerModule::core_attention,
+                                                   LayerModule::activation, LayerModule::mlp};
+  return modules;
+}
+
+int LayerModules::size() const { return std::popcount(bits_); }
+
+std::vector<LayerModules> LayerModules::all_sets() {
+  std::vector<LayerModules> sets(1);
+  for (const LayerModule module : all()) {
+    const std::vector<LayerModules> without = sets;
+    for (LayerModules with : without) {
+      with.add(module);
+      sets.push_back(with);
+    }
+  }
+  sets.erase(sets.begin());
+  std::stable_sort(sets.begin(), sets.end(), [](const LayerModules& a, const LayerModules& b) {
+    return a.size() < b.size();
+  });
+  return sets;
+}
+
+std::string name_of(LayerModules modules) {
+  std::string text;
+  for (const LayerModule module : LayerModules::all()) {
+    if (!modules.has(module)) continue;
+    if (!text.empty()) text += '+';
+    text += name_of(module);
+  }
+  return text;
+}
+
+std::optional<LayerModules> layer_modules(std::string_view text) {
+  LayerModules modules;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('+', begin), text.size());
+    const std::string_view name = text.substr(begin, end - begin);
+    const auto& all = LayerModules::all();
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](LayerModule module) { return name_of(module) == name; });
+    if (found == all.end() || modules.has(*found)) return std::nullopt;
+    modules.add(*found);
+    begin = end + 1;
+  }
+  return modules;
+}
+
+}  // namespace frugal::engine

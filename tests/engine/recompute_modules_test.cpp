@@ -1,0 +1,288 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "engine/train/module_run.h"
+#include "kernels/support/error.h"
+#include "kernels/virtual/machine.h"
+#include "tests/engine/support.h"
+#include "tests/main/left_out.h"
+
+// Recomputation by module: every set is the run that keeps all, keeps as many bytes as its formula
+// says, and executes as many FLOPs.
+namespace frugal::engine {
+namespace {
+
+using testing::small_gemma;
+using testing::small_gpt;
+using testing::small_llama;
+using testing::worst_error;
+
+RunConfig small_fused_gpt() {
+  RunConfig c = small_gpt();
+  c.attention = AttentionKind::fused;
+  return c;
+}
+
+RunConfig recomputing(RunConfig c, LayerModules modules) {
+  c.recompute = Recompute::selective;
+  c.recompute_modules = modules;
+  return c;
+}
+
+FRUGAL_LEFT_OUT(thread, "RecomputeModules.IsTheSameToTheBit", "one rank: one thread");
+TEST(RecomputeModules, IsTheSameToTheBit) {
+  for (const auto model : {small_gpt, small_fused_gpt, small_llama, small_gemma})
+    for (const DType type : {DType::f32, DType::bf16})
+      for (const bool masks : {false, true}) {
+        RunConfig c = model();
+        c.type = type;
+        c.stored_masks = masks;
+        const MicroBatch batch = random_batch(c, 0)[0];
+        const HostTensors expected = testing::snapshot_of(c, batch);
+        for (const LayerModules modules : LayerModules::all_sets()) {
+          const auto worst =
+              worst_error(testing::snapshot_of(recomputing(c, modules), batch), expected);
+          EXPECT_EQ(worst.value, 0) << worst.tensor << ": " << name_of(modules);
+        }
+      }
+}
+
+/// How ranks share the work, and what a run does besides.
+struct Division {
+  const char* name;
+  void (*apply)(RunConfig&);
+};
+
+const Division divisions[] = {
+    {"t 2 with sequence parallelism",
+     [](RunConfig& c) {
+       c.tensor_parallel = 2;
+       c.sequence_parallel = true;
+     }},
+    {"2 stages whose weights' gradients come later",
+     [](RunConfig& c) {
+       c.pipeline_parallel = 2;
+       c.schedule = *schedule_kind("zb-h1");
+     }},
+    {"2 stages, one microbatch kept whole",
+     [](RunConfig& c) {
+       c.pipeline_parallel = 2;
+       c.kept_microbatches = 1;
+     }},
+    {"2 replicas that share weights",
+     [](RunConfig& c) {
+       c.data_parallel = 2;
+       c.microbatches = 1;
+       c.shard = Shard::weights;
+     }},
+    {"mini-sequences, and one layer recomputed",
+     [](RunConfig& c) {
+       c.mlp_chunks = 3;
+       c.recompute_layers = 1;
+     }},
+};
+
+const Division sequence_divisions[] = {
+    {"Ulysses",
+     [](RunConfig& c) {
+       c.context_parallel = 2;
+       c.model.dropout = 0;
+     }},
+    {"a ring",
+     [](RunConfig& c) {
+       c.context_parallel = 2;
+       c.context = ContextKind::ring;
+       c.model.dropout = 0;
+       c.model.window = 0;
+     }},
+};
+
+/// Two microbatches, on one rank that keeps all or on several.
+HostTensors gradients_of(const RunConfig& c) {
+  const auto cluster = make_cpu_cluster(c, 1);
+  const TrainConfig train{
+      .optimizer = {.kind = OptimizerKind::momentum, .learning_rate = 0.05, .clip = 1e3}};
+  Trainer trainer(*cluster, c, train);
+  (void)trainer.run({random_batch(c, 0)});
+  return trainer.snapshot(random_batch(c, 1)[0]);
+}
+
+void expect_serial(const RunConfig& model, const Division& division) {
+  RunConfig parallel = model;
+  parallel.microbatches = 2;
+  division.apply(parallel);
+  RunConfig serial = model;
+  serial.model = parallel.model;
+  serial.microbatches = parallel.batch_microbatches();
+  const HostTensors expected = gradients_of(serial);
+  for (const LayerModules modules : LayerModules::all_sets()) {
+    const auto worst = worst_error(gradients_of(recomputing(parallel, modules)), expected);
+    EXPECT_LT(worst.value, model.type == DType::f64 ? 1e-12 : 1e-5)
+        << worst.tensor << ": " << division.name << ", " << name_of(modules);
+  }
+}
+
+TEST(RecomputeModules, EverySetIsTheSerialRun) {
+  for (const auto model : {small_gpt, small_fused_gpt, small_llama}) {
+    RunConfig c = model();
+    c.type = DType::f64;
+    c.model.sequence = 16;
+    c.micro_batch = 1;
+    for (const Division& division : divisions) expect_serial(c, division);
+    if (c.attention == AttentionKind::fused)
+      for (const Division& division : sequence_divisions) expect_serial(c, division);
+    c.type = DType::f32;
+    expect_serial(c, divisions[0]);
+  }
+}
+
+/// Bytes that a layer keeps on one rank in 16 bit, with stored masks, and the FLOPs of the products
+/// that its backward pass makes again.
+struct Costs {
+  int64_t activations = 0, statistics = 0;
+  double flops = 0;
+};
+
+/// docs/techniques.md has these formulas in units of s b h / t.
+Costs costs_of(const RunConfig& c, LayerModules modules) {
+  using M = LayerModule;
+  const ModelConfig& m = c.model;
+  const int64_t tokens = m.sequence * c.micro_batch, t = c.tensor_parallel;
+  const int64_t local = tokens / (c.sequence_parallel ? t : 1);
+  const bool drops = m.dropout > 0, gated = is_gated(m.mlp),
+             fused = c.attention == AttentionKind::fused;
+  const int64_t mask = drops ? local * m.hidden : 0;
+  const int64_t scores = m.heads * m.sequence * m.sequence * c.micro_batch / t;
+  const int64_t qkv = tokens * m.qkv_size() / t, context = tokens * m.query_size() / t;
+  const int64_t z = tokens * m.intermediate_size() / t, u = (gated ? 2 : 1) * z;
+  const auto kept = [&](bool discarded, int64_t bytes) { return discarded ? 0 : bytes; };
+  const bool core = modules.has(M::core_attention), mlp = modules.has(M::mlp);
+
+  Costs costs;
+  costs.activations = 4 * local * m.hidden + 2 * mask;  // inputs of norms
+  costs.activations += kept(modules.has(M::norm), 4 * local * m.hidden);
+  costs.activations += kept(modules.has(M::projection), 2 * qkv);
+  costs.activations += kept(core && fused, 2 * context);
+  costs.activations += kept(core || fused, (drops ? 5 : 2) * scores);
+  costs.activations += kept(mlp, 2 * u) + kept(mlp || modules.has(M::activation), 2 * z);
+  if (m.positions == PositionKind::rotary) costs.statistics = 4 * m.head_size() / 2;
+  costs.statistics += 2 * (m.norm == NormKind::layer ? 2 : 1) * 4 * local +
+                      kept(core || !fused, 4 * m.heads * tokens / t);
+
+  const auto h = static_cast<double>(m.hidden), s = static_cast<double>(m.sequence);
+  const double seen = fused && m.causal ? (s + 1) / 2 : s;  // by a token, on average
+  if (modules.has(M::projection)) costs.flops += 2 * h * static_cast<double>(qkv);
+  if (core) costs.flops += 4 * seen * static_cast<double>(context);
+  if (mlp) costs.flops += 2 * h * static_cast<double>(u);
+  return costs;
+}
+
+RunConfig gpt_175b() {
+  RunConfig c;
+  c.model = {.name = "175B",
+             .layers = 96,
+             .hidden = 12288,
+             .heads = 96,
+             .sequence = 2048,
+             .vocabulary = 51200};
+  return c;
+}
+
+RunConfig fused_175b() {
+  RunConfig c = gpt_175b();
+  c.attention = AttentionKind::fused;
+  return c;
+}
+
+RunConfig llama_8b() {
+  RunConfig c = small_llama();
+  c.model.hidden = 4096;
+  c.model.heads = 32;
+  c.model.kv_heads = 8;
+  c.model.intermediate = 14336;
+  c.model.sequence = 8192;
+  c.micro_batch = 3;
+  return c;
+}
+
+void expect_formulas(RunConfig c) {
+  c.type = DType::bf16;
+  c.stored_masks = true;
+  const auto memory_of = [](const RunConfig& run) {
+    run.validate();
+    return ModuleRun(*make_virtual_cluster(run, find_machine("h200-hgx"))).memory();
+  };
+  const double backward = memory_of(c).backward_flops;
+  for (const LayerModules modules : LayerModules::all_sets()) {
+    SCOPED_TRACE(name_of(modules));
+    const RunConfig run = recomputing(c, modules);
+    const ModuleMemory memory = memory_of(run);
+    const Costs costs = costs_of(run, modules);
+    EXPECT_EQ(memory.after_forward[static_cast<size_t>(Kind::activation)], costs.activations);
+    EXPECT_EQ(memory.after_forward[static_cast<size_t>(Kind::statistics)], costs.statistics);
+    EXPECT_EQ(memory.backward_flops - backward, costs.flops);
+  }
+}
+
+TEST(RecomputeModules, KeepsTheBytesAndMakesTheFlopsOfTheFormulas) {
+  for (const auto model : {gpt_175b, fused_175b, llama_8b})
+    for (const int t : {1, 8})
+      for (const bool sequence : {false, true}) {
+        if (t == 1 && sequence) continue;
+        RunConfig c = model();
+        c.tensor_parallel = t;
+        c.sequence_parallel = sequence;
+        SCOPED_TRACE(fmt::format("{} t {} {}", c.model.name, t, sequence));
+        expect_formulas(c);
+      }
+}
+
+/// Of a step: what is recomputed in each layer that is, and each microbatch.
+TEST(RecomputeModules, AStepsFlopsAreThoseOfItsLayers) {
+  RunConfig c = small_llama();
+  c.model.layers = 4;
+  c.microbatches = 3;
+  const auto flops_of = [](const RunConfig& run) {
+    const auto cluster = make_virtual_cluster(run, find_machine("h100-dgx"));
+    return Trainer(*cluster, run, {}).step(Batch(3)).flops;
+  };
+  const double none = flops_of(c);
+  for (const LayerModules modules : LayerModules::all_sets())
+    for (const int64_t layers : {0, 1, 3}) {
+      RunConfig run = recomputing(c, modules);
+      run.recompute_layers = layers;
+      const auto recomputed = static_cast<double>(layers == 0 ? 4 : layers);
+      EXPECT_EQ(flops_of(run) - none, recomputed * 3 * costs_of(run, modules).flops)
+          << name_of(modules) << " of " << layers;
+    }
+}
+
+TEST(RecomputeModules, SelectiveRecomputationIsThatOfTheCores) {
+  EXPECT_EQ(RunConfig().recompute_modules, LayerModules{LayerModule::core_attention});
+  EXPECT_EQ(LayerModules::all_sets().size(), 31U);
+}
+
+TEST(RecomputeModules, AreNamed) {
+  for (const LayerModules modules : LayerModules::all_sets())
+    EXPECT_EQ(layer_modules(name_of(modules)), modules);
+  EXPECT_EQ(layer_modules("mlp+norm"), (LayerModules{LayerModule::norm, LayerModule::mlp}));
+  for (const char* text : {"", "+", "norm+", "norm+norm", "nor", "norm,mlp"})
+    EXPECT_EQ(layer_modules(text), std::nullopt) << text;
+}
+
+TEST(RecomputeModules, WhatCannotBeIsRefusedByName) {
+  const auto refused = [](const RunConfig& c, const std::string& rule) {
+    EXPECT_THAT([&] { c.validate(); },
+                ::testing::ThrowsMessage<InputError>(::testing::HasSubstr(rule)));
+  };
+  RunConfig c = recomputing(small_gpt(), {});
+  refused(c, "recompute is selective and there are no recomputed modules");
+  c = recomputing(small_gpt(), {LayerModule::norm, LayerModule::mlp});
+  for (const Recompute other : {Recompute::none, Recompute::full, Recompute::stage}) {
+    c.recompute = other;
+    refused(c, fmt::format("recomputed modules are norm+mlp and recompute is {}", name_of(other)));
+  }
+}
+
+}  // namespace
+}  // namespace frugal::engine
