@@ -50,6 +50,7 @@ made plan.md "$frugal" bench plan --out "$work/plan" --format markdown
 made plan-decisions.md bench/plan_decisions.py "$frugal"
 made long-sequences.json bench/long_sequences.py "$frugal"
 made recompute-frontier.json bench/recompute_frontier.py "$frugal"
+made schedule-family.json bench/schedule_family.py "$frugal"
 bench/modern_hardware.sh "$results" "$frugal"
 bench/step_work.py "$work/step-work" --frugal "$frugal" >/dev/null
 rm -rf "$results/step-work"

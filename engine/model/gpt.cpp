@@ -73,13 +73,13 @@ class WeightsOf {
 }  // namespace
 
 Gpt::Gpt(Rank& rank, const ModelPart& part, Gpt* begins) : part_(part) {
-  const bool tied = ties_tables(rank, part), one_table = tied && part.ends_meet;
+  const bool tied = ties_tables(rank, part), one_table = tied && part.ends_meet();
   ParameterStore& store = rank.parameters;
   if (part.first) {
     store.begin_unit();
     embedding_.emplace(rank);
     embedding_->table().tied =
-        rank.config.model.tied && rank.config.schedule.ties_tables && !part.ends_meet;
+        rank.config.model.tied && rank.config.schedule.ties_tables && !part.ends_meet();
     embedding_->table().looked_up = !one_table;
     table_ = &embedding_->table();
   }

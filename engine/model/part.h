@@ -10,9 +10,11 @@ struct ModelPart {
   int64_t first_layer = 0, layers = 0;
   bool first = true;  ///< begins with the embedding
   bool last = true;   ///< ends with the output head
-  /// Whether one stage has both ends of the model, and with them a table that both use.
-  bool ends_meet = true;
+  /// Whether the stage of one end of the model has the other one, too, as another part.
+  bool beside_other_end = false;
 
+  /// Whether one stage has both ends, and with them a table that both use.
+  bool ends_meet() const { return (first && last) || beside_other_end; }
   static ModelPart whole(const RunConfig& config) { return {.layers = config.model.layers}; }
   /// A chunk of a stage: one of p · chunks equal parts, or of RunConfig::stage_layers.
   static ModelPart of(const RunConfig& config, int stage, int chunk) {
@@ -21,7 +23,7 @@ struct ModelPart {
     ModelPart part{.layers = config.model.layers / layout.parts(),
                    .first = index == 0,
                    .last = index == layout.parts() - 1,
-                   .ends_meet = layout.last_stage() == 0};
+                   .beside_other_end = layout.parts() > 1 && layout.last_stage() == 0};
     part.first_layer = index * part.layers;
     const std::vector<int64_t>& uneven = config.stage_layers;
     if (uneven.empty()) return part;

@@ -1,16 +1,20 @@
 """frugal schedule: schedules drawn, checked, saved and loaded."""
 
 import collections
+import re
 import xml.etree.ElementTree as xml
 
 from program import SOURCE, Cli
 
-KINDS = ["inter-layer", "gpipe", "1f1b", "interleaved", "pipedream", "pipedream-vertical-sync", "2bw", "zb-h1", "zb-h2"]
+KINDS = ["inter-layer", "gpipe", "1f1b", "interleaved", "pipedream", "pipedream-vertical-sync", "2bw", "zb-h1", "zb-h2",
+         "interleaved-zb", "zb-v", "v-half", "v-min", "dualpipe-v"]
+ONE_CHUNK = {*KINDS[:3], *KINDS[4:9]}
+SPLIT = set(KINDS[7:])
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def shape(kind, stages=4, microbatches=8):
-    chunks = ["--chunks", "2"] if kind == "interleaved" else []
+    chunks = ["--chunks", "2"] if kind.startswith("interleaved") else []
     return [kind, "--stages", str(stages), "--microbatches", str(microbatches), *chunks]
 
 
@@ -33,8 +37,9 @@ class Schedule(Cli):
         for kind in KINDS:
             root = xml.fromstring(self.run_frugal("schedule", *shape(kind), "--format", "svg").stdout)
             cells = collections.Counter(title.text[0] for title in root.iter(SVG + "title"))
-            passes = 4 * 8 * (2 if kind == "interleaved" else 1)
-            self.assertEqual(cells, {c: passes for c in ("FIW" if kind.startswith("zb") else "FB")}, kind)
+            passes = 4 * 8 * (1 if kind in ONE_CHUNK else 2)
+            self.assertEqual((cells["F"], cells["B"] + cells["I"], cells["W"]), (passes, passes, cells["I"]), kind)
+            self.assertEqual(cells["I"] > 0, kind in SPLIT, kind)
 
     def test_several_kinds_are_drawn_in_one_picture(self):
         arguments = ["1f1b", *shape("interleaved", 2, 4)]
@@ -45,11 +50,13 @@ class Schedule(Cli):
         self.assertEqual(len(list(root.iter(SVG + "title"))), 2 * 2 * 4 * (1 + 2))
         self.rejected("schedule", *arguments, "--format", "text", says=["--format text", "one KIND"])
 
-    def test_the_figure_is_what_its_command_draws(self):
+    def test_figures_are_what_their_commands_draw(self):
         document = (SOURCE / "docs/schedules.md").read_text()
-        command = next(line for line in document.splitlines() if line.startswith("frugal schedule "))
-        self.assertEqual((SOURCE / "docs/figures/schedules.svg").read_text(),
-                         self.run_frugal(*command.split()[1:]).stdout)
+        drawn = re.findall(r"^frugal (schedule [^\n]* --format svg)$.*?\]\((figures/\S+\.svg)\)", document,
+                           re.MULTILINE | re.DOTALL)
+        self.assertEqual(len(drawn), 2)
+        for command, figure in drawn:
+            self.assertEqual((SOURCE / "docs" / figure).read_text(), self.run_frugal(*command.split()).stdout, figure)
 
     def test_the_table_says_what_stages_hold_and_where_time_goes(self):
         lines = self.run_frugal("schedule", *shape("1f1b"), "--check").stdout.splitlines()[-4:]

@@ -63,10 +63,26 @@ const Mistake mistakes[] = {
     {[](RunConfig& c) { c.model.layers = 65537; }, "layers is 65537; it must be from 1 to 65536"},
     {[](RunConfig& c) { c.microbatches = int64_t{1} << 40; }, "microbatches is 1099511627776"},
     {[](RunConfig& c) {
-       c.attention = AttentionKind::fused;
        c.recompute = Recompute::selective;
+       c.recompute_modules = {};
      },
-     "choose recompute none or full, or separate attention"},
+     "recompute is selective and there are no recomputed modules"},
+    {[](RunConfig& c) {
+       c.recompute = Recompute::full;
+       c.recompute_modules = {};
+     },
+     "choose recompute selective, or leave the modules out"},
+    {[](RunConfig& c) {
+       c.schedule = ScheduleKind::dual_pipe_v;
+       c.pipeline_parallel = c.chunks = 2;
+       c.microbatches = 3;
+     },
+     "microbatches (3) must be at least 2 x stages (2)"},
+    {[](RunConfig& c) {
+       c.schedule = ScheduleKind::v_half;
+       c.pipeline_parallel = 2;
+     },
+     "chunks is 1; it must be 2"},
     {[](RunConfig& c) {
        c.chunks = 2;
        c.schedule = ScheduleKind::interleaved;

@@ -1,0 +1,40 @@
+"""Schedules since 1F1B beside what their papers say, for paper_tables.py: of what bench/schedule_family.py found."""
+
+from evaluation_tables import read, table
+
+KINDS = ("schedule-family",)
+GIB = 2**30
+
+#: Of p stages and m microbatches, m ≥ 2p, T_F = T_B = T_W = 1: what a stage holds and how long it waits, as printed;
+#: None: not printed.
+PRINTED = {
+    "1f1b": (lambda p: p, lambda p: 3 * (p - 1)),
+    "interleaved": (None, lambda p: 3 * (p - 1) / 2),
+    "zb-h1": (lambda p: p, lambda p: p - 1),
+    "zb-h2": (lambda p: 2 * p - 1, lambda p: 0),
+    "zb-v": (lambda p: p, lambda p: 0),
+    "v-half": (lambda p: (p + 2) // 2, lambda p: 3 * p / 2),
+    "v-min": (lambda p: (p + 4) // 3, lambda p: 2 * p),
+    "dualpipe-v": (lambda p: p + 0.5, lambda p: p - 1),
+}
+
+
+def printed(kind, which, stages):
+    of = PRINTED.get(kind, (None, None))[which]
+    return "" if of is None else f"{of(stages):g}"
+
+
+def schedule_family(path):
+    cases = {(c["schedule"], c["stages"], c["microbatches"]): c for c in read(path)["cases"]}
+    rows = []
+    for kind, stages in dict.fromkeys((kind, stages) for kind, stages, _ in cases):
+        at = [cases.get((kind, stages, stages * times)) for times in (1, 2, 4, 8)]
+        flat = [cases["1f1b", stages, stages * times]["executed"]["step_seconds"] for times in (1, 2, 4, 8)]
+        full = at[3]
+        rows.append([kind, str(stages), f"{full['planned']['held']:g}", printed(kind, 0, stages),
+                     f"{full['planned']['waits']:g}", printed(kind, 1, stages),
+                     f"{full['executed']['peak_bytes'] / GIB:.1f}",
+                     *("" if case is None else f"{case['executed']['step_seconds'] / other:.3f}"
+                       for case, other in zip(at, flat))])
+    return table(["schedule", "p", "held", "printed", "waits", "printed", "GiB", "m = p", "m = 2p", "m = 4p", "m = 8p"],
+                 10, rows)
