@@ -74,6 +74,7 @@ const Mistake mistakes[] = {
      "choose recompute selective, or leave the modules out"},
     {[](RunConfig& c) {
        c.schedule = ScheduleKind::dual_pipe_v;
+       c.model.layers = 4;
        c.pipeline_parallel = c.chunks = 2;
        c.microbatches = 3;
      },
