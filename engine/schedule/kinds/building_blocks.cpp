@@ -103,12 +103,11 @@ Passes repeated(std::array<int, 4> steps, const StageFill& fill) {
 
 }  // namespace
 
-// Both take the paper's building blocks without its last step, which moves passes of the warm-up
-// into idle slots: that gains three slots of a run where all passes take one, and loses some with
-// each microbatch where they do not.
+// Both repeat the paper's building blocks without its last step, which moves passes of the warm-up
+// into idle slots.
 constinit const ScheduleKind ScheduleKind::v_half = {
     .name = "v-half",
-    .help = "zb-v in half the memory of 1f1b",
+    .help = "two chunks in a V, in half the memory of 1f1b",
     .source = "Qi et al. 2024b (controllable memory), section 3.3 and table 1",
     .splits_backward = true,
     .has_chunks = true,
@@ -126,7 +125,7 @@ constinit const ScheduleKind ScheduleKind::v_half = {
 
 constinit const ScheduleKind ScheduleKind::v_min = {
     .name = "v-min",
-    .help = "zb-v in a third of the memory of 1f1b",
+    .help = "two chunks in a V, in a third of the memory of 1f1b",
     .source = "Qi et al. 2024b (controllable memory), section 3.3 and table 1",
     .splits_backward = true,
     .has_chunks = true,
