@@ -26,7 +26,7 @@ double read_by_passes(const Rank& rank, const Parameter& p) {
 }
 
 /// Into how many parts this is divided, of which a rank has one.
-double parts(const RunConfig& c, Shard what) { return c.shards(what) ? c.shard_ranks() : 1; }
+double shard_count(const RunConfig& c, Shard what) { return c.shards(what) ? c.shard_ranks() : 1; }
 
 }  // namespace
 
@@ -36,13 +36,14 @@ LeastBytes least_bytes(const Rank& rank, const ParameterList& parameters, const 
   for (const Parameter* p : parameters) {
     const auto elements = static_cast<double>(p->view().size());
     const double gradient = elements * static_cast<double>(size_of(rank.config.state_type()));
-    least.weights += done.microbatches * read_by_passes(rank, *p) +
-                     done.steps * static_cast<double>(p->view().bytes()) / parts(c, Shard::weights);
+    least.weights +=
+        done.microbatches * read_by_passes(rank, *p) +
+        done.steps * static_cast<double>(p->view().bytes()) / shard_count(c, Shard::weights);
     // The first of a step's passes has nothing to read, and what is summed in a pass none of them;
     // the step reads.
     least.gradients +=
         gradient * (c.reduces_in_backward() ? done.microbatches : 2 * done.microbatches - 1);
-    if (done.steps > 0) least.gradients += gradient / parts(c, Shard::optimizer);
+    if (done.steps > 0) least.gradients += gradient / shard_count(c, Shard::optimizer);
   }
   least.optimizer = done.steps * 2 *
                     static_cast<double>(rank.ledger.current(Kind::optimizer) +

@@ -11,8 +11,8 @@ namespace {
 /// not know, may slow most of them down.
 constexpr double undisturbed_quantile = 0.25;
 
-Execution observed_execution(const std::function<double()>& seconds,
-                             const std::function<Waits()>& waits) {
+ObservedTime observed_execution(const std::function<double()>& seconds,
+                                const std::function<Waits()>& waits) {
   const Waits before = waits();
   const double taken = seconds();
   return {taken, left_alone(before, waits(), taken)};
@@ -21,7 +21,7 @@ Execution observed_execution(const std::function<double()>& seconds,
 Burst burst_of(const Probe& probe, double at, const std::function<Waits()>& waits) {
   std::vector<double> all, alone;
   for (int i = 0; i < probe.burst; ++i) {
-    const Execution execution =
+    const ObservedTime execution =
         probe.execution ? probe.execution() : observed_execution(probe.seconds, waits);
     all.push_back(execution.seconds);
     if (execution.left_alone) alone.push_back(execution.seconds);

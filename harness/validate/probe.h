@@ -13,7 +13,7 @@
 namespace frugal::harness {
 
 /// How long it took, and whether others left it alone meanwhile.
-struct Execution {
+struct ObservedTime {
   double seconds = 0;
   bool left_alone = false;
 };
@@ -27,7 +27,7 @@ struct Probe {
   int burst = 1;     ///< executions of one burst
   std::function<double()> seconds;  ///< executes once
   /// Executes once instead, where a thread of its own is what is timed and can be disturbed.
-  std::function<Execution()> execution = {};
+  std::function<ObservedTime()> execution = {};
 };
 
 /// What others take from a machine only ever makes an execution longer: the fastest of a burst

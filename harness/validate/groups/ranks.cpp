@@ -27,12 +27,12 @@ class RankProducts {
   }
 
   /// The rank alone; the others wait for it. The fastest of those that were left alone, if any was.
-  Execution fastest(int of_rank, int executions) {
-    Execution best;
+  ObservedTime fastest(int of_rank, int executions) {
+    ObservedTime best;
     cluster_.run([&](Rank& rank) {
       if (rank.index != of_rank) return;
       for (int i = 0; i < executions; ++i) {
-        const Execution one = execute(*products_[static_cast<size_t>(rank.index)]);
+        const ObservedTime one = execute(*products_[static_cast<size_t>(rank.index)]);
         const bool better =
             one.left_alone == best.left_alone ? one.seconds < best.seconds : one.left_alone;
         if (i == 0 || better) best = one;
@@ -42,7 +42,7 @@ class RankProducts {
   }
 
  private:
-  static Execution execute(TimedGemm& product) {
+  static ObservedTime execute(TimedGemm& product) {
     const Waits before = Waits::of_thread();
     const double seconds = product.run();
     return {seconds, left_alone(before, Waits::of_thread(), seconds)};

@@ -82,7 +82,7 @@ TEST(Watch, OfABurstTheFastestCountsThatWasLeftAlone) {
 
 TEST(Watch, OfAThreadOfItsOwnAProbeSaysItselfWhetherItWasLeftAlone) {
   int call = 0;
-  const Execution executions[] = {{5, true}, {3, false}, {9, true}};
+  const ObservedTime executions[] = {{5, true}, {3, false}, {9, true}};
   Probe probe{.key = "a", .what = "a", .unit = "s", .burst = 3, .seconds = {}};
   probe.execution = [&] { return executions[call++ % 3]; };
   const Burst burst = watch(
