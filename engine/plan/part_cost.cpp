@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "engine/cluster.h"
 #include "engine/comm/parallel.h"
 #include "engine/model/gpt.h"
+#include "engine/train/gathered_weights.h"
+#include "engine/train/gradient_reduction.h"
 #include "engine/train/host_tensor.h"
 #include "engine/train/one_block.h"
 #include "engine/train/weight_versions.h"
@@ -21,19 +24,20 @@ class PartRun {
     auto [model, block] = in_one_block(rank, [&] { return std::make_unique<Gpt>(rank, part); });
     model_ = std::move(model);
     block_ = std::move(block);
-    optimizer_ = std::make_unique<Optimizer>(rank, model_->parameters(), options);
+    optimizer_ = std::make_unique<Optimizer>(rank, model_->parameters(), options, block_);
   }
 
   PartCost run() {
     PartCost cost;
     cost.weights = block_.view().bytes();
     cost.gradients = rank_.ledger.current(Kind::gradient);
-    pass_through(cost);
+    pass_through(cost, false);
+    if (rank_.config.schedule.splits_backward) pass_through(cost, true);
     double start = now();
     copy_out(rank_, block_);
     cost.other_version = now() - start;
     start = now();
-    (void)optimizer_->step(rank_, options_);
+    (void)optimizer_->step(rank_, options_, {block_, block_});
     if (rank_.config.schedule.delay > 0) copy_versions(rank_, model_->parameters());
     optimizer_->clear_gradients(rank_);
     // A tied table's gradient that is on its way stays in memory until the next step.
@@ -56,32 +60,68 @@ class PartRun {
   }
 
   /// As StageExecutor passes a microbatch through a part.
-  void pass_through(PartCost& cost) {
-    const Pass pass(rank_);
+  void pass_through(PartCost& cost, bool splits) {
     const Tensor total = rank_.allocate(DType::f64, {1}, Kind::statistics);
     const int64_t before = rank_.ledger.current();
-    rank_.ledger.reset_peaks();
-    double start = now();
+    const auto observe = [&](double& seconds, int64_t& peak, int64_t& left, const auto& pass) {
+      rank_.ledger.reset_peaks();
+      const double start = now();
+      pass();
+      seconds = now() - start;
+      peak = rank_.ledger.peak() - before;
+      left = rank_.ledger.current() - before;
+    };
     Gpt::Saved saved;
-    {
-      Gpt::Input input;
-      input.scale = 1;
-      if (!part_.first) input.hidden = hidden();
-      if (part_.first) input.tokens = local_integers(rank_, {});
-      if (part_.last) input.labels = local_integers(rank_, {});
-      const Tensor y = model_->forward(pass, input, saved);
-      if (part_.last) rank_.run(Sum{y, total});
+    Deferred deferred;
+    int64_t nothing = 0;
+    observe(cost.forward, cost.forward_peak, cost.kept, [&] { forward(saved, total); });
+    if (!splits) {
+      observe(cost.backward, cost.backward_peak, nothing,
+              [&] { backward(std::move(saved), nullptr); });
+      return;
     }
-    cost.forward = now() - start;
-    cost.kept = rank_.ledger.current() - before;
-    cost.forward_peak = rank_.ledger.peak() - before;
+    observe(cost.input_backward, cost.input_backward_peak, cost.owed,
+            [&] { backward(std::move(saved), &deferred); });
+    observe(cost.weight_backward, cost.weight_backward_peak, nothing, [&] {
+      for (const auto& compute : deferred) compute(Pass(rank_));
+      deferred.clear();
+    });
+  }
 
-    rank_.ledger.reset_peaks();
-    start = now();
+  /// Whose weights are gathered, where replicas divide them.
+  Pass gathering(std::optional<GatheredWeights>& gathered) const {
+    Pass pass(rank_);
+    if (rank_.config.shards(Shard::weights)) pass.weights = &gathered.emplace(block_);
+    return pass;
+  }
+
+  void forward(Gpt::Saved& saved, const Tensor& total) {
+    std::optional<GatheredWeights> gathered;
+    const Pass pass = gathering(gathered);
+    Gpt::Input input;
+    input.scale = 1;
+    if (!part_.first) input.hidden = hidden();
+    if (part_.first) input.tokens = local_integers(rank_, {});
+    if (part_.last) input.labels = local_integers(rank_, {});
+    const Tensor y = model_->forward(pass, input, saved);
+    if (part_.last) rank_.run(Sum{y, total});
+  }
+
+  void backward(Gpt::Saved saved, Deferred* deferred) {
+    std::optional<GatheredWeights> gathered;
+    Pass pass = gathering(gathered);
+    pass.deferred = deferred;
+    GradientReduction reduction(
+        [this](const RankAt& at, const ParameterUnit& unit, const Tensor& part) {
+          optimizer_->add_gradients(at, unit, part, true);
+        });
+    const OnGradients add = [&](const Pass& at, const ParameterList& complete) {
+      reduction.add(at, complete);
+    };
+    if (rank_.config.reduces_in_backward()) pass.on_gradients = &add;
     Tensor dy = part_.last ? Tensor() : hidden();
     (void)model_->backward(pass, std::move(dy), 1, std::move(saved));
-    cost.backward = now() - start;
-    cost.backward_peak = rank_.ledger.peak() - before;
+    reduction.finish(pass);
   }
 
   Rank& rank_;
@@ -92,25 +132,34 @@ class PartRun {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
-/// a + n · b, member by member.
+/// How many layers from a part's first on cost something else than each one after them.
+size_t unlike_the_next(const RunConfig& run) { return run.shards(Shard::weights) ? 3 : 1; }
+
+}  // namespace
+
 PartCost plus(const PartCost& a, int64_t n, const PartCost& b) {
   PartCost sum = a;
-  for (const auto seconds :
-       {&PartCost::forward, &PartCost::backward, &PartCost::step, &PartCost::other_version})
+  for (const auto seconds : {&PartCost::forward, &PartCost::backward, &PartCost::input_backward,
+                             &PartCost::weight_backward, &PartCost::step, &PartCost::other_version})
     sum.*seconds += static_cast<double>(n) * (b.*seconds);
-  for (const auto bytes : {&PartCost::weights, &PartCost::gradients, &PartCost::fixed,
-                           &PartCost::kept, &PartCost::forward_peak, &PartCost::backward_peak})
+  for (const auto bytes :
+       {&PartCost::weights, &PartCost::gradients, &PartCost::fixed, &PartCost::kept,
+        &PartCost::owed, &PartCost::forward_peak, &PartCost::backward_peak,
+        &PartCost::input_backward_peak, &PartCost::weight_backward_peak})
     sum.*bytes += n * (b.*bytes);
   return sum;
 }
-
-}  // namespace
 
 PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
                       const Machine& machine, const ModelPart& part) {
   RunConfig alone = run;
   alone.model.layers = part.layers;
-  alone.pipeline_parallel = alone.data_parallel = 1;
+  alone.pipeline_parallel = alone.chunks = 1;
+  alone.stage_layers = {};
+  if (run.schedule.flushes)
+    alone.schedule = run.schedule.splits_backward ? ScheduleKind::zero_bubble_h1
+                                                  : ScheduleKind::one_forward_one_backward;
+  if (run.shard == Shard::none) alone.data_parallel = 1;
   alone.microbatches = 1;
   Machine endless = machine;
   endless.memory_capacity = std::numeric_limits<int64_t>::max();
@@ -128,9 +177,13 @@ PartCosts::PartCosts(const RunConfig& run, const OptimizerOptions& optimizer,
       return execute_part(run, optimizer, machine, {kind, layers, first, last});
     };
     Kind& cost = kinds_.emplace_back();
-    for (const bool first : {false, true})
-      for (const bool last : {false, true}) cost.one[first][last] = execute(1, first, last);
-    cost.next = plus(execute(2, false, false), -1, cost.one[false][false]);
+    const auto layers = static_cast<int64_t>(unlike_the_next(run));
+    for (int64_t few = 1; few <= layers; ++few) {
+      auto& costs = cost.few.emplace_back();
+      for (const bool first : {false, true})
+        for (const bool last : {false, true}) costs[first][last] = execute(few, first, last);
+    }
+    cost.next = plus(execute(layers + 1, false, false), -1, cost.few.back()[false][false]);
   }
 }
 
@@ -139,9 +192,12 @@ PartCost PartCosts::of(const ModelPart& part) const {
   const auto kind_of = [&](int64_t layer) -> const Kind& {
     return kinds_[static_cast<size_t>(layer % kinds)];
   };
-  PartCost cost = kind_of(part.first_layer).one[part.first][part.last];
-  for (int64_t i = 0; i < std::min(kinds, part.layers - 1); ++i)  // those of a kind together
-    cost = plus(cost, (part.layers - 2 - i) / kinds + 1, kind_of(part.first_layer + i).next);
+  const auto& few = kind_of(part.first_layer).few;
+  const int64_t begin = std::min(static_cast<int64_t>(few.size()), part.layers);
+  PartCost cost = few[static_cast<size_t>(begin - 1)][part.first][part.last];
+  const int64_t more = part.layers - begin;
+  for (int64_t i = 0; i < std::min(kinds, more); ++i)  // those of a kind together
+    cost = plus(cost, (more - 1 - i) / kinds + 1, kind_of(part.first_layer + i).next);
   return cost;
 }
 

@@ -1,205 +1,138 @@
 #include "engine/plan/predict.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
 
-#include "engine/rank_grid.h"
+#include "engine/plan/appendix_a.h"
+#include "engine/plan/walk.h"
+#include "engine/schedule/passes.h"
 
 namespace frugal::engine {
 namespace {
 
-/// A configuration with what its prediction is made of.
-struct Pipeline {
-  const RunConfig& run;
-  std::vector<PartCost> parts;    // of each stage
-  std::vector<double> messages;   // seconds from each stage to the next, or back
-  std::vector<double> sends;      // those of them in which the sender does not compute
-  std::vector<double> exchanges;  // both at once
-  double message_bytes = 0;
-  double tied = 0;  // seconds in which the ends sum a tied table's gradients; 0 of untied ones
-  Messages kind = Messages::beside;
+bool drains_beside_messages(const RunConfig& run) {
+  return run.schedule.flushes && run.program.software.messages == Messages::beside;
+}
 
-  int stages() const { return run.pipeline_parallel; }
-  double compute(int i) const {
-    const PartCost& part = parts[static_cast<size_t>(i)];
-    return part.forward + part.backward;
-  }
-  double message(int i) const { return messages[static_cast<size_t>(i)]; }
-  /// Seconds in which messages of one microbatch hold up stage i: those that it sends, where they
-  /// block, and an exchange with each neighbour, where they are exchanged.
-  double held(int i) const {
-    const std::vector<double>& each = kind == Messages::exchanged ? exchanges : messages;
-    return kind == Messages::beside ? 0 : before(i, each) + behind(i, each);
-  }
-  /// The same of messages of one direction alone, of which it receives one and sends one.
-  double held_one_way(int i) const {
-    if (kind == Messages::beside) return 0;
-    if (kind == Messages::blocking) return held(i) / 2;
-    return std::max(before(i, messages) + behind(i, sends), before(i, sends) + behind(i, messages));
-  }
+/// Microbatches after which a pipeline of so many stages repeats itself stage after stage.
+int settled(int stages) { return 4 * stages; }
 
- private:
-  /// From the stage before, and to the one behind.
-  double before(int i, const std::vector<double>& seconds) const {
-    return i > 0 ? seconds[static_cast<size_t>(i) - 1] : 0;
+Walk walk_of(const RunConfig& run, int microbatches, const PartCosts& costs, const Links& links,
+             const CostModel& times) {
+  const MessageCost message(run, times);
+  Walk walk;
+  walk.layout = run.part_layout();
+  walk.microbatches = microbatches;
+  walk.message_bytes = message.bytes;
+  walk.keeps_messages = run.program.software.messages != Messages::exchanged;
+  const int parts = walk.layout.parts();
+  for (int part = 0; part < parts; ++part) {
+    const Seat seat = walk.layout.seat_of(part);
+    walk.parts.push_back(costs.of(ModelPart::of(run, seat.stage, seat.chunk)));
+    const auto seconds = [&](int to) {
+      if (to < 0 || to >= parts) return 0.0;
+      const int stage = walk.layout.seat_of(to).stage;
+      return stage == seat.stage ? 0.0 : message.seconds(times, links.between(seat.stage, stage));
+    };
+    walk.ahead.push_back(seconds(part + 1));
+    walk.back.push_back(seconds(part - 1));
   }
-  double behind(int i, const std::vector<double>& seconds) const {
-    return i + 1 < stages() ? seconds[static_cast<size_t>(i)] : 0;
-  }
+  for (int stage = 0; stage < walk.layout.stages; ++stage)
+    walk.actions.push_back(
+        run.schedule.passes({stage, walk.layout.stages, walk.layout.chunks, microbatches})
+            .actions());
+  return walk;
+}
+
+/// What a pipeline takes for the batch's microbatches, which are more than it takes to settle: as
+/// much more for each as between two numbers of them.
+template <class T>
+T extended(const RunConfig& run, int settled_at, T fewer, T settled) {
+  const auto more = static_cast<T>(run.microbatches - settled_at);
+  return settled + (settled - fewer) * more / static_cast<T>(run.pipeline_parallel);
+}
+
+/// By one or two walks: what both say of seconds and of memory.
+struct Walked {
+  PassesTime passes;
+  std::vector<int64_t> memory;  // of each stage: microbatches and messages
 };
 
-Pipeline pipeline_of(const RunConfig& run, const PartCosts& costs, const Links& links,
-                     const CostModel& times) {
-  const Software& software = run.program.software;
-  Pipeline pipe{.run = run,
-                .parts = {},
-                .messages = {},
-                .sends = {},
-                .exchanges = {},
-                .kind = software.messages};
-  const bool sharded = run.sequence_parallel;
-  const int64_t shards = sharded ? run.tensor_parallel : 1;
-  const int64_t tokens = run.model.sequence / shards * run.micro_batch;
-  pipe.message_bytes = static_cast<double>(tokens * run.model.hidden * size_of(run.type));
-  const int parts = software.sharded_messages && !sharded ? run.tensor_parallel : 1;
-  const double sent = pipe.message_bytes / parts;
-  const double gather = times.all_gather(times.group(parts), pipe.message_bytes);
-  const auto seconds = [&](int senders, Ways ways) {
-    return gather + (senders == 0 ? times.message(true, sent)
-                                  : times.message_between_nodes(senders, sent, ways));
-  };
-  for (const int senders : links.senders) {
-    pipe.messages.push_back(seconds(senders, Ways::one));
-    pipe.sends.push_back(pipe.messages.back() - times.buffered(sent, pipe.messages.back()));
+Walked walked(const RunConfig& run, const PartCosts& costs, const Links& links,
+              const CostModel& times) {
+  const int enough = settled(run.pipeline_parallel);
+  const bool all = run.microbatches <= enough;
+  const Walk walk =
+      walk_of(run, all ? static_cast<int>(run.microbatches) : enough, costs, links, times);
+  const Walk fewer =
+      all ? Walk{} : walk_of(run, enough - run.pipeline_parallel, costs, links, times);
+  Walked found;
+  for (int i = 0; i < run.pipeline_parallel; ++i) {
+    const int64_t peak = peak_of(walk, i);
+    found.memory.push_back(all ? peak : extended(run, enough, peak_of(fewer, i), peak));
   }
-  for (const int both : links.exchanging) pipe.exchanges.push_back(seconds(both, Ways::both));
-  for (int i = 0; i < run.pipeline_parallel; ++i)
-    pipe.parts.push_back(costs.of(ModelPart::of(run, i, 0)));
-  const int64_t table = run.model.vocabulary / run.tensor_parallel * run.model.hidden;
-  if (run.pipeline_parallel > 1 && run.model.tied)
-    pipe.tied =
-        times.all_reduce(links.ends, static_cast<double>(table * size_of(run.state_type())));
-  return pipe;
+  if (!drains_beside_messages(run)) return found;
+  WalkTime time = time_of(walk);
+  if (!all) {
+    const WalkTime less = time_of(fewer);
+    time.seconds = extended(run, enough, less.seconds, time.seconds);
+    time.without_messages = extended(run, enough, less.without_messages, time.without_messages);
+  }
+  const double compute = busiest(walk) / walk.microbatches * static_cast<double>(run.microbatches);
+  found.passes = {compute, time.seconds - time.without_messages, time.without_messages - compute};
+  return found;
 }
 
-/// A sum of seconds, by what they are spent on.
-struct Spent {
-  double compute = 0, messages = 0;
-  double total() const { return compute + messages; }
-  Spent& operator+=(const Spent& other) {
-    compute += other.compute;
-    messages += other.messages;
-    return *this;
+/// What a stage has between batches is as one part with all of its layers.
+ModelPart together(const RunConfig& run, int stage) {
+  ModelPart all = ModelPart::of(run, stage, 0);
+  for (int chunk = 1; chunk < run.chunks; ++chunk) {
+    const ModelPart part = ModelPart::of(run, stage, chunk);
+    all.layers += part.layers;
+    all.last |= part.last;
   }
-};
-Spent operator*(double n, Spent s) { return {n * s.compute, n * s.messages}; }
-
-/// Of one microbatch there and back through stages i to j.
-Spent round_trip(const Pipeline& pipe, int i, int j) {
-  Spent spent;
-  for (int k = i; k <= j; ++k) {
-    spent.compute += pipe.compute(k);
-    if (k < j) spent.messages += 2 * pipe.message(k);
-  }
-  return spent;
+  return all;
 }
 
-/// Of each microbatch where forwards and backwards take turns: T_comp + Σ T_comm of the slowest
-/// stage. Stages i to j pass a microbatch there and back while j − i others are between them, so
-/// that they share the round trip.
-Spent there_and_back(const Pipeline& pipe) {
-  Spent slowest;
-  for (int i = 0; i < pipe.stages(); ++i) {
-    Spent trip;
-    for (int j = i; j < pipe.stages(); ++j) {
-      trip.compute += pipe.compute(j);
-      if (j > i) trip.messages += 2 * pipe.message(j - 1);
-      const Spent each = 1.0 / (j - i + 1) * trip;
-      if (each.total() > slowest.total()) slowest = each;
-    }
-    const Spent alone{pipe.compute(i), pipe.held(i)};
-    if (alone.total() > slowest.total()) slowest = alone;
-  }
-  return slowest;
-}
-
-/// Of each microbatch in one direction, in which nothing waits for an answer.
-Spent one_way(const Pipeline& pipe, double PartCost::*pass) {
-  double compute = 0, message = 0;
-  double held = 0;
-  for (int i = 0; i < pipe.stages(); ++i) {
-    const double pass_of_stage = pipe.parts[static_cast<size_t>(i)].*pass;
-    compute = std::max(compute, pass_of_stage);
-    held = std::max(held, pass_of_stage + pipe.held_one_way(i));
-  }
-  for (const double seconds : pipe.messages) message = std::max(message, seconds);
-  return {compute, std::max({message - compute, held - compute, 0.0})};
-}
-
-/// Of each microbatch in a full pipeline; `trip`: of one that has all stages for itself.
-Spent steady_state(const Pipeline& pipe, const Spent& trip) {
-  Spent each;
-  switch (pipe.run.schedule.steady) {
-    case SteadyState::alone:
-      return trip;
-    case SteadyState::one_way:
-      each = one_way(pipe, &PartCost::forward);
-      each += one_way(pipe, &PartCost::backward);
-      return each;
-    case SteadyState::there_and_back:
-      return there_and_back(pipe);
-  }
-  return each;
-}
-
-void predict_memory(const Pipeline& pipe, Prediction& prediction) {
-  const ScheduleKind& kind = pipe.run.schedule;
-  const auto message = static_cast<int64_t>(pipe.message_bytes);
-  for (int i = 0; i < pipe.stages(); ++i) {
-    const PartCost& part = pipe.parts[static_cast<size_t>(i)];
-    const StageFill fill{.stage = i,
-                         .stages = pipe.stages(),
-                         .microbatches = static_cast<int>(pipe.run.microbatches)};
-    // Beside the microbatch of a pass: the others, and the last message to each neighbour, unless
-    // it is waited for.
-    const int64_t others = kind.in_flight(fill) - 1;
-    const int64_t neighbours =
-        pipe.kind == Messages::exchanged ? 0 : (i > 0 ? 1 : 0) + (i + 1 < pipe.stages() ? 1 : 0);
-    prediction.stages[static_cast<size_t>(i)].memory =
-        part.fixed + (kind.versions_limit(fill) - 1) * part.weights + others * part.kept +
-        neighbours * message + std::max(part.forward_peak, part.backward_peak);
-  }
-}
-
-void predict_stages(const Pipeline& pipe, const Links& links, const CostModel& times,
-                    Prediction& prediction) {
-  for (int i = 0; i < pipe.stages(); ++i) {
-    const PartCost& part = pipe.parts[static_cast<size_t>(i)];
+std::vector<StagePrediction> predict_stages(const RunConfig& run, const Walked& walked,
+                                            const PartCosts& costs, const Links& links,
+                                            const CostModel& times) {
+  const MessageCost message(run, times);
+  std::vector<StagePrediction> stages;
+  for (int i = 0; i < run.pipeline_parallel; ++i) {
+    const PartCost part = costs.of(together(run, i));
     StagePrediction stage;
-    stage.compute = pipe.compute(i);
-    if (i > 0) stage.messages += pipe.message(i - 1);
-    if (i + 1 < pipe.stages()) stage.messages += pipe.message(i);
-    stage.all_reduce = times.all_reduce(links.replicas[static_cast<size_t>(i)],
-                                        static_cast<double>(part.gradients));
+    stage.compute = part.forward + part.backward;
+    for (const int next : {i - 1, i + 1})
+      if (next >= 0 && next < run.pipeline_parallel)
+        stage.messages += run.chunks * message.seconds(times, links.between(i, next));
+    if (run.shard == Shard::none)
+      stage.all_reduce = times.all_reduce(links.replicas[static_cast<size_t>(i)],
+                                          static_cast<double>(part.gradients));
     // Without a flush, the last passes of a batch take turns with those of the next version.
     const double turns =
-        std::min<double>(pipe.stages() - 1 - i, static_cast<double>(pipe.run.microbatches));
-    stage.update = part.step + (pipe.run.schedule.delay > 0 ? 2 * turns * part.other_version : 0);
-    prediction.stages.push_back(stage);
+        std::min<double>(run.pipeline_parallel - 1 - i, static_cast<double>(run.microbatches));
+    stage.update = part.step + (run.schedule.delay > 0 ? 2 * turns * part.other_version : 0);
+    const StageFill fill{.stage = i,
+                         .stages = run.pipeline_parallel,
+                         .chunks = run.chunks,
+                         .microbatches = static_cast<int>(run.microbatches)};
+    stage.memory = part.fixed + (run.schedule.versions_limit(fill) - 1) * part.weights +
+                   walked.memory[static_cast<size_t>(i)];
+    stages.push_back(stage);
   }
+  return stages;
 }
 
-/// The least seconds of a batch without a flush because of a tied table, whose gradients the ends
-/// sum from the first stage's step on, beside the next batch. The batch after that begins with the
-/// sum. From there to the next step the first stage has the pairs of passes that fill the pipeline;
-/// and the first microbatch returns to it one microbatch after that step.
-double late_table(const Pipeline& pipe, const StagePrediction& first, const Spent& each) {
-  const double pair = first.compute + pipe.held(0);
-  const double fill = (pipe.stages() - 1) * std::max(pair, each.total());
-  const double step = first.all_reduce + first.update + pair;
-  const double trip = round_trip(pipe, 0, pipe.stages() - 1).total();
-  return first.all_reduce + pipe.tied + std::max(fill, trip - std::max(step, each.total()));
+/// Seconds in which the ends sum a tied table's gradients; 0 where there is nothing to sum.
+double tied_sum(const RunConfig& run, const Links& links, const CostModel& times) {
+  if (!run.model.tied || run.part_layout().last_stage() == 0) return 0;
+  const int64_t table = run.model.vocabulary / run.tensor_parallel * run.model.hidden;
+  return times.all_reduce(links.ends, static_cast<double>(table * size_of(run.state_type())));
 }
 
 }  // namespace
@@ -233,45 +166,35 @@ OptimizerOptions planned_optimizer(const ScheduleKind& kind) {
   return options;
 }
 
-Links::Links(const RunConfig& run, const Machine& machine) {
-  const Layout layout = layout_of(run);
-  const auto per_node = static_cast<int>(machine.devices_per_node);
-  for (int i = 0; i < layout.stages; ++i) {
-    replicas.push_back(layout.group(Axis::data, i, per_node));
-    if (i + 1 == layout.stages) continue;
-    const int leaving = layout.senders(i, i + 1, per_node);
-    senders.push_back(leaving);
-    exchanging.push_back(run.program.software.shared_ports ? layout.exchanging(i, i + 1, per_node)
-                                                           : leaving);
-  }
-  if (layout.stages > 1) ends = layout.group(Axis::ends, 0, per_node);
+std::string why_not_predicted(const RunConfig& run) {
+  if (run.schedule.predicted || drains_beside_messages(run)) return {};
+  return fmt::format("schedule is {}, of which there is no prediction{}; give {}",
+                     run.schedule.name,
+                     run.schedule.flushes ? " where messages do not travel beside passes" : "",
+                     fmt::join(ScheduleKind::names(&ScheduleKind::predicted), ", "));
 }
 
 Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& links,
                    const Machine& machine) {
-  if (!run.schedule.predicted)
-    throw std::invalid_argument("no prediction of schedule " + std::string(run.schedule.name));
+  if (const std::string why = why_not_predicted(run); !why.empty())
+    throw std::invalid_argument(why);
   const CostModel times(machine, run.program.software);
-  const Pipeline pipe = pipeline_of(run, costs, links, times);
+  const Walked walk = walked(run, costs, links, times);
   Prediction prediction;
-  predict_stages(pipe, links, times, prediction);
-  predict_memory(pipe, prediction);
-
-  const auto m = static_cast<double>(run.microbatches);
-  const Spent trip = round_trip(pipe, 0, pipe.stages() - 1);
-  const Spent each = steady_state(pipe, trip);
+  prediction.stages = predict_stages(run, walk, costs, links, times);
+  const PassesTime passes =
+      drains_beside_messages(run) ? walk.passes : passes_by_equations(run, costs, links, times);
   double all_reduce = 0, update = 0;
   for (const StagePrediction& stage : prediction.stages) {
     all_reduce = std::max(all_reduce, stage.all_reduce);
     update = std::max(update, stage.update);
   }
-  // The batch's first microbatch has nobody to share its round trip with.
-  const double bubble = run.schedule.flushes ? trip.total() - each.total() : 0;
-  const double batch = m * each.total() + all_reduce + update;
-  const double tied = run.schedule.flushes || pipe.tied == 0
-                          ? pipe.tied
-                          : std::max(0.0, late_table(pipe, prediction.stages[0], each) - batch);
-  prediction.parts = {m * each.compute, m * each.messages, all_reduce + tied, update, bubble};
+  double tied = tied_sum(run, links, times);
+  if (!run.schedule.flushes && tied > 0) {
+    const double batch = passes.compute + passes.messages + all_reduce + update;
+    tied = std::max(0.0, late_table(run, costs, links, times, prediction.stages[0], tied) - batch);
+  }
+  prediction.parts = {passes.compute, passes.messages, all_reduce + tied, update, passes.bubble};
   prediction.seconds = std::accumulate(prediction.parts.begin(), prediction.parts.end(), 0.0);
   return prediction;
 }

@@ -1,8 +1,9 @@
 #pragma once
 #include <array>
+#include <string>
 #include <vector>
 
-#include "engine/comm/layout.h"
+#include "engine/plan/links.h"
 #include "engine/plan/part_cost.h"
 
 namespace frugal::engine {
@@ -21,6 +22,13 @@ enum class Bound : uint8_t { compute, messages, all_reduce, update, bubble };
 inline constexpr int bounds = 5;
 std::string_view name_of(Bound bound);
 
+/// Seconds of a batch's passes.
+struct PassesTime {
+  double compute = 0;   ///< of the stage that has most to do
+  double messages = 0;  ///< by which messages make it longer
+  double bubble = 0;    ///< in which that stage waits for others' passes
+};
+
 struct Prediction {
   double seconds = 0;  ///< of a batch
   std::vector<StagePrediction> stages;
@@ -34,23 +42,16 @@ struct Prediction {
   int64_t memory() const { return stages[fullest()].memory; }
 };
 
-/// How the stages and replicas of a configuration lie on a machine's nodes. It depends on t, w and
-/// d alone.
-struct Links {
-  Links(const RunConfig& run, const Machine& machine);
-
-  std::vector<CostModel::Group> replicas;  ///< of each stage
-  CostModel::Group ends;
-  std::vector<int> senders;     ///< from each stage to the next (Layout::senders)
-  std::vector<int> exchanging;  ///< the same of exchanges of both directions
-};
-
-/// How many seconds a batch of `run` takes on the machine, and how much memory on each stage:
-/// pipedream2bw2021, appendix A, for costs of the parts of this model, microbatch, recomputation
-/// and tensor-parallel size; the schedule is one that is predicted. Equations and where they differ
-/// from the paper's: docs/planner.md.
+/// How many seconds a batch of `run` takes on the machine, and how much memory on each stage, from
+/// costs of the parts of this model, microbatch, recomputation and tensor-parallel size. Where
+/// messages travel beside passes and the pipeline drains after each batch, its passes are put one
+/// after the other as the schedule has them (walk.h); otherwise by the equations of
+/// pipedream2bw2021, appendix A (appendix_a.h). docs/planner.md.
 Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& links,
                    const Machine& machine);
+
+/// Why there is no prediction of a run's schedule with its program; empty where there is one.
+std::string why_not_predicted(const RunConfig& run);
 
 /// As the schedule asks: without clipping, which makes stages wait for each other, where it has no
 /// flush.

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -59,6 +61,9 @@ struct Planned {
   bool untied = false;
   int64_t window = 0;       // of every third layer
   double late_host = 0.13;  // what the time may be off by where the host is late
+  int chunks = 1;
+  Shard shard = Shard::none;
+  std::vector<int64_t> stage_layers = {};
 };
 
 RunConfig config_of(const Planned& c) {
@@ -72,6 +77,9 @@ RunConfig config_of(const Planned& c) {
   run.microbatches = c.m;
   run.sequence_parallel = c.sequence_parallel;
   run.model.tied = !c.untied;
+  run.chunks = c.chunks;
+  run.shard = c.shard;
+  run.stage_layers = c.stage_layers;
   if (c.window > 0) {
     run.model.window = c.window;
     run.model.window_period = 3;
@@ -86,6 +94,7 @@ void PrintTo(const Planned& c, std::ostream* out) {
   std::string name = fmt::format("{}_{}_t{}_w{}_d{}_b{}_m{}", name_of(c.schedule),
                                  name_of(c.recompute), c.t, c.w, c.d, c.b, c.m);
   std::replace(name.begin(), name.end(), '-', '_');
+  name += fmt::format("_v{}_{}_{}", c.chunks, name_of(c.shard), fmt::join(c.stage_layers, "_"));
   *out << name << (c.untied ? "_untied" : "") << (c.window > 0 ? "_windows" : "");
 }
 
@@ -141,6 +150,7 @@ TEST_P(Predicted, TimeIsNearlyWhatABatchTakes) {
 /// A host that needs longer for small models than their device, and messages that take the time of
 /// both ends: docs/planner.md, "Limits".
 TEST_P(Predicted, TimeIsLessExactWhereTheHostIsLate) {
+  if (!run_.schedule.predicted) return;  // not there, and it says so
   const Machine machine = find_machine("v100-p3-16xlarge");
   RunConfig run = run_;
   run.program.software = find_program("pipedream-2bw-2021").software;
@@ -175,6 +185,40 @@ INSTANTIATE_TEST_SUITE_P(
                       Planned{flush, none, 1, 4, 2, 4, 2, 8, false, true},
                       Planned{flush, none, 1, 1, 2, 1, 8, 8, false, false, 256},
                       Planned{flush, none, 1, 1, 4, 1, 8, 16, false, false, 256}),
+    ::testing::PrintToStringParamName());
+
+/// What goes around or to and fro, splits its backward passes, divides what replicas have, or has
+/// stages of several sizes.
+Planned chunked(const ScheduleKind& kind, int chunks, int64_t m = 16, int64_t layers = 16) {
+  Planned c{kind, none, 1, 1, 4, 2, m, layers};
+  c.chunks = chunks;
+  return c;
+}
+Planned sharded(Shard shard, int d, Recompute recompute = none) {
+  Planned c{flush, recompute, 1, 4, d, 2, 8};
+  c.shard = shard;
+  return c;
+}
+Planned uneven(const ScheduleKind& kind, int chunks, std::vector<int64_t> layers) {
+  Planned c{kind, none, 1, 1, 4, 2, 16};
+  c.chunks = chunks;
+  c.layers = std::accumulate(layers.begin(), layers.end(), int64_t{0});
+  c.stage_layers = std::move(layers);
+  return c;
+}
+INSTANTIATE_TEST_SUITE_P(
+    Since, Predicted,
+    ::testing::Values(
+        chunked(ScheduleKind::interleaved, 2), chunked(ScheduleKind::interleaved, 4),
+        chunked(ScheduleKind::zero_bubble_h1, 1), chunked(ScheduleKind::zero_bubble_h2, 1),
+        chunked(ScheduleKind::interleaved_zero_bubble, 2), chunked(ScheduleKind::zero_bubble_v, 2),
+        chunked(ScheduleKind::v_half, 2), chunked(ScheduleKind::v_min, 2),
+        chunked(ScheduleKind::dual_pipe_v, 2), chunked(ScheduleKind::interleaved, 2, 40),
+        chunked(ScheduleKind::zero_bubble_v, 2, 40), chunked(ScheduleKind::v_min, 2, 40),
+        sharded(Shard::optimizer, 1), sharded(Shard::gradients, 1), sharded(Shard::weights, 1),
+        sharded(Shard::optimizer, 2), sharded(Shard::weights, 2, Recompute::full),
+        uneven(flush, 1, {1, 3, 3, 1}),
+        uneven(ScheduleKind::zero_bubble_v, 2, {1, 2, 2, 2, 2, 2, 2, 1})),
     ::testing::PrintToStringParamName());
 
 /// Four of each weight, a kernel each; of the two norms and four maps of a layer, and of a table.

@@ -1,0 +1,46 @@
+#include "engine/plan/links.h"
+
+#include "engine/rank_grid.h"
+
+namespace frugal::engine {
+
+Links::Links(const RunConfig& run, const Machine& machine) {
+  const Layout layout = layout_of(run);
+  const auto per_node = static_cast<int>(machine.devices_per_node);
+  const int last = layout.stages - 1;
+  for (int i = 0; i <= last; ++i) {
+    replicas.push_back(layout.group(Axis::data, i, per_node));
+    if (i == last) continue;
+    const int leaving = layout.senders(i, i + 1, per_node);
+    senders.push_back(leaving);
+    back.push_back(layout.senders(i + 1, i, per_node));
+    exchanging.push_back(run.program.software.shared_ports ? layout.exchanging(i, i + 1, per_node)
+                                                           : leaving);
+  }
+  if (last == 0) return;
+  ends = layout.group(Axis::ends, 0, per_node);
+  around = layout.senders(last, 0, per_node);
+  around_back = layout.senders(0, last, per_node);
+}
+
+int Links::between(int from, int to) const {
+  if (to == from + 1) return senders.at(static_cast<size_t>(from));
+  if (to == from - 1) return back.at(static_cast<size_t>(to));
+  return from > to ? around : around_back;
+}
+
+MessageCost::MessageCost(const RunConfig& run, const CostModel& times) {
+  const bool sharded = run.sequence_parallel;
+  const int64_t tokens = run.local_sequence() * run.micro_batch;
+  bytes = tokens * run.model.hidden * static_cast<int64_t>(size_of(run.type));
+  const int parts = run.program.software.sharded_messages && !sharded ? run.tensor_parallel : 1;
+  sent = static_cast<double>(bytes) / parts;
+  gather = times.all_gather(times.group(parts), static_cast<double>(bytes));
+}
+
+double MessageCost::seconds(const CostModel& times, int senders, Ways ways) const {
+  return gather + (senders == 0 ? times.message(true, sent)
+                                : times.message_between_nodes(senders, sent, ways));
+}
+
+}  // namespace frugal::engine
