@@ -73,13 +73,14 @@ void plan_trillion(benchmark::State& state) {
   PlanRequest request;
   request.run.model = trillion();
   request.run.type = DType::bf16;
-  request.run.schedule = ScheduleKind::one_forward_one_backward;
+  request.schedules = {ScheduleKind::one_forward_one_backward};
   request.machine = find_machine("a100-selene");
   request.devices = static_cast<int>(state.range(0));
   request.batch = request.devices;
   request.memory = request.machine.memory_capacity;
   request.tensor = {1, 2, 4, 8};
-  request.recompute = {Recompute::none, Recompute::selective, Recompute::full, Recompute::stage};
+  request.recompute = {
+      {Recompute::none}, {Recompute::selective}, {Recompute::full}, {Recompute::stage}};
   size_t configurations = 0;
   for (auto _ : state) {
     const Plan plan = search(request);

@@ -1,6 +1,8 @@
 #include "engine/plan/execute.h"
 
+#include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "engine/train/trainer.h"
 
@@ -19,6 +21,23 @@ Execution execute_plan(const RunConfig& run, const OptimizerOptions& optimizer, 
   for (int i = 0; i < cluster->local_ranks(); ++i)
     done.memory.push_back(cluster->rank(i).ledger.peak());
   return done;
+}
+
+std::vector<Execution> settle(Plan& plan, const Machine& machine, size_t count) {
+  count = std::min(count, plan.fitting.size());
+  std::vector<std::pair<Execution, Candidate>> executed;
+  for (size_t i = 0; i < count; ++i) {
+    const RunConfig& run = plan.fitting[i].run;
+    executed.emplace_back(execute_plan(run, planned_optimizer(run.schedule), machine),
+                          plan.fitting[i]);
+  }
+  std::ranges::stable_sort(executed, {}, [](const auto& each) { return each.first.seconds; });
+  std::vector<Execution> executions;
+  for (size_t i = 0; i < count; ++i) {
+    executions.push_back(std::move(executed[i].first));
+    plan.fitting[i] = std::move(executed[i].second);
+  }
+  return executions;
 }
 
 }  // namespace frugal::engine

@@ -1,5 +1,5 @@
 #pragma once
-#include "engine/config.h"
+#include "engine/plan/search.h"
 #include "engine/train/train_config.h"
 #include "kernels/virtual/machine.h"
 
@@ -15,5 +15,10 @@ struct Execution {
 
 /// Trains a few batches on make_virtual_cluster(), on devices that have as much memory as it takes.
 Execution execute_plan(const RunConfig& run, const OptimizerOptions& optimizer, Machine machine);
+
+/// Executes the first `count` of a plan's configurations that fit, and puts them in the order of
+/// what they took: predictions are not exact, and the first ones are often alike. Returns that of
+/// each.
+std::vector<Execution> settle(Plan& plan, const Machine& machine, size_t count);
 
 }  // namespace frugal::engine

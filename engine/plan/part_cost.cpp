@@ -37,7 +37,10 @@ class PartRun {
     copy_out(rank_, block_);
     cost.other_version = now() - start;
     start = now();
-    (void)optimizer_->step(rank_, options_, {block_, block_});
+    optimizer_->sum_gradients(rank_, options_);
+    cost.sums = now() - start;
+    start = now();
+    (void)optimizer_->step_with_sums(rank_, options_, {block_, block_});
     if (rank_.config.schedule.delay > 0) copy_versions(rank_, model_->parameters());
     optimizer_->clear_gradients(rank_);
     // A tied table's gradient that is on its way stays in memory until the next step.
@@ -133,14 +136,15 @@ class PartRun {
 };
 
 /// How many layers from a part's first on cost something else than each one after them.
-size_t unlike_the_next(const RunConfig& run) { return run.shards(Shard::weights) ? 3 : 1; }
+size_t unlike_the_next(const RunConfig& run) { return run.reduces_in_backward() ? 3 : 1; }
 
 }  // namespace
 
 PartCost plus(const PartCost& a, int64_t n, const PartCost& b) {
   PartCost sum = a;
-  for (const auto seconds : {&PartCost::forward, &PartCost::backward, &PartCost::input_backward,
-                             &PartCost::weight_backward, &PartCost::step, &PartCost::other_version})
+  for (const auto seconds :
+       {&PartCost::forward, &PartCost::backward, &PartCost::input_backward,
+        &PartCost::weight_backward, &PartCost::sums, &PartCost::step, &PartCost::other_version})
     sum.*seconds += static_cast<double>(n) * (b.*seconds);
   for (const auto bytes :
        {&PartCost::weights, &PartCost::gradients, &PartCost::fixed, &PartCost::kept,

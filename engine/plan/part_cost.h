@@ -14,8 +14,9 @@ struct PartCost {
   /// Of one microbatch; recomputation is part of backward.
   double forward = 0, backward = 0;
   double input_backward = 0, weight_backward = 0;  ///< where they are passes of their own
-  /// The optimizer's, without what it waits for; where replicas divide something, with that.
-  double step = 0;
+  /// The optimizer's, without what it waits for; where replicas divide something, with that:
+  /// before stages meet in a step, and from then on.
+  double sums = 0, step = 0;
   double other_version = 0;  ///< of a pass of another version than the one before
 
   int64_t weights = 0;    ///< of one version
@@ -42,13 +43,16 @@ PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
 /// Costs of parts of any number of layers, from parts of one layer and of two: each layer more of a
 /// kind costs the same. That is so because layers of a kind are equal, each keeps the same, and the
 /// last one to run forward, or the first one backward, has the peak. Where weights are gathered
-/// before their layer, two layers' are there at once, and a third costs what each one more does.
+/// for a layer, or its gradients divided behind it, those of the layers beside it are there, too:
+/// then a fourth costs what each one more does.
 /// There are several kinds where every so many layers have a window (ModelConfig::window_period).
 class PartCosts {
  public:
   PartCosts(const RunConfig& run, const OptimizerOptions& optimizer, const Machine& machine);
 
   PartCost of(const ModelPart& part) const;
+  /// What a layer more adds; where there are kinds of them, one of the first kind.
+  const PartCost& layer() const { return kinds_.front().next; }
 
  private:
   struct Kind {

@@ -18,8 +18,15 @@ bool drains_beside_messages(const RunConfig& run) {
   return run.schedule.flushes && run.program.software.messages == Messages::beside;
 }
 
-/// Microbatches after which a pipeline of so many stages repeats itself stage after stage.
-int settled(int stages) { return 4 * stages; }
+/// "a, b or c"
+std::string either_of(std::vector<std::string> names) {
+  const std::string last = std::move(names.back());
+  names.pop_back();
+  return names.empty() ? last : fmt::format("{} or {}", fmt::join(names, ", "), last);
+}
+
+/// Microbatches after which a pipeline of so many stages does the same again and again.
+int64_t settled_after(int64_t stages) { return 4 * stages; }
 
 Walk walk_of(const RunConfig& run, int microbatches, const PartCosts& costs, const Links& links,
              const CostModel& times) {
@@ -48,44 +55,21 @@ Walk walk_of(const RunConfig& run, int microbatches, const PartCosts& costs, con
   return walk;
 }
 
-/// What a pipeline takes for the batch's microbatches, which are more than it takes to settle: as
-/// much more for each as between two numbers of them.
-template <class T>
-T extended(const RunConfig& run, int settled_at, T fewer, T settled) {
-  const auto more = static_cast<T>(run.microbatches - settled_at);
-  return settled + (settled - fewer) * more / static_cast<T>(run.pipeline_parallel);
-}
+/// Two walks of a run: of all its microbatches, or of some that are enough for the pipeline to
+/// settle, and of fewer.
+struct Walks {
+  Walk most, fewer;
+  int64_t all = 1;  ///< microbatches of the run
 
-/// By one or two walks: what both say of seconds and of memory.
-struct Walked {
-  PassesTime passes;
-  std::vector<int64_t> memory;  // of each stage: microbatches and messages
+  /// What it is of all: as much more for each microbatch as between the two.
+  template <class T>
+  T extended(T of_most, T of_fewer) const {
+    const auto steps = most.microbatches - fewer.microbatches;
+    if (steps == 0) return of_most;
+    return of_most +
+           (of_most - of_fewer) * static_cast<T>(all - most.microbatches) / static_cast<T>(steps);
+  }
 };
-
-Walked walked(const RunConfig& run, const PartCosts& costs, const Links& links,
-              const CostModel& times) {
-  const int enough = settled(run.pipeline_parallel);
-  const bool all = run.microbatches <= enough;
-  const Walk walk =
-      walk_of(run, all ? static_cast<int>(run.microbatches) : enough, costs, links, times);
-  const Walk fewer =
-      all ? Walk{} : walk_of(run, enough - run.pipeline_parallel, costs, links, times);
-  Walked found;
-  for (int i = 0; i < run.pipeline_parallel; ++i) {
-    const int64_t peak = peak_of(walk, i);
-    found.memory.push_back(all ? peak : extended(run, enough, peak_of(fewer, i), peak));
-  }
-  if (!drains_beside_messages(run)) return found;
-  WalkTime time = time_of(walk);
-  if (!all) {
-    const WalkTime less = time_of(fewer);
-    time.seconds = extended(run, enough, less.seconds, time.seconds);
-    time.without_messages = extended(run, enough, less.without_messages, time.without_messages);
-  }
-  const double compute = busiest(walk) / walk.microbatches * static_cast<double>(run.microbatches);
-  found.passes = {compute, time.seconds - time.without_messages, time.without_messages - compute};
-  return found;
-}
 
 /// What a stage has between batches is as one part with all of its layers.
 ModelPart together(const RunConfig& run, int stage) {
@@ -98,42 +82,123 @@ ModelPart together(const RunConfig& run, int stage) {
   return all;
 }
 
-std::vector<StagePrediction> predict_stages(const RunConfig& run, const Walked& walked,
-                                            const PartCosts& costs, const Links& links,
-                                            const CostModel& times) {
-  const MessageCost message(run, times);
-  std::vector<StagePrediction> stages;
-  for (int i = 0; i < run.pipeline_parallel; ++i) {
-    const PartCost part = costs.of(together(run, i));
-    StagePrediction stage;
-    stage.compute = part.forward + part.backward;
-    for (const int next : {i - 1, i + 1})
-      if (next >= 0 && next < run.pipeline_parallel)
-        stage.messages += run.chunks * message.seconds(times, links.between(i, next));
-    if (run.shard == Shard::none)
-      stage.all_reduce = times.all_reduce(links.replicas[static_cast<size_t>(i)],
-                                          static_cast<double>(part.gradients));
-    // Without a flush, the last passes of a batch take turns with those of the next version.
-    const double turns =
-        std::min<double>(run.pipeline_parallel - 1 - i, static_cast<double>(run.microbatches));
-    stage.update = part.step + (run.schedule.delay > 0 ? 2 * turns * part.other_version : 0);
-    const StageFill fill{.stage = i,
-                         .stages = run.pipeline_parallel,
-                         .chunks = run.chunks,
-                         .microbatches = static_cast<int>(run.microbatches)};
-    stage.memory = part.fixed + (run.schedule.versions_limit(fill) - 1) * part.weights +
-                   walked.memory[static_cast<size_t>(i)];
-    stages.push_back(stage);
-  }
-  return stages;
-}
-
 /// Seconds in which the ends sum a tied table's gradients; 0 where there is nothing to sum.
 double tied_sum(const RunConfig& run, const Links& links, const CostModel& times) {
   if (!run.model.tied || run.part_layout().last_stage() == 0) return 0;
   const int64_t table = run.model.vocabulary / run.tensor_parallel * run.model.hidden;
   return times.all_reduce(links.ends, static_cast<double>(table * size_of(run.state_type())));
 }
+
+/// All of a configuration that a prediction is made of.
+class Predicting {
+ public:
+  Predicting(const RunConfig& run, const PartCosts& costs, const Links& links,
+             const Machine& machine)
+      : run_(run),
+        costs_(costs),
+        links_(links),
+        times_(machine, run.program.software),
+        tied_(tied_sum(run, links, times_)) {
+    for (int i = 0; i < run.pipeline_parallel; ++i) parts_.push_back(costs.of(together(run, i)));
+  }
+
+  Prediction prediction() {
+    for (int i = 0; i < run_.pipeline_parallel; ++i) prediction_.stages.push_back(stage(i));
+    const Walks both = walks();
+    add_memory(both);
+    if (drains_beside_messages(run_))
+      walk_through(both);
+    else
+      by_equations();
+    prediction_.seconds = std::accumulate(prediction_.parts.begin(), prediction_.parts.end(), 0.0);
+    return std::move(prediction_);
+  }
+
+ private:
+  StagePrediction stage(int i) const {
+    const MessageCost message(run_, times_);
+    const PartCost& part = parts_[static_cast<size_t>(i)];
+    StagePrediction stage;
+    stage.compute = part.forward + part.backward;
+    for (const int next : {i - 1, i + 1})
+      if (next >= 0 && next < run_.pipeline_parallel)
+        stage.messages += run_.chunks * message.seconds(times_, links_.between(i, next));
+    stage.all_reduce = part.sums;
+    if (run_.shard == Shard::none)
+      stage.all_reduce += times_.all_reduce(links_.replicas[static_cast<size_t>(i)],
+                                            static_cast<double>(part.gradients));
+    // Without a flush, the last passes of a batch take turns with those of the next version.
+    const double turns =
+        std::min<double>(run_.pipeline_parallel - 1 - i, static_cast<double>(run_.microbatches));
+    stage.update = part.step + (run_.schedule.delay > 0 ? 2 * turns * part.other_version : 0);
+    return stage;
+  }
+
+  Walk walk(int64_t microbatches) const {
+    Walk walk = walk_of(run_, static_cast<int>(microbatches), costs_, links_, times_);
+    for (const StagePrediction& stage : prediction_.stages) {
+      walk.sums.push_back(stage.all_reduce);
+      walk.step.push_back(stage.update);
+    }
+    walk.sums.front() += tied_;
+    if (run_.pipeline_parallel > 1) walk.sums.back() += tied_;
+    return walk;
+  }
+
+  Walks walks() const {
+    const int64_t p = run_.pipeline_parallel,
+                  enough = std::min(settled_after(p), run_.microbatches);
+    Walks both{.most = walk(enough), .fewer = {}, .all = run_.microbatches};
+    both.fewer = enough < run_.microbatches ? walk(enough - p) : both.most;
+    return both;
+  }
+
+  void add_memory(const Walks& walks) {
+    for (int i = 0; i < run_.pipeline_parallel; ++i) {
+      const PartCost& part = parts_[static_cast<size_t>(i)];
+      const StageFill fill{.stage = i,
+                           .stages = run_.pipeline_parallel,
+                           .chunks = run_.chunks,
+                           .microbatches = static_cast<int>(run_.microbatches)};
+      prediction_.stages[static_cast<size_t>(i)].memory =
+          part.fixed + (run_.schedule.versions_limit(fill) - 1) * part.weights +
+          walks.extended(peak_of(walks.most, i), peak_of(walks.fewer, i));
+    }
+  }
+
+  void walk_through(const Walks& walks) {
+    const WalkTime most = time_of(walks.most), fewer = time_of(walks.fewer);
+    const auto of = [&](double WalkTime::*part) { return walks.extended(most.*part, fewer.*part); };
+    const double compute =
+        busiest(walks.most) * static_cast<double>(run_.microbatches) / walks.most.microbatches;
+    prediction_.parts = {compute, of(&WalkTime::messages), of(&WalkTime::sums), of(&WalkTime::step),
+                         of(&WalkTime::passes) - compute};
+  }
+
+  void by_equations() {
+    const PassesTime passes = passes_by_equations(run_, costs_, links_, times_);
+    double all_reduce = 0, update = 0;
+    for (const StagePrediction& stage : prediction_.stages) {
+      all_reduce = std::max(all_reduce, stage.all_reduce);
+      update = std::max(update, stage.update);
+    }
+    double tied = tied_;
+    if (!run_.schedule.flushes && tied > 0) {
+      const double batch = passes.compute + passes.messages + all_reduce + update;
+      tied = std::max(
+          0.0, late_table(run_, costs_, links_, times_, prediction_.stages[0], tied) - batch);
+    }
+    prediction_.parts = {passes.compute, passes.messages, all_reduce + tied, update, passes.bubble};
+  }
+
+  const RunConfig& run_;
+  const PartCosts& costs_;
+  const Links& links_;
+  const CostModel times_;
+  const double tied_;
+  std::vector<PartCost> parts_;  // of each stage, all that it has
+  Prediction prediction_;
+};
 
 }  // namespace
 
@@ -171,32 +236,14 @@ std::string why_not_predicted(const RunConfig& run) {
   return fmt::format("schedule is {}, of which there is no prediction{}; give {}",
                      run.schedule.name,
                      run.schedule.flushes ? " where messages do not travel beside passes" : "",
-                     fmt::join(ScheduleKind::names(&ScheduleKind::predicted), ", "));
+                     either_of(ScheduleKind::names(&ScheduleKind::predicted)));
 }
 
 Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& links,
                    const Machine& machine) {
   if (const std::string why = why_not_predicted(run); !why.empty())
     throw std::invalid_argument(why);
-  const CostModel times(machine, run.program.software);
-  const Walked walk = walked(run, costs, links, times);
-  Prediction prediction;
-  prediction.stages = predict_stages(run, walk, costs, links, times);
-  const PassesTime passes =
-      drains_beside_messages(run) ? walk.passes : passes_by_equations(run, costs, links, times);
-  double all_reduce = 0, update = 0;
-  for (const StagePrediction& stage : prediction.stages) {
-    all_reduce = std::max(all_reduce, stage.all_reduce);
-    update = std::max(update, stage.update);
-  }
-  double tied = tied_sum(run, links, times);
-  if (!run.schedule.flushes && tied > 0) {
-    const double batch = passes.compute + passes.messages + all_reduce + update;
-    tied = std::max(0.0, late_table(run, costs, links, times, prediction.stages[0], tied) - batch);
-  }
-  prediction.parts = {passes.compute, passes.messages, all_reduce + tied, update, passes.bubble};
-  prediction.seconds = std::accumulate(prediction.parts.begin(), prediction.parts.end(), 0.0);
-  return prediction;
+  return Predicting(run, costs, links, machine).prediction();
 }
 
 }  // namespace frugal::engine

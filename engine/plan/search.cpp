@@ -1,11 +1,11 @@
 #include "engine/plan/search.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 
+#include "engine/plan/balance.h"
 #include "engine/schedule/schedules.h"
 #include "kernels/support/error.h"
 
@@ -23,20 +23,20 @@ std::vector<int64_t> divisors(int64_t n) {
   return all;
 }
 
-/// "a, b or c"
-std::string either_of(std::vector<std::string> names) {
-  const std::string last = std::move(names.back());
-  names.pop_back();
-  return names.empty() ? last : fmt::format("{} or {}", fmt::join(names, ", "), last);
-}
-
-/// The costs of parts, executed once for all depths and widths.
+/// The costs of parts, executed once for all depths and, but for what replicas divide, widths.
 class Costs {
  public:
   explicit Costs(const Machine& machine) : machine_(machine) {}
 
   const PartCosts& of(const RunConfig& run) {
-    const Key key{run.tensor_parallel, run.micro_batch, run.recompute, run.schedule.name};
+    const Key key{run.tensor_parallel,
+                  run.micro_batch,
+                  run.recompute,
+                  run.recompute == Recompute::selective ? name_of(run.recompute_modules) : "",
+                  run.schedule.splits_backward,
+                  run.schedule.flushes ? "" : run.schedule.name,
+                  run.shard,
+                  run.shard == Shard::none ? 1 : run.data_parallel};
     const auto found = costs_.find(key);
     if (found != costs_.end()) return found->second;
     return costs_.emplace(key, PartCosts(run, planned_optimizer(run.schedule), machine_))
@@ -44,7 +44,7 @@ class Costs {
   }
 
  private:
-  using Key = std::tuple<int, int64_t, Recompute, std::string_view>;  // of the schedule
+  using Key = std::tuple<int, int64_t, Recompute, std::string, bool, std::string_view, Shard, int>;
   const Machine& machine_;
   std::map<Key, PartCosts> costs_;
 };
@@ -58,7 +58,7 @@ class Search {
       if (request_.devices % tensor != 0) continue;
       const int64_t devices = request_.devices / tensor;
       for (const int64_t depth : divisors(devices))
-        if (request_.run.model.layers % depth == 0) shape(tensor, depth, devices / depth);
+        if (divides(depth)) shape(tensor, depth, devices / depth);
     }
     const auto faster = [](const Candidate& a, const Candidate& b) {
       return a.prediction.seconds < b.prediction.seconds;
@@ -69,6 +69,12 @@ class Search {
   }
 
  private:
+  /// Whether a model can be cut into so many parts.
+  bool divides(int64_t parts) const {
+    const int64_t layers = request_.run.model.layers;
+    return layers % parts == 0 || (request_.balanced_stages && parts <= layers);
+  }
+
   /// All microbatch sizes of these t, d and w.
   void shape(int tensor, int64_t depth, int64_t width) {
     if (request_.batch % width != 0) return;
@@ -77,8 +83,6 @@ class Search {
     run.tensor_parallel = tensor;
     run.pipeline_parallel = static_cast<int>(depth);
     run.data_parallel = static_cast<int>(width);
-    // A pipeline of one stage has no bubble that a second version of its weights could fill.
-    if (depth == 1) run.schedule = ScheduleKind::one_forward_one_backward;
     const Links links(run, request_.machine);
     for (const int64_t micro_batch : divisors(sequences)) {
       run.micro_batch = micro_batch;
@@ -88,33 +92,128 @@ class Search {
         plan_.not_filling += static_cast<int64_t>(request_.recompute.size());
         continue;
       }
-      for (const Recompute recompute : request_.recompute) {
-        run.recompute = recompute;
-        consider(run, links);
+      // A pipeline of one stage has no bubble that another order or a second version of its
+      // weights could fill.
+      if (depth == 1)
+        ordered(run, links, ScheduleKind::one_forward_one_backward);
+      else
+        for (const ScheduleKind& kind : request_.schedules) ordered(run, links, kind);
+    }
+  }
+
+  /// With every number of chunks that the schedule may have.
+  void ordered(RunConfig run, const Links& links, const ScheduleKind& kind) {
+    run.schedule = kind;
+    const int least = kind.has_chunks ? std::max(kind.chunks, 2) : 1;
+    const int most = kind.has_chunks && kind.chunks == 0 ? PlanRequest::most_chunks : least;
+    for (run.chunks = least; run.chunks <= most; ++run.chunks)
+      if (divides(int64_t{run.pipeline_parallel} * run.chunks)) divided(run, links);
+  }
+
+  /// With all that may be recomputed, and that replicas may divide.
+  void divided(RunConfig run, const Links& links) {
+    for (const Shard shard : request_.shards) {
+      if (shard != Shard::none && run.data_parallel == 1) continue;
+      run.shard = shard;
+      if (!allowed(run)) continue;
+      for (const Recomputation& again : worth_recomputing(run)) {
+        RunConfig with = run;
+        with.recompute = again.kind;
+        with.recompute_modules = again.modules;
+        if (allowed(with)) stages(with, links);
       }
     }
   }
 
-  void consider(const RunConfig& run, const Links& links) {
-    run.validate();
-    Candidate candidate{run, predict(run, costs_.of(run), links, request_.machine), 0};
+  /// Stages of equal size, and balanced ones where they are others.
+  void stages(RunConfig run, const Links& links) {
+    const PartCosts& costs = costs_.of(run);
+    const int64_t parts = run.part_layout().parts();
+    const bool equal = run.model.layers % parts == 0;
+    if (equal) consider(run, costs, links);
+    if (!request_.balanced_stages || parts == 1) return;
+    run.stage_layers = balanced_layers(run, costs);
+    const std::vector<int64_t>& layers = run.stage_layers;
+    if (equal && std::ranges::all_of(layers, [&](int64_t n) { return n == layers.front(); }))
+      return;
+    consider(run, costs, links);
+  }
+
+  void consider(const RunConfig& run, const PartCosts& costs, const Links& links) {
+    Candidate candidate{run, predict(run, costs, links, request_.machine), 0};
     candidate.missing = std::max<int64_t>(candidate.prediction.memory() - request_.memory, 0);
     (candidate.fits() ? plan_.fitting : plan_.too_large).push_back(std::move(candidate));
+  }
+
+  /// What some of the modules, each set of them, cost and save in a layer; without those that
+  /// another set is never worse than.
+  const std::vector<Recomputation>& worth_recomputing(const RunConfig& like);
+
+  bool allowed(RunConfig run) {
+    const int64_t parts = run.part_layout().parts();
+    if (run.model.layers % parts != 0) {  // any sizes: what they will be is not known yet
+      run.stage_layers.assign(static_cast<size_t>(parts), 1);
+      run.stage_layers.back() += run.model.layers - parts;
+    }
+    try {
+      run.validate();
+      return true;
+    } catch (const InputError& e) {
+      if (plan_.refused++ == 0) plan_.first_rule = e.what();
+      return false;
+    }
   }
 
   const PlanRequest& request_;
   Costs costs_;
   Plan plan_;
+  /// By t, b and whether backward passes are split.
+  std::map<std::tuple<int, int64_t, bool>, std::vector<Recomputation>> worth_;
 };
+
+/// Whether a layer with one is slower than with the other, and saves nothing.
+bool is_worse(const PartCost& a, const PartCost& b) {
+  const double longer = (a.forward + a.backward) - (b.forward + b.backward);
+  return longer >= 0 && a.kept >= b.kept && a.forward_peak >= b.forward_peak &&
+         a.backward_peak >= b.backward_peak &&
+         (longer > 0 || a.kept > b.kept || a.backward_peak > b.backward_peak);
+}
+
+const std::vector<Recomputation>& Search::worth_recomputing(const RunConfig& like) {
+  const auto several =
+      std::ranges::count(request_.recompute, Recompute::selective, &Recomputation::kind);
+  if (several < 2) return request_.recompute;
+  const auto [found, is_new] =
+      worth_.try_emplace({like.tensor_parallel, like.micro_batch, like.schedule.splits_backward});
+  if (!is_new) return found->second;
+  std::vector<PartCost> layers;
+  for (const Recomputation& again : request_.recompute) {
+    RunConfig run = like;
+    run.shard = Shard::none;
+    run.recompute = again.kind;
+    run.recompute_modules = again.modules;
+    layers.push_back(costs_.of(run).layer());
+  }
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const bool worse = request_.recompute[i].kind == Recompute::selective &&
+                       std::ranges::any_of(layers, [&](const PartCost& other) {
+                         return is_worse(layers[i], other);
+                       });
+    if (!worse) found->second.push_back(request_.recompute[i]);
+  }
+  return found->second;
+}
 
 }  // namespace
 
 void PlanRequest::validate() const {
   require_able(machine, devices, run.type);
-  if (!run.schedule.predicted)
-    throw InputError(fmt::format("--schedule is {}, of which there is no prediction; give {}",
-                                 run.schedule.name,
-                                 either_of(ScheduleKind::names(&ScheduleKind::predicted))));
+  for (const ScheduleKind& kind : schedules) {
+    RunConfig scheduled = run;
+    scheduled.schedule = kind;
+    if (const std::string why = why_not_predicted(scheduled); !why.empty())
+      throw InputError("--" + why);
+  }
   // b · w · d · g = B and w · d · t = N: for some t, B is a multiple of N / t.
   const auto works = [this](int tensor) {
     return devices % tensor == 0 && batch % (devices / tensor) == 0;
@@ -137,6 +236,8 @@ void PlanRequest::validate() const {
 Plan search(const PlanRequest& request) {
   request.validate();
   Plan plan = Search(request).run();
+  if (plan.fitting.empty() && plan.too_large.empty() && plan.refused > 0)
+    throw InputError(plan.first_rule);
   if (plan.fitting.empty() && plan.too_large.empty())
     throw InputError(fmt::format(
         "--devices is {}, and no depth that divides it and the model's {} layers leaves w, b and g "

@@ -8,12 +8,17 @@
 namespace frugal::engine {
 namespace {
 
-/// A moment, and when it would be if messages took no time.
+/// A moment, and when it would be if messages took no time, and if steps took none either.
 struct Moments {
-  double with = 0, without = 0;
+  double with = 0, without_messages = 0, of_passes = 0;
+
+  Moments after(double seconds) const {
+    return {with + seconds, without_messages + seconds, of_passes + seconds};
+  }
 };
 Moments later(const Moments& a, const Moments& b) {
-  return {std::max(a.with, b.with), std::max(a.without, b.without)};
+  return {std::max(a.with, b.with), std::max(a.without_messages, b.without_messages),
+          std::max(a.of_passes, b.of_passes)};
 }
 
 double seconds_of(const PartCost& part, ActionKind pass) {
@@ -36,9 +41,12 @@ class Clock {
       : walk_(walk),
         stages_(walk.actions.size()),
         there_{Inputs(entries()), Inputs(entries())},
-        free_(stages_.size() * 4) {}
+        free_(stages_.size() * 4) {
+    for (size_t i = 0; i < stages_.size(); ++i) stages_[i].free = {walk.step[i], walk.step[i], 0};
+  }
 
-  Moments run() {
+  /// When each stage has made its passes, from the meeting before.
+  std::vector<Moments> run() {
     std::vector<int> to_go(stages_.size());
     for (size_t i = 0; i < to_go.size(); ++i) to_go[i] = static_cast<int>(to_go.size() - 1 - i);
     while (!to_go.empty()) {
@@ -46,13 +54,13 @@ class Clock {
       to_go.pop_back();
       advance(stage, to_go);
     }
-    Moments end;
+    std::vector<Moments> ends;
     for (size_t i = 0; i < stages_.size(); ++i) {
       if (stages_[i].done != walk_.actions[i].size())
         throw std::logic_error("a schedule whose stages wait for each other");
-      end = later(end, stages_[i].free);
+      ends.push_back(stages_[i].free);
     }
-    return end;
+    return ends;
   }
 
  private:
@@ -81,8 +89,7 @@ class Clock {
       const int part = walk_.layout.part_at({stage, pass.chunk});
       if (!begin(pass, part, s.free)) return;
       const double seconds = seconds_of(walk_.parts[static_cast<size_t>(part)], pass.kind);
-      s.free.with += seconds;
-      s.free.without += seconds;
+      s.free = s.free.after(seconds);
       if (pass.kind != ActionKind::weight_backward) hand_on(pass, part, s.free, to_go);
     }
   }
@@ -183,8 +190,16 @@ class Holding {
 }  // namespace
 
 WalkTime time_of(const Walk& walk) {
-  const Moments end = Clock(walk).run();
-  return {end.with, end.without};
+  const std::vector<Moments> ends = Clock(walk).run();
+  Moments last, met;
+  for (size_t i = 0; i < ends.size(); ++i) {
+    last = later(last, ends[i]);
+    met = later(met, ends[i].after(walk.sums[i]));
+  }
+  return {.passes = last.of_passes,
+          .step = last.without_messages - last.of_passes,
+          .sums = met.without_messages - last.without_messages,
+          .messages = met.with - met.without_messages};
 }
 
 int64_t peak_of(const Walk& walk, int stage) { return Holding(walk, stage).peak(); }

@@ -13,19 +13,25 @@ struct Walk {
   int microbatches = 1;          ///< [m] of a batch
   std::vector<Actions> actions;  ///< passes alone, of each stage
   std::vector<PartCost> parts;   ///< in the model's order (PartLayout::part_at)
+  /// Seconds from a stage's last pass until it is ready for the step, in which stages meet, and
+  /// from there to its next batch.
+  std::vector<double> sums, step;
   /// Seconds of a message from a part to the one behind it, or back; 0 on the same stage.
   std::vector<double> ahead, back;
   int64_t message_bytes = 0;
   bool keeps_messages = true;  ///< that it has sent, until the next one to the same side
 };
 
+/// How long a batch takes, from one meeting of the stages to the next, by what makes it so long.
 struct WalkTime {
-  double seconds = 0;           ///< from the first pass to the last
-  double without_messages = 0;  ///< the same if all messages arrived at once
+  double passes = 0;    ///< if nothing but passes took time
+  double step = 0;      ///< by which what follows a meeting makes that longer
+  double sums = 0;      ///< what precedes it
+  double messages = 0;  ///< and messages
 };
 
-/// When the last pass of the batch ends, if each begins as soon as its stage is free and what it
-/// needs is there. A stage sends beside its passes, to each side one message after the other.
+/// Each pass begins as soon as its stage is free and what it needs is there. A stage sends beside
+/// its passes, to each side one message after the other.
 WalkTime time_of(const Walk& walk);
 
 /// The most that a stage holds of microbatches and messages at once, bytes.

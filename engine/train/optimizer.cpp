@@ -30,6 +30,11 @@ bool is_behind(const Parameter& first, int64_t elements, const Parameter& p) {
 
 bool is_vector(const Parameter& p) { return p.view().shape.dims == 1; }
 
+/// Whether stages step without meeting.
+bool waits_for_nobody(const Rank& rank, const OptimizerOptions& options) {
+  return options.clip == 0 && !rank.config.schedule.flushes;
+}
+
 }  // namespace
 
 std::string_view name_of(OptimizerKind kind) {
@@ -294,16 +299,27 @@ double Optimizer::end_step_in_backward(Rank& rank) {
 
 double Optimizer::step(Rank& rank, const OptimizerOptions& options, const WeightBlocks& blocks) {
   if (rank.config.step_in_backward) return end_step_in_backward(rank);
+  sum_gradients(rank, options);
+  return step_with_sums(rank, options, blocks);
+}
+
+void Optimizer::sum_gradients(Rank& rank, const OptimizerOptions& options) {
   finish(rank);
   clear_fresh(rank);
   flatten_gradients(rank);
   sum_over_replicas(rank);
-  if (options.clip == 0 && !rank.config.schedule.flushes) {
+  if (waits_for_nobody(rank, options))
     sum_partial_gradients(rank);
+  else
+    complete_gradients(rank);
+}
+
+double Optimizer::step_with_sums(Rank& rank, const OptimizerOptions& options,
+                                 const WeightBlocks& blocks) {
+  if (waits_for_nobody(rank, options)) {
     update_without_waiting(rank, options, blocks);
     return std::numeric_limits<double>::quiet_NaN();
   }
-  complete_gradients(rank);
   const double norm = norm_of(rank, squared_norm(rank));
   update(rank, options, norm, blocks);
   return rank.whole() ? norm : std::numeric_limits<double>::quiet_NaN();

@@ -81,6 +81,13 @@ class Optimizer {
   /// table.
   static void complete_gradients(Rank& rank, const ParameterList& parameters);
 
+  // The two parts of step(), where weights do not step in backward:
+
+  /// Makes the gradients whole, for which nobody of another stage but a tied table's is waited for.
+  void sum_gradients(Rank& rank, const OptimizerOptions& options);
+  /// The rest of step(), behind that.
+  double step_with_sums(Rank& rank, const OptimizerOptions& options, const WeightBlocks& blocks);
+
   // What a step consists of, for those who clip by the norm of more parameters than these:
 
   /// The same of what this rank steps.

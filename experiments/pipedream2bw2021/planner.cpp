@@ -23,7 +23,8 @@ std::vector<Candidate> planned(const ModelConfig& model, int gpus, int64_t batch
   request.memory = request.machine.memory_capacity;
   request.devices = gpus;
   request.batch = batch;
-  request.recompute = {Recompute::full};
+  request.schedules = {ScheduleKind::two_buffered};
+  request.recompute = {{Recompute::full}};
   return search(request).fitting;
 }
 

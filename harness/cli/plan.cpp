@@ -18,12 +18,13 @@
 namespace frugal::harness {
 namespace {
 
-constexpr const char* searched = "searched";
+constexpr const char *searched = "searched", *equal_stages = "equal";
 
 struct PlanValues {
   RunFlags run{{FieldGroup::model, FieldGroup::length},
                {"sequence_parallel", "attention", "stored_masks", "program"}};
-  std::string hardware, tensor_parallel = "1", recompute = searched, schedule = "2bw",
+  std::string hardware, tensor_parallel = "1", schedule = "2bw", recompute = searched,
+                        modules = "core-attention", shard = "none", stage_layers = equal_stages,
                         type = "bf16", format = "table";
   int devices = 0;  // 0: not given
   int64_t batch = 0, execute = 0, rows = 5;
@@ -35,6 +36,8 @@ std::vector<std::string> names_and_searched(std::vector<std::string> names) {
   return names;
 }
 
+bool is_planned(const ScheduleKind& kind) { return kind.flushes || kind.predicted; }
+
 /// The planner's memory is frugal's own.
 void refuse_memory(const Program& program) {
   for (const Behaviour* behaviour : behaviours_of(program))
@@ -43,6 +46,45 @@ void refuse_memory(const Program& program) {
           "--program is {}, which has {}, and the planner predicts no other memory than "
           "frugal's; give --program {}:time:messages",
           program.name, behaviour->name, program.name));
+}
+
+/// Those that a name names, or where it is `searched` all of these.
+template <class T>
+std::vector<T> those_of(const std::string& name, std::vector<T> all) {
+  return name == searched ? std::move(all) : std::vector<T>{*from_name<T>(name)};
+}
+
+/// Of those that flush, which have no effect on what is trained.
+std::vector<ScheduleKind> schedules_of(const std::string& name) {
+  std::vector<ScheduleKind> all;
+  for (const std::string& one : ScheduleKind::names(&ScheduleKind::flushes))
+    all.push_back(*from_name<ScheduleKind>(one));
+  return those_of(name, std::move(all));
+}
+
+std::vector<Recomputation> recomputations_of(const PlanValues& values, AttentionKind attention) {
+  std::vector<Recomputation> found;
+  for (const std::string& name : all_names<Recompute>()) {
+    if (values.recompute != name && values.recompute != searched) continue;
+    const Recompute kind = *from_name<Recompute>(name);
+    if (kind != Recompute::selective)
+      found.push_back({kind});
+    else if (values.modules == searched)
+      for (const LayerModules set : LayerModules::all_sets()) found.push_back({kind, set});
+    // The paper's set is nothing that fused attention keeps.
+    else if (const auto set = *layer_modules(values.modules);
+             values.recompute == name || attention == AttentionKind::separate ||
+             set != RunConfig::cores)
+      found.push_back({kind, set});
+  }
+  return found;
+}
+
+void check_modules(const std::string& modules) {
+  if (modules != searched && !layer_modules(modules))
+    throw InputError(fmt::format(
+        "--recompute-modules is \"{}\"; it must be {}, or names out of {} with + between them",
+        modules, searched, fmt::join(all_names<LayerModule>(), ", ")));
 }
 
 /// Sizes of which each stage's weights can be cut into as many parts.
@@ -86,7 +128,6 @@ PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
   request.batch = values.batch;
   request.memory = request.machine.memory_capacity;
   if (values.memory) request.memory = static_cast<int64_t>(*values.memory * (int64_t{1} << 30));
-  run.schedule = *from_name<ScheduleKind>(values.schedule);
   run.attention =
       settings.is_given("attention") ? settings.config.attention : default_attention(run.model);
   run.type = *from_name<DType>(values.type);
@@ -95,12 +136,12 @@ PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
   refuse_memory(run.program);
   run.stored_masks = settings.config.stored_masks;
   request.tensor = tensor_sizes(values, request);
-  request.recompute.clear();
-  for (const std::string& name : all_names<Recompute>()) {
-    const bool possible = name != "selective" || run.attention == AttentionKind::separate;
-    if (values.recompute == name || (values.recompute == searched && possible))
-      request.recompute.push_back(*from_name<Recompute>(name));
-  }
+  request.schedules = schedules_of(values.schedule);
+  request.shards = those_of<Shard>(
+      values.shard, {Shard::none, Shard::optimizer, Shard::gradients, Shard::weights});
+  check_modules(values.modules);
+  request.recompute = recomputations_of(values, run.attention);
+  request.balanced_stages = values.stage_layers != equal_stages;
   return request;
 }
 
@@ -119,18 +160,15 @@ std::string command_of(const PlanValues& values, const RunSettings& asked, const
 Exit plan(const PlanValues& values) {
   const RunSettings settings = values.run.settings();
   const PlanRequest request = request_of(values, settings);
-  const Plan plan = search(request);
+  Plan plan = search(request);
   if (plan.fitting.empty()) throw InputError(why_nothing_fits(request, plan));
-  PlanReport report{.request = request,
-                    .plan = plan,
-                    .executed = {},
-                    .command = command_of(values, settings, plan.fitting.front().run),
-                    .rows = static_cast<size_t>(std::max(values.rows, values.execute))};
-  for (const Candidate& candidate : plan.fitting) {
-    if (report.executed.size() == static_cast<size_t>(values.execute)) break;
-    report.executed.push_back(
-        execute_plan(candidate.run, planned_optimizer(candidate.run.schedule), request.machine));
-  }
+  std::vector<Execution> executed =
+      settle(plan, request.machine, static_cast<size_t>(values.execute));
+  const PlanReport report{.request = request,
+                          .plan = plan,
+                          .executed = std::move(executed),
+                          .command = command_of(values, settings, plan.fitting.front().run),
+                          .rows = static_cast<size_t>(std::max(values.rows, values.execute))};
   fmt::print("{}", values.format == "json" ? report.json().dump(2) + "\n" : report.text());
   return Exit::done;
 }
@@ -148,16 +186,23 @@ void add_plan(CommandLine& line) {
   flags.integer("--devices", v.devices, 1, "Devices, all of which are used", 1 << 14);
   flags.integer("--batch", v.batch, 1, "Sequences of a batch, over all replicas", 1 << 24);
   flags.number("--memory", v.memory, 0, 1e6, "GiB of each device instead of the machine's");
-  flags.choice("--schedule", v.schedule, ScheduleKind::names(&ScheduleKind::predicted),
-               "In which order stages compute microbatches, and with which weights");
+  flags.choice("--schedule", v.schedule, names_and_searched(ScheduleKind::names(is_planned)),
+               "In which order stages compute microbatches, and with which weights; searched: all "
+               "that flush");
   flags.text("--tensor-parallel", v.tensor_parallel, "N|searched",
              "Tensor-parallel size; searched: all sizes within a node");
   flags.choice("--recompute", v.recompute, names_and_searched(all_names<Recompute>()),
                "Activations that are computed again");
+  flags.text("--recompute-modules", v.modules, "SET|searched",
+             "Of selective recomputation; searched: every set that saves something");
+  flags.choice("--shard", v.shard, names_and_searched(all_names<Shard>()),
+               "What replicas divide in place of copies");
+  flags.choice("--stage-layers", v.stage_layers, {equal_stages, searched},
+               "searched: also as many for each stage as make all equally fast");
   flags.choice("--type", v.type, all_names<DType>(), "Of weights and activations");
   flags.integer("--rows", v.rows, 1, "Configurations that are shown");
   flags.integer("--execute", v.execute, 0,
-                "Execute so many of the best on the virtual machine, beside their prediction");
+                "Execute so many of the best on the virtual machine, and order them by that");
   flags.choice("--format", v.format, {"table", "json"}, "How to print it");
 }
 

@@ -1,8 +1,10 @@
 #include "harness/report/commands/plan_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "harness/measure/flops.h"
@@ -18,12 +20,67 @@ std::string gib(int64_t bytes) {
   return fmt::format("{:.2f}", static_cast<double>(bytes) / gibibyte);
 }
 
+/// "selective norm+mlp"; the paper's own set has no names.
+std::string recomputed(const RunConfig& run) {
+  const bool sets =
+      run.recompute == Recompute::selective && run.recompute_modules != RunConfig::cores;
+  return fmt::format("{}{}", name_of(run.recompute),
+                     sets ? " " + name_of(run.recompute_modules) : "");
+}
+
+/// "interleaved, v 2"
+std::string order_of(const RunConfig& run) {
+  const bool said = run.schedule.has_chunks && run.schedule.chunks == 0;
+  return fmt::format("{}{}", name_of(run.schedule), said ? fmt::format(", v {}", run.chunks) : "");
+}
+
+/// "equal", or "1 2x3 1"
+std::string sizes_of(const RunConfig& run) {
+  if (run.stage_layers.empty()) return "equal";
+  std::vector<std::string> sizes;
+  for (auto at = run.stage_layers.begin(); at != run.stage_layers.end();) {
+    const auto end = std::find_if(at, run.stage_layers.end(), [&](int64_t n) { return n != *at; });
+    sizes.push_back(end - at > 1 ? fmt::format("{}x{}", *at, end - at) : std::to_string(*at));
+    at = end;
+  }
+  return fmt::format("{}", fmt::join(sizes, " "));
+}
+
+/// What a plan may search besides: a column where it does, and a part of a configuration's name
+/// where that is not the usual.
+struct Searched {
+  const char* title;
+  bool (*is_searched)(const PlanRequest&);
+  bool (*is_usual)(const RunConfig&);
+  std::string (*text)(const RunConfig&);
+};
+const std::array<Searched, 3>& also_searched() {
+  static const std::array<Searched, 3> all = {
+      {{"schedule", [](const PlanRequest& r) { return r.schedules.size() > 1; },
+        [](const RunConfig& run) { return run.schedule.predicted; }, order_of},
+       {"shard", [](const PlanRequest& r) { return r.shards.size() > 1; },
+        [](const RunConfig& run) { return run.shard == Shard::none; },
+        [](const RunConfig& run) { return std::string(name_of(run.shard)); }},
+       {"layers", [](const PlanRequest& r) { return r.balanced_stages; },
+        [](const RunConfig& run) { return run.stage_layers.empty(); }, sizes_of}}};
+  return all;
+}
+
 /// "w 4, d 16, b 1, recompute none"
 std::string name_of(const RunConfig& run) {
   const std::string tensor =
       run.tensor_parallel > 1 ? fmt::format("t {}, ", run.tensor_parallel) : "";
-  return fmt::format("{}w {}, d {}, b {}, recompute {}", tensor, run.data_parallel,
-                     run.pipeline_parallel, run.micro_batch, name_of(run.recompute));
+  std::string name = fmt::format("{}w {}, d {}, b {}, recompute {}", tensor, run.data_parallel,
+                                 run.pipeline_parallel, run.micro_batch, recomputed(run));
+  for (const Searched& also : also_searched())
+    if (!also.is_usual(run)) name += fmt::format(", {} {}", also.title, also.text(run));
+  return name;
+}
+
+/// "2bw", or "searched"
+std::string schedule_of(const PlanRequest& request) {
+  return request.schedules.size() > 1 ? "searched"
+                                      : std::string(name_of(request.schedules.front()));
 }
 
 /// A device's peak for the run's type, with its source.
@@ -51,10 +108,12 @@ std::vector<std::string> row_of(const PlanRequest& request, const Candidate& can
                                   std::to_string(run.pipeline_parallel),
                                   std::to_string(run.micro_batch),
                                   std::to_string(run.microbatches / run.pipeline_parallel),
-                                  std::string(name_of(run.recompute)),
-                                  fmt::format("{:.2f}", throughput(request, p.seconds)),
-                                  fmt::format("{:.1f}", 100 * mfu(request, p.seconds)),
-                                  format_number(device_hours_per_billion_tokens(run, p.seconds))};
+                                  recomputed(run)};
+  for (const Searched& also : also_searched())
+    if (also.is_searched(request)) row.push_back(also.text(run));
+  row.push_back(fmt::format("{:.2f}", throughput(request, p.seconds)));
+  row.push_back(fmt::format("{:.1f}", 100 * mfu(request, p.seconds)));
+  row.push_back(format_number(device_hours_per_billion_tokens(run, p.seconds)));
   for (int i = 0; i < bounds; ++i)
     row.push_back(fmt::format("{:.0f} %", 100 * p.parts[static_cast<size_t>(i)] / p.seconds));
   row.push_back(gib(p.memory()));
@@ -62,16 +121,11 @@ std::vector<std::string> row_of(const PlanRequest& request, const Candidate& can
 }
 
 Table table_of(const PlanRequest& request, const std::string& last) {
-  Table table{{{"t", true},
-               {"w", true},
-               {"d", true},
-               {"b", true},
-               {"g", true},
-               {"recompute"},
-               {"sequences/s", true},
-               {"MFU, %", true},
-               {"device-hours per 1e9 tokens", true}},
-              {}};
+  Table table{{{"t", true}, {"w", true}, {"d", true}, {"b", true}, {"g", true}, {"recompute"}}, {}};
+  for (const Searched& also : also_searched())
+    if (also.is_searched(request)) table.columns.push_back({also.title});
+  for (const char* title : {"sequences/s", "MFU, %", "device-hours per 1e9 tokens"})
+    table.columns.push_back({title, true});
   for (int i = 0; i < bounds; ++i)
     table.columns.push_back({std::string(name_of(static_cast<Bound>(i))), true});
   table.columns.push_back({fmt::format("GiB of {}", gib(request.memory)), true});
@@ -154,7 +208,7 @@ std::string PlanReport::text() const {
       "{} on {} devices of {}, batch {}, schedule {}: {} configurations fit, {} do not; {} more "
       "have microbatches that are no multiple of d\n{}",
       request.run.model.name, request.devices, request.machine.name, request.batch,
-      name_of(request.run.schedule), plan.fitting.size(), plan.too_large.size(), plan.not_filling,
+      schedule_of(request), plan.fitting.size(), plan.too_large.size(), plan.not_filling,
       fitting.text());
   if (!large.rows.empty()) text += "faster, but too large:\n" + large.text();
   const Machine::Parameter& peak = peak_of(request);
@@ -177,7 +231,7 @@ nlohmann::json PlanReport::json() const {
           {"machine", request.machine.name},
           {"devices", request.devices},
           {"batch", request.batch},
-          {"schedule", name_of(request.run.schedule)},
+          {"schedule", schedule_of(request)},
           {"memory", request.memory},
           {"model_flops_formula", model_formula(request.run.model)},
           {"peak_flops", {{"value", peak_of(request).value}, {"source", peak_of(request).source}}},

@@ -44,7 +44,7 @@ PlanRequest request(const RunConfig& run, const char* machine, int devices, int6
                     ScheduleKind schedule) {
   PlanRequest request;
   request.run = run;
-  request.run.schedule = schedule;
+  request.schedules = {std::move(schedule)};
   request.machine = find_machine(machine);
   request.memory = request.machine.memory_capacity;
   request.devices = devices;
@@ -216,7 +216,7 @@ INSTANTIATE_TEST_SUITE_P(
         chunked(ScheduleKind::dual_pipe_v, 2), chunked(ScheduleKind::interleaved, 2, 40),
         chunked(ScheduleKind::zero_bubble_v, 2, 40), chunked(ScheduleKind::v_min, 2, 40),
         sharded(Shard::optimizer, 1), sharded(Shard::gradients, 1), sharded(Shard::weights, 1),
-        sharded(Shard::optimizer, 2), sharded(Shard::weights, 2, Recompute::full),
+        sharded(Shard::optimizer, 2), sharded(Shard::weights, 2),
         uneven(flush, 1, {1, 3, 3, 1}),
         uneven(ScheduleKind::zero_bubble_v, 2, {1, 2, 2, 2, 2, 2, 2, 1})),
     ::testing::PrintToStringParamName());
@@ -342,7 +342,8 @@ TEST(Search, ConsidersEveryConfigurationOnce) {
         for (int64_t b = 1; b <= 72; ++b)
           for (int64_t g = 1; g <= 72; ++g)
             if (t * w * d == 24 && 12 % d == 0 && b * w * d * g == 72)
-              for (const Recompute r : asked.recompute) expected.insert({t, w, d, b, d * g, r});
+              for (const Recomputation& r : asked.recompute)
+                expected.insert({t, w, d, b, d * g, r.kind});
   const Plan plan = search(asked);
   std::set<Shape> found;
   for (const auto* list : {&plan.fitting, &plan.too_large})
@@ -372,8 +373,8 @@ TEST(Search, RefusesWhatCannotBeDivided) {
   rejected(request(model, "a100-selene", 8, 20, flush),
            AllOf(HasSubstr("--batch is 20"), HasSubstr("multiple of 8, such as 16")));
   rejected(request(model, "a100-selene", 8, 4, flush), HasSubstr("such as 8"));
-  rejected(request(model, "a100-selene", 8, 16, ScheduleKind::interleaved),
-           AllOf(HasSubstr("--schedule is interleaved"), HasSubstr("2bw")));
+  rejected(request(model, "a100-selene", 8, 16, ScheduleKind::pipedream),
+           AllOf(HasSubstr("--schedule is pipedream"), HasSubstr("2bw")));
   PlanRequest odd = request(model, "a100-selene", 9, 18, flush);
   odd.tensor = {2};
   rejected(odd, AllOf(HasSubstr("--devices is 9"), HasSubstr("--tensor-parallel (2)")));
