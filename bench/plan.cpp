@@ -2,7 +2,6 @@
 // predicts to take at most half as long again as its first choice (of thousands some) is executed
 // on the virtual machine, all stages together, and compared.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +16,7 @@
 #include "harness/measure/interrupt.h"
 #include "harness/measure/runs/case_run.h"
 #include "harness/place/target.h"
+#include "harness/settings/layer_counts.h"
 #include "harness/settings/models.h"
 #include "harness/settings/names.h"
 
@@ -85,8 +85,7 @@ std::string shape_of(const RunConfig& run) {
     shape += ' ' + name_of(run.recompute_modules);
   if (!run.schedule.predicted) shape += fmt::format(", {} v{}", name_of(run.schedule), run.chunks);
   if (run.shard != Shard::none) shape += fmt::format(", shard {}", name_of(run.shard));
-  if (!run.stage_layers.empty())
-    shape += fmt::format(", layers {}", fmt::join(run.stage_layers, "+"));
+  if (!run.stage_layers.empty()) shape += ", layers " + text_of_layer_counts(run.stage_layers);
   return shape;
 }
 

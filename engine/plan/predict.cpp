@@ -86,7 +86,9 @@ ModelPart together(const RunConfig& run, int stage) {
 double tied_sum(const RunConfig& run, const Links& links, const CostModel& times) {
   if (!run.model.tied || run.part_layout().last_stage() == 0) return 0;
   const int64_t table = run.model.vocabulary / run.tensor_parallel * run.model.hidden;
-  return times.all_reduce(links.ends, static_cast<double>(table * size_of(run.state_type())));
+  // Of gradients that replicas divide, each sums its part.
+  return times.all_reduce(
+      links.ends, static_cast<double>(table * size_of(run.state_type())) / run.shard_ranks());
 }
 
 /// All of a configuration that a prediction is made of.

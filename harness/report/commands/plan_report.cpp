@@ -1,7 +1,6 @@
 #include "harness/report/commands/plan_report.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include "harness/measure/flops.h"
 #include "harness/report/table.h"
 #include "harness/settings/config_json.h"
+#include "harness/settings/layer_counts.h"
 
 namespace frugal::harness {
 namespace {
@@ -34,16 +34,9 @@ std::string order_of(const RunConfig& run) {
   return fmt::format("{}{}", name_of(run.schedule), said ? fmt::format(", v {}", run.chunks) : "");
 }
 
-/// "equal", or "1 2x3 1"
+/// "equal", or "1+3*2+1"
 std::string sizes_of(const RunConfig& run) {
-  if (run.stage_layers.empty()) return "equal";
-  std::vector<std::string> sizes;
-  for (auto at = run.stage_layers.begin(); at != run.stage_layers.end();) {
-    const auto end = std::find_if(at, run.stage_layers.end(), [&](int64_t n) { return n != *at; });
-    sizes.push_back(end - at > 1 ? fmt::format("{}x{}", *at, end - at) : std::to_string(*at));
-    at = end;
-  }
-  return fmt::format("{}", fmt::join(sizes, " "));
+  return run.stage_layers.empty() ? "equal" : text_of_layer_counts(run.stage_layers);
 }
 
 /// What a plan may search besides: a column where it does, and a part of a configuration's name

@@ -1,18 +1,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <map>
 #include <numeric>
-#include <set>
-#include <tuple>
 
 #include "engine/plan/execute.h"
-#include "engine/plan/search.h"
 #include "engine/program/find_program.h"
 #include "engine/train/trainer.h"
 #include "kernels/support/error.h"
 #include "kernels/virtual/device.h"
+#include "tests/engine/plan/support.h"
 #include "tests/engine/support.h"
 #include "tests/main/left_out.h"
 
@@ -20,37 +18,9 @@
 namespace frugal::engine {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
-
-const auto& two_buffered = ScheduleKind::two_buffered;
-const auto& flush = ScheduleKind::one_forward_one_backward;
-
-RunConfig gpt(int64_t layers, int64_t hidden, int64_t heads, int64_t vocabulary = 50304) {
-  RunConfig run;
-  run.model = {.name = "gpt",
-               .layers = layers,
-               .hidden = hidden,
-               .heads = heads,
-               .sequence = 512,
-               .vocabulary = vocabulary};
-  run.type = DType::bf16;
-  return run;
-}
-
-PlanRequest request(const RunConfig& run, const char* machine, int devices, int64_t batch,
-                    ScheduleKind schedule) {
-  PlanRequest request;
-  request.run = run;
-  request.schedules = {std::move(schedule)};
-  request.machine = find_machine(machine);
-  request.memory = request.machine.memory_capacity;
-  request.devices = devices;
-  request.batch = batch;
-  return request;
-}
+using testing::flush;
+using testing::planned_gpt;
+using testing::two_buffered;
 
 struct Planned {
   ScheduleKind schedule;
@@ -67,7 +37,7 @@ struct Planned {
 };
 
 RunConfig config_of(const Planned& c) {
-  RunConfig run = gpt(c.layers, 1024, 16);
+  RunConfig run = planned_gpt(c.layers, 1024, 16);
   run.schedule = c.schedule;
   run.recompute = c.recompute;
   run.tensor_parallel = c.t;
@@ -98,6 +68,13 @@ void PrintTo(const Planned& c, std::ostream* out) {
   *out << name << (c.untied ? "_untied" : "") << (c.window > 0 ? "_windows" : "");
 }
 
+/// A machine whose host is not what is late, and whose messages hold nobody up.
+Machine free_running() {
+  Machine machine = find_machine("v100-p3-16xlarge");
+  machine.launch_overhead = 3.8e-6;
+  return machine;
+}
+
 class Predicted : public ::testing::TestWithParam<Planned> {
  protected:
   void SetUp() override {
@@ -107,12 +84,6 @@ class Predicted : public ::testing::TestWithParam<Planned> {
         predict(run_, PartCosts(run_, options_, machine_), Links(run_, machine_), machine_);
   }
 
-  /// Whose host is not what is late, and whose messages hold nobody up.
-  static Machine free_running() {
-    Machine machine = find_machine("v100-p3-16xlarge");
-    machine.launch_overhead = 3.8e-6;
-    return machine;
-  }
   const Machine machine_ = free_running();
   RunConfig run_;
   OptimizerOptions options_;
@@ -216,8 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
         chunked(ScheduleKind::dual_pipe_v, 2), chunked(ScheduleKind::interleaved, 2, 40),
         chunked(ScheduleKind::zero_bubble_v, 2, 40), chunked(ScheduleKind::v_min, 2, 40),
         sharded(Shard::optimizer, 1), sharded(Shard::gradients, 1), sharded(Shard::weights, 1),
-        sharded(Shard::optimizer, 2), sharded(Shard::weights, 2),
-        uneven(flush, 1, {1, 3, 3, 1}),
+        sharded(Shard::optimizer, 2), sharded(Shard::weights, 2), uneven(flush, 1, {1, 3, 3, 1}),
         uneven(ScheduleKind::zero_bubble_v, 2, {1, 2, 2, 2, 2, 2, 2, 1})),
     ::testing::PrintToStringParamName());
 
@@ -250,7 +220,7 @@ FRUGAL_LEFT_OUT(thread, "Predict.ATiedTablesSumIsOfItsGradients", "one thread");
 TEST(Predict, ATiedTablesSumIsOfItsGradients) {
   const Machine machine = find_machine("v100-p3-16xlarge");
   for (const Precision precision : {Precision::mixed, Precision::pure}) {
-    RunConfig run = gpt(4, 1024, 16);
+    RunConfig run = planned_gpt(4, 1024, 16);
     run.pipeline_parallel = run.microbatches = 2;
     run.precision = precision;
     const OptimizerOptions options = planned_optimizer(run.schedule);
@@ -269,6 +239,51 @@ TEST(Predict, ATiedTablesSumIsOfItsGradients) {
   }
 }
 
+/// Every schedule goes on as it began: what many microbatches take follows from fewer.
+TEST(Predict, ManyMicrobatchesFollowFromFewer) {
+  const Machine machine = free_running();
+  for (const ScheduleKind& kind : ScheduleKind::all()) {
+    if (!kind.flushes) continue;
+    RunConfig run = planned_gpt(16, 1024, 16);
+    run.schedule = kind;
+    run.pipeline_parallel = 4;
+    run.chunks = kind.has_chunks ? std::max(kind.chunks, 2) : 1;
+    run.microbatches = 64;
+    const OptimizerOptions options = planned_optimizer(kind);
+    const Prediction prediction =
+        predict(run, PartCosts(run, options, machine), Links(run, machine), machine);
+    const Execution executed = execute_plan(run, options, machine);
+    EXPECT_NEAR(prediction.seconds / executed.seconds, 1, 0.02) << name_of(kind);
+    for (size_t i = 0; i < executed.memory.size(); ++i)
+      EXPECT_EQ(prediction.stages[i].memory + int64_t{8} * Execution::batches, executed.memory[i])
+          << name_of(kind) << ", stage " << i;
+  }
+}
+
+/// The time of a batch is what its parts are, and none is less than nothing.
+TEST(Predict, PartsOfABatchAddUp) {
+  const Machine machine = find_machine("h100-dgx");
+  for (const ScheduleKind& kind : ScheduleKind::all()) {
+    if (!kind.flushes) continue;
+    RunConfig run = planned_gpt(16, 1024, 16);
+    run.schedule = kind;
+    run.pipeline_parallel = 4;
+    run.data_parallel = 4;
+    run.chunks = kind.has_chunks ? std::max(kind.chunks, 2) : 1;
+    run.microbatches = 8;
+    const PartCosts costs(run, planned_optimizer(kind), machine);
+    const Prediction prediction = predict(run, costs, Links(run, machine), machine);
+    for (const double part : prediction.parts) EXPECT_GE(part, -1e-12) << name_of(kind);
+    EXPECT_GT(prediction.part(Bound::all_reduce), 0) << name_of(kind);
+    EXPECT_GT(prediction.part(Bound::bubble), 0) << name_of(kind);
+    // Of the busiest stage: no less than a fair share of all passes.
+    const PartCost model = costs.of({.layers = run.model.layers});
+    EXPECT_GE(prediction.part(Bound::compute),
+              static_cast<double>(run.microbatches) * (model.forward + model.backward) / 4 * 0.99)
+        << name_of(kind);
+  }
+}
+
 /// A described pipeline of four stages, each on a node of its own, whose network is so slow that
 /// messages take longer than passes.
 Machine of_slow_network() {
@@ -279,7 +294,7 @@ Machine of_slow_network() {
   return machine;
 }
 RunConfig four_nodes(ScheduleKind schedule) {
-  RunConfig run = gpt(8, 1024, 16);
+  RunConfig run = planned_gpt(8, 1024, 16);
   run.model.tied = false;
   run.pipeline_parallel = 4;
   run.microbatches = 12;
@@ -322,116 +337,6 @@ TEST(Predict, ABatchTakesAsLongAsItsMessagesHoldItUp) {
     EXPECT_GT(prediction.part(Bound::messages), prediction.seconds / 3);
     EXPECT_NEAR(prediction.seconds / execute_plan(run, options, machine).seconds, 1, 0.03)
         << name_of(schedule);
-  }
-}
-
-using Shape = std::tuple<int, int, int, int64_t, int64_t, Recompute>;
-Shape shape_of(const Candidate& c) {
-  return {c.run.tensor_parallel, c.run.data_parallel, c.run.pipeline_parallel,
-          c.run.micro_batch,     c.run.microbatches,  c.run.recompute};
-}
-
-/// All (t, w, d, b, m) there are, by trying.
-TEST(Search, ConsidersEveryConfigurationOnce) {
-  PlanRequest asked = request(gpt(12, 256, 4), "a100-selene", 24, 72, two_buffered);
-  asked.tensor = {1, 2, 4};
-  std::set<Shape> expected;
-  for (int t : asked.tensor)
-    for (int w = 1; w <= 24; ++w)
-      for (int d = 1; d <= 12; ++d)
-        for (int64_t b = 1; b <= 72; ++b)
-          for (int64_t g = 1; g <= 72; ++g)
-            if (t * w * d == 24 && 12 % d == 0 && b * w * d * g == 72)
-              for (const Recomputation& r : asked.recompute)
-                expected.insert({t, w, d, b, d * g, r.kind});
-  const Plan plan = search(asked);
-  std::set<Shape> found;
-  for (const auto* list : {&plan.fitting, &plan.too_large})
-    for (const Candidate& candidate : *list)
-      EXPECT_TRUE(found.insert(shape_of(candidate)).second) << "twice";
-  EXPECT_EQ(found, expected);
-}
-
-TEST(Search, OrdersByThroughputAndSaysWhatIsMissing) {
-  const PlanRequest asked = request(gpt(24, 2048, 16), "v100-p3-16xlarge", 8, 64, two_buffered);
-  const Plan plan = search(asked);
-  ASSERT_FALSE(plan.fitting.empty());
-  ASSERT_FALSE(plan.too_large.empty());
-  for (const auto* list : {&plan.fitting, &plan.too_large})
-    for (size_t i = 1; i < list->size(); ++i)
-      EXPECT_LE((*list)[i - 1].prediction.seconds, (*list)[i].prediction.seconds);
-  for (const Candidate& c : plan.fitting) EXPECT_LE(c.prediction.memory(), asked.memory);
-  for (const Candidate& c : plan.too_large)
-    EXPECT_EQ(c.prediction.memory(), asked.memory + c.missing);
-}
-
-TEST(Search, RefusesWhatCannotBeDivided) {
-  const RunConfig model = gpt(12, 256, 4);
-  const auto rejected = [](const PlanRequest& asked, const auto& says) {
-    EXPECT_THAT([&] { (void)search(asked); }, ThrowsMessage<InputError>(says));
-  };
-  rejected(request(model, "a100-selene", 8, 20, flush),
-           AllOf(HasSubstr("--batch is 20"), HasSubstr("multiple of 8, such as 16")));
-  rejected(request(model, "a100-selene", 8, 4, flush), HasSubstr("such as 8"));
-  rejected(request(model, "a100-selene", 8, 16, ScheduleKind::pipedream),
-           AllOf(HasSubstr("--schedule is pipedream"), HasSubstr("2bw")));
-  PlanRequest odd = request(model, "a100-selene", 9, 18, flush);
-  odd.tensor = {2};
-  rejected(odd, AllOf(HasSubstr("--devices is 9"), HasSubstr("--tensor-parallel (2)")));
-}
-
-/// Every one of 16,384 devices is used, and how they lie on 2048 nodes is known.
-TEST(Search, ThousandsOfNodes) {
-  constexpr int devices = 1 << 14;
-  PlanRequest asked = request(gpt(64, 12288, 96), "a100-selene", devices, devices, flush);
-  asked.tensor = {1, 8};
-  const Plan plan = search(asked);
-  ASSERT_FALSE(plan.fitting.empty());
-  std::set<int> depths;
-  for (const auto* list : {&plan.fitting, &plan.too_large})
-    for (const Candidate& candidate : *list) {
-      EXPECT_EQ(candidate.run.ranks(), devices);
-      EXPECT_EQ(candidate.run.micro_batch * candidate.run.batch_microbatches(), devices);
-      depths.insert(candidate.run.pipeline_parallel);
-    }
-  EXPECT_THAT(depths, ElementsAre(1, 2, 4, 8, 16, 32, 64));
-  RunConfig run = gpt(64, 12288, 96);
-  run.pipeline_parallel = 4;
-  run.data_parallel = devices / 4 / 2;
-  run.tensor_parallel = 2;
-  const Links links(run, asked.machine);
-  EXPECT_EQ(links.senders, std::vector<int>(3, 8)) << "all of a node";
-  for (const CostModel::Group& replicas : links.replicas) {
-    EXPECT_EQ(replicas.size, run.data_parallel);
-    EXPECT_EQ(replicas.per_node, 4);
-  }
-}
-
-struct Machines {
-  const char* machine;
-  int devices;
-  int64_t batch;
-  ScheduleKind schedule;
-  RunConfig run;
-};
-
-/// A few of the cases of bench/plan.cpp.
-TEST(Search, FirstChoiceIsTheFastestExecuted) {
-  for (const Machines& c :
-       {Machines{"v100-p3-16xlarge", 8, 32, two_buffered, gpt(24, 1024, 16)},
-        Machines{"v100-p3-16xlarge", 16, 64, flush, gpt(24, 1024, 16)},
-        Machines{"v100-p3-16xlarge", 8, 16, ScheduleKind::gpipe, gpt(8, 2304, 32)}}) {
-    const PlanRequest asked = request(c.run, c.machine, c.devices, c.batch, c.schedule);
-    const Plan plan = search(asked);
-    double chosen = 0, best = 0;
-    for (const Candidate& candidate : plan.fitting) {
-      const double rate =
-          1 / execute_plan(candidate.run, planned_optimizer(candidate.run.schedule), asked.machine)
-                  .seconds;
-      if (chosen == 0) chosen = rate;
-      best = std::max(best, rate);
-    }
-    EXPECT_GE(chosen, 0.95 * best) << c.devices << " devices";
   }
 }
 

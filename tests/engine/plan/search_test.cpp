@@ -1,0 +1,246 @@
+#include <gmock/gmock.h>
+
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "engine/plan/balance.h"
+#include "engine/plan/execute.h"
+#include "kernels/support/error.h"
+#include "tests/engine/plan/support.h"
+
+/// What the planner searches, and what it finds.
+namespace frugal::engine {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::flush;
+using ::testing::HasSubstr;
+using testing::plan_request;
+using testing::planned_gpt;
+using ::testing::ThrowsMessage;
+using testing::two_buffered;
+
+/// By trying all ways to divide the layers.
+TEST(Balance, NoOtherDivisionHasAFasterSlowestStage) {
+  const Machine machine = find_machine("h100-dgx");
+  for (const int64_t vocabulary : {1024, 50304, 256000}) {
+    for (const auto& [kind, chunks] : {std::pair{flush, 1}, {ScheduleKind::zero_bubble_v, 2}}) {
+      RunConfig run = planned_gpt(10, 1024, 16, vocabulary);
+      run.model.tied = false;
+      run.schedule = kind;
+      run.chunks = chunks;
+      run.pipeline_parallel = chunks == 1 ? 4 : 2;
+      const PartCosts costs(run, planned_optimizer(kind), machine);
+      const auto slowest = [&](const std::vector<int64_t>& layers) {
+        RunConfig divided = run;
+        divided.stage_layers = layers;
+        double most = 0;
+        for (int stage = 0; stage < run.pipeline_parallel; ++stage) {
+          double seconds = 0;
+          for (int chunk = 0; chunk < chunks; ++chunk) {
+            const PartCost part = costs.of(ModelPart::of(divided, stage, chunk));
+            seconds += part.forward + part.backward;
+          }
+          most = std::max(most, seconds);
+        }
+        return most;
+      };
+      const std::vector<int64_t> balanced = balanced_layers(run, costs);
+      EXPECT_EQ(std::accumulate(balanced.begin(), balanced.end(), int64_t{0}), run.model.layers);
+      double best = slowest(balanced);
+      for (int64_t a = 1; a <= 7; ++a)
+        for (int64_t b = 1; a + b <= 8; ++b)
+          for (int64_t c = 1; a + b + c <= 9; ++c)
+            best = std::min(best, slowest({a, b, c, 10 - a - b - c}));
+      EXPECT_LE(slowest(balanced), best * (1 + 1e-9)) << vocabulary << ' ' << name_of(kind);
+    }
+  }
+}
+
+using Shape = std::tuple<int, int, int, int64_t, int64_t, Recompute>;
+Shape shape_of(const Candidate& c) {
+  return {c.run.tensor_parallel, c.run.data_parallel, c.run.pipeline_parallel,
+          c.run.micro_batch,     c.run.microbatches,  c.run.recompute};
+}
+
+/// All (t, w, d, b, m) there are, by trying.
+TEST(Search, ConsidersEveryConfigurationOnce) {
+  PlanRequest asked = plan_request(planned_gpt(12, 256, 4), "a100-selene", 24, 72, two_buffered);
+  asked.tensor = {1, 2, 4};
+  std::set<Shape> expected;
+  for (int t : asked.tensor)
+    for (int w = 1; w <= 24; ++w)
+      for (int d = 1; d <= 12; ++d)
+        for (int64_t b = 1; b <= 72; ++b)
+          for (int64_t g = 1; g <= 72; ++g)
+            if (t * w * d == 24 && 12 % d == 0 && b * w * d * g == 72)
+              for (const Recomputation& r : asked.recompute)
+                expected.insert({t, w, d, b, d * g, r.kind});
+  const Plan plan = search(asked);
+  std::set<Shape> found;
+  for (const auto* list : {&plan.fitting, &plan.too_large})
+    for (const Candidate& candidate : *list)
+      EXPECT_TRUE(found.insert(shape_of(candidate)).second) << "twice";
+  EXPECT_EQ(found, expected);
+}
+
+/// Everything at once, on a model whose layers only uneven stages divide.
+TEST(Search, ConsidersTechniquesTogether) {
+  PlanRequest asked = plan_request(planned_gpt(7, 256, 4), "h100-dgx", 8, 32, flush);
+  asked.schedules = {flush, ScheduleKind::zero_bubble_v, ScheduleKind::interleaved};
+  asked.shards = {Shard::none, Shard::weights};
+  asked.recompute = {{Recompute::none}, {Recompute::full}};
+  for (const LayerModules set : LayerModules::all_sets())
+    asked.recompute.push_back({Recompute::selective, set});
+  asked.balanced_stages = true;
+  const Plan plan = search(asked);
+  std::set<std::tuple<std::string_view, int, int, Shard>> found;
+  std::set<std::string> sets;
+  for (const Candidate& c : plan.fitting) {
+    EXPECT_NO_THROW(c.run.validate());
+    found.emplace(c.run.schedule.name, c.run.pipeline_parallel, c.run.chunks, c.run.shard);
+    if (c.run.recompute == Recompute::selective) sets.insert(name_of(c.run.recompute_modules));
+  }
+  EXPECT_TRUE(found.contains({"1f1b", 4, 1, Shard::weights}));
+  EXPECT_TRUE(found.contains({"interleaved", 2, 3, Shard::none}));
+  EXPECT_TRUE(found.contains({"zb-v", 2, 2, Shard::none}));
+  EXPECT_FALSE(found.contains({"zb-v", 2, 2, Shard::weights})) << "a rule forbids it";
+  EXPECT_FALSE(found.contains({"1f1b", 8, 1, Shard::none})) << "more stages than layers";
+  EXPECT_GT(plan.refused, 0);
+  EXPECT_GT(sets.size(), 2U);
+  EXPECT_LT(sets.size(), LayerModules::all_sets().size()) << "some are never worth it";
+}
+
+/// Those that are left out of several sets are worse than one that is not.
+TEST(Search, LeavesOutSetsThatCostMoreAndSaveNothing) {
+  PlanRequest asked = plan_request(planned_gpt(8, 256, 4), "h100-dgx", 1, 4, flush);
+  asked.recompute.clear();
+  for (const LayerModules set : LayerModules::all_sets())
+    asked.recompute.push_back({Recompute::selective, set});
+  std::set<std::string> kept;
+  std::vector<Prediction> predictions;
+  for (const Candidate& c : search(asked).fitting) {
+    kept.insert(name_of(c.run.recompute_modules));
+    if (c.run.micro_batch == 4) predictions.push_back(c.prediction);
+  }
+  for (const Recomputation& again : asked.recompute) {
+    if (kept.contains(name_of(again.modules))) continue;
+    PlanRequest alone = asked;
+    alone.recompute = {again};
+    for (const Candidate& c : search(alone).fitting) {
+      if (c.run.micro_batch != 4) continue;
+      EXPECT_TRUE(std::ranges::any_of(predictions, [&](const Prediction& other) {
+        return other.seconds <= c.prediction.seconds && other.memory() <= c.prediction.memory();
+      })) << name_of(again.modules);
+    }
+  }
+}
+
+TEST(Search, ExecutionSettlesTheFirstOnes) {
+  PlanRequest asked = plan_request(planned_gpt(8, 1024, 16), "h100-dgx", 8, 32, flush);
+  asked.schedules = {flush, ScheduleKind::zero_bubble_v, ScheduleKind::interleaved};
+  Plan plan = search(asked);
+  const size_t all = plan.fitting.size();
+  // As if predictions were wrong.
+  std::reverse(plan.fitting.begin(), plan.fitting.begin() + 6);
+  const std::vector<Execution> executed = settle(plan, asked.machine, 6);
+  ASSERT_EQ(executed.size(), 6U);
+  EXPECT_EQ(plan.fitting.size(), all);
+  for (size_t i = 0; i < executed.size(); ++i) {
+    const RunConfig& run = plan.fitting[i].run;
+    EXPECT_EQ(execute_plan(run, planned_optimizer(run.schedule), asked.machine).seconds,
+              executed[i].seconds);
+    EXPECT_LE(executed[i > 0 ? i - 1 : 0].seconds, executed[i].seconds);
+  }
+}
+
+TEST(Search, OrdersByThroughputAndSaysWhatIsMissing) {
+  const PlanRequest asked =
+      plan_request(planned_gpt(24, 2048, 16), "v100-p3-16xlarge", 8, 64, two_buffered);
+  const Plan plan = search(asked);
+  ASSERT_FALSE(plan.fitting.empty());
+  ASSERT_FALSE(plan.too_large.empty());
+  for (const auto* list : {&plan.fitting, &plan.too_large})
+    for (size_t i = 1; i < list->size(); ++i)
+      EXPECT_LE((*list)[i - 1].prediction.seconds, (*list)[i].prediction.seconds);
+  for (const Candidate& c : plan.fitting) EXPECT_LE(c.prediction.memory(), asked.memory);
+  for (const Candidate& c : plan.too_large)
+    EXPECT_EQ(c.prediction.memory(), asked.memory + c.missing);
+}
+
+TEST(Search, RefusesWhatCannotBeDivided) {
+  const RunConfig model = planned_gpt(12, 256, 4);
+  const auto rejected = [](const PlanRequest& asked, const auto& says) {
+    EXPECT_THAT([&] { (void)search(asked); }, ThrowsMessage<InputError>(says));
+  };
+  rejected(plan_request(model, "a100-selene", 8, 20, flush),
+           AllOf(HasSubstr("--batch is 20"), HasSubstr("multiple of 8, such as 16")));
+  rejected(plan_request(model, "a100-selene", 8, 4, flush), HasSubstr("such as 8"));
+  rejected(plan_request(model, "a100-selene", 8, 16, ScheduleKind::pipedream),
+           AllOf(HasSubstr("--schedule is pipedream"), HasSubstr("2bw")));
+  PlanRequest odd = plan_request(model, "a100-selene", 9, 18, flush);
+  odd.tensor = {2};
+  rejected(odd, AllOf(HasSubstr("--devices is 9"), HasSubstr("--tensor-parallel (2)")));
+}
+
+/// Every one of 16,384 devices is used, and how they lie on 2048 nodes is known.
+TEST(Search, ThousandsOfNodes) {
+  constexpr int devices = 1 << 14;
+  PlanRequest asked =
+      plan_request(planned_gpt(64, 12288, 96), "a100-selene", devices, devices, flush);
+  asked.tensor = {1, 8};
+  const Plan plan = search(asked);
+  ASSERT_FALSE(plan.fitting.empty());
+  std::set<int> depths;
+  for (const auto* list : {&plan.fitting, &plan.too_large})
+    for (const Candidate& candidate : *list) {
+      EXPECT_EQ(candidate.run.ranks(), devices);
+      EXPECT_EQ(candidate.run.micro_batch * candidate.run.batch_microbatches(), devices);
+      depths.insert(candidate.run.pipeline_parallel);
+    }
+  EXPECT_THAT(depths, ElementsAre(1, 2, 4, 8, 16, 32, 64));
+  RunConfig run = planned_gpt(64, 12288, 96);
+  run.pipeline_parallel = 4;
+  run.data_parallel = devices / 4 / 2;
+  run.tensor_parallel = 2;
+  const Links links(run, asked.machine);
+  EXPECT_EQ(links.senders, std::vector<int>(3, 8)) << "all of a node";
+  for (const CostModel::Group& replicas : links.replicas) {
+    EXPECT_EQ(replicas.size, run.data_parallel);
+    EXPECT_EQ(replicas.per_node, 4);
+  }
+}
+
+struct Machines {
+  const char* machine;
+  int devices;
+  int64_t batch;
+  ScheduleKind schedule;
+  RunConfig run;
+};
+
+/// A few of the cases of bench/plan.cpp.
+TEST(Search, FirstChoiceIsTheFastestExecuted) {
+  for (const Machines& c :
+       {Machines{"v100-p3-16xlarge", 8, 32, two_buffered, planned_gpt(24, 1024, 16)},
+        Machines{"v100-p3-16xlarge", 16, 64, flush, planned_gpt(24, 1024, 16)},
+        Machines{"v100-p3-16xlarge", 8, 16, ScheduleKind::gpipe, planned_gpt(8, 2304, 32)}}) {
+    const PlanRequest asked = plan_request(c.run, c.machine, c.devices, c.batch, c.schedule);
+    const Plan plan = search(asked);
+    double chosen = 0, best = 0;
+    for (const Candidate& candidate : plan.fitting) {
+      const double rate =
+          1 / execute_plan(candidate.run, planned_optimizer(candidate.run.schedule), asked.machine)
+                  .seconds;
+      if (chosen == 0) chosen = rate;
+      best = std::max(best, rate);
+    }
+    EXPECT_GE(chosen, 0.95 * best) << c.devices << " devices";
+  }
+}
+
+}  // namespace
+}  // namespace frugal::engine
