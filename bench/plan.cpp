@@ -249,7 +249,6 @@ const Benchmark& plan() {
       .at = planned_case,
       .columns = {{"first choice", "first choice", Shows::finding},
                   {"considered", "configurations"},
-                  {"per second", "configurations_rate"},
                   {"executed", "executed"},
                   {"best executed", "best executed", Shows::finding},
                   {"slower by, %", "slower_by", Shows::value, 1e-2},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "engine/cluster.h"
 #include "engine/comm/parallel.h"
@@ -135,8 +136,8 @@ class PartRun {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
-/// How many layers from a part's first on cost something else than each one after them.
-size_t unlike_the_next(const RunConfig& run) { return run.reduces_in_backward() ? 3 : 1; }
+/// How many layers are unlike those behind them.
+int64_t unlike_the_next(const RunConfig& run) { return run.reduces_in_backward() ? 3 : 1; }
 
 }  // namespace
 
@@ -174,35 +175,53 @@ PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
 }
 
 PartCosts::PartCosts(const RunConfig& run, const OptimizerOptions& optimizer,
-                     const Machine& machine) {
+                     const Machine& machine)
+    : hidden_state_(run.local_sequence() * run.micro_batch * run.model.hidden *
+                    static_cast<int64_t>(size_of(run.type))) {
   const int64_t kinds = run.model.window > 0 ? run.model.window_period : 1;
   for (int64_t kind = 0; kind < kinds; ++kind) {
-    const auto execute = [&](int64_t layers, bool first, bool last) {
-      return execute_part(run, optimizer, machine, {kind, layers, first, last});
-    };
     Kind& cost = kinds_.emplace_back();
-    const auto layers = static_cast<int64_t>(unlike_the_next(run));
-    for (int64_t few = 1; few <= layers; ++few) {
-      auto& costs = cost.few.emplace_back();
+    for (int64_t layers = 1; layers <= unlike_the_next(run) + 1; ++layers) {
+      Ends& ends = cost.few.emplace_back();
       for (const bool first : {false, true})
-        for (const bool last : {false, true}) costs[first][last] = execute(few, first, last);
+        for (const bool last : {false, true})
+          ends[first][last] = execute_part(run, optimizer, machine, {kind, layers, first, last});
     }
-    cost.next = plus(execute(layers + 1, false, false), -1, cost.few.back()[false][false]);
+    cost.next = plus(cost.few.back()[false][false], -1, cost.few.end()[-2][false][false]);
   }
 }
 
 PartCost PartCosts::of(const ModelPart& part) const {
-  const auto kinds = static_cast<int64_t>(kinds_.size());
-  const auto kind_of = [&](int64_t layer) -> const Kind& {
-    return kinds_[static_cast<size_t>(layer % kinds)];
-  };
   const auto& few = kind_of(part.first_layer).few;
+  const auto kinds = static_cast<int64_t>(kinds_.size());
   const int64_t begin = std::min(static_cast<int64_t>(few.size()), part.layers);
   PartCost cost = few[static_cast<size_t>(begin - 1)][part.first][part.last];
   const int64_t more = part.layers - begin;
   for (int64_t i = 0; i < std::min(kinds, more); ++i)  // those of a kind together
-    cost = plus(cost, (more - 1 - i) / kinds + 1, kind_of(part.first_layer + i).next);
+    cost = plus(cost, (more - 1 - i) / kinds + 1, kind_of(part.first_layer + i + 1).next);
+  if (more > 0 && (part.first || part.last)) correct_peaks(part, cost);
   return cost;
+}
+
+void PartCosts::correct_peaks(const ModelPart& part, PartCost& cost) const {
+  const Kind& kind = kind_of(part.first_layer);
+  const Ends &most = kind.few.back(), &fewer = kind.few.end()[-2];
+  const int64_t more = part.layers - static_cast<int64_t>(kind.few.size());
+  const PartCost layers = of({part.first_layer, part.layers, false, false});
+  // What the ends hold while layers compute.
+  const PartCost& none = most[false][false];
+  const int64_t kept = most[part.first][false].kept - none.kept;
+  const int64_t owed = most[false][part.last].owed - none.owed;
+  const int64_t all_owed = most[part.first][part.last].owed - none.owed;
+  for (const auto& [peak, held] : {std::pair{&PartCost::forward_peak, kept},
+                                   {&PartCost::backward_peak, kept},
+                                   {&PartCost::input_backward_peak, kept + owed},
+                                   {&PartCost::weight_backward_peak, all_owed}}) {
+    const int64_t now = most[part.first][part.last].*peak;
+    const int64_t growth = now - fewer[part.first][part.last].*peak;
+    if (growth >= kind.next.*peak) continue;
+    cost.*peak = std::max(now + more * growth, layers.*peak + held + hidden_state_);
+  }
 }
 
 }  // namespace frugal::engine

@@ -40,12 +40,15 @@ PartCost plus(const PartCost& a, int64_t n, const PartCost& b);
 PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
                       const Machine& machine, const ModelPart& part);
 
-/// Costs of parts of any number of layers, from parts of one layer and of two: each layer more of a
-/// kind costs the same. That is so because layers of a kind are equal, each keeps the same, and the
-/// last one to run forward, or the first one backward, has the peak. Where weights are gathered
-/// for a layer, or its gradients divided behind it, those of the layers beside it are there, too:
-/// then a fourth costs what each one more does.
-/// There are several kinds where every so many layers have a window (ModelConfig::window_period).
+/// Costs of parts of any number of layers, from parts of a few: each layer more of a kind costs the
+/// same. That is so because layers of a kind are equal, and each keeps the same. The first two are
+/// unlike the others where weights are gathered for a layer, or its gradients divided behind it,
+/// while those of the layers beside it are there. There are several kinds where every so many
+/// layers have a window (ModelConfig::window_period).
+///
+/// A peak grows by what each layer more keeps where it is a layer's. It may be the embedding's or
+/// the head's instead, and grow by less, until the layers' own is higher; then what is said is too
+/// large by a hidden state at most, and never too small.
 class PartCosts {
  public:
   PartCosts(const RunConfig& run, const OptimizerOptions& optimizer, const Machine& machine);
@@ -55,13 +58,19 @@ class PartCosts {
   const PartCost& layer() const { return kinds_.front().next; }
 
  private:
+  using Ends = std::array<std::array<PartCost, 2>, 2>;  // by whether a part is first and last
   struct Kind {
-    // A part of the first layers from such a one on, by how many they are (up to as many as are
-    // unlike those after them) and whether it is first and last.
-    std::vector<std::array<std::array<PartCost, 2>, 2>> few;
-    PartCost next;  // what the layer after them adds
+    std::vector<Ends> few;  // parts of one layer, two, …, from such a one on
+    PartCost next;          // what the last layer of the largest of them adds
   };
+  const Kind& kind_of(int64_t layer) const {
+    return kinds_[static_cast<size_t>(layer) % kinds_.size()];
+  }
+  /// Where the ends of a part have them, not its layers.
+  void correct_peaks(const ModelPart& part, PartCost& cost) const;
+
   std::vector<Kind> kinds_;
+  int64_t hidden_state_ = 0;  // bytes
 };
 
 }  // namespace frugal::engine

@@ -29,6 +29,16 @@ struct PlanValues {
   int devices = 0;  // 0: not given
   int64_t batch = 0, execute = 0, rows = 5;
   std::optional<double> memory;
+  bool search_all = false;
+
+  /// What may be searched and is not given otherwise.
+  void apply_search_all() {
+    if (!search_all) return;
+    const PlanValues usual;
+    for (const auto value : {&PlanValues::tensor_parallel, &PlanValues::schedule,
+                             &PlanValues::modules, &PlanValues::shard, &PlanValues::stage_layers})
+      if (this->*value == usual.*value) this->*value = searched;
+  }
 };
 
 std::vector<std::string> names_and_searched(std::vector<std::string> names) {
@@ -157,7 +167,8 @@ std::string command_of(const PlanValues& values, const RunSettings& asked, const
   return "frugal measure" + command_flags(settings);
 }
 
-Exit plan(const PlanValues& values) {
+Exit plan(PlanValues values) {
+  values.apply_search_all();
   const RunSettings settings = values.run.settings();
   const PlanRequest request = request_of(values, settings);
   Plan plan = search(request);
@@ -199,6 +210,8 @@ void add_plan(CommandLine& line) {
                "What replicas divide in place of copies");
   flags.choice("--stage-layers", v.stage_layers, {equal_stages, searched},
                "searched: also as many for each stage as make all equally fast");
+  flags.toggle("--search-all", v.search_all,
+               "Searches all of these that are not given another value than their default");
   flags.choice("--type", v.type, all_names<DType>(), "Of weights and activations");
   flags.integer("--rows", v.rows, 1, "Configurations that are shown");
   flags.integer("--execute", v.execute, 0,
