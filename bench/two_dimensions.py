@@ -14,8 +14,7 @@ import pathlib
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from long_sequences import ROOT, communication, run  # noqa: E402
+from long_sequences import ROOT, communication, run
 
 MACHINE = "h100-dgx"
 STEP = f"--model llama3-8b --layers 4 --on virtual:{MACHINE} --type bf16 --recompute full --head-chunks paper".split()

@@ -44,11 +44,6 @@ void all_fit(const RunConfig& c) {
        {copies, c.microbatches, m.sequence, c.micro_batch});
 }
 
-/// "context-parallel size", and of what there is in two dimensions.
-std::string_view ranks_of_heads(const RunConfig& c) {
-  return c.ring_ranks() > 1 ? "Ulysses size" : "context-parallel size";
-}
-
 /// Ranks among whom keys and values travel.
 void validate_ring(const RunConfig& c) {
   const ModelConfig& m = c.model;
@@ -73,16 +68,19 @@ void validate_ulysses(const RunConfig& c) {
   const ModelConfig& m = c.model;
   const int64_t heads = m.heads / c.tensor_parallel;
   const int ranks = c.head_ranks();
-  divisible("heads / tensor-parallel size", heads, ranks_of_heads(c), ranks,
-            "Ulysses divides heads among the ranks: choose a size that divides them, or --context "
-            "ring");
+  const bool ring = c.ring_ranks() > 1;
+  const std::string_view what = ring ? "Ulysses size" : "context-parallel size";
+  divisible("heads / tensor-parallel size", heads, what, ranks,
+            ring ? "these ranks divide heads: choose a Ulysses size that divides them"
+                 : "Ulysses divides heads among the ranks: choose a size that divides them, or "
+                   "--context ring, and --ulysses-size for those that can");
   // A rank needs whole heads of keys and values, of which several may have the same.
   const int64_t groups = m.key_value_heads() / c.tensor_parallel;
   if (groups % ranks != 0 && ranks % groups != 0)
-    throw InputError(
-        fmt::format("key/value heads / tensor-parallel size ({}) and {} ({}): one must be "
-                    "divisible by the other for Ulysses; choose another size, or --context ring",
-                    groups, ranks_of_heads(c), ranks));
+    throw InputError(fmt::format(
+        "key/value heads / tensor-parallel size ({}) and {} ({}): one must be divisible by the "
+        "other for Ulysses; choose another size{}",
+        groups, what, ranks, ring ? "" : ", or --context ring"));
 }
 
 /// Ranks that divide heads within a ring.
