@@ -9,6 +9,7 @@
 #include "engine/config_rules.h"
 #include "harness/import/megatron_reader.h"
 #include "harness/settings/layer_counts.h"
+#include "harness/settings/value_type.h"
 #include "kernels/support/error.h"
 
 /// What several of Megatron-LM's arguments together say of how ranks share the work, and of what is
