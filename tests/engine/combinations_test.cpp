@@ -65,7 +65,7 @@ void draw_layout(Draw& draw, RunConfig& c) {
   c.data_parallel = draw.one_of({1, 2, 3, 4});
   c.context_parallel = draw.one_of({1, 1, 1, 2, 4});
   c.context = draw.one_of({ContextKind::ulysses, ContextKind::ring, ContextKind::zigzag});
-  if (c.context != ContextKind::ulysses) c.ulysses_size = draw.one_of({0, 1, 2});
+  if (c.context != ContextKind::ulysses) c.ulysses_size = draw.one_of({0, 2});
   if (c.context_parallel > 1) c.model.dropout = 0;
   if (c.pipeline_parallel > 1) c.schedule = draw.schedule();
   if (c.schedule.has_chunks)
