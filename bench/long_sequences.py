@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+NAME = pathlib.Path(sys.argv[0]).name
 STEP = "--model llama3-8b --layers 4 --sequence 65536 --on virtual:a100-selene --type bf16 --recompute full".split()
 WAYS = {"sequence parallelism, t = 8": "--tensor-parallel 8 --sequence-parallel",
         "Ulysses, c = 8": "--context-parallel 8 --context ulysses",
@@ -25,10 +26,10 @@ def run(*command):
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     except OSError as error:
-        print(f"long_sequences.py: {error}; give frugal's program, such as build/release/frugal", file=sys.stderr)
+        print(f"{NAME}: {error}; give frugal's program, such as build/release/frugal", file=sys.stderr)
         sys.exit(2)
     if done.returncode != 0:
-        sys.exit(f"long_sequences.py: status {done.returncode}: {' '.join(command)}\n{done.stderr}")
+        sys.exit(f"{NAME}: status {done.returncode}: {' '.join(command)}\n{done.stderr}")
     return done.stdout
 
 

@@ -49,6 +49,7 @@ done
 made plan.md "$frugal" bench plan --out "$work/plan" --format markdown
 made plan-decisions.md bench/plan_decisions.py "$frugal"
 made long-sequences.json bench/long_sequences.py "$frugal"
+made two-dimensions.json bench/two_dimensions.py "$frugal"
 made recompute-frontier.json bench/recompute_frontier.py "$frugal"
 made schedule-family.json bench/schedule_family.py "$frugal"
 bench/modern_hardware.sh "$results" "$frugal"

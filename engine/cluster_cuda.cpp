@@ -25,11 +25,10 @@ std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
     if (std::string why = why_no_nccl(); !why.empty()) return why;
   if (config.attention != AttentionKind::fused) return "";
   const ModelConfig& m = config.model;
-  return why_no_fused_attention(
-      {.type = config.type,
-       .cols = config.context == ContextKind::ulysses ? m.sequence : config.context_piece(),
-       .softcap = m.attention_softcap != 0,
-       .window = m.window != 0});
+  return why_no_fused_attention({.type = config.type,
+                                 .cols = config.ring_piece(),
+                                 .softcap = m.attention_softcap != 0,
+                                 .window = m.window != 0});
 }
 
 std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadline, int first) {

@@ -13,17 +13,21 @@
 namespace frugal::engine {
 namespace {
 
+/// Which member of its group is the rank that stands for all. Of a causal ring the last one
+/// computes most, and the others wait for it; where all compute as much, it has most queries at a
+/// time, and so holds most.
+int place_in(GroupUse use, const RunConfig& config) {
+  if (use == GroupUse::ring) return config.ring_ranks() - 1;
+  return use == GroupUse::context ? config.context_parallel - config.head_ranks() : 0;
+}
+
 /// The group of a rank that stands for all members, or is alone.
 std::unique_ptr<Group> represented(Device& device, const Machine& machine, const Layout& all,
                                    GroupUse use, int stage, const RunConfig& config) {
   const auto nodes = std::max<int64_t>(machine.devices_per_node, 1);
   CostModel::Group group;
   if (within_a_stage(axis_of(use))) group = all.group(axis_of(use), stage, static_cast<int>(nodes));
-  // Of a causal ring the last rank computes most, and the others wait for it; where all compute as
-  // much, it has most queries at a time, and so holds most.
-  const bool last = use == GroupUse::context && config.context != ContextKind::ulysses;
-  return std::make_unique<ModelledGroup>(device, CostModel(machine), group,
-                                         last ? group.size - 1 : 0);
+  return std::make_unique<ModelledGroup>(device, CostModel(machine), group, place_in(use, config));
 }
 
 std::unique_ptr<Cluster> make_lone_cluster(const RunConfig& config, std::unique_ptr<Device> device,

@@ -53,8 +53,9 @@ void validate_ring(const RunConfig& c) {
         "--context ulysses",
         name_of(c.context)));
   if (c.context == ContextKind::ring) return;
-  divisible("sequence length", m.sequence, "twice the context-parallel size",
-            int64_t{2} * c.context_parallel,
+  divisible("sequence length", m.sequence,
+            c.head_ranks() > 1 ? "twice the ranks of a ring" : "twice the context-parallel size",
+            int64_t{2} * c.ring_ranks(),
             "zigzag gives each rank two parts of it: choose sizes that fit, or --context ring");
   if (!m.causal)
     throw InputError(
@@ -66,21 +67,43 @@ void validate_ring(const RunConfig& c) {
 void validate_ulysses(const RunConfig& c) {
   const ModelConfig& m = c.model;
   const int64_t heads = m.heads / c.tensor_parallel;
-  divisible("heads / tensor-parallel size", heads, "context-parallel size", c.context_parallel,
-            "Ulysses divides heads among the ranks: choose a size that divides them, or --context "
-            "ring");
+  const int ranks = c.head_ranks();
+  const bool ring = c.ring_ranks() > 1;
+  const std::string_view what = ring ? "Ulysses size" : "context-parallel size";
+  divisible("heads / tensor-parallel size", heads, what, ranks,
+            ring ? "these ranks divide heads: choose a Ulysses size that divides them"
+                 : "Ulysses divides heads among the ranks: choose a size that divides them, or "
+                   "--context ring, and --ulysses-size for those that can");
   // A rank needs whole heads of keys and values, of which several may have the same.
   const int64_t groups = m.key_value_heads() / c.tensor_parallel;
-  if (groups % c.context_parallel != 0 && c.context_parallel % groups != 0)
+  if (groups % ranks != 0 && ranks % groups != 0)
     throw InputError(fmt::format(
-        "key/value heads / tensor-parallel size ({}) and context-parallel size ({}): one must be "
-        "divisible by the other for Ulysses; choose another size, or --context ring",
-        groups, c.context_parallel));
+        "key/value heads / tensor-parallel size ({}) and {} ({}): one must be divisible by the "
+        "other for Ulysses; choose another size{}",
+        groups, what, ranks, ring ? "" : ", or --context ring"));
+}
+
+/// Ranks that divide heads within a ring.
+void validate_ulysses_size(const RunConfig& c) {
+  if (c.ulysses_size < 0 || c.ulysses_size > most_ranks)
+    throw InputError(
+        fmt::format("Ulysses size is {}; it must be from 1 to {}, or 0 where all ranks that share "
+                    "a sequence divide heads, or none, as context says",
+                    c.ulysses_size, most_ranks));
+  if (c.ulysses_size == 0) return;
+  if (c.context == ContextKind::ulysses)
+    throw InputError(fmt::format(
+        "Ulysses size is {} and context is ulysses, where all ranks that share a sequence divide "
+        "heads; choose --context ring or zigzag, or leave the size out",
+        c.ulysses_size));
+  divisible("context-parallel size", c.context_parallel, "Ulysses size", c.ulysses_size,
+            "choose sizes whose quotient is the ranks of a ring, or leave the Ulysses size out");
 }
 
 /// Ranks that share sequences.
 void validate_context(const RunConfig& c) {
   in_range("context-parallel size", c.context_parallel, most_ranks);
+  validate_ulysses_size(c);
   if (c.context_parallel == 1) return;
   const ModelConfig& m = c.model;
   divisible("sequence length", m.sequence, "context-parallel size", c.context_parallel,
@@ -96,10 +119,8 @@ void validate_context(const RunConfig& c) {
         "dropout is {} and context-parallel size is {}; sequences are shared without dropout only: "
         "give a model with dropout 0",
         m.dropout, c.context_parallel));
-  if (c.context == ContextKind::ulysses)
-    validate_ulysses(c);
-  else
-    validate_ring(c);
+  if (c.head_ranks() > 1) validate_ulysses(c);
+  if (c.ring_ranks() > 1) validate_ring(c);
 }
 
 /// Some models can have one kind alone.

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,10 @@ struct RunConfig {
   /// [c], ranks with all weights and a part of every sequence each.
   int context_parallel = 1;
   ContextKind context = ContextKind::ulysses;
+  /// [u] Of a ring or zigzag, so many ranks next to each other divide heads among them instead, and
+  /// keys and values travel from each of these groups to the next (Fang and Zhao 2024, "USP",
+  /// arXiv:2405.07719). 0: none.
+  int ulysses_size = 0;
   int pipeline_parallel = 1;  ///< [p], stages
   int chunks = 1;             ///< [v], parts of the model on each stage
   /// Layers of each part of the model, p · v of them in the model's order: of chunk 0 of each
@@ -119,14 +124,22 @@ struct RunConfig {
   /// never more than there are tokens.
   int64_t mlp_mini_sequences() const;
   int64_t head_mini_sequences() const;
-  /// Tokens of a sequence that a tensor-parallel group has, and a rank in its regions: [s/c].
   /// Which part of the model each chunk of each stage is.
   PartLayout part_layout() const { return {pipeline_parallel, chunks, schedule.placement}; }
+  /// [u] Ranks that divide heads among them, and [r] groups of those in a ring: c = u · r.
+  int head_ranks() const {
+    return context == ContextKind::ulysses ? context_parallel : std::max(ulysses_size, 1);
+  }
+  int ring_ranks() const { return context_parallel / head_ranks(); }
+  /// Tokens of a sequence that a tensor-parallel group has, and a rank in its regions: [s/c].
   int64_t group_sequence() const { return model.sequence / context_parallel; }
+  /// Those that ranks which divide heads have together, and each while it computes attention:
+  /// [s/r].
+  int64_t ring_sequence() const { return model.sequence / ring_ranks(); }
   /// Whether those are an early and a late piece of the sequence.
-  bool has_two_pieces() const { return context_parallel > 1 && context == ContextKind::zigzag; }
-  /// Those of them that are next to each other in the sequence: [s/c], or of two pieces [s/2c].
-  int64_t context_piece() const { return group_sequence() / (has_two_pieces() ? 2 : 1); }
+  bool has_two_pieces() const { return ring_ranks() > 1 && context == ContextKind::zigzag; }
+  /// Those of them that are next to each other in the sequence: [s/r], or of two pieces [s/2r].
+  int64_t ring_piece() const { return ring_sequence() / (has_two_pieces() ? 2 : 1); }
   /// Those that a rank has outside the regions.
   int64_t local_sequence() const {
     return group_sequence() / (sequence_parallel ? tensor_parallel : 1);

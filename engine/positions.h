@@ -20,8 +20,11 @@ class Positions {
     View of(const View& x) const { return x.sliced(0, row, count); }
   };
 
-  /// All s/c that a rank has of the c that share every sequence: one piece, part r of c, or with
-  /// ContextKind::zigzag parts r and 2c − 1 − r of 2c.
+  /// All s/r that group i of a ring of r has: one piece, part i of r, or with ContextKind::zigzag
+  /// parts i and 2r − 1 − i of 2r.
+  static Positions of_ring_part(const RunConfig& config, int part);
+  /// All s/c that a rank has of the c that share every sequence: of a group's rows, which its u
+  /// ranks have one after the other, its own. So what they exchange arrives as the group's rows.
   static Positions of_context_rank(const RunConfig& config, int rank);
 
   /// Those of `count` rows from the `begin`-th on, which is row 0 then.

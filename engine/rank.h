@@ -11,6 +11,8 @@ namespace frugal::engine {
 struct RankGroups {
   Communicator& tensor;       ///< the t that share every layer
   Communicator& context;      ///< the c that share every sequence
+  Communicator& heads;        ///< the u of those that divide heads with it
+  Communicator& ring;         ///< the r of those among whom keys and values travel
   Communicator& stages;       ///< the p stages of its pipeline
   Communicator& activations;  ///< the same, for messages of forward passes alone
   Communicator& gradients;    ///< the same, for messages of backward passes

@@ -12,6 +12,12 @@ std::vector<int> all_ranks(const Layout& layout) {
   return ranks;
 }
 
+/// Whether these are all that share a sequence, who have a group already.
+bool same_as_context(const Layout& layout, GroupUse use) {
+  return (use == GroupUse::heads || use == GroupUse::ring) && layout.context > 1 &&
+         layout.size(axis_of(use)) == layout.context;
+}
+
 }  // namespace
 
 std::string_view name_of(GroupUse use) {
@@ -20,6 +26,10 @@ std::string_view name_of(GroupUse use) {
       return "tensor";
     case GroupUse::context:
       return "context";
+    case GroupUse::heads:
+      return "heads";
+    case GroupUse::ring:
+      return "ring";
     case GroupUse::stages:
       return "stages";
     case GroupUse::activations:
@@ -44,6 +54,10 @@ Axis axis_of(GroupUse use) {
       return Axis::tensor;
     case GroupUse::context:
       return Axis::context;
+    case GroupUse::heads:
+      return Axis::heads;
+    case GroupUse::ring:
+      return Axis::ring;
     case GroupUse::stages:
     case GroupUse::activations:
     case GroupUse::gradients:
@@ -70,6 +84,8 @@ Stream stream_of(GroupUse use) {
       return Stream::ends;
     case GroupUse::tensor:
     case GroupUse::context:
+    case GroupUse::heads:
+    case GroupUse::ring:
     case GroupUse::stages:
     case GroupUse::data:
     case GroupUse::shards:
@@ -87,6 +103,7 @@ RankGrid::RankGrid(const Layout& layout, const std::vector<int>& here, const Mak
   for (const int rank : here)
     for (int i = 0; i < group_uses; ++i) {
       const auto use = static_cast<GroupUse>(i);
+      if (same_as_context(layout, use)) seat(rank, use) = seat(rank, GroupUse::context);
       if (seat(rank, use).group != nullptr) continue;
       const RankPlace place = layout.place(rank);
       std::vector<int> members = layout.members(axis_of(use), place);
@@ -100,9 +117,10 @@ RankGrid::RankGrid(const Layout& layout, const std::vector<int>& here, const Mak
 
 RankGroups RankGrid::groups(int rank) {
   const auto at = [&](GroupUse use) -> Communicator& { return seat(rank, use).communicator(); };
-  return {at(GroupUse::tensor),      at(GroupUse::context),   at(GroupUse::stages),
-          at(GroupUse::activations), at(GroupUse::gradients), at(GroupUse::data),
-          at(GroupUse::shards),      at(GroupUse::copies),    at(GroupUse::ends)};
+  return {at(GroupUse::tensor),    at(GroupUse::context), at(GroupUse::heads),
+          at(GroupUse::ring),      at(GroupUse::stages),  at(GroupUse::activations),
+          at(GroupUse::gradients), at(GroupUse::data),    at(GroupUse::shards),
+          at(GroupUse::copies),    at(GroupUse::ends)};
 }
 
 void RankGrid::abort(int rank, const std::string& reason) noexcept {

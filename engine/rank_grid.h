@@ -13,6 +13,8 @@ namespace frugal::engine {
 enum class GroupUse : uint8_t {
   tensor,
   context,
+  heads,
+  ring,
   stages,
   activations,
   gradients,
@@ -21,7 +23,7 @@ enum class GroupUse : uint8_t {
   copies,
   ends
 };
-inline constexpr int group_uses = 9;
+inline constexpr int group_uses = 11;
 std::string_view name_of(GroupUse use);
 Axis axis_of(GroupUse use);
 /// Groups that must not wait for each other have a stream each: neighbouring stages send to each
@@ -65,6 +67,7 @@ class RankGrid {
 inline Layout layout_of(const RunConfig& config) {
   return {.tensor = config.tensor_parallel,
           .context = config.context_parallel,
+          .heads = config.head_ranks(),
           .data = config.data_parallel,
           .stages = config.pipeline_parallel,
           .shards = config.shard_ranks()};

@@ -28,7 +28,10 @@ int step(const Layout& layout, Axis axis) {
     case Axis::tensor:
       return 1;
     case Axis::context:
+    case Axis::heads:
       return layout.tensor;
+    case Axis::ring:
+      return layout.tensor * layout.heads;
     case Axis::data:
       return layout.tensor * layout.context;
     case Axis::shards:
@@ -53,6 +56,10 @@ int Layout::size(Axis axis) const {
       return tensor;
     case Axis::context:
       return context;
+    case Axis::heads:
+      return heads;
+    case Axis::ring:
+      return context / heads;
     case Axis::data:
       return data;
     case Axis::shards:

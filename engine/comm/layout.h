@@ -21,6 +21,8 @@ struct RankPlace {
 enum class Axis : uint8_t {
   tensor,   ///< the parts of one stage of one replica and part of the sequence
   context,  ///< the parts of a sequence
+  heads,    ///< of those, some next to each other that divide heads among them
+  ring,     ///< one of each such group, among whom keys and values travel
   data,     ///< the replicas of one part of one stage
   shards,   ///< of those that have the same weights, some that divide them (RunConfig::shard)
   copies,   ///< those that have the same part of what is divided so
@@ -39,6 +41,7 @@ bool within_a_stage(Axis axis);
 struct Layout {
   int tensor = 1;   ///< [t]
   int context = 1;  ///< [c]
+  int heads = 1;    ///< [u] of those, in each group that divides heads
   int data = 1;     ///< [w] replicas
   int stages = 1;   ///< [p]
   int shards = 1;   ///< of the ranks that have the same weights; 1: they divide nothing

@@ -31,8 +31,8 @@ StepResult with_rank(const StepResult& own, const StepResult& all) {
 /// groups whose were made in different orders would wait for each other.
 void connect(Rank& rank) {
   const RankGroups& g = rank.groups;
-  for (Communicator* group : {&g.tensor, &g.context, &g.stages, &g.activations, &g.gradients,
-                              &g.data, &g.shards, &g.copies, &g.ends})
+  for (Communicator* group : {&g.tensor, &g.context, &g.heads, &g.ring, &g.stages, &g.activations,
+                              &g.gradients, &g.data, &g.shards, &g.copies, &g.ends})
     if (group->size() > 1) group->barrier();
 }
 

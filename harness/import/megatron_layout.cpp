@@ -6,8 +6,10 @@
 #include <map>
 
 #include "engine/config.h"
+#include "engine/config_rules.h"
 #include "harness/import/megatron_reader.h"
 #include "harness/settings/layer_counts.h"
+#include "harness/settings/value_type.h"
 #include "kernels/support/error.h"
 
 /// What several of Megatron-LM's arguments together say of how ranks share the work, and of what is
@@ -87,10 +89,32 @@ void MegatronReader::read_ends() {
     if (has(name)) out.add(said(name), "stage_layers", text_of_layer_counts(counts));
 }
 
+/// How many ranks exchange heads within a ring of groups of them.
+void MegatronReader::read_two_dimensions(bool used) {
+  const char* const name = "--hierarchical-context-parallel-sizes";
+  if (!has(name)) {
+    if (used) fail(fmt::format("{} needs {}, which is missing", said("--cp-comm-type"), name));
+    return;
+  }
+  std::vector<int64_t> sizes;
+  for (const std::string& value : find(name)->values)
+    sizes.push_back(whole_number(1, rules::most_ranks)
+                        .value(fmt::format("{}: {}", file_, name), value)
+                        .get<int64_t>());
+  if (sizes.size() != 2 || bounded_product({sizes[0], sizes[1]}) != size("context_parallel_size"))
+    fail(fmt::format("{}: it must be two sizes whose product is the context-parallel size ({})",
+                     said(name), size("context_parallel_size")));
+  if (used)
+    out.add(said(name), "ulysses_size", sizes[0], "the others are those of a ring");
+  else
+    out.same.push_back({said(name), "it is of --cp-comm-type a2a+p2p"});
+}
+
 void MegatronReader::read_context() {
   const char* const name = "--cp-comm-type";
   if (size("context_parallel_size") == 1) {
-    if (has(name)) out.same.push_back({said(name), "no ranks share a sequence"});
+    for (const char* all : {name, "--hierarchical-context-parallel-sizes"})
+      if (has(all)) out.same.push_back({said(all), "no ranks share a sequence"});
     return;
   }
   const Argument* argument = find(name);
@@ -99,6 +123,8 @@ void MegatronReader::read_context() {
                                              : argument->values;
   const bool one =
       std::all_of(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind == kinds[0]; });
+  const bool two_dimensions = one && kinds[0] == "a2a+p2p";
+  read_two_dimensions(two_dimensions);
   if (one && kinds[0] == "a2a") {
     out.add(said(name), "context", "ulysses");
     return;
@@ -106,15 +132,15 @@ void MegatronReader::read_context() {
   // Each rank has an early and a late part, which is of no effect where attention is not causal.
   const bool causal = !out.given.contains("causal") || out.given.at("causal") == true;
   const char* const kind = causal ? "zigzag" : "ring";
-  if (one && kinds[0] == "p2p") {
+  if (two_dimensions || (one && kinds[0] == "p2p")) {
     derive(name, "context", kind, has(name) ? "" : "Megatron-LM's default of --cp-comm-type");
     return;
   }
   out.assume("context", kind, fmt::format("stands in for {}", said(name)));
   out.missing.push_back(
       {said(name),
-       "keys and values are gathered, or exchanged for heads within a node; in frugal they travel "
-       "around a ring"});
+       "keys and values are gathered, or layers differ; in frugal they travel around a ring in "
+       "all"});
 }
 
 /// Replicas of the pipeline, of as many ranks as there are.

@@ -60,6 +60,7 @@ class MegatronReader {
   void read_layout();
   void read_chunks();
   void read_context();
+  void read_two_dimensions(bool used);
   void read_batch();
   void read_shard();
   void read_ends();

@@ -56,6 +56,7 @@ const std::vector<MegatronArgument> MegatronFieldLines::all = {
     {{"--sequence-parallel"}, "sequence_parallel", together},
     {{"--context-parallel-size"}, "context_parallel_size"},
     {{"--cp-comm-type"}, "context", together},
+    {{"--hierarchical-context-parallel-sizes"}, "ulysses_size", together},
     {{"--decoder-first-pipeline-num-layers"}, "stage_layers", together},
     {{"--decoder-last-pipeline-num-layers"}, "stage_layers", together},
     {{"--use-distributed-optimizer"}, "shard", together},

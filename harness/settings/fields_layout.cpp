@@ -96,7 +96,13 @@ std::vector<Field> replicas_and_sequences() {
               "keys and values passed around a ring; zigzag: the same where each rank has an early "
               "and a late part, so that all compute as much"},
              &C::context)
-          .when([](const RunSettings& s) { return s.config.context_parallel > 1; })};
+          .when([](const RunSettings& s) { return s.config.context_parallel > 1; }),
+      field({"ulysses_size", "--ulysses-size",
+             "With --context ring or zigzag, so many of them next to each other exchange heads as "
+             "with ulysses, and keys and values travel around a ring of these groups: two "
+             "dimensions"},
+            &C::ulysses_size, whole_number_or("none", most_ranks, "a ring of single ranks"))
+          .when([](const RunSettings& s) { return s.config.ulysses_size > 0; })};
 }
 
 }  // namespace

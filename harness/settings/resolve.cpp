@@ -130,10 +130,12 @@ RunConfig config_of(const RunSettings& settings, const std::optional<OwnSchedule
   config.validate();
   config.model = config.model.scaled(settings.scale);
   config.validate();
-  if (settings.is_given("context") && config.context_parallel == 1)
-    throw InputError(
-        "--context: no ranks share a sequence; leave it out, or give --context-parallel of at "
-        "least 2");
+  for (const char* flag : {"context", "ulysses_size"})
+    if (settings.is_given(flag) && config.context_parallel == 1)
+      throw InputError(
+          fmt::format("{}: no ranks share a sequence; leave it out, or give --context-parallel of "
+                      "at least 2",
+                      field_of(flag).flag));
   return config;
 }
 

@@ -94,6 +94,17 @@ class Results(Cli):
                                  stdout=subprocess.PIPE, check=True).stdout
         self.compare(json.loads((FOLDER / "long-sequences.json").read_text()), json.loads(printed), "long-sequences")
 
+    def test_two_dimensions_are_as_is_kept_and_fastest_as_predicted(self):
+        printed = subprocess.run([sys.executable, "-B", SOURCE / "bench/two_dimensions.py", FRUGAL], cwd=self.folder,
+                                 stdout=subprocess.PIPE, check=True).stdout
+        kept = json.loads((FOLDER / "two-dimensions.json").read_text())
+        self.compare(kept, json.loads(printed), "two-dimensions")
+        for sequence in {case["sequence"] for case in kept["cases"]}:
+            cases = [case for case in kept["cases"] if case["sequence"] == sequence]
+            fastest = min(cases, key=lambda case: case["step_seconds"])
+            self.assertEqual(fastest, min(cases, key=lambda case: case["predicted"]["step_seconds"]))
+            self.assertEqual(fastest["case"], "zigzag of 8 x 2")
+
     def test_what_is_published_of_a_machine_does_what_is_kept(self):
         kept = json.loads((FOLDER / "calibration-a100-selene.json").read_text())["published"]
         printed = self.run_frugal("calibrate", "--hardware", "a100-selene", "--published", "--format", "json").stdout

@@ -63,8 +63,9 @@ void draw_layout(Draw& draw, RunConfig& c) {
   c.sequence_parallel = draw.once_in(2);
   c.pipeline_parallel = draw.one_of({1, 1, 2, 4});
   c.data_parallel = draw.one_of({1, 2, 3, 4});
-  c.context_parallel = draw.one_of({1, 1, 1, 2});
+  c.context_parallel = draw.one_of({1, 1, 1, 2, 4});
   c.context = draw.one_of({ContextKind::ulysses, ContextKind::ring, ContextKind::zigzag});
+  if (c.context != ContextKind::ulysses) c.ulysses_size = draw.one_of({0, 2});
   if (c.context_parallel > 1) c.model.dropout = 0;
   if (c.pipeline_parallel > 1) c.schedule = draw.schedule();
   if (c.schedule.has_chunks)
@@ -121,7 +122,8 @@ RunConfig serial_of(const RunConfig& c) {
 
 std::string text_of(const RunConfig& c) {
   return fmt::format(
-      "L {} h {} s {} b {} {} {} {} tied {}; t {}{} p {} ({}) v {} {} w {} c {} {} m {}; shard {} "
+      "L {} h {} s {} b {} {} {} {} tied {}; t {}{} p {} ({}) v {} {} w {} c {} {} u {} m {}; "
+      "shard {} "
       "{}; {} "
       "recompute {} {} {} {} masks {} outputs {} kept {} parts {} {} {} step-in-backward {} "
       "offload "
@@ -132,11 +134,11 @@ std::string text_of(const RunConfig& c) {
                                                  : (c.model.post_norms ? "gemma" : "llama"),
       c.model.dropout, c.model.tied, c.tensor_parallel, c.sequence_parallel ? "s" : "",
       c.pipeline_parallel, fmt::join(c.stage_layers, " "), c.chunks, c.schedule.name,
-      c.data_parallel, c.context_parallel, name_of(c.context), c.microbatches, name_of(c.shard),
-      c.shard_size, name_of(c.attention), name_of(c.recompute), name_of(c.recompute_modules),
-      c.recompute_group, c.recompute_layers, c.stored_masks, c.keep_outputs, c.kept_microbatches,
-      c.mlp_chunks, c.head_chunks, c.head_tiles, c.step_in_backward, c.offload, c.offload_optimizer,
-      c.overwrite_gradients);
+      c.data_parallel, c.context_parallel, name_of(c.context), c.ulysses_size, c.microbatches,
+      name_of(c.shard), c.shard_size, name_of(c.attention), name_of(c.recompute),
+      name_of(c.recompute_modules), c.recompute_group, c.recompute_layers, c.stored_masks,
+      c.keep_outputs, c.kept_microbatches, c.mlp_chunks, c.head_chunks, c.head_tiles,
+      c.step_in_backward, c.offload, c.offload_optimizer, c.overwrite_gradients);
 }
 
 struct Trained {

@@ -102,6 +102,49 @@ const Mistake mistakes[] = {
        c.model.window = 4;
      },
      "context is zigzag, and ring attention has no sliding windows"},
+    {[](RunConfig& c) {
+       share_a_sequence(c, 8);
+       c.ulysses_size = 3;
+     },
+     "context-parallel size (8) must be divisible by Ulysses size (3)"},
+    {[](RunConfig& c) { c.ulysses_size = 2; },
+     "Ulysses size is 2 and context is ulysses, where all ranks that share a sequence divide"},
+    {[](RunConfig& c) {
+       share_a_sequence(c, 4);
+       c.ulysses_size = -1;
+     },
+     "Ulysses size is -1; it must be from 1 to"},
+    {[](RunConfig& c) {
+       share_a_sequence(c, 32);
+       c.ulysses_size = 16;
+     },
+     "heads / tensor-parallel size (8) must be divisible by Ulysses size (16)"},
+    {[](RunConfig& c) {
+       share_a_sequence(c, 12);
+       c.model.heads = c.model.hidden = 48;
+       c.model.kv_heads = 4;
+       c.model.sequence = 48;
+       c.ulysses_size = 6;
+     },
+     "key/value heads / tensor-parallel size (4) and Ulysses size (6): one must be divisible"},
+    {[](RunConfig& c) {
+       share_a_sequence(c, 32);
+       c.ulysses_size = 1;
+     },
+     "sequence length (32) must be divisible by twice the context-parallel size (64)"},
+    {[](RunConfig& c) {
+       share_a_sequence(c, 6);
+       c.model.heads = c.model.hidden = 6;
+       c.model.sequence = 18;
+       c.ulysses_size = 3;
+     },
+     "sequence length (18) must be divisible by twice the ranks of a ring (4)"},
+    {[](RunConfig& c) {
+       share_a_sequence(c, 4);
+       c.ulysses_size = 2;
+       c.model.window = 4;
+     },
+     "context is zigzag, and ring attention has no sliding windows"},
     // Each size is allowed, and their product is not.
     {[](RunConfig& c) {
        c.model.layers = 65536;

@@ -18,11 +18,12 @@ struct Shared {
   DType type;
   int tensor_parallel;
   bool recompute;
+  int ulysses_size = 0;
 };
 
 void PrintTo(const Shared& s, std::ostream* out) {
-  *out << fmt::format("{}_c{}_t{}_{}_{}", name_of(s.context), s.ranks, s.tensor_parallel,
-                      name_of(s.type), s.recompute ? "full" : "none");
+  *out << fmt::format("{}_c{}_u{}_t{}_{}_{}", name_of(s.context), s.ranks, s.ulysses_size,
+                      s.tensor_parallel, name_of(s.type), s.recompute ? "full" : "none");
 }
 
 std::vector<Shared> all_shared() {
@@ -32,6 +33,9 @@ std::vector<Shared> all_shared() {
       for (const bool recompute : {false, true}) {
         for (const int ranks : {2, 4, 8}) shared.push_back({ranks, context, type, 1, recompute});
         shared.push_back({4, context, type, 2, recompute});
+        if (context == ContextKind::ulysses) continue;
+        for (const int heads : {2, 4}) shared.push_back({8, context, type, 1, recompute, heads});
+        shared.push_back({4, context, type, 2, recompute, 2});
       }
   return shared;
 }
@@ -40,6 +44,7 @@ RunConfig config_of(const Shared& s) {
   RunConfig c = small_llama();
   c.context_parallel = s.ranks;
   c.context = s.context;
+  c.ulysses_size = s.ulysses_size;
   c.type = s.type;
   c.tensor_parallel = s.tensor_parallel;
   c.sequence_parallel = s.tensor_parallel > 1;
@@ -52,11 +57,10 @@ class OneOfThoseThatShare : public ::testing::TestWithParam<Shared> {
  protected:
   const RunConfig config = config_of(GetParam());
   const Machine machine = find_machine("a100-selene");
-  /// Of the whole ones, the one that stands for all: the last of a ring.
+  /// Of the whole ones, the one that stands for all: the first that divide heads, of the last of a
+  /// ring.
   int place() const {
-    return config.context == ContextKind::ulysses
-               ? 0
-               : (config.context_parallel - 1) * config.tensor_parallel;
+    return (config.context_parallel - config.head_ranks()) * config.tensor_parallel;
   }
 };
 
@@ -160,9 +164,33 @@ TEST(RingVolume, IsThePapers) {
       }
 }
 
+/// In two dimensions all-to-alls are those of u ranks that have a part of r to themselves; a ring
+/// has r − 1 steps of keys and values of its own heads, and s/r tokens.
+TEST(VolumeInTwoDimensions, IsThatOfBoth) {
+  for (const ContextKind kind : {ContextKind::ring, ContextKind::zigzag})
+    for (const int heads : {2, 4})
+      for (const int64_t keys : {8, 2}) {
+        RunConfig c = counted(kind, 8, keys);
+        c.ulysses_size = heads;
+        const int ring = 8 / heads;
+        const auto part = static_cast<double>(c.model.sequence * c.micro_batch) / 8;
+        const double exchanged = static_cast<double>(std::max<int64_t>(keys, heads)) / 8;
+        const double rows = part * heads, sent = (heads - 1.0) / heads;
+        const auto hidden = static_cast<double>(c.model.hidden);
+        const auto [forward, backward] = elements_of_layer(c, "all-to-all");
+        EXPECT_NEAR(forward, (2 + 2 * exchanged) * part * hidden * sent, 1e-6);
+        EXPECT_NEAR(backward, (3 + 2 * exchanged) * part * hidden * sent, 1e-6);
+        const double step = 2 * rows * exchanged * hidden / heads;
+        const auto [around, home] = elements_of_layer(c, "shift");
+        EXPECT_NEAR(around, (ring - 1) * step, 1e-6);
+        EXPECT_NEAR(home, (ring - 1) * step + ring * 2 * step, 1e-6);
+      }
+}
+
 /// FLOPs of each rank of one layer's passes with c ranks, beyond what it computes alone.
-std::vector<double> flops_of_ranks(ContextKind kind, int ranks) {
+std::vector<double> flops_of_ranks(ContextKind kind, int ranks, int ulysses_size = 0) {
   RunConfig c = counted(kind, ranks, 8);
+  c.ulysses_size = ulysses_size;
   c.type = DType::f32;
   const auto cluster = make_cpu_cluster(c, 1);
   std::vector<double> flops(static_cast<size_t>(ranks));
@@ -182,6 +210,9 @@ TEST(RingWork, IsThatOfThePositions) {
     for (size_t i = 0; i < even.size(); ++i) {
       EXPECT_EQ(even[i], even[0]) << i;
       EXPECT_EQ(even[i], divided[i]) << i;
+    }
+    if (ranks > 2) {
+      EXPECT_EQ(flops_of_ranks(ContextKind::zigzag, ranks, 2), even);
     }
     const RunConfig c = counted(ContextKind::ring, ranks, 8);
     const auto n = static_cast<double>(c.group_sequence());

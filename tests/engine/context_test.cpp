@@ -57,6 +57,15 @@ const ContextVariant thirds{"learned_in_thirds", [](RunConfig& c) {
                               c.tensor_parallel = 3;
                               c.sequence_parallel = true;
                             }};
+const ContextVariant alone_in_thirds{"learned_alone_in_thirds", [](RunConfig& c) {
+                                       thirds.apply(c);
+                                       c.tensor_parallel = 1;
+                                       c.sequence_parallel = false;
+                                     }};
+const ContextVariant rotary_in_thirds{"rotary_in_thirds", [](RunConfig& c) {
+                                        alone_in_thirds.apply(c);
+                                        c.model.positions = PositionKind::rotary;
+                                      }};
 const ContextVariant sharded{"sharded", [](RunConfig& c) {
                                c.data_parallel = 2;
                                c.shard = Shard::weights;
@@ -83,10 +92,28 @@ struct SharedVariant {
   int ranks;
   ContextKind context;
   ContextVariant variant;
+  int ulysses_size = 0;
 };
 
 void PrintTo(const SharedVariant& s, std::ostream* out) {
-  *out << fmt::format("{}_c{}_{}", name_of(s.context), s.ranks, s.variant.name);
+  const std::string heads = s.ulysses_size > 0 ? fmt::format("_u{}", s.ulysses_size) : "";
+  *out << fmt::format("{}_c{}{}_{}", name_of(s.context), s.ranks, heads, s.variant.name);
+}
+
+/// c = u · r ranks, u of which divide heads: all that is drawn for one dimension.
+void add_two_dimensions(std::vector<SharedVariant>& shared, ContextKind context) {
+  for (const ContextVariant& v : {plain, as_many_keys, four_keys, learned, full, offload, chunks,
+                                  replicas, tensor, sequence, pipeline, all, sharded, unwindowed})
+    shared.push_back({4, context, v, 2});
+  for (const ContextVariant& v : {plain, as_many_keys, four_keys, chunks, learned})
+    for (const int heads : {2, 4}) shared.push_back({8, context, v, heads});
+  // Of three, the middle one has some early rows and some late ones.
+  for (const ContextVariant& v : {alone_in_thirds, rotary_in_thirds})
+    shared.push_back({6, context, v, 3});
+  shared.push_back({6, context, thirds, 2});
+  // A dimension that is all, or nothing.
+  shared.push_back({4, context, plain, 1});
+  shared.push_back({4, context, gemma, 4});
 }
 
 /// Every rank number with what differs inside attention, two of them with what differs around it.
@@ -109,6 +136,9 @@ std::vector<SharedVariant> all_shared_sequences() {
     shared.push_back({4, context, unwindowed});
   // A tensor-parallel rank's part of the tokens, of which some are early and some late.
   shared.push_back({2, ContextKind::zigzag, thirds});
+  for (const ContextKind context : {ContextKind::ring, ContextKind::zigzag})
+    add_two_dimensions(shared, context);
+  shared.push_back({4, ContextKind::ring, sees_both_ways, 2});
   return shared;
 }
 
@@ -129,6 +159,7 @@ RunConfig parallel_of(const SharedVariant& s, DType type) {
   s.variant.apply(c);
   c.context_parallel = s.ranks;
   c.context = s.context;
+  c.ulysses_size = s.ulysses_size;
   c.type = type;
   return c;
 }

@@ -95,6 +95,14 @@ const Division sequence_divisions[] = {
        c.model.dropout = 0;
        c.model.window = 0;
      }},
+    {"a zigzag of two that divide heads",
+     [](RunConfig& c) {
+       c.context_parallel = 4;
+       c.context = ContextKind::zigzag;
+       c.ulysses_size = 2;
+       c.model.dropout = 0;
+       c.model.window = 0;
+     }},
 };
 
 /// Two microbatches, on one rank that keeps all or on several.

@@ -138,6 +138,11 @@ std::vector<ShardCase> layouts() {
     c.context_parallel = c.shard_size = 2;
     c.context = ContextKind::ring;
   });
+  add("llama_of_context_in_two_dimensions", small_llama(), [](RunConfig& c) {
+    c.context_parallel = 4;
+    c.ulysses_size = 2;
+    c.context = ContextKind::zigzag;
+  });
   add("gpt_2bw_of_four_two", small_gpt(), [](RunConfig& c) {
     c.pipeline_parallel = c.microbatches = c.shard_size = 2;
     c.data_parallel = 4;

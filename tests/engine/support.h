@@ -74,7 +74,7 @@ inline HostTensors snapshot_of(const RunConfig& config, const MicroBatch& batch)
 /// The groups of a rank that is alone in all.
 inline RankGroups alone_in_all(LocalGroup& one) {
   Communicator& c = one.communicator(0);
-  return {c, c, c, c, c, c, c, c, c};
+  return {c, c, c, c, c, c, c, c, c, c, c};
 }
 
 /// max |a − b| / max |b|, and ∞ where one has what the other has not.

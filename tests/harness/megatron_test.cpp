@@ -117,6 +117,26 @@ TEST(Megatron, ReadsWhatReplicasDivide) {
   EXPECT_THROW((void)with("--zero-stage 4"), InputError);
 }
 
+TEST(Megatron, ReadsRingsOfGroupsThatExchangeHeads) {
+  const std::string eight = "--context-parallel-size 8 ",
+                    sizes = "--hierarchical-context-parallel-sizes ";
+  const RunConfig both = config_of(with(eight + "--cp-comm-type a2a+p2p " + sizes + "2 4"));
+  EXPECT_EQ(both.context, ContextKind::zigzag);
+  EXPECT_EQ(both.ulysses_size, 2);
+  const Imported ring = with(eight + "--cp-comm-type p2p " + sizes + "2 4");
+  EXPECT_EQ(config_of(ring).ulysses_size, 0);
+  EXPECT_TRUE(has(ring.same, "--hierarchical-context-parallel-sizes"));
+  EXPECT_TRUE(has(with(sizes + "2 4").same, "--hierarchical-context-parallel-sizes"));
+  const auto says = [](const std::string& text) {
+    return message_of<InputError>([&] { (void)with(text); });
+  };
+  EXPECT_THAT(says(eight + "--cp-comm-type a2a+p2p"),
+              AllOf(HasSubstr("--cp-comm-type a2a+p2p"), HasSubstr("sizes, which is missing")));
+  for (const char* wrong : {"2 2", "8", "2 2 2"})
+    EXPECT_THAT(says(eight + "--cp-comm-type a2a+p2p " + sizes + wrong),
+                AllOf(HasSubstr(wrong), HasSubstr("context-parallel size (8)")));
+}
+
 TEST(Megatron, ReadsTheLayersOfTheFirstAndTheLastStage) {
   const std::string stages = " --pipeline-model-parallel-size 2 ";
   EXPECT_THAT(config_of(with(stages + "--decoder-first-pipeline-num-layers 3")).stage_layers,
@@ -217,8 +237,11 @@ class Drawn {
     c.tensor_parallel = static_cast<int>(one_of({1, 2, 4}));
     c.pipeline_parallel = static_cast<int>(one_of({1, 2, 4}));
     c.data_parallel = static_cast<int>(one_of({1, 3}));
-    c.context_parallel = static_cast<int>(one_of({1, 1, 2}));
-    if (c.context_parallel > 1) c.context = maybe() ? ContextKind::zigzag : ContextKind::ulysses;
+    c.context_parallel = static_cast<int>(one_of({1, 1, 2, 4}));
+    const bool four = c.context_parallel == 4;  // with these heads, no Ulysses of as many
+    if (c.context_parallel > 1)
+      c.context = four || maybe() ? ContextKind::zigzag : ContextKind::ulysses;
+    if (four && maybe()) c.ulysses_size = 2;
     if (c.pipeline_parallel > 1 && maybe()) {
       c.chunks = 2;
       c.schedule = *schedule_kind("interleaved");
@@ -333,8 +356,13 @@ class MegatronWriter {
     if (c.chunks > 1)
       add("--num-layers-per-virtual-pipeline-stage",
           c.model.layers / c.pipeline_parallel / c.chunks);
-    if (c.context_parallel > 1)
+    if (c.ulysses_size > 0) {
+      add("--cp-comm-type", "a2a+p2p");
+      add("--hierarchical-context-parallel-sizes", c.ulysses_size);
+      add(std::to_string(c.ring_ranks()));
+    } else if (c.context_parallel > 1) {
       add("--cp-comm-type", c.context == ContextKind::zigzag ? "p2p" : "a2a");
+    }
     add("--global-batch-size", c.micro_batch * c.batch_microbatches());
     add("--attention-backend", c.attention == AttentionKind::fused ? "flash" : "unfused");
     if (c.recompute != Recompute::none) add("--recompute-granularity", name_of(c.recompute));

@@ -33,6 +33,12 @@ inline const std::vector<Variant>& divisions() {
       {"ulysses", [](RunConfig& run) { share_sequences(run, ContextKind::ulysses); }},
       {"ring", [](RunConfig& run) { share_sequences(run, ContextKind::ring); }},
       {"zigzag", [](RunConfig& run) { share_sequences(run, ContextKind::zigzag); }},
+      {"zigzag_of_two",
+       [](RunConfig& run) {
+         share_sequences(run, ContextKind::zigzag);
+         run.context_parallel = 4;
+         run.ulysses_size = 2;
+       }},
       {"data",
        [](RunConfig& run) {
          run.data_parallel = 2;

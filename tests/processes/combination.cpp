@@ -64,6 +64,8 @@ Combination any(const Sizes& sizes, int number, Random& random) {
   c.sequence_parallel = sizes[0] > 1 && coin(random);
   c.context =
       one_of<ContextKind>({ContextKind::ulysses, ContextKind::ring, ContextKind::zigzag}, random);
+  if (c.context != ContextKind::ulysses && c.context_parallel % 2 == 0 && coin(random))
+    c.ulysses_size = 2;
   c.attention = sizes[1] > 1 || coin(random) ? AttentionKind::fused : AttentionKind::separate;
   if (c.attention == AttentionKind::fused) c.model.dropout = 0;
   if (sizes[2] > 1) {
@@ -103,10 +105,11 @@ bool is_right(const RunConfig& config) {
 std::string Combination::text() const {
   const RunConfig& c = config;
   return fmt::format(
-      "t {} c {} ({}) p {} ({}, {} chunks) w {}, {}{}, {}, m {} b {}, recompute {}, attention {}, "
+      "t {} c {} ({} {}) p {} ({}, {} chunks) w {}, {}{}, {}, m {} b {}, recompute {}, attention "
+      "{}, "
       "mini-sequences {} and {}, {}{}, clip {}",
-      c.tensor_parallel, c.context_parallel, name_of(c.context), c.pipeline_parallel,
-      name_of(c.schedule), c.chunks, c.data_parallel, name_of(c.type),
+      c.tensor_parallel, c.context_parallel, name_of(c.context), c.ulysses_size,
+      c.pipeline_parallel, name_of(c.schedule), c.chunks, c.data_parallel, name_of(c.type),
       c.precision == Precision::pure ? " pure" : "",
       c.model.objective == Objective::masked_token ? "bert"
       : c.model.norm == NormKind::rms              ? "llama"

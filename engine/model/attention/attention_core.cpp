@@ -10,6 +10,18 @@
 
 namespace frugal::engine {
 
+namespace {
+
+/// Of heads that a rank has without exchanging them.
+std::unique_ptr<const AttentionCore> core_of(const RunConfig& c, int layer,
+                                             const HeadViews& views) {
+  if (c.attention == AttentionKind::separate) return std::make_unique<SeparateCore>(layer, views);
+  if (c.ring_ranks() == 1) return std::make_unique<FusedCore>(layer, views);
+  return std::make_unique<RingCore>(layer, views);
+}
+
+}  // namespace
+
 Pieces pieces_of_qkv(const RunConfig& config) {
   if (!config.program.keeps.separate_projections) return {};
   const ModelConfig& m = config.model;
@@ -37,11 +49,9 @@ AttentionCore::Saved AttentionCore::Saved::kept(const Pass& pass) const {
 }
 
 std::unique_ptr<const AttentionCore> AttentionCore::make(const RunConfig& c, int layer) {
-  const HeadViews views(c.model);
-  if (c.attention == AttentionKind::separate) return std::make_unique<SeparateCore>(layer, views);
-  if (c.context_parallel == 1) return std::make_unique<FusedCore>(layer, views);
-  if (c.context == ContextKind::ulysses) return std::make_unique<UlyssesCore>(layer, c);
-  return std::make_unique<RingCore>(layer, views);
+  if (c.head_ranks() == 1) return core_of(c, layer, HeadViews(c.model));
+  const HeadDivision division(c);
+  return std::make_unique<UlyssesCore>(layer, division, core_of(c, layer, division.own()));
 }
 
 }  // namespace frugal::engine

@@ -19,7 +19,7 @@ class Travelling {
   /// Sends it on, beside what is computed until arrive().
   void leave(const Pass& pass) {
     next_ = pass.allocate(here_.type(), here_.shape(), Kind::communication);
-    pending_ = pass.rank.groups.context.shift(here_, next_);
+    pending_ = pass.rank.groups.ring.shift(here_, next_);
   }
   /// What was sent on is replaced by what the rank before has sent.
   void arrive() {
@@ -32,15 +32,15 @@ class Travelling {
   Pending pending_;  // last, so that it ends before the memory goes
 };
 
-/// Rows of [s/c, …], from this one to the last; and the first of them.
+/// Rows of [s/r, …], from this one to the last; and the first of them.
 View from_row(const View& x, int64_t row) { return x.sliced(0, row, x.shape[0] - row); }
 View first_rows(const View& x, int64_t count) { return x.sliced(0, 0, count); }
 
-/// Of log_sum_exp [b · heads, s/c] the late piece's, next to each other as attention's backward
+/// Of log_sum_exp [b · heads, s/r] the late piece's, next to each other as attention's backward
 /// operation reads them. The last rank, which stands for all, needs none and holds as much.
 Tensor late_sums(const Pass& pass, const View& log_sum_exp) {
   if (!pass.rank.config.has_two_pieces()) return {};
-  const int64_t count = pass.rank.config.context_piece();
+  const int64_t count = pass.rank.config.ring_piece();
   const View some = log_sum_exp.sliced(1, count, count);
   Tensor copy = pass.allocate(log_sum_exp.type, some.shape, Kind::statistics);
   pass.run(Copy{some, copy});
@@ -53,7 +53,7 @@ Tensor late_sums(const Pass& pass, const View& log_sum_exp) {
 void run(const Pass& pass, int step, const Operation& operation) {
   pass.run(operation);
   const RunConfig& c = pass.rank.config;
-  if (step > 0 && c.model.causal && !c.has_two_pieces() && !pass.rank.groups.context.whole())
+  if (step > 0 && c.model.causal && !c.has_two_pieces() && !pass.rank.groups.ring.whole())
     pass.rank.flops.add(-cost_of(operation).flops / 2);
 }
 
@@ -73,11 +73,11 @@ Tensor RingCore::own_block(const Pass& pass, const View& qkv) const {
 
 RingCore::Seen RingCore::seen(const Rank& rank, int step) {
   const RunConfig& c = rank.config;
-  if (!c.model.causal) return {0, c.group_sequence()};
-  const int here = rank.groups.context.rank(), ranks = rank.groups.context.size();
-  const Positions own = Positions::of_context_rank(c, here);
-  const Positions block = Positions::of_context_rank(c, (here - step + ranks) % ranks);
-  Seen seen{c.group_sequence(), 0};
+  if (!c.model.causal) return {0, c.ring_sequence()};
+  const int here = rank.groups.ring.rank(), ranks = rank.groups.ring.size();
+  const Positions own = Positions::of_ring_part(c, here);
+  const Positions block = Positions::of_ring_part(c, (here - step + ranks) % ranks);
+  Seen seen{c.ring_sequence(), 0};
   for (const Positions::Piece& queries : own)
     if (queries.first >= block.front().first)
       seen.first_query = std::min(seen.first_query, queries.row);
@@ -116,7 +116,7 @@ void RingCore::add(const Pass& pass, int step, const Seen& seen, const View& qkv
 }
 
 Tensor RingCore::forward(const Pass& pass, Saved& saved) const {
-  const int last = pass.rank.groups.context.size() - 1;
+  const int last = pass.rank.groups.ring.size() - 1;
   const View qkv = kept_qkv(pass, saved);
   saved.log_sum_exp = allocate_log_sum_exp(pass, qkv);
   Travelling block(own_block(pass, qkv));
@@ -149,7 +149,7 @@ void RingCore::differentiate(const Pass& pass, int step, const Seen& seen, const
 }
 
 Tensor RingCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const {
-  const int last = pass.rank.groups.context.size() - 1;
+  const int last = pass.rank.groups.ring.size() - 1;
   const View qkv = saved.qkv;
   const DType wide = accumulation_type(qkv.type);
   Tensor part = pass.allocate(qkv.shape);

@@ -3,21 +3,22 @@
 
 namespace frugal::engine {
 
-/// Ring attention (Liu et al. 2023, arXiv:2310.01889): each of the c ranks that share a sequence
+/// Ring attention (Liu et al. 2023, arXiv:2310.01889): each of the r ranks that share a sequence
 /// keeps the queries of its part, and keys and values travel around a ring. While a rank computes
-/// with one part's, it sends these on and receives the next: 2 · groups · d/t · s/c · b elements in
-/// each of c − 1 steps. In backward the gradients of keys and values travel with them in
+/// with one part's, it sends these on and receives the next: 2 · groups · d/t · s/r · b elements in
+/// each of r − 1 steps. In backward the gradients of keys and values travel with them in
 /// accumulation type, and one step further, home.
 ///
 /// What a causal rank computes follows from the positions that it and the others have
 /// (engine/positions.h):
 ///
-/// - Contiguous parts, as the paper has them. Rank r computes half of its own part, and all of the
-/// r
-///   before it. So the last rank computes (2c − 1)/c of the mean, and the others wait for it.
+/// - Contiguous parts, as the paper has them. A rank computes half of its own part, and all parts
+///   before it. So the last rank computes (2r − 1)/r of the mean, and the others wait for it.
 /// - An early and a late piece, ContextKind::zigzag. Of a rank before it all queries see the early
 ///   half of the keys, of one behind it the late half of the queries sees all keys. So in every
 ///   step after the first each rank computes half of a block.
+///
+/// The r may each be one of several that divide heads (UlyssesCore), each with a ring for its own.
 ///
 /// A rank that stands for all is the last one (engine/cluster_lone.cpp).
 ///
@@ -39,7 +40,7 @@ class RingCore final : public FusedCore {
   Tensor backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const override;
 
  private:
-  /// Keys and values of a part of the sequence, [s/c, b, groups · 2 · d].
+  /// Keys and values of a part of the sequence, [s/r, b, groups · 2 · d].
   Tensor allocate_block(const Pass& pass, const View& qkv, DType type) const;
   Tensor own_block(const Pass& pass, const View& qkv) const;
   HeadViews block_views() const { return {0, views_.head_size()}; }
@@ -49,13 +50,13 @@ class RingCore final : public FusedCore {
   /// see.
   FusedAttention operation(const Pass& pass, int step, int64_t keys, const View& qkv,
                            const View& block, const View& context, const View& log_sum_exp) const;
-  /// Of the first step: context [s/c, b, groups · G · d] in accumulation type.
+  /// Of the first step: context [s/r, b, groups · G · d] in accumulation type.
   Tensor begin(const Pass& pass, const View& qkv, const View& log_sum_exp) const;
   /// Adds what is seen of a later step's block.
   void add(const Pass& pass, int step, const Seen& seen, const View& qkv, const View& block,
            const View& context, const View& log_sum_exp) const;
-  /// Of what is seen in this step, in the same rows of `part` [s/c, b, groups · (G + 2) · d]: the
-  /// gradients of its queries, and of its keys and values. late [b · heads, s/2c]: the logarithmic
+  /// Of what is seen in this step, in the same rows of `part` [s/r, b, groups · (G + 2) · d]: the
+  /// gradients of its queries, and of its keys and values. late [b · heads, s/2r]: the logarithmic
   /// sums of the late piece's queries, where there are two.
   void differentiate(const Pass& pass, int step, const Seen& seen, const Saved& saved,
                      const View& late, const View& block, const View& context, const View& dcontext,

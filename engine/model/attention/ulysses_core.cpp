@@ -5,26 +5,26 @@
 namespace frugal::engine {
 namespace {
 
-/// A part for each rank that shares the sequence: heads of this rank's tokens, or tokens of this
-/// rank's heads.
+/// A part for each rank that divides heads: those of this rank's tokens, or tokens of this rank's
+/// heads.
 Shape in_parts(const Rank& rank, int64_t columns) {
   const RunConfig& c = rank.config;
-  return {c.context_parallel, c.group_sequence() * c.micro_batch, columns};
+  return {c.head_ranks(), c.group_sequence() * c.micro_batch, columns};
 }
 
 Tensor exchanged(const Pass& pass, Tensor parts, const Shape& shape) {
   Tensor arriving = pass.allocate(parts.type(), shape, Kind::communication);
-  pass.rank.groups.context.all_to_all(parts, arriving).wait();
+  pass.rank.groups.heads.all_to_all(parts, arriving).wait();
   parts.release();
   return arriving;
 }
-/// [c, s/c · b, columns] → [s, b, columns]: parts of the sequence arrive in its order.
+/// [u, s/c · b, columns] → [s/r, b, columns]: parts of the sequence arrive in its order.
 Tensor by_heads(const Pass& pass, Tensor parts) {
   const RunConfig& c = pass.rank.config;
   const int64_t columns = parts.view().cols();
-  return exchanged(pass, std::move(parts), {c.model.sequence, c.micro_batch, columns});
+  return exchanged(pass, std::move(parts), {c.ring_sequence(), c.micro_batch, columns});
 }
-/// [s, b, columns] → [c, s/c · b, columns].
+/// [s/r, b, columns] → [u, s/c · b, columns].
 Tensor by_tokens(const Pass& pass, Tensor x) {
   const int64_t columns = x.view().cols();
   return exchanged(pass, std::move(x), in_parts(pass.rank, columns));
@@ -37,20 +37,19 @@ Tensor allocate_for_tokens(const Pass& pass, int64_t columns) {
 
 }  // namespace
 
-UlyssesCore::UlyssesCore(int layer, const RunConfig& config)
-    : AttentionCore(layer, HeadViews(config.model)),
-      division_(config),
-      inner_(layer, division_.own()) {}
+UlyssesCore::UlyssesCore(int layer, const HeadDivision& division,
+                         std::unique_ptr<const AttentionCore> inner)
+    : AttentionCore(layer, division.own()), division_(division), inner_(std::move(inner)) {}
 
 Tensor UlyssesCore::forward(const Pass& pass, Saved& saved) const {
-  return context_by_tokens(pass, inner_.forward(pass, saved));
+  return context_by_tokens(pass, inner_->forward(pass, saved));
 }
 
 Tensor UlyssesCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Saved saved) const {
   Tensor all_context = context_by_heads(pass, std::move(context));
   Tensor all_dcontext = context_by_heads(pass, std::move(dcontext));
   Tensor dqkv =
-      inner_.backward(pass, std::move(all_dcontext), std::move(all_context), std::move(saved));
+      inner_->backward(pass, std::move(all_dcontext), std::move(all_context), std::move(saved));
   return gradient_by_tokens(pass, std::move(dqkv));
 }
 
@@ -61,7 +60,7 @@ Tensor UlyssesCore::arranged(const Pass& pass, Tensor qkv) const {
   for (const auto& shared : division_.of_several(qkv, parts))
     pass.run(Copy{shared.all, shared.divided});
   qkv.release();
-  return by_heads(pass, std::move(parts));
+  return inner_->arranged(pass, by_heads(pass, std::move(parts)));
 }
 
 Tensor UlyssesCore::context_by_heads(const Pass& pass, Tensor context) const {

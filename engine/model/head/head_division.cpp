@@ -5,7 +5,7 @@
 namespace frugal::engine {
 
 HeadDivision::HeadDivision(const RunConfig& config)
-    : ranks_(config.context_parallel),
+    : ranks_(config.head_ranks()),
       d_(config.model.head_size()),
       groups_(config.model.key_value_heads() / config.tensor_parallel),
       groups_of_rank_(std::max<int64_t>(groups_ / ranks_, 1)),

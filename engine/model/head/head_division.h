@@ -6,12 +6,12 @@
 
 namespace frugal::engine {
 
-/// How the heads of a tensor-parallel rank are divided among the c ranks that share a sequence
-/// (DeepSpeed-Ulysses, arXiv:2309.14509, section 3.1): rank r has the a/(t·c) heads of queries from
-/// number r · a/(t·c) on, with the heads of keys and values that these use. Where there are fewer
+/// How the heads of a tensor-parallel rank are divided among the u ranks that do so
+/// (DeepSpeed-Ulysses, arXiv:2309.14509, section 3.1): rank i has the a/(t·u) heads of queries from
+/// number i · a/(t·u) on, with the heads of keys and values that these use. Where there are fewer
 /// of the latter than ranks (grouped queries), several ranks have the same one.
 ///
-/// Columns are exchanged as [c, s/c · b, columns()], what each rank has one after the other.
+/// Columns are exchanged as [u, s/c · b, columns()], what each rank has one after the other.
 class HeadDivision {
  public:
   explicit HeadDivision(const RunConfig& config);
@@ -33,7 +33,7 @@ class HeadDivision {
   /// Keys and values that several ranks have, [groups, s/c · b, 2d] for each of them; otherwise
   /// none.
   std::vector<Pair> of_several(const View& qkv, const View& divided) const;
-  /// x [s/c, b, n] as [c, s/c · b, n/c]: consecutive columns for each rank.
+  /// x [s/c, b, n] as [u, s/c · b, n/u]: consecutive columns for each rank.
   View evenly(const View& x) const;
 
  private:

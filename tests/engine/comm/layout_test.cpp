@@ -12,8 +12,14 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr Axis axes[] = {Axis::tensor, Axis::context, Axis::data, Axis::shards,
-                         Axis::copies, Axis::stages,  Axis::ends};
+constexpr Axis axes[] = {Axis::tensor, Axis::context, Axis::heads,  Axis::ring, Axis::data,
+                         Axis::shards, Axis::copies,  Axis::stages, Axis::ends};
+
+/// Ranks that share a sequence, in one dimension or two.
+void share_sequences(Layout& layout, int round) {
+  layout.context = 1 + round % 6;
+  layout.heads = layout.context % 2 == 0 && round % 4 == 1 ? 2 : 1;
+}
 
 /// One of the numbers of ranks that can divide what all have.
 int random_shards(const Layout& layout, std::mt19937& random) {
@@ -60,6 +66,25 @@ TEST(Layout, GroupsByHand) {
   EXPECT_EQ(layout.index(Axis::ends, place), -1) << "stage 1 of 4 is in the middle";
 }
 
+TEST(Layout, PartsOfASequenceInTwoDimensionsByHand) {
+  const Layout layout{.tensor = 2, .context = 6, .heads = 3, .data = 2};
+  const RankPlace place{.replica = 1, .tensor = 1, .context = 4};  // rank 21
+  EXPECT_THAT(layout.members(Axis::context, place), ElementsAre(13, 15, 17, 19, 21, 23));
+  EXPECT_THAT(layout.members(Axis::heads, place), ElementsAre(19, 21, 23));
+  EXPECT_THAT(layout.members(Axis::ring, place), ElementsAre(15, 21));
+  EXPECT_EQ(layout.index(Axis::heads, place), 1);
+  EXPECT_EQ(layout.index(Axis::ring, place), 1);
+}
+
+/// Two nodes of eight: heads are exchanged within a node, and each rank's keys go to the other one.
+TEST(Layout, PartsOfASequenceOnNodes) {
+  const Layout layout{.context = 16, .heads = 8};
+  EXPECT_EQ(layout.group(Axis::context, 0, 8).per_node, 8);
+  EXPECT_EQ(layout.group(Axis::heads, 0, 8).per_node, 8);
+  EXPECT_EQ(layout.group(Axis::heads, 0, 8).nodes(), 1);
+  EXPECT_EQ(layout.group(Axis::ring, 0, 8).per_node, 1);
+}
+
 TEST(Layout, AStageAloneIsBothEnds) {
   const Layout layout{.tensor = 2, .data = 2, .stages = 1};
   EXPECT_THAT(layout.members(Axis::ends, layout.place(3)), ElementsAre(3));
@@ -70,7 +95,7 @@ TEST(Layout, GroupsOfAnAxisDivideTheRanks) {
   std::mt19937 random(2);
   for (int round = 0; round < 50; ++round) {
     Layout layout = random_layout(random);
-    layout.context = 1 + round % 3;
+    share_sequences(layout, round);
     layout.shards = random_shards(layout, random);
     for (const Axis axis : axes) {
       std::set<std::vector<int>> groups;
@@ -101,7 +126,7 @@ TEST(Layout, GroupsOnNodes) {
   std::mt19937 random(3);
   for (int round = 0; round < 100; ++round) {
     Layout layout = random_layout(random);
-    layout.context = 1 + round % 3;
+    share_sequences(layout, round);
     layout.shards = random_shards(layout, random);
     const int devices = std::uniform_int_distribution<int>(1, 9)(random);
     for (const Axis axis : axes) {

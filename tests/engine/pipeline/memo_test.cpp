@@ -237,6 +237,13 @@ const std::pair<const char*, Change> changes[] = {
        c.run.context_parallel = 4;
        c.run.context = ContextKind::zigzag;
      }},
+    {"a zigzag of two that divide heads",
+     [](MemoCase& c) {
+       c.run = pipelined(small_llama(), c.run.schedule, c.run.pipeline_parallel);
+       c.run.context_parallel = 4;
+       c.run.context = ContextKind::zigzag;
+       c.run.ulysses_size = 2;
+     }},
 };
 
 TEST(PassMemo, WhatElseARunMayDo) {
