@@ -89,27 +89,14 @@ std::string shape_of(const RunConfig& run) {
   return shape;
 }
 
-/// Everything that flushes, and all that may be recomputed, divided and balanced; with frugal's own
-/// kernels and messages.
-void search_all(PlanRequest& request) {
-  request.schedules.clear();
-  for (const ScheduleKind& kind : ScheduleKind::all())
-    if (kind.flushes) request.schedules.push_back(kind);
-  request.recompute = {{Recompute::none}, {Recompute::full}};
-  for (const LayerModules set : LayerModules::all_sets())
-    request.recompute.push_back({Recompute::selective, set});
-  request.shards = {Shard::none, Shard::optimizer, Shard::gradients, Shard::weights};
-  request.balanced_stages = true;
-  request.run.attention = AttentionKind::fused;
-  request.run.sequence_parallel = true;
-}
-
 PlanRequest request_of(const PlannedCase& c, const Machine& machine) {
   PlanRequest request;
   request.run.model = find_model(c.model);
   request.run.type = DType::bf16;
   if (c.searches_all()) {
-    search_all(request);
+    request.search_all();
+    request.run.attention = AttentionKind::fused;
+    request.run.sequence_parallel = true;
   } else {
     request.schedules = {from_name<ScheduleKind>(c.schedule).value()};
     request.run.program = find_program(c.machine == v100 ? "pipedream-2bw-2021:time:messages"

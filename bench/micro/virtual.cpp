@@ -5,6 +5,7 @@
 #include "bench/namespace.h"
 #include "engine/plan/search.h"
 #include "engine/train/trainer.h"
+#include "harness/settings/models.h"
 #include "kernels/virtual/device.h"
 #include "kernels/virtual/machine.h"
 
@@ -89,6 +90,28 @@ void plan_trillion(benchmark::State& state) {
   state.SetItemsProcessed(static_cast<int64_t>(configurations));
 }
 BENCHMARK(plan_trillion)->Arg(512)->Arg(16384)->Unit(benchmark::kMillisecond);
+
+/// All that can be searched, for a model of billions on so many GPUs.
+void plan_everything(benchmark::State& state) {
+  PlanRequest request;
+  request.run.model = find_model("llama3-8b");
+  request.run.type = DType::bf16;
+  request.run.attention = AttentionKind::fused;
+  request.run.sequence_parallel = true;
+  request.machine = find_machine("h100-dgx");
+  request.devices = static_cast<int>(state.range(0));
+  request.batch = 4 * request.devices;
+  request.memory = request.machine.memory_capacity;
+  request.tensor = {1, 2, 4, 8};
+  request.search_all();
+  size_t configurations = 0;
+  for (auto _ : state) {
+    const Plan plan = search(request);
+    configurations += plan.fitting.size() + plan.too_large.size();
+  }
+  state.SetItemsProcessed(static_cast<int64_t>(configurations));
+}
+BENCHMARK(plan_everything)->Arg(8)->Arg(32)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace frugal::bench

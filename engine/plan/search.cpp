@@ -206,6 +206,17 @@ const std::vector<Recomputation>& Search::worth_recomputing(const RunConfig& lik
 
 }  // namespace
 
+void PlanRequest::search_all() {
+  schedules.clear();
+  for (const ScheduleKind& kind : ScheduleKind::all())
+    if (kind.flushes) schedules.push_back(kind);
+  recompute = {{Recompute::none}, {Recompute::full}};
+  for (const LayerModules set : LayerModules::all_sets())
+    recompute.push_back({Recompute::selective, set});
+  shards = {Shard::none, Shard::optimizer, Shard::gradients, Shard::weights};
+  balanced_stages = true;
+}
+
 void PlanRequest::validate() const {
   require_able(machine, devices, run.type);
   for (const ScheduleKind& kind : schedules) {

@@ -28,6 +28,9 @@ struct PlanRequest {
   /// Where the schedule does not say how many chunks a stage has: at most so many.
   static constexpr int most_chunks = 8;
 
+  /// Considers all schedules that flush, all that can be recomputed within a layer, all shards and
+  /// balanced stages.
+  void search_all();
   /// Throws InputError that names the flag, the value, and what is allowed.
   void validate() const;
 };

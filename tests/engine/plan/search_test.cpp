@@ -90,12 +90,7 @@ TEST(Search, ConsidersEveryConfigurationOnce) {
 /// Everything at once, on a model whose layers only uneven stages divide.
 TEST(Search, ConsidersTechniquesTogether) {
   PlanRequest asked = plan_request(planned_gpt(7, 256, 4), "h100-dgx", 8, 32, flush);
-  asked.schedules = {flush, ScheduleKind::zero_bubble_v, ScheduleKind::interleaved};
-  asked.shards = {Shard::none, Shard::weights};
-  asked.recompute = {{Recompute::none}, {Recompute::full}};
-  for (const LayerModules set : LayerModules::all_sets())
-    asked.recompute.push_back({Recompute::selective, set});
-  asked.balanced_stages = true;
+  asked.search_all();
   const Plan plan = search(asked);
   std::set<std::tuple<std::string_view, int, int, Shard>> found;
   std::set<std::string> sets;
