@@ -166,9 +166,7 @@ PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
                                                   : ScheduleKind::one_forward_one_backward;
   if (run.shard == Shard::none) alone.data_parallel = 1;
   alone.microbatches = 1;
-  Machine endless = machine;
-  endless.memory_capacity = std::numeric_limits<int64_t>::max();
-  const auto cluster = make_virtual_cluster(alone, endless);
+  const auto cluster = make_virtual_cluster(alone, machine);
   PartCost cost;
   cluster->run([&](Rank& rank) { cost = PartRun(rank, optimizer, part).run(); });
   return cost;
@@ -178,6 +176,8 @@ PartCosts::PartCosts(const RunConfig& run, const OptimizerOptions& optimizer,
                      const Machine& machine)
     : hidden_state_(run.local_sequence() * run.micro_batch * run.model.hidden *
                     static_cast<int64_t>(size_of(run.type))) {
+  Machine endless = machine;
+  endless.memory_capacity = std::numeric_limits<int64_t>::max();
   const int64_t kinds = run.model.window > 0 ? run.model.window_period : 1;
   for (int64_t kind = 0; kind < kinds; ++kind) {
     Kind& cost = kinds_.emplace_back();
@@ -185,7 +185,7 @@ PartCosts::PartCosts(const RunConfig& run, const OptimizerOptions& optimizer,
       Ends& ends = cost.few.emplace_back();
       for (const bool first : {false, true})
         for (const bool last : {false, true})
-          ends[first][last] = execute_part(run, optimizer, machine, {kind, layers, first, last});
+          ends[first][last] = execute_part(run, optimizer, endless, {kind, layers, first, last});
     }
     cost.next = plus(cost.few.back()[false][false], -1, cost.few.end()[-2][false][false]);
   }

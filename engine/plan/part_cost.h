@@ -35,8 +35,7 @@ PartCost plus(const PartCost& a, int64_t n, const PartCost& b);
 /// Executes a part of run.model once: parameters, one microbatch forward and backward, and a step,
 /// all on one rank of run.tensor_parallel. Its pipeline does not count, and replicas do where they
 /// divide something; its schedule decides how the optimizer steps, and whether weights' gradients
-/// have a pass of their own. The machine's memory has no end here: what does not fit has a size,
-/// too.
+/// have a pass of their own. Throws OutOfMemory where the machine has too little.
 PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
                       const Machine& machine, const ModelPart& part);
 

@@ -40,19 +40,23 @@ class Clock {
   explicit Clock(const Walk& walk)
       : walk_(walk),
         stages_(walk.actions.size()),
-        there_{Inputs(entries()), Inputs(entries())},
+        forward_(ways(true)),
+        backward_(ways(false)),
         free_(stages_.size() * 4) {
-    for (size_t i = 0; i < stages_.size(); ++i) stages_[i].free = {walk.step[i], walk.step[i], 0};
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      stages_[i].free = {walk.step[i], walk.step[i], 0};
+      for (int chunk = 0; chunk < walk.layout.chunks; ++chunk)
+        stages_[i].parts.push_back(walk.layout.part_at({static_cast<int>(i), chunk}));
+    }
   }
 
   /// When each stage has made its passes, from the meeting before.
   std::vector<Moments> run() {
-    std::vector<int> to_go(stages_.size());
-    for (size_t i = 0; i < to_go.size(); ++i) to_go[i] = static_cast<int>(to_go.size() - 1 - i);
-    while (!to_go.empty()) {
-      const int stage = to_go.back();
-      to_go.pop_back();
-      advance(stage, to_go);
+    // Around and around: each goes as far as it comes.
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t i = 0; i < stages_.size(); ++i) moved |= advance(i);
+      for (size_t i = stages_.size(); i-- > 0;) moved |= advance(i);
     }
     std::vector<Moments> ends;
     for (size_t i = 0; i < stages_.size(); ++i) {
@@ -67,69 +71,80 @@ class Clock {
   struct Stage {
     size_t done = 0;
     Moments free;
+    std::vector<int> parts;  // of its chunks
   };
   struct Input {
     bool here = false;
     Moments since;
   };
-  using Inputs = std::vector<Input>;
+  /// What a part makes in one direction: who gets it, by which channel, and when what it needs
+  /// itself came.
+  struct Way {
+    bool begins = false;   // with nothing that it would wait for
+    int to = -1;           // the part, or none
+    bool travels = false;  // to another stage
+    size_t channel = 0;
+    double seconds = 0;
+    std::vector<Input> inputs;  // of each microbatch
+  };
 
-  size_t entries() const { return walk_.parts.size() * static_cast<size_t>(walk_.microbatches); }
-  size_t entry(int part, int microbatch) const {
-    return static_cast<size_t>(part) * static_cast<size_t>(walk_.microbatches) +
-           static_cast<size_t>(microbatch);
+  std::vector<Way> ways(bool forward) const {
+    const int parts = walk_.layout.parts();
+    std::vector<Way> found(static_cast<size_t>(parts));
+    for (int part = 0; part < parts; ++part) {
+      Way& way = found[static_cast<size_t>(part)];
+      const Seat seat = walk_.layout.seat_of(part);
+      way.inputs.resize(static_cast<size_t>(walk_.microbatches));
+      way.begins = part == (forward ? 0 : parts - 1);
+      if (part == (forward ? parts - 1 : 0)) continue;
+      way.to = part + (forward ? 1 : -1);
+      if (walk_.layout.seat_of(way.to).stage == seat.stage) continue;
+      way.travels = true;
+      way.seconds = (forward ? walk_.ahead : walk_.back)[static_cast<size_t>(part)];
+      // What goes the same way from a stage travels one after the other, whatever chunk made it.
+      way.channel = static_cast<size_t>(seat.stage) * 4 + (forward ? 2 : 0) +
+                    (walk_.layout.goes_back(seat.chunk) ? 1 : 0);
+    }
+    return found;
   }
 
-  /// As far as it comes; stages that can go on then are added to those to go.
-  void advance(int stage, std::vector<int>& to_go) {
-    const Actions& actions = walk_.actions[static_cast<size_t>(stage)];
-    Stage& s = stages_[static_cast<size_t>(stage)];
+  /// As far as it comes; whether that is any further.
+  bool advance(size_t stage) {
+    const Actions& actions = walk_.actions[stage];
+    Stage& s = stages_[stage];
+    const size_t before = s.done;
     for (; s.done < actions.size(); ++s.done) {
       const Action& pass = actions[s.done];
-      const int part = walk_.layout.part_at({stage, pass.chunk});
-      if (!begin(pass, part, s.free)) return;
-      const double seconds = seconds_of(walk_.parts[static_cast<size_t>(part)], pass.kind);
-      s.free = s.free.after(seconds);
-      if (pass.kind != ActionKind::weight_backward) hand_on(pass, part, s.free, to_go);
+      const auto part = static_cast<size_t>(s.parts[static_cast<size_t>(pass.chunk)]);
+      const bool is_forward = pass.kind == ActionKind::forward;
+      std::vector<Way>& ways = is_forward ? forward_ : backward_;
+      const bool waits = pass.kind != ActionKind::weight_backward;
+      if (waits && !ways[part].begins) {
+        const Input& input = ways[part].inputs[static_cast<size_t>(pass.microbatch)];
+        if (!input.here) break;
+        s.free = later(s.free, input.since);
+      }
+      s.free = s.free.after(seconds_of(walk_.parts[part], pass.kind));
+      if (waits) hand_on(ways, ways[part], pass.microbatch, s.free);
     }
-  }
-
-  /// When a pass's input is there; false where that is not known yet.
-  bool begin(const Action& pass, int part, Moments& free) const {
-    const bool forward = pass.kind == ActionKind::forward;
-    const int end = forward ? 0 : static_cast<int>(walk_.parts.size()) - 1;
-    if (part == end || pass.kind == ActionKind::weight_backward) return true;
-    const Input& input = there_[forward ? 0 : 1][entry(part, pass.microbatch)];
-    if (input.here) free = later(free, input.since);
-    return input.here;
+    return s.done > before;
   }
 
   /// Gives what a pass has made to the part that needs it.
-  void hand_on(const Action& pass, int part, const Moments& made, std::vector<int>& to_go) {
-    const bool forward = pass.kind == ActionKind::forward;
-    const int to = part + (forward ? 1 : -1);
-    if (to < 0 || to >= static_cast<int>(walk_.parts.size())) return;
-    const Seat from = walk_.layout.seat_of(part), there = walk_.layout.seat_of(to);
+  void hand_on(std::vector<Way>& ways, const Way& way, int microbatch, const Moments& made) {
+    if (way.to < 0) return;
     Moments arrived = made;
-    if (there.stage != from.stage) {
-      // What goes the same way from a stage travels one after the other, whatever chunk made it.
-      double& channel = free_[channel_of(from, forward)];
-      const auto& seconds = forward ? walk_.ahead : walk_.back;
-      arrived.with = std::max(made.with, channel) + seconds[static_cast<size_t>(part)];
-      channel = arrived.with;
+    if (way.travels) {
+      double& channel = free_[way.channel];
+      arrived.with = channel = std::max(made.with, channel) + way.seconds;
     }
-    there_[forward ? 0 : 1][entry(to, pass.microbatch)] = {true, arrived};
-    if (there.stage != from.stage) to_go.push_back(there.stage);
-  }
-  size_t channel_of(const Seat& from, bool forward) const {
-    const bool returns = walk_.layout.goes_back(from.chunk);
-    return static_cast<size_t>(from.stage) * 4 + (forward ? 2 : 0) + (returns ? 1 : 0);
+    ways[static_cast<size_t>(way.to)].inputs[static_cast<size_t>(microbatch)] = {true, arrived};
   }
 
   const Walk& walk_;
   std::vector<Stage> stages_;
-  Inputs there_[2];           // of forward passes, and of backward ones
-  std::vector<double> free_;  // each channel, from then on
+  std::vector<Way> forward_, backward_;  // of each part
+  std::vector<double> free_;             // each channel, from then on
 };
 
 /// What a stage holds while it makes its passes.
