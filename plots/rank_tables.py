@@ -20,7 +20,7 @@ def pytorch_fsdp(path):
         model = (f"{step['family']}, L {step['layers']}, h {step['hidden']}, s {step['sequence']}, "
                  f"v {step['vocabulary']}, b {step['batch']}, m {case['microbatches']}")
         rows.append([model, "full" if step["recompute"] != "none" else "none", "yes" if case["reshard"] else "no",
-                     f"{most['peak'] / MB:.1f}", f"{case['executed']['peak'] / MB:.1f}", f"{case['error_percent']:+.2f}",
+                     f"{most['peak'] / MB:.1f}", f"{case['executed']['peak'] / MB:.1f}", f"{case['error_percent']:+.3f}",
                      *(f"{most['at_peak'][kind] / MB:.1f}, {case['executed']['at_peak'][kind] / MB:.1f}" for kind in kinds)])
     return (f"{said['agree']} of {len(said['cases'])} peaks are within {said['within_percent']:g} % (PyTorch "
             f"{said['pytorch']}, {said['ranks']} processes, float32).\n\n"
