@@ -205,7 +205,7 @@ class Model(nn.Module):
         """What all layers share: the causal mask of separate scores, cosines and sines of positions."""
         step = self.step
         masked = step.causal and not step.fused_attention
-        mask = torch.ones(step.sequence, step.sequence, dtype=torch.bool, device="meta").triu_(1) if masked else None
+        mask = torch.ones(step.sequence, step.sequence, dtype=torch.bool, device=META["device"]).triu_(1) if masked else None
         turned = step.family == "llama"
         angles = [torch.empty(step.sequence, 1, 1, step.head_size, **META) for _ in range(2 * turned)]
         return {"mask": mask, "rotary": angles}

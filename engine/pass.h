@@ -28,6 +28,8 @@ struct WeightSource {
   virtual void begin(const RankAt& at, const std::vector<Parameter*>& now,
                      const std::vector<Parameter*>& next) = 0;
   virtual void end(const std::vector<Parameter*>& now) noexcept = 0;
+  /// The pass computes with no weights any more.
+  virtual void end_all() noexcept = 0;
 };
 
 /// What one microbatch's pass through a part of the model needs to know beside its operands. The

@@ -24,6 +24,7 @@ struct ParameterUnit {
   int64_t offset = 0;    ///< in the block of all
   int64_t elements = 0;  ///< with what lies between and behind them
   int parts = 1;
+  int layer = -1;             ///< whose parameters these are; −1 of those outside the layers
   std::vector<Stretch> gaps;  ///< of the block, where no parameter is
   /// Of all elements, while a pass needs them; empty otherwise.
   Tensor weights, gradients;

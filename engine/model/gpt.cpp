@@ -103,6 +103,14 @@ Gpt::Gpt(Rank& rank, const ModelPart& part, Gpt* begins) : part_(part) {
   if (embedding_) modules_.push_back(embedding_->parameters());
   for (TransformerLayer& layer : layers_) modules_.push_back(layer.parameters());
   if (head_) modules_.push_back(needed_by_head());
+  if (outer_together(rank.config)) {
+    modules_.back() = join({modules_.front(), modules_.back()});
+    modules_.front() = modules_.back();
+  }
+}
+
+bool Gpt::outer_together(const RunConfig& c) const {
+  return c.program.keeps.outer_weights_stay && c.shards(Shard::weights) && embedding_ && head_;
 }
 
 const ParameterList& Gpt::module(size_t i) const {
@@ -177,7 +185,7 @@ Tensor Gpt::forward(const Pass& pass, const Input& input, Saved& saved) const {
 
 void Gpt::complete(const Pass& pass, const ParameterList& parameters) {
   if (pass.on_gradients == nullptr) return;
-  if (pass.rank.config.program.keeps.stepped_one_by_one)
+  if (steps_alone(pass.rank.config))
     step_alone(pass, parameters);  // those that are left
   else
     (*pass.on_gradients)(pass, parameters);
@@ -193,9 +201,11 @@ Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
   };
   Tensor dx = std::move(dy);
   if (part_.last) {
-    const WeightsOf here(pass, modules_.back(), layer_before(layers_.size()));
-    dx = head_->backward(pass, table(), own_table(), scale, std::move(saved.head));
-    complete(pass, head_parameters());
+    {
+      const WeightsOf here(pass, modules_.back(), layer_before(layers_.size()));
+      dx = head_->backward(pass, table(), own_table(), scale, std::move(saved.head));
+    }
+    if (!outer_together(pass.rank.config)) complete(pass, head_parameters());
   }
   const Tensor first_term = term_of_tied_table(pass, false);
   // The head is through: what comes back before would lie beside what the head has.
@@ -209,16 +219,21 @@ Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
     const Tensor until_the_end = recompute(pass, group, saved.layers);
     for (; end > group.first; --end, saved.layers.pop_back()) {
       const size_t i = end - 1;
-      const WeightsOf here(pass, modules_[module_of_layer(i)], layer_before(i));
-      dx = layers_[i].backward(i == group.last ? of_layer(pass, i) : keeping_all(pass),
-                               std::move(dx), std::move(saved.layers[i]));
+      {
+        const WeightsOf here(pass, modules_[module_of_layer(i)], layer_before(i));
+        dx = layers_[i].backward(i == group.last ? of_layer(pass, i) : keeping_all(pass),
+                                 std::move(dx), std::move(saved.layers[i]));
+      }
       complete(pass, layers_[i].parameters());
     }
   }
   if (!part_.first) return dx;
   const Tensor sum = term_of_tied_table(pass, true);
   embedding_->backward(pass, dx, std::move(saved.embedding));
-  complete(pass, embedding_->parameters());
+  if (pass.weights != nullptr) pass.weights->end_all();
+  complete(pass, outer_together(pass.rank.config)
+                     ? join({embedding_->parameters(), head_parameters()})
+                     : embedding_->parameters());
   return {};
 }
 
@@ -227,7 +242,8 @@ Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
 Tensor Gpt::term_of_tied_table(const Pass& pass, bool sum) const {
   const bool both = embedding_ && part_.last && !output_table_;
   if (!both || !pass.rank.config.program.keeps.tied_sums) return {};
-  if (!sum && pass.rank.config.gradients_come_and_go()) return {};
+  const RunConfig& c = pass.rank.config;
+  if (!sum && (c.gradients_come_and_go() || c.reduces_in_backward())) return {};
   return pass.allocate(table().view().shape);
 }
 

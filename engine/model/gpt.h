@@ -66,6 +66,9 @@ class Gpt {
   Tensor recompute(const Pass& pass, const LayerGroup& group,
                    std::vector<TransformerLayer::Saved>& saved) const;
   Tensor term_of_tied_table(const Pass& pass, bool sum) const;
+  /// Whether a program has weights outside the layers whole together
+  /// (Keeping::outer_weights_stay).
+  bool outer_together(const RunConfig& config) const;
   /// The output head's, with the table.
   ParameterList needed_by_head();
   /// Those of module `i` of the part, in the order of the forward pass: the embedding, layers, and

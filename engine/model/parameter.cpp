@@ -50,6 +50,7 @@ Parameter::Parameter(const RankAt& at, std::string name_, const Shape& serial, S
   gradient = std::move(memory.gradient);
   offset = memory.offset;
   unit = std::move(memory.unit);
+  if (unit) unit->layer = at.place.layer;
   if (initial.deviation > 0) {
     at.run(RandomNormal{weight,
                         initial.deviation,
@@ -95,7 +96,9 @@ const Tensor& gradients_of(const RankAt& at, ParameterUnit& unit) {
 
 void Parameter::take_gradient(const RankAt& at) const {
   if (!gradient.empty()) return;
-  if (unit) {
+  if (unit && at.rank.config.program.keeps.copied_unit_gradients) {
+    gradient = at.allocate(at.rank.config.state_type(), weight.shape(), Kind::communication);
+  } else if (unit) {
     const Tensor& all = gradients_of(at, *unit);
     gradient = all.with_view(
         all.view().sliced(0, offset - unit->offset, weight.view().size()).reshaped(weight.shape()));
@@ -165,8 +168,12 @@ ParameterList join(std::initializer_list<ParameterList> lists) {
   return all;
 }
 
+bool steps_alone(const RunConfig& config) {
+  return config.step_in_backward && config.program.keeps.stepped_one_by_one;
+}
+
 void step_alone(const Pass& pass, ParameterList parameters) {
-  if (pass.on_gradients == nullptr || !pass.rank.config.program.keeps.stepped_one_by_one) return;
+  if (pass.on_gradients == nullptr || !steps_alone(pass.rank.config)) return;
   std::erase_if(parameters, [](const Parameter* p) { return p->gradient.empty(); });
   (*pass.on_gradients)(pass, parameters);
 }

@@ -101,6 +101,8 @@ ParameterList join(std::initializer_list<ParameterList> lists);
 /// (Keeping::separate_parameters), or where there is one, its pieces.
 Pieces pieces_of(const RunConfig& config, const ParameterList& parameters);
 
+/// Whether a weight steps in backward as soon as its own gradient is complete.
+bool steps_alone(const RunConfig& config);
 /// Tells who steps in backward that these gradients are complete, of a program whose weights step
 /// one by one; otherwise it is told of a layer's together.
 void step_alone(const Pass& pass, ParameterList parameters);

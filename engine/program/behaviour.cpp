@@ -31,6 +31,20 @@ std::string_view whole_gradients(const RunConfig& config) {
 std::string_view whole_weights(const RunConfig& config) {
   return config.shards(Shard::weights) ? "and replicas divide weights" : "";
 }
+/// Each pass gives a rank's parts their gradients, or there is nothing to be divided.
+std::string_view gradients_in_backward(const RunConfig& config) {
+  return config.shards(Shard::optimizer) && !config.reduces_in_backward()
+             ? "and replicas divide gradients behind the last pass, of which each keeps all"
+             : "";
+}
+std::string_view layers_step_together(const RunConfig& config) {
+  return config.step_in_backward ? whole_gradients(config) : "";
+}
+std::string_view one_stage(const RunConfig& config) {
+  if (!config.shards(Shard::weights)) return "";
+  if (config.pipeline_parallel > 1) return "and the model is divided among stages of a pipeline";
+  return config.schedule.flushes ? "" : "and the schedule has several versions of the weights";
+}
 std::string_view state_on_device(const RunConfig& config) {
   return config.offload_optimizer ? "and the optimizer's state is in the host's memory" : "";
 }
@@ -210,7 +224,7 @@ std::vector<Behaviour> of_steps() {
       keeping<&K::gradients_when_needed>("gradients-when-needed",
                                          "A weight's gradient takes memory from the backward pass "
                                          "that computes it to the end of the step",
-                                         whole_gradients),
+                                         gradients_in_backward),
       keeping<&K::narrow_gradients>("narrow-gradients",
                                     "Gradients are there in the weights' type, too, beside their "
                                     "float32 sums",
@@ -224,12 +238,11 @@ std::vector<Behaviour> of_steps() {
                                        whole_gradients, false),
       keeping<&K::tied_sums>("tied-sums",
                              "What both uses add to the gradient of a tied table, and the sum of "
-                             "the two, are tensors of their own; the first waits for the second",
-                             whole_gradients),
+                             "the two, are tensors of their own; the first waits for the second"),
       keeping<&K::stepped_one_by_one>("stepped-one-by-one",
                                       "A weight that steps in backward does so when its own "
                                       "gradient is complete, not with its layer's",
-                                      whole_gradients),
+                                      layers_step_together),
       keeping<&K::flattened_gradients>("flattened-gradients",
                                        "A step copies all gradients, in the weights' type, into "
                                        "one tensor before replicas sum them",
@@ -252,6 +265,28 @@ std::vector<Behaviour> of_steps() {
                                            whole_weights),
       caching_allocator(),
       communicator_buffers()};
+}
+
+/// What replicas that divide weights have whole for a while.
+std::vector<Behaviour> of_divided() {
+  using K = Keeping;
+  return {
+      keeping<&K::outer_weights_stay>(
+          "outer-weights-stay",
+          "Divided weights outside the layers are gathered together and stay whole until the "
+          "microbatch's backward pass ends, where their gradients are summed together",
+          one_stage),
+      keeping<&K::layer_weights_stay>("layer-weights-stay",
+                                      "Divided weights of a layer stay whole from its forward pass "
+                                      "to the end of its backward pass, and the buffer that the "
+                                      "last layer's were gathered in until the forward pass ends",
+                                      one_stage),
+      keeping<&K::copied_unit_gradients>(
+          "copied-unit-gradients",
+          "Gradients that replicas sum in the backward pass are tensors of their own, which are "
+          "copied into one when those of a layer are there; a sum has no memory of its own where "
+          "it "
+          "is added to another")};
 }
 
 std::vector<Behaviour> of_time() {
@@ -329,7 +364,8 @@ std::string_view name_of(Changes changes) {
 const std::vector<Behaviour>& behaviours() {
   static const std::vector<Behaviour> all = [] {
     std::vector<Behaviour> list;
-    for (const auto& some : {of_logits(), of_layers(), of_attention(), of_steps(), of_time()})
+    for (const auto& some :
+         {of_logits(), of_layers(), of_attention(), of_steps(), of_divided(), of_time()})
       list.insert(list.end(), some.begin(), some.end());
     return list;
   }();

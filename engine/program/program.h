@@ -49,6 +49,9 @@ struct Keeping {
   bool separate_weight_gradients = false;
   bool separate_parameters = false;
   bool flattened_gradients = false;
+  bool outer_weights_stay = false;
+  bool layer_weights_stay = false;
+  bool copied_unit_gradients = false;
 
   bool operator==(const Keeping&) const = default;
 };

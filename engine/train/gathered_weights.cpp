@@ -9,6 +9,7 @@ GatheredWeights::~GatheredWeights() {
     }  // before the memory that it writes to goes
     one.unit->weights.release();
   }
+  end_all();
 }
 
 void GatheredWeights::gather(const RankAt& at, const ParameterList& parameters) {
@@ -23,17 +24,32 @@ void GatheredWeights::gather(const RankAt& at, const ParameterList& parameters) 
 
 void GatheredWeights::begin(const RankAt& at, const ParameterList& now, const ParameterList& next) {
   gather(at, now);
+  for (const Parameter* p : now)
+    if (last_ && stays(*p->unit)) staying_.push_back(p->unit);
+  const bool came = !arriving_.empty();
   for (Arriving& one : arriving_) one.pending.wait();
   arriving_.clear();
   for (Parameter* p : now) p->look_at(p->unit->weights, p->unit->offset);
   gather(at, next);
+  if (layers_stay_ && came && arriving_.empty() && now.front()->unit->layer >= 0)
+    keep_buffer(at, *now.front()->unit);
+}
+
+void GatheredWeights::keep_buffer(const RankAt& at, const ParameterUnit& unit) {
+  buffer_ = at.allocate(parts_.type(), {unit.elements}, Kind::communication);
+  at.run(Copy{unit.weights, buffer_});
 }
 
 void GatheredWeights::end(const ParameterList& now) noexcept {
   for (Parameter* p : now) {
     p->look_away();
-    p->unit->weights.release();
+    if (!stays(*p->unit)) p->unit->weights.release();
   }
+}
+
+void GatheredWeights::end_all() noexcept {
+  for (const auto& unit : staying_) unit->weights.release();
+  staying_.clear();
 }
 
 }  // namespace frugal::engine

@@ -76,7 +76,7 @@ Optimizer::Optimizer(Rank& rank, ParameterList parameters, const OptimizerOption
       units_.push_back({p->unit, p});
       in_parts += p->unit->elements / p->unit->parts;
     }
-  if (rank.config.reduces_in_backward() && !rank.config.step_in_backward) {
+  if (rank.config.reduces_in_backward() && !rank.config.gradients_come_and_go()) {
     gradients_ = rank.allocate(rank.config.state_type(), {in_parts}, Kind::gradient);
     rank.run(Fill{gradients_, 0});
   }
@@ -116,7 +116,10 @@ void Optimizer::clear_gradients(Rank& rank) {
   if (rank.config.gradients_come_and_go() || rank.config.reduces_in_backward()) {
     for (Parameter* p : parameters_)
       if (!is_forgotten(rank, *p)) p->gradient.release();
-    for (const Unit& unit : units_) unit.unit->gradients.release();
+    for (Unit& unit : units_) {
+      unit.unit->gradients.release();
+      unit.gradients.release();
+    }
     await_sums();
     if (!gradients_.empty()) rank.run(Fill{gradients_, 0});
     return;

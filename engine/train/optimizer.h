@@ -40,7 +40,12 @@ class Optimizer {
                         const OptimizerOptions& options, const Tensor& weights);
   /// Adds a rank's part of a unit's gradients, which ranks that divide it have summed, to those
   /// before it. `last`: of the step; then those that have the same part begin to sum it.
-  void add_gradients(const RankAt& at, const ParameterUnit& unit, const View& gradients, bool last);
+  void add_gradients(const RankAt& at, const ParameterUnit& unit, const Tensor& gradients,
+                     bool last);
+  /// Whether it has gradients of that unit, of this step.
+  bool has_gradients(const ParameterUnit& unit) const {
+    return !gradients_.empty() || !gradients_of(unit).empty();
+  }
   /// Makes the gradients whole, clips by the norm of the whole model's, updates. Returns the norm
   /// before clipping; NaN on a device without values and where ranks are absent. Throws
   /// WrongNumbers when it is not finite otherwise. options.kind and options.prediction are the
@@ -125,6 +130,7 @@ class Optimizer {
   struct Unit {
     std::shared_ptr<ParameterUnit> unit;
     const Parameter* first;  // with which it begins
+    Tensor gradients{};      // this rank's part, where it has none until a pass has summed it
   };
   /// A tied table's update that waits for the other end of the pipeline.
   struct Late {
@@ -138,6 +144,9 @@ class Optimizer {
   void make_groups(Rank& rank, const Tensor& weights);
   /// Whether a program forgets to step it (Keeping::unstepped_head).
   static bool is_forgotten(const Rank& rank, const Parameter& p);
+  /// This rank's part of a unit's gradients where it has none between steps: empty until a pass has
+  /// summed them.
+  const Tensor& gradients_of(const ParameterUnit& unit) const;
   /// A group's elements in a block that begins with the rank's part of a unit, or of all units.
   View in_part(const Group& group, const View& part, bool of_all) const;
   /// Of all elements of a group.
@@ -154,6 +163,8 @@ class Optimizer {
   /// Where a program does so (Keeping::flattened_gradients).
   void flatten_gradients(Rank& rank) const;
   void sum_partial_gradients(Rank& rank);
+  /// The first gradients of a step, of a rank that has none before.
+  static Tensor first_of(const RankAt& at, const Tensor& gradients);
   /// Waits for those that add_gradients() began.
   void await_sums();
   /// Of a group whose gradients are these.
@@ -188,7 +199,7 @@ class Optimizer {
   int part_ = 0;                   // which of them, of each unit
   std::vector<Unit> units_;
   std::vector<Group> groups_;
-  Tensor gradients_;  // this rank's parts of all units, where it has no others between passes
+  Tensor gradients_;           // this rank's parts of all units, where it has them between steps
   std::vector<Pending> sums_;  // of these, over those that have the same
   std::optional<Late> late_;
   Tensor squares_;  // [1] f64, of the gradients stepped in backward so far; empty between steps

@@ -76,6 +76,8 @@ View Optimizer::in_part(const Group& group, const View& part, bool of_all) const
 
 View Optimizer::gradient_of(const Group& group) const {
   if (!gradients_.empty()) return in_part(group, gradients_, true);
+  if (const ParameterUnit* unit = group.unit(); unit != nullptr && !gradients_of(*unit).empty())
+    return in_part(group, gradients_of(*unit), false);
   const Slice& first = group.slices.front();
   const View& own = first.parameter->gradient.view();
   const View flat = {own.data, own.type, {first.begin + group.elements}};

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "engine/comm/part_of.h"
 #include "engine/train/optimizer.h"
 
@@ -118,12 +120,30 @@ void Optimizer::gather_weights(Rank& rank, const Tensor& block, const ParameterU
   for (Pending& one : all) one.wait();
 }
 
-void Optimizer::add_gradients(const RankAt& at, const ParameterUnit& unit, const View& gradients,
+const Tensor& Optimizer::gradients_of(const ParameterUnit& unit) const {
+  return std::ranges::find(units_, &unit, [](const Unit& of) { return of.unit.get(); })->gradients;
+}
+
+void Optimizer::add_gradients(const RankAt& at, const ParameterUnit& unit, const Tensor& gradients,
                               bool last) {
-  const View sum = gradients_.view().sliced(0, unit.part_offset(), gradients.size());
-  at.run(Copy{gradients, sum, true});
+  const auto own = std::ranges::find(units_, &unit, [](const Unit& of) { return of.unit.get(); });
+  const bool first = !has_gradients(unit);
+  if (first) own->gradients = first_of(at, gradients);
+  const View sum = gradients_.empty()
+                       ? own->gradients.view()
+                       : gradients_.view().sliced(0, unit.part_offset(), gradients.view().size());
+  if (!first) at.run(Copy{gradients, sum, true});
   Communicator& copies = at.rank.groups.copies;
   if (last && copies.size() > 1) sums_.push_back(copies.all_reduce(sum));
+}
+
+/// What was summed becomes the gradient, where it has its type.
+Tensor Optimizer::first_of(const RankAt& at, const Tensor& gradients) {
+  const DType type = at.rank.config.state_type();
+  if (gradients.type() == type) return gradients.labelled(Kind::gradient, {});
+  Tensor wide(at.rank.ledger, Kind::gradient, type, gradients.shape());
+  at.run(Convert{gradients, wide});
+  return wide;
 }
 
 void Optimizer::await_sums() {

@@ -18,9 +18,10 @@ Tensor PassMemo::Noted::repeat(Tensor input, const ParameterList& parameters,
 bool PassMemo::possible(const Rank& rank) {
   const RunConfig& c = rank.config;
   return RankReplay::possible(rank) &&
-         // A tensor that goes to the host is waited for in a later pass, and a step begins with the
-         // first of the backward passes that make it.
-         !c.offload && !c.gradients_come_and_go();
+         // A tensor that goes to the host is waited for in a later pass, a step begins with the
+         // first of the backward passes that make it, and weights may stay from pass to pass.
+         !c.offload && !c.gradients_come_and_go() && !c.program.keeps.outer_weights_stay &&
+         !c.program.keeps.layer_weights_stay;
 }
 
 const PassMemo::Noted* PassMemo::find(const Key& key) const {

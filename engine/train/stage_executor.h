@@ -139,6 +139,8 @@ class StageExecutor {
   Pass pass_of(const Action& action, const Flight& flight) const;
   /// Those of its version, where ranks divide them.
   std::optional<GatheredWeights> gathered_for(const Action& action) const;
+  /// Gives back what a pass has left for one that was not made.
+  void drop_gathered();
   /// Gives what the pass has made to the chunk of this stage that takes it, if there is one.
   void hand_over(const Action& action, Flight& flight);
   /// By the model's code, or where it did the same before, without it.

@@ -48,7 +48,17 @@ Pass StageExecutor::pass_of(const Action& action, const Flight& flight) const {
 
 std::optional<GatheredWeights> StageExecutor::gathered_for(const Action& action) const {
   if (!rank_.config.shards(Shard::weights)) return std::nullopt;
-  return std::make_optional<GatheredWeights>(weights_.block(action.version));
+  const bool last = action.kind != ActionKind::forward || run_->scales.empty();
+  return std::make_optional<GatheredWeights>(weights_.block(action.version),
+                                             rank_.config.program.keeps, last);
+}
+
+void StageExecutor::drop_gathered() {
+  const Keeping& keeps = rank_.config.program.keeps;
+  if (!keeps.outer_weights_stay && !keeps.layer_weights_stay) return;
+  for (int chunk = 0; chunk < run_->schedule.chunks; ++chunk)
+    for (const Parameter* p : model_.part(chunk).parameters())
+      if (p->unit) p->unit->weights.release();
 }
 
 void StageExecutor::make_pass(const Action& action, Flight& flight) {
@@ -153,6 +163,7 @@ void StageExecutor::drop_flights() {
                  flight);
   }
   flights_.clear();
+  drop_gathered();
 }
 
 void StageExecutor::forward(const Action& action, Flight& flight) {
@@ -213,6 +224,9 @@ GradientReduction StageExecutor::reduction_of(const OptimizerOptions* options, b
           optimizer_.add_gradients(at, unit, part, last);
         else if (options != nullptr)
           optimizer_.step_in_backward(at, unit, part, *options, weights_.block(weights_.newest()));
+      },
+      [this](const ParameterUnit& unit) {
+        return !rank_.config.step_in_backward && optimizer_.has_gradients(unit);
       });
 }
 
