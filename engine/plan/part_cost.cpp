@@ -118,7 +118,8 @@ class PartRun {
     GradientReduction reduction(
         [this](const RankAt& at, const ParameterUnit& unit, const Tensor& part) {
           optimizer_->add_gradients(at, unit, part, true);
-        });
+        },
+        [this](const ParameterUnit& unit) { return optimizer_->has_gradients(unit); });
     const OnGradients add = [&](const Pass& at, const ParameterList& complete) {
       reduction.add(at, complete);
     };
