@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes results/virtual again but for h200-hgx/ and h100-dgx/, whose records are of the commit that predicted them,
 # and the tables and figures in docs/ that are made of it. Everything runs on virtual machines, so that
-# it is the same wherever it runs; it takes about 12 minutes on two cores.
+# it is the same wherever it runs; it takes about 20 minutes on two cores.
 #   bench/virtual_results.sh [PROGRAM]
 set -euo pipefail
 
@@ -52,6 +52,7 @@ made long-sequences.json bench/long_sequences.py "$frugal"
 made two-dimensions.json bench/two_dimensions.py "$frugal"
 made recompute-frontier.json bench/recompute_frontier.py "$frugal"
 made schedule-family.json bench/schedule_family.py "$frugal"
+made planned-training.json bench/planned_training.py "$frugal"
 bench/modern_hardware.sh "$results" "$frugal"
 bench/step_work.py "$work/step-work" --frugal "$frugal" >/dev/null
 rm -rf "$results/step-work"

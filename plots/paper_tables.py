@@ -21,14 +21,15 @@ import sys
 
 import context_tables
 import evaluation_tables
+import planning_tables
 import rank_tables
 import record_tables
 import recompute_tables
 import schedule_tables
 import trial_tables
 
-MODULES = (record_tables, context_tables, evaluation_tables, rank_tables, recompute_tables, schedule_tables,
-           trial_tables)
+MODULES = (record_tables, context_tables, evaluation_tables, planning_tables, rank_tables, recompute_tables,
+           schedule_tables, trial_tables)
 #: Of a path within RESULTS.
 OF_A_PATH = {kind: module for module in MODULES for kind in module.KINDS}
 KINDS = ("cells", "claims", "verdicts", "errors", "calibration", "file", "steps", "grid", "terms", *OF_A_PATH)

@@ -36,7 +36,7 @@ def balanced_ring(path):
     for case in read(path)["cases"]:
         time, interval = case["time"], case["time"]["interval"]
         rows.append([str(case["tokens"]), f"{time['candidate']:.3f}", f"{time['base']:.3f}", f"{time['ratio']:.3f}",
-                     f"{interval[0]:.3f} to {interval[1]:.3f}" if interval else "", f"{case['predicted_ratio']:.3f}",
+                     f"{interval['low']:.3f} to {interval['high']:.3f}" if interval else "", f"{case['predicted_ratio']:.3f}",
                      f"{100 * case['attention_share']:.0f} %", str(time["base_processes"])])
     return table(["tokens", "ring, s", "zigzag, s", "ring / zigzag", "95 % interval", "predicted", "attention's share",
                   "turns"], 8, rows)

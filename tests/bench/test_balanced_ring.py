@@ -31,7 +31,7 @@ else:
     assert "zigzag" in sys.argv[2] and "ring" in sys.argv[3] and sys.argv[sys.argv.index("--repeat") + 1] == "5", sys.argv
     print(json.dumps({"quantities": [
         {"quantity": "peak memory"},
-        {"quantity": "step_time", "base": 2.0, "candidate": 2.5, "ratio": 1.25, "interval": [1.2, 1.3], "p": 0.03,
+        {"quantity": "step_time", "base": 2.0, "candidate": 2.5, "ratio": 1.25, "interval": {"low": 1.2, "high": 1.3}, "p": 0.03,
          "change": "slower", "by_turns": True, "base_processes": 6}]}))
 """
 
