@@ -100,7 +100,7 @@ void plan_everything(benchmark::State& state) {
   request.run.sequence_parallel = true;
   request.machine = find_machine("h100-dgx");
   request.devices = static_cast<int>(state.range(0));
-  request.batch = 4 * request.devices;
+  request.batch = int64_t{4} * request.devices;
   request.memory = request.machine.memory_capacity;
   request.tensor = {1, 2, 4, 8};
   request.search_all();
