@@ -2,6 +2,7 @@
 #include "engine/comm/message_edges.h"
 #include "engine/comm/modelled.h"
 #include "engine/comm/nccl/nccl.h"
+#include "engine/comm/processes/world.h"
 #include "engine/rank_grid.h"
 
 namespace frugal::engine {
