@@ -9,6 +9,7 @@
   BENCHMARK(attention)               \
   BENCHMARK(memory_bound)            \
   BENCHMARK(layer)                   \
+  BENCHMARK(recompute)               \
   BENCHMARK(mini_sequence)           \
   BENCHMARK(mini_sequence_memory)    \
   BENCHMARK(pipeline)                \

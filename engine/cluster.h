@@ -89,6 +89,13 @@ std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config,
                                            double deadline = LocalGroup::default_deadline,
                                            int first = 0);
 
+/// Ranks as threads of this process that share one GPU, with tensors between them through the
+/// host's memory: what they compute is what ranks with a GPU each compute, and what they take says
+/// nothing about those.
+std::unique_ptr<Cluster> make_shared_cuda_cluster(const RunConfig& config,
+                                                  double deadline = LocalGroup::default_deadline,
+                                                  int gpu = 0);
+
 /// What carries tensors between the GPUs of several processes: NCCL, or MPI between their hosts'
 /// memory.
 enum class Transport : uint8_t { nccl, host };

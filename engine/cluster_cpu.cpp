@@ -17,15 +17,16 @@ std::vector<Processors> cores_of_ranks(const RunConfig& config, int threads) {
   return divide_cores(config.ranks(), threads_each(config, threads));
 }
 
-namespace {
-
-std::vector<std::string> names_of(const std::vector<int>& ranks) {
+std::unique_ptr<Group> group_of_threads(GroupUse use, const std::vector<int>& ranks,
+                                        double deadline) {
   std::vector<std::string> names;
   for (const int rank : ranks) names.push_back(fmt::format("rank {}", rank));
-  return names;
+  // A tied table's gradients are summed beside the next batch: neither end waits for the other to
+  // wait.
+  const Parts parts = use == GroupUse::ends ? Parts::by_last : Parts::by_each;
+  return std::make_unique<LocalGroup>(static_cast<int>(ranks.size()), deadline, std::move(names),
+                                      parts);
 }
-
-}  // namespace
 
 std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads, double deadline,
                                           std::vector<Processors> processors,
@@ -40,11 +41,7 @@ std::unique_ptr<Cluster> make_cpu_cluster(const RunConfig& config, int threads, 
   auto cluster = std::make_unique<ThreadedCluster>(
       config, layout, std::move(devices),
       [&](GroupUse use, const std::vector<int>& ranks) {
-        // A tied table's gradients are summed beside the next batch: neither end waits for the
-        // other to wait.
-        const Parts parts = use == GroupUse::ends ? Parts::by_last : Parts::by_each;
-        return std::make_unique<LocalGroup>(static_cast<int>(ranks.size()), deadline,
-                                            names_of(ranks), parts);
+        return group_of_threads(use, ranks, deadline);
       },
       true);
   cluster->give_up_after(deadline);

@@ -1,15 +1,31 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "engine/cluster_processes.h"
 #include "engine/cluster_threads.h"
-#include "engine/comm/processes/through_host.h"
+#include "engine/comm/through_host.h"
 #include "engine/nccl_grid.h"
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
+namespace {
+
+/// Of the GPUs' fused attention; empty where it has what the run asks for, or none is asked for.
+std::string why_no_attention(const RunConfig& config) {
+  if (config.attention != AttentionKind::fused) return "";
+  return why_no_fused_attention({.type = config.type,
+                                 .cols = config.ring_piece(),
+                                 .softcap = config.model.attention_softcap != 0,
+                                 .window = config.model.window != 0});
+}
+
+std::vector<Device*> pointers(const std::vector<std::unique_ptr<Device>>& devices) {
+  std::vector<Device*> all;
+  for (const auto& device : devices) all.push_back(device.get());
+  return all;
+}
+
+}  // namespace
 
 std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
   if (ranks > gpus)
@@ -23,12 +39,7 @@ std::string why_not_on_gpus(const RunConfig& config, int ranks, int gpus) {
         config.data_parallel, gpus == 1 ? "is" : "are", gpus);
   if (ranks > 1)
     if (std::string why = why_no_nccl(); !why.empty()) return why;
-  if (config.attention != AttentionKind::fused) return "";
-  const ModelConfig& m = config.model;
-  return why_no_fused_attention({.type = config.type,
-                                 .cols = config.ring_piece(),
-                                 .softcap = m.attention_softcap != 0,
-                                 .window = m.window != 0});
+  return why_no_attention(config);
 }
 
 std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadline, int first) {
@@ -38,14 +49,29 @@ std::unique_ptr<Cluster> make_cuda_cluster(const RunConfig& config, double deadl
       why_not_on_gpus(config, layout.ranks(), static_cast<int>(gpus().size()) - first);
   if (!why_not.empty()) throw InputError(why_not);
   std::vector<std::unique_ptr<Device>> devices;
-  std::vector<Device*> members;
-  for (int r = 0; r < layout.ranks(); ++r) {
-    devices.push_back(make_cuda_device(first + r));
-    members.push_back(devices.back().get());
-  }
+  for (int r = 0; r < layout.ranks(); ++r) devices.push_back(make_cuda_device(first + r));
+  const std::vector<Device*> members = pointers(devices);
   return std::make_unique<ThreadedCluster>(
       config, layout, std::move(devices),
       nccl_groups_of_threads(members, config.part_layout(), deadline));
+}
+
+std::unique_ptr<Cluster> make_shared_cuda_cluster(const RunConfig& config, double deadline,
+                                                  int gpu) {
+  config.validate();
+  if (const std::string why = why_no_attention(config); !why.empty()) throw InputError(why);
+  const Layout layout = layout_of(config);
+  std::vector<std::unique_ptr<Device>> devices;
+  for (int r = 0; r < layout.ranks(); ++r) devices.push_back(make_cuda_device(gpu));
+  const auto through_host = [deadline, all = pointers(devices)](GroupUse use,
+                                                                const std::vector<int>& ranks) {
+    std::vector<Device*> members;
+    for (const int rank : ranks) members.push_back(all.at(static_cast<size_t>(rank)));
+    if (members.size() == 1) return alone_on(*members.front());
+    return std::unique_ptr<Group>(
+        std::make_unique<ThroughHostGroup>(group_of_threads(use, ranks, deadline), members));
+  };
+  return std::make_unique<ThreadedCluster>(config, layout, std::move(devices), through_host);
 }
 
 std::string_view name_of(Transport transport) {
@@ -65,10 +91,10 @@ std::unique_ptr<Cluster> make_cuda_process_cluster(const RunConfig& config, Worl
   const auto through_host = [&](GroupUse use, const std::vector<int>& ranks) {
     std::unique_ptr<Group> on_host = groups(ranks);  // by all, also those that are alone
     if (ranks.size() == 1) return alone_on(device);
-    const auto place = std::find(ranks.begin(), ranks.end(), world.rank()) - ranks.begin();
+    std::vector<Device*> members;
+    for (const int rank : ranks) members.push_back(rank == world.rank() ? &device : nullptr);
     on_host = observed_by(world, std::move(on_host), use, ranks);
-    return std::unique_ptr<Group>(
-        std::make_unique<ThroughHostGroup>(std::move(on_host), static_cast<int>(place), device));
+    return std::unique_ptr<Group>(std::make_unique<ThroughHostGroup>(std::move(on_host), members));
   };
   return std::make_unique<ProcessCluster>(config, world, std::move(own), through_host,
                                           ProcessCluster::Groups::of_the_host);

@@ -55,4 +55,9 @@ class ThreadedCluster final : public Cluster {
   std::vector<Processors> processors_;  // of each rank; none where ranks run anywhere
 };
 
+/// A group of these ranks, which read each other's memory; none waits longer than `deadline`
+/// seconds.
+std::unique_ptr<Group> group_of_threads(GroupUse use, const std::vector<int>& ranks,
+                                        double deadline);
+
 }  // namespace frugal::engine

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains combinations of all that the engine can do, drawn at random, and compares each with the serial run
-# (tests/engine/combinations_test.cpp). Of a combination that differs it prints what it was.
+# (tests/combinations/). Of a combination that differs it prints what it was.
 #   scripts/combinations.sh [COUNT [SEED]]     so many (500), from this seed; otherwise from one that it draws
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

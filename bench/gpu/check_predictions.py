@@ -25,7 +25,7 @@ sys.path.insert(0, str(HERE.parent))
 import step_results  # noqa: E402  (the path comes first)
 
 WITHIN = 0.10
-EXACT = ("bytes", "FLOPs")
+EXACT = ("bytes", "FLOPs", "FLOP")
 LEFT_OUT = {"gradient_norm", "longer_lengths_refused"}  # no times, and nothing that a machine decides
 
 
@@ -58,6 +58,12 @@ def label_of(record):
              f"recompute {configuration['recompute']}"]
     if configuration["tensor_parallel_size"] > 1:
         words.append(f"t {configuration['tensor_parallel_size']}")
+    if modules := configuration.get("recompute_modules"):
+        words[-1] += f" {modules}"
+    if configuration.get("context_parallel_size", 1) > 1:
+        words.append(f"c {configuration['context_parallel_size']}")
+    if configuration.get("shard", "none") != "none":
+        words.append(f"shard {configuration['shard']}")
     for key in ("sequence_parallel", "logits"):
         if configuration.get(key):
             words.append(f"{key.replace('_', ' ')}" if configuration[key] is True else f"{configuration[key]} {key}")
@@ -212,6 +218,8 @@ FAMILIES = [(".*: (MFU|HFU|status)", None),
             ("measure .*", "steps of whole models"),
             ("gemm (f32|bf16) .*", "products, {0}"),
             ("copy", "a conversion of 1 GiB from float32 to float32"),
+            ("bench/recompute .*: time", "a layer that recomputes"),
+            ("bench/recompute .*: (kept|peak|work)", "its memory and its products' FLOPs"),
             ("memory-bound .*/(f32|bf16): .*", "memory-bound operations over a copy, {0}"),
             ("(\\S+) .*time", "{0}: forward and backward passes")]
 

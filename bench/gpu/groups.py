@@ -14,6 +14,15 @@ LAYER = ["--model", "22B", "--layers", "1", "--type", "bf16", "--micro-batch", "
 # As mst2024 trains, at its length on an A100 of 80 GB.
 LONG = ["--model", "llama3-8b", "--sequence", "60000", "--type", "bf16", "--precision", "pure", "--recompute", "full",
         "--mlp-chunks", "paper", "--head-chunks", "paper", "--step-in-backward"]
+# A rank of eight that share a sequence, and divide what they would have copies of.
+RANK = ["--model", "llama3-8b", "--sequence", "65536", "--context-parallel", "8", "--type", "bf16", "--head-chunks", "8",
+        "--steps", "4"]
+SHARDED = {"optimizer, recompute full": ["--shard", "optimizer", "--recompute", "full"],
+           "gradients, recompute full": ["--shard", "gradients", "--recompute", "full"],
+           "weights": ["--shard", "weights"],
+           "weights, recompute norm+activation": ["--shard", "weights", "--recompute-modules", "norm+activation"],
+           "weights, recompute full": ["--shard", "weights", "--recompute", "full"]}
+SEEDS, EACH = range(1, 5), 25  # of tests of combinations
 
 
 class Groups:
@@ -24,8 +33,8 @@ class Groups:
         self.aside, self.machine = aside, machine
         self.on = f"virtual:{machine}" if machine else "cuda"
         self.frugal, self.tests, self.bench, self.out = build / "frugal", build / "tests/tests_cuda", bench, out
-        self.all = {"smoke": self.smoke(), "correctness": self.correctness(), "speed": self.speed(),
-                    "papers": self.papers()}
+        self.all = {"smoke": self.smoke(), "correctness": self.correctness(), "combinations": self.combinations(),
+                    "speed": self.speed(), "papers": self.papers(), "techniques": self.techniques()}
 
     def check(self):
         """Whether there is a GPU that transfers and computes: a kernel of ours and a product of the library's."""
@@ -53,9 +62,22 @@ class Groups:
                 self.tested("the device, norms, attention", 30, ["-" + ":".join(apart)]),
                 Part("compute-sanitizer", 270, [*sanitizers, str(270 - GRACE)])]
 
+    def combinations(self):
+        """Ranks that share the GPU beside one rank on it."""
+        return [Part(f"combinations from seed {seed}", 100, ["env", f"FRUGAL_SEED={seed}", f"FRUGAL_COMBINATIONS={EACH}",
+                     self.tests, "--gtest_filter=CombinationsOnTheGpu.*"], shows=FAILED) for seed in SEEDS]
+
     def predicted(self):
         """The parts that measure, and keep what they measured."""
-        return [*self.speed(), *(part for part in self.papers() if part.name != "reproduction")]
+        return [*self.speed(), *(part for part in self.papers() if part.name != "reproduction"), *self.techniques()]
+
+    def techniques(self):
+        alone = [] if self.machine else ["--lone-rank", "h100-dgx"]
+        by_turns = [self.frugal, "bench", "recompute", "--on", self.on, "--samples", "20", "--budget", "20", "--out",
+                    self.out]
+        return [Part("a layer that recomputes", 90, by_turns, resumes=True),
+                *(self.measured(f"65,536 tokens, rank of 8, shard {kind}", 45, *RANK, *flags, *alone)
+                  for kind, flags in SHARDED.items())]
 
     def speed(self):
         against_copy = [self.frugal, "bench", "memory-bound", "--on", self.on, "--samples", "10", "--budget", "1",

@@ -1,4 +1,4 @@
-#include "engine/comm/processes/through_host.h"
+#include "engine/comm/through_host.h"
 
 #include <exception>
 
@@ -138,9 +138,15 @@ class ThroughHostCommunicator final : public Communicator {
 
 }  // namespace
 
-ThroughHostGroup::ThroughHostGroup(std::unique_ptr<Group> inner, int rank, Device& device)
-    : inner_(std::move(inner)),
-      communicator_(std::make_unique<ThroughHostCommunicator>(inner_->communicator(rank), device)) {
+ThroughHostGroup::ThroughHostGroup(std::unique_ptr<Group> inner,
+                                   const std::vector<Device*>& devices)
+    : inner_(std::move(inner)) {
+  for (Device* const device : devices) {
+    const auto rank = static_cast<int>(communicators_.size());
+    communicators_.push_back(device == nullptr ? nullptr
+                                               : std::make_unique<ThroughHostCommunicator>(
+                                                     inner_->communicator(rank), *device));
+  }
 }
 
 ThroughHostGroup::~ThroughHostGroup() = default;

@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <random>
+#include <string>
+
+#include "engine/config.h"
+
+namespace frugal::testing {
+using namespace engine;
+
+/// Draws configurations, the same everywhere from the same seed.
+class Draw {
+ public:
+  explicit Draw(uint64_t seed) : random_(seed) {}
+
+  /// A small model, and anything that the engine can do with it. Most are refused by validate().
+  RunConfig combination();
+
+ private:
+  template <class T>
+  T one_of(std::initializer_list<T> values) {
+    return values.begin()[random_() % values.size()];
+  }
+  /// One time in so many.
+  bool once_in(uint64_t times) { return random_() % times == 0; }
+  const ScheduleKind& schedule();
+  LayerModules modules();
+
+  RunConfig model();
+  void layout(RunConfig& c);
+  void memory(RunConfig& c);
+  void numbers(RunConfig& c);
+  void program(RunConfig& c);
+
+  std::mt19937_64 random_;
+};
+
+/// What was drawn, in one line.
+std::string text_of(const RunConfig& c);
+
+}  // namespace frugal::testing
