@@ -14,6 +14,7 @@ namespace {
 std::string why_no_attention(const RunConfig& config) {
   if (config.attention != AttentionKind::fused) return "";
   return why_no_fused_attention({.type = config.type,
+                                 .head_size = config.model.head_size(),
                                  .cols = config.ring_piece(),
                                  .softcap = config.model.attention_softcap != 0,
                                  .window = config.model.window != 0});

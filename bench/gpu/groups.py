@@ -55,12 +55,13 @@ class Groups:
 
     def correctness(self):
         """Several processes: an error that a GPU does not recover from ends one of them."""
-        apart = {"Rows/*": ("operations", 70), "Small/*": ("small models", 30),
+        apart = {"Rows/*": ("operations", 180), "Small/*": ("small models", 30),
                  "TrainingOnTheGpu.*": ("training", 40)}
         sanitizers = [sys.executable, "-B", self.bench / "gpu/sanitize.py", self.tests, self.out / "sanitizer.csv"]
         return [*[self.tested(name, seconds, [tests]) for tests, (name, seconds) in apart.items()],
-                self.tested("the device, norms, attention", 30, ["-" + ":".join(apart)]),
-                Part("compute-sanitizer", 270, [*sanitizers, str(270 - GRACE)])]
+                self.tested("the device, norms, attention", 30,
+                            ["-" + ":".join(apart) + ":CombinationsOnTheGpu.*"]),
+                Part("compute-sanitizer", 160, [*sanitizers, str(160 - GRACE)])]
 
     def combinations(self):
         """Ranks that share the GPU beside one rank on it."""

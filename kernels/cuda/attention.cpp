@@ -25,10 +25,7 @@ std::string why_no_fused_attention(const FusedAttentionNeeds& needs) {
   // which it takes no function of the scores (scaled_dot_product_flash_attention.h).
   constexpr size_t padding = 91500;
   constexpr int64_t without_padding = 128;
-  if (needs.type != DType::bf16)
-    return fmt::format("fused attention on cuda is computed in bf16, not {}; use --type bf16{}",
-                       name_of(needs.type),
-                       needs.softcap || needs.window ? "" : ", or --attention separate");
+  if (std::string why = cuda::why_never_fused(needs); !why.empty()) return why;
   if (needs.softcap && needs.cols % without_padding != 0 && cudnnGetVersion() <= padding)
     return fmt::format(
         "cuDNN {}'s fused attention has no backward pass with soft-capped scores over {} columns; "

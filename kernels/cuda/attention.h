@@ -14,12 +14,15 @@ std::string cudnn_version();
 
 /// What this one asks of a GPU.
 inline FusedAttentionNeeds needs_of(const FusedAttention& op) {
-  return {op.q.type, op.cols(), op.softcap != 0, op.window != 0};
+  return {op.q.type, op.q.cols(), op.cols(), op.softcap != 0, op.window != 0};
 }
 
+/// Why no cuDNN on any GPU has it; empty where some may.
+std::string why_never_fused(const FusedAttentionNeeds& needs);
+
 /// Fused attention by cuDNN (kernels/cuda/attention.cpp), or its refusal in a build without it
-/// (attention_none.cpp). bf16 only, and soft caps from compute capability 9.0 on: throws InputError
-/// for others. For one thread at a time.
+/// (attention_none.cpp). bf16 only, heads of multiples of 8, and soft caps from compute
+/// capability 9.0 on: throws InputError for others. For one thread at a time.
 ///
 /// Dropout is the one place where a GPU does not drop the elements that the CPU drops: the library
 /// draws its own masks, from a seed that is made of this operation's stream and index.

@@ -51,7 +51,8 @@ bool cuda_synchronous();
 /// What decides whether a GPU has fused attention.
 struct FusedAttentionNeeds {
   DType type;
-  int64_t cols;  ///< keys of a head in one operation
+  int64_t head_size;  ///< elements of a query, key and value
+  int64_t cols;       ///< keys of a head in one operation
   bool softcap = false, window = false;
 };
 /// Why fused attention cannot be computed on a GPU by this build, or on the first GPU where there

@@ -159,8 +159,10 @@ TEST_P(FusedAttentionForms, AgreeWithTheCpusFloat64) {
   const Size& size = GetParam().size;
   // Only a build without cuDNN has none, and only older GPUs lack soft caps at these lengths; every
   // other refusal is a failure.
-  if (const std::string why = why_no_fused_attention(
-          {.type = DType::bf16, .cols = size.cols(), .softcap = size.softcap > 0});
+  if (const std::string why = why_no_fused_attention({.type = DType::bf16,
+                                                      .head_size = size.head_size,
+                                                      .cols = size.cols(),
+                                                      .softcap = size.softcap > 0});
       !why.empty())
     GTEST_SKIP() << why;
   const auto gpu = make_cuda_device();

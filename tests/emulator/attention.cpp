@@ -2,8 +2,6 @@
 // computes. Its masks of dropout are the CPU's, which cuDNN's are not.
 #include "kernels/cuda/attention.h"
 
-#include <fmt/format.h>
-
 #include "kernels/cpu/device.h"
 #include "kernels/cuda/gpus.h"
 #include "kernels/support/error.h"
@@ -13,9 +11,7 @@
 namespace frugal::kernels {
 
 std::string why_no_fused_attention(const FusedAttentionNeeds& needs) {
-  if (needs.type == DType::bf16) return "";
-  return fmt::format("fused attention on cuda is computed in bf16, not {}; use --type bf16",
-                     name_of(needs.type));
+  return cuda::why_never_fused(needs);
 }
 
 }  // namespace frugal::kernels

@@ -176,11 +176,15 @@ TEST(Gpus, FuseAttentionAsFarAsTheBuildDoes) {
   EXPECT_NE(why_not_on_gpus(config, 1, 1), "") << "not in float32";
   config.type = DType::bf16;
   EXPECT_EQ(why_not_on_gpus(config, 1, 1),
-            why_no_fused_attention({.type = DType::bf16, .cols = config.model.sequence}));
+            why_no_fused_attention({.type = DType::bf16,
+                                    .head_size = config.model.head_size(),
+                                    .cols = config.model.sequence}));
   config.model.attention_softcap = 50;
   EXPECT_EQ(why_not_on_gpus(config, 1, 1),
-            why_no_fused_attention(
-                {.type = DType::bf16, .cols = config.model.sequence, .softcap = true}));
+            why_no_fused_attention({.type = DType::bf16,
+                                    .head_size = config.model.head_size(),
+                                    .cols = config.model.sequence,
+                                    .softcap = true}));
   config.type = DType::f32;
   EXPECT_THAT(why_not_on_gpus(config, 1, 1), Not(HasSubstr("--attention separate")))
       << "which this model is refused";
