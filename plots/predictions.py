@@ -14,6 +14,7 @@ import style
 # By what bench/gpu/check_predictions.py calls a kind of case: how its points look, and what they are.
 KINDS = {"korthikanti2022": ("o", "#0072B2", "korthikanti2022: layers, one rank of eight or alone"),
             "mst2024": ("s", "#E69F00", "mst2024: heads and MLPs in mini-sequences"),
+            "bench": ("v", "#56B4E9", "layers that recompute modules"),
             "measure": ("^", "#009E73", "steps of whole models"), "step": ("D", "#CC79A7", "GPT-2 steps beside PyTorch")}
 
 

@@ -23,6 +23,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 import step_results  # noqa: E402  (the path comes first)
+import technique_tables  # noqa: E402
 
 WITHIN = 0.10
 EXACT = ("bytes", "FLOPs", "FLOP")
@@ -219,7 +220,7 @@ FAMILIES = [(".*: (MFU|HFU|status)", None),
             ("gemm (f32|bf16) .*", "products, {0}"),
             ("copy", "a conversion of 1 GiB from float32 to float32"),
             ("bench/recompute .*: time", "a layer that recomputes"),
-            ("bench/recompute .*: (kept|peak|work)", "its memory and its products' FLOPs"),
+            ("bench/recompute .*: (kept|peak|work)", "its memory and FLOPs (a layer that recomputes)"),
             ("memory-bound .*/(f32|bf16): .*", "memory-bound operations over a copy, {0}"),
             ("(\\S+) .*time", "{0}: forward and backward passes")]
 
@@ -267,11 +268,7 @@ def layer_times(records):
 
 def effect(times, artifact, case, baseline):
     """How much longer than the baseline a layer takes in the same round, and a 95 % interval where there are some."""
-    pairs = zip(times[artifact, case], times[artifact, baseline])
-    over = step_results.ratio(*zip(*(([ours / theirs], [1]) for ours, theirs in pairs)))
-    low, high = over["interval"]
-    text = f"{100 * (over['value'] - 1):+.1f} %"
-    return text + (f" [{100 * (low - 1):+.1f}, {100 * (high - 1):+.1f}]" if high > low else "")
+    return technique_tables.percent(*technique_tables.added(times[artifact, case], times[artifact, baseline]))
 
 
 def effect_rows(*sides):
@@ -304,12 +301,21 @@ def step_rows(folder):
                *(f"{row['memory'][side] / 2**30:.2f}" for side in ("ledger", "eager", "compiled"))]
 
 
+def agreement(predicted, measured, what):
+    return table(["what", "numbers", what, "median difference", "largest"], agreement_rows(predicted, measured))
+
+
 def measured_tables(predicted, measured, folders):
     """{name on the page: table}"""
-    return {"agreement": table(["what", "numbers", "as predicted", "median difference", "largest"],
-                               agreement_rows(predicted, measured)),
-            "effects": table(["of", "layer", "technique", "predicted", "measured"], effect_rows(
-                *(layer_times(lines_of(folder / "records.jsonl")) for folder in folders))),
+    records = [lines_of(folder / "records.jsonl") for folder in folders]
+    return {"agreement": agreement(predicted, measured, "as predicted"),
+            "effects": table(["of", "layer", "technique", "predicted", "measured"],
+                             effect_rows(*map(layer_times, records))),
+            "recomputed": table(["layer", "recomputed", "kept, MiB", "adds, predicted", "measured",
+                                 "full recomputation of some layers, for as much memory"],
+                                technique_tables.recomputed_rows(*records)),
+            "sharded": table(["divided", "recomputed", "step predicted, s", "measured, s", "", "peak predicted, GiB",
+                              "measured, GiB", "reserved, GiB"], technique_tables.sharded_rows(*records)),
             "steps": table(["step", "frugal, ms", "eager, ms", "compiled, ms", "times as fast as eager", "as compiled",
                             "frugal, GiB", "eager, GiB", "compiled, GiB"], step_rows(folders[1]))}
 
@@ -331,8 +337,10 @@ def main():
     parser.add_argument("predicted", type=pathlib.Path)
     parser.add_argument("measured", type=pathlib.Path, nargs="?")
     parser.add_argument("--page", type=pathlib.Path, help="write the page's tables there, and print nothing")
+    parser.add_argument("--before", type=pathlib.Path, help="an earlier folder of the same: how far the page says it agrees")
     parser.add_argument("--times", action="store_true",
-                        help="print {device, times: [[kind of case, predicted, measured seconds], ...]} as JSON")
+                        help="print {device, times: [[kind of case, predicted, measured seconds], ...], recomputed: "
+                             "[{layer, modules, ...}, ...]} as JSON")
     parser.add_argument("--targets-only", action="store_true", help="leave the numbers out that no target names")
     arguments = parser.parse_args()
     predicted = numbers_of(arguments.predicted)
@@ -341,7 +349,9 @@ def main():
         if measured is None:
             fail("--times needs MEASURED, too")
         device = lines_of(arguments.measured / "records.jsonl")[0]["device"].split(",")[0]
-        print(json.dumps({"device": device, "times": paired_times(predicted, measured)}))
+        records = [lines_of(folder / "records.jsonl") for folder in (arguments.predicted, arguments.measured)]
+        print(json.dumps({"device": device, "times": paired_times(predicted, measured),
+                          "recomputed": [of._asdict() for of in technique_tables.recomputed(*records)]}))
         return 0
     targets = json.loads((HERE / "targets.json").read_text(encoding="utf-8"))
     header = ["target", "", "predicted"] + (["measured"] if measured is not None else [])
@@ -351,7 +361,10 @@ def main():
             fail(f"there is no page {arguments.page}; make one with places for the tables, as docs/h100.md has them")
         page = filled(arguments.page.read_text(encoding="utf-8"), "targets", of_targets, arguments.page)
         if measured is not None:
-            for name, filling in measured_tables(predicted, measured, (arguments.predicted, arguments.measured)).items():
+            tables = measured_tables(predicted, measured, (arguments.predicted, arguments.measured))
+            if arguments.before:
+                tables["repeated"] = agreement(numbers_of(arguments.before), measured, "the same again")
+            for name, filling in tables.items():
                 page = filled(page, name, filling, arguments.page)
         arguments.page.write_text(page, encoding="utf-8")
         return 0

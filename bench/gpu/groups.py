@@ -74,8 +74,8 @@ class Groups:
 
     def techniques(self):
         alone = [] if self.machine else ["--lone-rank", "h100-dgx"]
-        by_turns = [self.frugal, "bench", "recompute", "--on", self.on, "--samples", "20", "--budget", "20", "--out",
-                    self.out]
+        by_turns = [self.frugal, "bench", "recompute", "--on", self.on, "--case", "*[bB]/*", "--samples", "20",
+                    "--budget", "20", "--out", self.out]
         return [Part("a layer that recomputes", 90, by_turns, resumes=True),
                 *(self.measured(f"65,536 tokens, rank of 8, shard {kind}", 45, *RANK, *flags, *alone)
                   for kind, flags in SHARDED.items())]

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Makes the tables and figures of a page about one GPU, from what bench/gpu.sh predicted and what it wrote there:
-#   bench/gpu/page.sh h100 results/virtual/h100-dgx results/nvidia-h100-80gb [PROGRAM]
-# fills docs/h100.md and docs/figures/h100-*. PROGRAM is build/release/frugal where none is named.
+#   bench/gpu/page.sh h100 results/virtual/h100-dgx results/nvidia-h100-80gb [BEFORE [PROGRAM]]
+# fills docs/h100.md and docs/figures/h100-*. BEFORE is an earlier run of the same, beside which the page has this
+# one. PROGRAM is build/release/frugal where none is named.
 set -euo pipefail
 
 if (($# < 3)); then
-  echo "usage: bench/gpu/page.sh NAME PREDICTED MEASURED [PROGRAM]" >&2
+  echo "usage: bench/gpu/page.sh NAME PREDICTED MEASURED [BEFORE [PROGRAM]]" >&2
   exit 2
 fi
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-name=$1 predicted=$2 measured=$3 program=${4:-build/release/frugal}
+name=$1 predicted=$2 measured=$3 before=${4:-} program=${5:-build/release/frugal}
 # The system's Python: packages.txt brings matplotlib for it.
 python=/usr/bin/python3
 if [[ ! -x $program ]]; then
@@ -20,9 +21,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 mkdir "$work"/{records,results,figures}
-"$python" bench/gpu/check_predictions.py --page "docs/$name.md" "$predicted" "$measured"
+"$python" bench/gpu/check_predictions.py --page "docs/$name.md" ${before:+--before "$before"} "$predicted" "$measured"
 "$python" bench/gpu/check_predictions.py --times "$predicted" "$measured" >"$work/times.json"
 "$python" plots/predictions.py "$work/times.json" docs/figures "$name-predictions"
+"$python" plots/recomputed_layers.py "$work/times.json" docs/figures "$name-recomputed"
 cp "$measured/records.jsonl" "$work/records/"
 # It says each case on stderr, which only counts where one fails.
 if ! "$program" reproduce korthikanti2022/table4 --on virtual --out "$work/records" >/dev/null 2>"$work/said"; then

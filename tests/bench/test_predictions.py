@@ -14,6 +14,7 @@ sys.path.insert(0, str(SOURCE / "bench/gpu"))
 
 import check_predictions  # noqa: E402  (the path comes first)
 import step_records  # noqa: E402
+import technique_tables  # noqa: E402
 
 
 def record(case="22B/fused/t1", seconds=0.02, peak=1000, status="ok", **configuration):
@@ -175,6 +176,31 @@ class Predictions(unittest.TestCase):
         for layer, effects in layers.items():
             self.assertEqual(sorted(effects), sorted(effects, key=lambda pair: pair[1]), layer)
 
+    def test_what_modules_add_is_beside_full_recomputation_of_some_layers(self):
+        def layer(modules, kept, *seconds):
+            return {"artifact": "bench/recompute", "case": f"8B/{modules}", "status": "ok",
+                    "metrics": {"kept": {"samples": [kept]}, "time": {"samples": list(seconds)}}}
+
+        predicted = [layer("none", 100 << 20, 2), layer("norm", 75 << 20, 2.2), layer("full", 0, 3)]
+        measured = [layer("none", 100 << 20, 1, 2, 3), layer("norm", 75 << 20, 1, 2.2, 3.6), layer("full", 0, 2, 4, 6)]
+        self.assertEqual(list(technique_tables.recomputed_rows(predicted, measured)), [
+            ["8B", "norm", "75", "+10.0 %", "+10.0 % [+0.0, +20.0]", "+25.0 %"],
+            ["8B", "full", "0", "+50.0 %", "+100.0 %", ""]])
+
+    def test_an_h100_recomputes_and_divides_as_predicted(self):
+        """As docs/h100.md says."""
+        sides = [check_predictions.lines_of(SOURCE / "results" / folder / "records.jsonl")
+                 for folder in ("virtual/h100-dgx", "nvidia-h100-80gb")]
+        layers = list(technique_tables.recomputed(*sides))
+        self.assertEqual(len(layers), 24)
+        for of in layers:
+            self.assertLess(abs(of.predicted - of.measured), 0.04, of)
+        divided = list(technique_tables.sharded_rows(*sides))
+        self.assertEqual(len(divided), 5)
+        for *_, predicted, measured, reserved in divided:
+            self.assertEqual(predicted, measured)
+            self.assertGreater(float(reserved), float(measured))
+
     def test_times_of_both_sides_are_pairs(self):
         predicted = {"paper/table a: forward_time": (2.0, "s"), "paper/table a: peak memory": (4, "bytes"),
                      "measure m, 1 layers: step_time": (3.0, "s"), "step of m, b 4: frugal": (0, "s"),
@@ -199,7 +225,8 @@ class Predictions(unittest.TestCase):
             page = (SOURCE / "docs" / name).read_text(encoding="utf-8")
             copy = self.folder / name
             copy.write_text(page, encoding="utf-8")
-            self.run_script("--page", str(copy), *map(str, folders))
+            before = ["--before", f"{folders[1]}/second-run"] if len(folders) > 1 else []
+            self.run_script("--page", str(copy), *before, *map(str, folders))
             self.assertEqual(copy.read_text(encoding="utf-8"), page)
         self.refused("has no place for the targets", check_predictions.filled, "# CUDA", "targets", "")
         self.refused("has no numbers", self.run_script, str(self.folder))

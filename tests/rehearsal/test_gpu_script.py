@@ -33,12 +33,13 @@ import run  # noqa: E402
 import sanitize  # noqa: E402
 
 # Until when a group is stopped: seconds from its start, and lines of its log.
-WINDOWS = {"smoke": (10, 25), "correctness": (10, 100), "speed": (6, 360), "papers": (20, 80)}
+WINDOWS = {"smoke": (10, 25), "correctness": (10, 100), "combinations": (6, 20), "speed": (6, 360),
+           "papers": (20, 80), "techniques": (6, 40)}
 MOST_FILES, MOST_BYTES = 8, 16 << 20  # that come back from a lent machine
 # Wrong without computing; all of them take the emulator minutes.
 TESTS = """#!/bin/sh
 case $1 in
-  '--gtest_filter=Rows/*' | --gtest_filter=Small* | --gtest_filter=Training* | --gtest_filter=-*)
+  '--gtest_filter=Rows/*' | --gtest_filter=Small* | --gtest_filter=Training* | --gtest_filter=Combinations* | --gtest_filter=-*)
     set -- '--gtest_filter=CudaDeviceTest.*' ;;
 esac
 FRUGAL_EMULATED_COMPUTE=1 exec "$0.emulated" "$@"
@@ -252,6 +253,16 @@ class Groups(Script):
         cells = json.loads((self.out / "reproduction.json").read_text())["cells"]
         for artifact in ("korthikanti2022/table4", "mst2024/table14"):
             self.assertTrue(any(cell["value"] for cell in cells if cell["artifact"] == artifact), artifact)
+        self.check_predicted()
+
+    def test_techniques(self):
+        self.assertNotRegex(self.finished("combinations", "techniques"), "failed|limit|skipped")
+        self.check_files()
+        cases = [record["case"] for record in self.lines("records.jsonl") if record["artifact"] == "bench/recompute"]
+        self.assertEqual({case.split("/")[0] for case in cases}, {"llama3-8b", "22B"})
+        divided = {record["configuration"]["shard"] for record in self.lines("records.jsonl")
+                   if record["artifact"] == "measure"}
+        self.assertEqual(divided, {"optimizer", "gradients", "weights"})
         self.check_predicted()
 
     def test_speed(self):
