@@ -1,7 +1,8 @@
 // Ranks that share a GPU, beside one rank on it.
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/gpus.h"
+#include "engine/cluster.h"
+#include "kernels/support/error.h"
 #include "tests/combinations/serial.h"
 
 namespace frugal::engine {

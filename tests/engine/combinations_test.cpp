@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "engine/cluster.h"
 #include "tests/combinations/serial.h"
 
 namespace frugal::engine {

@@ -2,9 +2,7 @@
 each group, stopped at random moments. CTest sets EMULATED, EMULATED_TESTS (the programs) and
 FRUGAL_SOURCE_DIR. FRUGAL_REHEARSAL_KILLS=10 stops each group ten times and not twice; FRUGAL_TEST_SEED repeats the moments, as far as a machine repeats anything."""
 
-import contextlib
 import csv
-import io
 import json
 import os
 import pathlib
@@ -30,7 +28,6 @@ import libraries  # noqa: E402
 import parts  # noqa: E402
 import reproduction  # noqa: E402
 import run  # noqa: E402
-import sanitize  # noqa: E402
 
 # Until when a group is stopped: seconds from its start, and lines of its log.
 WINDOWS = {"smoke": (10, 25), "correctness": (10, 100), "combinations": (6, 20), "speed": (6, 360),
@@ -275,29 +272,6 @@ class Groups(Script):
         self.check_predicted()
 
 
-# Says what GoogleTest says; one test has a finding, one hangs, one takes the program with it.
-TESTED = """#!/usr/bin/env python3
-import os, sys, time
-names = ["copy", "gelu", "rotary", "softmax", "column_sum"]
-if "--gtest_list_tests" in sys.argv:
-    print("Rows/OnTheGpu.", *[f"  AgreesWithFloat64/{name}  # GetParam() = {name!r}" for name in names], sep="\\n")
-    sys.exit()
-wanted = sys.argv[1].split("=")[1].split(":")
-for name in [f"Rows/OnTheGpu.AgreesWithFloat64/{name}" for name in names]:
-    if name not in wanted:
-        continue
-    print(f"[ RUN      ] {name}", flush=True)
-    if name.endswith("gelu"):
-        print("========= Invalid __global__ write of size 4 bytes")
-    if name.endswith("rotary"):
-        time.sleep(1000)
-    if name.endswith("column_sum"):
-        os.abort()
-    print(f"[       OK ] {name} (1 ms)", flush=True)
-print("========= ERROR SUMMARY: 1 error")
-"""
-
-
 class Lost(Script):
     def test_another_process_goes_on(self):
         """Where the one before it lost its GPU, and until there is no time left."""
@@ -314,27 +288,6 @@ class Lost(Script):
         self.assertFalse(runner.run([parts.Part("no time", 9, [*shell, "7"], resumes=True)]))
         self.assertFalse(runner.run([parts.Part("always lost", 60, [*shell, "7"], resumes=True)]))
         self.assertEqual((self.out / "log.txt").read_text().count("=== "), 5 + parts.PROCESSES)
-
-
-class Sanitizers(Script):
-    def test_go_on_after_what_does_not_end(self):
-        self.out.mkdir()
-        write_program(self.out / "tests", TESTED)
-        results = self.out / "results.csv"
-        results.write_text("tool,tes")  # of a run that was killed
-        with unittest.mock.patch.dict(os.environ, self.environment), \
-                unittest.mock.patch.object(sanitize, "LONGEST", 3), \
-                unittest.mock.patch.object(sanitize, "TOOLS", sanitize.TOOLS[:2]), \
-                unittest.mock.patch.object(sys, "argv", ["", self.out / "tests", results, "100"]), \
-                contextlib.redirect_stdout(io.StringIO()) as said, self.assertRaises(SystemExit) as ended:
-            sanitize.main()
-        self.assertEqual(ended.exception.code, 1)
-        self.assertTrue(said.getvalue().endswith("2 died, 2 found, 2 limit, 4 ok\n"))
-        outcomes = {"softmax": "ok", "column_sum": "died", "copy": "ok", "gelu": "found", "rotary": "limit"}
-        tests = [(row["tool"], row["test"].rsplit("/")[-1], row["outcome"]) for row in rows_of(results)]
-        tools, shared, others = ("memcheck", "racecheck"), ("softmax", "column_sum"), ("copy", "gelu", "rotary")
-        self.assertEqual(tests, [(tool, name, outcomes[name]) for names in (shared, others)
-                                 for tool in tools for name in names])
 
 
 # Says a row of what it is asked for, and a header where it may; then it goes on until it is ended.
