@@ -61,7 +61,7 @@ mv "$work/step-work" "$results/"
 "$python" plots/paper_tables.py "$results" docs/*.md
 "$python" plots/modern_hardware_tables.py "$results" docs/modern-hardware.md
 for name in korthikanti2022_{calibration,memory,pipeline,table4,table5} mst2024_modules \
-  pipedream2bw2021_{memory,throughput} modern_hardware recompute_frontier; do
+  pipedream2bw2021_{memory,throughput} modern_hardware recompute_frontier planned_training; do
   "$python" "plots/$name.py" "$results" "$work/figures" >/dev/null
 done
 for figure in "$work"/figures/*; do
