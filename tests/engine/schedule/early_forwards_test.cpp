@@ -49,7 +49,9 @@ TEST(EarlyForwards, AreForwardPassesThatNoStageWaitsForInVain) {
           EXPECT_EQ(actions[i].chunk, 0) << kind.name;
           EXPECT_TRUE(!is_pass(actions[i].kind) || actions[i].kind == ActionKind::forward);
         }
-        if (stage > 0) EXPECT_LE(early.passes(stage, 0), early.passes(stage - 1, 0)) << kind.name;
+        if (stage > 0) {
+          EXPECT_LE(early.passes(stage, 0), early.passes(stage - 1, 0)) << kind.name;
+        }
         EXPECT_EQ(early.passes(stage, 1), 0) << "nothing follows the last batch";
       }
       EXPECT_GT(early.passes(0, 0), 0) << kind.name;
