@@ -233,6 +233,28 @@ TEST(LateValidationMemory, IsASecondBlockOfWeightsWithoutMasters) {
   }
 }
 
+/// What was kept for backward passes is given back before it is made once more.
+TEST(LateValidationMemory, PassesThatAreMadeAgainTakeNoMore) {
+  const RunConfig run = in_stages(serial_run(small_llama()), ScheduleKind::one_forward_one_backward,
+                                  StepValidation::after);
+  const auto peaks = [&](double clip) {
+    const auto cluster = make_cpu_cluster(run, 1, 60);
+    Trainer trainer(*cluster, run, clipped_at(clip));
+    std::vector<double> seen;
+    for (const StepResult& step : trainer.run({random_batch(run, 0), random_batch(run, 1)}))
+      seen.push_back(step.gradient_norm);
+    for (int i = 0; i < cluster->local_ranks(); ++i)
+      seen.push_back(static_cast<double>(
+          cluster->rank(i).ledger.peak_per_kind()[static_cast<size_t>(Kind::activation)]));
+    return seen;
+  };
+  const std::vector<double> stood = peaks(1e8);
+  const std::vector<double> again = peaks(0.99 * stood.front());
+  EXPECT_EQ(again.front(), stood.front());
+  EXPECT_NE(again[1], stood[1]) << "the second batch has the weights of a clipped step";
+  for (size_t rank = 2; rank < stood.size(); ++rank) EXPECT_EQ(again[rank], stood[rank]);
+}
+
 template <class Error>
 std::string error_in(const std::function<void()>& run) {
   try {

@@ -104,17 +104,5 @@ TEST(LateValidationTime, IsTheSameOfOneStage) {
   EXPECT_EQ(seconds(StepValidation::after), seconds(StepValidation::before));
 }
 
-/// The messages of steps are in the ledger while they are on their way, and no longer.
-TEST(LateValidationTime, MessagesHaveTheirBytes) {
-  const RunConfig run = timed_run(ScheduleKind::zero_bubble_h1, 4, StepValidation::after);
-  const auto cluster = make_virtual_cluster(run, find_machine("a100-selene"));
-  Trainer trainer(*cluster, run, {});
-  std::vector<int64_t> before;
-  for (int i = 0; i < 4; ++i) before.push_back(cluster->rank(i).ledger.current());
-  (void)trainer.run(std::vector<Batch>(2, Batch(static_cast<size_t>(run.microbatches))));
-  for (int i = 0; i < 4; ++i)
-    EXPECT_EQ(cluster->rank(i).ledger.current(), before[static_cast<size_t>(i)]);
-}
-
 }  // namespace
 }  // namespace frugal::engine

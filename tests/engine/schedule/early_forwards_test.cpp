@@ -59,6 +59,15 @@ TEST(EarlyForwards, AreForwardPassesThatNoStageWaitsForInVain) {
     }
 }
 
+/// A file may have stages in different orders: what a stage receives early, the one before it sends
+/// early.
+TEST(EarlyForwards, AreNoMoreThanOfTheStageBefore) {
+  Schedule schedule = two_batches(ScheduleKind::one_forward_one_backward, 3, 4);
+  EXPECT_THAT(behind_first_step(schedule), ElementsAre(3, 2, 0));
+  schedule.actions[1] = two_batches(ScheduleKind::gpipe, 3, 4).actions[1];
+  EXPECT_THAT(behind_first_step(schedule), ElementsAre(3, 3, 0));
+}
+
 /// A file may have a stage ask for a message of the next batch before its step.
 TEST(EarlyForwards, AreNoneWhereAStageReceivesAhead) {
   Schedule schedule = two_batches(ScheduleKind::one_forward_one_backward, 3, 4);
