@@ -3,7 +3,8 @@
 
     bench/schedule_family.py [PROGRAM] > results/virtual/schedule-family.json     (seconds)
 
-For p stages and m microbatches: planned with passes that take equal time, and executed on a virtual machine.
+For p stages and m microbatches: planned with passes that take equal time, and executed on a virtual machine, where
+stages meet before they step, and where they validate their steps after it.
 """
 
 import json
@@ -18,6 +19,7 @@ KINDS = ["1f1b", "interleaved", "zb-h1", "zb-h2", "interleaved-zb", "zb-v", "v-h
 MACHINE = "h100-dgx"
 STAGES = (4, 8, 16)
 TIMES = (1, 2, 4, 8)  # microbatches over stages
+STEPS = 4  # of which those in the middle have a batch before them and one behind
 PASS = re.compile(r"(?<![<\w])([FBIW])[\d.]+@")
 
 
@@ -58,11 +60,11 @@ def planned(frugal, kind, stages, microbatches):
             "waits": longest_wait(output(frugal, *flags))}
 
 
-def executed(frugal, kind, stages, microbatches):
+def executed(frugal, kind, stages, microbatches, more=""):
     with tempfile.TemporaryDirectory() as out:
         flags = (f"measure --model llama3-8b --on virtual:{MACHINE} --type bf16 --tensor-parallel 4 --sequence-parallel "
                  f"--pipeline-parallel {stages} --schedule {kind} --microbatches {microbatches}")
-        flags += f" --chunks {chunks_of(kind)}" if chunks_of(kind) else ""
+        flags += (f" --chunks {chunks_of(kind)}" if chunks_of(kind) else "") + more
         output(frugal, *flags.split(), "--out", out)
         record = json.loads((pathlib.Path(out) / "records.jsonl").read_text())
     of_stages = record["memory"]["stages"]
@@ -80,7 +82,8 @@ def main(arguments):
         sys.exit(2)
     cases = [{"schedule": kind, "stages": stages, "microbatches": stages * times,
               "planned": planned(frugal, kind, stages, stages * times),
-              "executed": executed(frugal, kind, stages, stages * times)}
+              "executed": executed(frugal, kind, stages, stages * times),
+              "validated": executed(frugal, kind, stages, stages * times, f" --steps {STEPS} --validate-steps after")}
              for kind in KINDS for stages in STAGES for times in TIMES
              if kind != "dualpipe-v" or times > 1]  # which needs two to a stage
     print(json.dumps({"schema": "frugal.schedule-family/1", "source": "virtual", "machine": MACHINE, "cases": cases},

@@ -156,6 +156,30 @@ void validate_step_in_backward(const RunConfig& c) {
       fmt::join(ScheduleKind::names(possible), ", ")));
 }
 
+/// Steps before the norm of all gradients is known: whoever corrects one has the batch's gradients
+/// and nothing but forward passes behind it.
+void validate_late_validation(const RunConfig& c) {
+  if (c.validate_steps == StepValidation::before) return;
+  const auto refuse = [](std::string_view what, std::string_view next) {
+    throw InputError(
+        fmt::format("steps are validated after they were made and {}; {}, or validate steps before",
+                    what, next));
+  };
+  if (!c.schedule.flushes)
+    refuse(fmt::format("the schedule is {}, which does not flush: backward passes of the next "
+                       "batch follow a step at once",
+                       name_of(c.schedule)),
+           fmt::format("choose one of {}",
+                       fmt::join(ScheduleKind::names(&ScheduleKind::flushes), ", ")));
+  if (c.step_in_backward)
+    refuse("step in backward is on, which has dropped the gradients by then",
+           "leave step in backward off");
+  if (c.exchanges_messages())
+    refuse(fmt::format("the program is {}, whose stages wait for every message that they exchange",
+                       name_of(c.program)),
+           "choose another program");
+}
+
 /// Which stage has which layers.
 void validate_stages(const RunConfig& c) {
   const int64_t parts = int64_t{c.pipeline_parallel} * c.chunks;
@@ -276,6 +300,10 @@ std::string_view name_of(Precision precision) {
   return precision == Precision::pure ? "pure" : "mixed";
 }
 
+std::string_view name_of(StepValidation validation) {
+  return validation == StepValidation::after ? "after" : "before";
+}
+
 std::string_view name_of(Shard shard) {
   switch (shard) {
     case Shard::none:
@@ -354,6 +382,7 @@ void RunConfig::validate() const {
               "parallelism off");
   validate_mini_sequences(*this);
   validate_step_in_backward(*this);
+  validate_late_validation(*this);
   validate_shard(*this);
   check_behaviours(*this);
   all_fit(*this);

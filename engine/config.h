@@ -42,6 +42,14 @@ std::string_view name_of(ContextKind context);
 enum class Shard : uint8_t { none, optimizer, gradients, weights };
 std::string_view name_of(Shard shard);
 
+/// When the stages of a pipeline learn the norm of the whole model's gradient, by which they clip:
+/// before they step, for which all meet, or after it. Then each steps by the norm of the stages
+/// before it and its own, goes on with the next batch, and steps anew once it learns that the whole
+/// norm asks for it (Qi et al. 2024, "Zero Bubble Pipeline Parallelism", arXiv:2401.10241, section
+/// 4: post-validation).
+enum class StepValidation : uint8_t { before, after };
+std::string_view name_of(StepValidation validation);
+
 /// Everything that decides what a run computes.
 struct RunConfig {
   /// Sequences of a microbatch, and microbatches of a batch.
@@ -105,6 +113,7 @@ struct RunConfig {
   /// Whether a layer's weights are updated as soon as its backward pass has their gradient, which
   /// is then dropped.
   bool step_in_backward = false;
+  StepValidation validate_steps = StepValidation::before;
   /// Whether inputs of layers that are kept for recomputation are kept in the host's memory.
   bool offload = false;
   /// Whether the optimizer's state is kept in the host's memory.
@@ -159,6 +168,10 @@ struct RunConfig {
   }
   /// Whether stages exchange messages with a neighbour, and compute on when all are there.
   bool exchanges_messages() const { return program.software.messages == Messages::exchanged; }
+  /// Whether stages step without meeting, and validate their steps later.
+  bool validates_later() const {
+    return validate_steps == StepValidation::after && pipeline_parallel > 1;
+  }
   /// Whether gradients have memory only while they are needed.
   bool gradients_come_and_go() const {
     return step_in_backward || program.keeps.gradients_when_needed;
@@ -173,6 +186,10 @@ struct RunConfig {
   /// Whether gradients are summed over replicas in the backward pass that computes them.
   bool reduces_in_backward() const {
     return shards(Shard::gradients) || (shards(Shard::optimizer) && step_in_backward);
+  }
+  /// Whether weights are narrower than what they are rounded from, which the optimizer keeps.
+  bool has_masters() const {
+    return accumulation_type(type) != type && precision == Precision::mixed;
   }
   /// DType of gradients of weights, and of optimizer state.
   DType state_type() const { return precision == Precision::pure ? type : accumulation_type(type); }

@@ -2,7 +2,7 @@
 
 from evaluation_tables import read, table
 
-KINDS = ("schedule-family",)
+KINDS = ("schedule-family", "validated-family")
 GIB = 2**30
 
 #: Of p stages and m microbatches, m ≥ 2p, T_F = T_B = T_W = 1: what a stage holds and how long it waits, as printed;
@@ -22,6 +22,25 @@ PRINTED = {
 def printed(kind, which, stages):
     of = PRINTED.get(kind, (None, None))[which]
     return "" if of is None else f"{of(stages):g}"
+
+
+TIMES = (1, 2, 4, 8)  # microbatches over stages
+
+
+def validated_family(path):
+    """Steps' times over those of 1f1b whose stages meet, where stages meet and where they validate later."""
+    cases = {(c["schedule"], c["stages"], c["microbatches"]): c for c in read(path)["cases"]}
+    rows = []
+    for kind, stages in dict.fromkeys((kind, stages) for kind, stages, _ in cases):
+        row = [kind, str(stages)]
+        for times in TIMES:
+            case, flat = cases.get((kind, stages, stages * times)), cases["1f1b", stages, stages * times]
+            for how in ("executed", "validated"):
+                seconds = None if case is None else case[how]["step_seconds"]
+                row.append("" if seconds is None else f"{seconds / flat['executed']['step_seconds']:.3f}")
+        rows.append(row)
+    return table(["schedule", "p", *(title for times in TIMES
+                                     for title in (f"m = {times if times > 1 else ''}p", "after"))], 9, rows)
 
 
 def schedule_family(path):

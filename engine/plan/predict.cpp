@@ -234,6 +234,9 @@ OptimizerOptions planned_optimizer(const ScheduleKind& kind) {
 }
 
 std::string why_not_predicted(const RunConfig& run) {
+  if (run.validates_later())
+    return "steps are validated after they were made, of which there is no prediction; validate "
+           "steps before";
   if (run.schedule.predicted || drains_beside_messages(run)) return {};
   return fmt::format("schedule is {}, of which there is no prediction{}; give {}",
                      run.schedule.name,

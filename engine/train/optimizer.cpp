@@ -131,25 +131,34 @@ void Optimizer::clear_gradients(Rank& rank) {
     rank.run(Fill{from(unit.first->gradient, unit.unit->elements), 0});
 }
 
-Tensor Optimizer::squared_norm(Rank& rank) const {
+Tensor Optimizer::squared_norm_of_stage(Rank& rank) const {
   Tensor total = rank.allocate(DType::f64, {1});
   rank.run(Fill{total, 0});
   for (const Group& group : groups_)
     if (group.counted) rank.run(Sum{gradient_of(group), total, true});
   if (!units_.empty()) sum(rank.groups.shards, total);
   sum(rank.tensor_group, total);
+  return total;
+}
+
+Tensor Optimizer::squared_norm(Rank& rank) const {
+  Tensor total = squared_norm_of_stage(rank);
   sum(rank.groups.stages, total);
   return total;
 }
 
 double Optimizer::norm_of(Rank& rank, const Tensor& squares) const {
-  if (!rank.device.backed()) return std::numeric_limits<double>::quiet_NaN();
   double value = 0;
-  rank.device.copy_to_host(&value, squares);
-  if (rank.whole() && !std::isfinite(value))
+  if (rank.device.backed()) rank.device.copy_to_host(&value, squares);
+  return norm_of(rank, value);
+}
+
+double Optimizer::norm_of(const Rank& rank, double squares) const {
+  if (!rank.device.backed()) return std::numeric_limits<double>::quiet_NaN();
+  if (rank.whole() && !std::isfinite(squares))
     throw WrongNumbers(fmt::format("the gradient's norm is {} in step {}; lower the learning rate",
-                                   std::sqrt(value), steps_ + 1));
-  return std::sqrt(value);
+                                   std::sqrt(squares), steps_ + 1));
+  return std::sqrt(squares);
 }
 
 WeightUpdate Optimizer::update_of(const Group& group, const View& gradient,
@@ -164,32 +173,36 @@ WeightUpdate Optimizer::update_of(const Group& group, const View& gradient,
           .prediction = static_cast<float>(o.prediction)};
 }
 
+void Optimizer::run_update(const RankAt& at, const WeightUpdate& whole, const OptimizerOptions& o,
+                           int64_t step, const OptimizerState::Part& part) {
+  const auto of = [&](const View& view) {
+    return view.empty() ? view : view.sliced(0, part.begin, part.count);
+  };
+  WeightUpdate update = whole;
+  update.weights = of(whole.weights);
+  update.gradient = of(whole.gradient);
+  update.result = of(whole.result);
+  update.master = part.master;
+  if (part.second_moment.empty()) {
+    const auto beta = static_cast<float>(part.moment.empty() ? 0 : o.momentum);
+    at.run(Momentum{.update = update, .moment = part.moment, .beta = beta});
+  } else {
+    at.run(Adam{.update = update,
+                .first_moment = part.moment,
+                .second_moment = part.second_moment,
+                .beta1 = static_cast<float>(o.beta1),
+                .beta2 = static_cast<float>(o.beta2),
+                .epsilon = static_cast<float>(o.epsilon),
+                .step = step});
+  }
+}
+
 void Optimizer::update(const RankAt& at, const Group& group, const View& gradient,
                        const OptimizerOptions& o, double scale, const WeightBlocks& blocks) {
-  const WeightUpdate whole = update_of(group, gradient, o, blocks);
-  group.state.update(at, [&](const OptimizerState::Part& part) {
-    const auto of = [&](const View& view) {
-      return view.empty() ? view : view.sliced(0, part.begin, part.count);
-    };
-    WeightUpdate update = whole;
-    update.weights = of(whole.weights);
-    update.gradient = of(whole.gradient);
-    update.result = of(whole.result);
-    update.master = part.master;
-    update.gradient_scale = static_cast<float>(scale);
-    if (part.second_moment.empty()) {
-      const auto beta = static_cast<float>(part.moment.empty() ? 0 : o.momentum);
-      at.run(Momentum{.update = update, .moment = part.moment, .beta = beta});
-    } else {
-      at.run(Adam{.update = update,
-                  .first_moment = part.moment,
-                  .second_moment = part.second_moment,
-                  .beta1 = static_cast<float>(o.beta1),
-                  .beta2 = static_cast<float>(o.beta2),
-                  .epsilon = static_cast<float>(o.epsilon),
-                  .step = steps_});
-    }
-  });
+  WeightUpdate whole = update_of(group, gradient, o, blocks);
+  whole.gradient_scale = static_cast<float>(scale);
+  group.state.update(
+      at, [&](const OptimizerState::Part& part) { run_update(at, whole, o, steps_, part); });
 }
 
 void Optimizer::make_intermediate(const RankAt& at, const Group& group, std::vector<Tensor>& all) {
@@ -211,13 +224,31 @@ void Optimizer::begin_step(const OptimizerOptions& o) {
 }
 
 void Optimizer::update(const RankAt& at, const OptimizerOptions& o, double norm,
-                       const WeightBlocks& blocks) {
+                       const WeightBlocks& blocks, bool gather) {
   begin_step(o);
   for (Group& group : groups_) make_state(at.rank, group, blocks.from);
   const double scale = o.clip > 0 && norm > o.clip ? o.clip / norm : 1;
   std::vector<Tensor> intermediate;  // of all at once
   for (const Group& group : groups_) make_intermediate(at, group, intermediate);
   for (const Group& group : groups_) update(at, group, gradient_of(group), o, scale, blocks);
+  if (gather) gather_weights(at.rank, blocks.to);
+}
+
+bool Optimizer::has_masters(const RunConfig& config) const {
+  return config.has_masters() || predicts();
+}
+
+void Optimizer::write_ahead(const RankAt& at, const OptimizerOptions& o,
+                            const WeightBlocks& blocks) {
+  const bool in_place = blocks.from.view().data == blocks.to.view().data;
+  for (Group& group : groups_) {
+    if (!has_masters(at.rank.config) && (group.offset < 0 || (in_place && at.rank.device.backed())))
+      throw std::logic_error("weights that a step is made from would be overwritten");
+    make_state(at.rank, group, blocks.from);
+    const WeightUpdate whole = update_of(group, gradient_of(group), o, blocks);
+    group.state.try_update(
+        at, [&](const OptimizerState::Part& part) { run_update(at, whole, o, steps_ + 1, part); });
+  }
   gather_weights(at.rank, blocks.to);
 }
 

@@ -99,13 +99,20 @@ class Optimizer {
   void complete_gradients(Rank& rank);
   /// ‖gradient‖² of all parameters of the model, replicated and tied ones counted once: [1], f64.
   Tensor squared_norm(Rank& rank) const;
+  /// The same of those of this rank's stage.
+  Tensor squared_norm_of_stage(Rank& rank) const;
   /// Its root: NaN on a device without values; throws as step() does.
   double norm_of(Rank& rank, const Tensor& squares) const;
+  double norm_of(const Rank& rank, double squares) const;
   /// The update, where the gradient of all that is clipped together has this norm. Parameters
   /// without a place in a block are updated in place. Throws std::logic_error for other options
-  /// than it was made for.
+  /// than it was made for. `gather`: what replicas have divided; not where they have all of it.
   void update(const RankAt& at, const OptimizerOptions& options, double norm,
-              const WeightBlocks& blocks = {});
+              const WeightBlocks& blocks = {}, bool gather = true);
+  /// Writes the weights that update() will make where nothing is clipped, and leaves what it steps
+  /// from as it is: with has_masters() weights may be written in place, others must not.
+  void write_ahead(const RankAt& at, const OptimizerOptions& options, const WeightBlocks& blocks);
+  bool has_masters(const RunConfig& config) const;
 
  private:
   /// Parameters that lie one behind the other and are treated alike: a whole model, usually. What
@@ -191,6 +198,9 @@ class Optimizer {
               const OptimizerOptions& options, double scale, const WeightBlocks& blocks);
   WeightUpdate update_of(const Group& group, const View& gradient, const OptimizerOptions& options,
                          const WeightBlocks& blocks) const;
+  /// Of this part of `whole`. `step`: its number, from 1.
+  static void run_update(const RankAt& at, const WeightUpdate& whole, const OptimizerOptions& o,
+                         int64_t step, const OptimizerState::Part& part);
 
   ParameterList parameters_;
   OptimizerKind kind_;

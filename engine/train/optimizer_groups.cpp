@@ -93,10 +93,8 @@ View Optimizer::weights_of(const Group& group, const Tensor& block) const {
 
 OptimizerState Optimizer::new_state(Rank& rank, const Group& group, const Tensor& weights) const {
   const RunConfig& c = rank.config;
-  const bool narrow = accumulation_type(c.type) != c.type && c.precision == Precision::mixed;
   const int moments = kind_ == OptimizerKind::sgd ? 0 : kind_ == OptimizerKind::momentum ? 1 : 2;
-  return {rank, weights_of(group, weights), moments, narrow || predicts(),
-          pieces_of(c, group.members())};
+  return {rank, weights_of(group, weights), moments, has_masters(c), pieces_of(c, group.members())};
 }
 
 void Optimizer::make_state(Rank& rank, Group& group, const Tensor& weights) const {

@@ -40,6 +40,34 @@ void OptimizerState::update(const RankAt& at,
   for_each_part(at, true, update);
 }
 
+std::array<Tensor, 3> OptimizerState::room_for(const RankAt& at, int64_t elements) const {
+  std::array<Tensor, 3> room;
+  for (size_t i = 0; i < kept_.size(); ++i)
+    if (!kept_[i].empty()) room[i] = at.allocate(kept_[i].type(), {elements}, Kind::optimizer);
+  return room;
+}
+
+void OptimizerState::try_update(const RankAt& at,
+                                const std::function<void(const Part&)>& update) const {
+  const bool offloaded = at.rank.config.offload_optimizer;
+  const int64_t at_once = std::min(elements_, most);
+  const std::array<Tensor, 3> room = room_for(at, at_once);
+  for (int64_t begin = 0; begin < elements_; begin += at_once) {
+    const int64_t count = std::min(at_once, elements_ - begin);
+    std::array<View, 3> part;
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      if (kept_[i].empty()) continue;
+      const View kept = kept_[i].view().sliced(0, begin, count);
+      part[i] = room[i].view().sliced(0, 0, count);
+      if (offloaded)
+        at.run(Transfer{kept, part[i]});
+      else
+        at.run(Copy{kept, part[i]});
+    }
+    update({begin, count, part[0], part[1], part[2]});
+  }
+}
+
 /// `known`: whether there is something in it yet.
 void OptimizerState::for_each_part(const RankAt& at, bool known,
                                    const std::function<void(const Part&)>& update) const {
@@ -48,9 +76,7 @@ void OptimizerState::for_each_part(const RankAt& at, bool known,
     return;
   }
   const int64_t at_once = std::min(elements_, most);
-  std::array<Tensor, 3> here;
-  for (size_t i = 0; i < kept_.size(); ++i)
-    if (!kept_[i].empty()) here[i] = at.allocate(kept_[i].type(), {at_once}, Kind::optimizer);
+  const std::array<Tensor, 3> here = room_for(at, at_once);
   for (int64_t begin = 0; begin < elements_; begin += at_once) {
     const int64_t count = std::min(at_once, elements_ - begin);
     std::array<View, 3> host, device;

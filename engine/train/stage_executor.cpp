@@ -52,8 +52,12 @@ StageExecutor::Result StageExecutor::run(const ScheduleRun& run) {
   totals_ = rank_.allocate(DType::f64, {run.schedule.batches}, Kind::statistics);
   rank_.run(Fill{totals_, 0});
   note_versions();
+  unvalidated_.reset();
+  if (rank_.config.validates_later() && !run.optimizer.empty())
+    early_forwards_ = EarlyForwards(run.schedule);
   for (size_t i = 0; i < actions.size(); ++i) {
     try {
+      i = validate_before(i);
       execute(actions[i], i);
       note_versions();
     } catch (const DeadlinePassed& e) {
@@ -179,6 +183,8 @@ void StageExecutor::wait(const Action& action, Arrival& arrival, const char* wha
   if (is_message(arrival.action.kind)) note(arrival.action, begin);
 }
 
+double StageExecutor::now() { return time_of(rank_); }
+
 /// What has ended now.
 void StageExecutor::note(const Action& action, double begin) {
   if (keep_timeline) result_.timeline.push_back({action, begin, time_of(rank_, action)});
@@ -221,6 +227,7 @@ void StageExecutor::await_departures() {
 }
 
 void StageExecutor::step(const Action& action, size_t index) {
+  if (rank_.config.validates_later()) return begin_step(action, index);
   exchange();
   optimizer_.await_gradients();
   const double begin = keep_timeline ? time_of(rank_) : 0;

@@ -5,10 +5,12 @@
 #include <unordered_map>
 
 #include "engine/model/stage.h"
+#include "engine/schedule/early_forwards.h"
 #include "engine/schedule/timeline.h"
 #include "engine/train/batch.h"
 #include "engine/train/gathered_weights.h"
 #include "engine/train/gradient_reduction.h"
+#include "engine/train/late_step.h"
 #include "engine/train/optimizer.h"
 #include "engine/train/pass_memo.h"
 #include "engine/train/weight_versions.h"
@@ -34,7 +36,11 @@ struct ScheduleRun {
 class StageExecutor {
  public:
   StageExecutor(Rank& rank, StageModel& model, WeightVersions& weights, Optimizer& optimizer)
-      : rank_(rank), model_(model), weights_(weights), optimizer_(optimizer) {}
+      : rank_(rank),
+        model_(model),
+        weights_(weights),
+        optimizer_(optimizer),
+        late_step_(rank, optimizer) {}
 
   struct Result {
     std::vector<double> losses;          ///< Σ over the tokens of each batch; the last stage's
@@ -104,6 +110,8 @@ class StageExecutor {
   int peer(const Action& message) const;
   void receive(const Action& action, Communicator& from, Arrival& arrival);
   void wait(const Action& action, Arrival& arrival, const char* what);
+  /// When all passes so far have ended, on the device's clock.
+  double now();
   void note(const Action& action, double begin);
   void note_versions();
   void send(const Action& action, Communicator& to, const Tensor& tensor);
@@ -113,6 +121,19 @@ class StageExecutor {
   /// way are there.
   void exchange();
   void step(const Action& action, size_t index);
+
+  // Of steps that are validated later (stage_validation.cpp):
+
+  /// Steps as far as the stage can without the others.
+  void begin_step(const Action& action, size_t index);
+  /// Makes the step that was begun, where it is validated before this action. Returns the action
+  /// with which the stage goes on: where the step did not stand, the first one behind it.
+  size_t validate_before(size_t index);
+  /// Returns whether it stood.
+  bool validate_step();
+  /// Takes in what the stage before has sent of forward passes that are made again, but for those
+  /// messages that were received.
+  void receive_stale(int messages);
   /// The chunk and the microbatch in one number.
   static int64_t flight_of(const Action& action) {
     return int64_t{action.microbatch} << 32 | action.chunk;
@@ -160,6 +181,15 @@ class StageExecutor {
   StageModel& model_;
   WeightVersions& weights_;
   Optimizer& optimizer_;
+  LateStep late_step_;
+  EarlyForwards early_forwards_;  // of a run that validates its steps later
+  /// A step that was begun.
+  struct Unvalidated {
+    Action step;
+    size_t index, end;  // its place, and that of the action before which it is validated
+    int early;          // passes in between
+  };
+  std::optional<Unvalidated> unvalidated_;
   std::optional<PassMemo> memo_;  // none where every pass is made by the code
   // Of each chunk, those whose gradients may be fresh between two passes.
   std::vector<ParameterList> overwritten_;

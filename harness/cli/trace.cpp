@@ -68,7 +68,8 @@ std::string picture(const Timeline& timeline, const TrainingRun& run, const Targ
 
 /// Of the last run(). Waiting in a step is idle time.
 Timeline timeline_of(const Trainer& trainer, const TrainingRun& run) {
-  const bool together = run.config.schedule.flushes || run.train.optimizer.clip > 0;
+  const bool meets = run.config.schedule.flushes || run.train.optimizer.clip > 0;
+  const bool together = meets && !run.config.validates_later();
   return together ? with_steps_begun_together(trainer.timeline()) : trainer.timeline();
 }
 

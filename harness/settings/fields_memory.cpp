@@ -61,6 +61,11 @@ std::vector<Field> kept_otherwise() {
                  "flush do not wait for each other. 1 otherwise, and 0 with --step-in-backward"},
                 &OptimizerOptions::clip, real_number(0, 1e9))
               .if_said(),
+          choice({"validate_steps", "--validate-steps",
+                  "When the stages of a pipeline learn the norm by which they clip: all together "
+                  "before they step, or after it (post-validation): each steps by what it knows, "
+                  "begins the next batch, and steps anew where that was wrong"},
+                 &C::validate_steps),
           on_off({"offload", "--offload",
                   "Keep the inputs of layers that --recompute full keeps in the host's memory"},
                  &C::offload),

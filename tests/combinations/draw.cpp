@@ -78,6 +78,7 @@ void Draw::memory(RunConfig& c) {
   c.offload = once_in(4);
   c.offload_optimizer = once_in(3);
   c.overwrite_gradients = once_in(3);
+  if (once_in(2)) c.validate_steps = StepValidation::after;
 }
 
 /// What numbers are stored and summed as, and which are drawn.
@@ -109,7 +110,7 @@ std::string text_of(const RunConfig& c) {
       "recompute {} {} {} {} masks {} outputs {} kept {} parts {} {} {} step-in-backward {} "
       "offload "
       "{} {} "
-      "overwrite {} {} narrow {} {} seed {} program {}",
+      "overwrite {} steps validated {} {} narrow {} {} seed {} program {}",
       c.model.layers, c.model.hidden, c.model.sequence, c.micro_batch, name_of(c.type),
       c.model.positions == PositionKind::learned ? (c.model.causal ? "gpt" : "bert")
                                                  : (c.model.post_norms ? "gemma" : "llama"),
@@ -120,7 +121,8 @@ std::string text_of(const RunConfig& c) {
       name_of(c.recompute_modules), c.recompute_group, c.recompute_layers, c.stored_masks,
       c.keep_outputs, c.kept_microbatches, c.mlp_chunks, c.head_chunks, c.head_tiles,
       c.step_in_backward, c.offload, c.offload_optimizer, c.overwrite_gradients,
-      name_of(c.precision), c.narrow_reduction, c.narrow_logits, c.seed, name_of(c.program));
+      name_of(c.validate_steps), name_of(c.precision), c.narrow_reduction, c.narrow_logits, c.seed,
+      name_of(c.program));
 }
 
 }  // namespace frugal::testing

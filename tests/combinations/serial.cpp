@@ -45,13 +45,19 @@ struct Trained {
   HostTensors end;
 };
 
+/// Some are clipped in every step, others in none.
+double clip_of(const RunConfig& c) {
+  if (c.step_in_backward) return 0;
+  return c.seed == 7 ? 0.1 : 1e3;
+}
+
 /// By momentum: Adam makes whole steps of gradients that are nothing but rounding, as those of the
 /// keys' biases are.
 Trained trained(const CombinationsOn& on, const RunConfig& config) {
   const auto cluster = on.cluster(config);
   const TrainConfig train{.optimizer = {.kind = OptimizerKind::momentum,
                                         .learning_rate = 0.05,
-                                        .clip = config.step_in_backward ? 0.0 : 1e3}};
+                                        .clip = clip_of(config)}};
   Trainer trainer(*cluster, config, train);
   Trained all{trainer.run({random_batch(config, 0), random_batch(config, 1)}), {}};
   all.end = trainer.snapshot(random_batch(config, 2)[0]);

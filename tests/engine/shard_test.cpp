@@ -186,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(Memories, Sharded, ::testing::ValuesIn(memories()),
 struct Bytes {
   int64_t kept = 0, peak = 0;
 };
-std::map<Kind, Bytes> bytes_of(const RunConfig& config) {
+std::map<Kind, Bytes> bytes_per_kind(const RunConfig& config) {
   const auto cluster = make_virtual_cluster(config, find_machine("a100-selene"));
   Trainer trainer(*cluster, config, training(config));
   const Batch batch(static_cast<size_t>(config.batch_microbatches()));
@@ -215,7 +215,7 @@ TEST(Shard, BytesAreThoseOfTheFormulas) {
       c.data_parallel = n;
       c.shard = shard;
       const auto of = [&](Shard what) { return c.shards(what) ? n : 1; };
-      const auto bytes = bytes_of(c);
+      const auto bytes = bytes_per_kind(c);
       const auto expect = [&](Kind kind, int64_t expected) {
         EXPECT_EQ(bytes.at(kind).kept, expected) << name_of(kind);
         EXPECT_EQ(bytes.at(kind).peak, expected) << name_of(kind);
@@ -236,9 +236,9 @@ TEST(Shard, BytesAreThoseOfTheFormulas) {
 TEST(Shard, UnitsAreFilledUp) {
   RunConfig c = small_llama();
   c.data_parallel = 3;
-  const int64_t whole = bytes_of(c)[Kind::parameter].kept / 4;
+  const int64_t whole = bytes_per_kind(c)[Kind::parameter].kept / 4;
   c.shard = Shard::weights;
-  const int64_t part = bytes_of(c)[Kind::parameter].kept / 4;
+  const int64_t part = bytes_per_kind(c)[Kind::parameter].kept / 4;
   const int64_t units = c.model.layers + 3;  // and two tables, and a norm
   EXPECT_GT(3 * part, whole);
   EXPECT_LT(3 * part, whole + units * 3 * 8);

@@ -81,12 +81,13 @@ Memory memory_of(Cluster& cluster) {
   return memory;
 }
 
-/// Steps from `step` on that are trained in one go. A schedule without a flush runs through many;
-/// it drains where a held-out loss is wanted, and now and then so that an interrupt is seen.
+/// Steps from `step` on that are trained in one go. A schedule without a flush runs through many,
+/// and so does one whose stages begin the next batch before a step is validated; it drains where a
+/// held-out loss is wanted, and now and then so that an interrupt is seen.
 int64_t steps_at_once(const TrainingRun& run, int64_t step) {
   constexpr int64_t most = 64;
   if (run.own) return run.own->schedule.batches;
-  if (run.config.schedule.flushes) return 1;
+  if (run.config.schedule.flushes && !run.config.validates_later()) return 1;
   const RunConfig& c = run.config;
   const int64_t passes = c.microbatches * c.pipeline_parallel * c.chunks;  // of a step
   const int64_t left = std::min(run.train.steps - step, std::max<int64_t>(most_passes / passes, 1));

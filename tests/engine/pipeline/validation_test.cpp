@@ -1,0 +1,305 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "kernels/support/error.h"
+#include "tests/engine/support.h"
+
+/// Stages that validate their steps after they were made equal the serial run, and to the bit the
+/// run whose stages meet, whichever steps turn out to be wrong.
+namespace frugal::engine {
+namespace {
+
+using testing::small_gpt;
+using testing::small_llama;
+
+constexpr int late_steps = 3;
+
+RunConfig serial_run(const RunConfig& model) {
+  RunConfig run = model;
+  run.model.layers = 8;
+  run.model.hidden = 32;
+  run.model.sequence = 16;
+  run.micro_batch = 1;
+  run.microbatches = 4;
+  return run;
+}
+
+RunConfig in_stages(RunConfig run, const ScheduleKind& kind, StepValidation validation,
+                    int stages = 4) {
+  run.schedule = kind;
+  run.pipeline_parallel = stages;
+  if (kind.has_chunks) run.chunks = kind.chunks > 0 ? kind.chunks : 2;
+  run.validate_steps = validation;
+  return run;
+}
+
+TrainConfig clipped_at(double clip, OptimizerKind kind = OptimizerKind::momentum) {
+  return {.optimizer = {.kind = kind, .learning_rate = 0.05, .weight_decay = 0.01, .clip = clip},
+          .steps = late_steps};
+}
+
+struct Validated {
+  std::vector<StepResult> results;
+  HostTensors end;
+};
+
+/// All steps in one go, so that batches follow each other.
+Validated trained_in_one_go(const RunConfig& run, const TrainConfig& train) {
+  const auto cluster = make_cpu_cluster(run, 1, 60);
+  Trainer trainer(*cluster, run, train);
+  std::vector<Batch> batches;
+  for (int i = 0; i < late_steps; ++i) batches.push_back(random_batch(run, i));
+  Validated all{trainer.run(batches), {}};
+  all.end = trainer.snapshot(random_batch(run, late_steps)[0]);
+  return all;
+}
+
+std::vector<double> norms_of(const Validated& all) {
+  std::vector<double> norms;
+  for (const StepResult& result : all.results) norms.push_back(result.gradient_norm);
+  return norms;
+}
+
+void expect_serial_run(const Validated& actual, const Validated& serial, DType type) {
+  const double bound = type == DType::f64 ? 1e-12 : 1e-5;
+  for (size_t i = 0; i < late_steps; ++i) {
+    EXPECT_NEAR(actual.results[i].loss / serial.results[i].loss, 1, bound) << i;
+    EXPECT_NEAR(actual.results[i].gradient_norm / serial.results[i].gradient_norm, 1, bound) << i;
+  }
+  const auto worst = testing::worst_error(actual.end, serial.end);
+  EXPECT_LT(worst.value, bound) << worst.tensor;
+}
+
+/// How many steps are clipped.
+enum class Clipped { never, sometimes, always, by_far };
+
+/// In the middle of what the norms are. Where all are clipped narrowly, every stage but the last
+/// goes on with what is wrong; where all are by far, the first stage alone has a norm that is too
+/// large.
+double clip_for(Clipped clipped, std::vector<double> norms) {
+  std::ranges::sort(norms);
+  switch (clipped) {
+    case Clipped::never:
+      return 2 * norms.back();
+    case Clipped::sometimes:
+      return (norms[0] + norms[1]) / 2;
+    case Clipped::always:
+      return 0.99 * norms.front();
+    case Clipped::by_far:
+      return 0.01 * norms.front();
+  }
+  return 0;
+}
+
+struct ValidationCase {
+  ScheduleKind kind;
+  Clipped clipped = Clipped::never;
+  DType type = DType::f64;
+  int stages = 4;
+};
+
+RunConfig serial_of_type(DType type) {
+  RunConfig run = serial_run(small_gpt());
+  run.type = type;
+  return run;
+}
+
+double clip_of(const ValidationCase& c) {
+  static std::map<DType, std::vector<double>> known;  // norms, which cases of a process share
+  if (!known.contains(c.type))
+    known[c.type] = norms_of(trained_in_one_go(serial_of_type(c.type), clipped_at(1e8)));
+  return clip_for(c.clipped, known[c.type]);
+}
+
+class LateValidation : public ::testing::TestWithParam<ValidationCase> {};
+
+TEST_P(LateValidation, EqualsTheSerialRun) {
+  const auto& [kind, clipped, type, stages] = GetParam();
+  const RunConfig run = serial_of_type(type);
+  ASSERT_GT(run.model.dropout, 0);
+  const TrainConfig train = clipped_at(clip_of(GetParam()));
+  static std::map<std::pair<DType, double>, Validated> known;
+  const std::pair key(type, train.optimizer.clip);
+  if (!known.contains(key)) known[key] = trained_in_one_go(run, train);
+  const auto late = trained_in_one_go(in_stages(run, kind, StepValidation::after, stages), train);
+  expect_serial_run(late, known[key], type);
+}
+
+/// Passes that are made again show in what was computed.
+TEST_P(LateValidation, IsToTheBitTheRunWhoseStagesMeet) {
+  const auto& [kind, clipped, type, stages] = GetParam();
+  const RunConfig run = serial_of_type(type);
+  const TrainConfig train = clipped_at(clip_of(GetParam()), OptimizerKind::adamw);
+  const auto meeting =
+      trained_in_one_go(in_stages(run, kind, StepValidation::before, stages), train);
+  const auto late = trained_in_one_go(in_stages(run, kind, StepValidation::after, stages), train);
+  for (size_t i = 0; i < late_steps; ++i) {
+    EXPECT_EQ(late.results[i].loss, meeting.results[i].loss);
+    EXPECT_EQ(late.results[i].gradient_norm, meeting.results[i].gradient_norm);
+  }
+  EXPECT_EQ(testing::worst_error(late.end, meeting.end).value, 0);
+  const double flops = late.results[0].flops / meeting.results[0].flops;
+  if (clipped == Clipped::never) {
+    EXPECT_EQ(flops, 1);
+  }
+  if (clipped == Clipped::always) {
+    EXPECT_GT(flops, 1);
+  }
+}
+
+std::vector<ValidationCase> validation_cases() {
+  std::vector<ValidationCase> cases;
+  for (const ScheduleKind& kind : {ScheduleKind::one_forward_one_backward,
+                                   ScheduleKind::zero_bubble_h1, ScheduleKind::zero_bubble_v})
+    for (const auto clipped :
+         {Clipped::never, Clipped::sometimes, Clipped::always, Clipped::by_far})
+      for (const DType type : {DType::f64, DType::f32}) cases.push_back({kind, clipped, type});
+  for (const ScheduleKind& kind : ScheduleKind::all()) {
+    if (!kind.flushes) continue;
+    cases.push_back({kind, Clipped::always, DType::f64, 2});
+    cases.push_back({kind, Clipped::never, DType::f64, 2});
+  }
+  return cases;
+}
+
+void PrintTo(const ValidationCase& c, std::ostream* out) {
+  static constexpr const char* names[] = {"never", "sometimes", "always", "by_far"};
+  std::string name = fmt::format("{}_{}_{}_p{}", name_of(c.kind),
+                                 names[static_cast<size_t>(c.clipped)], name_of(c.type), c.stages);
+  std::ranges::replace(name, '-', '_');
+  *out << name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LateValidation, ::testing::ValuesIn(validation_cases()),
+                         ::testing::PrintToStringParamName());
+
+/// Whatever else divides a model or its optimizer's state.
+TEST(LateValidationBeside, EqualsTheRunWhoseStagesMeet) {
+  const std::vector<std::pair<const char*, std::function<void(RunConfig&)>>> ways = {
+      {"tensor", [](RunConfig& c) { c.tensor_parallel = 2, c.sequence_parallel = true; }},
+      {"replicas", [](RunConfig& c) { c.data_parallel = 2, c.microbatches = 2; }},
+      {"shards", [](RunConfig& c) { c.data_parallel = 2, c.shard = Shard::optimizer; }},
+      {"all shards", [](RunConfig& c) { c.data_parallel = 2, c.shard = Shard::weights; }},
+      {"offloaded", [](RunConfig& c) { c.offload_optimizer = true; }},
+      {"bf16", [](RunConfig& c) { c.type = DType::bf16; }},
+      {"pure", [](RunConfig& c) { c.type = DType::bf16, c.precision = Precision::pure; }},
+      {"fresh", [](RunConfig& c) { c.overwrite_gradients = true; }},
+      {"recomputed", [](RunConfig& c) { c.recompute = Recompute::full, c.offload = true; }}};
+  for (const auto& [what, change] : ways)
+    for (const auto clipped : {Clipped::never, Clipped::always}) {
+      RunConfig run = serial_run(small_llama());
+      change(run);
+      const auto kind = run.shard == Shard::weights ? ScheduleKind::one_forward_one_backward
+                                                    : ScheduleKind::zero_bubble_h1;
+      const RunConfig meeting = in_stages(run, kind, StepValidation::before, 2);
+      const double clip = clip_for(
+          clipped, norms_of(trained_in_one_go(meeting, clipped_at(1e8, OptimizerKind::adamw))));
+      const TrainConfig train = clipped_at(clip, OptimizerKind::adamw);
+      const auto late = trained_in_one_go(in_stages(run, kind, StepValidation::after, 2), train);
+      const Validated expected = trained_in_one_go(meeting, train);
+      EXPECT_EQ(testing::worst_error(late.end, expected.end).value, 0) << what;
+      for (size_t i = 0; i < late_steps; ++i)
+        EXPECT_EQ(late.results[i].loss, expected.results[i].loss) << what;
+    }
+}
+
+/// Where weights are their own masters a rank has a second block of them; where they are not, it
+/// has none.
+TEST(LateValidationMemory, IsASecondBlockOfWeightsWithoutMasters) {
+  for (const DType type : {DType::f32, DType::bf16}) {
+    RunConfig run = serial_run(small_llama());
+    run.type = type;
+    // Few activations, so that the peak is in the step.
+    run.microbatches = 1;
+    run.model.sequence = 16;
+    const TrainConfig train = clipped_at(1e8, OptimizerKind::adamw);
+    const auto kind = ScheduleKind::one_forward_one_backward;
+    const auto cluster = make_cpu_cluster(in_stages(run, kind, StepValidation::before, 2), 1, 60);
+    const Trainer trainer(*cluster, cluster->rank(0).config, train);
+    const int64_t weights = cluster->rank(0).ledger.current(Kind::parameter);
+    const auto at_end = [&](StepValidation validation) {
+      const RunConfig config = in_stages(run, kind, validation, 2);
+      const auto its = make_cpu_cluster(config, 1, 60);
+      Trainer its_trainer(*its, config, train);
+      (void)its_trainer.run({random_batch(config, 0), random_batch(config, 1)});
+      return its->rank(0).ledger.current(Kind::parameter);
+    };
+    EXPECT_EQ(at_end(StepValidation::before), weights);
+    EXPECT_EQ(at_end(StepValidation::after), (type == DType::f32 ? 2 : 1) * weights);
+  }
+}
+
+/// What was kept for backward passes is given back before it is made once more.
+TEST(LateValidationMemory, PassesThatAreMadeAgainTakeNoMore) {
+  const RunConfig run = in_stages(serial_run(small_llama()), ScheduleKind::one_forward_one_backward,
+                                  StepValidation::after);
+  const auto peaks = [&](double clip) {
+    const auto cluster = make_cpu_cluster(run, 1, 60);
+    Trainer trainer(*cluster, run, clipped_at(clip));
+    std::vector<double> seen;
+    for (const StepResult& step : trainer.run({random_batch(run, 0), random_batch(run, 1)}))
+      seen.push_back(step.gradient_norm);
+    for (int i = 0; i < cluster->local_ranks(); ++i)
+      seen.push_back(static_cast<double>(
+          cluster->rank(i).ledger.peak_per_kind()[static_cast<size_t>(Kind::activation)]));
+    return seen;
+  };
+  const std::vector<double> stood = peaks(1e8);
+  const std::vector<double> again = peaks(0.99 * stood.front());
+  EXPECT_EQ(again.front(), stood.front());
+  EXPECT_NE(again[1], stood[1]) << "the second batch has the weights of a clipped step";
+  for (size_t rank = 2; rank < stood.size(); ++rank) EXPECT_EQ(again[rank], stood[rank]);
+}
+
+template <class Error>
+std::string error_in(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(LateValidationRun, EndsWhereGradientsAreNotFiniteAsStagesThatMeetDo) {
+  std::vector<std::string> errors;
+  for (const auto validation : {StepValidation::before, StepValidation::after}) {
+    const RunConfig run =
+        in_stages(serial_run(small_gpt()), ScheduleKind::zero_bubble_h1, validation);
+    TrainConfig train = clipped_at(1);
+    train.optimizer.learning_rate = 1e30;
+    errors.push_back(error_in<WrongNumbers>([&] { (void)trained_in_one_go(run, train); }));
+  }
+  EXPECT_THAT(errors[0], ::testing::HasSubstr("the gradient's norm is"));
+  EXPECT_EQ(errors[1], errors[0]);
+}
+
+TEST(LateValidationRun, IsRefusedWhereAStepCannotBeMadeAnew) {
+  const auto refusal = [](const std::function<void(RunConfig&)>& change) {
+    RunConfig run =
+        in_stages(serial_run(small_gpt()), ScheduleKind::zero_bubble_h1, StepValidation::after);
+    change(run);
+    return error_in<InputError>([&] { run.validate(); });
+  };
+  EXPECT_EQ(refusal([](RunConfig&) {}), "no error");
+  EXPECT_THAT(refusal([](RunConfig& c) { c.schedule = ScheduleKind::two_buffered; }),
+              ::testing::AllOf(::testing::HasSubstr("the schedule is 2bw, which does not flush"),
+                               ::testing::HasSubstr("zb-h1"),
+                               ::testing::HasSubstr("or validate steps before")));
+  EXPECT_THAT(refusal([](RunConfig& c) {
+                c = in_stages(serial_run(small_gpt()), ScheduleKind::one_forward_one_backward,
+                              StepValidation::after, 1);
+                c.microbatches = 1;
+                c.step_in_backward = true;
+              }),
+              ::testing::HasSubstr("step in backward is on, which has dropped the gradients"));
+  EXPECT_THAT(refusal([](RunConfig& c) { c.program.software.messages = Messages::exchanged; }),
+              ::testing::HasSubstr("whose stages wait for every message that they exchange"));
+}
+
+}  // namespace
+}  // namespace frugal::engine
