@@ -53,11 +53,10 @@ double clip_of(const RunConfig& c) {
 
 /// By momentum: Adam makes whole steps of gradients that are nothing but rounding, as those of the
 /// keys' biases are.
-Trained trained(const CombinationsOn& on, const RunConfig& config) {
+Trained trained(const CombinationsOn& on, const RunConfig& config, double clip) {
   const auto cluster = on.cluster(config);
-  const TrainConfig train{.optimizer = {.kind = OptimizerKind::momentum,
-                                        .learning_rate = 0.05,
-                                        .clip = clip_of(config)}};
+  const TrainConfig train{
+      .optimizer = {.kind = OptimizerKind::momentum, .learning_rate = 0.05, .clip = clip}};
   Trainer trainer(*cluster, config, train);
   Trained all{trainer.run({random_batch(config, 0), random_batch(config, 1)}), {}};
   all.end = trainer.snapshot(random_batch(config, 2)[0]);
@@ -81,7 +80,8 @@ void expect_about_serial(const RunConfig& c, const Trained& parallel, const Trai
 }
 
 void expect_serial(const CombinationsOn& on, const RunConfig& c) {
-  const Trained parallel = trained(on, c), serial = trained(on, serial_of(c));
+  const double clip = clip_of(c);
+  const Trained parallel = trained(on, c, clip), serial = trained(on, serial_of(c), clip);
   if (c.type == DType::bf16) return expect_about_serial(c, parallel, serial);
   const double tolerance = c.type == DType::f64 ? 1e-12 : 1e-5;
   const auto worst = worst_error(parallel.end, serial.end);
