@@ -83,7 +83,8 @@ std::string shape_of(const RunConfig& run) {
                   run.pipeline_parallel, run.micro_batch, run.microbatches, name_of(run.recompute));
   if (run.recompute == Recompute::selective && run.recompute_modules != RunConfig::cores)
     shape += ' ' + name_of(run.recompute_modules);
-  if (!run.schedule.predicted) shape += fmt::format(", {} v{}", name_of(run.schedule), run.chunks);
+  if (run.schedule.has_chunks || run.schedule.splits_backward)
+    shape += fmt::format(", {} v{}", name_of(run.schedule), run.chunks);
   if (run.shard != Shard::none) shape += fmt::format(", shard {}", name_of(run.shard));
   if (!run.stage_layers.empty()) shape += ", layers " + text_of_layer_counts(run.stage_layers);
   return shape;

@@ -70,11 +70,11 @@ void train_trillion(benchmark::State& state) {
 BENCHMARK(train_trillion)->Unit(benchmark::kMillisecond);
 
 /// All configurations of that model on so many GPUs.
-void plan_trillion(benchmark::State& state) {
+void plan_trillion_as(benchmark::State& state, const ScheduleKind& schedule) {
   PlanRequest request;
   request.run.model = trillion();
   request.run.type = DType::bf16;
-  request.schedules = {ScheduleKind::one_forward_one_backward};
+  request.schedules = {schedule};
   request.machine = find_machine("a100-selene");
   request.devices = static_cast<int>(state.range(0));
   request.batch = request.devices;
@@ -89,7 +89,15 @@ void plan_trillion(benchmark::State& state) {
   }
   state.SetItemsProcessed(static_cast<int64_t>(configurations));
 }
+void plan_trillion(benchmark::State& state) {
+  plan_trillion_as(state, ScheduleKind::one_forward_one_backward);
+}
 BENCHMARK(plan_trillion)->Arg(512)->Arg(16384)->Unit(benchmark::kMillisecond);
+/// Several batches are walked through where there is no flush.
+void plan_trillion_without_flush(benchmark::State& state) {
+  plan_trillion_as(state, ScheduleKind::two_buffered);
+}
+BENCHMARK(plan_trillion_without_flush)->Arg(512)->Arg(16384)->Unit(benchmark::kMillisecond);
 
 /// All that can be searched, for a model of billions on so many GPUs.
 void plan_everything(benchmark::State& state) {

@@ -38,9 +38,9 @@ MessageCost::MessageCost(const RunConfig& run, const CostModel& times) {
   gather = times.all_gather(times.group(parts), static_cast<double>(bytes));
 }
 
-double MessageCost::seconds(const CostModel& times, int senders, Ways ways) const {
-  return gather + (senders == 0 ? times.message(true, sent)
-                                : times.message_between_nodes(senders, sent, ways));
+double MessageCost::on_its_way(const CostModel& times, int senders, Ways ways) const {
+  return senders == 0 ? times.message(true, sent)
+                      : times.message_between_nodes(senders, sent, ways);
 }
 
 }  // namespace frugal::engine

@@ -32,8 +32,12 @@ struct MessageCost {
   double sent = 0;    ///< of them, bytes that a rank sends
   double gather = 0;  ///< seconds in which ranks of a stage put together what each has received
 
-  /// Seconds, where so many leave a node at once (Layout::senders).
-  double seconds(const CostModel& times, int senders, Ways ways = Ways::one) const;
+  /// Seconds on its way, where so many leave a node at once (Layout::senders).
+  double on_its_way(const CostModel& times, int senders, Ways ways = Ways::one) const;
+  /// The same with the gather.
+  double seconds(const CostModel& times, int senders, Ways ways = Ways::one) const {
+    return gather + on_its_way(times, senders, ways);
+  }
 };
 
 }  // namespace frugal::engine

@@ -46,8 +46,10 @@ class PartRun {
     optimizer_->clear_gradients(rank_);
     // A tied table's gradient that is on its way stays in memory until the next step.
     cost.fixed = rank_.ledger.current();
-    optimizer_->finish(rank_);
     cost.step = now() - start;
+    start = now();
+    optimizer_->finish(rank_);
+    cost.late_step = now() - start;
     return cost;
   }
 
@@ -107,6 +109,7 @@ class PartRun {
     if (!part_.first) input.hidden = hidden();
     if (part_.first) input.tokens = local_integers(rank_, {});
     if (part_.last) input.labels = local_integers(rank_, {});
+    rank_.device.begin_pass(true);
     const Tensor y = model_->forward(pass, input, saved);
     if (part_.last) rank_.run(Sum{y, total});
   }
@@ -144,9 +147,9 @@ int64_t unlike_the_next(const RunConfig& run) { return run.reduces_in_backward()
 
 PartCost plus(const PartCost& a, int64_t n, const PartCost& b) {
   PartCost sum = a;
-  for (const auto seconds :
-       {&PartCost::forward, &PartCost::backward, &PartCost::input_backward,
-        &PartCost::weight_backward, &PartCost::sums, &PartCost::step, &PartCost::other_version})
+  for (const auto seconds : {&PartCost::forward, &PartCost::backward, &PartCost::input_backward,
+                             &PartCost::weight_backward, &PartCost::sums, &PartCost::step,
+                             &PartCost::late_step, &PartCost::other_version})
     sum.*seconds += static_cast<double>(n) * (b.*seconds);
   for (const auto bytes :
        {&PartCost::weights, &PartCost::gradients, &PartCost::fixed, &PartCost::kept,

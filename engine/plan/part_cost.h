@@ -17,6 +17,7 @@ struct PartCost {
   /// The optimizer's, without what it waits for; where replicas divide something, with that:
   /// before stages meet in a step, and from then on.
   double sums = 0, step = 0;
+  double late_step = 0;      ///< of a tied table, once the ends have summed its gradients
   double other_version = 0;  ///< of a pass of another version than the one before
 
   int64_t weights = 0;    ///< of one version

@@ -4,19 +4,18 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <stdexcept>
+#include <type_traits>
 
-#include "engine/plan/appendix_a.h"
+#include "engine/plan/execute.h"
 #include "engine/plan/walk.h"
 #include "engine/schedule/passes.h"
+#include "kernels/support/error.h"
 
 namespace frugal::engine {
 namespace {
-
-bool drains_beside_messages(const RunConfig& run) {
-  return run.schedule.flushes && run.program.software.messages == Messages::beside;
-}
 
 /// "a, b or c"
 std::string either_of(std::vector<std::string> names) {
@@ -26,27 +25,46 @@ std::string either_of(std::vector<std::string> names) {
 }
 
 /// Microbatches after which a pipeline of so many stages does the same again and again.
-int64_t settled_after(int64_t stages) { return 4 * stages; }
+int64_t settled_after(const ScheduleKind& kind, int64_t stages) {
+  return (kind.flushes ? 4 : 3) * stages;
+}
+
+WalkMessage message_between(const MessageCost& message, const CostModel& times, const Links& links,
+                            int from, int to) {
+  const double alone = message.on_its_way(times, links.between(from, to));
+  WalkMessage walked{.alone = alone,
+                     .beside = alone,
+                     .buffered = times.buffered(message.sent, alone),
+                     .gather = message.gather};
+  // Stages exchange messages with a neighbour.
+  if (std::abs(from - to) == 1)
+    walked.beside = message.on_its_way(
+        times, links.exchanging.at(static_cast<size_t>(std::min(from, to))), Ways::both);
+  return walked;
+}
 
 Walk walk_of(const RunConfig& run, int microbatches, const PartCosts& costs, const Links& links,
-             const CostModel& times) {
+             const CostModel& times, double launch) {
   const MessageCost message(run, times);
+  const Software& software = run.program.software;
   Walk walk;
   walk.layout = run.part_layout();
   walk.microbatches = microbatches;
   walk.message_bytes = message.bytes;
-  walk.keeps_messages = run.program.software.messages != Messages::exchanged;
+  walk.messages = software.messages;
+  walk.launch = launch;
+  walk.synchronised = software.synchronised_passes;
   const int parts = walk.layout.parts();
   for (int part = 0; part < parts; ++part) {
     const Seat seat = walk.layout.seat_of(part);
     walk.parts.push_back(costs.of(ModelPart::of(run, seat.stage, seat.chunk)));
-    const auto seconds = [&](int to) {
-      if (to < 0 || to >= parts) return 0.0;
-      const int stage = walk.layout.seat_of(to).stage;
-      return stage == seat.stage ? 0.0 : message.seconds(times, links.between(seat.stage, stage));
+    const auto sent = [&](int to) {
+      const int stage = to < 0 || to >= parts ? seat.stage : walk.layout.seat_of(to).stage;
+      return stage == seat.stage ? WalkMessage()
+                                 : message_between(message, times, links, seat.stage, stage);
     };
-    walk.ahead.push_back(seconds(part + 1));
-    walk.back.push_back(seconds(part - 1));
+    walk.ahead.push_back(sent(part + 1));
+    walk.back.push_back(sent(part - 1));
   }
   for (int stage = 0; stage < walk.layout.stages; ++stage)
     walk.actions.push_back(
@@ -55,19 +73,23 @@ Walk walk_of(const RunConfig& run, int microbatches, const PartCosts& costs, con
   return walk;
 }
 
-/// Two walks of a run: of all its microbatches, or of some that are enough for the pipeline to
-/// settle, and of fewer.
+/// Walks of a run: of all its microbatches, or of some that are enough for the pipeline to settle,
+/// and of fewer.
 struct Walks {
-  Walk most, fewer;
+  std::vector<Walk> each;
   int64_t all = 1;  ///< microbatches of the run
 
-  /// What it is of all: as much more for each microbatch as between the two.
-  template <class T>
-  T extended(T of_most, T of_fewer) const {
-    const auto steps = most.microbatches - fewer.microbatches;
-    if (steps == 0) return of_most;
+  bool whole() const { return each.size() == 1; }
+  /// What it is of all, where it is `of(i)` of each: as much more for each microbatch as between
+  /// the two.
+  template <class Of>
+  auto extended(const Of& of) const {
+    const auto of_most = of(0);
+    if (whole()) return of_most;
+    using Number = std::remove_const_t<decltype(of_most)>;
+    const int most = each[0].microbatches, steps = most - each[1].microbatches;
     return of_most +
-           (of_most - of_fewer) * static_cast<T>(all - most.microbatches) / static_cast<T>(steps);
+           (of_most - of(1)) * static_cast<Number>(all - most) / static_cast<Number>(steps);
   }
 };
 
@@ -100,18 +122,16 @@ class Predicting {
         costs_(costs),
         links_(links),
         times_(machine, run.program.software),
+        launch_(machine.launch_overhead),
         tied_(tied_sum(run, links, times_)) {
     for (int i = 0; i < run.pipeline_parallel; ++i) parts_.push_back(costs.of(together(run, i)));
   }
 
   Prediction prediction() {
     for (int i = 0; i < run_.pipeline_parallel; ++i) prediction_.stages.push_back(stage(i));
-    const Walks both = walks();
+    Walks both = walks();
     add_memory(both);
-    if (drains_beside_messages(run_))
-      walk_through(both);
-    else
-      by_equations();
+    walk_through(std::move(both));
     prediction_.seconds = std::accumulate(prediction_.parts.begin(), prediction_.parts.end(), 0.0);
     return std::move(prediction_);
   }
@@ -132,16 +152,18 @@ class Predicting {
     // Without a flush, the last passes of a batch take turns with those of the next version.
     const double turns =
         std::min<double>(run_.pipeline_parallel - 1 - i, static_cast<double>(run_.microbatches));
-    stage.update = part.step + (run_.schedule.delay > 0 ? 2 * turns * part.other_version : 0);
+    stage.update =
+        part.step + part.late_step + (run_.schedule.delay > 0 ? 2 * turns * part.other_version : 0);
     return stage;
   }
 
   Walk walk(int64_t microbatches) const {
-    Walk walk = walk_of(run_, static_cast<int>(microbatches), costs_, links_, times_);
-    for (const StagePrediction& stage : prediction_.stages) {
-      walk.sums.push_back(stage.all_reduce);
-      walk.step.push_back(stage.update);
+    Walk walk = walk_of(run_, static_cast<int>(microbatches), costs_, links_, times_, launch_);
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      walk.sums.push_back(prediction_.stages[i].all_reduce);
+      walk.step.push_back(parts_[i].step);
     }
+    if (!run_.schedule.flushes) return walk;
     walk.sums.front() += tied_;
     if (run_.pipeline_parallel > 1) walk.sums.back() += tied_;
     return walk;
@@ -149,10 +171,11 @@ class Predicting {
 
   Walks walks() const {
     const int64_t p = run_.pipeline_parallel,
-                  enough = std::min(settled_after(p), run_.microbatches);
-    Walks both{.most = walk(enough), .fewer = {}, .all = run_.microbatches};
-    both.fewer = enough < run_.microbatches ? walk(enough - p) : both.most;
-    return both;
+                  enough = std::min(settled_after(run_.schedule, p), run_.microbatches);
+    Walks walks{.each = {}, .all = run_.microbatches};
+    walks.each.push_back(walk(enough));
+    if (enough < run_.microbatches) walks.each.push_back(walk(enough - p));
+    return walks;
   }
 
   void add_memory(const Walks& walks) {
@@ -164,39 +187,73 @@ class Predicting {
                            .microbatches = static_cast<int>(run_.microbatches)};
       prediction_.stages[static_cast<size_t>(i)].memory =
           part.fixed + (run_.schedule.versions_limit(fill) - 1) * part.weights +
-          walks.extended(peak_of(walks.most, i), peak_of(walks.fewer, i));
+          walks.extended([&](size_t walk) { return peak_of(walks.each[walk], i); });
     }
   }
 
-  void walk_through(const Walks& walks) {
-    const WalkTime most = time_of(walks.most), fewer = time_of(walks.fewer);
-    const auto of = [&](double WalkTime::*part) { return walks.extended(most.*part, fewer.*part); };
-    const double compute =
-        busiest(walks.most) * static_cast<double>(run_.microbatches) / walks.most.microbatches;
+  WalkTime walked(const Walk& walk) const {
+    if (const std::optional<WalkTime> time = time_of(walk)) return *time;
+    throw InputError(
+        fmt::format("schedule is {}, and the program {} has exchanged-messages, for which stages "
+                    "would wait for each other",
+                    run_.schedule.name, run_.program.name));
+  }
+
+  /// Makes it several batches that follow each other without a flush, with versions and steps.
+  void go_on(Walk& walk) const {
+    const int m = walk.microbatches;
+    walk.batches = Execution::batches;
+    if (tied_ > 0) walk.late = 0;
+    for (int stage = 0; stage < walk.layout.stages; ++stage) {
+      const Passes passes =
+          run_.schedule.passes({stage, walk.layout.stages, walk.layout.chunks, m * walk.batches});
+      Actions& actions = walk.actions[static_cast<size_t>(stage)];
+      actions.clear();
+      int until_step = m * walk.layout.chunks;
+      for (Action pass : passes.actions()) {
+        pass.version = run_.schedule.version_of({.batch = pass.microbatch / m});
+        actions.push_back(pass);
+        if (!completes_gradient(pass.kind) || --until_step > 0) continue;
+        actions.push_back({.kind = ActionKind::step});
+        until_step = m * walk.layout.chunks;
+      }
+    }
+  }
+
+  void walk_through(Walks walks) {
+    const double compute = busiest(walks.each[0]) * static_cast<double>(run_.microbatches) /
+                           walks.each[0].microbatches;
+    if (!run_.schedule.flushes)
+      for (Walk& walk : walks.each) go_on(walk);
+    std::vector<WalkTime> times;
+    for (const Walk& walk : walks.each) times.push_back(walked(walk));
+    const auto of = [&](double WalkTime::*part) {
+      return walks.extended([&](size_t walk) { return times[walk].*part; });
+    };
     prediction_.parts = {compute, of(&WalkTime::messages), of(&WalkTime::sums), of(&WalkTime::step),
                          of(&WalkTime::passes) - compute};
+    if (run_.schedule.flushes || tied_ == 0) return;
+    const double all = walks.extended([&](size_t walk) { return times[walk].seconds(); });
+    add_late(walks.each[0], times[0], all - times[0].seconds());
   }
 
-  void by_equations() {
-    const PassesTime passes = passes_by_equations(run_, costs_, links_, times_);
-    double all_reduce = 0, update = 0;
-    for (const StagePrediction& stage : prediction_.stages) {
-      all_reduce = std::max(all_reduce, stage.all_reduce);
-      update = std::max(update, stage.update);
-    }
-    double tied = tied_;
-    if (!run_.schedule.flushes && tied > 0) {
-      const double batch = passes.compute + passes.messages + all_reduce + update;
-      tied = std::max(
-          0.0, late_table(run_, costs_, links_, times_, prediction_.stages[0], tied) - batch);
-    }
-    prediction_.parts = {passes.compute, passes.messages, all_reduce + tied, update, passes.bubble};
+  /// A tied table's sum goes on beside the next batch, and delays what follows where it takes
+  /// longer. The passes that were not walked through leave it so many seconds more.
+  void add_late(Walk& walk, const WalkTime& without, double left_out) {
+    if (tied_ <= left_out) return;
+    walk.late = tied_ - left_out;
+    const WalkTime with = walked(walk);
+    const double of_messages = with.messages - without.messages;
+    prediction_.parts[static_cast<size_t>(Bound::messages)] += of_messages;
+    prediction_.parts[static_cast<size_t>(Bound::all_reduce)] +=
+        with.seconds() - without.seconds() - of_messages;
   }
 
   const RunConfig& run_;
   const PartCosts& costs_;
   const Links& links_;
   const CostModel times_;
+  const double launch_;  // seconds of the host
   const double tied_;
   std::vector<PartCost> parts_;  // of each stage, all that it has
   Prediction prediction_;
@@ -237,10 +294,8 @@ std::string why_not_predicted(const RunConfig& run) {
   if (run.validates_later())
     return "steps are validated after they were made, of which there is no prediction; validate "
            "steps before";
-  if (run.schedule.predicted || drains_beside_messages(run)) return {};
-  return fmt::format("schedule is {}, of which there is no prediction{}; give {}",
-                     run.schedule.name,
-                     run.schedule.flushes ? " where messages do not travel beside passes" : "",
+  if (run.schedule.predicted()) return {};
+  return fmt::format("schedule is {}, of which there is no prediction; give {}", run.schedule.name,
                      either_of(ScheduleKind::names(&ScheduleKind::predicted)));
 }
 

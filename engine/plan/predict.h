@@ -22,13 +22,6 @@ enum class Bound : uint8_t { compute, messages, all_reduce, update, bubble };
 inline constexpr int bounds = 5;
 std::string_view name_of(Bound bound);
 
-/// Seconds of a batch's passes.
-struct PassesTime {
-  double compute = 0;   ///< of the stage that has most to do
-  double messages = 0;  ///< by which messages make it longer
-  double bubble = 0;    ///< in which that stage waits for others' passes
-};
-
 struct Prediction {
   double seconds = 0;  ///< of a batch
   std::vector<StagePrediction> stages;
@@ -43,14 +36,13 @@ struct Prediction {
 };
 
 /// How many seconds a batch of `run` takes on the machine, and how much memory on each stage, from
-/// costs of the parts of this model, microbatch, recomputation and tensor-parallel size. Where
-/// messages travel beside passes and the pipeline drains after each batch, its passes are put one
-/// after the other as the schedule has them (walk.h); otherwise by the equations of
-/// pipedream2bw2021, appendix A (appendix_a.h). docs/planner.md.
+/// costs of the parts of this model, microbatch, recomputation and tensor-parallel size: its passes
+/// are put one after the other as the schedule has them (walk.h). docs/planner.md. Throws
+/// InputError where stages exchange messages and would wait for each other.
 Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& links,
                    const Machine& machine);
 
-/// Why there is no prediction of a run's schedule with its program; empty where there is one.
+/// Why there is no prediction of a run's schedule; empty where there is one.
 std::string why_not_predicted(const RunConfig& run);
 
 /// As the schedule asks: without clipping, which makes stages wait for each other, where it has no

@@ -140,9 +140,17 @@ class Search {
   }
 
   void consider(const RunConfig& run, const PartCosts& costs, const Links& links) {
-    Candidate candidate{run, predict(run, costs, links, request_.machine), 0};
-    candidate.missing = std::max<int64_t>(candidate.prediction.memory() - request_.memory, 0);
-    (candidate.fits() ? plan_.fitting : plan_.too_large).push_back(std::move(candidate));
+    try {
+      Candidate candidate{run, predict(run, costs, links, request_.machine), 0};
+      candidate.missing = std::max<int64_t>(candidate.prediction.memory() - request_.memory, 0);
+      (candidate.fits() ? plan_.fitting : plan_.too_large).push_back(std::move(candidate));
+    } catch (const InputError& e) {
+      refuse(e);
+    }
+  }
+
+  void refuse(const InputError& rule) {
+    if (plan_.refused++ == 0) plan_.first_rule = rule.what();
   }
 
   /// What some of the modules, each set of them, cost and save in a layer; without those that
@@ -159,7 +167,7 @@ class Search {
       run.validate();
       return true;
     } catch (const InputError& e) {
-      if (plan_.refused++ == 0) plan_.first_rule = e.what();
+      refuse(e);
       return false;
     }
   }

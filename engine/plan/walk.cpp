@@ -1,25 +1,12 @@
 #include "engine/plan/walk.h"
 
 #include <algorithm>
-#include <set>
-#include <stdexcept>
 #include <utility>
+
+#include "engine/plan/walk_messages.h"
 
 namespace frugal::engine {
 namespace {
-
-/// A moment, and when it would be if messages took no time, and if steps took none either.
-struct Moments {
-  double with = 0, without_messages = 0, of_passes = 0;
-
-  Moments after(double seconds) const {
-    return {with + seconds, without_messages + seconds, of_passes + seconds};
-  }
-};
-Moments later(const Moments& a, const Moments& b) {
-  return {std::max(a.with, b.with), std::max(a.without_messages, b.without_messages),
-          std::max(a.of_passes, b.of_passes)};
-}
 
 double seconds_of(const PartCost& part, ActionKind pass) {
   switch (pass) {
@@ -39,68 +26,52 @@ class Clock {
  public:
   explicit Clock(const Walk& walk)
       : walk_(walk),
+        messages_(walk),
         stages_(walk.actions.size()),
         forward_(ways(true)),
-        backward_(ways(false)),
-        free_(stages_.size() * 4) {
+        backward_(ways(false)) {
     for (size_t i = 0; i < stages_.size(); ++i) {
-      stages_[i].free = {walk.step[i], walk.step[i], 0};
+      WalkingStage& s = stages_[i];
       for (int chunk = 0; chunk < walk.layout.chunks; ++chunk)
-        stages_[i].parts.push_back(walk.layout.part_at({static_cast<int>(i), chunk}));
+        s.parts.push_back(walk.layout.part_at({static_cast<int>(i), chunk}));
+      s.version = walk.actions[i].front().version;
+      if (walk.batches > 1) continue;
+      s.free = WalkMoments().after_step(walk.step[i]);
+      s.host = walk.step[i];
     }
   }
 
-  /// When each stage has made its passes, from the meeting before.
-  std::vector<Moments> run() {
-    // Around and around: each goes as far as it comes.
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (size_t i = 0; i < stages_.size(); ++i) moved |= advance(i);
-      for (size_t i = stages_.size(); i-- > 0;) moved |= advance(i);
-    }
-    std::vector<Moments> ends;
-    for (size_t i = 0; i < stages_.size(); ++i) {
-      if (stages_[i].done != walk_.actions[i].size())
-        throw std::logic_error("a schedule whose stages wait for each other");
-      ends.push_back(stages_[i].free);
-    }
-    return ends;
+  /// What each stage has come to when it has made all that it makes; none where stages wait for
+  /// each other.
+  std::vector<WalkingStage> run() {
+    // A search makes thousands of walks, each of what it needs.
+    if (walk_.messages == Messages::beside)
+      walk_.batches == 1 ? go_around<false, false>() : go_around<false, true>();
+    else
+      walk_.batches == 1 ? go_around<true, false>() : go_around<true, true>();
+    for (size_t i = 0; i < stages_.size(); ++i)
+      if (stages_[i].done <= walk_.actions[i].size()) return {};
+    return std::move(stages_);
   }
 
  private:
-  struct Stage {
-    size_t done = 0;
-    Moments free;
-    std::vector<int> parts;  // of its chunks
-  };
-  struct Input {
-    bool here = false;
-    Moments since;
-  };
-  /// What a part makes in one direction: who gets it, by which channel, and when what it needs
-  /// itself came.
-  struct Way {
-    bool begins = false;   // with nothing that it would wait for
-    int to = -1;           // the part, or none
-    bool travels = false;  // to another stage
-    size_t channel = 0;
-    double seconds = 0;
-    std::vector<Input> inputs;  // of each microbatch
-  };
-
-  std::vector<Way> ways(bool forward) const {
+  std::vector<WalkWay> ways(bool forward) const {
     const int parts = walk_.layout.parts();
-    std::vector<Way> found(static_cast<size_t>(parts));
+    std::vector<WalkWay> found(static_cast<size_t>(parts));
     for (int part = 0; part < parts; ++part) {
-      Way& way = found[static_cast<size_t>(part)];
+      WalkWay& way = found[static_cast<size_t>(part)];
       const Seat seat = walk_.layout.seat_of(part);
-      way.inputs.resize(static_cast<size_t>(walk_.microbatches));
+      way.inputs.resize(static_cast<size_t>(walk_.microbatches) *
+                        static_cast<size_t>(walk_.batches));
       way.begins = part == (forward ? 0 : parts - 1);
       if (part == (forward ? parts - 1 : 0)) continue;
       way.to = part + (forward ? 1 : -1);
-      if (walk_.layout.seat_of(way.to).stage == seat.stage) continue;
+      way.from_stage = seat.stage;
+      way.to_stage = walk_.layout.seat_of(way.to).stage;
+      if (way.to_stage == seat.stage) continue;
       way.travels = true;
-      way.seconds = (forward ? walk_.ahead : walk_.back)[static_cast<size_t>(part)];
+      way.message = (forward ? walk_.ahead : walk_.back)[static_cast<size_t>(part)];
+      way.stream = forward ? 0 : 1;
       // What goes the same way from a stage travels one after the other, whatever chunk made it.
       way.channel = static_cast<size_t>(seat.stage) * 4 + (forward ? 2 : 0) +
                     (walk_.layout.goes_back(seat.chunk) ? 1 : 0);
@@ -108,116 +79,197 @@ class Clock {
     return found;
   }
 
-  /// As far as it comes; whether that is any further.
-  bool advance(size_t stage) {
+  /// Each goes as far as it comes, around and around.
+  template <bool held_up, bool batches>
+  void go_around() {
+    for (moved_ = true; moved_;) {
+      moved_ = false;
+      for (size_t i = 0; i < stages_.size(); ++i) advance<held_up, batches>(i);
+      for (size_t i = stages_.size(); i-- > 0;) advance<held_up, batches>(i);
+      moved_ |= messages_.moved();
+    }
+  }
+
+  template <bool held_up, bool batches>
+  void advance(size_t stage) {
     const Actions& actions = walk_.actions[stage];
-    Stage& s = stages_[stage];
+    WalkingStage& s = stages_[stage];
     const size_t before = s.done;
     for (; s.done < actions.size(); ++s.done) {
-      const Action& pass = actions[s.done];
-      const auto part = static_cast<size_t>(s.parts[static_cast<size_t>(pass.chunk)]);
-      const bool is_forward = pass.kind == ActionKind::forward;
-      std::vector<Way>& ways = is_forward ? forward_ : backward_;
-      const bool waits = pass.kind != ActionKind::weight_backward;
-      if (waits && !ways[part].begins) {
-        const Input& input = ways[part].inputs[static_cast<size_t>(pass.microbatch)];
-        if (!input.here) break;
-        s.free = later(s.free, input.since);
-      }
-      s.free = s.free.after(seconds_of(walk_.parts[part], pass.kind));
-      if (waits) hand_on(ways, ways[part], pass.microbatch, s.free);
+      const Action& action = actions[s.done];
+      if (batches && action.kind == ActionKind::step ? !step(stage)
+                                                     : !pass<held_up, batches>(stage, action))
+        break;
     }
-    return s.done > before;
+    // In the end it waits for what it has sent.
+    if (s.done == actions.size() && messages_.exchange(s, nullptr, nullptr)) ++s.done;
+    moved_ |= s.done > before;
   }
 
-  /// Gives what a pass has made to the part that needs it.
-  void hand_on(std::vector<Way>& ways, const Way& way, int microbatch, const Moments& made) {
-    if (way.to < 0) return;
-    Moments arrived = made;
-    if (way.travels) {
-      double& channel = free_[way.channel];
-      arrived.with = channel = std::max(made.with, channel) + way.seconds;
+  /// Makes a pass, if what it needs is there.
+  template <bool held_up, bool batches>
+  bool pass(size_t stage, const Action& pass) {
+    WalkingStage& s = stages_[stage];
+    const auto part = static_cast<size_t>(s.parts[static_cast<size_t>(pass.chunk)]);
+    const bool is_forward = pass.kind == ActionKind::forward;
+    std::vector<WalkWay>& ways = is_forward ? forward_ : backward_;
+    const bool waits = pass.kind != ActionKind::weight_backward;
+    WalkInput* input = waits ? input_of(ways, part, pass.microbatch) : nullptr;
+    if (batches && !has_late(stage, pass.version)) return false;
+    if constexpr (held_up) {
+      if (!messages_.receive(s, input, waits ? bringer_of(ways, part, is_forward) : nullptr))
+        return false;
+    } else if (input != nullptr) {
+      if (!input->here) return false;
+      s.free = later(s.free, input->since);
     }
-    ways[static_cast<size_t>(way.to)].inputs[static_cast<size_t>(microbatch)] = {true, arrived};
+    if constexpr (batches) use_weights(stage, part, pass.version);
+    if constexpr (held_up) s.free.all = std::max(s.free.all, s.host);
+    s.free = s.free.after_pass(seconds_of(walk_.parts[part], pass.kind));
+    if (held_up && walk_.synchronised) s.host = s.free.all;
+    const WalkWay& way = ways[part];
+    if (waits && way.to >= 0)
+      messages_.send(s, way, *input_of(ways, static_cast<size_t>(way.to), pass.microbatch));
+    return true;
   }
 
-  const Walk& walk_;
-  std::vector<Stage> stages_;
-  std::vector<Way> forward_, backward_;  // of each part
-  std::vector<double> free_;             // each channel, from then on
-};
-
-/// What a stage holds while it makes its passes.
-class Holding {
- public:
-  Holding(const Walk& walk, int stage) : walk_(walk), stage_(stage) {
-    std::set<std::pair<bool, int>> sides;
-    for (int chunk = 0; chunk < walk.layout.chunks; ++chunk)
-      for (const bool ahead : {true, false})
-        if (const auto peer = elsewhere(walk.layout, {stage, chunk}, ahead))
-          sides.emplace(ahead, peer->stage);
-    if (walk.keeps_messages) sent_ = static_cast<int64_t>(sides.size()) * walk.message_bytes;
+  /// Copies another version than the one before out, where that takes time.
+  void use_weights(size_t stage, size_t part, int version) {
+    step_late(stage, version);
+    WalkingStage& s = stages_[stage];
+    if (version != s.version) s.free = s.free.after_step(walk_.parts[part].other_version);
+    s.version = version;
   }
 
-  int64_t peak() {
-    int64_t highest = 0;
-    for (const Action& pass : walk_.actions[static_cast<size_t>(stage_)]) {
-      const PartCost& part =
-          walk_.parts[static_cast<size_t>(walk_.layout.part_at({stage_, pass.chunk}))];
-      const auto [takes, above, leaves] = of(part, pass.kind);
-      // What goes to a chunk of this stage waits here; what a pass makes is in its own peak.
-      const bool hands = pass.kind != ActionKind::weight_backward;
-      const bool forward = pass.kind == ActionKind::forward;
-      held_ -= takes + (hands && is_here(pass.chunk, !forward) ? walk_.message_bytes : 0);
-      highest = std::max(highest, held_ + above);
-      held_ += leaves + (hands && is_here(pass.chunk, forward) ? walk_.message_bytes : 0);
+  static WalkInput* input_of(std::vector<WalkWay>& ways, size_t part, int microbatch) {
+    return ways[part].begins ? nullptr : &ways[part].inputs[static_cast<size_t>(microbatch)];
+  }
+  /// By which message the part gets what it needs, if it is one.
+  static const WalkWay* bringer_of(const std::vector<WalkWay>& ways, size_t part, bool is_forward) {
+    if (ways[part].begins) return nullptr;
+    const WalkWay& way = ways[is_forward ? part - 1 : part + 1];
+    return way.travels ? &way : nullptr;
+  }
+
+  /// Ends a batch without a flush, if what it waits for is there.
+  bool step(size_t stage) {
+    WalkingStage& s = stages_[stage];
+    if (!exchange_before_step(stage)) return false;
+    const auto newest = static_cast<int>(s.steps.size());
+    if (!has_late(stage, newest)) return false;
+    step_late(stage, newest);
+    s.free = s.free.after_step(walk_.sums[stage]);
+    if (walk_.late && (stage == 0 || stage + 1 == stages_.size())) {
+      s.late = true;
+      late_.resize(std::max(late_.size(), s.steps.size() + 1));
+      Late& late = late_[s.steps.size()];
+      ++late.ends;
+      late.begin = later(late.begin, s.free);
     }
-    return highest + sent_;
+    s.free = s.free.after_step(walk_.step[stage]);
+    s.host = std::max(s.host, s.free.all);
+    s.steps.push_back(s.free);
+    return true;
   }
 
- private:
-  struct Change {
-    int64_t takes, above, leaves;
+  /// What the pass behind a step needs is received before it (receive_before_steps()).
+  bool exchange_before_step(size_t stage) {
+    WalkingStage& s = stages_[stage];
+    const Actions& actions = walk_.actions[stage];
+    if (s.done + 1 == actions.size() || actions[s.done + 1].kind != ActionKind::forward)
+      return messages_.exchange(s, nullptr, nullptr);
+    const Action& next = actions[s.done + 1];
+    const auto part = static_cast<size_t>(s.parts[static_cast<size_t>(next.chunk)]);
+    return messages_.exchange(s, input_of(forward_, part, next.microbatch),
+                              bringer_of(forward_, part, true));
+  }
+
+  /// Whether this version of the stage's weights lacks the tied table: an end's newest does until
+  /// the table's gradients are summed.
+  bool lacks_table(size_t stage, int version) const {
+    const size_t newest = stages_[stage].steps.size();
+    return stages_[stage].late && static_cast<size_t>(version) == newest;
+  }
+  /// Whether both ends have begun the sum, if it is needed.
+  bool has_late(size_t stage, int version) const {
+    return !lacks_table(stage, version) || late_[static_cast<size_t>(version) - 1].ends == 2;
+  }
+  void step_late(size_t stage, int version) {
+    if (!lacks_table(stage, version)) return;
+    WalkingStage& s = stages_[stage];
+    const Late& late = late_[static_cast<size_t>(version) - 1];
+    const auto part = static_cast<size_t>(s.parts.front());
+    s.free =
+        later(s.free, late.begin.after_step(*walk_.late)).after_step(walk_.parts[part].late_step);
+    s.late = false;
+  }
+
+  struct Late {
+    int ends = 0;       // that have begun it
+    WalkMoments begin;  // when the last of them has
   };
-  static Change of(const PartCost& part, ActionKind pass) {
-    switch (pass) {
-      case ActionKind::forward:
-        return {0, part.forward_peak, part.kept};
-      case ActionKind::weight_backward:
-        return {part.owed, part.weight_backward_peak, 0};
-      case ActionKind::input_backward:
-        return {part.kept, part.input_backward_peak, part.owed};
-      default:
-        return {part.kept, part.backward_peak, 0};
-    }
-  }
-  /// Whether the part behind this chunk's, or before it, is on this stage, too.
-  bool is_here(int chunk, bool ahead) const {
-    const auto next = walk_.layout.neighbour({stage_, chunk}, ahead);
-    return next && next->stage == stage_;
-  }
 
   const Walk& walk_;
-  const int stage_;
-  int64_t held_ = 0, sent_ = 0;
+  WalkMessages messages_;
+  bool moved_ = false;
+  std::vector<WalkingStage> stages_;
+  std::vector<WalkWay> forward_, backward_;  // of each part
+  std::vector<Late> late_;                   // of each batch
 };
 
-}  // namespace
-
-WalkTime time_of(const Walk& walk) {
-  const std::vector<Moments> ends = Clock(walk).run();
-  Moments last, met;
-  for (size_t i = 0; i < ends.size(); ++i) {
-    last = later(last, ends[i]);
-    met = later(met, ends[i].after(walk.sums[i]));
+/// From one meeting of the stages to the next.
+WalkTime time_of_flush(const Walk& walk, const std::vector<WalkingStage>& stages) {
+  WalkMoments last, met;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    last = later(last, stages[i].free);
+    met = later(met, stages[i].free.after_step(walk.sums[i]));
   }
   return {.passes = last.of_passes,
           .step = last.without_messages - last.of_passes,
           .sums = met.without_messages - last.without_messages,
-          .messages = met.with - met.without_messages};
+          .messages = met.all - met.without_messages};
 }
 
-int64_t peak_of(const Walk& walk, int stage) { return Holding(walk, stage).peak(); }
+/// Between the last stages' steps, the mean of the batches that are neither first nor last.
+WalkMoments between_steps(const std::vector<WalkingStage>& stages) {
+  WalkMoments begin, end;
+  const size_t batches = stages.front().steps.size();
+  for (const WalkingStage& stage : stages) {
+    begin = later(begin, stage.steps.front());
+    end = later(end, stage.steps[batches - 2]);
+  }
+  const auto mean = [&](double WalkMoments::*of) {
+    return (end.*of - begin.*of) / static_cast<double>(batches - 2);
+  };
+  return {mean(&WalkMoments::all), mean(&WalkMoments::without_messages),
+          mean(&WalkMoments::of_passes)};
+}
+
+/// Of batches without a flush. What sums and steps take together is divided as it is on the stage
+/// where they take longest.
+WalkTime time_between_steps(const Walk& walk, const std::vector<WalkingStage>& stages) {
+  const WalkMoments mean = between_steps(stages);
+  double sums = 0, both = 0;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    if (walk.sums[i] + walk.step[i] <= both) continue;
+    sums = walk.sums[i];
+    both = walk.sums[i] + walk.step[i];
+  }
+  const double more = mean.without_messages - mean.of_passes;
+  const double of_sums = both > 0 ? more * sums / both : 0;
+  return {.passes = mean.of_passes,
+          .step = more - of_sums,
+          .sums = of_sums,
+          .messages = mean.all - mean.without_messages};
+}
+
+}  // namespace
+
+std::optional<WalkTime> time_of(const Walk& walk) {
+  const std::vector<WalkingStage> stages = Clock(walk).run();
+  if (stages.empty()) return std::nullopt;
+  return walk.batches == 1 ? time_of_flush(walk, stages) : time_between_steps(walk, stages);
+}
 
 double busiest(const Walk& walk) {
   double most = 0;

@@ -1,38 +1,65 @@
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "engine/plan/part_cost.h"
 #include "engine/schedule/schedule.h"
+#include "kernels/virtual/software.h"
 
 namespace frugal::engine {
 
-/// A batch on a pipeline: in which order each stage makes its passes, what each of them costs, and
+/// A message between parts on different stages: seconds.
+struct WalkMessage {
+  double alone = 0;     ///< that it takes
+  double beside = 0;    ///< the same while another goes the opposite way
+  double buffered = 0;  ///< before its end, from which on its sender can do without it
+  double gather = 0;    ///< in which the receiving ranks put it together
+
+  double seconds() const { return alone + gather; }
+};
+
+/// What a pipeline does: in which order each stage makes its passes, what each of them costs, and
 /// how long messages are on their way.
 struct Walk {
   PartLayout layout;
-  int microbatches = 1;          ///< [m] of a batch
-  std::vector<Actions> actions;  ///< passes alone, of each stage
-  std::vector<PartCost> parts;   ///< in the model's order (PartLayout::part_at)
-  /// Seconds from a stage's last pass until it is ready for the step, in which stages meet, and
-  /// from there to its next batch.
+  int microbatches = 1;  ///< [m] of a batch
+  /// Of each stage, without messages. A batch with a flush has passes alone, from one meeting of
+  /// the stages to the next. Otherwise there are several batches, with versions and steps.
+  std::vector<Actions> actions;
+  std::vector<PartCost> parts;  ///< in the model's order (PartLayout::part_at)
+  /// Seconds from a stage's last pass until it is ready for the step, in which stages meet if there
+  /// is a flush, and from there to its next pass.
   std::vector<double> sums, step;
-  /// Seconds of a message from a part to the one behind it, or back; 0 on the same stage.
-  std::vector<double> ahead, back;
+  /// Without a flush: seconds in which the ends sum a tied table's gradients beside the passes of
+  /// the next batch, and then step with it. Nothing where no table is tied.
+  std::optional<double> late;
+  /// From a part to the one behind it, or back; nothing on the same stage.
+  std::vector<WalkMessage> ahead, back;
   int64_t message_bytes = 0;
-  bool keeps_messages = true;  ///< that it has sent, until the next one to the same side
+  int batches = 1;  ///< more than two without a flush, and 1 otherwise
+
+  Messages messages = Messages::beside;
+  // Where messages hold up passes:
+  double launch = 0;          ///< seconds in which the host begins to send or to receive one
+  bool synchronised = false;  ///< the host waits for each pass (Software::synchronised_passes)
 };
 
-/// How long a batch takes, from one meeting of the stages to the next, by what makes it so long.
+/// How long a batch takes, by what makes it so long.
 struct WalkTime {
   double passes = 0;    ///< if nothing but passes took time
-  double step = 0;      ///< by which what follows a meeting makes that longer
-  double sums = 0;      ///< what precedes it
+  double step = 0;      ///< by which updates make that longer
+  double sums = 0;      ///< sums over replicas, and of a tied table
   double messages = 0;  ///< and messages
+
+  double seconds() const { return passes + step + sums + messages; }
 };
 
-/// Each pass begins as soon as its stage is free and what it needs is there. A stage sends beside
-/// its passes, to each side one message after the other.
-WalkTime time_of(const Walk& walk);
+/// Each pass begins as soon as its stage is free and what it needs is there. Messages hold a stage
+/// up as StageExecutor is held up by those of a StagedGroup (engine/comm/staged.h). With a flush,
+/// from one meeting of the stages to the next; otherwise the mean of the batches that are neither
+/// first nor last, of which there is one at least. Nothing where stages exchange messages and would
+/// wait for each other.
+std::optional<WalkTime> time_of(const Walk& walk);
 
 /// The most that a stage holds of microbatches and messages at once, bytes.
 int64_t peak_of(const Walk& walk, int stage);

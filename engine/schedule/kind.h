@@ -52,7 +52,7 @@ struct VersionsThen {
   int newest_of_first = 0;  ///< the newest that stage 0 had at this microbatch's forward
 };
 
-/// What one microbatch after another does in a full pipeline. The planner predicts it.
+/// What one microbatch after another does in a full pipeline.
 enum class SteadyState : uint8_t {
   alone,          ///< it is in all stages together before the next one begins
   one_way,        ///< it follows the one before it in the same direction
@@ -96,8 +96,6 @@ struct ScheduleKind {
   std::string_view why_least = {};
 
   SteadyState steady = SteadyState::there_and_back;
-  /// Whether the planner's equations are known to hold (docs/planner.md).
-  bool predicted = false;
 
   /// In which order a stage makes its passes (passes.h).
   Passes (*passes)(const StageFill& fill);
@@ -107,6 +105,8 @@ struct ScheduleKind {
 
   /// Chunks of each stage where nobody says how many.
   int usual_chunks() const { return std::max(chunks, 1); }
+  /// Whether the planner predicts it: where weights are stashed it does not (docs/planner.md).
+  bool predicted() const { return flushes || version == nullptr; }
   int version_of(const VersionsThen& there) const {
     return version != nullptr ? version(there) : std::max(there.batch - delay, 0);
   }

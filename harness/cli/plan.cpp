@@ -46,8 +46,6 @@ std::vector<std::string> names_and_searched(std::vector<std::string> names) {
   return names;
 }
 
-bool is_planned(const ScheduleKind& kind) { return kind.flushes || kind.predicted; }
-
 /// The planner's memory is frugal's own.
 void refuse_memory(const Program& program) {
   for (const Behaviour* behaviour : behaviours_of(program))
@@ -197,7 +195,8 @@ void add_plan(CommandLine& line) {
   flags.integer("--devices", v.devices, 1, "Devices, all of which are used", 1 << 14);
   flags.integer("--batch", v.batch, 1, "Sequences of a batch, over all replicas", 1 << 24);
   flags.number("--memory", v.memory, 0, 1e6, "GiB of each device instead of the machine's");
-  flags.choice("--schedule", v.schedule, names_and_searched(ScheduleKind::names(is_planned)),
+  flags.choice("--schedule", v.schedule,
+               names_and_searched(ScheduleKind::names(&ScheduleKind::predicted)),
                "In which order stages compute microbatches, and with which weights; searched: all "
                "that flush");
   flags.text("--tensor-parallel", v.tensor_parallel, "N|searched",

@@ -7,7 +7,6 @@ constinit const ScheduleKind ScheduleKind::gpipe = {
     .help = "all forwards, then all backwards",
     .source = "Huang et al. 2019; pipedream2bw2021, figure 1a",
     .steady = SteadyState::one_way,
-    .predicted = true,
     .passes =
         [](const StageFill& fill) {
           Passes passes;

@@ -7,7 +7,6 @@ constinit const ScheduleKind ScheduleKind::inter_layer = {
     .help = "one microbatch at a time, no pipeline",
     .source = "pipedream2bw2021, section 5: inter-layer model parallelism",
     .steady = SteadyState::alone,
-    .predicted = true,
     .passes =
         [](const StageFill& fill) {
           Passes passes;

@@ -17,7 +17,6 @@ constinit const ScheduleKind ScheduleKind::one_forward_one_backward = {
     .name = "1f1b",
     .help = "PipeDream-Flush: a backward as soon as it can be",
     .source = "pipedream2bw2021, section 3.2 and figure 3b",
-    .predicted = true,
     .passes = passes_of_1f1b,
     .in_flight = in_flight_of_1f1b,
 };

@@ -12,7 +12,6 @@ constinit const ScheduleKind ScheduleKind::two_buffered = {
     .delay = 1,
     .least_per_stage = 1,
     .why_least = "with fewer, two versions of the weights are not enough",
-    .predicted = true,
     .passes = passes_of_1f1b,
     .in_flight = in_flight_of_1f1b,
 };

@@ -50,7 +50,10 @@ struct Searched {
 const std::array<Searched, 3>& also_searched() {
   static const std::array<Searched, 3> all = {
       {{"schedule", [](const PlanRequest& r) { return r.schedules.size() > 1; },
-        [](const RunConfig& run) { return run.schedule.predicted; }, order_of},
+        [](const RunConfig& run) {
+          return !run.schedule.has_chunks && !run.schedule.splits_backward;
+        },
+        order_of},
        {"shard", [](const PlanRequest& r) { return r.shards.size() > 1; },
         [](const RunConfig& run) { return run.shard == Shard::none; },
         [](const RunConfig& run) { return std::string(name_of(run.shard)); }},

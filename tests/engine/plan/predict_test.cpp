@@ -30,7 +30,7 @@ struct Planned {
   bool sequence_parallel = false;
   bool untied = false;
   int64_t window = 0;       // of every third layer
-  double late_host = 0.13;  // what the time may be off by where the host is late
+  double late_host = 0.06;  // what the time may be off by where the host is late
   int chunks = 1;
   Shard shard = Shard::none;
   std::vector<int64_t> stage_layers = {};
@@ -118,10 +118,10 @@ TEST_P(Predicted, TimeIsNearlyWhatABatchTakes) {
   EXPECT_NEAR(prediction_.seconds / executed.seconds, 1, 0.02);
 }
 
-/// A host that needs longer for small models than their device, and messages that take the time of
-/// both ends: docs/planner.md, "Limits".
+/// A host that needs longer for small models than their device: docs/planner.md, "Limits".
 TEST_P(Predicted, TimeIsLessExactWhereTheHostIsLate) {
-  if (!run_.schedule.predicted) return;  // not there, and it says so
+  // There, messages are not exchanged, and it says so.
+  if (run_.schedule.has_chunks || run_.schedule == ScheduleKind::zero_bubble_h2) return;
   const Machine machine = find_machine("v100-p3-16xlarge");
   RunConfig run = run_;
   run.program.software = find_program("pipedream-2bw-2021").software;
@@ -151,8 +151,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Planned{two_buffered, Recompute::full, 4, 1, 2, 4, 16, 8, true},
                       Planned{flush, none, 1, 1, 8, 4, 8, 24}, Planned{flush, none, 8, 2, 1, 4, 2},
                       Planned{two_buffered, stage, 1, 8, 8, 4, 8},  // the late table decides
-                      // 14 % too slow there: the worst that is known, docs/planner.md.
-                      Planned{two_buffered, none, 1, 4, 2, 4, 8, 8, false, true, 0, 0.15},
+                      // 11 % too slow there: the worst that is known, docs/planner.md.
+                      Planned{two_buffered, none, 1, 4, 2, 4, 8, 8, false, true, 0, 0.11},
                       Planned{flush, none, 1, 4, 2, 4, 2, 8, false, true},
                       Planned{flush, none, 1, 1, 2, 1, 8, 8, false, false, 256},
                       Planned{flush, none, 1, 1, 4, 1, 8, 16, false, false, 256}),
