@@ -38,7 +38,7 @@ Prediction predicted(const RunConfig& run, const Machine& machine) {
 }
 
 /// By how much of the executed time the predicted one differs from it.
-double error(const RunConfig& run, const Machine& machine) {
+double error_of(const RunConfig& run, const Machine& machine) {
   return predicted(run, machine).seconds /
              execute_plan(run, planned_optimizer(run.schedule), machine).seconds -
          1;
@@ -65,7 +65,7 @@ TEST(HeldUp, ThePapersProgramTakesWhatItIsSeenToTake) {
           RunConfig run = held_up(kind, stages, microbatches);
           run.micro_batch = sequences;
           run.data_parallel = sequences / 2;
-          EXPECT_LT(std::abs(error(run, machine)), 0.001) << text_of(run);
+          EXPECT_LT(std::abs(error_of(run, machine)), 0.001) << text_of(run);
         }
 }
 
@@ -89,7 +89,7 @@ TEST_P(EveryMessage, HoldsUpPassesAsItIsSeenTo) {
       for (const int stages : {2, 4, 8})
         for (const int microbatches : {16, 64}) {
           const RunConfig run = held_up(kind, stages, microbatches, GetParam());
-          EXPECT_LT(std::abs(error(run, on_network(slower))), 0.001)
+          EXPECT_LT(std::abs(error_of(run, on_network(slower))), 0.001)
               << text_of(run) << ", network slower by " << slower;
         }
     }
@@ -123,7 +123,7 @@ TEST(HeldUp, BlockingMessagesOfChunks) {
     if (!kind.predicted() || !kind.has_chunks) continue;
     RunConfig run = held_up(kind, 4, 16, "megatron-lm-2022:time:messages");
     run.chunks = kind.chunks > 0 ? kind.chunks : 2;
-    EXPECT_LT(std::abs(error(run, machine)), 0.001) << text_of(run);
+    EXPECT_LT(std::abs(error_of(run, machine)), 0.001) << text_of(run);
   }
 }
 
