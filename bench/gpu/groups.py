@@ -22,7 +22,7 @@ SHARDED = {"optimizer, recompute full": ["--shard", "optimizer", "--recompute", 
            "weights": ["--shard", "weights"],
            "weights, recompute norm+activation": ["--shard", "weights", "--recompute-modules", "norm+activation"],
            "weights, recompute full": ["--shard", "weights", "--recompute", "full"]}
-SEEDS, EACH = range(1, 5), 25  # of tests of combinations
+SEEDS, EACH = range(1, 5), 100  # of tests of combinations
 
 
 class Groups:
@@ -73,7 +73,9 @@ class Groups:
         return [*self.speed(), *(part for part in self.papers() if part.name != "reproduction"), *self.techniques()]
 
     def techniques(self):
+        # Ranks of one node: an H200's has the same links.
         alone = [] if self.machine else ["--lone-rank", "h100-dgx"]
+        # Not the small layer: it is float32, of which a GPU has no fused attention.
         by_turns = [self.frugal, "bench", "recompute", "--on", self.on, "--case", "*[bB]/*", "--samples", "20",
                     "--budget", "20", "--out", self.out]
         return [Part("a layer that recomputes", 90, by_turns, resumes=True),

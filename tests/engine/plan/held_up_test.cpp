@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/comm/failure.h"
+#include "engine/comm/tasks.h"
 #include "engine/plan/execute.h"
 #include "engine/program/find_program.h"
 #include "kernels/support/error.h"
@@ -98,13 +100,22 @@ TEST_P(EveryMessage, HoldsUpPassesAsItIsSeenTo) {
 INSTANTIATE_TEST_SUITE_P(HeldUp, EveryMessage,
                          ::testing::Values(papers_program, "megatron-lm-2022:time:messages",
                                            "exchanged-messages", "blocking-messages",
-                                           "exchanged-messages+buffered-messages+shared-ports"));
+                                           "exchanged-messages+buffered-messages+shared-ports"),
+                         [](const auto& of) {
+                           std::string name = of.param;
+                           for (const char other : {'-', ':', '+'})
+                             std::ranges::replace(name, other, '_');
+                           return name;
+                         });
 
 /// It warms up with more microbatches than stages can exchange before a backward pass.
 TEST(HeldUp, ZeroBubbleH2WouldWaitForItself) {
   const RunConfig run = held_up(ScheduleKind::zero_bubble_h2, 4, 16);
   const Machine machine = find_machine("v100-p3-16xlarge");
-  EXPECT_THROW(execute_plan(run, planned_optimizer(run.schedule), machine), DeadlinePassed);
+  // Where stages are threads, it would take until the deadline.
+  if (tasks::available()) {
+    EXPECT_THROW(execute_plan(run, planned_optimizer(run.schedule), machine), DeadlinePassed);
+  }
   EXPECT_THAT([&] { (void)predicted(run, machine); },
               ThrowsMessage<InputError>(HasSubstr("schedule is zb-h2, and the program")));
   PlanRequest request = testing::plan_request(run, "v100-p3-16xlarge", 8, 64, run.schedule);
