@@ -83,6 +83,8 @@ std::string shape_of(const RunConfig& run) {
                   run.pipeline_parallel, run.micro_batch, run.microbatches, name_of(run.recompute));
   if (run.recompute == Recompute::selective && run.recompute_modules != RunConfig::cores)
     shape += ' ' + name_of(run.recompute_modules);
+  if (run.context_parallel > 1)
+    shape += fmt::format(", c{} {}", run.context_parallel, name_of(run.context));
   if (run.schedule.has_chunks || run.schedule.splits_backward)
     shape += fmt::format(", {} v{}", name_of(run.schedule), run.chunks);
   if (run.shard != Shard::none) shape += fmt::format(", shard {}", name_of(run.shard));
@@ -94,10 +96,11 @@ PlanRequest request_of(const PlannedCase& c, const Machine& machine) {
   PlanRequest request;
   request.run.model = find_model(c.model);
   request.run.type = DType::bf16;
+  request.devices = std::stoi(c.devices);
   if (c.searches_all()) {
-    request.search_all();
     request.run.attention = AttentionKind::fused;
     request.run.sequence_parallel = true;
+    request.search_all();
   } else {
     request.schedules = {from_name<ScheduleKind>(c.schedule).value()};
     request.run.program = find_program(c.machine == v100 ? "pipedream-2bw-2021:time:messages"
@@ -105,24 +108,23 @@ PlanRequest request_of(const PlannedCase& c, const Machine& machine) {
   }
   request.machine = machine;
   request.memory = machine.memory_capacity;
-  request.devices = std::stoi(c.devices);
   request.batch = std::stoll(c.batch);
   request.tensor = c.tensor;
+  request.within = 1.5;
   return request;
 }
 
-/// Which of a plan's configurations are executed: all that are predicted to take at most half as
-/// long again as the first choice. Of thousands, the first fifty, and the first of each kind of
-/// technique, since a wrong prediction would be wrong of a kind.
+/// Which of a plan's configurations are executed: all that it keeps. Of thousands, the first fifty,
+/// and the first of each kind of technique, since a wrong prediction would be wrong of a kind.
 std::vector<const Candidate*> to_execute(const Plan& plan) {
   constexpr size_t first = 50;
-  const double within = 1.5 * plan.fitting.front().prediction.seconds;
   std::vector<const Candidate*> chosen;
-  std::set<std::tuple<std::string_view, Recompute, Shard, bool>> kinds;
+  std::set<std::tuple<std::string_view, Recompute, Shard, bool, int>> kinds;
   for (const Candidate& c : plan.fitting) {
-    if (c.prediction.seconds > within) break;
     const bool is_new =
-        kinds.emplace(c.run.schedule.name, c.run.recompute, c.run.shard, c.run.stage_layers.empty())
+        kinds
+            .emplace(c.run.schedule.name, c.run.recompute, c.run.shard, c.run.stage_layers.empty(),
+                     c.run.context_parallel > 1 ? 1 + static_cast<int>(c.run.context) : 0)
             .second;
     if (chosen.size() < first || is_new) chosen.push_back(&c);
   }
@@ -143,7 +145,7 @@ class PlanRun final : public CaseRun {
       stop_if_interrupted();
       add(*candidate);
     }
-    const size_t all = plan.fitting.size() + plan.too_large.size();
+    const size_t all = plan.compared();
     record.findings["first choice"] = shape_of(plan.fitting.front().run);
     record.findings["best executed"] = best_shape_;
     record.findings["least exact time"] = least_exact_time_;

@@ -15,7 +15,7 @@ PAPERS_DEPTH = {"gpt-2.2b": 8, "gpt-3.8b": 16}
 
 def plans(frugal, model, batch, recompute):
     printed = subprocess.run(
-        [frugal, "plan", "--model", model, "--hardware", "v100-p3-16xlarge", "--devices", "64", "--batch", str(batch),
+        [frugal, "plan", "--within", "1000", "--model", model, "--hardware", "v100-p3-16xlarge", "--devices", "64", "--batch", str(batch),
          "--schedule", "2bw", "--recompute", recompute, "--program", BEHAVIOUR, "--rows", "1000", "--format", "json"],
         check=True, capture_output=True, text=True).stdout
     return json.loads(printed)["fitting"]

@@ -65,7 +65,7 @@ def first_choice(frugal, model, machine, devices, batch, flags, schedule):
     seconds = best["executed"]["seconds"]
     return {"seconds": seconds, "mfu": best["mfu"] * best["seconds"] / seconds,
             "predicted_seconds": best["seconds"], "peak_bytes": max(best["executed"]["memory_per_stage"]),
-            "considered": len(plan["fitting"]) + len(plan["too_large"]),
+            "considered": len(plan["fitting"]) + len(plan["too_large"]) + plan["slower"],
             "gpu_hours_per_billion_tokens": best["device_hours_per_billion_tokens"] * seconds / best["seconds"],
             "command": plan["command"],
             **{key: config[key] for key in ("tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size",

@@ -7,8 +7,8 @@
 
 namespace frugal::engine {
 
-/// How the stages and replicas of a configuration lie on a machine's nodes. It depends on t, w and
-/// d alone.
+/// How the stages and replicas of a configuration lie on a machine's nodes. It depends on t, c,
+/// w and d alone.
 struct Links {
   Links(const RunConfig& run, const Machine& machine);
 

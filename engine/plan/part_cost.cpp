@@ -178,53 +178,57 @@ PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
 
 PartCosts::PartCosts(const RunConfig& run, const OptimizerOptions& optimizer,
                      const Machine& machine)
-    : hidden_state_(run.local_sequence() * run.micro_batch * run.model.hidden *
+    : run_(run),
+      optimizer_(optimizer),
+      machine_(machine),
+      kinds_(run.model.window > 0 ? run.model.window_period : 1),
+      most_(unlike_the_next(run) + 1),
+      hidden_state_(run.local_sequence() * run.micro_batch * run.model.hidden *
                     static_cast<int64_t>(size_of(run.type))) {
-  Machine endless = machine;
-  endless.memory_capacity = std::numeric_limits<int64_t>::max();
-  const int64_t kinds = run.model.window > 0 ? run.model.window_period : 1;
-  for (int64_t kind = 0; kind < kinds; ++kind) {
-    Kind& cost = kinds_.emplace_back();
-    for (int64_t layers = 1; layers <= unlike_the_next(run) + 1; ++layers) {
-      Ends& ends = cost.few.emplace_back();
-      for (const bool first : {false, true})
-        for (const bool last : {false, true})
-          ends[first][last] = execute_part(run, optimizer, endless, {kind, layers, first, last});
-    }
-    cost.next = plus(cost.few.back()[false][false], -1, cost.few.end()[-2][false][false]);
-  }
+  machine_.memory_capacity = std::numeric_limits<int64_t>::max();
+}
+
+const PartCost& PartCosts::few(ModelPart part) const {
+  part.first_layer %= kinds_;
+  const std::tuple key{part.first_layer, part.layers, part.first, part.last};
+  const auto found = executed_.find(key);
+  if (found != executed_.end()) return found->second;
+  return executed_.emplace(key, execute_part(run_, optimizer_, machine_, part)).first->second;
+}
+
+PartCost PartCosts::next(int64_t layer) const {
+  return plus(few({layer, most_, false, false}), -1, few({layer, most_ - 1, false, false}));
 }
 
 PartCost PartCosts::of(const ModelPart& part) const {
-  const auto& few = kind_of(part.first_layer).few;
-  const auto kinds = static_cast<int64_t>(kinds_.size());
-  const int64_t begin = std::min(static_cast<int64_t>(few.size()), part.layers);
-  PartCost cost = few[static_cast<size_t>(begin - 1)][part.first][part.last];
-  const int64_t more = part.layers - begin;
-  for (int64_t i = 0; i < std::min(kinds, more); ++i)  // those of a kind together
-    cost = plus(cost, (more - 1 - i) / kinds + 1, kind_of(part.first_layer + i + 1).next);
+  const int64_t more = std::max<int64_t>(part.layers - most_, 0);
+  PartCost cost = few({part.first_layer, part.layers - more, part.first, part.last});
+  for (int64_t i = 0; i < std::min(kinds_, more); ++i)  // those of a kind together
+    cost = plus(cost, (more - 1 - i) / kinds_ + 1, next(part.first_layer + i + 1));
   if (more > 0 && (part.first || part.last)) correct_peaks(part, cost);
   return cost;
 }
 
 void PartCosts::correct_peaks(const ModelPart& part, PartCost& cost) const {
-  const Kind& kind = kind_of(part.first_layer);
-  const Ends &most = kind.few.back(), &fewer = kind.few.end()[-2];
-  const int64_t more = part.layers - static_cast<int64_t>(kind.few.size());
+  const auto executed = [&](int64_t layers, bool first, bool last) -> const PartCost& {
+    return few({part.first_layer, layers, first, last});
+  };
+  const int64_t more = part.layers - most_;
   const PartCost layers = of({part.first_layer, part.layers, false, false});
+  const PartCost layer = next(part.first_layer);
   // What the ends hold while layers compute.
-  const PartCost& none = most[false][false];
-  const int64_t kept = most[part.first][false].kept - none.kept;
-  const int64_t owed = most[false][part.last].owed - none.owed;
-  const int64_t all_owed = most[part.first][part.last].owed - none.owed;
+  const PartCost& none = executed(most_, false, false);
+  const PartCost& all = executed(most_, part.first, part.last);
+  const PartCost& fewer = executed(most_ - 1, part.first, part.last);
+  const int64_t kept = executed(most_, part.first, false).kept - none.kept;
+  const int64_t owed = executed(most_, false, part.last).owed - none.owed;
   for (const auto& [peak, held] : {std::pair{&PartCost::forward_peak, kept},
                                    {&PartCost::backward_peak, kept},
                                    {&PartCost::input_backward_peak, kept + owed},
-                                   {&PartCost::weight_backward_peak, all_owed}}) {
-    const int64_t now = most[part.first][part.last].*peak;
-    const int64_t growth = now - fewer[part.first][part.last].*peak;
-    if (growth >= kind.next.*peak) continue;
-    cost.*peak = std::max(now + more * growth, layers.*peak + held + hidden_state_);
+                                   {&PartCost::weight_backward_peak, all.owed - none.owed}}) {
+    const int64_t growth = all.*peak - fewer.*peak;
+    if (growth >= layer.*peak) continue;
+    cost.*peak = std::max(all.*peak + more * growth, layers.*peak + held + hidden_state_);
   }
 }
 

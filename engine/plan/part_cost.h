@@ -1,6 +1,6 @@
 #pragma once
-#include <array>
-#include <vector>
+#include <map>
+#include <tuple>
 
 #include "engine/model/part.h"
 #include "engine/train/optimizer.h"
@@ -46,6 +46,8 @@ PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
 /// while those of the layers beside it are there. There are several kinds where every so many
 /// layers have a window (ModelConfig::window_period).
 ///
+/// Each of them is executed when it is first asked for.
+///
 /// A peak grows by what each layer more keeps where it is a layer's. It may be the embedding's or
 /// the head's instead, and grow by less, until the layers' own is higher; then what is said is too
 /// large by a hidden state at most, and never too small.
@@ -55,22 +57,22 @@ class PartCosts {
 
   PartCost of(const ModelPart& part) const;
   /// What a layer more adds; where there are kinds of them, one of the first kind.
-  const PartCost& layer() const { return kinds_.front().next; }
+  PartCost layer() const { return next(0); }
 
  private:
-  using Ends = std::array<std::array<PartCost, 2>, 2>;  // by whether a part is first and last
-  struct Kind {
-    std::vector<Ends> few;  // parts of one layer, two, …, from such a one on
-    PartCost next;          // what the last layer of the largest of them adds
-  };
-  const Kind& kind_of(int64_t layer) const {
-    return kinds_[static_cast<size_t>(layer) % kinds_.size()];
-  }
+  /// A part of at most most_ layers, from one of the same kind on.
+  const PartCost& few(ModelPart part) const;
+  /// What the last layer of the largest of them adds, where they begin with such a layer.
+  PartCost next(int64_t layer) const;
   /// Where the ends of a part have them, not its layers.
   void correct_peaks(const ModelPart& part, PartCost& cost) const;
 
-  std::vector<Kind> kinds_;
+  RunConfig run_;
+  OptimizerOptions optimizer_;
+  Machine machine_;           // of endless memory
+  int64_t kinds_, most_;      // of layers, and how many are executed
   int64_t hidden_state_ = 0;  // bytes
+  mutable std::map<std::tuple<int64_t, int64_t, bool, bool>, PartCost> executed_;
 };
 
 }  // namespace frugal::engine

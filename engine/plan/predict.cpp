@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <type_traits>
@@ -127,8 +128,11 @@ class Predicting {
     for (int i = 0; i < run.pipeline_parallel; ++i) parts_.push_back(costs.of(together(run, i)));
   }
 
-  Prediction prediction() {
-    for (int i = 0; i < run_.pipeline_parallel; ++i) prediction_.stages.push_back(stage(i));
+  std::optional<Prediction> within(double seconds) {
+    for (int i = 0; i < run_.pipeline_parallel; ++i) {
+      prediction_.stages.push_back(stage(i));
+      if (least(i) > seconds) return std::nullopt;
+    }
     Walks both = walks();
     add_memory(both);
     walk_through(std::move(both));
@@ -137,6 +141,21 @@ class Predicting {
   }
 
  private:
+  /// What this stage does in every batch, whatever it waits for: seconds.
+  double least(int i) const {
+    const auto stage = static_cast<size_t>(i);
+    double passes = 0;
+    for (int chunk = 0; chunk < run_.chunks; ++chunk) {
+      const PartCost part = costs_.of(ModelPart::of(run_, i, chunk));
+      passes +=
+          part.forward + (run_.schedule.splits_backward
+                              ? std::min(part.backward, part.input_backward + part.weight_backward)
+                              : part.backward);
+    }
+    return static_cast<double>(run_.microbatches) * passes + prediction_.stages[stage].all_reduce +
+           parts_[stage].step;
+  }
+
   StagePrediction stage(int i) const {
     const MessageCost message(run_, times_);
     const PartCost& part = parts_[static_cast<size_t>(i)];
@@ -301,9 +320,15 @@ std::string why_not_predicted(const RunConfig& run) {
 
 Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& links,
                    const Machine& machine) {
+  return *predict_within(std::numeric_limits<double>::infinity(), run, costs, links, machine);
+}
+
+std::optional<Prediction> predict_within(double seconds, const RunConfig& run,
+                                         const PartCosts& costs, const Links& links,
+                                         const Machine& machine) {
   if (const std::string why = why_not_predicted(run); !why.empty())
     throw std::invalid_argument(why);
-  return Predicting(run, costs, links, machine).prediction();
+  return Predicting(run, costs, links, machine).within(seconds);
 }
 
 }  // namespace frugal::engine

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,11 @@ struct Prediction {
 /// InputError where stages exchange messages and would wait for each other.
 Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& links,
                    const Machine& machine);
+/// The same; none, without walking through a batch, where what one stage computes takes longer than
+/// `seconds`.
+std::optional<Prediction> predict_within(double seconds, const RunConfig& run,
+                                         const PartCosts& costs, const Links& links,
+                                         const Machine& machine);
 
 /// Why there is no prediction of a run's schedule; empty where there is one.
 std::string why_not_predicted(const RunConfig& run);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <deque>
 #include <map>
 
 #include "engine/plan/balance.h"
@@ -23,6 +25,16 @@ std::vector<int64_t> divisors(int64_t n) {
   return all;
 }
 
+/// Which rule forbids a configuration; none where it is allowed.
+std::optional<InputError> broken_rule(const RunConfig& run) {
+  try {
+    run.validate();
+    return std::nullopt;
+  } catch (const InputError& e) {
+    return e;
+  }
+}
+
 /// The costs of parts, executed once for all depths and, but for what replicas divide, widths.
 class Costs {
  public:
@@ -30,6 +42,8 @@ class Costs {
 
   const PartCosts& of(const RunConfig& run) {
     const Key key{run.tensor_parallel,
+                  run.context_parallel,
+                  run.context,
                   run.micro_batch,
                   run.recompute,
                   run.recompute == Recompute::selective ? name_of(run.recompute_modules) : "",
@@ -44,7 +58,8 @@ class Costs {
   }
 
  private:
-  using Key = std::tuple<int, int64_t, Recompute, std::string, bool, std::string_view, Shard, int>;
+  using Key = std::tuple<int, int, ContextKind, int64_t, Recompute, std::string, bool,
+                         std::string_view, Shard, int>;
   const Machine& machine_;
   std::map<Key, PartCosts> costs_;
 };
@@ -54,36 +69,55 @@ class Search {
   explicit Search(const PlanRequest& request) : request_(request), costs_(request.machine) {}
 
   Plan run() {
-    for (const int tensor : request_.tensor) {
-      if (request_.devices % tensor != 0) continue;
-      const int64_t devices = request_.devices / tensor;
-      for (const int64_t depth : divisors(devices))
-        if (divides(depth)) shape(tensor, depth, devices / depth);
-    }
-    const auto faster = [](const Candidate& a, const Candidate& b) {
-      return a.prediction.seconds < b.prediction.seconds;
-    };
-    std::stable_sort(plan_.fitting.begin(), plan_.fitting.end(), faster);
-    std::stable_sort(plan_.too_large.begin(), plan_.too_large.end(), faster);
+    for (const int tensor : request_.tensor)
+      for (const Sharing& context : request_.contexts) {
+        if (request_.devices % (int64_t{tensor} * context.ranks) != 0) continue;
+        const int64_t devices = request_.devices / (int64_t{tensor} * context.ranks);
+        for (const int64_t depth : divisors(devices))
+          if (divides(depth)) shape(tensor, context, depth, devices / depth);
+      }
+    // Of what computes least something fast is found soon, and the rest may be too slow.
+    std::ranges::stable_sort(ordered_, {}, &Ordered::least);
+    for (const Ordered& each : ordered_) divided(each);
+    put_in_order(plan_.fitting);
+    put_in_order(plan_.too_large);
     return std::move(plan_);
   }
 
  private:
+  /// How devices are divided and passes ordered.
+  struct Ordered {
+    RunConfig run;
+    const Links* links;
+    double least;  // seconds of a batch: least_seconds()
+  };
+
+  /// The fastest first; without those that were kept until a faster one was found.
+  void put_in_order(std::vector<Candidate>& candidates) {
+    const auto seconds = [](const Candidate& c) { return c.prediction.seconds; };
+    std::ranges::stable_sort(candidates, {}, seconds);
+    const auto end = std::ranges::upper_bound(candidates, longest_, {}, seconds);
+    plan_.slower += candidates.end() - end;
+    candidates.erase(end, candidates.end());
+  }
+
   /// Whether a model can be cut into so many parts.
   bool divides(int64_t parts) const {
     const int64_t layers = request_.run.model.layers;
     return layers % parts == 0 || (request_.balanced_stages && parts <= layers);
   }
 
-  /// All microbatch sizes of these t, d and w.
-  void shape(int tensor, int64_t depth, int64_t width) {
+  /// All microbatch sizes of these t, c, d and w.
+  void shape(int tensor, const Sharing& context, int64_t depth, int64_t width) {
     if (request_.batch % width != 0) return;
     const int64_t sequences = request_.batch / width;  // of a pipeline
     RunConfig run = request_.run;
     run.tensor_parallel = tensor;
+    run.context_parallel = context.ranks;
+    run.context = context.kind;
     run.pipeline_parallel = static_cast<int>(depth);
     run.data_parallel = static_cast<int>(width);
-    const Links links(run, request_.machine);
+    const Links& links = links_.emplace_back(run, request_.machine);
     for (const int64_t micro_batch : divisors(sequences)) {
       run.micro_batch = micro_batch;
       run.microbatches = sequences / micro_batch;
@@ -107,20 +141,36 @@ class Search {
     const int least = kind.has_chunks ? std::max(kind.chunks, 2) : 1;
     const int most = kind.has_chunks && kind.chunks == 0 ? PlanRequest::most_chunks : least;
     for (run.chunks = least; run.chunks <= most; ++run.chunks)
-      if (divides(int64_t{run.pipeline_parallel} * run.chunks)) divided(run, links);
+      if (divides(int64_t{run.pipeline_parallel} * run.chunks))
+        ordered_.push_back({run, &links, least_seconds(run)});
+  }
+
+  /// Seconds of a batch in which nothing is recomputed or divided, and no stage waits.
+  double least_seconds(const RunConfig& run) {
+    if (!std::isfinite(request_.within) || rule_against(run)) return 0;
+    const PartCost model = costs_.of(run).of(ModelPart::whole(run));
+    double passes = model.forward + model.backward;
+    if (run.schedule.splits_backward)
+      passes = std::min(passes, model.forward + model.input_backward + model.weight_backward);
+    return static_cast<double>(run.microbatches) * passes / run.pipeline_parallel;
   }
 
   /// With all that may be recomputed, and that replicas may divide.
-  void divided(RunConfig run, const Links& links) {
+  void divided(const Ordered& ordered) {
+    if (ordered.least > longest_) {
+      plan_.slower += static_cast<int64_t>(request_.shards.size() * request_.recompute.size());
+      return;
+    }
+    RunConfig run = ordered.run;
     for (const Shard shard : request_.shards) {
-      if (shard != Shard::none && run.data_parallel == 1) continue;
+      if (shard != Shard::none && run.data_parallel * run.context_parallel == 1) continue;
       run.shard = shard;
       if (!allowed(run)) continue;
       for (const Recomputation& again : worth_recomputing(run)) {
         RunConfig with = run;
         with.recompute = again.kind;
         with.recompute_modules = again.modules;
-        if (allowed(with)) stages(with, links);
+        if (allowed(with)) stages(with, *ordered.links);
       }
     }
   }
@@ -141,8 +191,15 @@ class Search {
 
   void consider(const RunConfig& run, const PartCosts& costs, const Links& links) {
     try {
-      Candidate candidate{run, predict(run, costs, links, request_.machine), 0};
+      auto prediction = predict_within(longest_, run, costs, links, request_.machine);
+      if (!prediction || prediction->seconds > longest_) {
+        ++plan_.slower;
+        return;
+      }
+      Candidate candidate{run, *std::move(prediction), 0};
       candidate.missing = std::max<int64_t>(candidate.prediction.memory() - request_.memory, 0);
+      if (candidate.fits())
+        longest_ = std::min(longest_, request_.within * candidate.prediction.seconds);
       (candidate.fits() ? plan_.fitting : plan_.too_large).push_back(std::move(candidate));
     } catch (const InputError& e) {
       refuse(e);
@@ -157,26 +214,29 @@ class Search {
   /// another set is never worse than.
   const std::vector<Recomputation>& worth_recomputing(const RunConfig& like);
 
-  bool allowed(RunConfig run) {
+  bool allowed(const RunConfig& run) {
+    const std::optional<InputError> rule = rule_against(run);
+    if (rule) refuse(*rule);
+    return !rule;
+  }
+
+  static std::optional<InputError> rule_against(RunConfig run) {
     const int64_t parts = run.part_layout().parts();
     if (run.model.layers % parts != 0) {  // any sizes: what they will be is not known yet
       run.stage_layers.assign(static_cast<size_t>(parts), 1);
       run.stage_layers.back() += run.model.layers - parts;
     }
-    try {
-      run.validate();
-      return true;
-    } catch (const InputError& e) {
-      refuse(e);
-      return false;
-    }
+    return broken_rule(run);
   }
 
   const PlanRequest& request_;
   Costs costs_;
+  std::deque<Links> links_;
+  std::vector<Ordered> ordered_;
   Plan plan_;
-  /// By t, b and whether backward passes are split.
-  std::map<std::tuple<int, int64_t, bool>, std::vector<Recomputation>> worth_;
+  double longest_ = std::numeric_limits<double>::infinity();  // seconds of what is kept
+  /// By t, c, b and whether backward passes are split.
+  std::map<std::tuple<int, int, ContextKind, int64_t, bool>, std::vector<Recomputation>> worth_;
 };
 
 /// Whether a layer with one is slower than with the other, and saves nothing.
@@ -192,7 +252,8 @@ const std::vector<Recomputation>& Search::worth_recomputing(const RunConfig& lik
       std::ranges::count(request_.recompute, Recompute::selective, &Recomputation::kind);
   if (several < 2) return request_.recompute;
   const auto [found, is_new] =
-      worth_.try_emplace({like.tensor_parallel, like.micro_batch, like.schedule.splits_backward});
+      worth_.try_emplace({like.tensor_parallel, like.context_parallel, like.context,
+                          like.micro_batch, like.schedule.splits_backward});
   if (!is_new) return found->second;
   std::vector<PartCost> layers;
   for (const Recomputation& again : request_.recompute) {
@@ -223,6 +284,25 @@ void PlanRequest::search_all() {
     recompute.push_back({Recompute::selective, set});
   shards = {Shard::none, Shard::optimizer, Shard::gradients, Shard::weights};
   balanced_stages = true;
+  contexts = sharings(balanced_contexts());
+}
+
+std::vector<ContextKind> PlanRequest::balanced_contexts() const {
+  return {ContextKind::ulysses, run.model.causal ? ContextKind::zigzag : ContextKind::ring};
+}
+
+std::vector<Sharing> PlanRequest::sharings(const std::vector<ContextKind>& kinds) const {
+  std::vector<Sharing> found = {{}};
+  for (const int64_t ranks : divisors(devices)) {
+    if (ranks == 1) continue;
+    for (const ContextKind kind : kinds) {
+      RunConfig shared = run;
+      shared.context_parallel = static_cast<int>(ranks);
+      shared.context = kind;
+      if (!broken_rule(shared)) found.push_back({shared.context_parallel, kind});
+    }
+  }
+  return found;
 }
 
 void PlanRequest::validate() const {
@@ -233,22 +313,27 @@ void PlanRequest::validate() const {
     if (const std::string why = why_not_predicted(scheduled); !why.empty())
       throw InputError("--" + why);
   }
-  // b · w · d · g = B and w · d · t = N: for some t, B is a multiple of N / t.
-  const auto works = [this](int tensor) {
-    return devices % tensor == 0 && batch % (devices / tensor) == 0;
-  };
-  if (std::none_of(tensor.begin(), tensor.end(), [this](int t) { return devices % t == 0; }))
+  // b · w · d · g = B and w · d · t · c = N: for some t and c, B is a multiple of N / (t · c).
+  std::vector<int> sizes;  // t · c that divide N
+  for (const int t : tensor)
+    for (const Sharing& context : contexts)
+      if (const int64_t ranks = int64_t{t} * context.ranks; devices % ranks == 0)
+        sizes.push_back(static_cast<int>(ranks));
+  if (sizes.empty())
     throw InputError(fmt::format(
-        "--devices is {}, which --tensor-parallel ({}) does not divide; give a multiple of it",
-        devices, tensor.front()));
-  if (std::any_of(tensor.begin(), tensor.end(), works)) return;
-  const int pipelines = devices / tensor.back();
+        "--devices is {}, which --tensor-parallel ({}){} does not divide; give a multiple of it",
+        devices, tensor.front(),
+        contexts.front().ranks > 1
+            ? fmt::format(" x --context-parallel ({})", contexts.front().ranks)
+            : ""));
+  if (std::ranges::any_of(sizes, [this](int ranks) { return batch % (devices / ranks) == 0; }))
+    return;
+  const int most = std::ranges::max(sizes), pipelines = devices / most;
   const int64_t below = batch / pipelines * pipelines;
   throw InputError(fmt::format(
       "--batch is {}, and no b x w x d x g is that with w x d = {} (--devices {}{}); give a "
       "multiple of {}, such as {}",
-      batch, pipelines, devices,
-      tensor.back() > 1 ? fmt::format(", {} to a stage", tensor.back()) : "", pipelines,
+      batch, pipelines, devices, most > 1 ? fmt::format(", {} to a stage", most) : "", pipelines,
       std::max<int64_t>(below, pipelines)));
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <limits>
 #include <optional>
 
 #include "engine/plan/predict.h"
@@ -11,6 +12,12 @@ struct Recomputation {
   LayerModules modules = RunConfig::cores;  ///< of Recompute::selective
 };
 
+/// How many ranks share each sequence, and how they attend over it.
+struct Sharing {
+  int ranks = 1;  ///< [c]
+  ContextKind kind = ContextKind::ulysses;
+};
+
 /// What is to be planned: a model on so many devices of a machine, and which configurations are
 /// considered.
 struct PlanRequest {
@@ -20,17 +27,27 @@ struct PlanRequest {
   int64_t batch = 1;              ///< [B], sequences
   int64_t memory = 0;             ///< bytes of each device
   std::vector<int> tensor = {1};  ///< tensor-parallel sizes to consider
+  std::vector<Sharing> contexts = {{}};
   std::vector<ScheduleKind> schedules = {ScheduleKind::two_buffered};
   std::vector<Recomputation> recompute = {{Recompute::none}, {Recompute::stage}};
   std::vector<Shard> shards = {Shard::none};
   /// Whether stages may also have as many layers each as makes them equally fast.
   bool balanced_stages = false;
+  /// A configuration that takes longer than so many times the fastest that fits is counted and not
+  /// kept; what its stages compute often says that it does, and then it is not predicted.
+  double within = std::numeric_limits<double>::infinity();
   /// Where the schedule does not say how many chunks a stage has: at most so many.
   static constexpr int most_chunks = 8;
 
-  /// Considers all schedules that flush, all that can be recomputed within a layer, all shards and
-  /// balanced stages.
+  /// Considers all schedules that flush, all that can be recomputed within a layer, all shards,
+  /// balanced stages, and sequences shared by all numbers of ranks in balanced_contexts().
   void search_all();
+  /// One rank, and all that divide devices and sequence and that the model can share it among in
+  /// one of these ways: none where it has dropout or keeps scores.
+  std::vector<Sharing> sharings(const std::vector<ContextKind>& kinds) const;
+  /// Ulysses, and of rings the one in which all ranks compute as much: zigzag where attention is
+  /// causal.
+  std::vector<ContextKind> balanced_contexts() const;
   /// Throws InputError that names the flag, the value, and what is allowed.
   void validate() const;
 };
@@ -46,14 +63,21 @@ struct Candidate {
 struct Plan {
   /// By predicted throughput, the best first: those that fit, and those that do not.
   std::vector<Candidate> fitting, too_large;
-  /// Configurations whose microbatches are not a multiple of the depth, and so never m = d · g.
+  /// Configurations that are slower (PlanRequest::within), whether they fit or not.
+  int64_t slower = 0;
+  /// Those whose microbatches are not a multiple of the depth, and so never m = d · g.
   int64_t not_filling = 0;
   /// Others that a rule forbids (RunConfig::validate), and the first such rule.
   int64_t refused = 0;
   std::string first_rule;
+
+  /// Configurations that were compared.
+  size_t compared() const {
+    return fitting.size() + too_large.size() + static_cast<size_t>(slower);
+  }
 };
 
-/// Algorithm 1 of pipedream2bw2021: all (w, d, b, recomputation, g) with w · d · t = N and
+/// Algorithm 1 of pipedream2bw2021: all (w, d, b, recomputation, g) with w · d · t · c = N and
 /// b · w · d · g = B, where d divides the layers or stages may be balanced; besides, all schedules
 /// with their chunks, and all that replicas may divide. Of several sets of modules to recompute
 /// those are left out that take longer than another one and save nothing. Throws InputError where

@@ -23,21 +23,27 @@ constexpr const char *searched = "searched", *equal_stages = "equal";
 struct PlanValues {
   RunFlags run{{FieldGroup::model, FieldGroup::length},
                {"sequence_parallel", "attention", "stored_masks", "program"}};
-  std::string hardware, tensor_parallel = "1", schedule = "2bw", recompute = searched,
-                        modules = "core-attention", shard = "none", stage_layers = equal_stages,
-                        type = "bf16", format = "table";
+  std::string hardware, type = "bf16", format = "table";
+  // What may be searched; empty: not given.
+  std::string tensor_parallel, context_parallel, context, schedule, recompute, modules, shard,
+      stage_layers;
   int devices = 0;  // 0: not given
   int64_t batch = 0, execute = 0, rows = 5;
-  std::optional<double> memory;
+  std::optional<double> memory, within;
   bool search_all = false;
 
-  /// What may be searched and is not given otherwise.
-  void apply_search_all() {
-    if (!search_all) return;
-    const PlanValues usual;
-    for (const auto value : {&PlanValues::tensor_parallel, &PlanValues::schedule,
-                             &PlanValues::modules, &PlanValues::shard, &PlanValues::stage_layers})
-      if (this->*value == usual.*value) this->*value = searched;
+  /// What is not given is as usual, or searched.
+  void complete() {
+    using V = PlanValues;
+    for (const auto& [value, usual] : {std::pair{&V::tensor_parallel, "1"},
+                                       {&V::context_parallel, "1"},
+                                       {&V::context, searched},
+                                       {&V::schedule, "2bw"},
+                                       {&V::recompute, searched},
+                                       {&V::modules, "core-attention"},
+                                       {&V::shard, "none"},
+                                       {&V::stage_layers, equal_stages}})
+      if ((this->*value).empty()) this->*value = search_all ? searched : usual;
   }
 };
 
@@ -95,18 +101,20 @@ void check_modules(const std::string& modules) {
         modules, searched, fmt::join(all_names<LayerModule>(), ", ")));
 }
 
+/// What a flag says; none where it is to be searched.
+std::optional<int> size_given(const char* flag, const std::string& text) {
+  if (text == searched) return std::nullopt;
+  int size = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+  if (error != std::errc() || end != text.data() + text.size() || size < 1 || size > 1 << 16)
+    throw InputError(fmt::format("{} is \"{}\"; it must be a whole number from 1 to {}, or {}",
+                                 flag, text, 1 << 16, searched));
+  return size;
+}
+
 /// Sizes of which each stage's weights can be cut into as many parts.
 std::vector<int> tensor_sizes(const PlanValues& values, const PlanRequest& request) {
-  const std::string& text = values.tensor_parallel;
-  if (text != searched) {
-    int size = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
-    if (error != std::errc() || end != text.data() + text.size() || size < 1 || size > 1 << 16)
-      throw InputError(
-          fmt::format("--tensor-parallel is \"{}\"; it must be a whole number from 1 to {}, or {}",
-                      text, 1 << 16, searched));
-    return {size};
-  }
+  if (const auto size = size_given("--tensor-parallel", values.tensor_parallel)) return {*size};
   // Within a node: beyond it every layer's collectives cross the network.
   std::vector<int> sizes;
   const ModelConfig& m = request.run.model;
@@ -119,6 +127,20 @@ std::vector<int> tensor_sizes(const PlanValues& values, const PlanRequest& reque
   for (int t = 1; t <= std::min<int64_t>(request.devices, request.machine.devices_per_node); ++t)
     if (divides_all(t)) sizes.push_back(t);
   return sizes;
+}
+
+/// How sequences may be shared.
+std::vector<Sharing> sharings(const PlanValues& values, const PlanRequest& request) {
+  const std::optional<int> size = size_given("--context-parallel", values.context_parallel);
+  const std::optional<ContextKind> kind = from_name<ContextKind>(values.context);
+  if (size == 1) return {{}};
+  if (size && kind) return {{*size, *kind}};
+  std::vector<Sharing> all =
+      request.sharings(kind ? std::vector{*kind} : request.balanced_contexts());
+  std::erase_if(all, [&](const Sharing& sharing) { return size && sharing.ranks != *size; });
+  // One that is refused, with the rule that it breaks.
+  if (all.empty()) all.push_back({*size, ContextKind::ulysses});
+  return all;
 }
 
 PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
@@ -144,11 +166,13 @@ PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
   refuse_memory(run.program);
   run.stored_masks = settings.config.stored_masks;
   request.tensor = tensor_sizes(values, request);
+  request.contexts = sharings(values, request);
   request.schedules = schedules_of(values.schedule);
   request.shards = those_of<Shard>(
       values.shard, {Shard::none, Shard::optimizer, Shard::gradients, Shard::weights});
   check_modules(values.modules);
   request.recompute = recomputations_of(values, run.attention);
+  request.within = values.within.value_or(1.5);
   request.balanced_stages = values.stage_layers != equal_stages;
   return request;
 }
@@ -166,7 +190,7 @@ std::string command_of(const PlanValues& values, const RunSettings& asked, const
 }
 
 Exit plan(PlanValues values) {
-  values.apply_search_all();
+  values.complete();
   const RunSettings settings = values.run.settings();
   const PlanRequest request = request_of(values, settings);
   Plan plan = search(request);
@@ -201,6 +225,12 @@ void add_plan(CommandLine& line) {
                "that flush");
   flags.text("--tensor-parallel", v.tensor_parallel, "N|searched",
              "Tensor-parallel size; searched: all sizes within a node");
+  flags.text("--context-parallel", v.context_parallel, "N|searched",
+             "Ranks that share a sequence; searched: all sizes that divide the devices and the "
+             "sequence");
+  flags.choice("--context", v.context, names_and_searched(all_names<ContextKind>()),
+               "How they do. By default searched: Ulysses, and zigzag, or ring where attention is "
+               "not causal");
   flags.choice("--recompute", v.recompute, names_and_searched(all_names<Recompute>()),
                "Activations that are computed again");
   flags.text("--recompute-modules", v.modules, "SET|searched",
@@ -209,9 +239,11 @@ void add_plan(CommandLine& line) {
                "What replicas divide in place of copies");
   flags.choice("--stage-layers", v.stage_layers, {equal_stages, searched},
                "searched: also as many for each stage as make all equally fast");
-  flags.toggle("--search-all", v.search_all,
-               "Searches all of these that are not given another value than their default");
+  flags.toggle("--search-all", v.search_all, "Searches all of these that are not given");
   flags.choice("--type", v.type, all_names<DType>(), "Of weights and activations");
+  flags.number("--within", v.within, 1, 1e9,
+               "Keep configurations that take at most so many times as long as the fastest that "
+               "fits; 1.5 otherwise");
   flags.integer("--rows", v.rows, 1, "Configurations that are shown");
   flags.integer("--execute", v.execute, 0,
                 "Execute so many of the best on the virtual machine, and order them by that");

@@ -51,11 +51,12 @@ class Plan(Cli):
     def test_everything_is_searched_and_settled(self):
         """Its command trains the first of what was executed, and these are in the order of their times."""
         asked = ["plan", "--model", "llama-tiny", "--layers", "5", "--hardware", "h100-dgx", "--devices", "4",
-                 "--batch", "16", "--search-all", "--execute", "4", "--format", "json"]
+                 "--batch", "16", "--search-all", "--within", "1000", "--execute", "4", "--format", "json"]
         plan = json.loads(self.run_frugal(*asked).stdout)
         self.assertEqual(plan["schedule"], "searched")
         configs = [candidate["config"] for candidate in plan["fitting"]]
-        for key, least in (("schedule", 6), ("shard", 3), ("recompute_modules", 3), ("stage_layers", 3)):
+        for key, least in (("schedule", 6), ("shard", 3), ("recompute_modules", 3), ("stage_layers", 3), ("context_parallel_size", 3),
+                           ("context", 2)):
             self.assertGreaterEqual(len({str(config.get(key)) for config in configs}), least, key)
         seconds = [candidate["executed"]["seconds"] for candidate in plan["fitting"][:4]]
         self.assertEqual(seconds, sorted(seconds))

@@ -39,6 +39,13 @@ std::string sizes_of(const RunConfig& run) {
   return run.stage_layers.empty() ? "equal" : text_of_layer_counts(run.stage_layers);
 }
 
+/// "2 zigzag", of 2 ranks
+std::string sharing_of(const RunConfig& run) {
+  return run.context_parallel == 1
+             ? "1"
+             : fmt::format("{} {}", run.context_parallel, name_of(run.context));
+}
+
 /// What a plan may search besides: a column where it does, and a part of a configuration's name
 /// where that is not the usual.
 struct Searched {
@@ -47,9 +54,11 @@ struct Searched {
   bool (*is_usual)(const RunConfig&);
   std::string (*text)(const RunConfig&);
 };
-const std::array<Searched, 3>& also_searched() {
-  static const std::array<Searched, 3> all = {
-      {{"schedule", [](const PlanRequest& r) { return r.schedules.size() > 1; },
+const std::array<Searched, 4>& also_searched() {
+  static const std::array<Searched, 4> all = {
+      {{"c", [](const PlanRequest& r) { return r.contexts.size() > 1; },
+        [](const RunConfig& run) { return run.context_parallel == 1; }, sharing_of},
+       {"schedule", [](const PlanRequest& r) { return r.schedules.size() > 1; },
         [](const RunConfig& run) {
           return !run.schedule.has_chunks && !run.schedule.splits_backward;
         },
@@ -200,11 +209,15 @@ std::string PlanReport::text() const {
     large.rows.push_back(row_of(request, candidate));
     large.rows.back().push_back(gib(candidate.missing));
   }
+  const std::string slower =
+      plan.slower > 0 ? fmt::format("{} take over {} times as long as the fastest that does; ",
+                                    plan.slower, format_number(request.within))
+                      : "";
   std::string text = fmt::format(
-      "{} on {} devices of {}, batch {}, schedule {}: {} configurations fit, {} do not; {} more "
+      "{} on {} devices of {}, batch {}, schedule {}: {} configurations fit, {} do not; {}{} more "
       "have microbatches that are no multiple of d\n{}",
       request.run.model.name, request.devices, request.machine.name, request.batch,
-      schedule_of(request), plan.fitting.size(), plan.too_large.size(), plan.not_filling,
+      schedule_of(request), plan.fitting.size(), plan.too_large.size(), slower, plan.not_filling,
       fitting.text());
   if (!large.rows.empty()) text += "faster, but too large:\n" + large.text();
   const Machine::Parameter& peak = peak_of(request);
@@ -233,6 +246,7 @@ nlohmann::json PlanReport::json() const {
           {"peak_flops", {{"value", peak_of(request).value}, {"source", peak_of(request).source}}},
           {"fitting", fitting},
           {"too_large", large},
+          {"slower", plan.slower},
           {"not_filling", plan.not_filling},
           {"why", why()},
           {"command", command}};

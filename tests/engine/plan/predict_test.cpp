@@ -34,6 +34,7 @@ struct Planned {
   int chunks = 1;
   Shard shard = Shard::none;
   std::vector<int64_t> stage_layers = {};
+  Sharing context = {};
 };
 
 RunConfig config_of(const Planned& c) {
@@ -50,6 +51,12 @@ RunConfig config_of(const Planned& c) {
   run.chunks = c.chunks;
   run.shard = c.shard;
   run.stage_layers = c.stage_layers;
+  if (c.context.ranks > 1) {
+    run.context_parallel = c.context.ranks;
+    run.context = c.context.kind;
+    run.model.dropout = 0;
+    run.attention = AttentionKind::fused;
+  }
   if (c.window > 0) {
     run.model.window = c.window;
     run.model.window_period = 3;
@@ -65,6 +72,7 @@ void PrintTo(const Planned& c, std::ostream* out) {
                                  name_of(c.recompute), c.t, c.w, c.d, c.b, c.m);
   std::replace(name.begin(), name.end(), '-', '_');
   name += fmt::format("_v{}_{}_{}", c.chunks, name_of(c.shard), fmt::join(c.stage_layers, "_"));
+  if (c.context.ranks > 1) name += fmt::format("_c{}_{}", c.context.ranks, name_of(c.context.kind));
   *out << name << (c.untied ? "_untied" : "") << (c.window > 0 ? "_windows" : "");
 }
 
@@ -177,6 +185,22 @@ Planned uneven(const ScheduleKind& kind, int chunks, std::vector<int64_t> layers
   c.stage_layers = std::move(layers);
   return c;
 }
+/// Sequences of 8 ranks, or of 2 nodes, and with replicas that sum their gradients too.
+Planned shared(Sharing context, int w, int d, Shard shard = Shard::none) {
+  Planned c{flush, none, 1, w, d, 2, 8};
+  c.context = context;
+  c.shard = shard;
+  return c;
+}
+INSTANTIATE_TEST_SUITE_P(Shared, Predicted,
+                         ::testing::Values(shared({8, ContextKind::ulysses}, 1, 1),
+                                           shared({2, ContextKind::ulysses}, 4, 2),
+                                           shared({4, ContextKind::zigzag}, 2, 4),
+                                           shared({16, ContextKind::zigzag}, 1, 2),
+                                           shared({4, ContextKind::ring}, 4, 1),
+                                           shared({4, ContextKind::zigzag}, 2, 2, Shard::optimizer),
+                                           shared({2, ContextKind::ulysses}, 4, 2, Shard::weights)),
+                         ::testing::PrintToStringParamName());
 INSTANTIATE_TEST_SUITE_P(
     Since, Predicted,
     ::testing::Values(

@@ -109,6 +109,52 @@ TEST(Search, ConsidersTechniquesTogether) {
   EXPECT_LT(sets.size(), LayerModules::all_sets().size()) << "some are never worth it";
 }
 
+/// What is kept is the same as if all were, but for what takes longer: that is counted.
+TEST(Search, LeavesOutWhatTakesTooLong) {
+  PlanRequest asked = plan_request(planned_gpt(12, 256, 4), "a100-selene", 16, 64, flush);
+  asked.search_all();
+  const Plan all = search(asked);
+  asked.within = 1.5;
+  const Plan some = search(asked);
+  const double longest = 1.5 * all.fitting.front().prediction.seconds;
+  const auto same = [&](const std::vector<Candidate>& kept, const std::vector<Candidate>& of) {
+    size_t i = 0;
+    for (; i < of.size() && of[i].prediction.seconds <= longest; ++i) {
+      ASSERT_LT(i, kept.size());
+      EXPECT_EQ(shape_of(kept[i]), shape_of(of[i]));
+      EXPECT_EQ(kept[i].prediction.seconds, of[i].prediction.seconds);
+    }
+    EXPECT_EQ(kept.size(), i);
+    EXPECT_LT(i, of.size());
+  };
+  same(some.fitting, all.fitting);
+  EXPECT_EQ(some.compared(), all.compared());
+  EXPECT_GT(some.slower, 0);
+  EXPECT_EQ(all.slower, 0);
+}
+
+/// By Ulysses as far as there are heads, and by zigzag as far as there are pieces.
+TEST(Search, SequencesAreSharedByAllThatDivideThem) {
+  PlanRequest asked = plan_request(planned_gpt(8, 256, 4), "h100-dgx", 16, 16, flush);
+  asked.run.model.dropout = 0;
+  asked.run.attention = AttentionKind::fused;
+  asked.tensor = {1, 2};
+  asked.contexts = asked.sharings(asked.balanced_contexts());
+  std::set<std::tuple<int, int, ContextKind>> found;
+  for (const Candidate& c : search(asked).fitting) {
+    EXPECT_EQ(c.run.ranks(), 16);
+    found.emplace(c.run.tensor_parallel, c.run.context_parallel, c.run.context);
+  }
+  const auto heads = ContextKind::ulysses, pieces = ContextKind::zigzag;
+  const std::set<std::tuple<int, int, ContextKind>> expected = {
+      {1, 1, heads},  {1, 2, heads},  {1, 2, pieces},  {1, 4, heads},
+      {1, 4, pieces}, {1, 8, pieces}, {1, 16, pieces}, {2, 1, heads},
+      {2, 2, heads},  {2, 2, pieces}, {2, 4, pieces},  {2, 8, pieces}};
+  EXPECT_EQ(found, expected);
+  asked.run.model.dropout = 0.1F;
+  EXPECT_EQ(asked.sharings(asked.balanced_contexts()).size(), 1U);
+}
+
 /// Those that are left out of several sets are worse than one that is not.
 TEST(Search, LeavesOutSetsThatCostMoreAndSaveNothing) {
   PlanRequest asked = plan_request(planned_gpt(8, 256, 4), "h100-dgx", 1, 4, flush);
