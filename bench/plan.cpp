@@ -83,6 +83,7 @@ std::string shape_of(const RunConfig& run) {
                   run.pipeline_parallel, run.micro_batch, run.microbatches, name_of(run.recompute));
   if (run.recompute == Recompute::selective && run.recompute_modules != RunConfig::cores)
     shape += ' ' + name_of(run.recompute_modules);
+  if (run.recompute_layers > 0) shape += fmt::format(" of {} layers", run.recompute_layers);
   if (run.context_parallel > 1)
     shape += fmt::format(", c{} {}", run.context_parallel, name_of(run.context));
   if (run.schedule.has_chunks || run.schedule.splits_backward)
@@ -119,11 +120,12 @@ PlanRequest request_of(const PlannedCase& c, const Machine& machine) {
 std::vector<const Candidate*> to_execute(const Plan& plan) {
   constexpr size_t first = 50;
   std::vector<const Candidate*> chosen;
-  std::set<std::tuple<std::string_view, Recompute, Shard, bool, int>> kinds;
+  std::set<std::tuple<std::string_view, Recompute, bool, Shard, bool, int>> kinds;
   for (const Candidate& c : plan.fitting) {
     const bool is_new =
         kinds
-            .emplace(c.run.schedule.name, c.run.recompute, c.run.shard, c.run.stage_layers.empty(),
+            .emplace(c.run.schedule.name, c.run.recompute, c.run.recompute_layers > 0, c.run.shard,
+                     c.run.stage_layers.empty(),
                      c.run.context_parallel > 1 ? 1 + static_cast<int>(c.run.context) : 0)
             .second;
     if (chosen.size() < first || is_new) chosen.push_back(&c);

@@ -140,8 +140,11 @@ class PartRun {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
-/// How many layers are unlike those behind them.
-int64_t unlike_the_next(const RunConfig& run) { return run.reduces_in_backward() ? 3 : 1; }
+/// From how many layers on each one more costs the same.
+int64_t enough_layers(const RunConfig& run) {
+  if (run.recompute_layers > 0 || run.recompute_group > 1) return run.model.layers;
+  return run.reduces_in_backward() ? 4 : 2;
+}
 
 }  // namespace
 
@@ -182,13 +185,13 @@ PartCosts::PartCosts(const RunConfig& run, const OptimizerOptions& optimizer,
       optimizer_(optimizer),
       machine_(machine),
       kinds_(run.model.window > 0 ? run.model.window_period : 1),
-      most_(unlike_the_next(run) + 1),
+      most_(enough_layers(run)),
       hidden_state_(run.local_sequence() * run.micro_batch * run.model.hidden *
                     static_cast<int64_t>(size_of(run.type))) {
   machine_.memory_capacity = std::numeric_limits<int64_t>::max();
 }
 
-const PartCost& PartCosts::few(ModelPart part) const {
+const PartCost& PartCosts::executed(ModelPart part) const {
   part.first_layer %= kinds_;
   const std::tuple key{part.first_layer, part.layers, part.first, part.last};
   const auto found = executed_.find(key);
@@ -197,12 +200,13 @@ const PartCost& PartCosts::few(ModelPart part) const {
 }
 
 PartCost PartCosts::next(int64_t layer) const {
-  return plus(few({layer, most_, false, false}), -1, few({layer, most_ - 1, false, false}));
+  return plus(executed({layer, most_, false, false}), -1,
+              executed({layer, most_ - 1, false, false}));
 }
 
 PartCost PartCosts::of(const ModelPart& part) const {
   const int64_t more = std::max<int64_t>(part.layers - most_, 0);
-  PartCost cost = few({part.first_layer, part.layers - more, part.first, part.last});
+  PartCost cost = executed({part.first_layer, part.layers - more, part.first, part.last});
   for (int64_t i = 0; i < std::min(kinds_, more); ++i)  // those of a kind together
     cost = plus(cost, (more - 1 - i) / kinds_ + 1, next(part.first_layer + i + 1));
   if (more > 0 && (part.first || part.last)) correct_peaks(part, cost);
@@ -210,18 +214,18 @@ PartCost PartCosts::of(const ModelPart& part) const {
 }
 
 void PartCosts::correct_peaks(const ModelPart& part, PartCost& cost) const {
-  const auto executed = [&](int64_t layers, bool first, bool last) -> const PartCost& {
-    return few({part.first_layer, layers, first, last});
+  const auto few = [&](int64_t layers, bool first, bool last) -> const PartCost& {
+    return executed({part.first_layer, layers, first, last});
   };
   const int64_t more = part.layers - most_;
   const PartCost layers = of({part.first_layer, part.layers, false, false});
   const PartCost layer = next(part.first_layer);
   // What the ends hold while layers compute.
-  const PartCost& none = executed(most_, false, false);
-  const PartCost& all = executed(most_, part.first, part.last);
-  const PartCost& fewer = executed(most_ - 1, part.first, part.last);
-  const int64_t kept = executed(most_, part.first, false).kept - none.kept;
-  const int64_t owed = executed(most_, false, part.last).owed - none.owed;
+  const PartCost& none = few(most_, false, false);
+  const PartCost& all = few(most_, part.first, part.last);
+  const PartCost& fewer = few(most_ - 1, part.first, part.last);
+  const int64_t kept = few(most_, part.first, false).kept - none.kept;
+  const int64_t owed = few(most_, false, part.last).owed - none.owed;
   for (const auto& [peak, held] : {std::pair{&PartCost::forward_peak, kept},
                                    {&PartCost::backward_peak, kept},
                                    {&PartCost::input_backward_peak, kept + owed},

@@ -46,7 +46,8 @@ PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
 /// while those of the layers beside it are there. There are several kinds where every so many
 /// layers have a window (ModelConfig::window_period).
 ///
-/// Each of them is executed when it is first asked for.
+/// Each of them is executed when it is first asked for. Where layers are recomputed otherwise than
+/// those behind them (RunConfig::recompute_layers, recompute_group), a part is executed as it is.
 ///
 /// A peak grows by what each layer more keeps where it is a layer's. It may be the embedding's or
 /// the head's instead, and grow by less, until the layers' own is higher; then what is said is too
@@ -60,8 +61,8 @@ class PartCosts {
   PartCost layer() const { return next(0); }
 
  private:
-  /// A part of at most most_ layers, from one of the same kind on.
-  const PartCost& few(ModelPart part) const;
+  /// Of a part that begins with a layer of the same kind.
+  const PartCost& executed(ModelPart part) const;
   /// What the last layer of the largest of them adds, where they begin with such a layer.
   PartCost next(int64_t layer) const;
   /// Where the ends of a part have them, not its layers.
@@ -70,7 +71,8 @@ class PartCosts {
   RunConfig run_;
   OptimizerOptions optimizer_;
   Machine machine_;           // of endless memory
-  int64_t kinds_, most_;      // of layers, and how many are executed
+  int64_t kinds_;             // of layers
+  int64_t most_;              // layers of a part that are executed
   int64_t hidden_state_ = 0;  // bytes
   mutable std::map<std::tuple<int64_t, int64_t, bool, bool>, PartCost> executed_;
 };

@@ -160,7 +160,10 @@ class Predicting {
     const MessageCost message(run_, times_);
     const PartCost& part = parts_[static_cast<size_t>(i)];
     StagePrediction stage;
-    stage.compute = part.forward + part.backward;
+    for (int chunk = 0; chunk < run_.chunks; ++chunk) {
+      const PartCost of_chunk = costs_.of(ModelPart::of(run_, i, chunk));
+      stage.compute += of_chunk.forward + of_chunk.backward;
+    }
     for (const int next : {i - 1, i + 1})
       if (next >= 0 && next < run_.pipeline_parallel)
         stage.messages += run_.chunks * message.seconds(times_, links_.between(i, next));

@@ -47,6 +47,7 @@ class Costs {
                   run.micro_batch,
                   run.recompute,
                   run.recompute == Recompute::selective ? name_of(run.recompute_modules) : "",
+                  run.recompute_layers,
                   run.schedule.splits_backward,
                   run.schedule.flushes ? "" : run.schedule.name,
                   run.shard,
@@ -58,7 +59,7 @@ class Costs {
   }
 
  private:
-  using Key = std::tuple<int, int, ContextKind, int64_t, Recompute, std::string, bool,
+  using Key = std::tuple<int, int, ContextKind, int64_t, Recompute, std::string, int64_t, bool,
                          std::string_view, Shard, int>;
   const Machine& machine_;
   std::map<Key, PartCosts> costs_;
@@ -92,11 +93,14 @@ class Search {
     double least;  // seconds of a batch: least_seconds()
   };
 
+  /// Seconds of what is kept.
+  double longest() const { return request_.within * fastest_; }
+
   /// The fastest first; without those that were kept until a faster one was found.
   void put_in_order(std::vector<Candidate>& candidates) {
     const auto seconds = [](const Candidate& c) { return c.prediction.seconds; };
     std::ranges::stable_sort(candidates, {}, seconds);
-    const auto end = std::ranges::upper_bound(candidates, longest_, {}, seconds);
+    const auto end = std::ranges::upper_bound(candidates, longest(), {}, seconds);
     plan_.slower += candidates.end() - end;
     candidates.erase(end, candidates.end());
   }
@@ -157,7 +161,7 @@ class Search {
 
   /// With all that may be recomputed, and that replicas may divide.
   void divided(const Ordered& ordered) {
-    if (ordered.least > longest_) {
+    if (ordered.least > longest()) {
       plan_.slower += static_cast<int64_t>(request_.shards.size() * request_.recompute.size());
       return;
     }
@@ -180,29 +184,70 @@ class Search {
     const PartCosts& costs = costs_.of(run);
     const int64_t parts = run.part_layout().parts();
     const bool equal = run.model.layers % parts == 0;
-    if (equal) consider(run, costs, links);
+    if (equal) recompute_all_or_some(run, costs, links);
     if (!request_.balanced_stages || parts == 1) return;
     run.stage_layers = balanced_layers(run, costs);
     const std::vector<int64_t>& layers = run.stage_layers;
     if (equal && std::ranges::all_of(layers, [&](int64_t n) { return n == layers.front(); }))
       return;
-    consider(run, costs, links);
+    recompute_all_or_some(run, costs, links);
   }
 
-  void consider(const RunConfig& run, const PartCosts& costs, const Links& links) {
+  /// What is recomputed of every layer; and of as few as fit, if that may be the fastest of all.
+  void recompute_all_or_some(const RunConfig& run, const PartCosts& costs, const Links& links) {
+    const std::optional<Outcome> all = consider(run, costs, links);
+    const bool by_layer = run.recompute == Recompute::full || run.recompute == Recompute::selective;
+    if (!request_.some_layers || !by_layer || !all || all->memory > request_.memory) return;
+    RunConfig plain = run;
+    plain.recompute = Recompute::none;
+    const auto none = predict_within(longest(), plain, costs_.of(plain), links, request_.machine);
+    if (!none || none->memory() <= request_.memory) return;
+    const double share = static_cast<double>(none->memory() - request_.memory) /
+                         static_cast<double>(none->memory() - all->memory);
+    const double seconds = none->seconds + share * (all->seconds - none->seconds);
+    if (seconds < fastest_) recompute_fewest(run, share, links);
+  }
+
+  /// Of the first layers of each part, as few as fit; that is about so large a share of them.
+  void recompute_fewest(RunConfig run, double share, const Links& links) {
+    const std::vector<int64_t>& uneven = run.stage_layers;
+    const int64_t layers =
+        uneven.empty() ? run.model.layers / run.part_layout().parts() : std::ranges::max(uneven);
+    const auto fits = [&](int64_t recomputed) {
+      run.recompute_layers = recomputed;
+      return predict(run, costs_.of(run), links, request_.machine).memory() <= request_.memory;
+    };
+    auto fewest = std::clamp(static_cast<int64_t>(std::ceil(share * static_cast<double>(layers))),
+                             int64_t{1}, layers);
+    while (fewest < layers && !fits(fewest)) ++fewest;
+    while (fewest > 1 && fits(fewest - 1)) --fewest;
+    if (fewest == layers) return;
+    run.recompute_layers = fewest;
+    (void)consider(run, costs_.of(run), links);
+  }
+
+  /// What a configuration is predicted to take; none where it is not kept.
+  struct Outcome {
+    double seconds;
+    int64_t memory;
+  };
+  std::optional<Outcome> consider(const RunConfig& run, const PartCosts& costs,
+                                  const Links& links) {
     try {
-      auto prediction = predict_within(longest_, run, costs, links, request_.machine);
-      if (!prediction || prediction->seconds > longest_) {
+      auto prediction = predict_within(longest(), run, costs, links, request_.machine);
+      if (!prediction || prediction->seconds > longest()) {
         ++plan_.slower;
-        return;
+        return std::nullopt;
       }
+      const Outcome outcome{prediction->seconds, prediction->memory()};
       Candidate candidate{run, *std::move(prediction), 0};
       candidate.missing = std::max<int64_t>(candidate.prediction.memory() - request_.memory, 0);
-      if (candidate.fits())
-        longest_ = std::min(longest_, request_.within * candidate.prediction.seconds);
+      if (candidate.fits()) fastest_ = std::min(fastest_, outcome.seconds);
       (candidate.fits() ? plan_.fitting : plan_.too_large).push_back(std::move(candidate));
+      return outcome;
     } catch (const InputError& e) {
       refuse(e);
+      return std::nullopt;
     }
   }
 
@@ -234,7 +279,7 @@ class Search {
   std::deque<Links> links_;
   std::vector<Ordered> ordered_;
   Plan plan_;
-  double longest_ = std::numeric_limits<double>::infinity();  // seconds of what is kept
+  double fastest_ = std::numeric_limits<double>::infinity();  // seconds of what fits
   /// By t, c, b and whether backward passes are split.
   std::map<std::tuple<int, int, ContextKind, int64_t, bool>, std::vector<Recomputation>> worth_;
 };
@@ -283,7 +328,7 @@ void PlanRequest::search_all() {
   for (const LayerModules set : LayerModules::all_sets())
     recompute.push_back({Recompute::selective, set});
   shards = {Shard::none, Shard::optimizer, Shard::gradients, Shard::weights};
-  balanced_stages = true;
+  some_layers = balanced_stages = true;
   contexts = sharings(balanced_contexts());
 }
 

@@ -31,6 +31,9 @@ struct PlanRequest {
   std::vector<ScheduleKind> schedules = {ScheduleKind::two_buffered};
   std::vector<Recomputation> recompute = {{Recompute::none}, {Recompute::stage}};
   std::vector<Shard> shards = {Shard::none};
+  /// Whether of layers that could not keep all as few may be recomputed as fit in memory
+  /// (RunConfig::recompute_layers), where nothing that was found is faster.
+  bool some_layers = false;
   /// Whether stages may also have as many layers each as makes them equally fast.
   bool balanced_stages = false;
   /// A configuration that takes longer than so many times the fastest that fits is counted and not
@@ -39,8 +42,9 @@ struct PlanRequest {
   /// Where the schedule does not say how many chunks a stage has: at most so many.
   static constexpr int most_chunks = 8;
 
-  /// Considers all schedules that flush, all that can be recomputed within a layer, all shards,
-  /// balanced stages, and sequences shared by all numbers of ranks in balanced_contexts().
+  /// Considers all schedules that flush, all that can be recomputed within a layer, of all layers
+  /// or some, all shards, balanced stages, and sequences shared by all numbers of ranks in
+  /// balanced_contexts().
   void search_all();
   /// One rank, and all that divide devices and sequence and that the model can share it among in
   /// one of these ways: none where it has dropout or keeps scores.

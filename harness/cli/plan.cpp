@@ -18,15 +18,15 @@
 namespace frugal::harness {
 namespace {
 
-constexpr const char *searched = "searched", *equal_stages = "equal";
+constexpr const char *searched = "searched", *equal_stages = "equal", *all_layers = "all";
 
 struct PlanValues {
   RunFlags run{{FieldGroup::model, FieldGroup::length},
                {"sequence_parallel", "attention", "stored_masks", "program"}};
   std::string hardware, type = "bf16", format = "table";
   // What may be searched; empty: not given.
-  std::string tensor_parallel, context_parallel, context, schedule, recompute, modules, shard,
-      stage_layers;
+  std::string tensor_parallel, context_parallel, context, schedule, recompute, modules,
+      recompute_layers, shard, stage_layers;
   int devices = 0;  // 0: not given
   int64_t batch = 0, execute = 0, rows = 5;
   std::optional<double> memory, within;
@@ -41,6 +41,7 @@ struct PlanValues {
                                        {&V::schedule, "2bw"},
                                        {&V::recompute, searched},
                                        {&V::modules, "core-attention"},
+                                       {&V::recompute_layers, all_layers},
                                        {&V::shard, "none"},
                                        {&V::stage_layers, equal_stages}})
       if ((this->*value).empty()) this->*value = search_all ? searched : usual;
@@ -172,6 +173,7 @@ PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
       values.shard, {Shard::none, Shard::optimizer, Shard::gradients, Shard::weights});
   check_modules(values.modules);
   request.recompute = recomputations_of(values, run.attention);
+  request.some_layers = values.recompute_layers != all_layers;
   request.within = values.within.value_or(1.5);
   request.balanced_stages = values.stage_layers != equal_stages;
   return request;
@@ -235,6 +237,10 @@ void add_plan(CommandLine& line) {
                "Activations that are computed again");
   flags.text("--recompute-modules", v.modules, "SET|searched",
              "Of selective recomputation; searched: every set that saves something");
+  flags.choice(
+      "--recompute-layers", v.recompute_layers, {all_layers, searched},
+      "searched: also of as few layers as fit, from the first of each stage on, where that "
+      "may be the fastest");
   flags.choice("--shard", v.shard, names_and_searched(all_names<Shard>()),
                "What replicas divide in place of copies");
   flags.choice("--stage-layers", v.stage_layers, {equal_stages, searched},

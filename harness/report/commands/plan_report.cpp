@@ -20,12 +20,13 @@ std::string gib(int64_t bytes) {
   return fmt::format("{:.2f}", static_cast<double>(bytes) / gibibyte);
 }
 
-/// "selective norm+mlp"; the paper's own set has no names.
+/// "selective norm+mlp of 5 layers"; the paper's own set has no names.
 std::string recomputed(const RunConfig& run) {
-  const bool sets =
-      run.recompute == Recompute::selective && run.recompute_modules != RunConfig::cores;
-  return fmt::format("{}{}", name_of(run.recompute),
-                     sets ? " " + name_of(run.recompute_modules) : "");
+  std::string text(name_of(run.recompute));
+  if (run.recompute == Recompute::selective && run.recompute_modules != RunConfig::cores)
+    text += ' ' + name_of(run.recompute_modules);
+  if (run.recompute_layers > 0) text += fmt::format(" of {} layers", run.recompute_layers);
+  return text;
 }
 
 /// "interleaved, v 2"

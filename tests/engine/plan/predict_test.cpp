@@ -35,6 +35,7 @@ struct Planned {
   Shard shard = Shard::none;
   std::vector<int64_t> stage_layers = {};
   Sharing context = {};
+  int64_t recompute_layers = 0;
 };
 
 RunConfig config_of(const Planned& c) {
@@ -51,6 +52,7 @@ RunConfig config_of(const Planned& c) {
   run.chunks = c.chunks;
   run.shard = c.shard;
   run.stage_layers = c.stage_layers;
+  run.recompute_layers = c.recompute_layers;
   if (c.context.ranks > 1) {
     run.context_parallel = c.context.ranks;
     run.context = c.context.kind;
@@ -72,6 +74,7 @@ void PrintTo(const Planned& c, std::ostream* out) {
                                  name_of(c.recompute), c.t, c.w, c.d, c.b, c.m);
   std::replace(name.begin(), name.end(), '-', '_');
   name += fmt::format("_v{}_{}_{}", c.chunks, name_of(c.shard), fmt::join(c.stage_layers, "_"));
+  if (c.recompute_layers > 0) name += fmt::format("_of_{}_layers", c.recompute_layers);
   if (c.context.ranks > 1) name += fmt::format("_c{}_{}", c.context.ranks, name_of(c.context.kind));
   *out << name << (c.untied ? "_untied" : "") << (c.window > 0 ? "_windows" : "");
 }
@@ -201,6 +204,24 @@ INSTANTIATE_TEST_SUITE_P(Shared, Predicted,
                                            shared({4, ContextKind::zigzag}, 2, 2, Shard::optimizer),
                                            shared({2, ContextKind::ulysses}, 4, 2, Shard::weights)),
                          ::testing::PrintToStringParamName());
+/// Of which so many layers of each part are recomputed.
+Planned some_layers(Planned c, Recompute recompute, int64_t layers) {
+  c.recompute = recompute;
+  c.recompute_layers = layers;
+  return c;
+}
+INSTANTIATE_TEST_SUITE_P(
+    SomeLayers, Predicted,
+    ::testing::Values(
+        some_layers({flush, none, 1, 1, 1, 2, 4}, Recompute::full, 5),
+        some_layers({flush, none, 1, 1, 2, 2, 8}, Recompute::full, 1),
+        some_layers({flush, none, 1, 2, 4, 2, 8, 16}, Recompute::selective, 3),
+        some_layers(chunked(ScheduleKind::interleaved, 2, 16, 24), Recompute::full, 2),
+        some_layers(chunked(ScheduleKind::zero_bubble_v, 2, 16, 32), Recompute::full, 3),
+        some_layers(sharded(Shard::weights, 2), Recompute::full, 2),
+        some_layers(sharded(Shard::gradients, 1), Recompute::selective, 6),
+        some_layers(uneven(flush, 1, {1, 3, 4, 2}), Recompute::full, 2)),
+    ::testing::PrintToStringParamName());
 INSTANTIATE_TEST_SUITE_P(
     Since, Predicted,
     ::testing::Values(

@@ -133,6 +133,38 @@ TEST(Search, LeavesOutWhatTakesTooLong) {
   EXPECT_EQ(all.slower, 0);
 }
 
+/// What is recomputed of some layers fits, and of one layer less would not; so it is the fastest.
+TEST(Search, RecomputesNoMoreLayersThanItMust) {
+  PlanRequest asked = plan_request(planned_gpt(12, 1024, 16), "h100-dgx", 1, 8, flush);
+  asked.recompute = {{Recompute::none}, {Recompute::full}};
+  const auto fastest = [&](int64_t memory) {
+    asked.memory = memory;
+    return search(asked).fitting.front();
+  };
+  asked.run.attention = AttentionKind::fused;
+  const int64_t all = fastest(asked.machine.memory_capacity).prediction.memory();
+  asked.recompute = {{Recompute::full}};
+  asked.some_layers = true;
+  std::set<int64_t> found;
+  for (const double share : {0.95, 0.9, 0.8, 0.7}) {
+    const auto memory = static_cast<int64_t>(static_cast<double>(all) * share);
+    const Candidate best = fastest(memory);
+    const int64_t layers = best.run.recompute_layers;
+    if (layers == 0) continue;
+    found.insert(layers);
+    EXPECT_LE(best.prediction.memory(), memory);
+    RunConfig fewer = best.run;
+    fewer.recompute_layers = layers - 1;
+    if (layers == 1) fewer.recompute = Recompute::none;
+    const OptimizerOptions options = planned_optimizer(fewer.schedule);
+    const Prediction less = predict(fewer, PartCosts(fewer, options, asked.machine),
+                                    Links(fewer, asked.machine), asked.machine);
+    EXPECT_GT(less.memory(), memory);
+    EXPECT_LT(less.seconds, best.prediction.seconds);
+  }
+  EXPECT_GE(found.size(), 2U);
+}
+
 /// By Ulysses as far as there are heads, and by zigzag as far as there are pieces.
 TEST(Search, SequencesAreSharedByAllThatDivideThem) {
   PlanRequest asked = plan_request(planned_gpt(8, 256, 4), "h100-dgx", 16, 16, flush);
