@@ -88,6 +88,7 @@ std::string shape_of(const RunConfig& run) {
     shape += fmt::format(", c{} {}", run.context_parallel, name_of(run.context));
   if (run.schedule.has_chunks || run.schedule.splits_backward)
     shape += fmt::format(", {} v{}", name_of(run.schedule), run.chunks);
+  if (run.validates_later()) shape += ", steps validated after";
   if (run.shard != Shard::none) shape += fmt::format(", shard {}", name_of(run.shard));
   if (!run.stage_layers.empty()) shape += ", layers " + text_of_layer_counts(run.stage_layers);
   return shape;
@@ -120,12 +121,12 @@ PlanRequest request_of(const PlannedCase& c, const Machine& machine) {
 std::vector<const Candidate*> to_execute(const Plan& plan) {
   constexpr size_t first = 50;
   std::vector<const Candidate*> chosen;
-  std::set<std::tuple<std::string_view, Recompute, bool, Shard, bool, int>> kinds;
+  std::set<std::tuple<std::string_view, Recompute, bool, bool, Shard, bool, int>> kinds;
   for (const Candidate& c : plan.fitting) {
     const bool is_new =
         kinds
-            .emplace(c.run.schedule.name, c.run.recompute, c.run.recompute_layers > 0, c.run.shard,
-                     c.run.stage_layers.empty(),
+            .emplace(c.run.schedule.name, c.run.recompute, c.run.recompute_layers > 0,
+                     c.run.validates_later(), c.run.shard, c.run.stage_layers.empty(),
                      c.run.context_parallel > 1 ? 1 + static_cast<int>(c.run.context) : 0)
             .second;
     if (chosen.size() < first || is_new) chosen.push_back(&c);

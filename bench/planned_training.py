@@ -27,7 +27,9 @@ STEPS = (("the papers'", [], PAPERS),
          ("+ stages of any size", ["--stage-layers", "searched"], PAPERS),
          ("+ shards", ["--shard", "searched"], PAPERS),
          ("+ modules", ["--recompute-modules", "searched"], PAPERS),
-         ("+ schedules since", [], ("searched",)))
+         ("+ schedules since", [], ("searched",)),
+         ("+ some layers, late steps", ["--recompute-layers", "searched", "--validate-steps", "searched"], ("searched",)),
+         ("+ shared sequences", ["--context-parallel", "searched"], ("searched",)))
 #: Table 4 of the same paper: GPUs, sequences of a batch, tokens of one, context-parallel size, MFU in %. Stages are 16
 #: and tensor-parallel size is 8 in all; the first and the last part of the model have one layer, the others two.
 LLAMA = ((8192, 2048, 8192, 1, 43), (16384, 2048, 8192, 1, 41), (16384, 128, 131072, 16, 38))
@@ -70,7 +72,8 @@ def first_choice(frugal, model, machine, devices, batch, flags, schedule):
             "command": plan["command"],
             **{key: config[key] for key in ("tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size",
                                             "microbatch_size", "microbatches", "recompute", "schedule", "chunks")},
-            **{key: config.get(key) for key in ("recompute_modules", "shard", "stage_layers")}}
+            **{key: config.get(key) for key in ("recompute_modules", "recompute_layers", "validate_steps", "shard", "stage_layers",
+                                                "context_parallel_size", "context")}}
 
 
 def planned(frugal, folder):

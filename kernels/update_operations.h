@@ -15,6 +15,9 @@ namespace frugal::kernels {
 /// The new weights go to `result`, of the weights' type and size, which may be the weights and must
 /// not overlap them otherwise; to the weights themselves where it is empty.
 ///
+/// A step that may have to be made otherwise (OptimizerState) writes the new weights alone: with
+/// keeps_state, master and moments stay as they are, and without a master `result` is no weights.
+///
 /// With a prediction, which needs a master, the weights are not what it becomes but what
 /// `prediction` further updates like this one would make of it: w + prediction · (w − w before).
 struct WeightUpdate {
@@ -25,11 +28,17 @@ struct WeightUpdate {
   bool decoupled = true;
   float gradient_scale = 1;
   float prediction = 0;
+  bool keeps_state = false;
 
   const View& target() const { return result.empty() ? weights : result; }
   double bytes() const {
     return detail::bytes_of(gradient, target()) +
-           (master.empty() ? detail::bytes_of(weights) : detail::bytes_of(master, master));
+           (master.empty() ? detail::bytes_of(weights) : state_bytes(master));
+  }
+  /// Of what is read, and written unless it stays.
+  template <class... Views>
+  double state_bytes(const Views&... state) const {
+    return (keeps_state ? 1 : 2) * detail::bytes_of(state...);
   }
 };
 
@@ -41,7 +50,7 @@ struct Momentum {
   WeightUpdate update;
   View moment{};
   float beta = 0.9F;
-  Cost cost() const { return {0, update.bytes() + detail::bytes_of(moment, moment)}; }
+  Cost cost() const { return {0, update.bytes() + update.state_bytes(moment)}; }
 };
 
 /// Adam, with decoupled decay AdamW; moments of type A, or both of T. step counts from 1.
@@ -52,8 +61,7 @@ struct Adam {
   float beta1 = 0.9F, beta2 = 0.999F, epsilon = 1e-8F;
   int64_t step = 1;
   Cost cost() const {
-    return {0, update.bytes() +
-                   detail::bytes_of(first_moment, first_moment, second_moment, second_moment)};
+    return {0, update.bytes() + update.state_bytes(first_moment, second_moment)};
   }
 };
 

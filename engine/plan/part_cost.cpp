@@ -50,10 +50,24 @@ class PartRun {
     start = now();
     optimizer_->finish(rank_);
     cost.late_step = now() - start;
+    if (rank_.config.validate_steps == StepValidation::after) step_in_two_halves(cost);
     return cost;
   }
 
  private:
+  /// As LateStep steps.
+  void step_in_two_halves(PartCost& cost) {
+    double start = now();
+    (void)optimizer_->squared_norm_of_stage(rank_);
+    cost.norm = now() - start;
+    start = now();
+    optimizer_->write_ahead(rank_, options_, {block_, block_});
+    cost.ahead = now() - start;
+    start = now();
+    optimizer_->update(rank_, options_, 0, {block_, block_}, false);
+    cost.validated_step = now() - start;
+  }
+
   double now() {
     rank_.device.synchronize();
     return rank_.device.now();
@@ -152,6 +166,7 @@ PartCost plus(const PartCost& a, int64_t n, const PartCost& b) {
   PartCost sum = a;
   for (const auto seconds : {&PartCost::forward, &PartCost::backward, &PartCost::input_backward,
                              &PartCost::weight_backward, &PartCost::sums, &PartCost::step,
+                             &PartCost::norm, &PartCost::ahead, &PartCost::validated_step,
                              &PartCost::late_step, &PartCost::other_version})
     sum.*seconds += static_cast<double>(n) * (b.*seconds);
   for (const auto bytes :

@@ -17,6 +17,9 @@ struct PartCost {
   /// The optimizer's, without what it waits for; where replicas divide something, with that:
   /// before stages meet in a step, and from then on.
   double sums = 0, step = 0;
+  // Where steps are validated later (RunConfig::validates_later()): the squared norm of the
+  // gradients, weights that are written ahead, and the step behind them.
+  double norm = 0, ahead = 0, validated_step = 0;
   double late_step = 0;      ///< of a tied table, once the ends have summed its gradients
   double other_version = 0;  ///< of a pass of another version than the one before
 

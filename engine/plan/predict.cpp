@@ -9,10 +9,13 @@
 #include <numeric>
 #include <stdexcept>
 #include <type_traits>
+#include <utility>
 
 #include "engine/plan/execute.h"
 #include "engine/plan/walk.h"
+#include "engine/schedule/early_forwards.h"
 #include "engine/schedule/passes.h"
+#include "engine/schedule/schedules.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
@@ -200,6 +203,15 @@ class Predicting {
     return walks;
   }
 
+  /// What a stage has besides where it validates its steps later: the norm so far, that of all
+  /// which the last one tells it (NormRelay), and weights beside those that no masters are of.
+  int64_t late_bytes(int i) const {
+    if (!run_.validates_later()) return 0;
+    const int64_t norms = i + 1 < run_.pipeline_parallel ? 2 : 1;
+    return norms * static_cast<int64_t>(sizeof(double)) +
+           (run_.has_masters() ? 0 : parts_[static_cast<size_t>(i)].weights);
+  }
+
   void add_memory(const Walks& walks) {
     for (int i = 0; i < run_.pipeline_parallel; ++i) {
       const PartCost& part = parts_[static_cast<size_t>(i)];
@@ -208,7 +220,7 @@ class Predicting {
                            .chunks = run_.chunks,
                            .microbatches = static_cast<int>(run_.microbatches)};
       prediction_.stages[static_cast<size_t>(i)].memory =
-          part.fixed + (run_.schedule.versions_limit(fill) - 1) * part.weights +
+          part.fixed + (run_.schedule.versions_limit(fill) - 1) * part.weights + late_bytes(i) +
           walks.extended([&](size_t walk) { return peak_of(walks.each[walk], i); });
     }
   }
@@ -219,6 +231,49 @@ class Predicting {
         fmt::format("schedule is {}, and the program {} has exchanged-messages, for which stages "
                     "would wait for each other",
                     run_.schedule.name, run_.program.name));
+  }
+
+  /// Makes it several batches that follow each other, each step in two halves with forward passes
+  /// of the next batch between them.
+  void step_late(Walk& walk) const {
+    const int m = walk.microbatches;
+    walk.batches = Execution::batches;
+    const EarlyForwards early(make_schedule(
+        run_.schedule,
+        {.stages = walk.layout.stages, .chunks = run_.chunks, .microbatches = m, .batches = 2}));
+    for (int stage = 0; stage < walk.layout.stages; ++stage) {
+      Actions& actions = walk.actions[static_cast<size_t>(stage)];
+      const Actions one = std::exchange(actions, {});
+      const int between = early.passes(stage, 0);
+      walk.late_steps.push_back(late_step(stage, between > 0));
+      for (int batch = 0; batch < walk.batches; ++batch) {
+        for (size_t i = 0; i < one.size(); ++i) {
+          if (batch > 0 && i == static_cast<size_t>(between))
+            actions.push_back({.kind = ActionKind::step, .chunk = Walk::validation});
+          actions.push_back(one[i]);
+          actions.back().microbatch += batch * m;
+          actions.back().version = 0;
+        }
+        actions.push_back({.kind = ActionKind::step});
+      }
+      actions.push_back({.kind = ActionKind::step, .chunk = Walk::validation});
+    }
+  }
+
+  /// `goes_on`: with passes of the next batch before the step is validated.
+  Walk::LateStep late_step(int stage, bool goes_on) const {
+    const PartCost& part = parts_[static_cast<size_t>(stage)];
+    const int last = run_.pipeline_parallel - 1;
+    MessageCost norm(run_, times_);
+    norm.sent = sizeof(double);
+    const auto seconds = [&](int from, int to) {
+      return from == to ? 0 : norm.on_its_way(times_, links_.between(from, to));
+    };
+    return {.norm = part.norm,
+            .ahead = goes_on ? part.ahead : 0,
+            .validated = goes_on ? part.validated_step : part.step - part.norm,
+            .passed_on = stage < last ? seconds(stage, stage + 1) : 0,
+            .told = seconds(last, stage)};
   }
 
   /// Makes it several batches that follow each other without a flush, with versions and steps.
@@ -245,8 +300,10 @@ class Predicting {
   void walk_through(Walks walks) {
     const double compute = busiest(walks.each[0]) * static_cast<double>(run_.microbatches) /
                            walks.each[0].microbatches;
-    if (!run_.schedule.flushes)
-      for (Walk& walk : walks.each) go_on(walk);
+    for (Walk& walk : walks.each) {
+      if (!run_.schedule.flushes) go_on(walk);
+      if (run_.validates_later()) step_late(walk);
+    }
     std::vector<WalkTime> times;
     for (const Walk& walk : walks.each) times.push_back(walked(walk));
     const auto of = [&](double WalkTime::*part) {
@@ -313,9 +370,11 @@ OptimizerOptions planned_optimizer(const ScheduleKind& kind) {
 }
 
 std::string why_not_predicted(const RunConfig& run) {
-  if (run.validates_later())
-    return "steps are validated after they were made, of which there is no prediction; validate "
-           "steps before";
+  const bool ends_apart = run.model.tied && run.part_layout().last_stage() != 0;
+  if (run.validates_later() && ends_apart)
+    return "the first stage and the last one sum a table's gradients before they step, and "
+           "validate-steps is after, of which there is no prediction; validate steps before, which "
+           "takes as long";
   if (run.schedule.predicted()) return {};
   return fmt::format("schedule is {}, of which there is no prediction; give {}", run.schedule.name,
                      either_of(ScheduleKind::names(&ScheduleKind::predicted)));

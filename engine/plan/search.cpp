@@ -50,6 +50,7 @@ class Costs {
                   run.recompute_layers,
                   run.schedule.splits_backward,
                   run.schedule.flushes ? "" : run.schedule.name,
+                  run.validate_steps,
                   run.shard,
                   run.shard == Shard::none ? 1 : run.data_parallel};
     const auto found = costs_.find(key);
@@ -60,7 +61,7 @@ class Costs {
 
  private:
   using Key = std::tuple<int, int, ContextKind, int64_t, Recompute, std::string, int64_t, bool,
-                         std::string_view, Shard, int>;
+                         std::string_view, StepValidation, Shard, int>;
   const Machine& machine_;
   std::map<Key, PartCosts> costs_;
 };
@@ -195,7 +196,7 @@ class Search {
 
   /// What is recomputed of every layer; and of as few as fit, if that may be the fastest of all.
   void recompute_all_or_some(const RunConfig& run, const PartCosts& costs, const Links& links) {
-    const std::optional<Outcome> all = consider(run, costs, links);
+    const std::optional<Outcome> all = step_soon_or_late(run, costs, links);
     const bool by_layer = run.recompute == Recompute::full || run.recompute == Recompute::selective;
     if (!request_.some_layers || !by_layer || !all || all->memory > request_.memory) return;
     RunConfig plain = run;
@@ -223,14 +224,26 @@ class Search {
     while (fewest > 1 && fits(fewest - 1)) --fewest;
     if (fewest == layers) return;
     run.recompute_layers = fewest;
-    (void)consider(run, costs_.of(run), links);
+    (void)step_soon_or_late(run, costs_.of(run), links);
   }
 
   /// What a configuration is predicted to take; none where it is not kept.
   struct Outcome {
-    double seconds;
+    double seconds, bubble;
     int64_t memory;
   };
+  /// Steps in which stages meet; and those that are validated later, if these may be the fastest.
+  std::optional<Outcome> step_soon_or_late(RunConfig run, const PartCosts& costs,
+                                           const Links& links) {
+    const std::optional<Outcome> meeting = consider(run, costs, links);
+    if (!request_.late_steps || !meeting || meeting->seconds - meeting->bubble >= fastest_)
+      return meeting;
+    run.validate_steps = StepValidation::after;
+    if (run.validates_later() && run.schedule.flushes && why_not_predicted(run).empty() &&
+        allowed(run))
+      (void)consider(run, costs_.of(run), links);
+    return meeting;
+  }
   std::optional<Outcome> consider(const RunConfig& run, const PartCosts& costs,
                                   const Links& links) {
     try {
@@ -239,7 +252,8 @@ class Search {
         ++plan_.slower;
         return std::nullopt;
       }
-      const Outcome outcome{prediction->seconds, prediction->memory()};
+      const Outcome outcome{prediction->seconds, prediction->part(Bound::bubble),
+                            prediction->memory()};
       Candidate candidate{run, *std::move(prediction), 0};
       candidate.missing = std::max<int64_t>(candidate.prediction.memory() - request_.memory, 0);
       if (candidate.fits()) fastest_ = std::min(fastest_, outcome.seconds);
@@ -328,7 +342,7 @@ void PlanRequest::search_all() {
   for (const LayerModules set : LayerModules::all_sets())
     recompute.push_back({Recompute::selective, set});
   shards = {Shard::none, Shard::optimizer, Shard::gradients, Shard::weights};
-  some_layers = balanced_stages = true;
+  some_layers = late_steps = balanced_stages = true;
   contexts = sharings(balanced_contexts());
 }
 

@@ -34,6 +34,9 @@ struct PlanRequest {
   /// Whether of layers that could not keep all as few may be recomputed as fit in memory
   /// (RunConfig::recompute_layers), where nothing that was found is faster.
   bool some_layers = false;
+  /// Whether the stages of a schedule that flushes may also validate their steps later
+  /// (StepValidation::after), where without its bubble it would be the fastest that was found.
+  bool late_steps = false;
   /// Whether stages may also have as many layers each as makes them equally fast.
   bool balanced_stages = false;
   /// A configuration that takes longer than so many times the fastest that fits is counted and not
@@ -43,8 +46,8 @@ struct PlanRequest {
   static constexpr int most_chunks = 8;
 
   /// Considers all schedules that flush, all that can be recomputed within a layer, of all layers
-  /// or some, all shards, balanced stages, and sequences shared by all numbers of ranks in
-  /// balanced_contexts().
+  /// or some, steps that are validated later, all shards, balanced stages, and sequences shared by
+  /// all numbers of ranks in balanced_contexts().
   void search_all();
   /// One rank, and all that divide devices and sequence and that the model can share it among in
   /// one of these ways: none where it has dropout or keeps scores.

@@ -97,7 +97,7 @@ class Clock {
     const size_t before = s.done;
     for (; s.done < actions.size(); ++s.done) {
       const Action& action = actions[s.done];
-      if (batches && action.kind == ActionKind::step ? !step(stage)
+      if (batches && action.kind == ActionKind::step ? !any_step(stage, action)
                                                      : !pass<held_up, batches>(stage, action))
         break;
     }
@@ -149,6 +149,42 @@ class Clock {
     if (ways[part].begins) return nullptr;
     const WalkWay& way = ways[is_forward ? part - 1 : part + 1];
     return way.travels ? &way : nullptr;
+  }
+
+  bool any_step(size_t stage, const Action& action) {
+    if (walk_.late_steps.empty()) return step(stage);
+    return action.chunk == Walk::validation ? validate(stage) : begin_step(stage);
+  }
+
+  /// The first half of a step that is validated later (engine/train/late_step.h), once the stage
+  /// before has passed the norm on.
+  bool begin_step(size_t stage) {
+    WalkingStage& s = stages_[stage];
+    const Walk::LateStep& late = walk_.late_steps[stage];
+    norms_.resize(std::max(norms_.size(), s.begun + 1));
+    Norm& norm = norms_[s.begun];
+    if (norm.stages < stage) return false;
+    s.free = s.free.after_step(walk_.sums[stage] + late.norm);
+    if (stage > 0) {
+      norm.so_far.all += walk_.late_steps[stage - 1].passed_on;
+      s.free = later(s.free, norm.so_far);
+    }
+    norm.so_far = s.free;
+    ++norm.stages;
+    s.free = s.free.after_step(late.ahead);
+    ++s.begun;
+    return true;
+  }
+  /// The second one, once the last stage has told the norm.
+  bool validate(size_t stage) {
+    WalkingStage& s = stages_[stage];
+    const Norm& norm = norms_[s.steps.size()];
+    if (norm.stages < stages_.size()) return false;
+    WalkMoments told = norm.so_far;
+    told.all += walk_.late_steps[stage].told;
+    s.free = later(s.free, told).after_step(walk_.late_steps[stage].validated);
+    s.steps.push_back(s.free);
+    return true;
   }
 
   /// Ends a batch without a flush, if what it waits for is there.
@@ -204,6 +240,11 @@ class Clock {
     s.late = false;
   }
 
+  /// Of a batch's gradients: how many stages' are in it, and when.
+  struct Norm {
+    size_t stages = 0;
+    WalkMoments so_far;
+  };
   struct Late {
     int ends = 0;       // that have begun it
     WalkMoments begin;  // when the last of them has
@@ -214,7 +255,8 @@ class Clock {
   bool moved_ = false;
   std::vector<WalkingStage> stages_;
   std::vector<WalkWay> forward_, backward_;  // of each part
-  std::vector<Late> late_;                   // of each batch
+  std::vector<Norm> norms_;                  // of each batch
+  std::vector<Late> late_;                   // the same
 };
 
 /// From one meeting of the stages to the next.

@@ -24,12 +24,23 @@ struct Walk {
   PartLayout layout;
   int microbatches = 1;  ///< [m] of a batch
   /// Of each stage, without messages. A batch with a flush has passes alone, from one meeting of
-  /// the stages to the next. Otherwise there are several batches, with versions and steps.
+  /// the stages to the next. Otherwise there are several batches, with versions and steps; a step
+  /// that is validated later is two of them, of which the second has this chunk.
+  static constexpr int validation = -1;
   std::vector<Actions> actions;
   std::vector<PartCost> parts;  ///< in the model's order (PartLayout::part_at)
   /// Seconds from a stage's last pass until it is ready for the step, in which stages meet if there
   /// is a flush, and from there to its next pass.
   std::vector<double> sums, step;
+  /// Where stages step without meeting (StepValidation::after), of each stage.
+  struct LateStep {
+    double norm = 0;       ///< seconds of the squared norm of its gradients
+    double ahead = 0;      ///< in which it writes weights, if it goes on with passes
+    double validated = 0;  ///< of the step once the norm of all stages is known
+    double passed_on = 0;  ///< of the message to the next stage with the norm so far
+    double told = 0;       ///< of the last stage's message with the norm of all
+  };
+  std::vector<LateStep> late_steps;
   /// Without a flush: seconds in which the ends sum a tied table's gradients beside the passes of
   /// the next batch, and then step with it. Nothing where no table is tied.
   std::optional<double> late;

@@ -68,6 +68,7 @@ struct WalkingStage {
   int version = 0;         // that it computed with
   std::vector<WalkMoments> steps;
   bool late = false;  // its last step was without the tied table
+  size_t begun = 0;   // steps that are validated later
   // Where messages hold up passes:
   double host = 0;
   std::array<double, 2> streams{};  // for activations, and for gradients

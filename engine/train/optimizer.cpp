@@ -245,8 +245,9 @@ void Optimizer::write_ahead(const RankAt& at, const OptimizerOptions& o,
     if (!has_masters(at.rank.config) && (group.offset < 0 || (in_place && at.rank.device.backed())))
       throw std::logic_error("weights that a step is made from would be overwritten");
     make_state(at.rank, group, blocks.from);
-    const WeightUpdate whole = update_of(group, gradient_of(group), o, blocks);
-    group.state.try_update(
+    WeightUpdate whole = update_of(group, gradient_of(group), o, blocks);
+    whole.keeps_state = true;
+    group.state.read(
         at, [&](const OptimizerState::Part& part) { run_update(at, whole, o, steps_ + 1, part); });
   }
   gather_weights(at.rank, blocks.to);

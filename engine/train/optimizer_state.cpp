@@ -28,7 +28,7 @@ OptimizerState::OptimizerState(Rank& rank, const View& weights, int moments, boo
   for (int i = 1; i <= moments; ++i)
     kept_.at(static_cast<size_t>(i)) =
         Tensor(ledger, Kind::optimizer, c.state_type(), {elements_}, {}, pieces);
-  for_each_part(rank, false, [&](const Part& part) {
+  for_each_part(rank, false, true, [&](const Part& part) {
     if (master) rank.run(Convert{weights.sliced(0, part.begin, part.count), part.master});
     if (moments > 0) rank.run(Fill{part.moment, 0});
     if (moments > 1) rank.run(Fill{part.second_moment, 0});
@@ -37,46 +37,23 @@ OptimizerState::OptimizerState(Rank& rank, const View& weights, int moments, boo
 
 void OptimizerState::update(const RankAt& at,
                             const std::function<void(const Part&)>& update) const {
-  for_each_part(at, true, update);
+  for_each_part(at, true, true, update);
 }
 
-std::array<Tensor, 3> OptimizerState::room_for(const RankAt& at, int64_t elements) const {
-  std::array<Tensor, 3> room;
-  for (size_t i = 0; i < kept_.size(); ++i)
-    if (!kept_[i].empty()) room[i] = at.allocate(kept_[i].type(), {elements}, Kind::optimizer);
-  return room;
+void OptimizerState::read(const RankAt& at, const std::function<void(const Part&)>& reader) const {
+  for_each_part(at, true, false, reader);
 }
 
-void OptimizerState::try_update(const RankAt& at,
-                                const std::function<void(const Part&)>& update) const {
-  const bool offloaded = at.rank.config.offload_optimizer;
-  const int64_t at_once = std::min(elements_, most);
-  const std::array<Tensor, 3> room = room_for(at, at_once);
-  for (int64_t begin = 0; begin < elements_; begin += at_once) {
-    const int64_t count = std::min(at_once, elements_ - begin);
-    std::array<View, 3> part;
-    for (size_t i = 0; i < kept_.size(); ++i) {
-      if (kept_[i].empty()) continue;
-      const View kept = kept_[i].view().sliced(0, begin, count);
-      part[i] = room[i].view().sliced(0, 0, count);
-      if (offloaded)
-        at.run(Transfer{kept, part[i]});
-      else
-        at.run(Copy{kept, part[i]});
-    }
-    update({begin, count, part[0], part[1], part[2]});
-  }
-}
-
-/// `known`: whether there is something in it yet.
-void OptimizerState::for_each_part(const RankAt& at, bool known,
-                                   const std::function<void(const Part&)>& update) const {
+void OptimizerState::for_each_part(const RankAt& at, bool known, bool changes,
+                                   const std::function<void(const Part&)>& visit) const {
   if (!at.rank.config.offload_optimizer) {
-    update({0, elements_, kept_[0], kept_[1], kept_[2]});
+    visit({0, elements_, kept_[0], kept_[1], kept_[2]});
     return;
   }
   const int64_t at_once = std::min(elements_, most);
-  const std::array<Tensor, 3> here = room_for(at, at_once);
+  std::array<Tensor, 3> here;
+  for (size_t i = 0; i < kept_.size(); ++i)
+    if (!kept_[i].empty()) here[i] = at.allocate(kept_[i].type(), {at_once}, Kind::optimizer);
   for (int64_t begin = 0; begin < elements_; begin += at_once) {
     const int64_t count = std::min(at_once, elements_ - begin);
     std::array<View, 3> host, device;
@@ -86,8 +63,8 @@ void OptimizerState::for_each_part(const RankAt& at, bool known,
       device[i] = here[i].view().sliced(0, 0, count);
       if (known) at.run(Transfer{host[i], device[i]});
     }
-    update({begin, count, device[0], device[1], device[2]});
-    for (size_t i = 0; i < kept_.size(); ++i)
+    visit({begin, count, device[0], device[1], device[2]});
+    for (size_t i = 0; changes && i < kept_.size(); ++i)
       if (!kept_[i].empty()) at.run(Transfer{device[i], host[i]});
   }
 }

@@ -28,17 +28,16 @@ class OptimizerState {
   /// Calls `update` with all elements, which it may change: at once where they are on the device;
   /// otherwise part by part, each of which comes to the device for it and goes back.
   void update(const RankAt& at, const std::function<void(const Part&)>& update) const;
-  /// The same with copies of them, part by part, which are not kept.
-  void try_update(const RankAt& at, const std::function<void(const Part&)>& update) const;
+  /// The same for what changes none of them (WeightUpdate::keeps_state).
+  void read(const RankAt& at, const std::function<void(const Part&)>& reader) const;
   const Tensor& master() const { return kept_[0]; }
   const Tensor& moment() const { return kept_[1]; }
   const Tensor& second_moment() const { return kept_[2]; }
 
  private:
-  /// What a part of the state is copied to: empty tensors of what there is not.
-  std::array<Tensor, 3> room_for(const RankAt& at, int64_t elements) const;
-  void for_each_part(const RankAt& at, bool known,
-                     const std::function<void(const Part&)>& update) const;
+  /// `known`: whether there is something in it yet; `changes`: whether it goes back.
+  void for_each_part(const RankAt& at, bool known, bool changes,
+                     const std::function<void(const Part&)>& visit) const;
 
   int64_t elements_ = 0;
   std::array<Tensor, 3> kept_;  ///< master weights, moments

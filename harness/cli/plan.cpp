@@ -26,7 +26,7 @@ struct PlanValues {
   std::string hardware, type = "bf16", format = "table";
   // What may be searched; empty: not given.
   std::string tensor_parallel, context_parallel, context, schedule, recompute, modules,
-      recompute_layers, shard, stage_layers;
+      recompute_layers, validate_steps, shard, stage_layers;
   int devices = 0;  // 0: not given
   int64_t batch = 0, execute = 0, rows = 5;
   std::optional<double> memory, within;
@@ -42,6 +42,7 @@ struct PlanValues {
                                        {&V::recompute, searched},
                                        {&V::modules, "core-attention"},
                                        {&V::recompute_layers, all_layers},
+                                       {&V::validate_steps, "before"},
                                        {&V::shard, "none"},
                                        {&V::stage_layers, equal_stages}})
       if ((this->*value).empty()) this->*value = search_all ? searched : usual;
@@ -173,6 +174,7 @@ PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
       values.shard, {Shard::none, Shard::optimizer, Shard::gradients, Shard::weights});
   check_modules(values.modules);
   request.recompute = recomputations_of(values, run.attention);
+  request.late_steps = values.validate_steps == searched;
   request.some_layers = values.recompute_layers != all_layers;
   request.within = values.within.value_or(1.5);
   request.balanced_stages = values.stage_layers != equal_stages;
@@ -241,6 +243,9 @@ void add_plan(CommandLine& line) {
       "--recompute-layers", v.recompute_layers, {all_layers, searched},
       "searched: also of as few layers as fit, from the first of each stage on, where that "
       "may be the fastest");
+  flags.choice("--validate-steps", v.validate_steps, {"before", searched},
+               "searched: also after they were made, without a meeting of the stages, where that "
+               "may be the fastest");
   flags.choice("--shard", v.shard, names_and_searched(all_names<Shard>()),
                "What replicas divide in place of copies");
   flags.choice("--stage-layers", v.stage_layers, {equal_stages, searched},

@@ -17,6 +17,7 @@ struct Way {
   float prediction = 0;
   bool narrow_gradient = false, narrow_moments = false;  ///< of the weights' type
   bool has_master = true;                                ///< where the weights are narrower than A
+  bool keeps_state = false;                              ///< and writes new weights alone
 
   DType gradient(DType weights) const {
     return narrow_gradient ? weights : accumulation_type(weights);
@@ -33,6 +34,7 @@ WeightUpdate attributes(const Way& way) {
   update.decoupled = way.decoupled;
   update.gradient_scale = 0.5F;
   update.prediction = way.prediction;
+  update.keeps_state = way.keeps_state;
   return update;
 }
 
@@ -60,7 +62,7 @@ void move_weight(Expected& e, const WeightUpdate& update, int64_t i, const Round
   const double further = wide(update.prediction);
   e.set(e.has("result") ? "result" : "weights", i, after + further * (after - before),
         (1 + 2 * further) * scale);
-  if (with_master) e.set("master", i, after, scale);
+  if (with_master && !update.keeps_state) e.set("master", i, after, scale);
 }
 
 /// Of a moment: decay · before + (1 − decay) · added.
@@ -75,7 +77,7 @@ void momentum_reference(Expected& e, const Momentum& op, int64_t size) {
     Rounded m = gradient_of(e, op.update, i);
     if (e.has("moment")) {
       m = moment_of(at(e["moment"], i), m, wide(op.beta));
-      e.set("moment", i, m.value, m.scale);
+      if (!op.update.keeps_state) e.set("moment", i, m.value, m.scale);
     }
     const double rate = wide(op.update.learning_rate);
     move_weight(e, op.update, i, {rate * m.value, rate * m.scale});
@@ -92,13 +94,18 @@ void adam_reference(Expected& e, const Adam& op, int64_t size) {
     const Rounded m = moment_of(at(e["first_moment"], i), g, beta1);
     const Rounded square = {g.value * g.value, g.scale * g.scale};
     const Rounded v = moment_of(at(e["second_moment"], i), square, beta2);
-    e.set("first_moment", i, m.value, m.scale);
-    e.set("second_moment", i, v.value, v.scale);
+    if (!op.update.keeps_state) {
+      e.set("first_moment", i, m.value, m.scale);
+      e.set("second_moment", i, v.value, v.scale);
+    }
     const double denominator = std::sqrt(v.value / (1 - std::pow(beta2, step))) + wide(op.epsilon);
     const double rate = wide(op.update.learning_rate) / (1 - std::pow(beta1, step)) / denominator;
     move_weight(e, op.update, i, {rate * m.value, rate * m.scale * v.scale / v.value});
   }
 }
+
+/// Of what an optimizer keeps from step to step.
+Role state_role(const Way& way) { return way.keeps_state ? Role::input : Role::updated; }
 
 /// The operands of every optimizer; its moments follow.
 Case weight_update(const Setting& s, const Way& way) {
@@ -109,7 +116,7 @@ Case weight_update(const Setting& s, const Way& way) {
   Case c;
   c.operands = {{"weights", s.type, shape, way.apart ? Role::input : in_place},
                 {"gradient", way.gradient(s.type), shape}};
-  if (with_master) c.operands.push_back({"master", a, shape, Role::updated});
+  if (with_master) c.operands.push_back({"master", a, shape, state_role(way)});
   if (way.apart) {
     c.operands.push_back({"result", s.type, shape, Role::output});
     c.aliases = {{"result", "weights"}};
@@ -129,7 +136,7 @@ WeightUpdate bound(const Views& v, WeightUpdate update) {
 Case momentum(const Setting& s, const Way& way) {
   Case c = weight_update(s, way);
   const Shape shape = c.operand("weights").shape;
-  if (way.has_moment) c.operands.push_back({"moment", way.moment(s.type), shape, Role::updated});
+  if (way.has_moment) c.operands.push_back({"moment", way.moment(s.type), shape, state_role(way)});
   Momentum op;
   op.update = attributes(way);
   op.beta = way.has_moment ? 0.8F : 0;
@@ -146,8 +153,9 @@ Case momentum(const Setting& s, const Way& way) {
 Case adam(const Setting& s, const Way& way) {
   Case c = weight_update(s, way);
   const Shape shape = c.operand("weights").shape;
-  c.operands.push_back({"first_moment", way.moment(s.type), shape, Role::updated});
-  c.operands.push_back({"second_moment", way.moment(s.type), shape, Role::updated, Draw::positive});
+  c.operands.push_back({"first_moment", way.moment(s.type), shape, state_role(way)});
+  c.operands.push_back(
+      {"second_moment", way.moment(s.type), shape, state_role(way), Draw::positive});
   Adam op;
   op.update = attributes(way);
   op.step = way.step;
@@ -174,17 +182,22 @@ std::vector<Row> optimizer_rows() {
   const Way narrow{.narrow_gradient = true, .narrow_moments = true, .has_master = false};
   Way narrow_apart = narrow;
   narrow_apart.apart = true;
+  Way narrow_ahead = narrow_apart;
+  narrow_ahead.keeps_state = true;
   return {{"momentum", momentum_by({}), {}, {0, 528}},
           {"momentum/result", momentum_by({.apart = true}), {}, {0, 528}},
           {"momentum/l2", momentum_by({.decoupled = false}), {}, {0, 528}},
           {"momentum/sgd", momentum_by({.has_moment = false}), {}, {0, 336}},
           {"momentum/sgd-result", momentum_by({.apart = true, .has_moment = false}), {}, {0, 336}},
+          {"momentum/ahead", momentum_by({.apart = true, .keeps_state = true}), {}, {0, 336}},
           {"momentum/prediction", momentum_by({.prediction = 1}), {}, {0, 528}},
           {"momentum/narrow-gradient", momentum_by({.narrow_gradient = true}), {}, {0, 480}},
           {"momentum/narrow", momentum_by(narrow), {}, {0, 240}},
           {"adam", adam_by({}), {}, {0, 720}},
           {"adam/first-step", adam_by({.step = 1}), {}, {0, 720}},
           {"adam/result", adam_by({.apart = true}), {}, {0, 720}},
+          {"adam/ahead", adam_by({.apart = true, .keeps_state = true}), {}, {0, 432}},
+          {"adam/narrow-ahead", adam_by(narrow_ahead), {}, {0, 240}},
           {"adam/l2", adam_by({.decoupled = false}), {}, {0, 720}},
           {"adam/narrow-gradient", adam_by({.narrow_gradient = true}), {}, {0, 672}},
           {"adam/without-master", adam_by({.has_master = false}), {}, {0, 576}},

@@ -114,7 +114,7 @@ CostModel::Kernels CostModel::kernels_of(const BiasDropoutAddBackward& backward)
 
 CostModel::Kernels CostModel::kernels_of(const Adam& adam) const {
   const double all = adam.cost().bytes, weights = bytes(adam.update.target());
-  const double master = bytes(adam.update.master);
+  const double master = adam.update.keeps_state ? 0 : bytes(adam.update.master);
   Kernels kernels{};
   if (software_.division) kernels.add(memory_bound(2 * bytes(adam.update.gradient)));
   const bool clips = software_.clipping && master > 0;

@@ -55,8 +55,8 @@ struct Searched {
   bool (*is_usual)(const RunConfig&);
   std::string (*text)(const RunConfig&);
 };
-const std::array<Searched, 4>& also_searched() {
-  static const std::array<Searched, 4> all = {
+const std::array<Searched, 5>& also_searched() {
+  static const std::array<Searched, 5> all = {
       {{"c", [](const PlanRequest& r) { return r.contexts.size() > 1; },
         [](const RunConfig& run) { return run.context_parallel == 1; }, sharing_of},
        {"schedule", [](const PlanRequest& r) { return r.schedules.size() > 1; },
@@ -64,6 +64,9 @@ const std::array<Searched, 4>& also_searched() {
           return !run.schedule.has_chunks && !run.schedule.splits_backward;
         },
         order_of},
+       {"steps validated", [](const PlanRequest& r) { return r.late_steps; },
+        [](const RunConfig& run) { return run.validate_steps == StepValidation::before; },
+        [](const RunConfig& run) { return std::string(name_of(run.validate_steps)); }},
        {"shard", [](const PlanRequest& r) { return r.shards.size() > 1; },
         [](const RunConfig& run) { return run.shard == Shard::none; },
         [](const RunConfig& run) { return std::string(name_of(run.shard)); }},

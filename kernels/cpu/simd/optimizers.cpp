@@ -26,12 +26,13 @@ void update(const WeightUpdate& op, const Change& change) {
   by_width<T>(op.gradient, [&](const auto* gradient) {
     // What is updated: the weights, or their master copy, which stays behind.
     by_width<T>(copied ? op.master : op.weights, [&]<class W>(const W* before) {
-      W* const after = (copied ? op.master : op.target()).template as<W>();
+      W* const after =
+          copied && op.keeps_state ? nullptr : (copied ? op.master : op.target()).template as<W>();
       parallel_vectors<A>(op.weights.size(), [=](int64_t i, int64_t count) {
         const V w = load<V>(before + i, count);
         const V g = load<V>(gradient + i, count) * f.scale + w * f.l2;
         const V updated = w * f.decay - change(i, count, g);
-        store(after + i, updated, count, past && !copied);
+        if (after != nullptr) store(after + i, updated, count, past && !copied);
         if (rounded == nullptr) return;
         const V read = f.prediction == 0 ? updated : updated + (updated - w) * f.prediction;
         store(rounded + i, read, count, past);
@@ -49,10 +50,10 @@ void run(const Momentum& op) {
     const MomentumFactors<A> f(op);
     if (op.moment.empty())
       return update<T>(op.update, [=](int64_t, int64_t, V g) { return g * f.rate; });
-    by_width<T>(op.moment, [&](auto* moment) {
+    by_width<T>(op.moment, [&, keeps = op.update.keeps_state](auto* moment) {
       update<T>(op.update, [=](int64_t i, int64_t count, V g) {
         const V m = load<V>(moment + i, count) * f.beta + g * (1 - f.beta);
-        store(moment + i, m, count);
+        if (!keeps) store(moment + i, m, count);
         return m * f.rate;
       });
     });
@@ -64,13 +65,13 @@ void run(const Adam& op) {
     using A = Accumulator<T>;
     using V = Vec<A>;
     const AdamFactors<A> f(op);
-    by_width<T>(op.first_moment, [&]<class M>(M* first) {
+    by_width<T>(op.first_moment, [&, keeps = op.update.keeps_state]<class M>(M* first) {
       M* const second = op.second_moment.as<M>();
       update<T>(op.update, [=](int64_t i, int64_t count, V g) {
         const V m = load<V>(first + i, count) * f.beta1 + g * (1 - f.beta1);
         const V v = load<V>(second + i, count) * f.beta2 + g * g * (1 - f.beta2);
-        store(first + i, m, count);
-        store(second + i, v, count);
+        if (!keeps) store(first + i, m, count);
+        if (!keeps) store(second + i, v, count);
         return m * f.rate / (square_root(v) * f.correction2 + f.epsilon);
       });
     });

@@ -6,7 +6,8 @@ namespace frugal::kernels::cuda {
 namespace {
 
 /// `before` and `after`, of type W, are the weights and what they become, or the master copy, both
-/// times; `rounded` is null, or what is rounded from it. Gradients are of type G.
+/// times; `after` is null where that stays, and `rounded` is null, or what is rounded from it.
+/// Gradients are of type G.
 template <class T, class W, class G>
 struct Update {
   const G* gradient;
@@ -18,7 +19,9 @@ struct Update {
   explicit Update(const WeightUpdate& op)
       : gradient(op.gradient.as<G>()),
         before((op.master.empty() ? op.weights : op.master).template as<W>()),
-        after((op.master.empty() ? op.target() : op.master).template as<W>()),
+        after(!op.master.empty() && op.keeps_state
+                  ? nullptr
+                  : (op.master.empty() ? op.target() : op.master).template as<W>()),
         rounded(op.master.empty() ? nullptr : op.target().as<T>()),
         f(op) {}
 };
@@ -28,6 +31,7 @@ template <class M>
 struct MomentumRule {
   using A = Accumulator<M>;
   M* moment;
+  bool keeps;
   MomentumFactors<A> f;
 
   /// g: gradients of elements i to i + count, then what the weights lose by them.
@@ -40,7 +44,7 @@ struct MomentumRule {
       m[e] = m[e] * f.beta + g[e] * (1 - f.beta);
       g[e] = m[e] * f.rate;
     }
-    if (moment != nullptr) store<wide>(moment + i, count, m);
+    if (moment != nullptr && !keeps) store<wide>(moment + i, count, m);
   }
 };
 
@@ -48,6 +52,7 @@ template <class M>
 struct AdamRule {
   using A = Accumulator<M>;
   M *first, *second;
+  bool keeps;
   AdamFactors<A> f;
 
   template <bool wide>
@@ -61,6 +66,7 @@ struct AdamRule {
       v[e] = v[e] * f.beta2 + g[e] * g[e] * (1 - f.beta2);
       g[e] = m[e] * f.rate / (sqrt(v[e]) * f.correction2 + f.epsilon);
     }
+    if (keeps) return;
     store<wide>(first + i, count, m);
     store<wide>(second + i, count, v);
   }
@@ -84,7 +90,7 @@ __global__ void __launch_bounds__(elementwise_threads)
       g[e] = after;
       w[e] = op.f.prediction == A(0) ? after : after + (after - w[e]) * op.f.prediction;
     }
-    store<wide>(op.after + i, count, g);
+    if (op.after != nullptr) store<wide>(op.after + i, count, g);
     if (op.rounded != nullptr) store<wide>(op.rounded + i, count, w);
   });
 }
@@ -116,14 +122,15 @@ void update_weights(const WeightUpdate& op, const Launch& on, const RuleOf& rule
 
 void run(const Momentum& op, const Launch& on) {
   const auto rule = [&]<class M>(M) {
-    return MomentumRule<M>{op.moment.as<M>(), MomentumFactors<Accumulator<M>>(op)};
+    return MomentumRule<M>{op.moment.as<M>(), op.update.keeps_state,
+                           MomentumFactors<Accumulator<M>>(op)};
   };
   update_weights(op.update, on, rule, op.moment);
 }
 
 void run(const Adam& op, const Launch& on) {
   const auto rule = [&]<class M>(M) {
-    return AdamRule<M>{op.first_moment.as<M>(), op.second_moment.as<M>(),
+    return AdamRule<M>{op.first_moment.as<M>(), op.second_moment.as<M>(), op.update.keeps_state,
                        AdamFactors<Accumulator<M>>(op)};
   };
   update_weights(op.update, on, rule, op.first_moment, op.second_moment);
