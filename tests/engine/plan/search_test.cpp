@@ -165,6 +165,29 @@ TEST(Search, RecomputesNoMoreLayersThanItMust) {
   EXPECT_GE(found.size(), 2U);
 }
 
+/// Where a bubble is between batches, and that is all that is to be gained.
+TEST(Search, ValidatesStepsLaterWhereThatMayBeFastest) {
+  PlanRequest asked =
+      plan_request(planned_gpt(8, 1024, 16), "h100-dgx", 4, 16, ScheduleKind::zero_bubble_h2);
+  asked.run.model.tied = false;
+  asked.recompute = {{Recompute::none}};
+  asked.late_steps = true;
+  std::map<std::pair<int, int64_t>, std::map<StepValidation, double>> seconds;
+  for (const Candidate& c : search(asked).fitting)
+    seconds[{c.run.pipeline_parallel, c.run.micro_batch}][c.run.validate_steps] =
+        c.prediction.seconds;
+  int both = 0;
+  for (const auto& [shape, found] : seconds) {
+    EXPECT_FALSE(shape.first == 1 && found.contains(StepValidation::after));
+    if (found.size() < 2) continue;
+    ++both;
+    EXPECT_LT(found.at(StepValidation::after), found.at(StepValidation::before));
+  }
+  EXPECT_GT(both, 0);
+  asked.run.model.tied = true;  // its ends meet all the same
+  for (const Candidate& c : search(asked).fitting) EXPECT_FALSE(c.run.validates_later());
+}
+
 /// By Ulysses as far as there are heads, and by zigzag as far as there are pieces.
 TEST(Search, SequencesAreSharedByAllThatDivideThem) {
   PlanRequest asked = plan_request(planned_gpt(8, 256, 4), "h100-dgx", 16, 16, flush);
