@@ -35,6 +35,13 @@ struct PlanValues {
   /// What is not given is as usual, or searched.
   void complete() {
     using V = PlanValues;
+    const bool shares =
+        search_all ? context_parallel != "1" : !context_parallel.empty() && context_parallel != "1";
+    if (!context.empty() && !shares)
+      throw InputError(fmt::format(
+          "--context: no ranks share a sequence; leave it out, or give --context-parallel of at "
+          "least 2, or {}",
+          searched));
     for (const auto& [value, usual] : {std::pair{&V::tensor_parallel, "1"},
                                        {&V::context_parallel, "1"},
                                        {&V::context, searched},

@@ -95,6 +95,18 @@ class Plan(Cli):
         self.assertIn("\nwhy: w ", text)
         self.assertIn("\nrun: frugal measure --model gpt-3m --on virtual --hardware v100-p3-16xlarge ", text)
 
+    def test_ranks_that_share_a_sequence_are_shown(self):
+        """Searched or given; with rings of one kind or both ways."""
+        asked = ["plan", "--model", "llama-tiny", "--hardware", "h100-dgx", "--devices", "4", "--batch", "8"]
+        given = self.run_frugal(*asked, "--context-parallel", "2", "--context", "ring").stdout
+        self.assertIn(" 2 ring ", given)
+        self.assertIn(" --context-parallel 2 --context ring", given)
+        plan = json.loads(self.run_frugal(*asked, "--context-parallel", "searched", "--context", "zigzag", "--within", "100",
+                                          "--format", "json").stdout)
+        shared = {(c["config"].get("context_parallel_size", 1), c["config"].get("context")) for c in plan["fitting"]}
+        self.assertEqual({kind for ranks, kind in shared if ranks > 1}, {"zigzag"})
+        self.assertGreaterEqual(len(shared), 3)
+
     def test_bad_input(self):
         def rejected(*arguments, says):
             self.rejected("plan", "--model", "gpt-3m", "--hardware", "a100-selene", *arguments, says=says)
@@ -109,6 +121,11 @@ class Plan(Cli):
         rejected("--batch", "16385", "--devices", "16385", says=["--devices", "16384"])
         rejected("--batch", "8", "--devices", "8", "--schedule", "pipedream", says=["--schedule", "2bw"])
         rejected("--batch", "8", "--devices", "8", "--recompute-modules", "norms", says=["\"norms\"", "norm", "searched"])
+        rejected("--batch", "8", "--devices", "8", "--context", "ring", says=["--context-parallel", "searched"])
+        rejected("--batch", "8", "--devices", "8", "--context-parallel", "3", says=["--context-parallel (3)"])
+        rejected("--batch", "8", "--devices", "8", "--context-parallel", "2", says=["attention is separate"])
+        rejected("--batch", "8", "--devices", "8", "--within", "0.5", says=["--within", "at least 1"])
+        rejected("--batch", "8", "--devices", "8", "--validate-steps", "after", says=["--validate-steps", "searched"])
         rejected("--batch", "8", "--devices", "8", "--shard", "all", says=["--shard", "optimizer"])
         rejected("--batch", "8", "--devices", "8", "--memory", "0.01",
                  says=["none of", "10.24 MiB", "the closest (w ", "misses by", "on stage", "--devices"])

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "harness/measure/flops.h"
@@ -19,6 +20,9 @@ constexpr double gibibyte = 1024.0 * 1024 * 1024;
 std::string gib(int64_t bytes) {
   return fmt::format("{:.2f}", static_cast<double>(bytes) / gibibyte);
 }
+
+/// "12 %"; what rounds to nothing has no sign.
+std::string percent(double share) { return fmt::format("{:.0f} %", std::round(100 * share) + 0.0); }
 
 /// "selective norm+mlp of 5 layers"; the paper's own set has no names.
 std::string recomputed(const RunConfig& run) {
@@ -57,7 +61,8 @@ struct Searched {
 };
 const std::array<Searched, 5>& also_searched() {
   static const std::array<Searched, 5> all = {
-      {{"c", [](const PlanRequest& r) { return r.contexts.size() > 1; },
+      {{"c",
+        [](const PlanRequest& r) { return r.contexts.size() > 1 || r.contexts.front().ranks > 1; },
         [](const RunConfig& run) { return run.context_parallel == 1; }, sharing_of},
        {"schedule", [](const PlanRequest& r) { return r.schedules.size() > 1; },
         [](const RunConfig& run) {
@@ -124,7 +129,7 @@ std::vector<std::string> row_of(const PlanRequest& request, const Candidate& can
   row.push_back(fmt::format("{:.1f}", 100 * mfu(request, p.seconds)));
   row.push_back(format_number(device_hours_per_billion_tokens(run, p.seconds)));
   for (int i = 0; i < bounds; ++i)
-    row.push_back(fmt::format("{:.0f} %", 100 * p.parts[static_cast<size_t>(i)] / p.seconds));
+    row.push_back(percent(p.parts[static_cast<size_t>(i)] / p.seconds));
   row.push_back(gib(p.memory()));
   return row;
 }
