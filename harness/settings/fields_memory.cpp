@@ -72,7 +72,7 @@ std::vector<Field> kept_otherwise() {
                  &C::offload),
           field({"offload_modules", "--offload-modules",
                  "What of a layer's activations goes to the host's memory; given alone, it chooses "
-                 "--offload. What is computed again is not kept anywhere"},
+                 "--offload as well. What is computed again is not kept anywhere"},
                 &C::offload_modules, layer_modules_type(LayerModules::every())),
           field({"offload_layers", "--offload-layers",
                  "Of each stage's layers, or each chunk's, so many from the first on whose "
