@@ -206,34 +206,6 @@ void validate_stages(const RunConfig& c) {
                     sum, c.model.layers));
 }
 
-/// Of which layers something is recomputed, and what.
-void validate_recompute(const RunConfig& c) {
-  const bool layers = c.recompute == Recompute::full || c.recompute == Recompute::selective;
-  if (c.recompute == Recompute::selective && c.recompute_modules.empty())
-    throw InputError(
-        "recompute is selective and there are no recomputed modules; name some, or choose "
-        "recompute none");
-  if (c.recompute != Recompute::selective && c.recompute_modules != RunConfig::cores)
-    throw InputError(fmt::format(
-        "recomputed modules are {} and recompute is {}; modules of layers are recomputed under "
-        "selective recomputation alone: choose recompute selective, or leave the modules out",
-        name_of(c.recompute_modules), name_of(c.recompute)));
-  in_range("layers of a recomputed group", c.recompute_group, most_layers);
-  if (c.recompute_group > 1 && c.recompute != Recompute::full)
-    throw InputError(fmt::format(
-        "layers of a recomputed group is {} and recompute is {}; groups of layers keep one input "
-        "under full recomputation alone: choose recompute full, or groups of 1",
-        c.recompute_group, name_of(c.recompute)));
-  if (c.recompute_layers < 0 || c.recompute_layers > most_layers)
-    throw InputError(fmt::format("recomputed layers is {}; it must be from 1 to {}, or 0 for all",
-                                 c.recompute_layers, most_layers));
-  if (c.recompute_layers > 0 && !layers)
-    throw InputError(
-        fmt::format("recomputed layers is {} and recompute is {}; choose recompute selective or "
-                    "full, or leave the layers out",
-                    c.recompute_layers, name_of(c.recompute)));
-}
-
 /// What is divided must be all there at some time.
 void validate_shard(const RunConfig& c) {
   if (c.shard_size < 0 || (c.shard_size > 0 && c.shard == Shard::none))
@@ -256,7 +228,7 @@ void validate_shard(const RunConfig& c) {
                 ", ")));
 }
 
-/// What is computed one part after the other, and what is kept elsewhere.
+/// What is computed one part after the other.
 void validate_mini_sequences(const RunConfig& c) {
   const auto chunks = [](std::string_view what, int64_t value) {
     if (value < 0 || value > most_tokens)
@@ -269,11 +241,6 @@ void validate_mini_sequences(const RunConfig& c) {
   chunks("the output head", c.head_chunks);
   in_range("parts of the vocabulary in the output head", c.head_tiles,
            c.model.vocabulary / c.tensor_parallel);
-  if (c.offload && c.recompute != Recompute::full)
-    throw InputError(fmt::format(
-        "offload is on and recompute is {}; what is offloaded are the inputs of layers that full "
-        "recomputation keeps: choose recompute full, or leave it off",
-        name_of(c.recompute)));
 }
 
 }  // namespace
@@ -381,6 +348,7 @@ void RunConfig::validate() const {
               "choose a sequence length or tensor-parallel size that fits, or leave sequence "
               "parallelism off");
   validate_mini_sequences(*this);
+  validate_offload(*this);
   validate_step_in_backward(*this);
   validate_late_validation(*this);
   validate_shard(*this);

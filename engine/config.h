@@ -114,8 +114,15 @@ struct RunConfig {
   /// is then dropped.
   bool step_in_backward = false;
   StepValidation validate_steps = StepValidation::before;
-  /// Whether inputs of layers that are kept for recomputation are kept in the host's memory.
+  /// Whether activations that layers keep are in the host's memory from the forward to the backward
+  /// pass.
   bool offload = false;
+  /// Which: by default the inputs of layers that full recomputation keeps.
+  static constexpr LayerModules inputs = {LayerModule::input};
+  LayerModules offload_modules = inputs;
+  /// Of the layers of each stage, or chunk, so many from its first on; those of the others stay on
+  /// the device. 0: every one.
+  int64_t offload_layers = 0;
   /// Whether the optimizer's state is kept in the host's memory.
   bool offload_optimizer = false;
   /// Whether replicas sum their gradients in the type of the weights, rounded to it before.
@@ -162,6 +169,17 @@ struct RunConfig {
   bool recomputes_layer(int64_t index) const {
     return recompute_layers == 0 || index < recompute_layers;
   }
+  /// Whether what a part's layer with this number keeps goes to the host's memory.
+  bool offloads_layer(int64_t index) const {
+    return offload && (offload_layers == 0 || index < offload_layers);
+  }
+  /// Whether this part of it does. The MLP's tensors have the activation's among them.
+  bool offloads(LayerModule module) const {
+    return offload && (offload_modules.has(module) || (module == LayerModule::activation &&
+                                                       offload_modules.has(LayerModule::mlp)));
+  }
+  /// What some layer of some microbatch keeps.
+  LayerModules kept_modules() const;
   /// Whether of every layer the attention cores are recomputed, and nothing else.
   bool recomputes_cores_alone() const {
     return recompute == Recompute::selective && recompute_modules == cores && recompute_layers == 0;

@@ -7,23 +7,31 @@
 namespace frugal::engine {
 
 std::string_view name_of(LayerModule module) {
-  static constexpr std::array<std::string_view, 5> names = {"norm", "projection", "core-attention",
-                                                            "activation", "mlp"};
+  static constexpr std::array<std::string_view, 7> names = {
+      "input", "residual", "norm", "projection", "core-attention", "activation", "mlp"};
   return names[static_cast<size_t>(module)];
 }
 
 const std::vector<LayerModule>& LayerModules::all() {
-  static const std::vector<LayerModule> modules = {LayerModule::norm, LayerModule::projection,
-                                                   LayerModule::core_attention,
-                                                   LayerModule::activation, LayerModule::mlp};
+  static const std::vector<LayerModule> modules = {
+      LayerModule::input,      LayerModule::residual,       LayerModule::norm,
+      LayerModule::projection, LayerModule::core_attention, LayerModule::activation,
+      LayerModule::mlp};
+  return modules;
+}
+
+LayerModules LayerModules::every() {
+  LayerModules modules;
+  for (const LayerModule module : all()) modules.add(module);
   return modules;
 }
 
 int LayerModules::size() const { return std::popcount(bits_); }
 
-std::vector<LayerModules> LayerModules::all_sets() {
+std::vector<LayerModules> LayerModules::all_sets(LayerModules of) {
   std::vector<LayerModules> sets(1);
   for (const LayerModule module : all()) {
+    if (!of.has(module)) continue;
     const std::vector<LayerModules> without = sets;
     for (LayerModules with : without) {
       with.add(module);
@@ -47,7 +55,7 @@ std::string name_of(LayerModules modules) {
   return text;
 }
 
-std::optional<LayerModules> layer_modules(std::string_view text) {
+std::optional<LayerModules> layer_modules(std::string_view text, LayerModules among) {
   LayerModules modules;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find('+', begin), text.size());
@@ -55,7 +63,7 @@ std::optional<LayerModules> layer_modules(std::string_view text) {
     const auto& all = LayerModules::all();
     const auto found = std::find_if(all.begin(), all.end(),
                                     [&](LayerModule module) { return name_of(module) == name; });
-    if (found == all.end() || modules.has(*found)) return std::nullopt;
+    if (found == all.end() || !among.has(*found) || modules.has(*found)) return std::nullopt;
     modules.add(*found);
     begin = end + 1;
   }

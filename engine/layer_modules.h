@@ -10,14 +10,19 @@
 
 namespace frugal::engine {
 
-/// Parts of a transformer layer whose outputs a forward pass can discard, so that the backward pass
-/// makes them again just before it needs them. Each is made of what is kept or was itself made
-/// again: the MLP of the norm's output, that of the layer's hidden state. docs/techniques.md says
-/// how many bytes each discards, and for how many FLOPs.
+/// Parts of what a transformer layer keeps from its forward to its backward pass. Any of them can
+/// go to the host's memory meanwhile. Outputs of modules, LayerModules::recomputable, a forward
+/// pass can also discard, so that the backward pass makes them again just before it needs them.
+/// Each is made of what is kept or was itself made again: the MLP of the norm's output, that of the
+/// layer's hidden state. docs/techniques.md says how many bytes each has, and how many FLOPs make
+/// it again.
 enum class LayerModule : uint8_t {
+  input,           ///< what full recomputation keeps of a layer
+  residual,        ///< inputs of the norms, and the masks of dropout before residuals are added
   norm,            ///< outputs of the norms before attention and before the MLP
   projection,      ///< queries, keys and values
-  core_attention,  ///< what attention's core needs besides these (korthikanti2022, section 5)
+  core_attention,  ///< what attention's core needs besides these (korthikanti2022, section 5), and
+                   ///< what it gives; of separate attention that is not made again
   activation,      ///< what the MLP's nonlinearity gives
   mlp              ///< all between the MLP's input and output
 };
@@ -32,14 +37,27 @@ class LayerModules {
   }
 
   static const std::vector<LayerModule>& all();
-  /// Every set but the empty one, smaller ones before larger ones.
-  static std::vector<LayerModules> all_sets();
+  /// Those that recomputation can discard.
+  static const LayerModules recomputable;
+  /// All of them.
+  static LayerModules every();
+  /// Every set of some of these but the empty one, smaller ones before larger ones.
+  static std::vector<LayerModules> all_sets(LayerModules of);
 
   constexpr bool has(LayerModule module) const { return (bits_ & bit(module)) != 0; }
   constexpr bool empty() const { return bits_ == 0; }
   int size() const;
   constexpr void add(LayerModule module) { bits_ |= bit(module); }
   constexpr bool operator==(const LayerModules&) const = default;
+  constexpr LayerModules operator&(LayerModules others) const {
+    others.bits_ &= bits_;
+    return others;
+  }
+  /// Those that are not among the others.
+  constexpr LayerModules without(LayerModules others) const {
+    others.bits_ = static_cast<uint8_t>(bits_ & ~others.bits_);
+    return others;
+  }
 
  private:
   static constexpr uint8_t bit(LayerModule module) {
@@ -48,10 +66,15 @@ class LayerModules {
   uint8_t bits_ = 0;
 };
 
+inline constexpr LayerModules LayerModules::recomputable = {
+    LayerModule::norm, LayerModule::projection, LayerModule::core_attention,
+    LayerModule::activation, LayerModule::mlp};
+
 /// "norm+core-attention": the names, in the order of all(), with + between them.
 std::string name_of(LayerModules modules);
-/// What such a text names, in any order. None where a name is none's or stands twice, or where
-/// there is none.
-std::optional<LayerModules> layer_modules(std::string_view text);
+/// What such a text names, in any order. None where a name is none of `among` or stands twice, or
+/// where there is none.
+std::optional<LayerModules> layer_modules(std::string_view text,
+                                          LayerModules among = LayerModules::every());
 
 }  // namespace frugal::engine

@@ -22,9 +22,9 @@ struct RankGroups {
   Communicator& ends;         ///< of the first and the last stage, to each other
 };
 
-/// What is on its way to the host's memory (engine/model/checkpoint.h).
+/// What is on its way to the host's memory (engine/model/offloaded.h): of one layer.
 struct OffloadInFlight {
-  Tensor source;
+  std::vector<Tensor> sources;
   Event end;
 };
 

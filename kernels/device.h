@@ -12,8 +12,10 @@ enum class Stream : uint8_t {
   compute,
   communication,  ///< collectives
   copy,           ///< what modelled collectives move, and what the host asks for
-  offload,        ///< to the host's memory and back, beside what is computed
-  ends,           ///< sums between the ends of a pipeline
+  // Beside what is computed, and the two directions of a link to the host beside each other.
+  to_host,    ///< what leaves for the host's memory
+  from_host,  ///< what comes back
+  ends,       ///< sums between the ends of a pipeline
   // Messages between the stages of a pipeline. The two directions of a link do not wait for each
   // other, and two stages that send to each other before they receive would, on one stream.
   activations,  ///< to later stages
@@ -25,7 +27,7 @@ enum class Stream : uint8_t {
   returning_activations,
   returning_gradients
 };
-inline constexpr int stream_count = 11;
+inline constexpr int stream_count = 12;
 
 /// A point of a stream that another can wait for; opaque outside the device that made it.
 struct Event {

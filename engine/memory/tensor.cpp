@@ -60,6 +60,40 @@ void Tensor::leave_counted() {
   release();
 }
 
+Place Tensor::place() const { return storage_ ? storage_->entry.place : Place{}; }
+
+Tensor Tensor::memory() const {
+  Tensor all;
+  if (!storage_) return all;
+  int64_t bytes = storage_->entry.bytes;
+  for (const Ledger::Entry& piece : storage_->others) bytes += piece.bytes;
+  all.storage_ = storage_;
+  all.view_ = View(storage_->ledger->values_at(storage_->entry), DType::u8, {bytes});
+  return all;
+}
+
+Tensor Tensor::as_much_of(Ledger& ledger, Kind kind, Place place) const {
+  Tensor tensor;
+  tensor.storage_ = std::make_shared<Storage>(ledger, storage_->entry.bytes, kind, place);
+  for (const Ledger::Entry& piece : storage_->others)
+    tensor.storage_->others.push_back(ledger.take(piece.bytes, kind, place));
+  return tensor.memory();
+}
+
+int64_t Tensor::first_byte() const {
+  const void* begin = memory().view().data;
+  if (begin == nullptr) return 0;
+  return static_cast<const char*>(view_.data) - static_cast<const char*>(begin);
+}
+
+Tensor Tensor::at(int64_t first_byte, const View& like) const {
+  Tensor tensor = memory();
+  void* const begin = tensor.view_.data;
+  tensor.view_ = like;
+  tensor.view_.data = begin == nullptr ? nullptr : static_cast<char*>(begin) + first_byte;
+  return tensor;
+}
+
 Tensor Tensor::with_view(const View& view) const {
   Tensor t = *this;
   t.view_ = view;

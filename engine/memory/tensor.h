@@ -31,6 +31,22 @@ class Tensor {
   const Shape& shape() const { return view_.shape; }
   DType type() const { return view_.type; }
 
+  /// Which part of a run its memory belongs to.
+  Place place() const;
+  /// Whether both have a share in the same memory, which is some.
+  bool shares_memory_with(const Tensor& other) const {
+    return storage_ != nullptr && storage_ == other.storage_;
+  }
+  /// All of that memory, as bytes: [n] u8.
+  Tensor memory() const;
+  /// Memory of another ledger, of as many bytes in as many pieces: [n] u8, content arbitrary;
+  /// throws OutOfMemory.
+  Tensor as_much_of(Ledger& ledger, Kind kind, Place place) const;
+  /// Where it begins in its memory, in bytes; 0 where that has no values.
+  int64_t first_byte() const;
+  /// A view as `like` of this memory, which begins at such a byte.
+  Tensor at(int64_t first_byte, const View& like) const;
+
   /// Shares the memory under another shape, or as a part.
   Tensor with_view(const View& view) const;
   Tensor reshaped(const Shape& to) const { return with_view(view_.reshaped(to)); }

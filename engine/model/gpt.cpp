@@ -1,5 +1,7 @@
 #include "engine/model/gpt.h"
 
+#include <utility>
+
 #include "engine/model/saved.h"
 
 namespace frugal::engine {
@@ -11,10 +13,11 @@ bool ties_tables(const Rank& rank, const ModelPart& part) {
   return rank.config.model.tied && (part.first || rank.config.schedule.ties_tables);
 }
 
-/// Of the input of a layer.
-Checkpoint::Taken taken(const Gpt::Input& input, bool last) {
-  if (!input.scale) return Checkpoint::Taken::never;
-  return input.turns && last ? Checkpoint::Taken::soon : Checkpoint::Taken::later;
+/// Where what a layer keeps is until its backward pass.
+Offloaded::Where place_of(const RunConfig& c, const Gpt::Input& input, size_t layer, bool last) {
+  if (!input.scale) return Offloaded::Where::nowhere;
+  const bool leaves = c.offloads_layer(static_cast<int64_t>(layer)) && !(input.turns && last);
+  return leaves ? Offloaded::Where::host : Offloaded::Where::device;
 }
 
 /// Whether a program has a mask of each pass.
@@ -131,7 +134,8 @@ Tensor Gpt::compute(const Pass& pass, const Input& input, Saved& saved) const {
   saved.layers.resize(layers_.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerGroup group = group_of(pass, i);
-    saved.layers[i].input = Checkpoint(taken(input, group.last + 1 == layers_.size()));
+    saved.layers[i].offloaded =
+        Offloaded(place_of(pass.rank.config, input, group.first, group.last + 1 == layers_.size()));
     const WeightsOf here(pass, module(module_of_layer(i)), module(module_of_layer(i + 1)));
     TransformerLayer::Saved not_kept;
     const bool kept = group.first == i;
@@ -162,14 +166,15 @@ Pass Gpt::of_layer(const Pass& pass, size_t layer) {
 Tensor Gpt::recompute(const Pass& pass, const LayerGroup& group,
                       std::vector<TransformerLayer::Saved>& saved) const {
   if (group.first == group.last) return {};
-  Tensor input = saved[group.first].input.take(pass), x = input;
+  Tensor input = std::exchange(saved[group.first].input, Tensor()), x = input;
   if (!pass.rank.config.program.keeps.recomputed_inputs) input.release();
   for (size_t i = group.first; i < group.last; ++i) {
     const WeightsOf here(pass, modules_[module_of_layer(i)], modules_[module_of_layer(i + 1)]);
+    saved[i].offloaded = Offloaded(Offloaded::Where::device);
     x = layers_[i].forward(keeping_all(pass), x, saved[i]);
   }
-  saved[group.last].input = Checkpoint(Checkpoint::Taken::soon);
-  saved[group.last].input.store(pass.in_layer(static_cast<int>(part_.first_layer + group.last)), x);
+  saved[group.last].input =
+      keep(pass.in_layer(static_cast<int>(part_.first_layer + group.last)), x);
   return input;
 }
 
@@ -209,12 +214,13 @@ Tensor Gpt::backward(const Pass& pass, Tensor dy, float scale, Saved saved) {
   }
   const Tensor first_term = term_of_tied_table(pass, false);
   // The head is through: what comes back before would lie beside what the head has.
-  const auto fetch = [&](size_t end) {  // what the layers before that one begin with
-    if (end > 0) saved.layers[group_of(pass, end - 1).first].input.fetch(pass);
+  const auto fetch = [&](size_t end) {  // what the layers before that one have on the host
+    if (end > 0) saved.layers[group_of(pass, end - 1).first].offloaded.fetch(pass);
   };
   fetch(layers_.size());
   for (size_t end = layers_.size(); end > 0;) {
     const LayerGroup group = group_of(pass, end - 1);
+    saved.layers[group.first].restore(pass);
     fetch(group.first);
     const Tensor until_the_end = recompute(pass, group, saved.layers);
     for (; end > group.first; --end, saved.layers.pop_back()) {

@@ -1,5 +1,7 @@
 #include "engine/model/layer.h"
 
+#include <utility>
+
 namespace frugal::engine {
 namespace {
 
@@ -13,6 +15,15 @@ Tensor add(const Pass& pass, Tensor block, const Tensor& residual) {
 }
 
 }  // namespace
+
+KeptTensors TransformerLayer::Saved::kept() {
+  KeptTensors all{{LayerModule::input, &input}};
+  for (Norm::Saved* norm : {&attention_norm, &attention_post_norm, &mlp_norm, &mlp_post_norm})
+    norm->add_to(all);
+  attention.add_to(all);
+  mlp.add_to(all);
+  return all;
+}
 
 TransformerLayer::TransformerLayer(const RankAt& at, int index)
     : index_(index),
@@ -56,8 +67,13 @@ Tensor TransformerLayer::recompute(const Pass& pass, const Tensor& x, Saved& sav
 
 Tensor TransformerLayer::forward(const Pass& outer, const Tensor& x, Saved& saved) const {
   const Pass pass = outer.in_layer(index_);
-  if (pass.recompute != Recompute::full) return compute(pass, x, saved);
-  saved.input.store(pass, x);
+  if (pass.recompute != Recompute::full) {
+    Tensor y = compute(pass, x, saved);
+    saved.offloaded.store(pass, saved.kept());
+    return y;
+  }
+  saved.input = x;
+  saved.offloaded.store(pass, saved.kept());
   Saved not_kept;
   return compute(pass, x, not_kept);
 }
@@ -66,9 +82,10 @@ Tensor TransformerLayer::backward(const Pass& outer, Tensor dy, Saved saved) {
   const Pass pass = outer.in_layer(index_);
   const Keeping& keeps = pass.rank.config.program.keeps;
   const Tensor until_the_end = keeps.early_releases ? Tensor() : dy;
+  saved.restore(pass);
   Tensor input, output;
   if (pass.recompute == Recompute::full) {
-    input = saved.input.take(pass);
+    input = std::exchange(saved.input, Tensor());
     output = recompute(pass, input, saved);
   }
   if (!keeps.recomputed_inputs) input.release();

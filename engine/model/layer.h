@@ -2,9 +2,9 @@
 #include <optional>
 
 #include "engine/model/attention/attention.h"
-#include "engine/model/checkpoint.h"
 #include "engine/model/mlp.h"
 #include "engine/model/norm.h"
+#include "engine/model/offloaded.h"
 
 namespace frugal::engine {
 
@@ -15,13 +15,19 @@ class TransformerLayer {
   /// Everything that the layer keeps for its backward pass. Its activation bytes are table 2 of
   /// korthikanti2022; under full recomputation the input is all there is.
   struct Saved {
-    Checkpoint input;  // [s/t, b, h]
+    Offloaded offloaded;  // what of the following is in the host's memory
+    Tensor input;         // [s/t, b, h], under full recomputation
     Norm::Saved attention_norm;
     Attention::Saved attention;
     Norm::Saved attention_post_norm;
     Norm::Saved mlp_norm;
     Mlp::Saved mlp;
     Norm::Saved mlp_post_norm;
+
+    /// All that may go to the host's memory, in the same order each time.
+    KeptTensors kept();
+    /// Everything is on the device again.
+    void restore(const Pass& pass) { offloaded.restore(pass, kept()); }
   };
 
   TransformerLayer(const RankAt& at, int index);

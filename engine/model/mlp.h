@@ -23,6 +23,16 @@ class Mlp {
                                // but where a program keeps those of each; none where the MLP is
                                // made again, and without z where its nonlinearity is
     Tensor mask;               // [s/t, b, h] u8, where masks are stored
+
+    void add_to(KeptTensors& kept) {
+      kept.push_back({LayerModule::norm, &input});
+      for (Inner& part : inner) {
+        kept.push_back({LayerModule::mlp, &part.u});
+        for (Tensor* tensor : {&part.z, &part.activated})
+          kept.push_back({LayerModule::activation, tensor});
+      }
+      kept.push_back({LayerModule::residual, &mask});
+    }
   };
 
   Mlp(const RankAt& at, const std::string& name, int layer);

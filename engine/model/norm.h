@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "engine/model/parameter.h"
+#include "engine/model/saved.h"
 
 namespace frugal::engine {
 
@@ -14,6 +15,12 @@ class Norm {
     Tensor mean,
         deviation;  // [s/t · b] each: small, counted as statistics; no mean without centring
     Tensor normal;  // [s/t, b, h], before the gain; of a program with float32 norms alone
+
+    /// Adds all but the statistics.
+    void add_to(KeptTensors& kept) {
+      kept.push_back({LayerModule::residual, &input});
+      kept.push_back({LayerModule::norm, &normal});
+    }
   };
 
   Norm(const RankAt& at, const std::string& name);

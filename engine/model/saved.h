@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <vector>
 
 #include "engine/pass.h"
 
@@ -10,6 +11,13 @@ namespace frugal::engine {
 inline const Tensor& keep(const Pass& pass, const Tensor& x) {
   return x.labelled(Kind::activation, pass.place);
 }
+
+/// A tensor of a struct named …Saved, which may be empty, and what it is part of.
+struct KeptTensor {
+  LayerModule module;
+  Tensor* tensor;
+};
+using KeptTensors = std::vector<KeptTensor>;
 
 /// Makes again what a forward pass has not kept.
 using MadeAgain = std::function<Tensor()>;

@@ -93,7 +93,8 @@ std::vector<Recomputation> recomputations_of(const PlanValues& values, Attention
     if (kind != Recompute::selective)
       found.push_back({kind});
     else if (values.modules == searched)
-      for (const LayerModules set : LayerModules::all_sets()) found.push_back({kind, set});
+      for (const LayerModules set : LayerModules::all_sets(LayerModules::recomputable))
+        found.push_back({kind, set});
     // The paper's set is nothing that fused attention keeps.
     else if (const auto set = *layer_modules(values.modules);
              values.recompute == name || attention == AttentionKind::separate ||
@@ -104,10 +105,9 @@ std::vector<Recomputation> recomputations_of(const PlanValues& values, Attention
 }
 
 void check_modules(const std::string& modules) {
-  if (modules != searched && !layer_modules(modules))
-    throw InputError(fmt::format(
-        "--recompute-modules is \"{}\"; it must be {}, or names out of {} with + between them",
-        modules, searched, fmt::join(all_names<LayerModule>(), ", ")));
+  if (modules != searched && !layer_modules(modules, LayerModules::recomputable))
+    throw InputError(fmt::format("--recompute-modules is \"{}\"; it must be {}, or some of {}",
+                                 modules, searched, name_of(LayerModules::recomputable)));
 }
 
 /// What a flag says; none where it is to be searched.

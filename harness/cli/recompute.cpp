@@ -22,8 +22,8 @@ struct RecomputeValues {
 
 /// Recomputation is what is searched.
 void refuse_recomputation(const RunSettings& settings) {
-  for (const char* key :
-       {"recompute", "recompute_modules", "recompute_group", "recompute_layers", "offload"})
+  for (const char* key : {"recompute", "recompute_modules", "recompute_group", "recompute_layers",
+                          "offload", "offload_modules", "offload_layers"})
     if (settings.is_given(key))
       throw InputError(fmt::format(
           "{}: frugal recompute searches recomputation of inputs and modules kept on the device; "

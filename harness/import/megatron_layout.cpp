@@ -12,21 +12,9 @@
 #include "harness/settings/value_type.h"
 #include "kernels/support/error.h"
 
-/// What several of Megatron-LM's arguments together say of how ranks share the work, and of what is
-/// kept and computed again.
+/// What several of Megatron-LM's arguments together say of how ranks share the work, and of how
+/// attention is computed.
 namespace frugal::harness {
-namespace {
-
-/// What Megatron-LM's --recompute-modules call modules that frugal has, too.
-const std::map<std::string, LayerModule>& modules_of_megatron() {
-  static const std::map<std::string, LayerModule> modules = {
-      {"core_attn", LayerModule::core_attention},
-      {"layernorm", LayerModule::norm},
-      {"mlp", LayerModule::mlp}};
-  return modules;
-}
-
-}  // namespace
 
 void MegatronReader::read_layout() {
   const char* const sequence = "--sequence-parallel";
@@ -262,72 +250,6 @@ void MegatronReader::read_attention() {
   out.add(said(by), "attention", value);
   for (const char* name : {made_by, flash, backend})
     if (has(name) && name != by) out.add(said(name), "attention", value);
-}
-
-void MegatronReader::read_selective_recomputation() {
-  const char* const by =
-      on("--recompute-activations") ? "--recompute-activations" : "--recompute-granularity";
-  const char* const modules_name = "--recompute-modules";
-  std::vector<std::string> asked = {"core_attn"}, others;
-  if (const Argument* given = find(modules_name)) asked = given->values;
-  LayerModules modules;
-  for (const std::string& name : asked) {
-    const auto known = modules_of_megatron().find(name);
-    if (known == modules_of_megatron().end())
-      others.push_back(name);
-    else
-      modules.add(known->second);
-  }
-  if (!others.empty())
-    miss(modules_name, fmt::format("frugal has no {}, and recomputes the other modules alone",
-                                   fmt::join(others, ", ")));
-  if (modules.empty()) return;
-  out.add(said(by), "recompute", "selective");
-  if (has(modules_name)) {
-    out.add(said(modules_name), "recompute", "selective");
-    out.add(said(modules_name), "recompute_modules", name_of(modules));
-  }
-  const nlohmann::json& attention =
-      is_given("attention") ? options_.given.at("attention") : out.given.at("attention");
-  if (attention == "fused" && modules.has(LayerModule::core_attention))
-    miss(by,
-         "the output of fused attention, which stays for the projection; frugal discards it with "
-         "the core's statistics, and has that much memory less");
-}
-
-void MegatronReader::read_full_recomputation() {
-  const char* const method_name = "--recompute-method";
-  const char* const layers_name = "--recompute-num-layers";
-  const int64_t together = count(layers_name).value_or(1);
-  const int64_t of_stage = size("layers") / size("pipeline_parallel_size");
-  const int64_t of_part = of_stage / size("chunks");
-  const std::string method = text(method_name).value_or("uniform");
-  const bool stage =
-      method == "uniform" && together > 1 && together >= of_stage && size("chunks") == 1;
-  const nlohmann::json value = stage ? "stage" : "full";
-  for (const char* name :
-       {"--checkpoint-activations", "--recompute-granularity", method_name, layers_name})
-    if (has(name)) out.add(said(name), "recompute", value);
-  if (method == "uniform" && together > 1 && !stage)
-    out.add(said(layers_name), "recompute_group", together);
-  if (method == "block" && together < of_part)
-    out.add(said(layers_name), "recompute_layers", together);
-}
-
-void MegatronReader::read_recomputation() {
-  const std::string granularity =
-      on("--recompute-activations") ? "selective" : text("--recompute-granularity").value_or("");
-  if (granularity == "selective")
-    read_selective_recomputation();
-  else if (granularity == "full" || on("--checkpoint-activations") ||
-           (has("--recompute-method") &&
-            find("--recompute-method")->name != "--recompute-method"))  // the old name does
-    read_full_recomputation();
-  else
-    for (const char* name :
-         {"--recompute-granularity", "--recompute-method", "--recompute-num-layers",
-          "--recompute-modules", "--checkpoint-activations"})
-      if (has(name)) out.same.push_back({said(name), "nothing is recomputed"});
 }
 
 }  // namespace frugal::harness

@@ -45,8 +45,6 @@ const std::vector<KnownParts> megatron_missing_parts = {
     {{"--optimizer-offload-fraction", "--use-torch-optimizer-for-cpu-offload",
       "--overlap-cpu-optimizer-d2h-h2d"},
      "which part of the optimizer's state is on the host, and how it is stepped"},
-    {{"--cpu-offloading-num-layers", "--fine-grained-activation-offloading", "--offload-modules"},
-     "activations in host memory; frugal offloads the inputs of recomputed layers (--offload)"},
     {{"--distribute-saved-activations", "--partition-activations"},
      "inputs of recomputed layers divided by the tensor-parallel size, and gathered"},
     {{"--deepspeed", "--deepspeed_config", "--deepspeed-activation-checkpointing",

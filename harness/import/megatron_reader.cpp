@@ -187,6 +187,7 @@ void MegatronReader::read() {
   read_batch();
   read_attention();
   read_recomputation();
+  read_offloading();
 }
 
 }  // namespace frugal::harness

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/layer_modules.h"
 #include "harness/import/argument_list.h"
 #include "harness/import/imported.h"
 #include "harness/import/megatron_table.h"
@@ -68,6 +69,10 @@ class MegatronReader {
   void read_recomputation();
   void read_full_recomputation();
   void read_selective_recomputation();
+  void read_offloading();
+  void read_offloaded_modules(const char* by, const char* name);
+  /// Parts of a layer's activations that are not computed again.
+  LayerModules offloadable() const;
   bool is_old() const;
   int64_t replicas();
 

@@ -17,7 +17,7 @@ std::vector<Field> computed_otherwise() {
       field({"recompute_modules", "--recompute-modules",
              "Modules of a layer whose outputs --recompute selective discards; given alone, they "
              "choose it. activation and mlp add nothing where the MLP has mini-sequences"},
-            &C::recompute_modules, layer_modules_type()),
+            &C::recompute_modules, layer_modules_type(LayerModules::recomputable)),
       field({"recompute_group", "--recompute-group",
              "Layers that --recompute full computes again together, from the first one's input"},
             &C::recompute_group, whole_number(1, rules::most_layers)),
@@ -67,8 +67,17 @@ std::vector<Field> kept_otherwise() {
                   "begins the next batch, and steps anew where that was wrong"},
                  &C::validate_steps),
           on_off({"offload", "--offload",
-                  "Keep the inputs of layers that --recompute full keeps in the host's memory"},
+                  "Keep activations of layers in the host's memory: by default the inputs that "
+                  "--recompute full keeps"},
                  &C::offload),
+          field({"offload_modules", "--offload-modules",
+                 "What of a layer's activations goes to the host's memory; given alone, it chooses "
+                 "--offload as well. What is computed again is not kept anywhere"},
+                &C::offload_modules, layer_modules_type(LayerModules::every())),
+          field({"offload_layers", "--offload-layers",
+                 "Of each stage's layers, or each chunk's, so many from the first on whose "
+                 "activations go to the host's memory"},
+                &C::offload_layers, whole_number_or("all", rules::most_layers, "every one")),
           on_off({"offload_optimizer", "--offload-optimizer",
                   "Keep the optimizer's state in the host's memory; parts of it come to the device "
                   "for their update"},

@@ -126,6 +126,7 @@ RunConfig config_of(const RunSettings& settings, const std::optional<OwnSchedule
   if (!settings.is_given("attention")) config.attention = default_attention(config.model);
   if (settings.is_given("recompute_modules") && !settings.is_given("recompute"))
     config.recompute = Recompute::selective;
+  if (settings.is_given("offload_modules") && !settings.is_given("offload")) config.offload = true;
   check_precision(config);
   config.validate();
   config.model = config.model.scaled(settings.scale);

@@ -181,12 +181,14 @@ ValueType layer_counts_type() {
               });
 }
 
-ValueType layer_modules_type() {
-  const std::vector<std::string> names = all_names<LayerModule>();
+ValueType layer_modules_type(LayerModules of) {
+  std::vector<std::string_view> names;
+  for (const LayerModule module : LayerModules::all())
+    if (of.has(module)) names.push_back(name_of(module));
   return type("MODULE+MODULE...",
               fmt::format("one or several of {} with + between them", fmt::join(names, ", ")),
-              {{"type", "string"}, {"minLength", 1}}, json_text, [](const json& value) {
-                return value.is_string() && layer_modules(value.get<std::string>());
+              {{"type", "string"}, {"minLength", 1}}, json_text, [of](const json& value) {
+                return value.is_string() && layer_modules(value.get<std::string>(), of);
               });
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/layer_modules.h"
 #include "harness/namespace.h"
 
 namespace frugal::harness {
@@ -53,8 +54,8 @@ ValueType byte_count();
 ValueType whole_number_or(const std::string& word, int64_t high, const std::string& meaning);
 /// Layers of stages (layer_counts.h), in JSON as the same text.
 ValueType layer_counts_type();
-/// Modules of a layer (LayerModules), in JSON as the same text.
-ValueType layer_modules_type();
+/// Some of these modules of a layer, in JSON as the same text.
+ValueType layer_modules_type(LayerModules of);
 /// An object, in text as JSON.
 ValueType json_object();
 

@@ -12,8 +12,8 @@ const ScheduleKind& Draw::schedule() {
   return ScheduleKind::all()[random_() % ScheduleKind::all().size()];
 }
 
-LayerModules Draw::modules() {
-  static const std::vector<LayerModules> sets = LayerModules::all_sets();
+LayerModules Draw::modules(LayerModules of) {
+  const std::vector<LayerModules> sets = LayerModules::all_sets(of);
   return sets[random_() % sets.size()];
 }
 
@@ -65,7 +65,8 @@ void Draw::memory(RunConfig& c) {
   c.attention = one_of({AttentionKind::fused, c.attention});
   c.recompute = one_of(
       {Recompute::none, Recompute::none, Recompute::selective, Recompute::full, Recompute::stage});
-  if (c.recompute == Recompute::selective) c.recompute_modules = modules();
+  if (c.recompute == Recompute::selective)
+    c.recompute_modules = modules(LayerModules::recomputable);
   c.recompute_group = one_of<int64_t>({1, 1, 2, 3});
   c.recompute_layers = one_of<int64_t>({0, 0, 1, 3});
   c.stored_masks = once_in(3);
@@ -75,7 +76,12 @@ void Draw::memory(RunConfig& c) {
   c.head_chunks = one_of<int64_t>({1, 1, 3, RunConfig::by_rule});
   c.head_tiles = one_of<int64_t>({1, 1, 3});
   c.step_in_backward = once_in(6);
-  c.offload = once_in(4);
+  c.offload = once_in(3);
+  if (c.offload) {
+    c.offload_modules =
+        one_of({RunConfig::inputs, LayerModules::every(), modules(LayerModules::every())});
+    c.offload_layers = one_of<int64_t>({0, 0, 1, 3});
+  }
   c.offload_optimizer = once_in(3);
   c.overwrite_gradients = once_in(3);
   if (once_in(2)) c.validate_steps = StepValidation::after;
@@ -109,7 +115,7 @@ std::string text_of(const RunConfig& c) {
       "{}; {} "
       "recompute {} {} {} {} masks {} outputs {} kept {} parts {} {} {} step-in-backward {} "
       "offload "
-      "{} {} "
+      "{} {} {} {} "
       "overwrite {} steps validated {} {} narrow {} {} seed {} program {}",
       c.model.layers, c.model.hidden, c.model.sequence, c.micro_batch, name_of(c.type),
       c.model.positions == PositionKind::learned ? (c.model.causal ? "gpt" : "bert")
@@ -120,9 +126,9 @@ std::string text_of(const RunConfig& c) {
       name_of(c.shard), c.shard_size, name_of(c.attention), name_of(c.recompute),
       name_of(c.recompute_modules), c.recompute_group, c.recompute_layers, c.stored_masks,
       c.keep_outputs, c.kept_microbatches, c.mlp_chunks, c.head_chunks, c.head_tiles,
-      c.step_in_backward, c.offload, c.offload_optimizer, c.overwrite_gradients,
-      name_of(c.validate_steps), name_of(c.precision), c.narrow_reduction, c.narrow_logits, c.seed,
-      name_of(c.program));
+      c.step_in_backward, c.offload, name_of(c.offload_modules), c.offload_layers,
+      c.offload_optimizer, c.overwrite_gradients, name_of(c.validate_steps), name_of(c.precision),
+      c.narrow_reduction, c.narrow_logits, c.seed, name_of(c.program));
 }
 
 }  // namespace frugal::testing

@@ -24,7 +24,7 @@ class Draw {
   /// One time in so many.
   bool once_in(uint64_t times) { return random_() % times == 0; }
   const ScheduleKind& schedule();
-  LayerModules modules();
+  LayerModules modules(LayerModules of);
 
   RunConfig model();
   void layout(RunConfig& c);

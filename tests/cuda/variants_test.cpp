@@ -52,6 +52,13 @@ const std::vector<Variant>& variants() {
          run.offload = true;
          run.offload_optimizer = true;
        }},
+      {"offload_modules",
+       [](RunConfig& run) {
+         run.microbatches = 2;
+         run.stored_masks = true;
+         run.offload = true;
+         run.offload_modules = LayerModules::every();
+       }},
       {"bert",
        [](RunConfig& run) {
          run.model.causal = false;

@@ -39,7 +39,7 @@ TEST(RecomputeModules, IsTheSameToTheBit) {
         c.stored_masks = masks;
         const MicroBatch batch = random_batch(c, 0)[0];
         const HostTensors expected = testing::snapshot_of(c, batch);
-        for (const LayerModules modules : LayerModules::all_sets()) {
+        for (const LayerModules modules : LayerModules::all_sets(LayerModules::recomputable)) {
           const auto worst =
               worst_error(testing::snapshot_of(recomputing(c, modules), batch), expected);
           EXPECT_EQ(worst.value, 0) << worst.tensor << ": " << name_of(modules);
@@ -123,7 +123,7 @@ void expect_serial(const RunConfig& model, const Division& division) {
   serial.model = parallel.model;
   serial.microbatches = parallel.batch_microbatches();
   const HostTensors expected = gradients_of(serial);
-  for (const LayerModules modules : LayerModules::all_sets()) {
+  for (const LayerModules modules : LayerModules::all_sets(LayerModules::recomputable)) {
     const auto worst = worst_error(gradients_of(recomputing(parallel, modules)), expected);
     EXPECT_LT(worst.value, model.type == DType::f64 ? 1e-12 : 1e-5)
         << worst.tensor << ": " << division.name << ", " << name_of(modules);
@@ -221,7 +221,7 @@ void expect_formulas(RunConfig c) {
     return ModuleRun(*make_virtual_cluster(run, find_machine("h200-hgx"))).memory();
   };
   const double backward = memory_of(c).backward_flops;
-  for (const LayerModules modules : LayerModules::all_sets()) {
+  for (const LayerModules modules : LayerModules::all_sets(LayerModules::recomputable)) {
     SCOPED_TRACE(name_of(modules));
     const RunConfig run = recomputing(c, modules);
     const ModuleMemory memory = memory_of(run);
@@ -255,7 +255,7 @@ TEST(RecomputeModules, AStepsFlopsAreThoseOfItsLayers) {
     return Trainer(*cluster, run, {}).step(Batch(3)).flops;
   };
   const double none = flops_of(c);
-  for (const LayerModules modules : LayerModules::all_sets())
+  for (const LayerModules modules : LayerModules::all_sets(LayerModules::recomputable))
     for (const int64_t layers : {0, 1, 3}) {
       RunConfig run = recomputing(c, modules);
       run.recompute_layers = layers;
@@ -267,11 +267,11 @@ TEST(RecomputeModules, AStepsFlopsAreThoseOfItsLayers) {
 
 TEST(RecomputeModules, SelectiveRecomputationIsThatOfTheCores) {
   EXPECT_EQ(RunConfig().recompute_modules, LayerModules{LayerModule::core_attention});
-  EXPECT_EQ(LayerModules::all_sets().size(), 31U);
+  EXPECT_EQ(LayerModules::all_sets(LayerModules::recomputable).size(), 31U);
 }
 
 TEST(RecomputeModules, AreNamed) {
-  for (const LayerModules modules : LayerModules::all_sets())
+  for (const LayerModules modules : LayerModules::all_sets(LayerModules::recomputable))
     EXPECT_EQ(layer_modules(name_of(modules)), modules);
   EXPECT_EQ(layer_modules("mlp+norm"), (LayerModules{LayerModule::norm, LayerModule::mlp}));
   for (const char* text : {"", "+", "norm+", "norm+norm", "nor", "norm,mlp"})

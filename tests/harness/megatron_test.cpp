@@ -1,3 +1,5 @@
+#include "tests/harness/megatron.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +8,6 @@
 #include <set>
 
 #include "harness/import/argument_list.h"
-#include "harness/import/imported.h"
 #include "harness/import/megatron_table.h"
 #include "harness/settings/config_json.h"
 #include "harness/settings/field.h"
@@ -20,29 +21,6 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
-
-const std::string smallest =
-    "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --micro-batch-size 2 "
-    "--vocab-size 256 --make-vocab-size-divisible-by 1 --hidden-dropout 0 --attention-dropout 0";
-
-ImportOptions of_ranks(int64_t ranks) {
-  ImportOptions options;
-  options.ranks = ranks;
-  return options;
-}
-
-Imported imported(const std::string& text, const ImportOptions& options = {}) {
-  return import_configuration("megatron", text, "a.args", options);
-}
-/// With these arguments besides.
-Imported with(const std::string& more, const ImportOptions& options = {}) {
-  return imported(smallest + " " + more, options);
-}
-RunConfig config_of(const Imported& in) { return settings_of(in.given).config; }
-bool has(const std::vector<Imported::Part>& parts, const std::string& said) {
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](const Imported::Part& part) { return part.said.find(said) == 0; });
-}
 
 TEST(MegatronTables, HaveEachNameOnceAndOnlyFieldsThereAre) {
   std::set<std::string_view> names;
@@ -85,7 +63,8 @@ TEST(Megatron, MakesMicrobatchesOfTheGlobalBatch) {
 }
 
 TEST(Megatron, PadsTheVocabulary) {
-  const std::string without = smallest.substr(0, smallest.find("--vocab-size")) + "--bf16 ";
+  const std::string without =
+      smallest_megatron.substr(0, smallest_megatron.find("--vocab-size")) + "--bf16 ";
   EXPECT_EQ(config_of(imported(without + "--vocab-size 50257 --tensor-model-parallel-size 8"))
                 .model.vocabulary,
             51200);
@@ -144,36 +123,6 @@ TEST(Megatron, ReadsTheLayersOfTheFirstAndTheLastStage) {
   EXPECT_THAT(config_of(with(stages + "--decoder-last-pipeline-num-layers 1")).stage_layers,
               ::testing::ElementsAre(3, 1));
   EXPECT_THROW((void)with(stages + "--decoder-first-pipeline-num-layers 5"), InputError);
-}
-
-TEST(Megatron, ReadsRecomputation) {
-  const std::string separate = "--attention-backend unfused ";
-  EXPECT_EQ(config_of(with(separate + "--recompute-activations")).recompute, Recompute::selective);
-  EXPECT_EQ(
-      config_of(with(separate + "--recompute-granularity selective --recompute-modules core_attn"))
-          .recompute,
-      Recompute::selective);
-  const Imported fused = with("--recompute-activations");
-  EXPECT_EQ(config_of(fused).recompute, Recompute::selective);
-  EXPECT_TRUE(has(fused.missing, "--recompute-activations"));
-  const std::string selective = "--recompute-granularity selective --recompute-modules ";
-  EXPECT_EQ(config_of(with(selective + "layernorm mlp")).recompute_modules,
-            (LayerModules{LayerModule::norm, LayerModule::mlp}));
-  const Imported experts = with(selective + "moe_act layernorm");
-  EXPECT_EQ(config_of(experts).recompute_modules, LayerModules{LayerModule::norm});
-  EXPECT_TRUE(has(experts.missing, "--recompute-modules"));
-  EXPECT_EQ(config_of(with(selective + "mla_up_proj")).recompute, Recompute::none);
-  const std::string full = "--recompute-granularity full --recompute-method ";
-  EXPECT_EQ(config_of(with(full + "uniform --recompute-num-layers 1")).recompute, Recompute::full);
-  const std::string stages = " --pipeline-model-parallel-size 2";
-  EXPECT_EQ(config_of(with(full + "uniform --recompute-num-layers 2" + stages)).recompute,
-            Recompute::stage);
-  EXPECT_EQ(config_of(with(full + "uniform --recompute-num-layers 2")).recompute_group, 2);
-  EXPECT_EQ(config_of(with(full + "block --recompute-num-layers 1" + stages)).recompute_layers, 1);
-  EXPECT_EQ(config_of(with(full + "block --recompute-num-layers 2" + stages)).recompute_layers, 0)
-      << "that is every layer of a stage";
-  EXPECT_EQ(config_of(with("--activations-checkpoint-method uniform")).recompute, Recompute::full);
-  EXPECT_EQ(config_of(with("--recompute-method uniform")).recompute, Recompute::none);
 }
 
 TEST(Megatron, ChoosesAttentionAsItsVersionDoes) {

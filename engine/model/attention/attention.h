@@ -15,6 +15,13 @@ class Attention {
     AttentionCore::Saved core;  // queries and keys are rotated
     Tensor context;             // [s, b, a·d/t]; none where a core is made again that needs it
     Tensor mask;                // [s/t, b, h] u8, where masks are stored
+
+    void add_to(KeptTensors& kept) {
+      kept.push_back({LayerModule::norm, &input});
+      core.add_to(kept);
+      kept.push_back({LayerModule::core_attention, &context});
+      kept.push_back({LayerModule::residual, &mask});
+    }
   };
 
   Attention(const RankAt& at, const std::string& name, int layer);

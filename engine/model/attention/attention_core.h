@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "engine/model/head/head_views.h"
-#include "engine/pass.h"
+#include "engine/model/saved.h"
 
 namespace frugal::engine {
 
@@ -25,6 +25,12 @@ class AttentionCore {
 
     /// The same, kept; without what the pass makes again.
     Saved kept(const Pass& pass) const;
+    /// Adds all but the statistics.
+    void add_to(KeptTensors& kept) {
+      kept.push_back({LayerModule::projection, &qkv});
+      for (Tensor* tensor : {&probabilities, &mask, &dropped})
+        kept.push_back({LayerModule::core_attention, tensor});
+    }
   };
 
   /// As the run's configuration asks.

@@ -23,18 +23,20 @@ enum class Track : uint8_t {
   compute,
   communication,
   copy,
-  offload,
+  to_host,
+  from_host,
   ends
 };
-constexpr std::array<const char*, 9> track_names = {"passes",
-                                                    "waits",
-                                                    "activations to later stages",
-                                                    "gradients to earlier stages",
-                                                    "stream: compute",
-                                                    "stream: communication",
-                                                    "stream: copy",
-                                                    "stream: offload",
-                                                    "stream: ends"};
+constexpr std::array<const char*, 10> track_names = {"passes",
+                                                     "waits",
+                                                     "activations to later stages",
+                                                     "gradients to earlier stages",
+                                                     "stream: compute",
+                                                     "stream: communication",
+                                                     "stream: copy",
+                                                     "stream: to host",
+                                                     "stream: from host",
+                                                     "stream: ends"};
 
 Track track_of(const Action& action) {
   if (!is_message(action.kind)) return Track::passes;
@@ -51,8 +53,10 @@ std::optional<Track> track_of(Stream stream) {
       return Track::communication;
     case Stream::copy:
       return Track::copy;
-    case Stream::offload:
-      return Track::offload;
+    case Stream::to_host:
+      return Track::to_host;
+    case Stream::from_host:
+      return Track::from_host;
     case Stream::ends:
       return Track::ends;
     case Stream::activations:

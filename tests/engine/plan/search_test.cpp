@@ -106,7 +106,8 @@ TEST(Search, ConsidersTechniquesTogether) {
   EXPECT_FALSE(found.contains({"1f1b", 8, 1, Shard::none})) << "more stages than layers";
   EXPECT_GT(plan.refused, 0);
   EXPECT_GT(sets.size(), 2U);
-  EXPECT_LT(sets.size(), LayerModules::all_sets().size()) << "some are never worth it";
+  EXPECT_LT(sets.size(), LayerModules::all_sets(LayerModules::recomputable).size())
+      << "some are never worth it";
 }
 
 /// What is kept is the same as if all were, but for what takes longer: that is counted.
@@ -214,7 +215,7 @@ TEST(Search, SequencesAreSharedByAllThatDivideThem) {
 TEST(Search, LeavesOutSetsThatCostMoreAndSaveNothing) {
   PlanRequest asked = plan_request(planned_gpt(8, 256, 4), "h100-dgx", 1, 4, flush);
   asked.recompute.clear();
-  for (const LayerModules set : LayerModules::all_sets())
+  for (const LayerModules set : LayerModules::all_sets(LayerModules::recomputable))
     asked.recompute.push_back({Recompute::selective, set});
   std::set<std::string> kept;
   std::vector<Prediction> predictions;

@@ -1,6 +1,8 @@
-#include "engine/model/checkpoint.h"
+#include "engine/model/offloaded.h"
 
 #include <gtest/gtest.h>
+
+#include <numeric>
 
 #include "engine/comm/local.h"
 #include "engine/model/gpt.h"
@@ -8,8 +10,8 @@
 #include "tests/engine/late_device.h"
 #include "tests/engine/support.h"
 
-// Inputs of layers in the host's memory: who computes with them waits until they have come, whose
-// memory is used again waits until they have gone, and what they take on the device.
+// Activations of layers in the host's memory: who computes with them waits until they have come,
+// whose memory is used again waits until they have gone, and what they take on the device.
 namespace frugal::engine {
 namespace {
 
@@ -49,18 +51,76 @@ std::vector<float> computed_on(Device& device, const RunConfig& config, bool tur
   return all;
 }
 
-TEST(Checkpoint, IsWaitedForHoweverLateItComes) {
-  RunConfig c = offloaded();
+/// That a layer has so many tensors which go, and the run computes the same.
+void expect_waited_for(RunConfig c, int64_t tensors) {
   for (const bool turns : {false, true}) {
     testing::LateDevice late;
+    c.offload = true;
     const std::vector<float> values = computed_on(late, c, turns);
     c.offload = false;
     CpuDevice cpu(1);
     EXPECT_EQ(values, computed_on(cpu, c, turns));
-    c.offload = true;
-    // There and back; not where the backward pass takes the last one before anything else.
-    EXPECT_EQ(late.transfers, 2 * (c.model.layers - (turns ? 1 : 0)));
+    // There and back; not where the backward pass takes the last layer's before anything else.
+    EXPECT_EQ(late.transfers, 2 * tensors * (c.model.layers - (turns ? 1 : 0)));
   }
+}
+
+TEST(Offloaded, IsWaitedForHoweverLateItComes) { expect_waited_for(offloaded(), 1); }
+
+/// Inputs and outputs of two norms, queries with keys and values, the context, and two of the MLP.
+TEST(Offloaded, AllThatALayerKeepsIsWaitedFor) {
+  RunConfig c = offloaded();
+  c.recompute = Recompute::none;
+  c.offload_modules = LayerModules::every();
+  expect_waited_for(c, 8);
+  c.model.bias = BiasKind::all;
+  c.attention = AttentionKind::separate;
+  expect_waited_for(c, 9);
+  c.model.dropout = 0.1;
+  c.stored_masks = true;
+  expect_waited_for(c, 13);
+}
+
+/// Of a tensor, a part of it and another one, two memories go; what comes back is shared as before.
+TEST(Offloaded, WhatSharesMemoryGoesOnceAndSharesItAgain) {
+  RunConfig c = offloaded();
+  c.offload_modules = {LayerModule::mlp};
+  testing::LateDevice device;
+  LocalGroup alone(1);
+  Activity activity;
+  Rank rank(0, device, testing::alone_in_all(alone), c, activity);
+  const Pass pass(rank);
+  const auto numbers = [&](float first) {
+    const Tensor tensor = rank.allocate(DType::f32, {4, 3});
+    std::vector<float> values(12);
+    std::iota(values.begin(), values.end(), first);
+    device.copy_from_host(tensor, values.data());
+    return tensor;
+  };
+  Tensor whole = numbers(1), part = whole.with_view(whole.view().sliced(0, 2, 2)),
+         stays = numbers(20), other = numbers(40);
+  const KeptTensors kept{{LayerModule::mlp, &part},
+                         {LayerModule::activation, &whole},
+                         {LayerModule::norm, &stays},
+                         {LayerModule::mlp, &other}};
+  Offloaded offloaded(Offloaded::Where::host);
+  offloaded.store(pass, kept);
+  EXPECT_TRUE(whole.empty() && part.empty() && other.empty());
+  EXPECT_FALSE(stays.empty());
+  EXPECT_EQ(rank.host.current(), 2 * 12 * 4);
+  EXPECT_EQ(rank.ledger.current(), 3 * 12 * 4) << "until they have left";
+  offloaded.restore(pass, kept);
+  EXPECT_EQ(rank.host.current(), 0);
+  EXPECT_EQ(rank.ledger.current(), 3 * 12 * 4);
+  EXPECT_EQ(rank.ledger.current(Kind::activation), 2 * 12 * 4);
+  EXPECT_TRUE(part.shares_memory_with(whole));
+  EXPECT_FALSE(other.shares_memory_with(whole));
+  EXPECT_EQ(static_cast<const float*>(part.view().data),
+            static_cast<const float*>(whole.view().data) + 6);
+  EXPECT_EQ(part.shape(), (Shape{2, 3}));
+  EXPECT_EQ(static_cast<const float*>(part.view().data)[5], 12);
+  EXPECT_EQ(static_cast<const float*>(other.view().data)[0], 40);
+  EXPECT_EQ(device.transfers, 4);
 }
 
 /// Bytes at the peak of a step on a device, in its memory and in the host's.
@@ -87,19 +147,19 @@ void expect_less(RunConfig config, int64_t inputs, int64_t on_host) {
   EXPECT_EQ(there.host, on_host * input);
 }
 
-TEST(Checkpoint, ALayersBackwardPassHasItsInputAndTheNextOne) {
+TEST(Offloaded, ALayersBackwardPassHasItsInputAndTheNextOne) {
   const RunConfig c = offloaded();
   expect_less(c, c.model.layers - 2, c.model.layers - 1);
 }
 
-TEST(Checkpoint, TheHeadHasTheLastOneBesideIt) {
+TEST(Offloaded, TheHeadHasTheLastOneBesideIt) {
   RunConfig c = offloaded();
   c.model.vocabulary = 8192;
   expect_less(c, c.model.layers - 1, c.model.layers - 1);
 }
 
 /// Another microbatch comes between: all go to the host.
-TEST(Checkpoint, WhatIsNotTakenSoonGoes) {
+TEST(Offloaded, WhatIsNotTakenSoonGoes) {
   RunConfig c = offloaded();
   c.schedule = ScheduleKind::gpipe;
   c.microbatches = 2;
@@ -107,8 +167,10 @@ TEST(Checkpoint, WhatIsNotTakenSoonGoes) {
   expect_less(c, 2 * c.model.layers - 1, 2 * c.model.layers);
 }
 
-TEST(Checkpoint, AnEvaluationLeavesNothing) {
-  const RunConfig c = offloaded();
+TEST(Offloaded, AnEvaluationLeavesNothing) {
+  RunConfig c = offloaded();
+  c.recompute = Recompute::none;
+  c.offload_modules = LayerModules::every();
   const auto cluster = make_cpu_cluster(c, 1);
   Trainer trainer(*cluster, c, {});
   Rank& rank = cluster->rank(0);

@@ -1,0 +1,167 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+
+#include "engine/config.h"
+#include "harness/import/megatron_reader.h"
+
+/// What several of Megatron-LM's arguments together say of activations that are computed again, or
+/// kept on the host.
+namespace frugal::harness {
+namespace {
+
+/// What Megatron-LM's --recompute-modules call modules that frugal has, too.
+const std::map<std::string, LayerModule>& modules_of_megatron() {
+  static const std::map<std::string, LayerModule> modules = {
+      {"core_attn", LayerModule::core_attention},
+      {"layernorm", LayerModule::norm},
+      {"mlp", LayerModule::mlp}};
+  return modules;
+}
+
+/// What frugal calls the inputs of the modules that Megatron-LM's --offload-modules names, and what
+/// it offloads beside.
+struct OffloadedInput {
+  LayerModule module;
+  std::string_view beside;
+};
+const std::map<std::string, OffloadedInput>& offloaded_by_megatron() {
+  static const std::map<std::string, OffloadedInput> inputs = {
+      {"attn_norm", {LayerModule::residual, "the input of the MLP's norm"}},
+      {"qkv_linear", {LayerModule::norm, "the output of the MLP's norm"}},
+      {"core_attn", {LayerModule::projection, ""}},
+      {"attn_proj", {LayerModule::core_attention, ""}},
+      {"mlp_norm", {LayerModule::residual, "the input of attention's norm"}}};
+  return inputs;
+}
+
+}  // namespace
+
+void MegatronReader::read_selective_recomputation() {
+  const char* const by =
+      on("--recompute-activations") ? "--recompute-activations" : "--recompute-granularity";
+  const char* const modules_name = "--recompute-modules";
+  std::vector<std::string> asked = {"core_attn"}, others;
+  if (const Argument* given = find(modules_name)) asked = given->values;
+  LayerModules modules;
+  for (const std::string& name : asked) {
+    const auto known = modules_of_megatron().find(name);
+    if (known == modules_of_megatron().end())
+      others.push_back(name);
+    else
+      modules.add(known->second);
+  }
+  if (!others.empty())
+    miss(modules_name, fmt::format("frugal has no {}, and recomputes the other modules alone",
+                                   fmt::join(others, ", ")));
+  if (modules.empty()) return;
+  out.add(said(by), "recompute", "selective");
+  if (has(modules_name)) {
+    out.add(said(modules_name), "recompute", "selective");
+    out.add(said(modules_name), "recompute_modules", name_of(modules));
+  }
+  const nlohmann::json& attention =
+      is_given("attention") ? options_.given.at("attention") : out.given.at("attention");
+  if (attention == "fused" && modules.has(LayerModule::core_attention))
+    miss(by,
+         "the output of fused attention, which stays for the projection; frugal discards it with "
+         "the core's statistics, and has that much memory less");
+}
+
+void MegatronReader::read_full_recomputation() {
+  const char* const method_name = "--recompute-method";
+  const char* const layers_name = "--recompute-num-layers";
+  const int64_t together = count(layers_name).value_or(1);
+  const int64_t of_stage = size("layers") / size("pipeline_parallel_size");
+  const int64_t of_part = of_stage / size("chunks");
+  const std::string method = text(method_name).value_or("uniform");
+  const bool stage =
+      method == "uniform" && together > 1 && together >= of_stage && size("chunks") == 1;
+  const nlohmann::json value = stage ? "stage" : "full";
+  for (const char* name :
+       {"--checkpoint-activations", "--recompute-granularity", method_name, layers_name})
+    if (has(name)) out.add(said(name), "recompute", value);
+  if (method == "uniform" && together > 1 && !stage)
+    out.add(said(layers_name), "recompute_group", together);
+  if (method == "block" && together < of_part)
+    out.add(said(layers_name), "recompute_layers", together);
+}
+
+void MegatronReader::read_recomputation() {
+  const std::string granularity =
+      on("--recompute-activations") ? "selective" : text("--recompute-granularity").value_or("");
+  if (granularity == "selective")
+    read_selective_recomputation();
+  else if (granularity == "full" || on("--checkpoint-activations") ||
+           (has("--recompute-method") &&
+            find("--recompute-method")->name != "--recompute-method"))  // the old name does
+    read_full_recomputation();
+  else
+    for (const char* name :
+         {"--recompute-granularity", "--recompute-method", "--recompute-num-layers",
+          "--recompute-modules", "--checkpoint-activations"})
+      if (has(name)) out.same.push_back({said(name), "nothing is recomputed"});
+}
+
+void MegatronReader::read_offloading() {
+  const char* const layers_name = "--cpu-offloading-num-layers";
+  const char* const fine = "--fine-grained-activation-offloading";
+  const char* const modules_name = "--offload-modules";
+  if (const auto layers = count(layers_name)) {
+    out.add(said(layers_name), "offload", true);
+    out.add(said(layers_name), "offload_modules", name_of(LayerModules::every()));
+    out.add(said(layers_name), "offload_layers", *layers);
+  }
+  if (on(fine) && has(modules_name)) {
+    read_offloaded_modules(fine, modules_name);
+    return;
+  }
+  for (const char* name : {fine, modules_name})
+    if (has(name)) out.same.push_back({said(name), "no modules are offloaded"});
+}
+
+LayerModules MegatronReader::offloadable() const {
+  const std::string recompute = out.given.value("recompute", "none");
+  if (recompute == "none") return LayerModules::every();
+  if (recompute != "selective") return {};
+  const auto again = out.given.find("recompute_modules");
+  return LayerModules::every().without(again == out.given.end()
+                                           ? RunConfig::cores
+                                           : layer_modules(again->get<std::string>()).value());
+}
+
+void MegatronReader::read_offloaded_modules(const char* by, const char* name) {
+  LayerModules modules;
+  std::map<LayerModule, std::string_view> beside;
+  std::vector<std::string> others;
+  for (const std::string& asked : find(name)->values) {
+    const auto known = offloaded_by_megatron().find(asked);
+    if (known == offloaded_by_megatron().end()) {
+      others.push_back(asked);
+      continue;
+    }
+    const auto& [module, more] = known->second;
+    if (modules.has(module))
+      beside.erase(module);  // both norms are named
+    else if (!more.empty())
+      beside[module] = more;
+    modules.add(module);
+  }
+  if (!others.empty())
+    miss(name, fmt::format("frugal has no {}, and offloads the other modules alone",
+                           fmt::join(others, ", ")));
+  modules = modules & offloadable();
+  for (const auto& [module, more] : beside)
+    if (modules.has(module)) miss(name, fmt::format("frugal offloads {} as well", more));
+  if (modules.empty()) {
+    for (const char* each : {by, name})
+      if (others.empty() || each == by)
+        out.same.push_back({said(each), "nothing that it names is kept"});
+    return;
+  }
+  out.add(said(by), "offload", true);
+  out.add(said(name), "offload_modules", name_of(modules));
+}
+
+}  // namespace frugal::harness
