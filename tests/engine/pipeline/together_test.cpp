@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -132,7 +133,8 @@ void PrintTo(const TogetherCase& c, std::ostream* out) { *out << c.name; }
 INSTANTIATE_TEST_SUITE_P(All, Together, ::testing::ValuesIn(together_cases),
                          ::testing::PrintToStringParamName());
 
-/// What each rank computes in a step, and behind which call of its tensor group it does.
+/// What each rank computes in a batch's passes, and behind which call of its tensor group it does.
+/// In the step members differ, of which one has what all have.
 std::vector<std::vector<std::string>> order_of(const RunConfig& run) {
   const auto cluster = make_cpu_cluster(run, 1, 60);
   Trainer trainer(*cluster, run, {});
@@ -146,7 +148,13 @@ std::vector<std::vector<std::string>> order_of(const RunConfig& run) {
                                 call.group == "tensor" ? call.number : 0));
     });
   }
+  const auto cut = [](std::vector<std::string>& own) {  // behind the last product
+    const auto last = std::find_if(own.rbegin(), own.rend(),
+                                   [](const auto& text) { return text.starts_with("gemm"); });
+    own.erase(last.base(), own.end());
+  };
   (void)trainer.step(random_batch(run, 0));
+  std::ranges::for_each(order, cut);
   for (int i = 0; i < cluster->local_ranks(); ++i) cluster->rank(i).device.time_operations({});
   return order;
 }
@@ -168,7 +176,7 @@ TEST(TogetherOrder, IsTheSameOnAllMembersOfATensorGroup) {
 struct Timed {
   double step = 0;
   Timeline timeline;
-  int64_t held = 0, peak = 0;
+  int64_t held = 0, peak = 0, workspace = 0;
 };
 
 RunConfig large(int tensor) {
@@ -197,7 +205,8 @@ Timed timed(const RunConfig& run, const Machine& machine) {
   Timed timed{.step = trainer.step(batch).seconds,
               .timeline = trainer.timeline(),
               .held = ledger.current(),
-              .peak = ledger.peak()};
+              .peak = ledger.peak(),
+              .workspace = ledger.peak(Kind::workspace)};
   EXPECT_EQ(timed.held, held) << "what two passes took, they gave back";
   return timed;
 }
@@ -227,32 +236,40 @@ Machine without_communication(Machine machine) {
   return machine;
 }
 
-// No less than the products of both, and no more than one after the other. What two passes wait for
-// can hide behind each other's products, but for what the first one begins with.
+Machine without_contention(Machine machine) {
+  machine.collective_share = machine.compute_share = 0;
+  return machine;
+}
+
+// No less than what both compute. What they wait for hides in part: a short turn of the one does
+// not hide a collective of the other, and what is computed beside a collective takes longer.
 TEST(TogetherTime, HidesWhatEachWouldWaitFor) {
   for (const char* const name : {"h100-dgx", "a100-selene"})
-    for (const int tensor : {2, 4, 8}) {
-      const Machine machine = find_machine(name);
-      const RunConfig run = large(tensor);
-      const Timed together = timed(run, machine), one_by_one = timed(apart(run), machine);
-      const Timed computed = timed(apart(run), without_communication(machine));
-      const auto [forward, backward] = two_of(together.timeline);
-      const auto both = [&, f = forward, b = backward](const Timed& of) {
-        return seconds_of(of.timeline, f) + seconds_of(of.timeline, b);
-      };
-      const double seconds = seconds_of(together.timeline, forward);
-      const double exposed = both(one_by_one) - both(computed);
-      EXPECT_GT(exposed, 0.05 * both(computed)) << name << " " << tensor;
-      EXPECT_GT(seconds, both(computed)) << name << " " << tensor;
-      EXPECT_LT(seconds, both(one_by_one) - exposed / 2) << name << " " << tensor;
-      EXPECT_LT(together.step, one_by_one.step) << name << " " << tensor;
-      EXPECT_GT(together.step, computed.step) << name << " " << tensor;
-      EXPECT_GE(together.peak, one_by_one.peak);
-      EXPECT_EQ(together.held, one_by_one.held);
-      fmt::print("{} {}: pair {} apart {} compute {} step {} {} {} peak {} {}\n", name, tensor,
-                 seconds, both(one_by_one), both(computed), together.step, one_by_one.step,
-                 computed.step, together.peak, one_by_one.peak);
-    }
+    for (const int tensor : {2, 4, 8})
+      for (const bool contention : {true, false}) {
+        const std::string what = fmt::format("{} {} {}", name, tensor, contention);
+        const Machine found = find_machine(name);
+        const Machine machine = contention ? found : without_contention(found);
+        const RunConfig run = large(tensor);
+        const Timed together = timed(run, machine), one_by_one = timed(apart(run), machine);
+        const Timed computed = timed(apart(run), without_communication(machine));
+        const auto [forward, backward] = two_of(together.timeline);
+        const auto both = [&, f = forward, b = backward](const Timed& of) {
+          return seconds_of(of.timeline, f) + seconds_of(of.timeline, b);
+        };
+        const double seconds = seconds_of(together.timeline, forward);
+        const double exposed = both(one_by_one) - both(computed);
+        EXPECT_GT(exposed, 0.05 * both(computed)) << what;
+        EXPECT_GE(seconds, both(computed)) << what;
+        EXPECT_LT(seconds, both(one_by_one) - exposed / (contention ? 8 : 4)) << what;
+        // Where there is little to hide, it is less than what the stages wait for both passes.
+        if (tensor > 2) {
+          EXPECT_LT(together.step, one_by_one.step) << what;
+        }
+        EXPECT_GT(together.step, computed.step) << what;
+        EXPECT_EQ(together.held, one_by_one.held) << what;
+        EXPECT_LE(together.peak, one_by_one.peak + one_by_one.workspace) << what;
+      }
 }
 
 TEST(TogetherTime, IsTheSameWhereNothingIsWaitedFor) {
@@ -285,22 +302,33 @@ TEST(TogetherFailures, AFailureOfEitherPassEndsTheRun) {
   }
 }
 
-// On ever smaller devices.
+// On ever smaller devices; of several of which two are made together.
 TEST(TogetherFailures, ThePassThatRunsOutOfMemoryIsNamed) {
   if (!tasks::available()) GTEST_SKIP() << "of stages that are threads, the first is chance";
   const RunConfig run = large(2);
   Machine machine = find_machine("h100-dgx");
-  const Timed roomy = timed(run, machine);
-  const auto [forward, backward] = two_of(roomy.timeline);
-  std::set<std::string> named;
+  const Timed roomy = timed(run, machine);  // of the second batch
+  const auto named = [&](const Action& pass) {
+    return fmt::format("memory: stage 0, {}{}.{}", pass.kind == ActionKind::forward ? 'F' : 'B',
+                       pass.microbatch - run.microbatches, pass.chunk);
+  };
+  std::set<std::string> first, second;
+  const std::vector<Span>& spans = roomy.timeline.stages[0];
+  for (size_t i = 0; i < spans.size(); ++i) {
+    if (!spans[i].action.beside_next) continue;
+    first.insert(named(spans[i].action));
+    second.insert(named(spans[i + 1].action));
+  }
+  bool any_first = false, any_second = false;
   for (int i = 0; i <= 100; ++i) {
     machine.memory_capacity = roomy.held + (roomy.peak - roomy.held) * i / 100 - 1;
     const std::string error = error_of([&] { (void)timed(run, machine); });
-    named.insert(error.substr(0, error.find('@')));
+    const std::string who = error.substr(0, error.find('@'));
+    any_first = any_first || first.contains(who);
+    any_second = any_second || second.contains(who);
   }
-  EXPECT_THAT(
-      named, ::testing::IsSupersetOf({fmt::format("memory: stage 0, F{}.0", forward.microbatch),
-                                      fmt::format("memory: stage 0, B{}.1", backward.microbatch)}));
+  EXPECT_TRUE(any_first);
+  EXPECT_TRUE(any_second);
 }
 
 // A message that does not come.
