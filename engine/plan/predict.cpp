@@ -66,10 +66,12 @@ Walk walk_of(const RunConfig& run, int microbatches, const PartCosts& costs, con
     walk.ahead.push_back(sent(part + 1));
     walk.back.push_back(sent(part - 1));
   }
-  for (int stage = 0; stage < walk.layout.stages; ++stage)
-    walk.actions.push_back(
+  for (int stage = 0; stage < walk.layout.stages; ++stage) {
+    Actions& actions = walk.actions.emplace_back(
         run.schedule.passes({stage, walk.layout.stages, walk.layout.chunks, microbatches})
             .actions());
+    for (Action& pass : actions) pass.beside_next = pass.beside_next && run.overlaps_passes();
+  }
   return walk;
 }
 

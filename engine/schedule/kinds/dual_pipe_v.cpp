@@ -90,6 +90,7 @@ constinit const ScheduleKind ScheduleKind::dual_pipe_v = {
     .help = "two chunks in a V, a forward of one beside a backward of the other; m ≥ 2d",
     .source = "DeepSeek-AI 2024 (DualPipe), cut in half by Qi 2025",
     .splits_backward = true,
+    .makes_together = true,
     .has_chunks = true,
     .chunks = 2,
     .placement = Placement::to_and_fro,
