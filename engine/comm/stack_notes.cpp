@@ -2,6 +2,7 @@
 
 // Defined by the sanitizers' run-time libraries, where a build has them
 // (sanitizer/common_interface_defs.h and sanitizer/tsan_interface.h).
+// Their names are reserved, for such as they are. NOLINTBEGIN
 extern "C" {
 [[gnu::weak]] void __sanitizer_start_switch_fiber(void** kept, const void* bottom, size_t size);
 [[gnu::weak]] void __sanitizer_finish_switch_fiber(void* kept, const void** bottom, size_t* size);
@@ -10,6 +11,7 @@ extern "C" {
 [[gnu::weak]] void __tsan_destroy_fiber(void* fiber);
 [[gnu::weak]] void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 }
+// NOLINTEND
 
 namespace frugal::engine {
 
