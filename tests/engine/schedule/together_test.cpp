@@ -148,8 +148,8 @@ TEST(PassesTogether, TakeOneStretchOfTime) {
   Schedule schedule = schedule_from_text(file_of("gpipe", "F0@0 F1@0 & B0@0 B1@0 step@1"), "x");
   const auto spans = [&](const Durations& durations) {
     std::vector<std::pair<double, double>> all;
-    for (const Span& span : simulate(schedule, durations, true).stages[0])
-      all.emplace_back(span.begin, span.end);
+    const Timeline timeline = simulate(schedule, durations, true);
+    for (const Span& span : timeline.stages[0]) all.emplace_back(span.begin, span.end);
     return all;
   };
   using Two = std::pair<double, double>;
