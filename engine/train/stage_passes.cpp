@@ -73,20 +73,20 @@ PassMemo::Ends StageExecutor::ends_of(const Making& making) {
 void StageExecutor::make_passes(const std::vector<Making>& passes) {
   PassMemo::Key key;
   std::vector<PassMemo::Ends> ends;
+  ParameterList parameters;  // of those chunks, each as fresh as the passes leave it
   bool noted = memo_.has_value(), without_tensors = true;
   for (const Making& making : passes) {
     rank_.device.begin_pass(making.forward());
     const Flight& flight = making.flight;
-    key.push_back({making.action.kind, making.action.chunk, flight.recompute, flight.turns,
-                   fresh_of(overwritten_.at(static_cast<size_t>(making.action.chunk)))});
+    const ParameterList& own = overwritten_.at(static_cast<size_t>(making.action.chunk));
+    parameters.insert(parameters.end(), own.begin(), own.end());
+    key.push_back(
+        {making.action.kind, making.action.chunk, flight.recompute, flight.turns, fresh_of(own)});
     ends.push_back(ends_of(making));
     // A sum that a pass begins and the step waits for is no part of what is repeated.
     noted &= !(flight.last && rank_.groups.copies.size() > 1);
     without_tensors &= making.forward() || flight.kept == Kept::bytes;
   }
-  // Of two, the second computes gradients.
-  const ParameterList& parameters =
-      overwritten_.at(static_cast<size_t>(passes.back().action.chunk));
   const HeldPerPart before = rank_.ledger.held_per_part();
   const PassMemo::Noted* known = noted ? memo_->find(key) : nullptr;
   if (known != nullptr && known->repeatable() && without_tensors) {
