@@ -4,7 +4,8 @@
     bench/schedule_family.py [PROGRAM] > results/virtual/schedule-family.json     (seconds)
 
 For p stages and m microbatches: planned with passes that take equal time, and executed on a virtual machine, where
-stages meet before they step, and where they validate their steps after it.
+stages meet before they step, and where they validate their steps after it. For several tensor-parallel sizes, with
+DualPipeV's passes that stand beside each other made together and one after the other.
 """
 
 import json
@@ -19,6 +20,7 @@ KINDS = ["1f1b", "interleaved", "zb-h1", "zb-h2", "interleaved-zb", "zb-v", "v-h
 MACHINE = "h100-dgx"
 STAGES = (4, 8, 16)
 TIMES = (1, 2, 4, 8)  # microbatches over stages
+TOGETHER = ("1f1b", "zb-v", "dualpipe-v --overlap-passes off", "dualpipe-v")
 STEPS = 4  # of which those in the middle have a batch before them and one behind
 PASS = re.compile(r"(?<![<\w])([FBIW])[\d.]+@")
 
@@ -60,9 +62,9 @@ def planned(frugal, kind, stages, microbatches):
             "waits": longest_wait(output(frugal, *flags))}
 
 
-def executed(frugal, kind, stages, microbatches, more=""):
+def executed(frugal, kind, stages, microbatches, more="", tensor=4):
     with tempfile.TemporaryDirectory() as out:
-        flags = (f"measure --model llama3-8b --on virtual:{MACHINE} --type bf16 --tensor-parallel 4 --sequence-parallel "
+        flags = (f"measure --model llama3-8b --on virtual:{MACHINE} --type bf16 --tensor-parallel {tensor} --sequence-parallel "
                  f"--pipeline-parallel {stages} --schedule {kind} --microbatches {microbatches}")
         flags += (f" --chunks {chunks_of(kind)}" if chunks_of(kind) else "") + more
         output(frugal, *flags.split(), "--out", out)
@@ -86,8 +88,11 @@ def main(arguments):
               "validated": executed(frugal, kind, stages, stages * times, f" --steps {STEPS} --validate-steps after")}
              for kind in KINDS for stages in STAGES for times in TIMES
              if kind != "dualpipe-v" or times > 1]  # which needs two to a stage
-    print(json.dumps({"schema": "frugal.schedule-family/1", "source": "virtual", "machine": MACHINE, "cases": cases},
-                     indent=1))
+    together = [{"schedule": kind, "tensor": tensor, "stages": stages, "microbatches": stages * times,
+                 "executed": executed(frugal, kind, stages, stages * times, tensor=tensor)}
+                for tensor in (2, 4, 8) for stages in (4, 8) for kind in TOGETHER for times in TIMES[1:]]
+    print(json.dumps({"schema": "frugal.schedule-family/1", "source": "virtual", "machine": MACHINE, "cases": cases,
+                      "together": together}, indent=1))
 
 
 if __name__ == "__main__":

@@ -271,6 +271,8 @@ std::string_view name_of(StepValidation validation) {
   return validation == StepValidation::after ? "after" : "before";
 }
 
+std::string_view name_of(PassOverlap overlap) { return overlap == PassOverlap::on ? "on" : "off"; }
+
 std::string_view name_of(Shard shard) {
   switch (shard) {
     case Shard::none:

@@ -50,6 +50,12 @@ std::string_view name_of(Shard shard);
 enum class StepValidation : uint8_t { before, after };
 std::string_view name_of(StepValidation validation);
 
+/// Whether a forward and a backward pass that a schedule makes together (Action::beside_next) hide
+/// each other's communication (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", arXiv:2412.19437,
+/// section 3.2.1), or are made one after the other.
+enum class PassOverlap : uint8_t { on, off };
+std::string_view name_of(PassOverlap overlap);
+
 /// Everything that decides what a run computes.
 struct RunConfig {
   /// Sequences of a microbatch, and microbatches of a batch.
@@ -76,6 +82,7 @@ struct RunConfig {
   /// (hybrid sharding). 0: all of them.
   int shard_size = 0;
   ScheduleKind schedule = ScheduleKind::one_forward_one_backward;
+  PassOverlap overlap_passes = PassOverlap::on;
   Recompute recompute = Recompute::none;
   /// Whose outputs selective recomputation discards: by default the attention cores', which is the
   /// paper's.
@@ -159,6 +166,11 @@ struct RunConfig {
   /// Those that a rank has outside the regions.
   int64_t local_sequence() const {
     return group_sequence() / (sequence_parallel ? tensor_parallel : 1);
+  }
+  /// Whether passes that the schedule makes together are made so: where ranks wait for each other
+  /// within passes, and there is something to hide.
+  bool overlaps_passes() const {
+    return overlap_passes == PassOverlap::on && (tensor_parallel > 1 || context_parallel > 1);
   }
   /// Whether dropout keeps its masks.
   bool keeps_masks() const { return stored_masks || program.keeps.dropout_masks; }

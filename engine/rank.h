@@ -1,6 +1,7 @@
 #pragma once
 #include "engine/comm/activity.h"
 #include "engine/comm/communicator.h"
+#include "engine/comm/interleaving.h"
 #include "engine/config.h"
 #include "engine/flop_counter.h"
 #include "engine/memory/parameter_store.h"
@@ -99,7 +100,11 @@ struct RankAt {
 
   Rank& rank;
   Place place;
+  /// What is done beside this, where something is.
+  Interleaving* beside = nullptr;
 
+  /// Waits for a collective; until then what is beside this goes on.
+  void wait(Pending& collective) const { wait_beside(beside, collective); }
   void run(const Operation& operation) const { rank.run(operation); }
   Tensor allocate(const Shape& shape, Kind kind = Kind::workspace) const {
     return rank.allocate(shape, kind, place);

@@ -2,7 +2,7 @@
 
 from evaluation_tables import read, table
 
-KINDS = ("schedule-family", "validated-family")
+KINDS = ("schedule-family", "validated-family", "together-family")
 GIB = 2**30
 
 #: Of p stages and m microbatches, m ≥ 2p, T_F = T_B = T_W = 1: what a stage holds and how long it waits, as printed;
@@ -41,6 +41,20 @@ def validated_family(path):
         rows.append(row)
     return table(["schedule", "p", *(title for times in TIMES
                                      for title in (f"m = {times if times > 1 else ''}p", "after"))], 9, rows)
+
+
+def together_family(path):
+    """Steps' times over those of 1f1b with as many tensor-parallel ranks and stages."""
+    cases = {(c["tensor"], c["stages"], c["schedule"], c["microbatches"]): c["executed"]
+             for c in read(path)["together"]}
+    rows = []
+    for tensor, stages, kind in dict.fromkeys(key[:3] for key in cases):
+        row = [kind.replace("--", "`--", 1) + ("`" if "--" in kind else ""), str(tensor), str(stages)]
+        for times in TIMES[1:]:
+            seconds, flat = (cases[tensor, stages, each, stages * times]["step_seconds"] for each in (kind, "1f1b"))
+            row.append(f"{seconds / flat:.3f}")
+        rows.append([*row, f"{cases[tensor, stages, kind, stages * TIMES[-1]]['peak_bytes'] / GIB:.1f}"])
+    return table(["schedule", "t", "p", "m = 2p", "m = 4p", "m = 8p", "GiB"], 6, rows)
 
 
 def schedule_family(path):

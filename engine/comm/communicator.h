@@ -30,6 +30,8 @@ class Pending {
     }
   }
 
+  /// Whether there is something to wait for.
+  bool started() const { return work_ != nullptr; }
   /// Throws PeerLost when another rank aborted, DeadlinePassed when it did not come in time.
   void wait() {
     if (const auto work = std::move(work_)) work->wait();

@@ -15,7 +15,7 @@ Arriving f(const RankAt&, const Tensor& y) { return Arriving(y); }
 
 Arriving f_bar(const RankAt& at, const Tensor& partial) {
   if (at.rank.tensor_group.size() == 1) return Arriving(partial);
-  return {{}, partial, at.rank.tensor_group.all_reduce(partial)};
+  return {at, {}, partial, at.rank.tensor_group.all_reduce(partial)};
 }
 
 Arriving g(const RankAt& at, const Tensor& shard) {
@@ -24,7 +24,7 @@ Arriving g(const RankAt& at, const Tensor& shard) {
   Tensor all = at.allocate(shard.type(), with_first_extent(shard.shape(), shard.shape()[0] * t),
                            Kind::communication);
   Pending pending = at.rank.tensor_group.all_gather(shard, all);
-  return {shard, std::move(all), std::move(pending)};
+  return {at, shard, std::move(all), std::move(pending)};
 }
 
 Arriving g_bar(const RankAt& at, const Tensor& partial, const Tensor& into) {
@@ -35,7 +35,7 @@ Arriving g_bar(const RankAt& at, const Tensor& partial, const Tensor& into) {
           ? at.allocate(partial.type(), with_first_extent(partial.shape(), partial.shape()[0] / t))
           : into;
   Pending pending = at.rank.tensor_group.reduce_scatter(partial, shard);
-  return {partial, std::move(shard), std::move(pending)};
+  return {at, partial, std::move(shard), std::move(pending)};
 }
 
 Arriving enter(const RankAt& at, const Tensor& x) {

@@ -18,16 +18,29 @@ namespace frugal::engine::parallel {
 class Arriving {
  public:
   explicit Arriving(Tensor tensor) : tensor_(std::move(tensor)) {}
-  Arriving(Tensor source, Tensor tensor, Pending pending)
-      : source_(std::move(source)), tensor_(std::move(tensor)), pending_(std::move(pending)) {}
-  /// The tensor, arrived; its source is released.
+  Arriving(const RankAt& at, Tensor source, Tensor tensor, Pending pending)
+      : beside_(at.beside),
+        source_(std::move(source)),
+        tensor_(std::move(tensor)),
+        pending_(std::move(pending)) {}
+  /// The tensor, arrived; its source is released. Until then what is beside this goes on.
   Tensor wait() {
+    wait_beside(beside_, pending_);
+    return arrived();
+  }
+  /// The same for who has computed enough beside it: what is beside this does not go on.
+  Tensor wait_at_once() {
     pending_.wait();
+    return arrived();
+  }
+
+ private:
+  Tensor arrived() {
     source_.release();
     return std::move(tensor_);
   }
 
- private:
+  Interleaving* beside_ = nullptr;
   Tensor source_, tensor_;
   Pending pending_;  // last, so that it ends before the memory goes
 };

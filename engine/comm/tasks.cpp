@@ -1,60 +1,22 @@
 #include "engine/comm/tasks.h"
 
-#include <cxxabi.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "engine/comm/stack.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine::tasks {
 namespace {
 
-/// Memory for a stack, of which pages are taken when they are used, above one that may not be: who
-/// goes too deep ends there, and not in another stack.
-class Stack {
- public:
-  static constexpr size_t bytes = 1 << 20;
-
-  Stack()
-      : memory_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
-    if (memory_ != MAP_FAILED)
-      mprotect(memory_, static_cast<size_t>(sysconf(_SC_PAGESIZE)), PROT_NONE);
-  }
-  ~Stack() {
-    if (memory_ != MAP_FAILED) munmap(memory_, bytes);
-  }
-  Stack(const Stack&) = delete;
-  Stack& operator=(const Stack&) = delete;
-  void* memory() const { return memory_ == MAP_FAILED ? nullptr : memory_; }
-
- private:
-  void* memory_;
-};
-
-/// The exceptions that a thread is throwing or has caught, which the C++ run-time library keeps for
-/// the thread. A task may wait while it unwinds, so each has its own. (Itanium C++ ABI, section
-/// 2.2.2: a pointer and a count.)
-using Exceptions = std::array<void*, 2>;
-
-Exceptions exchange_exceptions(const Exceptions& now) {
-  Exceptions before;
-  void* const globals = abi::__cxa_get_globals();
-  std::memcpy(before.data(), globals, sizeof before);
-  std::memcpy(globals, now.data(), sizeof now);
-  return before;
-}
+constexpr size_t stack_bytes = 1 << 20;
 
 }  // namespace
 
@@ -78,15 +40,15 @@ class Loop {
       tasks_.push_back(std::make_unique<Task>());
       Task& task = *tasks_.back();
       task.index = i;
-      task.stack.emplace();
+      task.stack.emplace(stack_bytes);
       if (task.stack->memory() == nullptr)
         throw InputError(
             fmt::format("{} ranks need a stack of {} bytes each here, and there is memory for {}; "
                         "choose fewer, or raise the limit of the system",
-                        count, Stack::bytes, i));
+                        count, stack_bytes, i));
       getcontext(&task.context);
       task.context.uc_stack.ss_sp = task.stack->memory();
-      task.context.uc_stack.ss_size = Stack::bytes;
+      task.context.uc_stack.ss_size = stack_bytes;
       makecontext(&task.context, &Loop::begin, 0);
       ready_.push_back(&task);
     }

@@ -20,8 +20,8 @@ namespace {
 /// One part on one rank, and the moments between what it does.
 class PartRun {
  public:
-  PartRun(Rank& rank, const OptimizerOptions& options, const ModelPart& part)
-      : rank_(rank), options_(options), part_(part) {
+  PartRun(Rank& rank, const OptimizerOptions& options, const ModelPart& part, bool together)
+      : rank_(rank), options_(options), part_(part), together_(together) {
     auto [model, block] = in_one_block(rank, [&] { return std::make_unique<Gpt>(rank, part); });
     model_ = std::move(model);
     block_ = std::move(block);
@@ -34,6 +34,7 @@ class PartRun {
     cost.gradients = rank_.ledger.current(Kind::gradient);
     pass_through(cost, false);
     if (rank_.config.schedule.splits_backward) pass_through(cost, true);
+    if (together_) pass_together(cost);
     double start = now();
     copy_out(rank_, block_);
     cost.other_version = now() - start;
@@ -108,16 +109,32 @@ class PartRun {
     });
   }
 
+  /// As StageExecutor makes a microbatch's forward pass together with another's backward pass.
+  void pass_together(PartCost& cost) {
+    const Tensor total = rank_.allocate(DType::f64, {1}, Kind::statistics);
+    Gpt::Saved before, saved;
+    forward(before, total);
+    const int64_t held = rank_.ledger.current();
+    rank_.ledger.reset_peaks();
+    const double start = now();
+    Interleaving::run([&](Interleaving& other) { forward(saved, total, &other); },
+                      [&](Interleaving& other) { backward(std::move(before), nullptr, &other); });
+    cost.hidden = cost.forward + cost.backward - (now() - start);
+    cost.together_peak = rank_.ledger.peak() - held;
+    backward(std::move(saved), nullptr);
+  }
+
   /// Whose weights are gathered, where replicas divide them.
-  Pass gathering(std::optional<GatheredWeights>& gathered) const {
+  Pass gathering(std::optional<GatheredWeights>& gathered, Interleaving* beside) const {
     Pass pass(rank_);
+    pass.beside = beside;
     if (rank_.config.shards(Shard::weights)) pass.weights = &gathered.emplace(block_);
     return pass;
   }
 
-  void forward(Gpt::Saved& saved, const Tensor& total) {
+  void forward(Gpt::Saved& saved, const Tensor& total, Interleaving* beside = nullptr) {
     std::optional<GatheredWeights> gathered;
-    const Pass pass = gathering(gathered);
+    const Pass pass = gathering(gathered, beside);
     Gpt::Input input;
     input.scale = 1;
     if (!part_.first) input.hidden = hidden();
@@ -128,9 +145,9 @@ class PartRun {
     if (part_.last) rank_.run(Sum{y, total});
   }
 
-  void backward(Gpt::Saved saved, Deferred* deferred) {
+  void backward(Gpt::Saved saved, Deferred* deferred, Interleaving* beside = nullptr) {
     std::optional<GatheredWeights> gathered;
-    Pass pass = gathering(gathered);
+    Pass pass = gathering(gathered, beside);
     pass.deferred = deferred;
     GradientReduction reduction(
         [this](const RankAt& at, const ParameterUnit& unit, const Tensor& part) {
@@ -149,6 +166,7 @@ class PartRun {
   Rank& rank_;
   const OptimizerOptions options_;
   const ModelPart part_;
+  const bool together_;
   std::unique_ptr<Gpt> model_;
   Tensor block_;
   std::unique_ptr<Optimizer> optimizer_;
@@ -162,17 +180,24 @@ int64_t enough_layers(const RunConfig& run) {
 
 }  // namespace
 
+double least_passes(const ScheduleKind& kind, const PartCost& part) {
+  const double split = part.input_backward + part.weight_backward;
+  const double backward = kind.splits_backward ? std::min(part.backward, split) : part.backward;
+  return part.forward + backward - std::max(part.hidden, 0.0);
+}
+
 PartCost plus(const PartCost& a, int64_t n, const PartCost& b) {
   PartCost sum = a;
-  for (const auto seconds : {&PartCost::forward, &PartCost::backward, &PartCost::input_backward,
-                             &PartCost::weight_backward, &PartCost::sums, &PartCost::step,
-                             &PartCost::norm, &PartCost::ahead, &PartCost::validated_step,
-                             &PartCost::late_step, &PartCost::other_version})
+  for (const auto seconds :
+       {&PartCost::forward, &PartCost::backward, &PartCost::input_backward,
+        &PartCost::weight_backward, &PartCost::hidden, &PartCost::sums, &PartCost::step,
+        &PartCost::norm, &PartCost::ahead, &PartCost::validated_step, &PartCost::late_step,
+        &PartCost::other_version})
     sum.*seconds += static_cast<double>(n) * (b.*seconds);
   for (const auto bytes :
        {&PartCost::weights, &PartCost::gradients, &PartCost::fixed, &PartCost::kept,
         &PartCost::owed, &PartCost::forward_peak, &PartCost::backward_peak,
-        &PartCost::input_backward_peak, &PartCost::weight_backward_peak})
+        &PartCost::input_backward_peak, &PartCost::weight_backward_peak, &PartCost::together_peak})
     sum.*bytes += n * (b.*bytes);
   return sum;
 }
@@ -189,8 +214,9 @@ PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
   if (run.shard == Shard::none) alone.data_parallel = 1;
   alone.microbatches = 1;
   const auto cluster = make_virtual_cluster(alone, machine);
+  const bool together = run.schedule.makes_together && run.overlaps_passes();
   PartCost cost;
-  cluster->run([&](Rank& rank) { cost = PartRun(rank, optimizer, part).run(); });
+  cluster->run([&](Rank& rank) { cost = PartRun(rank, optimizer, part, together).run(); });
   return cost;
 }
 

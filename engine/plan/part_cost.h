@@ -14,6 +14,8 @@ struct PartCost {
   /// Of one microbatch; recomputation is part of backward.
   double forward = 0, backward = 0;
   double input_backward = 0, weight_backward = 0;  ///< where they are passes of their own
+  /// By how much less a forward and a backward pass take that are made together.
+  double hidden = 0;
   /// The optimizer's, without what it waits for; where replicas divide something, with that:
   /// before stages meet in a step, and from then on.
   double sums = 0, step = 0;
@@ -31,7 +33,13 @@ struct PartCost {
   // Above what is held before the microbatch's input comes; what it keeps is included.
   int64_t forward_peak = 0, backward_peak = 0;
   int64_t input_backward_peak = 0, weight_backward_peak = 0;
+  /// Of two passes that are made together, above what is held before their inputs come.
+  int64_t together_peak = 0;
 };
+
+/// Seconds that the passes of a microbatch through a part take at least, whichever of them the
+/// schedule splits or makes together with another.
+double least_passes(const ScheduleKind& kind, const PartCost& part);
 
 /// a + n · b, member by member.
 PartCost plus(const PartCost& a, int64_t n, const PartCost& b);

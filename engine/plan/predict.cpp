@@ -70,10 +70,12 @@ Walk walk_of(const RunConfig& run, int microbatches, const PartCosts& costs, con
     walk.ahead.push_back(sent(part + 1));
     walk.back.push_back(sent(part - 1));
   }
-  for (int stage = 0; stage < walk.layout.stages; ++stage)
-    walk.actions.push_back(
+  for (int stage = 0; stage < walk.layout.stages; ++stage) {
+    Actions& actions = walk.actions.emplace_back(
         run.schedule.passes({stage, walk.layout.stages, walk.layout.chunks, microbatches})
             .actions());
+    for (Action& pass : actions) pass.beside_next = pass.beside_next && run.overlaps_passes();
+  }
   return walk;
 }
 
@@ -148,13 +150,8 @@ class Predicting {
   double least(int i) const {
     const auto stage = static_cast<size_t>(i);
     double passes = 0;
-    for (int chunk = 0; chunk < run_.chunks; ++chunk) {
-      const PartCost part = costs_.of(ModelPart::of(run_, i, chunk));
-      passes +=
-          part.forward + (run_.schedule.splits_backward
-                              ? std::min(part.backward, part.input_backward + part.weight_backward)
-                              : part.backward);
-    }
+    for (int chunk = 0; chunk < run_.chunks; ++chunk)
+      passes += least_passes(run_.schedule, costs_.of(ModelPart::of(run_, i, chunk)));
     return static_cast<double>(run_.microbatches) * passes + prediction_.stages[stage].all_reduce +
            parts_[stage].step;
   }

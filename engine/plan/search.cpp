@@ -49,6 +49,7 @@ class Costs {
                   run.recompute == Recompute::selective ? name_of(run.recompute_modules) : "",
                   run.recompute_layers,
                   run.schedule.splits_backward,
+                  run.schedule.makes_together,
                   run.schedule.flushes ? "" : run.schedule.name,
                   run.validate_steps,
                   run.shard,
@@ -61,7 +62,7 @@ class Costs {
 
  private:
   using Key = std::tuple<int, int, ContextKind, int64_t, Recompute, std::string, int64_t, bool,
-                         std::string_view, StepValidation, Shard, int>;
+                         bool, std::string_view, StepValidation, Shard, int>;
   const Machine& machine_;
   std::map<Key, PartCosts> costs_;
 };
@@ -154,10 +155,8 @@ class Search {
   double least_seconds(const RunConfig& run) {
     if (!std::isfinite(request_.within) || rule_against(run)) return 0;
     const PartCost model = costs_.of(run).of(ModelPart::whole(run));
-    double passes = model.forward + model.backward;
-    if (run.schedule.splits_backward)
-      passes = std::min(passes, model.forward + model.input_backward + model.weight_backward);
-    return static_cast<double>(run.microbatches) * passes / run.pipeline_parallel;
+    return static_cast<double>(run.microbatches) * least_passes(run.schedule, model) /
+           run.pipeline_parallel;
   }
 
   /// With all that may be recomputed, and that replicas may divide.

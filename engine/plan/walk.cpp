@@ -21,6 +21,15 @@ double seconds_of(const PartCost& part, ActionKind pass) {
   }
 }
 
+/// Of two passes that a stage makes together. What they hide is measured of two through one part.
+double walk_together(const Walk& walk, int stage, const Action& first, const Action& second) {
+  const auto part = [&](const Action& pass) -> const PartCost& {
+    return walk.parts[static_cast<size_t>(walk.layout.part_at({stage, pass.chunk}))];
+  };
+  return seconds_of(part(first), first.kind) + seconds_of(part(second), second.kind) -
+         (part(first).hidden + part(second).hidden) / 2;
+}
+
 /// Makes every stage's passes, each stage's in its order.
 class Clock {
  public:
@@ -97,9 +106,14 @@ class Clock {
     const size_t before = s.done;
     for (; s.done < actions.size(); ++s.done) {
       const Action& action = actions[s.done];
-      if (batches && action.kind == ActionKind::step ? !any_step(stage, action)
-                                                     : !pass<held_up, batches>(stage, action))
+      if (action.beside_next) {
+        if (!together<held_up, batches>(stage, action, actions[s.done + 1])) break;
+        ++s.done;
+      } else if (batches && action.kind == ActionKind::step
+                     ? !any_step(stage, action)
+                     : !pass<held_up, batches>(stage, action)) {
         break;
+      }
     }
     // In the end it waits for what it has sent.
     if (s.done == actions.size() && messages_.exchange(s, nullptr, nullptr)) ++s.done;
@@ -109,15 +123,39 @@ class Clock {
   /// Makes a pass, if what it needs is there.
   template <bool held_up, bool batches>
   bool pass(size_t stage, const Action& pass) {
+    if (!begin<held_up, batches>(stage, pass)) return false;
+    WalkingStage& s = stages_[stage];
+    s.free = s.free.after_pass(seconds_of(part_of(stage, pass), pass.kind));
+    end<held_up>(stage, pass);
+    return true;
+  }
+
+  /// Makes two, if what both need is there.
+  template <bool held_up, bool batches>
+  bool together(size_t stage, const Action& first, const Action& second) {
+    for (const Action* pass : {&first, &second})
+      if (const WalkInput* input = input_of(stage, *pass); input != nullptr && !input->here)
+        return false;
+    if (!begin<held_up, batches>(stage, first) || !begin<held_up, batches>(stage, second))
+      return false;
+    WalkingStage& s = stages_[stage];
+    s.free = s.free.after_pass(walk_together(walk_, static_cast<int>(stage), first, second));
+    end<held_up>(stage, first);
+    end<held_up>(stage, second);
+    return true;
+  }
+
+  template <bool held_up, bool batches>
+  bool begin(size_t stage, const Action& pass) {
     WalkingStage& s = stages_[stage];
     const auto part = static_cast<size_t>(s.parts[static_cast<size_t>(pass.chunk)]);
     const bool is_forward = pass.kind == ActionKind::forward;
-    std::vector<WalkWay>& ways = is_forward ? forward_ : backward_;
     const bool waits = pass.kind != ActionKind::weight_backward;
-    WalkInput* input = waits ? input_of(ways, part, pass.microbatch) : nullptr;
+    WalkInput* input = input_of(stage, pass);
     if (batches && !has_late(stage, pass.version)) return false;
     if constexpr (held_up) {
-      if (!messages_.receive(s, input, waits ? bringer_of(ways, part, is_forward) : nullptr))
+      if (!messages_.receive(s, input,
+                             waits ? bringer_of(ways_of(pass), part, is_forward) : nullptr))
         return false;
     } else if (input != nullptr) {
       if (!input->here) return false;
@@ -125,12 +163,30 @@ class Clock {
     }
     if constexpr (batches) use_weights(stage, part, pass.version);
     if constexpr (held_up) s.free.all = std::max(s.free.all, s.host);
-    s.free = s.free.after_pass(seconds_of(walk_.parts[part], pass.kind));
-    if (held_up && walk_.synchronised) s.host = s.free.all;
-    const WalkWay& way = ways[part];
-    if (waits && way.to >= 0)
-      messages_.send(s, way, *input_of(ways, static_cast<size_t>(way.to), pass.microbatch));
     return true;
+  }
+
+  template <bool held_up>
+  void end(size_t stage, const Action& pass) {
+    WalkingStage& s = stages_[stage];
+    if (held_up && walk_.synchronised) s.host = s.free.all;
+    std::vector<WalkWay>& ways = ways_of(pass);
+    const WalkWay& way = ways[static_cast<size_t>(s.parts[static_cast<size_t>(pass.chunk)])];
+    if (pass.kind != ActionKind::weight_backward && way.to >= 0)
+      messages_.send(s, way, *input_of(ways, static_cast<size_t>(way.to), pass.microbatch));
+  }
+
+  std::vector<WalkWay>& ways_of(const Action& pass) {
+    return pass.kind == ActionKind::forward ? forward_ : backward_;
+  }
+  const PartCost& part_of(size_t stage, const Action& pass) const {
+    return walk_.parts[static_cast<size_t>(stages_[stage].parts[static_cast<size_t>(pass.chunk)])];
+  }
+  /// What a pass waits for; null where it waits for nothing.
+  WalkInput* input_of(size_t stage, const Action& pass) {
+    if (pass.kind == ActionKind::weight_backward) return nullptr;
+    const int part = stages_[stage].parts[static_cast<size_t>(pass.chunk)];
+    return input_of(ways_of(pass), static_cast<size_t>(part), pass.microbatch);
   }
 
   /// Copies another version than the one before out, where that takes time.
@@ -317,9 +373,16 @@ double busiest(const Walk& walk) {
   double most = 0;
   for (int stage = 0; stage < walk.layout.stages; ++stage) {
     double seconds = 0;
-    for (const Action& pass : walk.actions[static_cast<size_t>(stage)])
-      seconds += seconds_of(
-          walk.parts[static_cast<size_t>(walk.layout.part_at({stage, pass.chunk}))], pass.kind);
+    const Actions& passes = walk.actions[static_cast<size_t>(stage)];
+    for (size_t i = 0; i < passes.size(); ++i) {
+      const Action& pass = passes[i];
+      seconds +=
+          pass.beside_next
+              ? walk_together(walk, stage, pass, passes[++i])
+              : seconds_of(
+                    walk.parts[static_cast<size_t>(walk.layout.part_at({stage, pass.chunk}))],
+                    pass.kind);
+    }
     most = std::max(most, seconds);
   }
   return most;

@@ -26,20 +26,38 @@ class Holding {
 
   int64_t peak() {
     int64_t highest = 0;
-    for (const Action& pass : walk_.actions[static_cast<size_t>(stage_)]) {
-      const Chunk& chunk = chunks_[static_cast<size_t>(pass.chunk)];
-      const auto [takes, above, leaves] = of(chunk.part, pass.kind);
-      // What goes to a chunk of this stage waits here; what a pass makes is in its own peak.
-      const bool hands = pass.kind != ActionKind::weight_backward;
-      const bool forward = pass.kind == ActionKind::forward;
-      held_ -= takes + (hands ? (forward ? chunk.before : chunk.behind) : 0);
-      highest = std::max(highest, held_ + above);
-      held_ += leaves + (hands ? (forward ? chunk.behind : chunk.before) : 0);
+    const Actions& passes = walk_.actions[static_cast<size_t>(stage_)];
+    for (size_t i = 0; i < passes.size(); ++i) {
+      if (!passes[i].beside_next) {
+        highest = std::max(highest, peak_of_pass(passes[i]));
+        continue;
+      }
+      // Measured of two through one part; and what the first has made waits for the second.
+      const int64_t above =
+          std::max(part_of(passes[i]).together_peak, part_of(passes[i + 1]).together_peak);
+      highest = std::max(highest, held_ + above + walk_.message_bytes);
+      (void)peak_of_pass(passes[i]);
+      (void)peak_of_pass(passes[++i]);
     }
     return highest + sent_;
   }
 
  private:
+  const PartCost& part_of(const Action& pass) const {
+    return chunks_[static_cast<size_t>(pass.chunk)].part;
+  }
+  /// With what is held before it; holds what it leaves.
+  int64_t peak_of_pass(const Action& pass) {
+    const Chunk& chunk = chunks_[static_cast<size_t>(pass.chunk)];
+    const auto [takes, above, leaves] = of(chunk.part, pass.kind);
+    // What goes to a chunk of this stage waits here; what a pass makes is in its own peak.
+    const bool hands = pass.kind != ActionKind::weight_backward;
+    const bool forward = pass.kind == ActionKind::forward;
+    held_ -= takes + (hands ? (forward ? chunk.before : chunk.behind) : 0);
+    const int64_t peak = held_ + above;
+    held_ += leaves + (hands ? (forward ? chunk.behind : chunk.before) : 0);
+    return peak;
+  }
   struct Change {
     int64_t takes, above, leaves;
   };

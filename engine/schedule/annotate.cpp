@@ -1,3 +1,5 @@
+#include <span>
+
 #include "engine/schedule/schedules.h"
 
 // What is added to the passes of all kinds alike: messages and versions.
@@ -9,26 +11,44 @@ Action message(ActionKind kind, const Action& pass) {
   return {.kind = kind, .chunk = pass.chunk, .microbatch = pass.microbatch};
 }
 
+bool is_forward(const Action& pass) { return pass.kind == ActionKind::forward; }
+
+/// Whether what a pass needs, or (not `needs`) what it makes, travels from stage to stage.
+bool travels(const PartLayout& layout, int stage, const Action& pass, bool needs) {
+  const bool has_message = is_forward(pass) || pass.kind == ActionKind::backward ||
+                           pass.kind == ActionKind::input_backward;
+  return has_message && elsewhere(layout, {stage, pass.chunk}, is_forward(pass) != needs);
+}
+
 }  // namespace
 
 void add_messages(Schedule& schedule) {
   const PartLayout layout = schedule.layout();
   for (int stage = 0; stage < schedule.stages; ++stage) {
     Actions out;
-    for (const Action& pass : schedule.actions[stage]) {
-      const bool forward = pass.kind == ActionKind::forward;
-      const bool travels =
-          forward || pass.kind == ActionKind::backward || pass.kind == ActionKind::input_backward;
-      if (travels && elsewhere(layout, {stage, pass.chunk}, !forward))
-        out.push_back(
-            message(forward ? ActionKind::receive_activation : ActionKind::receive_gradient, pass));
-      out.push_back(pass);
-      if (travels && elsewhere(layout, {stage, pass.chunk}, forward))
-        out.push_back(
-            message(forward ? ActionKind::send_activation : ActionKind::send_gradient, pass));
+    const std::span<const Action> passes = schedule.actions[stage];
+    for (size_t i = 0, end = 0; i < passes.size(); i = end) {
+      end = i + (passes[i].beside_next ? 2 : 1);
+      const auto made = passes.subspan(i, end - i);
+      for (const Action& pass : made)
+        if (travels(layout, stage, pass, true))
+          out.push_back(message(
+              is_forward(pass) ? ActionKind::receive_activation : ActionKind::receive_gradient,
+              pass));
+      out.insert(out.end(), made.begin(), made.end());
+      for (const Action& pass : made)
+        if (travels(layout, stage, pass, false))
+          out.push_back(message(
+              is_forward(pass) ? ActionKind::send_activation : ActionKind::send_gradient, pass));
     }
     schedule.actions[stage] = std::move(out);
   }
+}
+
+Schedule one_by_one(Schedule schedule) {
+  for (Actions& actions : schedule.actions)
+    for (Action& action : actions) action.beside_next = false;
+  return schedule;
 }
 
 void receive_before_steps(Schedule& schedule) {

@@ -26,6 +26,9 @@ inline constexpr size_t most_findings = 1000;
 ///   - what a pass needs from another stage is received before it, what another needs from it is
 ///     sent after it, and each channel's messages are received in the order in which they were
 ///     sent;
+///   - two passes that are made together are a forward pass and, next to it, a backward pass of
+///     another microbatch, with one version of the weights, so that what both need is there before
+///     them and what they make leaves behind them;
 ///   - with channels of this capacity no actions wait for each other in a circle (dependencies.h);
 ///     all kinds run with 0;
 ///   - the version of each pass was made, is still kept, is the forward's in the backward, and is

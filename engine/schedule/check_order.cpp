@@ -83,6 +83,35 @@ void check_steps(const Schedule& schedule, int stage, Findings& findings) {
   }
 }
 
+/// What is wrong with two actions that are said to be made together; empty where nothing is. Of
+/// what one microbatch needs of another there is nothing, so neither waits for the other.
+std::string not_together(const Action& first, const Action* second) {
+  if (first.kind != ActionKind::forward)
+    return "what is made together with what follows is a forward pass";
+  if (second == nullptr || !is_pass(second->kind) || second->kind == ActionKind::forward)
+    return "a backward pass must follow it, which is made together with it";
+  if (second->beside_next) return "two passes are made together, not three";
+  if (second->microbatch == first.microbatch)
+    return "the pass that is made together with it is of the same microbatch, and needs what it "
+           "makes";
+  if (second->version != first.version)
+    return fmt::format(
+        "the pass that is made together with it uses version {}; a stage computes with one version "
+        "at a time",
+        second->version);
+  return "";
+}
+
+void check_together(const Schedule& schedule, int stage, Findings& findings) {
+  const Actions& actions = schedule.actions[stage];
+  for (int i = 0; i < static_cast<int>(actions.size()); ++i) {
+    if (!actions[i].beside_next) continue;
+    const bool last = i + 1 == static_cast<int>(actions.size());
+    std::string reason = not_together(actions[i], last ? nullptr : &actions[i + 1]);
+    if (!reason.empty()) findings.push_back(finding(schedule, stage, i, std::move(reason)));
+  }
+}
+
 }  // namespace
 
 void check_order(const Schedule& schedule, Findings& findings) {
@@ -91,6 +120,7 @@ void check_order(const Schedule& schedule, Findings& findings) {
     check_rules(schedule, stage, index, findings);
     check_parts(schedule, stage, index, findings);
     check_steps(schedule, stage, findings);
+    check_together(schedule, stage, findings);
   }
 }
 

@@ -48,10 +48,11 @@ std::string text_at(double x, double y, std::string_view style, const std::strin
                      escaped(text));
 }
 
-std::string rectangle(double x, double y, double width, std::string_view style) {
+std::string rectangle(double x, double y, double width, std::string_view style,
+                      double height = cell_height) {
   return fmt::format(
       "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.0f}\" class=\"{}\"/>\n", x, y,
-      width, cell_height, style);
+      width, height, style);
 }
 
 std::string head(double width, double height) {
@@ -61,7 +62,8 @@ std::string head(double width, double height) {
       "fill: #27313d }}\n.title {{ font-weight: bold; font-size: 14px }}\n.right {{ text-anchor: "
       "end }}\n.cell {{ text-anchor: middle }}\n.strong {{ text-anchor: middle; fill: #fff }}\n"
       ".tick {{ text-anchor: middle; font-size: 10px; fill: #6b7684 }}\n.idle {{ fill: #eceff3 }}\n"
-      ".waiting {{ fill: #c5ceda }}\n.step {{ fill: #27313d }}\n",
+      ".waiting {{ fill: #c5ceda }}\n.step {{ fill: #27313d }}\n"
+      ".together {{ fill: none; stroke: #27313d; stroke-width: 1 }}\n",
       width, height, font);
   for (int batch = 0; batch < batch_colours; ++batch)
     for (int shade = 0; shade < 3; ++shade)
@@ -97,8 +99,7 @@ class Panel {
       out += text_at(margin, text, "", fmt::format("stage {}", stage));
       out += bar(timeline_.begin(), timeline_.end(), y, "idle");
       for (const Span& span : waits[stage]) out += bar(span.begin, span.end, y, "waiting");
-      for (const Span& span : timeline_.stages[stage])
-        if (is_pass(span.action.kind)) out += pass_cell(span, y);
+      out += passes(timeline_.stages[stage], y);
       for (const Span& span : timeline_.stages[stage])  // over their neighbours: they may be short
         if (span.action.kind == ActionKind::step)
           out += rectangle(x_of(span.begin) - 1, y, x_of(span.end) - x_of(span.begin) + 2, "step");
@@ -118,18 +119,34 @@ class Panel {
     return rectangle(x_of(begin), y, x_of(end) - x_of(begin), style);
   }
 
+  /// Two that are made together share a cell, one above the other, with a border.
+  std::string passes(const std::vector<Span>& spans, double y) const {
+    std::string out;
+    for (size_t i = 0; i < spans.size(); ++i) {
+      const Span& span = spans[i];
+      if (!is_pass(span.action.kind)) continue;
+      const bool together = span.action.beside_next;
+      out += pass_cell(span, y, together ? cell_height / 2 : cell_height);
+      if (!together) continue;
+      out += pass_cell(spans[++i], y + cell_height / 2, cell_height / 2);
+      out += bar(span.begin, span.end, y, "together");
+    }
+    return out;
+  }
+
   /// A pass: its cell, its label where that fits, and what it is where the pointer rests on it.
-  std::string pass_cell(const Span& span, double y) const {
+  std::string pass_cell(const Span& span, double y, double height) const {
     const int shade = shade_of(span.action.kind);
     const double x = x_of(span.begin), width = x_of(span.end) - x;
     const std::string label = cell_label(timeline_, span.action);
     std::string out = fmt::format("<g><title>{}: {:.6g} to {:.6g}{}</title>\n",
                                   escaped(to_text(span.action, timeline_.chunks)), span.begin,
                                   span.end, timeline_.unit.empty() ? "" : " " + timeline_.unit);
-    out += rectangle(x, y, width, fmt::format("p{}{}", colour_of(timeline_, span.action), shade));
+    out += rectangle(x, y, width, fmt::format("p{}{}", colour_of(timeline_, span.action), shade),
+                     height);
     if (static_cast<double>(label.size()) * 0.66 * font < width)
-      out += text_at(x + width / 2, y + cell_height / 2 + 0.36 * font,
-                     shade == 1 ? "strong" : "cell", label);
+      out += text_at(x + width / 2, y + height / 2 + 0.36 * font, shade == 1 ? "strong" : "cell",
+                     label);
     return out + "</g>\n";
   }
 
@@ -166,8 +183,10 @@ std::string legend(const std::vector<Timeline>& timelines, double y, double& rig
           if (span.action.kind == kind) return true;
     return false;
   };
-  bool waiting = false, chunked = false;
+  bool waiting = false, chunked = false, together = false;
   for (const Timeline& timeline : timelines) {
+    for (const auto& spans : timeline.stages)
+      for (const Span& span : spans) together = together || span.action.beside_next;
     for (const auto& spans : transits(timeline)) waiting = waiting || !spans.empty();
     chunked = chunked || timeline.chunks > 1;
   }
@@ -175,6 +194,7 @@ std::string legend(const std::vector<Timeline>& timelines, double y, double& rig
                            {"p01", "backward", any(ActionKind::backward)},
                            {"p01", "backward of inputs", any(ActionKind::input_backward)},
                            {"p02", "backward of weights", any(ActionKind::weight_backward)},
+                           {"together", "made together", together},
                            {"step", "step", any(ActionKind::step)},
                            {"waiting", "waiting for a message on its way", waiting},
                            {"idle", "idle", true}};

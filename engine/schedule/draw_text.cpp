@@ -45,15 +45,21 @@ std::string ansi(const Timeline& timeline, const Action& pass) {
   return fmt::format("\x1b[38;5;{};48;5;{}m", forward ? 16 : 231, back);
 }
 
-/// A pass in `width` columns, with its label where that fits.
-std::string cell(const Timeline& timeline, const Action& pass, int width, bool colour) {
+std::string named(const Timeline& timeline, const Action& pass) {
+  return fmt::format("{}{}", look_of(pass.kind).letter, cell_label(timeline, pass));
+}
+
+/// A pass in `width` columns, or two that are made together, with its label where that fits.
+std::string cell(const Timeline& timeline, const Action& pass, const Action* beside, int width,
+                 bool colour) {
   if (width <= 0) return "";
-  const Look look = look_of(pass.kind);
-  std::string text = look.letter + cell_label(timeline, pass);
+  const Action& looks = beside == nullptr ? pass : *beside;
+  std::string text = named(timeline, pass);
+  if (beside != nullptr) text += fmt::format("&{}", named(timeline, *beside));
   if (static_cast<int>(text.size()) > width) text.resize(width < 2 ? 1 : 0);
   const int rest = width - static_cast<int>(text.size());
-  for (int i = 0; i < rest; ++i) text += colour ? " " : look.fill;
-  return colour ? ansi(timeline, pass) + text + "\x1b[0m" : text;
+  for (int i = 0; i < rest; ++i) text += colour ? " " : look_of(looks.kind).fill;
+  return colour ? ansi(timeline, looks) + text + "\x1b[0m" : text;
 }
 
 std::string row(const Timeline& timeline, const std::vector<Span>& spans, double scale,
@@ -61,11 +67,13 @@ std::string row(const Timeline& timeline, const std::vector<Span>& spans, double
   const double origin = timeline.begin();
   std::string out;
   int at = 0;
-  for (const Span& span : spans) {
+  for (size_t i = 0; i < spans.size(); ++i) {
+    const Span& span = spans[i];
     if (!is_pass(span.action.kind)) continue;
+    const Action* const beside = span.action.beside_next ? &spans[++i].action : nullptr;
     const int begin = std::max(at, static_cast<int>(std::lround((span.begin - origin) * scale)));
     const int end = std::max(begin, static_cast<int>(std::lround((span.end - origin) * scale)));
-    out += std::string(begin - at, ' ') + cell(timeline, span.action, end - begin, colour);
+    out += std::string(begin - at, ' ') + cell(timeline, span.action, beside, end - begin, colour);
     at = end;
   }
   return out;

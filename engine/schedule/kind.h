@@ -81,6 +81,8 @@ struct ScheduleKind {
 
   /// Whether gradients of inputs and of weights are computed in passes of their own.
   bool splits_backward = false;
+  /// Whether a stage makes forward passes together with backward passes of other microbatches.
+  bool makes_together = false;
   /// Whether a stage has several parts of the model, how many where that is given (0: any), and the
   /// kind that this is with one.
   bool has_chunks = false;

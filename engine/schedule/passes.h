@@ -19,6 +19,11 @@ class Passes {
   Passes& weight_backward(int microbatch, int chunk = 0) {
     return add(ActionKind::weight_backward, microbatch, chunk);
   }
+  /// The forward pass that was added last is made together with the backward pass that comes next.
+  Passes& beside() {
+    actions_.back().beside_next = true;
+    return *this;
+  }
 
   const Actions& actions() const { return actions_; }
 

@@ -4,11 +4,23 @@
 
 namespace frugal::engine {
 
+namespace {
+
+template <class Is>
+bool any_action(const Schedule& schedule, Is is) {
+  return std::ranges::any_of(
+      schedule.actions, [&](const Actions& actions) { return std::ranges::any_of(actions, is); });
+}
+
+}  // namespace
+
 bool splits_backward(const Schedule& schedule) {
-  return std::ranges::any_of(schedule.actions, [](const Actions& actions) {
-    return std::ranges::any_of(
-        actions, [](const Action& action) { return action.kind == ActionKind::input_backward; });
-  });
+  return any_action(schedule,
+                    [](const Action& action) { return action.kind == ActionKind::input_backward; });
+}
+
+bool makes_together(const Schedule& schedule) {
+  return any_action(schedule, [](const Action& action) { return action.beside_next; });
 }
 
 bool is_pass(ActionKind kind) { return kind <= ActionKind::weight_backward; }

@@ -25,6 +25,9 @@ struct Action {
   int chunk = 0;
   int microbatch = -1;  ///< of the run: batch · microbatches + its number in the batch; −1: step
   int version = -1;     ///< of the weights: which one a pass uses, or a step makes; −1: messages
+  /// Whether a forward pass is made together with the backward pass behind it, of another
+  /// microbatch: while one of them waits for other ranks, the other one computes.
+  bool beside_next = false;
 
   bool operator==(const Action&) const = default;
 };
@@ -62,8 +65,10 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-/// Whether any backward pass is in two parts, whatever the kind says.
+/// Whether any backward pass is in two parts, whatever the kind says, and whether any passes are
+/// made together.
 bool splits_backward(const Schedule& schedule);
+bool makes_together(const Schedule& schedule);
 
 /// The other end of a message of this stage, and nothing where the model ends there.
 std::optional<Seat> peer_of(const PartLayout& layout, int stage, const Action& message);

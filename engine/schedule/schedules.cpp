@@ -16,10 +16,12 @@ namespace {
 }
 
 /// The passes of a fill and drain, each batch's last one followed by a step.
-void append(const Passes& passes, int first_microbatch, const Schedule& schedule, Actions& out) {
+void append(const Passes& passes, int first_microbatch, const Schedule& schedule, bool together,
+            Actions& out) {
   int until_step = schedule.microbatches * schedule.chunks;
   for (Action action : passes.actions()) {
     action.microbatch += first_microbatch;
+    action.beside_next = action.beside_next && together;
     out.push_back(action);
     if (!completes_gradient(action.kind) || --until_step > 0) continue;
     out.push_back({.kind = ActionKind::step});
@@ -27,18 +29,18 @@ void append(const Passes& passes, int first_microbatch, const Schedule& schedule
   }
 }
 
-Actions stage_actions(const Schedule& schedule, int stage) {
+Actions stage_actions(const Schedule& schedule, int stage, bool together) {
   const StageFill fill = schedule.fill(stage);
   const Passes passes = schedule.kind.passes(fill);
   Actions out;
   for (int i = 0; i < schedule.fills(); ++i)
-    append(passes, schedule.first_microbatch() + i * fill.microbatches, schedule, out);
+    append(passes, schedule.first_microbatch() + i * fill.microbatches, schedule, together, out);
   return out;
 }
 
 /// As many microbatches and chunks as the kind takes.
 void validate_traits(const ScheduleKind& kind, const ScheduleShape& shape) {
-  const auto& [stages, chunks, microbatches, first_batch, batches] = shape;
+  const int stages = shape.stages, chunks = shape.chunks, microbatches = shape.microbatches;
   if (kind.has_chunks && kind.chunks == 0 && chunks == 1)
     fail(kind, fmt::format("chunks is 1; it must be at least 2{}",
                            kind.with_one_chunk.empty()
@@ -91,7 +93,7 @@ Schedule make_schedule(const ScheduleKind& kind, const ScheduleShape& shape) {
                        .batches = shape.batches,
                        .actions = {}};
   for (int stage = 0; stage < shape.stages; ++stage)
-    schedule.actions.push_back(stage_actions(schedule, stage));
+    schedule.actions.push_back(stage_actions(schedule, stage, shape.together));
   add_messages(schedule);
   assign_versions(schedule);
   return schedule;

@@ -14,6 +14,8 @@ struct ScheduleShape {
   int microbatches = 1;  ///< [m] of a batch
   int first_batch = 0;   ///< of the run: microbatches and versions count from its beginning
   int batches = 1;       ///< one after another; kinds without a flush fill and drain once for all
+  /// Whether passes that the kind makes together are made so, or one after the other.
+  bool together = true;
 
   /// Throws InputError that says which rule is broken: sizes positive, several chunks only and
   /// always for kinds that have them, and as many microbatches as the kind says.
@@ -25,8 +27,12 @@ struct ScheduleShape {
 Schedule make_schedule(const ScheduleKind& kind, const ScheduleShape& shape);
 
 /// Adds the messages: what a pass needs from another stage is received just before it, what another
-/// stage needs from it is sent just after it. `schedule` has none.
+/// stage needs from it is sent just after it. Two passes that are made together have those of both
+/// before and behind them. `schedule` has none.
 void add_messages(Schedule& schedule);
+
+/// The same order, in which no passes are made together.
+Schedule one_by_one(Schedule schedule);
 
 /// Receives the activation that the pass behind a step needs before the step and not behind it, as
 /// a stage does that sends a gradient and receives an activation in one exchange. A schedule that

@@ -18,6 +18,14 @@ int next_work(const std::vector<Span>& spans, int i, int by) {
   return -1;
 }
 
+/// The pass before this one, where the two are made together.
+Span* made_with(const Dependencies& dependencies, Timeline& timeline, int node) {
+  const int action = dependencies.action_of(node);
+  if (action == 0) return nullptr;
+  Span& before = timeline.stages[dependencies.stage_of(node)][action - 1];
+  return before.action.beside_next ? &before : nullptr;
+}
+
 /// Moves the last forwards before the backwards that their stage waits for.
 class LateWarmUp {
  public:
@@ -35,8 +43,9 @@ class LateWarmUp {
   bool ends_warm_up(int stage, int i) const {
     const std::vector<Span>& spans = timeline_.stages[stage];
     const int before = next_work(spans, i, -1), after = next_work(spans, i, 1);
-    return spans[i].action.kind == ActionKind::forward && after >= 0 && is_backward(spans[after]) &&
-           (before < 0 || !is_backward(spans[before]));
+    const Action& action = spans[i].action;
+    return action.kind == ActionKind::forward && !action.beside_next && after >= 0 &&
+           is_backward(spans[after]) && (before < 0 || !is_backward(spans[before]));
   }
 
   /// The receive of what the pass sends, with the pass that takes it; nothing where it sends
@@ -97,6 +106,11 @@ double Durations::of(const Action& action, int chunks) const {
   }
 }
 
+double Durations::of(const Action& first, const Action& beside, int chunks) const {
+  if (together && beside.kind == ActionKind::backward) return *together / chunks;
+  return of(first, chunks) + of(beside, chunks);
+}
+
 Timeline simulate(const Schedule& schedule, const Durations& durations, bool late_warm_up) {
   Timeline timeline = {.title = std::string(name_of(schedule.kind)),
                        .unit = "",
@@ -122,6 +136,11 @@ Timeline simulate(const Schedule& schedule, const Durations& durations, bool lat
         here.begin = std::max(here.begin, span(earlier).end);
     }
     here.end = std::max(here.end, here.begin) + durations.of(here.action, schedule.chunks);
+    if (Span* const first = made_with(dependencies, timeline, node)) {
+      here.begin = first->begin;
+      here.end = first->begin + durations.of(first->action, here.action, schedule.chunks);
+      first->end = here.end;
+    }
   }
   if (late_warm_up) LateWarmUp(dependencies, timeline).run();
   return timeline;

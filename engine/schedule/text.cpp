@@ -38,11 +38,13 @@ std::string to_text(const Schedule& schedule) {
       schedule.first_batch, schedule.batches);
   for (size_t stage = 0; stage < schedule.actions.size(); ++stage) {
     out += fmt::format("\nstage {}\n", stage);
-    bool received = false, begun = false;  // a line has a pass with what it receives and sends
+    // A line has a pass, or two that are made together, with what it receives and sends.
+    bool goes_on = false, begun = false;
     for (const Action& action : schedule.actions[stage]) {
-      if (begun) out += received || is_send(action.kind) ? ' ' : '\n';
+      if (begun) out += goes_on || is_send(action.kind) ? ' ' : '\n';
       out += to_text(action, schedule.chunks);
-      received = is_message(action.kind) && !is_send(action.kind);
+      if (action.beside_next) out += " &";
+      goes_on = action.beside_next || (is_message(action.kind) && !is_send(action.kind));
       begun = true;
     }
     if (begun) out += '\n';

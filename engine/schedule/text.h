@@ -11,7 +11,8 @@ namespace frugal::engine {
 ///   <F3  F3>                 what F3 needs arrives; what F3 made leaves
 ///   <B3  B3>                 the same of gradients
 ///   step@2                   makes version 2
-/// With several chunks each names its own: F3.1@1, <F3.1.
+/// With several chunks each names its own: F3.1@1, <F3.1. Two passes that are made together have a
+/// "&" between them.
 std::string to_text(const Action& action, int chunks);
 
 /// A schedule as a file that can be read and compared line by line: a header of the schedule's

@@ -12,9 +12,11 @@ namespace frugal::engine {
 namespace {
 
 constexpr std::string_view actions_help =
-    "an action is F0@0, B0@0, I0@0, W0@0, <F0, F0>, <B0, B0> or step@1";
+    "an action is F0@0, B0@0, I0@0, W0@0, <F0, F0>, <B0, B0> or step@1, and & is between passes "
+    "that are made together";
 constexpr std::string_view chunks_help =
-    "an action is F0.0@0, B0.0@0, I0.0@0, W0.0@0, <F0.0, F0.0>, <B0.0, B0.0> or step@1";
+    "an action is F0.0@0, B0.0@0, I0.0@0, W0.0@0, <F0.0, F0.0>, <B0.0, B0.0> or step@1, and & is "
+    "between passes that are made together";
 
 bool consume(std::string_view& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return false;
@@ -169,11 +171,21 @@ Schedule schedule_from_text(std::string_view text, const std::string& name) {
     if (schedule.actions.empty())
       lines.fail(fmt::format("{}; actions come after \"stage 0\"", lines.quoted()));
     for (const std::string_view word : words) {
+      Actions& actions = schedule.actions.back();
+      if (word == "&") {
+        if (actions.empty() || actions.back().beside_next)
+          lines.fail(
+              fmt::format("{}; before \"&\" there must be a pass, with which the one behind "
+                          "it is made together",
+                          lines.quoted()));
+        actions.back().beside_next = true;
+        continue;
+      }
       const auto action = action_of(word, chunked);
       if (!action)
         lines.fail(
             fmt::format("\"{}\" is not an action; {}", word, chunked ? chunks_help : actions_help));
-      schedule.actions.back().push_back(*action);
+      actions.push_back(*action);
     }
   }
   if (stages() != schedule.stages)

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "engine/schedule/dependencies.h"
 
@@ -34,8 +35,9 @@ Bubble bubble_of(const std::vector<Span>& spans, const std::vector<Span>& transi
   bool started = false;
   double idle_since = begin;
   auto transit = transits.begin();
+  bool counted = false;  // with the pass before it
   for (const Span& span : spans) {
-    if (is_message(span.action.kind)) continue;
+    if (is_message(span.action.kind) || std::exchange(counted, span.action.beside_next)) continue;
     double communication = 0;
     for (double covered = idle_since; transit != transits.end() && transit->begin < span.begin;
          ++transit) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 
 #include "engine/schedule/schedule.h"
@@ -12,7 +13,7 @@ struct VersionCount {
 };
 
 /// One action, and when. A message's receive begins when its stage begins to wait for it; its send
-/// when it sets out.
+/// when it sets out. Two passes that are made together both begin and end when the two do.
 struct Span {
   Action action;
   double begin = 0;
@@ -40,11 +41,14 @@ struct Durations {
   double backward = 2;
   double input_backward = 1;
   double weight_backward = 1;
+  /// A forward and a whole backward pass that are made together; by default one after the other.
+  std::optional<double> together = std::nullopt;
   double activation = 0;  ///< a message's way
   double gradient = 0;
   double step = 0;
 
   double of(const Action& action, int chunks) const;
+  double of(const Action& first, const Action& beside, int chunks) const;
 };
 
 /// When each action happens, if each begins as soon as it can and channels hold everything

@@ -50,7 +50,8 @@ Schedule schedule_of(const RunConfig& c, const ScheduleKind& kind, const Batch& 
                     {.stages = c.pipeline_parallel,
                      .chunks = c.chunks,
                      .microbatches = static_cast<int>(batch.size()) / c.data_parallel,
-                     .first_batch = newest});
+                     .first_batch = newest,
+                     .together = c.overlaps_passes() && kept(ActionKind::backward)});
   for (Actions& actions : schedule.actions)
     std::erase_if(actions, [&](const Action& action) { return !kept(action.kind); });
   return schedule;

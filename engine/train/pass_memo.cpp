@@ -1,18 +1,22 @@
 #include "engine/train/pass_memo.h"
 
+#include <utility>
+
 namespace frugal::engine {
 
 bool PassMemo::Noted::repeatable() const { return complete_ && RankReplay(*rank_).fits(stretch_); }
 
-Tensor PassMemo::Noted::repeat(Tensor input, const ParameterList& parameters,
-                               int microbatch) const {
+void PassMemo::Noted::repeat(const std::vector<Ends>& ends, const ParameterList& parameters) const {
   make_fresh(parameters, fresh_);
-  input.leave_counted();  // its end is among the changes
+  for (const Ends& pass : ends)  // its end is among the changes
+    if (pass.input != nullptr) std::exchange(*pass.input, Tensor()).leave_counted();
   RankReplay(*rank_).repeat(stretch_);
-  if (output_.empty()) return {};
-  Ledger::Entry entry = output_entry_;
-  entry.place.microbatch = microbatch;
-  return {rank_->ledger, entry, output_.type, output_.shape};
+  for (size_t i = 0; i < ends.size(); ++i) {
+    if (outputs_.at(i).view.empty()) continue;
+    auto [entry, view] = outputs_[i];
+    entry.place.microbatch = ends[i].microbatch;
+    *ends[i].output = {rank_->ledger, entry, view.type, view.shape};
+  }
 }
 
 bool PassMemo::possible(const Rank& rank) {
@@ -29,19 +33,21 @@ const PassMemo::Noted* PassMemo::find(const Key& key) const {
   return found == passes_.end() ? nullptr : &found->second;
 }
 
-void PassMemo::note(const Key& key, const std::function<void()>& make, const Tensor& output,
-                    const ParameterList& parameters) {
-  Noted pass(rank_, RankReplay(rank_).note(make));
-  pass.fresh_ = fresh_of(parameters);
-  pass.complete_ = pass.stretch_.device.tape.complete();
-  if (!output.empty()) {
-    const auto entry = output.sole_entry();
+void PassMemo::note(const Key& key, const std::function<void()>& make,
+                    const std::vector<Ends>& ends, const ParameterList& parameters) {
+  Noted passes(rank_, RankReplay(rank_).note(make));
+  passes.fresh_ = fresh_of(parameters);
+  passes.complete_ = passes.stretch_.device.tape.complete();
+  for (const Ends& pass : ends) {
+    Noted::Output& output = passes.outputs_.emplace_back();
+    if (pass.output == nullptr || pass.output->empty()) continue;
+    const auto entry = pass.output->sole_entry();
     // What others share would be given back by them as well.
-    pass.complete_ = pass.complete_ && entry;
-    if (entry) pass.output_entry_ = *entry;
-    pass.output_ = output.view();
+    passes.complete_ = passes.complete_ && entry;
+    if (entry) output.entry = *entry;
+    output.view = pass.output->view();
   }
-  passes_.emplace(key, std::move(pass));
+  passes_.emplace(key, std::move(passes));
 }
 
 std::vector<bool> fresh_of(const ParameterList& parameters) {

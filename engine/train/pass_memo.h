@@ -20,24 +20,32 @@ namespace frugal::engine {
 class PassMemo {
  public:
   /// Whatever distinguishes passes of one rank in one run.
-  struct Key {
+  struct PassKey {
     ActionKind kind;
     int chunk;
     Recompute recompute;
     bool turns;               ///< StageExecutor::Flight
     std::vector<bool> fresh;  ///< Parameter::fresh of the chunk's, before the pass
-    auto operator<=>(const Key&) const = default;
+    auto operator<=>(const PassKey&) const = default;
   };
-  /// A pass, without its microbatch.
+  /// Of one, or of two that are made together.
+  using Key = std::vector<PassKey>;
+  /// Where a pass finds what it works on and leaves what it makes, which belongs to its microbatch;
+  /// null where it has neither.
+  struct Ends {
+    Tensor* input;
+    Tensor* output;
+    int microbatch;
+  };
+  /// A pass, or two together, without their microbatches.
   class Noted {
    public:
     /// Whether it can be repeated now: not where it cannot be known what it does, nor where it
     /// would run out of memory, which the code reports.
     bool repeatable() const;
-    /// Consumes what the pass works on, and returns what it makes, which belongs to this
-    /// microbatch; either may be empty. Gradients of the chunk's parameters are as fresh as the
-    /// pass has left them.
-    Tensor repeat(Tensor input, const ParameterList& parameters, int microbatch) const;
+    /// Consumes what the passes work on, and leaves what they make; either may be empty. Gradients
+    /// of these parameters are as fresh as the passes have left them.
+    void repeat(const std::vector<Ends>& ends, const ParameterList& parameters) const;
 
    private:
     friend class PassMemo;
@@ -46,8 +54,11 @@ class PassMemo {
     Rank* rank_;
     RankReplay::Stretch stretch_;
     bool complete_ = false;
-    Ledger::Entry output_entry_;
-    View output_;
+    struct Output {
+      Ledger::Entry entry;
+      View view;
+    };
+    std::vector<Output> outputs_;  // of each pass; empty where it makes none
     std::vector<bool> fresh_;
   };
 
@@ -58,9 +69,8 @@ class PassMemo {
   static bool possible(const Rank& rank);
   /// Null: has not been made.
   const Noted* find(const Key& key) const;
-  /// Makes a pass and notes what it does. `output` is where it leaves its output. Throws what it
-  /// throws.
-  void note(const Key& key, const std::function<void()>& make, const Tensor& output,
+  /// Makes passes and notes what they do. Throws what they throw.
+  void note(const Key& key, const std::function<void()>& make, const std::vector<Ends>& ends,
             const ParameterList& parameters);
 
  private:

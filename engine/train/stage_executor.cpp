@@ -56,15 +56,14 @@ StageExecutor::Result StageExecutor::run(const ScheduleRun& run) {
   if (rank_.config.validates_later() && !run.optimizer.empty())
     early_forwards_ = EarlyForwards(run.schedule);
   for (size_t i = 0; i < actions.size(); ++i) {
-    try {
-      i = validate_before(i);
-      execute(actions[i], i);
-      note_versions();
-    } catch (const DeadlinePassed& e) {
-      throw DeadlinePassed(text(actions[i]) + ": " + e.what());
-    } catch (const OutOfMemory& e) {
-      throw OutOfMemory(text(actions[i]) + ": " + e.what(), e.requested, e.in_use, e.capacity);
+    named(actions[i], [&] { i = validate_before(i); });
+    if (actions[i].beside_next) {
+      execute_together(actions[i], actions[i + 1], i);
+      ++i;
+    } else {
+      named(actions[i], [&] { execute(actions[i], i); });
     }
+    note_versions();
   }
   optimizer_.finish(rank_);
   await_departures();
@@ -79,13 +78,52 @@ std::string StageExecutor::text(const Action& action) const {
   return fmt::format("stage {}, {}", rank_.stage(), to_text(action, run_->schedule.chunks));
 }
 
+void StageExecutor::named(const Action& action, const std::function<void()>& make) const {
+  try {
+    make();
+  } catch (const DeadlinePassed& e) {
+    throw DeadlinePassed(text(action) + ": " + e.what());
+  } catch (const OutOfMemory& e) {
+    throw OutOfMemory(text(action) + ": " + e.what(), e.requested, e.in_use, e.capacity);
+  }
+}
+
 void StageExecutor::execute(const Action& action, size_t index) {
   if (action.kind == ActionKind::step) {
     step(action, index);
     return;
   }
-  const int64_t key = flight_of(action);
-  Flight& flight = flights_[key];
+  Flight& flight = ready_for(action, index);
+  if (is_pass(action.kind)) exchange();
+  if (is_pass(action.kind) && action.version == weights_.newest()) optimizer_.await_gradients();
+  const double begin = keep_timeline ? time_of(rank_, action) : 0;
+  perform(action, flight);
+  end(action, index);
+  if (!is_message(action.kind) || is_send(action.kind)) note(action, begin);
+}
+
+/// Both begin when what both need is there; the schedule has neither need what the other makes.
+void StageExecutor::execute_together(const Action& first, const Action& second, size_t index) {
+  std::vector<Making> passes;
+  for (const Action* pass : {&first, &second})
+    named(*pass, [&] { passes.push_back({*pass, ready_for(*pass, index + passes.size())}); });
+  double begin = 0;
+  named(first, [&] {
+    exchange();
+    if (first.version == weights_.newest()) optimizer_.await_gradients();
+    begin = keep_timeline ? time_of(rank_, first) : 0;
+    passes.front().flight.recompute = recomputation();
+    use_weights(first);
+  });
+  make_passes(passes);
+  end(first, index);
+  end(second, index + 1);
+  note(first, begin);
+  note(second, begin);
+}
+
+StageExecutor::Flight& StageExecutor::ready_for(const Action& action, size_t index) {
+  Flight& flight = flights_[flight_of(action)];
   flight.chunk = action.chunk;
   flight.microbatch = action.microbatch;
   // A pass begins when what it needs has come.
@@ -98,12 +136,12 @@ void StageExecutor::execute(const Action& action, size_t index) {
   if ((action.kind == ActionKind::backward || action.kind == ActionKind::input_backward) &&
       !part.last)
     wait(action, flight.gradient, "gradient");
-  if (is_pass(action.kind)) exchange();
-  if (is_pass(action.kind) && action.version == weights_.newest()) optimizer_.await_gradients();
-  const double begin = keep_timeline ? time_of(rank_, action) : 0;
-  perform(action, flight);
-  if (flight.over()) flights_.erase(key);
-  if (!is_message(action.kind) || is_send(action.kind)) note(action, begin);
+  return flight;
+}
+
+void StageExecutor::end(const Action& action, size_t index) {
+  const auto flight = flights_.find(flight_of(action));
+  if (flight->second.over()) flights_.erase(flight);
   if (is_pass(action.kind) && last_use_.at(action.version) == index) weights_.drop(action.version);
 }
 
@@ -118,7 +156,7 @@ void StageExecutor::perform(const Action& action, Flight& flight) {
       use_weights(action);
       [[fallthrough]];
     case ActionKind::weight_backward:
-      make_pass(action, flight);
+      make_passes({{action, flight}});
       break;
     case ActionKind::receive_activation:
       receive(action, groups.activations, flight.activation);

@@ -96,6 +96,14 @@ class StageExecutor {
       return progress == Progress::over && output.empty() && input_gradient.empty();
     }
   };
+  /// A pass that is made, and what is made beside it, if anything is.
+  struct Making {
+    const Action& action;
+    Flight& flight;
+    Interleaving* beside = nullptr;
+
+    bool forward() const { return action.kind == ActionKind::forward; }
+  };
   /// A message on its way.
   struct Departure {
     ActionKind kind;
@@ -105,7 +113,15 @@ class StageExecutor {
   };
 
   void execute(const Action& action, size_t index);
+  /// Two passes that hide each other's communication.
+  void execute_together(const Action& first, const Action& second, size_t index);
+  /// The microbatch that an action is about, with what it needs there.
+  Flight& ready_for(const Action& action, size_t index);
   void perform(const Action& action, Flight& flight);
+  /// Lets go of what nothing needs behind an action.
+  void end(const Action& action, size_t index);
+  /// Names the stage and the action in what goes wrong meanwhile.
+  void named(const Action& action, const std::function<void()>& make) const;
   /// The stage at the other end.
   int peer(const Action& message) const;
   void receive(const Action& action, Communicator& from, Arrival& arrival);
@@ -157,19 +173,23 @@ class StageExecutor {
   /// Makes the rank compute with the action's version of the weights.
   void use_weights(const Action& action);
   /// What the model's code is told of a pass.
-  Pass pass_of(const Action& action, const Flight& flight) const;
+  Pass pass_of(const Making& making) const;
   /// Those of its version, where ranks divide them.
   std::optional<GatheredWeights> gathered_for(const Action& action) const;
   /// Gives back what a pass has left for one that was not made.
   void drop_gathered();
   /// Gives what the pass has made to the chunk of this stage that takes it, if there is one.
   void hand_over(const Action& action, Flight& flight);
-  /// By the model's code, or where it did the same before, without it.
-  void make_pass(const Action& action, Flight& flight);
-  void compute(const Action& action, Flight& flight);
+  /// One, or two together: by the model's code, or where it did the same before, without it.
+  void make_passes(const std::vector<Making>& passes);
+  void compute_all(const std::vector<Making>& passes);
+  void compute(const Making& making);
+  static PassMemo::Ends ends_of(const Making& making);
+  /// What a pass leaves when it has been made.
+  void leave(const Making& making);
   Progress progress_after(ActionKind pass) const;
-  void forward(const Action& action, Flight& flight);
-  void backward(const Action& action, Flight& flight);
+  void forward(const Making& making);
+  void backward(const Making& making);
   /// Of a pass's gradients, which its batch's step, if it has one, steps with.
   GradientReduction reduction_of(const OptimizerOptions* options, bool last);
   /// Those that this pass needs from the microbatch's earlier ones, which the memo has made.

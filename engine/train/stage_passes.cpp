@@ -34,14 +34,15 @@ void StageExecutor::use_weights(const Action& action) {
   weights_.use(rank_, action.version);
 }
 
-Pass StageExecutor::pass_of(const Action& action, const Flight& flight) const {
-  const auto [batch, microbatch] = place_of(action);
+Pass StageExecutor::pass_of(const Making& making) const {
+  const auto [batch, microbatch] = place_of(making.action);
   const auto before = static_cast<uint64_t>(run_->schedule.first_batch) + batch;
-  Pass pass(rank_, memory_of(action));
+  Pass pass(rank_, memory_of(making.action));
+  pass.beside = making.beside;
   pass.draw = static_cast<uint32_t>(
       before * static_cast<uint64_t>(rank_.config.batch_microbatches()) + microbatch);
   pass.training = run_->training;
-  pass.recompute = flight.recompute;
+  pass.recompute = making.flight.recompute;
   if (run_->on_logits) pass.on_logits = &run_->on_logits;
   return pass;
 }
@@ -61,37 +62,67 @@ void StageExecutor::drop_gathered() {
       if (p->unit) p->unit->weights.release();
 }
 
-void StageExecutor::make_pass(const Action& action, Flight& flight) {
-  const bool forward = action.kind == ActionKind::forward;
-  rank_.device.begin_pass(forward);
-  const bool weights = action.kind == ActionKind::weight_backward;
-  Tensor none;
-  Tensor& input = forward ? flight.activation.tensor : weights ? none : flight.gradient.tensor;
-  Tensor& output = forward ? flight.output : weights ? none : flight.input_gradient;
-  const ParameterList& parameters = overwritten_.at(static_cast<size_t>(action.chunk));
-  const PassMemo::Key key{action.kind, action.chunk, flight.recompute, flight.turns,
-                          fresh_of(parameters)};
+PassMemo::Ends StageExecutor::ends_of(const Making& making) {
+  Flight& flight = making.flight;
+  if (making.forward()) return {&flight.activation.tensor, &flight.output, flight.microbatch};
+  if (making.action.kind == ActionKind::weight_backward)
+    return {nullptr, nullptr, flight.microbatch};
+  return {&flight.gradient.tensor, &flight.input_gradient, flight.microbatch};
+}
+
+void StageExecutor::make_passes(const std::vector<Making>& passes) {
+  PassMemo::Key key;
+  std::vector<PassMemo::Ends> ends;
+  ParameterList parameters;  // of those chunks, each as fresh as the passes leave it
+  bool noted = memo_.has_value(), without_tensors = true;
+  for (const Making& making : passes) {
+    rank_.device.begin_pass(making.forward());
+    const Flight& flight = making.flight;
+    const ParameterList& own = overwritten_.at(static_cast<size_t>(making.action.chunk));
+    parameters.insert(parameters.end(), own.begin(), own.end());
+    key.push_back(
+        {making.action.kind, making.action.chunk, flight.recompute, flight.turns, fresh_of(own)});
+    ends.push_back(ends_of(making));
+    // A sum that a pass begins and the step waits for is no part of what is repeated.
+    noted &= !(flight.last && rank_.groups.copies.size() > 1);
+    without_tensors &= making.forward() || flight.kept == Kept::bytes;
+  }
   const HeldPerPart before = rank_.ledger.held_per_part();
-  // A sum that the pass begins and the step waits for is no part of what is repeated.
-  const bool noted = memo_ && !(flight.last && rank_.groups.copies.size() > 1);
   const PassMemo::Noted* known = noted ? memo_->find(key) : nullptr;
-  if (known != nullptr && known->repeatable() && (forward || flight.kept == Kept::bytes)) {
-    output = known->repeat(std::move(input), parameters, action.microbatch);
-    flight.kept = Kept::bytes;
+  if (known != nullptr && known->repeatable() && without_tensors) {
+    known->repeat(ends, parameters);
+    for (const Making& making : passes) making.flight.kept = Kept::bytes;
   } else {
-    if (flight.kept == Kept::bytes) make_tensors(action, flight);
+    for (const Making& making : passes)
+      if (making.flight.kept == Kept::bytes) make_tensors(making.action, making.flight);
     if (noted && known == nullptr)
       memo_->note(
-          key, [&] { compute(action, flight); }, output, parameters);
+          key, [&] { compute_all(passes); }, ends, parameters);
     else
-      compute(action, flight);
+      compute_all(passes);
   }
-  if (forward && !run_->scales.empty()) rank_.ledger.note_kept(before);
+  // Of two, the first that keeps something is not noted: a pass before them was.
+  if (passes.size() == 1 && passes.front().forward() && !run_->scales.empty())
+    rank_.ledger.note_kept(before);
+  for (const Making& making : passes) leave(making);
+  for (size_t i = 0; i < passes.size(); ++i) rank_.device.end_pass();
+}
+
+void StageExecutor::leave(const Making& making) {
   // What has been sent is kept until then.
-  if (!forward) flight.output.release();
-  flight.progress = progress_after(action.kind);
-  hand_over(action, flight);
-  rank_.device.end_pass();
+  if (!making.forward()) making.flight.output.release();
+  making.flight.progress = progress_after(making.action.kind);
+  hand_over(making.action, making.flight);
+}
+
+void StageExecutor::compute_all(const std::vector<Making>& passes) {
+  if (passes.size() == 1) return compute(passes.front());
+  const auto beside = [&](const Making& making) {
+    return [this, &making](Interleaving& other) {
+      named(making.action, [&] { compute({making.action, making.flight, &other}); });
+    };
+  };
+  Interleaving::run(beside(passes.front()), beside(passes.back()));
 }
 
 void StageExecutor::hand_over(const Action& action, Flight& flight) {
@@ -114,15 +145,15 @@ StageExecutor::Progress StageExecutor::progress_after(ActionKind pass) const {
   return pass == ActionKind::input_backward ? Progress::owing : Progress::over;
 }
 
-void StageExecutor::compute(const Action& action, Flight& flight) {
-  if (action.kind == ActionKind::forward) {
-    forward(action, flight);
-  } else if (action.kind == ActionKind::weight_backward) {
-    const Pass pass = pass_of(action, flight);
-    for (const auto& compute : flight.deferred) compute(pass);
-    flight.deferred.clear();
+void StageExecutor::compute(const Making& making) {
+  if (making.forward()) {
+    forward(making);
+  } else if (making.action.kind == ActionKind::weight_backward) {
+    const Pass pass = pass_of(making);
+    for (const auto& compute : making.flight.deferred) compute(pass);
+    making.flight.deferred.clear();
   } else {
-    backward(action, flight);
+    backward(making);
   }
 }
 
@@ -142,11 +173,11 @@ void StageExecutor::make_tensors(const Action& action, Flight& flight) {
   if (!part.first) again.activation.tensor = arrived();
   Action before = action;
   before.kind = ActionKind::forward;
-  compute(before, again);
+  compute({before, again});
   if (action.kind == ActionKind::weight_backward) {
     if (!part.last) again.gradient.tensor = arrived();
     before.kind = ActionKind::input_backward;
-    compute(before, again);
+    compute({before, again});
   }
   make_fresh(parameters, fresh);
   flight.saved = std::move(again.saved);
@@ -166,9 +197,10 @@ void StageExecutor::drop_flights() {
   drop_gathered();
 }
 
-void StageExecutor::forward(const Action& action, Flight& flight) {
+void StageExecutor::forward(const Making& making) {
+  const auto& [action, flight, beside] = making;
   const Gpt& part = model_.part(action.chunk);
-  Pass pass = pass_of(action, flight);
+  Pass pass = pass_of(making);
   std::optional<GatheredWeights> gathered = gathered_for(action);
   if (gathered) pass.weights = &*gathered;
   const auto [batch, microbatch] = place_of(action);
@@ -189,8 +221,9 @@ void StageExecutor::forward(const Action& action, Flight& flight) {
   if (run_->scales.empty()) flight.saved = {};
 }
 
-void StageExecutor::backward(const Action& action, Flight& flight) {
-  Pass pass = pass_of(action, flight);
+void StageExecutor::backward(const Making& making) {
+  const auto& [action, flight, beside] = making;
+  Pass pass = pass_of(making);
   std::optional<GatheredWeights> gathered = gathered_for(action);
   if (gathered) pass.weights = &*gathered;
   if (action.kind == ActionKind::input_backward) pass.deferred = &flight.deferred;

@@ -42,8 +42,8 @@ double meet_stages(Rank& rank) {
   return rank.device.now();
 }
 
-/// A schedule of one's own may split what its kind does not.
-void check_splits(const RunConfig& run, const Schedule& plan) {
+/// A schedule of one's own may split what its kind does not, and make passes together.
+void check_passes(const RunConfig& run, const Schedule& plan) {
   if (run.reduces_in_backward() && splits_backward(plan))
     throw InputError(fmt::format(
         "shard is {} and the schedule has weight gradients computed in passes of their own (W), "
@@ -54,6 +54,10 @@ void check_splits(const RunConfig& run, const Schedule& plan) {
     throw InputError(
         "step in backward is on and the schedule has weight gradients computed in passes of their "
         "own (W); write whole backward passes (B), or leave it off");
+  if (run.shards(Shard::weights) && makes_together(plan))
+    throw InputError(
+        "shard is weights and the schedule makes passes together (&), which would gather and give "
+        "back the same weights; choose --overlap-passes off, or shard gradients");
 }
 
 void count_from(double start, std::vector<Span>& spans) {
@@ -100,7 +104,8 @@ Schedule Trainer::schedule(int batches) const {
                                     .chunks = run_.chunks,
                                     .microbatches = static_cast<int>(run_.microbatches),
                                     .first_batch = steps_,
-                                    .batches = batches});
+                                    .batches = batches,
+                                    .together = run_.overlaps_passes()});
   if (run_.exchanges_messages()) receive_before_steps(schedule);
   return schedule;
 }
@@ -118,8 +123,9 @@ void Trainer::warm_up(const Batch& batch) {
   });
 }
 
-std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Schedule& plan) {
-  check_splits(run_, plan);
+std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Schedule& given) {
+  const Schedule plan = run_.overlaps_passes() ? given : one_by_one(given);
+  check_passes(run_, plan);
   ScheduleRun what{.schedule = plan, .batches = batches};
   for (size_t i = 0; i < batches.size(); ++i) {
     what.scales.push_back(static_cast<float>(1 / counted(batches[i])));

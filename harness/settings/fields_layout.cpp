@@ -40,23 +40,28 @@ std::vector<Field> pipeline() {
                     &RunSettings::schedule_file, any_text("FILE"))
                   .with_file(Field::File::always);
   own.group = FieldGroup::own_schedule;
-  return {field({"pipeline_parallel_size", "--pipeline-parallel", "Stages of the pipeline"},
-                &C::pipeline_parallel, size)
-              .always(),
-          choice({"schedule", "--schedule",
-                  "In which order stages compute microbatches, and with which weights"},
-                 &C::schedule)
-              .always(),
-          field({"chunks", "--chunks",
-                 "Parts of the model on each stage, with a schedule that has several"},
-                &C::chunks, whole_number(1, most_ranks))
-              .always(),
-          stage_layers(),
-          field({"microbatches", "--microbatches", "Microbatches per step, of each replica"},
-                &C::microbatches, whole_number(1))
-              .always()
-              .needed(),
-          own};
+  return {
+      field({"pipeline_parallel_size", "--pipeline-parallel", "Stages of the pipeline"},
+            &C::pipeline_parallel, size)
+          .always(),
+      choice({"schedule", "--schedule",
+              "In which order stages compute microbatches, and with which weights"},
+             &C::schedule)
+          .always(),
+      choice({"overlap_passes", "--overlap-passes",
+              "Whether a forward and a backward pass that the schedule makes together hide each "
+              "other's communication, as dualpipe-v does, or are made one after the other"},
+             &C::overlap_passes),
+      field({"chunks", "--chunks",
+             "Parts of the model on each stage, with a schedule that has several"},
+            &C::chunks, whole_number(1, most_ranks))
+          .always(),
+      stage_layers(),
+      field({"microbatches", "--microbatches", "Microbatches per step, of each replica"},
+            &C::microbatches, whole_number(1))
+          .always()
+          .needed(),
+      own};
 }
 
 std::vector<Field> replicas_and_sequences() {

@@ -47,6 +47,8 @@ inline constexpr int enumerators<Shard> = 4;
 template <>
 inline constexpr int enumerators<StepValidation> = 2;
 template <>
+inline constexpr int enumerators<PassOverlap> = 2;
+template <>
 inline constexpr int enumerators<OptimizerKind> = 4;
 template <>
 inline constexpr int enumerators<RanksAs> = 2;

@@ -49,6 +49,7 @@ void Draw::layout(RunConfig& c) {
   if (c.context != ContextKind::ulysses) c.ulysses_size = one_of({0, 2});
   if (c.context_parallel > 1) c.model.dropout = 0;
   if (c.pipeline_parallel > 1) c.schedule = schedule();
+  if (once_in(3)) c.overlap_passes = PassOverlap::off;
   if (c.schedule.has_chunks) c.chunks = c.schedule.chunks > 0 ? c.schedule.chunks : one_of({1, 2});
   if (c.pipeline_parallel > 1 && once_in(3)) {
     c.stage_layers.assign(static_cast<size_t>(c.pipeline_parallel * c.chunks), 1);
@@ -110,7 +111,8 @@ void Draw::program(RunConfig& c) {
 
 std::string text_of(const RunConfig& c) {
   return fmt::format(
-      "L {} h {} s {} b {} {} {} {} tied {}; t {}{} p {} ({}) v {} {} w {} c {} {} u {} m {}; "
+      "L {} h {} s {} b {} {} {} {} tied {}; t {}{} p {} ({}) v {} {} together {} w {} c {} {} u "
+      "{} m {}; "
       "shard {} "
       "{}; {} "
       "recompute {} {} {} {} masks {} outputs {} kept {} parts {} {} {} step-in-backward {} "
@@ -122,11 +124,11 @@ std::string text_of(const RunConfig& c) {
                                                  : (c.model.post_norms ? "gemma" : "llama"),
       c.model.dropout, c.model.tied, c.tensor_parallel, c.sequence_parallel ? "s" : "",
       c.pipeline_parallel, fmt::join(c.stage_layers, " "), c.chunks, c.schedule.name,
-      c.data_parallel, c.context_parallel, name_of(c.context), c.ulysses_size, c.microbatches,
-      name_of(c.shard), c.shard_size, name_of(c.attention), name_of(c.recompute),
-      name_of(c.recompute_modules), c.recompute_group, c.recompute_layers, c.stored_masks,
-      c.keep_outputs, c.kept_microbatches, c.mlp_chunks, c.head_chunks, c.head_tiles,
-      c.step_in_backward, c.offload, name_of(c.offload_modules), c.offload_layers,
+      name_of(c.overlap_passes), c.data_parallel, c.context_parallel, name_of(c.context),
+      c.ulysses_size, c.microbatches, name_of(c.shard), c.shard_size, name_of(c.attention),
+      name_of(c.recompute), name_of(c.recompute_modules), c.recompute_group, c.recompute_layers,
+      c.stored_masks, c.keep_outputs, c.kept_microbatches, c.mlp_chunks, c.head_chunks,
+      c.head_tiles, c.step_in_backward, c.offload, name_of(c.offload_modules), c.offload_layers,
       c.offload_optimizer, c.overwrite_gradients, name_of(c.validate_steps), name_of(c.precision),
       c.narrow_reduction, c.narrow_logits, c.seed, name_of(c.program));
 }

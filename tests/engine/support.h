@@ -1,10 +1,12 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 
 #include "engine/comm/local.h"
 #include "engine/train/trainer.h"
+#include "kernels/support/error.h"
 
 namespace frugal::testing {
 using namespace engine;
@@ -69,6 +71,20 @@ inline RunConfig small_gemma() {
 inline HostTensors snapshot_of(const RunConfig& config, const MicroBatch& batch) {
   const auto cluster = make_cpu_cluster(config, 2);
   return Trainer(*cluster, config, {}).snapshot(batch);
+}
+
+/// What a run ends with.
+inline std::string error_of(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const DeadlinePassed& e) {
+    return std::string("deadline: ") + e.what();
+  } catch (const OutOfMemory& e) {
+    return std::string("memory: ") + e.what();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "no error";
 }
 
 /// The groups of a rank that is alone in all.

@@ -22,8 +22,8 @@ class Travelling {
     pending_ = pass.rank.groups.ring.shift(here_, next_);
   }
   /// What was sent on is replaced by what the rank before has sent.
-  void arrive() {
-    pending_.wait();
+  void arrive(const Pass& pass) {
+    pass.wait(pending_);
     here_ = std::move(next_);
   }
 
@@ -128,7 +128,7 @@ Tensor RingCore::forward(const Pass& pass, Saved& saved) const {
       context = begin(pass, qkv, saved.log_sum_exp);
     else if (part.any())
       add(pass, step, part, qkv, block.here(), context, saved.log_sum_exp);
-    if (step < last) block.arrive();
+    if (step < last) block.arrive(pass);
   }
   return converted(pass, context, qkv.type);
 }
@@ -163,7 +163,7 @@ Tensor RingCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Sav
     const Seen some = seen(pass.rank, step);
     if (some.any())
       differentiate(pass, step, some, saved, late, block.here(), context, dcontext, part);
-    if (step > 0) gradient.arrive();
+    if (step > 0) gradient.arrive(pass);
     if (some.any()) {
       const auto queries = [&](const View& x) {
         return views_.side_by_side_queries(from_row(x, some.first_query));
@@ -173,10 +173,10 @@ Tensor RingCore::backward(const Pass& pass, Tensor dcontext, Tensor context, Sav
       pass.run(Copy{keys, of_block(first_rows(gradient.here(), some.keys)), step > 0});
     }
     gradient.leave(pass);
-    if (step < last) block.arrive();
+    if (step < last) block.arrive(pass);
   }
   part.release();
-  gradient.arrive();
+  gradient.arrive(pass);
   pass.run(Copy{of_block(gradient.here()), views_.side_by_side_keys_and_values(sum)});
   return converted(pass, sum, qkv.type);
 }

@@ -14,7 +14,8 @@ Shape in_parts(const Rank& rank, int64_t columns) {
 
 Tensor exchanged(const Pass& pass, Tensor parts, const Shape& shape) {
   Tensor arriving = pass.allocate(parts.type(), shape, Kind::communication);
-  pass.rank.groups.heads.all_to_all(parts, arriving).wait();
+  Pending exchange = pass.rank.groups.heads.all_to_all(parts, arriving);
+  pass.wait(exchange);
   parts.release();
   return arriving;
 }

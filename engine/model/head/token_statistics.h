@@ -24,7 +24,8 @@ inline Tensor gathered(const Pass& pass, const Tensor& local) {
   if (t == 1) return local;
   const Shape shape = local.shape();
   Tensor all = pass.allocate(local.type(), {t * shape[0], shape[1], shape[2]}, Kind::statistics);
-  pass.rank.tensor_group.all_gather(local, all).wait();
+  Pending gathering = pass.rank.tensor_group.all_gather(local, all);
+  pass.wait(gathering);
   return all;
 }
 

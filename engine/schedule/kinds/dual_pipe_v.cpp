@@ -10,6 +10,12 @@ class DualPipe {
  public:
   void forward(int chunk) { passes.forward(forwards_[chunk]++, chunk); }
   void backward(int chunk) { passes.backward(backwards_[chunk]++, chunk); }
+  /// Of two microbatches, one of which hides the other's communication.
+  void together(int forward_chunk, int backward_chunk) {
+    forward(forward_chunk);
+    passes.beside();
+    backward(backward_chunk);
+  }
   void input_backward(int chunk) {
     const int k = backwards_[chunk]++;
     passes.input_backward(k, chunk);
@@ -55,15 +61,18 @@ Passes dual_pipe_v_passes(const StageFill& fill) {
   }
   const int full = fill.microbatches - 2 * fill.stages + fill.stage + 1;
   for (int i = 0; i < full; ++i) {
-    pipe.forward(0);
-    pipe.backward(1);
-    pipe.forward(1);
-    pipe.backward(0);
+    // The last stage's first two would keep the others waiting.
+    if (i == 0 && below == 0) {
+      pipe.forward(0);
+      pipe.backward(1);
+    } else {
+      pipe.together(0, 1);
+    }
+    pipe.together(1, 0);
   }
   for (int i = 0; i < below; ++i) {
     pipe.backward(1);
-    pipe.forward(1);
-    pipe.backward(0);
+    pipe.together(1, 0);
   }
   last_turns(fill, pipe);
   for (int i = 0; i < below; ++i) {
@@ -81,6 +90,7 @@ constinit const ScheduleKind ScheduleKind::dual_pipe_v = {
     .help = "two chunks in a V, a forward of one beside a backward of the other; m ≥ 2d",
     .source = "DeepSeek-AI 2024 (DualPipe), cut in half by Qi 2025",
     .splits_backward = true,
+    .makes_together = true,
     .has_chunks = true,
     .chunks = 2,
     .placement = Placement::to_and_fro,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "engine/schedule/schedules.h"
@@ -27,8 +28,15 @@ Timeline with_steps_begun_together(Timeline timeline) {
 
 Durations median_durations(const Timeline& timeline) {
   std::map<ActionKind, std::vector<double>> taken;
+  std::vector<double> together;
   for (const auto& spans : timeline.stages)
-    for (const Span& span : spans) taken[span.action.kind].push_back(span.end - span.begin);
+    for (size_t i = 0; i < spans.size(); ++i) {
+      const double seconds = spans[i].end - spans[i].begin;
+      if (!spans[i].action.beside_next)
+        taken[spans[i].action.kind].push_back(seconds);
+      else if (spans[++i].action.kind == ActionKind::backward)
+        together.push_back(seconds);
+    }
   const auto of = [&](ActionKind kind) {
     const auto found = taken.find(kind);
     return found == taken.end() ? 0 : median(found->second);
@@ -38,6 +46,7 @@ Durations median_durations(const Timeline& timeline) {
           .backward = of(ActionKind::backward) * chunks,
           .input_backward = of(ActionKind::input_backward) * chunks,
           .weight_backward = of(ActionKind::weight_backward) * chunks,
+          .together = together.empty() ? std::nullopt : std::optional(median(together) * chunks),
           .activation = of(ActionKind::send_activation),
           .gradient = of(ActionKind::send_gradient),
           .step = of(ActionKind::step)};
@@ -57,6 +66,13 @@ std::pair<int, int> batches_of(const Timeline& timeline) {
   return {first, last};
 }
 
+bool makes_together(const Timeline& timeline) {
+  for (const auto& spans : timeline.stages)
+    for (const Span& span : spans)
+      if (span.action.beside_next) return true;
+  return false;
+}
+
 }  // namespace
 
 Timeline as_planned(const ScheduleKind& kind, const Timeline& timeline) {
@@ -64,7 +80,8 @@ Timeline as_planned(const ScheduleKind& kind, const Timeline& timeline) {
   return as_planned(make_schedule(kind, {.stages = static_cast<int>(timeline.stages.size()),
                                          .chunks = timeline.chunks,
                                          .microbatches = timeline.microbatches,
-                                         .batches = last - first + 1}),
+                                         .batches = last - first + 1,
+                                         .together = makes_together(timeline)}),
                     timeline);
 }
 

@@ -16,6 +16,7 @@ namespace frugal::engine {
 namespace {
 
 using ::testing::ContainsRegex;
+using testing::error_of;
 using testing::small_gpt;
 
 RunConfig config_of(int stages, int tensor) {
@@ -25,19 +26,6 @@ RunConfig config_of(int stages, int tensor) {
   config.pipeline_parallel = stages;
   config.tensor_parallel = tensor;
   return config;
-}
-
-std::string error_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const DeadlinePassed& e) {
-    return std::string("deadline: ") + e.what();
-  } catch (const OutOfMemory& e) {
-    return std::string("memory: ") + e.what();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST(PipelineFailures, AStageThatFailsEndsAllOthers) {

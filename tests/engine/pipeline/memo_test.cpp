@@ -273,7 +273,8 @@ TEST(PassMemo, WhatIsKeptIsCounted) {
     StageModel model(rank);
     PassMemo memo(rank);
     const ParameterList parameters = model.parameters();
-    const PassMemo::Key key{ActionKind::forward, 0, config.recompute, false, fresh_of(parameters)};
+    const PassMemo::Key key{
+        {ActionKind::forward, 0, config.recompute, false, fresh_of(parameters)}};
     Gpt::Saved saved;
     Tensor losses;
     const int64_t before = rank.ledger.current();
@@ -284,14 +285,18 @@ TEST(PassMemo, WhatIsKeptIsCounted) {
           losses = model.part(0).forward(
               pass, {{}, local_integers(pass, {}), local_integers(pass, {}), 1, false}, saved);
         },
-        losses, parameters);
+        {{nullptr, &losses, 3}}, parameters);
     const int64_t kept = rank.ledger.current() - before;
     const int64_t activations = rank.ledger.current(Kind::activation);
     const double flops = rank.flops.total();
     ASSERT_NE(memo.find(key), nullptr);
     ASSERT_TRUE(memo.find(key)->repeatable());
-    EXPECT_EQ(memo.find({ActionKind::forward, 0, config.recompute, true, key.fresh}), nullptr);
-    const Tensor again = memo.find(key)->repeat({}, parameters, 3);
+    PassMemo::Key other = key;
+    other.front().turns = true;
+    EXPECT_EQ(memo.find(other), nullptr);
+    EXPECT_EQ(memo.find({key.front(), key.front()}), nullptr);
+    Tensor again;
+    memo.find(key)->repeat({{nullptr, &again, 3}}, parameters);
     EXPECT_EQ(again.shape(), losses.shape());
     EXPECT_EQ(again.type(), losses.type());
     EXPECT_EQ(rank.ledger.current() - before, 2 * kept);
@@ -303,8 +308,9 @@ TEST(PassMemo, WhatIsKeptIsCounted) {
 }
 
 /// On ever smaller devices, down to such as the model does not fit on: the same error.
-void expect_same_errors(ScheduleKind schedule, int stages, Recompute recompute) {
+void expect_same_errors(ScheduleKind schedule, int stages, Recompute recompute, int tensor = 1) {
   MemoCase c{.run = pipelined(small_gpt(), schedule, stages)};
+  c.run.tensor_parallel = tensor;
   c.run.recompute = recompute;
   int64_t fixed = 0, peak = 0;
   {
@@ -335,6 +341,13 @@ TEST(PassMemo, OutOfMemory) {
                                          ScheduleKind::gpipe, ScheduleKind::zero_bubble_h2})
       for (const Recompute recompute : {Recompute::none, Recompute::full, Recompute::stage})
         expect_same_errors(schedule, stages, recompute);
+}
+
+/// Of two passes that are made together, the one that runs out of memory is named.
+TEST(PassMemo, OutOfMemoryOfTwoPassesTogether) {
+  if (!tasks::available()) GTEST_SKIP() << "of stages that are threads, the first is chance";
+  for (const Recompute recompute : {Recompute::none, Recompute::full})
+    expect_same_errors(ScheduleKind::dual_pipe_v, 2, recompute, 2);
 }
 
 }  // namespace

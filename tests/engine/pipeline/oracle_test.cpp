@@ -41,7 +41,7 @@ RunConfig parallel_config(const Case& c) {
   RunConfig config = serial_config(c);
   config.schedule = c.schedule;
   config.pipeline_parallel = c.stages;
-  config.chunks = c.schedule == ScheduleKind::interleaved ? 2 : 1;
+  config.chunks = c.schedule.has_chunks ? 2 : 1;
   config.tensor_parallel = c.tensor;
   config.sequence_parallel = c.sequence_parallel;
   config.data_parallel = c.replicas;
@@ -120,6 +120,11 @@ std::vector<Case> all_cases() {
   for (const int stages : {2, 8})
     cases.push_back({flush, stages, 2, Recompute::none, 1, true, DType::f64});
   cases.push_back({ScheduleKind::zero_bubble_h2, 4, 2, Recompute::none, 2, true, DType::f64});
+  const auto together = ScheduleKind::dual_pipe_v;
+  cases.push_back({together, 2, 2, Recompute::none, 1, true});
+  cases.push_back({together, 4, 2, Recompute::selective});
+  cases.push_back({together, 2, 2, Recompute::full, 2, true, DType::f64});
+  cases.push_back({together, 4, 1, Recompute::stage});
   return cases;
 }
 

@@ -249,5 +249,34 @@ INSTANTIATE_TEST_SUITE_P(
         uneven(ScheduleKind::zero_bubble_v, 2, {1, 2, 2, 2, 2, 2, 2, 1})),
     ::testing::PrintToStringParamName());
 
+/// Passes that are made together, whose stages have ends of the model beside layers: nearly what a
+/// batch takes, and memory that is never too small.
+TEST(Predict, PassesTogetherTakeWhatTheyHide) {
+  const Machine machine = find_machine("h100-dgx");
+  for (const Recompute recompute : {none, Recompute::full})
+    for (const int tensor : {2, 8}) {
+      Planned c = chunked(ScheduleKind::dual_pipe_v, 2);
+      c.t = tensor;
+      c.recompute = recompute;
+      RunConfig run = config_of(c);
+      run.sequence_parallel = true;
+      const OptimizerOptions options = planned_optimizer(run.schedule);
+      const auto prediction = [&] {
+        return predict(run, PartCosts(run, options, machine), Links(run, machine), machine);
+      };
+      const Prediction together = prediction();
+      const Execution executed = execute_plan(run, options, machine);
+      EXPECT_NEAR(together.seconds / executed.seconds, 1, 0.03);
+      for (size_t i = 0; i < executed.memory.size(); ++i) {
+        const int64_t memory = together.stages[i].memory + int64_t{8} * Execution::batches;
+        EXPECT_GE(memory, executed.memory[i]) << "stage " << i;
+        EXPECT_LE(static_cast<double>(memory), 1.05 * static_cast<double>(executed.memory[i]))
+            << "stage " << i;
+      }
+      run.overlap_passes = PassOverlap::off;
+      EXPECT_GT(prediction().seconds, together.seconds);
+    }
+}
+
 }  // namespace
 }  // namespace frugal::engine

@@ -68,6 +68,9 @@ TEST(Schedules, PeaksOfThoseInAVAreThePapers) {
 TEST(Schedules, AKindSaysWhetherItSplitsBackwardPasses) {
   for_all_shapes([](ScheduleKind kind, const ScheduleShape& shape) {
     EXPECT_EQ(splits_backward(make_schedule(kind, shape)), kind.splits_backward);
+    if (shape.stages > 1) {
+      EXPECT_EQ(makes_together(make_schedule(kind, shape)), kind.makes_together);
+    }
   });
 }
 

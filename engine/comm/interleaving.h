@@ -1,0 +1,37 @@
+#pragma once
+#include <functional>
+
+#include "engine/namespace.h"
+
+namespace frugal::engine {
+
+class Pending;
+
+/// What one rank does beside something else: while one of the two would have the compute stream
+/// wait for other ranks, the other issues what it computes. Each has a stack of its own, and both
+/// are the caller's thread. They take turns where they wait and nowhere else, so ranks that do the
+/// same start their collectives in the same order.
+class Interleaving {
+ public:
+  using Work = std::function<void(Interleaving&)>;
+
+  /// Does both, beginning with the first, and returns when both have ended. Where one of them
+  /// throws, the other is unwound from where it waits, and what was thrown goes on from here.
+  /// Throws InputError where there is no memory for a stack.
+  static void run(const Work& first, const Work& second);
+
+  /// For the one that is about to wait for other ranks: the other goes on until it is, or has
+  /// ended. Returns at once where it has.
+  void before_wait();
+
+ private:
+  class Switch;
+  explicit Interleaving(Switch& between) : between_(between) {}
+
+  Switch& between_;
+};
+
+/// Waits for what was started; until then what is `beside` it, if anything is, goes on.
+void wait_beside(Interleaving* beside, Pending& started);
+
+}  // namespace frugal::engine
