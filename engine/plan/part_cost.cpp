@@ -1,6 +1,7 @@
 #include "engine/plan/part_cost.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -17,15 +18,24 @@
 namespace frugal::engine {
 namespace {
 
-/// One part on one rank, and the moments between what it does.
+/// A part on one rank, or those of the chunks of a stage, and the moments between what they do.
 class PartRun {
+  using Models = std::vector<std::unique_ptr<Gpt>>;
+
  public:
-  PartRun(Rank& rank, const OptimizerOptions& options, const ModelPart& part, bool together)
-      : rank_(rank), options_(options), part_(part), together_(together) {
-    auto [model, block] = in_one_block(rank, [&] { return std::make_unique<Gpt>(rank, part); });
-    model_ = std::move(model);
+  PartRun(Rank& rank, const OptimizerOptions& options, const std::vector<ModelPart>& parts)
+      : rank_(rank), options_(options) {
+    auto [models, block] = in_one_block(rank, [&] {
+      Models all;
+      for (const ModelPart& part : parts)
+        all.push_back(std::make_unique<Gpt>(rank, part, all.empty() ? nullptr : all.front().get()));
+      return all;
+    });
+    models_ = std::move(models);
     block_ = std::move(block);
-    optimizer_ = std::make_unique<Optimizer>(rank, model_->parameters(), options, block_);
+    ParameterList parameters;
+    for (const auto& model : models_) parameters = join({parameters, model->parameters()});
+    optimizer_ = std::make_unique<Optimizer>(rank, parameters, options, block_);
   }
 
   PartCost run() {
@@ -34,7 +44,6 @@ class PartRun {
     cost.gradients = rank_.ledger.current(Kind::gradient);
     pass_through(cost, false);
     if (rank_.config.schedule.splits_backward) pass_through(cost, true);
-    if (together_) pass_together(cost);
     double start = now();
     copy_out(rank_, block_);
     cost.other_version = now() - start;
@@ -43,7 +52,7 @@ class PartRun {
     cost.sums = now() - start;
     start = now();
     (void)optimizer_->step_with_sums(rank_, options_, {block_, block_});
-    if (rank_.config.schedule.delay > 0) copy_versions(rank_, model_->parameters());
+    if (rank_.config.schedule.delay > 0) copy_versions(rank_, models_.front()->parameters());
     optimizer_->clear_gradients(rank_);
     // A tied table's gradient that is on its way stays in memory until the next step.
     cost.fixed = rank_.ledger.current();
@@ -52,6 +61,26 @@ class PartRun {
     optimizer_->finish(rank_);
     cost.late_step = now() - start;
     if (rank_.config.validate_steps == StepValidation::after) step_in_two_halves(cost);
+    return cost;
+  }
+
+  /// As StageExecutor makes a microbatch's forward pass through a chunk together with another's
+  /// backward pass through the other one. What both have made stays until both have ended.
+  PairCost run_together(size_t forward_chunk) {
+    Gpt& ahead = *models_[forward_chunk];
+    Gpt& back = *models_[1 - forward_chunk];
+    const Tensor total = rank_.allocate(DType::f64, {1}, Kind::statistics);
+    Gpt::Saved before, saved;
+    Tensor y, dx;
+    (void)forward(back, before, total);
+    const int64_t held = rank_.ledger.current();
+    rank_.ledger.reset_peaks();
+    const double start = now();
+    Interleaving::run(
+        [&](Interleaving& other) { y = forward(ahead, saved, total, &other); },
+        [&](Interleaving& other) { dx = backward(back, std::move(before), nullptr, &other); });
+    const PairCost cost{now() - start, rank_.ledger.peak() - held};
+    (void)backward(ahead, std::move(saved), nullptr);
     return cost;
   }
 
@@ -92,36 +121,23 @@ class PartRun {
       peak = rank_.ledger.peak() - before;
       left = rank_.ledger.current() - before;
     };
+    Gpt& model = *models_.front();
     Gpt::Saved saved;
     Deferred deferred;
     int64_t nothing = 0;
-    observe(cost.forward, cost.forward_peak, cost.kept, [&] { forward(saved, total); });
+    observe(cost.forward, cost.forward_peak, cost.kept,
+            [&] { (void)forward(model, saved, total); });
     if (!splits) {
       observe(cost.backward, cost.backward_peak, nothing,
-              [&] { backward(std::move(saved), nullptr); });
+              [&] { (void)backward(model, std::move(saved), nullptr); });
       return;
     }
     observe(cost.input_backward, cost.input_backward_peak, cost.owed,
-            [&] { backward(std::move(saved), &deferred); });
+            [&] { (void)backward(model, std::move(saved), &deferred); });
     observe(cost.weight_backward, cost.weight_backward_peak, nothing, [&] {
       for (const auto& compute : deferred) compute(Pass(rank_));
       deferred.clear();
     });
-  }
-
-  /// As StageExecutor makes a microbatch's forward pass together with another's backward pass.
-  void pass_together(PartCost& cost) {
-    const Tensor total = rank_.allocate(DType::f64, {1}, Kind::statistics);
-    Gpt::Saved before, saved;
-    forward(before, total);
-    const int64_t held = rank_.ledger.current();
-    rank_.ledger.reset_peaks();
-    const double start = now();
-    Interleaving::run([&](Interleaving& other) { forward(saved, total, &other); },
-                      [&](Interleaving& other) { backward(std::move(before), nullptr, &other); });
-    cost.hidden = cost.forward + cost.backward - (now() - start);
-    cost.together_peak = rank_.ledger.peak() - held;
-    backward(std::move(saved), nullptr);
   }
 
   /// Whose weights are gathered, where replicas divide them.
@@ -132,20 +148,27 @@ class PartRun {
     return pass;
   }
 
-  void forward(Gpt::Saved& saved, const Tensor& total, Interleaving* beside = nullptr) {
+  /// What it gives to the next part; nothing of the last one.
+  Tensor forward(Gpt& model, Gpt::Saved& saved, const Tensor& total,
+                 Interleaving* beside = nullptr) {
+    const ModelPart& part = model.part();
     std::optional<GatheredWeights> gathered;
     const Pass pass = gathering(gathered, beside);
     Gpt::Input input;
     input.scale = 1;
-    if (!part_.first) input.hidden = hidden();
-    if (part_.first) input.tokens = local_integers(rank_, {});
-    if (part_.last) input.labels = local_integers(rank_, {});
+    if (!part.first) input.hidden = hidden();
+    if (part.first) input.tokens = local_integers(rank_, {});
+    if (part.last) input.labels = local_integers(rank_, {});
     rank_.device.begin_pass(true);
-    const Tensor y = model_->forward(pass, input, saved);
-    if (part_.last) rank_.run(Sum{y, total});
+    Tensor y = model.forward(pass, input, saved);
+    if (!part.last) return y;
+    rank_.run(Sum{y, total});
+    return {};
   }
 
-  void backward(Gpt::Saved saved, Deferred* deferred, Interleaving* beside = nullptr) {
+  /// The gradient of what it was given; nothing of the first part.
+  Tensor backward(Gpt& model, Gpt::Saved saved, Deferred* deferred,
+                  Interleaving* beside = nullptr) {
     std::optional<GatheredWeights> gathered;
     Pass pass = gathering(gathered, beside);
     pass.deferred = deferred;
@@ -158,19 +181,34 @@ class PartRun {
       reduction.add(at, complete);
     };
     if (rank_.config.reduces_in_backward()) pass.on_gradients = &add;
-    Tensor dy = part_.last ? Tensor() : hidden();
-    (void)model_->backward(pass, std::move(dy), 1, std::move(saved));
+    Tensor dy = model.part().last ? Tensor() : hidden();
+    Tensor dx = model.backward(pass, std::move(dy), 1, std::move(saved));
     reduction.finish(pass);
+    return dx;
   }
 
   Rank& rank_;
   const OptimizerOptions options_;
-  const ModelPart part_;
-  const bool together_;
-  std::unique_ptr<Gpt> model_;
+  Models models_;
   Tensor block_;
   std::unique_ptr<Optimizer> optimizer_;
 };
+
+/// A rank of the tensor-parallel group, and of replicas where they divide something, that computes
+/// so many layers.
+void on_one_rank(const RunConfig& run, const Machine& machine, int64_t layers,
+                 const std::function<void(Rank&)>& body) {
+  RunConfig alone = run;
+  alone.model.layers = layers;
+  alone.pipeline_parallel = alone.chunks = 1;
+  alone.stage_layers = {};
+  if (run.schedule.flushes)
+    alone.schedule = run.schedule.splits_backward ? ScheduleKind::zero_bubble_h1
+                                                  : ScheduleKind::one_forward_one_backward;
+  if (run.shard == Shard::none) alone.data_parallel = 1;
+  alone.microbatches = 1;
+  make_virtual_cluster(alone, machine)->run(body);
+}
 
 /// From how many layers on each one more costs the same.
 int64_t enough_layers(const RunConfig& run) {
@@ -183,40 +221,29 @@ int64_t enough_layers(const RunConfig& run) {
 double least_passes(const ScheduleKind& kind, const PartCost& part) {
   const double split = part.input_backward + part.weight_backward;
   const double backward = kind.splits_backward ? std::min(part.backward, split) : part.backward;
-  return part.forward + backward - std::max(part.hidden, 0.0);
+  return part.forward + backward;
 }
 
 PartCost plus(const PartCost& a, int64_t n, const PartCost& b) {
   PartCost sum = a;
-  for (const auto seconds :
-       {&PartCost::forward, &PartCost::backward, &PartCost::input_backward,
-        &PartCost::weight_backward, &PartCost::hidden, &PartCost::sums, &PartCost::step,
-        &PartCost::norm, &PartCost::ahead, &PartCost::validated_step, &PartCost::late_step,
-        &PartCost::other_version})
+  for (const auto seconds : {&PartCost::forward, &PartCost::backward, &PartCost::input_backward,
+                             &PartCost::weight_backward, &PartCost::sums, &PartCost::step,
+                             &PartCost::norm, &PartCost::ahead, &PartCost::validated_step,
+                             &PartCost::late_step, &PartCost::other_version})
     sum.*seconds += static_cast<double>(n) * (b.*seconds);
   for (const auto bytes :
        {&PartCost::weights, &PartCost::gradients, &PartCost::fixed, &PartCost::kept,
         &PartCost::owed, &PartCost::forward_peak, &PartCost::backward_peak,
-        &PartCost::input_backward_peak, &PartCost::weight_backward_peak, &PartCost::together_peak})
+        &PartCost::input_backward_peak, &PartCost::weight_backward_peak})
     sum.*bytes += n * (b.*bytes);
   return sum;
 }
 
 PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
                       const Machine& machine, const ModelPart& part) {
-  RunConfig alone = run;
-  alone.model.layers = part.layers;
-  alone.pipeline_parallel = alone.chunks = 1;
-  alone.stage_layers = {};
-  if (run.schedule.flushes)
-    alone.schedule = run.schedule.splits_backward ? ScheduleKind::zero_bubble_h1
-                                                  : ScheduleKind::one_forward_one_backward;
-  if (run.shard == Shard::none) alone.data_parallel = 1;
-  alone.microbatches = 1;
-  const auto cluster = make_virtual_cluster(alone, machine);
-  const bool together = run.schedule.makes_together && run.overlaps_passes();
   PartCost cost;
-  cluster->run([&](Rank& rank) { cost = PartRun(rank, optimizer, part, together).run(); });
+  on_one_rank(run, machine, part.layers,
+              [&](Rank& rank) { cost = PartRun(rank, optimizer, {part}).run(); });
   return cost;
 }
 
@@ -252,6 +279,22 @@ PartCost PartCosts::of(const ModelPart& part) const {
     cost = plus(cost, (more - 1 - i) / kinds_ + 1, next(part.first_layer + i + 1));
   if (more > 0 && (part.first || part.last)) correct_peaks(part, cost);
   return cost;
+}
+
+const PairCost& PartCosts::together(const ModelPart& chunk_0, const ModelPart& chunk_1,
+                                    int forward_chunk) const {
+  std::vector<int64_t> key = {forward_chunk};
+  for (const ModelPart& part : {chunk_0, chunk_1})
+    key.insert(key.end(),
+               {part.first_layer % kinds_, part.layers, part.first ? 1 : 0, part.last ? 1 : 0});
+  const auto found = together_.find(key);
+  if (found != together_.end()) return found->second;
+  PairCost cost;
+  on_one_rank(run_, machine_, chunk_0.layers + chunk_1.layers, [&](Rank& rank) {
+    cost = PartRun(rank, optimizer_, {chunk_0, chunk_1})
+               .run_together(static_cast<size_t>(forward_chunk));
+  });
+  return together_.emplace(std::move(key), cost).first->second;
 }
 
 void PartCosts::correct_peaks(const ModelPart& part, PartCost& cost) const {

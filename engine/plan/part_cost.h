@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <tuple>
+#include <vector>
 
 #include "engine/model/part.h"
 #include "engine/train/optimizer.h"
@@ -14,8 +15,6 @@ struct PartCost {
   /// Of one microbatch; recomputation is part of backward.
   double forward = 0, backward = 0;
   double input_backward = 0, weight_backward = 0;  ///< where they are passes of their own
-  /// By how much less a forward and a backward pass take that are made together.
-  double hidden = 0;
   /// The optimizer's, without what it waits for; where replicas divide something, with that:
   /// before stages meet in a step, and from then on.
   double sums = 0, step = 0;
@@ -33,12 +32,17 @@ struct PartCost {
   // Above what is held before the microbatch's input comes; what it keeps is included.
   int64_t forward_peak = 0, backward_peak = 0;
   int64_t input_backward_peak = 0, weight_backward_peak = 0;
-  /// Of two passes that are made together, above what is held before their inputs come.
-  int64_t together_peak = 0;
 };
 
-/// Seconds that the passes of a microbatch through a part take at least, whichever of them the
-/// schedule splits or makes together with another.
+/// Of a forward pass through one part of a stage that is made together with a backward pass of
+/// another microbatch through another part (Action::beside_next).
+struct PairCost {
+  double seconds = 0;
+  int64_t peak = 0;  ///< bytes, above what is held before their inputs come
+};
+
+/// Seconds that the passes of a microbatch through a part take at least, of those that are made
+/// alone, whichever of them the schedule splits.
 double least_passes(const ScheduleKind& kind, const PartCost& part);
 
 /// a + n · b, member by member.
@@ -68,6 +72,10 @@ class PartCosts {
   PartCosts(const RunConfig& run, const OptimizerOptions& optimizer, const Machine& machine);
 
   PartCost of(const ModelPart& part) const;
+  /// Of the parts of a stage's two chunks, of which one's forward pass is made together with the
+  /// other's backward pass. Both are executed as they are.
+  const PairCost& together(const ModelPart& chunk_0, const ModelPart& chunk_1,
+                           int forward_chunk) const;
   /// What a layer more adds; where there are kinds of them, one of the first kind.
   PartCost layer() const { return next(0); }
 
@@ -86,6 +94,7 @@ class PartCosts {
   int64_t most_;              // layers of a part that are executed
   int64_t hidden_state_ = 0;  // bytes
   mutable std::map<std::tuple<int64_t, int64_t, bool, bool>, PartCost> executed_;
+  mutable std::map<std::vector<int64_t>, PairCost> together_;
 };
 
 }  // namespace frugal::engine

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -12,7 +11,7 @@
 #include <utility>
 
 #include "engine/plan/execute.h"
-#include "engine/plan/walk.h"
+#include "engine/plan/walk_of_run.h"
 #include "engine/schedule/early_forwards.h"
 #include "engine/schedule/passes.h"
 #include "engine/schedule/schedules.h"
@@ -31,52 +30,6 @@ std::string either_of(std::vector<std::string> names) {
 /// Microbatches after which a pipeline of so many stages does the same again and again.
 int64_t settled_after(const ScheduleKind& kind, int64_t stages) {
   return (kind.flushes ? 4 : 3) * stages;
-}
-
-WalkMessage message_between(const MessageCost& message, const CostModel& times, const Links& links,
-                            int from, int to) {
-  const double alone = message.on_its_way(times, links.between(from, to));
-  WalkMessage walked{.alone = alone,
-                     .beside = alone,
-                     .buffered = times.buffered(message.sent, alone),
-                     .gather = message.gather};
-  // Stages exchange messages with a neighbour.
-  if (std::abs(from - to) == 1)
-    walked.beside = message.on_its_way(
-        times, links.exchanging.at(static_cast<size_t>(std::min(from, to))), Ways::both);
-  return walked;
-}
-
-Walk walk_of(const RunConfig& run, int microbatches, const PartCosts& costs, const Links& links,
-             const CostModel& times, double launch) {
-  const MessageCost message(run, times);
-  const Software& software = run.program.software;
-  Walk walk;
-  walk.layout = run.part_layout();
-  walk.microbatches = microbatches;
-  walk.message_bytes = message.bytes;
-  walk.messages = software.messages;
-  walk.launch = launch;
-  walk.synchronised = software.synchronised_passes;
-  const int parts = walk.layout.parts();
-  for (int part = 0; part < parts; ++part) {
-    const Seat seat = walk.layout.seat_of(part);
-    walk.parts.push_back(costs.of(ModelPart::of(run, seat.stage, seat.chunk)));
-    const auto sent = [&](int to) {
-      const int stage = to < 0 || to >= parts ? seat.stage : walk.layout.seat_of(to).stage;
-      return stage == seat.stage ? WalkMessage()
-                                 : message_between(message, times, links, seat.stage, stage);
-    };
-    walk.ahead.push_back(sent(part + 1));
-    walk.back.push_back(sent(part - 1));
-  }
-  for (int stage = 0; stage < walk.layout.stages; ++stage) {
-    Actions& actions = walk.actions.emplace_back(
-        run.schedule.passes({stage, walk.layout.stages, walk.layout.chunks, microbatches})
-            .actions());
-    for (Action& pass : actions) pass.beside_next = pass.beside_next && run.overlaps_passes();
-  }
-  return walk;
 }
 
 /// Walks of a run: of all its microbatches, or of some that are enough for the pipeline to settle,
@@ -152,6 +105,11 @@ class Predicting {
     double passes = 0;
     for (int chunk = 0; chunk < run_.chunks; ++chunk)
       passes += least_passes(run_.schedule, costs_.of(ModelPart::of(run_, i, chunk)));
+    if (makes_together(run_)) {
+      const auto [ahead, back] = chunks_of(run_, i);
+      passes = std::min(passes, costs_.together(ahead, back, 0).seconds +
+                                    costs_.together(ahead, back, 1).seconds);
+    }
     return static_cast<double>(run_.microbatches) * passes + prediction_.stages[stage].all_reduce +
            parts_[stage].step;
   }

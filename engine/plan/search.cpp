@@ -14,27 +14,6 @@
 namespace frugal::engine {
 namespace {
 
-std::vector<int64_t> divisors(int64_t n) {
-  std::vector<int64_t> all;
-  for (int64_t i = 1; i * i <= n; ++i) {
-    if (n % i != 0) continue;
-    all.push_back(i);
-    if (i != n / i) all.push_back(n / i);
-  }
-  std::sort(all.begin(), all.end());
-  return all;
-}
-
-/// Which rule forbids a configuration; none where it is allowed.
-std::optional<InputError> broken_rule(const RunConfig& run) {
-  try {
-    run.validate();
-    return std::nullopt;
-  } catch (const InputError& e) {
-    return e;
-  }
-}
-
 /// The costs of parts, executed once for all depths and, but for what replicas divide, widths.
 class Costs {
  public:
@@ -80,7 +59,7 @@ class Search {
           if (divides(depth)) shape(tensor, context, depth, devices / depth);
       }
     // Of what computes least something fast is found soon, and the rest may be too slow.
-    std::ranges::stable_sort(ordered_, {}, &Ordered::least);
+    std::ranges::stable_sort(ordered_, {}, &Ordered::passes);
     for (const Ordered& each : ordered_) divided(each);
     put_in_order(plan_.fitting);
     put_in_order(plan_.too_large);
@@ -92,7 +71,10 @@ class Search {
   struct Ordered {
     RunConfig run;
     const Links* links;
-    double least;  // seconds of a batch: least_seconds()
+    double passes;  // seconds of a batch: seconds_of_passes()
+
+    /// Those that are made together may hide some of each other's.
+    double least() const { return run.schedule.makes_together ? 0 : passes; }
   };
 
   /// Seconds of what is kept.
@@ -148,11 +130,11 @@ class Search {
     const int most = kind.has_chunks && kind.chunks == 0 ? PlanRequest::most_chunks : least;
     for (run.chunks = least; run.chunks <= most; ++run.chunks)
       if (divides(int64_t{run.pipeline_parallel} * run.chunks))
-        ordered_.push_back({run, &links, least_seconds(run)});
+        ordered_.push_back({run, &links, seconds_of_passes(run)});
   }
 
   /// Seconds of a batch in which nothing is recomputed or divided, and no stage waits.
-  double least_seconds(const RunConfig& run) {
+  double seconds_of_passes(const RunConfig& run) {
     if (!std::isfinite(request_.within) || rule_against(run)) return 0;
     const PartCost model = costs_.of(run).of(ModelPart::whole(run));
     return static_cast<double>(run.microbatches) * least_passes(run.schedule, model) /
@@ -161,7 +143,7 @@ class Search {
 
   /// With all that may be recomputed, and that replicas may divide.
   void divided(const Ordered& ordered) {
-    if (ordered.least > longest()) {
+    if (ordered.least() > longest()) {
       plan_.slower += static_cast<int64_t>(request_.shards.size() * request_.recompute.size());
       return;
     }
@@ -332,68 +314,6 @@ const std::vector<Recomputation>& Search::worth_recomputing(const RunConfig& lik
 }
 
 }  // namespace
-
-void PlanRequest::search_all() {
-  schedules.clear();
-  for (const ScheduleKind& kind : ScheduleKind::all())
-    if (kind.flushes) schedules.push_back(kind);
-  recompute = {{Recompute::none}, {Recompute::full}};
-  for (const LayerModules set : LayerModules::all_sets(LayerModules::recomputable))
-    recompute.push_back({Recompute::selective, set});
-  shards = {Shard::none, Shard::optimizer, Shard::gradients, Shard::weights};
-  some_layers = late_steps = balanced_stages = true;
-  contexts = sharings(balanced_contexts());
-}
-
-std::vector<ContextKind> PlanRequest::balanced_contexts() const {
-  return {ContextKind::ulysses, run.model.causal ? ContextKind::zigzag : ContextKind::ring};
-}
-
-std::vector<Sharing> PlanRequest::sharings(const std::vector<ContextKind>& kinds) const {
-  std::vector<Sharing> found = {{}};
-  for (const int64_t ranks : divisors(devices)) {
-    if (ranks == 1) continue;
-    for (const ContextKind kind : kinds) {
-      RunConfig shared = run;
-      shared.context_parallel = static_cast<int>(ranks);
-      shared.context = kind;
-      if (!broken_rule(shared)) found.push_back({shared.context_parallel, kind});
-    }
-  }
-  return found;
-}
-
-void PlanRequest::validate() const {
-  require_able(machine, devices, run.type);
-  for (const ScheduleKind& kind : schedules) {
-    RunConfig scheduled = run;
-    scheduled.schedule = kind;
-    if (const std::string why = why_not_predicted(scheduled); !why.empty())
-      throw InputError("--" + why);
-  }
-  // b · w · d · g = B and w · d · t · c = N: for some t and c, B is a multiple of N / (t · c).
-  std::vector<int> sizes;  // t · c that divide N
-  for (const int t : tensor)
-    for (const Sharing& context : contexts)
-      if (const int64_t ranks = int64_t{t} * context.ranks; devices % ranks == 0)
-        sizes.push_back(static_cast<int>(ranks));
-  if (sizes.empty())
-    throw InputError(fmt::format(
-        "--devices is {}, which --tensor-parallel ({}){} does not divide; give a multiple of it",
-        devices, tensor.front(),
-        contexts.front().ranks > 1
-            ? fmt::format(" x --context-parallel ({})", contexts.front().ranks)
-            : ""));
-  if (std::ranges::any_of(sizes, [this](int ranks) { return batch % (devices / ranks) == 0; }))
-    return;
-  const int most = std::ranges::max(sizes), pipelines = devices / most;
-  const int64_t below = batch / pipelines * pipelines;
-  throw InputError(fmt::format(
-      "--batch is {}, and no b x w x d x g is that with w x d = {} (--devices {}{}); give a "
-      "multiple of {}, such as {}",
-      batch, pipelines, devices, most > 1 ? fmt::format(", {} to a stage", most) : "", pipelines,
-      std::max<int64_t>(below, pipelines)));
-}
 
 Plan search(const PlanRequest& request) {
   request.validate();

@@ -21,15 +21,6 @@ double seconds_of(const PartCost& part, ActionKind pass) {
   }
 }
 
-/// Of two passes that a stage makes together. What they hide is measured of two through one part.
-double walk_together(const Walk& walk, int stage, const Action& first, const Action& second) {
-  const auto part = [&](const Action& pass) -> const PartCost& {
-    return walk.parts[static_cast<size_t>(walk.layout.part_at({stage, pass.chunk}))];
-  };
-  return seconds_of(part(first), first.kind) + seconds_of(part(second), second.kind) -
-         (part(first).hidden + part(second).hidden) / 2;
-}
-
 /// Makes every stage's passes, each stage's in its order.
 class Clock {
  public:
@@ -139,7 +130,7 @@ class Clock {
     if (!begin<held_up, batches>(stage, first) || !begin<held_up, batches>(stage, second))
       return false;
     WalkingStage& s = stages_[stage];
-    s.free = s.free.after_pass(walk_together(walk_, static_cast<int>(stage), first, second));
+    s.free = s.free.after_pass(walk_.of_pair(stage, first).seconds);
     end<held_up>(stage, first);
     end<held_up>(stage, second);
     return true;
@@ -378,7 +369,7 @@ double busiest(const Walk& walk) {
       const Action& pass = passes[i];
       seconds +=
           pass.beside_next
-              ? walk_together(walk, stage, pass, passes[++i])
+              ? walk.of_pair(static_cast<size_t>(stage), passes[i++]).seconds
               : seconds_of(
                     walk.parts[static_cast<size_t>(walk.layout.part_at({stage, pass.chunk}))],
                     pass.kind);

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct Walk {
   static constexpr int validation = -1;
   std::vector<Actions> actions;
   std::vector<PartCost> parts;  ///< in the model's order (PartLayout::part_at)
+  /// Of each stage whose passes are made together, by the chunk of the forward pass.
+  std::vector<std::array<PairCost, 2>> together;
   /// Seconds from a stage's last pass until it is ready for the step, in which stages meet if there
   /// is a flush, and from there to its next pass.
   std::vector<double> sums, step;
@@ -48,6 +51,11 @@ struct Walk {
   std::vector<WalkMessage> ahead, back;
   int64_t message_bytes = 0;
   int batches = 1;  ///< more than two without a flush, and 1 otherwise
+
+  /// Of a forward pass and the backward pass beside it.
+  const PairCost& of_pair(size_t stage, const Action& forward) const {
+    return together[stage][static_cast<size_t>(forward.chunk)];
+  }
 
   Messages messages = Messages::beside;
   // Where messages hold up passes:

@@ -32,10 +32,10 @@ class Holding {
         highest = std::max(highest, peak_of_pass(passes[i]));
         continue;
       }
-      // Measured of two through one part; and what the first has made waits for the second.
-      const int64_t above =
-          std::max(part_of(passes[i]).together_peak, part_of(passes[i + 1]).together_peak);
-      highest = std::max(highest, held_ + above + walk_.message_bytes);
+      // What came from a chunk of this stage is in the pair's peak.
+      const int64_t came = chunk_of(passes[i]).before + chunk_of(passes[i + 1]).behind;
+      const int64_t above = walk_.of_pair(static_cast<size_t>(stage_), passes[i]).peak;
+      highest = std::max(highest, held_ - came + above);
       (void)peak_of_pass(passes[i]);
       (void)peak_of_pass(passes[++i]);
     }
@@ -43,12 +43,9 @@ class Holding {
   }
 
  private:
-  const PartCost& part_of(const Action& pass) const {
-    return chunks_[static_cast<size_t>(pass.chunk)].part;
-  }
   /// With what is held before it; holds what it leaves.
   int64_t peak_of_pass(const Action& pass) {
-    const Chunk& chunk = chunks_[static_cast<size_t>(pass.chunk)];
+    const Chunk& chunk = chunk_of(pass);
     const auto [takes, above, leaves] = of(chunk.part, pass.kind);
     // What goes to a chunk of this stage waits here; what a pass makes is in its own peak.
     const bool hands = pass.kind != ActionKind::weight_backward;
@@ -82,6 +79,10 @@ class Holding {
     const PartCost& part;
     int64_t behind, before;  // handed
   };
+
+  const Chunk& chunk_of(const Action& pass) const {
+    return chunks_[static_cast<size_t>(pass.chunk)];
+  }
 
   const Walk& walk_;
   const int stage_;
