@@ -123,10 +123,10 @@ void Trainer::warm_up(const Batch& batch) {
   });
 }
 
-std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Schedule& given) {
-  const Schedule plan = run_.overlaps_passes() ? given : one_by_one(given);
-  check_passes(run_, plan);
-  ScheduleRun what{.schedule = plan, .batches = batches};
+std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Schedule& plan) {
+  const Schedule schedule = run_.overlaps_passes() ? plan : one_by_one(plan);
+  check_passes(run_, schedule);
+  ScheduleRun what{.schedule = schedule, .batches = batches};
   for (size_t i = 0; i < batches.size(); ++i) {
     what.scales.push_back(static_cast<float>(1 / counted(batches[i])));
     what.optimizer.push_back(train_.optimizer);
@@ -136,10 +136,10 @@ std::vector<StepResult> Trainer::run(const std::vector<Batch>& batches, const Sc
   std::vector<RankStep> of_ranks(members_.size() * steps);  // each rank's one after the other
   timeline_ = {.title = cluster_.rank(0).device.name(),
                .unit = "s",
-               .chunks = plan.chunks,
-               .placement = plan.kind.placement,
-               .microbatches = plan.microbatches,
-               .stages = std::vector<std::vector<Span>>(static_cast<size_t>(plan.stages))};
+               .chunks = schedule.chunks,
+               .placement = schedule.kind.placement,
+               .microbatches = schedule.microbatches,
+               .stages = std::vector<std::vector<Span>>(static_cast<size_t>(schedule.stages))};
   notes_.assign(timeline_.stages.size(), {});
   work_ = {};
   std::mutex guard;
