@@ -71,10 +71,8 @@ class Search {
   struct Ordered {
     RunConfig run;
     const Links* links;
-    double passes;  // seconds of a batch: seconds_of_passes()
-
-    /// Those that are made together may hide some of each other's.
-    double least() const { return run.schedule.makes_together ? 0 : passes; }
+    double passes;  // seconds of a batch in which nothing is recomputed, divided or waited for
+    double least;   // the same, if passes that are made together hide all that they can
   };
 
   /// Seconds of what is kept.
@@ -130,20 +128,24 @@ class Search {
     const int most = kind.has_chunks && kind.chunks == 0 ? PlanRequest::most_chunks : least;
     for (run.chunks = least; run.chunks <= most; ++run.chunks)
       if (divides(int64_t{run.pipeline_parallel} * run.chunks))
-        ordered_.push_back({run, &links, seconds_of_passes(run)});
+        ordered_.push_back(ordered_by_passes(run, links));
   }
 
-  /// Seconds of a batch in which nothing is recomputed or divided, and no stage waits.
-  double seconds_of_passes(const RunConfig& run) {
-    if (!std::isfinite(request_.within) || rule_against(run)) return 0;
+  Ordered ordered_by_passes(const RunConfig& run, const Links& links) {
+    if (!std::isfinite(request_.within) || rule_against(run)) return {run, &links, 0, 0};
     const PartCost model = costs_.of(run).of(ModelPart::whole(run));
-    return static_cast<double>(run.microbatches) * least_passes(run.schedule, model) /
-           run.pipeline_parallel;
+    const double of_stage =
+        static_cast<double>(run.microbatches) / static_cast<double>(run.pipeline_parallel);
+    const double passes = least_passes(run.schedule, model);
+    // A pass takes no less time beside another one than alone.
+    const double longer = std::max(model.forward, passes - model.forward);
+    return {run, &links, of_stage * passes,
+            of_stage * (run.schedule.makes_together ? longer : passes)};
   }
 
   /// With all that may be recomputed, and that replicas may divide.
   void divided(const Ordered& ordered) {
-    if (ordered.least() > longest()) {
+    if (ordered.least > longest()) {
       plan_.slower += static_cast<int64_t>(request_.shards.size() * request_.recompute.size());
       return;
     }
