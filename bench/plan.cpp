@@ -88,6 +88,8 @@ std::string shape_of(const RunConfig& run) {
     shape += fmt::format(", c{} {}", run.context_parallel, name_of(run.context));
   if (run.schedule.has_chunks || run.schedule.splits_backward)
     shape += fmt::format(", {} v{}", name_of(run.schedule), run.chunks);
+  if (run.schedule.makes_together && run.overlap_passes == PassOverlap::off)
+    shape += ", passes alone";
   if (run.validates_later()) shape += ", steps validated after";
   if (run.shard != Shard::none) shape += fmt::format(", shard {}", name_of(run.shard));
   if (!run.stage_layers.empty()) shape += ", layers " + text_of_layer_counts(run.stage_layers);

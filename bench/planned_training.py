@@ -73,7 +73,8 @@ def first_choice(frugal, model, machine, devices, batch, flags, schedule):
             "command": plan["command"],
             **{key: config[key] for key in ("tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size",
                                             "microbatch_size", "microbatches", "recompute", "schedule", "chunks")},
-            **{key: config.get(key) for key in ("recompute_modules", "recompute_layers", "validate_steps", "shard", "stage_layers",
+            **{key: config.get(key) for key in ("recompute_modules", "recompute_layers", "validate_steps", "overlap_passes", "shard",
+                                                "stage_layers",
                                                 "context_parallel_size", "context")}}
 
 

@@ -44,7 +44,7 @@ def main():
         draw_model(panel, model, cases, steps)
     lowest, highest = (100 * pick(case["published_mfu"] for case in found["published"]) for pick in (min, max))
     panels[-1].axhspan(lowest, highest, color=style.APART, zorder=0)
-    panels[-1].text(2.45, highest + 0.4, "as published for H100s", ha="right", fontsize=7.5)
+    panels[-1].text(2.45, highest + 0.4, "published, H100s", ha="right", fontsize=7.5)
     panels[0].set_ylabel("MFU, % of the data sheet's peak")
     panels[0].set_ylim(0, 90)
     panels[0].legend(loc="upper left", ncols=2, fontsize=8)

@@ -18,12 +18,13 @@ def choice_of(found):
     if found.get("recompute_layers"):
         again += f" of {found['recompute_layers']} layers"
     shard = f", shard {found['shard']}" if found["shard"] else ""
+    alone = ", passes alone" if found.get("overlap_passes") == "off" else ""
     late = ", steps validated after" if found.get("validate_steps") == "after" else ""
     shared = found.get("context_parallel_size") or 1
     context = f"c {shared} {found.get('context') or 'ulysses'}, " if shared > 1 else ""
     chunks = f" v {found['chunks']}" if found["chunks"] > 1 else ""
     return (f"t {found['tensor_parallel_size']}, {context}w {found['data_parallel_size']}, p {found['pipeline_parallel_size']}, "
-            f"b {found['microbatch_size']}, m {found['microbatches']}, {found['schedule']}{chunks}, {again}{late}{shard}"
+            f"b {found['microbatch_size']}, m {found['microbatches']}, {found['schedule']}{chunks}, {again}{alone}{late}{shard}"
             f"{sizes(found['stage_layers'])}")
 
 

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "engine/plan/balance.h"
+#include "engine/plan/walk_of_run.h"
 #include "engine/schedule/schedules.h"
 #include "kernels/support/error.h"
 
@@ -28,7 +29,7 @@ class Costs {
                   run.recompute == Recompute::selective ? name_of(run.recompute_modules) : "",
                   run.recompute_layers,
                   run.schedule.splits_backward,
-                  run.schedule.makes_together,
+                  makes_together(run),
                   run.schedule.flushes ? "" : run.schedule.name,
                   run.validate_steps,
                   run.shard,
@@ -127,8 +128,16 @@ class Search {
     const int least = kind.has_chunks ? std::max(kind.chunks, 2) : 1;
     const int most = kind.has_chunks && kind.chunks == 0 ? PlanRequest::most_chunks : least;
     for (run.chunks = least; run.chunks <= most; ++run.chunks)
-      if (divides(int64_t{run.pipeline_parallel} * run.chunks))
-        ordered_.push_back(ordered_by_passes(run, links));
+      if (divides(int64_t{run.pipeline_parallel} * run.chunks)) beside_or_alone(run, links);
+  }
+
+  /// With passes that are made together, where there are some, and without: what a pass has made
+  /// leaves for the next stage when both have ended.
+  void beside_or_alone(RunConfig run, const Links& links) {
+    ordered_.push_back(ordered_by_passes(run, links));
+    if (!makes_together(run)) return;
+    run.overlap_passes = PassOverlap::off;
+    ordered_.push_back(ordered_by_passes(run, links));
   }
 
   Ordered ordered_by_passes(const RunConfig& run, const Links& links) {
@@ -139,8 +148,7 @@ class Search {
     const double passes = least_passes(run.schedule, model);
     // A pass takes no less time beside another one than alone.
     const double longer = std::max(model.forward, passes - model.forward);
-    return {run, &links, of_stage * passes,
-            of_stage * (run.schedule.makes_together ? longer : passes)};
+    return {run, &links, of_stage * passes, of_stage * (makes_together(run) ? longer : passes)};
   }
 
   /// With all that may be recomputed, and that replicas may divide.

@@ -36,7 +36,9 @@ std::string recomputed(const RunConfig& run) {
 /// "interleaved, v 2"
 std::string order_of(const RunConfig& run) {
   const bool said = run.schedule.has_chunks && run.schedule.chunks == 0;
-  return fmt::format("{}{}", name_of(run.schedule), said ? fmt::format(", v {}", run.chunks) : "");
+  const bool alone = run.schedule.makes_together && run.overlap_passes == PassOverlap::off;
+  return fmt::format("{}{}{}", name_of(run.schedule), said ? fmt::format(", v {}", run.chunks) : "",
+                     alone ? ", passes alone" : "");
 }
 
 /// "equal", or "1+3*2+1"
