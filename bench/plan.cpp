@@ -16,7 +16,7 @@
 #include "harness/measure/interrupt.h"
 #include "harness/measure/runs/case_run.h"
 #include "harness/place/target.h"
-#include "harness/settings/layer_counts.h"
+#include "harness/report/commands/plan_report.h"
 #include "harness/settings/models.h"
 #include "harness/settings/names.h"
 
@@ -77,25 +77,6 @@ const std::vector<PlannedCase>& planned_cases() {
   return all;
 }
 
-std::string shape_of(const RunConfig& run) {
-  std::string shape =
-      fmt::format("t{} w{} d{} b{} m{} {}", run.tensor_parallel, run.data_parallel,
-                  run.pipeline_parallel, run.micro_batch, run.microbatches, name_of(run.recompute));
-  if (run.recompute == Recompute::selective && run.recompute_modules != RunConfig::cores)
-    shape += ' ' + name_of(run.recompute_modules);
-  if (run.recompute_layers > 0) shape += fmt::format(" of {} layers", run.recompute_layers);
-  if (run.context_parallel > 1)
-    shape += fmt::format(", c{} {}", run.context_parallel, name_of(run.context));
-  if (run.schedule.has_chunks || run.schedule.splits_backward)
-    shape += fmt::format(", {} v{}", name_of(run.schedule), run.chunks);
-  if (run.schedule.makes_together && run.overlap_passes == PassOverlap::off)
-    shape += ", passes alone";
-  if (run.validates_later()) shape += ", steps validated after";
-  if (run.shard != Shard::none) shape += fmt::format(", shard {}", name_of(run.shard));
-  if (!run.stage_layers.empty()) shape += ", layers " + text_of_layer_counts(run.stage_layers);
-  return shape;
-}
-
 PlanRequest request_of(const PlannedCase& c, const Machine& machine) {
   PlanRequest request;
   request.run.model = find_model(c.model);
@@ -114,7 +95,7 @@ PlanRequest request_of(const PlannedCase& c, const Machine& machine) {
   request.memory = machine.memory_capacity;
   request.batch = std::stoll(c.batch);
   request.tensor = c.tensor;
-  request.within = 1.5;
+  request.within = PlanRequest::usual_within;
   return request;
 }
 
@@ -151,7 +132,7 @@ class PlanRun final : public CaseRun {
       add(*candidate);
     }
     const size_t all = plan.compared();
-    record.findings["first choice"] = shape_of(plan.fitting.front().run);
+    record.findings["first choice"] = configuration_name(plan.fitting.front().run);
     record.findings["best executed"] = best_shape_;
     record.findings["least exact time"] = least_exact_time_;
     record.findings["least exact memory"] = least_exact_memory_;
@@ -173,18 +154,18 @@ class PlanRun final : public CaseRun {
     if (executed_ <= settled) best_of_ten_ = std::min(best_of_ten_, done.seconds);
     if (executed_ == 1 || done.seconds < best_) {
       best_ = done.seconds;
-      best_shape_ = shape_of(c.run);
+      best_shape_ = configuration_name(c.run);
     }
     const double error = c.prediction.seconds / done.seconds - 1;
     if (std::abs(error) > std::abs(error_)) {
       error_ = error;
-      least_exact_time_ = shape_of(c.run);
+      least_exact_time_ = configuration_name(c.run);
     }
     for (size_t i = 0; i < done.memory.size(); ++i) {
       const int64_t more = c.prediction.stages[i].memory - done.memory[i];
       if (std::abs(more) <= std::abs(memory_)) continue;
       memory_ = more;
-      least_exact_memory_ = shape_of(c.run);
+      least_exact_memory_ = configuration_name(c.run);
     }
   }
 

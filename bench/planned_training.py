@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What each technique of today adds to the papers', for models and GPUs of today (docs/modern-hardware.md).
 
-    bench/planned_training.py [PROGRAM] > results/virtual/planned-training.json     (about ten minutes)
+    bench/planned_training.py [PROGRAM] > results/virtual/planned-training.json     (about four minutes on two cores)
 
 `frugal plan` searches with one technique more from step to step, and executes its first ten choices on the virtual
 machine. Configurations that others have published the utilization of are executed as they are.
@@ -64,18 +64,12 @@ def first_choice(frugal, model, machine, devices, batch, flags, schedule):
         return None
     plan = json.loads(out)
     best = plan["fitting"][0]
-    config = best["config"]
     seconds = best["executed"]["seconds"]
     return {"seconds": seconds, "mfu": best["mfu"] * best["seconds"] / seconds,
             "predicted_seconds": best["seconds"], "peak_bytes": max(best["executed"]["memory_per_stage"]),
             "considered": len(plan["fitting"]) + len(plan["too_large"]) + plan["slower"],
             "gpu_hours_per_billion_tokens": best["device_hours_per_billion_tokens"] * seconds / best["seconds"],
-            "command": plan["command"],
-            **{key: config[key] for key in ("tensor_parallel_size", "data_parallel_size", "pipeline_parallel_size",
-                                            "microbatch_size", "microbatches", "recompute", "schedule", "chunks")},
-            **{key: config.get(key) for key in ("recompute_modules", "recompute_layers", "validate_steps", "overlap_passes", "shard",
-                                                "stage_layers",
-                                                "context_parallel_size", "context")}}
+            "command": plan["command"], "name": best["name"]}
 
 
 def planned_on(frugal, model, name, machine):

@@ -15,8 +15,9 @@ namespace frugal::kernels {
 /// The new weights go to `result`, of the weights' type and size, which may be the weights and must
 /// not overlap them otherwise; to the weights themselves where it is empty.
 ///
-/// A step that may have to be made otherwise (OptimizerState) writes the new weights alone: with
-/// keeps_state, master and moments stay as they are, and without a master `result` is no weights.
+/// With keeps_state the new weights are all that is written, as of a step that may have to be made
+/// otherwise: master and moments stay as they are. Without a master, `result` must not be the
+/// weights then.
 ///
 /// With a prediction, which needs a master, the weights are not what it becomes but what
 /// `prediction` further updates like this one would make of it: w + prediction · (w − w before).

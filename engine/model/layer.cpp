@@ -69,7 +69,7 @@ Tensor TransformerLayer::forward(const Pass& outer, const Tensor& x, Saved& save
   const Pass pass = outer.in_layer(index_);
   if (pass.recompute != Recompute::full) {
     Tensor y = compute(pass, x, saved);
-    saved.offloaded.store(pass, saved.kept());
+    if (pass.rank.config.offload) saved.offloaded.store(pass, saved.kept());
     return y;
   }
   saved.input = x;

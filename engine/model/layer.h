@@ -27,7 +27,9 @@ class TransformerLayer {
     /// All that may go to the host's memory, in the same order each time.
     KeptTensors kept();
     /// Everything is on the device again.
-    void restore(const Pass& pass) { offloaded.restore(pass, kept()); }
+    void restore(const Pass& pass) {
+      if (pass.rank.config.offload) offloaded.restore(pass, kept());
+    }
   };
 
   TransformerLayer(const RankAt& at, int index);

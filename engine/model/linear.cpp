@@ -72,7 +72,8 @@ Tensor column_parallel_backward(const Pass& pass, const Tensor& dy, const Tensor
   if (bias != nullptr) pass.run(ColumnSum{dy.view().matrix(), bias->grad(pass)});
   const Tensor all = gathering.wait();
   weight_gradient(pass, dy, all, weight);
-  // With as many turns in a layer as its forward pass has, two passes end together.
+  // The other pass has its turn at the layer's other collectives: with one more here, a backward
+  // pass would have more turns than the forward pass beside it, and end later.
   return leaving.wait_at_once();
 }
 

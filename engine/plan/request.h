@@ -45,6 +45,7 @@ struct PlanRequest {
   /// A configuration that takes longer than so many times the fastest that fits is counted and not
   /// kept; what its stages compute often says that it does, and then it is not predicted.
   double within = std::numeric_limits<double>::infinity();
+  static constexpr double usual_within = 1.5;  ///< where somebody looks at the best alone
   /// Where the schedule does not say how many chunks a stage has: at most so many.
   static constexpr int most_chunks = 8;
 

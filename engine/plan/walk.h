@@ -24,10 +24,11 @@ struct WalkMessage {
 struct Walk {
   PartLayout layout;
   int microbatches = 1;  ///< [m] of a batch
-  /// Of each stage, without messages. A batch with a flush has passes alone, from one meeting of
-  /// the stages to the next. Otherwise there are several batches, with versions and steps; a step
-  /// that is validated later is two of them, of which the second has this chunk.
+  /// The chunk of a step's second half (StepValidation::after).
   static constexpr int validation = -1;
+  /// Of each stage, without messages. A batch whose stages meet in its step has passes alone, from
+  /// one meeting to the next. Otherwise there are several batches, with versions and steps; a step
+  /// that is validated later has two halves.
   std::vector<Actions> actions;
   std::vector<PartCost> parts;  ///< in the model's order (PartLayout::part_at)
   /// Of each stage whose passes are made together, by the chunk of the forward pass.

@@ -183,7 +183,7 @@ PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
   request.recompute = recomputations_of(values, run.attention);
   request.late_steps = values.validate_steps == searched;
   request.some_layers = values.recompute_layers != all_layers;
-  request.within = values.within.value_or(1.5);
+  request.within = values.within.value_or(PlanRequest::usual_within);
   request.balanced_stages = values.stage_layers != equal_stages;
   return request;
 }
@@ -260,8 +260,9 @@ void add_plan(CommandLine& line) {
   flags.toggle("--search-all", v.search_all, "Searches all of these that are not given");
   flags.choice("--type", v.type, all_names<DType>(), "Of weights and activations");
   flags.number("--within", v.within, 1, 1e9,
-               "Keep configurations that take at most so many times as long as the fastest that "
-               "fits; 1.5 otherwise");
+               fmt::format("Keep configurations that take at most so many times as long as the "
+                           "fastest that fits; {} otherwise",
+                           PlanRequest::usual_within));
   flags.integer("--rows", v.rows, 1, "Configurations that are shown");
   flags.integer("--execute", v.execute, 0,
                 "Execute so many of the best on the virtual machine, and order them by that");

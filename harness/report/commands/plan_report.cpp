@@ -82,17 +82,6 @@ const std::array<Searched, 5>& also_searched() {
   return all;
 }
 
-/// "w 4, d 16, b 1, recompute none"
-std::string name_of(const RunConfig& run) {
-  const std::string tensor =
-      run.tensor_parallel > 1 ? fmt::format("t {}, ", run.tensor_parallel) : "";
-  std::string name = fmt::format("{}w {}, d {}, b {}, recompute {}", tensor, run.data_parallel,
-                                 run.pipeline_parallel, run.micro_batch, recomputed(run));
-  for (const Searched& also : also_searched())
-    if (!also.is_usual(run)) name += fmt::format(", {} {}", also.title, also.text(run));
-  return name;
-}
-
 /// "2bw", or "searched"
 std::string schedule_of(const PlanRequest& request) {
   return request.schedules.size() > 1 ? "searched"
@@ -155,7 +144,8 @@ nlohmann::json json_of(const PlanRequest& request, const Candidate& candidate) {
   for (int i = 0; i < bounds; ++i)
     parts[std::string(name_of(static_cast<Bound>(i)))] = p.parts[static_cast<size_t>(i)];
   for (const StagePrediction& stage : p.stages) memory.push_back(stage.memory);
-  return {{"config", harness::to_json(candidate.run)},
+  return {{"name", configuration_name(candidate.run)},
+          {"config", harness::to_json(candidate.run)},
           {"gradient_accumulation", candidate.run.microbatches / candidate.run.pipeline_parallel},
           {"seconds", p.seconds},
           {"sequences_per_second", throughput(request, p.seconds)},
@@ -175,13 +165,24 @@ Bound largest_part(const Prediction& p) {
 
 }  // namespace
 
+std::string configuration_name(const RunConfig& run) {
+  const std::string tensor =
+      run.tensor_parallel > 1 ? fmt::format("t {}, ", run.tensor_parallel) : "";
+  std::string name =
+      fmt::format("{}w {}, d {}, b {}, m {}, recompute {}", tensor, run.data_parallel,
+                  run.pipeline_parallel, run.micro_batch, run.microbatches, recomputed(run));
+  for (const Searched& also : also_searched())
+    if (!also.is_usual(run)) name += fmt::format(", {} {}", also.title, also.text(run));
+  return name;
+}
+
 std::string PlanReport::why() const {
   const Candidate& best = plan.fitting.front();
   const Prediction& p = best.prediction;
   const Bound bound = largest_part(p);
   std::string why =
-      fmt::format("{}: {} is {:.0f} % of a batch's {} s", name_of(best.run), name_of(bound),
-                  100 * p.part(bound) / p.seconds, format_number(p.seconds));
+      fmt::format("{}: {} is {:.0f} % of a batch's {} s", configuration_name(best.run),
+                  name_of(bound), 100 * p.part(bound) / p.seconds, format_number(p.seconds));
   if (plan.fitting.size() > 1) {
     const Candidate& next = plan.fitting[1];
     // What the winner saves most of.
@@ -189,7 +190,7 @@ std::string PlanReport::why() const {
     const auto saved = [&](size_t i) { return next.prediction.parts[i] - p.parts[i]; };
     for (size_t i = 1; i < bounds; ++i)
       if (saved(i) > saved(most)) most = i;
-    why += fmt::format("; the next ({}) spends {} s more on {}", name_of(next.run),
+    why += fmt::format("; the next ({}) spends {} s more on {}", configuration_name(next.run),
                        format_number(saved(most)), name_of(static_cast<Bound>(most)));
   }
   const auto slower =
@@ -197,9 +198,9 @@ std::string PlanReport::why() const {
                    [&](const auto& c) { return c.prediction.seconds >= p.seconds; });
   if (slower != plan.too_large.begin()) {
     const Candidate& large = *std::min_element(plan.too_large.begin(), slower, misses_less);
-    why += fmt::format("; {} would be {:.1f} % faster, but does not fit by {}", name_of(large.run),
-                       100 * (p.seconds / large.prediction.seconds - 1),
-                       format_bytes(large.missing).text());
+    why += fmt::format(
+        "; {} would be {:.1f} % faster, but does not fit by {}", configuration_name(large.run),
+        100 * (p.seconds / large.prediction.seconds - 1), format_bytes(large.missing).text());
   }
   return why;
 }
@@ -269,7 +270,7 @@ std::string why_nothing_fits(const PlanRequest& request, const Plan& plan) {
   return fmt::format(
       "none of {} configurations fits in {} of a device (--memory); the closest ({}) misses by "
       "{} on stage {}; give more --devices, --tensor-parallel searched or another --schedule",
-      plan.too_large.size(), format_bytes(request.memory).text(), name_of(closest.run),
+      plan.too_large.size(), format_bytes(request.memory).text(), configuration_name(closest.run),
       format_bytes(closest.missing).text(), closest.prediction.fullest());
 }
 

@@ -8,6 +8,9 @@
 
 namespace frugal::harness {
 
+/// "w 4, d 2, b 1, m 16, recompute none, schedule zb-v, shard optimizer": what a plan has chosen.
+std::string configuration_name(const RunConfig& run);
+
 /// A plan in words: what was asked, what came of it, and how to run the winner.
 struct PlanReport {
   const PlanRequest& request;
