@@ -6,7 +6,9 @@ namespace frugal::engine {
 
 std::vector<int64_t> balanced_layers(const RunConfig& run, const PartCosts& costs) {
   const PartLayout layout = run.part_layout();
-  const auto seconds = [](const PartCost& cost) { return cost.forward + cost.backward; };
+  const auto seconds = [](const PartCost& cost) {
+    return cost.forward.seconds + cost.backward.seconds;
+  };
   std::vector<int64_t> layers(static_cast<size_t>(layout.parts()), 1);
   std::vector<double> stages(static_cast<size_t>(layout.stages));
   for (int part = 0; part < layout.parts(); ++part)

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -9,12 +10,21 @@
 
 namespace frugal::engine {
 
+/// Seconds of a pass.
+struct PassCost {
+  double seconds = 0;  ///< of a device that has its work in time
+  double host = 0;     ///< in which the host gives it that
+  /// Where messages hold up hosts (Messages): by how much the host is to begin before the device,
+  /// so that the device has its work in time.
+  double lead = 0;
+};
+
 /// What a part of a model costs one rank: seconds and bytes, as the program takes them when it
 /// executes the part alone on a virtual device.
 struct PartCost {
   /// Of one microbatch; recomputation is part of backward.
-  double forward = 0, backward = 0;
-  double input_backward = 0, weight_backward = 0;  ///< where they are passes of their own
+  PassCost forward, backward;
+  PassCost input_backward, weight_backward;  ///< where they are passes of their own
   /// The optimizer's, without what it waits for; where replicas divide something, with that:
   /// before stages meet in a step, and from then on.
   double sums = 0, step = 0;
@@ -23,6 +33,7 @@ struct PartCost {
   double norm = 0, ahead = 0, validated_step = 0;
   double late_step = 0;      ///< of a tied table, once the ends have summed its gradients
   double other_version = 0;  ///< of a pass of another version than the one before
+  double host_of_step = 0;   ///< in which the host gives the device sums and a step
 
   int64_t weights = 0;    ///< of one version
   int64_t gradients = 0;  ///< what replicas sum
@@ -33,11 +44,13 @@ struct PartCost {
   int64_t forward_peak = 0, backward_peak = 0;
   int64_t input_backward_peak = 0, weight_backward_peak = 0;
 };
+inline constexpr std::array<PassCost PartCost::*, 4> all_passes = {
+    &PartCost::forward, &PartCost::backward, &PartCost::input_backward, &PartCost::weight_backward};
 
 /// Of a forward pass through one part of a stage that is made together with a backward pass of
 /// another microbatch through another part (Action::beside_next).
 struct PairCost {
-  double seconds = 0;
+  PassCost pass;
   int64_t peak = 0;  ///< bytes, above what is held before their inputs come
 };
 

@@ -27,16 +27,17 @@ std::string either_of(std::vector<std::string> names) {
   return names.empty() ? last : fmt::format("{} or {}", fmt::join(names, ", "), last);
 }
 
-/// Microbatches after which a pipeline of so many stages does the same again and again.
+/// Microbatches after which most pipelines of so many stages do the same again and again.
 int64_t settled_after(const ScheduleKind& kind, int64_t stages) {
   return (kind.flushes ? 4 : 3) * stages;
 }
 
-/// Walks of a run: of all its microbatches, or of some that are enough for the pipeline to settle,
-/// and of fewer.
+/// Walks of a run: of all its microbatches, or of some that are enough for most pipelines to
+/// settle, and of fewer.
 struct Walks {
   std::vector<Walk> each;
-  int64_t all = 1;  ///< microbatches of the run
+  int64_t all = 1;                        ///< microbatches of the run
+  std::vector<WalkSeconds> busiest = {};  ///< of each
 
   bool whole() const { return each.size() == 1; }
   /// What it is of all, where it is `of(i)` of each: as much more for each microbatch as between
@@ -49,6 +50,14 @@ struct Walks {
     const int most = each[0].microbatches, steps = most - each[1].microbatches;
     return of_most +
            (of_most - of(1)) * static_cast<Number>(all - most) / static_cast<Number>(steps);
+  }
+  /// Whether each microbatch more takes what a stage computes for it, or more. A stage that has
+  /// waited so far, and will not for ever, makes all that follow take longer than those before.
+  bool settled(const std::vector<WalkTime>& times) const {
+    if (whole()) return true;
+    const double computes = busiest[0].device - busiest[1].device, rounding = 1e-9 * computes;
+    return times[0].passes - times[1].passes >= computes - rounding &&
+           times[0].seconds() - times[1].seconds() >= computes - rounding;
   }
 };
 
@@ -107,8 +116,8 @@ class Predicting {
       passes += least_passes(run_.schedule, costs_.of(ModelPart::of(run_, i, chunk)));
     if (makes_together(run_)) {
       const auto [ahead, back] = chunks_of(run_, i);
-      passes = std::min(passes, costs_.together(ahead, back, 0).seconds +
-                                    costs_.together(ahead, back, 1).seconds);
+      passes = std::min(passes, costs_.together(ahead, back, 0).pass.seconds +
+                                    costs_.together(ahead, back, 1).pass.seconds);
     }
     return static_cast<double>(run_.microbatches) * passes + prediction_.stages[stage].all_reduce +
            parts_[stage].step;
@@ -120,7 +129,7 @@ class Predicting {
     StagePrediction stage;
     for (int chunk = 0; chunk < run_.chunks; ++chunk) {
       const PartCost of_chunk = costs_.of(ModelPart::of(run_, i, chunk));
-      stage.compute += of_chunk.forward + of_chunk.backward;
+      stage.compute += of_chunk.forward.seconds + of_chunk.backward.seconds;
     }
     for (const int next : {i - 1, i + 1})
       if (next >= 0 && next < run_.pipeline_parallel)
@@ -137,11 +146,18 @@ class Predicting {
     return stage;
   }
 
+  /// A host that has waited for the last pass may be late with the step behind the sums.
+  double step_behind(double sums, const PartCost& part) const {
+    const bool waited = run_.program.software.synchronised_passes;
+    return waited ? std::max(part.step, part.host_of_step - sums) : part.step;
+  }
+
   Walk walk(int64_t microbatches) const {
     Walk walk = walk_of(run_, static_cast<int>(microbatches), costs_, links_, times_, launch_);
     for (size_t i = 0; i < parts_.size(); ++i) {
       walk.sums.push_back(prediction_.stages[i].all_reduce);
-      walk.step.push_back(parts_[i].step);
+      walk.step.push_back(step_behind(prediction_.stages[i].all_reduce, parts_[i]));
+      walk.host_of_step.push_back(parts_[i].host_of_step);
     }
     if (!run_.schedule.flushes) return walk;
     walk.sums.front() += tied_;
@@ -149,13 +165,11 @@ class Predicting {
     return walk;
   }
 
+  Walks walk_all() const { return {.each = {walk(run_.microbatches)}, .all = run_.microbatches}; }
   Walks walks() const {
-    const int64_t p = run_.pipeline_parallel,
-                  enough = std::min(settled_after(run_.schedule, p), run_.microbatches);
-    Walks walks{.each = {}, .all = run_.microbatches};
-    walks.each.push_back(walk(enough));
-    if (enough < run_.microbatches) walks.each.push_back(walk(enough - p));
-    return walks;
+    const int64_t p = run_.pipeline_parallel, enough = settled_after(run_.schedule, p);
+    if (run_.microbatches <= enough + enough - p) return walk_all();  // which takes no longer
+    return {.each = {walk(enough), walk(enough - p)}, .all = run_.microbatches};
   }
 
   /// What a stage has besides where it validates its steps later: the norm so far, that of all
@@ -253,22 +267,34 @@ class Predicting {
   }
 
   void walk_through(Walks walks) {
-    const double compute = busiest(walks.each[0]) * static_cast<double>(run_.microbatches) /
-                           walks.each[0].microbatches;
     for (Walk& walk : walks.each) {
+      walks.busiest.push_back(busiest(walk));
       if (!run_.schedule.flushes) go_on(walk);
       if (run_.validates_later()) step_late(walk);
     }
     std::vector<WalkTime> times;
     for (const Walk& walk : walks.each) times.push_back(walked(walk));
+    if (!walks.settled(times)) return walk_through(walk_all());
+    const auto most = [&](double WalkSeconds::*of) {
+      return walks.extended([&](size_t walk) { return walks.busiest[walk].*of; });
+    };
     const auto of = [&](double WalkTime::*part) {
       return walks.extended([&](size_t walk) { return times[walk].*part; });
     };
+    const double compute = most(&WalkSeconds::device);
     prediction_.parts = {compute, of(&WalkTime::messages), of(&WalkTime::sums), of(&WalkTime::step),
                          of(&WalkTime::passes) - compute};
+    wait_for_host(most(&WalkSeconds::host));
     if (run_.schedule.flushes || tied_ == 0) return;
     const double all = walks.extended([&](size_t walk) { return times[walk].seconds(); });
     add_late(walks.each[0], times[0], all - times[0].seconds());
+  }
+
+  /// A host that is never ahead: the device computes no faster than it is given its work.
+  void wait_for_host(double host) {
+    const auto& parts = prediction_.parts;
+    const double all = std::accumulate(parts.begin(), parts.end(), 0.0);
+    prediction_.parts[static_cast<size_t>(Bound::compute)] += std::max(0.0, host - all);
   }
 
   /// A tied table's sum goes on beside the next batch, and delays what follows where it takes

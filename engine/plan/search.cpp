@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <functional>
 #include <map>
+#include <queue>
 
 #include "engine/plan/balance.h"
 #include "engine/plan/walk_of_run.h"
@@ -62,6 +64,7 @@ class Search {
     // Of what computes least something fast is found soon, and the rest may be too slow.
     std::ranges::stable_sort(ordered_, {}, &Ordered::passes);
     for (const Ordered& each : ordered_) divided(each);
+    take_chances();
     put_in_order(plan_.fitting);
     put_in_order(plan_.too_large);
     return std::move(plan_);
@@ -74,6 +77,17 @@ class Search {
     const Links* links;
     double passes;  // seconds of a batch in which nothing is recomputed, divided or waited for
     double least;   // the same, if passes that are made together hide all that they can
+  };
+
+  /// What may be the fastest of all: another configuration's steps that are validated later, or so
+  /// large a share of its layers recomputed that it fits.
+  struct Chance {
+    double seconds;  // of a batch, if it is as fast as it can be
+    RunConfig run;
+    const Links* links;
+    double share = 0;
+
+    bool operator>(const Chance& other) const { return seconds > other.seconds; }
   };
 
   /// Seconds of what is kept.
@@ -147,7 +161,7 @@ class Search {
         static_cast<double>(run.microbatches) / static_cast<double>(run.pipeline_parallel);
     const double passes = least_passes(run.schedule, model);
     // A pass takes no less time beside another one than alone.
-    const double longer = std::max(model.forward, passes - model.forward);
+    const double longer = std::max(model.forward.seconds, passes - model.forward.seconds);
     return {run, &links, of_stage * passes, of_stage * (makes_together(run) ? longer : passes)};
   }
 
@@ -185,6 +199,18 @@ class Search {
     recompute_all_or_some(run, costs, links);
   }
 
+  /// In the order of how fast they may be, so that they do not depend on when what was found.
+  void take_chances() {
+    for (; !chances_.empty() && chances_.top().seconds < fastest_;) {
+      const Chance chance = chances_.top();
+      chances_.pop();
+      if (chance.share > 0)
+        recompute_fewest(chance.run, chance.share, *chance.links);
+      else if (allowed(chance.run))
+        (void)consider(chance.run, costs_.of(chance.run), *chance.links);
+    }
+  }
+
   /// What is recomputed of every layer; and of as few as fit, if that may be the fastest of all.
   void recompute_all_or_some(const RunConfig& run, const PartCosts& costs, const Links& links) {
     const std::optional<Outcome> all = step_soon_or_late(run, costs, links);
@@ -197,7 +223,7 @@ class Search {
     const double share = static_cast<double>(none->memory() - request_.memory) /
                          static_cast<double>(none->memory() - all->memory);
     const double seconds = none->seconds + share * (all->seconds - none->seconds);
-    if (seconds < fastest_) recompute_fewest(run, share, links);
+    if (seconds < fastest_) chances_.push({seconds, run, &links, share});
   }
 
   /// Of the first layers of each part, as few as fit; that is about so large a share of them.
@@ -218,7 +244,7 @@ class Search {
     (void)step_soon_or_late(run, costs_.of(run), links);
   }
 
-  /// What a configuration is predicted to take; none where it is not kept.
+  /// What a configuration is predicted to take; none where it is left out before that is known.
   struct Outcome {
     double seconds, bubble;
     int64_t memory;
@@ -230,21 +256,24 @@ class Search {
     if (!request_.late_steps || !meeting || meeting->seconds - meeting->bubble >= fastest_)
       return meeting;
     run.validate_steps = StepValidation::after;
-    if (run.validates_later() && run.schedule.flushes && why_not_predicted(run).empty() &&
-        allowed(run))
-      (void)consider(run, costs_.of(run), links);
+    if (run.validates_later() && run.schedule.flushes && why_not_predicted(run).empty())
+      chances_.push({meeting->seconds - meeting->bubble, run, &links});
     return meeting;
   }
   std::optional<Outcome> consider(const RunConfig& run, const PartCosts& costs,
                                   const Links& links) {
     try {
       auto prediction = predict_within(longest(), run, costs, links, request_.machine);
-      if (!prediction || prediction->seconds > longest()) {
+      if (!prediction) {
         ++plan_.slower;
         return std::nullopt;
       }
       const Outcome outcome{prediction->seconds, prediction->part(Bound::bubble),
                             prediction->memory()};
+      if (outcome.seconds > longest()) {
+        ++plan_.slower;
+        return outcome;
+      }
       Candidate candidate{run, *std::move(prediction), 0};
       candidate.missing = std::max<int64_t>(candidate.prediction.memory() - request_.memory, 0);
       if (candidate.fits()) fastest_ = std::min(fastest_, outcome.seconds);
@@ -285,13 +314,15 @@ class Search {
   std::vector<Ordered> ordered_;
   Plan plan_;
   double fastest_ = std::numeric_limits<double>::infinity();  // seconds of what fits
+  std::priority_queue<Chance, std::vector<Chance>, std::greater<>> chances_;
   /// By t, c, b and whether backward passes are split.
   std::map<std::tuple<int, int, ContextKind, int64_t, bool>, std::vector<Recomputation>> worth_;
 };
 
 /// Whether a layer with one is slower than with the other, and saves nothing.
 bool is_worse(const PartCost& a, const PartCost& b) {
-  const double longer = (a.forward + a.backward) - (b.forward + b.backward);
+  const double longer =
+      a.forward.seconds + a.backward.seconds - b.forward.seconds - b.backward.seconds;
   return longer >= 0 && a.kept >= b.kept && a.forward_peak >= b.forward_peak &&
          a.backward_peak >= b.backward_peak &&
          (longer > 0 || a.kept > b.kept || a.backward_peak > b.backward_peak);

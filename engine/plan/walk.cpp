@@ -8,19 +8,6 @@
 namespace frugal::engine {
 namespace {
 
-double seconds_of(const PartCost& part, ActionKind pass) {
-  switch (pass) {
-    case ActionKind::forward:
-      return part.forward;
-    case ActionKind::input_backward:
-      return part.input_backward;
-    case ActionKind::weight_backward:
-      return part.weight_backward;
-    default:
-      return part.backward;
-  }
-}
-
 /// Makes every stage's passes, each stage's in its order.
 class Clock {
  public:
@@ -30,6 +17,7 @@ class Clock {
         stages_(walk.actions.size()),
         forward_(ways(true)),
         backward_(ways(false)) {
+    take_inputs();
     for (size_t i = 0; i < stages_.size(); ++i) {
       WalkingStage& s = stages_[i];
       for (int chunk = 0; chunk < walk.layout.chunks; ++chunk)
@@ -37,7 +25,7 @@ class Clock {
       s.version = walk.actions[i].front().version;
       if (walk.batches > 1) continue;
       s.free = WalkMoments().after_step(walk.step[i]);
-      s.host = walk.step[i];
+      s.host = walk.host_of_step[i] - walk.sums[i];
     }
   }
 
@@ -61,8 +49,6 @@ class Clock {
     for (int part = 0; part < parts; ++part) {
       WalkWay& way = found[static_cast<size_t>(part)];
       const Seat seat = walk_.layout.seat_of(part);
-      way.inputs.resize(static_cast<size_t>(walk_.microbatches) *
-                        static_cast<size_t>(walk_.batches));
       way.begins = part == (forward ? 0 : parts - 1);
       if (part == (forward ? parts - 1 : 0)) continue;
       way.to = part + (forward ? 1 : -1);
@@ -77,6 +63,17 @@ class Clock {
                     (walk_.layout.goes_back(seat.chunk) ? 1 : 0);
     }
     return found;
+  }
+
+  /// Memory for what all passes need, which stays for the next of thousands of walks.
+  void take_inputs() {
+    static thread_local std::vector<WalkInput> inputs;
+    const size_t each =
+        static_cast<size_t>(walk_.microbatches) * static_cast<size_t>(walk_.batches);
+    inputs.assign(2 * forward_.size() * each, {});
+    WalkInput* next = inputs.data();
+    for (std::vector<WalkWay>* ways : {&forward_, &backward_})
+      for (WalkWay& way : *ways) way.inputs = {std::exchange(next, next + each), each};
   }
 
   /// Each goes as far as it comes, around and around.
@@ -116,7 +113,9 @@ class Clock {
   bool pass(size_t stage, const Action& pass) {
     if (!begin<held_up, batches>(stage, pass)) return false;
     WalkingStage& s = stages_[stage];
-    s.free = s.free.after_pass(seconds_of(part_of(stage, pass), pass.kind));
+    const PassCost& cost = pass_of(part_of(stage, pass), pass.kind);
+    if constexpr (held_up) s.give(cost);
+    s.free = s.free.after_pass(cost.seconds);
     end<held_up>(stage, pass);
     return true;
   }
@@ -130,7 +129,9 @@ class Clock {
     if (!begin<held_up, batches>(stage, first) || !begin<held_up, batches>(stage, second))
       return false;
     WalkingStage& s = stages_[stage];
-    s.free = s.free.after_pass(walk_.of_pair(stage, first).seconds);
+    const PassCost& cost = walk_.of_pair(stage, first).pass;
+    if constexpr (held_up) s.give(cost);
+    s.free = s.free.after_pass(cost.seconds);
     end<held_up>(stage, first);
     end<held_up>(stage, second);
     return true;
@@ -153,7 +154,6 @@ class Clock {
       s.free = later(s.free, input->since);
     }
     if constexpr (batches) use_weights(stage, part, pass.version);
-    if constexpr (held_up) s.free.all = std::max(s.free.all, s.host);
     return true;
   }
 
@@ -250,7 +250,7 @@ class Clock {
       late.begin = later(late.begin, s.free);
     }
     s.free = s.free.after_step(walk_.step[stage]);
-    s.host = std::max(s.host, s.free.all);
+    s.host += walk_.host_of_step[stage];
     s.steps.push_back(s.free);
     return true;
   }
@@ -358,25 +358,6 @@ std::optional<WalkTime> time_of(const Walk& walk) {
   const std::vector<WalkingStage> stages = Clock(walk).run();
   if (stages.empty()) return std::nullopt;
   return walk.batches == 1 ? time_of_flush(walk, stages) : time_between_steps(walk, stages);
-}
-
-double busiest(const Walk& walk) {
-  double most = 0;
-  for (int stage = 0; stage < walk.layout.stages; ++stage) {
-    double seconds = 0;
-    const Actions& passes = walk.actions[static_cast<size_t>(stage)];
-    for (size_t i = 0; i < passes.size(); ++i) {
-      const Action& pass = passes[i];
-      seconds +=
-          pass.beside_next
-              ? walk.of_pair(static_cast<size_t>(stage), passes[i++]).seconds
-              : seconds_of(
-                    walk.parts[static_cast<size_t>(walk.layout.part_at({stage, pass.chunk}))],
-                    pass.kind);
-    }
-    most = std::max(most, seconds);
-  }
-  return most;
 }
 
 }  // namespace frugal::engine

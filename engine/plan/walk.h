@@ -36,6 +36,7 @@ struct Walk {
   /// Seconds from a stage's last pass until it is ready for the step, in which stages meet if there
   /// is a flush, and from there to its next pass.
   std::vector<double> sums, step;
+  std::vector<double> host_of_step;  ///< seconds in which the host gives it both
   /// Where stages step without meeting (StepValidation::after), of each stage.
   struct LateStep {
     double norm = 0;       ///< seconds of the squared norm of its gradients
@@ -84,7 +85,26 @@ std::optional<WalkTime> time_of(const Walk& walk);
 /// The most that a stage holds of microbatches and messages at once, bytes.
 int64_t peak_of(const Walk& walk, int stage);
 
-/// Seconds of the passes of the stage where they take longest.
-double busiest(const Walk& walk);
+/// Which of them a part's pass of this kind is.
+inline const PassCost& pass_of(const PartCost& part, ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+      return part.forward;
+    case ActionKind::input_backward:
+      return part.input_backward;
+    case ActionKind::weight_backward:
+      return part.weight_backward;
+    default:
+      return part.backward;
+  }
+}
+
+/// Seconds of a batch on a stage, whatever that waits for.
+struct WalkSeconds {
+  double device = 0;  ///< of its passes
+  double host = 0;    ///< in which the host gives it these, messages and the step
+};
+/// The most that any stage takes of each.
+WalkSeconds busiest(const Walk& walk);
 
 }  // namespace frugal::engine

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -50,7 +51,7 @@ struct WalkWay {
   size_t stream = 0;     // of the stage's that are held up by messages: a device's for activations
   int from_stage = 0, to_stage = 0;
   WalkMessage message;
-  std::vector<WalkInput> inputs;  // of each microbatch
+  std::span<WalkInput> inputs;  // of each microbatch
 };
 
 /// A message that is exchanged, of which the sender is not through yet.
@@ -78,6 +79,11 @@ struct WalkingStage {
   void hold_up(double until) {
     free.all = std::max(free.all, until);
     host = std::max(host, until);
+  }
+  /// The host gives it a pass.
+  void give(const PassCost& pass) {
+    free.all = std::max(free.all, host + pass.lead);
+    host += pass.host;
   }
   /// When the host has begun a message on its stream.
   double issue(size_t stream, double launch) {

@@ -36,7 +36,7 @@ TEST(Predict, AnUpdateHasTheCopiesOfVersions) {
     };
     const double more = update(true) - update(false);
     if (kind.delay > 0)
-      EXPECT_GT(more, 4 * 13 * machine.launch_overhead);
+      EXPECT_GT(more, 4 * 13 * machine.kernel_latency);
     else
       EXPECT_EQ(more, 0);
   }
@@ -102,11 +102,15 @@ TEST(Predict, PartsOfABatchAddUp) {
     const Prediction prediction = predict(run, costs, Links(run, machine), machine);
     for (const double part : prediction.parts) EXPECT_GE(part, -1e-12) << name_of(kind);
     EXPECT_GT(prediction.part(Bound::all_reduce), 0) << name_of(kind);
-    EXPECT_GT(prediction.part(Bound::bubble), 0) << name_of(kind);
+    // Of zb-v's busiest stage, which has both ends of the model, that may be nothing.
+    if (kind != ScheduleKind::zero_bubble_v) {
+      EXPECT_GT(prediction.part(Bound::bubble), 0) << name_of(kind);
+    }
     // Of the busiest stage: no less than a fair share of all passes.
     const PartCost model = costs.of({.layers = run.model.layers});
     EXPECT_GE(prediction.part(Bound::compute),
-              static_cast<double>(run.microbatches) * (model.forward + model.backward) / 4 * 0.99)
+              static_cast<double>(run.microbatches) *
+                  (model.forward.seconds + model.backward.seconds) / 4 * 0.99)
         << name_of(kind);
   }
 }

@@ -26,8 +26,7 @@ struct Planned {
   int64_t b = 1, m = 1, layers = 8;
   bool sequence_parallel = false;
   bool untied = false;
-  int64_t window = 0;       // of every third layer
-  double late_host = 0.06;  // what the time may be off by where the host is late
+  int64_t window = 0;  // of every third layer
   int chunks = 1;
   Shard shard = Shard::none;
   std::vector<int64_t> stage_layers = {};
@@ -35,6 +34,7 @@ struct Planned {
   int64_t recompute_layers = 0;
   bool late_steps = false;
   DType type = DType::bf16;
+  double within = 0.001;  // what the time may be off by
 };
 
 RunConfig config_of(const Planned& c) {
@@ -121,11 +121,21 @@ TEST_P(Predicted, MemoryDecidesWhetherItRuns) {
 
 TEST_P(Predicted, TimeIsNearlyWhatABatchTakes) {
   const Execution executed = execute_plan(run_, options_, machine_);
-  EXPECT_NEAR(prediction_.seconds / executed.seconds, 1, 0.02);
+  EXPECT_NEAR(prediction_.seconds / executed.seconds, 1, GetParam().within);
 }
 
-/// A host that needs longer for small models than their device: docs/planner.md, "Limits".
-TEST_P(Predicted, TimeIsLessExactWhereTheHostIsLate) {
+/// A host that needs longer for small models than their device, and waits for nothing. It is still
+/// ahead in the few batches that are executed where it is slower by little.
+TEST_P(Predicted, TimeIsNearlyThatOfASlowHost) {
+  const Machine machine = find_machine("v100-p3-16xlarge");
+  const Prediction slow =
+      predict(run_, PartCosts(run_, options_, machine), Links(run_, machine), machine);
+  const Execution executed = execute_plan(run_, options_, machine);
+  EXPECT_NEAR(slow.seconds / executed.seconds, 1, 0.008);
+}
+
+/// The same of one that waits for passes and messages.
+TEST_P(Predicted, TimeIsNearlyThatOfAHostThatWaits) {
   // There, messages are not exchanged, and it says so.
   if (run_.validates_later()) return;
   if (run_.schedule.has_chunks || run_.schedule == ScheduleKind::zero_bubble_h2) return;
@@ -137,7 +147,7 @@ TEST_P(Predicted, TimeIsLessExactWhereTheHostIsLate) {
   const Prediction late =
       predict(run, PartCosts(run, options_, machine), Links(run, machine), machine);
   const Execution executed = execute_plan(run, options_, machine);
-  EXPECT_NEAR(late.seconds / executed.seconds, 1, GetParam().late_host);
+  EXPECT_NEAR(late.seconds / executed.seconds, 1, 0.007);
   // No message is under way beside a pass.
   for (size_t i = 0; i < executed.memory.size(); ++i)
     EXPECT_EQ(late.stages[i].memory + int64_t{8} * Execution::batches, executed.memory[i]);
@@ -158,8 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Planned{two_buffered, Recompute::full, 4, 1, 2, 4, 16, 8, true},
                       Planned{flush, none, 1, 1, 8, 4, 8, 24}, Planned{flush, none, 8, 2, 1, 4, 2},
                       Planned{two_buffered, stage, 1, 8, 8, 4, 8},  // the late table decides
-                      // 11 % too slow there: the worst that is known, docs/planner.md.
-                      Planned{two_buffered, none, 1, 4, 2, 4, 8, 8, false, true, 0, 0.11},
+                      Planned{two_buffered, none, 1, 4, 2, 4, 8, 8, false, true},
                       Planned{flush, none, 1, 4, 2, 4, 2, 8, false, true},
                       Planned{flush, none, 1, 1, 2, 1, 8, 8, false, false, 256},
                       Planned{flush, none, 1, 1, 4, 1, 8, 16, false, false, 256}),
@@ -177,8 +186,8 @@ Planned sharded(Shard shard, int d, Recompute recompute = none) {
   c.shard = shard;
   return c;
 }
-Planned uneven(const ScheduleKind& kind, int chunks, std::vector<int64_t> layers) {
-  Planned c{kind, none, 1, 1, 4, 2, 16};
+Planned uneven(const ScheduleKind& kind, int chunks, std::vector<int64_t> layers, int64_t m = 16) {
+  Planned c{kind, none, 1, 1, static_cast<int>(layers.size()) / chunks, 2, m};
   c.chunks = chunks;
   c.layers = std::accumulate(layers.begin(), layers.end(), int64_t{0});
   c.stage_layers = std::move(layers);
@@ -191,11 +200,16 @@ Planned shared(Sharing context, int w, int d, Shard shard = Shard::none) {
   c.shard = shard;
   return c;
 }
+/// Whose sums take less than twice as long for twice as many layers, unlike all that they compute.
+Planned between_nodes(Planned c) {
+  c.within = 0.004;
+  return c;
+}
 INSTANTIATE_TEST_SUITE_P(Shared, Predicted,
                          ::testing::Values(shared({8, ContextKind::ulysses}, 1, 1),
                                            shared({2, ContextKind::ulysses}, 4, 2),
                                            shared({4, ContextKind::zigzag}, 2, 4),
-                                           shared({16, ContextKind::zigzag}, 1, 2),
+                                           between_nodes(shared({16, ContextKind::zigzag}, 1, 2)),
                                            shared({4, ContextKind::ring}, 4, 1),
                                            shared({4, ContextKind::zigzag}, 2, 2, Shard::optimizer),
                                            shared({2, ContextKind::ulysses}, 4, 2, Shard::weights)),
@@ -246,6 +260,11 @@ INSTANTIATE_TEST_SUITE_P(
         chunked(ScheduleKind::zero_bubble_v, 2, 40), chunked(ScheduleKind::v_min, 2, 40),
         sharded(Shard::optimizer, 1), sharded(Shard::gradients, 1), sharded(Shard::weights, 1),
         sharded(Shard::optimizer, 2), sharded(Shard::weights, 2), uneven(flush, 1, {1, 3, 3, 1}),
+        uneven(flush, 1, {3, 3, 4, 2}, 48),
+        // Stages of which one waits for long, and then does not.
+        uneven(ScheduleKind::interleaved, 2, {3, 2, 2, 3, 2, 2, 2, 1}, 48),
+        uneven(ScheduleKind::interleaved_zero_bubble, 2, {2, 2, 2, 1}, 48),
+        uneven(ScheduleKind::zero_bubble_h2, 1, {2, 2, 3, 1}, 48),
         uneven(ScheduleKind::zero_bubble_v, 2, {1, 2, 2, 2, 2, 2, 2, 1})),
     ::testing::PrintToStringParamName());
 

@@ -42,7 +42,7 @@ TEST(Balance, NoOtherDivisionHasAFasterSlowestStage) {
           double seconds = 0;
           for (int chunk = 0; chunk < chunks; ++chunk) {
             const PartCost part = costs.of(ModelPart::of(divided, stage, chunk));
-            seconds += part.forward + part.backward;
+            seconds += part.forward.seconds + part.backward.seconds;
           }
           most = std::max(most, seconds);
         }

@@ -1,0 +1,192 @@
+#include "engine/plan/part_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/comm/parallel.h"
+#include "engine/train/gradient_reduction.h"
+#include "engine/train/host_tensor.h"
+#include "engine/train/one_block.h"
+#include "engine/train/weight_versions.h"
+
+namespace frugal::engine {
+
+PartRun::PartRun(Rank& rank, const OptimizerOptions& options, const std::vector<ModelPart>& parts,
+                 double launch)
+    : rank_(rank), options_(options), launch_(launch) {
+  auto [models, block] = in_one_block(rank, [&] {
+    Models all;
+    for (const ModelPart& part : parts)
+      all.push_back(std::make_unique<Gpt>(rank, part, all.empty() ? nullptr : all.front().get()));
+    return all;
+  });
+  models_ = std::move(models);
+  block_ = std::move(block);
+  ParameterList parameters;
+  for (const auto& model : models_) parameters = join({parameters, model->parameters()});
+  optimizer_ = std::make_unique<Optimizer>(rank, parameters, options, block_);
+}
+
+PartCost PartRun::run() {
+  const RunConfig& config = rank_.config;
+  const PartCost cold = config.program.software.messages == Messages::beside ? PartCost() : wait();
+  PartCost cost;
+  run_ahead();
+  cost.weights = block_.view().bytes();
+  cost.gradients = rank_.ledger.current(Kind::gradient);
+  pass_through(cost, false);
+  // What goes on beside the next passes has now begun beside these.
+  if (config.shard != Shard::none || config.offload) pass_through(cost, false);
+  if (config.schedule.splits_backward) pass_through(cost, true);
+  for (const auto pass : all_passes)
+    (cost.*pass).lead = std::max(0.0, (cold.*pass).seconds - (cost.*pass).seconds);
+  if (config.program.software.synchronised_passes) run_ahead();
+  const double given = of_host(), start = passes_end();
+  optimizer_->sum_gradients(rank_, options_);
+  cost.sums = end() - start;
+  const double summed = of_host() - given;
+  cost.step = seconds_of([&] {
+    (void)optimizer_->step_with_sums(rank_, options_, {block_, block_});
+    if (config.schedule.delay > 0) copy_versions(rank_, models_.front()->parameters());
+    optimizer_->clear_gradients(rank_);
+    // A tied table's gradient that is on its way stays in memory until the next step.
+    cost.fixed = rank_.ledger.current();
+  });
+  cost.host_of_step = of_host() - given;
+  cost.late_step = seconds_of([&] { optimizer_->finish(rank_); });
+  cost.other_version = seconds_of([&] { copy_out(rank_, block_); });
+  if (config.validate_steps != StepValidation::after) return cost;
+  const double before_halves = of_host();
+  step_in_two_halves(cost);
+  cost.host_of_step = summed + of_host() - before_halves;
+  return cost;
+}
+
+PairCost PartRun::run_together(size_t forward_chunk) {
+  Gpt& ahead = *models_[forward_chunk];
+  Gpt& back = *models_[1 - forward_chunk];
+  const Tensor total = rank_.allocate(DType::f64, {1}, Kind::statistics);
+  run_ahead();
+  Gpt::Saved before, saved;
+  Tensor y, dx;
+  (void)forward(back, before, total);
+  const int64_t held = rank_.ledger.current();
+  rank_.ledger.reset_peaks();
+  const double start = passes_end(), given = of_host();
+  Interleaving::run(
+      [&](Interleaving& other) { y = forward(ahead, saved, total, &other); },
+      [&](Interleaving& other) { dx = backward(back, std::move(before), nullptr, &other); });
+  const PassCost pass{passes_end() - start, of_host() - given, 0};
+  const PairCost cost{pass, rank_.ledger.peak() - held};
+  (void)backward(ahead, std::move(saved), nullptr);
+  return cost;
+}
+
+void PartRun::run_ahead() {
+  constexpr double seconds = 64;
+  rank_.device.synchronize();
+  for (const Stream stream : {Stream::communication, Stream::compute})
+    rank_.device.occupy(stream, seconds, "host");
+}
+
+PartCost PartRun::wait() {
+  PartCost cost;
+  waits_ = true;
+  pass_through(cost, false);
+  if (rank_.config.schedule.splits_backward) pass_through(cost, true);
+  waits_ = false;
+  return cost;
+}
+
+void PartRun::pass_through(PartCost& cost, bool splits) {
+  const Tensor total = rank_.allocate(DType::f64, {1}, Kind::statistics);
+  const int64_t before = rank_.ledger.current();
+  const auto observe = [&](PassCost& pass, int64_t& peak, int64_t& left, const auto& make) {
+    if (waits_) rank_.device.synchronize();
+    rank_.ledger.reset_peaks();
+    const double start = waits_ ? end() : passes_end(), given = of_host();
+    rank_.device.begin_pass(&pass == &cost.forward);
+    make();
+    rank_.device.end_pass();
+    pass.seconds = passes_end() - start;
+    pass.host = of_host() - given;
+    peak = rank_.ledger.peak() - before;
+    left = rank_.ledger.current() - before;
+  };
+  Gpt& model = *models_.front();
+  Gpt::Saved saved;
+  Deferred deferred;
+  int64_t nothing = 0;
+  observe(cost.forward, cost.forward_peak, cost.kept, [&] { (void)forward(model, saved, total); });
+  if (!splits) {
+    observe(cost.backward, cost.backward_peak, nothing,
+            [&] { (void)backward(model, std::move(saved), nullptr); });
+    return;
+  }
+  observe(cost.input_backward, cost.input_backward_peak, cost.owed,
+          [&] { (void)backward(model, std::move(saved), &deferred); });
+  observe(cost.weight_backward, cost.weight_backward_peak, nothing, [&] {
+    for (const auto& compute : deferred) compute(Pass(rank_));
+    deferred.clear();
+  });
+}
+
+void PartRun::step_in_two_halves(PartCost& cost) {
+  cost.norm = seconds_of([&] { (void)optimizer_->squared_norm_of_stage(rank_); });
+  cost.ahead = seconds_of([&] { optimizer_->write_ahead(rank_, options_, {block_, block_}); });
+  cost.validated_step = seconds_of([&] {
+    optimizer_->update(rank_, options_, 0, {block_, block_}, false);
+    optimizer_->clear_gradients(rank_);
+  });
+}
+
+double PartRun::of_host() const { return launch_ * rank_.device.work().calls.launches; }
+
+Pass PartRun::gathering(std::optional<GatheredWeights>& gathered, Interleaving* beside) const {
+  Pass pass(rank_);
+  pass.beside = beside;
+  if (rank_.config.shards(Shard::weights)) pass.weights = &gathered.emplace(block_);
+  return pass;
+}
+
+Tensor PartRun::hidden() {
+  const RunConfig& c = rank_.config;
+  return rank_.allocate({parallel::local_sequence(rank_), c.micro_batch, c.model.hidden},
+                        Kind::communication);
+}
+
+Tensor PartRun::forward(Gpt& model, Gpt::Saved& saved, const Tensor& total, Interleaving* beside) {
+  const ModelPart& part = model.part();
+  std::optional<GatheredWeights> gathered;
+  const Pass pass = gathering(gathered, beside);
+  Gpt::Input input;
+  input.scale = 1;
+  if (!part.first) input.hidden = hidden();
+  if (part.first) input.tokens = local_integers(rank_, {});
+  if (part.last) input.labels = local_integers(rank_, {});
+  Tensor y = model.forward(pass, input, saved);
+  if (!part.last) return y;
+  rank_.run(Sum{y, total});
+  return {};
+}
+
+Tensor PartRun::backward(Gpt& model, Gpt::Saved saved, Deferred* deferred, Interleaving* beside) {
+  std::optional<GatheredWeights> gathered;
+  Pass pass = gathering(gathered, beside);
+  pass.deferred = deferred;
+  GradientReduction reduction(
+      [this](const RankAt& at, const ParameterUnit& unit, const Tensor& part) {
+        optimizer_->add_gradients(at, unit, part, true);
+      },
+      [this](const ParameterUnit& unit) { return optimizer_->has_gradients(unit); });
+  const OnGradients add = [&](const Pass& at, const ParameterList& complete) {
+    reduction.add(at, complete);
+  };
+  if (rank_.config.reduces_in_backward()) pass.on_gradients = &add;
+  Tensor dy = model.part().last ? Tensor() : hidden();
+  Tensor dx = model.backward(pass, std::move(dy), 1, std::move(saved));
+  reduction.finish(pass);
+  return dx;
+}
+
+}  // namespace frugal::engine

@@ -1,0 +1,72 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/model/gpt.h"
+#include "engine/plan/part_cost.h"
+#include "engine/train/gathered_weights.h"
+
+namespace frugal::engine {
+
+/// A part of a model on one rank, or those of the chunks of a stage. It does what StageExecutor
+/// does, on a virtual device, and observes what each piece of that costs.
+///
+/// The device has its work in time, as where the host of a whole run is ahead: a pass begins when
+/// the one before it ends, and what goes on beside passes goes on beside the next one.
+class PartRun {
+ public:
+  /// `launch`: seconds in which the host gives the device an operation.
+  PartRun(Rank& rank, const OptimizerOptions& options, const std::vector<ModelPart>& parts,
+          double launch);
+
+  PartCost run();
+
+  /// As StageExecutor makes a microbatch's forward pass through a chunk together with another's
+  /// backward pass through the other one. What both have made stays until both have ended.
+  PairCost run_together(size_t forward_chunk);
+
+ private:
+  using Models = std::vector<std::unique_ptr<Gpt>>;
+
+  /// From now on the host is further ahead than it takes to give the device all that follows.
+  void run_ahead();
+  /// Passes before each of which the host waits until the device has nothing to do.
+  PartCost wait();
+  /// As StageExecutor passes a microbatch through the part.
+  void pass_through(PartCost& cost, bool splits);
+  /// As LateStep steps.
+  void step_in_two_halves(PartCost& cost);
+
+  /// When the passes so far end, and when all that goes on does.
+  double passes_end() { return rank_.device.record(Stream::compute).time; }
+  double end() { return rank_.device.now(); }
+  /// Seconds of what is not a pass.
+  template <class Work>
+  double seconds_of(const Work& work) {
+    const double start = end();
+    work();
+    return end() - start;
+  }
+  /// Seconds in which the host has given the device all work so far.
+  double of_host() const;
+
+  Tensor hidden();
+  /// Whose weights are gathered, where replicas divide them.
+  Pass gathering(std::optional<GatheredWeights>& gathered, Interleaving* beside) const;
+  /// What it gives to the next part; nothing of the last one.
+  Tensor forward(Gpt& model, Gpt::Saved& saved, const Tensor& total,
+                 Interleaving* beside = nullptr);
+  /// The gradient of what it was given; nothing of the first part.
+  Tensor backward(Gpt& model, Gpt::Saved saved, Deferred* deferred, Interleaving* beside = nullptr);
+
+  Rank& rank_;
+  const OptimizerOptions options_;
+  const double launch_;
+  Models models_;
+  Tensor block_;
+  std::unique_ptr<Optimizer> optimizer_;
+  bool waits_ = false;
+};
+
+}  // namespace frugal::engine
