@@ -104,12 +104,13 @@ PlanRequest request_of(const PlannedCase& c, const Machine& machine) {
 std::vector<const Candidate*> to_execute(const Plan& plan) {
   constexpr size_t first = 50;
   std::vector<const Candidate*> chosen;
-  std::set<std::tuple<std::string_view, Recompute, bool, bool, Shard, bool, int>> kinds;
+  std::set<std::tuple<std::string_view, Recompute, bool, bool, bool, Shard, bool, int>> kinds;
   for (const Candidate& c : plan.fitting) {
     const bool is_new =
         kinds
             .emplace(c.run.schedule.name, c.run.recompute, c.run.recompute_layers > 0,
-                     c.run.validates_later(), c.run.shard, c.run.stage_layers.empty(),
+                     c.run.offload, c.run.validates_later(), c.run.shard,
+                     c.run.stage_layers.empty(),
                      c.run.context_parallel > 1 ? 1 + static_cast<int>(c.run.context) : 0)
             .second;
     if (chosen.size() < first || is_new) chosen.push_back(&c);

@@ -30,7 +30,8 @@ STEPS = (("the papers'", [], PAPERS),
          ("+ shards", ["--shard", "searched"], PAPERS),
          ("+ modules", ["--recompute-modules", "searched"], PAPERS),
          ("+ schedules since", [], ("searched",)),
-         ("+ some layers, late steps", ["--recompute-layers", "searched", "--validate-steps", "searched"], ("searched",)))
+         ("+ some layers, late steps", ["--recompute-layers", "searched", "--validate-steps", "searched"], ("searched",)),
+         ("+ offload", ["--offload-modules", "searched"], ("searched",)))
 #: Table 4 of the same paper: GPUs, sequences of a batch, tokens of one, context-parallel size, MFU in %. Stages are 16
 #: and tensor-parallel size is 8 in all; the first and the last part of the model have one layer, the others two.
 LLAMA = ((8192, 2048, 8192, 1, 43), (16384, 2048, 8192, 1, 41), (16384, 128, 131072, 16, 38))

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import style
 
 # From white to dark, as one technique after the other is added.
-COLOURS = ("#FFFFFF", "#F0E442", "#E69F00", "#56B4E9", "#0072B2", "#CC79A7")
+COLOURS = ("#FFFFFF", "#F0E442", "#E69F00", "#56B4E9", "#0072B2", "#CC79A7", "#009E73")
 MACHINES = {"h100-dgx": "H100", "h200-hgx": "H200", "b200-dgx": "B200"}
 
 

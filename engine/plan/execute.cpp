@@ -9,7 +9,7 @@
 namespace frugal::engine {
 
 Execution execute_plan(const RunConfig& run, const OptimizerOptions& optimizer, Machine machine) {
-  machine.memory_capacity = std::numeric_limits<int64_t>::max();
+  machine.memory_capacity = machine.host_memory = std::numeric_limits<int64_t>::max();
   const auto cluster = make_virtual_cluster(run, machine);
   TrainConfig train;
   train.optimizer = optimizer;
@@ -17,9 +17,12 @@ Execution execute_plan(const RunConfig& run, const OptimizerOptions& optimizer, 
   // The first batch has the fill, and the last one no passes of another between its own.
   const Batch empty(static_cast<size_t>(run.batch_microbatches()));
   const auto results = trainer.run(std::vector<Batch>(Execution::batches, empty));
-  Execution done{(results[1].seconds + results[2].seconds) / 2, {}};
-  for (int i = 0; i < cluster->local_ranks(); ++i)
+  Execution done;
+  done.seconds = (results[1].seconds + results[2].seconds) / 2;
+  for (int i = 0; i < cluster->local_ranks(); ++i) {
     done.memory.push_back(cluster->rank(i).ledger.peak());
+    done.on_host.push_back(cluster->rank(i).host.peak());
+  }
   return done;
 }
 

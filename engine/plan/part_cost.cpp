@@ -54,17 +54,17 @@ PartCost plus(const PartCost& a, int64_t n, const PartCost& b) {
     sum.*seconds += times * (b.*seconds);
   for (const auto bytes :
        {&PartCost::weights, &PartCost::gradients, &PartCost::fixed, &PartCost::kept,
-        &PartCost::owed, &PartCost::forward_peak, &PartCost::backward_peak,
-        &PartCost::input_backward_peak, &PartCost::weight_backward_peak})
+        &PartCost::owed, &PartCost::fixed_on_host, &PartCost::kept_on_host, &PartCost::forward_peak,
+        &PartCost::backward_peak, &PartCost::input_backward_peak, &PartCost::weight_backward_peak})
     sum.*bytes += n * (b.*bytes);
   return sum;
 }
 
 PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
-                      const Machine& machine, const ModelPart& part) {
+                      const Machine& machine, const ModelPart& part, bool turns) {
   PartCost cost;
   on_one_rank(run, machine, part.layers, [&](Rank& rank) {
-    cost = PartRun(rank, optimizer, {part}, machine.launch_overhead).run();
+    cost = PartRun(rank, optimizer, {part}, machine.launch_overhead).run(turns);
   });
   return cost;
 }
@@ -78,15 +78,16 @@ PartCosts::PartCosts(const RunConfig& run, const OptimizerOptions& optimizer,
       most_(enough_layers(run)),
       hidden_state_(run.local_sequence() * run.micro_batch * run.model.hidden *
                     static_cast<int64_t>(size_of(run.type))) {
-  machine_.memory_capacity = std::numeric_limits<int64_t>::max();
+  machine_.memory_capacity = machine_.host_memory = std::numeric_limits<int64_t>::max();
 }
 
-const PartCost& PartCosts::executed(ModelPart part) const {
+const PartCost& PartCosts::executed(ModelPart part, bool turns) const {
   part.first_layer %= kinds_;
-  const std::tuple key{part.first_layer, part.layers, part.first, part.last};
+  const std::tuple key{part.first_layer, part.layers, part.first, part.last, turns};
   const auto found = executed_.find(key);
   if (found != executed_.end()) return found->second;
-  return executed_.emplace(key, execute_part(run_, optimizer_, machine_, part)).first->second;
+  return executed_.emplace(key, execute_part(run_, optimizer_, machine_, part, turns))
+      .first->second;
 }
 
 PartCost PartCosts::next(int64_t layer) const {
@@ -101,6 +102,10 @@ PartCost PartCosts::of(const ModelPart& part) const {
     cost = plus(cost, (more - 1 - i) / kinds_ + 1, next(part.first_layer + i + 1));
   if (more > 0 && (part.first || part.last)) correct_peaks(part, cost);
   return cost;
+}
+
+PartCost PartCosts::turning(const ModelPart& part) const {
+  return run_.offload ? executed(part, true) : of(part);
 }
 
 const PairCost& PartCosts::together(const ModelPart& chunk_0, const ModelPart& chunk_1,

@@ -40,6 +40,7 @@ struct PartCost {
   int64_t fixed = 0;      ///< held between batches, with one version of the weights
   int64_t kept = 0;       ///< of a microbatch between its two passes
   int64_t owed = 0;       ///< between its backward passes of inputs and of weights
+  int64_t fixed_on_host = 0, kept_on_host = 0;  ///< the same, offloaded
   // Above what is held before the microbatch's input comes; what it keeps is included.
   int64_t forward_peak = 0, backward_peak = 0;
   int64_t input_backward_peak = 0, weight_backward_peak = 0;
@@ -65,8 +66,9 @@ PartCost plus(const PartCost& a, int64_t n, const PartCost& b);
 /// all on one rank of run.tensor_parallel. Its pipeline does not count, and replicas do where they
 /// divide something; its schedule decides how the optimizer steps, and whether weights' gradients
 /// have a pass of their own. Throws OutOfMemory where the machine has too little.
+/// `turns`: of microbatches whose backward pass is the next one behind their forward pass.
 PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
-                      const Machine& machine, const ModelPart& part);
+                      const Machine& machine, const ModelPart& part, bool turns = false);
 
 /// Costs of parts of any number of layers, from parts of a few: each layer more of a kind costs the
 /// same. That is so because layers of a kind are equal, and each keeps the same. The first two are
@@ -85,6 +87,9 @@ class PartCosts {
   PartCosts(const RunConfig& run, const OptimizerOptions& optimizer, const Machine& machine);
 
   PartCost of(const ModelPart& part) const;
+  /// The same of microbatches whose backward pass is the next one behind their forward pass; only
+  /// where activations are offloaded does that make a difference.
+  PartCost turning(const ModelPart& part) const;
   /// Of the parts of a stage's two chunks, of which one's forward pass is made together with the
   /// other's backward pass. Both are executed as they are.
   const PairCost& together(const ModelPart& chunk_0, const ModelPart& chunk_1,
@@ -94,7 +99,7 @@ class PartCosts {
 
  private:
   /// Of a part that begins with a layer of the same kind.
-  const PartCost& executed(ModelPart part) const;
+  const PartCost& executed(ModelPart part, bool turns = false) const;
   /// What the last layer of the largest of them adds, where they begin with such a layer.
   PartCost next(int64_t layer) const;
   /// Where the ends of a part have them, not its layers.
@@ -106,7 +111,7 @@ class PartCosts {
   int64_t kinds_;             // of layers
   int64_t most_;              // layers of a part that are executed
   int64_t hidden_state_ = 0;  // bytes
-  mutable std::map<std::tuple<int64_t, int64_t, bool, bool>, PartCost> executed_;
+  mutable std::map<std::tuple<int64_t, int64_t, bool, bool, bool>, PartCost> executed_;
   mutable std::map<std::vector<int64_t>, PairCost> together_;
 };
 

@@ -27,21 +27,25 @@ PartRun::PartRun(Rank& rank, const OptimizerOptions& options, const std::vector<
   optimizer_ = std::make_unique<Optimizer>(rank, parameters, options, block_);
 }
 
-PartCost PartRun::run() {
+PartCost PartRun::run(bool turns) {
   const RunConfig& config = rank_.config;
+  turns_ = turns;
   const PartCost cold = config.program.software.messages == Messages::beside ? PartCost() : wait();
   PartCost cost;
   run_ahead();
   cost.weights = block_.view().bytes();
   cost.gradients = rank_.ledger.current(Kind::gradient);
+  // Of two microbatches in flight the one has left for the host when the other leaves.
+  if (config.offload && !turns) begin_another();
   pass_through(cost, false);
   // What goes on beside the next passes has now begun beside these.
   if (config.shard != Shard::none || config.offload) pass_through(cost, false);
   if (config.schedule.splits_backward) pass_through(cost, true);
   for (const auto pass : all_passes)
     (cost.*pass).lead = std::max(0.0, (cold.*pass).seconds - (cost.*pass).seconds);
+  in_flight_.clear();
   if (config.program.software.synchronised_passes) run_ahead();
-  const double given = of_host(), start = passes_end();
+  const double given = of_host(), start = sums_begin(cost);
   optimizer_->sum_gradients(rank_, options_);
   cost.sums = end() - start;
   const double summed = of_host() - given;
@@ -51,6 +55,7 @@ PartCost PartRun::run() {
     optimizer_->clear_gradients(rank_);
     // A tied table's gradient that is on its way stays in memory until the next step.
     cost.fixed = rank_.ledger.current();
+    cost.fixed_on_host = rank_.host.current();
   });
   cost.host_of_step = of_host() - given;
   cost.late_step = seconds_of([&] { optimizer_->finish(rank_); });
@@ -72,12 +77,11 @@ PairCost PartRun::run_together(size_t forward_chunk) {
   (void)forward(back, before, total);
   const int64_t held = rank_.ledger.current();
   rank_.ledger.reset_peaks();
-  const double start = passes_end(), given = of_host();
+  const double begin = passes_end(), given = of_host();
   Interleaving::run(
       [&](Interleaving& other) { y = forward(ahead, saved, total, &other); },
       [&](Interleaving& other) { dx = backward(back, std::move(before), nullptr, &other); });
-  const PassCost pass{passes_end() - start, of_host() - given, 0};
-  const PairCost cost{pass, rank_.ledger.peak() - held};
+  const PairCost cost{{passes_end() - begin, of_host() - given, 0}, rank_.ledger.peak() - held};
   (void)backward(ahead, std::move(saved), nullptr);
   return cost;
 }
@@ -98,9 +102,24 @@ PartCost PartRun::wait() {
   return cost;
 }
 
+void PartRun::begin_another() {
+  const Tensor total = rank_.allocate(DType::f64, {1}, Kind::statistics);
+  (void)forward(*models_.front(), in_flight_.emplace_back(), total);
+}
+
+double PartRun::sums_begin(const PartCost& cost) {
+  const RunConfig& config = rank_.config;
+  const double begin = passes_end();
+  if (config.shard_size == 0 || !config.reduces_in_backward()) return begin;
+  PartCost last;
+  last_ = true;
+  pass_through(last, false);
+  return begin + cost.forward.seconds + cost.backward.seconds;
+}
+
 void PartRun::pass_through(PartCost& cost, bool splits) {
   const Tensor total = rank_.allocate(DType::f64, {1}, Kind::statistics);
-  const int64_t before = rank_.ledger.current();
+  int64_t before = held();
   const auto observe = [&](PassCost& pass, int64_t& peak, int64_t& left, const auto& make) {
     if (waits_) rank_.device.synchronize();
     rank_.ledger.reset_peaks();
@@ -110,14 +129,19 @@ void PartRun::pass_through(PartCost& cost, bool splits) {
     rank_.device.end_pass();
     pass.seconds = passes_end() - start;
     pass.host = of_host() - given;
-    peak = rank_.ledger.peak() - before;
-    left = rank_.ledger.current() - before;
+    peak = std::max(peak, rank_.ledger.peak() - before);
+    left = held() - before;
   };
   Gpt& model = *models_.front();
-  Gpt::Saved saved;
   Deferred deferred;
   int64_t nothing = 0;
-  observe(cost.forward, cost.forward_peak, cost.kept, [&] { (void)forward(model, saved, total); });
+  Gpt::Saved& newest = in_flight_.emplace_back();
+  const int64_t on_host = rank_.host.current();
+  observe(cost.forward, cost.forward_peak, cost.kept, [&] { (void)forward(model, newest, total); });
+  cost.kept_on_host = rank_.host.current() - on_host;
+  before = held() - cost.kept;
+  Gpt::Saved saved = std::move(in_flight_.front());
+  in_flight_.pop_front();
   if (!splits) {
     observe(cost.backward, cost.backward_peak, nothing,
             [&] { (void)backward(model, std::move(saved), nullptr); });
@@ -138,6 +162,12 @@ void PartRun::step_in_two_halves(PartCost& cost) {
     optimizer_->update(rank_, options_, 0, {block_, block_}, false);
     optimizer_->clear_gradients(rank_);
   });
+}
+
+int64_t PartRun::held() const {
+  int64_t leaving = 0;
+  for (const Tensor& source : rank_.offload.sources) leaving += source.view().bytes();
+  return rank_.ledger.current() - leaving;
 }
 
 double PartRun::of_host() const { return launch_ * rank_.device.work().calls.launches; }
@@ -161,6 +191,7 @@ Tensor PartRun::forward(Gpt& model, Gpt::Saved& saved, const Tensor& total, Inte
   const Pass pass = gathering(gathered, beside);
   Gpt::Input input;
   input.scale = 1;
+  input.turns = turns_;
   if (!part.first) input.hidden = hidden();
   if (part.first) input.tokens = local_integers(rank_, {});
   if (part.last) input.labels = local_integers(rank_, {});
@@ -176,7 +207,7 @@ Tensor PartRun::backward(Gpt& model, Gpt::Saved saved, Deferred* deferred, Inter
   pass.deferred = deferred;
   GradientReduction reduction(
       [this](const RankAt& at, const ParameterUnit& unit, const Tensor& part) {
-        optimizer_->add_gradients(at, unit, part, true);
+        optimizer_->add_gradients(at, unit, part, last_);
       },
       [this](const ParameterUnit& unit) { return optimizer_->has_gradients(unit); });
   const OnGradients add = [&](const Pass& at, const ParameterList& complete) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -20,7 +21,8 @@ class PartRun {
   PartRun(Rank& rank, const OptimizerOptions& options, const std::vector<ModelPart>& parts,
           double launch);
 
-  PartCost run();
+  /// `turns`: of microbatches whose backward pass is the next one behind their forward pass.
+  PartCost run(bool turns);
 
   /// As StageExecutor makes a microbatch's forward pass through a chunk together with another's
   /// backward pass through the other one. What both have made stays until both have ended.
@@ -33,11 +35,19 @@ class PartRun {
   void run_ahead();
   /// Passes before each of which the host waits until the device has nothing to do.
   PartCost wait();
-  /// As StageExecutor passes a microbatch through the part.
+  /// As StageExecutor makes a microbatch's forward pass, and the backward pass of the one that has
+  /// waited for it longest: the same one, if none is in flight.
   void pass_through(PartCost& cost, bool splits);
+  /// Begins a microbatch that stays in flight.
+  void begin_another();
+  /// From when on sums over ranks take time of their own. Where replicas of a part sum it in the
+  /// last backward pass, that is made, and what it takes more than others counts.
+  double sums_begin(const PartCost& cost);
   /// As LateStep steps.
   void step_in_two_halves(PartCost& cost);
 
+  /// Bytes, without what is on its way to the host: that goes in the next pass.
+  int64_t held() const;
   /// When the passes so far end, and when all that goes on does.
   double passes_end() { return rank_.device.record(Stream::compute).time; }
   double end() { return rank_.device.now(); }
@@ -66,7 +76,10 @@ class PartRun {
   Models models_;
   Tensor block_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::deque<Gpt::Saved> in_flight_;
   bool waits_ = false;
+  bool turns_ = false;  ///< a microbatch's backward pass follows its forward pass
+  bool last_ = false;   ///< a microbatch is its batch's last
 };
 
 }  // namespace frugal::engine

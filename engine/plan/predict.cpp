@@ -12,6 +12,7 @@
 
 #include "engine/plan/execute.h"
 #include "engine/plan/walk_of_run.h"
+#include "engine/plan/walks.h"
 #include "engine/schedule/early_forwards.h"
 #include "engine/schedule/passes.h"
 #include "engine/schedule/schedules.h"
@@ -26,40 +27,6 @@ std::string either_of(std::vector<std::string> names) {
   names.pop_back();
   return names.empty() ? last : fmt::format("{} or {}", fmt::join(names, ", "), last);
 }
-
-/// Microbatches after which most pipelines of so many stages do the same again and again.
-int64_t settled_after(const ScheduleKind& kind, int64_t stages) {
-  return (kind.flushes ? 4 : 3) * stages;
-}
-
-/// Walks of a run: of all its microbatches, or of some that are enough for most pipelines to
-/// settle, and of fewer.
-struct Walks {
-  std::vector<Walk> each;
-  int64_t all = 1;                        ///< microbatches of the run
-  std::vector<WalkSeconds> busiest = {};  ///< of each
-
-  bool whole() const { return each.size() == 1; }
-  /// What it is of all, where it is `of(i)` of each: as much more for each microbatch as between
-  /// the two.
-  template <class Of>
-  auto extended(const Of& of) const {
-    const auto of_most = of(0);
-    if (whole()) return of_most;
-    using Number = std::remove_const_t<decltype(of_most)>;
-    const int most = each[0].microbatches, steps = most - each[1].microbatches;
-    return of_most +
-           (of_most - of(1)) * static_cast<Number>(all - most) / static_cast<Number>(steps);
-  }
-  /// Whether each microbatch more takes what a stage computes for it, or more. A stage that has
-  /// waited so far, and will not for ever, makes all that follow take longer than those before.
-  bool settled(const std::vector<WalkTime>& times) const {
-    if (whole()) return true;
-    const double computes = busiest[0].device - busiest[1].device, rounding = 1e-9 * computes;
-    return times[0].passes - times[1].passes >= computes - rounding &&
-           times[0].seconds() - times[1].seconds() >= computes - rounding;
-  }
-};
 
 /// What a stage has between batches is as one part with all of its layers.
 ModelPart together(const RunConfig& run, int stage) {
@@ -91,6 +58,8 @@ class Predicting {
         links_(links),
         times_(machine, run.program.software),
         launch_(machine.launch_overhead),
+        host_capacity_(machine.host_memory /
+                       std::min<int64_t>(run.ranks(), machine.devices_per_node)),
         tied_(tied_sum(run, links, times_)) {
     for (int i = 0; i < run.pipeline_parallel; ++i) parts_.push_back(costs.of(together(run, i)));
   }
@@ -102,9 +71,16 @@ class Predicting {
     }
     Walks both = walks();
     add_memory(both);
+    check_hosts();
     walk_through(std::move(both));
     prediction_.seconds = std::accumulate(prediction_.parts.begin(), prediction_.parts.end(), 0.0);
     return std::move(prediction_);
+  }
+
+  int64_t memory() {
+    for (int i = 0; i < run_.pipeline_parallel; ++i) prediction_.stages.push_back(stage(i));
+    add_memory(walks());
+    return prediction_.memory();
   }
 
  private:
@@ -188,10 +164,23 @@ class Predicting {
                            .stages = run_.pipeline_parallel,
                            .chunks = run_.chunks,
                            .microbatches = static_cast<int>(run_.microbatches)};
-      prediction_.stages[static_cast<size_t>(i)].memory =
-          part.fixed + (run_.schedule.versions_limit(fill) - 1) * part.weights + late_bytes(i) +
-          walks.extended([&](size_t walk) { return peak_of(walks.each[walk], i); });
+      StagePrediction& stage = prediction_.stages[static_cast<size_t>(i)];
+      stage.on_host = part.fixed_on_host + walks.extended([&](size_t walk) {
+        return most_offloaded(walks.each[walk], i);
+      });
+      stage.memory = part.fixed + (run_.schedule.versions_limit(fill) - 1) * part.weights +
+                     late_bytes(i) +
+                     walks.extended([&](size_t walk) { return peak_of(walks.each[walk], i); });
     }
+  }
+
+  void check_hosts() const {
+    for (size_t i = 0; i < prediction_.stages.size(); ++i)
+      if (const int64_t bytes = prediction_.stages[i].on_host; bytes > host_capacity_)
+        throw InputError(fmt::format(
+            "what stage {} offloads takes {} bytes of the host's memory, of which each device has "
+            "{}; offload less",
+            i, bytes, host_capacity_));
   }
 
   WalkTime walked(const Walk& walk) const {
@@ -314,6 +303,7 @@ class Predicting {
   const Links& links_;
   const CostModel times_;
   const double launch_;  // seconds of the host
+  const int64_t host_capacity_;
   const double tied_;
   std::vector<PartCost> parts_;  // of each stage, all that it has
   Prediction prediction_;
@@ -364,6 +354,11 @@ std::string why_not_predicted(const RunConfig& run) {
 Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& links,
                    const Machine& machine) {
   return *predict_within(std::numeric_limits<double>::infinity(), run, costs, links, machine);
+}
+
+int64_t predict_memory(const RunConfig& run, const PartCosts& costs, const Links& links,
+                       const Machine& machine) {
+  return Predicting(run, costs, links, machine).memory();
 }
 
 std::optional<Prediction> predict_within(double seconds, const RunConfig& run,

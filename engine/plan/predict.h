@@ -16,6 +16,7 @@ struct StagePrediction {
   double all_reduce = 0;  ///< seconds, over the replicas
   double update = 0;      ///< seconds of the optimizer's own work
   int64_t memory = 0;     ///< peak, bytes
+  int64_t on_host = 0;    ///< the same of what is offloaded
 };
 
 /// What decides how long a batch takes.
@@ -39,7 +40,8 @@ struct Prediction {
 /// How many seconds a batch of `run` takes on the machine, and how much memory on each stage, from
 /// costs of the parts of this model, microbatch, recomputation and tensor-parallel size: its passes
 /// are put one after the other as the schedule has them (walk.h). docs/planner.md. Throws
-/// InputError where stages exchange messages and would wait for each other.
+/// InputError where stages exchange messages and would wait for each other, and where the host has
+/// too little memory for what is offloaded.
 Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& links,
                    const Machine& machine);
 /// The same; none, without walking through a batch, where what one stage computes takes longer than
@@ -47,6 +49,9 @@ Prediction predict(const RunConfig& run, const PartCosts& costs, const Links& li
 std::optional<Prediction> predict_within(double seconds, const RunConfig& run,
                                          const PartCosts& costs, const Links& links,
                                          const Machine& machine);
+/// Prediction::memory() alone, whatever the host has memory for.
+int64_t predict_memory(const RunConfig& run, const PartCosts& costs, const Links& links,
+                       const Machine& machine);
 
 /// Why there is no prediction of a run's schedule; empty where there is one.
 std::string why_not_predicted(const RunConfig& run);

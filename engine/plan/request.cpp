@@ -36,7 +36,7 @@ void PlanRequest::search_all() {
   for (const LayerModules set : LayerModules::all_sets(LayerModules::recomputable))
     recompute.push_back({Recompute::selective, set});
   shards = {Shard::none, Shard::optimizer, Shard::gradients, Shard::weights};
-  some_layers = late_steps = balanced_stages = true;
+  some_layers = late_steps = balanced_stages = offloads = true;
   contexts = sharings(balanced_contexts());
 }
 

@@ -37,6 +37,9 @@ struct PlanRequest {
   /// Whether of layers that could not keep all as few may be recomputed as fit in memory
   /// (RunConfig::recompute_layers), where nothing that was found is faster.
   bool some_layers = false;
+  /// Whether of what does not fit in memory as few bytes may go to the host's as are too many
+  /// (RunConfig::offload_modules), where that may be the fastest.
+  bool offloads = false;
   /// Whether the stages of a schedule that flushes may also validate their steps later
   /// (StepValidation::after), where without its bubble it would be the fastest that was found.
   bool late_steps = false;
@@ -50,8 +53,8 @@ struct PlanRequest {
   static constexpr int most_chunks = 8;
 
   /// Considers all schedules that flush, all that can be recomputed within a layer, of all layers
-  /// or some, steps that are validated later, all shards, balanced stages, and sequences shared by
-  /// all numbers of ranks in balanced_contexts().
+  /// or some, or offloaded, steps that are validated later, all shards, balanced stages, and
+  /// sequences shared by all numbers of ranks in balanced_contexts().
   void search_all();
   /// One rank, and all that divide devices and sequence and that the model can share it among in
   /// one of these ways: none where it has dropout or keeps scores.

@@ -10,48 +10,18 @@
 #include <queue>
 
 #include "engine/plan/balance.h"
-#include "engine/plan/walk_of_run.h"
+#include "engine/plan/plan_costs.h"
+#include "engine/plan/worth.h"
 #include "engine/schedule/schedules.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
 namespace {
 
-/// The costs of parts, executed once for all depths and, but for what replicas divide, widths.
-class Costs {
- public:
-  explicit Costs(const Machine& machine) : machine_(machine) {}
-
-  const PartCosts& of(const RunConfig& run) {
-    const Key key{run.tensor_parallel,
-                  run.context_parallel,
-                  run.context,
-                  run.micro_batch,
-                  run.recompute,
-                  run.recompute == Recompute::selective ? name_of(run.recompute_modules) : "",
-                  run.recompute_layers,
-                  run.schedule.splits_backward,
-                  makes_together(run),
-                  run.schedule.flushes ? "" : run.schedule.name,
-                  run.validate_steps,
-                  run.shard,
-                  run.shard == Shard::none ? 1 : run.data_parallel};
-    const auto found = costs_.find(key);
-    if (found != costs_.end()) return found->second;
-    return costs_.emplace(key, PartCosts(run, planned_optimizer(run.schedule), machine_))
-        .first->second;
-  }
-
- private:
-  using Key = std::tuple<int, int, ContextKind, int64_t, Recompute, std::string, int64_t, bool,
-                         bool, std::string_view, StepValidation, Shard, int>;
-  const Machine& machine_;
-  std::map<Key, PartCosts> costs_;
-};
-
 class Search {
  public:
-  explicit Search(const PlanRequest& request) : request_(request), costs_(request.machine) {}
+  explicit Search(const PlanRequest& request)
+      : request_(request), costs_(request.machine), worth_(request, costs_) {}
 
   Plan run() {
     for (const int tensor : request_.tensor)
@@ -79,13 +49,18 @@ class Search {
     double least;   // the same, if passes that are made together hide all that they can
   };
 
-  /// What may be the fastest of all: another configuration's steps that are validated later, or so
-  /// large a share of its layers recomputed that it fits.
+  /// What may be the fastest of all.
   struct Chance {
+    enum class Of : uint8_t {
+      late_steps,   // that are validated later
+      some_layers,  // recomputed, as few as fit: about so large a share
+      offloading    // so little that the rest fits
+    };
+    Of of;
     double seconds;  // of a batch, if it is as fast as it can be
     RunConfig run;
     const Links* links;
-    double share = 0;
+    double share = 1;
 
     bool operator>(const Chance& other) const { return seconds > other.seconds; }
   };
@@ -176,7 +151,7 @@ class Search {
       if (shard != Shard::none && run.data_parallel * run.context_parallel == 1) continue;
       run.shard = shard;
       if (!allowed(run)) continue;
-      for (const Recomputation& again : worth_recomputing(run)) {
+      for (const Recomputation& again : worth_.recomputing(run)) {
         RunConfig with = run;
         with.recompute = again.kind;
         with.recompute_modules = again.modules;
@@ -204,8 +179,10 @@ class Search {
     for (; !chances_.empty() && chances_.top().seconds < fastest_;) {
       const Chance chance = chances_.top();
       chances_.pop();
-      if (chance.share > 0)
+      if (chance.of == Chance::Of::some_layers)
         recompute_fewest(chance.run, chance.share, *chance.links);
+      else if (chance.of == Chance::Of::offloading)
+        offload_least(chance.run, *chance.links);
       else if (allowed(chance.run))
         (void)consider(chance.run, costs_.of(chance.run), *chance.links);
     }
@@ -214,6 +191,8 @@ class Search {
   /// What is recomputed of every layer; and of as few as fit, if that may be the fastest of all.
   void recompute_all_or_some(const RunConfig& run, const PartCosts& costs, const Links& links) {
     const std::optional<Outcome> all = step_soon_or_late(run, costs, links);
+    if (request_.offloads && all && all->memory > request_.memory && all->seconds < fastest_)
+      chances_.push({Chance::Of::offloading, all->seconds, run, &links});
     const bool by_layer = run.recompute == Recompute::full || run.recompute == Recompute::selective;
     if (!request_.some_layers || !by_layer || !all || all->memory > request_.memory) return;
     RunConfig plain = run;
@@ -223,7 +202,7 @@ class Search {
     const double share = static_cast<double>(none->memory() - request_.memory) /
                          static_cast<double>(none->memory() - all->memory);
     const double seconds = none->seconds + share * (all->seconds - none->seconds);
-    if (seconds < fastest_) chances_.push({seconds, run, &links, share});
+    if (seconds < fastest_) chances_.push({Chance::Of::some_layers, seconds, run, &links, share});
   }
 
   /// Of the first layers of each part, as few as fit; that is about so large a share of them.
@@ -233,7 +212,7 @@ class Search {
         uneven.empty() ? run.model.layers / run.part_layout().parts() : std::ranges::max(uneven);
     const auto fits = [&](int64_t recomputed) {
       run.recompute_layers = recomputed;
-      return predict(run, costs_.of(run), links, request_.machine).memory() <= request_.memory;
+      return predict_memory(run, costs_.of(run), links, request_.machine) <= request_.memory;
     };
     auto fewest = std::clamp(static_cast<int64_t>(std::ceil(share * static_cast<double>(layers))),
                              int64_t{1}, layers);
@@ -242,6 +221,19 @@ class Search {
     if (fewest == layers) return;
     run.recompute_layers = fewest;
     (void)step_soon_or_late(run, costs_.of(run), links);
+  }
+
+  /// The set of modules that leaves most on the device of those with which it fits.
+  void offload_least(RunConfig run, const Links& links) {
+    const std::vector<LayerModules>& sets = worth_.offloading(run);
+    run.offload = true;
+    const auto is_too_large = [&](LayerModules set) {
+      run.offload_modules = set;
+      return predict_memory(run, costs_.of(run), links, request_.machine) > request_.memory;
+    };
+    if (sets.empty() || is_too_large(sets.back())) return;
+    run.offload_modules = *std::ranges::partition_point(sets, is_too_large);
+    if (allowed(run)) (void)step_soon_or_late(run, costs_.of(run), links);
   }
 
   /// What a configuration is predicted to take; none where it is left out before that is known.
@@ -257,7 +249,7 @@ class Search {
       return meeting;
     run.validate_steps = StepValidation::after;
     if (run.validates_later() && run.schedule.flushes && why_not_predicted(run).empty())
-      chances_.push({meeting->seconds - meeting->bubble, run, &links});
+      chances_.push({Chance::Of::late_steps, meeting->seconds - meeting->bubble, run, &links});
     return meeting;
   }
   std::optional<Outcome> consider(const RunConfig& run, const PartCosts& costs,
@@ -289,10 +281,6 @@ class Search {
     if (plan_.refused++ == 0) plan_.first_rule = rule.what();
   }
 
-  /// What some of the modules, each set of them, cost and save in a layer; without those that
-  /// another set is never worse than.
-  const std::vector<Recomputation>& worth_recomputing(const RunConfig& like);
-
   bool allowed(const RunConfig& run) {
     const std::optional<InputError> rule = rule_against(run);
     if (rule) refuse(*rule);
@@ -309,50 +297,14 @@ class Search {
   }
 
   const PlanRequest& request_;
-  Costs costs_;
+  PlanCosts costs_;
+  WorthTrying worth_;
   std::deque<Links> links_;
   std::vector<Ordered> ordered_;
   Plan plan_;
   double fastest_ = std::numeric_limits<double>::infinity();  // seconds of what fits
   std::priority_queue<Chance, std::vector<Chance>, std::greater<>> chances_;
-  /// By t, c, b and whether backward passes are split.
-  std::map<std::tuple<int, int, ContextKind, int64_t, bool>, std::vector<Recomputation>> worth_;
 };
-
-/// Whether a layer with one is slower than with the other, and saves nothing.
-bool is_worse(const PartCost& a, const PartCost& b) {
-  const double longer =
-      a.forward.seconds + a.backward.seconds - b.forward.seconds - b.backward.seconds;
-  return longer >= 0 && a.kept >= b.kept && a.forward_peak >= b.forward_peak &&
-         a.backward_peak >= b.backward_peak &&
-         (longer > 0 || a.kept > b.kept || a.backward_peak > b.backward_peak);
-}
-
-const std::vector<Recomputation>& Search::worth_recomputing(const RunConfig& like) {
-  const auto several =
-      std::ranges::count(request_.recompute, Recompute::selective, &Recomputation::kind);
-  if (several < 2) return request_.recompute;
-  const auto [found, is_new] =
-      worth_.try_emplace({like.tensor_parallel, like.context_parallel, like.context,
-                          like.micro_batch, like.schedule.splits_backward});
-  if (!is_new) return found->second;
-  std::vector<PartCost> layers;
-  for (const Recomputation& again : request_.recompute) {
-    RunConfig run = like;
-    run.shard = Shard::none;
-    run.recompute = again.kind;
-    run.recompute_modules = again.modules;
-    layers.push_back(costs_.of(run).layer());
-  }
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const bool worse = request_.recompute[i].kind == Recompute::selective &&
-                       std::ranges::any_of(layers, [&](const PartCost& other) {
-                         return is_worse(layers[i], other);
-                       });
-    if (!worse) found->second.push_back(request_.recompute[i]);
-  }
-  return found->second;
-}
 
 }  // namespace
 

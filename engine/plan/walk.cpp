@@ -113,7 +113,8 @@ class Clock {
   bool pass(size_t stage, const Action& pass) {
     if (!begin<held_up, batches>(stage, pass)) return false;
     WalkingStage& s = stages_[stage];
-    const PassCost& cost = pass_of(part_of(stage, pass), pass.kind);
+    const auto part = static_cast<size_t>(s.parts[static_cast<size_t>(pass.chunk)]);
+    const PassCost& cost = pass_of(walk_.of_pass(part, stage, s.done), pass.kind);
     if constexpr (held_up) s.give(cost);
     s.free = s.free.after_pass(cost.seconds);
     end<held_up>(stage, pass);
@@ -169,9 +170,6 @@ class Clock {
 
   std::vector<WalkWay>& ways_of(const Action& pass) {
     return pass.kind == ActionKind::forward ? forward_ : backward_;
-  }
-  const PartCost& part_of(size_t stage, const Action& pass) const {
-    return walk_.parts[static_cast<size_t>(stages_[stage].parts[static_cast<size_t>(pass.chunk)])];
   }
   /// What a pass waits for; null where it waits for nothing.
   WalkInput* input_of(size_t stage, const Action& pass) {

@@ -31,6 +31,9 @@ struct Walk {
   /// that is validated later has two halves.
   std::vector<Actions> actions;
   std::vector<PartCost> parts;  ///< in the model's order (PartLayout::part_at)
+  /// The same of microbatches whose backward pass is the next one behind their forward pass.
+  /// Empty: that makes no difference.
+  std::vector<PartCost> turning;
   /// Of each stage whose passes are made together, by the chunk of the forward pass.
   std::vector<std::array<PairCost, 2>> together;
   /// Seconds from a stage's last pass until it is ready for the step, in which stages meet if there
@@ -54,9 +57,22 @@ struct Walk {
   int64_t message_bytes = 0;
   int batches = 1;  ///< more than two without a flush, and 1 otherwise
 
+  /// Of the part through which a stage makes this pass.
+  const PartCost& of_pass(size_t part, size_t stage, size_t index) const {
+    return turning.empty() || !turns(actions[stage], index) ? parts[part] : turning[part];
+  }
   /// Of a forward pass and the backward pass beside it.
   const PairCost& of_pair(size_t stage, const Action& forward) const {
     return together[stage][static_cast<size_t>(forward.chunk)];
+  }
+
+  /// Whether a forward pass and a backward pass of the same microbatch follow each other there.
+  static bool turns(const Actions& passes, size_t index) {
+    const size_t begin = passes[index].kind == ActionKind::forward ? index : index - 1;
+    if (begin + 1 >= passes.size()) return false;  // the first one has none before it
+    const Action &first = passes[begin], &second = passes[begin + 1];
+    return first.kind == ActionKind::forward && second.kind != ActionKind::forward &&
+           first.chunk == second.chunk && first.microbatch == second.microbatch;
   }
 
   Messages messages = Messages::beside;
@@ -84,6 +100,9 @@ std::optional<WalkTime> time_of(const Walk& walk);
 
 /// The most that a stage holds of microbatches and messages at once, bytes.
 int64_t peak_of(const Walk& walk, int stage);
+
+/// The most that it has offloaded of microbatches at once, bytes.
+int64_t most_offloaded(const Walk& walk, int stage);
 
 /// Which of them a part's pass of this kind is.
 inline const PassCost& pass_of(const PartCost& part, ActionKind kind) {

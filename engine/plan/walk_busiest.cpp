@@ -20,13 +20,14 @@ WalkSeconds seconds_of(const Walk& walk, int stage) {
   const auto of_stage = static_cast<size_t>(stage);
   WalkSeconds all{.device = 0, .host = walk.host_of_step[of_stage]};
   bool with_next = false;
-  for (const Action& pass : walk.actions[of_stage]) {
+  for (size_t i = 0; i < walk.actions[of_stage].size(); ++i) {
+    const Action& pass = walk.actions[of_stage][i];
     const auto part = static_cast<size_t>(walk.layout.part_at({stage, pass.chunk}));
     all.host += walk.launch * messages_of(walk, part, pass.kind);
     const bool with_last = std::exchange(with_next, pass.beside_next);
     if (with_last) continue;
-    const PassCost& cost =
-        with_next ? walk.of_pair(of_stage, pass).pass : pass_of(walk.parts[part], pass.kind);
+    const PassCost& cost = with_next ? walk.of_pair(of_stage, pass).pass
+                                     : pass_of(walk.of_pass(part, of_stage, i), pass.kind);
     all.device += cost.seconds;
     all.host += cost.host;
   }

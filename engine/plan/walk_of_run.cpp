@@ -47,6 +47,8 @@ Walk walk_of(const RunConfig& run, int microbatches, const PartCosts& costs, con
   for (int part = 0; part < parts; ++part) {
     const Seat seat = walk.layout.seat_of(part);
     walk.parts.push_back(costs.of(ModelPart::of(run, seat.stage, seat.chunk)));
+    if (run.offload)
+      walk.turning.push_back(costs.turning(ModelPart::of(run, seat.stage, seat.chunk)));
     const auto sent = [&](int to) {
       const int stage = to < 0 || to >= parts ? seat.stage : walk.layout.seat_of(to).stage;
       return stage == seat.stage ? WalkMessage()

@@ -14,7 +14,7 @@ class Holding {
     std::set<std::pair<bool, int>> sides;
     for (int chunk = 0; chunk < walk.layout.chunks; ++chunk) {
       const auto part = static_cast<size_t>(walk.layout.part_at({stage, chunk}));
-      chunks_.push_back({walk.parts[part], handed(chunk, true), handed(chunk, false)});
+      chunks_.push_back({part, handed(chunk, true), handed(chunk, false)});
       for (const bool ahead : {true, false})
         if (const auto peer = elsewhere(walk.layout, {stage, chunk}, ahead))
           sides.emplace(ahead, peer->stage);
@@ -29,24 +29,26 @@ class Holding {
     const Actions& passes = walk_.actions[static_cast<size_t>(stage_)];
     for (size_t i = 0; i < passes.size(); ++i) {
       if (!passes[i].beside_next) {
-        highest = std::max(highest, peak_of_pass(passes[i]));
+        highest = std::max(highest, peak_of_pass(i));
         continue;
       }
       // What came from a chunk of this stage is in the pair's peak.
       const int64_t came = chunk_of(passes[i]).before + chunk_of(passes[i + 1]).behind;
       const int64_t above = walk_.of_pair(static_cast<size_t>(stage_), passes[i]).peak;
       highest = std::max(highest, held_ - came + above);
-      (void)peak_of_pass(passes[i]);
-      (void)peak_of_pass(passes[++i]);
+      (void)peak_of_pass(i);
+      (void)peak_of_pass(++i);
     }
     return highest + sent_;
   }
 
  private:
   /// With what is held before it; holds what it leaves.
-  int64_t peak_of_pass(const Action& pass) {
+  int64_t peak_of_pass(size_t index) {
+    const auto stage = static_cast<size_t>(stage_);
+    const Action& pass = walk_.actions[stage][index];
     const Chunk& chunk = chunk_of(pass);
-    const auto [takes, above, leaves] = of(chunk.part, pass.kind);
+    const auto [takes, above, leaves] = of(walk_.of_pass(chunk.part, stage, index), pass.kind);
     // What goes to a chunk of this stage waits here; what a pass makes is in its own peak.
     const bool hands = pass.kind != ActionKind::weight_backward;
     const bool forward = pass.kind == ActionKind::forward;
@@ -76,7 +78,7 @@ class Holding {
     return next && next->stage == stage_ ? walk_.message_bytes : 0;
   }
   struct Chunk {
-    const PartCost& part;
+    size_t part;
     int64_t behind, before;  // handed
   };
 
@@ -93,5 +95,18 @@ class Holding {
 }  // namespace
 
 int64_t peak_of(const Walk& walk, int stage) { return Holding(walk, stage).peak(); }
+
+int64_t most_offloaded(const Walk& walk, int stage) {
+  int64_t now = 0, most = 0;
+  const Actions& passes = walk.actions[static_cast<size_t>(stage)];
+  for (size_t i = 0; i < passes.size(); ++i) {
+    if (passes[i].kind == ActionKind::weight_backward) continue;
+    const auto part = static_cast<size_t>(walk.layout.part_at({stage, passes[i].chunk}));
+    const int64_t kept = walk.of_pass(part, static_cast<size_t>(stage), i).kept_on_host;
+    now += passes[i].kind == ActionKind::forward ? kept : -kept;
+    most = std::max(most, now);
+  }
+  return most;
+}
 
 }  // namespace frugal::engine

@@ -18,15 +18,17 @@
 namespace frugal::harness {
 namespace {
 
-constexpr const char *searched = "searched", *equal_stages = "equal", *all_layers = "all";
+constexpr const char *searched = "searched", *equal_stages = "equal", *all_layers = "all",
+                     *no_modules = "none";
 
 struct PlanValues {
   RunFlags run{{FieldGroup::model, FieldGroup::length},
-               {"sequence_parallel", "attention", "stored_masks", "program"}};
+               {"sequence_parallel", "attention", "stored_masks", "mlp_chunks", "head_chunks",
+                "head_tiles", "offload_optimizer", "narrow_logits", "precision", "program"}};
   std::string hardware, type = "bf16", format = "table";
   // What may be searched; empty: not given.
   std::string tensor_parallel, context_parallel, context, schedule, recompute, modules,
-      recompute_layers, validate_steps, shard, stage_layers;
+      recompute_layers, offload, validate_steps, shard, stage_layers;
   int devices = 0;  // 0: not given
   int64_t batch = 0, execute = 0, rows = 5;
   std::optional<double> memory, within;
@@ -49,6 +51,7 @@ struct PlanValues {
                                        {&V::recompute, searched},
                                        {&V::modules, "core-attention"},
                                        {&V::recompute_layers, all_layers},
+                                       {&V::offload, no_modules},
                                        {&V::validate_steps, "before"},
                                        {&V::shard, "none"},
                                        {&V::stage_layers, equal_stages}})
@@ -110,6 +113,18 @@ void check_modules(const std::string& modules) {
                                  modules, searched, name_of(LayerModules::recomputable)));
 }
 
+/// The same set in all configurations, or what each needs.
+void offload(const std::string& modules, PlanRequest& request) {
+  request.offloads = modules == searched;
+  if (request.offloads || modules == no_modules) return;
+  const auto set = layer_modules(modules);
+  if (!set)
+    throw InputError(fmt::format("--offload-modules is \"{}\"; it must be {}, {}, or some of {}",
+                                 modules, no_modules, searched, name_of(LayerModules::every())));
+  request.run.offload = true;
+  request.run.offload_modules = *set;
+}
+
 /// What a flag says; none where it is to be searched.
 std::optional<int> size_given(const char* flag, const std::string& text) {
   if (text == searched) return std::nullopt;
@@ -155,6 +170,7 @@ std::vector<Sharing> sharings(const PlanValues& values, const PlanRequest& reque
 PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
   PlanRequest request;
   RunConfig& run = request.run;
+  run = settings.config;
   run.model = unscaled_model(settings).scaled(settings.scale);
   if (values.hardware.empty())
     throw InputError(fmt::format("--hardware is missing; give one of {}, or a JSON file",
@@ -167,13 +183,9 @@ PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
   request.batch = values.batch;
   request.memory = request.machine.memory_capacity;
   if (values.memory) request.memory = static_cast<int64_t>(*values.memory * (int64_t{1} << 30));
-  run.attention =
-      settings.is_given("attention") ? settings.config.attention : default_attention(run.model);
+  if (!settings.is_given("attention")) run.attention = default_attention(run.model);
   run.type = *from_name<DType>(values.type);
-  run.sequence_parallel = settings.config.sequence_parallel;
-  run.program = settings.config.program;
   refuse_memory(run.program);
-  run.stored_masks = settings.config.stored_masks;
   request.tensor = tensor_sizes(values, request);
   request.contexts = sharings(values, request);
   request.schedules = schedules_of(values.schedule);
@@ -181,6 +193,7 @@ PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
       values.shard, {Shard::none, Shard::optimizer, Shard::gradients, Shard::weights});
   check_modules(values.modules);
   request.recompute = recomputations_of(values, run.attention);
+  offload(values.offload, request);
   request.late_steps = values.validate_steps == searched;
   request.some_layers = values.recompute_layers != all_layers;
   request.within = values.within.value_or(PlanRequest::usual_within);
@@ -250,6 +263,9 @@ void add_plan(CommandLine& line) {
       "--recompute-layers", v.recompute_layers, {all_layers, searched},
       "searched: also of as few layers as fit, from the first of each stage on, where that "
       "may be the fastest");
+  flags.text("--offload-modules", v.offload, "none|SET|searched",
+             "What of a layer's activations goes to the host's memory; searched: as few bytes as "
+             "fit, where that may be the fastest");
   flags.choice("--validate-steps", v.validate_steps, {"before", searched},
                "searched: also after they were made, without a meeting of the stages, where that "
                "may be the fastest");

@@ -33,6 +33,10 @@ std::string recomputed(const RunConfig& run) {
   return text;
 }
 
+std::string offloaded(const RunConfig& run) {
+  return run.offload ? name_of(run.offload_modules) : "none";
+}
+
 /// "interleaved, v 2"
 std::string order_of(const RunConfig& run) {
   const bool said = run.schedule.has_chunks && run.schedule.chunks == 0;
@@ -61,9 +65,11 @@ struct Searched {
   bool (*is_usual)(const RunConfig&);
   std::string (*text)(const RunConfig&);
 };
-const std::array<Searched, 5>& also_searched() {
-  static const std::array<Searched, 5> all = {
-      {{"c",
+const std::array<Searched, 6>& also_searched() {
+  static const std::array<Searched, 6> all = {
+      {{"offload", [](const PlanRequest& r) { return r.offloads; },
+        [](const RunConfig& run) { return !run.offload; }, offloaded},
+       {"c",
         [](const PlanRequest& r) { return r.contexts.size() > 1 || r.contexts.front().ranks > 1; },
         [](const RunConfig& run) { return run.context_parallel == 1; }, sharing_of},
        {"schedule", [](const PlanRequest& r) { return r.schedules.size() > 1; },
@@ -140,10 +146,13 @@ Table table_of(const PlanRequest& request, const std::string& last) {
 
 nlohmann::json json_of(const PlanRequest& request, const Candidate& candidate) {
   const Prediction& p = candidate.prediction;
-  nlohmann::json parts, memory = nlohmann::json::array();
+  nlohmann::json parts, memory = nlohmann::json::array(), on_host = memory;
   for (int i = 0; i < bounds; ++i)
     parts[std::string(name_of(static_cast<Bound>(i)))] = p.parts[static_cast<size_t>(i)];
-  for (const StagePrediction& stage : p.stages) memory.push_back(stage.memory);
+  for (const StagePrediction& stage : p.stages) {
+    memory.push_back(stage.memory);
+    on_host.push_back(stage.on_host);
+  }
   return {{"name", configuration_name(candidate.run)},
           {"config", harness::to_json(candidate.run)},
           {"gradient_accumulation", candidate.run.microbatches / candidate.run.pipeline_parallel},
@@ -154,6 +163,7 @@ nlohmann::json json_of(const PlanRequest& request, const Candidate& candidate) {
            device_hours_per_billion_tokens(candidate.run, p.seconds)},
           {"seconds_by_part", parts},
           {"memory_per_stage", memory},
+          {"host_memory_per_stage", on_host},
           {"missing_memory", candidate.missing}};
 }
 
@@ -244,7 +254,8 @@ nlohmann::json PlanReport::json() const {
     fitting.push_back(json_of(request, plan.fitting[i]));
     if (i < executed.size())
       fitting.back()["executed"] = {{"seconds", executed[i].seconds},
-                                    {"memory_per_stage", executed[i].memory}};
+                                    {"memory_per_stage", executed[i].memory},
+                                    {"host_memory_per_stage", executed[i].on_host}};
   }
   for (const Candidate& candidate : plan.too_large) large.push_back(json_of(request, candidate));
   return {{"schema", "frugal.plan/1"},

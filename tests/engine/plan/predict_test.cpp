@@ -262,6 +262,8 @@ INSTANTIATE_TEST_SUITE_P(
         sharded(Shard::optimizer, 2), sharded(Shard::weights, 2), uneven(flush, 1, {1, 3, 3, 1}),
         uneven(flush, 1, {3, 3, 4, 2}, 48),
         // Stages of which one waits for long, and then does not.
+        uneven(ScheduleKind::interleaved, 2, {5, 4, 4, 1}, 32),
+        uneven(ScheduleKind::interleaved, 2, {5, 5, 5, 1}, 32),
         uneven(ScheduleKind::interleaved, 2, {3, 2, 2, 3, 2, 2, 2, 1}, 48),
         uneven(ScheduleKind::interleaved_zero_bubble, 2, {2, 2, 2, 1}, 48),
         uneven(ScheduleKind::zero_bubble_h2, 1, {2, 2, 3, 1}, 48),

@@ -166,6 +166,36 @@ TEST(Search, RecomputesNoMoreLayersThanItMust) {
   EXPECT_GE(found.size(), 2U);
 }
 
+/// What is offloaded fits, and no set of modules that fits is faster.
+TEST(Search, OffloadsNoMoreThanItMust) {
+  PlanRequest asked = plan_request(planned_gpt(8, 1024, 16), "h100-dgx", 1, 1, flush);
+  asked.run.model.sequence = 16384;  // activations are most of what one takes
+  asked.run.attention = AttentionKind::fused;
+  asked.recompute = {{Recompute::none}};
+  const auto fastest = [&] { return search(asked).fitting.front(); };
+  const Candidate all = fastest();
+  asked.offloads = true;
+  std::set<std::string> found;
+  for (const double share : {0.9, 0.8, 0.7}) {
+    asked.memory = static_cast<int64_t>(static_cast<double>(all.prediction.memory()) * share);
+    const Candidate best = fastest();
+    ASSERT_TRUE(best.run.offload);
+    found.insert(name_of(best.run.offload_modules));
+    EXPECT_LE(best.prediction.memory(), asked.memory);
+    EXPECT_GE(best.prediction.seconds, all.prediction.seconds);
+    for (const LayerModules set : LayerModules::all_sets(best.run.kept_modules())) {
+      RunConfig other = best.run;
+      other.offload_modules = set;
+      const OptimizerOptions options = planned_optimizer(other.schedule);
+      const Prediction prediction = predict(other, PartCosts(other, options, asked.machine),
+                                            Links(other, asked.machine), asked.machine);
+      if (prediction.memory() > asked.memory) continue;
+      EXPECT_GE(prediction.seconds, best.prediction.seconds * (1 - 1e-9)) << name_of(set);
+    }
+  }
+  EXPECT_GE(found.size(), 2U);
+}
+
 /// Where a bubble is between batches, and that is all that is to be gained.
 TEST(Search, ValidatesStepsLaterWhereThatMayBeFastest) {
   PlanRequest asked =

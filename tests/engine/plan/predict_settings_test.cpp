@@ -1,0 +1,138 @@
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "engine/plan/execute.h"
+#include "tests/engine/plan/support.h"
+
+/// What a run may have besides how it is divided and ordered: predictions against execution.
+namespace frugal::engine {
+namespace {
+
+using testing::flush;
+using testing::planned_gpt;
+
+struct Setting {
+  const char* name;
+  std::function<void(RunConfig&)> set;
+  double within = 0.001;  // what the time may be off by
+};
+void PrintTo(const Setting& s, std::ostream* out) { *out << s.name; }
+
+/// Of 16 layers, on two stages if nothing else is said.
+RunConfig config_of(const Setting& setting) {
+  RunConfig run = planned_gpt(16, 2048, 16);
+  run.model.dropout = 0;
+  run.model.tied = false;
+  run.attention = AttentionKind::fused;
+  run.type = DType::bf16;
+  run.schedule = flush;
+  run.pipeline_parallel = 2;
+  run.micro_batch = 2;
+  run.microbatches = 8;
+  setting.set(run);
+  run.validate();
+  return run;
+}
+
+class PredictedSetting : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(PredictedSetting, TakesWhatABatchTakes) {
+  const Machine machine = find_machine("h100-dgx");
+  const RunConfig run = config_of(GetParam());
+  const OptimizerOptions options = planned_optimizer(run.schedule);
+  const Prediction prediction =
+      predict(run, PartCosts(run, options, machine), Links(run, machine), machine);
+  const Execution executed = execute_plan(run, options, machine);
+  EXPECT_NEAR(prediction.seconds / executed.seconds, 1, GetParam().within);
+  for (size_t i = 0; i < executed.memory.size(); ++i) {
+    EXPECT_EQ(prediction.stages[i].memory + int64_t{8} * Execution::batches, executed.memory[i])
+        << "stage " << i;
+    EXPECT_EQ(prediction.stages[i].on_host, executed.on_host[i]) << "stage " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PredictedSetting,
+    ::testing::Values(
+        Setting{"mini_sequences",
+                [](RunConfig& run) {
+                  run.mlp_chunks = 4;
+                  run.head_chunks = 8;
+                }},
+        Setting{"by_rule",
+                [](RunConfig& run) { run.mlp_chunks = run.head_chunks = RunConfig::by_rule; }},
+        Setting{"head_tiles", [](RunConfig& run) { run.head_tiles = 8; }},
+        Setting{"narrow_logits", [](RunConfig& run) { run.narrow_logits = true; }},
+        Setting{"pure", [](RunConfig& run) { run.precision = Precision::pure; }},
+        Setting{"group",
+                [](RunConfig& run) {
+                  run.recompute = Recompute::full;
+                  run.recompute_group = 4;
+                }},
+        Setting{"offload_optimizer", [](RunConfig& run) { run.offload_optimizer = true; }},
+        Setting{"ulysses_in_a_ring",
+                [](RunConfig& run) {
+                  run.context_parallel = 4;
+                  run.context = ContextKind::zigzag;
+                  run.ulysses_size = 2;
+                }}),
+    ::testing::PrintToStringParamName());
+
+/// Replicas of a divided part sum it in the last backward pass alone.
+Setting hybrid(const char* name, Shard shard, int stages, double within = 0.001) {
+  const auto set = [=](RunConfig& run) {
+    run.pipeline_parallel = stages;
+    run.data_parallel = 4;
+    run.shard = shard;
+    run.shard_size = 2;
+  };
+  return {name, set, within};
+}
+INSTANTIATE_TEST_SUITE_P(
+    Hybrid, PredictedSetting,
+    ::testing::Values(hybrid("optimizer", Shard::optimizer, 2),
+                      hybrid("gradients", Shard::gradients, 1),
+                      // The next stage waits for that pass, and the sums count when it has ended.
+                      hybrid("weights", Shard::weights, 2, 0.02)),
+    ::testing::PrintToStringParamName());
+
+Setting offloading(
+    const char* name, LayerModules modules,
+    std::function<void(RunConfig&)> set = [](RunConfig&) {}) {
+  const auto offload = [modules, set = std::move(set)](RunConfig& run) {
+    run.offload = true;
+    run.offload_modules = modules;
+    set(run);
+  };
+  return {name, offload, 0.002};
+}
+constexpr LayerModule residual = LayerModule::residual, mlp = LayerModule::mlp;
+INSTANTIATE_TEST_SUITE_P(
+    Offload, PredictedSetting,
+    ::testing::Values(
+        offloading("inputs", RunConfig::inputs,
+                   [](RunConfig& run) { run.recompute = Recompute::full; }),
+        offloading("residual", {residual}), offloading("mlp", {mlp}),
+        offloading("of_three_layers", {mlp}, [](RunConfig& run) { run.offload_layers = 3; }),
+        offloading("one_stage", {residual}, [](RunConfig& run) { run.pipeline_parallel = 1; }),
+        offloading("four_stages", {residual, LayerModule::norm},
+                   [](RunConfig& run) {
+                     run.tensor_parallel = 2;
+                     run.sequence_parallel = true;
+                     run.pipeline_parallel = 4;
+                   }),
+        offloading("zb_v", {residual},
+                   [](RunConfig& run) {
+                     run.schedule = ScheduleKind::zero_bubble_v;
+                     run.chunks = 2;
+                   }),
+        offloading("interleaved", {residual},
+                   [](RunConfig& run) {
+                     run.schedule = ScheduleKind::interleaved;
+                     run.chunks = 2;
+                   })),
+    ::testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace frugal::engine
