@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-shares=8
+shares=16
 if ((!$#)); then
   exec scripts/build.sh ci compile_alone
 fi

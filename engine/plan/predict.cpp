@@ -141,11 +141,16 @@ class Predicting {
     return walk;
   }
 
-  Walks walk_all() const { return {.each = {walk(run_.microbatches)}, .all = run_.microbatches}; }
+  Walks walks_of(std::initializer_list<int64_t> microbatches) const {
+    Walks walks{.each = {}, .all = run_.microbatches};
+    for (const int64_t m : microbatches) walks.each.push_back(walk(m));
+    return walks;
+  }
   Walks walks() const {
     const int64_t p = run_.pipeline_parallel, enough = settled_after(run_.schedule, p);
-    if (run_.microbatches <= enough + enough - p) return walk_all();  // which takes no longer
-    return {.each = {walk(enough), walk(enough - p)}, .all = run_.microbatches};
+    // To walk through all takes no longer.
+    if (run_.microbatches <= enough + enough - p) return walks_of({run_.microbatches});
+    return walks_of({enough, enough - p});
   }
 
   /// What a stage has besides where it validates its steps later: the norm so far, that of all
@@ -165,9 +170,10 @@ class Predicting {
                            .chunks = run_.chunks,
                            .microbatches = static_cast<int>(run_.microbatches)};
       StagePrediction& stage = prediction_.stages[static_cast<size_t>(i)];
-      stage.on_host = part.fixed_on_host + walks.extended([&](size_t walk) {
-        return most_offloaded(walks.each[walk], i);
-      });
+      stage.on_host = part.fixed_on_host;
+      if (run_.offload)
+        stage.on_host +=
+            walks.extended([&](size_t walk) { return most_offloaded(walks.each[walk], i); });
       stage.memory = part.fixed + (run_.schedule.versions_limit(fill) - 1) * part.weights +
                      late_bytes(i) +
                      walks.extended([&](size_t walk) { return peak_of(walks.each[walk], i); });
@@ -263,7 +269,7 @@ class Predicting {
     }
     std::vector<WalkTime> times;
     for (const Walk& walk : walks.each) times.push_back(walked(walk));
-    if (!walks.settled(times)) return walk_through(walk_all());
+    if (!walks.settled(times)) return walk_through(walks_of({run_.microbatches}));
     const auto most = [&](double WalkSeconds::*of) {
       return walks.extended([&](size_t walk) { return walks.busiest[walk].*of; });
     };

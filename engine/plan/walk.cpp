@@ -1,6 +1,7 @@
 #include "engine/plan/walk.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "engine/plan/walk_messages.h"
@@ -18,6 +19,8 @@ class Clock {
         forward_(ways(true)),
         backward_(ways(false)) {
     take_inputs();
+    for (const PartCost& part : walk.parts) costs_.push_back(passes_of(part));
+    for (const PartCost& part : walk.turning) turning_.push_back(passes_of(part));
     for (size_t i = 0; i < stages_.size(); ++i) {
       WalkingStage& s = stages_[i];
       for (int chunk = 0; chunk < walk.layout.chunks; ++chunk)
@@ -43,6 +46,14 @@ class Clock {
   }
 
  private:
+  /// A pass through a part. The weights' own has neither ways nor an input.
+  struct Making {
+    const Action& action;
+    size_t part;
+    std::vector<WalkWay>* ways = nullptr;
+    WalkInput* input = nullptr;  ///< what it waits for; null where that is nothing
+  };
+
   std::vector<WalkWay> ways(bool forward) const {
     const int parts = walk_.layout.parts();
     std::vector<WalkWay> found(static_cast<size_t>(parts));
@@ -63,6 +74,19 @@ class Clock {
                     (walk_.layout.goes_back(seat.chunk) ? 1 : 0);
     }
     return found;
+  }
+
+  /// By ActionKind, and next to each other: there are hundreds of parts, and millions of passes.
+  using PassCosts = std::array<PassCost, all_passes.size()>;
+  static PassCosts passes_of(const PartCost& part) {
+    PassCosts costs;
+    for (size_t kind = 0; kind < costs.size(); ++kind)
+      costs[kind] = pass_of(part, static_cast<ActionKind>(kind));
+    return costs;
+  }
+  const PassCosts& cost_of(const Making& pass, size_t stage) const {
+    const bool turns = !turning_.empty() && Walk::turns(walk_.actions[stage], stages_[stage].done);
+    return (turns ? turning_ : costs_)[pass.part];
   }
 
   /// Memory for what all passes need, which stays for the next of thousands of walks.
@@ -87,8 +111,9 @@ class Clock {
     }
   }
 
+  /// Where a search spends most of its time that is not spent on parts: everything is inlined.
   template <bool held_up, bool batches>
-  void advance(size_t stage) {
+  [[gnu::flatten]] void advance(size_t stage) {
     const Actions& actions = walk_.actions[stage];
     WalkingStage& s = stages_[stage];
     const size_t before = s.done;
@@ -110,11 +135,11 @@ class Clock {
 
   /// Makes a pass, if what it needs is there.
   template <bool held_up, bool batches>
-  bool pass(size_t stage, const Action& pass) {
+  bool pass(size_t stage, const Action& action) {
+    const Making pass = making(stage, action);
     if (!begin<held_up, batches>(stage, pass)) return false;
     WalkingStage& s = stages_[stage];
-    const auto part = static_cast<size_t>(s.parts[static_cast<size_t>(pass.chunk)]);
-    const PassCost& cost = pass_of(walk_.of_pass(part, stage, s.done), pass.kind);
+    const PassCost& cost = cost_of(pass, stage)[static_cast<size_t>(action.kind)];
     if constexpr (held_up) s.give(cost);
     s.free = s.free.after_pass(cost.seconds);
     end<held_up>(stage, pass);
@@ -123,14 +148,14 @@ class Clock {
 
   /// Makes two, if what both need is there.
   template <bool held_up, bool batches>
-  bool together(size_t stage, const Action& first, const Action& second) {
-    for (const Action* pass : {&first, &second})
-      if (const WalkInput* input = input_of(stage, *pass); input != nullptr && !input->here)
-        return false;
+  bool together(size_t stage, const Action& one, const Action& other) {
+    const Making first = making(stage, one), second = making(stage, other);
+    for (const WalkInput* input : {first.input, second.input})
+      if (input != nullptr && !input->here) return false;
     if (!begin<held_up, batches>(stage, first) || !begin<held_up, batches>(stage, second))
       return false;
     WalkingStage& s = stages_[stage];
-    const PassCost& cost = walk_.of_pair(stage, first).pass;
+    const PassCost& cost = walk_.of_pair(stage, one).pass;
     if constexpr (held_up) s.give(cost);
     s.free = s.free.after_pass(cost.seconds);
     end<held_up>(stage, first);
@@ -138,44 +163,39 @@ class Clock {
     return true;
   }
 
+  Making making(size_t stage, const Action& action) {
+    const auto part = static_cast<size_t>(stages_[stage].parts[static_cast<size_t>(action.chunk)]);
+    if (action.kind == ActionKind::weight_backward) return {action, part};
+    std::vector<WalkWay>& ways = action.kind == ActionKind::forward ? forward_ : backward_;
+    return {action, part, &ways, input_of(ways, part, action.microbatch)};
+  }
+
   template <bool held_up, bool batches>
-  bool begin(size_t stage, const Action& pass) {
+  bool begin(size_t stage, const Making& pass) {
     WalkingStage& s = stages_[stage];
-    const auto part = static_cast<size_t>(s.parts[static_cast<size_t>(pass.chunk)]);
-    const bool is_forward = pass.kind == ActionKind::forward;
-    const bool waits = pass.kind != ActionKind::weight_backward;
-    WalkInput* input = input_of(stage, pass);
-    if (batches && !has_late(stage, pass.version)) return false;
+    if (batches && !has_late(stage, pass.action.version)) return false;
     if constexpr (held_up) {
-      if (!messages_.receive(s, input,
-                             waits ? bringer_of(ways_of(pass), part, is_forward) : nullptr))
-        return false;
-    } else if (input != nullptr) {
-      if (!input->here) return false;
-      s.free = later(s.free, input->since);
+      const bool forward = pass.action.kind == ActionKind::forward;
+      const WalkWay* bringer =
+          pass.ways == nullptr ? nullptr : bringer_of(*pass.ways, pass.part, forward);
+      if (!messages_.receive(s, pass.input, bringer)) return false;
+    } else if (pass.input != nullptr) {
+      if (!pass.input->here) return false;
+      s.free = later(s.free, pass.input->since);
     }
-    if constexpr (batches) use_weights(stage, part, pass.version);
+    if constexpr (batches) use_weights(stage, pass.part, pass.action.version);
     return true;
   }
 
   template <bool held_up>
-  void end(size_t stage, const Action& pass) {
+  void end(size_t stage, const Making& pass) {
     WalkingStage& s = stages_[stage];
     if (held_up && walk_.synchronised) s.host = s.free.all;
-    std::vector<WalkWay>& ways = ways_of(pass);
-    const WalkWay& way = ways[static_cast<size_t>(s.parts[static_cast<size_t>(pass.chunk)])];
-    if (pass.kind != ActionKind::weight_backward && way.to >= 0)
-      messages_.send(s, way, *input_of(ways, static_cast<size_t>(way.to), pass.microbatch));
-  }
-
-  std::vector<WalkWay>& ways_of(const Action& pass) {
-    return pass.kind == ActionKind::forward ? forward_ : backward_;
-  }
-  /// What a pass waits for; null where it waits for nothing.
-  WalkInput* input_of(size_t stage, const Action& pass) {
-    if (pass.kind == ActionKind::weight_backward) return nullptr;
-    const int part = stages_[stage].parts[static_cast<size_t>(pass.chunk)];
-    return input_of(ways_of(pass), static_cast<size_t>(part), pass.microbatch);
+    if (pass.ways == nullptr) return;
+    const WalkWay& way = (*pass.ways)[pass.part];
+    if (way.to >= 0)
+      messages_.send(s, way,
+                     *input_of(*pass.ways, static_cast<size_t>(way.to), pass.action.microbatch));
   }
 
   /// Copies another version than the one before out, where that takes time.
@@ -299,7 +319,8 @@ class Clock {
   WalkMessages messages_;
   bool moved_ = false;
   std::vector<WalkingStage> stages_;
-  std::vector<WalkWay> forward_, backward_;  // of each part
+  std::vector<PassCosts> costs_, turning_;   // of each part
+  std::vector<WalkWay> forward_, backward_;  // the same
   std::vector<Norm> norms_;                  // of each batch
   std::vector<Late> late_;                   // the same
 };

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <utility>
+#include <array>
 
 #include "engine/plan/walk.h"
 
@@ -16,22 +16,45 @@ int messages_of(const Walk& walk, size_t part, ActionKind pass) {
   return (comes ? 1 : 0) + (sent[part].alone > 0 ? 1 : 0);
 }
 
+/// How many passes of each ActionKind a stage makes through a chunk, and how many alone: of
+/// microbatches that do not turn (Walk::turns), and of those that do.
+struct PassCounts {
+  using Count = std::array<int, all_passes.size()>;
+  Count all{}, alone{}, turning{};
+};
+
 WalkSeconds seconds_of(const Walk& walk, int stage) {
   const auto of_stage = static_cast<size_t>(stage);
-  WalkSeconds all{.device = 0, .host = walk.host_of_step[of_stage]};
-  bool with_next = false;
-  for (size_t i = 0; i < walk.actions[of_stage].size(); ++i) {
-    const Action& pass = walk.actions[of_stage][i];
-    const auto part = static_cast<size_t>(walk.layout.part_at({stage, pass.chunk}));
-    all.host += walk.launch * messages_of(walk, part, pass.kind);
-    const bool with_last = std::exchange(with_next, pass.beside_next);
-    if (with_last) continue;
-    const PassCost& cost = with_next ? walk.of_pair(of_stage, pass).pass
-                                     : pass_of(walk.of_pass(part, of_stage, i), pass.kind);
-    all.device += cost.seconds;
-    all.host += cost.host;
+  const Actions& actions = walk.actions[of_stage];
+  WalkSeconds sum{.device = 0, .host = walk.host_of_step[of_stage]};
+  const auto add = [&sum](int times, const PassCost& cost) {
+    sum.device += times * cost.seconds;
+    sum.host += times * cost.host;
+  };
+  std::vector<PassCounts> chunks(static_cast<size_t>(walk.layout.chunks));
+  bool with_last = false;
+  for (size_t i = 0; i < actions.size(); ++i) {
+    const auto kind = static_cast<size_t>(actions[i].kind);
+    PassCounts& passes = chunks[static_cast<size_t>(actions[i].chunk)];
+    const bool with_next = actions[i].beside_next;
+    ++passes.all[kind];
+    if (with_next)
+      add(1, walk.of_pair(of_stage, actions[i]).pass);
+    else if (!with_last)
+      ++(walk.turning.empty() || !Walk::turns(actions, i) ? passes.alone : passes.turning)[kind];
+    with_last = with_next;
   }
-  return all;
+  for (int chunk = 0; chunk < walk.layout.chunks; ++chunk) {
+    const PassCounts& passes = chunks[static_cast<size_t>(chunk)];
+    const auto part = static_cast<size_t>(walk.layout.part_at({stage, chunk}));
+    for (size_t i = 0; i < all_passes.size(); ++i) {
+      const auto kind = static_cast<ActionKind>(i);
+      sum.host += walk.launch * passes.all[i] * messages_of(walk, part, kind);
+      add(passes.alone[i], pass_of(walk.parts[part], kind));
+      if (!walk.turning.empty()) add(passes.turning[i], pass_of(walk.turning[part], kind));
+    }
+  }
+  return sum;
 }
 
 }  // namespace
