@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "engine/cluster.h"
@@ -34,6 +33,16 @@ int64_t enough_layers(const RunConfig& run) {
   return run.reduces_in_backward() || run.program.software.synchronised_passes ? 4 : 2;
 }
 
+/// Parameters, one microbatch forward and backward, and a step.
+PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
+                      const Machine& machine, const ModelPart& part, bool turns) {
+  PartCost cost;
+  on_one_rank(run, machine, part.layers, [&](Rank& rank) {
+    cost = PartRun(rank, optimizer, {part}, machine.launch_overhead).run(turns);
+  });
+  return cost;
+}
+
 }  // namespace
 
 double least_passes(const ScheduleKind& kind, const PartCost& part) {
@@ -58,15 +67,6 @@ PartCost plus(const PartCost& a, int64_t n, const PartCost& b) {
         &PartCost::backward_peak, &PartCost::input_backward_peak, &PartCost::weight_backward_peak})
     sum.*bytes += n * (b.*bytes);
   return sum;
-}
-
-PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
-                      const Machine& machine, const ModelPart& part, bool turns) {
-  PartCost cost;
-  on_one_rank(run, machine, part.layers, [&](Rank& rank) {
-    cost = PartRun(rank, optimizer, {part}, machine.launch_overhead).run(turns);
-  });
-  return cost;
 }
 
 PartCosts::PartCosts(const RunConfig& run, const OptimizerOptions& optimizer,

@@ -12,10 +12,10 @@ namespace frugal::engine {
 
 /// Seconds of a pass.
 struct PassCost {
-  double seconds = 0;  ///< of a device that has its work in time
-  double host = 0;     ///< in which the host gives it that
+  double seconds = 0;  ///< of the device, while the host is ahead
+  double host = 0;     ///< that the host takes to issue it
   /// Where messages hold up hosts (Messages): by how much the host is to begin before the device,
-  /// so that the device has its work in time.
+  /// so that the device need not wait for it.
   double lead = 0;
 };
 
@@ -52,7 +52,8 @@ inline constexpr std::array<PassCost PartCost::*, 4> all_passes = {
 /// another microbatch through another part (Action::beside_next).
 struct PairCost {
   PassCost pass;
-  int64_t peak = 0;  ///< bytes, above what is held before their inputs come
+  int64_t peak = 0;     ///< bytes, above what is held before their inputs come
+  int64_t on_host = 0;  ///< the same of what is offloaded
 };
 
 /// Seconds that the passes of a microbatch through a part take at least, of those that are made
@@ -62,22 +63,20 @@ double least_passes(const ScheduleKind& kind, const PartCost& part);
 /// a + n · b, member by member.
 PartCost plus(const PartCost& a, int64_t n, const PartCost& b);
 
-/// Executes a part of run.model once: parameters, one microbatch forward and backward, and a step,
-/// all on one rank of run.tensor_parallel. Its pipeline does not count, and replicas do where they
-/// divide something; its schedule decides how the optimizer steps, and whether weights' gradients
-/// have a pass of their own. Throws OutOfMemory where the machine has too little.
-/// `turns`: of microbatches whose backward pass is the next one behind their forward pass.
-PartCost execute_part(const RunConfig& run, const OptimizerOptions& optimizer,
-                      const Machine& machine, const ModelPart& part, bool turns = false);
-
-/// Costs of parts of any number of layers, from parts of a few: each layer more of a kind costs the
-/// same. That is so because layers of a kind are equal, and each keeps the same. The first two are
-/// unlike the others where weights are gathered for a layer, or its gradients divided behind it,
-/// while those of the layers beside it are there. There are several kinds where every so many
-/// layers have a window (ModelConfig::window_period).
+/// Costs of parts of run.model of any number of layers, executed on one rank of
+/// run.tensor_parallel. Its pipeline does not count, and replicas do where they divide something;
+/// its schedule decides how the optimizer steps, and whether weights' gradients have a pass of
+/// their own.
 ///
-/// Each of them is executed when it is first asked for. Where layers are recomputed otherwise than
-/// those behind them (RunConfig::recompute_layers, recompute_group), a part is executed as it is.
+/// Few layers are executed, and each layer more of a kind costs the same. That is so because layers
+/// of a kind are equal, and each keeps the same. The first two are unlike the others where weights
+/// are gathered for a layer, or its gradients divided behind it, while those of the layers beside
+/// it are there. There are several kinds where every so many layers have a window
+/// (ModelConfig::window_period).
+///
+/// Each part is executed when it is first asked for. Where layers are recomputed otherwise than
+/// those behind them (RunConfig::recompute_layers, recompute_group), or offloaded, it is executed
+/// as it is.
 ///
 /// A peak grows by what each layer more keeps where it is a layer's. It may be the embedding's or
 /// the head's instead, and grow by less, until the layers' own is higher; then what is said is too

@@ -75,13 +75,16 @@ PairCost PartRun::run_together(size_t forward_chunk) {
   Gpt::Saved before, saved;
   Tensor y, dx;
   (void)forward(back, before, total);
-  const int64_t held = rank_.ledger.current();
+  const int64_t before_both = held(), on_host = rank_.host.current();
   rank_.ledger.reset_peaks();
+  rank_.host.reset_peaks();
   const double begin = passes_end(), given = of_host();
   Interleaving::run(
       [&](Interleaving& other) { y = forward(ahead, saved, total, &other); },
       [&](Interleaving& other) { dx = backward(back, std::move(before), nullptr, &other); });
-  const PairCost cost{{passes_end() - begin, of_host() - given, 0}, rank_.ledger.peak() - held};
+  const PairCost cost{.pass = {passes_end() - begin, of_host() - given, 0},
+                      .peak = rank_.ledger.peak() - before_both,
+                      .on_host = rank_.host.peak() - on_host};
   (void)backward(ahead, std::move(saved), nullptr);
   return cost;
 }

@@ -13,8 +13,8 @@ namespace frugal::engine {
 /// A part of a model on one rank, or those of the chunks of a stage. It does what StageExecutor
 /// does, on a virtual device, and observes what each piece of that costs.
 ///
-/// The device has its work in time, as where the host of a whole run is ahead: a pass begins when
-/// the one before it ends, and what goes on beside passes goes on beside the next one.
+/// The host is ahead of the device, as in a whole run: a pass begins when the one before it ends,
+/// and what goes on beside passes goes on beside the next one.
 class PartRun {
  public:
   /// `launch`: seconds in which the host gives the device an operation.

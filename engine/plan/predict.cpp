@@ -7,7 +7,6 @@
 #include <limits>
 #include <numeric>
 #include <stdexcept>
-#include <type_traits>
 #include <utility>
 
 #include "engine/plan/execute.h"
@@ -27,6 +26,8 @@ std::string either_of(std::vector<std::string> names) {
   names.pop_back();
   return names.empty() ? last : fmt::format("{} or {}", fmt::join(names, ", "), last);
 }
+
+double gib(int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 30); }
 
 /// What a stage has between batches is as one part with all of its layers.
 ModelPart together(const RunConfig& run, int stage) {
@@ -69,10 +70,10 @@ class Predicting {
       prediction_.stages.push_back(stage(i));
       if (least(i) > seconds) return std::nullopt;
     }
-    Walks both = walks();
-    add_memory(both);
+    Walks made = walks();
+    add_memory(made);
     check_hosts();
-    walk_through(std::move(both));
+    walk_through(std::move(made));
     prediction_.seconds = std::accumulate(prediction_.parts.begin(), prediction_.parts.end(), 0.0);
     return std::move(prediction_);
   }
@@ -88,8 +89,11 @@ class Predicting {
   double least(int i) const {
     const auto stage = static_cast<size_t>(i);
     double passes = 0;
-    for (int chunk = 0; chunk < run_.chunks; ++chunk)
-      passes += least_passes(run_.schedule, costs_.of(ModelPart::of(run_, i, chunk)));
+    for (int chunk = 0; chunk < run_.chunks; ++chunk) {
+      const ModelPart part = ModelPart::of(run_, i, chunk);
+      passes += std::min(least_passes(run_.schedule, costs_.of(part)),
+                         least_passes(run_.schedule, costs_.turning(part)));
+    }
     if (makes_together(run_)) {
       const auto [ahead, back] = chunks_of(run_, i);
       passes = std::min(passes, costs_.together(ahead, back, 0).pass.seconds +
@@ -184,9 +188,10 @@ class Predicting {
     for (size_t i = 0; i < prediction_.stages.size(); ++i)
       if (const int64_t bytes = prediction_.stages[i].on_host; bytes > host_capacity_)
         throw InputError(fmt::format(
-            "what stage {} offloads takes {} bytes of the host's memory, of which each device has "
-            "{}; offload less",
-            i, bytes, host_capacity_));
+            "{} takes {:.1f} GiB of the host's memory for a device of stage {}, which has {:.1f}; "
+            "divide it among more devices, or leave {} out",
+            run_.offload ? "--offload-modules" : "--offload-optimizer", gib(bytes), i,
+            gib(host_capacity_), run_.offload ? "some modules" : "it"));
   }
 
   WalkTime walked(const Walk& walk) const {

@@ -19,6 +19,13 @@ std::vector<int64_t> divisors(int64_t n) {
   return all;
 }
 
+RunConfig without_offload(RunConfig run) {
+  run.offload = false;
+  run.offload_modules = RunConfig::inputs;
+  run.offload_layers = 0;
+  return run;
+}
+
 std::optional<InputError> broken_rule(const RunConfig& run) {
   try {
     run.validate();
@@ -36,7 +43,7 @@ void PlanRequest::search_all() {
   for (const LayerModules set : LayerModules::all_sets(LayerModules::recomputable))
     recompute.push_back({Recompute::selective, set});
   shards = {Shard::none, Shard::optimizer, Shard::gradients, Shard::weights};
-  some_layers = late_steps = balanced_stages = offloads = true;
+  some_layers = late_steps = balanced_stages = searches_offload = true;
   contexts = sharings(balanced_contexts());
 }
 

@@ -24,7 +24,8 @@ struct Sharing {
 /// What is to be planned: a model on so many devices of a machine, and which configurations are
 /// considered.
 struct PlanRequest {
-  RunConfig run;  ///< model, type, attention and masks; the rest is searched
+  /// Model, type and all that is neither divided, ordered, recomputed nor searched below.
+  RunConfig run;
   Machine machine;
   int devices = 1;                ///< [N], all of which are used
   int64_t batch = 1;              ///< [B], sequences
@@ -37,9 +38,9 @@ struct PlanRequest {
   /// Whether of layers that could not keep all as few may be recomputed as fit in memory
   /// (RunConfig::recompute_layers), where nothing that was found is faster.
   bool some_layers = false;
-  /// Whether of what does not fit in memory as few bytes may go to the host's as are too many
+  /// Whether just enough activations may go to the host's memory to make a configuration fit
   /// (RunConfig::offload_modules), where that may be the fastest.
-  bool offloads = false;
+  bool searches_offload = false;
   /// Whether the stages of a schedule that flushes may also validate their steps later
   /// (StepValidation::after), where without its bubble it would be the fastest that was found.
   bool late_steps = false;
@@ -68,6 +69,8 @@ struct PlanRequest {
 
 /// All numbers that divide n, in ascending order.
 std::vector<int64_t> divisors(int64_t n);
+/// The same configuration with all activations on the device.
+RunConfig without_offload(RunConfig run);
 /// Which rule forbids a configuration (RunConfig::validate); none where it is allowed.
 std::optional<InputError> broken_rule(const RunConfig& run);
 

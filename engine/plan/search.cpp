@@ -6,7 +6,6 @@
 #include <cmath>
 #include <deque>
 #include <functional>
-#include <map>
 #include <queue>
 
 #include "engine/plan/balance.h"
@@ -131,7 +130,7 @@ class Search {
 
   Ordered ordered_by_passes(const RunConfig& run, const Links& links) {
     if (!std::isfinite(request_.within) || rule_against(run)) return {run, &links, 0, 0};
-    const PartCost model = costs_.of(run).of(ModelPart::whole(run));
+    const PartCost model = costs_.of(without_offload(run)).of(ModelPart::whole(run));
     const double of_stage =
         static_cast<double>(run.microbatches) / static_cast<double>(run.pipeline_parallel);
     const double passes = least_passes(run.schedule, model);
@@ -174,7 +173,8 @@ class Search {
     recompute_all_or_some(run, costs, links);
   }
 
-  /// In the order of how fast they may be, so that they do not depend on when what was found.
+  /// In the order of how fast they may be, so that the result does not depend on the order in which
+  /// others were found.
   void take_chances() {
     for (; !chances_.empty() && chances_.top().seconds < fastest_;) {
       const Chance chance = chances_.top();
@@ -191,13 +191,15 @@ class Search {
   /// What is recomputed of every layer; and of as few as fit, if that may be the fastest of all.
   void recompute_all_or_some(const RunConfig& run, const PartCosts& costs, const Links& links) {
     const std::optional<Outcome> all = step_soon_or_late(run, costs, links);
-    if (request_.offloads && all && all->memory > request_.memory && all->seconds < fastest_)
+    if (request_.searches_offload && all && all->memory > request_.memory &&
+        all->seconds < fastest_)
       chances_.push({Chance::Of::offloading, all->seconds, run, &links});
     const bool by_layer = run.recompute == Recompute::full || run.recompute == Recompute::selective;
     if (!request_.some_layers || !by_layer || !all || all->memory > request_.memory) return;
     RunConfig plain = run;
     plain.recompute = Recompute::none;
-    const auto none = predict_within(longest(), plain, costs_.of(plain), links, request_.machine);
+    if (broken_rule(plain)) return;
+    const auto none = predicted(plain, costs_.of(plain), links);
     if (!none || none->memory() <= request_.memory) return;
     const double share = static_cast<double>(none->memory() - request_.memory) /
                          static_cast<double>(none->memory() - all->memory);
@@ -254,23 +256,30 @@ class Search {
   }
   std::optional<Outcome> consider(const RunConfig& run, const PartCosts& costs,
                                   const Links& links) {
-    try {
-      auto prediction = predict_within(longest(), run, costs, links, request_.machine);
-      if (!prediction) {
-        ++plan_.slower;
-        return std::nullopt;
-      }
-      const Outcome outcome{prediction->seconds, prediction->part(Bound::bubble),
-                            prediction->memory()};
-      if (outcome.seconds > longest()) {
-        ++plan_.slower;
-        return outcome;
-      }
-      Candidate candidate{run, *std::move(prediction), 0};
-      candidate.missing = std::max<int64_t>(candidate.prediction.memory() - request_.memory, 0);
-      if (candidate.fits()) fastest_ = std::min(fastest_, outcome.seconds);
-      (candidate.fits() ? plan_.fitting : plan_.too_large).push_back(std::move(candidate));
+    const int64_t refused = plan_.refused;
+    auto prediction = predicted(run, costs, links);
+    if (!prediction) {
+      plan_.slower += plan_.refused == refused ? 1 : 0;
+      return std::nullopt;
+    }
+    const Outcome outcome{prediction->seconds, prediction->part(Bound::bubble),
+                          prediction->memory()};
+    if (outcome.seconds > longest()) {
+      ++plan_.slower;
       return outcome;
+    }
+    Candidate candidate{run, *std::move(prediction), 0};
+    candidate.missing = std::max<int64_t>(candidate.prediction.memory() - request_.memory, 0);
+    if (candidate.fits()) fastest_ = std::min(fastest_, outcome.seconds);
+    (candidate.fits() ? plan_.fitting : plan_.too_large).push_back(std::move(candidate));
+    return outcome;
+  }
+
+  /// None where it takes too long, or is refused.
+  std::optional<Prediction> predicted(const RunConfig& run, const PartCosts& costs,
+                                      const Links& links) {
+    try {
+      return predict_within(longest(), run, costs, links, request_.machine);
     } catch (const InputError& e) {
       refuse(e);
       return std::nullopt;

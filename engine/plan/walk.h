@@ -69,7 +69,7 @@ struct Walk {
   /// Whether a forward pass and a backward pass of the same microbatch follow each other there.
   static bool turns(const Actions& passes, size_t index) {
     const size_t begin = passes[index].kind == ActionKind::forward ? index : index - 1;
-    if (begin + 1 >= passes.size()) return false;  // the first one has none before it
+    if (begin >= passes.size() - 1) return false;  // also where the first one would be before it
     const Action &first = passes[begin], &second = passes[begin + 1];
     return first.kind == ActionKind::forward && second.kind != ActionKind::forward &&
            first.chunk == second.chunk && first.microbatch == second.microbatch;

@@ -101,10 +101,12 @@ int64_t most_offloaded(const Walk& walk, int stage) {
   const Actions& passes = walk.actions[static_cast<size_t>(stage)];
   for (size_t i = 0; i < passes.size(); ++i) {
     if (passes[i].kind == ActionKind::weight_backward) continue;
+    if (passes[i].beside_next)
+      most = std::max(most, now + walk.of_pair(static_cast<size_t>(stage), passes[i]).on_host);
     const auto part = static_cast<size_t>(walk.layout.part_at({stage, passes[i].chunk}));
     const int64_t kept = walk.of_pass(part, static_cast<size_t>(stage), i).kept_on_host;
     now += passes[i].kind == ActionKind::forward ? kept : -kept;
-    most = std::max(most, now);
+    if (!passes[i].beside_next) most = std::max(most, now);
   }
   return most;
 }

@@ -25,21 +25,21 @@ const std::vector<Recomputation>& WorthTrying::recomputing(const RunConfig& like
       recomputing_.try_emplace({like.tensor_parallel, like.context_parallel, like.context,
                                 like.micro_batch, like.schedule.splits_backward});
   if (!is_new) return found->second;
-  std::vector<PartCost> layers;
+  std::vector<std::pair<Recomputation, PartCost>> layers;  // without what is offloaded
   for (const Recomputation& again : request_.recompute) {
     RunConfig run = like;
     run.shard = Shard::none;
-    run.offload = false;
     run.recompute = again.kind;
     run.recompute_modules = again.modules;
-    layers.push_back(costs_.of(run).layer());
+    if (run.offload && broken_rule(run)) continue;  // nothing is left to offload
+    layers.emplace_back(again, costs_.of(without_offload(run)).layer());
   }
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const bool worse = request_.recompute[i].kind == Recompute::selective &&
-                       std::ranges::any_of(layers, [&](const PartCost& other) {
-                         return is_worse(layers[i], other);
-                       });
-    if (!worse) found->second.push_back(request_.recompute[i]);
+  for (const auto& [again, layer] : layers) {
+    const bool worse =
+        again.kind == Recompute::selective && std::ranges::any_of(layers, [&](const auto& other) {
+          return is_worse(layer, other.second);
+        });
+    if (!worse) found->second.push_back(again);
   }
   return found->second;
 }

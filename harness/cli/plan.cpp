@@ -115,8 +115,8 @@ void check_modules(const std::string& modules) {
 
 /// The same set in all configurations, or what each needs.
 void offload(const std::string& modules, PlanRequest& request) {
-  request.offloads = modules == searched;
-  if (request.offloads || modules == no_modules) return;
+  request.searches_offload = modules == searched;
+  if (request.searches_offload || modules == no_modules) return;
   const auto set = layer_modules(modules);
   if (!set)
     throw InputError(fmt::format("--offload-modules is \"{}\"; it must be {}, {}, or some of {}",
@@ -264,8 +264,8 @@ void add_plan(CommandLine& line) {
       "searched: also of as few layers as fit, from the first of each stage on, where that "
       "may be the fastest");
   flags.text("--offload-modules", v.offload, "none|SET|searched",
-             "What of a layer's activations goes to the host's memory; searched: as few bytes as "
-             "fit, where that may be the fastest");
+             "What of a layer's activations goes to the host's memory; searched: just enough to "
+             "make a configuration fit, where that may be the fastest");
   flags.choice("--validate-steps", v.validate_steps, {"before", searched},
                "searched: also after they were made, without a meeting of the stages, where that "
                "may be the fastest");

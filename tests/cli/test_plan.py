@@ -85,6 +85,12 @@ class Plan(Cli):
         for key, value in best["config"].items():
             self.assertEqual(record["configuration"][key], value, key)
 
+    def test_a_given_set_goes_with_all_that_is_searched(self):
+        asked = ["plan", "--model", "llama-3m", "--hardware", "h100-dgx", "--devices", "2", "--batch", "8", "--format", "json"]
+        for flags in (["--search-all"], ["--recompute-modules", "searched"], ["--recompute-layers", "searched"]):
+            plan = json.loads(self.run_frugal(*asked, *flags, "--offload-modules", "residual").stdout)
+            self.assertTrue(all(c["config"]["offload_modules"] == "residual" for c in plan["fitting"]))
+
     def test_offloaded_modules_are_named(self):
         asked = ["plan", "--model", "llama-3m", "--hardware", "h100-dgx", "--devices", "2", "--batch", "8"]
         for modules, said in (("scores", "--offload-modules is \"scores\""), ("input", "choose recompute full")):

@@ -67,7 +67,7 @@ struct Searched {
 };
 const std::array<Searched, 6>& also_searched() {
   static const std::array<Searched, 6> all = {
-      {{"offload", [](const PlanRequest& r) { return r.offloads; },
+      {{"offload", [](const PlanRequest& r) { return r.searches_offload; },
         [](const RunConfig& run) { return !run.offload; }, offloaded},
        {"c",
         [](const PlanRequest& r) { return r.contexts.size() > 1 || r.contexts.front().ranks > 1; },

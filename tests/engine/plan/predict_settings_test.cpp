@@ -127,6 +127,13 @@ INSTANTIATE_TEST_SUITE_P(
                      run.schedule = ScheduleKind::zero_bubble_v;
                      run.chunks = 2;
                    }),
+        offloading("together", {residual},
+                   [](RunConfig& run) {
+                     run.tensor_parallel = 2;
+                     run.sequence_parallel = true;
+                     run.schedule = ScheduleKind::dual_pipe_v;
+                     run.chunks = 2;
+                   }),
         offloading("interleaved", {residual},
                    [](RunConfig& run) {
                      run.schedule = ScheduleKind::interleaved;

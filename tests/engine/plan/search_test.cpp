@@ -111,9 +111,7 @@ TEST(Search, ConsidersTechniquesTogether) {
 }
 
 /// What is kept is the same as if all were, but for what takes longer: that is counted.
-TEST(Search, LeavesOutWhatTakesTooLong) {
-  PlanRequest asked = plan_request(planned_gpt(12, 256, 4), "a100-selene", 16, 64, flush);
-  asked.search_all();
+void expect_to_leave_out_what_takes_too_long(PlanRequest asked) {
   const Plan all = search(asked);
   asked.within = 1.5;
   const Plan some = search(asked);
@@ -132,6 +130,22 @@ TEST(Search, LeavesOutWhatTakesTooLong) {
   EXPECT_EQ(some.compared(), all.compared());
   EXPECT_GT(some.slower, 0);
   EXPECT_EQ(all.slower, 0);
+}
+TEST(Search, LeavesOutWhatTakesTooLong) {
+  PlanRequest asked = plan_request(planned_gpt(12, 256, 4), "a100-selene", 16, 64, flush);
+  asked.search_all();
+  expect_to_leave_out_what_takes_too_long(asked);
+}
+/// Full recomputation offloads less than what recomputes nothing, and is faster then.
+TEST(Search, LeavesOutWhatTakesTooLongWithWhatIsOffloaded) {
+  PlanRequest asked = plan_request(planned_gpt(8, 1024, 16), "h100-dgx", 8, 64, flush);
+  asked.run.attention = AttentionKind::fused;
+  asked.run.offload = true;
+  asked.run.offload_modules = LayerModules::every();
+  asked.recompute = {{Recompute::none}, {Recompute::full}};
+  for (const LayerModules set : LayerModules::all_sets(LayerModules::recomputable))
+    asked.recompute.push_back({Recompute::selective, set});
+  expect_to_leave_out_what_takes_too_long(asked);
 }
 
 /// What is recomputed of some layers fits, and of one layer less would not; so it is the fastest.
@@ -174,7 +188,7 @@ TEST(Search, OffloadsNoMoreThanItMust) {
   asked.recompute = {{Recompute::none}};
   const auto fastest = [&] { return search(asked).fitting.front(); };
   const Candidate all = fastest();
-  asked.offloads = true;
+  asked.searches_offload = true;
   std::set<std::string> found;
   for (const double share : {0.9, 0.8, 0.7}) {
     asked.memory = static_cast<int64_t>(static_cast<double>(all.prediction.memory()) * share);
