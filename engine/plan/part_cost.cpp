@@ -29,8 +29,12 @@ void on_one_rank(const RunConfig& run, const Machine& machine, int64_t layers,
 
 /// From how many layers on each one more costs the same.
 int64_t enough_layers(const RunConfig& run) {
-  if (run.recompute_layers > 0 || run.recompute_group > 1 || run.offload) return run.model.layers;
-  return run.reduces_in_backward() || run.program.software.synchronised_passes ? 4 : 2;
+  const Software& software = run.program.software;
+  // A host that waits is late with some layers, and not with others.
+  const bool host_waits = software.synchronised_passes || software.messages != Messages::beside;
+  if (host_waits || run.recompute_layers > 0 || run.recompute_group > 1 || run.offload)
+    return run.model.layers;
+  return run.reduces_in_backward() ? 4 : 2;
 }
 
 /// Parameters, one microbatch forward and backward, and a step.
@@ -55,7 +59,8 @@ PartCost plus(const PartCost& a, int64_t n, const PartCost& b) {
   PartCost sum = a;
   const auto times = static_cast<double>(n);
   for (const auto pass : all_passes)
-    for (const auto seconds : {&PassCost::seconds, &PassCost::host, &PassCost::lead})
+    for (const auto seconds : {&PassCost::seconds, &PassCost::host, &PassCost::lead,
+                               &PassCost::copies, &PassCost::grace})
       sum.*pass.*seconds += times * (b.*pass.*seconds);
   for (const auto seconds : {&PartCost::sums, &PartCost::step, &PartCost::norm, &PartCost::ahead,
                              &PartCost::validated_step, &PartCost::late_step,

@@ -17,6 +17,9 @@ struct PassCost {
   /// Where messages hold up hosts (Messages): by how much the host is to begin before the device,
   /// so that the device need not wait for it.
   double lead = 0;
+  /// Where activations are offloaded: in which copies to the host go on behind it, and from its
+  /// beginning until it waits for those of the pass before.
+  double copies = 0, grace = 0;
 };
 
 /// What a part of a model costs one rank: seconds and bytes, as the program takes them when it

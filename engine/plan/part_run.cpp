@@ -31,6 +31,7 @@ PartCost PartRun::run(bool turns) {
   const RunConfig& config = rank_.config;
   turns_ = turns;
   const PartCost cold = config.program.software.messages == Messages::beside ? PartCost() : wait();
+  const PartCost late = config.offload ? copy_before_passes() : PartCost();
   PartCost cost;
   run_ahead();
   cost.weights = block_.view().bytes();
@@ -41,8 +42,11 @@ PartCost PartRun::run(bool turns) {
   // What goes on beside the next passes has now begun beside these.
   if (config.shard != Shard::none || config.offload) pass_through(cost, false);
   if (config.schedule.splits_backward) pass_through(cost, true);
-  for (const auto pass : all_passes)
-    (cost.*pass).lead = std::max(0.0, (cold.*pass).seconds - (cost.*pass).seconds);
+  for (const auto pass : all_passes) {
+    PassCost& of = cost.*pass;
+    of.lead = std::max(0.0, (cold.*pass).seconds - of.seconds);
+    of.grace = (late.*pass).grace + of.seconds - (late.*pass).seconds;
+  }
   in_flight_.clear();
   if (config.program.software.synchronised_passes) run_ahead();
   const double given = of_host(), start = sums_begin(cost);
@@ -68,23 +72,37 @@ PartCost PartRun::run(bool turns) {
 }
 
 PairCost PartRun::run_together(size_t forward_chunk) {
+  PassCost late;
+  if (rank_.config.offload) {
+    copies_ = true;
+    late = make_together(forward_chunk).pass;
+    copies_ = false;
+    rank_.offload.sources.clear();
+  }
+  PairCost cost = make_together(forward_chunk);
+  cost.pass.grace = late.grace + cost.pass.seconds - late.seconds;
+  return cost;
+}
+
+PairCost PartRun::make_together(size_t forward_chunk) {
   Gpt& ahead = *models_[forward_chunk];
   Gpt& back = *models_[1 - forward_chunk];
   const Tensor total = rank_.allocate(DType::f64, {1}, Kind::statistics);
   run_ahead();
+  PairCost cost;
   Gpt::Saved before, saved;
   Tensor y, dx;
   (void)forward(back, before, total);
   const int64_t before_both = held(), on_host = rank_.host.current();
   rank_.ledger.reset_peaks();
   rank_.host.reset_peaks();
-  const double begin = passes_end(), given = of_host();
-  Interleaving::run(
-      [&](Interleaving& other) { y = forward(ahead, saved, total, &other); },
-      [&](Interleaving& other) { dx = backward(back, std::move(before), nullptr, &other); });
-  const PairCost cost{.pass = {passes_end() - begin, of_host() - given, 0},
-                      .peak = rank_.ledger.peak() - before_both,
-                      .on_host = rank_.host.peak() - on_host};
+  observe(cost.pass, [&] {
+    Interleaving::run(
+        [&](Interleaving& other) { y = forward(ahead, saved, total, &other); },
+        [&](Interleaving& other) { dx = backward(back, std::move(before), nullptr, &other); });
+  });
+  cost.peak = rank_.ledger.peak() - before_both;
+  cost.on_host = rank_.host.peak() - on_host;
   (void)backward(ahead, std::move(saved), nullptr);
   return cost;
 }
@@ -105,6 +123,28 @@ PartCost PartRun::wait() {
   return cost;
 }
 
+PartCost PartRun::copy_before_passes() {
+  run_ahead();
+  if (!turns_) begin_another();
+  PartCost late;
+  copies_ = true;
+  pass_through(late, false);
+  if (rank_.config.schedule.splits_backward) pass_through(late, true);
+  copies_ = false;
+  in_flight_.clear();
+  rank_.offload.sources.clear();
+  return late;
+}
+
+double PartRun::copy_for_long() {
+  constexpr double seconds = 64;
+  rank_.device.wait(Stream::to_host, rank_.device.record(Stream::compute));
+  rank_.device.occupy(Stream::to_host, seconds, "copy");
+  rank_.offload.end = rank_.device.record(Stream::to_host);
+  rank_.offload.sources.push_back(block_);
+  return rank_.offload.end.time;
+}
+
 void PartRun::begin_another() {
   const Tensor total = rank_.allocate(DType::f64, {1}, Kind::statistics);
   (void)forward(*models_.front(), in_flight_.emplace_back(), total);
@@ -120,18 +160,29 @@ double PartRun::sums_begin(const PartCost& cost) {
   return begin + cost.forward.seconds + cost.backward.seconds;
 }
 
+template <class Make>
+void PartRun::observe(PassCost& pass, const Make& make) {
+  if (waits_) rank_.device.synchronize();
+  // Copies of the pass before are over.
+  rank_.device.wait(Stream::compute, rank_.device.record(Stream::to_host));
+  const double start = waits_ ? end() : passes_end(), given = of_host();
+  if (copies_) pass.grace = copy_for_long() - start;
+  make();
+  pass.seconds = passes_end() - start;
+  pass.copies = std::max(0.0, rank_.device.record(Stream::to_host).time - passes_end());
+  pass.host = of_host() - given;
+}
+
 void PartRun::pass_through(PartCost& cost, bool splits) {
   const Tensor total = rank_.allocate(DType::f64, {1}, Kind::statistics);
   int64_t before = held();
   const auto observe = [&](PassCost& pass, int64_t& peak, int64_t& left, const auto& make) {
-    if (waits_) rank_.device.synchronize();
     rank_.ledger.reset_peaks();
-    const double start = waits_ ? end() : passes_end(), given = of_host();
-    rank_.device.begin_pass(&pass == &cost.forward);
-    make();
-    rank_.device.end_pass();
-    pass.seconds = passes_end() - start;
-    pass.host = of_host() - given;
+    this->observe(pass, [&] {
+      rank_.device.begin_pass(&pass == &cost.forward);
+      make();
+      rank_.device.end_pass();
+    });
     peak = std::max(peak, rank_.ledger.peak() - before);
     left = held() - before;
   };

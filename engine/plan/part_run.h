@@ -35,6 +35,10 @@ class PartRun {
   void run_ahead();
   /// Passes before each of which the host waits until the device has nothing to do.
   PartCost wait();
+  /// Passes of which each waits for a copy to the host that goes on for long: for its `grace`.
+  PartCost copy_before_passes();
+  /// Lets a copy to the host go on until then, for which the next pass waits: seconds.
+  double copy_for_long();
   /// As StageExecutor makes a microbatch's forward pass, and the backward pass of the one that has
   /// waited for it longest: the same one, if none is in flight.
   void pass_through(PartCost& cost, bool splits);
@@ -43,6 +47,9 @@ class PartRun {
   /// From when on sums over ranks take time of their own. Where replicas of a part sum it in the
   /// last backward pass, that is made, and what it takes more than others counts.
   double sums_begin(const PartCost& cost);
+  PairCost make_together(size_t forward_chunk);
+  template <class Make>
+  void observe(PassCost& pass, const Make& make);
   /// As LateStep steps.
   void step_in_two_halves(PartCost& cost);
 
@@ -78,8 +85,9 @@ class PartRun {
   std::unique_ptr<Optimizer> optimizer_;
   std::deque<Gpt::Saved> in_flight_;
   bool waits_ = false;
-  bool turns_ = false;  ///< a microbatch's backward pass follows its forward pass
-  bool last_ = false;   ///< a microbatch is its batch's last
+  bool copies_ = false;  ///< for long, before each pass
+  bool turns_ = false;   ///< a microbatch's backward pass follows its forward pass
+  bool last_ = false;    ///< a microbatch is its batch's last
 };
 
 }  // namespace frugal::engine

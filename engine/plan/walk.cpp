@@ -140,8 +140,7 @@ class Clock {
     if (!begin<held_up, batches>(stage, pass)) return false;
     WalkingStage& s = stages_[stage];
     const PassCost& cost = cost_of(pass, stage)[static_cast<size_t>(action.kind)];
-    if constexpr (held_up) s.give(cost);
-    s.free = s.free.after_pass(cost.seconds);
+    spend<held_up>(s, cost);
     end<held_up>(stage, pass);
     return true;
   }
@@ -156,11 +155,19 @@ class Clock {
       return false;
     WalkingStage& s = stages_[stage];
     const PassCost& cost = walk_.of_pair(stage, one).pass;
-    if constexpr (held_up) s.give(cost);
-    s.free = s.free.after_pass(cost.seconds);
+    spend<held_up>(s, cost);
     end<held_up>(stage, first);
     end<held_up>(stage, second);
     return true;
+  }
+
+  template <bool held_up>
+  void spend(WalkingStage& s, const PassCost& cost) {
+    if constexpr (held_up) s.give(cost);
+    // Nothing is offloaded where nothing turns.
+    if (!turning_.empty()) s.free = later(s.free, moved(s.copies, -cost.grace));
+    s.free = moved(s.free, cost.seconds);
+    if (cost.copies > 0) s.copies = moved(s.free, cost.copies);
   }
 
   Making making(size_t stage, const Action& action) {
@@ -181,6 +188,9 @@ class Clock {
       if (!messages_.receive(s, pass.input, bringer)) return false;
     } else if (pass.input != nullptr) {
       if (!pass.input->here) return false;
+      const bool forward = pass.action.kind == ActionKind::forward;
+      if (walk_.synchronised && bringer_of(*pass.ways, pass.part, forward) != nullptr)
+        s.free.all += walk_.launch;
       s.free = later(s.free, pass.input->since);
     }
     if constexpr (batches) use_weights(stage, pass.part, pass.action.version);
@@ -193,6 +203,7 @@ class Clock {
     if (held_up && walk_.synchronised) s.host = s.free.all;
     if (pass.ways == nullptr) return;
     const WalkWay& way = (*pass.ways)[pass.part];
+    if (!held_up && walk_.synchronised && way.travels) s.free.all += walk_.launch;
     if (way.to >= 0)
       messages_.send(s, way,
                      *input_of(*pass.ways, static_cast<size_t>(way.to), pass.action.microbatch));

@@ -16,13 +16,14 @@ namespace frugal::engine {
 struct WalkMoments {
   double all = 0, without_messages = 0, of_passes = 0;
 
-  WalkMoments after_pass(double seconds) const {
-    return {all + seconds, without_messages + seconds, of_passes + seconds};
-  }
   WalkMoments after_step(double seconds) const {
     return {all + seconds, without_messages + seconds, of_passes};
   }
 };
+/// So much earlier, or later.
+inline WalkMoments moved(const WalkMoments& moments, double seconds) {
+  return {moments.all + seconds, moments.without_messages + seconds, moments.of_passes + seconds};
+}
 inline WalkMoments later(const WalkMoments& a, const WalkMoments& b) {
   return {std::max(a.all, b.all), std::max(a.without_messages, b.without_messages),
           std::max(a.of_passes, b.of_passes)};
@@ -65,6 +66,7 @@ struct WalkSent {
 struct WalkingStage {
   size_t done = 0;         // actions
   WalkMoments free;        // `all` is the compute stream's, where messages hold up passes
+  WalkMoments copies;      // to the host, until then
   std::vector<int> parts;  // of its chunks
   int version = 0;         // that it computed with
   std::vector<WalkMoments> steps;

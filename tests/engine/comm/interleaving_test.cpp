@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -98,10 +99,17 @@ TEST_F(InterleavingTest, AFailureUnwindsTheOther) {
     const Leaving leaving{events_};
     work("w", 5)(other);
   };
+  // Of its five turns it has no more than the other one.
+  const auto turns = [&] {
+    return std::ranges::count_if(events_, [](const std::string& event) {
+      return event.size() == 2 && event.front() == 'w';
+    });
+  };
   for (const int after : {0, 1, 2}) {
     events_.clear();
     EXPECT_EQ(error_of(waits, fails(after)), "enough") << after;
     EXPECT_EQ(events_.back(), "left");
+    EXPECT_EQ(turns(), after + 1);
     events_.clear();
     EXPECT_EQ(error_of(fails(after), waits), "enough") << after;
     EXPECT_EQ(events_.empty() ? "" : events_.back(), after == 0 ? "" : "left");
