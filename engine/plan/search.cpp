@@ -198,6 +198,7 @@ class Search {
     if (!request_.some_layers || !by_layer || !all || all->memory > request_.memory) return;
     RunConfig plain = run;
     plain.recompute = Recompute::none;
+    plain.recompute_modules = RunConfig::cores;
     if (broken_rule(plain)) return;
     const auto none = predicted(plain, costs_.of(plain), links);
     if (!none || none->memory() <= request_.memory) return;

@@ -83,6 +83,17 @@ TEST(RecomputeGroup, KeepsAnInputForEachGroup) {
     }
 }
 
+/// A microbatch's backward pass begins with it.
+TEST(RecomputeGroup, TheLastOneStaysOnTheDevice) {
+  RunConfig c = of_layers(8, Recompute::full);
+  c.offload = true;
+  c.recompute_group = 2;
+  const auto cluster = make_virtual_cluster(c, find_machine("a100-selene"));
+  Trainer(*cluster, c, {}).step(Batch(1));
+  const int64_t input = c.model.sequence * c.micro_batch * c.model.hidden * 4;
+  EXPECT_EQ(cluster->rank(0).host.peak(), 3 * input);
+}
+
 /// Of L layers in groups of N there are L/N inputs beside what the layers of one group keep: the
 /// fewest bytes together where N is about √(L · input / layer), of Chen et al. 2016, section 4.3.
 TEST(RecomputeGroup, TheLowestPeakIsWhereTheFormulaHasIt) {

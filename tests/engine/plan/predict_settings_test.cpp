@@ -127,6 +127,14 @@ INSTANTIATE_TEST_SUITE_P(
                      run.schedule = ScheduleKind::zero_bubble_v;
                      run.chunks = 2;
                    }),
+        // The link is slower than what computes.
+        offloading("all_of_gpipe", LayerModules::every(),
+                   [](RunConfig& run) { run.schedule = ScheduleKind::gpipe; }),
+        offloading("all_of_chunks", LayerModules::every(),
+                   [](RunConfig& run) {
+                     run.schedule = ScheduleKind::interleaved_zero_bubble;
+                     run.chunks = 4;
+                   }),
         offloading("together", {residual},
                    [](RunConfig& run) {
                      run.tensor_parallel = 2;

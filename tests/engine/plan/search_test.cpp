@@ -158,26 +158,36 @@ TEST(Search, RecomputesNoMoreLayersThanItMust) {
   };
   asked.run.attention = AttentionKind::fused;
   const int64_t all = fastest(asked.machine.memory_capacity).prediction.memory();
-  asked.recompute = {{Recompute::full}};
+  const LayerModules set = {LayerModule::norm, LayerModule::mlp};
   asked.some_layers = true;
-  std::set<int64_t> found;
-  for (const double share : {0.95, 0.9, 0.8, 0.7}) {
+  std::map<Recompute, std::set<int64_t>> found;
+  for (const auto& [kind, share] : {std::pair{Recompute::full, 0.95},
+                                    {Recompute::full, 0.9},
+                                    {Recompute::full, 0.8},
+                                    {Recompute::full, 0.7},
+                                    {Recompute::selective, 0.95},
+                                    {Recompute::selective, 0.9}}) {
+    asked.recompute = {{kind, kind == Recompute::selective ? set : RunConfig::cores}};
     const auto memory = static_cast<int64_t>(static_cast<double>(all) * share);
     const Candidate best = fastest(memory);
     const int64_t layers = best.run.recompute_layers;
     if (layers == 0) continue;
-    found.insert(layers);
+    found[kind].insert(layers);
     EXPECT_LE(best.prediction.memory(), memory);
     RunConfig fewer = best.run;
     fewer.recompute_layers = layers - 1;
-    if (layers == 1) fewer.recompute = Recompute::none;
+    if (layers == 1) {
+      fewer.recompute = Recompute::none;
+      fewer.recompute_modules = RunConfig::cores;
+    }
     const OptimizerOptions options = planned_optimizer(fewer.schedule);
     const Prediction less = predict(fewer, PartCosts(fewer, options, asked.machine),
                                     Links(fewer, asked.machine), asked.machine);
     EXPECT_GT(less.memory(), memory);
     EXPECT_LT(less.seconds, best.prediction.seconds);
   }
-  EXPECT_GE(found.size(), 2U);
+  EXPECT_GE(found[Recompute::full].size(), 2U);
+  EXPECT_GE(found[Recompute::selective].size(), 2U);
 }
 
 /// What is offloaded fits, and no set of modules that fits is faster.
