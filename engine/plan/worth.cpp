@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 namespace frugal::engine {
 namespace {
@@ -34,12 +35,12 @@ const std::vector<Recomputation>& WorthTrying::recomputing(const RunConfig& like
     if (run.offload && broken_rule(run)) continue;  // nothing is left to offload
     layers.emplace_back(again, costs_.of(without_offload(run)).layer());
   }
-  for (const auto& [again, layer] : layers) {
-    const bool worse =
-        again.kind == Recompute::selective && std::ranges::any_of(layers, [&](const auto& other) {
-          return is_worse(layer, other.second);
-        });
-    if (!worse) found->second.push_back(again);
+  for (const auto& one : layers) {
+    const bool worse = one.first.kind == Recompute::selective &&
+                       std::ranges::any_of(layers, [&](const auto& other) {
+                         return is_worse(one.second, other.second);
+                       });
+    if (!worse) found->second.push_back(one.first);
   }
   return found->second;
 }
