@@ -8,7 +8,9 @@ target_compile_options(frugal_options INTERFACE
 target_compile_definitions(frugal_options INTERFACE $<$<CONFIG:Debug>:_GLIBCXX_ASSERTIONS>)
 
 # Places in messages and reports are paths from the root, the same in every clone, and name no folder of the machine.
-target_compile_options(frugal_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.>)
+target_compile_options(frugal_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.>)
 
 # Sanitizers, for example "address,undefined"; set by the presets.
 set(FRUGAL_SANITIZE "" CACHE STRING "Sanitizers to build with")

@@ -10,6 +10,12 @@
 #include "engine/train/weight_versions.h"
 
 namespace frugal::engine {
+namespace {
+
+/// Longer than any pass, and than a host takes for all of them: seconds.
+constexpr double long_enough = 4096;
+
+}  // namespace
 
 PartRun::PartRun(Rank& rank, const OptimizerOptions& options, const std::vector<ModelPart>& parts,
                  double launch)
@@ -45,7 +51,7 @@ PartCost PartRun::run(bool turns) {
   for (const auto pass : all_passes) {
     PassCost& of = cost.*pass;
     of.lead = std::max(0.0, (cold.*pass).seconds - of.seconds);
-    of.grace = (late.*pass).grace + of.seconds - (late.*pass).seconds;
+    if (config.offload) of.grace = (late.*pass).grace + of.seconds - (late.*pass).seconds;
   }
   in_flight_.clear();
   if (config.program.software.synchronised_passes) run_ahead();
@@ -72,13 +78,11 @@ PartCost PartRun::run(bool turns) {
 }
 
 PairCost PartRun::run_together(size_t forward_chunk) {
-  PassCost late;
-  if (rank_.config.offload) {
-    copies_ = true;
-    late = make_together(forward_chunk).pass;
-    copies_ = false;
-    rank_.offload.sources.clear();
-  }
+  if (!rank_.config.offload) return make_together(forward_chunk);
+  copies_ = true;
+  const PassCost late = make_together(forward_chunk).pass;
+  copies_ = false;
+  rank_.offload.sources.clear();
   PairCost cost = make_together(forward_chunk);
   cost.pass.grace = late.grace + cost.pass.seconds - late.seconds;
   return cost;
@@ -108,17 +112,14 @@ PairCost PartRun::make_together(size_t forward_chunk) {
 }
 
 void PartRun::run_ahead() {
-  constexpr double seconds = 64;
   rank_.device.synchronize();
   for (const Stream stream : {Stream::communication, Stream::compute})
-    rank_.device.occupy(stream, seconds, "host");
+    rank_.device.occupy(stream, long_enough, "host");
 }
 
 PartCost PartRun::wait() {
-  PartCost cost;
   waits_ = true;
-  pass_through(cost, false);
-  if (rank_.config.schedule.splits_backward) pass_through(cost, true);
+  const PartCost cost = all_passes_through();
   waits_ = false;
   return cost;
 }
@@ -126,10 +127,8 @@ PartCost PartRun::wait() {
 PartCost PartRun::copy_before_passes() {
   run_ahead();
   if (!turns_) begin_another();
-  PartCost late;
   copies_ = true;
-  pass_through(late, false);
-  if (rank_.config.schedule.splits_backward) pass_through(late, true);
+  const PartCost late = all_passes_through();
   copies_ = false;
   in_flight_.clear();
   rank_.offload.sources.clear();
@@ -137,12 +136,18 @@ PartCost PartRun::copy_before_passes() {
 }
 
 double PartRun::copy_for_long() {
-  constexpr double seconds = 64;
   rank_.device.wait(Stream::to_host, rank_.device.record(Stream::compute));
-  rank_.device.occupy(Stream::to_host, seconds, "copy");
+  rank_.device.occupy(Stream::to_host, long_enough, "copy");
   rank_.offload.end = rank_.device.record(Stream::to_host);
   rank_.offload.sources.push_back(block_);
   return rank_.offload.end.time;
+}
+
+PartCost PartRun::all_passes_through() {
+  PartCost cost;
+  pass_through(cost, false);
+  if (rank_.config.schedule.splits_backward) pass_through(cost, true);
+  return cost;
 }
 
 void PartRun::begin_another() {

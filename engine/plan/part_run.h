@@ -42,6 +42,8 @@ class PartRun {
   /// As StageExecutor makes a microbatch's forward pass, and the backward pass of the one that has
   /// waited for it longest: the same one, if none is in flight.
   void pass_through(PartCost& cost, bool splits);
+  /// With whole backward passes, and with split ones where the schedule has them.
+  PartCost all_passes_through();
   /// Begins a microbatch that stays in flight.
   void begin_another();
   /// From when on sums over ranks take time of their own. Where replicas of a part sum it in the

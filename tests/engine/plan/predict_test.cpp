@@ -147,7 +147,8 @@ TEST_P(Predicted, TimeIsNearlyThatOfAHostThatWaits) {
   const Prediction late =
       predict(run, PartCosts(run, options_, machine), Links(run, machine), machine);
   const Execution executed = execute_plan(run, options_, machine);
-  EXPECT_NEAR(late.seconds / executed.seconds, 1, 0.007);
+  // Weights that are gathered in time by a host that is ahead may be late here.
+  EXPECT_NEAR(late.seconds / executed.seconds, 1, run.shard == Shard::weights ? 0.007 : 0.003);
   // No message is under way beside a pass.
   for (size_t i = 0; i < executed.memory.size(); ++i)
     EXPECT_EQ(late.stages[i].memory + int64_t{8} * Execution::batches, executed.memory[i]);
