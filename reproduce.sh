@@ -63,19 +63,14 @@ trace() {  # OPTION...
   rm "$said"
 }
 
-# What plots/mst2024_timeline.py draws: the memory of one step of Llama3-8B, at the length of the
-# paper's figure on its machine, and at one of which a step without recomputation needs a larger one.
-timelines() {  # TOKENS MACHINE
-  local tokens=$1 machine=$2 name
-  local -A ways=([standard]="" [recompute]="--recompute full"
-    [mini-sequence]="--recompute full --mlp-chunks paper --head-chunks paper"
-    [offload]="--recompute full --mlp-chunks paper --head-chunks paper --offload")
-  mkdir -p out/mst2024
-  for name in "${!ways[@]}"; do
-    # shellcheck disable=SC2086  # flags, one word each
-    trace --model llama3-8b --sequence "$tokens" --on "virtual:$machine" --type bf16 --precision pure \
-      --step-in-backward ${ways[$name]} --memory "out/mst2024/timeline-$tokens-$name.json"
-  done
+# The memory of one step over time, as plots/mst2024_timeline.py draws it.
+timelines() {
+  local said=out/timelines.txt
+  bench/timelines.sh out/mst2024 "$frugal" >"$said" 2>&1 || {
+    status=$?
+    cat "$said" >&2
+  }
+  rm "$said"
 }
 
 # What the page draws besides: two batches of a pipeline of eight stages, by three schedules.
@@ -120,8 +115,7 @@ explain() {  # PAPER ARTIFACT-OR-OPTION...
 for paper in "${papers[@]}"; do
   regenerate "$paper" "$@"
 done
-timelines 4096 a100-80gb
-timelines 16384 h200-hgx
+timelines
 pipelines v100-p3-16xlarge
 calibrate korthikanti2022 a100-selene
 explain mst2024 mst2024/tables8-11 mst2024/figure11 --column peak

@@ -10,7 +10,6 @@ frugal=$(realpath "${1:-$here/build/release/frugal}")
 results=$here/results/virtual
 # The system's Python: packages.txt brings matplotlib for it.
 python=/usr/bin/python3
-export MPLBACKEND=Agg
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$here"
@@ -60,10 +59,4 @@ mv "$work/step-work" "$results/"
 
 "$python" plots/paper_tables.py "$results" docs/*.md
 "$python" plots/modern_hardware_tables.py "$results" docs/modern-hardware.md
-for name in korthikanti2022_{calibration,memory,pipeline,table4,table5} mst2024_modules \
-  pipedream2bw2021_{memory,throughput} modern_hardware recompute_frontier planned_training; do
-  "$python" "plots/$name.py" "$results" "$work/figures" >/dev/null
-done
-for figure in "$work"/figures/*; do
-  if [[ -e docs/figures/${figure##*/} ]]; then cp "$figure" docs/figures/; fi
-done
+"$python" plots/document_figures.py "$frugal"

@@ -53,7 +53,7 @@ def main():
         print(f"{state}: {len(known) - len(below)} of {len(known)} cases reach {TARGET}; below:")
         for case in below:
             print(f"  {case:46} {known[case]:.2f}")
-    style.save(draw(table, rates(cases, args.boundary)), args.output, "memory_bound")
+    style.save(draw(table, rates(cases, args.boundary)), args.output, "memory-bound")
 
 
 if __name__ == "__main__":

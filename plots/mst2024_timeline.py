@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Memory over one training step, as figure 11 of mst2024 has it. Draws the files timeline-TOKENS-NAME.json
-of a folder, which `frugal trace --memory` wrote (./reproduce.sh has the commands), and the paper's peaks
+of a folder, which bench/timelines.sh writes, and the paper's peaks
 beside those of its length."""
 
 import pathlib
@@ -9,8 +9,8 @@ import memory_timeline
 import reproduction
 import style
 
-PANELS = {"standard": "standard",
-          "recompute": "activation recomputation",
+PANELS = {"standard": "standard: recomputation,\ngradients stay",
+          "recompute": "activation recomputation,\nupdates in the backward pass",
           "mini-sequence": "mini-sequence",
           "offload": "mini-sequence,\nlayers' inputs on the host"}
 # From the bottom up: what stays, then what comes and goes.
@@ -63,8 +63,7 @@ def files(folder):
         if name in PANELS and tokens.isdigit():
             found.setdefault(int(tokens), {})[name] = path
     if not found:
-        reproduction.fail(f"{folder}: no timeline-TOKENS-NAME.json; ./reproduce.sh makes them, with frugal trace "
-                          "--memory")
+        reproduction.fail(f"{folder}: no timeline-TOKENS-NAME.json; make them with: bench/timelines.sh {folder}")
     return dict(sorted(found.items()))
 
 

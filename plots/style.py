@@ -4,6 +4,7 @@ and files that come out the same byte for byte."""
 import math
 import pathlib
 
+import drawn
 import matplotlib
 
 matplotlib.use("Agg")
@@ -137,11 +138,12 @@ def legend(figure, looks):
 
 
 def save(figure, folder, name):
-    """Writes folder/name.png and .svg, without dates, and says where."""
+    """Writes folder/name.png and .svg, without dates, and says where. The PNG's description has what is drawn, in
+    numbers and words (drawn.py)."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
-        path = folder / f"{name}.{suffix}"
-        figure.savefig(path, metadata=metadata)
-        print(path)
+    figure.savefig(folder / f"{name}.png", pil_kwargs={"pnginfo": drawn.description(figure)})
+    figure.savefig(folder / f"{name}.svg", metadata={"Date": None, "Creator": None})
+    for suffix in ("png", "svg"):
+        print(folder / f"{name}.{suffix}")
     plt.close(figure)

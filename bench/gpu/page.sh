@@ -17,22 +17,6 @@ if [[ ! -x $program ]]; then
   echo "page.sh: $program not found; first run scripts/build.sh release" >&2
   exit 2
 fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 
-mkdir "$work"/{records,results,figures}
 "$python" bench/gpu/check_predictions.py --page "docs/$name.md" ${before:+--before "$before"} "$predicted" "$measured"
-"$python" bench/gpu/check_predictions.py --times "$predicted" "$measured" >"$work/times.json"
-"$python" plots/predictions.py "$work/times.json" docs/figures "$name-predictions"
-"$python" plots/recomputed_layers.py "$work/times.json" docs/figures "$name-recomputed"
-cp "$measured/records.jsonl" "$work/records/"
-# It says each case on stderr, which only counts where one fails.
-if ! "$program" reproduce korthikanti2022/table4 --on virtual --out "$work/records" >/dev/null 2>"$work/said"; then
-  cat "$work/said" >&2
-  exit 1
-fi
-"$program" report "$work/records" --format json >"$work/results/korthikanti2022-table4.json"
-"$python" plots/korthikanti2022_table4.py "$work/results" "$work/figures" >/dev/null
-for figure in "$work"/figures/*; do
-  cp "$figure" "docs/figures/$name-${figure##*/korthikanti2022-}"
-done
+"$python" plots/document_figures.py "$program"

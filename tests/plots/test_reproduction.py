@@ -90,12 +90,6 @@ class Looks(unittest.TestCase):
         data = of(*(cell("overhead", 1, on, source=source) for on in ons))
         return style.looks(data.origins(source, ["full"], ["overhead"]))
 
-    def setUp(self):
-        try:
-            import matplotlib  # noqa: F401
-        except ImportError:
-            self.skipTest("matplotlib is not installed")
-
     def test_no_two_look_alike(self):
         looks = self.looks("cpu", "cuda", LONE, "cuda, lone rank on a100-selene")
         self.assertEqual(len({(look["facecolor"], look.get("hatch")) for look, _ in looks}), 4)
