@@ -3,8 +3,10 @@
 import contextlib
 import io
 import json
+import math
 import os
 import pathlib
+import statistics
 import sys
 import tempfile
 import unittest
@@ -230,6 +232,30 @@ class Predictions(unittest.TestCase):
             self.assertEqual(copy.read_text(encoding="utf-8"), page)
         self.refused("has no place for the targets", check_predictions.filled, "# CUDA", "targets", "")
         self.refused("has no numbers", self.run_script, str(self.folder))
+
+    def test_readme_says_how_many_times_were_as_predicted(self):
+        """Counted from the records alone: medians of rounds on both sides, at most 10 % apart."""
+        def times(folder):
+            found, lines = {}, (SOURCE / "results" / folder / "records.jsonl").read_text(encoding="utf-8").splitlines()
+            for one in map(json.loads, lines):
+                kind = ("layer" if one["artifact"].startswith(("korthikanti2022/", "mst2024/"))
+                        else "step" if one["artifact"] == "measure" else None)
+                for name, metric in one["metrics"].items() if kind and one["status"] == "ok" else ():
+                    if name in ("forward_time", "backward_time", "step_time"):
+                        run = one["case"] if kind == "layer" else json.dumps(one["configuration"], sort_keys=True)
+                        found[kind, one["artifact"], run, name] = statistics.median(metric["samples"])
+            steps = (SOURCE / "results" / folder / "steps.jsonl").read_text(encoding="utf-8").splitlines()
+            for row in check_predictions.step_results.results(list(map(json.loads, steps))):
+                found["step", "steps", row["model"], row["micro_batch"]] = row["medians"]["frugal"]
+            return found
+        predicted, measured = times("virtual/h100-dgx"), times("nvidia-h100-80gb")
+        off = {kind: [abs(measured[key] / value - 1) if value else math.inf for key, value in predicted.items()
+                      if key[0] == kind and key in measured] for kind in ("layer", "step")}
+        within = {kind: sum(o <= 0.1 for o in all_of) for kind, all_of in off.items()}
+        readme = " ".join((SOURCE / "README.md").read_text(encoding="utf-8").split())
+        self.assertIn(f"Of the papers' layer times {within['layer']} of {len(off['layer'])} were within 10 % of its "
+                      f"prediction, and of steps of whole models {within['step']} of {len(off['step'])} (median difference "
+                      f"{100 * statistics.median(off['step']):.0f} %, largest {100 * max(off['step']):.0f} %)", readme)
 
 
 if __name__ == "__main__":

@@ -32,3 +32,16 @@ class Results(unittest.TestCase):
                         self.assertTrue(low <= metric["interval"]["low"] <= metric["median"]
                                         <= metric["interval"]["high"] <= high, f"{path} {record['case']} {name}")
 
+    def test_readme_says_what_the_two_commands_take(self):
+        costs = SOURCE / "results/amd-epyc-2-cores"
+        fresh = {step["what"]: step for step in json.loads((costs / "fresh-debian.json").read_text())["steps"]}
+        runs = json.loads((costs / "artifact-costs.json").read_text())["runs"]
+        minutes = [fresh["install"]["seconds"] + fresh["build"]["seconds"], fresh["all"]["seconds"],
+                   sum(run["seconds"] for run in runs if run["on"] == "cpu")]
+        disk = sum(step["disk_bytes"] for step in fresh.values()) / 2**30
+        memory = max(one["largest_process_bytes"] for one in (*fresh.values(), *runs)) / 2**30
+        build, virtual, cpu = (round(seconds / 60) for seconds in minutes)
+        self.assertIn(f"to install and build took {build} minutes, all artifacts on virtual machines with their figures "
+                      f"{virtual} minutes, and the artifacts that also run on the processor {cpu} minutes more. It needs "
+                      f"{disk:.1f} GiB of disk and {memory:.1f} GiB of memory",
+                      " ".join((SOURCE / "README.md").read_text().split()))
