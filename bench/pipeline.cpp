@@ -34,16 +34,6 @@ RunConfig pipeline_config(const ScheduleKind& schedule, int64_t microbatches) {
   return c;
 }
 
-/// Idle over busy time, all stages together: the papers' bubble.
-double bubble_of(const Timeline& timeline) {
-  double idle = 0, busy = 0;
-  for (const Bubble& b : bubbles(timeline)) {
-    idle += b.idle();
-    busy += b.busy;
-  }
-  return idle / busy;
-}
-
 /// (p − 1)/m with a flush, m = 1 where one microbatch goes through at a time; none without.
 double ideal_bubble(const RunConfig& config) {
   if (!config.schedule.flushes) return 0;
@@ -80,11 +70,11 @@ Timeline steady_part(const Timeline& timeline) {
 void add_timeline(const Timeline& recorded, const ScheduleKind& schedule, Record& record) {
   const Timeline measured = schedule.flushes ? with_steps_begun_together(recorded) : recorded;
   const Timeline planned = as_planned(schedule, measured);
-  record.add_sample("bubble", "1", bubble_of(measured));
-  record.add_sample("planned_bubble", "1", bubble_of(planned));
+  record.add_sample("bubble", "1", idle_over_busy(measured));
+  record.add_sample("planned_bubble", "1", idle_over_busy(planned));
   if (!schedule.flushes) {
-    record.add_sample("steady_bubble", "1", bubble_of(steady_part(measured)));
-    record.add_sample("planned_steady_bubble", "1", bubble_of(steady_part(planned)));
+    record.add_sample("steady_bubble", "1", idle_over_busy(steady_part(measured)));
+    record.add_sample("planned_steady_bubble", "1", idle_over_busy(steady_part(planned)));
   }
   const Durations durations = median_durations(measured);
   record.add_sample(metric::forward_time, "s", durations.forward);

@@ -16,35 +16,34 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WHOLE = {"record", "scale", "stage", "samples"}
 REAL = {"median", "low", "high"}
+ZERO = {"paper", "all", "none"}  # words of the command line for a configuration's 0
 
 
-def types_of(columns, arrow):
-    """By the names of columns: the configuration's from its schema, other text as it is."""
+def kinds_of(columns):
+    """By the names of columns "integer", "number", "boolean", "string" or "numbers", a list: the configuration's from its
+    schema, other text as it is."""
     schema = json.loads((ROOT / "docs/configuration.schema.json").read_text())["properties"]
-    kinds = {"integer": arrow.int64(), "number": arrow.float64(), "boolean": arrow.bool_()}
     for column in columns:
         described = schema.get(column, {})
         kind = described.get("anyOf", [described])[0].get("type")
         if column == "values":
-            yield arrow.list_(arrow.float64())
+            yield "numbers"
         elif column in WHOLE:
-            yield arrow.int64()
+            yield "integer"
         elif column in REAL:
-            yield arrow.float64()
+            yield "number"
         else:
-            yield kinds.get(kind, arrow.string())
+            yield kind if kind in ("integer", "number", "boolean") else "string"
 
 
-def value_of(text, kind, arrow):
-    if text == "" and kind != arrow.string():
+def value_of(text, kind):
+    """What the text of a column stands for; None where nothing is known."""
+    if text == "" and kind != "string":
         return None
-    if arrow.types.is_list(kind):
-        return [float(sample) for sample in text.split()]
-    if arrow.types.is_boolean(kind):
-        return {"true": True, "false": False}[text]
-    if arrow.types.is_integer(kind):
-        return int(text) if text.lstrip("-").isdigit() else 0  # the word for 0, such as "paper"
-    return float(text) if arrow.types.is_floating(kind) else text
+    if kind == "integer":
+        return 0 if text in ZERO else int(text)
+    return {"numbers": lambda: [float(sample) for sample in text.split()], "string": lambda: text,
+            "boolean": lambda: {"true": True, "false": False}[text], "number": lambda: float(text)}[kind]()
 
 
 def main():
@@ -66,8 +65,9 @@ def main():
         sys.exit(exported.stderr.strip())
     rows = list(csv.reader(io.StringIO(exported.stdout)))
     columns, rows = rows[0], rows[1:]
-    kinds = list(types_of(columns, arrow))
-    arrays = [arrow.array([value_of(row[i], kind, arrow) for row in rows], kind) for i, kind in enumerate(kinds)]
+    types = {"integer": arrow.int64(), "number": arrow.float64(), "boolean": arrow.bool_(), "string": arrow.string(),
+             "numbers": arrow.list_(arrow.float64())}
+    arrays = [arrow.array([value_of(row[i], kind) for row in rows], types[kind]) for i, kind in enumerate(kinds_of(columns))]
     part = f"{given.file}.part"
     parquet.write_table(arrow.table(arrays, names=columns), part)
     os.replace(part, given.file)

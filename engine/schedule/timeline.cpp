@@ -96,4 +96,13 @@ std::vector<Bubble> bubbles(const Timeline& timeline) {
   return out;
 }
 
+double idle_over_busy(const Timeline& timeline) {
+  double idle = 0, busy = 0;
+  for (const Bubble& bubble : bubbles(timeline)) {
+    idle += bubble.idle();
+    busy += bubble.busy;
+  }
+  return idle / busy;
+}
+
 }  // namespace frugal::engine

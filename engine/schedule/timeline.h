@@ -78,5 +78,8 @@ struct Bubble {
 };
 /// Of each stage.
 std::vector<Bubble> bubbles(const Timeline& timeline);
+/// Bubble as the pipelines' papers count it, (p − 1)/m with a flush: idle over busy time, all
+/// stages together. A stage is busy somewhere.
+double idle_over_busy(const Timeline& timeline);
 
 }  // namespace frugal::engine

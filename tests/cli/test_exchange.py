@@ -309,7 +309,7 @@ class Parquet(Cli):
         self.run_frugal(*TINY, "--steps", "12")
         self.run_frugal("measure", "--model", "22B", "--layers", "4", "--on", "virtual", "--head-chunks", "paper")
         self.run_frugal("measure", "--model", "530B", "--on", "virtual", status=3)
-        self.assertEqual(self.convert().returncode, 0)
+        self.assertEqual((done := self.convert()).returncode, 0, done.stderr)
         rows = list(csv.DictReader(io.StringIO(self.run_frugal("export", "out").stdout)))
         read = parquet.read_table(self.folder / "records.parquet").to_pylist()
         self.assertEqual(len(read), len(rows))
@@ -319,13 +319,30 @@ class Parquet(Cli):
             for column, text in row.items():
                 if isinstance(typed[column], float):
                     self.assertEqual(typed[column], float(text), column)
-                elif isinstance(typed[column], (str, int)) and text != "paper":
+                elif text in ("paper", "all", "none") and isinstance(typed[column], int):
+                    self.assertEqual(typed[column], 0, column)
+                elif isinstance(typed[column], (str, int)):
                     self.assertEqual(str(typed[column]).lower(), text.lower(), column)
                 elif typed[column] is None:
                     self.assertEqual(text, "", column)
         self.assertEqual({type(typed["layers"]) for typed in read}, {int})
         self.assertIn("exists already", self.convert().stderr)
         self.assertEqual(self.convert("--force").returncode, 0)
+
+    def test_what_is_not_known_is_null_and_a_word_is_a_known_one(self):
+        specification = importlib.util.spec_from_file_location("parquet_script", SOURCE / "scripts/records-to-parquet.py")
+        script = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(script)
+        columns = ["quantity", "median", "low", "high", "samples", "values", "layers", "causal", "shard_size", "mlp_chunks"]
+        kinds = list(script.kinds_of(columns))
+        self.assertEqual(kinds, ["string", "number", "number", "number", "integer", "numbers", "integer", "boolean",
+                                 "integer", "integer"])
+        values = [script.value_of(*pair) for pair in zip(["time", "1.5", "", "", "7", "1 2.5", "", "false", "all", "paper"], kinds)]
+        self.assertEqual(values, ["time", 1.5, None, None, 7, [1, 2.5], None, False, 0, 0])
+        self.assertEqual(script.value_of("", "string"), "")
+        for text, kind in (("several", "integer"), ("1.5", "integer"), ("much", "number"), ("yes", "boolean")):
+            with self.assertRaises((ValueError, KeyError)):
+                script.value_of(text, kind)
 
     @unittest.skipIf(importlib.util.find_spec("pyarrow"), "the Python package pyarrow is installed")
     def test_it_says_what_is_missing(self):

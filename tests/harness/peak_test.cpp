@@ -142,6 +142,44 @@ TEST(PeakReport, CallsProductsOfFloat32WhatTheyAre) {
   }
 }
 
+/// Rates of seconds, which a reader would compute from the raw ones.
+TEST(PeakReport, TableIsInTheUnitsThatItNames) {
+  Peaks peaks = invented();
+  CollectiveRate& reduce = peaks.collectives.emplace_back();
+  reduce.name = "all-reduce";
+  reduce.ranks = 4;
+  reduce.bytes = 3 << 20;
+  reduce.seconds.assign(10, 2e-3);
+  reduce.set(1.5 * (3 << 20));
+  const auto rows = peak_table(peaks).rows;
+  // 64 operations in a microsecond, 2 MiB in a millisecond, 1.5 times 3 MiB in two.
+  EXPECT_EQ(rows[0],
+            (std::vector<std::string>{"gemm f32", "64", "0.064", "[0.064, 0.064]", "GFLOP/s"}));
+  EXPECT_EQ(rows[6],
+            (std::vector<std::string>{"copy", "2 MiB", "2.097", "[2.097, 2.097]", "GB/s"}));
+  EXPECT_EQ(rows[7], (std::vector<std::string>{"all-reduce, 4 ranks, bus", "3072 KiB", "2.359",
+                                               "[2.359, 2.359]", "GB/s"}));
+  EXPECT_EQ(rows[8], (std::vector<std::string>{"small operation", "", "2", "[2, 2]", "us"}));
+  EXPECT_EQ(rows[9], (std::vector<std::string>{"issuing one", "", "1", "[1, 1]", "us"}));
+}
+
+TEST(PeakReport, OfAVirtualMachineMeasuresNothing) {
+  const auto place = make_target({.on = "virtual:h100-dgx"});
+  Peaks peaks = invented();
+  peaks.simulated = true;
+  const json report = to_json(peaks, *place);
+  EXPECT_EQ(report["source"], "virtual");
+  EXPECT_FALSE(report.contains("measured_peak"));
+  EXPECT_EQ(report["virtual_peak"]["bf16"], report["gemm"][2]);
+  for (const json& part : {report["gemm"][0], report["copy"], report["launch"]["each"]})
+    EXPECT_TRUE(part.at("interval").is_null()) << part;
+  for (const auto& row : peak_table(peaks).rows) {
+    EXPECT_EQ(row[3], "") << row[0];
+    EXPECT_EQ(row[0].find("measured"), std::string::npos) << row[0];
+  }
+  EXPECT_EQ(peak_table(peaks).rows[2][0], "virtual peak f32");
+}
+
 TEST(PeakReport, AMeasuredMachineNamesItsOrigin) {
   const json machine = measured_machine(
       invented(), *make_target({.on = "cpu", .threads = 2, .hardware = "a100-selene"}), "mine",

@@ -35,6 +35,25 @@ TEST(RankStatistics, NameARankThatHoldsTheOthersUp) {
   EXPECT_FALSE(rank_statistics(samples({1, 1, 1.03, 1})).straggler);
 }
 
+/// Medians of 1 and 3 s, where the others' upper quartile is 2 s and their largest 2.5 s.
+TEST(RankStatistics, AStragglerIsSlowerThanTheMedianOfTheOthers) {
+  std::vector<RankSamples> ranks(3);
+  const std::vector<double> even = {1, 1, 1, 1, 1, 1, 2, 2, 2.5};
+  for (size_t r = 0; r < ranks.size(); ++r)
+    for (const double computes : even) {
+      ranks[r].steps.push_back(4);
+      ranks[r].waiting.push_back(r == 1 ? 1 : 4 - computes);
+    }
+  const RankStatistics statistics = rank_statistics(ranks);
+  ASSERT_TRUE(statistics.straggler);
+  EXPECT_EQ(statistics.straggler->rank, 1);
+  EXPECT_DOUBLE_EQ(statistics.straggler->slower, 3.0 / 1 - 1);
+  EXPECT_DOUBLE_EQ(statistics.skew.median, 3 - 1);
+  EXPECT_DOUBLE_EQ(statistics.skew.smallest, 3 - 2.5);
+  EXPECT_DOUBLE_EQ(statistics.ranks[0].waiting.median, 4 - 1);
+  EXPECT_DOUBLE_EQ(statistics.ranks[0].waiting.lower, 4 - 2);
+}
+
 TEST(RankStatistics, OtherStagesHaveOtherWork) {
   std::vector<RankSamples> ranks = samples({1, 1.5});
   EXPECT_TRUE(rank_statistics(ranks).straggler);

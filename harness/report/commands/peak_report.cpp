@@ -16,17 +16,20 @@ using nlohmann::json;
 
 constexpr const char* machine_schema = "frugal.measured-machine/1";
 
-json interval_json(const Interval& interval) { return {interval.low, interval.high}; }
+/// [low, high]; null on a virtual machine, whose clock has no noise.
+json interval_json(const Interval& interval, bool simulated = false) {
+  return simulated ? json(nullptr) : json{interval.low, interval.high};
+}
 
-json to_json(const GemmRate& rate, bool tf32) {
+json to_json(const GemmRate& rate, const Peaks& peaks) {
   const auto [m, n, k] = rate.shape;
-  return {{"type", type_label(rate.type, tf32)},
+  return {{"type", type_label(rate.type, peaks.tf32)},
           {"size", rate.shape.square() ? json(m) : json(nullptr)},
           {"m", m},
           {"n", n},
           {"k", k},
           {"flops_per_second", rate.value},
-          {"interval", interval_json(rate.interval)},
+          {"interval", interval_json(rate.interval, peaks.simulated)},
           {"repetitions", rate.repetitions},
           {"seconds", rate.seconds}};
 }
@@ -42,9 +45,9 @@ json to_json(const CollectiveRate& rate) {
           {"seconds", rate.seconds}};
 }
 
-json to_json(const Estimate& estimate) {
+json to_json(const Estimate& estimate, bool simulated) {
   return {{"seconds", estimate.value},
-          {"interval", interval_json(estimate.interval.value())},
+          {"interval", interval_json(estimate.interval.value(), simulated)},
           {"samples", estimate.samples}};
 }
 
@@ -98,9 +101,13 @@ json data_sheet(const std::optional<Machine>& machine) {
   return {{"machine", machine->name}, {"parameters", sheet}};
 }
 
-std::vector<std::string> row(const std::string& what, const std::string& size, const Rate& rate,
-                             const char* unit) {
-  return {what, size, format_number(rate.value / 1e9), format_interval(rate.interval, 1e9), unit};
+/// "virtual peak" or "measured peak".
+std::string peak_name(const Peaks& peaks) {
+  return peaks.simulated ? "virtual peak" : "measured peak";
+}
+
+std::string interval_text(const Interval& interval, double unit, const Peaks& peaks) {
+  return peaks.simulated ? "" : format_interval(interval, unit);
 }
 
 }  // namespace
@@ -111,6 +118,7 @@ std::string_view type_label(DType type, bool tf32) {
 
 Peaks measure_peaks(const Target& target) {
   Peaks peaks;
+  peaks.simulated = target.simulated();
   peaks.tf32 = target.tf32(DType::f32);
   for (const DType type : {DType::f32, DType::bf16})
     peaks.gemms.push_back(gemm_rates(type, target));
@@ -132,9 +140,9 @@ Peaks measure_peaks(const Target& target) {
 json to_json(const Peaks& peaks, const Target& target) {
   json gemms = json::array(), best = json::object(), collectives = json::array();
   for (const auto& rates : peaks.gemms) {
-    for (const GemmRate& rate : rates) gemms.push_back(to_json(rate, peaks.tf32));
+    for (const GemmRate& rate : rates) gemms.push_back(to_json(rate, peaks));
     best[std::string(type_label(rates.front().type, peaks.tf32))] =
-        to_json(measured_peak(rates), peaks.tf32);
+        to_json(measured_peak(rates), peaks);
   }
   for (const CollectiveRate& rate : peaks.collectives) collectives.push_back(to_json(rate));
   return {{"schema", Peaks::schema},
@@ -145,42 +153,51 @@ json to_json(const Peaks& peaks, const Target& target) {
           {"options", target.options(DType::f32)},
           {"threads", target.threads() ? json(*target.threads()) : json(nullptr)},
           {"gemm", gemms},
-          {"measured_peak", best},
+          {peaks.simulated ? "virtual_peak" : "measured_peak", best},
           {"copy",
            {{"bytes", peaks.copy.bytes},
             {"bytes_per_second", peaks.copy.value},
-            {"interval", interval_json(peaks.copy.interval)},
+            {"interval", interval_json(peaks.copy.interval, peaks.simulated)},
             {"repetitions", peaks.copy.repetitions},
             {"seconds", peaks.copy.seconds}}},
           {"launch",
            {{"operations", LaunchTime::operations},
-            {"each", to_json(peaks.launch.each)},
-            {"issue", to_json(peaks.launch.issue)}}},
+            {"each", to_json(peaks.launch.each, peaks.simulated)},
+            {"issue", to_json(peaks.launch.issue, peaks.simulated)}}},
           {"collectives", collectives},
           {"why_no_collectives", peaks.why_no_collectives},
           {"environment", environment(target.kind())}};
 }
 
 Table peak_table(const Peaks& peaks) {
-  Table table{{{"what"}, {"size", true}, {"median rate", true}, {"interval", true}, {"unit"}}, {}};
-  const auto add = [&](const char* what, const GemmRate& rate) {
-    table.rows.push_back(row(fmt::format("{} {}", what, type_label(rate.type, peaks.tf32)),
-                             size_text(rate.shape), rate, "GFLOP/s"));
+  Table table{{{"what"},
+               {"size", true},
+               {peaks.simulated ? "rate" : "median rate", true},
+               {"interval", true},
+               {"unit"}},
+              {}};
+  const auto add = [&](const std::string& what, const std::string& size, const Rate& rate,
+                       const char* unit) {
+    table.rows.push_back({what, size, format_number(rate.value / 1e9),
+                          interval_text(rate.interval, 1e9, peaks), unit});
+  };
+  const auto add_gemm = [&](const std::string& what, const GemmRate& rate) {
+    add(fmt::format("{} {}", what, type_label(rate.type, peaks.tf32)), size_text(rate.shape), rate,
+        "GFLOP/s");
   };
   for (const auto& rates : peaks.gemms) {
-    for (const GemmRate& rate : rates) add("gemm", rate);
-    add("measured peak", measured_peak(rates));
+    for (const GemmRate& rate : rates) add_gemm("gemm", rate);
+    add_gemm(peak_name(peaks), measured_peak(rates));
   }
-  table.rows.push_back(
-      row("copy", fmt::format("{} MiB", peaks.copy.bytes >> 20), peaks.copy, "GB/s"));
+  add("copy", fmt::format("{} MiB", peaks.copy.bytes >> 20), peaks.copy, "GB/s");
   for (const CollectiveRate& rate : peaks.collectives)
-    table.rows.push_back(row(fmt::format("{}, {} ranks, bus", rate.name, rate.ranks),
-                             fmt::format("{} KiB", rate.bytes >> 10), rate, "GB/s"));
+    add(fmt::format("{}, {} ranks, bus", rate.name, rate.ranks),
+        fmt::format("{} KiB", rate.bytes >> 10), rate, "GB/s");
   const std::pair<const char*, const Estimate*> times[] = {{"small operation", &peaks.launch.each},
                                                            {"issuing one", &peaks.launch.issue}};
   for (const auto& [what, time] : times)
-    table.rows.push_back(
-        {what, "", format_number(1e6 * time->value), format_interval(*time->interval, 1e-6), "us"});
+    table.rows.push_back({what, "", format_number(1e6 * time->value),
+                          interval_text(*time->interval, 1e-6, peaks), "us"});
   return table;
 }
 

@@ -14,6 +14,7 @@ namespace frugal::harness {
 struct Peaks {
   static constexpr const char* schema = "frugal.peak/1";
 
+  bool simulated = false;                    ///< by a virtual clock: no samples, no intervals
   bool tf32 = false;                         ///< products of float32 are tf32's (Target::tf32)
   std::vector<std::vector<GemmRate>> gemms;  ///< those of each type
   CopyRate copy;

@@ -114,9 +114,11 @@ TEST(Timeline, BubblesAreThePapers) {
     };
     // (p − 1) of the p + m − 1 slots of a forward and a backward.
     for (const int m : {p, 2 * p, 3 * p})
-      for (const auto& kind : {ScheduleKind::gpipe, ScheduleKind::one_forward_one_backward})
+      for (const auto& kind : {ScheduleKind::gpipe, ScheduleKind::one_forward_one_backward}) {
         for (const Bubble& bubble : bubbles(of(kind, m, {})))
           EXPECT_DOUBLE_EQ(bubble.idle_fraction(), (p - 1.0) / (m + p - 1));
+        EXPECT_DOUBLE_EQ(idle_over_busy(of(kind, m, {})), (p - 1.0) / m);
+      }
     // Narayanan et al. 2021: v chunks divide it by v.
     for (const Bubble& bubble : bubbles(of(ScheduleKind::interleaved, 2 * p, {}, 2)))
       EXPECT_DOUBLE_EQ(bubble.idle() / bubble.busy, (p - 1.0) / (2 * 2 * p));
