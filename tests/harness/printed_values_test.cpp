@@ -18,8 +18,10 @@ Record distinct_record() {
   r.on = "cuda";
   r.config.data_parallel = 2;
   r.metrics = {{"step_time", {"s", {0.5, 0.25, 4, 1, 2}}}};
-  r.memory = Memory{{}, BytesPerKind{1 << 10, 2 << 20, 3 << 20, 4 << 20, 5 << 20, 6 << 20, 7 << 20},
-                    3 << 20, int64_t{5} << 30};
+  r.memory = Memory{{},
+                    BytesPerKind{1 << 10, 2 << 20, 3 << 20, 4 << 20, 5 << 20, 6 << 20, 7 << 20},
+                    3 << 20,
+                    int64_t{5} << 30};
   r.flops = Flops{1.25e15, "eq", 1.5e15, "executed", {}};
   r.utilization = Utilization{1e15, 8e14, {0.25, ""}, {0.3125, ""}, {0.3, ""}, {0.375, ""}};
   return r;
@@ -72,7 +74,8 @@ TEST(PrintedValues, CostIsDeviceHoursOfABillionTokens) {
 TEST(PrintedValues, StragglersAndWaitsAreInTheirUnits) {
   Record r = distinct_record();
   r.ranks.emplace();
-  r.ranks->ranks = {{0, {}, {0, 0, 0.125, 0, 0}}, {0, {}, {0, 0, 0.5, 0, 0}}, {0, {}, {0, 0, 0.25, 0, 0}}};
+  r.ranks->ranks = {
+      {0, {}, {0, 0, 0.125, 0, 0}}, {0, {}, {0, 0, 0.5, 0, 0}}, {0, {}, {0, 0, 0.25, 0, 0}}};
   r.ranks->skew.median = 0.375;
   r.ranks->straggler = RankStatistics::Straggler{1, 0.08};
   r.environment = "{}";

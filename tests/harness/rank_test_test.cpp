@@ -67,12 +67,12 @@ TEST(RankTest, IsApproximatedForManySamplesByWhatItIsExactly) {
   }
 }
 
-/// 2 of the 30 pairs are won where 15 are expected, with a variance of 5 · 6 · 12 / 12: z is 13 less
-/// a half for continuity, over the root of 30.
+/// 2 of the 30 pairs are won where 15 are expected, with a variance of 5 · 6 · 12 / 12: z is 13
+/// less a half for continuity, over the root of 30.
 TEST(RankTest, ApproximationIsCorrectedForContinuity) {
-  EXPECT_NEAR(rank_test_normal(std::vector{1., 2., 3., 4., 5.},
-                               std::vector{3.5, 6., 7., 8., 9., 10.}),
-              0.02247887336612529, 1e-12);
+  EXPECT_NEAR(
+      rank_test_normal(std::vector{1., 2., 3., 4., 5.}, std::vector{3.5, 6., 7., 8., 9., 10.}),
+      0.02247887336612529, 1e-12);
 }
 
 TEST(RankTest, OfEqualValuesSaysNothing) {

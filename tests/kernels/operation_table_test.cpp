@@ -5,7 +5,10 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
+
+#include "kernels/table/run_case.h"
 
 namespace frugal::kernels::table {
 namespace {
@@ -56,6 +59,43 @@ TEST(OperationTable, WeightsWithoutAMasterCopyAreReadAndWritten) {
   for (const std::string where : {"", "/result"}) {
     EXPECT_EQ(bytes("momentum" + where), 5 * 96) << where;
     EXPECT_EQ(bytes("adam" + where), 7 * 96) << where;
+  }
+}
+
+TEST(Tolerance, UnitRoundoffIsHalfTheDistanceFromOneToTheNextNumber) {
+  for (const DType type : {DType::f32, DType::bf16, DType::f64}) {
+    const double u = unit_roundoff(type);
+    EXPECT_EQ(round_to(type, 1 + 2 * u), 1 + 2 * u) << name_of(type);  // the next number
+    EXPECT_EQ(round_to(type, 1 + u), 1) << name_of(type);              // between, and to even
+  }
+}
+
+/// A result of 5 whose rounding errors are relative to 10, after three roundings in float32 (of
+/// float64 in float64) and one to its type.
+TEST(Tolerance, AllowsAnErrorUpToItsBoundAndNoFurther) {
+  const std::map<DType, double> bounds = {{DType::f32, 3 * 0x1p-24 * 10 + 0x1p-24 * 5},
+                                          {DType::bf16, 3 * 0x1p-24 * 10 + 0x1p-8 * 5},
+                                          {DType::f64, 3 * 0x1p-53 * 10 + 0x1p-53 * 5}};
+  for (const auto& [type, bound] : bounds) {
+    Case c;
+    c.operands = {{"y", type, {1}, Role::output}};
+    c.roundings = 3;
+    Expected wanted(Values{{"y", {0}}});
+    wanted.set("y", 0, 5, 10);
+    for (const double sign : {-1, 1}) {
+      EXPECT_FALSE(disagreement(c, wanted, {{"y", {5 + sign * 0.9 * bound}}})) << name_of(type);
+      EXPECT_TRUE(disagreement(c, wanted, {{"y", {5 + sign * 1.1 * bound}}})) << name_of(type);
+    }
+    c.roundings = 0;  // exact
+    EXPECT_TRUE(disagreement(c, wanted, {{"y", {5 + 0.5 * bound}}})) << name_of(type);
+  }
+}
+
+/// A row is stored once, but for a dropped softmax, which may come from a stored one.
+TEST(Tolerance, OfEveryRowIsOneRoundingToItsType) {
+  for (const Row& row : rows()) {
+    const double roundings = row.build(by_hand).storage_roundings;
+    EXPECT_EQ(roundings, row.name.starts_with("softmax") && roundings != 1 ? 2 : 1) << row.name;
   }
 }
 
