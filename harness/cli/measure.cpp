@@ -248,6 +248,7 @@ Exit fit(const MeasureValues& values, const Asked& given, const Record& too_larg
   const auto target = target_of(given.settings);
   TrainingRun run{std::get<Training>(given.asked.workload), given.asked.config};
   Progress progress(0);
+  progress.note("frugal: searching what trains the same with less memory");
   const FitSearch search =
       search_fit(run, *target, too_large.needed.value(), [&](int64_t executed) {
         progress.working_on(fmt::format("{} configurations executed", executed));

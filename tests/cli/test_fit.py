@@ -32,7 +32,7 @@ TOO_LARGE = [
      "--micro-batch", "8", "--schedule", "zb-h1"],
     ["--model", "gpt2-1.5b", "--on", "virtual:a100-80gb", "--micro-batch", "16"],
     ["--model", "gpt2-1.5b", "--on", "virtual:v100-p3-16xlarge", "--clip", "0"],
-    ["--model", "gpt2-1.5b", "--on", "virtual:h200-hgx", "--micro-batch", "256", "--recompute", "full", "--offload"],
+    ["--model", "gpt2-1.5b", "--on", "virtual:h200-hgx", "--micro-batch", "512", "--recompute", "full", "--offload"],
     ["--model", "175B", "--on", "virtual:a100-selene", "--tensor-parallel", "8", "--pipeline-parallel", "8",
      "--microbatches", "8", "--micro-batch", "4", "--sequence-parallel"],
 ]
@@ -42,6 +42,14 @@ HOPELESS = [
     ["--model", "22B", "--on", "virtual:v100-p3-16xlarge"],
     ["--model", "175B", "--on", "virtual:b200-dgx", "--data-parallel", "2"],
 ]
+
+
+def in_words(size):
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{size:.5g} {unit}"
+        size /= 1024
+    raise AssertionError
 
 
 class Fit(Cli):
@@ -72,7 +80,11 @@ class Fit(Cli):
                 self.assertEqual(sum(fullest["at_peak"].values()), max(peaks))
                 self.assertTrue(max(peaks) > needed["capacity"] or
                                 needed["memory"]["host_peak"] > needed["host_capacity"])
-                self.assertRegex(said, r"needs [0-9.]+ [GT]iB of [0-9.]+ GiB on each rank")
+                text = f"needs {in_words(max(peaks))} of {in_words(needed['capacity'])} on each rank"
+                self.assertIn(text, said)
+                for kind, size in fullest["at_peak"].items():
+                    if size > 0:
+                        self.assertIn(f"{kind} {in_words(size)}", said)
                 if len(peaks) > 1:
                     self.assertIn(f"of stage {peaks.index(max(peaks))} (of 0 to {len(peaks) - 1})", said)
 
@@ -112,6 +124,34 @@ class Fit(Cli):
                 self.assertEqual(record["status"], "oom")
                 self.assertRegex(said, "none of [0-9]+ configurations that train the same fits; the closest, with .*"
                                        "offload_optimizer.*, needs [0-9.]+ [GT]iB of [0-9.]+ GiB on each rank")
+
+
+    def test_every_command_says_what_is_needed(self):
+        run = [*TOO_LARGE[0], *BF16]
+        peak = self.measured(TOO_LARGE[0], status=3)[0]["needed"]["memory"]["peak_total"] / 2**30
+        for command in (["trace", "--out-file", "trace.json"], ["operations"]):
+            said = self.run_frugal(*command[:1], *run, *command[1:], status=3).stderr
+            self.assertIn(f"needs {peak:.5g} GiB of 78.15 GiB on each rank (activation ", said)
+        lean = self.run_frugal("recompute", *TOO_LARGE[1][:4], *BF16, "--memory", "1GiB", status=3).stderr
+        self.assertRegex(lean, "no recomputation fits: with full a step needs [0-9.]+ GiB of 1 GiB on each rank")
+
+    def test_host_memory_is_in_each_table(self):
+        run = ["--model", "gpt-tiny", "--on", "virtual", "--offload-optimizer"]
+        one = self.run_frugal("measure", *run, "--format", "csv").stdout
+        self.assertIn("host memory of a rank,", one)
+        self.assertIn(" of a node with 1 ranks", one)
+        several = self.run_frugal("measure", *run, "--layers", "1,2", "--format", "csv").stdout
+        self.assertIn(",host memory of a rank,", several.splitlines()[0])
+        ways = self.run_frugal("recompute", *run, "--format", "csv").stdout
+        self.assertIn(",host memory of a rank,", ways.splitlines()[0])
+        self.assertNotIn(",0 B,", ways)
+
+    def test_what_is_wrong(self):
+        run = ["measure", "--model", "gpt-tiny", "--fit"]
+        self.rejected(*run, "--on", "cpu", says=["--fit", "--on is cpu", "virtual:MACHINE"])
+        self.rejected(*run, "--on", "virtual", "--recompute", "none,full", says=["--fit", "of one configuration"])
+        fits = self.run_frugal(*run, "--on", "virtual")
+        self.assertIn("it fits as it is", fits.stderr)
 
 
 if __name__ == "__main__":
