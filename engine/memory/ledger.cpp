@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 
+#include "kernels/support/bytes.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
@@ -23,10 +25,21 @@ std::string_view name_of(Part part) {
 
 namespace {
 
+/// Kinds that a rank has once for its model, whatever the batch.
+bool is_of_the_model(Kind kind) {
+  return kind == Kind::parameter || kind == Kind::gradient || kind == Kind::optimizer;
+}
+
+std::string in_words(Place place, Kind kind) {
+  if (place.layer >= 0) return fmt::format("for layer {}", place.layer);
+  if (place.part != Part::model) return fmt::format("for the {}", name_of(place.part));
+  return is_of_the_model(kind) ? "for the whole model of a rank" : "outside the layers";
+}
+
 /// What makes less memory of a kind be needed.
 const char* next_step(Kind kind) {
-  if (kind == Kind::parameter || kind == Kind::gradient || kind == Kind::optimizer)
-    return "a larger tensor-parallel size, or a smaller model";
+  if (is_of_the_model(kind))
+    return "a larger tensor-parallel size, replicas that share it (--shard), or a smaller model";
   return "recomputation, a larger tensor-parallel size with sequence parallelism, or a smaller "
          "microbatch";
 }
@@ -41,15 +54,14 @@ Ledger::Entry Ledger::take(int64_t bytes, Kind kind, Place place) {
   try {
     entry.data = where_ == Where::host ? device_.allocate_on_host(bytes) : device_.allocate(bytes);
   } catch (const OutOfMemory& e) {
+    const int64_t free = bytes - e.missing();
     throw OutOfMemory(
-        fmt::format(
-            "{}{}: {} bytes of {} {} did not fit: {} of a capacity of {}; try {}", device_.name(),
-            where_ == Where::host ? "'s host" : "", bytes, name_of(kind),
-            place.layer < 0 ? "outside the layers" : fmt::format("for layer {}", place.layer),
-            e.missing() > 0
-                ? fmt::format("{} bytes missing", e.missing())
-                : fmt::format("{} bytes free, but not as one block", bytes - e.missing()),
-            e.capacity, where_ == Where::host ? hosts_next_step : next_step(kind)),
+        fmt::format("{}{}: {} of {} {} did not fit: of {} {} are free{}; try {}", device_.name(),
+                    where_ == Where::host ? "'s host" : "", bytes_in_words(bytes), name_of(kind),
+                    in_words(place, kind), bytes_in_words(e.capacity),
+                    bytes_in_words(std::max<int64_t>(free, 0)),
+                    e.missing() > 0 ? "" : ", but not as one block",
+                    where_ == Where::host ? hosts_next_step : next_step(kind)),
         e.requested, e.in_use, e.capacity);
   }
   change(kind, place, bytes);

@@ -8,6 +8,7 @@
 #include "harness/cli/run_flags.h"
 #include "harness/measure/flop_conventions.h"
 #include "harness/measure/interrupt.h"
+#include "harness/measure/needed.h"
 #include "harness/measure/runs/training.h"
 #include "harness/measure/statistics.h"
 #include "harness/peaks/utilization.h"
@@ -77,7 +78,12 @@ Exit count_flops(const FlopsValues& values) {
   const TrainingRun run = training_run(settings, *target);
   catch_interrupts();
   Record record;
-  train(run, *target, record, [](int64_t, const std::string&) {});
+  // What is counted alone takes no memory; a step that is timed takes what there is.
+  const bool timed = !values.step_time && !target->simulated();
+  const auto unlimited = without_limit(*target);
+  with_needed(run, *target, [&] {
+    train(run, timed ? *target : *unlimited, record, [](int64_t, const std::string&) {});
+  });
   const double seconds = values.step_time.value_or(median(record.samples(metric::step_time)));
   PeakRates peaks(*target);
   const std::optional<double> peak = peaks.data_sheet(run.config);

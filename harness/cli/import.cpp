@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
-#include <limits>
 #include <memory>
 
 #include "engine/train/stored/serial_parameters.h"
@@ -17,7 +16,6 @@
 #include "harness/import/imported.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/runner.h"
-#include "harness/measure/runs/training.h"
 #include "harness/report/commands/import_report.h"
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
@@ -80,20 +78,6 @@ Imported imported_of(const ImportValues& values) {
   return imported;
 }
 
-/// What the same takes of each kind of memory, however much the machine has.
-Record without_limit(Record record, const TrainingRun& run, const Target& target) {
-  const auto cluster = target.cluster_with(run.config, std::numeric_limits<int64_t>::max());
-  const StepTaken taken = take_step(*cluster, run.config, run.train.optimizer);
-  record.what = what_of(workload::StepMemory{});
-  record.options["memory"] = counted_without_limit;
-  record.status = Status::ok;
-  record.reason.clear();
-  record.memory = taken.memory;
-  record.flops = flops_of(run.config, taken.flops);
-  record.fingerprint = fingerprint_of(record);
-  return record;
-}
-
 /// Runs it there, without a file of records: `command` of the report makes one.
 void run_there(const RunSettings& settings, const Target& target, ImportReport& report) {
   const TrainingRun run = training_run(settings, target);
@@ -104,8 +88,6 @@ void run_there(const RunSettings& settings, const Target& target, ImportReport& 
   Progress silent;
   Runner runner(none, silent, {.place = place_of(settings)});
   report.records = runner.run("measure", {c}).all();
-  if (report.records.back().status == Status::oom)
-    report.records.push_back(without_limit(report.records.back(), run, target));
 }
 
 /// On the first cluster that it fits, or the last.

@@ -6,6 +6,7 @@
 #include "harness/cli/command_line.h"
 #include "harness/cli/run_flags.h"
 #include "harness/measure/interrupt.h"
+#include "harness/measure/needed.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/runs/training.h"
 #include "harness/report/commands/longest_report.h"
@@ -33,6 +34,26 @@ int64_t memory_of(const LongestValues& values, const Target& target, const RunCo
         "--memory is {}, and {} can give each rank {} now; give less, or use --on virtual",
         format_bytes(memory).text(), target.on(), format_bytes(there).text()));
   return memory;
+}
+
+/// A training of so many tokens that begins as take_step() does.
+TrainingRun training_of(const StepOf& step, int64_t tokens) {
+  TrainingRun run{{}, step.with(tokens)};
+  run.train.optimizer = step.optimizer;
+  run.train.steps = run.config.schedule.flushes ? 1 : 2 * run.config.pipeline_parallel;
+  return run;
+}
+
+/// Where none fits, and of the next longer one, it says what is needed.
+LongestSequence found_on(const Target& machine, const StepOf& step) {
+  LongestSequence found;
+  with_needed(training_of(step, step.granularity()), machine,
+              [&] { found = longest_sequence(step, *machine.machine()); });
+  if (!found.at_least())
+    found.refused_because =
+        in_words(needed_by(training_of(step, found.tokens + found.granularity), machine),
+                 found.refused_because);
+  return found;
 }
 
 LengthTried run_one(const Target& target, const StepOf& step, int64_t tokens, int64_t memory) {
@@ -64,7 +85,7 @@ Exit longest(const LongestValues& values) {
                        .on = target.on(),
                        .device = target.device(),
                        .memory = memory,
-                       .longest = longest_sequence(step, target.counterpart(memory)),
+                       .longest = found_on(*virtual_target(target, memory), step),
                        .tried = {},
                        .command = "frugal longest" + command_flags(settings, run, target)};
   if (values.memory) report.command += fmt::format(" --memory {}", memory);

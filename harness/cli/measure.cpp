@@ -13,9 +13,12 @@
 #include "harness/cli/training_case.h"
 #include "harness/cli/weights_flags.h"
 #include "harness/measure/interrupt.h"
+#include "harness/measure/needed.h"
 #include "harness/measure/runner.h"
+#include "harness/measure/runs/fit_search.h"
 #include "harness/measure/runs/last_words.h"
 #include "harness/measure/runs/training_checkpoint.h"
+#include "harness/measure/statistics.h"
 #include "harness/place/processes.h"
 #include "harness/record/record_file.h"
 #include "harness/report/commands/work_report.h"
@@ -39,7 +42,7 @@ struct MeasureValues {
   WeightsFlags weights;
   RecordFlags records;
   std::string format = "table";
-  bool operations = false;
+  bool operations = false, fit = false;
 };
 
 /// A case of the command, and what was given to get it.
@@ -149,6 +152,7 @@ std::vector<Asked> all_asked(const MeasureValues& values, const nlohmann::json& 
   std::vector<Asked> all;
   const std::vector<nlohmann::json> each = combinations(given);
   const char* of_one = values.operations                      ? "--operations"
+                       : values.fit                           ? "--fit"
                        : !values.weights.save.empty()         ? "--save-weights"
                        : !values.weights.save_tensors.empty() ? "--save-tensors"
                        : given.contains("checkpoint")         ? "--checkpoint"
@@ -213,10 +217,88 @@ std::vector<Record> records_of(const MeasureValues& values, const std::vector<As
   return runner.run("measure", cases).all();
 }
 
+/// Configurations that were found, with their changes in words; the fastest first.
+using Fitting = std::vector<std::pair<std::string, Record>>;
+
+/// What was asked first, and behind it what was found in its place.
+void print_fit(const std::string& format, const Record& too_large, const Fitting& fitting) {
+  std::vector<std::vector<std::string>> changes = {{"none"}};
+  std::vector<Record> records = {too_large};
+  for (const auto& [change, record] : fitting) {
+    changes.push_back({change});
+    records.push_back(record);
+  }
+  if (format == "json") {
+    fmt::print("{}\n", to_json(records).dump(2));
+    return;
+  }
+  Table table = comparison_table({{"changes"}}, changes, records);
+  if (format != "table") {
+    table.columns.push_back({"command"});
+    for (size_t i = 0; i < records.size(); ++i) table.rows[i].push_back(records[i].command);
+  }
+  fmt::print("{}", table.in(format));
+  for (size_t i = 1; i < records.size() && format == "table"; ++i)
+    fmt::print("run: {}\n", records[i].command);
+}
+
+/// Searches what trains as this does and fits; runs and records what it finds, as its own command
+/// would.
+Exit fit(const MeasureValues& values, const Asked& given, const Record& too_large) {
+  const auto target = target_of(given.settings);
+  TrainingRun run{std::get<Training>(given.asked.workload), given.asked.config};
+  Progress progress(0);
+  progress.note("frugal: searching what trains the same with less memory");
+  const FitSearch search =
+      search_fit(run, *target, too_large.needed.value(), [&](int64_t executed) {
+        progress.working_on(fmt::format("{} configurations executed", executed));
+      });
+  progress.finish();
+  std::vector<Asked> found;
+  for (const LeanerRun& leaner : search.fitting) {
+    run.config = leaner.config;
+    found.push_back({given.settings, training_case(given.settings, run, *target)});
+    found.back().asked.title = leaner.changes;
+  }
+  Fitting fitting;
+  if (!found.empty()) {
+    MeasureValues again = values;
+    again.records.force = false;  // what was asked is recorded there
+    for (Record& record : records_of(again, found))
+      fitting.emplace_back(search.fitting[fitting.size()].changes, std::move(record));
+  }
+  std::erase_if(fitting, [](const auto& each) { return !each.second.ok(); });
+  std::ranges::stable_sort(
+      fitting, {}, [](const auto& each) { return median(each.second.samples(metric::step_time)); });
+  print_fit(values.format, too_large, fitting);
+  if (!fitting.empty()) return Exit::done;
+  run.config = search.closest.config;
+  fmt::print(
+      stderr,
+      "frugal: none of {} configurations that train the same fits; the closest, with {}, {}\n",
+      search.executed, search.closest.changes.empty() ? "no change" : search.closest.changes,
+      in_words(needed_by(run, *target).value()));
+  return Exit::out_of_memory;
+}
+
+/// Before anything is run.
+void check_fit(const MeasureValues& values, const RunSettings& settings) {
+  if (!values.fit) return;
+  if (const auto target = target_of(settings); !target->simulated())
+    throw InputError(
+        fmt::format("--fit: --on is {}, and the search executes steps on a machine without a limit "
+                    "of memory; give --on virtual:MACHINE, then run here what it finds",
+                    target->on()));
+  if (!settings.schedule_file.empty())
+    throw InputError(
+        "--fit: the microbatches and passes of --schedule-file are fixed; leave one of them out");
+}
+
 Exit measure(const MeasureValues& values) {
   const nlohmann::json given = values.run.given();
   const std::vector<std::string> swept = swept_keys(given);
   const std::vector<Asked> all = all_asked(values, given);
+  check_fit(values, all.front().settings);
   check_processes_agree(values, all);
   const std::vector<Record> records = records_of(values, all);
   Exit worst = Exit::done;
@@ -227,6 +309,8 @@ Exit measure(const MeasureValues& values) {
     if (!record.ok() && Processes::speaks())
       fmt::print(stderr, "frugal: {}{}{}\n", title, title.empty() ? "" : ": ", record.reason);
   }
+  if (values.fit && records.front().needed) return fit(values, all.front(), records.front());
+  if (values.fit && worst == Exit::done) fmt::print(stderr, "frugal: it fits as it is\n");
   fmt::print("{}", values.format == "json" ? to_json(records).dump(2) + "\n"
                                            : table_of(swept, all, records).in(values.format));
   if (values.operations && values.format == "table" && records.front().work)
@@ -250,6 +334,11 @@ void add_measure(CommandLine& line) {
                "How to print on stdout: a record, or a row of each configuration of several");
   flags.toggle("--operations", values->operations,
                "Print how often each operation was made in a step, and the bytes that it moves");
+  flags.toggle(
+      "--fit", values->fit,
+      "Where memory runs out on a virtual machine, execute what trains the same with less: "
+      "recomputation, sharding, offload, mini-sequences, smaller microbatches. Prints the "
+      "fastest that fit");
 }
 
 }  // namespace frugal::harness

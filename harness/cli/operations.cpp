@@ -7,6 +7,7 @@
 #include "harness/cli/command_line.h"
 #include "harness/cli/run_flags.h"
 #include "harness/measure/interrupt.h"
+#include "harness/measure/needed.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/runs/step_operations.h"
 #include "harness/measure/runs/training.h"
@@ -21,13 +22,8 @@ struct OperationsValues {
   std::string format = "table";
 };
 
-Exit operations(const OperationsValues& values) {
-  const RunSettings settings = values.run.settings();
-  const auto place = target_of(settings);
-  const Target& target = *place;
-  const TrainingRun run = training_run(settings, target);
-  catch_interrupts();
-  warn_of_clipping(run);
+void run_and_print(const OperationsValues& values, const RunSettings& settings,
+                   const TrainingRun& run, const Target& target) {
   const auto cluster = target.cluster(run.config);
   Trainer trainer(*cluster, run.config, run.train);
   StepOperations timed(*cluster);
@@ -52,7 +48,7 @@ Exit operations(const OperationsValues& values) {
     all["step_seconds"] = seconds;
     all["stages"] = to_json(stages, run.train.steps);
     fmt::print("{}\n", all.dump(2));
-    return Exit::done;
+    return;
   }
   fmt::print("{}\na step, every operation waited for: {:.3f} ms\n", target.device(run.config),
              1e3 * median(seconds));
@@ -60,6 +56,15 @@ Exit operations(const OperationsValues& values) {
     if (stages.size() > 1) fmt::print("\nstage {}\n", stage);
     fmt::print("{}", step_operations_table(stages[stage], run.train.steps).text());
   }
+}
+
+Exit operations(const OperationsValues& values) {
+  const RunSettings settings = values.run.settings();
+  const auto target = target_of(settings);
+  const TrainingRun run = training_run(settings, *target);
+  catch_interrupts();
+  warn_of_clipping(run);
+  with_needed(run, *target, [&] { run_and_print(values, settings, run, *target); });
   return Exit::done;
 }
 

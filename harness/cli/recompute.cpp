@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "harness/cli/command_line.h"
 #include "harness/cli/run_flags.h"
 #include "harness/measure/interrupt.h"
+#include "harness/measure/needed.h"
 #include "harness/report/commands/recompute_report.h"
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
@@ -51,8 +53,14 @@ Exit recompute(const RecomputeValues& values) {
   fmt::print("{}", values.format == "json" ? report.json().dump(2) + "\n"
                                            : report.table().in(values.format));
   if (fastest_within(report.ways, report.memory) != nullptr) return Exit::done;
-  fmt::print(stderr, "frugal: no recomputation fits {}; try more ranks, or a smaller microbatch\n",
-             format_bytes(report.memory).text());
+  const auto least = std::ranges::min_element(report.ways, {}, &RecomputeWay::peak);
+  TrainingRun leanest = run;
+  leanest.config = least->run;
+  fmt::print(stderr,
+             "frugal: no recomputation fits: with {} a step {}; try more ranks, or a smaller "
+             "microbatch\n",
+             name_of(least->run.recompute),
+             in_words(needed_by(leanest, *virtual_target(*place, report.memory)).value()));
   return Exit::out_of_memory;
 }
 

@@ -10,6 +10,7 @@
 #include "harness/cli/files.h"
 #include "harness/cli/run_flags.h"
 #include "harness/measure/interrupt.h"
+#include "harness/measure/needed.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/runs/as_planned.h"
 #include "harness/measure/runs/memory_timeline.h"
@@ -89,14 +90,8 @@ Table bubble_table(const Timeline& timeline) {
   return table;
 }
 
-Exit trace(const TraceValues& values) {
-  const RunSettings settings = values.run.settings();
-  const auto place = target_of(settings);
-  const Target& target = *place;
-  const TrainingRun run = training_run(settings, target);
-  check_outputs(values, settings);
-  catch_interrupts();
-  warn_of_clipping(run);
+void run_and_write(const TraceValues& values, const RunSettings& settings, const TrainingRun& run,
+                   const Target& target) {
   const auto cluster = target.cluster(run.config);
   TraceRecorder recorder(*cluster);
   Trainer trainer(*cluster, run.config, run.train);
@@ -122,6 +117,16 @@ Exit trace(const TraceValues& values) {
     fmt::print("open {} at https://ui.perfetto.dev or in chrome://tracing\n", values.out_file);
   if (!values.snapshot.empty())
     fmt::print("open {} at https://pytorch.org/memory_viz\n", values.snapshot);
+}
+
+Exit trace(const TraceValues& values) {
+  const RunSettings settings = values.run.settings();
+  const auto target = target_of(settings);
+  const TrainingRun run = training_run(settings, *target);
+  check_outputs(values, settings);
+  catch_interrupts();
+  warn_of_clipping(run);
+  with_needed(run, *target, [&] { run_and_write(values, settings, run, *target); });
   return Exit::done;
 }
 

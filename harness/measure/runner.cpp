@@ -9,6 +9,7 @@
 
 #include "harness/measure/guarded.h"
 #include "harness/measure/interrupt.h"
+#include "harness/measure/needed.h"
 #include "harness/measure/new_record.h"
 #include "harness/place/environment.h"
 #include "harness/place/processes.h"
@@ -253,6 +254,7 @@ void Runner::observe(Running& r) {
     r.run = run_of_case(*r.of, *r.site->target, r.site->peaks, done);
     r.run->observe(r.record);
   });
+  add_needed(r.record, *r.of, *r.site->target);
 }
 
 void Runner::add_others_in_memory(Running& r, const std::vector<Running>& group) {

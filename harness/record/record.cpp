@@ -24,6 +24,10 @@ void Record::add_sample(const std::string& name, const char* unit, double value)
   metric.samples.push_back(value);
 }
 
+const StageMemory& fullest_stage(const Memory& memory) {
+  return *std::ranges::max_element(memory.stages, {}, &StageMemory::peak);
+}
+
 namespace {
 
 /// FNV-1a, from what the bytes before gave on.

@@ -56,6 +56,19 @@ struct Memory {
   std::vector<StageMemory> stages = {};
 };
 
+/// Of the stage that takes most; there is one.
+const StageMemory& fullest_stage(const Memory& memory);
+
+/// What a case that ran out of memory takes, counted on a virtual machine that has as much as it
+/// takes, beside what there was.
+struct Needed {
+  std::string on;  ///< that machine: "virtual:h100-dgx"
+  Memory memory = {};
+  int64_t capacity = 0;  ///< bytes that a rank could take
+  /// The same of its part of the host's memory; none where that is not known.
+  std::optional<int64_t> host_capacity = {};
+};
+
 /// All ranks together, per forward and backward pass or per step. What the numbers were computed
 /// from is part of them.
 struct Flops {
@@ -124,6 +137,8 @@ struct Record {
   /// What was found that is no number, in words: the configuration that is the fastest, say.
   std::map<std::string, std::string> findings;
   std::optional<Memory> memory;
+  /// Of a training or a module that ran out of memory; none in records that are older.
+  std::optional<Needed> needed;
   std::optional<Flops> flops;
   /// Of a training step, or a module's forward and backward pass; none in records that are older.
   std::optional<StepWork> work;

@@ -174,6 +174,38 @@ StageMemory stage_from_json(const JsonObject& object) {
   return stage;
 }
 
+Memory memory_from_json(const JsonObject& object) {
+  Memory memory;
+  if (!object.at("after_forward").is_null())
+    memory.after_forward = bytes_from_json(object.object("after_forward"));
+  memory.peak = bytes_from_json(object.object("peak"));
+  memory.peak_total = object.integer("peak_total", 0);
+  if (object.has("reserved") && !object.at("reserved").is_null())
+    memory.reserved = object.integer("reserved", 0);
+  if (object.has("host_peak")) memory.host_peak = object.integer("host_peak", 0);
+  if (object.has("stages"))
+    for (const JsonObject& stage : object.objects("stages"))
+      memory.stages.push_back(stage_from_json(stage));
+  return memory;
+}
+
+json to_json(const Needed& needed) {
+  return {{"on", needed.on},
+          {"memory", to_json(needed.memory)},
+          {"capacity", needed.capacity},
+          {"host_capacity", or_null(needed.host_capacity)}};
+}
+
+Needed needed_from_json(const JsonObject& object) {
+  Needed needed{.on = object.require<std::string>("on"),
+                .memory = memory_from_json(object.object("memory")),
+                .capacity = object.integer("capacity", 0)};
+  if (!object.at("host_capacity").is_null())
+    needed.host_capacity = object.integer("host_capacity", 0);
+  if (needed.memory.stages.empty()) object.object("memory").fail("stages", "is empty");
+  return needed;
+}
+
 /// What a case gave, which only some kinds of cases have.
 void results_from_json(const JsonObject& object, Record& record) {
   if (object.has("findings")) record.findings = texts(object, "findings");
@@ -184,20 +216,8 @@ void results_from_json(const JsonObject& object, Record& record) {
                             metric.require<std::vector<double>>("samples")};
     if (record.metrics[name].samples.empty()) metric.fail("samples", "is empty");
   }
-  if (!object.at("memory").is_null()) {
-    const JsonObject memory = object.object("memory");
-    record.memory.emplace();
-    if (!memory.at("after_forward").is_null())
-      record.memory->after_forward = bytes_from_json(memory.object("after_forward"));
-    record.memory->peak = bytes_from_json(memory.object("peak"));
-    record.memory->peak_total = memory.integer("peak_total", 0);
-    if (memory.has("reserved") && !memory.at("reserved").is_null())
-      record.memory->reserved = memory.integer("reserved", 0);
-    if (memory.has("host_peak")) record.memory->host_peak = memory.integer("host_peak", 0);
-    if (memory.has("stages"))
-      for (const JsonObject& stage : memory.objects("stages"))
-        record.memory->stages.push_back(stage_from_json(stage));
-  }
+  if (!object.at("memory").is_null()) record.memory = memory_from_json(object.object("memory"));
+  if (object.has("needed")) record.needed = needed_from_json(object.object("needed"));
   if (!object.at("flops").is_null()) record.flops = flops_from_json(object.object("flops"));
   if (object.has("work") && !object.at("work").is_null())
     record.work = step_work_from_json(object.object("work"));
@@ -217,7 +237,7 @@ json to_json(const Record& record) {
   for (const auto& [name, metric] : record.metrics) metrics[name] = to_json(metric);
   for (const auto& [step, loss] : record.held_out)
     held_out.push_back({{"step", step}, {"loss", loss}});
-  return {
+  json all = {
       {"schema", Record::schema},
       {"artifact", record.artifact},
       {"case", record.case_id},
@@ -248,6 +268,9 @@ json to_json(const Record& record) {
       {"started", record.started},
       {"ended", record.ended},
       {"environment", json::parse(record.environment)}};
+  // Evidence without it stays byte for byte what it was.
+  if (record.needed) all["needed"] = to_json(*record.needed);
+  return all;
 }
 
 json to_json(const std::vector<Record>& records) {

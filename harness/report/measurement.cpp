@@ -9,6 +9,8 @@
 #include "harness/measure/flops.h"
 #include "harness/measure/statistics.h"
 #include "harness/place/device_kind.h"
+#include "kernels/support/bytes.h"
+#include "kernels/virtual/machine.h"
 
 namespace frugal::harness {
 namespace {
@@ -24,13 +26,59 @@ class Lines {
   Table table{{{"quantity"}, {"value", true}, {"unit"}}, {}};
 };
 
-void add_memory(Lines& lines, const Memory& memory) {
+/// "GiB": and of the ranks of a full node, where the machine is one of ours.
+std::string host_unit(const Record& record, const Memory& memory, const std::string& unit) {
+  const std::string on = record.on.starts_with("virtual:") ? record.on.substr(8) : "";
+  const std::vector<std::string> ours = machine_names();
+  if (memory.host_peak == 0 || std::ranges::count(ours, on) == 0) return unit;
+  const Machine machine = find_machine(on);
+  const int64_t ranks = std::min<int64_t>(record.config.ranks(), machine.devices_per_node);
+  return fmt::format("{}; {} of the {} of a node with {} ranks", unit,
+                     bytes_in_words(ranks * memory.host_peak), bytes_in_words(machine.host_memory),
+                     ranks);
+}
+
+void add_host_memory(Lines& lines, const Record& record, const Memory& memory) {
+  const Quantity host = format_bytes(memory.host_peak);
+  lines.add("host memory of a rank", host.value, host_unit(record, memory, host.unit));
+}
+
+/// "285.46 GiB of 78.15 GiB": of the memory of which there is too little.
+std::string exceeded(const Needed& needed) {
+  const Memory& memory = needed.memory;
+  const auto of = [](int64_t bytes, int64_t capacity) {
+    return fmt::format("needs {} of {}", bytes_in_words(bytes), bytes_in_words(capacity));
+  };
+  const bool on_host = needed.host_capacity && memory.host_peak > *needed.host_capacity;
+  if (!on_host) return of(memory.peak_total, needed.capacity);
+  const std::string host = of(memory.host_peak, *needed.host_capacity) + " of the host";
+  return memory.peak_total > needed.capacity
+             ? of(memory.peak_total, needed.capacity) + ", and " + host
+             : host;
+}
+
+/// What does not fit: beside what there is, and what takes most at the peak.
+void add_need(Lines& lines, const Record& record) {
+  const Needed& needed = *record.needed;
+  const StageMemory& stage = fullest_stage(needed.memory);
+  const Quantity all = format_bytes(stage.peak);
+  lines.add("needed memory of a rank", all.value,
+            fmt::format("{}, of {}", all.unit, bytes_in_words(needed.capacity)));
+  for (int i = 0; i < kind_count; ++i)
+    if (const int64_t bytes = stage.at_peak[static_cast<size_t>(i)]; bytes > 0)
+      lines.add(fmt::format("of it {}", name_of(static_cast<Kind>(i))), format_bytes(bytes));
+  add_host_memory(lines, record, needed.memory);
+}
+
+void add_memory(Lines& lines, const Record& record) {
+  const Memory& memory = *record.memory;
   for (int i = 0; i < kind_count; ++i)
     if (const int64_t bytes = memory.peak[static_cast<size_t>(i)]; bytes > 0)
       lines.add(fmt::format("peak {} memory of a rank", name_of(static_cast<Kind>(i))),
                 format_bytes(bytes));
   lines.add("peak memory of a rank", format_bytes(memory.peak_total));
   if (memory.reserved) lines.add("memory reserved by its device", format_bytes(*memory.reserved));
+  add_host_memory(lines, record, memory);
 }
 
 /// " on HOST", of a rank that is a process.
@@ -142,7 +190,8 @@ Table measurement_table(const Record& record) {
   }
   if (!record.held_out.empty())
     lines.add("held-out loss", format_number(record.held_out.back().second), held_out_unit(record));
-  if (record.memory) add_memory(lines, *record.memory);
+  if (record.memory) add_memory(lines, record);
+  if (record.needed) add_need(lines, record);
   if (record.ranks) add_ranks(lines, record);
   if (record.work) add_work(lines, record);
   if (record.flops) {
@@ -183,14 +232,21 @@ Table comparison_table(const std::vector<Table::Column>& columns,
   });
   add({"step time, s", true}, step_time_of);
   add({"peak memory of a rank", true}, [](const Record& record) {
+    if (record.needed) return format_bytes(record.needed->memory.peak_total).text() + " needed";
     return record.memory ? format_bytes(record.memory->peak_total).text() : std::string();
+  });
+  add({"host memory of a rank", true}, [](const Record& record) {
+    if (record.needed) return format_bytes(record.needed->memory.host_peak).text() + " needed";
+    return record.memory ? format_bytes(record.memory->host_peak).text() : std::string();
   });
   add_fraction("MFU, % of data sheet", &Utilization::mfu_data_sheet);
   add_fraction("HFU, % of data sheet", &Utilization::hfu_data_sheet);
   add_fraction("MFU, % of measured peak", &Utilization::mfu_measured);
   add_fraction("HFU, % of measured peak", &Utilization::hfu_measured);
   add({"status"}, [](const Record& record) {
-    return record.ok() ? "ok" : fmt::format("{}: {}", name_of(record.status), record.reason);
+    if (record.ok()) return std::string("ok");
+    return fmt::format("{}: {}", name_of(record.status),
+                       record.needed ? exceeded(*record.needed) : record.reason);
   });
   return table;
 }

@@ -28,6 +28,11 @@ class Values {
     for (const auto& [name, metric] : record.metrics)
       all.push_back({name, metric.unit, metric.samples});
     if (record.memory) add(*record.memory);
+    if (record.needed) {
+      bytes("needed_memory", record.needed->memory.peak_total);
+      kinds("needed_memory_at_peak", fullest_stage(record.needed->memory).at_peak);
+      bytes("needed_host_memory", record.needed->memory.host_peak);
+    }
     if (record.flops) {
       one("model_flops", "FLOP", record.flops->model);
       one("hardware_flops", "FLOP", record.flops->hardware);

@@ -4,9 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string_view>
+
+#include "kernels/support/bytes.h"
 
 namespace frugal::harness {
 namespace {
@@ -113,11 +114,9 @@ std::string format_estimate(const Estimate& estimate) {
 }
 
 Quantity format_bytes(int64_t bytes) {
-  constexpr std::array units = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
-  return {fmt::format("{:.5g}", value), units.at(unit)};
+  const std::string text = bytes_in_words(bytes);
+  const size_t space = text.find(' ');
+  return {text.substr(0, space), text.substr(space + 1)};
 }
 
 std::string escape_csv(const std::string& text) {

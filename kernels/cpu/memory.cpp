@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include "kernels/support/bytes.h"
 #include "kernels/support/error.h"
 
 namespace frugal::kernels {
@@ -13,7 +14,8 @@ namespace frugal::kernels {
 void* CachingAllocator::allocate(int64_t bytes) {
   const auto fail = [&](const char* reason, int64_t capacity) {
     const int64_t taken = budget_->taken();
-    throw OutOfMemory(fmt::format("cpu: {} ({} bytes requested, {} in use)", reason, bytes, taken),
+    throw OutOfMemory(fmt::format("cpu: {} ({} requested, {} in use)", reason,
+                                  bytes_in_words(bytes), bytes_in_words(taken)),
                       bytes, taken, capacity);
   };
   // Also keeps the rounding of huge requests within range.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/cuda/check.h"
+#include "kernels/support/bytes.h"
 #include "kernels/support/error.h"
 
 namespace frugal::kernels::cuda {
@@ -50,16 +51,18 @@ void CudaMemory::give_back(void* address, int64_t size) noexcept {
 void CudaMemory::refuse(int64_t bytes) const {
   if (place_ == Place::host)
     throw OutOfMemory(
-        fmt::format("cuda: out of memory of the host ({} bytes requested, {} in use, {} of {} "
-                    "taken by this process)",
-                    bytes, in_use_, budget_->taken(), budget_->capacity()),
+        fmt::format("cuda: out of memory of the host ({} requested, {} in use, {} of {} taken by "
+                    "this process)",
+                    bytes_in_words(bytes), bytes_in_words(in_use_),
+                    bytes_in_words(budget_->taken()), bytes_in_words(budget_->capacity())),
         bytes, in_use_, in_use_ + budget_->capacity() - budget_->taken());
   size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  throw OutOfMemory(
-      fmt::format("cuda: out of memory ({} bytes requested, {} in use, {} of {} free)", bytes,
-                  in_use_, free, total),
-      bytes, in_use_, in_use_ + static_cast<int64_t>(free));
+  throw OutOfMemory(fmt::format("cuda: out of memory ({} requested, {} in use, {} of {} free)",
+                                bytes_in_words(bytes), bytes_in_words(in_use_),
+                                bytes_in_words(static_cast<int64_t>(free)),
+                                bytes_in_words(static_cast<int64_t>(total))),
+                    bytes, in_use_, in_use_ + static_cast<int64_t>(free));
 }
 
 void* CudaMemory::allocate(int64_t bytes) {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernels/support/bytes.h"
 #include "kernels/support/error.h"
 
 namespace frugal::kernels {
@@ -16,9 +17,10 @@ namespace {
 void take(int64_t bytes, int64_t& in_use, int64_t capacity, const Device& device,
           std::string_view part = "") {
   if (bytes > capacity - in_use)
-    throw OutOfMemory(fmt::format("{}{}: {} bytes do not fit: {} of {} bytes are in use",
-                                  device.name(), part, bytes, in_use, capacity),
-                      bytes, in_use, capacity);
+    throw OutOfMemory(
+        fmt::format("{}{}: {} do not fit: {} of {} are in use", device.name(), part,
+                    bytes_in_words(bytes), bytes_in_words(in_use), bytes_in_words(capacity)),
+        bytes, in_use, capacity);
   in_use += bytes;
 }
 
@@ -47,9 +49,10 @@ void* VirtualDevice::allocate(int64_t bytes) {
     state_.in_use = allocator_->allocated();
     return reinterpret_cast<void*>(address);  // NOLINT: nobody reads what is there
   } catch (const std::bad_alloc&) {
-    throw OutOfMemory(fmt::format("{}: {} bytes do not fit: {} of {} bytes are reserved", name(),
-                                  bytes, reserved(), capacity_),
-                      bytes, reserved(), capacity_);
+    throw OutOfMemory(
+        fmt::format("{}: {} do not fit: {} of {} are reserved", name(), bytes_in_words(bytes),
+                    bytes_in_words(reserved()), bytes_in_words(capacity_)),
+        bytes, reserved(), capacity_);
   }
 }
 

@@ -32,6 +32,17 @@ class Flops(Cli):
         self.assertIn("a step of 2048 tokens: 0.5 s, given; peak: 3.12e+14 FLOP/s",
                       self.run_frugal("flops", *STEP, "--step-time", "0.5").stdout)
 
+    def test_counting_needs_no_memory(self):
+        def counted(*arguments):
+            said = json.loads(self.run_frugal("flops", "--model", "22B", *arguments, "--format", "json").stdout)
+            return {row["convention"]: row["flops"] for row in said["flops"]}
+
+        too_large = ["--type", "bf16", "--on", "virtual:h100-dgx"]
+        self.run_frugal("measure", "--model", "22B", *too_large, status=3)
+        divided = counted(*too_large, "--tensor-parallel", "8", "--sequence-parallel")  # which fits
+        self.assertEqual(counted(*too_large), divided)
+        self.assertEqual(counted("--on", "cpu", "--step-time", "1"), divided)
+
     def test_without_a_data_sheet_there_is_no_peak(self):
         table = self.run_frugal("flops", "--model", "gpt-tiny", "--on", "cpu", "--threads", "1").stdout
         self.assertNotIn("% of peak", table)

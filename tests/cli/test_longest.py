@@ -65,6 +65,7 @@ class Longest(Cli):
         self.assertEqual(rows[0], ["quantity", "value", "unit"])
         values = {row[0]: row[1] for row in rows}
         self.assertIn(values["longest sequence"], text)
+        self.assertEqual(values["host memory of a rank"], "0")
         self.assertIn(f"| longest sequence | {values['longest sequence']} |", self.run_frugal(*asked, "markdown").stdout)
 
     def test_small_sizes_are_seen(self):
@@ -86,7 +87,16 @@ class Longest(Cli):
 
     def test_nothing_fits(self):
         done = self.run_frugal(*SMALL, "--on", "virtual", "--memory", "1KiB", status=3)
+        self.assertRegex(done.stderr, r"needs [0-9.]+ MiB of 1024 B|needs [0-9.]+ MiB of 1 KiB")
         self.assertIn("did not fit", done.stderr)
+
+    def test_the_next_length_says_what_it_needs(self):
+        found = self.longest("--on", "virtual", "--memory", "8MiB")
+        run = ["measure", *SMALL[1:], "--on", "virtual", "--format", "json", "--sequence",
+               str(found["longest_sequence"] + found["granularity"])]
+        peak = json.loads(self.run_frugal(*run).stdout)["memory"]["peak_total"]
+        self.assertGreater(peak, 8 << 20)
+        self.assertIn(f"needs {peak / 2**20:.5g} MiB of 8 MiB on each rank", found["refused_because"])
 
     def test_bad_input(self):
         def rejected(*arguments, says):

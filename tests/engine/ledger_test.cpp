@@ -180,7 +180,7 @@ TEST(Ledger, OutOfMemorySaysWhatAndHowMuchWasMissing) {
   EXPECT_EQ(ledger.current(), 600);
 }
 
-TEST(Ledger, OutOfMemoryOutsideTheLayersSaysSo) {
+TEST(Ledger, OutOfMemorySaysOfWhatOutsideTheLayersItIs) {
   CpuDevice device(1, 1000);
   Ledger ledger(device);
   try {
@@ -188,9 +188,22 @@ TEST(Ledger, OutOfMemoryOutsideTheLayersSaysSo) {
     FAIL() << "1001 bytes fitted into 1000";
   } catch (const OutOfMemory& e) {
     const std::string text = e.what();
-    EXPECT_NE(text.find("parameter outside the layers"), std::string::npos) << text;
-    EXPECT_NE(text.find("a larger tensor-parallel size"), std::string::npos) << text;
+    EXPECT_NE(text.find("1001 B of parameter for the whole model of a rank did not fit: of 1000 B "
+                        "1000 B are free; try a larger tensor-parallel size"),
+              std::string::npos)
+        << text;
   }
+  const auto said = [&](Kind kind, Place place) -> std::string {
+    try {
+      (void)ledger.take(1001, kind, place);
+    } catch (const OutOfMemory& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_NE(said(Kind::workspace, {}).find("workspace outside the layers"), std::string::npos);
+  EXPECT_NE(said(Kind::activation, {.part = Part::head}).find("activation for the head"),
+            std::string::npos);
 }
 
 }  // namespace

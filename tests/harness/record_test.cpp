@@ -58,6 +58,23 @@ TEST(Record, OlderThanCommunicationReservedMemoryAndFindingsCanBeRead) {
   EXPECT_TRUE(to_json(record)["memory"]["reserved"].is_null());
 }
 
+TEST(Record, SaysWhatIsNeededWhereThatIsKnown) {
+  Record record = testing::full_record();
+  EXPECT_FALSE(to_json(record).contains("needed"));
+  record.needed = Needed{.on = "virtual:m", .memory = *record.memory, .capacity = 5};
+  record.needed->memory.stages = {{.at_peak = {1, 2, 3}, .peak = 6}};
+  json once = to_json(record);
+  EXPECT_EQ(once["needed"]["capacity"], 5);
+  EXPECT_EQ(once["needed"]["memory"]["stages"][0]["at_peak"]["gradient"], 2);
+  EXPECT_TRUE(once["needed"]["host_capacity"].is_null());
+  EXPECT_EQ(to_json(record_from_json(once, "test")), once);
+  record.needed->host_capacity = 7;
+  EXPECT_EQ(record_from_json(to_json(record), "test").needed->host_capacity, 7);
+  once["needed"]["memory"]["stages"] = json::array();
+  EXPECT_THAT([&] { record_from_json(once, "file: line 3"); },
+              ThrowsMessage<InputError>(HasSubstr("needed.memory.stages")));
+}
+
 TEST(Record, SaysWhatAStepComesTo) {
   Record record = testing::full_record();
   record.work->done.calls = {7, 3, 2, 5};

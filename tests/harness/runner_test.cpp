@@ -231,7 +231,8 @@ TEST_F(RunnerTest, RecordsSkippedAndOutOfMemoryWithAReason) {
   EXPECT_EQ(records.all()[0].status, Status::skipped);
   EXPECT_EQ(records.all()[0].reason, "not divisible");
   EXPECT_EQ(records.all()[1].status, Status::oom);
-  EXPECT_THAT(records.all()[1].reason, HasSubstr("bytes missing"));
+  EXPECT_THAT(records.all()[1].reason, HasSubstr("did not fit"));
+  EXPECT_FALSE(records.all()[0].needed);
 }
 
 /// On the clock of a machine and on this one's: the same steps, products and blocks of memory.

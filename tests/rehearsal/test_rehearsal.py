@@ -106,9 +106,10 @@ class Memory(Rehearsal):
 
     def test_what_does_not_fit_is_a_result(self):
         done = self.run_program("measure", "--on", "cuda", *LLAMA, "--sequence", "400000", "--out", "out", status=3)
-        self.assertIn("bytes missing of a capacity of", done.stderr)
+        self.assertRegex(done.stderr, "needs [0-9.]+ GiB of [0-9.]+ GiB on each rank .* counted on virtual:")
         record = json.loads((self.folder / "out/records.jsonl").read_text())
         self.assertEqual(record["status"], "oom")
+        self.assertGreater(record["needed"]["memory"]["peak_total"], record["needed"]["capacity"])
 
 
 class SeveralGpus(Rehearsal):

@@ -1,24 +1,19 @@
 #include "harness/measure/runs/recompute_search.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <mutex>
-#include <thread>
 
 #include "engine/plan/execute.h"
-#include "harness/measure/interrupt.h"
-#include "harness/place/environment.h"
+#include "harness/measure/at_once.h"
 
 namespace frugal::harness {
-namespace {
 
-/// Of the largest stage or chunk.
 int64_t most_layers_of(const RunConfig& run) {
   if (!run.stage_layers.empty())
     return *std::max_element(run.stage_layers.begin(), run.stage_layers.end());
   return run.model.layers / (int64_t{run.pipeline_parallel} * run.chunks);
 }
+
+namespace {
 
 /// Whether a smaller set discards the same.
 bool has_no_effect(const RunConfig& run, LayerModules modules) {
@@ -31,6 +26,7 @@ void execute(RecomputeWay& way, const OptimizerOptions& optimizer, const Machine
   const Execution done = execute_plan(way.run, optimizer, machine);
   way.seconds = done.seconds;
   way.peak = *std::max_element(done.memory.begin(), done.memory.end());
+  way.host = *std::max_element(done.on_host.begin(), done.on_host.end());
 }
 
 }  // namespace
@@ -61,26 +57,7 @@ std::vector<RecomputeWay> ways_to_recompute(RunConfig run) {
 std::vector<RecomputeWay> executed_ways(const RunConfig& run, const OptimizerOptions& optimizer,
                                         const Machine& machine) {
   std::vector<RecomputeWay> ways = ways_to_recompute(run);
-  std::atomic<size_t> next = 0;
-  std::mutex mutex;
-  std::exception_ptr failure;
-  const auto work = [&] {
-    try {
-      for (size_t i = next++; i < ways.size(); i = next++) {
-        stop_if_interrupted();
-        execute(ways[i], optimizer, machine);
-      }
-    } catch (...) {
-      next = ways.size();
-      const std::lock_guard lock(mutex);
-      if (!failure) failure = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < usable_processors(); ++i) threads.emplace_back(work);
-  }
-  if (failure) std::rethrow_exception(failure);
+  at_once(ways.size(), [&](size_t i) { execute(ways[i], optimizer, machine); });
   return ways;
 }
 

@@ -15,7 +15,11 @@ struct RecomputeWay {
   int64_t layers = 0;  ///< of each stage or chunk, of which something is recomputed
   double seconds = 0;  ///< of a step
   int64_t peak = 0;    ///< bytes, of the fullest stage
+  int64_t host = 0;    ///< the same of the host's memory
 };
+
+/// Of the largest stage or chunk.
+int64_t most_layers_of(const RunConfig& run);
 
 /// Nothing; and of the first 1, 2, … layers of each stage every set of modules, or all. Sets that
 /// discard the same are there once.

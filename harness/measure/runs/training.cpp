@@ -277,8 +277,8 @@ StepTaken take_step(Cluster& cluster, const RunConfig& config, const OptimizerOp
   if (cluster.rank(0).device.backed())
     for (int step = 0; step < steps; ++step)
       batches[static_cast<size_t>(step)] = random_batch(config, step);
-  const double flops = trainer.run(batches).back().flops;
-  return {memory_of(cluster), flops};
+  const std::vector<StepResult> results = trainer.run(batches);
+  return {memory_of(cluster), results.back().flops, results[results.size() / 2].seconds};
 }
 
 void observe_step_memory(const Target& target, Record& record) {

@@ -34,7 +34,8 @@ void train(const TrainingRun& run, const Target& target, Record& record, const S
 /// What one training step takes, or one of so many as fill a pipeline without a flush.
 struct StepTaken {
   Memory memory;
-  double flops = 0;  ///< executed by all ranks
+  double flops = 0;    ///< executed by all ranks
+  double seconds = 0;  ///< of the one in the middle
 };
 /// Takes them on new ranks; on random tokens where memory is real. Throws OutOfMemory.
 StepTaken take_step(Cluster& cluster, const RunConfig& config, const OptimizerOptions& optimizer);

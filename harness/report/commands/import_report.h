@@ -16,7 +16,7 @@ struct ImportReport {
   int64_t parameters = 0;  ///< of the model; 0 where it has no configuration
   std::string command;     ///< that runs the same; empty where nothing can be run
   std::string not_run;     ///< why nothing was
-  /// Of the run; behind it, where that ran out of memory, of the same with as much as it takes.
+  /// Of the run.
   std::vector<Record> records;
 
   /// By the name of --format: "table" or "markdown".

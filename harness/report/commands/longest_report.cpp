@@ -21,11 +21,6 @@ std::string refused(const LongestSequence& longest) {
 
 }  // namespace
 
-const StageMemory& fullest_stage(const Memory& memory) {
-  return *std::max_element(memory.stages.begin(), memory.stages.end(),
-                           [](const auto& a, const auto& b) { return a.peak < b.peak; });
-}
-
 bool LongestReport::confirmed() const {
   return std::all_of(tried.begin(), tried.end(), [&](const LengthTried& length) {
     return length.fits == (length.tokens == longest.tokens);
@@ -50,7 +45,7 @@ Table LongestReport::table() const {
     if (const int64_t bytes = stage.at_peak[static_cast<size_t>(i)]; bytes > 0)
       add_bytes(fmt::format("{} at the peak", name_of(static_cast<Kind>(i))), bytes);
   add_bytes("peak", stage.peak);
-  if (longest.memory.host_peak > 0) add_bytes("host's memory", longest.memory.host_peak);
+  add_bytes("host memory of a rank", longest.memory.host_peak);
   if (!longest.at_least())
     add(fmt::format("{} tokens", longest.tokens + longest.granularity), "does not fit",
         longest.refused_because);

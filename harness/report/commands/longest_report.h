@@ -32,7 +32,4 @@ struct LongestReport {
   nlohmann::json json() const;
 };
 
-/// Of the stage that takes most.
-const StageMemory& fullest_stage(const Memory& memory);
-
 }  // namespace frugal::harness

@@ -31,7 +31,8 @@ nlohmann::json json_of(const RecomputeWay& way) {
           {"modules", modules_of(way)},
           {"layers", way.layers},
           {"step_seconds", way.seconds},
-          {"peak_bytes", way.peak}};
+          {"peak_bytes", way.peak},
+          {"host_bytes", way.host}};
 }
 
 nlohmann::json json_of(const std::vector<RecomputeWay>& ways) {
@@ -54,12 +55,13 @@ Table RecomputeReport::table() const {
                {"layers", true},
                {"step time, s", true},
                {"peak memory of a rank", true},
+               {"host memory of a rank", true},
                {"remark"}},
               {}};
   const auto add = [&](const RecomputeWay& way, const std::string& remark) {
     table.rows.push_back({std::string(name_of(way.run.recompute)), modules_of(way),
                           std::to_string(way.layers), format_number(way.seconds),
-                          format_bytes(way.peak).text(), remark});
+                          format_bytes(way.peak).text(), format_bytes(way.host).text(), remark});
   };
   const std::vector<RecomputeWay> frontier = frontier_of(ways);
   const RecomputeWay* const chosen = fastest_within(frontier, memory);

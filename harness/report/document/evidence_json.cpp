@@ -25,8 +25,11 @@ json quantities_of(const Record& record) {
                     metric.unit + (samples == 1 ? "" : fmt::format(", {} samples", samples))});
   }
   if (record.memory) {
-    const auto [value, unit] = format_bytes(record.memory->peak_total);
-    rows.push_back({"peak memory of a rank", value, unit});
+    for (const auto& [what, bytes] : {std::pair{"peak memory of a rank", record.memory->peak_total},
+                                      {"host memory of a rank", record.memory->host_peak}}) {
+      const auto [value, unit] = format_bytes(bytes);
+      rows.push_back({what, value, unit});
+    }
   }
   for (const auto& [name, text] : record.findings) rows.push_back({name, text, ""});
   return rows;
