@@ -217,7 +217,7 @@ json to_json(const Record& record) {
   for (const auto& [name, metric] : record.metrics) metrics[name] = to_json(metric);
   for (const auto& [step, loss] : record.held_out)
     held_out.push_back({{"step", step}, {"loss", loss}});
-  return {
+  json object = {
       {"schema", Record::schema},
       {"artifact", record.artifact},
       {"case", record.case_id},
@@ -248,6 +248,8 @@ json to_json(const Record& record) {
       {"started", record.started},
       {"ended", record.ended},
       {"environment", json::parse(record.environment)}};
+  if (!record.files.empty()) object["files"] = record.files;
+  return object;
 }
 
 json to_json(const std::vector<Record>& records) {
@@ -274,6 +276,7 @@ Record record_from_json(const json& json, const std::string& name) {
   if (!object.at("configuration").is_null())
     record.config = run_config_from_json(object.object("configuration"));
   record.options = texts(object, "options");
+  if (object.has("files")) record.files = texts(object, "files");
   // Records of the first programs have none of these; they are never current.
   record.machine = object.optional<std::string>("machine", "");
   record.program = object.optional<std::string>("program", "");
