@@ -82,7 +82,6 @@ RerunRecord run_again(const RerunValues& values, const Benchmarks& benchmarks, s
     Runner runner(file, progress,
                   {.place = it.place,
                    .timing = it.timing,
-                   .command = recorded.command,
                    .rerun = {Rerun::all}});
     Record now = runner.run(recorded.artifact, {it.again}).all().front();
     say_what_changed(recorded, now, progress);

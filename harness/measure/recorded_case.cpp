@@ -164,14 +164,18 @@ Case benchmark_case(const Record& record, const std::string& on, const Benchmark
   throw InputError(fmt::format("this program runs no {}", record.artifact));
 }
 
+/// Where `frugal` stands in a record's command, behind variables and what starts processes.
+size_t command_begin(const Record& record) {
+  const size_t begin = record.command.find("frugal ");
+  return begin == std::string::npos ? 0 : begin;
+}
+
 /// Throws InputError where this process was not started as those that made the record.
 void check_started(const Record& record, const TargetOptions& place) {
   const bool processes = place.ranks == RanksAs::processes;
   if (processes && Processes::here() == nullptr)
-    throw InputError(
-        fmt::format("its {} ranks were processes; start as many: mpirun -n {} frugal "
-                    "rerun ...",
-                    record.config.ranks(), record.config.ranks()));
+    throw InputError(fmt::format("its ranks were processes; start as many: {}frugal rerun ...",
+                                 record.command.substr(0, command_begin(record))));
   if (!processes && Processes::here() != nullptr)
     throw InputError("its ranks were threads of one process; start it without a launcher");
 }
@@ -205,7 +209,7 @@ RecordedCase recorded_case(const Record& record, const Benchmarks& benchmarks,
   }
   found.again.lone_rank = found.place.lone_rank;
   found.again.scale = record.scale;
-  found.again.command = record.command;
+  found.again.command = record.command.substr(command_begin(record));
   const auto target = make_target(found.place);
   check_variables(record, *target);
   if (const std::string why = target->why_not(record.config); !why.empty()) throw InputError(why);

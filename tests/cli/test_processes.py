@@ -140,7 +140,7 @@ class Processes(Started):
         done = self.start(3, "rerun", "out", status=2)
         self.assertIn("and 3 processes were started", done.stderr)
         done = self.run_frugal("rerun", "out", status=2)
-        self.assertIn("its 2 ranks were processes; start as many: mpirun -n 2 frugal rerun", done.stderr)
+        self.assertIn("its ranks were processes; start as many: mpirun -n 2 frugal rerun", done.stderr)
 
     def test_as_many_processes_as_ranks(self):
         self.refused(3, *TINY, "--tensor-parallel", "2",

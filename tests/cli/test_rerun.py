@@ -200,6 +200,18 @@ class Recorded(Cli):
                        capture_output=True)
         self.assertEqual(self.records("spelt")[0]["fingerprint"], records[3]["fingerprint"])
 
+    def test_layers_and_benchmarks_on_a_described_machine(self):
+        (self.folder / "mine.json").write_text(json.dumps(self.MACHINE))
+        self.run_frugal("bench", "memory-bound", "--on", "virtual:mine.json", "--case", "f32/gelu/*")
+        self.run_frugal("predict", "korthikanti2022/section4.1", "--hardware", "mine.json")
+        records = self.records()
+        self.assertEqual({r["what"] for r in records}, {"benchmark", "layer_memory"})
+        self.assertEqual({r["command"].split("#")[0] for r in records}, {"frugal rerun records.jsonl"})
+        (self.folder / "mine.json").unlink()
+        said, _ = self.rerun("records.jsonl", "--out", "new", folder=self.elsewhere())
+        self.assertEqual([r["verdict"] for r in said], ["equal"] * len(records))
+        self.assertEqual([r["fingerprint"] for r in self.records("elsewhere/new")], [r["fingerprint"] for r in records])
+
     def test_a_value_that_differs_is_found(self):
         self.run_frugal(*self.VIRTUAL, "--steps", "2")
         whole = self.records()[0]
@@ -278,7 +290,7 @@ class Recorded(Cli):
         def processes(record):
             record["options"]["ranks"] = "processes"
         self.change(processes)
-        self.lacks("1 ranks were processes", "mpirun -n 1 frugal rerun")
+        self.lacks("its ranks were processes; start as many: FRUGAL_SIMD=baseline frugal rerun")
         self.change(lambda record: record.update(on="virtual:mine#12345678"))
         self.change(lambda record: record["options"].pop("ranks"))
         self.lacks("did not record the machine virtual:mine#12345678")

@@ -226,6 +226,7 @@ void TrainingCheckpoints::stop_if_interrupted(Trainer& trainer, Cluster& cluster
   if (std::all_of(asked.begin(), asked.end(), [](const auto& each) { return each.empty(); }))
     return;
   if (step != written_) write(trainer, cluster, record, step);
+  cluster.exchange("");  // it is whole: who stops now ends all
   record.reason = fmt::format(
       "stopped by a signal behind step {}, which is in a checkpoint; --resume goes on from it",
       step);
