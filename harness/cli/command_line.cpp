@@ -81,10 +81,10 @@ CommandLine::CommandLine(Artifacts artifacts, Benchmarks benchmarks, Papers pape
   app_->footer(footer);
   app_->get_formatter()->column_width(34);
   for (const auto add :
-       {add_list,      add_reproduce, add_explain,    add_predict,  add_measure,    add_longest,
-        add_recompute, add_plan,      add_calibrate,  add_trace,    add_operations, add_flops,
-        add_peak,      add_bench,     add_compare,    add_validate, add_schedule,   add_import,
-        add_export,    add_report,    add_completion, add_docs})
+       {add_list,      add_reproduce, add_explain,   add_predict,    add_measure,    add_longest,
+        add_recompute, add_plan,      add_calibrate, add_trace,      add_operations, add_flops,
+        add_peak,      add_bench,     add_rerun,     add_compare,    add_validate,   add_schedule,
+        add_import,    add_export,    add_report,    add_completion, add_docs})
     add(*this);
   app_->get_subcommand("docs")->group("");  // hidden
 }

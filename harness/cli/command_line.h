@@ -68,6 +68,7 @@ void add_peak(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_schedule(CommandLine& line);
 void add_compare(CommandLine& line);
+void add_rerun(CommandLine& line);
 void add_report(CommandLine& line);
 void add_completion(CommandLine& line);
 void add_validate(CommandLine& line);

@@ -46,8 +46,9 @@ const std::vector<DocumentedStatus>& documented_statuses() {
        "a claim was not reproduced, and `--check` was given; or real memory did not do as "
        "`longest` found; or `calibrate --check` found that a machine's file is not what fitting "
        "gives; or `compare --fail-on` found such a change; or `validate` found what is slower than "
-       "it should be"},
-      {Exit::bad_input, "bad input; nothing was written"},
+       "it should be; or `rerun` found a value that differs from the recorded one"},
+      {Exit::bad_input,
+       "bad input; nothing was written. Or `rerun` lacks what a record does not hold"},
       {Exit::out_of_memory, "out of memory; the record says how much was missing"},
       {Exit::deadline, "a deadline passed"},
       {Exit::peer_lost, "a peer was lost"},

@@ -75,9 +75,14 @@ std::string shell_command(const std::string& command, const RunAgain& side) {
   if (!std::regex_search(command, found, program))
     throw InputError(fmt::format(
         "`{}` does not run frugal, so it cannot be repeated; leave --repeat out", command));
-  return fmt::format("{}{}{} {} --out {} --rerun all 2>&1 >/dev/null", found.prefix().str(),
-                     found[1].str(), shell_word(side.program), found.suffix().str(),
-                     shell_word(side.folder));
+  std::string arguments = found.suffix().str();
+  const std::string reruns = "rerun ";
+  if (arguments.starts_with(reruns))  // of a record, by its file's name alone
+    arguments.insert(reruns.size(), shell_word(side.folder + "/"));
+  else
+    arguments += " --rerun all";
+  return fmt::format("{}{}{} {} --out {} 2>&1 >/dev/null", found.prefix().str(), found[1].str(),
+                     shell_word(side.program), arguments, shell_word(side.folder));
 }
 
 namespace {

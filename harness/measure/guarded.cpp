@@ -23,14 +23,15 @@ void with_all_processes(const std::function<void()>& work) {
 }  // namespace
 
 void run_guarded(Record& record, const std::function<void()>& work) {
-  const auto ended = [&](Status status, const char* reason) {
+  const auto ended = [&](Status status, const std::string& reason) {
     record.status = status;
     record.reason = reason;
   };
   try {
     with_all_processes(work);
   } catch (const Interrupted&) {
-    ended(Status::interrupted, interrupted_reason);
+    // What has kept how far it came has said so.
+    ended(Status::interrupted, record.reason.empty() ? interrupted_reason : record.reason);
     throw;
   } catch (const InputError&) {
     throw;

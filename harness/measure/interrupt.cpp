@@ -3,13 +3,12 @@
 #include <atomic>
 #include <csignal>
 
-#include "kernels/support/error.h"
-
 namespace frugal::harness {
 namespace {
 
 // A handler may write it, and any thread may read it.
 std::atomic<bool> requested = false;
+std::atomic<bool> at_safe_points_alone = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 extern "C" void request_stop(int) { requested = true; }
@@ -27,6 +26,11 @@ void catch_interrupts() {
 }
 
 bool interrupt_requested() noexcept { return requested; }
+
+StopsAtSafePoints::StopsAtSafePoints(bool alone) : before_(at_safe_points_alone.exchange(alone)) {}
+StopsAtSafePoints::~StopsAtSafePoints() { at_safe_points_alone = before_; }
+
+bool stop_while_waiting() noexcept { return requested && !at_safe_points_alone; }
 
 void stop_if_interrupted() {
   if (interrupt_requested()) throw Interrupted();

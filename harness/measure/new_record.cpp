@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "harness/measure/recorded_case.h"
 #include "harness/measure/runs/training.h"
+#include "harness/place/machine_label.h"
 #include "harness/place/processes.h"
 
 namespace frugal::harness {
@@ -36,6 +38,25 @@ std::string launcher(const Record& record) {
   return processes ? Processes::here()->launcher() : "";
 }
 
+/// Texts of what decides the case and no program has.
+std::map<std::string, std::string> held_files(const Case& c, const Target& target) {
+  std::map<std::string, std::string> files;
+  if (target.machine() && !is_known(*target.machine()))
+    files[file_key::machine] = file_of(*target.machine());
+  if (target.links() != nullptr && !is_known(*target.links()))
+    files[file_key::links] = file_of(*target.links());
+  const auto* const training = std::get_if<Training>(&c.workload);
+  if (training != nullptr && training->own) files[file_key::schedule] = training->own->text;
+  return files;
+}
+
+/// What reproduces a record: a command would name files that may not be there, and the record holds
+/// them.
+std::string reproducing_command(const Record& record, const Case& c, const std::string& command) {
+  if (!record.files.empty()) return rerun_command(record);
+  return c.command.empty() ? command : c.command;
+}
+
 }  // namespace
 
 Record new_record(const std::string& artifact, const Case& c, const Target& target,
@@ -58,8 +79,9 @@ Record new_record(const std::string& artifact, const Case& c, const Target& targ
   // Other hosts have other processors, and what is recorded the first process knows.
   if (Processes* const processes = Processes::here())
     record.fingerprint = processes->of_first(record.fingerprint);
+  record.files = held_files(c, target);
   record.command =
-      command_prefix(record.options) + launcher(record) + (c.command.empty() ? command : c.command);
+      command_prefix(record.options) + launcher(record) + reproducing_command(record, c, command);
   record.reason = c.skip.empty() ? target.why_not(c.config) : c.skip;
   if (!record.reason.empty()) record.status = Status::skipped;
   return record;

@@ -77,7 +77,9 @@ Runner::Site& Runner::site(const Case& c) {
   TargetOptions where = options_.place;
   where.on = c.on;
   where.lone_rank = c.lone_rank;
-  if (where.machine && c.on != "virtual:" + where.machine->name) where.machine.reset();
+  const bool another =
+      c.source() == Source::simulated && where.machine && c.on != "virtual:" + where.machine->name;
+  if (another) where.machine.reset();
   auto target = make_target(where);
   PeakRates peaks(*target);
   return sites_.try_emplace({c.on, c.lone_rank}, Site{std::move(target), std::move(peaks)})
@@ -206,7 +208,7 @@ void Runner::end_early(std::vector<Running>& group, const std::string& why,
     if (!r.record.rounds.empty()) r.record.metrics.clear();  // worth something only together
     if (guilty && r.record.status == *guilty) {
       r.record.rounds.clear();
-    } else if (r.record.status != Status::skipped) {
+    } else if (r.record.status != Status::skipped && r.record.status != Status::interrupted) {
       r.record.status = Status::interrupted;
       r.record.reason = why;
     }

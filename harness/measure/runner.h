@@ -26,7 +26,7 @@ class Runner {
  public:
   struct Options {
     /// What cases do not say of their places: threads, say. Its machine runs the virtual cases on a
-    /// machine of this name, instead of the one of hardware/.
+    /// machine of this name, instead of the one of hardware/, and is the data sheet of the others.
     TargetOptions place = {};
     TimingPlan timing = {};
     std::string command = {};    ///< that reproduces the records (Case::command, that of one)

@@ -12,6 +12,7 @@ namespace {
 
 std::optional<Machine> sheet_of_processor(const TargetOptions& options) {
   choose_kernels();  // says what is wrong with FRUGAL_SIMD
+  if (options.machine) return options.machine;
   if (options.hardware.empty()) return std::nullopt;
   return find_machine(options.hardware);
 }

@@ -10,6 +10,7 @@ namespace {
 
 std::optional<Machine> sheet_of_gpu(const TargetOptions& options) {
   const std::string& gpu = gpus().front().name;  // says why there is none
+  if (options.machine) return options.machine;
   if (!options.hardware.empty()) return find_machine(options.hardware);
   return machine_of_device(gpu);
 }

@@ -13,7 +13,7 @@ template <class Real>
 class LoneRank final : public Real {
  public:
   explicit LoneRank(const TargetOptions& options)
-      : Real(options), links_(find_machine(options.lone_rank)) {}
+      : Real(options), links_(options.links ? *options.links : find_machine(options.lone_rank)) {}
 
   using Real::device;
   std::string device(const RunConfig& config) const override {
@@ -22,9 +22,7 @@ class LoneRank final : public Real {
                        config.ranks(), label_of(links_), known.empty() ? "" : " (" + known + ")");
   }
   double devices(const RunConfig& config) const override { return config.ranks(); }
-  std::optional<ModelledCommunication> modelled() const override {
-    return ModelledCommunication{label_of(links_), hash_of_values(links_)};
-  }
+  const Machine* links() const override { return &links_; }
   std::unique_ptr<Cluster> cluster(const RunConfig& config) const override {
     return config.ranks() > 1 ? this->lone_cluster(config, links_) : Real::cluster(config);
   }

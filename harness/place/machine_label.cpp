@@ -24,12 +24,33 @@ std::string in_words(const Machine& machine) {
   return machine.description + (machine.calibration.empty() ? "" : "; " + machine.calibration);
 }
 
-std::string label_of(const Machine& machine) {
-  const std::string hash = hash_of_values(machine);
+std::string file_of(const Machine& machine) {
+  nlohmann::json file = {{"schema", "frugal.machine/1"},
+                         {"name", machine.name},
+                         {"description", machine.description},
+                         {"device_names", machine.device_names}};
+  if (!machine.calibration.empty()) file["calibration"] = machine.calibration;
+  for (const Machine::Parameter& parameter : machine.parameters) {
+    const size_t dot = parameter.key.find('.');
+    file[parameter.key.substr(0, dot)][parameter.key.substr(dot + 1)] = {
+        {"value", parameter.value}, {"unit", parameter.unit}, {"source", parameter.source}};
+  }
+  for (const Machine::Tile& tile : machine.tiles)
+    file["device"]["tiles"]["value"].push_back({tile.m, tile.n});
+  if (was_measured(machine))
+    file["operations"] = {{"source", machine.description}, {"forms", to_json(machine.operations)}};
+  return file.dump();
+}
+
+bool is_known(const Machine& machine) {
   const auto names = machine_names();
-  const bool own = std::find(names.begin(), names.end(), machine.name) != names.end() &&
-                   hash_of_values(find_machine(machine.name)) == hash;
-  return own ? machine.name : fmt::format("{}#{}", machine.name, hash.substr(0, 8));
+  return std::find(names.begin(), names.end(), machine.name) != names.end() &&
+         hash_of_values(find_machine(machine.name)) == hash_of_values(machine);
+}
+
+std::string label_of(const Machine& machine) {
+  if (is_known(machine)) return machine.name;
+  return fmt::format("{}#{}", machine.name, hash_of_values(machine).substr(0, 8));
 }
 
 }  // namespace frugal::harness

@@ -185,7 +185,7 @@ Processes::Processes(const Torchrun& told) {
 void Processes::join(int rank, int size, const World::Tell& tell, World::Options options) {
   catch_interrupts();
   if (rank > 0) print_nothing();
-  options.stop = interrupt_requested;
+  options.stop = stop_while_waiting;
   options.overdue = [this](const Failure& failure) {
     if (world_->speaks()) fmt::print(stderr, "frugal: {}\n", failure.reason);
     std::_Exit(static_cast<int>(exit_of(failure.kind)));

@@ -97,6 +97,11 @@ std::string_view name_of(RanksAs ranks) {
 
 std::string Target::machine_hash() const { return machine_ ? hash_of_values(*machine_) : ""; }
 
+std::optional<ModelledCommunication> Target::modelled() const {
+  if (links() == nullptr) return std::nullopt;
+  return ModelledCommunication{label_of(*links()), hash_of_values(*links())};
+}
+
 Machine Target::counterpart(int64_t memory) const {
   Machine machine = machine_ ? *machine_ : find_machine(papers_machine);
   machine.memory_capacity = memory;

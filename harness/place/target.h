@@ -41,8 +41,9 @@ struct TargetOptions {
   /// Of GPUs of processes: NCCL otherwise, where the build has it.
   std::optional<Transport> transport = {};
   std::optional<double> deadline = {};  ///< LocalGroup::default_deadline otherwise
-  /// Of a virtual target: the machine itself, whatever a file of its name says.
-  std::optional<Machine> machine = {};
+  /// The machine of `on` or `hardware` itself, and that of `lone_rank`, whatever files of their
+  /// names say.
+  std::optional<Machine> machine = {}, links = {};
 };
 
 /// Where a run takes place. Each place is a class in a file of its own: the processor
@@ -80,11 +81,12 @@ class Target {
   virtual std::string why_no_machine() const { return ""; }
   /// hash_of_values() of the machine or data sheet; empty where there is neither.
   std::string machine_hash() const;
-  /// The machine that collectives are charged to; none where they really take place, and on a
+  /// The machine that collectives are charged to; null where they really take place, and on a
   /// virtual machine, which is itself charged.
-  virtual std::optional<ModelledCommunication> modelled() const { return std::nullopt; }
+  virtual const Machine* links() const { return nullptr; }
+  std::optional<ModelledCommunication> modelled() const;
   /// Whether losses and gradients mean something: all ranks are there, and compute.
-  bool computes() const { return !simulated() && !modelled(); }
+  bool computes() const { return !simulated() && links() == nullptr; }
   /// Whether products of this type are computed in tf32, which is not float32.
   virtual bool tf32(DType /*type*/) const { return false; }
 

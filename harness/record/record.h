@@ -20,6 +20,13 @@ struct Metric {
   std::vector<double> samples;
 };
 
+/// Keys of Record::files.
+namespace file_key {
+inline constexpr const char* machine = "machine";
+inline constexpr const char* links = "links";
+inline constexpr const char* schedule = "schedule";
+}  // namespace file_key
+
 /// Names of metrics; in JSON as they are here.
 namespace metric {
 inline constexpr const char* forward_time = "forward_time";
@@ -148,6 +155,9 @@ struct Record {
   std::vector<double> losses;                        ///< of each training step
   std::vector<std::pair<int64_t, double>> held_out;  ///< (step, loss)
   std::map<std::string, std::string> options;        ///< other settings, such as the learning rate
+  /// Texts of the files that decided the result and that no program has: those of the virtual
+  /// machine or data sheet, of the machine of modelled communication, and of a schedule.
+  std::map<std::string, std::string> files;
 
   std::string command;         ///< reproduces it
   std::string started, ended;  ///< UTC, ISO 8601

@@ -270,6 +270,7 @@ json to_json(const Record& record) {
       {"environment", json::parse(record.environment)}};
   // Evidence without it stays byte for byte what it was.
   if (record.needed) all["needed"] = to_json(*record.needed);
+  if (!record.files.empty()) all["files"] = record.files;
   return all;
 }
 
@@ -297,6 +298,7 @@ Record record_from_json(const json& json, const std::string& name) {
   if (!object.at("configuration").is_null())
     record.config = run_config_from_json(object.object("configuration"));
   record.options = texts(object, "options");
+  if (object.has("files")) record.files = texts(object, "files");
   // Records of the first programs have none of these; they are never current.
   record.machine = object.optional<std::string>("machine", "");
   record.program = object.optional<std::string>("program", "");

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "harness/settings/config_json.h"
 #include "harness/settings/field.h"
 #include "harness/settings/paths.h"
 #include "harness/settings/resolve.h"
@@ -38,6 +39,16 @@ void pin_place(RunSettings& settings, const Target& target) {
   settings.given["on"] = place.on;
 }
 
+/// A model of a file is spelled out: its command needs no file.
+void spell_model(RunSettings& settings) {
+  if (field_of("model").file_of(settings.model).empty()) return;
+  settings.config.model = unscaled_model(settings);
+  settings.given.update(to_json(settings.config.model));
+  if (settings.config.model.name.empty()) settings.given.erase("name");
+  settings.given.erase("model");
+  settings.model.clear();
+}
+
 }  // namespace
 
 RunSettings settings_with(RunSettings settings, const RunConfig& config) {
@@ -72,6 +83,7 @@ std::string command_flags(const RunSettings& settings, const TrainingRun& run,
     resolved.config.chunks = usual.chunks;
     resolved.config.microbatches = usual.microbatches;
   }
+  spell_model(resolved);
   pin_place(resolved, target);
   return command_flags(resolved);
 }
@@ -86,7 +98,7 @@ std::map<std::string, std::string> about(std::string_view command, const RunSett
       {"device", target.device(run.config)},
       {"source", std::string(name_of(target.source()))},
       {"program", program_hash()}};
-  if (run.own) about["schedule_file"] = "hash " + run.own->hash;
+  if (run.own) about["schedule_file"] = "hash " + hash_of(run.own->text);
   return about;
 }
 

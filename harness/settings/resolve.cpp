@@ -54,8 +54,9 @@ std::optional<OwnSchedule> own_schedule(const RunSettings& settings) {
   for (const char* key : {"schedule", "pipeline_parallel_size", "chunks", "microbatches"})
     given.emplace_back(field_of(key).flag, settings.is_given(key));
   refuse_beside_file("--schedule-file", given);
-  const std::string text = read_text(settings.schedule_file);
-  return OwnSchedule{schedule_from_text(text, settings.schedule_file), hash_of(text)};
+  std::string text = read_text(settings.schedule_file);
+  Schedule schedule = schedule_from_text(text, settings.schedule_file);
+  return OwnSchedule{std::move(schedule), std::move(text)};
 }
 
 /// Throws InputError where a schedule is wrong, begins later than a run does, or does not fit so

@@ -1,6 +1,7 @@
 """Programs whose ranks are processes, as mpirun starts them. CTest sets FRUGAL_MPIRUN; without MPI it does not."""
 
 import os
+import pathlib
 import shlex
 import subprocess
 
@@ -15,6 +16,20 @@ def command(ranks, program, *arguments):
 def run(ranks, program, *arguments, folder, variables=None, limit=120):
     return subprocess.run(command(ranks, program, *arguments), cwd=folder, capture_output=True, text=True, check=False,
                           timeout=limit, env={**os.environ, **AS_ROOT, **(variables or {})})
+
+
+def children(launcher):
+    """The processes that mpirun has started, by rank."""
+    ranks = {}
+    for process in pathlib.Path("/proc").iterdir():
+        try:
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            variables = (process / "environ").read_bytes().split(b"\0") if parent == launcher else []
+        except (OSError, IndexError):
+            continue
+        ranks.update({int(each.partition(b"=")[2]): int(process.name) for each in variables
+                      if each.startswith(b"OMPI_COMM_WORLD_RANK=")})
+    return ranks
 
 
 def ours(stderr):

@@ -65,3 +65,4 @@ class Cli(unittest.TestCase):
             rest = program.communicate(timeout=120)[1]
             self.assertEqual(program.returncode, 130, "".join(said) + rest)
             self.assertIn("frugal: interrupted", rest)
+            return rest

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import signal
 import sys
 import unittest
@@ -327,6 +328,27 @@ class Interrupt(Cli):
         self.assertIn("from its start", record["reason"])
         self.interrupt(arguments, signal.SIGTERM, 3)  # it is not final: the same command runs it again
         self.assertEqual([r["status"] for r in self.records()], ["interrupted"] * 2)
+
+    def test_a_training_with_checkpoints_goes_on_where_it_stopped(self):
+        run = [*TINY, "--steps", "300"]
+        whole = json.loads(self.run_frugal(*run, "--out", "whole", "--format", "json").stdout)["losses"]
+        kept = [*run, "--checkpoint", "k"]
+        behind = []
+        for number, arguments, how in ((signal.SIGINT, kept, "the same command with --resume k goes on from there"),
+                                       (signal.SIGTERM, [*kept, "--resume", "k"], "the same command goes on from there")):
+            rest = self.interrupt(arguments, number, 3)
+            found = re.search(r"^frugal: interrupted behind step (\d+), which is kept in k; (.*)$", rest, re.MULTILINE)
+            self.assertEqual(found[2], how)
+            behind.append(int(found[1]))
+            manifest = json.loads((self.folder / f"k/step-{behind[-1]:08}/manifest.json").read_text())
+            self.assertEqual(manifest["losses"], whole[:behind[-1]])
+            record = self.records()[-1]
+            self.assertEqual(record["status"], "interrupted")
+            self.assertIn(f"behind step {behind[-1]}, which is in a checkpoint", record["reason"])
+        self.assertLess(0, behind[0])
+        self.assertLess(behind[0], behind[1])
+        self.run_frugal(*kept, "--resume", "k")
+        self.assertEqual(self.records()[-1]["losses"], whole)
 
     def test_reproduce_keeps_what_is_finished_and_resumes(self):
         arguments = ["reproduce", "korthikanti2022/table2", "--on", "cpu", "--scale", "1/32", "--threads", "1"]

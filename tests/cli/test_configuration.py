@@ -64,7 +64,7 @@ class Configuration(Cli):
         (folder / "changed.json").write_text(json.dumps(machine))
         by_place = self.record(*VIRTUAL[:3], "--on", "virtual:machines/changed.json", out="place")
         self.assertRegex(by_place["on"], "^virtual:.*#[0-9a-f]{8}$")
-        self.assertIn("--on virtual:changed.json", by_place["command"])
+        self.assertEqual(by_place["command"], "frugal rerun records.jsonl#gpt-tiny")
         by_hardware = self.record(*VIRTUAL, "--hardware", "machines/changed.json", out="hardware")
         self.assertEqual(by_hardware["fingerprint"], by_place["fingerprint"])
 

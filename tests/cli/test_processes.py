@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import unittest
@@ -100,6 +101,46 @@ class Processes(Started):
         self.start(2, *long, "--resume", "k/step-00000004", "--out", "b")
         self.assertEqual(self.records("a")[0]["losses"], whole)
         self.assertEqual(self.records("b")[0]["losses"], whole)
+
+    def interrupted(self, arguments, send):
+        """What the first of two processes says when `send` has signalled them, or their mpirun, behind some steps."""
+        with subprocess.Popen(processes.command(2, self.program, *arguments), cwd=self.folder, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True, env={**os.environ, **processes.AS_ROOT}) as started:
+            said = [started.stderr.readline() for _ in range(3)]
+            send(started.pid)
+            rest = started.communicate(timeout=120)[1]
+        lines = [line for line in processes.ours(rest) if "interrupted behind step" in line]
+        self.assertEqual(len(lines), 1, "".join(said) + rest)
+        return int(lines[0].split("behind step ")[1].split(",")[0])
+
+    def test_all_stop_behind_the_same_step_and_go_on(self):
+        long = [*TINY[:-1], "400", "--pipeline-parallel", "2", "--microbatches", "2", "--checkpoint", "k"]
+        whole = json.loads(self.run_frugal(*long[:-2], "--format", "json", "--out", "whole").stdout)["losses"]
+        last = 0
+        for ranks, number in (([1], signal.SIGINT), ([0], signal.SIGTERM), ([0, 1], signal.SIGINT)):
+            def send(launcher, ranks=ranks, number=number):
+                started = processes.children(launcher)
+                for rank in ranks:
+                    os.kill(started[rank], number)
+            step = self.interrupted([*long, "--resume", "k"] if last else long, send)
+            self.assertLess(last, step)
+            last = step
+            manifest = json.loads((self.folder / f"k/step-{step:08}/manifest.json").read_text())
+            self.assertEqual(manifest["losses"], whole[:step])
+            self.assertEqual(self.records()[-1]["status"], "interrupted")
+            self.assertIn(f"behind step {step},", self.records()[-1]["reason"])
+        self.start(2, *long, "--resume", "k")
+        self.assertEqual(self.records()[-1]["losses"], whole)
+
+    def test_a_record_of_processes_is_run_again_by_as_many(self):
+        self.start(2, *TINY, "--tensor-parallel", "2")
+        done = self.start(2, "rerun", "out", "--out", "again", "--format", "json")
+        self.assertEqual([r["verdict"] for r in json.loads(done.stdout)["records"]], ["equal"])
+        self.assertEqual(self.records("again")[0]["fingerprint"], self.records()[0]["fingerprint"])
+        done = self.start(3, "rerun", "out", status=2)
+        self.assertIn("and 3 processes were started", done.stderr)
+        done = self.run_frugal("rerun", "out", status=2)
+        self.assertIn("its ranks were processes; start as many: mpirun -n 2 frugal rerun", done.stderr)
 
     def test_as_many_processes_as_ranks(self):
         self.refused(3, *TINY, "--tensor-parallel", "2",

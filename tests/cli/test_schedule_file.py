@@ -59,7 +59,10 @@ class Executed(ScheduleFile):
                             "--schedule-file", self.given(text), "--out-file", on, "--svg", on + ".svg")
             trace = json.loads((self.folder / on).read_text())
             self.assertRegex(trace["otherData"]["schedule_file"], "^hash [0-9a-f]{16}$")
-            self.assertIn(" --schedule-file mine.txt ", trace["otherData"]["command"])
+            command = trace["otherData"]["command"]
+            self.assertIn(" --schedule-file mine.txt ", command)
+            for flag in ("--schedule ", "--pipeline-parallel", "--chunks", "--microbatches"):
+                self.assertNotIn(flag, command)
             spans = sorted((e["ts"], e["name"]) for e in trace["traceEvents"]
                            if e["ph"] == "X" and e["tid"] == 0 and e["pid"] == 0)
             self.assertEqual([name for _, name in spans],
@@ -72,9 +75,8 @@ class Executed(ScheduleFile):
         again = self.record("--schedule-file", self.given(text, "other.txt"))
         commented = self.record("--schedule-file", self.given(text + "# mine\n"))
         self.assertRegex(first["options"]["schedule_file"], "^hash [0-9a-f]{16}$")
-        self.assertIn(" --schedule-file mine.txt ", first["command"])
-        for flag in ("--schedule ", "--pipeline-parallel", "--chunks", "--microbatches"):
-            self.assertNotIn(flag, first["command"])
+        self.assertEqual(first["files"], {"schedule": text})
+        self.assertEqual(first["command"], "frugal rerun records.jsonl#gpt-tiny")
         self.assertNotIn(str(self.folder), json.dumps(again))
         self.assertEqual(len(self.records()), 2, "a file of the same text is the same case")
         self.assertNotEqual(commented["fingerprint"], first["fingerprint"])

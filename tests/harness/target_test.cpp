@@ -5,6 +5,7 @@
 #include "engine/comm/nccl/nccl.h"
 #include "harness/peaks/utilization.h"
 #include "harness/place/gpu_selection.h"
+#include "harness/place/machine_label.h"
 #include "kernels/support/error.h"
 #include "tests/harness/support.h"
 #include "tests/kernels/cpu_levels.h"
@@ -60,6 +61,25 @@ TEST(Target, SaysWhatIsCalibrated) {
     EXPECT_EQ(make_target({.on = std::string("virtual:") + name})->device(),
               machine.description + "; " + machine.calibration);
   }
+}
+
+TEST(MachineText, IsAFileOfTheSameMachine) {
+  for (const std::string& name : machine_names()) {
+    const Machine machine = find_machine(name);
+    const Machine again = parse_machine(file_of(machine), "again");
+    EXPECT_EQ(hash_of_values(again), hash_of_values(machine)) << name;
+    EXPECT_EQ(in_words(again), in_words(machine)) << name;
+    EXPECT_EQ(again.device_names, machine.device_names) << name;
+    EXPECT_TRUE(is_known(again)) << name;
+  }
+}
+
+TEST(MachineText, HasOperationsThatWereMeasured) {
+  const Machine machine =
+      find_machine(testing::source_dir() + "/tests/fuzz/corpus/machine/with-base.json");
+  ASSERT_TRUE(was_measured(machine));
+  EXPECT_EQ(hash_of_values(parse_machine(file_of(machine), "again")), hash_of_values(machine));
+  EXPECT_FALSE(is_known(machine));
 }
 
 /// Records of these machines are kept in results/: calibrated or not, and whatever they take of

@@ -16,7 +16,6 @@
 #include "harness/huggingface/hugging_face_config.h"
 #include "harness/measure/flops.h"
 #include "harness/measure/guarded.h"
-#include "harness/measure/interrupt.h"
 #include "harness/measure/runs/last_words.h"
 #include "harness/measure/runs/training_checkpoint.h"
 #include "harness/place/processes.h"
@@ -156,9 +155,10 @@ void warm_up(Trainer& trainer, const TrainingRun& run, const Target& target) {
 }
 
 void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
-                 const StepDone& done, const StepsTaken& taken, int64_t first_step) {
+                 const StepDone& done, const StepsTaken& taken, int64_t first_step,
+                 const std::function<void(int64_t step)>& before) {
   for (int64_t step = first_step; step < run.train.steps;) {
-    stop_if_interrupted();
+    before(step);
     std::vector<Batch> batches;
     for (int64_t i = 0; i < steps_at_once(run, step); ++i)
       batches.push_back(batch_of(run, target, step + i));
@@ -189,6 +189,7 @@ void train(const TrainingRun& run, const Target& target, Record& record, const S
   // The first step fills caches and makes the library's kernels: it is timed only where it is warm.
   const bool warm = target.simulated() || run.train.steps - first == 1;
   if (warm) warm_up(trainer, run, target);
+  const StopsAtSafePoints between_steps(checkpoints.has_value());
   train_steps(
       trainer, run, target, done,
       [&](int64_t step, const std::vector<StepResult>& results) {
@@ -210,7 +211,13 @@ void train(const TrainingRun& run, const Target& target, Record& record, const S
         if (checkpoints && checkpoints->due(step))
           checkpoints->write(trainer, *cluster, record, step);
       },
-      first);
+      first,
+      [&](int64_t step) {
+        if (checkpoints && step > first)
+          checkpoints->stop_if_interrupted(trainer, *cluster, record, step);
+        else
+          stop_if_interrupted();
+      });
   record.memory = memory_of(*cluster);
   record.flops = flops_of(run.config, executed);
   record.work = trainer.work();
@@ -253,7 +260,8 @@ std::map<std::string, std::string> options_of(const Training& run, const RunConf
     options["weight_prediction"] = fmt::format("{}", optimizer.prediction);
   if (run.last_words > 0) options["last_words"] = std::to_string(run.last_words);
   if (run.checkpoint_every > 0) options["checkpoint_every"] = std::to_string(run.checkpoint_every);
-  if (run.own) options["schedule_file"] = "hash " + run.own->hash;
+  if (!run.resume.empty()) options["resumed"] = "yes";
+  if (run.own) options["schedule_file"] = "hash " + hash_of(run.own->text);
   if (run.weights) options["weights"] = "hash " + hash_of_files(run.weights->files().paths());
   if (run.text) {
     const Text& text = *run.text;

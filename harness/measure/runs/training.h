@@ -1,4 +1,5 @@
 #pragma once
+#include "harness/measure/interrupt.h"
 #include "harness/measure/runs/case_run.h"
 #include "harness/measure/runs/training_run.h"
 #include "harness/place/target.h"
@@ -22,10 +23,12 @@ void warm_up(Trainer& trainer, const TrainingRun& run, const Target& target);
 using StepsTaken = std::function<void(int64_t first, const std::vector<StepResult>& results)>;
 
 /// Trains all steps, as many at once as the schedule goes through without a flush, or as it has
-/// batches where it is the user's own. Throws Interrupted in between. The steps before the first
-/// have been trained.
-void train_steps(Trainer& trainer, const TrainingRun& run, const Target& target,
-                 const StepDone& done, const StepsTaken& taken, int64_t first_step = 0);
+/// batches where it is the user's own. The steps before the first have been trained. `before` is
+/// called in between, with how many have been.
+void train_steps(
+    Trainer& trainer, const TrainingRun& run, const Target& target, const StepDone& done,
+    const StepsTaken& taken, int64_t first_step = 0,
+    const std::function<void(int64_t step)>& before = [](int64_t) { stop_if_interrupted(); });
 
 /// Trains, and fills in the record: losses, step times, memory, FLOPs, work. Leaves no ranks
 /// behind: what is measured afterwards has the device for itself.

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "engine/train/trainer.h"
+#include "harness/measure/interrupt.h"
 #include "harness/place/processes.h"
 #include "harness/settings/config_json.h"
 #include "harness/settings/field.h"
@@ -92,7 +93,7 @@ std::vector<TrainingCheckpoint::File> files_of(const std::vector<std::string>& l
 json identity_of(const TrainingRun& run) {
   json identity = options_of(run, run.config);
   for (const char* free : {"steps", "eval_every", "last_words", "checkpoint_every", "weights",
-                           "schedule_file", "held_out_bytes_evaluated"})
+                           "resumed", "schedule_file", "held_out_bytes_evaluated"})
     identity.erase(free);
   const json config = to_json(run.config);
   identity["model"] = config.at("model");
@@ -156,7 +157,7 @@ TrainingCheckpoint read_checkpoint(const fs::path& folder) {
 }  // namespace
 
 int64_t steps_to_checkpoint(const TrainingRun& run, int64_t step) {
-  if (run.checkpoint.empty() || run.checkpoint_every == 0) return run.train.steps - step;
+  if (run.checkpoint_every == 0) return run.train.steps - step;
   return run.checkpoint_every - step % run.checkpoint_every;
 }
 
@@ -185,6 +186,7 @@ bool TrainingCheckpoints::due(int64_t step) const {
 
 void TrainingCheckpoints::write(Trainer& trainer, Cluster& cluster, const Record& record,
                                 int64_t step) {
+  written_ = step;
   const fs::path whole = fs::path(run_.checkpoint) / fmt::format("{}{:08}", prefix, step);
   const fs::path part = whole.string() + ".part";
   std::error_code error;
@@ -216,6 +218,24 @@ void TrainingCheckpoints::write(Trainer& trainer, Cluster& cluster, const Record
   if (error) cannot_write(whole, error.value());
   sync_to_disk(run_.checkpoint);
   keep_the_last();
+}
+
+void TrainingCheckpoints::stop_if_interrupted(Trainer& trainer, Cluster& cluster, Record& record,
+                                              int64_t step) {
+  const std::vector<std::string> asked = cluster.exchange(interrupt_requested() ? "yes" : "");
+  if (std::all_of(asked.begin(), asked.end(), [](const auto& each) { return each.empty(); }))
+    return;
+  if (step != written_) write(trainer, cluster, record, step);
+  cluster.exchange("");  // it is whole: who stops now ends all
+  record.reason = fmt::format(
+      "stopped by a signal behind step {}, which is in a checkpoint; --resume goes on from it",
+      step);
+  std::string how = "the same command";
+  if (run_.resume != run_.checkpoint) how += fmt::format(" with --resume {}", run_.checkpoint);
+  if (run_.resume != run_.checkpoint && !run_.resume.empty())
+    how += fmt::format(" in place of {}", run_.resume);
+  throw Kept(fmt::format("interrupted behind step {}, which is kept in {}; {} goes on from there",
+                         step, run_.checkpoint, how));
 }
 
 void TrainingCheckpoints::keep_the_last() const {

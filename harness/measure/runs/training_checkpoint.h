@@ -28,12 +28,16 @@ class TrainingCheckpoints {
   bool due(int64_t step) const;
   /// All processes call it. `record` has what was found up to this step.
   void write(Trainer& trainer, Cluster& cluster, const Record& record, int64_t step);
+  /// A safe point behind a step that was trained here. All processes call it, and where one of them
+  /// was asked to stop, all write a checkpoint and throw Kept.
+  void stop_if_interrupted(Trainer& trainer, Cluster& cluster, Record& record, int64_t step);
 
  private:
   void keep_the_last() const;
 
   const TrainingRun& run_;
   LineFile lock_;
+  int64_t written_ = 0;  ///< behind which step
 };
 
 /// Steps to the next checkpoint behind `step`; all that are left where there is none.

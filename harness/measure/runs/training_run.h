@@ -21,7 +21,7 @@ namespace frugal::harness {
 /// its batches.
 struct OwnSchedule {
   Schedule schedule;
-  std::string hash;  ///< hash_of() its text
+  std::string text;  ///< its file's
 };
 
 /// What is trained, and on what, beside the configuration.
