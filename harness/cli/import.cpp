@@ -33,14 +33,17 @@ struct ImportValues {
                RunFlags::Besides::nothing};
   std::vector<std::string> source, assignments;
   std::string from = detected, format = "table";
-  std::optional<int64_t> ranks;
+  std::optional<int64_t> ranks, launch;
 };
 
 /// Clusters that are described, in the order in which they came.
 constexpr std::array clusters = {"a100-selene", "h100-dgx", "h200-hgx", "b200-dgx"};
 
 ImportOptions import_options(const ImportValues& values) {
-  ImportOptions options{.variables = {}, .ranks = values.ranks, .given = values.run.given()};
+  ImportOptions options{.variables = {},
+                        .launch = values.launch,
+                        .ranks = values.ranks,
+                        .given = values.run.given()};
   for (const std::string& assignment : values.assignments) {
     const size_t equals = assignment.find('=');
     if (equals == 0 || equals == std::string::npos)
@@ -151,6 +154,7 @@ void add_import(CommandLine& line) {
   flags.choice("--from", values->from, formats, "Whose it is");
   flags.texts("--set", values->assignments, "NAME=VALUE",
               "A variable of the script, instead of its own; as often as needed");
+  flags.integer("--launch", values->launch, 1, "Which of a script's launches, from 1 on", 1 << 20);
   flags.integer("--world-size", values->ranks, 1, "Ranks that take part, where it does not say so",
                 1 << 24);
   values->run.add_to(flags);

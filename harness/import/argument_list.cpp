@@ -4,9 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cctype>
+#include <functional>
+#include <string_view>
 
-#include "harness/import/shell.h"
+#include "harness/import/imported.h"
+#include "harness/import/launcher.h"
+#include "harness/import/megatron_table.h"
+#include "harness/import/shell_script.h"
 #include "kernels/support/error.h"
 #include "kernels/support/utf8.h"
 
@@ -25,78 +30,213 @@ Words each_word(const Words& words) {
   return all;
 }
 
-size_t arguments_among(const Words& words, size_t from) {
-  return static_cast<size_t>(
-      std::count_if(words.begin() + static_cast<std::ptrdiff_t>(from), words.end(), is_argument));
+bool has_argument(const Words& words) {
+  return std::any_of(words.begin(), words.end(), is_argument);
 }
 
-/// Behind the last word that names a Python file; none where there is no such word.
+/// Behind the program that a command starts: the last word that names a Python file, or a module
+/// that is no launcher; none where there is no such word.
 std::optional<size_t> behind_program(const Words& words) {
-  for (size_t i = words.size(); i > 0; --i)
-    if (words[i - 1].ends_with(".py")) return i;
-  return std::nullopt;
-}
-
-std::optional<int64_t> number_of(const std::optional<std::string>& text) {
-  if (!text) return std::nullopt;
-  int64_t value = 0;
-  const char* const end = text->data() + text->size();
-  const auto [rest, error] = std::from_chars(text->data(), end, value);
-  return error == std::errc() && rest == end && value > 0 ? std::optional(value) : std::nullopt;
-}
-
-/// What torchrun is to start, of the words before the program.
-std::optional<int64_t> started_ranks(const Words& launcher) {
-  const auto value = [&](const std::string& name) -> std::optional<int64_t> {
-    for (size_t i = 0; i < launcher.size(); ++i) {
-      std::string word = launcher[i];
-      std::replace(word.begin(), word.end(), '_', '-');
-      if (word == name && i + 1 < launcher.size()) return number_of(launcher[i + 1]);
-      if (word.starts_with(name + "=")) return number_of(launcher[i].substr(name.size() + 1));
-    }
-    return std::nullopt;
-  };
-  const auto of_node = value("--nproc-per-node");
-  const bool several = std::any_of(launcher.begin(), launcher.end(), [](const std::string& word) {
-    return word.starts_with("--nnodes");
-  });
-  const auto nodes = several ? value("--nnodes") : std::optional<int64_t>(1);  // torchrun's default
-  if (of_node && nodes && *of_node < (1 << 20) && *nodes < (1 << 20)) return *of_node * *nodes;
-  return std::nullopt;
-}
-
-/// The arguments of the command that has most of them behind a program.
-std::optional<ArgumentList> of_command(const ShellScript& script, const std::string& file) {
-  Words words;
-  size_t begin = 0, most = 0;
-  for (const ShellCommand& command : script.commands()) {
-    const Words these = each_word(command.words);
-    const auto behind = behind_program(these);
-    const size_t count = behind ? arguments_among(these, *behind) : 0;
-    if (count == 0 || count < most) continue;  // of several as long the last: others may be echoed
-    most = count;
-    words = these;
-    begin = *behind;
+  for (size_t i = words.size(); i > 0; --i) {
+    const std::string& word = words[i - 1];
+    if (word.ends_with(".py")) return i;
+    if (i > 1 && words[i - 2] == "-m" && !word.starts_with("torch.distributed")) return i;
   }
-  if (most == 0) return std::nullopt;
-  const auto middle = words.begin() + static_cast<std::ptrdiff_t>(begin);
-  ArgumentList list = arguments_of({middle, words.end()}, file);
-  const std::string& program = words[begin - 1];
-  list.program = program.substr(program.rfind('/') + 1);
-  list.ranks = started_ranks({words.begin(), middle});
-  return list;
+  return std::nullopt;
 }
 
-/// Behind the first argument of each command or variable.
-Words loose_words(const ShellScript& script) {
+/// A command of a script that starts a program with arguments.
+struct Launch {
+  int line = 0;
+  ArgumentList list;
+};
+
+std::optional<Launch> launch_of(const ShellCommand& command, const ShellScript& script,
+                                const std::string& file) {
+  const Words words = each_word(command.words);
+  const auto behind = behind_program(words);
+  if (!behind) return std::nullopt;
+  const auto middle = words.begin() + static_cast<std::ptrdiff_t>(*behind);
+  const Words arguments(middle, words.end());
+  if (!has_argument(arguments)) return std::nullopt;
+  Launch launch{command.line, arguments_of(arguments, file)};
+  const std::string& program = words[*behind - 1];
+  launch.list.program = program.substr(program.rfind('/') + 1);
+  const auto [ranks, unknown] = started_ranks(
+      {words.begin(), middle}, [&](const std::string& name) { return script.variable(name); });
+  launch.list.ranks = ranks ? ranks : count_in(script.variable("WORLD_SIZE"));
+  if (!launch.list.ranks) launch.list.ranks_unknown = unknown;
+  return launch;
+}
+
+/// What decides memory and time: the rest of two launches may differ.
+std::map<std::string, std::string> with_effect(const ArgumentList& list) {
+  std::map<std::string, std::string> texts;
+  for (const Argument& argument : list.all)
+    if (find_known(megatron_without_effect(), argument.name) == nullptr &&
+        find_known(megatron_without_effect(), argument.text()) == nullptr)
+      texts[argument.name] = argument.values.empty()
+                                 ? "given"
+                                 : fmt::format("{}", fmt::join(argument.values, " "));
+  texts["program"] = list.program;
+  texts["ranks"] = list.ranks ? fmt::format("{}", *list.ranks) : list.ranks_unknown;
+  return texts;
+}
+
+/// The launches of a model's training, each once: those with a number of layers, or else those with
+/// as many arguments as any.
+std::vector<Launch> launches_in(const ShellScript& script, const std::string& file) {
+  std::vector<Launch> all;
+  for (const ShellCommand& command : script.commands())
+    if (auto launch = launch_of(command, script, file)) all.push_back(std::move(*launch));
+  const auto trains = [](const Launch& launch) {
+    return std::any_of(launch.list.all.begin(), launch.list.all.end(), [](const Argument& one) {
+      return one.name == "--num-layers" || one.name == "--encoder-num-layers";
+    });
+  };
+  size_t most = 0;
+  for (const Launch& launch : all) most = std::max(most, launch.list.all.size());
+  const bool some = std::any_of(all.begin(), all.end(), trains);
+  std::vector<Launch> different;
+  for (Launch& launch : all) {
+    if (some ? !trains(launch) : launch.list.all.size() < most) continue;
+    if (std::none_of(different.begin(), different.end(), [&](const Launch& other) {
+          return with_effect(other.list) == with_effect(launch.list);
+        }))
+      different.push_back(std::move(launch));
+  }
+  return different;
+}
+
+/// "--tensor-model-parallel-size (1, 2)", for each argument that launches do not have alike.
+std::string differences(const std::vector<Launch>& launches) {
+  std::map<std::string, Words> values;  // of each launch
+  for (const Launch& launch : launches)
+    for (const auto& [name, text] : with_effect(launch.list)) values[name];
+  Words parts;
+  for (auto& [name, all] : values) {
+    for (const Launch& launch : launches) {
+      const auto texts = with_effect(launch.list);
+      const auto found = texts.find(name);
+      all.push_back(found == texts.end() ? "none" : found->second);
+    }
+    if (std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) != all.end())
+      parts.push_back(fmt::format("{} ({})", name, fmt::join(all, ", ")));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+ArgumentList chosen(std::vector<Launch> launches, const std::string& file,
+                    std::optional<int64_t> number) {
+  const auto count = static_cast<int64_t>(launches.size());
+  if (number && *number > count)
+    throw InputError(fmt::format("{}: --launch is {}, and there {} {}", file, *number,
+                                 count == 1 ? "is only" : "are only", count));
+  if (number || count == 1)
+    return std::move(launches[static_cast<size_t>(number.value_or(1) - 1)].list);
+  Words lines;
+  for (const Launch& launch : launches) lines.push_back(fmt::format("{}", launch.line));
+  throw InputError(fmt::format(
+      "{}: {} launches (line {}), which differ in {}; choose one by --launch N, from 1 to {}",
+      file, count, fmt::join(lines, ", "), differences(launches), count));
+}
+
+/// Behind the first argument of each command, or each variable that the script does not use itself.
+Words loose_words(const ShellScript& script, const std::string& text) {
   std::vector<Words> texts;
   for (const ShellCommand& command : script.commands())
     if (is_argument(command.words.front())) texts.push_back(each_word(command.words));
-  if (texts.empty()) texts.push_back(each_word(script.unused()));
+  if (texts.empty())
+    for (const auto& [name, values] : script.variables())
+      if (text.find("$" + name) == std::string::npos && text.find("${" + name) == std::string::npos)
+        texts.push_back(each_word(values));
   Words words;
-  for (const Words& text : texts)
-    words.insert(words.end(), std::find_if(text.begin(), text.end(), is_argument), text.end());
+  for (const Words& one : texts)
+    words.insert(words.end(), std::find_if(one.begin(), one.end(), is_argument), one.end());
   return words;
+}
+
+/// The list that a script's end leaves: of a launch, or else in its words.
+ArgumentList list_of(const ShellScript& script, const std::string& text, const std::string& file,
+                     std::optional<int64_t> number) {
+  std::vector<Launch> launches = launches_in(script, file);
+  if (!launches.empty()) return chosen(std::move(launches), file, number);
+  ArgumentList list = arguments_of(loose_words(script, text), file);
+  list.ranks = count_in(script.variable("WORLD_SIZE"));
+  return list;
+}
+
+/// What conditions that the machine would decide make no difference to is not worth a word.
+void read_untold(const ShellScript& script, const std::string& text, const ListOptions& options,
+                 const std::string& file, ArgumentList& list) {
+  if (script.untold().empty()) return;
+  try {
+    const ShellScript other(text, file, options.given, ShellScript::Untold::as_true);
+    if (with_effect(list_of(other, text, file, options.launch)) == with_effect(list)) return;
+  } catch (const InputError&) {  // it would start none, or several
+  }
+  for (const std::string& condition : script.untold())
+    list.left_out.push_back(
+        condition + ", which the machine decides; followed as without files and programs");
+}
+
+ArgumentList list_in_script(const std::string& text, const std::string& file,
+                            const ListOptions& options) {
+  const ShellScript script(text, file, options.given);
+  ArgumentList list = list_of(script, text, file, options.launch);
+  const auto& left_out = script.left_out();
+  if (list.all.empty() && !left_out.empty())
+    throw InputError(fmt::format("{}: it starts no program with arguments; {}", file,
+                                 fmt::join(left_out, "; ")));
+  list.left_out.insert(list.left_out.end(), left_out.begin(), left_out.end());
+  list.asked = script.asked();
+  read_untold(script, text, options, file, list);
+  return list;
+}
+
+/// The words of a list that is no script: quotes and "#" as a shell has them, and nothing else.
+Words words_of_list(std::string_view text, const std::string& file) {
+  Words words;
+  std::optional<std::string> word;
+  char quote = ' ';
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool blank = std::isspace(static_cast<unsigned char>(c)) != 0;
+    if (quote != ' ') {
+      if (c == quote)
+        quote = ' ';
+      else
+        *word += c;
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+      if (!word) word = "";
+    } else if (c == '#' && !word) {
+      i = std::min(text.find('\n', i), text.size());
+    } else if (!blank && c != '\\') {
+      word = word.value_or("") + c;
+    } else if (word && blank) {
+      words.push_back(std::move(*word));
+      word.reset();
+    }
+  }
+  if (quote != ' ') throw InputError(fmt::format("{}: the quote {} does not end", file, quote));
+  if (word) words.push_back(std::move(*word));
+  return words;
+}
+
+/// The lines of a text that are "--name: value", as Megatron-LM's tests have them in YAML.
+std::string yaml_arguments(const std::string& text) {
+  std::string lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    at = end + 1;
+    const size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
+    const size_t colon = line.find(':');
+    if (line.compare(begin, 2, "--") == 0 && colon < line.find_first_of(" \t\r=", begin))
+      lines += line + "\n";
+  }
+  return lines;
 }
 
 /// Whether a text is a list of arguments and nothing else.
@@ -148,33 +288,33 @@ ArgumentList arguments_of(const std::vector<std::string>& words, const std::stri
 }
 
 ArgumentList arguments_in(const std::string& text, const std::string& file,
-                          const std::map<std::string, std::string>& given) {
+                          const ListOptions& options) {
   check_text(text, file);
-  // Only in a list of arguments may each word have a line of its own.
-  std::string joined = text;
-  if (begins_with_argument(text)) {
-    std::string lines;
-    for (size_t at = 0; at < text.size();) {
-      const size_t end = std::min(text.find('\n', at), text.size());
-      const std::string line = text.substr(at, end - at);
-      const size_t comment = line.starts_with("#") ? 0 : line.find(" #");
-      lines += line.substr(0, comment) + " ";
-      at = end + 1;
+  std::string list = yaml_arguments(text);
+  if (list.empty() && begins_with_argument(text)) list = text;
+  ArgumentList read;
+  if (list.empty()) {
+    read = list_in_script(text, file, options);
+  } else if (list.find_first_of("$`") == std::string::npos) {
+    read = arguments_of(each_word(words_of_list(list, file)), file);
+  } else {
+    // Variables are bash's, for which the words of a list stand in one line.
+    std::string line;
+    for (std::string_view rest = list; !rest.empty();) {
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      const std::string_view one = rest.substr(0, end);
+      line += std::string(one.substr(0, one.starts_with("#") ? 0 : one.find(" #"))) + " ";
+      rest.remove_prefix(std::min(end + 1, rest.size()));
     }
-    joined = lines;
-    std::erase(joined, '\\');
+    std::erase(line, '\\');
+    read = list_in_script(line, file, options);
   }
-  const ShellScript script(joined, file, given);
-  auto list = of_command(script, file);
-  if (!list) list = arguments_of(loose_words(script), file);
-  if (list->all.empty())
+  if (read.all.empty())
     throw InputError(fmt::format(
         "{}: there are no arguments in it, which begin with --; give a script, a list of them, or "
         "the format of another file by --from",
         file));
-  list->left_out = script.left_out();
-  if (!list->ranks) list->ranks = number_of(script.variable("WORLD_SIZE"));
-  return *list;
+  return read;
 }
 
 }  // namespace frugal::harness

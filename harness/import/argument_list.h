@@ -21,14 +21,22 @@ struct ArgumentList {
   std::vector<Argument> all;          ///< each name once, with its last values
   std::string program;                ///< "pretrain_gpt.py"; empty where no command says it
   std::optional<int64_t> ranks;       ///< that its launcher starts
+  std::string ranks_unknown;          ///< why the launcher's ranks are not known
   std::vector<std::string> left_out;  ///< what of the script was not followed, in words
+  std::vector<std::string> asked;     ///< variables that conditions ask for, and that nothing sets
 };
 
-/// Arguments that stand in a text: behind the program of a shell script's command, in the variables
-/// of a script that has none, or one after the other. `given` go before the script's own variables.
-/// A colon behind a name is left out, as YAML has it. Throws InputError that names `file`.
+/// What is known besides a text that has a list in it.
+struct ListOptions {
+  std::map<std::string, std::string> given;  ///< variables, which go before those of a script
+  std::optional<int64_t> launch;             ///< which of a script's launches, from 1 on
+};
+
+/// Arguments that stand in a text: behind the program that a shell script starts, in the variables
+/// of a script that starts none, or one after the other. A colon behind a name is left out, as YAML
+/// has it. Throws InputError that names `file`.
 ArgumentList arguments_in(const std::string& text, const std::string& file,
-                          const std::map<std::string, std::string>& given);
+                          const ListOptions& options);
 /// Those that stand in these words. Throws InputError for a value that no argument stands before.
 ArgumentList arguments_of(const std::vector<std::string>& words, const std::string& file);
 

@@ -1,13 +1,16 @@
 #include "harness/import/imported.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "harness/import/argument_list.h"
 #include "harness/import/deepspeed.h"
 #include "harness/import/megatron_reader.h"
+#include "harness/import/shell_script.h"
 #include "harness/import/torchtitan.h"
 #include "harness/settings/field.h"
 #include "kernels/support/error.h"
@@ -79,13 +82,70 @@ std::string import_format_of(std::string_view text) {
 Imported import_configuration(const std::string& format, const std::string& text,
                               const std::string& file, const ImportOptions& options) {
   if (format == "megatron")
-    return import_megatron(arguments_in(text, file, options.variables), file, options);
+    return import_megatron(arguments_in(text, file, {options.variables, options.launch}), file, options);
   if (format == "torchtitan") return import_torchtitan(text, file, options);
   return import_deepspeed(text, file, options);
 }
 
+namespace {
+
+/// Whether a run needs the value behind an argument; behind a switch stand others, or none.
+bool needs_value(const Argument& argument) {
+  constexpr std::array switches = {"--group-query-attention",
+                                   "--disable-bias-linear",
+                                   "--add-qkv-bias",
+                                   "--use-rotary-position-embeddings",
+                                   "--no-position-embedding",
+                                   "--use-rope-scaling",
+                                   "--sequence-parallel",
+                                   "--use-distributed-optimizer",
+                                   "--use-torch-fsdp2",
+                                   "--use-megatron-fsdp",
+                                   "--use-custom-fsdp",
+                                   "--recompute-activations",
+                                   "--checkpoint-activations",
+                                   "--fine-grained-activation-offloading",
+                                   "--use-flash-attn",
+                                   "--bf16",
+                                   "--fp16"};
+  const MegatronArgument* line = find_megatron_field(argument.name);
+  return line != nullptr && line->reads != MegatronArgument::Reads::present &&
+         std::find(switches.begin(), switches.end(), argument.name) == switches.end();
+}
+
+/// Names all variables of a script that are not set and that a run needs, and what else its
+/// conditions ask for. Another model than frugal has goes before them.
+void check_variables(const ArgumentList& list, const std::string& file,
+                     const ImportOptions& options) {
+  std::vector<std::string> said, names;
+  const auto need = [&](const std::string& what, const std::string& text) {
+    for (const std::string& name : open_names(text)) {
+      if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+      names.push_back(name);
+      said.push_back(fmt::format("{} ({})", name, what));
+    }
+  };
+  for (const Argument& argument : list.all)
+    if (!argument.values.empty() && needs_value(argument)) need(argument.name, argument.values[0]);
+  if (!options.ranks && !options.given.contains("data_parallel_size"))
+    need("the number of ranks", list.ranks_unknown);
+  if (names.empty()) return;
+  for (const Argument& argument : list.all)
+    if (find_known(megatron_other_models(), argument.name) != nullptr)
+      throw InputError(fmt::format("{}: it trains another model than frugal has: {}", file,
+                                   argument.text()));
+  for (const std::string& name : list.asked)
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      said.push_back(fmt::format("{} (a condition)", name));
+  throw InputError(fmt::format("{}: not set: {}; give --set {}=VALUE", file, fmt::join(said, ", "),
+                               fmt::join(names, "=VALUE --set ")));
+}
+
+}  // namespace
+
 Imported import_megatron(const ArgumentList& list, const std::string& file,
                          const ImportOptions& options) {
+  check_variables(list, file, options);
   MegatronReader reader(list, options, file);
   reader.read();
   return std::move(reader.out);

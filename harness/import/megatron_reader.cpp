@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "harness/import/shell.h"
+#include "harness/import/shell_script.h"
 #include "harness/settings/field.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
@@ -25,10 +25,9 @@ std::string without_separators(const std::string& text) {
 
 /// What to do about a text with a variable in it that is not set.
 std::string to_set(const std::string& text) {
-  const size_t begin = text.find("${");
-  if (begin == std::string::npos) return "which a command prints; give a list that has its value";
-  const std::string name = text.substr(begin + 2, text.find('}', begin) - begin - 2);
-  return fmt::format("which is not set; give --set {}=VALUE", name);
+  const auto names = open_names(text);
+  if (names.empty()) return "which a program prints; give a list that has its value";
+  return fmt::format("which is not set; give --set {}=VALUE", names.front());
 }
 
 }  // namespace
@@ -52,7 +51,8 @@ std::optional<std::string> MegatronReader::text(std::string_view name) const {
   if (argument->values.empty()) fail(fmt::format("{} has no value", argument->name));
   const std::string& value = argument->values.front();
   if (is_open(value)) fail(fmt::format("{} is {}, {}", argument->name, value, to_set(value)));
-  if (argument->values.size() > 1)
+  // Behind a value may stand a variable with further arguments that is not set.
+  if (!std::all_of(argument->values.begin() + 1, argument->values.end(), is_open))
     fail(fmt::format("{} has {} values; it takes one", argument->text(), argument->values.size()));
   return without_separators(value);
 }
