@@ -40,10 +40,8 @@ struct ImportValues {
 constexpr std::array clusters = {"a100-selene", "h100-dgx", "h200-hgx", "b200-dgx"};
 
 ImportOptions import_options(const ImportValues& values) {
-  ImportOptions options{.variables = {},
-                        .launch = values.launch,
-                        .ranks = values.ranks,
-                        .given = values.run.given()};
+  ImportOptions options{
+      .variables = {}, .launch = values.launch, .ranks = values.ranks, .given = values.run.given()};
   for (const std::string& assignment : values.assignments) {
     const size_t equals = assignment.find('=');
     if (equals == 0 || equals == std::string::npos)

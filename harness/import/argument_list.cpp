@@ -75,9 +75,8 @@ std::map<std::string, std::string> with_effect(const ArgumentList& list) {
   for (const Argument& argument : list.all)
     if (find_known(megatron_without_effect(), argument.name) == nullptr &&
         find_known(megatron_without_effect(), argument.text()) == nullptr)
-      texts[argument.name] = argument.values.empty()
-                                 ? "given"
-                                 : fmt::format("{}", fmt::join(argument.values, " "));
+      texts[argument.name] =
+          argument.values.empty() ? "given" : fmt::format("{}", fmt::join(argument.values, " "));
   texts["program"] = list.program;
   texts["ranks"] = list.ranks ? fmt::format("{}", *list.ranks) : list.ranks_unknown;
   return texts;
@@ -137,8 +136,8 @@ ArgumentList chosen(std::vector<Launch> launches, const std::string& file,
   Words lines;
   for (const Launch& launch : launches) lines.push_back(fmt::format("{}", launch.line));
   throw InputError(fmt::format(
-      "{}: {} launches (line {}), which differ in {}; choose one by --launch N, from 1 to {}",
-      file, count, fmt::join(lines, ", "), differences(launches), count));
+      "{}: {} launches (line {}), which differ in {}; choose one by --launch N, from 1 to {}", file,
+      count, fmt::join(lines, ", "), differences(launches), count));
 }
 
 /// Behind the first argument of each command, or each variable that the script does not use itself.
@@ -176,8 +175,8 @@ void read_untold(const ShellScript& script, const std::string& text, const ListO
   } catch (const InputError&) {  // it would start none, or several
   }
   for (const std::string& condition : script.untold())
-    list.left_out.push_back(
-        condition + ", which the machine decides; followed as without files and programs");
+    list.left_out.push_back(condition +
+                            ", which the machine decides; followed as without files and programs");
 }
 
 ArgumentList list_in_script(const std::string& text, const std::string& file,
@@ -250,6 +249,25 @@ bool begins_with_argument(const std::string& text) {
   return at < text.size() && text.compare(at, 2, "--") == 0;
 }
 
+/// The list that a text is; empty where it is a script.
+std::string list_in_text(const std::string& text) {
+  const std::string lines = yaml_arguments(text);
+  return lines.empty() && begins_with_argument(text) ? text : lines;
+}
+
+/// The words of a list behind each other, without its comments, as a command has them.
+std::string in_one_line(std::string_view list) {
+  std::string line;
+  while (!list.empty()) {
+    const size_t end = std::min(list.find('\n'), list.size());
+    const std::string_view one = list.substr(0, end);
+    line += std::string(one.substr(0, one.starts_with("#") ? 0 : one.find(" #"))) + " ";
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  std::erase(line, '\\');
+  return line;
+}
+
 void check_text(const std::string& text, const std::string& file) {
   const std::optional<size_t> at = kernels::first_not_utf8(text);
   if (!at) return;
@@ -287,28 +305,20 @@ ArgumentList arguments_of(const std::vector<std::string>& words, const std::stri
   return list;
 }
 
+bool is_for_bash(const std::string& text) {
+  const std::string list = list_in_text(text);
+  return list.empty() || list.find_first_of("$`") != std::string::npos;
+}
+
 ArgumentList arguments_in(const std::string& text, const std::string& file,
                           const ListOptions& options) {
   check_text(text, file);
-  std::string list = yaml_arguments(text);
-  if (list.empty() && begins_with_argument(text)) list = text;
+  const std::string list = list_in_text(text);
   ArgumentList read;
-  if (list.empty()) {
-    read = list_in_script(text, file, options);
-  } else if (list.find_first_of("$`") == std::string::npos) {
+  if (!is_for_bash(text))
     read = arguments_of(each_word(words_of_list(list, file)), file);
-  } else {
-    // Variables are bash's, for which the words of a list stand in one line.
-    std::string line;
-    for (std::string_view rest = list; !rest.empty();) {
-      const size_t end = std::min(rest.find('\n'), rest.size());
-      const std::string_view one = rest.substr(0, end);
-      line += std::string(one.substr(0, one.starts_with("#") ? 0 : one.find(" #"))) + " ";
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-    std::erase(line, '\\');
-    read = list_in_script(line, file, options);
-  }
+  else
+    read = list_in_script(list.empty() ? text : in_one_line(list), file, options);
   if (read.all.empty())
     throw InputError(fmt::format(
         "{}: there are no arguments in it, which begin with --; give a script, a list of them, or "

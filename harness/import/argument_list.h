@@ -32,6 +32,8 @@ struct ListOptions {
   std::optional<int64_t> launch;             ///< which of a script's launches, from 1 on
 };
 
+/// Whether a text is a shell script, or a list with variables in it, which bash reads.
+bool is_for_bash(const std::string& text);
 /// Arguments that stand in a text: behind the program that a shell script starts, in the variables
 /// of a script that starts none, or one after the other. A colon behind a name is left out, as YAML
 /// has it. Throws InputError that names `file`.

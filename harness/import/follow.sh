@@ -2,10 +2,10 @@
 # frugal_all_true before it. Nothing of the script starts a program: what it would start is said on descriptor 50,
 # and prints "$(...)". A name that is not set is "${NAME}" wherever a command other than a condition uses it.
 enable -n compgen complete compopt history fc bind suspend disown enable 2>&51
-unset HOSTNAME OLDPWD
+unset HOSTNAME OLDPWD PWD
 shopt -s extdebug
 frugal_outer=() frugal_marked=() frugal_command= frugal_line=0 frugal_exits=0 frugal_depth=0
-frugal_own_functions='command_not_found_handle|exec|exit|source|.|seq|basename|dirname|expr|cat|cd|pushd|popd|kill|ulimit|trap'
+frugal_own_functions='command_not_found_handle|exec|exit|source|.|seq|basename|dirname|expr|cat|pwd|cd|pushd|popd|kill|ulimit|trap'
 frugal_own_functions+='|*/*|frugal_!(inner)'
 declare -A frugal_taken=()
 
@@ -183,7 +183,16 @@ frugal_run() {
     frugal_inner "${!#}"
     return 0
   fi
+  for frugal_text; do
+    [[ $frugal_text != *.@(sh|slurm|sbatch) ]] || frugal_say n "$frugal_line $frugal_text, another script, which is not followed"
+  done
   for ((frugal_i = 1; frugal_i <= $#; ++frugal_i)); do
+    if [[ ${!frugal_i} == sbatch && $* != *.@(sh|slurm|sbatch)* ]]; then
+      IFS= read -r -d '' frugal_text
+      builtin trap "$frugal_trap" DEBUG
+      frugal_inner "$frugal_text"
+      return 0
+    fi
     [[ ${!frugal_i} == @(bash|sh|*/bash|*/sh) ]] || continue
     for ((frugal_j = frugal_i + 1; frugal_j <= $#; ++frugal_j)); do
       case ${!frugal_j} in
@@ -295,6 +304,7 @@ basename() { frugal_basename "$@"; }
 dirname() { frugal_dirname "$@"; }
 expr() { frugal_expr "$@"; }
 cat() { frugal_cat "$@"; }
+pwd() { frugal_cat /; }
 frugal_nothing() { :; }
 cd() { frugal_nothing; }
 pushd() { frugal_nothing; }
@@ -304,6 +314,6 @@ ulimit() { frugal_nothing; }
 trap() { frugal_nothing; }
 
 builtin trap frugal_end EXIT
-frugal_trap='set +eu; frugal_instead=; frugal_debug "$BASH_COMMAND" "$LINENO" ||
+frugal_trap='set +euvx; frugal_instead=; frugal_debug "$BASH_COMMAND" "$LINENO" ||
   { [[ ! $frugal_instead ]] || eval "$frugal_instead"; false; }'
 builtin trap "$frugal_trap" DEBUG

@@ -82,7 +82,8 @@ std::string import_format_of(std::string_view text) {
 Imported import_configuration(const std::string& format, const std::string& text,
                               const std::string& file, const ImportOptions& options) {
   if (format == "megatron")
-    return import_megatron(arguments_in(text, file, {options.variables, options.launch}), file, options);
+    return import_megatron(arguments_in(text, file, {options.variables, options.launch}), file,
+                           options);
   if (format == "torchtitan") return import_torchtitan(text, file, options);
   return import_deepspeed(text, file, options);
 }
@@ -127,18 +128,23 @@ void check_variables(const ArgumentList& list, const std::string& file,
   };
   for (const Argument& argument : list.all)
     if (!argument.values.empty() && needs_value(argument)) need(argument.name, argument.values[0]);
+  const size_t before = names.size();
   if (!options.ranks && !options.given.contains("data_parallel_size"))
     need("the number of ranks", list.ranks_unknown);
+  const bool ranks = names.size() > before;
   if (names.empty()) return;
   for (const Argument& argument : list.all)
     if (find_known(megatron_other_models(), argument.name) != nullptr)
-      throw InputError(fmt::format("{}: it trains another model than frugal has: {}", file,
-                                   argument.text()));
-  for (const std::string& name : list.asked)
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      said.push_back(fmt::format("{} (a condition)", name));
-  throw InputError(fmt::format("{}: not set: {}; give --set {}=VALUE", file, fmt::join(said, ", "),
-                               fmt::join(names, "=VALUE --set ")));
+      throw InputError(
+          fmt::format("{}: it trains another model than frugal has: {}", file, argument.text()));
+  std::vector<std::string> asked = list.asked;
+  std::erase_if(asked, [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  });
+  throw InputError(fmt::format(
+      "{}: not set: {}; give --set {}=VALUE{}{}", file, fmt::join(said, ", "),
+      fmt::join(names, "=VALUE --set "), ranks ? ", or --world-size" : "",
+      asked.empty() ? "" : fmt::format("; conditions ask for {}, too", fmt::join(asked, ", "))));
 }
 
 }  // namespace

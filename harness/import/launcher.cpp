@@ -89,7 +89,8 @@ StartedRanks tasks_of_srun(const Launcher& srun, const Variable& variable) {
     const std::string set = option ? *option : variable(name);
     return set.empty() ? std::nullopt : std::optional(set);
   };
-  if (const auto tasks = srun.value({"-n", "--ntasks"})) return srun.product({{"--ntasks", *tasks}});
+  if (const auto tasks = srun.value({"-n", "--ntasks"}))
+    return srun.product({{"--ntasks", *tasks}});
   const auto own_nodes = srun.value({"-N", "--nodes"});
   const auto own_each = srun.value({"--ntasks-per-node"});
   const std::string tasks = variable("SLURM_NTASKS");

@@ -44,20 +44,70 @@ constexpr uint32_t architecture = AUDIT_ARCH_AARCH64;
 
 /// Calls that touch nothing outside the process, its children and its open descriptors.
 constexpr std::array harmless = {
-    SYS_read,          SYS_write,          SYS_pread64,        SYS_writev,        SYS_lseek,
-    SYS_fstat,         SYS_dup,            SYS_dup3,           SYS_fcntl,         SYS_pipe2,
-    SYS_pselect6,      SYS_ppoll,          SYS_mmap,           SYS_munmap,        SYS_mremap,
-    SYS_mprotect,      SYS_madvise,        SYS_brk,            SYS_rt_sigaction,  SYS_rt_sigprocmask,
-    SYS_rt_sigreturn,  SYS_sigaltstack,    SYS_clone,          SYS_wait4,         SYS_waitid,
-    SYS_exit,          SYS_exit_group,     SYS_set_tid_address, SYS_set_robust_list, SYS_rseq,
-    SYS_futex,         SYS_getrandom,      SYS_getpid,         SYS_getppid,       SYS_gettid,
-    SYS_getpgid,       SYS_getuid,         SYS_geteuid,        SYS_getgid,        SYS_getegid,
-    SYS_getgroups,     SYS_prlimit64,      SYS_getrusage,      SYS_times,         SYS_umask,
-    SYS_getcwd,        SYS_gettimeofday,   SYS_clock_gettime,  SYS_clock_nanosleep, SYS_nanosleep,
-    SYS_setitimer,     SYS_restart_syscall, SYS_execveat,
+    SYS_read,
+    SYS_write,
+    SYS_pread64,
+    SYS_writev,
+    SYS_lseek,
+    SYS_fstat,
+    SYS_dup,
+    SYS_dup3,
+    SYS_fcntl,
+    SYS_pipe2,
+    SYS_pselect6,
+    SYS_ppoll,
+    SYS_mmap,
+    SYS_munmap,
+    SYS_mremap,
+    SYS_mprotect,
+    SYS_madvise,
+    SYS_brk,
+    SYS_rt_sigaction,
+    SYS_rt_sigprocmask,
+    SYS_rt_sigreturn,
+    SYS_sigaltstack,
+    SYS_clone,
+    SYS_wait4,
+    SYS_waitid,
+    SYS_exit,
+    SYS_exit_group,
+    SYS_set_tid_address,
+    SYS_set_robust_list,
+    SYS_rseq,
+    SYS_futex,
+    SYS_getrandom,
+    SYS_getpid,
+    SYS_getppid,
+    SYS_gettid,
+    SYS_getpgid,
+    SYS_getuid,
+    SYS_geteuid,
+    SYS_getgid,
+    SYS_getegid,
+    SYS_getgroups,
+    SYS_prlimit64,
+    SYS_getrusage,
+    SYS_times,
+    SYS_umask,
+    SYS_getcwd,
+    SYS_gettimeofday,
+    SYS_clock_gettime,
+    SYS_clock_nanosleep,
+    SYS_nanosleep,
+    SYS_setitimer,
+    SYS_restart_syscall,
+    SYS_execveat,
 #ifdef SYS_open  // older names of the same
-    SYS_dup2,          SYS_pipe,           SYS_select,         SYS_poll,          SYS_fork,
-    SYS_vfork,         SYS_alarm,          SYS_time,           SYS_getpgrp,       SYS_getrlimit,
+    SYS_dup2,
+    SYS_pipe,
+    SYS_select,
+    SYS_poll,
+    SYS_fork,
+    SYS_vfork,
+    SYS_alarm,
+    SYS_time,
+    SYS_getpgrp,
+    SYS_getrlimit,
     SYS_arch_prctl,
 #endif
 };
@@ -76,17 +126,16 @@ class Filter {
     opens(SYS_open, 1);
 #endif
     // Descriptor 0 stands for all files that are written, and so stays open.
-    when(SYS_close, 0, {statement(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1), result(error(0)),
-                        result(SECCOMP_RET_ALLOW)});
+    when(SYS_close, 0,
+         {statement(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1), result(error(0)),
+          result(SECCOMP_RET_ALLOW)});
     when(SYS_newfstatat, 3,
          {statement(BPF_JMP | BPF_JSET | BPF_K, AT_EMPTY_PATH, 0, 1), result(SECCOMP_RET_ALLOW),
           result(error(ENOENT))});
     rule(SYS_execve, {}, error(ELIBEXEC));
     leave(error(ENOSYS));  // the C library tries an older call, or gives up
   }
-  sock_fprog program() {
-    return {static_cast<unsigned short>(code_.size()), code_.data()};
-  }
+  sock_fprog program() { return {static_cast<unsigned short>(code_.size()), code_.data()}; }
 
  private:
   using Code = std::vector<sock_filter>;
@@ -237,7 +286,8 @@ int open_bash() {
   for (const char* path : {"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"})
     if (const int fd = open(path, O_RDONLY | O_CLOEXEC); fd >= 0) return fd;
   throw InputError(
-      "a shell script is followed by bash, which this machine has not; install the package bash, or "
+      "a shell script is followed by bash, which this machine has not; install the package bash, "
+      "or "
       "give the arguments as a list that begins with --");
 }
 
@@ -261,7 +311,8 @@ void watch(pid_t child, Pipe& records, Pipe& messages, Clock::time_point deadlin
     if (ends[0].revents != 0) open_records = drain(ends[0].fd, out.written, most_written);
     if (ends[1].revents != 0) open_messages = drain(ends[1].fd, out.messages, most_messages);
     siginfo_t left{};
-    if (!out.ended && waitid(P_PID, static_cast<id_t>(child), &left, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+    if (!out.ended &&
+        waitid(P_PID, static_cast<id_t>(child), &left, WEXITED | WNOHANG | WNOWAIT) == 0 &&
         left.si_pid == child) {
       out.ended = left.si_code == CLD_EXITED;
       if (!out.ended) return;
@@ -298,8 +349,9 @@ SealedBash run_sealed_bash(const std::string& text, const std::string& name, boo
   const std::vector<char*> arguments = pointers(words), environment = pointers(variables);
   Filter filter;
   const sock_fprog program = filter.program();
-  const Child child{bash.get(),       null.get(),         records.write.get(), messages.write.get(),
-                    arguments.data(), environment.data(), &program};
+  const Child child{
+      bash.get(),         null.get(), records.write.get(), messages.write.get(), arguments.data(),
+      environment.data(), &program};
   const pid_t started = fork();
   if (started < 0) throw InputError(fmt::format("bash: {}", std::strerror(errno)));
   if (started == 0) become_bash(child);

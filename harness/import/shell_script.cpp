@@ -40,6 +40,45 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
+/// The length of what a reader is to fill in, "<path to data>"; 0 where there is no such text.
+size_t to_fill_in(std::string_view rest) {
+  const size_t end = rest.find_first_of("<>\n|;&()$", 1);
+  const bool named = rest.starts_with("<") && end != std::string_view::npos && end > 1 &&
+                     rest[end] == '>' && rest[end - 1] != ' ' &&
+                     std::isalpha(static_cast<unsigned char>(rest[1])) != 0;
+  return named ? end + 1 : 0;
+}
+
+/// The same script, in which what is to be filled in is one word; for bash it would be two
+/// redirections, where it stands outside of quotes.
+std::string with_blanks_to_fill(std::string_view text) {
+  std::string out;
+  char quote = ' ';
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const size_t blank = quote == ' ' && !out.ends_with('<') ? to_fill_in(text.substr(i)) : 0;
+    if (blank > 0) {
+      out += quoted(std::string(text.substr(i, blank)));
+      i += blank - 1;
+      continue;
+    }
+    out += c;
+    if (quote == ' ' && c == '#' &&
+        (i == 0 || std::isspace(static_cast<unsigned char>(text[i - 1])) != 0)) {
+      const size_t end = std::min(text.find('\n', i), text.size());
+      out += text.substr(i + 1, end - i - 1);
+      i = end - 1;
+    } else if (c == '\\' && quote != '\'' && i + 1 < text.size()) {
+      out += text[++i];
+    } else if (c == quote) {
+      quote = ' ';
+    } else if (quote == ' ' && (c == '"' || c == '\'')) {
+      quote = c;
+    }
+  }
+  return out;
+}
+
 std::string_view name_at(std::string_view text, size_t at) {
   size_t end = at;
   while (end < text.size() && in_name(text[end])) ++end;
@@ -66,8 +105,8 @@ Names names_set_in(std::string_view text) {
       continue;
     }
     const std::string_view name = name_at(text, at);
-    const bool begins = at == 0 || std::string_view(" \t\n;(&|\"'`").find(text[at - 1]) !=
-                                       std::string_view::npos;
+    const bool begins =
+        at == 0 || std::string_view(" \t\n;(&|\"'`").find(text[at - 1]) != std::string_view::npos;
     size_t end = at;
     while (end < text.size() && in_name(text[end])) ++end;
     const bool sets = read || before == "for" || before == "local" || before == "getopts" ||
@@ -189,10 +228,9 @@ std::set<std::string> called_by_path(const std::string& messages, const std::str
     auto message = message_of_bash(line, file);
     if (!message || !message->text.ends_with(refusal)) continue;
     message->text.resize(message->text.size() - refusal.size());
-    const bool plain =
-        std::all_of(message->text.begin(), message->text.end(), [](char c) {
-          return in_name(c) || std::string_view("/.-+@%:").find(c) != std::string_view::npos;
-        });
+    const bool plain = std::all_of(message->text.begin(), message->text.end(), [](char c) {
+      return in_name(c) || std::string_view("/.-+@%:").find(c) != std::string_view::npos;
+    });
     if (plain) paths.insert(message->text);
   }
   return paths;
@@ -235,6 +273,7 @@ ShellScript::ShellScript(std::string text, const std::string& file,
       throw InputError(fmt::format(
           "--set is \"{}={}\"; it must be NAME=VALUE, a variable of the script", name, value));
   replace_all(text, "\r\n", "\n");
+  text = with_blanks_to_fill(text);
   check(text, file);
   for (const char* from : {"< /dev/null", "</dev/null"})
     replace_all(text, from, fmt::format("<&{}", sealed_null));
@@ -256,8 +295,8 @@ ShellScript::ShellScript(std::string text, const std::string& file,
         "it does not end within {} s, or does too much; what else it starts is not known",
         longest.count());
     if (commands_.empty())
-      throw InputError(fmt::format(
-          "{}: {}; give the arguments as a list that begins with --", file, why));
+      throw InputError(
+          fmt::format("{}: {}; give the arguments as a list that begins with --", file, why));
     left_out_.push_back(why);
     break;
   }
@@ -267,9 +306,9 @@ ShellScript::ShellScript(std::string text, const std::string& file,
 void ShellScript::check(const std::string& text, const std::string& file) const {
   const SealedBash bash = run_sealed_bash(text, file, true, Clock::now() + longest);
   if (!bash.started)
-    throw InputError(fmt::format(
-        "{}: it is not followed: {}; give the arguments as a list that begins with --", file,
-        bash.messages));
+    throw InputError(
+        fmt::format("{}: it is not followed: {}; give the arguments as a list that begins with --",
+                    file, bash.messages));
   for (const std::string_view line : lines_of(bash.messages))
     if (const auto message = message_of_bash(line, file))
       throw InputError(
@@ -296,15 +335,32 @@ void ShellScript::read_records(const std::string& written, int first_line) {
     text += record.substr(blank + 2);
     std::replace(text.begin(), text.end(), '\1', '\n');
     switch (record[blank + 1]) {
-      case '+': continue;
-      case 'w': words[process].push_back(text); break;
-      case 'c': commands_.push_back({std::move(words[process]), line_of(text)}); words.erase(process); break;
-      case 'u': add_once(untold_, in_words(text)); break;
-      case 'a': add_once(asked_, text); break;
-      case 'n': add_once(left_out_, in_words(text)); break;
-      case 'v': variables_.emplace_back(text, Names()); break;
-      case 'e': if (!variables_.empty()) variables_.back().second.push_back(text); break;
-      default: break;
+      case '+':
+        continue;
+      case 'w':
+        words[process].push_back(text);
+        break;
+      case 'c':
+        commands_.push_back({std::move(words[process]), line_of(text)});
+        words.erase(process);
+        break;
+      case 'u':
+        add_once(untold_, in_words(text));
+        break;
+      case 'a':
+        add_once(asked_, text);
+        break;
+      case 'n':
+        add_once(left_out_, in_words(text));
+        break;
+      case 'v':
+        variables_.emplace_back(text, Names());
+        break;
+      case 'e':
+        if (!variables_.empty()) variables_.back().second.push_back(text);
+        break;
+      default:
+        break;
     }
     text.clear();
   }
@@ -312,18 +368,19 @@ void ShellScript::read_records(const std::string& written, int first_line) {
 
 void ShellScript::read_messages(const std::string& messages, const std::string& file,
                                 int first_line) {
-  constexpr std::array told = {"division by 0", "bad substitution", "syntax error",
-                               "readonly variable", "cannot allocate", "value too great"};
+  constexpr std::array told = {"division by 0",     "bad substitution", "syntax error",
+                               "readonly variable", "cannot allocate",  "value too great"};
   constexpr std::string_view no_file = ": No such file or directory";
   for (const std::string_view line : lines_of(messages)) {
     auto message = message_of_bash(line, file);
-    if (!message || message->line <= first_line || message->text.find("/dev/null") != std::string::npos) continue;
+    if (!message || message->line <= first_line ||
+        message->text.find("/dev/null") != std::string::npos)
+      continue;
     std::string& text = message->text;
     if (text.ends_with(no_file))
       text = text.substr(0, text.size() - no_file.size()) + ", which is not read";
-    else if (std::none_of(told.begin(), told.end(), [&](const char* part) {
-               return text.find(part) != std::string::npos;
-             }))
+    else if (std::none_of(told.begin(), told.end(),
+                          [&](const char* part) { return text.find(part) != std::string::npos; }))
       continue;
     add_once(left_out_, fmt::format("line {}: {}", message->line - first_line, text));
   }

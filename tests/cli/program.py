@@ -55,6 +55,7 @@ class Cli(unittest.TestCase):
             self.assertIn(part, lines[0])
         self.assertEqual(done.stdout, "")
         self.assertEqual([p.name for p in self.folder.iterdir() if p.name != "given"], [])
+        return lines[0]
 
     def interrupt(self, arguments, number, lines):
         """Signals the program once it has said `lines` lines of progress."""

@@ -32,7 +32,8 @@ class Hostile : public ::testing::Test {
     folder_ = mkdtemp(name.data());
     fs::permissions(folder(), fs::perms::all);
     std::ofstream(secret()) << "secret\n";
-    std::ofstream(program()) << "#!/bin/bash\necho ran > " << folder() + "/trace" << "\n";
+    std::ofstream(program()) << "#!/bin/bash\necho ran > " << folder() + "/trace"
+                             << "\n";
     fs::permissions(program(), fs::perms::all);
   }
   ~Hostile() override { fs::remove_all(folder_); }
@@ -54,8 +55,9 @@ class Hostile : public ::testing::Test {
 };
 
 TEST(SealedBash, CalculatesAsBashDoes) {
-  const SealedBash bash = run("A=(1 2 3)\nf() { echo $((${#A[@]} * $1)); }\n"
-                              "echo $(f 2) $0 >&50\necho \"x\" | { read y; echo $y >&50; }\n");
+  const SealedBash bash =
+      run("A=(1 2 3)\nf() { echo $((${#A[@]} * $1)); }\n"
+          "echo $(f 2) $0 >&50\necho \"x\" | { read y; echo $y >&50; }\n");
   EXPECT_TRUE(bash.started && bash.ended);
   EXPECT_EQ(bash.written, "6 a.sh\nx\n");
   EXPECT_EQ(bash.messages, "");
@@ -74,8 +76,8 @@ TEST_F(Hostile, WritesNoFile) {
   for (const char* text :
        {"echo x > @/new", "echo x >> @/secret", "echo x >| @/secret", ": <> @/new", "> @/secret",
         "printf x &> @/new", "cat <<EOF > @/new\nx\nEOF", "history -s x; history -w @/new",
-        "exec 3> @/new; echo x >&3", "set -o history; HISTFILE=@/new; history -a", "mapfile -t x > @/new",
-        "cd @ && echo x > new"}) {
+        "exec 3> @/new; echo x >&3", "set -o history; HISTFILE=@/new; history -a",
+        "mapfile -t x > @/new", "cd @ && echo x > new"}) {
     SCOPED_TRACE(text);
     EXPECT_THAT(run_here(text).written, HasSubstr("end"));
     EXPECT_EQ(files(), 2);
@@ -87,9 +89,10 @@ TEST_F(Hostile, StartsNoProgram) {
   for (const char* text :
        {"@/program", "exec @/program", "command -p touch @/new", "command @/program",
         "PATH=/bin:/usr/bin; touch @/new", "hash -p @/program p; p", "(@/program) & wait",
-        "f() { @/program; }; f", "x=$(@/program)", "@/program | @/program", "/bin/sh -c '@/program'",
-        "trap '@/program' EXIT", "coproc @/program; wait", ". @/program", "source @/program",
-        "BASH_ENV=@/program bash -c :", "set +r; env @/program", "enable -f @/program x"}) {
+        "f() { @/program; }; f", "x=$(@/program)", "@/program | @/program",
+        "/bin/sh -c '@/program'", "trap '@/program' EXIT", "coproc @/program; wait", ". @/program",
+        "source @/program", "BASH_ENV=@/program bash -c :", "set +r; env @/program",
+        "enable -f @/program x"}) {
     SCOPED_TRACE(text);
     (void)run_here(text);
     EXPECT_EQ(files(), 2);
@@ -98,13 +101,15 @@ TEST_F(Hostile, StartsNoProgram) {
 
 TEST_F(Hostile, ReadsNoFile) {
   for (const char* text :
-       {"read x < @/secret; echo \"$x\" >&50", "echo $(<@/secret) >&50", "mapfile x < @/secret; echo ${x[*]} >&50",
-        "source @/secret; echo $? >&50", "while read x; do echo $x >&50; done < @/secret",
-        "history -r @/secret; history >&50", "exec 4< @/secret; read -u 4 x; echo $x >&50",
+       {"read x < @/secret; echo \"$x\" >&50", "echo $(<@/secret) >&50",
+        "mapfile x < @/secret; echo ${x[*]} >&50", "source @/secret; echo $? >&50",
+        "while read x; do echo $x >&50; done < @/secret", "history -r @/secret; history >&50",
+        "exec 4< @/secret; read -u 4 x; echo $x >&50",
         "exec 4<> @/secret; read -u 4 x; echo $x >&50", "echo @/* >&50", "compgen -G '@/s*' >&50",
         "[ -e @/secret ] && echo seen >&50", "[[ -r @/secret ]] && echo seen >&50",
         "cd @ && echo s* >&50", "select x in @/*; do echo $x >&50; done",
-        "HOSTFILE=@/secret; compgen -A hostname >&50", "read x < /proc/self/environ; echo $x >&50"}) {
+        "HOSTFILE=@/secret; compgen -A hostname >&50",
+        "read x < /proc/self/environ; echo $x >&50"}) {
     SCOPED_TRACE(text);
     const std::string written = run_here(text).written;
     EXPECT_THAT(written, HasSubstr("end"));
@@ -145,7 +150,8 @@ TEST(SealedBash, EndsInTime) {
         "while :; do echo flood >&50; done", "coproc :; read -t 100 <&50", "while :; do (:) & done",
         "while :; do (while :; do :; done) & done", "read x; read x; select y in 1; do :; done",
         "trap '' TERM INT XCPU; while :; do :; done", "(while :; do :; done) & wait",
-        "x=(); while :; do x+=(y y y y); done", "echo {1..99999999} >&2", "printf %99999999999d 1"}) {
+        "x=(); while :; do x+=(y y y y); done", "echo {1..99999999} >&2",
+        "printf %99999999999d 1"}) {
     SCOPED_TRACE(text);
     const auto begin = Clock::now();
     const SealedBash bash = run(text);

@@ -52,7 +52,8 @@ TEST(ShellScript, Calculates) {
   EXPECT_THAT(last_words("X=$(( ($A + 1) * (B - $C) ))\nY=$((X / 2))\nrun $Y z\n", {{"A", "3"}}),
               ElementsAre("run", "${B}${C}", "z"));
   const ShellScript script("A=$((1/0))\nrun x\n", "a.sh", {});
-  EXPECT_THAT(script.left_out(), ElementsAre(AllOf(HasSubstr("line 1"), HasSubstr("division by 0"))));
+  EXPECT_THAT(script.left_out(),
+              ElementsAre(AllOf(HasSubstr("line 1"), HasSubstr("division by 0"))));
 }
 
 TEST(ShellScript, FollowsConditions) {
@@ -88,8 +89,8 @@ TEST(ShellScript, SaysWhatTheMachineDecides) {
       "if [ $N -gt 4 ]; then A=3; fi\nrun $A $N $(date) \"$((N * 2))\"\n";
   const ShellScript script(text, "a.sh", {});
   EXPECT_THAT(script.commands().back().words, ElementsAre("run", "${N}", "$(...)", "${N}"));
-  EXPECT_THAT(script.untold(), ElementsAre("line 1: [ -f x ]", HasSubstr("line 2: [["),
-                                           "line 4: [ $N -gt 4 ]"));
+  EXPECT_THAT(script.untold(),
+              ElementsAre("line 1: [ -f x ]", HasSubstr("line 2: [["), "line 4: [ $N -gt 4 ]"));
   const ShellScript other(text, "a.sh", {}, ShellScript::Untold::as_true);
   EXPECT_EQ(other.commands().back().words[1], "3");
   EXPECT_THAT(ShellScript(text, "a.sh", {{"N", "2"}}).untold(), ::testing::SizeIs(2));
@@ -106,14 +107,15 @@ TEST(ShellScript, FollowsChains) {
 }
 
 TEST(ShellScript, GoesOnWhereAScriptGivesUp) {
-  const ShellScript script("set -euo pipefail\n[ -f data ] || { echo no data; exit 1; }\n"
-                           "export PATH=/opt/bin:$PATH\nulimit -n 65536\nfalse\nread A < hosts\n"
-                           "exec > log 2>&1\n. ./env.sh\nrun x < /dev/null >> log\nexit\nrun y\n",
-                           "a.sh", {});
+  const ShellScript script(
+      "set -euo pipefail\n[ -f data ] || { echo no data; exit 1; }\n"
+      "export PATH=/opt/bin:$PATH\nulimit -n 65536\nfalse\nread A < hosts\n"
+      "exec > log 2>&1\n. ./env.sh\nrun x < /dev/null >> log\nexit\nrun y\n",
+      "a.sh", {});
   EXPECT_THAT(script.commands().back().words, ElementsAre("run", "x"));
-  EXPECT_THAT(script.left_out(),
-              ElementsAre("line 2: exit 1, which is passed over", AllOf(HasSubstr("line 8"), HasSubstr("./env.sh")),
-                          AllOf(HasSubstr("line 6"), HasSubstr("hosts"))));
+  EXPECT_THAT(script.left_out(), ElementsAre("line 2: exit 1, which is passed over",
+                                             AllOf(HasSubstr("line 8"), HasSubstr("./env.sh")),
+                                             AllOf(HasSubstr("line 6"), HasSubstr("hosts"))));
 }
 
 TEST(ShellScript, HasRedirectionsBehindEmptyWords) {
@@ -134,7 +136,8 @@ TEST(ShellScript, ReadsCommandsWithinCommands) {
 }
 
 TEST(ShellScript, KnowsProgramsByTheirPaths) {
-  const ShellScript script("B=/opt/bin\n$B/python a.py\n\"$B/run it\" x\nX=1 ./b.sh y\n", "a.sh", {});
+  const ShellScript script("B=/opt/bin\n$B/python a.py\n\"$B/run it\" x\nX=1 ./b.sh y\n", "a.sh",
+                           {});
   ASSERT_EQ(script.commands().size(), 2);
   EXPECT_THAT(script.commands()[0].words, ElementsAre("/opt/bin/python", "a.py"));
   EXPECT_THAT(script.commands()[1].words, ElementsAre("./b.sh", "y"));
@@ -171,7 +174,9 @@ TEST(ShellScript, SaysWhereItIsNoScript) {
     EXPECT_THAT(message_of<InputError>([&, text = text] { (void)last_words(text); }),
                 AllOf(HasSubstr("a.sh"), HasSubstr(line), HasSubstr("as bash reads it")))
         << text;
-  EXPECT_THAT(message_of<InputError>([] { (void)last_words("run\n", {{"a-b", "1"}}); }),
+  EXPECT_THAT(message_of<InputError>([] {
+                (void)last_words("run\n", {{"a-b", "1"}});
+              }),
               HasSubstr("--set is \"a-b=1\""));
 }
 
