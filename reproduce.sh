@@ -74,7 +74,7 @@ timelines() {  # TOKENS MACHINE
   for name in "${!ways[@]}"; do
     # shellcheck disable=SC2086  # flags, one word each
     trace --model llama3-8b --sequence "$tokens" --on "virtual:$machine" --type bf16 --precision pure \
-      --step-in-backward ${ways[$name]} --memory "out/mst2024/timeline-$tokens-$name.json"
+      --step-in-backward ${ways[$name]} --memory-file "out/mst2024/timeline-$tokens-$name.json"
   done
 }
 

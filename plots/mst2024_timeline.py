@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Memory over one training step, as figure 11 of mst2024 has it. Draws the files timeline-TOKENS-NAME.json
-of a folder, which `frugal trace --memory` wrote (./reproduce.sh has the commands), and the paper's peaks
+of a folder, which `frugal trace --memory-file` wrote (./reproduce.sh has the commands), and the paper's peaks
 beside those of its length."""
 
 import pathlib
@@ -64,7 +64,7 @@ def files(folder):
             found.setdefault(int(tokens), {})[name] = path
     if not found:
         reproduction.fail(f"{folder}: no timeline-TOKENS-NAME.json; ./reproduce.sh makes them, with frugal trace "
-                          "--memory")
+                          "--memory-file")
     return dict(sorted(found.items()))
 
 

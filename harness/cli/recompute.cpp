@@ -7,6 +7,7 @@
 #include "harness/cli/run_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/report/commands/recompute_report.h"
+#include "harness/report/parameters.h"
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
 
@@ -47,9 +48,13 @@ Exit recompute(const RecomputeValues& values) {
                          .on = place->on(),
                          .device = place->device(),
                          .command = "frugal recompute" + command_flags(settings, run, *place)};
-  if (values.memory) report.command += fmt::format(" --memory {}", *values.memory);
-  fmt::print("{}", values.format == "json" ? report.json().dump(2) + "\n"
-                                           : report.table().in(values.format));
+  if (values.memory)
+    report.command += fmt::format(" --memory {}", byte_count().text(*values.memory));
+  if (values.format == "json")
+    fmt::print("{}\n", report.json().dump(2));
+  else
+    fmt::print("{}{}", values.format == "csv" ? "" : parameters_line(run.config.model) + "\n",
+               report.table().in(values.format));
   if (fastest_within(report.ways, report.memory) != nullptr) return Exit::done;
   fmt::print(stderr, "frugal: no recomputation fits {}; try more ranks, or a smaller microbatch\n",
              format_bytes(report.memory).text());

@@ -9,6 +9,7 @@
 #include "harness/measure/flops.h"
 #include "harness/measure/statistics.h"
 #include "harness/place/device_kind.h"
+#include "harness/report/parameters.h"
 
 namespace frugal::harness {
 namespace {
@@ -103,6 +104,7 @@ std::string step_time_of(const Record& record) {
 Table measurement_table(const Record& record) {
   Lines lines;
   const ModelConfig& model = record.config.model;
+  lines.add("parameters", parameters_of(model));
   lines.add("model", model.name,
             fmt::format("{} layers, hidden size {}, {} heads, sequence length {}, vocabulary {}",
                         model.layers, model.hidden, model.heads, model.sequence, model.vocabulary));
@@ -178,6 +180,9 @@ Table comparison_table(const std::vector<Table::Column>& columns,
       return known ? format_number(100 * *(*record.utilization.*fraction).value) : std::string();
     });
   };
+  add({"parameters", true}, [](const Record& record) {  // a rule of a model may be broken
+    return record.status == Status::skipped ? "" : parameters_of(record.config.model).value;
+  });
   add({"source"}, [](const Record& record) {
     return fmt::format("{}, {}", name_of(record.source), setting_of(record).where());
   });
