@@ -13,7 +13,7 @@
 #include "harness/peaks/utilization.h"
 #include "harness/place/device_kind.h"
 #include "harness/record/or_null.h"
-#include "harness/report/parameters.h"
+#include "harness/report/measurement.h"
 #include "harness/report/table.h"
 #include "harness/settings/resolve.h"
 

@@ -11,7 +11,7 @@
 #include "harness/measure/runs/step_operations.h"
 #include "harness/measure/runs/training.h"
 #include "harness/measure/statistics.h"
-#include "harness/report/parameters.h"
+#include "harness/report/measurement.h"
 #include "harness/settings/resolve.h"
 
 namespace frugal::harness {

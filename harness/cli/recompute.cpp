@@ -7,7 +7,7 @@
 #include "harness/cli/run_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/report/commands/recompute_report.h"
-#include "harness/report/parameters.h"
+#include "harness/report/measurement.h"
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
 

@@ -15,7 +15,7 @@
 #include "harness/measure/runs/memory_timeline.h"
 #include "harness/measure/runs/training.h"
 #include "harness/report/formats/memory_snapshot.h"
-#include "harness/report/parameters.h"
+#include "harness/report/measurement.h"
 #include "harness/report/table.h"
 #include "harness/settings/paths.h"
 #include "harness/settings/resolve.h"

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "harness/record/cell.h"
 #include "harness/settings/layer_counts.h"
@@ -63,51 +64,57 @@ std::optional<json> json_text(const std::string& text) { return json(text); }
   throw InputError(fmt::format("{} is {}; it must be {}", what, value, allowed));
 }
 
-struct Unit {
+struct ByteUnit {
   std::string_view name;
   int64_t size;
 };
-constexpr int64_t kibi = 1024;
 /// The largest first.
-constexpr std::array byte_units = {Unit{"TiB", kibi* kibi* kibi* kibi},
-                                   Unit{"TB", 1'000'000'000'000},
-                                   Unit{"GiB", kibi* kibi* kibi},
-                                   Unit{"GB", 1'000'000'000},
-                                   Unit{"MiB", kibi* kibi},
-                                   Unit{"MB", 1'000'000},
-                                   Unit{"KiB", kibi},
-                                   Unit{"kB", 1000},
-                                   Unit{"B", 1}};
-constexpr std::array token_units = {Unit{"M", kibi* kibi}, Unit{"k", kibi}, Unit{"", 1}};
+constexpr std::array byte_units = {ByteUnit{"TiB", int64_t{1} << 40},
+                                   ByteUnit{"TB", 1'000'000'000'000},
+                                   ByteUnit{"GiB", 1 << 30},
+                                   ByteUnit{"GB", 1'000'000'000},
+                                   ByteUnit{"MiB", 1 << 20},
+                                   ByteUnit{"MB", 1'000'000},
+                                   ByteUnit{"KiB", 1 << 10},
+                                   ByteUnit{"kB", 1'000},
+                                   ByteUnit{"B", 1}};
 
-bool is_same_word(std::string_view a, std::string_view b) {
-  const auto lower = [](unsigned char c) { return std::tolower(c); };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](char x, char y) { return lower(x) == lower(y); });
+std::string in_small_letters(std::string_view text) {
+  std::string small(text);
+  for (char& c : small) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return small;
 }
 
-/// A number with one of these units behind it, in capitals or not, below 2^63; rounded, or only
-/// where it is whole.
-enum class Parts : uint8_t { rounded, refused };
-template <class Units>
-std::optional<json> counted_in(const Units& units, Parts parts, const std::string& text) {
+/// Rounded to a whole one where its unit is larger than that.
+std::optional<json> bytes_in(const std::string& text) {
   const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
-  const auto unit = std::find_if(units.begin(), units.end(), [&](const Unit& one) {
-    return is_same_word(one.name, text.substr(digits));
+  const std::string name = in_small_letters(text.substr(digits));
+  const auto unit = std::find_if(byte_units.begin(), byte_units.end(), [&](const ByteUnit& one) {
+    return in_small_letters(one.name) == name;
   });
   const std::optional<double> number = number_in<double>(text.substr(0, digits));
-  if (unit == units.end() || !number) return std::nullopt;
+  if (unit == byte_units.end() || !number) return std::nullopt;
   const double size = *number * static_cast<double>(unit->size);
-  const bool rounds = parts == Parts::rounded && unit->size > 1;
-  if (size < 1 || size >= 0x1p63 || (!rounds && size != std::floor(size))) return std::nullopt;
+  if (size < 1 || size >= 0x1p63 || (unit->size == 1 && size != std::floor(size)))
+    return std::nullopt;
   return json(std::llround(size));
+}
+
+std::optional<json> tokens_in(const std::string& text) {
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::string unit = in_small_letters(text.substr(digits));
+  const std::optional<int64_t> number = number_in<int64_t>(text.substr(0, digits));
+  const int64_t size = unit.empty() ? 1 : unit == "k" ? 1 << 10 : unit == "m" ? 1 << 20 : 0;
+  if (!number || size == 0 || *number > std::numeric_limits<int64_t>::max() / size)
+    return std::nullopt;
+  return json(*number * size);
 }
 
 /// In the largest unit that leaves no rest.
 std::string bytes_text(const json& value) {
   const int64_t bytes = value.get<int64_t>();
   const auto unit = std::find_if(byte_units.begin(), byte_units.end(),
-                                 [bytes](const Unit& one) { return bytes % one.size == 0; });
+                                 [bytes](const ByteUnit& one) { return bytes % one.size == 0; });
   return fmt::format("{}{}", bytes / unit->size, unit->name);
 }
 
@@ -194,25 +201,20 @@ ValueType scale_type() {
 }
 
 ValueType byte_count() {
-  ValueType bytes = type(
-      "SIZE",
-      "bytes with their unit, such as 80GiB (2^30 bytes each) or 80GB (10^9): B, KiB, MiB, "
-      "GiB, TiB, kB, MB, GB or TB",
-      {{"type", "integer"}, {"minimum", 1}},
-      [](const std::string& text) { return counted_in(byte_units, Parts::rounded, text); },
-      [](const json& value) { return is_whole(value, 1, int64_t{1} << 62); });
+  ValueType bytes =
+      type("SIZE",
+           "bytes with their unit, such as 80GiB (2^30 bytes each) or 80GB (10^9): B, KiB, MiB, "
+           "GiB, TiB, kB, MB, GB or TB",
+           {{"type", "integer"}, {"minimum", 1}}, bytes_in,
+           [](const json& value) { return is_whole(value, 1, int64_t{1} << 62); });
   bytes.write = bytes_text;
   return bytes;
 }
 
 ValueType token_count() {
-  ValueType tokens = whole_number(1);
-  tokens.allowed += ", or one with k or M behind it, such as 8k for 8192";
-  tokens.parse = [accepts = tokens.accepts](const std::string& text) {
-    std::optional<json> value = counted_in(token_units, Parts::refused, text);
-    return value && accepts(*value) ? value : std::nullopt;
-  };
-  return tokens;
+  const ValueType count = whole_number(1);
+  return type("N", count.allowed + ", on the command line also 8k for 8192 and 1M for 1048576",
+              count.schema, tokens_in, count.accepts);
 }
 
 ValueType whole_number_or(const std::string& word, int64_t high, const std::string& meaning) {

@@ -81,6 +81,15 @@ class Configuration(Cli):
             self.assertEqual(named("--model", "llama-tiny", *changed, out=str(number)), ("llama-tiny*",) * 2, changed)
         self.assertEqual(named("--model", "llama-tiny", "--layers", "3", "--set", "name=mine", out="mine"), ("mine",) * 2)
 
+    def test_a_training_goes_on_whatever_its_model_is_called(self):
+        def run(*arguments, status=0):
+            return self.run_frugal(*TINY, *arguments, status=status).stderr
+
+        run("--layers", "1", "--steps", "2", "--checkpoint", "c", "--out", "first")
+        run("--layers", "1", "--steps", "3", "--resume", "c", "--set", "name=other", "--out", "second")
+        said = run("--layers", "2", "--steps", "3", "--resume", "c", "--out", "third", status=2)
+        self.assertIn("whose model's layers is 1, and now it is 2", said)
+
     def test_a_size_that_follows_a_replaced_one_is_asked_for(self):
         run = ["measure", "--model", "llama3-8b", "--on", "virtual"]
         self.rejected(*run, "--layers", "80", "--hidden", "8192", "--heads", "64",

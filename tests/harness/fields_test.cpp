@@ -159,7 +159,7 @@ TEST(Sizes, TokensAreCountedInThousandsOf1024) {
             (std::vector<json>{8192, 131072, 1 << 20}));
   for (const char* text : {"8kB", "0k", "1.0001k", "1.5", "k"})
     EXPECT_THAT(message_of<InputError>([&] { (void)tokens.value("--sequence", text); }),
-                ::testing::EndsWith("or one with k or M behind it, such as 8k for 8192"));
+                ::testing::EndsWith("on the command line also 8k for 8192 and 1M for 1048576"));
 }
 
 /// As the command line gives them.

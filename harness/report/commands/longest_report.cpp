@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "harness/report/parameters.h"
+#include "harness/report/measurement.h"
 #include "harness/settings/config_json.h"
 
 namespace frugal::harness {

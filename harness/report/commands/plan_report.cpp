@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/measure/flops.h"
-#include "harness/report/parameters.h"
+#include "harness/report/measurement.h"
 #include "harness/report/table.h"
 #include "harness/settings/config_json.h"
 #include "harness/settings/layer_counts.h"
