@@ -14,9 +14,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = {
     "Llama 3 8B": "--model llama3-8b --tensor-parallel 4 --micro-batch 4",
-    "Llama 3 70B": "--model llama3-8b --layers 80 --set hidden_size=8192 --set attention_heads=64 "
-                   "--set intermediate_size=28672 --tensor-parallel 8 --pipeline-parallel 4 --micro-batch 2 "
-                   "--microbatches 16",
+    "Llama 3 70B": "--model llama3-70b --tensor-parallel 8 --pipeline-parallel 4 --micro-batch 2 --microbatches 16",
 }
 MACHINES = {"H100": "h100-dgx", "H200": "h200-hgx"}
 

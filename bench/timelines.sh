@@ -17,6 +17,6 @@ for place in "4096 a100-80gb" "16384 h200-hgx"; do
   for name in "${!ways[@]}"; do
     # shellcheck disable=SC2086  # flags, one word each
     "$frugal" trace --model llama3-8b --sequence "$tokens" --on "virtual:$machine" --type bf16 --precision pure \
-      ${ways[$name]} --memory "$folder/timeline-$tokens-$name.json" --force
+      ${ways[$name]} --memory-file "$folder/timeline-$tokens-$name.json" --force
   done
 done

@@ -1,4 +1,4 @@
-"""Memory over a training step, as `frugal trace --memory` wrote it (docs/trace.md)."""
+"""Memory over a training step, as `frugal trace --memory-file` wrote it (docs/trace.md)."""
 
 import json
 import pathlib
@@ -64,7 +64,7 @@ def read(path):
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        reproduction.fail(f"{path}: {error}; write it with: frugal trace … --memory {path.name}")
+        reproduction.fail(f"{path}: {error}; write it with: frugal trace … --memory-file {path.name}")
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        reproduction.fail(f"{path}: schema is not {SCHEMA}; write it with: frugal trace … --memory {path.name}")
+        reproduction.fail(f"{path}: schema is not {SCHEMA}; write it with: frugal trace … --memory-file {path.name}")
     return Timeline(document["columns"], document["stages"][0]["rows"]), document["about"]

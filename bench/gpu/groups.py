@@ -94,8 +94,8 @@ class Groups:
                                "--micro-batch", "8", "--steps", "8", "--recompute", kind)
                  for kind in ("none", "selective", "full")]
         return [*steps,
-                self.measured("gpt-3m, 200 steps", 20, "--model", "gpt-3m", "--steps", "200", "--micro-batch", "8",
-                              "--dropout", "0", "--learning-rate", "0.002"),
+                self.measured("gpt-3m, 200 steps", 20, "--model", "gpt-3m", "--type", "f32", "--steps", "200",
+                              "--micro-batch", "8", "--dropout", "0", "--learning-rate", "0.002"),
                 self.reproduced("korthikanti2022", 110, 10),
                 self.measured("llama3-8b, 60,000 tokens", 60, *LONG),
                 self.reproduced("mst2024", 130, 5),

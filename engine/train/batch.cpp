@@ -53,14 +53,18 @@ int64_t counted_labels(const Batch& batch) {
 Batch random_batch(const RunConfig& config, int64_t step) {
   std::mt19937_64 random = generator(config, step);
   const auto size = static_cast<size_t>(config.model.sequence * config.micro_batch);
+  const auto stride = static_cast<size_t>(config.micro_batch);
   const int64_t ids = is_masked(config) ? masking::token(config.model) : config.model.vocabulary;
-  const auto token = [&] { return static_cast<int32_t>(random() % static_cast<uint64_t>(ids)); };
   Batch batch(static_cast<size_t>(config.batch_microbatches()));
   for (MicroBatch& b : batch) {
     b.tokens.resize(size);
     b.labels.resize(size);
-    std::generate(b.tokens.begin(), b.tokens.end(), token);
-    std::generate(b.labels.begin(), b.labels.end(), token);
+    // A sequence is drawn whole before the next one, so that they are the same however they are cut
+    // into microbatches and replicas.
+    for (size_t column = 0; column < stride; ++column)
+      for (std::vector<int32_t>* const values : {&b.tokens, &b.labels})
+        for (size_t at = column; at < size; at += stride)
+          (*values)[at] = static_cast<int32_t>(random() % static_cast<uint64_t>(ids));
   }
   if (is_masked(config)) masking::apply(batch, config, draw_of(config, step), ids);
   return batch;

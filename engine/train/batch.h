@@ -18,7 +18,9 @@ using Batch = std::vector<MicroBatch>;
 /// How many labels count.
 int64_t counted_labels(const Batch& batch);
 
-/// Uniformly random tokens and labels, or such tokens masked; a function of (config.seed, step).
+/// Uniformly random tokens and labels, or such tokens masked; a function of (config.seed, step) and
+/// of a sequence's number in the batch. How the batch is cut into microbatches and replicas does
+/// not matter.
 Batch random_batch(const RunConfig& config, int64_t step);
 
 /// The bytes of a text as tokens, masked where that is the objective; the last tenth is held out.
@@ -29,7 +31,8 @@ class Text {
   static Text from_file(const std::string& path, const RunConfig& config);
   Text(std::string bytes, const RunConfig& config);
 
-  /// Sequences from random places of the training part; a function of (config.seed, step).
+  /// Sequences from random places of the training part; a function of (config.seed, step) and of a
+  /// sequence's number in the batch.
   Batch training_batch(int64_t step) const;
   /// How many microbatches hold this many tokens, or as many as the held-out part has.
   int64_t held_out_microbatches(int64_t tokens) const;

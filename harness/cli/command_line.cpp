@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -24,6 +25,35 @@ constexpr const char* footer =
     "memory, 4 deadline "
     "passed, 5 a peer was lost, 6 wrong numbers, 7 a GPU was lost, 130 interrupted.";
 
+/// What other programs and papers call a flag, mostly in short, each with spaces around it.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 14> other_names = {
+    {{"--tensor-parallel", " tp tp-size "},
+     {"--pipeline-parallel", " pp pp-size "},
+     {"--data-parallel", " dp dp-size "},
+     {"--context-parallel", " cp cp-size "},
+     {"--sequence-parallel", " sp "},
+     {"--chunks", " vp vpp "},
+     {"--micro-batch", " mbs bs batch-size "},
+     {"--batch", " gbs "},
+     {"--microbatches", " gbs gas "},
+     {"--sequence", " seq-len seqlen seq-length max-seq-len "},
+     {"--key-value-heads", " kv-heads num-kv-heads gqa "},
+     {"--type", " dtype "},
+     {"--shard", " zero zero-stage fsdp "},
+     {"--devices", " gpus world-size "}}};
+
+/// Those of `flags` that such a name stands for.
+std::vector<std::string> written_out(std::string_view name, const std::vector<std::string>& flags) {
+  std::string word(name.substr(std::min(name.find_first_not_of('-'), name.size())));
+  std::replace(word.begin(), word.end(), '_', '-');
+  std::vector<std::string> found;
+  for (const auto& [flag, names] : other_names)
+    if (names.find(" " + word + " ") != std::string_view::npos &&
+        std::find(flags.begin(), flags.end(), flag) != flags.end())
+      found.emplace_back(flag);
+  return found;
+}
+
 /// CLI11's message in one line, with the nearest flag or command for one that is not known.
 std::string describe(const CLI::ParseError& error, const CLI::App& app) {
   std::string message = error.what();
@@ -36,14 +66,16 @@ std::string describe(const CLI::ParseError& error, const CLI::App& app) {
   const bool no_command = chosen.empty() && !app.remaining().empty();
   if (!no_command && dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr)
     return fmt::format("{}; {}", message, help);
-  const std::string unknown =
+  std::string unknown =
       no_command ? app.remaining().front() : message.substr(message.rfind(' ') + 1);
+  if (unknown.starts_with('-')) unknown.resize(std::min(unknown.find('='), unknown.size()));
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   if (chosen.empty())
     for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
-  const auto similar = nearest(unknown, names);
+  std::vector<std::string> similar = written_out(unknown, names);
+  if (similar.empty()) similar = nearest(unknown, names);
   const std::string hint =
       similar.empty() ? "" : fmt::format("did you mean {}? ", fmt::join(similar, ", "));
   return fmt::format("there is no \"{}\"{}; {}{}", unknown,

@@ -62,7 +62,7 @@ class Flags {
               const std::string& help);
   void number(const std::string& name, std::optional<double>& target, double low, double high,
               const std::string& help);
-  /// A whole number of bytes, or a number with KiB, MiB, GiB or TiB behind it.
+  /// A number of bytes with its unit: byte_count().
   void bytes(const std::string& name, std::optional<int64_t>& target, const std::string& help);
   /// 1 or 1/k.
   void scale(const std::string& name, int64_t& target, const std::string& help);

@@ -14,6 +14,7 @@
 #include "harness/peaks/utilization.h"
 #include "harness/place/device_kind.h"
 #include "harness/record/or_null.h"
+#include "harness/report/measurement.h"
 #include "harness/report/table.h"
 #include "harness/settings/resolve.h"
 
@@ -102,6 +103,8 @@ Exit count_flops(const FlopsValues& values) {
     fmt::print("{}\n", said.dump(2));
     return Exit::done;
   }
+  if (values.format != "csv")
+    fmt::print("{}{}", parameters_line(run.config.model), values.format == "markdown" ? "\n" : "");
   if (values.format == "table")
     fmt::print("a step of {} tokens: {} s, {}; peak: {}\n\n", format_number(tokens),
                format_number(seconds), time,

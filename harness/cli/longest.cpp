@@ -77,7 +77,8 @@ Exit longest(const LongestValues& values) {
   asked.given["sequence_length"] = StepOf{settings.config, {}}.granularity() * settings.scale;
   const auto place = target_of(asked);
   const Target& target = *place;
-  const TrainingRun run = training_run(asked, target);
+  TrainingRun run = training_run(asked, target);
+  run.config.model.name = unscaled_model(settings).name;  // its length alone is no other model
   const StepOf step{run.config, run.train.optimizer};
   catch_interrupts();
   const int64_t memory = memory_of(values, target, run.config);
@@ -88,7 +89,7 @@ Exit longest(const LongestValues& values) {
                        .longest = found_on(*virtual_target(target, memory), step),
                        .tried = {},
                        .command = "frugal longest" + command_flags(settings, run, target)};
-  if (values.memory) report.command += fmt::format(" --memory {}", memory);
+  if (values.memory) report.command += fmt::format(" --memory {}", byte_count().text(memory));
   const LongestSequence& found = report.longest;
   if (!target.simulated()) {
     // A GPU may have room for a little more.

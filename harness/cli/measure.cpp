@@ -120,6 +120,7 @@ Asked asked(const MeasureValues& values, const nlohmann::json& given, bool alone
     run = {};
     run.config = settings.config;
     run.config.model = unscaled_model(settings);
+    if (!settings.is_given("type")) run.config.type = default_type(*target);
     run.train = settings.train;
     broken = error.what();
   }

@@ -12,6 +12,7 @@
 #include "harness/measure/runs/step_operations.h"
 #include "harness/measure/runs/training.h"
 #include "harness/measure/statistics.h"
+#include "harness/report/measurement.h"
 #include "harness/settings/resolve.h"
 
 namespace frugal::harness {
@@ -50,8 +51,8 @@ void run_and_print(const OperationsValues& values, const RunSettings& settings,
     fmt::print("{}\n", all.dump(2));
     return;
   }
-  fmt::print("{}\na step, every operation waited for: {:.3f} ms\n", target.device(run.config),
-             1e3 * median(seconds));
+  fmt::print("{}{}\na step, every operation waited for: {:.3f} ms\n",
+             parameters_line(run.config.model), target.device(run.config), 1e3 * median(seconds));
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     if (stages.size() > 1) fmt::print("\nstage {}\n", stage);
     fmt::print("{}", step_operations_table(stages[stage], run.train.steps).text());

@@ -31,7 +31,8 @@ struct PlanValues {
       recompute_layers, offload, validate_steps, shard, stage_layers;
   int devices = 0;  // 0: not given
   int64_t batch = 0, execute = 0, rows = 5;
-  std::optional<double> memory, within;
+  std::optional<int64_t> memory;
+  std::optional<double> within;
   bool search_all = false;
 
   /// What is not given is as usual, or searched.
@@ -181,8 +182,7 @@ PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
   request.machine = find_machine(values.hardware);
   request.devices = values.devices;
   request.batch = values.batch;
-  request.memory = request.machine.memory_capacity;
-  if (values.memory) request.memory = static_cast<int64_t>(*values.memory * (int64_t{1} << 30));
+  request.memory = values.memory.value_or(request.machine.memory_capacity);
   if (!settings.is_given("attention")) run.attention = default_attention(run.model);
   run.type = *from_name<DType>(values.type);
   refuse_memory(run.program);
@@ -209,6 +209,7 @@ std::string command_of(const PlanValues& values, const RunSettings& asked, const
   settings.train.optimizer = planned_optimizer(run.schedule);
   settings.given["on"] = settings.place.on;
   settings.given["attention"] = name_of(run.attention);  // the model's own otherwise
+  settings.given["type"] = name_of(run.type);
   settings.given["clip"] = settings.train.optimizer.clip;
   return "frugal measure" + command_flags(settings);
 }
@@ -242,7 +243,8 @@ void add_plan(CommandLine& line) {
   flags.text("--hardware", v.hardware, "NAME|FILE", "The machine that is planned for");
   flags.integer("--devices", v.devices, 1, "Devices, all of which are used", 1 << 14);
   flags.integer("--batch", v.batch, 1, "Sequences of a batch, over all replicas", 1 << 24);
-  flags.number("--memory", v.memory, 0, 1e6, "GiB of each device instead of the machine's");
+  flags.bytes("--memory", v.memory,
+              "Memory of each device, such as 80GiB, instead of the machine's");
   flags.choice("--schedule", v.schedule,
                names_and_searched(ScheduleKind::names(&ScheduleKind::predicted)),
                "In which order stages compute microbatches, and with which weights; searched: all "

@@ -9,6 +9,7 @@
 #include "harness/measure/interrupt.h"
 #include "harness/measure/needed.h"
 #include "harness/report/commands/recompute_report.h"
+#include "harness/report/measurement.h"
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
 
@@ -49,9 +50,13 @@ Exit recompute(const RecomputeValues& values) {
                          .on = place->on(),
                          .device = place->device(),
                          .command = "frugal recompute" + command_flags(settings, run, *place)};
-  if (values.memory) report.command += fmt::format(" --memory {}", *values.memory);
-  fmt::print("{}", values.format == "json" ? report.json().dump(2) + "\n"
-                                           : report.table().in(values.format));
+  if (values.memory)
+    report.command += fmt::format(" --memory {}", byte_count().text(*values.memory));
+  if (values.format == "json")
+    fmt::print("{}\n", report.json().dump(2));
+  else
+    fmt::print("{}{}", values.format == "csv" ? "" : parameters_line(run.config.model) + "\n",
+               report.table().in(values.format));
   if (fastest_within(report.ways, report.memory) != nullptr) return Exit::done;
   const auto least = std::ranges::min_element(report.ways, {}, &RecomputeWay::peak);
   TrainingRun leanest = run;

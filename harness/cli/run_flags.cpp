@@ -10,6 +10,27 @@
 
 namespace frugal::harness {
 
+namespace {
+
+/// Takes a model that a file describes for one of its name: flags replace its values or, with
+/// --model, all of it.
+void replace_described(const nlohmann::json& given, nlohmann::json& in_file) {
+  if (in_file.contains("model")) return;
+  const ModelConfig described = settings_of(combinations(in_file).front()).config.model;
+  const bool is_whole = described.layers > 0 && described.hidden > 0 && described.heads > 0;
+  if (!is_whole) return;
+  if (given.contains("model")) {
+    for (const Field& field : fields())
+      if (field.of == FieldOf::model) in_file.erase(field.key);
+    return;
+  }
+  for (const nlohmann::json& one : combinations(given))
+    if (const std::string name = with_values(described, one).name; !name.empty())
+      in_file["name"] = name;
+}
+
+}  // namespace
+
 bool RunFlags::takes(const Field& field) const {
   return std::find(groups_.begin(), groups_.end(), field.group) != groups_.end() ||
          std::find(keys_.begin(), keys_.end(), field.key) != keys_.end();
@@ -55,7 +76,8 @@ nlohmann::json RunFlags::given() const {
   };
   for (const auto& [key, value] : given.items()) check("--set", field_of(key));
   if (config_file_.empty()) return given;
-  const nlohmann::json in_file = given_in_file(config_file_);
+  nlohmann::json in_file = given_in_file(config_file_);
+  replace_described(given, in_file);
   for (const auto& [key, value] : in_file.items()) {
     const Field& field = field_of(key);
     // A model's description says all of it, whatever a command asks.

@@ -16,6 +16,7 @@
 #include "harness/measure/runs/memory_timeline.h"
 #include "harness/measure/runs/training.h"
 #include "harness/report/formats/memory_snapshot.h"
+#include "harness/report/measurement.h"
 #include "harness/report/table.h"
 #include "harness/settings/paths.h"
 #include "harness/settings/resolve.h"
@@ -31,7 +32,7 @@ struct TraceValues {
   /// What is written, by flags. The first that is there names the run.
   std::vector<FlagFile> outputs() const {
     return {{"--out-file", out_file},
-            {"--memory", memory},
+            {"--memory-file", memory},
             {"--memory-snapshot", snapshot},
             {"--svg", svg}};
   }
@@ -42,7 +43,7 @@ struct TraceValues {
 void check_outputs(const TraceValues& values, const RunSettings& settings) {
   if (values.out_file.empty() && values.memory.empty() && values.snapshot.empty())
     throw InputError(
-        "--out-file is missing; give a file for the trace, such as trace.json, or --memory or "
+        "--out-file is missing; give a file for the trace, such as trace.json, or --memory-file or "
         "--memory-snapshot");
   const std::vector<FlagFile> outputs = values.outputs();
   check_distinct(outputs, values.run.inputs(settings));
@@ -112,7 +113,7 @@ void run_and_write(const TraceValues& values, const RunSettings& settings, const
   if (!values.snapshot.empty()) write_file(values.snapshot, memory_snapshot(trace));
   const Timeline timeline = timeline_of(trainer, run);
   if (!values.svg.empty()) write_file(values.svg, picture(timeline, run, target));
-  fmt::print("{}", bubble_table(timeline).text());
+  fmt::print("{}{}", parameters_line(run.config.model), bubble_table(timeline).text());
   if (!values.out_file.empty())
     fmt::print("open {} at https://ui.perfetto.dev or in chrome://tracing\n", values.out_file);
   if (!values.snapshot.empty())
@@ -142,14 +143,14 @@ void add_trace(CommandLine& line) {
              "The trace, for Perfetto or Chrome (docs/trace.md)");
   flags.text("--svg", values->svg, "FILE",
              "Also draw the last batches' passes, below what the schedule plans");
-  flags.text("--memory", values->memory, "FILE",
+  flags.text("--memory-file", values->memory, "FILE",
              "Bytes of each kind of memory after each change, in JSON, for plots "
              "(docs/trace.md)");
   flags.text("--memory-snapshot", values->snapshot, "FILE",
              "What was taken and given back, as a memory snapshot of PyTorch's for its viewer "
              "(docs/trace.md)");
   flags.toggle("--force", values->force,
-               "Replace the files of --out-file, --svg, --memory and --memory-snapshot");
+               "Replace the files of --out-file, --svg, --memory-file and --memory-snapshot");
 }
 
 }  // namespace frugal::harness

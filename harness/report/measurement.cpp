@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "engine/train/stored/serial_parameters.h"
 #include "harness/measure/flops.h"
 #include "harness/measure/statistics.h"
 #include "harness/place/device_kind.h"
@@ -146,11 +148,34 @@ std::string step_time_of(const Record& record) {
   return times.size() > 1 ? fmt::format("{}, {} steps", text, times.size()) : text;
 }
 
+std::string with_commas(int64_t number) {
+  std::string text = std::to_string(number);
+  for (size_t behind = 3; behind < text.size(); behind += 4) text.insert(text.size() - behind, ",");
+  return text;
+}
+
 }  // namespace
+
+Quantity parameters_of(const ModelConfig& model) {
+  const int64_t count = parameter_count(model);
+  constexpr std::array<std::pair<double, const char*>, 3> names = {
+      {{1e12, "trillion"}, {1e9, "billion"}, {1e6, "million"}}};
+  for (const auto& [size, name] : names)
+    if (static_cast<double>(count) >= size)
+      return {format_number(static_cast<double>(count) / size) + " " + name, with_commas(count)};
+  return {with_commas(count), ""};
+}
+
+std::string parameters_line(const ModelConfig& model) {
+  const Quantity count = parameters_of(model);
+  return fmt::format("{}: {} parameters{}\n", model.name.empty() ? "model" : model.name,
+                     count.value, count.unit.empty() ? "" : fmt::format(" ({})", count.unit));
+}
 
 Table measurement_table(const Record& record) {
   Lines lines;
   const ModelConfig& model = record.config.model;
+  lines.add("parameters", parameters_of(model));
   lines.add("model", model.name,
             fmt::format("{} layers, hidden size {}, {} heads, sequence length {}, vocabulary {}",
                         model.layers, model.hidden, model.heads, model.sequence, model.vocabulary));
@@ -227,6 +252,9 @@ Table comparison_table(const std::vector<Table::Column>& columns,
       return known ? format_number(100 * *(*record.utilization.*fraction).value) : std::string();
     });
   };
+  add({"parameters", true}, [](const Record& record) {  // a rule of a model may be broken
+    return record.status == Status::skipped ? "" : parameters_of(record.config.model).value;
+  });
   add({"source"}, [](const Record& record) {
     return fmt::format("{}, {}", name_of(record.source), setting_of(record).where());
   });

@@ -23,7 +23,8 @@ std::string flag_text(const Field& field, const nlohmann::json& value) {
 }
 
 /// A machine that this program has goes by its name, whatever was given of it; one of a file by the
-/// file. How many threads there are depends on the machine.
+/// file. How many threads there are depends on the machine, and the type where it is not said on
+/// the device.
 void pin_place(RunSettings& settings, const Target& target) {
   TargetOptions& place = settings.place;
   if (target.simulated() && field_of("on").file_of(place.on).empty() &&
@@ -37,6 +38,8 @@ void pin_place(RunSettings& settings, const Target& target) {
     settings.given["threads"] = *target.threads();
   }
   settings.given["on"] = place.on;
+  if (settings.config.type != default_type(target))
+    settings.given["type"] = name_of(settings.config.type);
 }
 
 /// A model of a file is spelled out: its command needs no file.

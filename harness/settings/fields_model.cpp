@@ -38,10 +38,14 @@ std::vector<Field> family() {
   using M = ModelConfig;
   const ValueType count = whole_number(0), number = real_number(0, most);
   return {
-      field({"key_value_heads", "", "Heads of keys and of values; 0: as many as of queries"},
+      field({"key_value_heads", "--key-value-heads",
+             "Heads of keys and of values instead of the model's; 0: as many as of queries"},
             &M::kv_heads, count),
-      field({"head_size", "", "0: hidden size / attention heads"}, &M::head_width, count),
-      field({"intermediate_size", "", "Between an MLP's linear maps; 0: 4 x hidden size"},
+      field({"head_size", "--head-size",
+             "Columns of a head instead of the model's; 0: hidden size / attention heads"},
+            &M::head_width, count),
+      field({"intermediate_size", "--intermediate",
+             "Size between an MLP's linear maps instead of the model's; 0: 4 x hidden size"},
             &M::intermediate, count),
       choice({"norm", "", "Layer norm or root mean square norm"}, &M::norm),
       field({"norm_epsilon", "", "What norms add to the variance"}, &M::norm_epsilon, number),
@@ -78,10 +82,10 @@ std::vector<Field> sizes() {
   fields.push_back(field({"attention_heads", "--heads", "Attention heads instead of the model's"},
                          &M::heads, count)
                        .needed());
-  Field length =
-      field({"sequence_length", "--sequence", "Sequence length instead of the model's, tokens"},
-            &M::sequence, count)
-          .needed();
+  Field length = field({"sequence_length", "--sequence",
+                        "Sequence length instead of the model's, tokens; 8k is 8192"},
+                       &M::sequence, token_count())
+                     .needed();
   length.group = FieldGroup::length;
   fields.push_back(length);
   fields.push_back(

@@ -7,7 +7,14 @@ std::vector<Field> batch_and_optimizer() {
   using C = RunConfig;
   using O = OptimizerOptions;
   return {
-      choice({"type", "--type", "Of weights and activations"}, &C::type).always().needed(),
+      choice(
+          {"type", "--type",
+           "Of weights and activations; by default bf16 on GPUs, and f32 on the processor and on "
+           "virtual machines measured in it"},
+          &C::type)
+          .always()
+          .needed()
+          .if_said(),
       field({"microbatch_size", "--micro-batch", "Microbatch size, sequences"}, &C::micro_batch,
             whole_number(1))
           .always()

@@ -41,8 +41,9 @@ ModelConfig sized(ModelConfig model, const Sizes& sizes) {
   return model;
 }
 
-ModelConfig llama3_8b() {
-  ModelConfig m = sized(llama(), {"llama3-8b", 32, 4096, 32, 8, 14336, 128256, 8192});
+/// At the length of their pretraining, before 3.1 extends it and scales the angles.
+ModelConfig llama3(const Sizes& sizes) {
+  ModelConfig m = sized(llama(), sizes);
   m.rotary.base = 5e5;
   return m;
 }
@@ -54,8 +55,9 @@ ModelConfig mistral_7b() {
   return m;
 }
 
-ModelConfig qwen2_7b() {
-  ModelConfig m = sized(llama(), {"qwen2-7b", 28, 3584, 28, 4, 18944, 152064, 32768});
+/// 2.5 has the sizes of 2.
+ModelConfig qwen_7b(const char* name) {
+  ModelConfig m = sized(llama(), {name, 28, 3584, 28, 4, 18944, 152064, 32768});
   m.norm_epsilon = 1e-6;
   m.bias = BiasKind::qkv;
   m.rotary.base = 1e6;
@@ -81,8 +83,11 @@ ModelConfig gemma2_tiny() {
 }  // namespace
 
 std::vector<ModelConfig> llama_models() {
-  return {sized(llama(), {"llama2-7b", 32, 4096, 32, 32, 11008, 32000, 4096}), llama3_8b(),
-          mistral_7b(), qwen2_7b(), gemma_2_9b(),
+  return {sized(llama(), {"llama2-7b", 32, 4096, 32, 32, 11008, 32000, 4096}),
+          llama3({"llama3-8b", 32, 4096, 32, 8, 14336, 128256, 8192}),
+          llama3({"llama3-70b", 80, 8192, 64, 8, 28672, 128256, 8192}),
+          llama3({"llama3-405b", 126, 16384, 128, 8, 53248, 128256, 8192}), mistral_7b(),
+          qwen_7b("qwen2-7b"), qwen_7b("qwen2.5-7b"), gemma_2_9b(),
           // Bytes as tokens.
           sized(llama(), {"llama-3m", 4, 256, 8, 4, 704, 256, 128}),
           sized(llama(), {"llama-tiny", 2, 64, 4, 2, 96, 256, 32}), gemma2_tiny()};

@@ -113,8 +113,10 @@ OptimizerOptions optimizer_of(const RunSettings& settings, const ScheduleKind& s
   return options;
 }
 
-RunConfig config_of(const RunSettings& settings, const std::optional<OwnSchedule>& own) {
+RunConfig config_of(const RunSettings& settings, const std::optional<OwnSchedule>& own,
+                    const Target& target) {
   RunConfig config = settings.config;
+  if (!settings.is_given("type")) config.type = default_type(target);
   config.model = unscaled_model(settings);
   if (own) {
     config.schedule = own->schedule.kind;
@@ -142,6 +144,18 @@ RunConfig config_of(const RunSettings& settings, const std::optional<OwnSchedule
 }
 
 }  // namespace
+
+DType default_type(const Target& target) {
+  if (target.kind() == DeviceKind::cpu) return DType::f32;
+  if (target.simulated()) {
+    try {
+      require_able(*target.machine(), 1, DType::bf16);
+    } catch (const InputError&) {
+      return DType::f32;
+    }
+  }
+  return DType::bf16;
+}
 
 AttentionKind default_attention(const ModelConfig& model) {
   return model.positions == PositionKind::rotary ? AttentionKind::fused : AttentionKind::separate;
@@ -178,7 +192,7 @@ TrainingRun training_run(const RunSettings& settings, const Target& target) {
   run.train = settings.train;
   if (run.own && !settings.is_given("steps")) run.train.steps = run.own->schedule.batches;
   if (run.own) check_own(*run.own, settings.schedule_file, target.kind(), run.train.steps);
-  run.config = config_of(settings, run.own);
+  run.config = config_of(settings, run.own, target);
   check_lone_rank(settings, run.config);
   target.check(run.config);
   run.train.optimizer = optimizer_of(settings, run.config.schedule);

@@ -24,6 +24,10 @@ TrainingRun training_run(const RunSettings& settings, const Target& target);
 /// waits as if it had one.
 void warn_of_clipping(const TrainingRun& run);
 
+/// The type of weights and activations where it is not given: bf16, but f32 on the processor and on
+/// a virtual machine whose operations were measured in it alone.
+DType default_type(const Target& target);
+
 /// How attention computes where that is not given: fused where a model has rotary positions,
 /// because those are trained on sequences whose scores have no place.
 AttentionKind default_attention(const ModelConfig& model);

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "harness/settings/field.h"
 #include "harness/settings/models.h"
@@ -38,6 +40,51 @@ void check_described(const RunSettings& settings) {
       any ? fmt::format(", or say {} too", fmt::join(missing, ", ")) : ""));
 }
 
+/// A size that follows from others where a model does not state it.
+struct FollowingSize {
+  const char* key;
+  double (*follows)(const ModelConfig&);  ///< grows as this does
+};
+constexpr std::array following_sizes = {
+    FollowingSize{"intermediate_size",
+                  [](const ModelConfig& m) { return static_cast<double>(m.hidden); }},
+    FollowingSize{"key_value_heads",
+                  [](const ModelConfig& m) { return static_cast<double>(m.heads); }},
+    FollowingSize{"head_size",
+                  [](const ModelConfig& m) {
+                    return static_cast<double>(m.hidden) / static_cast<double>(m.heads);
+                  }},
+    FollowingSize{"query_scale",
+                  [](const ModelConfig& m) { return static_cast<double>(m.head_size()); }}};
+
+/// "--intermediate (28672 keeps the ratio, 14336 the size)"; only a whole size keeps a ratio.
+std::string sizes_to_choose(const Field& field, double stated, double in_ratio) {
+  const std::string ratio =
+      in_ratio == std::floor(in_ratio) ? fmt::format("{} keeps the ratio, ", in_ratio) : "";
+  return fmt::format("{} ({}{} {}the size)", field.name(), ratio, stated,
+                     ratio.empty() ? "keeps " : "");
+}
+
+/// Throws InputError where `model` keeps a size that `base` states, although what it follows from
+/// is another: nobody has such a model in mind.
+void ask_for_sizes(const RunSettings& base, const RunSettings& model, const nlohmann::json& given) {
+  const ModelConfig &was = base.config.model, &is = model.config.model;
+  std::vector<std::string> changed, asked;
+  for (const FollowingSize& size : following_sizes) {
+    const Field& field = field_of(size.key);
+    const double stated = field.get(base).get<double>();
+    if (stated == 0 || given.contains(size.key)) continue;
+    const double in_ratio = stated * size.follows(is) / size.follows(was);
+    if (in_ratio != stated) asked.push_back(sizes_to_choose(field, stated, in_ratio));
+  }
+  if (asked.empty()) return;
+  for (const char* key : {"hidden_size", "attention_heads", "head_size"})
+    if (const Field& field = field_of(key); field.get(model) != field.get(base))
+      changed.push_back(fmt::format("{} {}", field.name(), field.type.text(field.get(model))));
+  throw InputError(fmt::format("{}: {} states sizes of its own that follow it; give {}",
+                               fmt::join(changed, " "), was.name, fmt::join(asked, " and ")));
+}
+
 }  // namespace
 
 RunSettings settings_of(const nlohmann::json& given, const std::string& where) {
@@ -56,14 +103,26 @@ RunSettings settings_of(const nlohmann::json& given, const std::string& where) {
   return settings;
 }
 
+ModelConfig with_values(const ModelConfig& model, const nlohmann::json& given) {
+  RunSettings base;
+  base.config.model = model;
+  RunSettings changed = base;
+  bool is_other = false;
+  for (const Field& field : fields()) {
+    if (field.of != FieldOf::model || !given.contains(field.key)) continue;
+    field.set(changed, given.at(field.key), field.name());
+    is_other = is_other || (field.key != "name" && field.get(changed) != field.get(base));
+  }
+  ask_for_sizes(base, changed, given);
+  std::string& name = changed.config.model.name;
+  if (is_other && !given.contains("name") && !name.empty() && !name.ends_with('*')) name += '*';
+  return changed.config.model;
+}
+
 ModelConfig unscaled_model(const RunSettings& settings) {
   if (settings.model.empty()) check_described(settings);
-  RunSettings changed;
-  if (!settings.model.empty()) changed.config.model = find_model(settings.model);
-  for (const Field& field : fields())
-    if (field.of == FieldOf::model && settings.is_given(field.key))
-      field.set(changed, settings.given.at(field.key), field.name());
-  return changed.config.model;
+  return with_values(settings.model.empty() ? ModelConfig() : find_model(settings.model),
+                     settings.given);
 }
 
 }  // namespace frugal::harness

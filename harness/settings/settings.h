@@ -34,8 +34,13 @@ struct RunSettings {
 /// value that is not allowed.
 RunSettings settings_of(const nlohmann::json& given, const std::string& where = "");
 
-/// The model that the settings name with the values that replace its own, before it is divided by
-/// `scale`. Throws InputError where no model is given.
+/// The model with given values in place of its own, by the keys of fields. Where one differs, its
+/// name ends in a star. Throws InputError where a size that the model states follows from another
+/// that is replaced alone: the intermediate size beside another hidden size.
+ModelConfig with_values(const ModelConfig& model, const nlohmann::json& given);
+
+/// The model that the settings name, with_values() of theirs, or describe, before it is divided by
+/// `scale`. Throws InputError where there is none.
 ModelConfig unscaled_model(const RunSettings& settings);
 
 }  // namespace frugal::harness

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "harness/record/cell.h"
 #include "harness/settings/layer_counts.h"
@@ -62,21 +64,64 @@ std::optional<json> json_text(const std::string& text) { return json(text); }
   throw InputError(fmt::format("{} is {}; it must be {}", what, value, allowed));
 }
 
+struct ByteUnit {
+  std::string_view name;
+  int64_t size;
+};
+/// The largest first.
+constexpr std::array byte_units = {ByteUnit{"TiB", int64_t{1} << 40},
+                                   ByteUnit{"TB", 1'000'000'000'000},
+                                   ByteUnit{"GiB", 1 << 30},
+                                   ByteUnit{"GB", 1'000'000'000},
+                                   ByteUnit{"MiB", 1 << 20},
+                                   ByteUnit{"MB", 1'000'000},
+                                   ByteUnit{"KiB", 1 << 10},
+                                   ByteUnit{"kB", 1'000},
+                                   ByteUnit{"B", 1}};
+
+std::string in_small_letters(std::string_view text) {
+  std::string small(text);
+  for (char& c : small) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return small;
+}
+
+/// Rounded to a whole one where its unit is larger than that.
 std::optional<json> bytes_in(const std::string& text) {
-  constexpr std::array<std::string_view, 5> units = {"", "KiB", "MiB", "GiB", "TiB"};
   const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
-  const auto unit = std::find(units.begin(), units.end(), text.substr(digits));
+  const std::string name = in_small_letters(text.substr(digits));
+  const auto unit = std::find_if(byte_units.begin(), byte_units.end(), [&](const ByteUnit& one) {
+    return in_small_letters(one.name) == name;
+  });
   const std::optional<double> number = number_in<double>(text.substr(0, digits));
-  if (unit == units.end() || !number) return std::nullopt;
-  const double size = std::ldexp(*number, 10 * static_cast<int>(unit - units.begin()));
-  const bool whole = unit != units.begin() || *number == std::floor(*number);
-  if (size < 1 || size >= 0x1p62 || !whole) return std::nullopt;
-  return json(static_cast<int64_t>(size));
+  if (unit == byte_units.end() || !number) return std::nullopt;
+  const double size = *number * static_cast<double>(unit->size);
+  if (size < 1 || size >= 0x1p63 || (unit->size == 1 && size != std::floor(size)))
+    return std::nullopt;
+  return json(std::llround(size));
+}
+
+std::optional<json> tokens_in(const std::string& text) {
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::string unit = in_small_letters(text.substr(digits));
+  const std::optional<int64_t> number = number_in<int64_t>(text.substr(0, digits));
+  const int64_t size = unit.empty() ? 1 : unit == "k" ? 1 << 10 : unit == "m" ? 1 << 20 : 0;
+  if (!number || size == 0 || *number > std::numeric_limits<int64_t>::max() / size)
+    return std::nullopt;
+  return json(*number * size);
+}
+
+/// In the largest unit that leaves no rest.
+std::string bytes_text(const json& value) {
+  const int64_t bytes = value.get<int64_t>();
+  const auto unit = std::find_if(byte_units.begin(), byte_units.end(),
+                                 [bytes](const ByteUnit& one) { return bytes % one.size == 0; });
+  return fmt::format("{}{}", bytes / unit->size, unit->name);
 }
 
 }  // namespace
 
 std::string ValueType::text(const json& value) const {
+  if (write) return write(value);
   if (value == 0 && !zero.empty()) return zero;
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return fmt::format("{}", value.get<double>());
@@ -156,9 +201,20 @@ ValueType scale_type() {
 }
 
 ValueType byte_count() {
-  return type("BYTES", "bytes from 1 to 2^62, such as 2147483648, 2GiB or 512MiB",
-              {{"type", "integer"}, {"minimum", 1}}, bytes_in,
-              [](const json& value) { return is_whole(value, 1, int64_t{1} << 62); });
+  ValueType bytes =
+      type("SIZE",
+           "bytes with their unit, such as 80GiB (2^30 bytes each) or 80GB (10^9): B, KiB, MiB, "
+           "GiB, TiB, kB, MB, GB or TB",
+           {{"type", "integer"}, {"minimum", 1}}, bytes_in,
+           [](const json& value) { return is_whole(value, 1, int64_t{1} << 62); });
+  bytes.write = bytes_text;
+  return bytes;
+}
+
+ValueType token_count() {
+  const ValueType count = whole_number(1);
+  return type("N", count.allowed + ", on the command line also 8k for 8192 and 1M for 1048576",
+              count.schema, tokens_in, count.accepts);
 }
 
 ValueType whole_number_or(const std::string& word, int64_t high, const std::string& meaning) {

@@ -44,9 +44,21 @@ class BadInput(Cli):
 
     def test_precision_of_types_that_have_one_only(self):
         for command in ("measure", "longest", "trace"):
-            for model_type in ([], ["--type", "f32"], ["--type", "f64"]):
+            for model_type in (["--on", "cpu"], ["--type", "f32"], ["--type", "f64"]):
                 self.rejected(command, "--model", "llama-tiny", *model_type, "--precision", "pure",
-                              says=["--precision is pure", (model_type or ["", "f32"])[1], "--type bf16"])
+                              says=["--precision is pure", model_type[1].replace("cpu", "f32"), "--type bf16"])
+
+    def test_short_names_are_written_out(self):
+        for command, short, flag in (("measure", "--tp", "--tensor-parallel"), ("trace", "--pp", "--pipeline-parallel"),
+                                     ("measure", "-tp", "--tensor-parallel"), ("longest", "--tp=8", "--tensor-parallel"),
+                                     ("measure", "--dp", "--data-parallel"), ("measure", "--cp", "--context-parallel"),
+                                     ("measure", "--sp", "--sequence-parallel"), ("measure", "--mbs", "--micro-batch"),
+                                     ("measure", "--gbs", "--microbatches"), ("plan", "--gbs", "--batch"),
+                                     ("measure", "--seq-len", "--sequence"), ("measure", "--seq_len", "--sequence"),
+                                     ("measure", "--dtype", "--type"), ("flops", "--kv-heads", "--key-value-heads")):
+            arguments = [short] if "=" in short else [short, "8"]
+            self.rejected(command, *arguments, says=[f'there is no "{short.split("=")[0]}" in frugal {command}; did you mean {flag}? '])
+        self.rejected("longest", "--seq-len", "8", says=['there is no "--seq-len" in frugal longest; '])
 
     def test_flags(self):
         artifact = ["reproduce", "korthikanti2022/table2"]
@@ -118,6 +130,10 @@ class BadInput(Cli):
             huge = str(2**62)
             self.rejected(*run, "--hidden", huge, says=[f"hidden size is {huge}", "1048576"])
             self.rejected(*run, "--sequence", huge, says=[f"sequence length is {huge}"])
+            self.rejected(*run, "--sequence", "4096M", says=["sequence length is 4294967296"])
+            for size in ("8kB", "0k", "1.5", "0.1k", "k", "8 k", "8ki"):
+                self.rejected(*run, "--sequence", size, says=[f'--sequence is "{size}"', "8k for 8192"])
+            self.rejected(*run, "--vocabulary", "32k", says=['--vocabulary is "32k"', "a whole number"])
             self.rejected(*run, "--vocabulary", huge, says=[f"vocabulary size is {huge}"])
             self.rejected(*run, "--layers", huge, says=[f"layers is {huge}"])
             self.rejected(*run, "--micro-batch", huge, says=[f"microbatch size is {huge}"])

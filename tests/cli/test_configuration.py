@@ -68,6 +68,86 @@ class Configuration(Cli):
         by_hardware = self.record(*VIRTUAL, "--hardware", "machines/changed.json", out="hardware")
         self.assertEqual(by_hardware["fingerprint"], by_place["fingerprint"])
 
+    def test_another_model_than_the_named_one_is_none_in_silence(self):
+        def named(*arguments, out):
+            record = self.record("measure", *arguments, out=out)
+            command = shlex.split(record["command"])[1:]
+            self.assertEqual(self.record(*command, out=out + "-again")["fingerprint"], record["fingerprint"])
+            return record["case"], record["configuration"]["model"]["name"]
+
+        self.assertEqual(named("--model", "llama-tiny", "--hidden", "64", "--sequence", "32", out="own"), ("llama-tiny",) * 2)
+        for number, changed in enumerate((("--layers", "3"), ("--sequence", "1k"), ("--vocabulary", "512"), ("--dropout", "0.1"),
+                                          ("--hidden", "128", "--intermediate", "96", "--head-size", "32"))):
+            self.assertEqual(named("--model", "llama-tiny", *changed, out=str(number)), ("llama-tiny*",) * 2, changed)
+        self.assertEqual(named("--model", "llama-tiny", "--layers", "3", "--set", "name=mine", out="mine"), ("mine",) * 2)
+
+    def test_a_training_goes_on_whatever_its_model_is_called(self):
+        def run(*arguments, status=0):
+            return self.run_frugal(*TINY, *arguments, status=status).stderr
+
+        run("--layers", "1", "--steps", "2", "--checkpoint", "c", "--out", "first")
+        run("--layers", "1", "--steps", "3", "--resume", "c", "--set", "name=other", "--out", "second")
+        said = run("--layers", "2", "--steps", "3", "--resume", "c", "--out", "third", status=2)
+        self.assertIn("whose model's layers is 1, and now it is 2", said)
+
+    def test_a_size_that_follows_a_replaced_one_is_asked_for(self):
+        run = ["measure", "--model", "llama3-8b", "--on", "virtual"]
+        self.rejected(*run, "--layers", "80", "--hidden", "8192", "--heads", "64",
+                      says=["--hidden 8192 --heads 64: llama3-8b states sizes of its own that follow; give --intermediate (28672 "
+                            "keeps the ratio, 14336 the size) and --key-value-heads (16 keeps the ratio, 8 the size)"])
+        self.rejected(*run, "--hidden", "8192", "--set", "attention_heads=64", "--key-value-heads", "8",
+                      says=["--hidden 8192 --heads 64: ", "; give --intermediate (28672 keeps the ratio, 14336 the size)"])
+        self.rejected("plan", *run[1:3], "--hidden", "4097", "--hardware", "h100-dgx", "--devices", "8", "--batch", "8",
+                      says=["--hidden 4097: ", "give --intermediate (14336 keeps the size)"])
+        gemma = ["measure", "--model", "gemma-2-9b", "--on", "virtual", "--heads", "32"]
+        self.rejected(*gemma, says=["--key-value-heads (16 keeps", "--head-size (128 keeps the ratio, 256 the size)"])
+        self.rejected(*gemma, "--key-value-heads", "8", "--head-size", "128",
+                      says=["--heads 32 --head-size 128: ", "give --set query_scale (128 keeps"])
+        self.rejected("measure", "--on", "virtual", "--config", self.config({"model": "llama3-8b", "heads": 64}),
+                      says=["heads is not a known key"])
+        self.rejected("measure", "--on", "virtual", "--config", self.config({"model": "llama3-8b", "hidden_size": 8192}),
+                      says=["--intermediate (28672"])
+        self.assertIn("70553706496", self.run_frugal("list", "models").stdout)
+
+    def test_flags_replace_values_of_a_model_that_a_file_describes(self):
+        first = self.record("measure", "--model", "llama-tiny", "--on", "virtual", out="first")
+        file = self.config(first["configuration"])
+        run = ["measure", "--on", "virtual", "--config", file]
+        self.assertEqual(self.record(*run, out="same")["case"], "llama-tiny")
+        self.assertEqual(self.record(*run, "--layers", "3", out="layers")["case"], "llama-tiny*")
+        other = self.record(*run, "--model", "gpt-tiny", out="other")["configuration"]["model"]
+        self.assertEqual((other["name"], other.get("intermediate_size"), other["dropout"]), ("gpt-tiny", None, 0.1))
+        done = self.run_frugal(*run, "--hidden", "128", status=2)
+        self.assertIn("--hidden 128: llama-tiny states sizes", done.stderr)
+
+    def test_tables_begin_with_the_number_of_parameters(self):
+        model = ["--model", "llama-tiny", "--on", "virtual"]
+        line = "llama-tiny: 94,528 parameters"
+        for command in (["recompute", *model], ["flops", *model], ["operations", *model],
+                        ["trace", *model, "--out-file", "trace.json", "--force"],
+                        ["plan", *model[:2], "--hardware", "h100-dgx", "--devices", "2", "--batch", "2"]):
+            self.assertEqual(self.run_frugal(*command).stdout.splitlines()[0], line, command)
+        for command in ("recompute", "flops"):
+            self.assertEqual(self.run_frugal(command, *model, "--format", "markdown").stdout.splitlines()[0], line)
+        for command in (["measure", *model], ["longest", *model, "--memory", "64MiB"]):
+            self.assertEqual(self.run_frugal(*command).stdout.splitlines()[1].split(), ["parameters", "94,528"])
+        rows = csv.DictReader(io.StringIO(self.run_frugal("measure", "--model", "llama-tiny,gpt-tiny", "--on", "virtual", "--layers",
+                                                          "2,200", "--format", "csv").stdout))
+        self.assertEqual([row["parameters"] for row in rows], ["94,528", "6.202 million", "118,528", "10.02 million"])
+
+    def test_bf16_is_what_gpus_train_in(self):
+        for on, usual in (("virtual", "bf16"), ("cpu", "f32")):
+            for command in ("measure", "longest"):
+                run = [command, "--model", "llama-tiny", "--on", on, "--format", "json"]
+                if command == "longest":
+                    run += ["--memory", "1MiB"]
+                for chosen in ((), ("--type", "f32"), ("--type", "bf16")):
+                    found = json.loads(self.run_frugal(*run, *chosen).stdout)
+                    self.assertEqual(found["configuration"]["type"], chosen[1] if chosen else usual)
+                    said = [word for word in ("--type f32", "--type bf16") if word in found["command"]]
+                    self.assertEqual(said, [] if found["configuration"]["type"] == "f32" == usual and not chosen
+                                     else [f"--type {found['configuration']['type']}"])
+
     def test_names_with_spaces(self):
         text = self.folder / "a b's text"
         text.write_text("To be, or not to be: that is the question. " * 400)

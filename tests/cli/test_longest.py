@@ -50,6 +50,14 @@ class Longest(Cli):
         self.assertIn("'s host: ", found["refused_because"])
         self.assertNotIn("'s host: ", free["refused_because"])
 
+    def test_units_of_memory(self):
+        for size, memory in (("8MiB", 8 << 20), ("8mib", 8 << 20), ("8MB", 8_000_000), ("8000kB", 8_000_000), ("0.008gb", 8_000_000),
+                             ("8388609B", (8 << 20) + 1)):
+            found = self.longest("--on", "virtual", "--memory", size)
+            self.assertEqual(found["memory"], memory)
+            again = self.run_frugal(*found["command"].split()[1:], "--format", "json").stdout
+            self.assertEqual(json.loads(again), found)
+
     def test_cpu_confirms(self):
         found = self.longest("--on", "cpu", "--memory", "4MiB", "--threads", "1", "--mlp-chunks", "3",
                              "--head-chunks", "4", "--step-in-backward", "--offload", "--offload-optimizer")
@@ -102,10 +110,11 @@ class Longest(Cli):
         def rejected(*arguments, says):
             self.rejected(*SMALL, *arguments, says=says)
 
-        rejected("--memory", "2 GB", says=["--memory", "2GiB"])
+        forms = ["80GiB", "80GB", "KiB, MiB, GiB, TiB, kB, MB, GB or TB"]
+        for size in ("80", "2 GB", "80G", "0.5", "0.5B", "GiB", "-1GiB", "1e3GiB", ""):
+            rejected("--memory", size, says=[f'--memory is "{size}"', *forms])
         rejected("--on", "cpu", "--memory", "100TiB", says=["--memory is 100 TiB", "cpu can give", "--on virtual"])
-        rejected("--memory", "0", says=["--memory"])
-        rejected("--memory", "0.5", says=["--memory", "512MiB"])
+        rejected("--memory", "0GiB", says=["--memory", *forms])
         for flag in ("--sequence", "--steps", "--warm-up", "--text", "--schedule-file", "--lone-rank"):
             rejected(flag, "2", says=[f'there is no "{flag}" in frugal longest'])
         rejected("--set", "steps=2", says=["steps is no setting of frugal longest"])

@@ -15,7 +15,7 @@ class Plan(Cli):
 
     def test_its_command_takes_what_it_predicts(self):
         """The best of those with a pipeline, whatever the machine prefers for so small a model."""
-        plan = self.plan("--schedule", "2bw", "--execute", "1", "--memory", "0.038")
+        plan = self.plan("--schedule", "2bw", "--execute", "1", "--memory", "0.038GiB")
         best = plan["fitting"][0]
         self.assertGreater(best["config"]["pipeline_parallel_size"], 1)
         command = shlex.split(plan["command"])
@@ -33,14 +33,14 @@ class Plan(Cli):
         self.assertEqual(peaks, best["memory_per_stage"])
 
     def test_devices_are_used_and_memory_is_kept(self):
-        plan = self.plan("--memory", "0.04")
+        plan = self.plan("--memory", "0.04GiB")
         self.assertTrue(plan["fitting"] and plan["too_large"])
         for group in ("fitting", "too_large"):
             for candidate in plan[group]:
                 c = candidate["config"]
                 self.assertEqual(c["data_parallel_size"] * c["pipeline_parallel_size"], 4)
                 self.assertEqual(c["microbatch_size"] * c["microbatches"] * c["data_parallel_size"], 32)
-                missing = max(candidate["memory_per_stage"]) - int(0.04 * GIB)
+                missing = max(candidate["memory_per_stage"]) - round(0.04 * GIB)
                 self.assertEqual(candidate["missing_memory"], max(missing, 0))
                 self.assertEqual(candidate["missing_memory"] == 0, group == "fitting")
                 self.assertAlmostEqual(sum(candidate["seconds_by_part"].values()), candidate["seconds"])
@@ -156,5 +156,5 @@ class Plan(Cli):
         rejected("--batch", "8", "--devices", "8", "--within", "0.5", says=["--within", "at least 1"])
         rejected("--batch", "8", "--devices", "8", "--validate-steps", "after", says=["--validate-steps", "searched"])
         rejected("--batch", "8", "--devices", "8", "--shard", "all", says=["--shard", "optimizer"])
-        rejected("--batch", "8", "--devices", "8", "--memory", "0.01",
+        rejected("--batch", "8", "--devices", "8", "--memory", "0.01GiB",
                  says=["none of", "10.24 MiB", "the closest (w ", "misses by", "on stage", "--devices"])

@@ -19,13 +19,13 @@ class Trace(Cli):
         self.rejected(*TRACE, "--out-file", "absent/x", says=["--out-file", "absent/x", "No such file"])
         self.rejected(*TRACE, "--out-file", "x", "--svg", "absent/x", says=["--svg", "absent/x", "No such file"])
         self.rejected(*TRACE, "--out-file", "x", "--svg", "x", says=["--svg", "--out-file", "both x"])
-        self.rejected(*TRACE, "--out-file", "x", "--memory", "x", says=["--memory", "--out-file", "both x"])
+        self.rejected(*TRACE, "--out-file", "x", "--memory-file", "x", says=["--memory-file", "--out-file", "both x"])
         (self.folder / "given").mkdir()
         (self.folder / "given/link").symlink_to(self.folder)
         for other in ("./x", "given/../x", str(self.folder / "x"), "given/link/x"):
-            self.rejected(*TRACE, "--out-file", "x", "--memory", other, says=["--memory", "--out-file", f"both {other}"])
-        self.rejected(*TRACE, "--memory-snapshot", "x", "--memory", "x", says=["--memory", "--memory-snapshot", "both x"])
-        self.rejected(*TRACE, "--memory", "absent/x", says=["--memory", "absent/x", "No such file"])
+            self.rejected(*TRACE, "--out-file", "x", "--memory-file", other, says=["--memory-file", "--out-file", f"both {other}"])
+        self.rejected(*TRACE, "--memory-snapshot", "x", "--memory-file", "x", says=["--memory-file", "--memory-snapshot", "both x"])
+        self.rejected(*TRACE, "--memory-file", "absent/x", says=["--memory-file", "absent/x", "No such file"])
         self.rejected(*TRACE[:-2], "--out-file", "x", "--schedule", "2bw", says=["2bw", "microbatches"])
 
     def test_files_are_not_overwritten(self):
@@ -61,11 +61,11 @@ class Trace(Cli):
                             "vocabulary_size": 256, "dropout": 0, "name": "x"})
         path = self.given(model, "config.json")
         for named in (path, str(self.folder / "given")):
-            self.rejected("trace", "--model", named, "--memory", "given/./config.json", "--force",
-                          says=["--memory", "--model", "given/./config.json"])
+            self.rejected("trace", "--model", named, "--memory-file", "given/./config.json", "--force",
+                          says=["--memory-file", "--model", "given/./config.json"])
         text = self.given("words " * 1000)
-        self.rejected(*TRACE, "--text", text, "--memory", "given/../given/mine.txt", "--force",
-                      says=["--memory", "--text"])
+        self.rejected(*TRACE, "--text", text, "--memory-file", "given/../given/mine.txt", "--force",
+                      says=["--memory-file", "--text"])
 
     def test_virtual_and_measured(self):
         places = [["--on", "virtual:v100-p3-16xlarge"], ["--on", "cpu", "--threads", "2"]]
@@ -86,12 +86,12 @@ class Trace(Cli):
 
     def test_memory_alone(self):
         shown = self.run_frugal("trace", "--model", "llama-tiny", "--on", "virtual:a100-80gb", "--step-in-backward",
-                                "--recompute", "full", "--offload", "--memory", "m.json").stdout
+                                "--recompute", "full", "--offload", "--memory-file", "m.json").stdout
         self.assertNotIn("perfetto", shown)
         self.assertEqual([p.name for p in self.folder.iterdir()], ["m.json"])
         document = json.loads((self.folder / "m.json").read_text())
         self.assertEqual((document["schema"], document["about"]["on"]), ("frugal.memory/1", "virtual:a100-80gb"))
-        self.assertIn("--memory m.json", document["about"]["command"])
+        self.assertIn("--memory-file m.json", document["about"]["command"])
         rows = document["stages"][0]["rows"]
         self.assertEqual({row[1] for row in rows}, {"forward", "backward", "step"})
         self.assertTrue(all(len(row) == len(document["columns"]) for row in rows))

@@ -173,16 +173,20 @@ TEST(RunConfig, BrokenRulesAreNamed) {
 }
 
 TEST(ModelConfig, ScalingKeepsTheRatiosOfTheFormulas) {
-  const ModelConfig m{.name = "22B",
-                      .layers = 48,
-                      .hidden = 6144,
-                      .heads = 64,
-                      .sequence = 2048,
-                      .vocabulary = 51200};
+  ModelConfig m{.name = "22B",
+                .layers = 48,
+                .hidden = 6144,
+                .heads = 64,
+                .sequence = 2048,
+                .vocabulary = 51200};
   const ModelConfig s = m.scaled(4);
   EXPECT_EQ(m.heads * m.sequence * s.hidden, s.heads * s.sequence * m.hidden);
   EXPECT_EQ(m.sequence * s.hidden, s.sequence * m.hidden);
   EXPECT_EQ(m.vocabulary * s.hidden * s.layers, s.vocabulary * m.hidden * m.layers);
+  m.intermediate = 1024;
+  EXPECT_EQ(m.scaled(4).intermediate, 256);
+  m.intermediate = 0;
+  EXPECT_EQ(m.scaled(4).intermediate_size(), 4 * s.hidden);
   EXPECT_THROW(m.scaled(7), InputError);
   EXPECT_THROW(m.scaled(256), InputError) << "24 does not divide by 64 heads";
   EXPECT_THROW(m.scaled(0), InputError);

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "kernels/support/error.h"
 #include "tests/engine/support.h"
@@ -102,20 +104,29 @@ TEST(Masking, IsTheSameHoweverABatchIsDivided) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   const std::string bytes = random_text(20000, seed);
-  const auto batches_of = [&](int64_t micro_batch, int tensor_parallel) {
-    RunConfig c = byte_bert();
-    c.micro_batch = micro_batch;
-    c.microbatches = 8 / micro_batch;
-    c.tensor_parallel = tensor_parallel;
-    const Text text(bytes, c);
-    return std::pair{sequences_of(text.training_batch(5), c),
-                     sequences_of(text.held_out_batch(c.microbatches), c)};
-  };
-  const auto whole = batches_of(8, 1);
-  ASSERT_EQ(whole.first.tokens.size(), 8U);
-  EXPECT_EQ(batches_of(1, 1), whole);
-  EXPECT_EQ(batches_of(2, 4), whole);
-  EXPECT_EQ(batches_of(4, 2), whole);
+  for (const Objective objective : {Objective::masked_token, Objective::next_token}) {
+    const auto batches_of = [&](int64_t micro_batch, int64_t replicas, int tensor_parallel) {
+      RunConfig c = byte_bert();
+      c.model.objective = objective;
+      c.seed = seed;
+      c.micro_batch = micro_batch;
+      c.data_parallel = static_cast<int>(replicas);
+      c.microbatches = 8 / micro_batch / replicas;
+      c.tensor_parallel = tensor_parallel;
+      const Text text(bytes, c);
+      return std::array{sequences_of(random_batch(c, 5), c),
+                        sequences_of(text.training_batch(5), c),
+                        sequences_of(text.held_out_batch(8 / micro_batch), c)};
+    };
+    const auto whole = batches_of(8, 1, 1);
+    ASSERT_EQ(whole.front().tokens.size(), 8U);
+    EXPECT_EQ(std::set(whole[0].tokens.begin(), whole[0].tokens.end()).size(), 8U);
+    EXPECT_EQ(batches_of(1, 1, 1), whole);
+    EXPECT_EQ(batches_of(2, 1, 4), whole);
+    EXPECT_EQ(batches_of(4, 1, 2), whole);
+    EXPECT_EQ(batches_of(1, 4, 1), whole);
+    EXPECT_EQ(batches_of(4, 2, 1), whole);
+  }
 }
 
 TEST(Masking, DependsOnSeedAndStepButNotForHeldOutText) {

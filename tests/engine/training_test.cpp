@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "kernels/support/error.h"
 #include "tests/engine/support.h"
 
@@ -77,25 +79,27 @@ TEST(Training, LearnsABatchByHeart) {
   }
 }
 
-TEST(Training, AccumulationEqualsOneLargeMicrobatch) {
+/// Without dropout, which differs from one microbatch to another.
+TEST(Training, ABatchTrainsTheSameHoweverItIsCut) {
   RunConfig c = small_gpt();
   c.model.dropout = 0;
   c.type = DType::f64;
-  c.micro_batch = 1;
-  c.microbatches = 2;
-  const Batch halves = random_batch(c, 0);
-  MicroBatch whole;
-  for (size_t i = 0; i < halves[0].tokens.size(); ++i)
-    for (const MicroBatch& half : halves) {
-      whole.tokens.push_back(half.tokens[i]);
-      whole.labels.push_back(half.labels[i]);
-    }
-  const auto accumulated = losses_of(c, 4, {halves});
-  c.micro_batch = 2;
-  c.microbatches = 1;
-  const auto at_once = losses_of(c, 4, {{whole}});
-  for (size_t i = 0; i < at_once.size(); ++i)
-    EXPECT_NEAR(accumulated[i] / at_once[i], 1, 1e-9) << "step " << i;
+  const auto losses_of_cut = [&c](int64_t micro_batch, int64_t microbatches, int replicas) {
+    c.micro_batch = micro_batch;
+    c.microbatches = microbatches;
+    c.data_parallel = replicas;
+    std::vector<Batch> batches;
+    for (int step = 0; step < 4; ++step) batches.push_back(random_batch(c, step));
+    return losses_of(c, 4, batches);
+  };
+  const std::vector<double> at_once = losses_of_cut(4, 1, 1);
+  for (const auto& [micro_batch, microbatches, replicas] :
+       {std::array{1, 4, 1}, {2, 2, 1}, {2, 1, 2}, {1, 2, 2}, {1, 1, 4}}) {
+    const std::vector<double> cut = losses_of_cut(micro_batch, microbatches, replicas);
+    for (size_t i = 0; i < at_once.size(); ++i)
+      EXPECT_NEAR(cut[i] / at_once[i], 1, 1e-9)
+          << micro_batch << " x " << microbatches << " x " << replicas << ", step " << i;
+  }
 }
 
 TEST(Training, IgnoredLabelsDoNotCount) {

@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "harness/settings/config_json.h"
 #include "harness/settings/field.h"
 #include "harness/settings/given.h"
+#include "harness/settings/models.h"
 #include "harness/settings/resolve.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
@@ -127,6 +129,85 @@ TEST(Said, TooManyCombinationsAreRefusedBeforeTheyAreMade) {
   EXPECT_EQ(message_of<InputError>([&] { (void)combinations(given); }),
             "layers, hidden_size, microbatches, seed have 1000000 combinations; at most 1000 are "
             "run, give fewer values");
+}
+
+TEST(Sizes, BytesHaveTheirUnit) {
+  const ValueType bytes = byte_count();
+  for (const auto& [text, size] : std::map<std::string, int64_t>{{"80GiB", 85899345920},
+                                                                 {"80gib", 85899345920},
+                                                                 {"80GB", 80000000000},
+                                                                 {"1.5KiB", 1536},
+                                                                 {"0.5kb", 500},
+                                                                 {"7B", 7},
+                                                                 {"2TiB", int64_t{1} << 41}}) {
+    EXPECT_EQ(bytes.value("--memory", text), size) << text;
+    EXPECT_EQ(bytes.value("--memory", bytes.text(size)), size) << bytes.text(size);
+  }
+  EXPECT_EQ(bytes.text(80000000000), "80GB");
+  EXPECT_EQ(bytes.text(85899345920), "80GiB");
+  EXPECT_EQ(bytes.text(85899345921), "85899345921B");
+  for (const char* text : {"80", "80G", "80 GiB", "1.5B", "GiB", "0GiB", "8e9B", "9999999999GiB"})
+    EXPECT_EQ(message_of<InputError>([&] { (void)bytes.value("--memory", text); }),
+              "--memory is \"" + std::string(text) +
+                  "\"; it must be bytes with their unit, such as 80GiB (2^30 bytes each) or 80GB "
+                  "(10^9): B, KiB, MiB, GiB, TiB, kB, MB, GB or TB");
+}
+
+TEST(Sizes, TokensAreCountedInThousandsOf1024) {
+  const ValueType& tokens = field_of("sequence_length").type;
+  EXPECT_EQ(tokens.values("--sequence", "8k,131072,1M"),
+            (std::vector<json>{8192, 131072, 1 << 20}));
+  for (const char* text : {"8kB", "0k", "1.0001k", "1.5", "k"})
+    EXPECT_THAT(message_of<InputError>([&] { (void)tokens.value("--sequence", text); }),
+                ::testing::EndsWith("on the command line also 8k for 8192 and 1M for 1048576"));
+}
+
+/// As the command line gives them.
+std::string name_with(const char* model, const json& values) {
+  return with_values(find_model(model), values).name;
+}
+
+TEST(Models, WithOtherValuesHaveAStar) {
+  EXPECT_EQ(name_with("llama3-8b", json::object()), "llama3-8b");
+  EXPECT_EQ(name_with("llama3-8b", {{"layers", 32}, {"key_value_heads", 8}, {"steps", 7}}),
+            "llama3-8b");
+  for (const Field& field : fields()) {
+    if (field.of != FieldOf::model || field.key == "name") continue;
+    json values = {{field.key, other_value(field)}};
+    EXPECT_EQ(name_with("22B", values), "22B*") << values;
+    values["name"] = "mine";
+    EXPECT_EQ(name_with("22B", values), "mine");
+  }
+  ModelConfig starred = find_model("llama3-8b");
+  starred.name = "llama3-8b*";
+  EXPECT_EQ(with_values(starred, {{"layers", 2}}).name, "llama3-8b*");
+}
+
+TEST(Models, ASizeIsAskedForThatFollowsAReplacedOne) {
+  const auto asked = [](const char* model, const json& values) {
+    return message_of<InputError>([&] { (void)name_with(model, values); });
+  };
+  const std::string both =
+      "--hidden 8192 --heads 64: llama3-8b states sizes of its own that follow; give "
+      "--intermediate "
+      "(28672 keeps the ratio, 14336 the size)";
+  EXPECT_EQ(asked("llama3-8b", {{"hidden_size", 8192}, {"attention_heads", 64}}),
+            both + " and --key-value-heads (16 keeps the ratio, 8 the size)");
+  EXPECT_EQ(
+      asked("llama3-8b", {{"hidden_size", 8192}, {"attention_heads", 64}, {"key_value_heads", 8}}),
+      both);
+  EXPECT_THAT(asked("gemma-2-9b", {{"hidden_size", 4096}, {"intermediate_size", 14336}}),
+              ::testing::EndsWith("give --head-size (256 keeps the size)"));
+  EXPECT_THAT(asked("gemma-2-9b", {{"head_size", 128}}),
+              ::testing::EndsWith("give --set query_scale (128 keeps the ratio, 256 the size)"));
+  // What follows by itself, and what stays in its ratio, is not asked for.
+  EXPECT_EQ(with_values(find_model("22B"), {{"hidden_size", 64}, {"attention_heads", 4}})
+                .intermediate_size(),
+            256);
+  json twice = {{"hidden_size", 7168}, {"attention_heads", 32}, {"intermediate_size", 28672}};
+  EXPECT_THAT(asked("gemma-2-9b", twice), ::testing::Not(::testing::HasSubstr("--head-size")));
+  twice["key_value_heads"] = 16;
+  EXPECT_EQ(name_with("gemma-2-9b", twice), "gemma-2-9b*");
 }
 
 /// HACKING.md, "A field": what it takes for one to be known everywhere.

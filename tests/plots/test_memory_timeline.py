@@ -1,4 +1,4 @@
-"""What is read of a file of frugal trace --memory, and which of its rows are drawn."""
+"""What is read of a file of frugal trace --memory-file, and which of its rows are drawn."""
 
 import json
 import os

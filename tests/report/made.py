@@ -49,7 +49,7 @@ class Made:
         for paper in PAPERS:
             frugal("reproduce", f"{paper}/*", "--on", "virtual", "--out", self.folder / paper, "--format", "json")
         self.trace, self.memory = (self.folder / PAPERS[1] / name for name in ("pipeline.json", "memory.json"))
-        frugal(*PIPELINE, "--out-file", self.trace, "--memory", self.memory)
+        frugal(*PIPELINE, "--out-file", self.trace, "--memory-file", self.memory)
         self.papers = self.page("papers", [self.folder / paper for paper in PAPERS])
         #: The same, and what was measured.
         self.folders = [*(self.folder / paper for paper in PAPERS), MEASURED]

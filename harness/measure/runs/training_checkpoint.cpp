@@ -97,6 +97,7 @@ json identity_of(const TrainingRun& run) {
     identity.erase(free);
   const json config = to_json(run.config);
   identity["model"] = config.at("model");
+  identity["model"].erase("name");  // what it is called
   for (const Field& field : fields())
     if (field.group == FieldGroup::training && config.contains(field.key))
       identity[field.key] = config.at(field.key);

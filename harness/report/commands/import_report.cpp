@@ -36,7 +36,6 @@ Table ImportReport::parts() const {
 
 std::string ImportReport::in(const std::string& format) const {
   std::string text = parts().in(format);
-  if (parameters > 0) text += fmt::format("\nThe model has {} parameters.\n", parameters);
   if (!command.empty()) text += fmt::format("\n{}\n", command);
   for (const Record& record : records) text += "\n" + measurement_table(record).in(format);
   return text;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "harness/report/measurement.h"
 #include "harness/settings/config_json.h"
 
 namespace frugal::harness {
@@ -36,6 +37,8 @@ Table LongestReport::table() const {
     const Quantity size = format_bytes(bytes);
     add(what, size.value, size.unit + of);
   };
+  const Quantity parameters = parameters_of(step.with(longest.tokens).model);
+  add("parameters", parameters.value, parameters.unit);
   add("model", step.config.model.name, "");
   add("on", on, device);
   add_bytes("memory", memory, " of each rank");

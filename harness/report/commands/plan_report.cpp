@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/measure/flops.h"
+#include "harness/report/measurement.h"
 #include "harness/report/table.h"
 #include "harness/settings/config_json.h"
 #include "harness/settings/layer_counts.h"
@@ -235,7 +236,8 @@ std::string PlanReport::text() const {
       plan.slower > 0 ? fmt::format("{} take over {} times as long as the fastest that does; ",
                                     plan.slower, format_number(request.within))
                       : "";
-  std::string text = fmt::format(
+  std::string text = parameters_line(request.run.model);
+  text += fmt::format(
       "{} on {} devices of {}, batch {}, schedule {}: {} configurations fit, {} do not; {}{} more "
       "have microbatches that are no multiple of d\n{}",
       request.run.model.name, request.devices, request.machine.name, request.batch,
