@@ -65,7 +65,7 @@ Claim claim_of(const ClaimOfCells& declared, const Cell& cell) {
   static_cast<Comparison&>(claim) = cell;
   claim.id = filled(declared.id, cell);
   claim.statement = filled(declared.statement, cell);
-  claim.relation = declared.relation;
+  policy::set_relation(claim, declared.relation);
   if (declared.adjust != nullptr) declared.adjust(claim, cell);
   return claim;
 }
@@ -120,8 +120,11 @@ Results::Results(const Declaration& declared, const Records& records) : artifact
   if (artifact.formulas) formulas = artifact.formulas();
   judge_cells(formulas, artifact);
   for (InSetting& one : settings)
-    for (Cell& cell : one.cells)
+    for (Cell& cell : one.cells) {
       if (cell.reason.empty() && is_off(cell)) cell.reason = difference(cell);
+      if (cell.reason.empty() && cell.verdict() == Verdict::undecided)
+        cell.reason = cell.why_undecided();
+    }
 }
 
 std::string Results::difference(const Cell& cell) const {
@@ -170,6 +173,12 @@ std::vector<Claim> DeclaredArtifact::claims(const Records& records) const {
   const Results results(declared_, records);
   std::vector<Claim> all;
   for (const Claims& some : declared_.claims) append(all, some(results));
+  for (Claim& claim : all) {
+    if (claim.relation == Comparison::Relation::direction)
+      claim.statement += fmt::format("; at {} of the size, its direction", scale_name(claim.scale));
+    if (claim.reason.empty() && claim.verdict() == Verdict::undecided)
+      claim.reason = claim.why_undecided();
+  }
   return all;
 }
 

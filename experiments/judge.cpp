@@ -48,9 +48,11 @@ std::optional<policy::NoEffect> Judge::no_effect(const Cell& cell,
   const auto rule = std::ranges::find_if(rules_, [&](const NoEffectRule& r) {
     return (r.row.empty() || r.row == cell.row) && (r.column.empty() || r.column == cell.column);
   });
-  const policy::NoEffect alone{cell.unit == "x" ? 1.0 : 0.0};
-  if (rule == rules_.end()) return cell.unit == "x" ? std::optional(alone) : std::nullopt;
-  if (rule->value) return policy::NoEffect{*rule->value};
+  const bool ratio = cell.unit == "x";
+  const policy::NoEffect alone{ratio ? 1.0 : 0.0, false, !ratio};
+  if (rule == rules_.end()) return ratio ? std::optional(alone) : std::nullopt;
+  const bool of_all_others = rule->row.empty() && rule->column.empty();
+  if (rule->value) return policy::NoEffect{*rule->value, false, of_all_others && *rule->value == 0};
   if (const auto other = beside(cell, peers, *rule)) return policy::NoEffect{*other, true};
   return alone;
 }
@@ -71,6 +73,11 @@ void Judge::operator()(Cell& cell, const std::vector<Cell>& peers,
                  .no_effect = without.value_or(policy::NoEffect{})},
                 stated);
   if (!without) cell.no_effect.reset();
+  const bool direction = without && !without->other_cell && !without->least;
+  if (cell.relation != Comparison::Relation::direction || direction) return;
+  cell.relation = Comparison::Relation::about;
+  cell.of_another_run = true;
+  cell.reason = "at reduced size there is nothing on one side of which it could be";
 }
 
 }  // namespace frugal::experiments

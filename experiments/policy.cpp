@@ -62,15 +62,27 @@ Tolerance tolerance(const Judged& number) {
 void judge(Comparison& number, const Judged& as, const std::optional<Tolerance>& stated) {
   Tolerance allowed = tolerance(as);
   if (stated && stated->value < allowed.value) allowed = *stated;
+  number.timed = as.made == Made::timed || as.made == Made::compared;
+  number.no_effect = as.no_effect.value;
+  if (number.timed && number.source == Source::measured && number.scale != 1 && number.paper) {
+    number.relation = Comparison::Relation::direction;
+    allowed = {0, fmt::format("the direction alone: a machine that runs {} of a model's size says "
+                              "nothing of how large the effect is at full size",
+                              scale_name(number.scale))};
+  }
   number.tolerance = allowed.value;
   number.justification = allowed.justification;
-  number.no_effect = as.no_effect.value;
 }
 
-void judge_exact(Comparison& number, double chance, const std::string& justification) {
+void set_relation(Comparison& number, Comparison::Relation relation) {
+  if (number.relation != Comparison::Relation::direction) number.relation = relation;
+}
+
+void judge_exact(Comparison& number, double chance, const std::string& justification, bool timed) {
   number.tolerance = 0;
   number.justification = justification;
   number.no_effect = chance;
+  number.timed = timed;
 }
 
 }  // namespace frugal::experiments::policy

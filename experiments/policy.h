@@ -35,6 +35,9 @@ struct NoEffect {
   /// Whether it is the number of another row or column, beside which this one stands; otherwise 0
   /// of a plain number, 1 of a ratio, or such.
   bool other_cell = false;
+  /// Whether it is zero of a number that cannot be less, such as a time: then the number has no
+  /// direction.
+  bool least = false;
 };
 
 /// A number of a paper, as the policy sees it.
@@ -57,13 +60,18 @@ struct Tolerance {
 /// without effect. In any case at most half of the effect, |value − no effect|.
 Tolerance tolerance(const Judged& number);
 
-/// Sets tolerance, justification and what there would be without effect. `stated` is a tolerance of
-/// this number alone: it counts where it is less than the policy's, and not where it is more.
+/// Sets tolerance, justification, what there would be without effect, and whether it is timed.
+/// `stated` is a tolerance of this number alone: it counts where it is less than the policy's, and
+/// not where it is more. Of what is timed at reduced size the direction is judged, and nothing else
+/// of the number.
 void judge(Comparison& number, const Judged& as, const std::optional<Tolerance>& stated = {});
+/// That of a number which judge() has seen; a direction stays one.
+void set_relation(Comparison& number, Comparison::Relation relation);
 
 /// Of what is so or not: passes, pairs in an order, cells where memory runs out. `chance`: how many
-/// would be right without effect.
-void judge_exact(Comparison& number, double chance, const std::string& justification);
+/// would be right without effect. `timed`: whether clocks decide it.
+void judge_exact(Comparison& number, double chance, const std::string& justification,
+                 bool timed = false);
 
 /// What docs/verdicts.md says: all of the above in words.
 std::string markdown();

@@ -112,8 +112,8 @@ class Groups:
         if self.machine:
             return Part(paper, seconds, [self.frugal, "predict", f"{paper}/*", "--hardware", self.machine, "--out",
                                          self.out])
-        return Part(paper, seconds, [self.frugal, "reproduce", f"{paper}/*", "--on", "cuda", "--budget", str(budget),
-                                     "--out", self.out], resumes=True)
+        return Part(paper, seconds, [self.frugal, "reproduce", f"{paper}/*", "--on", "cuda", "--stop", "samples",
+                                     "--budget", str(budget), "--out", self.out], resumes=True)
 
     def beside_pytorch(self, model, micro_batch, seconds, *options):
         program = ["gpu/predict_pytorch.py", self.frugal, self.bench.parent / f"hardware/{self.machine}.json"] \

@@ -5,10 +5,6 @@
 namespace frugal::experiments::korthikanti2022 {
 namespace {
 
-double median_forward(const Record& r) { return median(r.samples(metric::forward_time)); }
-double median_backward(const Record& r) { return median(r.samples(metric::backward_time)); }
-double layer_time(const Record& r) { return median_forward(r) + median_backward(r); }
-
 /// A bar: a technique, and the same without what it computes again.
 struct Bar {
   const char* name;
@@ -17,16 +13,23 @@ struct Bar {
 constexpr std::array bars{Bar{"full recompute", full, baseline},
                           Bar{"present work", present, sequence}};
 
-/// A ratio of two backward passes says what is computed again; it is not timed apart.
-using Part = double (*)(const Record& ours, const Record& without);
+/// Seconds of each round. What is computed again is the difference of two backward passes; it is
+/// not timed apart.
+using Part = Samples (*)(const Record& ours, const Record& without);
 constexpr std::array<std::pair<const char*, Part>, 4> parts{
-    {{"forward", [](const Record& ours, const Record&) { return median_forward(ours); }},
-     {"backward", [](const Record&, const Record& without) { return median_backward(without); }},
+    {{"forward", [](const Record& ours, const Record&) { return forward_samples(ours); }},
+     {"backward", [](const Record&, const Record& without) { return backward_samples(without); }},
      {"recompute",
       [](const Record& ours, const Record& without) {
-        return median_backward(ours) - median_backward(without);
+        return combine(backward_samples(ours), backward_samples(without), std::minus<>());
       }},
-     {"total", [](const Record& ours, const Record&) { return layer_time(ours); }}}};
+     {"total", [](const Record& ours, const Record&) { return combined(ours); }}}};
+
+Estimate percent_of(const Record& base, const Record& ours, const Record& without, Part part) {
+  require_same_rounds({&base, &ours, &without});
+  return exact_median(combine(part(ours, without), combined(base),
+                              [](double some, double all) { return 100 * some / all; }));
+}
 
 std::vector<DeclaredCell> figure8_cells(const Setting&) {
   std::vector<DeclaredCell> cells;
@@ -37,7 +40,7 @@ std::vector<DeclaredCell> figure8_cells(const Setting&) {
             of.config.name + ", " + bar.name, column, "%", of.config.name,
             {baseline, bar.technique, bar.without},
             [part = part](const Record& base, const Record& ours, const Record& without) {
-              return 100 * part(ours, without) / layer_time(base);
+              return percent_of(base, ours, without, part);
             }));
   return cells;
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "harness/place/target.h"
 #include "kernels/support/error.h"
 
@@ -85,6 +87,30 @@ std::function<std::optional<double>(int64_t k)> layer_formula(
       return std::nullopt;
     }
   };
+}
+
+Samples forward_samples(const Record& record) { return record.samples(metric::forward_time); }
+Samples backward_samples(const Record& record) { return record.samples(metric::backward_time); }
+Samples combined(const Record& record) {
+  return combine(forward_samples(record), backward_samples(record), std::plus<>());
+}
+
+Samples combine(const Samples& a, const Samples& b,
+                const std::function<double(double, double)>& f) {
+  if (a.size() != b.size()) throw InputError("samples that are combined must be equally many");
+  Samples c(a.size());
+  std::transform(a.begin(), a.end(), b.begin(), c.begin(), f);
+  return c;
+}
+
+void require_same_rounds(std::initializer_list<const Record*> records) {
+  const auto count = [](const Record& r) { return r.samples(metric::forward_time).size(); };
+  const Record& first = **records.begin();
+  for (const Record* r : records)
+    if (r->rounds != first.rounds || count(*r) != count(first))
+      throw InputError(fmt::format(
+          "{} and {} were not timed in the same rounds; run this artifact again with --rerun all",
+          first.case_id, r->case_id));
 }
 
 double bytes_kept(const Record& record, Kind kind) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <initializer_list>
 #include <optional>
 
 #include "experiments/artifacts.h"
@@ -73,6 +74,19 @@ DeclaredCell layer_cell(std::string row, std::string column, std::string unit,
 /// not divide that.
 std::function<std::optional<double>(int64_t k)> layer_formula(
     const Model& model, const Technique& technique, std::function<int64_t(const RunConfig&)> bytes);
+
+using Samples = std::vector<double>;
+
+/// Samples of a layer's passes, in the order of their rounds.
+Samples forward_samples(const Record& record);
+Samples backward_samples(const Record& record);
+/// Both together.
+Samples combined(const Record& record);
+/// f of the samples of each round. Throws InputError where they are not equally many.
+Samples combine(const Samples& a, const Samples& b, const std::function<double(double, double)>& f);
+/// Throws InputError unless the samples of all these records were taken in the same rounds: only
+/// then does what slowed one of them down cancel.
+void require_same_rounds(std::initializer_list<const Record*> records);
 
 /// Bytes of a kind kept after the forward pass of the layer; exact.
 double bytes_kept(const Record& record, Kind kind);

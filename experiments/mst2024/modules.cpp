@@ -80,10 +80,10 @@ std::vector<Case> module_cases(const ModuleTable& table, const Selection& select
 
 std::vector<DeclaredCell> module_cells(const ModuleTable& table, const Setting& setting) {
   const Number seconds = [](const Record& r, const Record& /*whole*/) {
-    return median_estimate(module_seconds(r));
+    return exact_median(module_seconds(r));
   };
   const Number times_whole = [](const Record& r, const Record& whole) {
-    return paired_ratio(module_seconds(r), module_seconds(whole));
+    return exact_ratio(module_seconds(r), module_seconds(whole));
   };
   const Number memory = [](const Record& r, const Record& /*whole*/) { return peak_gib(r); };
   const Number saving = [](const Record& r, const Record& whole) {

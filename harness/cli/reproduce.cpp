@@ -23,7 +23,7 @@ struct ReproduceValues {
   std::string on = "both", programs = "both", format = "table";
   int64_t scale = 0;           // the artifact's choice
   std::optional<int> threads;  // all processors otherwise
-  TimingPlan timing;
+  TimingPlan timing = {.budget = 45, .stop = "decided"};  // about 20 rounds of table 4 on two cores
   RecordFlags records;
   bool check = false;
 
@@ -119,7 +119,12 @@ Exit reproduce(const ReproduceValues& values, const Artifacts& all) {
                   {.place = {.threads = values.cpu_threads()},
                    .timing = values.timing,
                    .command = command_of(values, id, selected.cpu),
-                   .rerun = values.records.rerun});
+                   .rerun = values.records.rerun,
+                   .decided = [artifact = artifacts[i]](const Records& records) {
+                     Reproduction so_far;
+                     so_far.add(*artifact, records);
+                     return is_decided_early(so_far);
+                   }});
     const Records records = runner.run(id, cases[i]);
     for (const Record& record : records.all())
       if (record.status != Status::oom || !artifacts[i]->expects_oom())
@@ -154,7 +159,7 @@ void add_reproduce(CommandLine& line) {
   flags.format(values->format, "How to print the result on stdout; csv has the cells only");
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);
-  add_timing_flags(flags, values->timing);
+  add_timing_flags(flags, values->timing, Judges::verdicts);
   values->records.add_to(flags);
   flags.toggle(
       "--check", values->check,

@@ -6,10 +6,11 @@
 
 namespace frugal::harness {
 
-void add_timing_flags(Flags& flags, TimingPlan& timing) {
+void add_timing_flags(Flags& flags, TimingPlan& timing, Judges judges) {
   std::vector<std::string> rules;
   std::string explained;
   for (const StoppingRule& rule : stopping_rules()) {
+    if (rule.of_verdicts && judges == Judges::nothing) continue;
     rules.emplace_back(rule.name);
     explained += fmt::format("{}{}: {}", explained.empty() ? "" : "; ", rule.name, rule.help);
   }
@@ -31,8 +32,8 @@ void add_timing_flags(Flags& flags, TimingPlan& timing) {
 
 std::string timing_flags(const TimingPlan& timing) {
   std::string flags = fmt::format(" --samples {} --budget {}", timing.samples, timing.budget);
-  if (timing.stop != TimingPlan{}.stop)
-    flags += fmt::format(" --stop {} --precision {}", timing.stop, timing.precision);
+  if (timing.stop != TimingPlan{}.stop) flags += fmt::format(" --stop {}", timing.stop);
+  if (timing.stop == "precision") flags += fmt::format(" --precision {}", timing.precision);
   return flags;
 }
 

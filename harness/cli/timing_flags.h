@@ -6,8 +6,10 @@
 
 namespace frugal::harness {
 
+/// Whether a command judges what it times.
+enum class Judges : uint8_t { nothing, verdicts };
 /// The flags of a command that times cases by turns.
-void add_timing_flags(Flags& flags, TimingPlan& timing);
+void add_timing_flags(Flags& flags, TimingPlan& timing, Judges judges = Judges::nothing);
 /// The same as they stand in a command: " --samples 20 --budget 60".
 std::string timing_flags(const TimingPlan& timing);
 

@@ -65,6 +65,12 @@ double Runner::uncertainty_of(const std::vector<Running>& group) {
   return largest;
 }
 
+bool Runner::decided(const std::vector<Running>& group) const {
+  Records so_far;
+  for (const Running& r : group) so_far.add(r.record);
+  return !options_.decided || options_.decided(so_far);
+}
+
 Runner::Runner(RecordFile& file, Progress& progress, Options options)
     : file_(file),
       progress_(progress),
@@ -284,7 +290,9 @@ void Runner::time_group(std::vector<Running>& group) {
     progress_.working_on(group.front().record.artifact + " timing, interleaved");
     // Several processes end their rounds together, by the first one's clock.
     const auto clock = [] { return Processes::of_first(steady_seconds()); };
-    time_interleaved(runs, options_.timing, clock, [&group] { return uncertainty_of(group); });
+    time_interleaved(
+        runs, options_.timing, clock, [&group] { return uncertainty_of(group); },
+        [this, &group] { return decided(group); });
   }
   for (Running& r : group)  // the measured peak is to have the device for itself
     if (r.run) r.run->release(r.record);

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,8 +30,11 @@ class Runner {
     /// machine of this name, instead of the one of hardware/, and is the data sheet of the others.
     TargetOptions place = {};
     TimingPlan timing = {};
-    std::string command = {};    ///< that reproduces the records (Case::command, that of one)
-    Rerun rerun = {};            ///< of what is recorded before this runner runs
+    std::string command = {};  ///< that reproduces the records (Case::command, that of one)
+    Rerun rerun = {};          ///< of what is recorded before this runner runs
+    /// Whether no verdict would change if these records, of cases that are timed together so far,
+    /// had more rounds (RoundsSoFar::decided); empty where nothing is judged.
+    std::function<bool(const Records&)> decided = {};
     bool reports_steps = false;  ///< progress counts the steps of trainings, not cases
   };
 
@@ -78,6 +82,8 @@ class Runner {
   void time_group(std::vector<Running>& group);
   /// Of the time in the group that is known least well (RoundsSoFar::uncertainty).
   static double uncertainty_of(const std::vector<Running>& group);
+  /// RoundsSoFar::decided.
+  bool decided(const std::vector<Running>& group) const;
   void finish(Record& record);
 
   RecordFile& file_;

@@ -16,6 +16,32 @@ double quantile_of_sorted(const std::vector<double>& sorted, double q) {
   return std::lerp(sorted[below], sorted[above], position - std::floor(position));
 }
 
+/// How many order statistics are outside of an interval on each side, its bound included: it misses
+/// the median there where fewer than that of n fair coins fall on one side.
+size_t outside(size_t n, double level) {
+  double logarithm = -static_cast<double>(n) * std::log(2), fewer = 0;  // of P(`count` fall there)
+  size_t count = 0;
+  while (fewer += std::exp(logarithm), fewer <= (1 - level) / 2) {
+    logarithm += std::log(static_cast<double>(n - count) / static_cast<double>(count + 1));
+    ++count;
+  }
+  return count;
+}
+
+std::optional<Interval> interval_of_sorted(const std::vector<double>& sorted, double level) {
+  const size_t count = outside(sorted.size(), level);
+  if (count == 0) return std::nullopt;
+  return Interval{sorted[count - 1], sorted[sorted.size() - count]};
+}
+
+std::vector<double> ratios_of(std::span<const double> a, std::span<const double> b) {
+  if (a.size() != b.size() || a.empty())
+    throw std::invalid_argument("paired samples must be equally many, and at least one");
+  std::vector<double> ratios(a.size());
+  for (size_t i = 0; i < a.size(); ++i) ratios[i] = a[i] / b[i];
+  return ratios;
+}
+
 }  // namespace
 
 double quantile(std::span<const double> samples, double q) {
@@ -48,13 +74,20 @@ Estimate median_estimate(std::span<const double> samples, const Bootstrap& boots
   return quantile_estimate(samples, 0.5, bootstrap);
 }
 
+Estimate exact_median(std::span<const double> samples, int tests) {
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::sort(sorted.begin(), sorted.end());
+  const auto at = [&](double level) { return interval_of_sorted(sorted, 1 - (1 - level) / tests); };
+  return {median(samples), at(final_level), static_cast<int>(samples.size()), at(early_level)};
+}
+
+Estimate exact_ratio(std::span<const double> a, std::span<const double> b, int tests) {
+  return exact_median(ratios_of(a, b), tests);
+}
+
 Estimate paired_ratio(std::span<const double> a, std::span<const double> b,
                       const Bootstrap& bootstrap) {
-  if (a.size() != b.size() || a.empty())
-    throw std::invalid_argument("paired samples must be equally many, and at least one");
-  std::vector<double> ratios(a.size());
-  for (size_t i = 0; i < a.size(); ++i) ratios[i] = a[i] / b[i];
-  return median_estimate(ratios, bootstrap);
+  return median_estimate(ratios_of(a, b), bootstrap);
 }
 
 }  // namespace frugal::harness

@@ -25,11 +25,15 @@ struct RoundsSoFar {
   /// Half the width of a median's interval over the median, of the time that is known least well;
   /// empty where the caller does not know.
   const std::function<double()>& uncertainty;
+  /// Whether every verdict that follows from the times would be the same of their intervals at
+  /// `early_level`; empty where none does.
+  const std::function<bool()>& decided;
 };
 
 /// When cases have been timed often enough.
 struct StoppingRule {
   std::string_view name, help;
+  bool of_verdicts;  ///< whether it is of a command that judges what it times, and of no other
   bool (*is_enough)(const RoundsSoFar& rounds);
 };
 const std::vector<StoppingRule>& stopping_rules();
@@ -43,6 +47,7 @@ double steady_seconds();
 /// for; whatever a case throws passes through.
 int time_interleaved(const std::vector<std::function<void(bool keep)>>& cases,
                      const TimingPlan& plan, const std::function<double()>& clock = steady_seconds,
-                     const std::function<double()>& uncertainty = {});
+                     const std::function<double()>& uncertainty = {},
+                     const std::function<bool()>& decided = {});
 
 }  // namespace frugal::harness

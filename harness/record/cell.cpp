@@ -1,5 +1,8 @@
 #include "harness/record/cell.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -40,23 +43,70 @@ std::optional<int64_t> parse_scale(std::string_view text) {
 void Comparison::set(const Estimate& estimate) {
   value = estimate.value;
   interval = estimate.interval;
+  early = estimate.early;
   samples = source == Source::measured ? estimate.samples : 0;
 }
 
 Interval Comparison::band() const {
   constexpr double open = std::numeric_limits<double>::infinity();
   const double stated = reference().value(), allowed = tolerance.value_or(0);
+  if (relation == Relation::direction) {
+    const double without = no_effect.value();
+    return stated > without ? Interval{std::nextafter(without, open), open}
+                            : Interval{-open, std::nextafter(without, -open)};
+  }
   return {relation == Relation::at_most ? -open : stated - allowed,
           relation == Relation::at_least ? open : stated + allowed};
+}
+
+Verdict Comparison::verdict_of(const std::optional<Interval>& known) const {
+  if (!known && timed && source == Source::measured) return Verdict::undecided;
+  const auto [first, last] = known.value_or(Interval{*value, *value});
+  const auto [low, high] = band();
+  if (last < low || high < first) return Verdict::not_reproduced;
+  const bool may_be_none = known && no_effect && first <= *no_effect && *no_effect <= last;
+  return low <= first && last <= high && !may_be_none ? Verdict::reproduced : Verdict::undecided;
 }
 
 Verdict Comparison::verdict() const {
   if (!reference() || !value || !std::isfinite(*value)) return Verdict::not_measurable;
   if (fitted) return Verdict::calibrated;
+  return verdict_of(interval);
+}
+
+bool Comparison::is_decided_early() const {
+  return verdict() != Verdict::undecided && (!interval || verdict_of(early) != Verdict::undecided);
+}
+
+std::optional<double> Comparison::rounds_to_decide() const {
+  if (!interval) return std::nullopt;
+  // An interval is as wide as one over the root of the number of its samples.
   const auto [low, high] = band();
-  if (low <= *value && *value <= high) return Verdict::reproduced;
-  const bool reaches = interval && interval->low <= high && low <= interval->high;
-  return reaches ? Verdict::undecided : Verdict::not_reproduced;
+  double times = 1;
+  const auto narrow = [&](double part, double room) {
+    if (part > 0) times = std::max(times, std::pow(part / room, 2));
+  };
+  if (*value > high) {
+    narrow(*value - interval->low, *value - high);
+  } else if (*value < low) {
+    narrow(interval->high - *value, low - *value);
+  } else {
+    narrow(*value - interval->low, *value - low);
+    narrow(interval->high - *value, high - *value);
+  }
+  const double more = std::ceil((times - 1) * samples);
+  constexpr double most = 1e6;
+  return more < most ? std::optional(std::max(1.0, more)) : std::nullopt;
+}
+
+std::string more_rounds(std::optional<double> count) {
+  if (!count) return "more rounds will hardly decide it: it is at the edge";
+  return fmt::format("about {:.0f} more rounds would decide it, by the spread seen", *count);
+}
+
+std::string Comparison::why_undecided() const {
+  if (interval) return more_rounds(rounds_to_decide());
+  return fmt::format("timed without an interval, which {} samples have", interval_minimum);
 }
 
 bool Comparison::passes_without_effect() const {

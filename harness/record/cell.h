@@ -37,15 +37,17 @@ std::string_view name_of(Verdict verdict);
 /// A number of ours beside the one that it is compared with, where it comes from, and how far it
 /// may be off. The verdict follows from the numbers.
 struct Comparison {
-  enum class Relation : uint8_t { about, at_least, at_most };
+  /// `direction`: on the same side of `no_effect` as the reference, however far from it.
+  enum class Relation : uint8_t { about, at_least, at_most, direction };
 
   std::string unit;
   std::optional<double> paper;    ///< what the paper reports, where ours is the same quantity
   std::optional<double> formula;  ///< what a formula of the paper gives at `scale`; without `paper`
 
-  std::optional<double> value;  ///< none: `reason` says why
-  std::optional<Interval> interval;
-  int samples = 0;  ///< of which `value` is the median; 0 where it was not measured so
+  std::optional<double> value;              ///< none: `reason` says why
+  std::optional<Interval> interval, early;  ///< as Estimate has them
+  int samples = 0;     ///< of which `value` is the median; 0 where it was not measured so
+  bool timed = false;  ///< whether a clock has a part in it: measured again, it differs
   Source source = Source::simulated;
   std::string on;       ///< "virtual:a100-selene", "cpu"; empty for a formula
   int64_t scale = 1;    ///< k of the scale model 1/k
@@ -68,17 +70,32 @@ struct Comparison {
   std::optional<double> reference() const { return paper ? paper : formula; }
   void set(const Estimate& estimate);
 
-  /// The values that reproduce the reference; infinite on the side that it leaves open.
+  /// The values that reproduce the reference; infinite on the side that it leaves open. That of a
+  /// direction ends at the number next to `no_effect`.
   Interval band() const;
   /// Without value or reference: not measurable. Fitted: calibrated, which counts neither for nor
-  /// against. Value inside the band: reproduced. Outside it: undecided where the interval reaches
-  /// into the band, otherwise not reproduced; an exact value has no interval and is never
-  /// undecided.
+  /// against. Of a value with an interval: reproduced where all of it is in the band and
+  /// `no_effect` is not in the interval, not reproduced where none of it is in the band, otherwise
+  /// undecided. Timed without an interval: undecided. An exact value is in the band or not.
   Verdict verdict() const;
+  /// Whether the verdict would be the same, and not undecided, of the interval `early`: then more
+  /// rounds need not be timed (StoppingRule "decided").
+  bool is_decided_early() const;
+  /// About how many more rounds would decide it, by the spread of those that there are. None where
+  /// it has no interval, or is at the band's edge.
+  std::optional<double> rounds_to_decide() const;
+  /// Why it is undecided, in words.
+  std::string why_undecided() const;
   /// Whether it would be reproduced by a run in which what it is about has no effect. It would also
   /// where nobody said what that is.
   bool passes_without_effect() const;
+
+ private:
+  Verdict verdict_of(const std::optional<Interval>& known) const;
 };
+
+/// What Comparison::rounds_to_decide() gives, in words.
+std::string more_rounds(std::optional<double> count);
 
 /// One number of a paper's table or figure beside ours. Names and units are those of paper.json.
 struct Cell : Comparison {

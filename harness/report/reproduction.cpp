@@ -22,7 +22,7 @@ json interval_json(const std::optional<Interval>& interval) {
 
 /// What cells and claims share.
 json comparison_json(const Comparison& number) {
-  static constexpr std::array relations = {"about", "at least", "at most"};
+  static constexpr std::array relations = {"about", "at least", "at most", "direction"};
   return {{"unit", number.unit},
           {"paper", or_null(number.paper)},
           {"formula", or_null(number.formula)},
@@ -59,17 +59,35 @@ std::string error_text(const Cell& cell) {
   return "";
 }
 
+/// Empty where there is none. What a direction is judged by is not how large it is.
+std::string verdict_text(const Cell& cell) {
+  const auto verdict = cell.verdict();
+  if (!verdict) return "";
+  const bool direction = cell.relation == Comparison::Relation::direction;
+  return (direction ? "direction " : "") + std::string(name_of(*verdict));
+}
+
 std::string paper_text(const Cell& cell) {
   if (!cell.paper) return cell.paper_oom ? "oom" : "";
   return format_number(*cell.paper) + (cell.read == "printed" ? "" : " (" + cell.read + ")");
 }
 
-/// "≥ 90 %", "formula at 1/8: 4096 bytes".
+/// "≥ 90 %", "formula at 1/8: 4096 bytes", "> 0 % (39 % at full size)".
 std::string reference_text(const Claim& claim) {
+  if (claim.relation == Comparison::Relation::direction)
+    return fmt::format("{} {} {unit} ({} {unit} at full size)",
+                       *claim.reference() > *claim.no_effect ? ">" : "<",
+                       format_number(claim.no_effect), format_number(claim.reference()),
+                       fmt::arg("unit", claim.unit));
   static constexpr std::array signs = {"", "≥ ", "≤ "};
   return (claim.paper ? "" : "formula" + at(claim.scale) + ": ") +
          signs[static_cast<size_t>(claim.relation)] + format_number(claim.reference()) + " " +
          claim.unit;
+}
+
+std::string tolerance_text(const Comparison& number) {
+  if (number.relation == Comparison::Relation::direction) return "direction";
+  return "± " + format_number(number.tolerance);
 }
 
 /// With its note, whatever the verdict follows from.
@@ -129,16 +147,19 @@ Table table_of(const std::vector<const Cell*>& cells, std::vector<CellPlace>& pl
     places.push_back({line, column, cell});
     row[column] = cell->value ? value_text(*cell) : std::string(name_of(cell->status));
     row[column + 1] = error_text(*cell);
-    if (const auto verdict = cell->verdict()) row[column + 2] = name_of(*verdict);
+    row[column + 2] = verdict_text(*cell);
   }
   return table;
 }
 
 std::vector<std::string> remarks_on(const std::vector<const Cell*>& cells) {
   std::vector<std::string> all;
-  for (const Cell* cell : cells)
-    for (const std::string& text : {cell->note, cell->reason})
+  for (const Cell* cell : cells) {
+    const bool undecided = cell->verdict() == Verdict::undecided && !cell->reason.empty();
+    const std::string whose = undecided ? cell->row + ", " + cell->column + ": " : "";
+    for (const std::string& text : {cell->note, whose + cell->reason})
       if (!text.empty()) position(all, origin(*cell) + ": " + text);
+  }
   return all;
 }
 
@@ -273,8 +294,8 @@ Table claim_table(const Reproduction& reproduction) {
   for (const Claim& claim : reproduction.claims) {
     const Verdict verdict = claim.verdict();
     const bool expected = claim.expected && verdict == Verdict::not_reproduced;
-    table.rows.push_back({claim.id, reference_text(claim), "± " + format_number(claim.tolerance),
-                          origin(claim), value_text(claim),
+    table.rows.push_back({claim.id, reference_text(claim), tolerance_text(claim), origin(claim),
+                          value_text(claim),
                           std::string(name_of(verdict)) + (expected ? ", as expected" : ""),
                           claim.statement, why(claim)});
   }

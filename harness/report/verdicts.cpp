@@ -87,6 +87,14 @@ size_t claims_without_effect(const Reproduction& reproduction) {
       reproduction.claims, [](const Claim& claim) { return claim.passes_without_effect(); }));
 }
 
+bool is_decided_early(const Reproduction& reproduction) {
+  return std::ranges::all_of(reproduction.claims, &Claim::is_decided_early) &&
+         std::ranges::all_of(reproduction.cells, [](const Cell& cell) {
+           const auto verdict = cell.verdict();
+           return !verdict || *verdict == Verdict::not_comparable || cell.is_decided_early();
+         });
+}
+
 Check check(const Reproduction& reproduction) {
   const size_t failed = failed_claims(reproduction), passing = claims_without_effect(reproduction);
   const Tally cells = judged_cells(reproduction);

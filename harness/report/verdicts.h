@@ -24,6 +24,10 @@ size_t failed_claims(const Reproduction& reproduction);
 /// Claims that a run would pass in which what they are about has no effect.
 size_t claims_without_effect(const Reproduction& reproduction);
 
+/// Whether no verdict would be another, had what it follows from been timed in more rounds
+/// (Comparison::is_decided_early).
+bool is_decided_early(const Reproduction& reproduction);
+
 /// What `--check` says, and whether all is as it should be: no claim failed that nothing explains,
 /// none would pass without effect, and no cell is without a verdict.
 struct Check {

@@ -20,6 +20,7 @@ class Bench(Cli):
         self.rejected("bench", "--case", "f32/*", says=["--case", "name one"])
         self.rejected("bench", "gemm", "--samples", "5", says=["--samples", "5", "10"])
         self.rejected("bench", "gemm", "--stop", "soon", says=["--stop", "soon", "samples"])
+        self.rejected("bench", "gemm", "--stop", "decided", says=["--stop", "decided", "precision"])
         self.rejected("bench", "gemm", "--read", "x", says=["--read", "leave gemm out"])
         self.rejected("bench", "--read", "absent.json", says=["absent.json", "cannot be read"])
         self.rejected("bench", "--read", self.given("{}", "micro.json"), says=["micro.json", "context"])

@@ -87,6 +87,30 @@ TEST(Policy, AStatedToleranceCountsWhereItIsNarrower) {
   EXPECT_EQ(judged(number, Tolerance{50, "wide"}).tolerance, 100 * of_timed);
 }
 
+/// A scale model keeps ratios of memory and of FLOPs, not how large an effect on times is.
+TEST(Policy, OfTimesAtReducedSizeTheDirectionIsJudged) {
+  const Judged number{.made = Made::compared, .value = -3, .unit = "%"};
+  Comparison measured;
+  measured.paper = -3;
+  measured.source = Source::measured;
+  measured.scale = 8;
+  Comparison full = measured, simulated = measured, counted = measured;
+  full.scale = 1;
+  simulated.source = Source::simulated;
+  for (Comparison* one : {&measured, &full, &simulated}) judge(*one, number);
+  judge(counted, {.made = Made::counted, .value = -3, .unit = "%", .uncertainty = 0.5});
+  using R = Comparison::Relation;
+  EXPECT_EQ(measured.relation, R::direction);
+  EXPECT_THAT(measured.justification, ::testing::HasSubstr("1/8"));
+  for (const Comparison* one : {&full, &simulated, &counted}) EXPECT_EQ(one->relation, R::about);
+  EXPECT_TRUE(full.timed);
+  EXPECT_FALSE(counted.timed);
+  set_relation(measured, R::at_least);
+  EXPECT_EQ(measured.relation, R::direction);
+  set_relation(full, R::at_least);
+  EXPECT_EQ(full.relation, R::at_least);
+}
+
 TEST(Policy, ItsPageHasItsNumbers) {
   EXPECT_THAT(markdown(),
               ::testing::HasSubstr("| timed | seconds, and what is done in one | 5 % |"));

@@ -98,7 +98,7 @@ TEST(Claim, VerdictFollowsFromRelationAndTolerance) {
   EXPECT_EQ(claim.verdict(), Verdict::not_measurable);
 }
 
-TEST(Claim, IsUndecidedWhereItsIntervalReachesIntoTheBand) {
+TEST(Claim, IsReproducedByItsWholeIntervalOrNot) {
   Claim claim;
   claim.paper = 90;
   claim.tolerance = 2;
@@ -107,18 +107,97 @@ TEST(Claim, IsUndecidedWhereItsIntervalReachesIntoTheBand) {
     claim.interval = {low, high};
     return claim.verdict();
   };
-  EXPECT_EQ(verdict(91, 91.9, 95), Verdict::reproduced);
+  EXPECT_EQ(verdict(88, 90, 92), Verdict::reproduced);
+  EXPECT_EQ(verdict(91, 91.9, 95), Verdict::undecided);
+  EXPECT_EQ(verdict(80, 90, 100), Verdict::undecided);
   EXPECT_EQ(verdict(91.9, 93, 95), Verdict::undecided);
   EXPECT_EQ(verdict(92.1, 93, 95), Verdict::not_reproduced);
   EXPECT_EQ(verdict(80, 87, 88.1), Verdict::undecided);
   EXPECT_EQ(verdict(80, 87, 87.9), Verdict::not_reproduced);
-  EXPECT_EQ(verdict(80, 99, 100), Verdict::undecided);
   claim.relation = Claim::Relation::at_least;
+  EXPECT_EQ(verdict(88, 95, 200), Verdict::reproduced);
+  EXPECT_EQ(verdict(87, 95, 200), Verdict::undecided);
   EXPECT_EQ(verdict(80, 87, 88.1), Verdict::undecided);
   EXPECT_EQ(verdict(80, 87, 87.9), Verdict::not_reproduced);
   claim.relation = Claim::Relation::at_most;
+  EXPECT_EQ(verdict(-200, 80, 92), Verdict::reproduced);
+  EXPECT_EQ(verdict(-200, 80, 92.1), Verdict::undecided);
   EXPECT_EQ(verdict(91.9, 93, 95), Verdict::undecided);
   EXPECT_EQ(verdict(92.1, 93, 95), Verdict::not_reproduced);
+}
+
+Claim overhead(double papers, double tolerance, double value, Interval interval) {
+  Claim claim;
+  claim.source = Source::measured;
+  claim.timed = true;
+  claim.unit = "%";
+  claim.paper = papers;
+  claim.tolerance = tolerance;
+  claim.no_effect = 0;
+  claim.value = value;
+  claim.interval = interval;
+  claim.samples = 20;
+  return claim;
+}
+
+/// Both values are near the paper's; neither interval says that the overheads are.
+TEST(Claim, NoiseReproducesNothing) {
+  EXPECT_EQ(overhead(-3, 0.5, -2.72, {-13.3, 4.4}).verdict(), Verdict::undecided);
+  EXPECT_EQ(overhead(39, 1, 38.7, {19.6, 48.4}).verdict(), Verdict::undecided);
+  EXPECT_EQ(overhead(39, 1, 38.7, {38.1, 39.4}).verdict(), Verdict::reproduced);
+}
+
+TEST(Claim, AnIntervalThatHasNoEffectReproducesNothing) {
+  Claim claim = overhead(3, 4, 2, {-0.5, 4});
+  EXPECT_EQ(claim.verdict(), Verdict::undecided);
+  claim.interval = {0.1, 4};
+  EXPECT_EQ(claim.verdict(), Verdict::reproduced);
+}
+
+TEST(Claim, OfADirectionTheSideCountsAlone) {
+  Claim claim = overhead(39, 0, 12, {3, 200});
+  claim.relation = Claim::Relation::direction;
+  EXPECT_EQ(claim.verdict(), Verdict::reproduced);
+  EXPECT_FALSE(claim.passes_without_effect());
+  claim.interval = {-1, 200};
+  EXPECT_EQ(claim.verdict(), Verdict::undecided);
+  claim.interval = {-20, -1};
+  EXPECT_EQ(claim.verdict(), Verdict::not_reproduced);
+  claim.paper = -3;
+  EXPECT_EQ(claim.verdict(), Verdict::reproduced);
+  Reproduction r;
+  r.claims = {claim};
+  r.claims[0].scale = 8;
+  const Table table = claim_table(r);
+  EXPECT_EQ(table.rows[0][1], "< 0 % (-3 % at full size)");
+  EXPECT_EQ(table.rows[0][2], "direction");
+  EXPECT_EQ(to_json(r)["claims"][0]["relation"], "direction");
+}
+
+/// What a clock measured once may be anywhere; a count is what it is.
+TEST(Claim, ATimeWithoutAnIntervalIsUndecided) {
+  Claim claim = overhead(39, 1, 39, {});
+  claim.interval.reset();
+  EXPECT_EQ(claim.verdict(), Verdict::undecided);
+  EXPECT_EQ(claim.why_undecided(), "timed without an interval, which 6 samples have");
+  claim.timed = false;
+  EXPECT_EQ(claim.verdict(), Verdict::reproduced);
+  claim.timed = true;
+  claim.source = Source::simulated;
+  EXPECT_EQ(claim.verdict(), Verdict::reproduced);
+}
+
+/// An interval of four times as many samples is half as wide.
+TEST(Claim, SaysHowManyMoreRoundsWouldDecideIt) {
+  EXPECT_EQ(overhead(39, 1, 39, {37, 40}).rounds_to_decide(), 60);     // of 80, it ends at 38
+  EXPECT_EQ(overhead(39, 1, 41, {39, 44}).rounds_to_decide(), 60);     // it begins at 40
+  EXPECT_EQ(overhead(39, 1, 36, {35, 39}).rounds_to_decide(), 25);     // of 45, it ends at 38
+  EXPECT_EQ(overhead(39, 1, 38.5, {37, 39}).rounds_to_decide(), 160);  // of 180, it begins at 38
+  EXPECT_EQ(overhead(39, 1, 40, {38, 41}).rounds_to_decide(), std::nullopt);
+  EXPECT_EQ(overhead(39, 1, 40, {38, 41}).why_undecided(),
+            "more rounds will hardly decide it: it is at the edge");
+  EXPECT_EQ(overhead(39, 1, 39, {37, 40}).why_undecided(),
+            "about 60 more rounds would decide it, by the spread seen");
 }
 
 TEST(Claim, WhatWasFittedCountsNeitherForNorAgainst) {

@@ -97,6 +97,55 @@ TEST(MedianEstimate, HasTheQuantilesOfItsExactDistributionOnBothSides) {
     }
 }
 
+/// Textbook tables of the sign test at 95 %: the ranks of its ends among n samples.
+TEST(ExactMedian, HasTheRanksOfTheSignTest) {
+  const std::pair<int, std::pair<int, int>> table[] = {{6, {1, 6}},   {8, {1, 8}},   {9, {2, 8}},
+                                                       {10, {2, 9}},  {15, {4, 12}}, {20, {6, 15}},
+                                                       {25, {8, 18}}, {30, {10, 21}}};
+  for (const auto& [n, ends] : table) {
+    std::vector<double> samples;
+    for (int i = n; i >= 1; --i) samples.push_back(i);
+    const Estimate estimate = exact_median(samples);
+    EXPECT_EQ(estimate.interval, (Interval{1.0 * ends.first, 1.0 * ends.second})) << n;
+    EXPECT_EQ(estimate.value, (n + 1) / 2.0);
+    EXPECT_EQ(estimate.samples, n);
+    EXPECT_EQ(estimate.early.has_value(), n >= 9) << n;  // 2 · 2⁻⁹ is less than 1/200
+  }
+  EXPECT_FALSE(exact_median(std::vector<double>(5, 1)).interval);
+  EXPECT_EQ(exact_median(std::vector<double>(5000, 1)).early, (Interval{1, 1}));
+  EXPECT_THROW(exact_median({}), std::invalid_argument);
+}
+
+TEST(ExactMedian, OfSeveralTestsTogetherIsWider) {
+  std::vector<double> samples;
+  for (int i = 1; i <= 20; ++i) samples.push_back(i);
+  // P(at most 3 of 20 coins) is 0.13 %, of 4 0.59 %: 5 % of six tests is 0.42 % on each side.
+  EXPECT_EQ(exact_median(samples, 6).interval, (Interval{4, 17}));
+}
+
+/// At the numbers of samples that there are, of symmetric, skewed and disturbed times.
+TEST(ExactMedian, CoversTheTrueMedianAsOftenAsItSays) {
+  std::mt19937_64 random(20261128);
+  const auto skewed = [](double z) { return std::exp(z); };
+  const auto disturbed = [](double z) { return std::abs(z) < 1.2 ? z : z * z * z; };
+  const auto plain = [](double z) { return z; };
+  constexpr int trials = 4000;
+  for (double (*shape)(double) : {+plain, +skewed, +disturbed})
+    for (const size_t n : {6U, 7U, 10U, 12U, 20U, 40U}) {
+      int above = 0, below = 0;
+      for (int i = 0; i < trials; ++i) {
+        std::vector<double> samples = normal(n, 0, random);
+        for (double& x : samples) x = shape(x);
+        const auto interval = exact_median(samples).interval;
+        above += interval->low > shape(0) ? 1 : 0;
+        below += interval->high < shape(0) ? 1 : 0;
+      }
+      // 2.5 % on each side at most, with 4 standard deviations of a binomial.
+      EXPECT_LE(above / double{trials}, 0.025 + 0.01) << n;
+      EXPECT_LE(below / double{trials}, 0.025 + 0.01) << n;
+    }
+}
+
 TEST(PairedRatio, CancelsWhatSlowsBothDown) {
   std::mt19937_64 random(7);
   std::vector<double> a, b;

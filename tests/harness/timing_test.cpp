@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
+
+#include "harness/measure/statistics.h"
 
 namespace frugal::harness {
 namespace {
@@ -36,6 +39,31 @@ TEST(TimeInterleaved, StopsAtTheBudgetButNotBelowTheMinimum) {
   EXPECT_EQ(time_interleaved(case_of(1), {.warm_up = 2, .samples = 50, .budget = 20}, clock), 18);
   EXPECT_EQ(time_interleaved(case_of(1), {.samples = 3, .budget = 1e9}, clock),
             TimingPlan::minimum);
+}
+
+/// Looks after 10, 20, 40 … rounds and no others; at the end of the budget it ends undecided.
+TEST(TimeInterleaved, LooksAtVerdictsWheneverRoundsHaveDoubled) {
+  double now = 0;
+  std::vector<int> looks;
+  int kept = 0;
+  const auto rounds = [&](int decided_at, double budget) {
+    now = kept = 0;
+    looks.clear();
+    return time_interleaved(
+        {[&](bool keep) { ++now, kept += keep ? 1 : 0; }},
+        {.warm_up = 2, .samples = 10, .budget = budget, .stop = "decided"}, [&] { return now; }, {},
+        [&] {
+          looks.push_back(kept);
+          return kept >= decided_at;
+        });
+  };
+  EXPECT_EQ(rounds(25, 1e9), 40);
+  EXPECT_EQ(looks, (std::vector{10, 20, 40}));
+  EXPECT_EQ(rounds(1, 1e9), 10);
+  EXPECT_EQ(rounds(1000, 35), 33);
+  EXPECT_EQ(looks, (std::vector{10, 20}));
+  EXPECT_EQ(rounds(1 << 30, 20000), 19998);
+  EXPECT_EQ(looks.size(), static_cast<size_t>(most_looks));
 }
 
 }  // namespace

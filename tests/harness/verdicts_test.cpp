@@ -115,6 +115,27 @@ TEST(Check, FailsForACellWithoutAVerdict) {
   EXPECT_THAT(check(r).text, HasSubstr("; 1 without a verdict"));
 }
 
+TEST(IsDecidedEarly, WhereTheWiderIntervalsDecide) {
+  Reproduction r = reproduced();
+  r.cells[0].source = Source::measured;
+  r.cells[0].timed = true;
+  r.cells[0].interval = {9.5, 10.8};
+  r.cells[0].early = {9.3, 11.2};
+  EXPECT_EQ(r.cells[0].verdict(), Verdict::reproduced);
+  EXPECT_FALSE(is_decided_early(r));
+  r.cells[0].early = {9.3, 10.9};
+  EXPECT_TRUE(is_decided_early(r));
+  static_cast<Comparison&>(r.claims[0]) = r.cells[0];
+  r.claims[0].early.reset();  // too few samples for one
+  EXPECT_FALSE(is_decided_early(r));
+  r.claims.clear();
+  r.cells[0].interval = {12, 14};
+  r.cells[0].early = {10.5, 15};
+  EXPECT_FALSE(is_decided_early(r)) << "it reaches into the band";
+  r.cells[0].of_another_run = true;
+  EXPECT_TRUE(is_decided_early(r)) << "no round makes it comparable";
+}
+
 /// What the paper measured is its program.
 TEST(Check, CountsThePapersProgramBeforeFrugal) {
   Reproduction r = reproduced();

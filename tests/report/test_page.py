@@ -35,7 +35,8 @@ class Numbers(Page):
             entries = [entry for entry in shown[cell["artifact"], cell["row"], cell["column"], made.origin(cell)] if entry[0]]
             text = made.value_text(cell) if cell["value"] is not None else cell["status"]
             self.assertEqual([entry[0] for entry in entries], [text], cell)
-            self.assertEqual(entries[0][1][1], f"{signs[cell['verdict']]} {cell['verdict']}" if cell["verdict"] else "", cell)
+            direction = "direction " if cell["relation"] == "direction" else ""
+            self.assertEqual(entries[0][1][1], f"{signs[cell['verdict']]} {direction}{cell['verdict']}" if cell["verdict"] else "", cell)
 
     def test_claims_have_the_numbers_that_frugal_prints(self):
         lines = self.browser.run("""const table = $("#claims-table").DataTable();

@@ -79,7 +79,7 @@ std::string markdown_report(const ReportedRecords& records, const Reproduction& 
   page.paragraph(
       "Numbers of the paper, of its formulas, of a virtual machine and measured ones stand in "
       "columns of their own, those of each size in a table of their own. Intervals are 95 % "
-      "percentile bootstrap intervals of the median, of six samples or more.");
+      "intervals of the median, of six samples or more.");
   add_artifacts(page, numbers);
   add_inventories(page, numbers, inventories);
   for (const Record& record : records.records.all()) {

@@ -22,7 +22,7 @@ function tableOf({columns, rows, places}, title) {
       line.numbers.push({td, cell});
       return numberButton(cell, td, line.texts[column]);
     }
-    return before?.verdict ? chip(before.verdict) : line.texts[column];
+    return before?.verdict ? chip(before) : line.texts[column];
   };
   const value = (text) => text === "" ? -Infinity : isNaN(parseFloat(text)) ? text : parseFloat(text);
   const {box} = sortedTable(null, title, columns.map(({name, number}, column) => ({

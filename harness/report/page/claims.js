@@ -31,7 +31,7 @@ function drawClaims() {
     {title: "Paper", number: true, sort: (claim) => claim.paper ?? claim.formula ?? -Infinity, shows: (claim) => claim.stated},
     {title: "frugal", number: true, sort: (claim) => claim.value ?? -Infinity, shows: numberButton},
     {title: "Source", sort: (claim) => claim.origin, shows: (claim) => claim.origin},
-    {title: "Verdict", sort: (claim) => claim.verdict, shows: (claim) => chip(claim.verdict, claim.expected)}
+    {title: "Verdict", sort: (claim) => claim.verdict, shows: (claim) => chip(claim)}
   ];
   const {box, table} = sortedTable("claims-table", "Claims", columns, report.claims, {shown: passes, row: (line, claim) => {
     line.addEventListener("click", (event) => {

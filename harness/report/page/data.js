@@ -2,13 +2,22 @@
 const report = JSON.parse(document.getElementById("document").textContent);
 
 const verdicts = [
-  {name: "reproduced", sign: "✓", means: "the value is as near to the paper's as was said beforehand"},
+  {name: "reproduced", sign: "✓", means: "the value, with its whole interval, is as near to the paper's as was said beforehand"},
   {name: "not reproduced", sign: "✗", means: "the value and its whole interval are farther off"},
-  {name: "undecided", sign: "?", means: "the value is farther off, but its interval reaches"},
+  {name: "undecided", sign: "?", means: "the interval has values of both kinds, or there is none: more rounds would tell"},
   {name: "calibrated", sign: "◎", means: "something was fitted to this number: it counts neither for nor against"},
   {name: "not comparable", sign: "≁", means: "the paper's number is of another run"},
   {name: "not measurable here", sign: "∅", means: "there is no value"}
 ];
+
+const referenceOf = (number) => number.paper ?? number.formula;
+
+/** From where to where a number counts as reproduced; infinite on the side that is open. Of a direction the end does not. */
+function bandOf({tolerance, relation, no_effect: without, ...number}) {
+  const reference = referenceOf(number);
+  if (relation === "direction") return reference > without ? [without, Infinity] : [-Infinity, without];
+  return [relation === "at most" ? -Infinity : reference - tolerance, relation === "at least" ? Infinity : reference + tolerance];
+}
 
 /** Every text stands once in the document, and what is usual is left out of it. */
 function expand(object) {

@@ -13,10 +13,11 @@ function element(tag, attributes = {}, ...children) {
 
 const cssName = (verdict) => (verdict ?? "").replaceAll(" ", "-");
 
-/** `expected`: the paper contradicts itself, so that it would not be reproduced. */
-function chip(verdict, expected) {
+/** Of a number; `expected`: the paper contradicts itself, so that it would not be reproduced. */
+function chip({verdict, expected, relation}) {
   const {sign} = verdicts.find(({name}) => name === verdict);
-  return element("span", {class: `chip ${cssName(verdict)}`}, `${sign} ${verdict}${expected && verdict === "not reproduced" ? ", as expected" : ""}`);
+  return element("span", {class: `chip ${cssName(verdict)}`}, `${sign} ${relation === "direction" ? "direction " : ""}${verdict}` +
+                 (expected && verdict === "not reproduced" ? ", as expected" : ""));
 }
 
 function copyButton(text) {

@@ -19,8 +19,6 @@ function panelsOf(cells) {
   return columns.length <= rows.length ? columns : rows;
 }
 
-const referenceOf = (cell) => cell.paper ?? cell.formula;
-
 function scaleOf(lines, width) {
   const numbers = lines.flatMap(({cells}) => cells.flatMap((cell) => [cell.value, referenceOf(cell), ...(cell.interval ?? [])]))
                       .filter((value) => value != null && isFinite(value));
@@ -36,7 +34,7 @@ const tickText = (value) => Math.abs(value) < 1e4 ? `${+value.toPrecision(6)}` :
 function tipOf(cell, texts) {
   return [element("b", {}, `${cell.row}, ${cell.column}`),
           referenceOf(cell) != null && `${cell.paper == null ? "formula" : "paper"}: ${referenceOf(cell)} ${cell.unit}`,
-          `${cell.origin}: ${texts.get(cell) ?? ""} ${cell.value == null ? "" : cell.unit}`, cell.verdict && chip(cell.verdict),
+          `${cell.origin}: ${texts.get(cell) ?? ""} ${cell.value == null ? "" : cell.unit}`, cell.verdict && chip(cell),
           element("small", {}, "click for where it is from")];
 }
 
@@ -84,9 +82,8 @@ function drawMark(group, cell, x, y, number, texts) {
 }
 
 function drawBand(group, cell, x, y) {
-  const [low, high] = x.domain(), reference = referenceOf(cell);
-  const begin = cell.relation === "at most" ? low : Math.max(low, reference - cell.tolerance);
-  const end = cell.relation === "at least" ? high : Math.min(high, reference + cell.tolerance);
+  const [low, high] = x.domain(), [from, to] = bandOf(cell);
+  const begin = Math.max(low, from), end = Math.min(high, to);
   if (end < begin) return;
   group.append("rect").attr("class", "band").attr("x", x(begin)).attr("width", Math.max(1, x(end) - x(begin))).attr("y", y - 7).attr("height", 14);
 }

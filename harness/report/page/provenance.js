@@ -3,29 +3,30 @@
 const commandsOf = (records) => [...new Set(records.map((record) => record.command))];
 const exact = (value, unit) => value == null ? null : `${value} ${unit}`;
 
-const toleranceOf = ({tolerance, unit, justification}) => tolerance == null ? null
-    : `${tolerance} ${unit}${justification ? `: ${justification}` : ""}`;
+const toleranceOf = ({tolerance, relation, unit, justification}) => tolerance == null ? null
+    : relation === "direction" ? justification : `${tolerance} ${unit}${justification ? `: ${justification}` : ""}`;
 
-function band({paper, formula, tolerance, relation, unit}) {
-  const reference = paper ?? formula;
-  if (reference == null || tolerance == null) return null;
-  const low = reference - tolerance, high = reference + tolerance;
-  if (relation === "at least") return `from ${low} ${unit}`;
-  return relation === "at most" ? `up to ${high} ${unit}` : `${low} to ${high} ${unit}`;
+function bandText(number) {
+  const {tolerance, relation, unit} = number;
+  if (referenceOf(number) == null || tolerance == null) return null;
+  const [low, high] = bandOf(number);
+  if (relation === "direction") return isFinite(low) ? `above ${low} ${unit}` : `below ${high} ${unit}`;
+  if (!isFinite(high)) return `from ${low} ${unit}`;
+  return isFinite(low) ? `${low} to ${high} ${unit}` : `up to ${high} ${unit}`;
 }
 
 function numberFacts(number) {
   const {unit} = number;
   const read = number.read && number.read !== "printed" ? ` (${number.read})` : "";
   return facts([
-    ["verdict", number.verdict ? chip(number.verdict, number.expected) : "the paper has nothing to compare it with"],
+    ["verdict", number.verdict ? chip(number) : "the paper has nothing to compare it with"],
     ["value", exact(number.value, unit) ?? (number.status === "ok" ? "none" : number.status)],
     ["interval, 95 %", number.interval && `${number.interval[0]} to ${number.interval[1]} ${unit}`],
     ["samples", number.samples ?? (number.value == null || number.source === "measured" ? null : "none: the value is exact")],
     ["source", number.origin],
     ["the paper's number", number.paper_oom ? "out of memory" : number.paper == null ? null : exact(number.paper, unit) + read],
     ["the formula's number", exact(number.formula, unit)],
-    ["reproduced where", band(number)], ["tolerance", toleranceOf(number)], ["reason", number.reason],
+    ["reproduced where", bandText(number)], ["tolerance", toleranceOf(number)], ["reason", number.reason],
     ["without any effect", noEffect(number)], ["fitted", number.fitted ? "to meet the paper's number" : null],
     ["note", number.note]
   ]);
