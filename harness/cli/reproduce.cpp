@@ -21,8 +21,8 @@ namespace {
 struct ReproduceValues {
   std::vector<std::string> names;
   std::string on = "both", programs = "both", format = "table";
-  int64_t scale = 0;           // the artifact's choice
-  std::optional<int> threads;  // all processors otherwise
+  int64_t scale = 0;                                      // the artifact's choice
+  std::optional<int> threads;                             // all processors otherwise
   TimingPlan timing = {.budget = 45, .stop = "decided"};  // about 20 rounds of table 4 on two cores
   RecordFlags records;
   bool check = false;

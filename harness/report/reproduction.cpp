@@ -156,11 +156,22 @@ std::vector<std::string> remarks_on(const std::vector<const Cell*>& cells) {
   std::vector<std::string> all;
   for (const Cell* cell : cells) {
     const bool undecided = cell->verdict() == Verdict::undecided && !cell->reason.empty();
+    const bool direction = cell->relation == Comparison::Relation::direction;
+    const std::string judged = direction ? cell->justification : "";
     const std::string whose = undecided ? cell->row + ", " + cell->column + ": " : "";
-    for (const std::string& text : {cell->note, whose + cell->reason})
+    for (const std::string& text : {cell->note, judged, whose + cell->reason})
       if (!text.empty()) position(all, origin(*cell) + ": " + text);
   }
   return all;
+}
+
+/// What would decide those claims that are not: a line each.
+std::string left_undecided(const std::vector<Claim>& claims) {
+  std::string lines;
+  for (const Claim& claim : claims)
+    if (claim.verdict() == Verdict::undecided)
+      lines += fmt::format("- {}, {}: {}\n", claim.id, origin(claim), why(claim));
+  return lines.empty() ? "" : "\n" + lines;
 }
 
 enum class Style : uint8_t { text, markdown };
@@ -180,11 +191,11 @@ std::string document(const Reproduction& reproduction, Style style) {
   out += fmt::format("{}Verdicts\n\n{}\n", heading, written(verdict_table(reproduction), style));
   if (reproduction.claims.empty()) return out;
   Table claims = claim_table(reproduction);
-  if (style == Style::text) {  // a terminal is too narrow for sentences
-    claims.columns.resize(6);
-    for (auto& row : claims.rows) row.resize(6);
-  }
-  return out + fmt::format("{}Claims\n\n", heading) + written(claims, style);
+  out += fmt::format("{}Claims\n\n", heading);
+  if (style == Style::markdown) return out + written(claims, style);
+  claims.columns.resize(6);  // a terminal is too narrow for sentences
+  for (auto& row : claims.rows) row.resize(6);
+  return out + written(claims, style) + left_undecided(reproduction.claims);
 }
 
 }  // namespace

@@ -187,6 +187,27 @@ TEST(Claim, ATimeWithoutAnIntervalIsUndecided) {
   EXPECT_EQ(claim.verdict(), Verdict::reproduced);
 }
 
+TEST(Reproduction, TextSaysWhatWouldDecide) {
+  Reproduction r;
+  r.claims = {overhead(39, 1, 39, {37, 40}), overhead(39, 1, 39, {38.5, 39.5})};
+  r.claims[0].id = "open";
+  r.claims[1].id = "closed";
+  r.claims[0].reason = r.claims[0].why_undecided();
+  r.cells.emplace_back();
+  static_cast<Comparison&>(r.cells[0]) = overhead(39, 0, 39, {-37, 40});
+  r.cells[0].relation = Comparison::Relation::direction;
+  r.cells[0].justification = "the direction alone";
+  r.cells[0].row = "row";
+  r.cells[0].column = "column";
+  r.cells[0].reason = "more rounds";
+  const std::string text = to_text(r);
+  EXPECT_THAT(text, HasSubstr("\n- open, measured : about 60 more rounds would decide it"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("- closed")));
+  EXPECT_THAT(text, HasSubstr("direction undecided"));
+  EXPECT_THAT(text, HasSubstr("- measured : the direction alone\n"));
+  EXPECT_THAT(text, HasSubstr("- measured : row, column: more rounds\n"));
+}
+
 /// An interval of four times as many samples is half as wide.
 TEST(Claim, SaysHowManyMoreRoundsWouldDecideIt) {
   EXPECT_EQ(overhead(39, 1, 39, {37, 40}).rounds_to_decide(), 60);     // of 80, it ends at 38
