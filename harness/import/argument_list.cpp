@@ -139,8 +139,8 @@ ArgumentList chosen(std::vector<Launch> launches, const std::string& file,
   std::set<int> lines;
   for (const Launch& launch : launches) lines.insert(launch.line);
   throw InputError(fmt::format(
-      "{}: {} launches (line {}), which differ in {}; choose one by --launch N, from 1 to {}",
-      file, count, fmt::join(lines, ", "), differences(launches), count));
+      "{}: {} launches (line {}), which differ in {}; choose one by --launch N, from 1 to {}", file,
+      count, fmt::join(lines, ", "), differences(launches), count));
 }
 
 /// Behind the first argument of each command, or each variable that the script does not use itself.
