@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <functional>
+#include <set>
 #include <string_view>
 
 #include "harness/import/imported.h"
@@ -109,18 +110,20 @@ std::vector<Launch> launches_in(const ShellScript& script, const std::string& fi
 
 /// "--tensor-model-parallel-size (1, 2)", for each argument that launches do not have alike.
 std::string differences(const std::vector<Launch>& launches) {
+  constexpr size_t most_said = 4;
   std::map<std::string, Words> values;  // of each launch
   for (const Launch& launch : launches)
     for (const auto& [name, text] : with_effect(launch.list)) values[name];
+  for (const Launch& launch : launches) {
+    auto texts = with_effect(launch.list);
+    for (auto& [name, all] : values) all.push_back(texts.contains(name) ? texts[name] : "none");
+  }
   Words parts;
   for (auto& [name, all] : values) {
-    for (const Launch& launch : launches) {
-      const auto texts = with_effect(launch.list);
-      const auto found = texts.find(name);
-      all.push_back(found == texts.end() ? "none" : found->second);
-    }
-    if (std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) != all.end())
-      parts.push_back(fmt::format("{} ({})", name, fmt::join(all, ", ")));
+    if (std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) == all.end()) continue;
+    const bool more = all.size() > most_said;
+    if (more) all.resize(most_said);
+    parts.push_back(fmt::format("{} ({}{})", name, fmt::join(all, ", "), more ? ", ..." : ""));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
@@ -133,8 +136,8 @@ ArgumentList chosen(std::vector<Launch> launches, const std::string& file,
                                  count == 1 ? "is only" : "are only", count));
   if (number || count == 1)
     return std::move(launches[static_cast<size_t>(number.value_or(1) - 1)].list);
-  Words lines;
-  for (const Launch& launch : launches) lines.push_back(fmt::format("{}", launch.line));
+  std::set<int> lines;
+  for (const Launch& launch : launches) lines.insert(launch.line);
   throw InputError(fmt::format(
       "{}: {} launches (line {}), which differ in {}; choose one by --launch N, from 1 to {}", file,
       count, fmt::join(lines, ", "), differences(launches), count));

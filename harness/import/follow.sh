@@ -203,7 +203,7 @@ frugal_run() {
           frugal_inner "${@:frugal_j+1}"
           return 0 ;;
         -o|-O) ((++frugal_j)) ;;
-        [!-+]*) break 2 ;;
+        [!-+]*) continue 2 ;;
       esac
     done
     IFS= read -r -d '' frugal_text

@@ -136,8 +136,7 @@ int64_t MegatronReader::replicas() {
   const std::optional<int64_t> ranks = options_.ranks ? options_.ranks : list_.ranks;
   const int64_t of_one =
       size("tensor_parallel_size") * size("pipeline_parallel_size") * size("context_parallel_size");
-  if (!ranks && !list_.ranks_unknown.empty() && out.other_model.empty() &&
-      !is_given("data_parallel_size"))
+  if (!ranks && !list_.ranks_unknown.empty() && !is_given("data_parallel_size"))
     fail(fmt::format("how many ranks there are is not said: {}; give --world-size N",
                      list_.ranks_unknown));
   if (!ranks) {

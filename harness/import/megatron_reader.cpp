@@ -169,6 +169,14 @@ void MegatronReader::read() {
   fixed.erase("vocabulary_size");  // is padded: read_vocabulary()
   out.fix(fixed);
   for (const Argument& argument : list_.all) read_one(argument);
+  try {
+    read_together();
+  } catch (const InputError&) {
+    if (out.other_model.empty()) throw;  // another model goes before what it lacks
+  }
+}
+
+void MegatronReader::read_together() {
   for (const char* name : {"--num-layers", "--hidden-size", "--num-attention-heads", "--seq-length",
                            "--micro-batch-size"})
     if (!has(name)) fail(fmt::format("{} is missing; add it", name));

@@ -47,6 +47,7 @@ class MegatronReader {
   void read_field(const MegatronArgument& line, const Argument& argument);
   void read_defaults();
   // Several together.
+  void read_together();
   void read_sizes();
   void read_heads();
   void read_positions();

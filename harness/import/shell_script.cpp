@@ -127,7 +127,8 @@ Names arguments_of_script(std::string_view text, const std::map<std::string, std
   Names arguments;
   for (char n = '1'; n <= '9'; ++n) {
     const auto argument = given.find(std::string(1, n));
-    const bool used = has(fmt::format("${}", n)) || has(fmt::format("${{{}}}", n));
+    const bool used = has(fmt::format("${}", n)) || has(fmt::format("${{{}}}", n)) ||
+                      has(fmt::format("${{{}:?", n)) || has(fmt::format("${{{}?", n));
     if (argument == given.end() && (goes_through || !used)) continue;
     arguments.resize(static_cast<size_t>(n - '0'));
     arguments.back() = argument == given.end() ? fmt::format("${{{}}}", n) : argument->second;

@@ -97,6 +97,10 @@ TEST_F(Hostile, StartsNoProgram) {
     (void)run_here(text);
     EXPECT_EQ(files(), 2);
   }
+  for (const char* text :
+       {"/bin/echo ran >&50", "exec /bin/echo ran >&50", "command -p env echo ran >&50",
+        "PATH=/bin:/usr/bin; env echo ran >&50", "f() { /usr/bin/env echo ran; }; f >&50"})
+    EXPECT_THAT(run(text).written, Not(HasSubstr("ran"))) << text;
 }
 
 TEST_F(Hostile, ReadsNoFile) {
