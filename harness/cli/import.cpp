@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -36,6 +37,7 @@ struct ImportValues {
   std::vector<std::string> source, assignments;
   std::string from = detected, format = "table";
   std::optional<int64_t> ranks;
+  bool ignore_unknown = false;
 };
 
 /// Clusters that are described, in the order in which they came.
@@ -127,6 +129,15 @@ void run_virtually(const Imported& imported, const nlohmann::json& place, Import
   }
 }
 
+/// Why a list with arguments that nobody knows is not run.
+std::string unknown_arguments(const Imported& imported) {
+  std::vector<std::string> names;
+  for (const Imported::Part& part : imported.unknown) names.push_back(part.said);
+  return fmt::format(
+      "{} {} not known and may change the model; give --ignore-unknown to run without {}",
+      fmt::join(names, ", "), names.size() == 1 ? "is" : "are", names.size() == 1 ? "it" : "them");
+}
+
 Exit import_and_run(const ImportValues& values) {
   const Imported imported = imported_of(values);
   nlohmann::json place = values.run.given();
@@ -137,6 +148,8 @@ Exit import_and_run(const ImportValues& values) {
   if (!imported.other_model.empty())
     report.not_run =
         fmt::format("it trains another model than frugal has: {}", imported.other_model.front());
+  else if (imported.format == "megatron" && !imported.unknown.empty() && !values.ignore_unknown)
+    report.not_run = unknown_arguments(imported);
   else
     try {
       run_virtually(imported, place, report);
@@ -171,6 +184,8 @@ void add_import(CommandLine& line) {
               "A variable of the script, instead of its own; as often as needed");
   flags.integer("--world-size", values->ranks, 1, "Ranks that take part, where it does not say so",
                 1 << 24);
+  flags.toggle("--ignore-unknown", values->ignore_unknown,
+               "Run without arguments that are not known, which may change the model");
   values->run.add_to(flags);
   flags.choice("--format", values->format, {"table", "json", "markdown"}, "How to print it");
 }

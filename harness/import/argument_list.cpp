@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "harness/import/printed_arguments.h"
 #include "harness/import/shell.h"
 #include "kernels/support/error.h"
 #include "kernels/support/utf8.h"
@@ -16,6 +17,13 @@ namespace {
 using Words = std::vector<std::string>;
 
 bool is_argument(const std::string& word) { return word.size() > 2 && word.starts_with("--"); }
+
+/// Whether a word is an argument, or one whose dashes are wrong: "-swiglu", or a dash of a text.
+bool stands_for_argument(const std::string& word) {
+  const bool dash =
+      word.size() > 2 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1]));
+  return is_argument(word) || dash || word.starts_with("\u2013") || word.starts_with("\u2014");
+}
 
 /// What was one word for the shell may be several for a reader: "--split 99,1,0" of an array.
 Words each_word(const Words& words) {
@@ -110,6 +118,30 @@ bool begins_with_argument(const std::string& text) {
   return at < text.size() && text.compare(at, 2, "--") == 0;
 }
 
+/// A list in which what would end a command is a letter: "type:transformer|embedding".
+std::string quoted_operators(const std::string& list) {
+  std::string text;
+  char quote = 0;
+  int inside = 0;  // of ${ } and $( )
+  for (size_t i = 0; i < list.size(); ++i) {
+    const char c = list[i];
+    const bool opens = i > 0 && list[i - 1] == '$' && (c == '(' || c == '{');
+    if (c == quote)
+      quote = 0;
+    else if (quote == 0 && (c == '"' || c == '\''))
+      quote = c;
+    if (quote == 0 && inside == 0 && !opens &&
+        std::string_view("|;&<>()").find(c) != std::string_view::npos)
+      text += '\\';
+    if (opens || (inside > 0 && (c == '(' || c == '{')))
+      ++inside;
+    else if (inside > 0 && (c == ')' || c == '}'))
+      --inside;
+    text += c;
+  }
+  return text;
+}
+
 void check_text(const std::string& text, const std::string& file) {
   const std::optional<size_t> at = kernels::first_not_utf8(text);
   if (!at) return;
@@ -128,7 +160,7 @@ std::string Argument::text() const {
 ArgumentList arguments_of(const std::vector<std::string>& words, const std::string& file) {
   ArgumentList list;
   for (const std::string& word : words) {
-    if (!is_argument(word)) {
+    if (!stands_for_argument(word)) {
       const bool first = list.all.empty();
       if (first && is_open(word)) continue;  // a variable that may have been arguments
       if (first)
@@ -150,6 +182,7 @@ ArgumentList arguments_of(const std::vector<std::string>& words, const std::stri
 ArgumentList arguments_in(const std::string& text, const std::string& file,
                           const std::map<std::string, std::string>& given) {
   check_text(text, file);
+  if (const auto printed = printed_arguments(text, file)) return *printed;
   // Only in a list of arguments may each word have a line of its own.
   std::string joined = text;
   if (begins_with_argument(text)) {
@@ -161,8 +194,8 @@ ArgumentList arguments_in(const std::string& text, const std::string& file,
       lines += line.substr(0, comment) + " ";
       at = end + 1;
     }
-    joined = lines;
-    std::erase(joined, '\\');
+    std::erase(lines, '\\');
+    joined = quoted_operators(lines);
   }
   const ShellScript script(joined, file, given);
   auto list = of_command(script, file);
