@@ -196,7 +196,9 @@ void validate_stages(const RunConfig& c) {
         c.stage_layers.size(), parts));
   int64_t sum = 0;
   for (const int64_t layers : c.stage_layers) {
-    in_range("layers of a stage", layers, most_layers);
+    if (layers < 0 || layers > most_layers)
+      throw InputError(
+          fmt::format("layers of a stage is {}; it must be from 0 to {}", layers, most_layers));
     sum += layers;
   }
   if (sum != c.model.layers)

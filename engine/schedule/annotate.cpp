@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <span>
 
 #include "engine/schedule/schedules.h"
@@ -20,29 +21,95 @@ bool travels(const PartLayout& layout, int stage, const Action& pass, bool needs
   return has_message && elsewhere(layout, {stage, pass.chunk}, is_forward(pass) != needs);
 }
 
+/// The passes of one direction of a stage: where the n-th is in its list, and which one each
+/// microbatch's and chunk's is.
+struct Turns {
+  std::vector<size_t> index;
+  std::vector<size_t> nth;
+};
+
+size_t way_of(const Schedule& schedule, int microbatch, int chunk) {
+  return static_cast<size_t>((microbatch - schedule.first_microbatch()) * schedule.chunks + chunk);
+}
+
+Turns turns_of(const Schedule& schedule, int stage, bool forward) {
+  Turns turns;
+  turns.nth.resize(
+      way_of(schedule, schedule.end_microbatch(), 0));  // all microbatches, times chunks
+  const Actions& passes = schedule.actions[static_cast<size_t>(stage)];
+  for (size_t i = 0; i < passes.size(); ++i) {
+    if (is_forward(passes[i]) != forward || !is_pass(passes[i].kind) ||
+        passes[i].kind == ActionKind::weight_backward)
+      continue;
+    turns.nth[way_of(schedule, passes[i].microbatch, passes[i].chunk)] = turns.index.size();
+    turns.index.push_back(i);
+  }
+  return turns;
+}
+
+/// A message, and the pass before which it is received.
+struct Receive {
+  size_t before;
+  Action message;
+};
+
+/// What a stage receives, in the order in which it does: just before the pass that needs it. What
+/// comes from the other end of a ring of chunks may be made many passes earlier, and would keep its
+/// sender waiting: it is received `stages` passes behind the one that makes it, counted in its
+/// direction, as when rounds are of as many microbatches as there are stages.
+std::vector<Receive> receives_of(const Schedule& schedule, int stage) {
+  const PartLayout layout = schedule.layout();
+  const Actions& passes = schedule.actions[static_cast<size_t>(stage)];
+  std::vector<Receive> receives;
+  for (size_t i = 0; i < passes.size(); ++i)
+    if (travels(layout, stage, passes[i], true))
+      receives.push_back({i, message(is_forward(passes[i]) ? ActionKind::receive_activation
+                                                           : ActionKind::receive_gradient,
+                                     passes[i])});
+  const int last = schedule.stages - 1;
+  if (schedule.chunks == 1 || layout.placement != Placement::around || last == 0) return receives;
+  for (const bool forward : {true, false}) {
+    if (stage != (forward ? 0 : last)) continue;
+    const Turns here = turns_of(schedule, stage, forward),
+                there = turns_of(schedule, last - stage, forward);
+    for (Receive& receive : receives) {
+      const Action& pass = passes[receive.before];
+      if (is_forward(pass) != forward) continue;
+      const auto maker = layout.neighbour({stage, pass.chunk}, !forward);
+      if (maker->stage != last - stage || (last == 1 && maker->chunk == pass.chunk)) continue;
+      const size_t made = there.nth[way_of(schedule, pass.microbatch, maker->chunk)];
+      const size_t then = made + static_cast<size_t>(schedule.stages);
+      const size_t own = here.nth[way_of(schedule, pass.microbatch, pass.chunk)];
+      receive.before = here.index[std::min(then, own)];
+    }
+  }
+  std::ranges::stable_sort(receives, {}, &Receive::before);
+  return receives;
+}
+
 }  // namespace
 
 void add_messages(Schedule& schedule) {
   const PartLayout layout = schedule.layout();
+  std::vector<Actions> all;
   for (int stage = 0; stage < schedule.stages; ++stage) {
     Actions out;
-    const std::span<const Action> passes = schedule.actions[stage];
+    const std::span<const Action> passes = schedule.actions[static_cast<size_t>(stage)];
+    const std::vector<Receive> receives = receives_of(schedule, stage);
+    auto next = receives.begin();
     for (size_t i = 0, end = 0; i < passes.size(); i = end) {
       end = i + (passes[i].beside_next ? 2 : 1);
       const auto made = passes.subspan(i, end - i);
-      for (const Action& pass : made)
-        if (travels(layout, stage, pass, true))
-          out.push_back(message(
-              is_forward(pass) ? ActionKind::receive_activation : ActionKind::receive_gradient,
-              pass));
+      for (; next != receives.end() && next->before < end; ++next) out.push_back(next->message);
       out.insert(out.end(), made.begin(), made.end());
       for (const Action& pass : made)
         if (travels(layout, stage, pass, false))
           out.push_back(message(
               is_forward(pass) ? ActionKind::send_activation : ActionKind::send_gradient, pass));
     }
-    schedule.actions[stage] = std::move(out);
+    all.push_back(std::move(out));
   }
+  schedule.actions = std::move(all);
 }
 
 Schedule one_by_one(Schedule schedule) {

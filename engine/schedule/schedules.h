@@ -26,9 +26,10 @@ struct ScheduleShape {
 /// between stages, and the version of each pass. Throws InputError like validate().
 Schedule make_schedule(const ScheduleKind& kind, const ScheduleShape& shape);
 
-/// Adds the messages: what a pass needs from another stage is received just before it, what another
-/// stage needs from it is sent just after it. Two passes that are made together have those of both
-/// before and behind them. `schedule` has none.
+/// Adds the messages: what a pass needs from another stage is received just before it, or earlier
+/// from the other end of a ring of chunks; what another stage needs from it is sent just after it.
+/// Two passes that are made together have those of both before and behind them. `schedule` has
+/// none.
 void add_messages(Schedule& schedule);
 
 /// The same order, in which no passes are made together.

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -34,6 +35,7 @@ struct ImportValues {
   std::vector<std::string> source, assignments;
   std::string from = detected, format = "table";
   std::optional<int64_t> ranks, launch;
+  bool ignore_unknown = false;
 };
 
 /// Clusters that are described, in the order in which they came.
@@ -110,6 +112,15 @@ void run_virtually(const Imported& imported, const nlohmann::json& place, Import
   }
 }
 
+/// Why a list with arguments that nobody knows is not run.
+std::string unknown_arguments(const Imported& imported) {
+  std::vector<std::string> names;
+  for (const Imported::Part& part : imported.unknown) names.push_back(part.said);
+  return fmt::format(
+      "{} {} not known and may change the model; give --ignore-unknown to run without {}",
+      fmt::join(names, ", "), names.size() == 1 ? "is" : "are", names.size() == 1 ? "it" : "them");
+}
+
 Exit import_and_run(const ImportValues& values) {
   const Imported imported = imported_of(values);
   nlohmann::json place = values.run.given();
@@ -120,6 +131,8 @@ Exit import_and_run(const ImportValues& values) {
   if (!imported.other_model.empty())
     report.not_run =
         fmt::format("it trains another model than frugal has: {}", imported.other_model.front());
+  else if (imported.format == "megatron" && !imported.unknown.empty() && !values.ignore_unknown)
+    report.not_run = unknown_arguments(imported);
   else
     try {
       run_virtually(imported, place, report);
@@ -155,6 +168,8 @@ void add_import(CommandLine& line) {
   flags.integer("--launch", values->launch, 1, "Which of a script's launches, from 1 on", 1 << 20);
   flags.integer("--world-size", values->ranks, 1, "Ranks that take part, where it does not say so",
                 1 << 24);
+  flags.toggle("--ignore-unknown", values->ignore_unknown,
+               "Run without arguments that are not known, which may change the model");
   values->run.add_to(flags);
   flags.choice("--format", values->format, {"table", "json", "markdown"}, "How to print it");
 }

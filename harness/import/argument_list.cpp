@@ -12,6 +12,7 @@
 #include "harness/import/imported.h"
 #include "harness/import/launcher.h"
 #include "harness/import/megatron_table.h"
+#include "harness/import/printed_arguments.h"
 #include "harness/import/shell_script.h"
 #include "kernels/support/error.h"
 #include "kernels/support/utf8.h"
@@ -22,6 +23,13 @@ namespace {
 using Words = std::vector<std::string>;
 
 bool is_argument(const std::string& word) { return word.size() > 2 && word.starts_with("--"); }
+
+/// Whether a word is an argument, or one whose dashes are wrong: "-swiglu", or a dash of a text.
+bool stands_for_argument(const std::string& word) {
+  const bool dash =
+      word.size() > 2 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1]));
+  return is_argument(word) || dash || word.starts_with("\u2013") || word.starts_with("\u2014");
+}
 
 /// What was one word for the shell may be several for a reader: "--split 99,1,0" of an array.
 Words each_word(const Words& words) {
@@ -271,6 +279,30 @@ std::string in_one_line(std::string_view list) {
   return line;
 }
 
+/// A list in which what would end a command is a letter: "type:transformer|embedding".
+std::string quoted_operators(const std::string& list) {
+  std::string text;
+  char quote = 0;
+  int inside = 0;  // of ${ } and $( )
+  for (size_t i = 0; i < list.size(); ++i) {
+    const char c = list[i];
+    const bool opens = i > 0 && list[i - 1] == '$' && (c == '(' || c == '{');
+    if (c == quote)
+      quote = 0;
+    else if (quote == 0 && (c == '"' || c == '\''))
+      quote = c;
+    if (quote == 0 && inside == 0 && !opens &&
+        std::string_view("|;&<>()").find(c) != std::string_view::npos)
+      text += '\\';
+    if (opens || (inside > 0 && (c == '(' || c == '{')))
+      ++inside;
+    else if (inside > 0 && (c == ')' || c == '}'))
+      --inside;
+    text += c;
+  }
+  return text;
+}
+
 void check_text(const std::string& text, const std::string& file) {
   const std::optional<size_t> at = kernels::first_not_utf8(text);
   if (!at) return;
@@ -289,7 +321,7 @@ std::string Argument::text() const {
 ArgumentList arguments_of(const std::vector<std::string>& words, const std::string& file) {
   ArgumentList list;
   for (const std::string& word : words) {
-    if (!is_argument(word)) {
+    if (!stands_for_argument(word)) {
       const bool first = list.all.empty();
       if (first && is_open(word)) continue;  // a variable that may have been arguments
       if (first)
@@ -316,12 +348,13 @@ bool is_for_bash(const std::string& text) {
 ArgumentList arguments_in(const std::string& text, const std::string& file,
                           const ListOptions& options) {
   check_text(text, file);
+  if (const auto printed = printed_arguments(text, file)) return *printed;
   const std::string list = list_in_text(text);
   ArgumentList read;
   if (!is_for_bash(text))
     read = arguments_of(each_word(words_of_list(list, file)), file);
   else
-    read = list_in_script(list.empty() ? text : in_one_line(list), file, options);
+    read = list_in_script(list.empty() ? text : quoted_operators(in_one_line(list)), file, options);
   if (read.all.empty())
     throw InputError(fmt::format(
         "{}: there are no arguments in it, which begin with --; give a script, a list of them, or "

@@ -8,7 +8,6 @@
 #include "engine/config.h"
 #include "engine/config_rules.h"
 #include "harness/import/megatron_reader.h"
-#include "harness/settings/layer_counts.h"
 #include "harness/settings/value_type.h"
 #include "kernels/support/error.h"
 
@@ -25,56 +24,8 @@ void MegatronReader::read_layout() {
       out.same.push_back({said(sequence), "it is of no effect with one tensor-parallel rank"});
   }
   read_chunks();
-  read_ends();
+  read_stages();
   read_context();
-}
-
-void MegatronReader::read_chunks() {
-  const char* const of_layers = "--num-layers-per-virtual-pipeline-stage";
-  const char* const of_stages = "--num-virtual-stages-per-pipeline-rank";
-  const char* const name = has(of_layers) ? of_layers : of_stages;
-  if (!has(name)) return;
-  int64_t chunks = count(name).value_or(1);
-  if (has(of_layers)) {
-    const int64_t stages = size("pipeline_parallel_size"), layers = size("layers");
-    if (layers % stages != 0 || layers / stages % chunks != 0)
-      fail(fmt::format("{}: it must divide the layers of a stage, {} / {}", said(name), layers,
-                       stages));
-    chunks = layers / stages / chunks;
-  }
-  if (chunks == 1) {
-    out.same.push_back({said(name), "a stage has one part"});
-    return;
-  }
-  out.add(said(name), "chunks", chunks);
-  out.add(said(name), "schedule", "interleaved");
-}
-
-/// Of the first and the last stage.
-void MegatronReader::read_ends() {
-  const char* const first_name = "--decoder-first-pipeline-num-layers";
-  const char* const last_name = "--decoder-last-pipeline-num-layers";
-  if (!has(first_name) && !has(last_name)) return;
-  const int64_t stages = size("pipeline_parallel_size"), layers = size("layers");
-  if (size("chunks") > 1) {
-    for (const char* name : {first_name, last_name})
-      if (has(name))
-        miss(name,
-             "layers of a stage's chunks follow from it by Megatron-LM's own rule; give "
-             "--stage-layers");
-    return;
-  }
-  const auto first = count(first_name), last = count(last_name);
-  const int64_t ends = (first ? 1 : 0) + (last ? 1 : 0);
-  const int64_t between = layers - first.value_or(0) - last.value_or(0), others = stages - ends;
-  if (stages < 2 || between < 0 || (others == 0 ? between != 0 : between % others != 0))
-    fail(fmt::format("{}: {} layers cannot be divided so among {} stages",
-                     said(has(first_name) ? first_name : last_name), layers, stages));
-  std::vector<int64_t> counts(static_cast<size_t>(stages), others > 0 ? between / others : 0);
-  if (first) counts.front() = *first;
-  if (last) counts.back() = *last;
-  for (const char* name : {first_name, last_name})
-    if (has(name)) out.add(said(name), "stage_layers", text_of_layer_counts(counts));
 }
 
 /// How many ranks exchange heads within a ring of groups of them.
@@ -85,7 +36,7 @@ void MegatronReader::read_two_dimensions(bool used) {
     return;
   }
   std::vector<int64_t> sizes;
-  for (const std::string& value : find(name)->values)
+  for (const std::string& value : texts(name))
     sizes.push_back(whole_number(1, rules::most_ranks)
                         .value(fmt::format("{}: {}", file_, name), value)
                         .get<int64_t>());
@@ -105,10 +56,8 @@ void MegatronReader::read_context() {
       if (has(all)) out.same.push_back({said(all), "no ranks share a sequence"});
     return;
   }
-  const Argument* argument = find(name);
-  const std::vector<std::string> kinds = argument == nullptr || argument->values.empty()
-                                             ? std::vector<std::string>{"p2p"}
-                                             : argument->values;
+  std::vector<std::string> kinds = texts(name);
+  if (kinds.empty()) kinds = {"p2p"};
   const bool one =
       std::all_of(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind == kinds[0]; });
   const bool two_dimensions = one && kinds[0] == "a2a+p2p";
@@ -189,6 +138,25 @@ void MegatronReader::read_shard() {
     else
       out.add(said(name), "shard", what);
   }
+  read_instances(what);
+}
+
+/// Of how many instances of the optimizer each divides its state among ranks of its own.
+void MegatronReader::read_instances(const std::string& what) {
+  const char* const name = "--num-distributed-optimizer-instances";
+  const int64_t instances = count(name).value_or(1);
+  if (!has(name)) return;
+  if (instances == 1 || what.empty()) {
+    out.same.push_back({said(name), what.empty() ? "nothing is divided" : "there is one"});
+    return;
+  }
+  const int64_t ranks = size("data_parallel_size") * size("context_parallel_size");
+  if (ranks % instances != 0)
+    fail(fmt::format(
+        "{}: it must divide the ranks that have the same weights, {}{}", said(name), ranks,
+        options_.ranks || list_.ranks ? "" : "; --world-size N says how many there are"));
+  out.add(said(name), "shard_size", ranks / instances,
+          fmt::format("of {} ranks that have the same weights", ranks));
 }
 
 void MegatronReader::read_batch() {
@@ -196,11 +164,12 @@ void MegatronReader::read_batch() {
   const int64_t all_replicas = replicas();
   const int64_t of_all = bounded_product({size("microbatch_size"), all_replicas});
   read_shard();
+  const char* const steps = "--step-batch-size-schedule";
   const auto global = count(name);
-  if (!global && has("--step-batch-size-schedule"))
-    fail(
-        "--step-batch-size-schedule has several batches; give the one that counts by "
-        "--global-batch-size");
+  if (!global && has(steps))
+    fail(fmt::format("{} has several batches; give the one that counts by --global-batch-size",
+                     said(steps)));
+  if (has(steps)) miss(steps, "batches of other sizes; what is run is a step of the one");
   if (!global) {
     out.assume("microbatches", 1, "Megatron-LM's default of --global-batch-size");
     return;
@@ -253,6 +222,18 @@ void MegatronReader::read_attention() {
   out.add(said(by), "attention", value);
   for (const char* name : {made_by, flash, backend})
     if (has(name) && name != by) out.add(said(name), "attention", value);
+}
+
+void MegatronReader::read_scores() {
+  const nlohmann::json& attention =
+      is_given("attention") ? options_.given.at("attention") : out.given.at("attention");
+  for (const char* name : {"--attention-softmax-in-fp32", "--apply-query-key-layer-scaling"})
+    if (has(name)) {
+      if (attention == "fused" || !on(name))
+        out.same.push_back({said(name), "fused attention has no scores in memory"});
+      else
+        miss(name, "scores in float32 for their softmax, 4 bytes each");
+    }
 }
 
 }  // namespace frugal::harness

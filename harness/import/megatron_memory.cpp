@@ -43,7 +43,7 @@ void MegatronReader::read_selective_recomputation() {
       on("--recompute-activations") ? "--recompute-activations" : "--recompute-granularity";
   const char* const modules_name = "--recompute-modules";
   std::vector<std::string> asked = {"core_attn"}, others;
-  if (const Argument* given = find(modules_name)) asked = given->values;
+  if (has(modules_name)) asked = texts(modules_name);
   LayerModules modules;
   for (const std::string& name : asked) {
     const auto known = modules_of_megatron().find(name);
@@ -104,11 +104,66 @@ void MegatronReader::read_recomputation() {
       if (has(name)) out.same.push_back({said(name), "nothing is recomputed"});
 }
 
+/// In how many copies of the logits the loss is computed.
+void MegatronReader::read_loss() {
+  const char* const fused = "--cross-entropy-loss-fusion";
+  const char* const by = "--cross-entropy-fusion-impl";
+  const std::string made_by = text(by).value_or("native");
+  const bool narrow = out.given.value("narrow_logits", false);
+  if (on(fused) && made_by == "native" && !narrow) {
+    // Compiled functions do not write where they read: both passes have one float32 copy more.
+    for (const char* name : {fused, by})
+      if (has(name))
+        out.add(said(name), "program", "float32-loss",
+                "its compiled kernels write a further float32 copy of the logits");
+  } else {
+    for (const char* name : {fused, by})
+      if (has(name)) {
+        if (on(fused))
+          miss(name, fmt::format("a loss of {}{}, whose copies of the logits are others", made_by,
+                                 narrow ? " in 16 bits" : ""));
+        else
+          out.same.push_back({said(name), "the loss is not fused"});
+      }
+  }
+}
+
+/// When the output layer computes its weights' gradients.
+void MegatronReader::read_deferred_gradients() {
+  const char* const name = "--defer-embedding-wgrad-compute";
+  const char* const most = "--wgrad-deferral-limit";
+  if (!has(name)) return;
+  if (!on(name)) {
+    out.same.push_back({said(name), "it is off"});
+    return;
+  }
+  const int64_t limit = text(most) == "0" ? 0 : count(most).value_or(0);
+  const int64_t microbatches = size("microbatches");
+  const int64_t kept = limit > 0 ? std::min(limit, microbatches) : microbatches;
+  const int64_t tensor_parallel = size("tensor_parallel_size");
+  const bool divided = out.given.value("sequence_parallel", false);
+  const auto bytes = [&](int64_t columns) {
+    return bounded_product({size("sequence_length"), size("microbatch_size"), columns,
+                            out.given.value("type", "f32") == "f32" ? 4 : 2}) /
+           size("context_parallel_size");
+  };
+  miss(
+      name,
+      fmt::format(
+          "gradients of the output layer's weights are computed behind the last microbatch: until "
+          "then the last stage keeps its inputs, {} bytes, and its logits' gradients, {} bytes, of "
+          "each of {} microbatches",
+          bytes(size("hidden_size")) / (divided ? tensor_parallel : 1),
+          bytes(size("vocabulary_size") / tensor_parallel), kept));
+}
+
 void MegatronReader::read_offloading() {
   const char* const layers_name = "--cpu-offloading-num-layers";
   const char* const fine = "--fine-grained-activation-offloading";
   const char* const modules_name = "--offload-modules";
-  if (const auto layers = count(layers_name)) {
+  if (has(layers_name) && text(layers_name) == "0") {
+    out.same.push_back({said(layers_name), "no layers are offloaded"});
+  } else if (const auto layers = count(layers_name)) {
     out.add(said(layers_name), "offload", true);
     out.add(said(layers_name), "offload_modules", name_of(LayerModules::every()));
     out.add(said(layers_name), "offload_layers", *layers);
@@ -135,7 +190,7 @@ void MegatronReader::read_offloaded_modules(const char* by, const char* name) {
   LayerModules modules;
   std::map<LayerModule, std::string_view> beside;
   std::vector<std::string> others;
-  for (const std::string& asked : find(name)->values) {
+  for (const std::string& asked : texts(name)) {
     const auto known = offloaded_by_megatron().find(asked);
     if (known == offloaded_by_megatron().end()) {
       others.push_back(asked);

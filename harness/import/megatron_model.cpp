@@ -34,7 +34,32 @@ void MegatronReader::read_sizes() {
   }
 }
 
+/// The name that forks have for a gated MLP. Its intermediate size is 4 hidden sizes by default.
+void MegatronReader::read_gate() {
+  const char* const name = "--glu-activation";
+  if (!has(name)) return;
+  const std::string kind = lower(*text(name));
+  if (kind != "swiglu" && kind != "geglu" && kind != "reglu" && kind != "liglu")
+    fail(fmt::format("{}: it must be swiglu, geglu, reglu or liglu", said(name)));
+  if (on("--swiglu") || on("--quick-geglu"))
+    fail(fmt::format("{} and {} exclude each other", said(name),
+                     on("--swiglu") ? "--swiglu" : "--quick-geglu"));
+  const bool known = kind == "swiglu" || kind == "geglu";
+  out.add(said(name), "mlp", known ? kind : "geglu",
+          known ? "" : "another function between products of the same sizes");
+}
+
 void MegatronReader::read_heads() {
+  const char* const of_forks = "--num-key-value-heads";
+  if (has(of_forks)) {
+    const int64_t groups = *count(of_forks);
+    if (has("--num-query-groups") && count("--num-query-groups") != groups)
+      fail(fmt::format("{} and {} differ; give one", said(of_forks), said("--num-query-groups")));
+    out.add(said(of_forks), "key_value_heads", groups);
+    for (const char* name : {"--group-query-attention", "--num-query-groups"})
+      if (has(name)) out.add(said(name), "key_value_heads", groups);
+    return;
+  }
   const bool grouped = on("--group-query-attention");
   const int64_t groups = count("--num-query-groups").value_or(1);
   if (grouped) {
@@ -149,11 +174,17 @@ void MegatronReader::read_window() {
 }
 
 void MegatronReader::read_vocabulary() {
+  const char* const extra = "--vocab-extra-ids";
+  if (has(extra) && text(extra) != "0")
+    miss(extra, "further tokens; --vocabulary says how many there are in all");
+  else if (has(extra))
+    out.same.push_back({said(extra), "there are none"});
   for (const char* padded : {"--padded-vocab-size"})
     if (const auto tokens = count(padded)) {
       out.add(said(padded), "vocabulary_size", *tokens);
       for (const char* other :
-           {"--vocab-size", "--make-vocab-size-divisible-by", "--tokenizer-type"})
+           {"--vocab-size", "--make-vocab-size-divisible-by", "--tokenizer-type",
+            "--no-pad-vocab-size", "--disable-pad-vocab-size"})
         if (has(other))
           out.same.push_back({said(other), fmt::format("{} says what comes of it", padded)});
       return;
@@ -179,6 +210,15 @@ void MegatronReader::read_vocabulary() {
         "how many tokens there are is said by the tokenizer's files{}; give --vocabulary N, "
         "which is padded as Megatron-LM pads it",
         tokenizer.empty() ? "" : ", and " + tokenizer + " may have any"));
+  const char* const unpadded =
+      has("--no-pad-vocab-size") ? "--no-pad-vocab-size" : "--disable-pad-vocab-size";
+  if (on(unpadded)) {
+    out.add(fmt::format("{} {}", from, said(unpadded)), "vocabulary_size", *tokens);
+    for (const char* other : {type, "--make-vocab-size-divisible-by"})
+      if (has(other) && from != said(other)) out.same.push_back({said(other), "it is not padded"});
+    return;
+  }
+  if (has(unpadded)) out.same.push_back({said(unpadded), "it is off"});
   const int64_t multiple =
       count("--make-vocab-size-divisible-by").value_or(128) * size("tensor_parallel_size");
   const std::string said_by =

@@ -32,6 +32,11 @@ std::string to_set(const std::string& text) {
 
 }  // namespace
 
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
 void MegatronReader::fail(const std::string& what) const {
   throw InputError(fmt::format("{}: {}", file_, what));
 }
@@ -57,6 +62,22 @@ std::optional<std::string> MegatronReader::text(std::string_view name) const {
   return without_separators(value);
 }
 
+std::vector<std::string> MegatronReader::texts(std::string_view name) const {
+  const Argument* argument = find(name);
+  std::vector<std::string> all;
+  if (argument == nullptr) return all;
+  for (const std::string& value : argument->values) {
+    if (is_open(value)) fail(fmt::format("{} is {}, {}", argument->name, value, to_set(value)));
+    std::string word;
+    for (const char c : value + " ") {
+      const bool between = std::string_view("[](), '\"").find(c) != std::string_view::npos;
+      if (!between) word += c;
+      if (between && !word.empty()) all.push_back(std::exchange(word, {}));
+    }
+  }
+  return all;
+}
+
 std::optional<int64_t> MegatronReader::count(std::string_view name) const {
   const auto value = text(name);
   if (!value) return std::nullopt;
@@ -76,9 +97,9 @@ bool MegatronReader::on(std::string_view name) const {
   if (argument == nullptr) return false;
   // What stands behind a switch may be a variable with further arguments that is not set.
   for (const std::string& value : argument->values)
-    if (value != "true" && value != "false" && !is_open(value))
+    if (lower(value) != "true" && lower(value) != "false" && !is_open(value))
       fail(fmt::format("\"{}\" stands behind {}, which takes no value", value, argument->name));
-  return argument->values.empty() || argument->values.front() != "false";
+  return argument->values.empty() || lower(argument->values.front()) != "false";
 }
 
 int64_t MegatronReader::size(std::string_view key) const {
@@ -113,8 +134,9 @@ void MegatronReader::read_field(const MegatronArgument& line, const Argument& ar
   }
   std::string value = *text(line.names.front());
   if (line.reads == Reads::choice) {
-    const auto known = std::find_if(line.texts.begin(), line.texts.end(),
-                                    [&](const auto& one) { return one.first == value; });
+    const auto known = std::find_if(line.texts.begin(), line.texts.end(), [&](const auto& one) {
+      return lower(std::string(one.first)) == lower(value);
+    });
     if (known == line.texts.end()) {
       out.missing.push_back(
           {argument.text(), fmt::format("frugal has no such {}; {} stands for it", field.key,
@@ -126,15 +148,54 @@ void MegatronReader::read_field(const MegatronArgument& line, const Argument& ar
   out.add(argument.text(), field.key, field.type.value(where, value), std::string(line.note));
 }
 
+/// Each once, whichever of its names it has.
+void MegatronReader::check_names() const {
+  for (const MegatronArgument& line : megatron_fields()) {
+    const Argument* first = nullptr;
+    for (const Argument& argument : list_.all) {
+      if (std::find(line.names.begin(), line.names.end(), argument.name) == line.names.end())
+        continue;
+      if (first != nullptr && first->values != argument.values)
+        fail(fmt::format("{} and {} are two names of one argument; give one", first->text(),
+                         argument.text()));
+      first = &argument;
+    }
+  }
+}
+
+/// Whether it is one that says something only where another one is there.
+bool MegatronReader::read_depending(const Argument& argument) {
+  for (const DependingParts& line : megatron_depending()) {
+    const auto& names = line.parts.names;
+    if (std::find(names.begin(), names.end(), argument.name) == names.end()) continue;
+    const bool applies =
+        std::any_of(list_.all.begin(), list_.all.end(), [&](const Argument& other) {
+          const std::string said = lower(other.text());
+          return std::any_of(line.on.begin(), line.on.end(), [&](std::string_view on) {
+            return said == on || (other.name == on && said != other.name + " false" &&
+                                  find_known(megatron_values(), other.text()) == nullptr);
+          });
+        });
+    if (applies)
+      out.missing.push_back({argument.text(), std::string(line.parts.what)});
+    else
+      out.same.push_back(
+          {argument.text(), fmt::format("{} is not there", fmt::join(line.on, " or "))});
+    return true;
+  }
+  return false;
+}
+
 void MegatronReader::read_one(const Argument& argument) {
   if (const MegatronArgument* line = find_megatron_field(argument.name)) {
     read_field(*line, argument);
     return;
   }
+  if (read_depending(argument)) return;
   const auto part = [&](const KnownParts& line) {
     return Imported::Part{argument.text(), std::string(line.what)};
   };
-  const KnownParts* with_value = find_known(megatron_without_effect(), argument.text());
+  const KnownParts* with_value = find_known(megatron_values(), argument.text());
   if (with_value != nullptr) {
     out.same.push_back(part(*with_value));
   } else if (const auto* model = find_known(megatron_other_models(), argument.name)) {
@@ -168,6 +229,7 @@ void MegatronReader::read() {
   nlohmann::json fixed = options_.given;
   fixed.erase("vocabulary_size");  // is padded: read_vocabulary()
   out.fix(fixed);
+  check_names();
   for (const Argument& argument : list_.all) read_one(argument);
   try {
     read_together();
@@ -182,6 +244,7 @@ void MegatronReader::read_together() {
     if (!has(name)) fail(fmt::format("{} is missing; add it", name));
   read_defaults();
   read_sizes();
+  read_gate();
   read_heads();
   read_positions();
   read_dropout();
@@ -193,7 +256,11 @@ void MegatronReader::read_together() {
   read_type();
   read_optimizer();
   read_batch();
+  read_groups();
   read_attention();
+  read_scores();
+  read_loss();
+  read_deferred_gradients();
   read_recomputation();
   read_offloading();
 }

@@ -11,6 +11,9 @@
 
 namespace frugal::harness {
 
+/// The same in small letters.
+std::string lower(std::string text);
+
 /// Megatron-LM's arguments by today's names, and the fields that came of them so far.
 class MegatronReader {
  public:
@@ -28,6 +31,8 @@ class MegatronReader {
   std::string said(std::string_view name) const { return find(name)->text(); }
   /// Its one text; none where it is not there. Throws InputError where its variable is not set.
   std::optional<std::string> text(std::string_view name) const;
+  /// All of its values: of a list in brackets, too.
+  std::vector<std::string> texts(std::string_view name) const;
   std::optional<int64_t> count(std::string_view name) const;
   std::optional<double> number(std::string_view name) const;
   /// Whether a switch is there, and not "false".
@@ -43,12 +48,15 @@ class MegatronReader {
   void miss(std::string_view name, const std::string& what);
 
   // One argument after the other.
+  void check_names() const;
   void read_one(const Argument& argument);
+  bool read_depending(const Argument& argument);
   void read_field(const MegatronArgument& line, const Argument& argument);
   void read_defaults();
   // Several together.
   void read_together();
   void read_sizes();
+  void read_gate();
   void read_heads();
   void read_positions();
   void read_rotary();
@@ -65,8 +73,18 @@ class MegatronReader {
   void read_two_dimensions(bool used);
   void read_batch();
   void read_shard();
-  void read_ends();
+  /// Layers, and what counts as one where stages divide them.
+  int64_t divided_layers() const;
+  void read_stages();
+  std::vector<int64_t> counts_by_ends();
+  std::vector<int64_t> counts_by_type();
+  void read_layout_of_stages();
+  void read_groups();
+  void read_instances(const std::string& what);
   void read_attention();
+  void read_scores();
+  void read_loss();
+  void read_deferred_gradients();
   void read_recomputation();
   void read_full_recomputation();
   void read_selective_recomputation();

@@ -20,6 +20,7 @@ const std::vector<MegatronArgument> MegatronFieldLines::all = {
     {{"--kv-channels"}, "head_size"},
     {{"--group-query-attention"}, "key_value_heads", together},
     {{"--num-query-groups"}, "key_value_heads", together},
+    {{"--num-key-value-heads"}, "key_value_heads", together},
     {{"--seq-length", "--encoder-seq-length"}, "sequence_length"},
     {{"--max-position-embeddings"}, "", together},
     {{"--normalization"}, "norm", choice, {{"LayerNorm", "layer-norm"}, {"RMSNorm", "rms-norm"}}},
@@ -31,6 +32,7 @@ const std::vector<MegatronArgument> MegatronFieldLines::all = {
      {{"", "geglu"}},
      {},
      "its GELU is approximated by x sigmoid(1.702 x)"},
+    {{"--glu-activation"}, "mlp", together},
     {{"--disable-bias-linear"}, "bias", together},
     {{"--add-qkv-bias"}, "bias", together},
     {{"--position-embedding-type"}, "positions", together},
@@ -47,6 +49,9 @@ const std::vector<MegatronArgument> MegatronFieldLines::all = {
     {{"--vocab-size"}, "vocabulary_size", together},
     {{"--padded-vocab-size", "--pad-vocab-size-to"}, "vocabulary_size", together},
     {{"--make-vocab-size-divisible-by"}, "vocabulary_size", together},
+    {{"--no-pad-vocab-size"}, "vocabulary_size", together},
+    {{"--disable-pad-vocab-size"}, "vocabulary_size", together},
+    {{"--vocab-extra-ids"}, "vocabulary_size", together},
     {{"--tokenizer-type"}, "vocabulary_size", together},
     // How ranks share the work.
     {{"--tensor-model-parallel-size", "--model-parallel-size"}, "tensor_parallel_size"},
@@ -57,16 +62,23 @@ const std::vector<MegatronArgument> MegatronFieldLines::all = {
     {{"--context-parallel-size"}, "context_parallel_size"},
     {{"--cp-comm-type"}, "context", together},
     {{"--hierarchical-context-parallel-sizes"}, "ulysses_size", together},
+    {{"--microbatch-group-size-per-virtual-pipeline-stage"}, "schedule", together},
+    {{"--account-for-embedding-in-pipeline-split"}, "stage_layers", together},
+    {{"--account-for-loss-in-pipeline-split"}, "stage_layers", together},
+    {{"--pipeline-model-parallel-layout"}, "stage_layers", together},
+    {{"--pp-partition-method"}, "stage_layers", together},
     {{"--decoder-first-pipeline-num-layers"}, "stage_layers", together},
     {{"--decoder-last-pipeline-num-layers"}, "stage_layers", together},
     {{"--use-distributed-optimizer"}, "shard", together},
+    {{"--num-distributed-optimizer-instances"}, "shard_size", together},
     {{"--use-torch-fsdp2"}, "shard", together},
     {{"--use-megatron-fsdp"}, "shard", together},
     {{"--use-custom-fsdp"}, "shard", together},
     {{"--data-parallel-sharding-strategy"}, "shard", together},
     {{"--zero-stage"}, "shard", together},
-    {{"--micro-batch-size"}, "microbatch_size"},
+    {{"--micro-batch-size", "--batch-size"}, "microbatch_size"},
     {{"--global-batch-size"}, "microbatches", together},
+    {{"--step-batch-size-schedule"}, "microbatches", together},
     // What trades memory for something else.
     {{"--recompute-activations"}, "recompute", together},
     {{"--recompute-granularity"}, "recompute", together},
@@ -82,6 +94,11 @@ const std::vector<MegatronArgument> MegatronFieldLines::all = {
     {{"--attention-backend"}, "attention", together},
     {{"--use-flash-attn"}, "attention", together},
     {{"--transformer-impl"}, "attention", together},
+    {{"--attention-softmax-in-fp32"}, "attention", together},
+    {{"--apply-query-key-layer-scaling"}, "attention", together},
+    {{"--cross-entropy-loss-fusion"}, "program", together},
+    {{"--cross-entropy-fusion-impl"}, "program", together},
+    {{"--defer-embedding-wgrad-compute"}, "", together},
     {{"--fp16-lm-cross-entropy"}, "narrow_logits", present, {{"", "true"}}},
     {{"--grad-reduce-in-bf16"},
      "narrow_reduction",
@@ -119,11 +136,13 @@ std::vector<std::string> megatron_names() {
   std::vector<std::string> names;
   for (const MegatronArgument& line : megatron_fields())
     names.insert(names.end(), line.names.begin(), line.names.end());
-  for (const auto* table :
-       {&megatron_without_effect(), &megatron_missing(), &megatron_other_models()})
+  for (const auto* table : {&megatron_without_effect(), &megatron_values(), &megatron_missing(),
+                            &megatron_other_models()})
     for (const KnownParts& line : *table)
       for (const std::string_view name : line.names)
-        if (!name.ends_with("*")) names.emplace_back(name);
+        names.emplace_back(name.substr(0, name.find(' ')));
+  for (const DependingParts& line : megatron_depending())
+    names.insert(names.end(), line.parts.names.begin(), line.parts.names.end());
   return names;
 }
 

@@ -16,7 +16,7 @@ struct MegatronArgument {
     value,    ///< its text is the field's
     choice,   ///< `texts` has the field's text for each of its own
     present,  ///< it is there: the field has the first of `texts`
-    together  ///< with others (megatron.cpp)
+    together  ///< with others (megatron_reader.h)
   };
   std::vector<std::string_view> names;  ///< today's first
   std::string_view key;                 ///< of the field; empty where several follow from it
@@ -29,17 +29,25 @@ struct MegatronArgument {
 
 /// A line for each argument that a field has.
 const std::vector<MegatronArgument>& megatron_fields();
-/// Those that change neither memory nor time of a training step, with the reason; some only with a
-/// certain value, which stands behind the name.
+/// Those that change neither memory nor time of a training step with any value, with the reason.
 const std::vector<KnownParts>& megatron_without_effect();
+/// Those that do not with this value, which stands behind the name, or without one.
+const std::vector<KnownParts>& megatron_values();
 /// Those that frugal does not have, with what they would change.
 const std::vector<KnownParts>& megatron_missing();
 /// Of these, the ones that make another model.
 const std::vector<KnownParts>& megatron_other_models();
 
+/// Arguments that say something only where one of `on` is there: an argument, or with that value.
+struct DependingParts {
+  std::vector<std::string_view> on;
+  KnownParts parts;
+};
+const std::vector<DependingParts>& megatron_depending();
+
 /// The line of an argument; null where there is none.
 const MegatronArgument* find_megatron_field(std::string_view name);
-/// All names of the tables, without those that are beginnings.
+/// All names of the tables.
 std::vector<std::string> megatron_names();
 
 }  // namespace frugal::harness

@@ -10,13 +10,13 @@
 namespace frugal::harness {
 namespace {
 
-std::optional<int64_t> count_in(std::string_view text) {
+std::optional<int64_t> count_in(std::string_view text, int64_t least) {
   int64_t value = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   const bool whole = error == std::errc() && rest == end;
-  return whole && value >= 1 && value <= engine::rules::most_layers ? std::optional(value)
-                                                                    : std::nullopt;
+  return whole && value >= least && value <= engine::rules::most_layers ? std::optional(value)
+                                                                        : std::nullopt;
 }
 
 }  // namespace
@@ -28,8 +28,8 @@ std::optional<std::vector<int64_t>> parse_layer_counts(std::string_view text) {
     const std::string_view word = text.substr(begin, end - begin);
     const size_t star = word.find('*');
     const bool repeated = star != std::string_view::npos;
-    const auto times = repeated ? count_in(word.substr(0, star)) : 1;
-    const auto layers = count_in(repeated ? word.substr(star + 1) : word);
+    const auto times = repeated ? count_in(word.substr(0, star), 1) : 1;
+    const auto layers = count_in(repeated ? word.substr(star + 1) : word, 0);
     if (!times || !layers || *times + std::ssize(counts) > engine::rules::most_layers)
       return std::nullopt;
     counts.insert(counts.end(), static_cast<size_t>(*times), *layers);

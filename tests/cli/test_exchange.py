@@ -24,15 +24,15 @@ LLAMA_8B = (["--world-size", "8"],
             {"layers": 32, "intermediate_size": 14336, "key_value_heads": 8, "head_size": 128, "norm": "rms-norm",
              "mlp": "swiglu", "positions": "rotary", "rotary": {"base": 1e6}, "bias": "none", "tied_embeddings": False,
              "data_parallel_size": 8, "microbatches": 16, "vocabulary_size": 128256, "dropout": 0,
-             "narrow_reduction": True, "attention": "fused"},
+             "narrow_reduction": True, "attention": "fused", "program": "float32-loss"},
             {"--fp8-format", "--fp8-amax-history-len", "--fp8-amax-compute-algo", "--fp8-param-gather",
              "--overlap-grad-reduce", "--overlap-param-gather",
-             "--cross-entropy-loss-fusion", "--empty-unused-memory-level"}, 8030261248)
+             "--profile", "--profile-step-start", "--profile-step-end", "--empty-unused-memory-level"}, 8030261248)
 LLAMA_70B = (["--world-size", "128", "--vocabulary", "131072"],
              {"layers": 80, "chunks": 2, "schedule": "interleaved", "sequence_parallel": True, "microbatches": 256,
               "data_parallel_size": 4, "seed": 28, "shard": "optimizer",
               "rotary": {"base": 5e5, "factor": 8, "bands": {"low": 1, "high": 4, "original": 8192}}},
-             {"--use-precision-aware-optimizer", "--main-grads-dtype", "--cross-entropy-loss-fusion",
+             {"--use-precision-aware-optimizer", "--main-grads-dtype",
               "--overlap-grad-reduce", "--overlap-param-gather",
               "--defer-embedding-wgrad-compute", "--wgrad-deferral-limit", "--overlap-p2p-communication-warmup-flush"},
              70599843840)
@@ -124,14 +124,38 @@ class Import(Cli):
         self.assertIn("frugal: not run: ", done.stderr)
 
     def test_what_is_not_known_is_named(self):
-        report = self.imported("--", *SMALL, "--bf16", "--num-query-group", "2", "--frobnicate")
+        list_ = ["--", *SMALL, "--bf16", "--num-query-group", "2", "--frobnicate"]
+        report = self.imported(*list_, status=2)
         self.assertEqual([part["said"] for part in report["unknown"]], ["--num-query-group 2", "--frobnicate"])
         self.assertIn("--num-query-groups", report["unknown"][0]["what"])
-        shown = self.run_frugal("import", "--", *SMALL, "--bf16", "--frobnicate").stdout
-        self.assertIn("--frobnicate", shown)
+        self.assertEqual(report["records"], [])
+        done = self.run_frugal("import", *list_, status=2)
+        self.assertIn("--frobnicate", done.stdout)
+        self.assertIn("--num-query-group 2, --frobnicate are not known and may change the model; give --ignore-unknown to run "
+                      "without them", done.stderr)
+        shown = self.run_frugal("import", "--ignore-unknown", "--format", "markdown", *list_).stdout
+        self.assertIn("| not known |", shown)
         self.assertIn("frugal measure ", shown)
-        self.assertIn("| not known |", self.run_frugal("import", "--format", "markdown", "--", *SMALL, "--bf16",
-                                                       "--frobnicate").stdout)
+
+    def test_the_list_that_megatron_prints_is_its_arguments(self):
+        expected = self.imported("--", *SMALL, "--bf16", "--swiglu")["configuration"]
+        lines = "".join(f"  {name[2:].replace('-', '_')} {'.' * 20} {value}\n" for name, value in zip(SMALL[::2], SMALL[1::2]))
+        text = f"{'-' * 24} arguments {'-' * 24}\n  bf16 .... True\n{lines}  num_experts .... None\n  swiglu .... True\n" \
+               f"{'-' * 20} end of arguments {'-' * 21}\n"
+        configuration = self.imported(self.given(text, "log.txt"))["configuration"]
+        configuration.pop("name", None)
+        self.assertEqual(configuration, expected)
+
+    def test_stages_without_layers_and_microbatches_of_any_number_run(self):
+        file = " ".join(SMALL + ["--bf16", "--pipeline-model-parallel-size", "4", "--global-batch-size", "3"])
+        layers = dict(zip(SMALL[::2], SMALL[1::2]))["--num-layers"]
+        more = ["--account-for-embedding-in-pipeline-split", "--account-for-loss-in-pipeline-split"]
+        report = self.imported(self.given(file.replace(f"--num-layers {layers}", "--num-layers 2")
+                                          .replace(f"--micro-batch-size {dict(zip(SMALL[::2], SMALL[1::2]))['--micro-batch-size']}",
+                                                   "--micro-batch-size 1") + " " + " ".join(more)))
+        self.assertEqual(report["configuration"]["stage_layers"], "0+2*1+0")
+        self.assertEqual(report["records"][-1]["status"], "ok")
+        self.is_its_command(report)
 
     def test_other_forms_of_a_list(self):
         lines = self.given("\n".join(SMALL + ["--bf16"]), "lines.txt")

@@ -1,5 +1,7 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/engine/program/support.h"
 #include "tests/harness/megatron.h"
 
 // Megatron-LM's arguments of activations that are computed again, or kept on the host.
@@ -61,6 +63,50 @@ TEST(Megatron, ReadsOffloadedActivations) {
         modules + "moe_act", std::string("--offload-modules core_attn"),
         std::string("--fine-grained-activation-offloading")})
     EXPECT_FALSE(config_of(with(nothing)).offload) << nothing;
+}
+
+/// NVIDIA/Megatron-LM d98e8a64ddf3, core/fusions/fused_cross_entropy.py: a compiled function gives
+/// a gradient beside the float32 probabilities that it reads, which the unfused one overwrites
+/// (core/tensor_parallel/cross_entropy.py).
+TEST(Megatron, AFusedLossHasAFurtherFloat32CopyOfTheLogits) {
+  constexpr int64_t tokens = 32 * 2, vocabulary = 8192;
+  const std::string list = "--bf16 --vocab-size 8192 --num-layers 1";
+  const RunConfig one = config_of(with(list)),
+                  fused = config_of(with(list + " --cross-entropy-loss-fusion"));
+  EXPECT_EQ(one.program, Program());
+  EXPECT_EQ(testing::bytes_of(fused).peak - testing::bytes_of(one).peak, 4 * tokens * vocabulary);
+  EXPECT_EQ(
+      config_of(with(list + " --cross-entropy-loss-fusion --cross-entropy-fusion-impl te")).program,
+      Program());
+  EXPECT_TRUE(has(with("--cross-entropy-fusion-impl te").same, "--cross-entropy-fusion-impl te"));
+  EXPECT_TRUE(has(with(list + " --cross-entropy-loss-fusion --fp16-lm-cross-entropy").missing,
+                  "--cross-entropy-loss-fusion"));
+}
+
+TEST(Megatron, SaysInBytesWhatAnOutputLayerKeepsThatComputesLater) {
+  const auto kept = [](const std::string& more) {
+    const Imported in = with(
+        "--bf16 --pipeline-model-parallel-size 2 --global-batch-size 12 "
+        "--defer-embedding-wgrad-compute " +
+        more);
+    for (const Imported::Part& part : in.missing)
+      if (part.said == "--defer-embedding-wgrad-compute") return part.what;
+    return std::string();
+  };
+  using ::testing::AllOf;
+  using ::testing::HasSubstr;
+  // 32 x 2 tokens of 64 and of 256 numbers of 2 bytes each.
+  EXPECT_THAT(kept(""), AllOf(HasSubstr(" 8192 bytes"), HasSubstr(" 32768 bytes"),
+                              HasSubstr("each of 6 microbatches")));
+  EXPECT_THAT(kept("--wgrad-deferral-limit 4 --tensor-model-parallel-size 2 --sequence-parallel"),
+              AllOf(HasSubstr(" 4096 bytes"), HasSubstr(" 16384 bytes"),
+                    HasSubstr("each of 4 microbatches")));
+}
+
+TEST(Megatron, HasScoresInFloat32WhereItHasScores) {
+  EXPECT_TRUE(has(with("--attention-softmax-in-fp32").same, "--attention-softmax-in-fp32"));
+  EXPECT_TRUE(has(with("--attention-softmax-in-fp32 --attention-backend unfused").missing,
+                  "--attention-softmax-in-fp32"));
 }
 
 }  // namespace

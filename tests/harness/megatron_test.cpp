@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <random>
-#include <set>
 
 #include "harness/import/argument_list.h"
 #include "harness/import/megatron_table.h"
@@ -22,29 +21,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-TEST(MegatronTables, HaveEachNameOnceAndOnlyFieldsThereAre) {
-  std::set<std::string_view> names;
-  for (const MegatronArgument& line : megatron_fields()) {
-    if (!line.key.empty()) (void)field_of(line.key);
-    for (const std::string_view name : line.names) EXPECT_TRUE(names.insert(name).second) << name;
-  }
-  for (const auto* table :
-       {&megatron_without_effect(), &megatron_missing(), &megatron_other_models()})
-    for (const KnownParts& line : *table)
-      for (const std::string_view name : line.names) {
-        EXPECT_TRUE(names.insert(name).second) << name;
-        EXPECT_TRUE(name.starts_with("--")) << name;
-        EXPECT_EQ(find_megatron_field(name), nullptr) << name;
-      }
-}
-
 TEST(Megatron, NamesWhatIsNotKnown) {
   const Imported in = with("--num-layer 3 --moe-router-topk 2 --save x --qk-layernorm --something");
   ASSERT_EQ(in.unknown.size(), 2);
   EXPECT_EQ(in.unknown[0].said, "--num-layer 3");
   EXPECT_THAT(in.unknown[0].what, HasSubstr("--num-layers"));
-  EXPECT_TRUE(has(in.missing, "--moe-router-topk 2") && has(in.missing, "--qk-layernorm"));
-  EXPECT_TRUE(has(in.same, "--save x"));
+  EXPECT_TRUE(has(in.missing, "--qk-layernorm"));
+  EXPECT_TRUE(has(in.same, "--moe-router-topk 2") && has(in.same, "--save x"));
   EXPECT_TRUE(in.other_model.empty());
   EXPECT_EQ(with("--num-experts 8").other_model, Words{"--num-experts"});
 }
@@ -94,6 +77,56 @@ TEST(Megatron, ReadsWhatReplicasDivide) {
   EXPECT_TRUE(has(with("--data-parallel-sharding-strategy optim").same,
                   "--data-parallel-sharding-strategy"));
   EXPECT_THROW((void)with("--zero-stage 4"), InputError);
+}
+
+TEST(Megatron, DividesWithinAnInstanceOfTheOptimizer) {
+  const auto of = [](const std::string& more, int64_t ranks) {
+    return with("--use-distributed-optimizer --num-distributed-optimizer-instances " + more,
+                of_ranks(ranks));
+  };
+  const RunConfig eighth = config_of(of("8 --global-batch-size 32", 16));
+  EXPECT_EQ(eighth.shard, Shard::optimizer);
+  EXPECT_EQ(eighth.shard_size, 2) << "16 replicas in 8 instances";
+  EXPECT_EQ(config_of(of("2 --context-parallel-size 2 --cp-comm-type a2a", 8)).shard_size, 4)
+      << "4 replicas of 2 ranks that have the same weights";
+  EXPECT_EQ(config_of(of("1", 8)).shard_size, 0);
+  EXPECT_TRUE(has(with("--num-distributed-optimizer-instances 8", of_ranks(8)).same,
+                  "--num-distributed-optimizer-instances 8"));
+  EXPECT_THAT(message_of<InputError>([&] { (void)of("3", 8); }), HasSubstr("must divide"));
+}
+
+TEST(Megatron, ReadsTheSpellingsOfForks) {
+  const RunConfig fork = config_of(
+      with("--normalization rmsnorm --swiglu --num-key-value-heads 2 --disable-bias-linear"));
+  EXPECT_EQ(fork.model.norm, NormKind::rms);
+  EXPECT_EQ(fork.model.kv_heads, 2);
+  EXPECT_EQ(config_of(with("--optimizer SGD")).model.layers, 4);
+  const Imported gate = with("--glu-activation swiglu");
+  EXPECT_EQ(config_of(gate).model.mlp, MlpKind::swiglu);
+  EXPECT_EQ(config_of(gate).model.intermediate_size(), 4 * 64) << "the forks' default";
+  EXPECT_EQ(config_of(with("--glu-activation GEGLU --ffn-hidden-size 96")).model.intermediate, 96);
+  EXPECT_EQ(config_of(with("--glu-activation liglu")).model.mlp, MlpKind::geglu);
+  for (const char* wrong : {"--glu-activation gelu", "--glu-activation swiglu --swiglu",
+                            "--num-key-value-heads 2 --num-query-groups 4", "--batch-size 3",
+                            "--seq-length 32 --encoder-seq-length 64"})
+    EXPECT_THROW((void)with(wrong), InputError) << wrong;
+}
+
+TEST(Megatron, ReadsListsInBrackets) {
+  const RunConfig c =
+      config_of(with("--context-parallel-size 4 --cp-comm-type a2a+p2p "
+                     "--hierarchical-context-parallel-sizes \"[2 2]\""));
+  EXPECT_EQ(c.ulysses_size, 2);
+  EXPECT_EQ(c.context, ContextKind::zigzag);
+  EXPECT_EQ(config_of(with("--recompute-granularity selective --recompute-modules "
+                           "\"['layernorm', 'mlp']\""))
+                .recompute_modules,
+            (LayerModules{LayerModule::norm, LayerModule::mlp}));
+}
+
+TEST(Megatron, DoesNotPadWhereNothingIsPadded) {
+  const Imported in = with("--vocab-size 300 --no-pad-vocab-size --tensor-model-parallel-size 2");
+  EXPECT_EQ(config_of(in).model.vocabulary, 300);
 }
 
 TEST(Megatron, ReadsRingsOfGroupsThatExchangeHeads) {

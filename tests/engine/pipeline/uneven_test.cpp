@@ -42,8 +42,9 @@ TEST(UnevenStages, EqualTheSerialRun) {
   serial.type = DType::f64;
   const MicroBatch batch = random_batch(serial, 0)[0];
   const HostTensors expected = testing::snapshot_of(serial, batch);
-  for (RunConfig c :
-       {of_nine({1, 8}, 2, 1), of_nine({4, 2, 3}, 3, 1), of_nine({3, 1, 4, 1}, 2, 2)}) {
+  for (RunConfig c : {of_nine({1, 8}, 2, 1), of_nine({4, 2, 3}, 3, 1), of_nine({3, 1, 4, 1}, 2, 2),
+                      of_nine({0, 4, 5}, 3, 1), of_nine({5, 4, 0}, 3, 1), of_nine({0, 9, 0}, 3, 1),
+                      of_nine({4, 0, 5}, 3, 1), of_nine({0, 4, 5, 0}, 2, 2)}) {
     c.type = DType::f64;
     const auto worst = worst_error(testing::snapshot_of(c, batch), expected);
     EXPECT_LT(worst.value, 1e-12) << worst.tensor;
@@ -58,7 +59,7 @@ TEST(UnevenStages, NumbersThatAreNotTheModelsAreRefused) {
   refused(of_nine({4, 5}, 3, 1),
           "layers of stages are 2 numbers and stages x chunks of the pipeline are 3");
   refused(of_nine({4, 4}, 2, 1), "layers of stages are 8 together and the model has 9");
-  refused(of_nine({9, 0}, 2, 1), "layers of a stage is 0; it must be from 1");
+  refused(of_nine({10, -1}, 2, 1), "layers of a stage is -1; it must be from 0");
   refused(of_nine({}, 2, 1), "layers (9) must be divisible by stages x chunks of the pipeline (2)");
 }
 

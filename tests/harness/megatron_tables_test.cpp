@@ -1,0 +1,72 @@
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "harness/import/megatron_table.h"
+#include "harness/settings/field.h"
+#include "tests/harness/megatron.h"
+
+// What the tables of Megatron-LM's arguments say.
+namespace frugal::harness {
+namespace {
+
+TEST(MegatronTables, HaveEachNameOnceAndOnlyFieldsThereAre) {
+  std::set<std::string_view> names;
+  for (const MegatronArgument& line : megatron_fields()) {
+    if (!line.key.empty()) (void)field_of(line.key);
+    for (const std::string_view name : line.names) EXPECT_TRUE(names.insert(name).second) << name;
+  }
+  for (const auto* table : {&megatron_without_effect(), &megatron_values(), &megatron_missing(),
+                            &megatron_other_models()})
+    for (const KnownParts& line : *table)
+      for (const std::string_view name : line.names) {
+        EXPECT_TRUE(names.insert(name).second) << name;
+        EXPECT_TRUE(name.starts_with("--")) << name;
+        EXPECT_EQ(find_megatron_field(name), nullptr) << name;
+        EXPECT_FALSE(name.ends_with("*")) << name << " swallows what it does not name";
+      }
+  for (const DependingParts& line : megatron_depending()) {
+    for (const std::string_view name : line.parts.names)
+      EXPECT_TRUE(names.insert(name).second && name.starts_with("--")) << name;
+    // What it depends on is an argument of a table, or one with a value.
+    for (const std::string_view on : line.on) {
+      const std::string_view name = on.substr(0, on.find(' '));
+      EXPECT_TRUE(std::any_of(names.begin(), names.end(), [&](std::string_view known) {
+        return known.substr(0, known.find(' ')) == name;
+      })) << name;
+    }
+  }
+}
+
+TEST(MegatronTables, NameNothingThatTakesMemoryOrTimeAmongWhatTakesNone) {
+  for (const char* name :
+       {"--num-distributed-optimizer-instances 8", "--attention-softmax-in-fp32", "--use-mup",
+        "--log-params-norm", "--log-num-zeros-in-grad", "--timing-log-level 2", "--profile",
+        "--record-memory-history", "--train-sync-interval 1", "--ddp-average-in-collective",
+        "--no-gradient-reduce-div-fusion", "--tp-comm-overlap", "--use-nccl-ub",
+        "--vocab-extra-ids 100", "--openai-gelu", "--distributed-backend gloo",
+        "--no-clone-scatter-output-in-embedding", "--use-checkpoint-args"})
+    EXPECT_FALSE(has(with(std::string("--attention-backend unfused --use-distributed-optimizer "
+                                      "--global-batch-size 16 ") +
+                              name,
+                          of_ranks(8))
+                         .same,
+                     name))
+        << name;
+}
+
+TEST(Megatron, ReadsPartsOfWhatIsNotThereAsNothing) {
+  for (const auto& [part, on] : std::map<std::string, std::string>{
+           {"--moe-router-topk 2", "--num-experts 8"},
+           {"--fp8-margin 1", "--fp8-format hybrid"},
+           {"--muon-num-ns-steps 3", "--optimizer muon"},
+           {"--wgrad-deferral-limit 2", "--defer-embedding-wgrad-compute"},
+           {"--main-grads-dtype bf16", "--use-precision-aware-optimizer"}}) {
+    EXPECT_TRUE(has(with(part).same, part)) << part;
+    EXPECT_TRUE(has(with(part + " " + on).missing, part)) << part;
+  }
+}
+
+}  // namespace
+}  // namespace frugal::harness
