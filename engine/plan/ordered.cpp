@@ -49,8 +49,9 @@ bool OrderedRuns::divides(int64_t parts) const {
 bool OrderedRuns::fewer_share(const Sharing& context, int64_t micro_batch) const {
   const int64_t both = std::gcd(int64_t{context.ranks}, micro_batch);
   return both > 1 && std::ranges::any_of(request_.contexts, [&](const Sharing& other) {
-    return other.ranks == context.ranks / both && (other.ranks == 1 || other.kind == context.kind);
-  });
+           return other.ranks == context.ranks / both &&
+                  (other.ranks == 1 || other.kind == context.kind);
+         });
 }
 
 /// All microbatch sizes of these t, c, d and w.

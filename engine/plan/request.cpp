@@ -91,7 +91,8 @@ void PlanRequest::validate() const {
   const int most = std::ranges::max(sizes), pipelines = devices / most;
   const int64_t below = batch / pipelines * pipelines;
   throw InputError(fmt::format(
-      "--batch is {}, and {} devices{} each take the same number of sequences of it; give a multiple "
+      "--batch is {}, and {} devices{} each take the same number of sequences of it; give a "
+      "multiple "
       "of {}, such as {}",
       batch, devices, most > 1 ? fmt::format(", {} to each stage of a replica,", most) : "",
       pipelines, std::max<int64_t>(below, pipelines)));

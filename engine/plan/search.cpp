@@ -31,8 +31,8 @@ struct Shared {
     }
   }
 
-  /// Bytes that a stage's parameters, gradients and optimizer take on average, and that nothing that
-  /// is recomputed makes less. Neither microbatches nor ways to share sequences change them.
+  /// Bytes that a stage's parameters, gradients and optimizer take on average, and that nothing
+  /// that is recomputed makes less. Neither microbatches nor ways to share sequences change them.
   int64_t fixed(RunConfig run) {
     run.data_parallel *= std::exchange(run.context_parallel, 1);
     run.recompute = Recompute::none;
@@ -45,7 +45,7 @@ struct Shared {
   PlanCosts costs;
   WorthTrying worth;
   std::atomic<double> fastest = std::numeric_limits<double>::infinity();  ///< seconds of what fits
-  std::atomic<size_t> next = 0;  ///< of OrderedRuns::all()
+  std::atomic<size_t> next = 0;                                           ///< of OrderedRuns::all()
 };
 
 /// What may be the fastest of all.
@@ -165,7 +165,8 @@ class Search {
       return;
     }
     const std::vector<RecomputedLayer>& all = shared_.worth.recomputing(run);
-    const auto none = std::ranges::find(all, Recompute::none, [](auto& of) { return of.again.kind; });
+    const auto none =
+        std::ranges::find(all, Recompute::none, [](auto& of) { return of.again.kind; });
     for (const RecomputedLayer& each : all) {
       if (plain && each.again.kind == Recompute::none) continue;
       RunConfig with = run;

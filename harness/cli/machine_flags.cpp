@@ -20,18 +20,19 @@ std::string MachineFlags::name() const {
         "--on is {}, and this command is about a described machine; give virtual:MACHINE", on_));
   const std::string name = machine_named({.on = on_, .hardware = hardware_});
   if (name.empty())
-    throw InputError(fmt::format(
-        "--hardware is missing; give one of {}, or a JSON file (--on virtual:MACHINE says the same)",
-        fmt::join(machine_names(), ", ")));
+    throw InputError(
+        fmt::format("--hardware is missing; give one of {}, or a JSON file (--on virtual:MACHINE "
+                    "says the same)",
+                    fmt::join(machine_names(), ", ")));
   return name;
 }
 
 std::string place_named(const std::string& on, const std::string& hardware) {
   if (hardware.empty()) return on;
   if (!on.empty() && device_kind(on) != DeviceKind::simulated)
-    throw InputError(fmt::format(
-        "--hardware is {}, a described machine, and --on is {}; leave one of them out", hardware,
-        on));
+    throw InputError(
+        fmt::format("--hardware is {}, a described machine, and --on is {}; leave one of them out",
+                    hardware, on));
   return "virtual:" + machine_named({.on = on, .hardware = hardware});
 }
 

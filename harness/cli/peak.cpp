@@ -101,10 +101,8 @@ void add_peak(CommandLine& line) {
   Flags flags =
       line.command("peak", "What this machine's matrix products, memory, launches and links reach",
                    [values] { return peak(*values); });
-  flags.text("--on", values->on, "cpu|cuda|virtual:MACHINE",
-             "Which device; the cpu otherwise");
-  flags.text("--hardware", values->hardware, "NAME|FILE",
-             "The same as --on virtual:NAME");
+  flags.text("--on", values->on, "cpu|cuda|virtual:MACHINE", "Which device; the cpu otherwise");
+  flags.text("--hardware", values->hardware, "NAME|FILE", "The same as --on virtual:NAME");
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);
   flags.choice("--format", values->format, {"table", "json"}, "How to print it");

@@ -147,9 +147,9 @@ void refuse_context(const PlanValues& values, const PlanRequest& request, Contex
   shared.context = kind;
   shared.context_parallel = 2;
   const std::optional<InputError> rule = broken_rule(shared);
-  throw InputError(fmt::format("--context is {}, and no ranks can share a sequence: {}; leave it out",
-                               values.context,
-                               rule ? rule->what() : "no number of ranks divides it and --devices"));
+  throw InputError(fmt::format(
+      "--context is {}, and no ranks can share a sequence: {}; leave it out", values.context,
+      rule ? rule->what() : "no number of ranks divides it and --devices"));
 }
 
 /// How sequences may be shared.
@@ -157,10 +157,11 @@ std::vector<Sharing> sharings(const PlanValues& values, const PlanRequest& reque
   const std::optional<int> size = size_given("--context-parallel", values.context_parallel);
   const std::optional<ContextKind> kind = from_name<ContextKind>(values.context);
   if (size == 1 && kind)
-    throw InputError(fmt::format(
-        "--context is {}, and --context-parallel is 1: no ranks share a sequence; leave one of them "
-        "out",
-        values.context));
+    throw InputError(
+        fmt::format("--context is {}, and --context-parallel is 1: no ranks share a sequence; "
+                    "leave one of them "
+                    "out",
+                    values.context));
   if (size == 1) return {{}};
   if (size && kind) return {{*size, *kind}};
   std::vector<Sharing> all =

@@ -82,9 +82,7 @@ void add_predict(CommandLine& line) {
       "predict",
       "What a described GPU should measure: the cases that `reproduce --on cuda` runs on one GPU, "
       "on that machine virtually",
-      [values, &line] {
-        return predict(*values, line.artifacts());
-      });
+      [values, &line] { return predict(*values, line.artifacts()); });
   flags.positional("ARTIFACT", values->names, "Ids, globs, or a paper's id for all of it", true);
   values->machine.add_to(flags, "The machine with that GPU");
   values->records.add_to(flags);

@@ -81,9 +81,9 @@ std::string machine_named(const TargetOptions& options) {
   const size_t colon = options.on.find(':');
   const std::string named = colon == std::string::npos ? "" : options.on.substr(colon + 1);
   if (!options.hardware.empty() && !named.empty() && options.hardware != named)
-    throw InputError(fmt::format(
-        "--on is {} and --hardware is {}: two machines; leave one of them out", options.on,
-        options.hardware));
+    throw InputError(
+        fmt::format("--on is {} and --hardware is {}: two machines; leave one of them out",
+                    options.on, options.hardware));
   return named.empty() ? options.hardware : named;
 }
 

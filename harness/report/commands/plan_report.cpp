@@ -124,7 +124,8 @@ class Columns {
       };
       if (also.is_searched(request) && std::ranges::any_of(rows, differs)) also_.push_back(&also);
     }
-    on_host_ = std::ranges::any_of(rows, [](const Candidate* row) { return host_of_rank(*row) > 0; });
+    on_host_ =
+        std::ranges::any_of(rows, [](const Candidate* row) { return host_of_rank(*row) > 0; });
   }
 
   Table table(const std::vector<std::string>& last) const {
@@ -170,7 +171,8 @@ class Columns {
   /// What their titles mean.
   std::string legend() const {
     std::string legend =
-        "t: tensor-parallel ranks; w: replicas; d: pipeline stages; b: sequences of a microbatch; g: "
+        "t: tensor-parallel ranks; w: replicas; d: pipeline stages; b: sequences of a microbatch; "
+        "g: "
         "times d microbatches in each pipeline";
     for (const Searched* also : also_)
       if (*also->meaning != 0) legend += fmt::format("; {}: {}", also->title, also->meaning);
@@ -220,8 +222,7 @@ nlohmann::json json_of(const PlanRequest& request, const Candidate& candidate) {
 
 nlohmann::json json_of(const KnownErrors& errors) {
   const auto& [steps, pairs, differ_in, source] = errors;
-  return {{"steps",
-           {{"count", steps.count}, {"median", steps.median}, {"largest", steps.largest}}},
+  return {{"steps", {{"count", steps.count}, {"median", steps.median}, {"largest", steps.largest}}},
           {"pairs",
            {{"count", pairs.count}, {"median", pairs.median}, {"nine_in_ten", pairs.nine_in_ten}}},
           {"differ_in", differ_in},
@@ -293,25 +294,28 @@ size_t PlanReport::like_the_first() const {
 
 std::string PlanReport::confidence() const {
   const std::string& calibration = request.machine.calibration;
-  std::string text = fmt::format(
-      "{}: {}\n", request.machine.name,
-      calibration.empty() ? "its file does not say what is calibrated" : calibration);
+  std::string text =
+      fmt::format("{}: {}\n", request.machine.name,
+                  calibration.empty() ? "its file does not say what is calibrated" : calibration);
   if (!errors)
-    return text + "no step of it was measured or published: how far predictions are off is not known\n";
+    return text +
+           "no step of it was measured or published: how far predictions are off is not known\n";
   const auto in_percent = [](double share) { return fmt::format("{:.2g} %", 100 * share); };
   return text +
-         fmt::format("predictions of {} steps of whole models were off by {} (median), {} at most; of "
-                     "the ratio of two, {} (median), {} in nine of ten of {} pairs, which differ in "
-                     "{} ({})\n",
-                     errors->steps.count, in_percent(errors->steps.median),
-                     in_percent(errors->steps.largest), in_percent(errors->pairs.median),
-                     in_percent(errors->pairs.nine_in_ten), errors->pairs.count, errors->differ_in,
-                     errors->source);
+         fmt::format(
+             "predictions of {} steps of whole models were off by {} (median), {} at most; of "
+             "the ratio of two, {} (median), {} in nine of ten of {} pairs, which differ in "
+             "{} ({})\n",
+             errors->steps.count, in_percent(errors->steps.median),
+             in_percent(errors->steps.largest), in_percent(errors->pairs.median),
+             in_percent(errors->pairs.nine_in_ten), errors->pairs.count, errors->differ_in,
+             errors->source);
 }
 
 std::string PlanReport::text() const {
   std::vector<const Candidate*> shown, large;
-  for (size_t i = 0; i < std::min(rows, plan.fitting.size()); ++i) shown.push_back(&plan.fitting[i]);
+  for (size_t i = 0; i < std::min(rows, plan.fitting.size()); ++i)
+    shown.push_back(&plan.fitting[i]);
   for (const Candidate& candidate : plan.too_large)
     if (large.size() < rows && nearly_fits(request, candidate) &&
         candidate.prediction.seconds < plan.fitting.front().prediction.seconds)
@@ -328,18 +332,20 @@ std::string PlanReport::text() const {
           i < executed.size() ? fmt::format("{:.2f}", throughput(request, executed[i].seconds))
                               : "");
     if (errors)
-      fitting.rows.back().push_back(
-          i > 0 && shown[i]->prediction.seconds <= undecided() ? alike : "");
+      fitting.rows.back().push_back(i > 0 && shown[i]->prediction.seconds <= undecided() ? alike
+                                                                                         : "");
   }
   std::string text = fmt::format(
-      "{} on {} devices of {}, batch {}, schedule {}: the first {} of {} configurations that fit and "
+      "{} on {} devices of {}, batch {}, schedule {}: the first {} of {} configurations that fit "
+      "and "
       "take at most {} times as long as the fastest\n{}{}{}",
       request.run.model.name, request.devices, request.machine.name, request.batch,
       schedule_of(request), shown.size(), plan.fitting.size(), format_number(request.within),
       confidence(), fitting.text(), columns.legend());
   if (const size_t count = like_the_first(); count > 0)
-    text += fmt::format("{}: cannot be told apart from the first; {} of all {} that are kept cannot\n",
-                        alike, count, plan.fitting.size());
+    text +=
+        fmt::format("{}: cannot be told apart from the first; {} of all {} that are kept cannot\n",
+                    alike, count, plan.fitting.size());
   if (!large.empty()) {
     const Columns of_large(request, large);
     Table table = of_large.table({"does not fit by GiB"});

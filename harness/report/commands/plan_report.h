@@ -16,10 +16,10 @@ std::string configuration_name(const RunConfig& run);
 struct PlanReport {
   const PlanRequest& request;
   const Plan& plan;
-  std::vector<Execution> executed;  ///< of the first of plan.fitting, or none
+  std::vector<Execution> executed;    ///< of the first of plan.fitting, or none
   std::optional<KnownErrors> errors;  ///< of the machine
-  std::string command;              ///< that runs the winner
-  size_t rows = 5;                  ///< of each table
+  std::string command;                ///< that runs the winner
+  size_t rows = 5;                    ///< of each table
 
   /// How good the predictions are, two tables, those that fit and faster ones that nearly do, what
   /// their columns mean, why the winner wins, and the command.
