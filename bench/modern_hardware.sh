@@ -70,7 +70,8 @@ plan() { # MODEL MACHINE DEVICES BATCH
   {
     printf 'plan\t%s\t%s\t%s\t%s\t' "$1" "$2" "$3" "$4"
     "$frugal" plan --model "$model" --hardware "$work/$2.json" --devices "$3" --batch "$4" \
-      --schedule 1f1b --tensor-parallel searched --sequence-parallel --attention fused \
+      --schedule 1f1b --attention fused --context-parallel 1 --recompute-modules core-attention \
+      --recompute-layers all --offload-modules none --shard none --stage-layers equal --within 1.5 \
       --rows 1 --execute 1 --format json | tr -d '\n'
     printf '\n'
   } >>"$work/raw"

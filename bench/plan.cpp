@@ -95,7 +95,7 @@ PlanRequest request_of(const PlannedCase& c, const Machine& machine) {
   request.memory = machine.memory_capacity;
   request.batch = std::stoll(c.batch);
   request.tensor = c.tensor;
-  request.within = PlanRequest::usual_within;
+  request.within = 1.5;
   return request;
 }
 

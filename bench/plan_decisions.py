@@ -10,13 +10,16 @@ import subprocess
 import sys
 
 BEHAVIOUR = "pipedream-2bw-2021:time:messages"
+#: What the paper's planner does not search.
+PAPERS_SPACE = ["--tensor-parallel", "1", "--context-parallel", "1", "--recompute-modules", "core-attention", "--recompute-layers", "all",
+                "--offload-modules", "none", "--shard", "none", "--stage-layers", "equal", "--validate-steps", "before"]
 PAPERS_DEPTH = {"gpt-2.2b": 8, "gpt-3.8b": 16}
 
 
 def plans(frugal, model, batch, recompute):
     printed = subprocess.run(
         [frugal, "plan", "--within", "1000", "--model", model, "--hardware", "v100-p3-16xlarge", "--devices", "64", "--batch", str(batch),
-         "--schedule", "2bw", "--recompute", recompute, "--program", BEHAVIOUR, "--rows", "1000", "--format", "json"],
+         "--schedule", "2bw", *PAPERS_SPACE, "--recompute", recompute, "--program", BEHAVIOUR, "--rows", "1000", "--format", "json"],
         check=True, capture_output=True, text=True).stdout
     return json.loads(printed)["fitting"]
 

@@ -24,14 +24,17 @@ MACHINES = ("h100-dgx", "h200-hgx", "b200-dgx")
 MODELS = {"Llama 3 8B": ((32, 4096, 32, 14336), 128, 512), "Llama 3 70B": ((80, 8192, 64, 28672), 512, 512),
           "Llama 3 405B": ((126, 16384, 128, 53248), 16384, 2048)}
 PAPERS = ("1f1b", "interleaved")
-#: What is searched from each step on: flags, and schedules to choose among.
+#: What the papers do not search.
+PAPERS_SPACE = {"--stage-layers": "equal", "--shard": "none", "--recompute-modules": "core-attention", "--recompute-layers": "all",
+                "--validate-steps": "before", "--offload-modules": "none"}
+#: What is searched from each step on: of these, and schedules to choose among.
 STEPS = (("the papers'", [], PAPERS),
-         ("+ stages of any size", ["--stage-layers", "searched"], PAPERS),
-         ("+ shards", ["--shard", "searched"], PAPERS),
-         ("+ modules", ["--recompute-modules", "searched"], PAPERS),
+         ("+ stages of any size", ["--stage-layers"], PAPERS),
+         ("+ shards", ["--shard"], PAPERS),
+         ("+ modules", ["--recompute-modules"], PAPERS),
          ("+ schedules since", [], ("searched",)),
-         ("+ some layers, late steps", ["--recompute-layers", "searched", "--validate-steps", "searched"], ("searched",)),
-         ("+ offload", ["--offload-modules", "searched"], ("searched",)))
+         ("+ some layers, late steps", ["--recompute-layers", "--validate-steps"], ("searched",)),
+         ("+ offload", ["--offload-modules"], ("searched",)))
 #: Table 4 of the same paper: GPUs, sequences of a batch, tokens of one, context-parallel size, MFU in %. Stages are 16
 #: and tensor-parallel size is 8 in all; the first and the last part of the model have one layer, the others two.
 LLAMA = ((8192, 2048, 8192, 1, 43), (16384, 2048, 8192, 1, 41), (16384, 128, 131072, 16, 38))
@@ -59,8 +62,8 @@ def described(folder, name):
 
 def first_choice(frugal, model, machine, devices, batch, flags, schedule):
     out = frugal_output(frugal, "plan", "--model", model, "--hardware", machine, "--devices", devices, "--batch", batch,
-                        "--tensor-parallel", "searched", "--sequence-parallel", "--attention", "fused", "--schedule",
-                        schedule, *flags, "--execute", 10, "--rows", 10, "--format", "json")
+                        "--context-parallel", 1, "--attention", "fused", "--schedule", schedule,
+                        *(word for pair in flags.items() for word in pair), "--within", 1.5, "--execute", 10, "--rows", 10, "--format", "json")
     if out is None:
         return None
     plan = json.loads(out)
@@ -68,16 +71,16 @@ def first_choice(frugal, model, machine, devices, batch, flags, schedule):
     seconds = best["executed"]["seconds"]
     return {"seconds": seconds, "mfu": best["mfu"] * best["seconds"] / seconds,
             "predicted_seconds": best["seconds"], "peak_bytes": max(best["executed"]["memory_per_stage"]),
-            "considered": len(plan["fitting"]) + len(plan["too_large"]) + plan["slower"],
+            "considered": plan["considered"],
             "gpu_hours_per_billion_tokens": best["device_hours_per_billion_tokens"] * seconds / best["seconds"],
             "command": plan["command"], "name": best["name"]}
 
 
 def planned_on(frugal, model, name, machine):
     _, devices, batch = MODELS[name]
-    cases, flags = [], []
-    for step, more, schedules in STEPS:
-        flags += more
+    cases, flags = [], dict(PAPERS_SPACE)
+    for step, searched, schedules in STEPS:
+        flags.update(dict.fromkeys(searched, "searched"))
         found = [first_choice(frugal, model, machine, devices, batch, flags, schedule)
                  for schedule in schedules]
         fitting = [choice for choice in found if choice is not None]

@@ -71,7 +71,7 @@ BENCHMARK(train_trillion)->Unit(benchmark::kMillisecond);
 
 /// Configurations that were compared.
 void run_plan(benchmark::State& state, PlanRequest request) {
-  request.within = PlanRequest::usual_within;
+  request.within = 1.5;
   size_t configurations = 0;
   for (auto _ : state) configurations += search(request).compared();
   state.SetItemsProcessed(static_cast<int64_t>(configurations));

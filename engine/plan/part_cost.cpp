@@ -89,6 +89,7 @@ PartCosts::PartCosts(const RunConfig& run, const OptimizerOptions& optimizer,
 const PartCost& PartCosts::executed(ModelPart part, bool turns) const {
   part.first_layer %= kinds_;
   const std::tuple key{part.first_layer, part.layers, part.first, part.last, turns};
+  const std::scoped_lock lock(executing_);
   const auto found = executed_.find(key);
   if (found != executed_.end()) return found->second;
   return executed_.emplace(key, execute_part(run_, optimizer_, machine_, part, turns))
@@ -101,16 +102,23 @@ PartCost PartCosts::next(int64_t layer) const {
 }
 
 PartCost PartCosts::of(const ModelPart& part) const {
+  PartCost cost = without_peaks(part);
+  if (part.layers > most_ && (part.first || part.last)) correct_peaks(part, cost);
+  return cost;
+}
+
+PartCost PartCosts::without_peaks(const ModelPart& part) const {
   const int64_t more = std::max<int64_t>(part.layers - most_, 0);
   PartCost cost = executed({part.first_layer, part.layers - more, part.first, part.last});
   for (int64_t i = 0; i < std::min(kinds_, more); ++i)  // those of a kind together
     cost = plus(cost, (more - 1 - i) / kinds_ + 1, next(part.first_layer + i + 1));
-  if (more > 0 && (part.first || part.last)) correct_peaks(part, cost);
   return cost;
 }
 
 PartCost PartCosts::turning(const ModelPart& part) const {
-  return run_.offload ? executed(part, true) : of(part);
+  if (!run_.offload) return of(part);
+  // An end beside the other one has a table all the same where it is alone.
+  return executed({part.first_layer, part.layers, part.first, part.last}, true);
 }
 
 const PairCost& PartCosts::together(const ModelPart& chunk_0, const ModelPart& chunk_1,
@@ -119,6 +127,7 @@ const PairCost& PartCosts::together(const ModelPart& chunk_0, const ModelPart& c
   for (const ModelPart& part : {chunk_0, chunk_1})
     key.insert(key.end(),
                {part.first_layer % kinds_, part.layers, part.first ? 1 : 0, part.last ? 1 : 0});
+  const std::scoped_lock lock(executing_);
   const auto found = together_.find(key);
   if (found != together_.end()) return found->second;
   PairCost cost;

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <map>
+#include <mutex>
 #include <tuple>
 #include <vector>
 
@@ -77,9 +78,9 @@ PartCost plus(const PartCost& a, int64_t n, const PartCost& b);
 /// it are there. There are several kinds where every so many layers have a window
 /// (ModelConfig::window_period).
 ///
-/// Each part is executed when it is first asked for. Where layers are recomputed otherwise than
-/// those behind them (RunConfig::recompute_layers, recompute_group), or offloaded, it is executed
-/// as it is.
+/// Each part is executed when it is first asked for; several threads may ask. Where layers are
+/// recomputed otherwise than those behind them (RunConfig::recompute_layers, recompute_group), or
+/// offloaded, it is executed as it is.
 ///
 /// A peak grows by what each layer more keeps where it is a layer's. It may be the embedding's or
 /// the head's instead, and grow by less, until the layers' own is higher; then what is said is too
@@ -89,6 +90,8 @@ class PartCosts {
   PartCosts(const RunConfig& run, const OptimizerOptions& optimizer, const Machine& machine);
 
   PartCost of(const ModelPart& part) const;
+  /// The same but for peaks where the ends have them, with less to execute.
+  PartCost without_peaks(const ModelPart& part) const;
   /// The same of microbatches whose backward pass is the next one behind their forward pass; only
   /// where activations are offloaded does that make a difference.
   PartCost turning(const ModelPart& part) const;
@@ -109,10 +112,11 @@ class PartCosts {
 
   RunConfig run_;
   OptimizerOptions optimizer_;
-  Machine machine_;           // of endless memory
-  int64_t kinds_;             // of layers
-  int64_t most_;              // layers of a part that are executed
-  int64_t hidden_state_ = 0;  // bytes
+  Machine machine_;               // of endless memory
+  int64_t kinds_;                 // of layers
+  int64_t most_;                  // layers of a part that are executed
+  int64_t hidden_state_ = 0;      // bytes
+  mutable std::mutex executing_;  ///< guards what follows
   mutable std::map<std::tuple<int64_t, int64_t, bool, bool, bool>, PartCost> executed_;
   mutable std::map<std::vector<int64_t>, PairCost> together_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 #include <map>
+#include <mutex>
 #include <string>
 #include <tuple>
 
@@ -10,7 +11,7 @@
 namespace frugal::engine {
 
 /// The costs of parts for all configurations of a search: executed once for all depths and, but for
-/// what replicas divide, widths.
+/// what replicas divide, widths. Several threads may ask.
 class PlanCosts {
  public:
   explicit PlanCosts(const Machine& machine) : machine_(machine) {}
@@ -30,16 +31,15 @@ class PlanCosts {
                   run.validate_steps,
                   run.shard,
                   run.shard == Shard::none ? 1 : run.data_parallel};
-    const auto found = costs_.find(key);
-    if (found != costs_.end()) return found->second;
-    return costs_.emplace(key, PartCosts(run, planned_optimizer(run.schedule), machine_))
-        .first->second;
+    const std::scoped_lock lock(finding_);
+    return costs_.try_emplace(key, run, planned_optimizer(run.schedule), machine_).first->second;
   }
 
  private:
   using Key = std::tuple<int, int, ContextKind, int64_t, Recompute, std::string, int64_t,
                          std::string, bool, bool, std::string_view, StepValidation, Shard, int>;
   const Machine& machine_;
+  std::mutex finding_;  ///< guards what follows
   std::map<Key, PartCosts> costs_;
 };
 

@@ -12,6 +12,7 @@
 #include "engine/plan/execute.h"
 #include "engine/plan/walk_of_run.h"
 #include "engine/plan/walks.h"
+#include "engine/rank_grid.h"
 #include "engine/schedule/early_forwards.h"
 #include "engine/schedule/passes.h"
 #include "engine/schedule/schedules.h"
@@ -343,6 +344,20 @@ size_t Prediction::fullest() const {
       std::max_element(stages.begin(), stages.end(),
                        [](const auto& a, const auto& b) { return a.memory < b.memory; }) -
       stages.begin());
+}
+
+int64_t host_memory_of_node(const RunConfig& run, const Prediction& prediction,
+                            int64_t devices_per_node) {
+  const Layout layout = layout_of(run);
+  int64_t most = 0;
+  for (int rank = 0, end = 0; rank < layout.ranks();) {
+    end = static_cast<int>(std::min<int64_t>(rank + devices_per_node, layout.ranks()));
+    int64_t node = 0;
+    for (; rank < end; ++rank)
+      node += prediction.stages[static_cast<size_t>(layout.place(rank).stage)].on_host;
+    most = std::max(most, node);
+  }
+  return most;
 }
 
 OptimizerOptions planned_optimizer(const ScheduleKind& kind) {

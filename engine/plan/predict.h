@@ -53,6 +53,10 @@ std::optional<Prediction> predict_within(double seconds, const RunConfig& run,
 int64_t predict_memory(const RunConfig& run, const PartCosts& costs, const Links& links,
                        const Machine& machine);
 
+/// Bytes that the ranks of a node have offloaded together at most, on the node where that is most.
+int64_t host_memory_of_node(const RunConfig& run, const Prediction& prediction,
+                            int64_t devices_per_node);
+
 /// Why there is no prediction of a run's schedule; empty where there is one.
 std::string why_not_predicted(const RunConfig& run);
 

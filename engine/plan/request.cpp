@@ -91,10 +91,11 @@ void PlanRequest::validate() const {
   const int most = std::ranges::max(sizes), pipelines = devices / most;
   const int64_t below = batch / pipelines * pipelines;
   throw InputError(fmt::format(
-      "--batch is {}, and no b x w x d x g is that with w x d = {} (--devices {}{}); give a "
-      "multiple of {}, such as {}",
-      batch, pipelines, devices, most > 1 ? fmt::format(", {} to a stage", most) : "", pipelines,
-      std::max<int64_t>(below, pipelines)));
+      "--batch is {}, and {} devices{} each take the same number of sequences of it; give a "
+      "multiple "
+      "of {}, such as {}",
+      batch, devices, most > 1 ? fmt::format(", {} to each stage of a replica,", most) : "",
+      pipelines, std::max<int64_t>(below, pipelines)));
 }
 
 }  // namespace frugal::engine

@@ -49,7 +49,12 @@ struct PlanRequest {
   /// A configuration that takes longer than so many times the fastest that fits is counted and not
   /// kept; what its stages compute often says that it does, and then it is not predicted.
   double within = std::numeric_limits<double>::infinity();
-  static constexpr double usual_within = 1.5;  ///< where somebody looks at the best alone
+  static constexpr double usual_within = 1.1;  ///< where somebody looks at the best alone
+  /// Whether what is neither the first choice nor close to it may be left out: what recomputes
+  /// though it fits without, and what misses by more than `nearly` whatever it recomputes.
+  bool brief = false;
+  static constexpr double nearly = 0.1;  ///< of the memory
+  int threads = 1;                       ///< of the search
   /// Where the schedule does not say how many chunks a stage has: at most so many.
   static constexpr int most_chunks = 8;
 

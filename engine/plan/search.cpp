@@ -3,140 +3,132 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
-#include <deque>
+#include <exception>
 #include <functional>
 #include <queue>
+#include <thread>
+#include <utility>
 
 #include "engine/plan/balance.h"
+#include "engine/plan/ordered.h"
 #include "engine/plan/plan_costs.h"
 #include "engine/plan/worth.h"
-#include "engine/schedule/schedules.h"
 #include "kernels/support/error.h"
 
 namespace frugal::engine {
 namespace {
 
+/// What the threads of a search have in common.
+struct Shared {
+  explicit Shared(const PlanRequest& request) : costs(request.machine), worth(request, costs) {}
+
+  /// Something that fits takes so many seconds.
+  void found(double seconds) {
+    double before = fastest;
+    while (seconds < before && !fastest.compare_exchange_weak(before, seconds)) {
+    }
+  }
+
+  /// Bytes that a stage's parameters, gradients and optimizer take on average, and that nothing
+  /// that is recomputed makes less. Neither microbatches nor ways to share sequences change them.
+  int64_t fixed(RunConfig run) {
+    run.data_parallel *= std::exchange(run.context_parallel, 1);
+    run.recompute = Recompute::none;
+    run.recompute_modules = RunConfig::cores;
+    run.micro_batch = 1;
+    if (run.schedule.flushes) run.schedule = ScheduleKind::one_forward_one_backward;
+    return costs.of(run).without_peaks(ModelPart::whole(run)).fixed / run.pipeline_parallel;
+  }
+
+  PlanCosts costs;
+  WorthTrying worth;
+  std::atomic<double> fastest = std::numeric_limits<double>::infinity();  ///< seconds of what fits
+  std::atomic<size_t> next = 0;                                           ///< of OrderedRuns::all()
+};
+
+/// What may be the fastest of all.
+struct Chance {
+  enum class Of : uint8_t {
+    late_steps,   ///< that are validated later
+    some_layers,  ///< recomputed, as few as fit: about so large a share
+    offloading    ///< so little that the rest fits
+  };
+  Of of;
+  double seconds;  ///< of a batch, if it is as fast as it can be
+  RunConfig run;
+  const Links* links;
+  double share = 1;
+  std::pair<size_t, size_t> turn = {};  ///< decides among equals, whichever thread found them
+
+  bool operator>(const Chance& other) const {
+    return std::tie(seconds, turn) > std::tie(other.seconds, other.turn);
+  }
+};
+using Chances = std::priority_queue<Chance, std::vector<Chance>, std::greater<>>;
+
+/// A part of a search: some of the ways to order passes, and all that may be done with each.
 class Search {
  public:
-  explicit Search(const PlanRequest& request)
-      : request_(request), costs_(request.machine), worth_(request, costs_) {}
+  Search(const PlanRequest& request, Shared& shared) : request_(request), shared_(shared) {}
 
-  Plan run() {
-    for (const int tensor : request_.tensor)
-      for (const Sharing& context : request_.contexts) {
-        if (request_.devices % (int64_t{tensor} * context.ranks) != 0) continue;
-        const int64_t devices = request_.devices / (int64_t{tensor} * context.ranks);
-        for (const int64_t depth : divisors(devices))
-          if (divides(depth)) shape(tensor, context, depth, devices / depth);
-      }
-    // Of what computes least something fast is found soon, and the rest may be too slow.
-    std::ranges::stable_sort(ordered_, {}, &Ordered::passes);
-    for (const Ordered& each : ordered_) divided(each);
+  /// Takes turns with the other threads.
+  void take_turns(const std::vector<Ordered>& all, const SearchProgress& progress) {
+    for (turn_ = shared_.next++; turn_ < all.size(); turn_ = shared_.next++) {
+      divided(all[turn_]);
+      if (progress) progress(turn_, all.size());
+    }
+  }
+
+  /// What another thread has found.
+  void join(Search other) {
+    for (const auto list : {&Search::fitting_, &Search::too_large_})
+      std::ranges::move(other.*list, std::back_inserter(this->*list));
+    for (; !other.chances_.empty(); other.chances_.pop()) chances_.push(other.chances_.top());
+    if (other.plan_.refused > 0 && (plan_.refused == 0 || other.first_refused_ < first_refused_)) {
+      plan_.first_rule = other.plan_.first_rule;
+      first_refused_ = other.first_refused_;
+    }
+    plan_.refused += other.plan_.refused;
+    plan_.slower += other.plan_.slower;
+    plan_.hopeless += other.plan_.hopeless;
+    if (other.least_hopeless_ && is_nearer(*other.least_hopeless_))
+      least_hopeless_ = std::move(other.least_hopeless_);
+  }
+
+  /// The plan, once all have joined.
+  Plan finish() {
+    turn_ = std::numeric_limits<size_t>::max();
     take_chances();
-    put_in_order(plan_.fitting);
-    put_in_order(plan_.too_large);
+    if (fitting_.empty() && too_large_.empty() && least_hopeless_) {
+      brief_ = false;  // how much is missing is to be said
+      recomputed(least_hopeless_->run, least_hopeless_->ordered);
+    }
+    plan_.fitting = in_order(std::move(fitting_));
+    plan_.too_large = in_order(std::move(too_large_));
     return std::move(plan_);
   }
 
  private:
-  /// How devices are divided and passes ordered.
-  struct Ordered {
-    RunConfig run;
-    const Links* links;
-    double passes;  // seconds of a batch in which nothing is recomputed, divided or waited for
-    double least;   // the same, if passes that are made together hide all that they can
-  };
-
-  /// What may be the fastest of all.
-  struct Chance {
-    enum class Of : uint8_t {
-      late_steps,   // that are validated later
-      some_layers,  // recomputed, as few as fit: about so large a share
-      offloading    // so little that the rest fits
-    };
-    Of of;
-    double seconds;  // of a batch, if it is as fast as it can be
-    RunConfig run;
-    const Links* links;
-    double share = 1;
-
-    bool operator>(const Chance& other) const { return seconds > other.seconds; }
-  };
+  /// A candidate with the turn in which it was found.
+  using Found = std::vector<std::pair<size_t, Candidate>>;
 
   /// Seconds of what is kept.
-  double longest() const { return request_.within * fastest_; }
+  double longest() const { return request_.within * shared_.fastest; }
 
   /// The fastest first; without those that were kept until a faster one was found.
-  void put_in_order(std::vector<Candidate>& candidates) {
-    const auto seconds = [](const Candidate& c) { return c.prediction.seconds; };
-    std::ranges::stable_sort(candidates, {}, seconds);
-    const auto end = std::ranges::upper_bound(candidates, longest(), {}, seconds);
-    plan_.slower += candidates.end() - end;
-    candidates.erase(end, candidates.end());
-  }
-
-  /// Whether a model can be cut into so many parts.
-  bool divides(int64_t parts) const {
-    const int64_t layers = request_.run.model.layers;
-    return layers % parts == 0 || (request_.balanced_stages && parts <= layers);
-  }
-
-  /// All microbatch sizes of these t, c, d and w.
-  void shape(int tensor, const Sharing& context, int64_t depth, int64_t width) {
-    if (request_.batch % width != 0) return;
-    const int64_t sequences = request_.batch / width;  // of a pipeline
-    RunConfig run = request_.run;
-    run.tensor_parallel = tensor;
-    run.context_parallel = context.ranks;
-    run.context = context.kind;
-    run.pipeline_parallel = static_cast<int>(depth);
-    run.data_parallel = static_cast<int>(width);
-    const Links& links = links_.emplace_back(run, request_.machine);
-    for (const int64_t micro_batch : divisors(sequences)) {
-      run.micro_batch = micro_batch;
-      run.microbatches = sequences / micro_batch;
-      if (run.microbatches % depth != 0 || micro_batch > RunConfig::most_sequences ||
-          run.microbatches > RunConfig::most_sequences || run.microbatches > most_passes / depth) {
-        plan_.not_filling += static_cast<int64_t>(request_.recompute.size());
-        continue;
-      }
-      // A pipeline of one stage has no bubble that another order or a second version of its
-      // weights could fill.
-      if (depth == 1)
-        ordered(run, links, ScheduleKind::one_forward_one_backward);
-      else
-        for (const ScheduleKind& kind : request_.schedules) ordered(run, links, kind);
-    }
-  }
-
-  /// With every number of chunks that the schedule may have.
-  void ordered(RunConfig run, const Links& links, const ScheduleKind& kind) {
-    run.schedule = kind;
-    const int least = kind.has_chunks ? std::max(kind.chunks, 2) : 1;
-    const int most = kind.has_chunks && kind.chunks == 0 ? PlanRequest::most_chunks : least;
-    for (run.chunks = least; run.chunks <= most; ++run.chunks)
-      if (divides(int64_t{run.pipeline_parallel} * run.chunks)) beside_or_alone(run, links);
-  }
-
-  /// With passes that are made together, where there are some, and without: what a pass has made
-  /// leaves for the next stage when both have ended.
-  void beside_or_alone(RunConfig run, const Links& links) {
-    ordered_.push_back(ordered_by_passes(run, links));
-    if (!makes_together(run)) return;
-    run.overlap_passes = PassOverlap::off;
-    ordered_.push_back(ordered_by_passes(run, links));
-  }
-
-  Ordered ordered_by_passes(const RunConfig& run, const Links& links) {
-    if (!std::isfinite(request_.within) || rule_against(run)) return {run, &links, 0, 0};
-    const PartCost model = costs_.of(without_offload(run)).of(ModelPart::whole(run));
-    const double of_stage =
-        static_cast<double>(run.microbatches) / static_cast<double>(run.pipeline_parallel);
-    const double passes = least_passes(run.schedule, model);
-    // A pass takes no less time beside another one than alone.
-    const double longer = std::max(model.forward.seconds, passes - model.forward.seconds);
-    return {run, &links, of_stage * passes, of_stage * (makes_together(run) ? longer : passes)};
+  std::vector<Candidate> in_order(Found found) {
+    const auto seconds = [](const auto& each) { return each.second.prediction.seconds; };
+    std::ranges::stable_sort(found, [&](const auto& a, const auto& b) {
+      return std::pair(seconds(a), a.first) < std::pair(seconds(b), b.first);
+    });
+    const auto end = std::ranges::upper_bound(found, longest(), {}, seconds);
+    plan_.slower += found.end() - end;
+    std::vector<Candidate> candidates;
+    for (auto each = found.begin(); each != end; ++each)
+      candidates.push_back(std::move(each->second));
+    return candidates;
   }
 
   /// With all that may be recomputed, and that replicas may divide.
@@ -149,34 +141,121 @@ class Search {
     for (const Shard shard : request_.shards) {
       if (shard != Shard::none && run.data_parallel * run.context_parallel == 1) continue;
       run.shard = shard;
-      if (!allowed(run)) continue;
-      for (const Recomputation& again : worth_.recomputing(run)) {
-        RunConfig with = run;
-        with.recompute = again.kind;
-        with.recompute_modules = again.modules;
-        if (allowed(with)) stages(with, *ordered.links);
-      }
+      if (allowed(run) && !is_hopeless(run, ordered)) recomputed(run, ordered);
     }
   }
 
-  /// Stages of equal size, and balanced ones where they are others.
-  void stages(RunConfig run, const Links& links) {
-    const PartCosts& costs = costs_.of(run);
+  /// Whether it does not even nearly fit, however it is recomputed; then it is counted.
+  bool is_hopeless(const RunConfig& run, const Ordered& ordered) {
+    if (!brief_ || run.offload) return false;
+    const int64_t bytes = shared_.fixed(run);
+    if (static_cast<double>(bytes - request_.memory) <=
+        PlanRequest::nearly * static_cast<double>(request_.memory))
+      return false;
+    plan_.hopeless += static_cast<int64_t>(request_.recompute.size());
+    if (const Hopeless found{bytes, turn_, run, ordered}; is_nearer(found)) least_hopeless_ = found;
+    return true;
+  }
+
+  void recomputed(const RunConfig& run, const Ordered& ordered) {
+    const std::optional<Plain> plain = without_recomputing(run, ordered);
+    // Where it fits as it is, or is too slow, it only gets slower.
+    if (plain && plain->most_memory <= request_.memory) {
+      plan_.slower += static_cast<int64_t>(request_.recompute.size()) - 1;
+      return;
+    }
+    const std::vector<RecomputedLayer>& all = shared_.worth.recomputing(run);
+    const auto none =
+        std::ranges::find(all, Recompute::none, [](auto& of) { return of.again.kind; });
+    for (const RecomputedLayer& each : all) {
+      if (plain && each.again.kind == Recompute::none) continue;
+      RunConfig with = run;
+      with.recompute = each.again.kind;
+      with.recompute_modules = each.again.modules;
+      if (!allowed(with)) continue;
+      if (plain && !is_worth_it(*plain, none->layer, each.layer, with))
+        ++plan_.slower;
+      else
+        (void)stages(with, *ordered.links);
+    }
+  }
+
+  /// What a configuration is predicted to take.
+  struct Outcome {
+    double seconds, bubble;
+    int64_t memory;
+  };
+  /// What configurations that differ in the sizes of stages are predicted to take.
+  struct Stages {
+    double seconds = std::numeric_limits<double>::infinity();  ///< the least; of none: endless
+    int64_t least_memory = std::numeric_limits<int64_t>::max(), most_memory = 0;
+  };
+  /// Those that recompute nothing.
+  struct Plain : Stages {
+    int64_t fixed;  ///< bytes, of its memory
+  };
+
+  /// In a brief search, and where that is asked for.
+  std::optional<Plain> without_recomputing(RunConfig run, const Ordered& ordered) {
+    if (!brief_ || request_.recompute.front().kind != Recompute::none) return std::nullopt;
+    run.recompute = Recompute::none;
+    run.recompute_modules = RunConfig::cores;
+    if (rule_against(run)) return std::nullopt;
+    const std::optional<Stages> found = stages(run, *ordered.links);
+    if (!found) return std::nullopt;
+    return Plain{*found, shared_.fixed(run)};
+  }
+
+  /// Whether something that recomputes may be kept, or be the fastest of all if only some layers
+  /// do, beside what recomputes nothing. It takes longer than that, by what a stage computes again;
+  /// and it saves no more of what is kept than a layer does.
+  bool is_worth_it(const Plain& plain, const PartCost& none, const PartCost& layer,
+                   const RunConfig& with) const {
+    if (layer.forward.seconds == 0) return true;  // not known
+    const auto seconds = [&](const PartCost& of) {
+      return makes_together(with) ? std::max(of.forward.seconds, of.backward.seconds)
+                                  : of.forward.seconds + of.backward.seconds;
+    };
+    // Some of it may hide behind what stages wait for.
+    constexpr double seen = 0.9;
+    const auto layers = static_cast<double>(with.model.layers * with.microbatches);
+    const double longer = seen * layers / with.pipeline_parallel * (seconds(layer) - seconds(none));
+    if (plain.seconds + longer <= longest()) return true;
+    if (!request_.some_layers) return false;
+    const auto missing = static_cast<double>(plain.least_memory - request_.memory);
+    const double kept = static_cast<double>(layer.kept) / static_cast<double>(none.kept);
+    const double saved = static_cast<double>(plain.least_memory - plain.fixed) * (1 - kept);
+    return missing < saved && plain.seconds + longer * missing / saved <= shared_.fastest;
+  }
+
+  /// Stages of equal size, and balanced ones where they are others; none where one is refused.
+  std::optional<Stages> stages(RunConfig run, const Links& links) {
+    const PartCosts& costs = shared_.costs.of(run);
+    const int64_t refused = plan_.refused;
+    Stages both;
+    const auto add = [&](const std::optional<Outcome>& outcome) {
+      if (!outcome) return;
+      both.seconds = std::min(both.seconds, outcome->seconds);
+      both.least_memory = std::min(both.least_memory, outcome->memory);
+      both.most_memory = std::max(both.most_memory, outcome->memory);
+    };
     const int64_t parts = run.part_layout().parts();
     const bool equal = run.model.layers % parts == 0;
-    if (equal) recompute_all_or_some(run, costs, links);
-    if (!request_.balanced_stages || parts == 1) return;
-    run.stage_layers = balanced_layers(run, costs);
-    const std::vector<int64_t>& layers = run.stage_layers;
-    if (equal && std::ranges::all_of(layers, [&](int64_t n) { return n == layers.front(); }))
-      return;
-    recompute_all_or_some(run, costs, links);
+    if (equal) add(recompute_all_or_some(run, costs, links));
+    if (request_.balanced_stages && parts > 1) {
+      run.stage_layers = balanced_layers(run, costs);
+      const std::vector<int64_t>& layers = run.stage_layers;
+      if (!equal || std::ranges::any_of(layers, [&](int64_t n) { return n != layers.front(); }))
+        add(recompute_all_or_some(run, costs, links));
+    }
+    if (plan_.refused > refused) return std::nullopt;
+    return both;
   }
 
   /// In the order of how fast they may be, so that the result does not depend on the order in which
   /// others were found.
   void take_chances() {
-    for (; !chances_.empty() && chances_.top().seconds < fastest_;) {
+    for (; !chances_.empty() && chances_.top().seconds < shared_.fastest;) {
       const Chance chance = chances_.top();
       chances_.pop();
       if (chance.of == Chance::Of::some_layers)
@@ -184,28 +263,30 @@ class Search {
       else if (chance.of == Chance::Of::offloading)
         offload_least(chance.run, *chance.links);
       else if (allowed(chance.run))
-        (void)consider(chance.run, costs_.of(chance.run), *chance.links);
+        (void)consider(chance.run, shared_.costs.of(chance.run), *chance.links);
     }
   }
 
   /// What is recomputed of every layer; and of as few as fit, if that may be the fastest of all.
-  void recompute_all_or_some(const RunConfig& run, const PartCosts& costs, const Links& links) {
+  std::optional<Outcome> recompute_all_or_some(const RunConfig& run, const PartCosts& costs,
+                                               const Links& links) {
     const std::optional<Outcome> all = step_soon_or_late(run, costs, links);
     if (request_.searches_offload && all && all->memory > request_.memory &&
-        all->seconds < fastest_)
-      chances_.push({Chance::Of::offloading, all->seconds, run, &links});
+        all->seconds < shared_.fastest)
+      push({Chance::Of::offloading, all->seconds, run, &links});
     const bool by_layer = run.recompute == Recompute::full || run.recompute == Recompute::selective;
-    if (!request_.some_layers || !by_layer || !all || all->memory > request_.memory) return;
+    if (!request_.some_layers || !by_layer || !all || all->memory > request_.memory) return all;
     RunConfig plain = run;
     plain.recompute = Recompute::none;
     plain.recompute_modules = RunConfig::cores;
-    if (broken_rule(plain)) return;
-    const auto none = predicted(plain, costs_.of(plain), links);
-    if (!none || none->memory() <= request_.memory) return;
+    if (broken_rule(plain)) return all;
+    const auto none = predicted(plain, shared_.costs.of(plain), links);
+    if (!none || none->memory() <= request_.memory) return all;
     const double share = static_cast<double>(none->memory() - request_.memory) /
                          static_cast<double>(none->memory() - all->memory);
     const double seconds = none->seconds + share * (all->seconds - none->seconds);
-    if (seconds < fastest_) chances_.push({Chance::Of::some_layers, seconds, run, &links, share});
+    if (seconds < shared_.fastest) push({Chance::Of::some_layers, seconds, run, &links, share});
+    return all;
   }
 
   /// Of the first layers of each part, as few as fit; that is about so large a share of them.
@@ -215,7 +296,7 @@ class Search {
         uneven.empty() ? run.model.layers / run.part_layout().parts() : std::ranges::max(uneven);
     const auto fits = [&](int64_t recomputed) {
       run.recompute_layers = recomputed;
-      return predict_memory(run, costs_.of(run), links, request_.machine) <= request_.memory;
+      return predict_memory(run, shared_.costs.of(run), links, request_.machine) <= request_.memory;
     };
     auto fewest = std::clamp(static_cast<int64_t>(std::ceil(share * static_cast<double>(layers))),
                              int64_t{1}, layers);
@@ -223,36 +304,33 @@ class Search {
     while (fewest > 1 && fits(fewest - 1)) --fewest;
     if (fewest == layers) return;
     run.recompute_layers = fewest;
-    (void)step_soon_or_late(run, costs_.of(run), links);
+    (void)step_soon_or_late(run, shared_.costs.of(run), links);
   }
 
   /// The set of modules that leaves most on the device of those with which it fits.
   void offload_least(RunConfig run, const Links& links) {
-    const std::vector<LayerModules>& sets = worth_.offloading(run);
+    const std::vector<LayerModules>& sets = shared_.worth.offloading(run);
     run.offload = true;
     const auto is_too_large = [&](LayerModules set) {
       run.offload_modules = set;
-      return predict_memory(run, costs_.of(run), links, request_.machine) > request_.memory;
+      return predict_memory(run, shared_.costs.of(run), links, request_.machine) > request_.memory;
     };
     if (sets.empty() || is_too_large(sets.back())) return;
     run.offload_modules = *std::ranges::partition_point(sets, is_too_large);
-    if (allowed(run)) (void)step_soon_or_late(run, costs_.of(run), links);
+    if (allowed(run)) (void)step_soon_or_late(run, shared_.costs.of(run), links);
   }
 
-  /// What a configuration is predicted to take; none where it is left out before that is known.
-  struct Outcome {
-    double seconds, bubble;
-    int64_t memory;
-  };
+  // None where a configuration is left out before its outcome is known.
+
   /// Steps in which stages meet; and those that are validated later, if these may be the fastest.
   std::optional<Outcome> step_soon_or_late(RunConfig run, const PartCosts& costs,
                                            const Links& links) {
     const std::optional<Outcome> meeting = consider(run, costs, links);
-    if (!request_.late_steps || !meeting || meeting->seconds - meeting->bubble >= fastest_)
+    if (!request_.late_steps || !meeting || meeting->seconds - meeting->bubble >= shared_.fastest)
       return meeting;
     run.validate_steps = StepValidation::after;
     if (run.validates_later() && run.schedule.flushes && why_not_predicted(run).empty())
-      chances_.push({Chance::Of::late_steps, meeting->seconds - meeting->bubble, run, &links});
+      push({Chance::Of::late_steps, meeting->seconds - meeting->bubble, run, &links});
     return meeting;
   }
   std::optional<Outcome> consider(const RunConfig& run, const PartCosts& costs,
@@ -271,8 +349,8 @@ class Search {
     }
     Candidate candidate{run, *std::move(prediction), 0};
     candidate.missing = std::max<int64_t>(candidate.prediction.memory() - request_.memory, 0);
-    if (candidate.fits()) fastest_ = std::min(fastest_, outcome.seconds);
-    (candidate.fits() ? plan_.fitting : plan_.too_large).push_back(std::move(candidate));
+    if (candidate.fits()) shared_.found(outcome.seconds);
+    (candidate.fits() ? fitting_ : too_large_).emplace_back(turn_, std::move(candidate));
     return outcome;
   }
 
@@ -288,7 +366,9 @@ class Search {
   }
 
   void refuse(const InputError& rule) {
-    if (plan_.refused++ == 0) plan_.first_rule = rule.what();
+    if (plan_.refused++ > 0) return;
+    plan_.first_rule = rule.what();
+    first_refused_ = turn_;
   }
 
   bool allowed(const RunConfig& run) {
@@ -297,30 +377,67 @@ class Search {
     return !rule;
   }
 
-  static std::optional<InputError> rule_against(RunConfig run) {
-    const int64_t parts = run.part_layout().parts();
-    if (run.model.layers % parts != 0) {  // any sizes: what they will be is not known yet
-      run.stage_layers.assign(static_cast<size_t>(parts), 1);
-      run.stage_layers.back() += run.model.layers - parts;
-    }
-    return broken_rule(run);
+  void push(Chance chance) {
+    chance.turn = {turn_, pushed_++};
+    chances_.push(std::move(chance));
+  }
+
+  /// What does not fit however it is recomputed.
+  struct Hopeless {
+    int64_t fixed;  ///< bytes of a stage
+    size_t turn;
+    RunConfig run;
+    Ordered ordered;
+  };
+  bool is_nearer(const Hopeless& found) const {
+    return !least_hopeless_ || std::tie(found.fixed, found.turn) <
+                                   std::tie(least_hopeless_->fixed, least_hopeless_->turn);
   }
 
   const PlanRequest& request_;
-  PlanCosts costs_;
-  WorthTrying worth_;
-  std::deque<Links> links_;
-  std::vector<Ordered> ordered_;
+  Shared& shared_;
+  bool brief_ = request_.brief;
+  size_t turn_ = 0;    // of OrderedRuns::all()
+  size_t pushed_ = 0;  // chances
+  size_t first_refused_ = 0;
   Plan plan_;
-  double fastest_ = std::numeric_limits<double>::infinity();  // seconds of what fits
-  std::priority_queue<Chance, std::vector<Chance>, std::greater<>> chances_;
+  Found fitting_, too_large_;
+  Chances chances_;
+  std::optional<Hopeless> least_hopeless_;
 };
+
+/// By several threads, of which the caller's says how far it is.
+Search searched(const PlanRequest& request, Shared& shared, const std::vector<Ordered>& all,
+                const SearchProgress& progress) {
+  std::vector<Search> parts(static_cast<size_t>(std::max(request.threads, 1)),
+                            Search(request, shared));
+  std::vector<std::exception_ptr> failed(parts.size());
+  const auto take = [&](size_t part) {
+    try {
+      parts[part].take_turns(all, part == 0 ? progress : SearchProgress());
+    } catch (...) {
+      failed[part] = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (size_t part = 1; part < parts.size(); ++part) threads.emplace_back(take, part);
+    take(0);
+  }
+  for (const std::exception_ptr& failure : failed)
+    if (failure) std::rethrow_exception(failure);
+  for (size_t part = 1; part < parts.size(); ++part) parts[0].join(std::move(parts[part]));
+  return std::move(parts[0]);
+}
 
 }  // namespace
 
-Plan search(const PlanRequest& request) {
+Plan search(const PlanRequest& request, const SearchProgress& progress) {
   request.validate();
-  Plan plan = Search(request).run();
+  Shared shared(request);
+  const OrderedRuns ordered(request, shared.costs, std::isfinite(request.within));
+  Plan plan = searched(request, shared, ordered.all(), progress).finish();
+  plan.not_filling = ordered.not_filling();
   if (plan.fitting.empty() && plan.too_large.empty() && plan.refused > 0)
     throw InputError(plan.first_rule);
   if (plan.fitting.empty() && plan.too_large.empty())

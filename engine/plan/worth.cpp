@@ -18,40 +18,41 @@ bool is_worse(const PartCost& a, const PartCost& b) {
 
 }  // namespace
 
-const std::vector<Recomputation>& WorthTrying::recomputing(const RunConfig& like) {
+std::vector<RecomputedLayer> WorthTrying::find_recomputing(const RunConfig& like) const {
+  std::vector<RecomputedLayer> layers, worth;  // without what is offloaded
   const auto several =
       std::ranges::count(request_.recompute, Recompute::selective, &Recomputation::kind);
-  if (several < 2) return request_.recompute;
-  const auto [found, is_new] =
-      recomputing_.try_emplace({like.tensor_parallel, like.context_parallel, like.context,
-                                like.micro_batch, like.schedule.splits_backward});
-  if (!is_new) return found->second;
-  std::vector<std::pair<Recomputation, PartCost>> layers;  // without what is offloaded
   for (const Recomputation& again : request_.recompute) {
     RunConfig run = like;
     run.shard = Shard::none;
+    // Whole backward passes tell.
+    if (run.schedule.flushes) run.schedule = ScheduleKind::one_forward_one_backward;
     run.recompute = again.kind;
     run.recompute_modules = again.modules;
+    if (several < 2) {
+      worth.push_back({again});
+      continue;
+    }
     if (run.offload && broken_rule(run)) continue;  // nothing is left to offload
-    layers.emplace_back(again, costs_.of(without_offload(run)).layer());
+    layers.push_back({again, costs_.of(without_offload(run)).layer()});
   }
-  for (const auto& one : layers) {
-    const bool worse = one.first.kind == Recompute::selective &&
-                       std::ranges::any_of(layers, [&](const auto& other) {
-                         return is_worse(one.second, other.second);
+  for (const RecomputedLayer& one : layers) {
+    const bool worse = one.again.kind == Recompute::selective &&
+                       std::ranges::any_of(layers, [&](const RecomputedLayer& other) {
+                         return is_worse(one.layer, other.layer);
                        });
-    if (!worse) found->second.push_back(one.first);
+    if (!worse) worth.push_back(one);
   }
-  return found->second;
+  return worth;
 }
 
-const std::vector<LayerModules>& WorthTrying::offloading(const RunConfig& like) {
-  const auto [found, is_new] = offloading_.try_emplace(
-      {{like.tensor_parallel, like.context_parallel, like.context, like.micro_batch,
-        like.schedule.splits_backward},
-       like.recompute,
-       like.recompute == Recompute::selective ? name_of(like.recompute_modules) : ""});
-  if (!is_new) return found->second;
+const std::vector<RecomputedLayer>& WorthTrying::recomputing(const RunConfig& like) {
+  const Key key{like.tensor_parallel, like.context_parallel, like.context, like.micro_batch,
+                like.schedule.flushes};
+  return found(recomputing_, key, [&] { return find_recomputing(like); });
+}
+
+std::vector<LayerModules> WorthTrying::find_offloading(const RunConfig& like) const {
   // By how much of a layer stays on the device; of the same, the smaller set.
   std::map<int64_t, LayerModules, std::greater<>> sets;
   for (const LayerModules set : LayerModules::all_sets(like.kept_modules())) {
@@ -61,8 +62,18 @@ const std::vector<LayerModules>& WorthTrying::offloading(const RunConfig& like) 
     run.offload_modules = set;
     sets.emplace(costs_.of(run).of({.layers = 1}).kept, set);
   }
-  for (const auto& [kept, set] : sets) found->second.push_back(set);
-  return found->second;
+  std::vector<LayerModules> found;
+  for (const auto& [kept, set] : sets) found.push_back(set);
+  return found;
+}
+
+const std::vector<LayerModules>& WorthTrying::offloading(const RunConfig& like) {
+  const OffloadingKey key{
+      {like.tensor_parallel, like.context_parallel, like.context, like.micro_batch,
+       like.schedule.splits_backward},
+      like.recompute,
+      like.recompute == Recompute::selective ? name_of(like.recompute_modules) : ""};
+  return found(offloading_, key, [&] { return find_offloading(like); });
 }
 
 }  // namespace frugal::engine

@@ -1,5 +1,6 @@
 #pragma once
 #include <map>
+#include <mutex>
 #include <tuple>
 #include <vector>
 
@@ -8,24 +9,52 @@
 
 namespace frugal::engine {
 
+/// A way to recompute, and what one layer costs with it where replicas divide nothing.
+struct RecomputedLayer {
+  Recomputation again;
+  PartCost layer = {};  ///< nothing where there was no choice
+};
+
 /// Which parts of a layer's activations a search recomputes or offloads: of all sets of modules
-/// those that are worth it, by what a layer takes and keeps.
+/// those that are worth it, by what a layer takes and keeps. Several threads may ask.
 class WorthTrying {
  public:
   WorthTrying(const PlanRequest& request, PlanCosts& costs) : request_(request), costs_(costs) {}
 
   /// Of what is asked for, without the sets that another one is never worse than.
-  const std::vector<Recomputation>& recomputing(const RunConfig& like);
+  const std::vector<RecomputedLayer>& recomputing(const RunConfig& like);
   /// Sets to offload, each of which leaves less of a layer on the device than those before.
   const std::vector<LayerModules>& offloading(const RunConfig& like);
 
  private:
+  template <class T>
+  struct Found {
+    std::once_flag once;
+    std::vector<T> all;
+  };
+  /// Those of a key; made by the first who asks.
+  template <class Key, class T, class Make>
+  const std::vector<T>& found(std::map<Key, Found<T>>& of, const Key& key, const Make& make) {
+    Found<T>* entry = nullptr;
+    {
+      const std::scoped_lock lock(finding_);
+      entry = &of[key];
+    }
+    std::call_once(entry->once, [&] { entry->all = make(); });
+    return entry->all;
+  }
+  std::vector<RecomputedLayer> find_recomputing(const RunConfig& like) const;
+  std::vector<LayerModules> find_offloading(const RunConfig& like) const;
+
   const PlanRequest& request_;
   PlanCosts& costs_;
-  /// By t, c, b and whether backward passes are split; and by what is recomputed.
+  std::mutex finding_;  ///< guards the maps, not what is in them
+  /// By t, c, b and whether there is a flush, or backward passes are split; and by what is
+  /// recomputed.
   using Key = std::tuple<int, int, ContextKind, int64_t, bool>;
-  std::map<Key, std::vector<Recomputation>> recomputing_;
-  std::map<std::tuple<Key, Recompute, std::string>, std::vector<LayerModules>> offloading_;
+  using OffloadingKey = std::tuple<Key, Recompute, std::string>;
+  std::map<Key, Found<RecomputedLayer>> recomputing_;
+  std::map<OffloadingKey, Found<LayerModules>> offloading_;
 };
 
 }  // namespace frugal::engine

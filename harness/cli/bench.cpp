@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/cli/command_line.h"
+#include "harness/cli/machine_flags.h"
 #include "harness/cli/record_flags.h"
 #include "harness/cli/timing_flags.h"
 #include "harness/measure/interrupt.h"
@@ -22,7 +23,7 @@ namespace {
 
 struct BenchValues {
   std::vector<std::string> names;
-  std::string on, glob, read, format = "table";
+  std::string on, hardware, glob, read, format = "table";
   std::optional<int> threads;  // all processors otherwise
   TimingPlan timing;
   RecordFlags records;
@@ -152,7 +153,8 @@ Exit read(const BenchValues& values) {
   return Exit::done;
 }
 
-Exit chosen(const BenchValues& values, const Benchmarks& all) {
+Exit chosen(BenchValues values, const Benchmarks& all) {
+  values.on = place_named(values.on, values.hardware);
   if (!values.read.empty()) {
     if (!values.names.empty())
       throw InputError(fmt::format("--read and {}: the file says what was run; leave {} out",
@@ -183,6 +185,7 @@ void add_bench(CommandLine& line) {
   flags.text(
       "--on", values->on, "PLACE",
       "Where: cpu, cuda, or virtual:MACHINE; the cpu otherwise, or where the benchmark says");
+  flags.text("--hardware", values->hardware, "NAME|FILE", "The same as --on virtual:NAME");
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);
   add_timing_flags(flags, values->timing);

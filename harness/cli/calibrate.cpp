@@ -6,6 +6,7 @@
 
 #include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
+#include "harness/cli/machine_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/progress.h"
 #include "harness/place/environment.h"
@@ -17,22 +18,20 @@ namespace frugal::harness {
 namespace {
 
 struct CalibrateValues {
-  std::string hardware, format = "table";
+  MachineFlags machine;
+  std::string format = "table";
   bool held_out = false, sensitivity = false, published = false, check = false;
 };
 
 std::string command_of(const CalibrateValues& values) {
-  return fmt::format("frugal calibrate --hardware {}{}{}{}", file_name(values.hardware),
+  return fmt::format("frugal calibrate --hardware {}{}{}{}", file_name(values.machine.name()),
                      values.held_out ? " --held-out" : "",
                      values.sensitivity ? " --sensitivity" : "",
                      values.published ? " --published" : "");
 }
 
 Exit calibrate(const CalibrateValues& values, const Artifacts& artifacts) {
-  if (values.hardware.empty())
-    throw InputError(fmt::format("--hardware is missing; give one of {}, or a JSON file",
-                                 fmt::join(machine_names(), ", ")));
-  const FittedMachine fitted(values.hardware, artifacts);
+  const FittedMachine fitted(values.machine.name(), artifacts);
   catch_interrupts();
   Progress progress(1 + (values.held_out ? fitted.held_out().size() : 0) +
                     (values.sensitivity ? machines_of_sensitivity(fitted) : 0) +
@@ -72,8 +71,7 @@ void add_calibrate(CommandLine& line) {
   Flags flags = line.command(
       "calibrate", "Fit a virtual machine's fitted parameters again, and see how good they are",
       [values, &line] { return calibrate(*values, line.artifacts()); });
-  flags.text("--hardware", values->hardware, "NAME|FILE",
-             "The machine; its file says what is fitted");
+  values->machine.add_to(flags, "The machine; its file says what is fitted");
   flags.toggle("--held-out", values->held_out,
                "Also the errors of what the parameters were not fitted to");
   flags.toggle("--sensitivity", values->sensitivity,

@@ -7,6 +7,7 @@
 #include "harness/calibrate/own_machine.h"
 #include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
+#include "harness/cli/machine_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/runs/operation_times.h"
 #include "harness/measure/timing.h"
@@ -20,7 +21,7 @@ namespace frugal::harness {
 namespace {
 
 struct PeakValues {
-  std::string on = "cpu", format = "table", write, machine;
+  std::string on, hardware, format = "table", write, machine;
   std::optional<int> threads;  // all processors otherwise
   bool force = false;
 };
@@ -70,7 +71,9 @@ void write_own_machine(const PeakValues& values, const Target& target, const Pea
   write_file(values.machine, machine.dump(2) + "\n");
 }
 
-Exit peak(const PeakValues& values) {
+Exit peak(PeakValues values) {
+  values.on = place_named(values.on, values.hardware);
+  if (values.on.empty()) values.on = "cpu";
   check_threads(values.threads, values.on, device_kind(values.on) == DeviceKind::cpu);
   const auto place =
       make_target({.on = values.on, .threads = values.threads.value_or(usable_processors())});
@@ -98,7 +101,8 @@ void add_peak(CommandLine& line) {
   Flags flags =
       line.command("peak", "What this machine's matrix products, memory, launches and links reach",
                    [values] { return peak(*values); });
-  flags.text("--on", values->on, "cpu|cuda|virtual:MACHINE", "Which device");
+  flags.text("--on", values->on, "cpu|cuda|virtual:MACHINE", "Which device; the cpu otherwise");
+  flags.text("--hardware", values->hardware, "NAME|FILE", "The same as --on virtual:NAME");
   flags.integer("--threads", values->threads, 1,
                 "Kernel threads of the cpu; all processors otherwise", 4096);
   flags.choice("--format", values->format, {"table", "json"}, "How to print it");

@@ -9,7 +9,10 @@
 #include "engine/program/find_program.h"
 #include "harness/cli/command_line.h"
 #include "harness/cli/files.h"
+#include "harness/cli/machine_flags.h"
 #include "harness/cli/run_flags.h"
+#include "harness/measure/progress.h"
+#include "harness/place/environment.h"
 #include "harness/report/commands/plan_report.h"
 #include "harness/settings/names.h"
 #include "harness/settings/resolve.h"
@@ -25,39 +28,16 @@ struct PlanValues {
   RunFlags run{{FieldGroup::model, FieldGroup::length},
                {"sequence_parallel", "attention", "stored_masks", "mlp_chunks", "head_chunks",
                 "head_tiles", "offload_optimizer", "narrow_logits", "precision", "program"}};
-  std::string hardware, type = "bf16", format = "table";
-  // What may be searched; empty: not given.
-  std::string tensor_parallel, context_parallel, context, schedule, recompute, modules,
-      recompute_layers, offload, validate_steps, shard, stage_layers;
+  MachineFlags machine;
+  std::string type = "bf16", format = "table";
+  std::string tensor_parallel = searched, context_parallel = searched, context = searched,
+              schedule = searched, recompute = searched, modules = searched,
+              recompute_layers = searched, offload = searched, validate_steps = searched,
+              shard = searched, stage_layers = searched;
   int devices = 0;  // 0: not given
   int64_t batch = 0, execute = 0, rows = 5;
   std::optional<int64_t> memory;
   std::optional<double> within;
-  bool search_all = false;
-
-  /// What is not given is as usual, or searched.
-  void complete() {
-    using V = PlanValues;
-    const bool shares =
-        search_all ? context_parallel != "1" : !context_parallel.empty() && context_parallel != "1";
-    if (!context.empty() && !shares)
-      throw InputError(fmt::format(
-          "--context: no ranks share a sequence; leave it out, or give --context-parallel of at "
-          "least 2, or {}",
-          searched));
-    for (const auto& [value, usual] : {std::pair{&V::tensor_parallel, "1"},
-                                       {&V::context_parallel, "1"},
-                                       {&V::context, searched},
-                                       {&V::schedule, "2bw"},
-                                       {&V::recompute, searched},
-                                       {&V::modules, "core-attention"},
-                                       {&V::recompute_layers, all_layers},
-                                       {&V::offload, no_modules},
-                                       {&V::validate_steps, "before"},
-                                       {&V::shard, "none"},
-                                       {&V::stage_layers, equal_stages}})
-      if ((this->*value).empty()) this->*value = search_all ? searched : usual;
-  }
 };
 
 std::vector<std::string> names_and_searched(std::vector<std::string> names) {
@@ -154,15 +134,41 @@ std::vector<int> tensor_sizes(const PlanValues& values, const PlanRequest& reque
   return sizes;
 }
 
+/// Tensor-parallel ranks divide what they would all have alike, where nothing else is said and a
+/// given size allows it.
+void share_sequences(const PlanValues& values, const RunSettings& settings, RunConfig& run) {
+  if (settings.is_given("sequence_parallel")) return;
+  const auto size = size_given("--tensor-parallel", values.tensor_parallel);
+  run.sequence_parallel = !size || run.model.sequence % *size == 0;
+}
+
+/// Throws InputError that says why no ranks can share a sequence.
+void refuse_context(const PlanValues& values, const PlanRequest& request, ContextKind kind) {
+  RunConfig shared = request.run;
+  shared.context = kind;
+  shared.context_parallel = 2;
+  const std::optional<InputError> rule = broken_rule(shared);
+  throw InputError(fmt::format(
+      "--context is {}, and no ranks can share a sequence: {}; leave it out", values.context,
+      rule ? rule->what() : "no number of ranks divides it and --devices"));
+}
+
 /// How sequences may be shared.
 std::vector<Sharing> sharings(const PlanValues& values, const PlanRequest& request) {
   const std::optional<int> size = size_given("--context-parallel", values.context_parallel);
   const std::optional<ContextKind> kind = from_name<ContextKind>(values.context);
+  if (size == 1 && kind)
+    throw InputError(
+        fmt::format("--context is {}, and --context-parallel is 1: no ranks share a sequence; "
+                    "leave one of them "
+                    "out",
+                    values.context));
   if (size == 1) return {{}};
   if (size && kind) return {{*size, *kind}};
   std::vector<Sharing> all =
       request.sharings(kind ? std::vector{*kind} : request.balanced_contexts());
   std::erase_if(all, [&](const Sharing& sharing) { return size && sharing.ranks != *size; });
+  if (!size && kind && all.size() == 1) refuse_context(values, request, *kind);
   // One that is refused, with the rule that it breaks.
   if (all.empty()) all.push_back({*size, ContextKind::ulysses});
   return all;
@@ -173,19 +179,18 @@ PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
   RunConfig& run = request.run;
   run = settings.config;
   run.model = unscaled_model(settings).scaled(settings.scale);
-  if (values.hardware.empty())
-    throw InputError(fmt::format("--hardware is missing; give one of {}, or a JSON file",
-                                 fmt::join(machine_names(), ", ")));
+  const std::string machine = values.machine.name();
   if (values.devices == 0) throw InputError("--devices is missing; give how many there are");
   if (values.batch == 0)
     throw InputError("--batch is missing; give the sequences of a batch, over all replicas");
-  request.machine = find_machine(values.hardware);
+  request.machine = find_machine(machine);
   request.devices = values.devices;
   request.batch = values.batch;
   request.memory = values.memory.value_or(request.machine.memory_capacity);
   if (!settings.is_given("attention")) run.attention = default_attention(run.model);
   run.type = *from_name<DType>(values.type);
   refuse_memory(run.program);
+  share_sequences(values, settings, run);
   request.tensor = tensor_sizes(values, request);
   request.contexts = sharings(values, request);
   request.schedules = schedules_of(values.schedule);
@@ -198,13 +203,15 @@ PlanRequest request_of(const PlanValues& values, const RunSettings& settings) {
   request.some_layers = values.recompute_layers != all_layers;
   request.within = values.within.value_or(PlanRequest::usual_within);
   request.balanced_stages = values.stage_layers != equal_stages;
+  request.brief = !values.within;
+  request.threads = request.brief ? usable_processors() : 1;
   return request;
 }
 
 /// The `frugal measure` that executes a configuration of the plan.
 std::string command_of(const PlanValues& values, const RunSettings& asked, const RunConfig& run) {
   RunSettings settings = settings_with(asked, run);
-  settings.place.hardware = values.hardware;
+  settings.place.hardware = values.machine.name();
   settings.train.steps = 4;
   settings.train.optimizer = planned_optimizer(run.schedule);
   settings.given["on"] = settings.place.on;
@@ -214,17 +221,21 @@ std::string command_of(const PlanValues& values, const RunSettings& asked, const
   return "frugal measure" + command_flags(settings);
 }
 
-Exit plan(PlanValues values) {
-  values.complete();
+Exit plan(const PlanValues& values) {
   const RunSettings settings = values.run.settings();
   const PlanRequest request = request_of(values, settings);
-  Plan plan = search(request);
+  Progress progress(0);
+  Plan plan = search(request, [&](size_t done, size_t all) {
+    progress.reached(done, all, "ways to divide the devices and order passes");
+  });
+  progress.finish();
   if (plan.fitting.empty()) throw InputError(why_nothing_fits(request, plan));
   std::vector<Execution> executed =
       settle(plan, request.machine, static_cast<size_t>(values.execute));
   const PlanReport report{.request = request,
                           .plan = plan,
                           .executed = std::move(executed),
+                          .errors = find_known_errors(values.machine.name()),
                           .command = command_of(values, settings, plan.fitting.front().run),
                           .rows = static_cast<size_t>(std::max(values.rows, values.execute))};
   fmt::print("{}", values.format == "json" ? report.json().dump(2) + "\n" : report.text());
@@ -240,7 +251,7 @@ void add_plan(CommandLine& line) {
       [values] { return plan(*values); });
   PlanValues& v = *values;
   v.run.add_to(flags);
-  flags.text("--hardware", v.hardware, "NAME|FILE", "The machine that is planned for");
+  v.machine.add_to(flags, "The machine that is planned for");
   flags.integer("--devices", v.devices, 1, "Devices, all of which are used", 1 << 14);
   flags.integer("--batch", v.batch, 1, "Sequences of a batch, over all replicas", 1 << 24);
   flags.bytes("--memory", v.memory,
@@ -275,7 +286,6 @@ void add_plan(CommandLine& line) {
                "What replicas divide in place of copies");
   flags.choice("--stage-layers", v.stage_layers, {equal_stages, searched},
                "searched: also as many for each stage as make all equally fast");
-  flags.toggle("--search-all", v.search_all, "Searches all of these that are not given");
   flags.choice("--type", v.type, all_names<DType>(), "Of weights and activations");
   flags.number("--within", v.within, 1, 1e9,
                fmt::format("Keep configurations that take at most so many times as long as the "

@@ -6,6 +6,7 @@
 
 #include "harness/calibrate/prediction.h"
 #include "harness/cli/command_line.h"
+#include "harness/cli/machine_flags.h"
 #include "harness/cli/record_flags.h"
 #include "harness/measure/interrupt.h"
 #include "harness/measure/runner.h"
@@ -18,7 +19,7 @@ namespace {
 
 struct PredictValues {
   std::vector<std::string> names;
-  std::string hardware;
+  MachineFlags machine;
   RecordFlags records;
 };
 
@@ -42,7 +43,8 @@ std::vector<std::vector<Case>> cases_of(const Artifacts& artifacts, const Machin
 
 Exit predict(const PredictValues& values, const Artifacts& all) {
   const Artifacts artifacts = select_artifacts(all, values.names);
-  const Machine machine = find_machine(values.hardware);
+  const std::string named = values.machine.name();
+  const Machine machine = find_machine(named);
   const auto cases = cases_of(artifacts, machine);
   size_t total = 0;
   for (const auto& of_artifact : cases) total += of_artifact.size();
@@ -58,7 +60,7 @@ Exit predict(const PredictValues& values, const Artifacts& all) {
     Runner runner(file, progress,
                   {.place = {.threads = usable_processors(), .machine = machine},
                    .command = fmt::format("frugal predict {} --hardware {}", id,
-                                          shell_word(file_name(values.hardware))),
+                                          shell_word(file_name(named))),
                    .rerun = values.records.rerun});
     const Records made = runner.run(id, cases[i]);
     for (const Record& record : made.all()) {
@@ -80,13 +82,9 @@ void add_predict(CommandLine& line) {
       "predict",
       "What a described GPU should measure: the cases that `reproduce --on cuda` runs on one GPU, "
       "on that machine virtually",
-      [values, &line] {
-        if (values->hardware.empty())
-          throw InputError("--hardware is missing; name a machine of hardware/, or a file");
-        return predict(*values, line.artifacts());
-      });
+      [values, &line] { return predict(*values, line.artifacts()); });
   flags.positional("ARTIFACT", values->names, "Ids, globs, or a paper's id for all of it", true);
-  flags.text("--hardware", values->hardware, "NAME|FILE", "The machine with that GPU");
+  values->machine.add_to(flags, "The machine with that GPU");
   values->records.add_to(flags);
 }
 

@@ -31,6 +31,18 @@ void Progress::draw(const std::string& what) {
 
 void Progress::working_on(const std::string& what) { draw(what); }
 
+void Progress::reached(size_t done, size_t total, const std::string& what) {
+  done_ = done;
+  total_ = total;
+  const auto every = terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(3000);
+  if (silent_ || Clock::now() - drawn_ < every) return;
+  drawn_ = Clock::now();
+  if (terminal_)
+    draw(what);
+  else
+    fmt::print(stderr, "[{}/{}] {}\n", done_, total_, what);
+}
+
 void Progress::finished(const std::string& what, const std::string& outcome) {
   ++done_;
   if (silent_) return;

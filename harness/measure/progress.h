@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstddef>
 #include <set>
 #include <string>
@@ -21,6 +22,9 @@ class Progress {
   /// So many cases more than was known.
   void more(size_t cases) { total_ += cases; }
   void working_on(const std::string& what);
+  /// So many cases are finished, of so many: for what has thousands of them. Where stderr is no
+  /// terminal, a line every few seconds.
+  void reached(size_t done, size_t total, const std::string& what);
   void finished(const std::string& what, const std::string& outcome);
   /// A line that stays.
   void note(const std::string& line);
@@ -35,6 +39,8 @@ class Progress {
 
   size_t total_, done_ = 0;
   bool terminal_, silent_ = false;
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point drawn_ = Clock::now();  ///< by reached()
   std::set<std::string> noted_;
 };
 

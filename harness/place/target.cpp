@@ -77,6 +77,16 @@ DeviceKind device_kind(std::string_view on) {
       fmt::format("--on is \"{}\"; it must be cpu, cuda, virtual or virtual:MACHINE", on));
 }
 
+std::string machine_named(const TargetOptions& options) {
+  const size_t colon = options.on.find(':');
+  const std::string named = colon == std::string::npos ? "" : options.on.substr(colon + 1);
+  if (!options.hardware.empty() && !named.empty() && options.hardware != named)
+    throw InputError(
+        fmt::format("--on is {} and --hardware is {}: two machines; leave one of them out",
+                    options.on, options.hardware));
+  return named.empty() ? options.hardware : named;
+}
+
 std::unique_ptr<Target> make_target(const TargetOptions& options) {
   const DeviceKind kind = device_kind(options.on);
   check_pinning(options, kind);

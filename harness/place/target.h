@@ -46,6 +46,10 @@ struct TargetOptions {
   std::optional<Machine> machine = {}, links = {};
 };
 
+/// The machine that `on` or `hardware` names; empty: neither does. Throws InputError where they
+/// name different ones.
+std::string machine_named(const TargetOptions& options);
+
 /// Where a run takes place. Each place is a class in a file of its own: the processor
 /// (cpu_target.h), GPUs (cuda_target.h), a machine that is described (virtual_target.h), one rank
 /// of many on one of the first two (lone_rank.h), and their ranks as processes (process_target.h).

@@ -13,12 +13,8 @@ namespace {
 /// What the target's own name and --hardware say of its machine.
 Machine described_machine(const TargetOptions& options) {
   if (options.machine) return *options.machine;
-  const size_t colon = options.on.find(':');
-  const std::string named = colon == std::string::npos ? "" : options.on.substr(colon + 1);
-  if (!options.hardware.empty() && !named.empty())
-    throw InputError("a machine is named by --on and by --hardware; leave one of them out");
-  if (!named.empty()) return find_machine(named);
-  return find_machine(options.hardware.empty() ? papers_machine : options.hardware);
+  const std::string named = machine_named(options);
+  return find_machine(named.empty() ? papers_machine : named);
 }
 
 }  // namespace

@@ -162,7 +162,7 @@ void read_network(const JsonObject& network, Machine& machine) {
 Machine read_machine(const nlohmann::json& json, const std::string& file) {
   const JsonObject root(json, file);
   root.allow_only({"schema", "name", "description", "calibration", "device_names", "device",
-                   "network", "fit", "operations"});
+                   "network", "fit", "operations", "predictions"});
   const auto schema = root.require<std::string>("schema");
   if (schema != "frugal.machine/1")
     root.fail("schema", fmt::format("is \"{}\"; it must be \"frugal.machine/1\"", schema));

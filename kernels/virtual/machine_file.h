@@ -9,7 +9,7 @@ namespace frugal::kernels {
 /// `base` names another machine, by its name in hardware/ or as a file beside this one. What that
 /// has and this does not give itself is taken: every number, with "carried over from BASE: " before
 /// its source, and operations. What is said of a machine as such is its own: name, description,
-/// device_names, fit; and calibration, or "as BASE: " and the base's.
+/// device_names, fit, predictions; and calibration, or "as BASE: " and the base's.
 ///
 /// Throws InputError where a file that is named is not there or is wrong, or a machine would be its
 /// own base.

@@ -17,6 +17,7 @@ namespace frugal::harness {
 namespace {
 
 constexpr double gibibyte = 1024.0 * 1024 * 1024;
+constexpr const char* alike = "~";
 
 std::string gib(int64_t bytes) {
   return fmt::format("{:.2f}", static_cast<double>(bytes) / gibibyte);
@@ -58,33 +59,34 @@ std::string sharing_of(const RunConfig& run) {
              : fmt::format("{} {}", run.context_parallel, name_of(run.context));
 }
 
-/// What a plan may search besides: a column where it does, and a part of a configuration's name
-/// where that is not the usual.
+/// What a plan may search besides: a column where rows differ from the usual, and a part of a
+/// configuration's name there.
 struct Searched {
   const char* title;
+  const char* meaning;
   bool (*is_searched)(const PlanRequest&);
   bool (*is_usual)(const RunConfig&);
   std::string (*text)(const RunConfig&);
 };
 const std::array<Searched, 6>& also_searched() {
   static const std::array<Searched, 6> all = {
-      {{"offload", [](const PlanRequest& r) { return r.searches_offload; },
+      {{"offload", "", [](const PlanRequest& r) { return r.searches_offload || r.run.offload; },
         [](const RunConfig& run) { return !run.offload; }, offloaded},
-       {"c",
+       {"c", "ranks that share each sequence",
         [](const PlanRequest& r) { return r.contexts.size() > 1 || r.contexts.front().ranks > 1; },
         [](const RunConfig& run) { return run.context_parallel == 1; }, sharing_of},
-       {"schedule", [](const PlanRequest& r) { return r.schedules.size() > 1; },
+       {"schedule", "", [](const PlanRequest& r) { return r.schedules.size() > 1; },
         [](const RunConfig& run) {
           return !run.schedule.has_chunks && !run.schedule.splits_backward;
         },
         order_of},
-       {"steps validated", [](const PlanRequest& r) { return r.late_steps; },
+       {"steps validated", "", [](const PlanRequest& r) { return r.late_steps; },
         [](const RunConfig& run) { return run.validate_steps == StepValidation::before; },
         [](const RunConfig& run) { return std::string(name_of(run.validate_steps)); }},
-       {"shard", [](const PlanRequest& r) { return r.shards.size() > 1; },
+       {"shard", "what replicas divide", [](const PlanRequest& r) { return r.shards.size() > 1; },
         [](const RunConfig& run) { return run.shard == Shard::none; },
         [](const RunConfig& run) { return std::string(name_of(run.shard)); }},
-       {"layers", [](const PlanRequest& r) { return r.balanced_stages; },
+       {"layers", "of each stage", [](const PlanRequest& r) { return r.balanced_stages; },
         [](const RunConfig& run) { return run.stage_layers.empty(); }, sizes_of}}};
   return all;
 }
@@ -112,37 +114,86 @@ double throughput(const PlanRequest& request, double seconds) {
   return static_cast<double>(request.batch) / seconds;
 }
 
-std::vector<std::string> row_of(const PlanRequest& request, const Candidate& candidate) {
-  const RunConfig& run = candidate.run;
-  const Prediction& p = candidate.prediction;
-  std::vector<std::string> row = {std::to_string(run.tensor_parallel),
-                                  std::to_string(run.data_parallel),
-                                  std::to_string(run.pipeline_parallel),
-                                  std::to_string(run.micro_batch),
-                                  std::to_string(run.microbatches / run.pipeline_parallel),
-                                  recomputed(run)};
-  for (const Searched& also : also_searched())
-    if (also.is_searched(request)) row.push_back(also.text(run));
-  row.push_back(fmt::format("{:.2f}", throughput(request, p.seconds)));
-  row.push_back(fmt::format("{:.1f}", 100 * mfu(request, p.seconds)));
-  row.push_back(format_number(device_hours_per_billion_tokens(run, p.seconds)));
-  for (int i = 0; i < bounds; ++i)
-    row.push_back(percent(p.parts[static_cast<size_t>(i)] / p.seconds));
-  row.push_back(gib(p.memory()));
-  return row;
-}
+/// A table of configurations: which columns it has.
+class Columns {
+ public:
+  Columns(const PlanRequest& request, const std::vector<const Candidate*>& rows)
+      : request_(request) {
+    for (const Searched& also : also_searched()) {
+      const auto differs = [&](const Candidate* row) {
+        return !also.is_usual(row->run) || also.text(row->run) != also.text(rows.front()->run);
+      };
+      if (also.is_searched(request) && std::ranges::any_of(rows, differs)) also_.push_back(&also);
+    }
+    on_host_ =
+        std::ranges::any_of(rows, [](const Candidate* row) { return host_of_rank(*row) > 0; });
+  }
 
-Table table_of(const PlanRequest& request, const std::string& last) {
-  Table table{{{"t", true}, {"w", true}, {"d", true}, {"b", true}, {"g", true}, {"recompute"}}, {}};
-  for (const Searched& also : also_searched())
-    if (also.is_searched(request)) table.columns.push_back({also.title});
-  for (const char* title : {"sequences/s", "MFU, %", "device-hours per 1e9 tokens"})
-    table.columns.push_back({title, true});
-  for (int i = 0; i < bounds; ++i)
-    table.columns.push_back({std::string(name_of(static_cast<Bound>(i))), true});
-  table.columns.push_back({fmt::format("GiB of {}", gib(request.memory)), true});
-  if (!last.empty()) table.columns.push_back({last, true});
-  return table;
+  Table table(const std::vector<std::string>& last) const {
+    Table table{{{"t", true}, {"w", true}, {"d", true}, {"b", true}, {"g", true}, {"recompute"}},
+                {}};
+    for (const Searched* also : also_) table.columns.push_back({also->title});
+    for (const char* title : {"sequences/s", "MFU, %", "device-hours per 1e9 tokens"})
+      table.columns.push_back({title, true});
+    for (int i = 0; i < bounds; ++i)
+      table.columns.push_back({std::string(name_of(static_cast<Bound>(i))), true});
+    table.columns.push_back({fmt::format("GiB of {}", gib(request_.memory)), true});
+    if (on_host_)
+      for (const std::string& title :
+           {std::string("host GiB of a rank"),
+            fmt::format("of a node, of {}", gib(request_.machine.host_memory))})
+        table.columns.push_back({title, true});
+    for (const std::string& title : last) table.columns.push_back({title, true});
+    return table;
+  }
+
+  std::vector<std::string> row(const Candidate& candidate) const {
+    const RunConfig& run = candidate.run;
+    const Prediction& p = candidate.prediction;
+    std::vector<std::string> row = {std::to_string(run.tensor_parallel),
+                                    std::to_string(run.data_parallel),
+                                    std::to_string(run.pipeline_parallel),
+                                    std::to_string(run.micro_batch),
+                                    std::to_string(run.microbatches / run.pipeline_parallel),
+                                    recomputed(run)};
+    for (const Searched* also : also_) row.push_back(also->text(run));
+    row.push_back(fmt::format("{:.2f}", throughput(request_, p.seconds)));
+    row.push_back(fmt::format("{:.1f}", 100 * mfu(request_, p.seconds)));
+    row.push_back(format_number(device_hours_per_billion_tokens(run, p.seconds)));
+    for (int i = 0; i < bounds; ++i)
+      row.push_back(percent(p.parts[static_cast<size_t>(i)] / p.seconds));
+    row.push_back(gib(p.memory()));
+    if (!on_host_) return row;
+    row.push_back(gib(host_of_rank(candidate)));
+    row.push_back(gib(host_memory_of_node(run, p, request_.machine.devices_per_node)));
+    return row;
+  }
+
+  /// What their titles mean.
+  std::string legend() const {
+    std::string legend =
+        "t: tensor-parallel ranks; w: replicas; d: pipeline stages; b: sequences of a microbatch; "
+        "g: "
+        "times d microbatches in each pipeline";
+    for (const Searched* also : also_)
+      if (*also->meaning != 0) legend += fmt::format("; {}: {}", also->title, also->meaning);
+    return legend + '\n';
+  }
+
+ private:
+  static int64_t host_of_rank(const Candidate& candidate) {
+    return std::ranges::max(candidate.prediction.stages, {}, &StagePrediction::on_host).on_host;
+  }
+
+  const PlanRequest& request_;
+  std::vector<const Searched*> also_;
+  bool on_host_ = false;
+};
+
+/// Whether it is of use to know of one that does not fit.
+bool nearly_fits(const PlanRequest& request, const Candidate& candidate) {
+  return static_cast<double>(candidate.missing) <=
+         PlanRequest::nearly * static_cast<double>(request.memory);
 }
 
 nlohmann::json json_of(const PlanRequest& request, const Candidate& candidate) {
@@ -165,7 +216,18 @@ nlohmann::json json_of(const PlanRequest& request, const Candidate& candidate) {
           {"seconds_by_part", parts},
           {"memory_per_stage", memory},
           {"host_memory_per_stage", on_host},
+          {"host_memory_per_node",
+           host_memory_of_node(candidate.run, p, request.machine.devices_per_node)},
           {"missing_memory", candidate.missing}};
+}
+
+nlohmann::json json_of(const KnownErrors& errors) {
+  const auto& [steps, pairs, differ_in, source] = errors;
+  return {{"steps", {{"count", steps.count}, {"median", steps.median}, {"largest", steps.largest}}},
+          {"pairs",
+           {{"count", pairs.count}, {"median", pairs.median}, {"nine_in_ten", pairs.nine_in_ten}}},
+          {"differ_in", differ_in},
+          {"source", source}};
 }
 
 bool misses_less(const Candidate& a, const Candidate& b) { return a.missing < b.missing; }
@@ -207,8 +269,9 @@ std::string PlanReport::why() const {
   const auto slower =
       std::find_if(plan.too_large.begin(), plan.too_large.end(),
                    [&](const auto& c) { return c.prediction.seconds >= p.seconds; });
-  if (slower != plan.too_large.begin()) {
-    const Candidate& large = *std::min_element(plan.too_large.begin(), slower, misses_less);
+  const auto large_one = std::min_element(plan.too_large.begin(), slower, misses_less);
+  if (large_one != slower && nearly_fits(request, *large_one)) {
+    const Candidate& large = *large_one;
     why += fmt::format(
         "; {} would be {:.1f} % faster, but does not fit by {}", configuration_name(large.run),
         100 * (p.seconds / large.prediction.seconds - 1), format_bytes(large.missing).text());
@@ -216,34 +279,84 @@ std::string PlanReport::why() const {
   return why;
 }
 
+double PlanReport::undecided() const {
+  if (!errors) return 0;
+  // The fastest as predicted, in whatever order execution has put them.
+  const Candidate& fastest = *std::ranges::min_element(
+      plan.fitting, {}, [](const Candidate& c) { return c.prediction.seconds; });
+  return fastest.prediction.seconds * (1 + errors->pairs.nine_in_ten);
+}
+
+size_t PlanReport::like_the_first() const {
+  return static_cast<size_t>(std::count_if(
+      plan.fitting.begin() + 1, plan.fitting.end(),
+      [longest = undecided()](const Candidate& c) { return c.prediction.seconds <= longest; }));
+}
+
+std::string PlanReport::confidence() const {
+  const std::string& calibration = request.machine.calibration;
+  std::string text =
+      fmt::format("{}: {}\n", request.machine.name,
+                  calibration.empty() ? "its file does not say what is calibrated" : calibration);
+  if (!errors)
+    return text +
+           "no step of it was measured or published: how far predictions are off is not known\n";
+  const auto in_percent = [](double share) { return fmt::format("{:.2g} %", 100 * share); };
+  return text +
+         fmt::format(
+             "predictions of {} steps of whole models were off by {} (median), {} at most; of "
+             "the ratio of two, {} (median), {} in nine of ten of {} pairs, which differ in "
+             "{} ({})\n",
+             errors->steps.count, in_percent(errors->steps.median),
+             in_percent(errors->steps.largest), in_percent(errors->pairs.median),
+             in_percent(errors->pairs.nine_in_ten), errors->pairs.count, errors->differ_in,
+             errors->source);
+}
+
 std::string PlanReport::text() const {
-  Table fitting = table_of(request, executed.empty() ? "" : "executed");
-  for (size_t i = 0; i < std::min(rows, plan.fitting.size()); ++i) {
-    fitting.rows.push_back(row_of(request, plan.fitting[i]));
-    if (executed.empty()) continue;
-    fitting.rows.back().push_back(
-        i < executed.size() ? fmt::format("{:.2f}", throughput(request, executed[i].seconds)) : "");
+  std::vector<const Candidate*> shown, large;
+  for (size_t i = 0; i < std::min(rows, plan.fitting.size()); ++i)
+    shown.push_back(&plan.fitting[i]);
+  for (const Candidate& candidate : plan.too_large)
+    if (large.size() < rows && nearly_fits(request, candidate) &&
+        candidate.prediction.seconds < plan.fitting.front().prediction.seconds)
+      large.push_back(&candidate);
+  const Columns columns(request, shown);
+  std::vector<std::string> last;
+  if (!executed.empty()) last.emplace_back("executed");
+  if (errors) last.emplace_back("like the first");
+  Table fitting = columns.table(last);
+  for (size_t i = 0; i < shown.size(); ++i) {
+    fitting.rows.push_back(columns.row(*shown[i]));
+    if (!executed.empty())
+      fitting.rows.back().push_back(
+          i < executed.size() ? fmt::format("{:.2f}", throughput(request, executed[i].seconds))
+                              : "");
+    if (errors)
+      fitting.rows.back().push_back(i > 0 && shown[i]->prediction.seconds <= undecided() ? alike
+                                                                                         : "");
   }
-  Table large = table_of(request, "does not fit by GiB");
-  for (const Candidate& candidate : plan.too_large) {
-    if (large.rows.size() == rows ||
-        candidate.prediction.seconds >= plan.fitting.front().prediction.seconds)
-      break;
-    large.rows.push_back(row_of(request, candidate));
-    large.rows.back().push_back(gib(candidate.missing));
-  }
-  const std::string slower =
-      plan.slower > 0 ? fmt::format("{} take over {} times as long as the fastest that does; ",
-                                    plan.slower, format_number(request.within))
-                      : "";
   std::string text = parameters_line(request.run.model);
   text += fmt::format(
-      "{} on {} devices of {}, batch {}, schedule {}: {} configurations fit, {} do not; {}{} more "
-      "have microbatches that are no multiple of d\n{}",
+      "{} on {} devices of {}, batch {}, schedule {}: the first {} of {} configurations that fit "
+      "and "
+      "take at most {} times as long as the fastest\n{}{}{}",
       request.run.model.name, request.devices, request.machine.name, request.batch,
-      schedule_of(request), plan.fitting.size(), plan.too_large.size(), slower, plan.not_filling,
-      fitting.text());
-  if (!large.rows.empty()) text += "faster, but too large:\n" + large.text();
+      schedule_of(request), shown.size(), plan.fitting.size(), format_number(request.within),
+      confidence(), fitting.text(), columns.legend());
+  if (const size_t count = like_the_first(); count > 0)
+    text +=
+        fmt::format("{}: cannot be told apart from the first; {} of all {} that are kept cannot\n",
+                    alike, count, plan.fitting.size());
+  if (!large.empty()) {
+    const Columns of_large(request, large);
+    Table table = of_large.table({"does not fit by GiB"});
+    for (const Candidate* candidate : large) {
+      table.rows.push_back(of_large.row(*candidate));
+      table.rows.back().push_back(gib(candidate->missing));
+    }
+    text += "faster, but a little too large:\n" + table.text();
+  }
   const Machine::Parameter& peak = peak_of(request);
   text += fmt::format("MFU: FLOPs by {}, of {:.4g} TFLOP/s a device ({})\n",
                       model_formula(request.run.model), peak.value / 1e12, peak.source);
@@ -263,6 +376,10 @@ nlohmann::json PlanReport::json() const {
   return {{"schema", "frugal.plan/1"},
           {"model", to_json(request.run.model)},
           {"machine", request.machine.name},
+          {"calibration", request.machine.calibration},
+          {"prediction_errors", errors ? json_of(*errors) : nlohmann::json()},
+          {"like_the_first", errors ? nlohmann::json(like_the_first()) : nlohmann::json()},
+          {"host_memory", request.machine.host_memory},
           {"devices", request.devices},
           {"batch", request.batch},
           {"schedule", schedule_of(request)},
@@ -271,7 +388,9 @@ nlohmann::json PlanReport::json() const {
           {"peak_flops", {{"value", peak_of(request).value}, {"source", peak_of(request).source}}},
           {"fitting", fitting},
           {"too_large", large},
-          {"slower", plan.slower},
+          {"within", request.within},
+          // How many a brief search comes to see depends on its threads.
+          {"considered", request.brief ? nlohmann::json() : nlohmann::json(plan.compared())},
           {"not_filling", plan.not_filling},
           {"why", why()},
           {"command", command}};
@@ -282,9 +401,12 @@ std::string why_nothing_fits(const PlanRequest& request, const Plan& plan) {
       *std::min_element(plan.too_large.begin(), plan.too_large.end(), misses_less);
   return fmt::format(
       "none of {} configurations fits in {} of a device (--memory); the closest ({}) misses by "
-      "{} on stage {}; give more --devices, --tensor-parallel searched or another --schedule",
-      plan.too_large.size(), format_bytes(request.memory).text(), configuration_name(closest.run),
-      format_bytes(closest.missing).text(), closest.prediction.fullest());
+      "{} on stage {}; give more --devices{}",
+      plan.compared(), format_bytes(request.memory).text(), configuration_name(closest.run),
+      format_bytes(closest.missing).text(), closest.prediction.fullest(),
+      request.searches_offload && request.tensor.size() > 1 && request.shards.size() > 1
+          ? ""
+          : ", or leave out flags that narrow what is searched");
 }
 
 }  // namespace frugal::harness

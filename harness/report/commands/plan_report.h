@@ -4,6 +4,7 @@
 
 #include "engine/plan/execute.h"
 #include "engine/plan/search.h"
+#include "harness/calibrate/known_errors.h"
 #include "harness/namespace.h"
 
 namespace frugal::harness {
@@ -15,14 +16,23 @@ std::string configuration_name(const RunConfig& run);
 struct PlanReport {
   const PlanRequest& request;
   const Plan& plan;
-  std::vector<Execution> executed;  ///< of the first of plan.fitting, or none
-  std::string command;              ///< that runs the winner
-  size_t rows = 5;                  ///< of each table
+  std::vector<Execution> executed;    ///< of the first of plan.fitting, or none
+  std::optional<KnownErrors> errors;  ///< of the machine
+  std::string command;                ///< that runs the winner
+  size_t rows = 5;                    ///< of each table
 
-  /// Two tables, those that fit and faster ones that do not, why the winner wins, and the command.
+  /// How good the predictions are, two tables, those that fit and faster ones that nearly do, what
+  /// their columns mean, why the winner wins, and the command.
   std::string text() const;
   /// "frugal.plan/1"
   nlohmann::json json() const;
+  /// Predicted seconds up to which a configuration cannot be told apart from the fastest: longer by
+  /// what the ratio of two predictions was off in nine of ten pairs. 0 where that is not known.
+  double undecided() const;
+  /// How many of plan.fitting besides the first take no longer.
+  size_t like_the_first() const;
+  /// What of the machine is calibrated, and how far its predictions were off: lines.
+  std::string confidence() const;
   /// Which term bounds the winner, and what keeps the next one from winning: one line.
   std::string why() const;
 };

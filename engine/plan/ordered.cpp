@@ -1,0 +1,113 @@
+#include "engine/plan/ordered.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/schedule/schedules.h"
+
+namespace frugal::engine {
+
+std::optional<InputError> rule_against(RunConfig run) {
+  const int64_t parts = run.part_layout().parts();
+  if (run.model.layers % parts != 0) {  // any sizes: what they will be is not known yet
+    run.stage_layers.assign(static_cast<size_t>(parts), 1);
+    run.stage_layers.back() += run.model.layers - parts;
+  }
+  return broken_rule(run);
+}
+
+double least_of_batch(const RunConfig& run, const PartCost& model) {
+  const double of_stage =
+      static_cast<double>(run.microbatches) / static_cast<double>(run.pipeline_parallel);
+  const double passes = least_passes(run.schedule, model);
+  if (!makes_together(run)) return of_stage * passes;
+  // A pass takes no less time beside another one than alone.
+  return of_stage * std::max(model.forward.seconds, passes - model.forward.seconds);
+}
+
+OrderedRuns::OrderedRuns(const PlanRequest& request, PlanCosts& costs, bool timed)
+    : request_(request), costs_(costs), timed_(timed) {
+  for (const int tensor : request_.tensor)
+    for (const Sharing& context : request_.contexts) {
+      if (request_.devices % (int64_t{tensor} * context.ranks) != 0) continue;
+      const int64_t devices = request_.devices / (int64_t{tensor} * context.ranks);
+      for (const int64_t depth : divisors(devices))
+        if (divides(depth)) shape(tensor, context, depth, devices / depth);
+    }
+  // Of what computes least something fast is found soon, and the rest may be too slow.
+  std::ranges::stable_sort(all_, {}, &Ordered::passes);
+}
+
+/// Whether a model can be cut into so many parts.
+bool OrderedRuns::divides(int64_t parts) const {
+  const int64_t layers = request_.run.model.layers;
+  return layers % parts == 0 || (request_.balanced_stages && parts <= layers);
+}
+
+/// Whether as many sequences in a microbatch as ranks share them could be fewer of both: each rank
+/// has the same tokens then, and waits for fewer others.
+bool OrderedRuns::fewer_share(const Sharing& context, int64_t micro_batch) const {
+  const int64_t both = std::gcd(int64_t{context.ranks}, micro_batch);
+  return both > 1 && std::ranges::any_of(request_.contexts, [&](const Sharing& other) {
+           return other.ranks == context.ranks / both &&
+                  (other.ranks == 1 || other.kind == context.kind);
+         });
+}
+
+/// All microbatch sizes of these t, c, d and w.
+void OrderedRuns::shape(int tensor, const Sharing& context, int64_t depth, int64_t width) {
+  if (request_.batch % width != 0) return;
+  const int64_t sequences = request_.batch / width;  // of a pipeline
+  RunConfig run = request_.run;
+  run.tensor_parallel = tensor;
+  run.sequence_parallel = run.sequence_parallel && tensor > 1;
+  run.context_parallel = context.ranks;
+  run.context = context.kind;
+  run.pipeline_parallel = static_cast<int>(depth);
+  run.data_parallel = static_cast<int>(width);
+  const Links& links = links_.emplace_back(run, request_.machine);
+  for (const int64_t micro_batch : divisors(sequences)) {
+    if (request_.brief && fewer_share(context, micro_batch)) continue;
+    run.micro_batch = micro_batch;
+    run.microbatches = sequences / micro_batch;
+    if (run.microbatches % depth != 0 || micro_batch > RunConfig::most_sequences ||
+        run.microbatches > RunConfig::most_sequences || run.microbatches > most_passes / depth) {
+      not_filling_ += static_cast<int64_t>(request_.recompute.size());
+      continue;
+    }
+    // A pipeline of one stage has no bubble that another order or a second version of its weights
+    // could fill.
+    if (depth == 1)
+      in_order(run, links, ScheduleKind::one_forward_one_backward);
+    else
+      for (const ScheduleKind& kind : request_.schedules) in_order(run, links, kind);
+  }
+}
+
+/// With every number of chunks that the schedule may have.
+void OrderedRuns::in_order(RunConfig run, const Links& links, const ScheduleKind& kind) {
+  run.schedule = kind;
+  const int least = kind.has_chunks ? std::max(kind.chunks, 2) : 1;
+  const int most = kind.has_chunks && kind.chunks == 0 ? PlanRequest::most_chunks : least;
+  for (run.chunks = least; run.chunks <= most; ++run.chunks)
+    if (divides(int64_t{run.pipeline_parallel} * run.chunks)) beside_or_alone(run, links);
+}
+
+/// With passes that are made together, where there are some, and without: what a pass has made
+/// leaves for the next stage when both have ended.
+void OrderedRuns::beside_or_alone(RunConfig run, const Links& links) {
+  all_.push_back(timed(run, links));
+  if (!makes_together(run)) return;
+  run.overlap_passes = PassOverlap::off;
+  all_.push_back(timed(run, links));
+}
+
+Ordered OrderedRuns::timed(const RunConfig& run, const Links& links) {
+  if (!timed_ || rule_against(run)) return {run, &links, 0, 0};
+  RunConfig alone = without_offload(run);
+  alone.overlap_passes = PassOverlap::off;
+  const PartCost model = costs_.of(alone).without_peaks(ModelPart::whole(run));
+  return {run, &links, least_of_batch(alone, model), least_of_batch(run, model)};
+}
+
+}  // namespace frugal::engine
