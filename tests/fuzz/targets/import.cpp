@@ -30,7 +30,7 @@ void read_import(const std::string& path) {
   const std::string text = kernels::read_text(path);
   harness::ImportOptions options;
   options.given = {{"vocabulary_size", 32000}};
-  const std::string format = harness::import_format_of(text);
+  const std::string format = harness::import_format_of(text, path);
   if (format == "deepspeed") options.given["model"] = "22B";  // it has none of its own
   const auto read = [&] { return import_configuration(format, text, path, options); };
   const Imported imported = read();
