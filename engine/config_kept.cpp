@@ -23,6 +23,11 @@ void validate_recompute(const RunConfig& c) {
     throw InputError(fmt::format("recomputed modules are {}; they must be among {}",
                                  name_of(c.recompute_modules),
                                  name_of(LayerModules::recomputable)));
+  if (c.recompute_modules.has(LayerModule::up) && !is_gated(c.model.mlp))
+    throw InputError(fmt::format(
+        "recomputed modules are {}, and the model's MLP has no gate: up is the product beside a "
+        "gate; leave up out",
+        name_of(c.recompute_modules)));
   in_range("layers of a recomputed group", c.recompute_group, most_layers);
   if (c.recompute_group > 1 && c.recompute != Recompute::full)
     throw InputError(fmt::format(
@@ -73,7 +78,7 @@ void validate_offload(const RunConfig& c) {
 LayerModules RunConfig::kept_modules() const {
   if (recompute == Recompute::stage) return {};
   const bool whole_layers = recompute_layers > 0 || kept_microbatches > 0;
-  LayerModules kept(LayerModules::recomputable);
+  LayerModules kept(LayerModules::searched);
   kept.add(LayerModule::residual);
   if (mlp_mini_sequences() > 1 && !program.keeps.parts_until_layer_ends)
     kept = kept.without({LayerModule::activation, LayerModule::mlp});

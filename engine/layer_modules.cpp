@@ -7,22 +7,27 @@
 namespace frugal::engine {
 
 std::string_view name_of(LayerModule module) {
-  static constexpr std::array<std::string_view, 7> names = {
-      "input", "residual", "norm", "projection", "core-attention", "activation", "mlp"};
+  static constexpr std::array<std::string_view, 8> names = {
+      "input", "residual", "norm", "projection", "core-attention", "activation", "mlp", "up"};
   return names[static_cast<size_t>(module)];
 }
 
 const std::vector<LayerModule>& LayerModules::all() {
-  static const std::vector<LayerModule> modules = {
-      LayerModule::input,      LayerModule::residual,       LayerModule::norm,
-      LayerModule::projection, LayerModule::core_attention, LayerModule::activation,
-      LayerModule::mlp};
+  static const std::vector<LayerModule> modules = {LayerModule::input,
+                                                   LayerModule::residual,
+                                                   LayerModule::norm,
+                                                   LayerModule::projection,
+                                                   LayerModule::core_attention,
+                                                   LayerModule::activation,
+                                                   LayerModule::mlp,
+                                                   LayerModule::up};
   return modules;
 }
 
 LayerModules LayerModules::every() {
-  LayerModules modules;
-  for (const LayerModule module : all()) modules.add(module);
+  LayerModules modules = searched;
+  modules.add(LayerModule::input);
+  modules.add(LayerModule::residual);
   return modules;
 }
 

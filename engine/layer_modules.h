@@ -10,9 +10,10 @@
 
 namespace frugal::engine {
 
-/// Parts of what a transformer layer keeps from its forward to its backward pass. Any of them can
-/// go to the host's memory meanwhile. Outputs of modules, LayerModules::recomputable, a forward
-/// pass can also discard, so that the backward pass makes them again just before it needs them.
+/// Parts of what a transformer layer keeps from its forward to its backward pass. Any of them but
+/// `up` can go to the host's memory meanwhile. Outputs of modules, LayerModules::recomputable, a
+/// forward pass can also discard, so that the backward pass makes them again just before it needs
+/// them.
 /// Each is made of what is kept or was itself made again: the MLP of the norm's output, that of the
 /// layer's hidden state. docs/techniques.md says how many bytes each has, and how many FLOPs make
 /// it again.
@@ -24,7 +25,8 @@ enum class LayerModule : uint8_t {
   core_attention,  ///< what attention's core needs besides these (korthikanti2022, section 5), and
                    ///< what it gives; of separate attention that is not made again
   activation,      ///< what the MLP's nonlinearity gives
-  mlp              ///< all between the MLP's input and output
+  mlp,             ///< all between the MLP's input and output
+  up               ///< of a gated MLP, the product that the nonlinearity's result is multiplied by
 };
 std::string_view name_of(LayerModule module);
 
@@ -39,7 +41,10 @@ class LayerModules {
   static const std::vector<LayerModule>& all();
   /// Those that recomputation can discard.
   static const LayerModules recomputable;
-  /// All of them.
+  /// Those of them whose sets a search tries. `up` is part of `mlp`: a set that another program
+  /// has.
+  static const LayerModules searched;
+  /// All that can go to the host's memory.
   static LayerModules every();
   /// Every set of some of these but the empty one, smaller ones before larger ones.
   static std::vector<LayerModules> all_sets(LayerModules of);
@@ -66,9 +71,12 @@ class LayerModules {
   uint8_t bits_ = 0;
 };
 
+inline constexpr LayerModules LayerModules::searched = {LayerModule::norm, LayerModule::projection,
+                                                        LayerModule::core_attention,
+                                                        LayerModule::activation, LayerModule::mlp};
 inline constexpr LayerModules LayerModules::recomputable = {
-    LayerModule::norm, LayerModule::projection, LayerModule::core_attention,
-    LayerModule::activation, LayerModule::mlp};
+    LayerModule::norm,       LayerModule::projection, LayerModule::core_attention,
+    LayerModule::activation, LayerModule::mlp,        LayerModule::up};
 
 /// "norm+core-attention": the names, in the order of all(), with + between them.
 std::string name_of(LayerModules modules);

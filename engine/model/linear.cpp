@@ -97,6 +97,17 @@ Tensor ColumnParallelLinear::forward_gelu(const Pass& pass, const Tensor& x, Ten
   return z;
 }
 
+void ColumnParallelLinear::forward_columns(const Pass& pass, const Tensor& x, int64_t first,
+                                           const View& to) const {
+  const Tensor all = parallel::enter(pass, x).wait();
+  const View some = bias().empty() ? View() : bias().sliced(0, first, to.cols());
+  pass.run(Gemm{.a = all.view().matrix(),
+                .b = weight_.view().sliced(0, first, to.cols()),
+                .c = to,
+                .bias = some,
+                .transpose_b = true});
+}
+
 Tensor ColumnParallelLinear::backward(const Pass& pass, const Tensor& dy, const Tensor& x,
                                       const Tensor& into) const {
   return column_parallel_backward(pass, dy, x, weight_, bias_ ? &*bias_ : nullptr, into);

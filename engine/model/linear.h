@@ -24,12 +24,15 @@ class ColumnParallelLinear {
   Tensor forward(const Pass& pass, const Tensor& x) const;
   /// The same, and `u` is y before GELU, the result after it.
   Tensor forward_gelu(const Pass& pass, const Tensor& x, Tensor& u) const;
+  /// Some columns of y, those from `first` on: `to`, [s·b, columns].
+  void forward_columns(const Pass& pass, const Tensor& x, int64_t first, const View& to) const;
   /// dy [s, b, out/t] → dx as x was, in `into` where that is not empty.
   Tensor backward(const Pass& pass, const Tensor& dy, const Tensor& x,
                   const Tensor& into = {}) const;
 
   /// Parameter::memory_beside_sum() of the weight.
   Tensor memory_beside_sum(const Pass& pass) const { return weight_.memory_beside_sum(pass); }
+  const Pieces& pieces() const { return weight_.pieces; }
   ParameterList parameters();
 
  private:

@@ -77,9 +77,31 @@ void Mlp::activate(const Pass& pass, Inner& inner) {
   if (c.program.keeps.separate_activation) inner.activated = copied(pass, inner.z);
 }
 
+void Mlp::make_up_again(const Pass& pass, const Tensor& x, Inner& inner) const {
+  Shape shape = inner.gate.shape();
+  const int64_t columns = shape.extent[2];
+  shape.extent[2] *= 2;
+  inner.u = pass.allocate(inner.gate.type(), shape, up_.pieces());
+  const View u = inner.u.view().matrix();
+  pass.run(Copy{inner.gate.view().matrix(), u.sliced(1, 0, columns)});
+  inner.gate.release();
+  up_.forward_columns(pass, x, columns, u.sliced(1, columns, columns));
+}
+
 Mlp::Inner Mlp::kept(const Pass& pass, const Inner& inner) {
-  if (pass.recomputes(LayerModule::activation)) return {keep(pass, inner.u), {}, {}};
-  return {keep(pass, inner.u), keep(pass, inner.z), keep(pass, inner.activated)};
+  Inner kept;
+  if (pass.recomputes(LayerModule::up)) {
+    const View gate = inner.u.view().sliced(2, 0, inner.u.shape()[2] / 2);
+    kept.gate = pass.allocate(inner.u.type(), gate.shape);
+    pass.run(Copy{inner.u.view().matrix().sliced(1, 0, gate.cols()), kept.gate.view().matrix()});
+    keep(pass, kept.gate);
+  } else {
+    kept.u = keep(pass, inner.u);
+  }
+  if (pass.recomputes(LayerModule::activation)) return kept;
+  kept.z = keep(pass, inner.z);
+  kept.activated = keep(pass, inner.activated);
+  return kept;
 }
 
 Mlp::Saved Mlp::remembered(const Pass& outer, const Tensor& x) {
@@ -154,6 +176,7 @@ Tensor Mlp::backward(const Pass& outer, const Tensor& dy, Saved saved, const Mad
     };
     Inner inner =
         keeps_inner(pass) ? std::move(saved.inner[static_cast<size_t>(i)]) : expand(pass, x());
+    if (inner.u.empty()) make_up_again(pass, x(), inner);
     if (inner.z.empty()) activate(pass, inner);
     Tensor dprojected = undo_dropped(pass, part.of(dy), part.of(saved.mask), down_.bias(),
                                      dropout_from(pass, layer_, part.begin));

@@ -16,18 +16,20 @@ class Mlp {
     Tensor u;          // [s, b, I/t] before GELU, or [s, b, 2I/t] gate and up
     Tensor z;          // [s, b, I/t], between
     Tensor activated;  // [s, b, I/t], of a gate before its product; where a program keeps it
+    Tensor gate;       // [s, b, I/t], of u, whose other half is made again
   };
   struct Saved {
     Tensor input;              // [s/t, b, h]; none where the norm is made again
     std::vector<Inner> inner;  // of all tokens, or of mini-sequences none: they are computed again,
                                // but where a program keeps those of each; none where the MLP is
-                               // made again, and without z where its nonlinearity is
+                               // made again, without z where its nonlinearity is, and with the
+                               // gate in place of u where the product beside it is
     Tensor mask;               // [s/t, b, h] u8, where masks are stored
 
     void add_to(KeptTensors& kept) {
       kept.push_back({LayerModule::norm, &input});
       for (Inner& part : inner) {
-        kept.push_back({LayerModule::mlp, &part.u});
+        for (Tensor* tensor : {&part.u, &part.gate}) kept.push_back({LayerModule::mlp, tensor});
         for (Tensor* tensor : {&part.z, &part.activated})
           kept.push_back({LayerModule::activation, tensor});
       }
@@ -61,6 +63,8 @@ class Mlp {
   Inner expand(const Pass& pass, const Tensor& x) const;
   /// z, of u.
   static void activate(const Pass& pass, Inner& inner);
+  /// u, of the gate and of x.
+  void make_up_again(const Pass& pass, const Tensor& x, Inner& inner) const;
   /// What of it is kept.
   static Inner kept(const Pass& pass, const Inner& inner);
   /// The gradient of a part of x, which goes to `into` where that is not empty.

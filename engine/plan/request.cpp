@@ -40,7 +40,7 @@ void PlanRequest::search_all() {
   for (const ScheduleKind& kind : ScheduleKind::all())
     if (kind.flushes) schedules.push_back(kind);
   recompute = {{Recompute::none}, {Recompute::full}};
-  for (const LayerModules set : LayerModules::all_sets(LayerModules::recomputable))
+  for (const LayerModules set : LayerModules::all_sets(LayerModules::searched))
     recompute.push_back({Recompute::selective, set});
   shards = {Shard::none, Shard::optimizer, Shard::gradients, Shard::weights};
   some_layers = late_steps = balanced_stages = searches_offload = true;

@@ -29,12 +29,13 @@ constexpr const char* detected = "detected";
 
 struct ImportValues {
   RunFlags run{{},
-               {"on", "hardware", "model", "vocabulary_size", "tensor_parallel_size",
-                "pipeline_parallel_size", "attention", "program"},
+               {"on", "hardware", "model", "vocabulary_size", "sequence_length",
+                "tensor_parallel_size", "pipeline_parallel_size", "stage_layers", "microbatch_size",
+                "type", "recompute", "attention", "program"},
                RunFlags::Besides::nothing};
   std::vector<std::string> source, assignments;
   std::string from = detected, format = "table";
-  std::optional<int64_t> ranks, launch;
+  std::optional<int64_t> ranks, launch, global_batch;
   bool ignore_unknown = false;
 };
 
@@ -42,8 +43,11 @@ struct ImportValues {
 constexpr std::array clusters = {"a100-selene", "h100-dgx", "h200-hgx", "b200-dgx"};
 
 ImportOptions import_options(const ImportValues& values) {
-  ImportOptions options{
-      .variables = {}, .launch = values.launch, .ranks = values.ranks, .given = values.run.given()};
+  ImportOptions options{.variables = {},
+                        .launch = values.launch,
+                        .ranks = values.ranks,
+                        .global_batch = values.global_batch,
+                        .given = values.run.given()};
   for (const std::string& assignment : values.assignments) {
     const size_t equals = assignment.find('=');
     if (equals == 0 || equals == std::string::npos)
@@ -71,12 +75,14 @@ Imported imported_of(const ImportValues& values) {
     throw InputError(fmt::format("\"{}\" stands behind {}; give one file, or arguments behind --",
                                  values.source[1], first));
   const bool piped = first == "-";
+  const std::filesystem::path model = std::filesystem::path(first) / "config.json";
+  const std::string file = std::filesystem::exists(model) ? model.string() : first;
   const std::string text =
-      piped ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_text(first);
-  Imported imported =
-      import_configuration(values.from == detected ? import_format_of(text) : values.from, text,
-                           piped ? "stdin" : first, options);
-  if (!piped && !imported.given.contains("model"))
+      piped ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_text(file);
+  const std::string name = piped ? "stdin" : file;
+  Imported imported = import_configuration(
+      values.from == detected ? import_format_of(text, name) : values.from, text, name, options);
+  if (!piped && !imported.given.contains("model") && !imported.given.contains("name"))
     imported.given["name"] = std::filesystem::path(first).stem().string();
   return imported;
 }
@@ -87,6 +93,7 @@ void run_there(const RunSettings& settings, const Target& target, ImportReport& 
   const Case c = training_case(settings, run, target);
   report.command = c.command;
   report.parameters = parameter_count(run.config.model);
+  report.capacity = target.memory_of_rank(run.config);
   RecordFile none;
   Progress silent;
   Runner runner(none, silent, {.place = place_of(settings)});
@@ -112,13 +119,17 @@ void run_virtually(const Imported& imported, const nlohmann::json& place, Import
   }
 }
 
-/// Why a list with arguments that nobody knows is not run.
-std::string unknown_arguments(const Imported& imported) {
+/// Why it cannot be run; empty where it can.
+std::string obstacle(const Imported& imported, const ImportValues& values) {
+  if (!imported.other_model.empty())
+    return fmt::format("it trains another model than frugal has: {}", imported.other_model.front());
+  if (imported.unknown.empty() || values.ignore_unknown) return "";
   std::vector<std::string> names;
   for (const Imported::Part& part : imported.unknown) names.push_back(part.said);
   return fmt::format(
-      "{} {} not known and may change the model; give --ignore-unknown to run without {}",
-      fmt::join(names, ", "), names.size() == 1 ? "is" : "are", names.size() == 1 ? "it" : "them");
+      "{} not known and may change the model: {}; correct {}, or give --ignore-unknown",
+      names.size() == 1 ? "a part is" : "parts are", fmt::join(names, ", "),
+      names.size() == 1 ? "it" : "them");
 }
 
 Exit import_and_run(const ImportValues& values) {
@@ -126,15 +137,10 @@ Exit import_and_run(const ImportValues& values) {
   nlohmann::json place = values.run.given();
   for (const Field& field : fields())
     if (field.group != FieldGroup::place) place.erase(field.key);
-  ImportReport report{.imported = imported, .command = {}, .not_run = {}, .records = {}};
+  ImportReport report{
+      .imported = imported, .command = {}, .not_run = obstacle(imported, values), .records = {}};
   catch_interrupts();
-  if (!imported.other_model.empty())
-    report.not_run =
-        fmt::format("it trains another model than frugal has: {}", imported.other_model.front());
-  else if (imported.format == "megatron" && !imported.unknown.empty() && !values.ignore_unknown)
-    report.not_run = unknown_arguments(imported);
-  else
-    try {
+  if (report.not_run.empty()) try {
       run_virtually(imported, place, report);
     } catch (const InputError& error) {
       report.not_run = error.what();
@@ -168,9 +174,12 @@ void add_import(CommandLine& line) {
   flags.integer("--launch", values->launch, 1, "Which of a script's launches, from 1 on", 1 << 20);
   flags.integer("--world-size", values->ranks, 1, "Ranks that take part, where it does not say so",
                 1 << 24);
-  flags.toggle("--ignore-unknown", values->ignore_unknown,
-               "Run without arguments that are not known, which may change the model");
+  flags.integer("--global-batch-size", values->global_batch, 1,
+                "Sequences of a step, of all replicas, where it does not say so, or instead of it",
+                int64_t{1} << 40);
   values->run.add_to(flags);
+  flags.toggle("--ignore-unknown", values->ignore_unknown,
+               "Run without parts that are not known; they may change the model");
   flags.choice("--format", values->format, {"table", "json", "markdown"}, "How to print it");
 }
 

@@ -77,10 +77,10 @@ std::vector<Recomputation> recomputations_of(const PlanValues& values, Attention
     if (kind != Recompute::selective)
       found.push_back({kind});
     else if (values.modules == searched)
-      for (const LayerModules set : LayerModules::all_sets(LayerModules::recomputable))
+      for (const LayerModules set : LayerModules::all_sets(LayerModules::searched))
         found.push_back({kind, set});
     // The paper's set is nothing that fused attention keeps.
-    else if (const auto set = *layer_modules(values.modules);
+    else if (const auto set = *layer_modules(values.modules, LayerModules::recomputable);
              values.recompute == name || attention == AttentionKind::separate ||
              set != RunConfig::cores)
       found.push_back({kind, set});

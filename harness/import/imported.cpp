@@ -63,22 +63,6 @@ const KnownParts* find_known(const std::vector<KnownParts>& all, std::string_vie
 
 std::vector<std::string> import_formats() { return {"megatron", "torchtitan", "deepspeed"}; }
 
-std::string import_format_of(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line = text.substr(at, end - at);
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
-    const size_t begin = line.find_first_not_of(" \t");
-    at = end + 1;
-    if (begin == std::string_view::npos || line[begin] == '#') continue;
-    if (line[begin] == '{') return "deepspeed";
-    const bool heading =
-        line[begin] == '[' && line.back() == ']' && line.find(' ') == std::string_view::npos;
-    return heading ? "torchtitan" : "megatron";
-  }
-  return "megatron";
-}
-
 Imported import_configuration(const std::string& format, const std::string& text,
                               const std::string& file, const ImportOptions& options) {
   if (format == "megatron")
@@ -147,13 +131,46 @@ void check_variables(const ArgumentList& list, const std::string& file,
       asked.empty() ? "" : fmt::format("; conditions ask for {}, too", fmt::join(asked, ", "))));
 }
 
+/// Has a value of an argument that stands beside the list.
+void put_answer(ArgumentList& list, const std::string& name, int64_t value, Imported& out) {
+  for (const Argument& argument : list.all)
+    if (argument.name == name)
+      out.same.push_back({fmt::format("{} {}", name, fmt::join(argument.values, " ")),
+                          fmt::format("{} {} takes precedence", name, value)});
+  std::erase_if(list.all, [&](const Argument& argument) { return argument.name == name; });
+  list.all.push_back({name, {std::to_string(value)}});
+}
+
+/// With --recompute beside the list, what the list says of it in detail counts for nothing.
+void leave_out_recomputation(Imported& out) {
+  for (const char* key : {"recompute_modules", "recompute_layers", "recompute_group"}) {
+    if (out.given.erase(key) == 0) continue;
+    const auto of_key = [&](const Imported::Part& part) {
+      return part.what.starts_with(fmt::format("{}=", key));
+    };
+    for (const Imported::Part& part : out.mapped)
+      if (of_key(part)) out.same.push_back({part.said, "--recompute takes precedence"});
+    std::erase_if(out.mapped, of_key);
+  }
+}
+
 }  // namespace
 
 Imported import_megatron(const ArgumentList& list, const std::string& file,
                          const ImportOptions& options) {
   check_variables(list, file, options);
-  MegatronReader reader(list, options, file);
+  ArgumentList answered = list;
+  Imported answers;
+  if (options.global_batch)
+    put_answer(answered, "--global-batch-size", *options.global_batch, answers);
+  for (const auto& [key, name] :
+       {std::pair{"microbatch_size", "--micro-batch-size"}, {"sequence_length", "--seq-length"}})
+    if (options.given.contains(key))
+      put_answer(answered, name, options.given.at(key).get<int64_t>(), answers);
+  MegatronReader reader(answered, options, file);
   reader.read();
+  if (options.given.contains("recompute")) leave_out_recomputation(reader.out);
+  for (Imported::Part& part : answers.same) reader.out.same.push_back(std::move(part));
   return std::move(reader.out);
 }
 

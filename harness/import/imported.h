@@ -58,6 +58,7 @@ struct ImportOptions {
   std::map<std::string, std::string> variables;  ///< of a shell script, before its own
   std::optional<int64_t> launch;                 ///< which of a script's, from 1 on
   std::optional<int64_t> ranks;                  ///< that take part
+  std::optional<int64_t> global_batch = {};      ///< sequences of a step, of all replicas
   /// Fields that are given beside it, by their keys: they go before it, and a part of it that only
   /// they make complete asks for them.
   nlohmann::json given = nlohmann::json::object();
@@ -65,8 +66,10 @@ struct ImportOptions {
 
 /// The formats' names: megatron, torchtitan, deepspeed.
 std::vector<std::string> import_formats();
-/// By the text alone: JSON is DeepSpeed's, TOML torchtitan's, all else arguments.
-std::string import_format_of(std::string_view text);
+/// By the text alone: JSON is DeepSpeed's, TOML torchtitan's, all else arguments. Throws InputError
+/// for what is known to be something else, a model's config.json or frugal's own configuration,
+/// with the command that reads it. `file` is what messages call the text.
+std::string import_format_of(std::string_view text, const std::string& file);
 
 /// Reads a text. `file` is what messages call it. Throws InputError for what is no such text, and
 /// for a value that is wrong or missing, with what to give for it.

@@ -20,7 +20,8 @@
 #define TOML_UNREACHABLE __builtin_unreachable()
 #include <toml++/toml.h>
 
-#include "harness/import/nested_parts.h"
+#include "harness/import/torchtitan_reader.h"
+#include "harness/settings/models.h"
 #include "kernels/support/error.h"
 #include "kernels/support/json_file.h"
 
@@ -37,44 +38,6 @@ constexpr std::array llama3_flavors = {Flavor{"8B", 32, 4096, 32, 8, 14336},
                                        Flavor{"405B", 126, 16384, 128, 8, 53248}};
 constexpr int64_t llama3_tokens = 128256;
 
-const std::vector<KnownParts>& torchtitan_without_effect() {
-  static const std::vector<KnownParts> all = {
-      {{"job.*", "metrics.*", "profiling.*", "comm.*", "model.tokenizer_path",
-        "model.hf_assets_path", "model.print_after_conversion"},
-       "what is reported, and how processes find each other"},
-      {{"checkpoint.*", "validation.*", "fault_tolerance.*", "memory_estimation.*"},
-       "what lies between steps"},
-      {{"training.dataset", "training.dataset_path", "training.steps", "training.warmup_steps",
-        "training.gc_freq", "training.data_parallel_type", "training.gc_debug", "lr_scheduler.*",
-        "optimizer.*"},
-       "which data is read, how long the training is, or a number of the optimizer"}};
-  return all;
-}
-
-const std::vector<KnownParts>& torchtitan_missing() {
-  static const std::vector<KnownParts> all = {
-      {{"training.compile", "compile.*"}, "kernels that a compiler fuses: fewer bytes moved"},
-      {{"float8.*", "training.enable_float8_linear", "training.enable_fp8_linear", "quantize.*",
-        "mx.*", "model.converters"},
-       "products in 8 bits: up to twice their speed; frugal computes them in 16 bits"},
-      {{"parallelism.enable_async_tensor_parallel", "experimental.enable_async_tensor_parallel"},
-       "collectives of tensor parallelism beside its products"},
-      {{"parallelism.fsdp_reshard_after_forward", "parallelism.enable_compiled_autograd",
-        "experimental.enable_compiled_autograd", "training.enable_cpu_offload",
-        "parallelism.disable_loss_parallel", "parallelism.expert_*"},
-       "how weights, gradients and activations are divided, gathered and kept"},
-      {{"parallelism.context_parallel_rotate_method",
-        "experimental.context_parallel_rotate_method"},
-       "how keys and values come to all ranks"},
-      {{"parallelism.pipeline_parallel_*", "experimental.pipeline_parallel_*"},
-       "how layers are divided into stages"},
-      {{"activation_checkpoint.*"}, "which operations are computed again"},
-      {{"training.deterministic", "debug.*"}, "slower algorithms of the same operations"},
-      {{"training.mixed_precision_reduce", "training.dtype"},
-       "the type of gradients, or of weights"}};
-  return all;
-}
-
 nlohmann::json json_of_toml(const std::string& text, const std::string& file) {
   try {
     std::ostringstream out;
@@ -87,257 +50,288 @@ nlohmann::json json_of_toml(const std::string& text, const std::string& file) {
   }
 }
 
-class Torchtitan {
- public:
-  Torchtitan(const std::string& text, const std::string& file, const ImportOptions& options)
-      : options_(options), parts_(json_of_toml(text, file), file), file_(file) {}
-
-  Imported read() {
-    out_.format = "torchtitan";
-    out_.fix(options_.given);
-    read_model();
-    read_layout();
-    read_batch();
-    read_training();
-    read_recomputation();
-    std::vector<std::string> off;
-    if (!parts_.has("model.converters") && !parts_.is_on("float8.enable_float8_linear"))
-      off = {"float8"};
-    parts_.rest(torchtitan_without_effect(), torchtitan_missing(), out_, off);
-    return std::move(out_);
-  }
-
- private:
-  void add(std::string_view path, const std::string& key, const nlohmann::json& value,
-           const std::string& note = "") {
-    out_.add(parts_.said(path), key, value, note);
-  }
-  /// A degree of parallelism, wherever its version has it; 1 where it is not said.
-  int64_t degree(const std::string& name, const std::string& key) {
-    const std::string path =
-        parts_.first({"parallelism." + name, "experimental." + name, "training." + name});
-    const auto size = parts_.whole(path);
-    if (size && !key.empty()) add(path, key, *size);
-    return key.empty() ? size.value_or(1) : out_.given.value(key, int64_t{1});
-  }
-
-  void read_model() {
-    if (options_.given.contains("model")) {
-      for (const char* path : {"model.name", "model.flavor"}) {
-        if (parts_.has(path)) out_.same.push_back({parts_.said(path), "--model takes precedence"});
-        parts_.take(path);
-      }
-    } else {
-      read_flavor();
-    }
-    if (const auto norm = parts_.text("model.norm_type");
-        norm && norm->find("rms") == std::string::npos)
-      add("model.norm_type", "norm", "layer-norm");
-    else if (norm)
-      add("model.norm_type", "norm", "rms-norm");
-    if (const auto tokens = parts_.whole("training.seq_len"))
-      add("training.seq_len", "sequence_length", *tokens);
-    else
-      out_.assume("sequence_length", 2048, "torchtitan's default of training.seq_len");
-    if (!options_.given.contains("attention"))
-      out_.assume("attention", "fused", "PyTorch's scaled_dot_product_attention");
-  }
-  void read_flavor() {
-    const std::string name = parts_.text("model.name").value_or("");
-    const std::string flavor = parts_.text("model.flavor").value_or("");
-    std::vector<std::string_view> known;
-    for (const Flavor& one : llama3_flavors) known.push_back(one.name);
-    const auto found = std::find_if(llama3_flavors.begin(), llama3_flavors.end(),
-                                    [&](const Flavor& one) { return one.name == flavor; });
-    if (name != "llama3" || found == llama3_flavors.end())
-      throw InputError(
-          fmt::format("{}: model.name is \"{}\" and model.flavor \"{}\"; known are llama3 of {}; "
-                      "give --model for another",
-                      file_, name, flavor, fmt::join(known, ", ")));
-    out_.add(parts_.said("model.name"), "norm", "rms-norm");
-    for (const auto& [key, value] :
-         std::vector<std::pair<const char*, nlohmann::json>>{{"mlp", "swiglu"},
-                                                             {"bias", "none"},
-                                                             {"positions", "rotary"},
-                                                             {"tied_embeddings", false},
-                                                             {"dropout", 0.0},
-                                                             {"vocabulary_size", llama3_tokens},
-                                                             {"rotary", {{"base", 500000.0}}}})
-      add("model.name", key, value);
-    for (const auto& [key, value] : {std::pair{"layers", found->layers},
-                                     {"hidden_size", found->hidden},
-                                     {"attention_heads", found->heads},
-                                     {"key_value_heads", found->groups},
-                                     {"intermediate_size", found->intermediate}})
-      add("model.flavor", key, value);
-  }
-
-  void read_layout() {
-    const int64_t t = degree("tensor_parallel_degree", "tensor_parallel_size");
-    const int64_t p = degree("pipeline_parallel_degree", "pipeline_parallel_size");
-    const int64_t c = degree("context_parallel_degree", "context_parallel_size");
-    if (t > 1)
-      out_.assume("sequence_parallel", true,
-                  "torchtitan shares sequences over its tensor-parallel group");
-    if (c > 1)
-      out_.assume("context", "zigzag",
-                  "PyTorch's context parallelism, whose ranks have an early and a late part each");
-    read_replicas(bounded_product({t, p, c}));
-    read_schedule(p);
-  }
-  void read_replicas(int64_t of_one) {
-    const int64_t copies = degree("data_parallel_replicate_degree", "");
-    const std::string path = parts_.first({"parallelism.data_parallel_shard_degree",
-                                           "experimental.data_parallel_shard_degree",
-                                           "training.data_parallel_shard_degree"});
-    const int64_t shards = parts_.whole(path, -1).value_or(-1);
-    if (options_.ranks && *options_.ranks % bounded_product({of_one, copies}) != 0)
-      throw InputError(fmt::format("--world-size {}: replicas of {} ranks do not make it",
-                                   *options_.ranks, bounded_product({of_one, copies})));
-    int64_t divided = shards;
-    if (shards == -1) divided = options_.ranks ? *options_.ranks / of_one / copies : 1;
-    if (divided == 0) parts_.fail(path, "is 0; it must be -1, or at least 1");
-    if (const int64_t all = bounded_product({of_one, copies, divided});
-        options_.ranks && all != *options_.ranks)
-      parts_.fail(path, fmt::format("is {}, which makes {} ranks; --world-size is {}", divided, all,
-                                    *options_.ranks));
-    replicas_ = bounded_product({copies, divided});
-    const std::string how = parts_.said(path);
-    if (shards == -1 && !options_.ranks)
-      out_.assume("data_parallel_size", replicas_,
-                  "how many ranks there are is not said; --world-size N says it");
-    else
-      out_.add(how.empty() ? fmt::format("--world-size {}", *options_.ranks) : how,
-               "data_parallel_size", replicas_);
-    // Ranks of a context share out what replicas do.
-    const int64_t sharing =
-        bounded_product({divided, out_.given.value("context_parallel_size", int64_t{1})});
-    const std::string by = how.empty() ? "data_parallel_shard_degree = -1, by default" : how;
-    const std::string note =
-        "torchtitan keeps 16 bytes a weight, of float32 weights that it gathers in bf16; frugal "
-        "18, "
-        "with bf16 weights beside the float32 ones";
-    if (sharing > 1 || (shards == -1 && !options_.ranks))
-      out_.add(by, "shard", "weights", note);
-    else
-      out_.same.push_back({by, "one rank has all weights"});
-    if (copies > 1 && sharing > 1) out_.add(by, "shard_size", sharing);
-    const std::string whole = parts_.first({"parallelism.data_parallel_replicate_degree",
-                                            "experimental.data_parallel_replicate_degree",
-                                            "training.data_parallel_replicate_degree"});
-    if (parts_.has(whole)) add(whole, "data_parallel_size", replicas_);
-  }
-  void read_schedule(int64_t stages) {
-    const std::string path = parts_.first(
-        {"parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"});
-    const auto name = parts_.text(path);
-    if (!name) return;
-    if (stages == 1)
-      out_.same.push_back({parts_.said(path), "there is one stage"});
-    else if (*name == "1F1B" || *name == "1f1b")
-      add(path, "schedule", "1f1b");
-    else if (*name == "GPipe" || *name == "gpipe")
-      add(path, "schedule", "gpipe");
-    else if (*name == "Interleaved1F1B") {
-      add(path, "schedule", "interleaved");
-      add(path, "chunks", 2, "two parts a stage");
-    } else
-      out_.missing.push_back({parts_.said(path), "another schedule; 1f1b stands for it"});
-  }
-
-  void read_batch() {
-    const std::string local = parts_.first({"training.local_batch_size", "training.batch_size"});
-    const int64_t of_replica = parts_.whole(local).value_or(8);
-    const std::string part = parts_.first({"parallelism.pipeline_parallel_microbatch_size",
-                                           "experimental.pipeline_parallel_microbatch_size"});
-    const bool pipeline = out_.given.value("pipeline_parallel_size", int64_t{1}) > 1;
-    const int64_t size = pipeline ? parts_.whole(part).value_or(1) : of_replica;
-    if (!pipeline && parts_.has(part)) {
-      out_.same.push_back({parts_.said(part), "there is one stage"});
-      parts_.take(part);
-    }
-    if (of_replica % size != 0)
-      parts_.fail(local, fmt::format("is {}, no multiple of {}", of_replica, size));
-    const auto global = parts_.whole("training.global_batch_size", -1);
-    int64_t steps = 1;
-    if (global && *global > 0) {
-      if (*global % bounded_product({of_replica, replicas_}) != 0)
-        parts_.fail("training.global_batch_size",
-                    fmt::format("is {}, no multiple of {} sequences x {} replicas", *global,
-                                of_replica, replicas_));
-      steps = *global / bounded_product({of_replica, replicas_});
-      add("training.global_batch_size", "microbatches", of_replica / size * steps);
-    } else if (global) {
-      out_.same.push_back(
-          {parts_.said("training.global_batch_size"), "no gradients are accumulated"});
-    }
-    if (!parts_.has(local)) {
-      out_.assume("microbatch_size", size,
-                  "torchtitan's default of training.local_batch_size is 8");
-      out_.given["microbatches"] = of_replica / size * steps;
-      return;
-    }
-    add(local, "microbatch_size", size);
-    add(local, "microbatches", of_replica / size * steps);
-  }
-
-  void read_training() {
-    const auto computed = parts_.text("training.mixed_precision_param");
-    if (computed && *computed == "float32")
-      add("training.mixed_precision_param", "type", "f32");
-    else if (computed)
-      add("training.mixed_precision_param", "type", "bf16");
-    else
-      out_.assume("type", "bf16", "torchtitan's default of training.mixed_precision_param");
-    if (const auto norm = parts_.number("training.max_norm"))
-      add("training.max_norm", "clip", *norm);
-    for (const char* path : {"training.seed", "debug.seed"})
-      if (const auto seed = parts_.whole(path, 0)) add(path, "seed", *seed);
-    if (const auto rate = parts_.number("optimizer.lr"))
-      add("optimizer.lr", "learning_rate", *rate);
-    if (const auto decay = parts_.number("optimizer.weight_decay"))
-      add("optimizer.weight_decay", "weight_decay", *decay);
-    else
-      out_.assume("weight_decay", 0.1, "torchtitan's default of optimizer.weight_decay");
-    const auto name = parts_.text("optimizer.name");
-    if (!name || *name == "AdamW") {
-      if (name) add("optimizer.name", "optimizer", "adamw");
-    } else if (*name == "Adam") {
-      add("optimizer.name", "optimizer", "adam");
-    } else {
-      out_.missing.push_back(
-          {parts_.said("optimizer.name"), "frugal has no such optimizer; adamw stands for it"});
-    }
-  }
-  void read_recomputation() {
-    const char* const path = "activation_checkpoint.mode";
-    const auto mode = parts_.text(path);
-    if (mode && (*mode == "full" || *mode == "none")) {
-      add(path, "recompute", *mode);
-    } else {
-      out_.missing.push_back(
-          {mode ? parts_.said(path) : "activation_checkpoint.mode = \"selective\", by default",
-           "a policy says which operations or layers are computed again; frugal recomputes "
-           "nothing here: more memory, less time"});
-      return;
-    }
-    const char* const option = "activation_checkpoint.selective_ac_option";
-    if (parts_.has(option)) out_.same.push_back({parts_.said(option), "the mode is another"});
-    parts_.take(option);
-  }
-
-  const ImportOptions& options_;
-  NestedParts parts_;
-  const std::string file_;
-  Imported out_;
-  int64_t replicas_ = 1;
-};
-
 }  // namespace
+
+Imported TorchtitanReader::read() {
+  out_.format = "torchtitan";
+  out_.fix(options_.given);
+  read_model();
+  read_layout();
+  read_batch();
+  read_training();
+  read_optimizer();
+  read_recomputation();
+  say_rest();
+  return std::move(out_);
+}
+
+std::string TorchtitanReader::path_of(const std::string& name) const {
+  return parts_.first({"parallelism." + name, "experimental." + name, "training." + name});
+}
+
+int64_t TorchtitanReader::degree(const std::string& name, const std::string& key) {
+  const std::string path = path_of(name);
+  const auto said = parts_.whole(path);
+  if (said && !key.empty()) add(path, key, *said);
+  return key.empty() ? said.value_or(1) : size(key);
+}
+
+void TorchtitanReader::read_model() {
+  if (is_given("model")) {
+    for (const char* path : {"model.name", "model.flavor"}) same(path, "--model takes precedence");
+    layers_ = find_model(options_.given.at("model")).layers;
+  } else {
+    read_flavor();
+  }
+  if (const auto norm = parts_.one_of("model.norm_type", {"rmsnorm", "layernorm", "np_layernorm",
+                                                          "fused_rmsnorm", "compiled_rmsnorm"}))
+    add("model.norm_type", "norm",
+        norm->find("rms") == std::string::npos ? "layer-norm" : "rms-norm");
+  if (const auto tokens = parts_.whole("training.seq_len"))
+    add("training.seq_len", "sequence_length", *tokens);
+  else
+    out_.assume("sequence_length", 2048, "torchtitan's default of training.seq_len");
+  if (!is_given("attention"))
+    out_.assume("attention", "fused", "PyTorch's scaled_dot_product_attention");
+}
+
+void TorchtitanReader::read_flavor() {
+  const std::string name = parts_.text("model.name").value_or("");
+  const std::string flavor = parts_.text("model.flavor").value_or("");
+  std::vector<std::string_view> known;
+  for (const Flavor& one : llama3_flavors) known.push_back(one.name);
+  const auto found = std::find_if(llama3_flavors.begin(), llama3_flavors.end(),
+                                  [&](const Flavor& one) { return one.name == flavor; });
+  if (name != "llama3" || found == llama3_flavors.end())
+    throw InputError(
+        fmt::format("{}: model.name is \"{}\" and model.flavor \"{}\"; known are llama3 of {}; "
+                    "give --model for another",
+                    file_, name, flavor, fmt::join(known, ", ")));
+  layers_ = found->layers;
+  out_.given["name"] = fmt::format("llama3-{}", flavor);
+  for (const auto& [key, value] :
+       std::vector<std::pair<const char*, nlohmann::json>>{{"norm", "rms-norm"},
+                                                           {"mlp", "swiglu"},
+                                                           {"bias", "none"},
+                                                           {"positions", "rotary"},
+                                                           {"tied_embeddings", false},
+                                                           {"dropout", 0.0},
+                                                           {"vocabulary_size", llama3_tokens},
+                                                           {"rotary", {{"base", 500000.0}}}})
+    add("model.name", key, value);
+  for (const auto& [key, value] : {std::pair{"layers", found->layers},
+                                   {"hidden_size", found->hidden},
+                                   {"attention_heads", found->heads},
+                                   {"key_value_heads", found->groups},
+                                   {"intermediate_size", found->intermediate}})
+    add("model.flavor", key, value);
+}
+
+void TorchtitanReader::read_batch() {
+  const std::string local = parts_.first({"training.local_batch_size", "training.batch_size"});
+  const std::string part = path_of("pipeline_parallel_microbatch_size");
+  const bool pipeline = size("pipeline_parallel_size") > 1;
+  const auto given = options_.given.find("microbatch_size");
+  const auto said = parts_.whole(local);
+  int64_t of_replica = said.value_or(8);
+  int64_t each = pipeline ? parts_.whole(part).value_or(1) : of_replica;
+  if (given != options_.given.end()) {
+    each = given->get<int64_t>();
+    if (!pipeline) of_replica = each;
+  }
+  if (of_replica % each != 0)
+    parts_.fail(local, fmt::format("is {}, no multiple of {}", of_replica, each));
+  const int64_t microbatches = bounded_product({of_replica / each, accumulated(of_replica)});
+  if (said) {
+    add(local, "microbatch_size", each);
+    add(local, "microbatches", microbatches);
+  } else {
+    out_.assume("microbatch_size", each, "torchtitan's default of training.local_batch_size is 8");
+    out_.assume("microbatches", microbatches, "what follows of the batches");
+  }
+  if (pipeline && parts_.has(part)) add(part, "microbatch_size", each);
+}
+
+int64_t TorchtitanReader::accumulated(int64_t of_replica) {
+  const char* const path = "training.global_batch_size";
+  const auto said = parts_.whole(path, -1);
+  if (!options_.global_batch && (!said || *said < 1)) {
+    if (said) out_.same.push_back({parts_.said(path), "no gradients are accumulated"});
+    return 1;
+  }
+  const int64_t global = options_.global_batch.value_or(said.value_or(0));
+  const std::string by =
+      options_.global_batch ? fmt::format("--global-batch-size {}", global) : parts_.said(path);
+  const int64_t of_all = bounded_product({of_replica, replicas_});
+  if (global % of_all != 0)
+    throw InputError(fmt::format("{}: {} is no multiple of {} sequences x {} replicas", file_, by,
+                                 of_replica, replicas_));
+  out_.mapped.push_back(
+      {by, fmt::format("{} times {} sequences a replica", global / of_all, of_replica)});
+  if (options_.global_batch) same(path, "--global-batch-size takes precedence");
+  return global / of_all;
+}
+
+void TorchtitanReader::read_training() {
+  const char* const computed = "training.mixed_precision_param";
+  const char* const kept = "training.dtype";
+  const char* const reduced = "training.mixed_precision_reduce";
+  const std::vector<std::string_view> types = {"bfloat16", "float32"};
+  const bool pure = parts_.one_of(kept, types) == "bfloat16";
+  const bool wide = parts_.one_of(computed, types) == "float32";
+  const std::string type = wide && !pure ? "f32" : "bf16";
+  if (pure && wide)
+    out_.missing.push_back({parts_.said(computed),
+                            "weights in bf16 that are computed with in "
+                            "float32; frugal computes in bf16"});
+  else if (parts_.has(computed))
+    add(computed, "type", type);
+  else
+    out_.assume("type", type, "torchtitan's default of training.mixed_precision_param");
+  const bool wide_here = out_.given.value("type", type) != "bf16";
+  if (pure && !wide_here)
+    add(kept, "precision", "pure");
+  else if (parts_.has(kept))
+    out_.same.push_back({parts_.said(kept), pure ? "--type takes precedence"
+                                                 : "weights, gradients and the optimizer's state "
+                                                   "are in float32"});
+  if (parts_.one_of(reduced, types) == "bfloat16" && !wide_here)
+    add(reduced, "narrow_reduction", true);
+  else if (parts_.has(reduced))
+    out_.same.push_back({parts_.said(reduced), "frugal sums gradients in their type, too"});
+  read_program();
+  for (const char* path : {"training.seed", "debug.seed"})
+    if (const auto seed = parts_.whole(path, 0)) add(path, "seed", *seed);
+}
+
+void TorchtitanReader::read_program() {
+  if (is_given("program") || parts_.is_on("compile.enable") || parts_.is_on("training.compile"))
+    return;
+  out_.assume("program", "float32-loss+log-probabilities+separate-activation",
+              "torchtitan's loss is cross_entropy of logits.float(), and its MLP w2(silu(w1(x)) * "
+              "w3(x)), each operation for itself");
+}
+
+void TorchtitanReader::read_optimizer() {
+  const char* const early = "optimizer.early_step_in_backward";
+  const char* const norm = "training.max_norm";
+  const bool in_backward = parts_.on(early);
+  const auto clip = parts_.number(norm);
+  if (parts_.has(early)) {
+    if (in_backward)
+      add(early, "step_in_backward", true);
+    else
+      out_.same.push_back({parts_.said(early), "it is off"});
+  }
+  if (in_backward)
+    same(norm, "gradients are gone before they could be clipped");
+  else if (clip)
+    add(norm, "clip", *clip);
+  else
+    out_.assume("clip", 1.0, "torchtitan's default of training.max_norm");
+  if (const auto rate = parts_.number("optimizer.lr")) add("optimizer.lr", "learning_rate", *rate);
+  if (const auto decay = parts_.number("optimizer.weight_decay"))
+    add("optimizer.weight_decay", "weight_decay", *decay);
+  else
+    out_.assume("weight_decay", 0.1, "torchtitan's default of optimizer.weight_decay");
+  const char* const path = "optimizer.name";
+  const std::string name = parts_.text(path).value_or("AdamW");
+  if (!parts_.has(path))
+    out_.assume("optimizer", "adamw", "torchtitan's default of optimizer.name");
+  else if (name == "AdamW" || name == "Adam")
+    add(path, "optimizer", name == "AdamW" ? "adamw" : "adam");
+  else
+    out_.missing.push_back(
+        {parts_.said(path), "frugal has no such optimizer; adamw stands for it"});
+}
+
+void TorchtitanReader::read_recomputation() {
+  const char* const path = "activation_checkpoint.mode";
+  const char* const option = "activation_checkpoint.selective_ac_option";
+  const char* const budget = "activation_checkpoint.memory_budget";
+  const std::string mode =
+      parts_.one_of(path, {"selective", "full", "none", "memory_budget"}).value_or("selective");
+  if (mode != "memory_budget") same(budget, "the mode is another");
+  if (mode != "selective") same(option, "the mode is another");
+  if (is_given("recompute")) {
+    for (const char* part : {path, option, budget}) same(part, "--recompute takes precedence");
+    return;
+  }
+  if (mode == "full" || mode == "none") return add(path, "recompute", mode);
+  if (mode == "memory_budget") {
+    parts_.take(budget);
+    out_.assume("recompute", "none", "stands in for the budget");
+    out_.missing.push_back({parts_.has(budget) ? parts_.said(budget) : parts_.said(path),
+                            "a compiler chooses what is computed again; frugal recomputes "
+                            "nothing here: more memory, less time"});
+    return;
+  }
+  const std::string kind = parts_.text(option).value_or("2");
+  const std::string said = fmt::format(
+      "{}, {}", parts_.has(path) ? parts_.said(path) : fmt::format("{} = selective", path),
+      parts_.has(option) ? parts_.said(option) : "every second layer, by default");
+  if (kind == "op") return recompute_operations(said);
+  if (kind.empty() || kind.size() > 6 || kind.find_first_not_of("0123456789") != std::string::npos)
+    parts_.fail(option, fmt::format("is \"{}\"; it must be \"op\", or a number of layers", kind));
+  recompute_layers(said, std::stoll(kind));
+}
+
+void TorchtitanReader::recompute_operations(const std::string& said) {
+  out_.add(said, "recompute", "selective");
+  out_.add(said, "recompute_modules", "norm+activation+up",
+           "torchtitan keeps every second product of a layer, of seven: queries, values, the "
+           "gate, and the layer's last, in place of which frugal keeps the MLP's input before "
+           "its norm, as large; frugal keeps keys besides, 2 bytes for each, and does not "
+           "compute attention's output again");
+  if (size("tensor_parallel_size") > 1)
+    out_.missing.push_back(
+        {said,
+         "with tensor parallelism torchtitan also keeps the partial sums of a layer's last product, "
+         "of all its tokens, and their sum: 2 (1 + 1 / t) bytes for each element of the hidden "
+         "state"});
+}
+
+void TorchtitanReader::recompute_layers(const std::string& said, int64_t every) {
+  const int64_t parts = bounded_product({size("pipeline_parallel_size"), chunks_});
+  const int64_t layers = std::max<int64_t>(layers_ / parts, 1);
+  const int64_t recomputed = every < 2 ? layers : layers / every;
+  if (recomputed == 0) {
+    out_.add(said, "recompute", "none", "a stage has fewer layers");
+    return;
+  }
+  out_.add(said, "recompute", "full");
+  if (recomputed < layers)
+    out_.add(said, "recompute_layers", recomputed,
+             fmt::format("every {} of {} layers of a stage; frugal's are the first ones, so its "
+                         "peak lacks up to one layer's activations",
+                         every == 2 ? "second" : fmt::format("{}th", every), layers));
+}
+
+void TorchtitanReader::say_rest() {
+  std::vector<KnownKeys> same_keys = torchtitan_without_effect();
+  std::vector<KnownKeys> missing = torchtitan_missing();
+  const auto only_if = [&](bool matters, KnownKeys line, std::string_view otherwise) {
+    if (!matters) line.what = otherwise;
+    (matters ? missing : same_keys).push_back(line);
+  };
+  for (const char* section : {"parallelism", "experimental"}) {
+    only_if(size("pipeline_parallel_size") > 1, torchtitan_stages(section), "there is one stage");
+    only_if(size("context_parallel_size") > 1, torchtitan_contexts(section),
+            "no ranks share a sequence");
+  }
+  std::vector<std::string> off;
+  for (const char* section : {"compile", "validation", "memory_estimation", "fault_tolerance"})
+    if (!parts_.is_on(fmt::format("{}.enable", section)) &&
+        !parts_.is_on(fmt::format("{}.enabled", section)))
+      off.emplace_back(section);
+  if (!parts_.has("model.converters") && !parts_.is_on("float8.enable_float8_linear"))
+    off.insert(off.end(), {"float8", "mx", "quantize"});
+  parts_.rest(same_keys, missing, out_, off);
+}
 
 Imported import_torchtitan(const std::string& text, const std::string& file,
                            const ImportOptions& options) {
-  return Torchtitan(text, file, options).read();
+  return TorchtitanReader(json_of_toml(text, file), file, options).read();
 }
 
 }  // namespace frugal::harness

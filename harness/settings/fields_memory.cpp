@@ -5,6 +5,19 @@
 namespace frugal::harness {
 namespace {
 
+Field recompute_modules() {
+  Field modules =
+      field({"recompute_modules", "--recompute-modules",
+             "Modules of a layer whose outputs --recompute selective discards; given alone, they "
+             "choose it. activation, up and mlp add nothing where the MLP has mini-sequences"},
+            &RunConfig::recompute_modules, layer_modules_type(LayerModules::recomputable));
+  modules.set = [](RunSettings& settings, const nlohmann::json& json, const std::string&) {
+    settings.config.recompute_modules =
+        *layer_modules(json.get<std::string>(), LayerModules::recomputable);
+  };
+  return modules;
+}
+
 /// What is computed in parts, or again.
 std::vector<Field> computed_otherwise() {
   using C = RunConfig;
@@ -14,10 +27,7 @@ std::vector<Field> computed_otherwise() {
       choice({"recompute", "--recompute", "Activations that are computed again"}, &C::recompute)
           .always()
           .needed(),
-      field({"recompute_modules", "--recompute-modules",
-             "Modules of a layer whose outputs --recompute selective discards; given alone, they "
-             "choose it. activation and mlp add nothing where the MLP has mini-sequences"},
-            &C::recompute_modules, layer_modules_type(LayerModules::recomputable)),
+      recompute_modules(),
       field({"recompute_group", "--recompute-group",
              "Layers that --recompute full computes again together, from the first one's input"},
             &C::recompute_group, whole_number(1, rules::most_layers)),

@@ -27,7 +27,7 @@ inline constexpr int enumerators<Objective> = 2;
 template <>
 inline constexpr int enumerators<Recompute> = 4;
 template <>
-inline constexpr int enumerators<LayerModule> = 7;
+inline constexpr int enumerators<LayerModule> = 8;
 template <>
 inline constexpr int enumerators<AttentionKind> = 2;
 template <>

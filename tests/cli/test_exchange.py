@@ -86,10 +86,10 @@ class Import(Cli):
         text = json.dumps({"bf16": {"enabled": True}, "fp16": {"enabled": False}, "gradient_clipping": "auto",
                            "train_micro_batch_size_per_gpu": 1})
         report = self.imported(self.given(text, "auto.json"), "--model", "gpt-tiny")
-        self.assertIn('gradient_clipping = "auto"', [part["said"] for part in report["unknown"]])
+        self.assertIn('gradient_clipping = "auto"', [part["said"] for part in report["assumed"]])
         self.assertIn("fp16.enabled = false", [part["said"] for part in report["same"]])
         self.rejected("import", self.given(json.dumps({"bf16": {"enabled": "auto"}}), "auto.json"), "--model", "gpt-tiny",
-                      says=["bf16.enabled", "auto", "true or false"])
+                      says=["bf16.enabled is \"auto\"", "give --type"])
 
     def test_each_argument_of_five_lists_is_named_and_runs_as_its_command(self):
         for name, (given, mapped, missing, parameters) in RUN.items():
@@ -124,18 +124,39 @@ class Import(Cli):
         self.assertIn("frugal: not run: ", done.stderr)
 
     def test_what_is_not_known_is_named(self):
-        list_ = ["--", *SMALL, "--bf16", "--num-query-group", "2", "--frobnicate"]
-        report = self.imported(*list_, status=2)
+        odd = ["--", *SMALL, "--bf16", "--num-query-group", "2", "--frobnicate"]
+        done = self.run_frugal("import", "--format", "json", *odd, status=2)
+        report = json.loads(done.stdout)
         self.assertEqual([part["said"] for part in report["unknown"]], ["--num-query-group 2", "--frobnicate"])
         self.assertIn("--num-query-groups", report["unknown"][0]["what"])
-        self.assertEqual(report["records"], [])
-        done = self.run_frugal("import", *list_, status=2)
-        self.assertIn("--frobnicate", done.stdout)
-        self.assertIn("--num-query-group 2, --frobnicate are not known and may change the model; give --ignore-unknown to run "
-                      "without them", done.stderr)
-        shown = self.run_frugal("import", "--ignore-unknown", "--format", "markdown", *list_).stdout
-        self.assertIn("| not known |", shown)
+        self.assertEqual((report["records"], report["command"]), ([], None))
+        for said in ("--num-query-group 2, --frobnicate", "--ignore-unknown"):
+            self.assertIn(said, report["not_run"])
+            self.assertIn(said, done.stderr)
+        shown = self.run_frugal("import", "--ignore-unknown", *odd).stdout
         self.assertIn("frugal measure ", shown)
+        self.assertIn("| not known |", self.run_frugal("import", "--ignore-unknown", "--format", "markdown", *odd).stdout)
+        for file in (self.given("[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training2]\nseq_len = 1\n", "a.toml"),
+                     self.given("{\"zero_optimisation\": {\"stage\": 3}}", "a.json")):
+            self.assertIn("--ignore-unknown", self.run_frugal("import", file, "--model", "gpt-tiny", status=2).stderr)
+            self.run_frugal("import", file, "--model", "gpt-tiny", "--ignore-unknown", "--on", "virtual:b200-dgx")
+
+    def test_the_answer_comes_first(self):
+        for form in ("table", "markdown"):
+            lines = self.run_frugal("import", "--format", form, "--", *SMALL, "--bf16").stdout.splitlines()
+            report = self.imported("--", *SMALL, "--bf16")
+            self.assertEqual(lines[0].split(" has ")[1], f"{report['parameters']:,} parameters.")
+            self.assertRegex(lines[1], r"^It fits: a rank needs [0-9.]+ [KMG]iB of 80 GiB on virtual:a100-selene, 1 ranks?\.$")
+            self.assertRegex(lines[2], r"^A step takes [0-9.e-]+ s, MFU [0-9.e-]+ %\.$")
+            self.assertEqual(lines[4], report["command"])
+        self.assertLessEqual(max(map(len, lines[:3])), 120)
+        table = self.run_frugal("import", "--", *SMALL, "--bf16").stdout
+        parts = table[table.index("\na field of frugal's\n"):table.index("\nquantity")].splitlines()
+        self.assertLessEqual(max(map(len, parts)), 120)
+        big = [*SMALL, "--bf16"]
+        big[1], big[3] = "40", "8192"
+        shown = self.run_frugal("import", "--", *big, status=3).stdout.splitlines()
+        self.assertRegex(shown[1], r"^It does not fit: a rank needs [0-9.]+ GiB of [0-9.]+ GiB on virtual:b200-dgx, 1 ranks?\.$")
 
     def test_the_list_that_megatron_prints_is_its_arguments(self):
         expected = self.imported("--", *SMALL, "--bf16", "--swiglu")["configuration"]
@@ -191,8 +212,6 @@ class Import(Cli):
         for kind, bytes_each in kept.items():
             self.assertAlmostEqual(peak[kind] / (bytes_each * report["parameters"] / 64), 1, delta=1e-3)
         self.is_its_command(report)
-        unknown = self.given((LISTS / "torchtitan-llama3-70b.toml").read_text() + "\n[training2]\nseq_len = 1\n", "a.toml")
-        self.assertEqual([part["said"] for part in self.imported(unknown)["unknown"]], ["training2.seq_len = 1"])
 
     def test_deepspeed(self):
         report = self.imported(str(LISTS / "deepspeed-zero2.json"), "--model", "22B", "--world-size", "16",

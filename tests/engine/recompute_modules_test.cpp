@@ -29,6 +29,15 @@ RunConfig recomputing(RunConfig c, LayerModules modules) {
   return c;
 }
 
+/// Those that a search tries, and of a gated MLP some with `up`.
+std::vector<LayerModules> sets_of(const RunConfig& c) {
+  using M = LayerModule;
+  std::vector<LayerModules> sets = LayerModules::all_sets(LayerModules::searched);
+  if (is_gated(c.model.mlp))
+    sets.insert(sets.end(), {{M::up}, {M::norm, M::activation, M::up}, LayerModules::recomputable});
+  return sets;
+}
+
 FRUGAL_LEFT_OUT(thread, "RecomputeModules.IsTheSameToTheBit", "one rank: one thread");
 TEST(RecomputeModules, IsTheSameToTheBit) {
   for (const auto model : {small_gpt, small_fused_gpt, small_llama, small_gemma})
@@ -39,7 +48,7 @@ TEST(RecomputeModules, IsTheSameToTheBit) {
         c.stored_masks = masks;
         const MicroBatch batch = random_batch(c, 0)[0];
         const HostTensors expected = testing::snapshot_of(c, batch);
-        for (const LayerModules modules : LayerModules::all_sets(LayerModules::recomputable)) {
+        for (const LayerModules modules : sets_of(c)) {
           const auto worst =
               worst_error(testing::snapshot_of(recomputing(c, modules), batch), expected);
           EXPECT_EQ(worst.value, 0) << worst.tensor << ": " << name_of(modules);
@@ -123,7 +132,7 @@ void expect_serial(const RunConfig& model, const Division& division) {
   serial.model = parallel.model;
   serial.microbatches = parallel.batch_microbatches();
   const HostTensors expected = gradients_of(serial);
-  for (const LayerModules modules : LayerModules::all_sets(LayerModules::recomputable)) {
+  for (const LayerModules modules : sets_of(model)) {
     const auto worst = worst_error(gradients_of(recomputing(parallel, modules)), expected);
     EXPECT_LT(worst.value, model.type == DType::f64 ? 1e-12 : 1e-5)
         << worst.tensor << ": " << division.name << ", " << name_of(modules);
@@ -172,7 +181,9 @@ Costs costs_of(const RunConfig& c, LayerModules modules) {
   costs.activations += kept(modules.has(M::projection), 2 * qkv);
   costs.activations += kept(core && fused, 2 * context);
   costs.activations += kept(core || fused, (drops ? 5 : 2) * scores);
-  costs.activations += kept(mlp, 2 * u) + kept(mlp || modules.has(M::activation), 2 * z);
+  const bool up = modules.has(M::up) && !mlp;
+  costs.activations += kept(mlp, 2 * (up ? z : u));
+  costs.activations += kept(mlp || modules.has(M::activation), 2 * z);
   if (m.positions == PositionKind::rotary) costs.statistics = 4 * m.head_size() / 2;
   costs.statistics += 2 * (m.norm == NormKind::layer ? 2 : 1) * 4 * local +
                       kept(core || !fused, 4 * m.heads * tokens / t);
@@ -182,6 +193,7 @@ Costs costs_of(const RunConfig& c, LayerModules modules) {
   if (modules.has(M::projection)) costs.flops += 2 * h * static_cast<double>(qkv);
   if (core) costs.flops += 4 * seen * static_cast<double>(context);
   if (mlp) costs.flops += 2 * h * static_cast<double>(u);
+  if (up) costs.flops += 2 * h * static_cast<double>(z);
   return costs;
 }
 
@@ -221,7 +233,7 @@ void expect_formulas(RunConfig c) {
     return ModuleRun(*make_virtual_cluster(run, find_machine("h200-hgx"))).memory();
   };
   const double backward = memory_of(c).backward_flops;
-  for (const LayerModules modules : LayerModules::all_sets(LayerModules::recomputable)) {
+  for (const LayerModules modules : sets_of(c)) {
     SCOPED_TRACE(name_of(modules));
     const RunConfig run = recomputing(c, modules);
     const ModuleMemory memory = memory_of(run);
@@ -255,7 +267,7 @@ TEST(RecomputeModules, AStepsFlopsAreThoseOfItsLayers) {
     return Trainer(*cluster, run, {}).step(Batch(3)).flops;
   };
   const double none = flops_of(c);
-  for (const LayerModules modules : LayerModules::all_sets(LayerModules::recomputable))
+  for (const LayerModules modules : sets_of(c))
     for (const int64_t layers : {0, 1, 3}) {
       RunConfig run = recomputing(c, modules);
       run.recompute_layers = layers;
@@ -267,12 +279,12 @@ TEST(RecomputeModules, AStepsFlopsAreThoseOfItsLayers) {
 
 TEST(RecomputeModules, SelectiveRecomputationIsThatOfTheCores) {
   EXPECT_EQ(RunConfig().recompute_modules, LayerModules{LayerModule::core_attention});
-  EXPECT_EQ(LayerModules::all_sets(LayerModules::recomputable).size(), 31U);
+  EXPECT_EQ(LayerModules::all_sets(LayerModules::searched).size(), 31U);
 }
 
 TEST(RecomputeModules, AreNamed) {
-  for (const LayerModules modules : LayerModules::all_sets(LayerModules::recomputable))
-    EXPECT_EQ(layer_modules(name_of(modules)), modules);
+  for (const LayerModules modules : sets_of(small_llama()))
+    EXPECT_EQ(layer_modules(name_of(modules), LayerModules::recomputable), modules);
   EXPECT_EQ(layer_modules("mlp+norm"), (LayerModules{LayerModule::norm, LayerModule::mlp}));
   for (const char* text : {"", "+", "norm+", "norm+norm", "nor", "norm,mlp"})
     EXPECT_EQ(layer_modules(text), std::nullopt) << text;
@@ -290,6 +302,8 @@ TEST(RecomputeModules, WhatCannotBeIsRefusedByName) {
     c.recompute = other;
     refused(c, fmt::format("recomputed modules are norm+mlp and recompute is {}", name_of(other)));
   }
+  refused(recomputing(small_gpt(), {LayerModule::up}),
+          "recomputed modules are up, and the model's");
 }
 
 }  // namespace

@@ -168,6 +168,19 @@ TEST(HuggingFaceConfig, WhatIsLeftOutIsTheArchitectures) {
   EXPECT_EQ(of("gemma2", {{"attn_logit_softcapping", nullptr}}).attention_softcap, 0);
 }
 
+/// Keys that other programs write into a Llama's file, and those of how text is generated.
+TEST(HuggingFaceConfig, KeysThatChangeNothingAreAccepted) {
+  const ModelConfig model = with("llama3-8b", json::object());
+  for (const auto& [key, value] : json({{"is_llama_config", true},
+                                        {"rope_interleaved", false},
+                                        {"unsloth_version", "2025.1"},
+                                        {"temperature", 0.6},
+                                        {"max_length", 4096},
+                                        {"tokenizer_class", "LlamaTokenizer"}})
+                                      .items())
+    EXPECT_EQ(to_json(with("llama3-8b", {{key, value}})).dump(), to_json(model).dump()) << key;
+}
+
 TEST(HuggingFaceConfig, RotaryPositionsOfOldAndNewFiles) {
   const json bands = {{"rope_type", "llama3"},
                       {"factor", 8.0},
@@ -294,6 +307,8 @@ TEST(HuggingFaceConfig, WhatWouldBeAnotherModelIsRefusedByName) {
   refused("llama3-8b", "rope_scaling", {{"rope_type", "llama3"}, {"factor", 2.0}});
   refused("llama3-8b", "rope_scaling", {{"type", "linear"}, {"factor", 2.0}, {"beta_fast", 32}});
   refused("llama3-8b", "quantization_config", {{"bits", 4}});
+  refused("llama3-8b", "rope_interleaved", true);
+  refused("llama3-8b", "is_decoder", true);
   refused("llama3-8b", "final_logit_softcapping", 30.0);
   refused("gemma-2-9b", "hidden_activation", "gelu");
   refused("gemma-2-9b", "query_pre_attn_scalar", 0.0);

@@ -48,7 +48,7 @@ std::vector<RecomputeWay> ways_to_recompute(RunConfig run) {
       ways.push_back({way, layers});
     }
   };
-  for (const LayerModules modules : LayerModules::all_sets(LayerModules::recomputable))
+  for (const LayerModules modules : LayerModules::all_sets(LayerModules::searched))
     if (!has_no_effect(run, modules)) add(Recompute::selective, modules);
   add(Recompute::full, RunConfig::cores);
   return ways;

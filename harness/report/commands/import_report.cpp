@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "harness/measure/statistics.h"
 #include "harness/report/measurement.h"
 
 namespace frugal::harness {
@@ -21,8 +23,75 @@ constexpr std::array lists = {List{"not known", "unknown", &Imported::unknown},
                               List{"a field of frugal's", "mapped", &Imported::mapped},
                               List{"assumed", "assumed", &Imported::assumed},
                               List{"changes neither memory nor time", "same", &Imported::same}};
+constexpr std::string_view not_followed = "not followed";
+constexpr std::string_view arguments_left_out = "arguments in it are left out";
+
+/// Bytes that the run takes, or needs where it was out of memory; null where neither is known.
+const Memory* memory_of(const Record& run) {
+  if (run.needed) return &run.needed->memory;
+  return run.memory ? &*run.memory : nullptr;
+}
+
+/// The text in lines of at most so many characters, where its words allow it; each but the first
+/// begins with so many blanks.
+std::string wrapped(const std::string& text, size_t width, size_t indent) {
+  std::string out;
+  size_t column = indent;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const bool fits = column == indent || column + 1 + (end - at) <= width;
+    if (!fits) {
+      out += "\n" + std::string(indent, ' ');
+      column = indent;
+    }
+    if (column > indent) out += ' ', ++column;
+    out += text.substr(at, end - at);
+    column += end - at;
+    at = end + 1;
+  }
+  return out;
+}
+
+/// What it is, beside what becomes of it; below that where it is long.
+std::string said_line(const std::string& said, const std::string& what) {
+  constexpr size_t width = 120, indent = 44;
+  std::string line = "  " + said;
+  if (line.size() + 2 > indent)
+    line += "\n" + std::string(indent, ' ');
+  else
+    line.resize(indent, ' ');
+  return line + wrapped(what, width, indent) + "\n";
+}
 
 }  // namespace
+
+std::string ImportReport::answer() const {
+  std::string text;
+  if (!records.empty()) text += parameters_line(records.front().config.model);
+  if (!not_run.empty()) text += fmt::format("Not run: {}.\n", not_run);
+  if (!records.empty()) {
+    const Record& run = records.front();
+    const Memory* const memory = memory_of(run);
+    const std::string peak =
+        memory == nullptr ? "" : fmt::format("{} of ", format_bytes(memory->peak_total).text());
+    if (run.status == Status::oom)
+      text += fmt::format("It does not fit: a rank needs {}{} on {}, {} ranks.\n", peak,
+                          format_bytes(capacity).text(), run.on, run.config.ranks());
+    else
+      text += fmt::format("It {}: a rank needs {}{} on {}, {} ranks.\n",
+                          run.ok() ? "fits" : std::string(name_of(run.status)), peak,
+                          format_bytes(capacity).text(), run.on, run.config.ranks());
+    if (const auto& times = run.samples(metric::step_time); !times.empty())
+      text +=
+          fmt::format("A step takes {} s{}.\n", format_estimate(median_estimate(times)),
+                      run.utilization && run.utilization->mfu_data_sheet.value
+                          ? fmt::format(", MFU {} %",
+                                        format_number(100 * *run.utilization->mfu_data_sheet.value))
+                          : "");
+  }
+  if (!command.empty()) text += fmt::format("\n{}\n", command);
+  return text;
+}
 
 Table ImportReport::parts() const {
   Table table{{{"what it is"}, {"as it stands there"}, {"what becomes of it"}}, {}};
@@ -30,13 +99,23 @@ Table ImportReport::parts() const {
     for (const Imported::Part& part : imported.*list.parts)
       table.rows.push_back({std::string(list.name), part.said, part.what});
   for (const std::string& text : imported.left_out)
-    table.rows.push_back({"not followed", text, "arguments in it are left out"});
+    table.rows.push_back({std::string(not_followed), text, std::string(arguments_left_out)});
   return table;
 }
 
+std::string ImportReport::lists_of_parts() const {
+  std::string text, name;
+  for (const std::vector<std::string>& row : parts().rows) {
+    if (row[0] != name) text += fmt::format("\n{}\n", row[0]);
+    name = row[0];
+    text += said_line(row[1], row[2]);
+  }
+  return text;
+}
+
 std::string ImportReport::in(const std::string& format) const {
-  std::string text = parts().in(format);
-  if (!command.empty()) text += fmt::format("\n{}\n", command);
+  std::string text = answer();
+  text += format == "table" ? lists_of_parts() : "\n" + parts().in(format);
   for (const Record& record : records) text += "\n" + measurement_table(record).in(format);
   return text;
 }

@@ -14,6 +14,7 @@ namespace frugal::harness {
 struct ImportReport {
   const Imported& imported;
   int64_t parameters = 0;  ///< of the model; 0 where it has no configuration
+  int64_t capacity = 0;    ///< bytes of a rank's memory, where it was run last
   std::string command;     ///< that runs the same; empty where nothing can be run
   std::string not_run;     ///< why nothing was
   /// Of the run.
@@ -25,7 +26,11 @@ struct ImportReport {
   nlohmann::json json() const;
 
  private:
+  /// The model, whether it fits, how long a step takes, and the command: a line each.
+  std::string answer() const;
   Table parts() const;
+  /// The same, a list behind the other, in lines of a terminal's width.
+  std::string lists_of_parts() const;
 };
 
 }  // namespace frugal::harness

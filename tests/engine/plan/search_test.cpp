@@ -106,7 +106,7 @@ TEST(Search, ConsidersTechniquesTogether) {
   EXPECT_FALSE(found.contains({"1f1b", 8, 1, Shard::none})) << "more stages than layers";
   EXPECT_GT(plan.refused, 0);
   EXPECT_GT(sets.size(), 2U);
-  EXPECT_LT(sets.size(), LayerModules::all_sets(LayerModules::recomputable).size())
+  EXPECT_LT(sets.size(), LayerModules::all_sets(LayerModules::searched).size())
       << "some are never worth it";
 }
 
@@ -143,7 +143,7 @@ TEST(Search, LeavesOutWhatTakesTooLongWithWhatIsOffloaded) {
   asked.run.offload = true;
   asked.run.offload_modules = LayerModules::every();
   asked.recompute = {{Recompute::none}, {Recompute::full}};
-  for (const LayerModules set : LayerModules::all_sets(LayerModules::recomputable))
+  for (const LayerModules set : LayerModules::all_sets(LayerModules::searched))
     asked.recompute.push_back({Recompute::selective, set});
   expect_to_leave_out_what_takes_too_long(asked);
 }
@@ -269,7 +269,7 @@ TEST(Search, SequencesAreSharedByAllThatDivideThem) {
 TEST(Search, LeavesOutSetsThatCostMoreAndSaveNothing) {
   PlanRequest asked = plan_request(planned_gpt(8, 256, 4), "h100-dgx", 1, 4, flush);
   asked.recompute.clear();
-  for (const LayerModules set : LayerModules::all_sets(LayerModules::recomputable))
+  for (const LayerModules set : LayerModules::all_sets(LayerModules::searched))
     asked.recompute.push_back({Recompute::selective, set});
   std::set<std::string> kept;
   std::vector<Prediction> predictions;

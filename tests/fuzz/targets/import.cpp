@@ -33,7 +33,7 @@ void read_import(const std::string& path) {
   const std::string text = kernels::read_text(path);
   harness::ImportOptions options;
   options.given = {{"vocabulary_size", 32000}};
-  const std::string format = harness::import_format_of(text);
+  const std::string format = harness::import_format_of(text, path);
   // A process for each input would make the fuzzer slow: it leaves to bash what bash reads.
   const bool fuzzed = std::getenv("FRUGAL_FUZZ") != nullptr;  // NOLINT(concurrency-mt-unsafe)
   if (fuzzed && format == "megatron" && harness::is_for_bash(text))
