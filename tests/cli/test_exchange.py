@@ -145,7 +145,8 @@ class Import(Cli):
         for form in ("table", "markdown"):
             lines = self.run_frugal("import", "--format", form, "--", *SMALL, "--bf16").stdout.splitlines()
             report = self.imported("--", *SMALL, "--bf16")
-            self.assertEqual(lines[0].split(" has ")[1], f"{report['parameters']:,} parameters.")
+            self.assertIn(f"({report['parameters']:,})", lines[0])
+            self.assertIn(" parameters ", lines[0])
             self.assertRegex(lines[1], r"^It fits: a rank needs [0-9.]+ [KMG]iB of 80 GiB on virtual:a100-selene, 1 ranks?\.$")
             self.assertRegex(lines[2], r"^A step takes [0-9.e-]+ s, MFU [0-9.e-]+ %\.$")
             self.assertEqual(lines[4], report["command"])
