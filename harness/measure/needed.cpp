@@ -58,6 +58,14 @@ std::string kinds_in_words(const BytesPerKind& bytes) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+/// "285.46 GiB of 78.15 GiB", or where these look alike "1.5 MiB more than 78.15 GiB".
+std::string of_capacity(int64_t bytes, int64_t capacity) {
+  const std::string all = bytes_in_words(bytes), there = bytes_in_words(capacity);
+  return bytes > capacity && all == there
+             ? fmt::format("{} more than {}", bytes_in_words(bytes - capacity), there)
+             : fmt::format("{} of {}", all, there);
+}
+
 }  // namespace
 
 std::unique_ptr<Target> virtual_target(const Target& target, int64_t memory) {
@@ -99,11 +107,21 @@ std::optional<Needed> needed_by(const TrainingRun& run, const Target& target) {
   return needed_by(c, target);
 }
 
+std::string in_short(const Needed& needed) {
+  const Memory& memory = needed.memory;
+  if (!needed.host_capacity || memory.host_peak <= *needed.host_capacity)
+    return "needs " + of_capacity(memory.peak_total, needed.capacity);
+  const std::string host = of_capacity(memory.host_peak, *needed.host_capacity) + " on the host";
+  return memory.peak_total > needed.capacity
+             ? fmt::format("needs {}, and {}", of_capacity(memory.peak_total, needed.capacity),
+                           host)
+             : "needs " + host;
+}
+
 std::string in_words(const Needed& needed) {
   const std::vector<StageMemory>& stages = needed.memory.stages;
   const StageMemory& fullest = fullest_stage(needed.memory);
-  std::string text = fmt::format("needs {} of {} on ", bytes_in_words(fullest.peak),
-                                 bytes_in_words(needed.capacity));
+  std::string text = fmt::format("needs {} on ", of_capacity(fullest.peak, needed.capacity));
   text += stages.size() > 1 ? fmt::format("each rank of stage {} (of 0 to {})",
                                           &fullest - stages.data(), stages.size() - 1)
                             : "each rank";

@@ -20,7 +20,9 @@ std::unique_ptr<Target> without_limit(const Target& target);
 std::optional<Needed> needed_by(const Case& c, const Target& target);
 std::optional<Needed> needed_by(const TrainingRun& run, const Target& target);
 
-/// "needs 285.52 GiB of 78.15 GiB on each rank (optimizer 85.1 GiB, …)"; and behind it what was
+/// "needs 285.46 GiB of 78.15 GiB": of the memory of which there is too little.
+std::string in_short(const Needed& needed);
+/// "needs 285.46 GiB of 78.15 GiB on each rank (optimizer 85.1 GiB, …)"; and behind it what was
 /// the first to have no room.
 std::string in_words(const Needed& needed);
 std::string in_words(const std::optional<Needed>& needed, const std::string& first);

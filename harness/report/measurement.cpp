@@ -9,6 +9,7 @@
 
 #include "engine/train/stored/serial_parameters.h"
 #include "harness/measure/flops.h"
+#include "harness/measure/needed.h"
 #include "harness/measure/statistics.h"
 #include "harness/place/device_kind.h"
 #include "kernels/support/bytes.h"
@@ -43,20 +44,6 @@ std::string host_unit(const Record& record, const Memory& memory, const std::str
 void add_host_memory(Lines& lines, const Record& record, const Memory& memory) {
   const Quantity host = format_bytes(memory.host_peak);
   lines.add("host memory of a rank", host.value, host_unit(record, memory, host.unit));
-}
-
-/// "285.46 GiB of 78.15 GiB": of the memory of which there is too little.
-std::string exceeded(const Needed& needed) {
-  const Memory& memory = needed.memory;
-  const auto of = [](int64_t bytes, int64_t capacity) {
-    return fmt::format("needs {} of {}", bytes_in_words(bytes), bytes_in_words(capacity));
-  };
-  const bool on_host = needed.host_capacity && memory.host_peak > *needed.host_capacity;
-  if (!on_host) return of(memory.peak_total, needed.capacity);
-  const std::string host = of(memory.host_peak, *needed.host_capacity) + " of the host";
-  return memory.peak_total > needed.capacity
-             ? of(memory.peak_total, needed.capacity) + ", and " + host
-             : host;
 }
 
 /// What does not fit: beside what there is, and what takes most at the peak.
@@ -274,7 +261,7 @@ Table comparison_table(const std::vector<Table::Column>& columns,
   add({"status"}, [](const Record& record) {
     if (record.ok()) return std::string("ok");
     return fmt::format("{}: {}", name_of(record.status),
-                       record.needed ? exceeded(*record.needed) : record.reason);
+                       record.needed ? in_short(*record.needed) : record.reason);
   });
   return table;
 }

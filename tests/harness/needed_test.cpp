@@ -59,6 +59,7 @@ TEST(Needed, OfATrainingIsWhatItTakesWhereThereIsEnough) {
   EXPECT_EQ(needed->memory.stages[1].at_peak, step.memory.stages[1].at_peak);
   EXPECT_EQ(needed->capacity, step.memory.peak_total - 1);
   EXPECT_EQ(needed->host_capacity, target->machine()->host_memory / 2);
+  EXPECT_THAT(in_short(*needed), HasSubstr("needs 1 B more than "));
   const size_t fullest = step.memory.stages[0].peak >= step.memory.stages[1].peak ? 0 : 1;
   EXPECT_THAT(in_words(*needed), HasSubstr("on each rank of stage " + std::to_string(fullest)));
 }
