@@ -45,6 +45,14 @@ TEST(Megatron, MakesMicrobatchesOfTheGlobalBatch) {
       AllOf(HasSubstr("8 ranks"), HasSubstr("--world-size")));
 }
 
+/// Megatron-LM counts the positions before one, and frugal the position itself, too.
+TEST(Megatron, ReadsWindowsThatLookBack) {
+  EXPECT_EQ(config_of(with("--window-size 128,0")).model.window, 128 + 1);
+  EXPECT_EQ(config_of(with("")).model.window, 0);
+  EXPECT_THAT(message_of<InputError>([] { (void)with("--window-size 128,64"); }),
+              HasSubstr("--window-size 128,0"));
+}
+
 TEST(Megatron, PadsTheVocabulary) {
   const std::string without =
       smallest_megatron.substr(0, smallest_megatron.find("--vocab-size")) + "--bf16 ";
