@@ -4,8 +4,9 @@
 #include <random>
 #include <vector>
 
-#include "harness/measure/timing.h"
+#include "harness/measure/runner.h"
 #include "harness/record/cell.h"
+#include "tests/harness/support.h"
 
 namespace frugal::harness {
 namespace {
@@ -146,6 +147,26 @@ TEST(Verdicts, OfEveryLookAtTheSameIntervalWouldTooOftenBeWrong) {
   const Shares shares = until(peeking, 320, 40);
   EXPECT_GT(shares.reproduced, at_most);
   EXPECT_GT(shares.not_reproduced, at_most);
+}
+
+TEST(Runner, GoesOnWhileAVerdictIsUndecided) {
+  RecordFile in_memory;
+  Progress silent;
+  std::vector<size_t> looks;
+  Runner runner(in_memory, silent,
+                {.timing = {.warm_up = 1, .samples = 10, .budget = 1e9, .stop = "decided"},
+                 .decided = [&](const Records& so_far) {
+                   looks.push_back(so_far.all().at(1).samples(metric::forward_time).size());
+                   return looks.size() == 2;
+                 }});
+  Case a{.id = "a", .config = testing::tiny(), .workload = workload::ModuleTime{}, .on = "cpu"};
+  a.config.type = DType::f64;
+  Case b = a;
+  b.id = "b";
+  const Records records = runner.run("paper/table", {a, b});
+  EXPECT_EQ(looks, (std::vector<size_t>{10, 20}));
+  for (const Record& r : records.all())
+    EXPECT_EQ(r.samples(metric::backward_time).size(), 20U) << r.case_id;
 }
 
 }  // namespace

@@ -163,23 +163,6 @@ TEST_F(RunnerTest, RunsAWholeGroupAgainWhereItsRoundsDiffer) {
   EXPECT_EQ(both.all()[0].rounds, both.all()[1].rounds);
 }
 
-TEST_F(RunnerTest, RoundsGoOnWhileAVerdictIsUndecided) {
-  RecordFile in_memory;
-  Progress silent;
-  std::vector<size_t> looks;
-  Runner runner(in_memory, silent,
-                {.timing = {.warm_up = 1, .samples = 10, .budget = 1e9, .stop = "decided"},
-                 .decided = [&](const Records& so_far) {
-                   looks.push_back(so_far.all().at(1).samples(metric::forward_time).size());
-                   return looks.size() == 2;
-                 }});
-  const Records records = runner.run("paper/table", {layer("a", workload::ModuleTime{}, "cpu"),
-                                                     layer("b", workload::ModuleTime{}, "cpu")});
-  EXPECT_THAT(looks, ElementsAre(10, 20));
-  for (const Record& r : records.all())
-    EXPECT_EQ(r.samples(metric::backward_time).size(), 20U) << r.case_id;
-}
-
 /// Cases that name this machine run on what is given instead of its file, others on their own.
 TEST_F(RunnerTest, AnotherMachineOfTheSameNameAndNoFile) {
   RecordFile in_memory;
