@@ -79,10 +79,7 @@ RerunRecord run_again(const RerunValues& values, const Benchmarks& benchmarks, s
   try {
     if (recorded.status == Status::skipped) throw InputError("it was skipped: " + recorded.reason);
     RecordedCase it = recorded_case(recorded, benchmarks, values.files);
-    Runner runner(file, progress,
-                  {.place = it.place,
-                   .timing = it.timing,
-                   .rerun = {Rerun::all}});
+    Runner runner(file, progress, {.place = it.place, .timing = it.timing, .rerun = {Rerun::all}});
     Record now = runner.run(recorded.artifact, {it.again}).all().front();
     say_what_changed(recorded, now, progress);
     return beside(number, recorded, std::move(now));

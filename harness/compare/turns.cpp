@@ -77,12 +77,12 @@ std::string shell_command(const std::string& command, const RunAgain& side) {
         "`{}` does not run frugal, so it cannot be repeated; leave --repeat out", command));
   std::string arguments = found.suffix().str();
   const std::string reruns = "rerun ";
-  if (arguments.starts_with(reruns))  // of a record, by its file's name alone
+  const bool of_record = arguments.starts_with(reruns);
+  if (of_record)  // which it names by its file alone
     arguments.insert(reruns.size(), shell_word(side.folder + "/"));
-  else
-    arguments += " --rerun all";
-  return fmt::format("{}{}{} {} --out {} 2>&1 >/dev/null", found.prefix().str(), found[1].str(),
-                     shell_word(side.program), arguments, shell_word(side.folder));
+  return fmt::format("{}{}{} {} --out {}{} 2>&1 >/dev/null", found.prefix().str(), found[1].str(),
+                     shell_word(side.program), arguments, shell_word(side.folder),
+                     of_record ? "" : " --rerun all");
 }
 
 namespace {

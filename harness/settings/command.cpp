@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "harness/place/machine_label.h"
 #include "harness/settings/config_json.h"
 #include "harness/settings/field.h"
 #include "harness/settings/paths.h"
@@ -27,8 +28,7 @@ std::string flag_text(const Field& field, const nlohmann::json& value) {
 /// the device.
 void pin_place(RunSettings& settings, const Target& target) {
   TargetOptions& place = settings.place;
-  if (target.simulated() && field_of("on").file_of(place.on).empty() &&
-      described_in(place.hardware).empty()) {
+  if (target.simulated() && is_known(*target.machine())) {
     place.on = target.on();
     place.hardware.clear();
     settings.given.erase("hardware");

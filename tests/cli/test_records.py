@@ -72,6 +72,9 @@ class Records(Cli):
             on.append(self.records()[-1]["on"])
         self.assertEqual(len(self.records()), 3)
         self.assertEqual(on[0], "virtual:a100-selene")
+        self.assertEqual([r["command"] for r in self.records()],
+                         ["frugal measure --model gpt-tiny --on virtual:a100-selene",
+                          *["frugal rerun records.jsonl#gpt-tiny"] * 2])
         self.assertEqual(len(set(on)), 3)
 
     def test_stdout_that_cannot_be_written(self):

@@ -20,8 +20,9 @@ TEST(Turns, RunARecordsCommandWithAnotherProgram) {
   EXPECT_EQ(shell_command("FRUGAL_TF32=1 mpirun -n 2 frugal measure --model frugal", side),
             "FRUGAL_TF32=1 mpirun -n 2 '/opt/my frugal/frugal' measure --model frugal --out 'my "
             "out' --rerun all 2>&1 >/dev/null");
-  EXPECT_EQ(shell_command("frugal rerun records.jsonl#22B", side),
-            "'/opt/my frugal/frugal' rerun 'my out/'records.jsonl#22B --out 'my out' 2>&1 >/dev/null");
+  EXPECT_EQ(
+      shell_command("frugal rerun records.jsonl#22B", side),
+      "'/opt/my frugal/frugal' rerun 'my out/'records.jsonl#22B --out 'my out' 2>&1 >/dev/null");
   EXPECT_THAT([&] { shell_command("frugal_micro --all", side); },
               ThrowsMessage<InputError>(HasSubstr("does not run frugal")));
 }
