@@ -2,7 +2,8 @@
 # frugal_all_true before it. Nothing of the script starts a program: what it would start is said on descriptor 50,
 # and prints "$(...)". A name that is not set is "${NAME}" wherever a command other than a condition uses it.
 enable -n compgen complete compopt history fc bind suspend disown enable 2>&51
-unset HOSTNAME OLDPWD PWD
+unset HOSTNAME OLDPWD
+PWD=.
 shopt -s extdebug
 frugal_outer=() frugal_marked=() frugal_command= frugal_line=0 frugal_exits=0 frugal_depth=0
 frugal_own_functions='command_not_found_handle|exec|exit|source|.|seq|basename|dirname|expr|cat|pwd|cd|pushd|popd|kill|ulimit|trap'
@@ -73,7 +74,7 @@ frugal_settle() {
     [[ $frugal_name == "$frugal_to" || ${!frugal_name-} != "\${$frugal_name}" ]] || unset -v "$frugal_name"
   done
   frugal_marked=()
-  if [[ $frugal_to && ${!frugal_to-} == *'$(...)'* ]]; then
+  if [[ $frugal_to && ${!frugal_to-} == *'$(...)'* && ${!frugal_to-} != *[[:space:]]* ]]; then
     frugal_value=${!frugal_to}
     printf -v "$frugal_to" '%s' "${frugal_value//'$(...)'/"\${$frugal_to}"}"
   fi
@@ -304,7 +305,7 @@ basename() { frugal_basename "$@"; }
 dirname() { frugal_dirname "$@"; }
 expr() { frugal_expr "$@"; }
 cat() { frugal_cat "$@"; }
-pwd() { frugal_cat /; }
+pwd() { printf '.\n'; }
 frugal_nothing() { :; }
 cd() { frugal_nothing; }
 pushd() { frugal_nothing; }
