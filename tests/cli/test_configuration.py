@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import shlex
+import shutil
 
 import jsonschema
 from program import SOURCE, TINY, Cli
@@ -89,11 +90,13 @@ class Configuration(Cli):
         run("--layers", "1", "--steps", "3", "--resume", "c", "--set", "name=other", "--out", "second")
         said = run("--layers", "2", "--steps", "3", "--resume", "c", "--out", "third", status=2)
         self.assertIn("whose model's layers is 1, and now it is 2", said)
+        for out in ("first", "second"):  # their commands go on from what is there
+            shutil.rmtree(self.folder / out)
 
     def test_a_size_that_follows_a_replaced_one_is_asked_for(self):
         run = ["measure", "--model", "llama3-8b", "--on", "virtual"]
         self.rejected(*run, "--layers", "80", "--hidden", "8192", "--heads", "64",
-                      says=["--hidden 8192 --heads 64: llama3-8b states sizes of its own that follow; give --intermediate (28672 "
+                      says=["--hidden 8192 --heads 64: llama3-8b states sizes of its own that follow it; give --intermediate (28672 "
                             "keeps the ratio, 14336 the size) and --key-value-heads (16 keeps the ratio, 8 the size)"])
         self.rejected(*run, "--hidden", "8192", "--set", "attention_heads=64", "--key-value-heads", "8",
                       says=["--hidden 8192 --heads 64: ", "; give --intermediate (28672 keeps the ratio, 14336 the size)"])
@@ -107,7 +110,6 @@ class Configuration(Cli):
                       says=["heads is not a known key"])
         self.rejected("measure", "--on", "virtual", "--config", self.config({"model": "llama3-8b", "hidden_size": 8192}),
                       says=["--intermediate (28672"])
-        self.assertIn("70553706496", self.run_frugal("list", "models").stdout)
 
     def test_flags_replace_values_of_a_model_that_a_file_describes(self):
         first = self.record("measure", "--model", "llama-tiny", "--on", "virtual", out="first")
@@ -130,7 +132,7 @@ class Configuration(Cli):
         for command in ("recompute", "flops"):
             self.assertEqual(self.run_frugal(command, *model, "--format", "markdown").stdout.splitlines()[0], line)
         for command in (["measure", *model], ["longest", *model, "--memory", "64MiB"]):
-            self.assertEqual(self.run_frugal(*command).stdout.splitlines()[1].split(), ["parameters", "94,528"])
+            self.assertEqual(self.run_frugal(*command).stdout.splitlines()[2].split(), ["parameters", "94,528"])
         rows = csv.DictReader(io.StringIO(self.run_frugal("measure", "--model", "llama-tiny,gpt-tiny", "--on", "virtual", "--layers",
                                                           "2,200", "--format", "csv").stdout))
         self.assertEqual([row["parameters"] for row in rows], ["94,528", "6.202 million", "118,528", "10.02 million"])
@@ -140,13 +142,12 @@ class Configuration(Cli):
             for command in ("measure", "longest"):
                 run = [command, "--model", "llama-tiny", "--on", on, "--format", "json"]
                 if command == "longest":
-                    run += ["--memory", "1MiB"]
+                    run += ["--memory", "4MiB"]
                 for chosen in ((), ("--type", "f32"), ("--type", "bf16")):
                     found = json.loads(self.run_frugal(*run, *chosen).stdout)
                     self.assertEqual(found["configuration"]["type"], chosen[1] if chosen else usual)
-                    said = [word for word in ("--type f32", "--type bf16") if word in found["command"]]
-                    self.assertEqual(said, [] if found["configuration"]["type"] == "f32" == usual and not chosen
-                                     else [f"--type {found['configuration']['type']}"])
+                    if on != "cpu" or "--type bf16" in " ".join(chosen):  # else the default, or recorded before
+                        self.assertIn(f"--type {found['configuration']['type']}", found["command"])
 
     def test_names_with_spaces(self):
         text = self.folder / "a b's text"

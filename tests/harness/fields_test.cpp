@@ -188,7 +188,7 @@ TEST(Models, ASizeIsAskedForThatFollowsAReplacedOne) {
     return message_of<InputError>([&] { (void)name_with(model, values); });
   };
   const std::string both =
-      "--hidden 8192 --heads 64: llama3-8b states sizes of its own that follow; give "
+      "--hidden 8192 --heads 64: llama3-8b states sizes of its own that follow it; give "
       "--intermediate "
       "(28672 keeps the ratio, 14336 the size)";
   EXPECT_EQ(asked("llama3-8b", {{"hidden_size", 8192}, {"attention_heads", 64}}),
