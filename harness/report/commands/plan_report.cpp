@@ -400,7 +400,8 @@ std::string why_nothing_fits(const PlanRequest& request, const Plan& plan) {
   const Candidate& closest =
       *std::min_element(plan.too_large.begin(), plan.too_large.end(), misses_less);
   return fmt::format(
-      "none of {} configurations fits in {} of a device (--memory); the closest ({}) misses by "
+      "none of {} configurations fits in {} of a device (--memory); one of the closest ({}) misses "
+      "by "
       "{} on stage {}; give more --devices{}",
       plan.compared(), format_bytes(request.memory).text(), configuration_name(closest.run),
       format_bytes(closest.missing).text(), closest.prediction.fullest(),

@@ -22,13 +22,15 @@ std::tuple<int, int, int, int64_t, Recompute, Shard, bool, std::string_view> way
 
 /// On a machine where much is recomputed, offloaded and shared, and on one where all fits.
 TEST(Search, ABriefOneFindsTheSameFirstChoiceOnAnyNumberOfThreads) {
-  PlanRequest asked = plan_request(planned_gpt(8, 1024, 16), "h100-dgx", 8, 16, flush);
+  PlanRequest asked = plan_request(planned_gpt(4, 1024, 16), "h100-dgx", 4, 8, flush);
   asked.run.model.sequence = 4096;
   asked.run.model.dropout = 0;
   asked.run.attention = AttentionKind::fused;
   asked.run.sequence_parallel = true;
   asked.tensor = {1, 2};
   asked.search_all();
+  asked.schedules = {flush, ScheduleKind::zero_bubble_v, ScheduleKind::interleaved};
+  asked.contexts = {{}, {2, ContextKind::ulysses}};
   asked.within = 1.5;
   std::set<std::string> ways;
   for (const double share : {1.0, 0.04, 0.025, 0.015}) {
@@ -63,7 +65,9 @@ TEST(Search, ABriefOneSaysHowMuchIsMissing) {
   };
   const int64_t full = closest();
   asked.brief = true;
-  EXPECT_EQ(closest(), full);
+  // It tries one way to divide the devices, of those whose weights take least.
+  EXPECT_GE(closest(), full);
+  EXPECT_LT(closest(), full + full / 10);
 }
 
 /// Parts of a sequence of which every rank could have as many tokens with fewer ranks.
