@@ -208,7 +208,7 @@ class DeepSpeed {
                    [](unsigned char c) { return std::tolower(c); });
     const double moving = parts_.number(momentum).value_or(0);
     const bool is_coupled = parts_.has(decoupled) && !parts_.on(decoupled);
-    if (name.empty()) {
+    if (!parts_.has(type)) {
       out_.assume("optimizer", "adamw", "the file names none");
     } else if (name == "adam" || name == "adamw") {
       const bool in_gradient = name == "adam" && is_coupled;

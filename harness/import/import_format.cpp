@@ -83,7 +83,7 @@ void refuse_own(const nlohmann::json& json, const std::string& file) {
     const auto found = json.find(field.key);
     return found != json.end() && (!found->is_object() || field.key == "model");
   });
-  if (count > 0 && 2 * count >= static_cast<int64_t>(json.size()))
+  if (2 * count > static_cast<int64_t>(json.size()))
     say_what_it_is(
         file,
         fmt::format("it is frugal's own configuration; give frugal measure --config {}", file));

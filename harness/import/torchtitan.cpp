@@ -286,7 +286,8 @@ void TorchtitanReader::recompute_operations(const std::string& said) {
   if (size("tensor_parallel_size") > 1)
     out_.missing.push_back(
         {said,
-         "with tensor parallelism torchtitan also keeps the partial sums of a layer's last product, "
+         "with tensor parallelism torchtitan also keeps the partial sums of a layer's last "
+         "product, "
          "of all its tokens, and their sum: 2 (1 + 1 / t) bytes for each element of the hidden "
          "state"});
 }

@@ -66,8 +66,7 @@ void Draw::memory(RunConfig& c) {
   c.attention = one_of({AttentionKind::fused, c.attention});
   c.recompute = one_of(
       {Recompute::none, Recompute::none, Recompute::selective, Recompute::full, Recompute::stage});
-  if (c.recompute == Recompute::selective)
-    c.recompute_modules = modules(LayerModules::searched);
+  if (c.recompute == Recompute::selective) c.recompute_modules = modules(LayerModules::searched);
   c.recompute_group = one_of<int64_t>({1, 1, 2, 3});
   c.recompute_layers = one_of<int64_t>({0, 0, 1, 3});
   c.stored_masks = once_in(3);

@@ -169,7 +169,7 @@ void try_mistakes(const std::string& format, const json& config, const json& giv
   expect_said(import_configuration(format, text_of(config), "mine", options), config);
   Random random(20261128);
   int refused = 0, unknown = 0, others = 0;
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 800; ++i) {
     const json object = mutated(leaves, random);
     SCOPED_TRACE(object.dump());
     try {
@@ -180,9 +180,9 @@ void try_mistakes(const std::string& format, const json& config, const json& giv
       ++refused;
     }
   }
-  EXPECT_GT(refused, 100);
-  EXPECT_GT(unknown, 1000);
-  EXPECT_GT(others, 100);
+  EXPECT_GT(refused, 25);
+  EXPECT_GT(unknown, 250);
+  EXPECT_GT(others, 25);
 }
 
 TEST(ImportMutations, OfTorchtitanAreSaid) {

@@ -251,8 +251,8 @@ TEST(Torchtitan, StagesCountTheEmbeddingAndTheOutputLayer) {
         read("[model]\nname = \"llama3\"\nflavor = \"" + flavor + "\"\n[parallelism]\n" + more);
     return in.given.value("stage_layers", "equal");
   };
-  EXPECT_EQ(layers("70B", "pipeline_parallel_degree = 8\n"), "10+11+10*5+9");  // of 82: 11, 11, 10
-  EXPECT_EQ(layers("405B", "pipeline_parallel_degree = 16\n"), "7+8*14+7");
+  EXPECT_EQ(layers("70B", "pipeline_parallel_degree = 8\n"), "10+11+5*10+9");  // of 82: 11, 11, 10
+  EXPECT_EQ(layers("405B", "pipeline_parallel_degree = 16\n"), "7+14*8+7");
   EXPECT_EQ(layers("8B", "pipeline_parallel_degree = 2\n"), "equal");
   EXPECT_EQ(
       layers("8B", "pipeline_parallel_degree = 2\npipeline_parallel_first_stage_less_layers = 0\n"),
@@ -260,11 +260,11 @@ TEST(Torchtitan, StagesCountTheEmbeddingAndTheOutputLayer) {
   EXPECT_EQ(layers("8B",
                    "pipeline_parallel_degree = 4\npipeline_parallel_schedule = "
                    "\"Interleaved1F1B\"\n"),
-            "4+5+4*5+3");  // of 34 in 8 parts
+            "4+5+5*4+3");  // of 34 in 8 parts
   EXPECT_EQ(layers("8B",
                    "pipeline_parallel_degree = 2\npipeline_parallel_schedule = "
                    "\"Interleaved1F1B\"\npipeline_parallel_layers_per_stage = 6\n"),
-            "5+6*3+5+4");  // of 34 in 6 parts: 6, 6, 6, 6, 5, 5
+            "5+3*6+5+4");  // of 34 in 6 parts: 6, 6, 6, 6, 5, 5
 }
 
 TEST(Torchtitan, StepsInBackwardWithoutClipping) {
