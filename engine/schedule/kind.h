@@ -91,9 +91,7 @@ struct ScheduleKind {
   /// On which stage each of them is.
   Placement placement = Placement::around;
 
-  /// Whether the microbatches of a batch are a multiple of the stages.
-  bool multiple_of_stages = false;
-  /// They are at least so many for each stage, and why; 0: they may be few.
+  /// The microbatches of a batch are at least so many for each stage, and why; 0: they may be few.
   int least_per_stage = 0;
   std::string_view why_least = {};
 

@@ -51,9 +51,6 @@ void validate_traits(const ScheduleKind& kind, const ScheduleShape& shape) {
                            fmt::join(ScheduleKind::names(&ScheduleKind::has_chunks), " or ")));
   if (kind.chunks > 0 && chunks != kind.chunks)
     fail(kind, fmt::format("chunks is {}; it must be {}", chunks, kind.chunks));
-  if (kind.multiple_of_stages && microbatches % stages != 0)
-    fail(kind,
-         fmt::format("microbatches ({}) must be divisible by stages ({})", microbatches, stages));
   const int times = kind.least_per_stage;
   if (int64_t{microbatches} < int64_t{times} * stages)
     fail(kind, fmt::format("microbatches ({}) must be at least {}stages ({}): {}", microbatches,

@@ -32,14 +32,13 @@ bool belongs_to_forward(ActionKind kind) {
 Batch filled(const RunConfig& c, Batch batch) {
   const auto replicas = static_cast<size_t>(c.data_parallel);
   const auto stages = static_cast<size_t>(c.pipeline_parallel);
-  const size_t unit = replicas * (c.schedule.multiple_of_stages ? stages : 1);
   // A kind that keeps several chunks is used as it is; the others' forward passes go in any number.
   const size_t least = c.schedule.has_chunks
                            ? replicas * stages * static_cast<size_t>(c.schedule.least_per_stage)
                            : 0;
   MicroBatch unlabelled = batch.front();
   for (int32_t& label : unlabelled.labels) label = CrossEntropy::ignored_label;
-  while (batch.size() % unit != 0 || batch.size() < least) batch.push_back(unlabelled);
+  while (batch.size() % replicas != 0 || batch.size() < least) batch.push_back(unlabelled);
   return batch;
 }
 

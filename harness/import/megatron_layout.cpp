@@ -58,6 +58,11 @@ void MegatronReader::read_context() {
   }
   std::vector<std::string> kinds = texts(name);
   if (kinds.empty()) kinds = {"p2p"};
+  for (std::string& kind : kinds) {
+    kind = lower(kind);
+    if (kind != "p2p" && kind != "a2a" && kind != "allgather" && kind != "a2a+p2p")
+      fail(fmt::format("{}: it must be one of p2p, a2a, allgather, a2a+p2p", said(name)));
+  }
   const bool one =
       std::all_of(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind == kinds[0]; });
   const bool two_dimensions = one && kinds[0] == "a2a+p2p";
@@ -117,7 +122,7 @@ void MegatronReader::read_shard() {
                                                       {"optim", "optimizer"},
                                                       {"optim_grads", "gradients"},
                                                       {"optim_grads_params", "weights"}};
-    const auto found = names.find(*said_strategy);
+    const auto found = names.find(lower(*said_strategy));
     if (found == names.end())
       fail(fmt::format("{}: it must be no_shard, optim, optim_grads or optim_grads_params",
                        said(strategy)));
@@ -199,7 +204,9 @@ void MegatronReader::read_attention() {
   const char* const backend = "--attention-backend";
   const char* const flash = "--use-flash-attn";
   const char* const made_by = "--transformer-impl";
-  const std::string kind = text(backend).value_or("auto"), maker = text(made_by).value_or("");
+  const std::string kind = word(backend, {"flash", "fused", "unfused", "local", "auto"}, "auto");
+  const std::string maker =
+      word(made_by, {"local", "transformer_engine", "inference_optimized"}, "");
   const bool separate = kind == "unfused" || kind == "local" || (maker == "local" && !on(flash));
   if (is_given("attention")) {
     for (const char* name : {backend, flash, made_by})

@@ -75,7 +75,7 @@ void MegatronReader::read_full_recomputation() {
   const int64_t together = count(layers_name).value_or(1);
   const int64_t of_stage = size("layers") / size("pipeline_parallel_size");
   const int64_t of_part = of_stage / size("chunks");
-  const std::string method = text(method_name).value_or("uniform");
+  const std::string method = word(method_name, {"uniform", "block"}, "uniform");
   const bool stage =
       method == "uniform" && together > 1 && together >= of_stage && size("chunks") == 1;
   const nlohmann::json value = stage ? "stage" : "full";
@@ -89,8 +89,9 @@ void MegatronReader::read_full_recomputation() {
 }
 
 void MegatronReader::read_recomputation() {
-  const std::string granularity =
-      on("--recompute-activations") ? "selective" : text("--recompute-granularity").value_or("");
+  const std::string granularity = on("--recompute-activations")
+                                      ? "selective"
+                                      : word("--recompute-granularity", {"full", "selective"}, "");
   if (granularity == "selective")
     read_selective_recomputation();
   else if (granularity == "full" || on("--checkpoint-activations") ||
@@ -108,7 +109,7 @@ void MegatronReader::read_recomputation() {
 void MegatronReader::read_loss() {
   const char* const fused = "--cross-entropy-loss-fusion";
   const char* const by = "--cross-entropy-fusion-impl";
-  const std::string made_by = text(by).value_or("native");
+  const std::string made_by = word(by, {"native", "te", "linear"}, "native");
   const bool narrow = out.given.value("narrow_logits", false);
   if (on(fused) && made_by == "native" && !narrow) {
     // Compiled functions do not write where they read: both passes have one float32 copy more.

@@ -89,10 +89,13 @@ void MegatronReader::read_rotary() {
 void MegatronReader::read_positions() {
   const char* const name = "--position-embedding-type";
   const std::string type =
-      text(name).value_or(on("--use-rotary-position-embeddings") ? "rope" : "learned_absolute");
+      word(name,
+           {"learned_absolute", "rope", "mrope", "yarn", "relative", "none", "alibi", "absolute",
+            "rotary"},
+           on("--use-rotary-position-embeddings") ? "rope" : "learned_absolute");
   const char* const none = "--no-position-embedding";
-  const bool rotary = type == "rope";
-  const bool learned = type == "learned_absolute" && !has(none);
+  const bool rotary = type == "rope" || type == "rotary";  // the latter of forks, as is "absolute"
+  const bool learned = (type == "learned_absolute" || type == "absolute") && !has(none);
   if (learned) {
     if (has(name)) out.add(said(name), "positions", "learned");
   } else if (rotary) {

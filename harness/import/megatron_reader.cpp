@@ -78,6 +78,17 @@ std::vector<std::string> MegatronReader::texts(std::string_view name) const {
   return all;
 }
 
+std::string MegatronReader::word(std::string_view name,
+                                 std::initializer_list<std::string_view> allowed,
+                                 const std::string& otherwise) const {
+  const auto value = text(name);
+  if (!value) return otherwise;
+  const std::string small = lower(*value);
+  if (std::find(allowed.begin(), allowed.end(), small) == allowed.end())
+    fail(fmt::format("{}: it must be one of {}", said(name), fmt::join(allowed, ", ")));
+  return small;
+}
+
 std::optional<int64_t> MegatronReader::count(std::string_view name) const {
   const auto value = text(name);
   if (!value) return std::nullopt;
@@ -213,6 +224,21 @@ void MegatronReader::read_one(const Argument& argument) {
   }
 }
 
+void MegatronReader::list_others() {
+  for (const Argument& argument : list_.all) {
+    const std::string said = argument.text() + " ";
+    bool listed = false;
+    for (const auto* parts : {&out.mapped, &out.same, &out.missing, &out.unknown})
+      listed = listed || std::any_of(parts->begin(), parts->end(), [&](const auto& part) {
+                 return (part.said + " ").find(said) != std::string::npos;
+               });
+    if (listed) continue;
+    const bool off = !argument.values.empty() && lower(argument.values.front()) == "false";
+    (off ? out.same : out.missing)
+        .push_back({argument.text(), off ? "it is off" : "not read beside the other arguments"});
+  }
+}
+
 /// Fields whose default is another than Megatron-LM's.
 void MegatronReader::read_defaults() {
   for (const MegatronArgument& line : megatron_fields())
@@ -263,6 +289,7 @@ void MegatronReader::read_together() {
   read_deferred_gradients();
   read_recomputation();
   read_offloading();
+  list_others();
 }
 
 }  // namespace frugal::harness

@@ -33,6 +33,10 @@ class MegatronReader {
   std::optional<std::string> text(std::string_view name) const;
   /// All of its values: of a list in brackets, too.
   std::vector<std::string> texts(std::string_view name) const;
+  /// Its one text in small letters; `otherwise` where it is not there. Throws InputError for what
+  /// is none of `allowed`.
+  std::string word(std::string_view name, std::initializer_list<std::string_view> allowed,
+                   const std::string& otherwise) const;
   std::optional<int64_t> count(std::string_view name) const;
   std::optional<double> number(std::string_view name) const;
   /// Whether a switch is there, and not "false".
@@ -49,6 +53,8 @@ class MegatronReader {
 
   // One argument after the other.
   void check_names() const;
+  /// Lists what no reader has listed: a switch that is off, or what others make superfluous.
+  void list_others();
   void read_one(const Argument& argument);
   bool read_depending(const Argument& argument);
   void read_field(const MegatronArgument& line, const Argument& argument);

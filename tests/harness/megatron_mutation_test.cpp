@@ -130,10 +130,15 @@ Words differences(const nlohmann::json& a, const nlohmann::json& b) {
 
 TEST(MegatronMistakes, NeverChangeTheModelInSilence) {
   int refused = 0, unknown = 0, unchanged = 0, changed = 0;
-  for (uint64_t seed = 1; seed <= 3000; ++seed) {
-    const List& list = lists()[seed % lists().size()];
-    const Imported right = imported(text_of(list), of_ranks(16));
-    ASSERT_TRUE(right.unknown.empty());
+  std::vector<Imported> all_right;
+  for (const List& list : lists()) {
+    all_right.push_back(imported(text_of(list), of_ranks(16)));
+    ASSERT_TRUE(all_right.back().unknown.empty());
+  }
+  for (uint64_t seed = 1; seed <= 1500; ++seed) {
+    const size_t which = seed % lists().size();
+    const List& list = lists()[which];
+    const Imported& right = all_right[which];
     const Mistake mistake(list, seed);
     const std::string wrong = mistake.list[mistake.at].text();
     SCOPED_TRACE(fmt::format("seed {}, kind {}: {}", seed, mistake.kind, wrong));
@@ -169,10 +174,10 @@ TEST(MegatronMistakes, NeverChangeTheModelInSilence) {
         listed = listed || (part.said + " ").find(wrong + " ") != std::string::npos;
     EXPECT_TRUE(listed) << "what is wrong is listed with its value";
   }
-  EXPECT_GT(refused, 300);
-  EXPECT_GT(unknown, 900);
-  EXPECT_GT(unchanged, 100);
-  EXPECT_GT(changed, 100);
+  EXPECT_GT(refused, 150);
+  EXPECT_GT(unknown, 450);
+  EXPECT_GT(unchanged, 50);
+  EXPECT_GT(changed, 50);
 }
 
 }  // namespace
