@@ -56,8 +56,8 @@ int64_t bounded_product(std::initializer_list<int64_t> factors);
 /// What is known besides a file.
 struct ImportOptions {
   std::map<std::string, std::string> variables;  ///< of a shell script, before its own
-  std::optional<int64_t> launch;                 ///< which of a script's, from 1 on
-  std::optional<int64_t> ranks;                  ///< that take part
+  std::optional<int64_t> launch = {};            ///< which of a script's, from 1 on
+  std::optional<int64_t> ranks = {};             ///< that take part
   std::optional<int64_t> global_batch = {};      ///< sequences of a step, of all replicas
   /// Fields that are given beside it, by their keys: they go before it, and a part of it that only
   /// they make complete asks for them.

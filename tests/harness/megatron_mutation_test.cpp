@@ -120,7 +120,7 @@ class Mistake {
 };
 
 /// Fields that differ.
-Words differences(const nlohmann::json& a, const nlohmann::json& b) {
+Words different_keys(const nlohmann::json& a, const nlohmann::json& b) {
   Words keys;
   for (const auto* one : {&a, &b})
     for (const auto& [key, value] : one->items())
@@ -154,7 +154,7 @@ TEST(MegatronMistakes, NeverChangeTheModelInSilence) {
       EXPECT_TRUE(has(read.unknown, mistake.list[mistake.at].name));
       continue;
     }
-    const Words keys = differences(right.given, read.given);
+    const Words keys = different_keys(right.given, read.given);
     ++(keys.empty() ? unchanged : changed);
     // A name that is not what it was is not known, and a value without case is the same.
     EXPECT_TRUE(mistake.kind >= 4 || keys.empty());
