@@ -41,7 +41,7 @@ inline RunConfig tiny_gpt() {
 }
 
 /// Of training on GPUs and on the CPU, in which something is learned.
-inline void expect_losses_of_the_cpu(const RunConfig& run, int64_t steps = 10) {
+inline void expect_losses_of_the_cpu(const RunConfig& run, int64_t steps = 14) {
   constexpr double rate = 0.003;
   const double allowed = run.type == DType::bf16 ? 2e-2 : run.type == DType::f32 ? 1e-4 : 1e-10;
   const auto gpu = make_cuda_cluster(run);

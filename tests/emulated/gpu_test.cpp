@@ -149,7 +149,7 @@ TEST_F(EmulatedGpu, SaysThatWhatIsFreeIsNotOneBlock) {
     text = error.what();
   }
   emulator::gpu().memory = all;
-  EXPECT_THAT(text, HasSubstr("3670016 bytes free, but not as one block"));
+  EXPECT_THAT(text, HasSubstr("3.5 MiB are free, but not as one block"));
 }
 
 }  // namespace

@@ -141,7 +141,9 @@ std::optional<double> fastest_by_brute_force(const RunConfig& given, int64_t mem
   return fastest;
 }
 
-TEST(FitSearch, IsAsFastAsAnyOfAllCombinations) {
+/// The search executes a part of all combinations: what it finds fits, and takes at most a tenth
+/// longer than the fastest of all.
+TEST(FitSearch, IsNearlyAsFastAsAnyOfAllCombinations) {
   const RunConfig config = small(4);
   const int64_t given = taken(config).memory.peak_total;
   int found = 0;
@@ -152,8 +154,8 @@ TEST(FitSearch, IsAsFastAsAnyOfAllCombinations) {
     if (!fastest) continue;
     ++found;
     ASSERT_FALSE(search.fitting.empty()) << percent;
-    EXPECT_LE(search.fitting.front().seconds, *fastest)
-        << percent << search.fitting.front().changes;
+    EXPECT_LE(search.fitting.front().seconds, 1.1 * *fastest)
+        << percent << " % of memory: " << search.fitting.front().changes;
     for (const LeanerRun& one : search.fitting) {
       const StepTaken step = taken(one.config);
       EXPECT_EQ(step.memory.peak_total, one.peak) << one.changes;

@@ -67,11 +67,19 @@ TEST(ScheduleEntry, IsMadeAndFoundRight) {
       }
 }
 
+/// The second stage takes microbatch 1 before 0, which the first one sends before.
 TEST(ScheduleEntry, IsFoundWrong) {
-  const Schedule schedule =
-      make_schedule(breadth_first, {.stages = 2, .chunks = 2, .microbatches = 4});
+  Schedule schedule = make_schedule(breadth_first, {.stages = 2, .chunks = 2, .microbatches = 4});
+  ASSERT_THAT(check(schedule, 0), IsEmpty());
+  for (Action& action : schedule.actions[1]) {
+    const bool forwards = action.kind == ActionKind::forward ||
+                          action.kind == ActionKind::receive_activation ||
+                          action.kind == ActionKind::send_activation;
+    if (forwards && action.chunk == 0 && action.microbatch < 2)
+      action.microbatch = 1 - action.microbatch;
+  }
   const Findings findings = check(schedule, 0);
-  ASSERT_EQ(findings.size(), 1u);
+  ASSERT_FALSE(findings.empty());
   EXPECT_THAT(findings.front().reason, HasSubstr("waits for itself"));
   EXPECT_THAT([] { make_schedule(breadth_first, {.stages = 2}); },
               ThrowsMessage<InputError>(HasSubstr(
