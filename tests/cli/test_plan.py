@@ -155,7 +155,7 @@ class Plan(Cli):
         for model, devices, batch, memory in (("llama-tiny", 8, 32, None), ("llama-3m", 4, 16, 0.03), ("llama-3m", 8, 16, 0.02),
                                               ("gpt-3m", 8, 32, 0.02)):
             asked = ["plan", "--model", model, "--hardware", "h100-dgx", "--devices", str(devices), "--batch", str(batch),
-                     "--format", "json", *(["--memory", str(memory)] if memory else [])]
+                     "--format", "json", *(["--memory", f"{memory}GiB"] if memory else [])]
             brief = json.loads(self.run_frugal(*asked).stdout)
             full = json.loads(self.run_frugal(*asked, "--within", "1.5").stdout)
             self.assertEqual(brief["fitting"][0]["seconds"], full["fitting"][0]["seconds"], asked)
@@ -205,7 +205,7 @@ class Plan(Cli):
     def test_rows_that_do_not_fit_nearly_do(self):
         tables = 0
         for memory in (0.02, 0.03, 0.04, 0.035, 0.05):
-            text = self.run_frugal(*ASKED, *papers(), "--memory", str(memory), "--rows", "20").stdout
+            text = self.run_frugal(*ASKED, *papers(), "--memory", f"{memory}GiB", "--rows", "20").stdout
             if "too large" not in text:
                 continue
             tables += 1

@@ -73,7 +73,7 @@ class Records(Cli):
         self.assertEqual(len(self.records()), 3)
         self.assertEqual(on[0], "virtual:a100-selene")
         self.assertEqual([r["command"] for r in self.records()],
-                         ["frugal measure --model gpt-tiny --on virtual:a100-selene",
+                         ["frugal measure --model gpt-tiny --on virtual:a100-selene --type bf16",
                           *["frugal rerun records.jsonl#gpt-tiny"] * 2])
         self.assertEqual(len(set(on)), 3)
 

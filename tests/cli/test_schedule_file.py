@@ -76,7 +76,7 @@ class Executed(ScheduleFile):
         commented = self.record("--schedule-file", self.given(text + "# mine\n"))
         self.assertRegex(first["options"]["schedule_file"], "^hash [0-9a-f]{16}$")
         self.assertEqual(first["files"], {"schedule": text})
-        self.assertEqual(first["command"], "frugal rerun records.jsonl#gpt-tiny")
+        self.assertEqual(first["command"], "frugal rerun 'records.jsonl#gpt-tiny*'")
         self.assertNotIn(str(self.folder), json.dumps(again))
         self.assertEqual(len(self.records()), 2, "a file of the same text is the same case")
         self.assertNotEqual(commented["fingerprint"], first["fingerprint"])
