@@ -126,6 +126,15 @@ std::string held_out_unit(const Record& record) {
   return fmt::format("nats, mean of {}{} bytes", masked ? "those hidden of " : "", bytes->second);
 }
 
+void add_losses(Lines& lines, const Record& record) {
+  if (!record.losses.empty()) {
+    lines.add("first loss", format_number(record.losses.front()), "nats");
+    lines.add("last loss", format_number(record.losses.back()), "nats");
+  }
+  if (!record.held_out.empty())
+    lines.add("held-out loss", format_number(record.held_out.back().second), held_out_unit(record));
+}
+
 /// "0.2058", or of several steps the median, with its interval: "0.2058 [0.201, 0.212], 20 steps".
 std::string step_time_of(const Record& record) {
   const std::vector<double>& times = record.samples(metric::step_time);
@@ -196,12 +205,7 @@ Table measurement_table(const Record& record) {
               format_number(device_hours_per_billion_tokens(
                   record.config, median(record.samples(metric::step_time)))),
               "device-hours per billion tokens");
-  if (!record.losses.empty()) {
-    lines.add("first loss", format_number(record.losses.front()), "nats");
-    lines.add("last loss", format_number(record.losses.back()), "nats");
-  }
-  if (!record.held_out.empty())
-    lines.add("held-out loss", format_number(record.held_out.back().second), held_out_unit(record));
+  add_losses(lines, record);
   if (record.memory) add_memory(lines, record);
   if (record.needed) add_need(lines, record);
   if (record.ranks) add_ranks(lines, record);
