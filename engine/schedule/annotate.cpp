@@ -29,7 +29,8 @@ struct Turns {
 };
 
 size_t way_of(const Schedule& schedule, int microbatch, int chunk) {
-  return static_cast<size_t>((microbatch - schedule.first_microbatch()) * schedule.chunks + chunk);
+  const auto nth = static_cast<size_t>(microbatch - schedule.first_microbatch());
+  return nth * static_cast<size_t>(schedule.chunks) + static_cast<size_t>(chunk);
 }
 
 Turns turns_of(const Schedule& schedule, int stage, bool forward) {

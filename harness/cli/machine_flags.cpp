@@ -18,7 +18,7 @@ std::string MachineFlags::name() const {
   if (!on_.empty() && device_kind(on_) != DeviceKind::simulated)
     throw InputError(fmt::format(
         "--on is {}, and this command is about a described machine; give virtual:MACHINE", on_));
-  const std::string name = machine_named({.on = on_, .hardware = hardware_});
+  std::string name = machine_named({.on = on_, .hardware = hardware_});
   if (name.empty())
     throw InputError(
         fmt::format("--hardware is missing; give one of {}, or a JSON file (--on virtual:MACHINE "

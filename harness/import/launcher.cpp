@@ -14,7 +14,7 @@ namespace {
 using Words = std::vector<std::string>;
 using Variable = std::function<std::string(const std::string&)>;
 
-constexpr int64_t most_ranks = 1 << 24;
+constexpr int64_t most_launched = 1 << 24;
 
 /// The words of one launcher, from its name to that of the next.
 class Launcher {
@@ -48,7 +48,7 @@ class Launcher {
     int64_t ranks = 1;
     for (const auto& [option, text] : factors) {
       const auto count = count_in(text);
-      if (!count || *count > most_ranks / ranks)
+      if (!count || *count > most_launched / ranks)
         return {{}, fmt::format("{} of {} is {}", option, name_, text)};
       ranks *= *count;
     }

@@ -83,7 +83,7 @@ std::string MegatronReader::word(std::string_view name,
                                  const std::string& otherwise) const {
   const auto value = text(name);
   if (!value) return otherwise;
-  const std::string small = lower(*value);
+  std::string small = lower(*value);
   if (std::find(allowed.begin(), allowed.end(), small) == allowed.end())
     fail(fmt::format("{}: it must be one of {}", said(name), fmt::join(allowed, ", ")));
   return small;

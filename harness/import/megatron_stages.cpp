@@ -18,7 +18,7 @@ constexpr const char* with_loss = "--account-for-loss-in-pipeline-split";
 constexpr const char* first_layers = "--decoder-first-pipeline-num-layers";
 constexpr const char* last_layers = "--decoder-last-pipeline-num-layers";
 constexpr const char* layout_name = "--pipeline-model-parallel-layout";
-constexpr const char* partition = "--pp-partition-method";
+constexpr const char* by_type = "--pp-partition-method";
 constexpr const char* group_name = "--microbatch-group-size-per-virtual-pipeline-stage";
 
 /// Writes out the repetitions of a layout: "Et*2|(tL)" is "Ett|tL". None where it is no layout, or
@@ -111,7 +111,7 @@ void MegatronReader::read_chunks() {
 
 void MegatronReader::read_stages() {
   std::vector<const char*> by;
-  for (const char* name : {layout_name, partition, first_layers, last_layers})
+  for (const char* name : {layout_name, by_type, first_layers, last_layers})
     if (has(name)) by.push_back(name);
   for (const char* name : {with_embedding, with_loss})
     if (has(name)) {
@@ -122,7 +122,7 @@ void MegatronReader::read_stages() {
     }
   if (by.empty()) return;
   const std::string_view first = by.front();
-  const bool ends = first == first_layers, alone = first == layout_name || first == partition;
+  const bool ends = first == first_layers, alone = first == layout_name || first == by_type;
   for (const std::string_view other : by)
     if (other != first && (alone || (ends || first == last_layers) != (other == last_layers)))
       fail(fmt::format("{} and {} exclude each other", said(first), said(other)));
@@ -134,7 +134,7 @@ void MegatronReader::read_stages() {
     read_layout_of_stages();
     return;
   }
-  const std::vector<int64_t> counts = first == partition ? counts_by_type() : counts_by_ends();
+  const std::vector<int64_t> counts = first == by_type ? counts_by_type() : counts_by_ends();
   if (counts.empty()) return;
   for (const char* name : by) out.add(said(name), "stage_layers", text_of_layer_counts(counts));
 }
@@ -174,11 +174,11 @@ std::vector<int64_t> MegatronReader::counts_by_ends() {
 /// DeepSpeed's division of the modules whose names match: layers, and the embedding at the model's
 /// beginning, which tied tables have at its end, too.
 std::vector<int64_t> MegatronReader::counts_by_type() {
-  const std::string method = lower(*text(partition));
+  const std::string method = lower(*text(by_type));
   const bool ends =
       method == "type:transformer|embedding" || method == "type:embedding|transformer";
   if (!ends && method != "type:transformer") {
-    miss(partition,
+    miss(by_type,
          "a division by modules that frugal does not count so; --stage-layers says how many layers "
          "each stage has");
     return {};
@@ -190,7 +190,7 @@ std::vector<int64_t> MegatronReader::counts_by_type() {
     fail(
         fmt::format("{}: {} modules cannot be divided equally among {} stages of one part, and "
                     "DeepSpeed's versions differ in what they do then; give --stage-layers",
-                    said(partition), all, stages));
+                    said(by_type), all, stages));
   std::vector<int64_t> counts(static_cast<size_t>(stages), all / stages);
   counts.front() -= ends ? 1 : 0;
   counts.back() -= ends && tied ? 1 : 0;

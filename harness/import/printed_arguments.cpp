@@ -52,7 +52,7 @@ const std::map<std::string, std::string>& printed_names() {
   return all;
 }
 
-bool is_known(const std::string& name) {
+bool is_megatron_argument(const std::string& name) {
   static const std::vector<std::string> names = megatron_names();
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -62,7 +62,7 @@ std::string switched_off_by(const std::string& printed, const std::string& dashe
   if (const auto found = printed_switches().find(printed); found != printed_switches().end())
     return found->second;
   for (const char* before : {"--no-", "--disable-"})
-    if (is_known(before + dashed)) return before + dashed;
+    if (is_megatron_argument(before + dashed)) return before + dashed;
   return "";
 }
 

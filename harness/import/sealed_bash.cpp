@@ -287,7 +287,7 @@ int open_bash() {
 /// What comes out of a pipe goes behind a text, up to a size; false at the pipe's end.
 bool drain(int fd, std::string& to, size_t most) {
   std::array<char, 1 << 14> bytes{};
-  const ssize_t count = read(fd, bytes.data(), bytes.size());
+  const ssize_t count = ::read(fd, bytes.data(), bytes.size());
   if (count < 0) return errno == EINTR || errno == EAGAIN;
   to.append(bytes.data(), std::min(static_cast<size_t>(count), most - to.size()));
   return count > 0;

@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Names = std::vector<std::string>;
 
-constexpr auto longest = std::chrono::seconds(4);
+constexpr auto longest_run = std::chrono::seconds(4);
 constexpr int most_paths = 8;  // programs that are called by a path, one behind the other
 
 bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -278,7 +278,7 @@ ShellScript::ShellScript(std::string text, const std::string& file,
   check(text, file);
   for (const char* from : {"< /dev/null", "</dev/null"})
     replace_all(text, from, fmt::format("<&{}", sealed_null));
-  const auto deadline = Clock::now() + longest;
+  const auto deadline = Clock::now() + longest_run;
   std::set<std::string> paths;
   for (int pass = 0;; ++pass) {
     const std::string before =
@@ -294,7 +294,7 @@ ShellScript::ShellScript(std::string text, const std::string& file,
     if (bash.ended) break;
     const std::string why = fmt::format(
         "it does not end within {} s, or does too much; what else it starts is not known",
-        longest.count());
+        longest_run.count());
     if (commands_.empty())
       throw InputError(
           fmt::format("{}: {}; give the arguments as a list that begins with --", file, why));
@@ -305,7 +305,7 @@ ShellScript::ShellScript(std::string text, const std::string& file,
 }
 
 void ShellScript::check(const std::string& text, const std::string& file) const {
-  const SealedBash bash = run_sealed_bash(text, file, true, Clock::now() + longest);
+  const SealedBash bash = run_sealed_bash(text, file, true, Clock::now() + longest_run);
   if (!bash.started)
     throw InputError(
         fmt::format("{}: it is not followed: {}; give the arguments as a list that begins with --",

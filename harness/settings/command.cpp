@@ -46,7 +46,7 @@ void pin_place(RunSettings& settings, const Target& target) {
 void spell_model(RunSettings& settings) {
   if (field_of("model").file_of(settings.model).empty()) return;
   settings.config.model = unscaled_model(settings);
-  settings.given.update(to_json(settings.config.model));
+  settings.given.update(harness::to_json(settings.config.model));
   if (settings.config.model.name.empty()) settings.given.erase("name");
   settings.given.erase("model");
   settings.model.clear();

@@ -56,7 +56,7 @@ def commands_of(page):
             continue
         for line in re.sub(r" *\\\n *", " ", block).splitlines():
             line = re.split(r"\s{2,}|\s#\s", line.strip())[0]
-            if line.startswith("frugal "):
+            if line.startswith(("frugal ", "jq ")):
                 yield line
 
 

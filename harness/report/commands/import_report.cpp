@@ -74,13 +74,13 @@ std::string ImportReport::answer() const {
     const Memory* const memory = memory_of(run);
     const std::string peak =
         memory == nullptr ? "" : fmt::format("{} of ", format_bytes(memory->peak_total).text());
-    if (run.status == Status::oom)
-      text += fmt::format("It does not fit: a rank needs {}{} on {}, {} ranks.\n", peak,
-                          format_bytes(capacity).text(), run.on, run.config.ranks());
-    else
-      text += fmt::format("It {}: a rank needs {}{} on {}, {} ranks.\n",
-                          run.ok() ? "fits" : std::string(name_of(run.status)), peak,
-                          format_bytes(capacity).text(), run.on, run.config.ranks());
+    const int ranks = run.config.ranks();
+    const std::string fits = run.status == Status::oom ? "does not fit"
+                             : run.ok()                ? "fits"
+                                                       : std::string(name_of(run.status));
+    text +=
+        fmt::format("It {}: a rank needs {}{} on {}, {} {}.\n", fits, peak,
+                    format_bytes(capacity).text(), run.on, ranks, ranks == 1 ? "rank" : "ranks");
     if (const auto& times = run.samples(metric::step_time); !times.empty())
       text +=
           fmt::format("A step takes {} s{}.\n", format_estimate(median_estimate(times)),
