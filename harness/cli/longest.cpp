@@ -40,7 +40,7 @@ int64_t memory_of(const LongestValues& values, const Target& target, const RunCo
 TrainingRun training_of(const StepOf& step, int64_t tokens) {
   TrainingRun run{{}, step.with(tokens)};
   run.train.optimizer = step.optimizer;
-  run.train.steps = run.config.schedule.flushes ? 1 : 2 * run.config.pipeline_parallel;
+  run.train.steps = steps_to_settle(run.config);
   return run;
 }
 

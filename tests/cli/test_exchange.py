@@ -146,7 +146,7 @@ class Import(Cli):
             lines = self.run_frugal("import", "--format", form, "--", *SMALL, "--bf16").stdout.splitlines()
             report = self.imported("--", *SMALL, "--bf16")
             self.assertIn(f"{report['parameters']:,}", lines[0])
-            self.assertIn(" parameters ", lines[0])
+            self.assertIn(" parameters", lines[0])
             self.assertRegex(lines[1], r"^It fits: a rank needs [0-9.]+ [KMG]iB of 80 GiB on virtual:a100-selene, 1 ranks?\.$")
             self.assertRegex(lines[2], r"^A step takes [0-9.e-]+ s, MFU [0-9.e-]+ %\.$")
             self.assertEqual(lines[4], report["command"])

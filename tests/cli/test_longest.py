@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 from program import SOURCE, Cli
 
@@ -22,6 +23,17 @@ class Longest(Cli):
         self.assertGreaterEqual(found["longer_lengths_refused"], 512)
         self.assertEqual(found["configuration"]["model"]["sequence_length"], found["longest_sequence"])
         self.assertIsNone(found["confirmed"])
+
+    def test_the_next_length_needs_more_than_there_is(self):
+        """Also of a program whose state and allocator settle behind the first step."""
+        for program in ("frugal", "hugging-face-2024+mini-s"):
+            done = self.run_frugal("longest", "--model", "llama3-8b", "--on", "virtual:a100-80gb", "--precision", "pure",
+                                   "--recompute", "full", "--head-chunks", "paper", "--mlp-chunks", "paper",
+                                   "--step-in-backward", "--program", program)
+            said = done.stdout.split("does not fit")[1]
+            needed, there = map(float, re.search(r"needs ([0-9.]+) GiB of ([0-9.]+) GiB", said).groups())
+            taken = re.search(r"its allocator takes ([0-9.]+) GiB", said)
+            self.assertGreater(max(needed, float(taken[1]) if taken else 0), there, program)
 
     def test_memory_is_saved_by_what_saves_memory(self):
         def tokens(*arguments):

@@ -274,16 +274,19 @@ std::map<std::string, std::string> options_of(const Training& run, const RunConf
   return options;
 }
 
+int64_t steps_to_settle(const RunConfig& config) {
+  if (!config.schedule.flushes) return 2 * config.pipeline_parallel;
+  // What a step leaves in an allocator's pools the next one finds.
+  return config.program.software.caching_allocator || config.program.keeps.late_state ? 3 : 1;
+}
+
 StepTaken take_step(Cluster& cluster, const RunConfig& config, const OptimizerOptions& optimizer) {
   Trainer trainer(cluster, config, {.optimizer = optimizer});
-  // What a step leaves in an allocator's pools the next one finds.
-  const int least =
-      config.program.software.caching_allocator || config.program.keeps.late_state ? 3 : 1;
-  const int steps = config.schedule.flushes ? least : 2 * config.pipeline_parallel;
+  const int64_t steps = steps_to_settle(config);
   std::vector<Batch> batches(static_cast<size_t>(steps),
                              Batch(static_cast<size_t>(config.batch_microbatches())));
   if (cluster.rank(0).device.backed())
-    for (int step = 0; step < steps; ++step)
+    for (int64_t step = 0; step < steps; ++step)
       batches[static_cast<size_t>(step)] = random_batch(config, step);
   const std::vector<StepResult> results = trainer.run(batches);
   return {memory_of(cluster), results.back().flops, results[results.size() / 2].seconds};

@@ -34,7 +34,11 @@ void train_steps(
 /// behind: what is measured afterwards has the device for itself.
 void train(const TrainingRun& run, const Target& target, Record& record, const StepDone& done);
 
-/// What one training step takes, or one of so many as fill a pipeline without a flush.
+/// Steps until a step's peak is that of all later ones: of a pipeline without a flush those that
+/// fill it, of a program whose allocator or state settles later some more.
+int64_t steps_to_settle(const RunConfig& config);
+
+/// What the last of steps_to_settle() steps takes.
 struct StepTaken {
   Memory memory;
   double flops = 0;    ///< executed by all ranks

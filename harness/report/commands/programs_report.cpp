@@ -16,8 +16,9 @@ which does not, has other numbers. A **program** makes such a difference executa
 each a thing that the engine can be told to do besides:
 
 ```
-frugal measure --model llama3-8b --on virtual:a100-80gb --program hugging-face-2024
-frugal longest --model llama3-8b --on virtual:a100-80gb --type bf16 --program hugging-face-2024+mini-s
+frugal measure --model llama3-8b --on virtual:a100-80gb --precision pure --recompute full --program hugging-face-2024
+frugal longest --model llama3-8b --on virtual:a100-80gb --precision pure --recompute full --mlp-chunks paper \
+               --head-chunks paper --step-in-backward --program hugging-face-2024+mini-s
 frugal reproduce mst2024/table3            in columns of their own: the paper, its program, frugal
 frugal explain mst2024/table3              a difference as a sum of behaviours, with what is left
 ```
