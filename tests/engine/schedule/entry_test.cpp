@@ -80,7 +80,7 @@ TEST(ScheduleEntry, IsFoundWrong) {
   }
   const Findings findings = check(schedule, 0);
   ASSERT_FALSE(findings.empty());
-  EXPECT_THAT(findings.front().reason, HasSubstr("waits for itself"));
+  EXPECT_THAT(findings.front().reason, HasSubstr("received in the order in which they were sent"));
   EXPECT_THAT([] { make_schedule(breadth_first, {.stages = 2}); },
               ThrowsMessage<InputError>(HasSubstr(
                   "schedule breadth-first: chunks is 1; it must be at least 2 (with one chunk this "
