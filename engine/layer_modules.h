@@ -41,8 +41,8 @@ class LayerModules {
   static const std::vector<LayerModule>& all();
   /// Those that recomputation can discard.
   static const LayerModules recomputable;
-  /// Those of them whose sets a search tries. `up` is part of `mlp`: a set that another program
-  /// has.
+  /// Modules whose sets a search tries. `up` is left out: it is part of `mlp`, and has a name for
+  /// a set that another program discards.
   static const LayerModules searched;
   /// All that can go to the host's memory.
   static LayerModules every();

@@ -90,10 +90,10 @@ class PartCosts {
   PartCosts(const RunConfig& run, const OptimizerOptions& optimizer, const Machine& machine);
 
   PartCost of(const ModelPart& part) const;
-  /// The same but for peaks where the ends have them, with less to execute.
+  /// Cost without a correction of peaks at the embedding or the head; executes less than of().
   PartCost without_peaks(const ModelPart& part) const;
-  /// The same of microbatches whose backward pass is the next one behind their forward pass; only
-  /// where activations are offloaded does that make a difference.
+  /// Cost for microbatches whose backward pass is the next one behind their forward pass. It
+  /// differs from of() only where activations are offloaded.
   PartCost turning(const ModelPart& part) const;
   /// Of the parts of a stage's two chunks, of which one's forward pass is made together with the
   /// other's backward pass. Both are executed as they are.

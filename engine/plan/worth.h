@@ -32,7 +32,7 @@ class WorthTrying {
     std::once_flag once;
     std::vector<T> all;
   };
-  /// Those of a key; made by the first who asks.
+  /// Results for a key; the first thread that asks makes them.
   template <class Key, class T, class Make>
   const std::vector<T>& found(std::map<Key, Found<T>>& of, const Key& key, const Make& make) {
     Found<T>* entry = nullptr;

@@ -207,7 +207,7 @@ Estimate in_order(const std::vector<Pair>& pairs) {
   return {right, sure, pairs.front().longer.samples, early};
 }
 
-/// What is not in order, or not known to be.
+/// Text that names the pairs in the opposite order, or else the undecided ones; empty: none.
 std::string out_of_order(const std::vector<Pair>& pairs) {
   std::string wrong, undecided;
   std::optional<double> more = 0;

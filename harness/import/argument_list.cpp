@@ -78,7 +78,7 @@ std::optional<Launch> launch_of(const ShellCommand& command, const ShellScript& 
   return launch;
 }
 
-/// What decides memory and time: the rest of two launches may differ.
+/// Arguments that decide memory and time, program and ranks; two launches may differ in others.
 std::map<std::string, std::string> with_effect(const ArgumentList& list) {
   std::map<std::string, std::string> texts;
   for (const Argument& argument : list.all)
@@ -176,7 +176,7 @@ ArgumentList list_of(const ShellScript& script, const std::string& text, const s
   return list;
 }
 
-/// What conditions that the machine would decide make no difference to is not worth a word.
+/// Reports conditions that the machine would decide, unless the training is the same either way.
 void read_untold(const ShellScript& script, const std::string& text, const ListOptions& options,
                  const std::string& file, ArgumentList& list) {
   if (script.untold().empty()) return;

@@ -26,7 +26,7 @@ struct ArgumentList {
   std::vector<std::string> asked;     ///< variables that conditions ask for, and that nothing sets
 };
 
-/// What is known besides a text that has a list in it.
+/// Variables, and the choice of a launch, for a text that has a list of arguments in it.
 struct ListOptions {
   std::map<std::string, std::string> given;  ///< variables, which go before those of a script
   std::optional<int64_t> launch;             ///< which of a script's launches, from 1 on

@@ -11,7 +11,7 @@
 
 namespace frugal::harness {
 
-/// The same in small letters.
+/// Copy of a text in lower case.
 std::string lower(std::string text);
 
 /// Megatron-LM's arguments by today's names, and the fields that came of them so far.

@@ -164,7 +164,7 @@ Case benchmark_case(const Record& record, const std::string& on, const Benchmark
   throw InputError(fmt::format("this program runs no {}", record.artifact));
 }
 
-/// Where `frugal` stands in a record's command, behind variables and what starts processes.
+/// Position of `frugal` in a record's command, behind variables and what starts processes.
 size_t command_begin(const Record& record) {
   const size_t begin = record.command.find("frugal ");
   return begin == std::string::npos ? 0 : begin;

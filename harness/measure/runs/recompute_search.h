@@ -18,7 +18,7 @@ struct RecomputeWay {
   int64_t host = 0;    ///< the same of the host's memory
 };
 
-/// Of the largest stage or chunk.
+/// Number of layers of the largest stage or chunk.
 int64_t most_layers_of(const RunConfig& run);
 
 /// Nothing; and of the first 1, 2, … layers of each stage every set of modules, or all. Sets that

@@ -17,7 +17,7 @@ struct ImportReport {
   int64_t capacity = 0;    ///< bytes of a rank's memory, where it was run last
   std::string command;     ///< that runs the same; empty where nothing can be run
   std::string not_run;     ///< why nothing was
-  /// Of the run.
+  /// Records of the run.
   std::vector<Record> records;
 
   /// By the name of --format: "table" or "markdown".

@@ -6,7 +6,7 @@
 
 #include "tests/engine/plan/support.h"
 
-/// What a brief search (PlanRequest::brief) may leave out, and what not.
+/// Tests of what a brief search (PlanRequest::brief) may leave out, and what not.
 namespace frugal::engine {
 namespace {
 
