@@ -34,7 +34,7 @@ OrderedRuns::OrderedRuns(const PlanRequest& request, PlanCosts& costs, bool time
       for (const int64_t depth : divisors(devices))
         if (divides(depth)) shape(tensor, context, depth, devices / depth);
     }
-  // Of what computes least something fast is found soon, and the rest may be too slow.
+  // What computes least comes first: something fast is found soon, and the rest may be too slow.
   std::ranges::stable_sort(all_, {}, &Ordered::passes);
 }
 
@@ -54,7 +54,7 @@ bool OrderedRuns::fewer_share(const Sharing& context, int64_t micro_batch) const
          });
 }
 
-/// All microbatch sizes of these t, c, d and w.
+/// Tries all microbatch sizes with these t, c, d and w.
 void OrderedRuns::shape(int tensor, const Sharing& context, int64_t depth, int64_t width) {
   if (request_.batch % width != 0) return;
   const int64_t sequences = request_.batch / width;  // of a pipeline

@@ -406,7 +406,7 @@ class Search {
   std::optional<Hopeless> least_hopeless_;
 };
 
-/// By several threads, of which the caller's says how far it is.
+/// Searches with several threads; the caller's reports progress.
 Search searched(const PlanRequest& request, Shared& shared, const std::vector<Ordered>& all,
                 const SearchProgress& progress) {
   std::vector<Search> parts(static_cast<size_t>(std::max(request.threads, 1)),

@@ -49,8 +49,8 @@ class WorthTrying {
   const PlanRequest& request_;
   PlanCosts& costs_;
   std::mutex finding_;  ///< guards the maps, not what is in them
-  /// By t, c, b and whether there is a flush, or backward passes are split; and by what is
-  /// recomputed.
+  /// Keys: t, c, b and whether there is a flush, or backward passes are split; for offloading also
+  /// what is recomputed.
   using Key = std::tuple<int, int, ContextKind, int64_t, bool>;
   using OffloadingKey = std::tuple<Key, Recompute, std::string>;
   std::map<Key, Found<RecomputedLayer>> recomputing_;

@@ -282,7 +282,7 @@ Exit fit(const MeasureValues& values, const Asked& given, const Record& too_larg
   return Exit::out_of_memory;
 }
 
-/// Before anything is run.
+/// Refuses --fit on a real device or with --schedule-file, before anything is run.
 void check_fit(const MeasureValues& values, const RunSettings& settings) {
   if (!values.fit) return;
   if (const auto target = target_of(settings); !target->simulated())

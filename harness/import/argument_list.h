@@ -39,7 +39,7 @@ bool is_for_bash(const std::string& text);
 /// has it. Throws InputError that names `file`.
 ArgumentList arguments_in(const std::string& text, const std::string& file,
                           const ListOptions& options);
-/// Those that stand in these words. Throws InputError for a value that no argument stands before.
+/// Arguments that stand in words. Throws InputError for a value that no argument stands before.
 ArgumentList arguments_of(const std::vector<std::string>& words, const std::string& file);
 
 }  // namespace frugal::harness

@@ -293,7 +293,7 @@ bool drain(int fd, std::string& to, size_t most) {
   return count > 0;
 }
 
-/// Up to the end of all that writes to them, the deadline, or too much of it.
+/// Reads both pipes until all writers have ended, the deadline has passed, or it is too much.
 void watch(pid_t child, Pipe& records, Pipe& messages, Clock::time_point deadline,
            SealedBash& out) {
   bool open_records = true, open_messages = true;

@@ -171,7 +171,7 @@ bool is_variable(const std::string& name) {
   return !name.empty() && name_at(name, 0).size() == name.size();
 }
 
-/// All that stands before the script.
+/// Text that goes before the script: variables, and what replaces files and programs.
 std::string prologue(const std::string& text, const std::map<std::string, std::string>& given,
                      const std::map<std::string, std::string>& environment,
                      const std::set<std::string>& paths, bool all_true) {

@@ -13,7 +13,7 @@ class TorchtitanReader {
   TorchtitanReader(const nlohmann::json& job, const std::string& file, const ImportOptions& options)
       : options_(options), parts_(job, file), file_(file) {}
 
-  /// All of it, once.
+  /// Reads the whole configuration; to be called once.
   Imported read();
 
  private:

@@ -21,7 +21,7 @@ namespace {
 /// Steps that a pipeline without a flush is given at once; more of them have the same peak.
 constexpr int64_t steps_to_count = 64;
 
-/// Without what only real memory has: values to begin with, files to write, words to tell.
+/// Training without what only real memory has: initial values, files to write, words to tell.
 Training to_count(Training training) {
   training.weights.reset();
   training.last_words = 0;

@@ -135,7 +135,7 @@ Training training_of(const Record& record, const UsersFiles& files) {
   return training;
 }
 
-/// Anything but a case of a benchmark.
+/// Workload of a record that is no case of a benchmark.
 Workload workload_of(const Record& record, const UsersFiles& files) {
   if (record.what == what_of(Training{})) return training_of(record, files);
   OptimizerOptions optimizer = default_optimizer(record.config);

@@ -147,10 +147,10 @@ struct Record {
   /// Need of a training or a module that ran out of memory; none in records that are older.
   std::optional<Needed> needed;
   std::optional<Flops> flops;
-  /// Of a training step, or a module's forward and backward pass; none in records that are older.
+  /// Work of a training step, or of a module's both passes; none in records that are older.
   std::optional<StepWork> work;
   std::optional<Utilization> utilization;
-  /// Of a training whose ranks note how long they wait: threads and processes of the cpu.
+  /// Statistics of ranks that note how long they wait: threads and processes of the cpu.
   std::optional<RankStatistics> ranks;
   std::vector<double> losses;                        ///< of each training step
   std::vector<std::pair<int64_t, double>> held_out;  ///< (step, loss)

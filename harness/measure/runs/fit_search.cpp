@@ -87,7 +87,7 @@ FitAxis of_one(bool possible, FitChange change) {
   return possible ? FitAxis{std::move(change)} : FitAxis{};
 }
 
-/// All that there are, in the order in which they are made.
+/// Axes of a run, in the order in which their changes are made.
 std::vector<FitAxis> axes_of(const TrainingRun& run) {
   const RunConfig& given = run.config;
   std::vector<FitAxis> all = {smaller_microbatches(given), divisions(given), recomputations(given)};
@@ -249,8 +249,8 @@ class FitSearcher {
     double seconds;  // that it should take
   };
 
-  /// All that may fit, judged by what fits where but for one axis `lean` is as it is; the fastest
-  /// first.
+  /// Sets of levels that may fit, the fastest first, judged by what fits where only one axis of
+  /// `lean` is changed.
   std::vector<Chance> chances(const Levels& lean) {
     const Levels none(axes_.size(), 0);
     const auto first = added(none), last = added(lean);

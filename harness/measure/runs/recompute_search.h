@@ -29,7 +29,7 @@ std::vector<RecomputeWay> ways_to_recompute(RunConfig run);
 std::vector<RecomputeWay> executed_ways(const RunConfig& run, const OptimizerOptions& optimizer,
                                         const Machine& machine);
 
-/// Of these, the ones that no other beats in both time and memory, the most memory first.
+/// Ways among these that no other beats in both time and memory, the most memory first.
 std::vector<RecomputeWay> frontier_of(std::vector<RecomputeWay> ways);
 
 /// The fastest that takes no more bytes than this; null: none does.

@@ -37,7 +37,7 @@ struct PlanReport {
   std::string why() const;
 };
 
-/// The same for a plan in which nothing fits: the closest, and by how much it misses.
+/// One line on a plan in which nothing fits: the closest, and by how much it misses.
 std::string why_nothing_fits(const PlanRequest& request, const Plan& plan);
 
 }  // namespace frugal::harness
