@@ -39,12 +39,12 @@ class LayerModules {
   }
 
   static const std::vector<LayerModule>& all();
-  /// Those that recomputation can discard.
+  /// Modules whose outputs recomputation can discard.
   static const LayerModules recomputable;
-  /// Those of them whose sets a search tries. `up` is part of `mlp`: a set that another program
-  /// has.
+  /// Modules whose sets a search tries. `up` is left out: it is part of `mlp`, and has a name for
+  /// a set that another program discards.
   static const LayerModules searched;
-  /// All that can go to the host's memory.
+  /// All modules that can go to the host's memory.
   static LayerModules every();
   /// Every set of some of these but the empty one, smaller ones before larger ones.
   static std::vector<LayerModules> all_sets(LayerModules of);
@@ -58,7 +58,7 @@ class LayerModules {
     others.bits_ &= bits_;
     return others;
   }
-  /// Those that are not among the others.
+  /// Modules of this set that are not among the others.
   constexpr LayerModules without(LayerModules others) const {
     others.bits_ = static_cast<uint8_t>(bits_ & ~others.bits_);
     return others;

@@ -34,7 +34,7 @@ OrderedRuns::OrderedRuns(const PlanRequest& request, PlanCosts& costs, bool time
       for (const int64_t depth : divisors(devices))
         if (divides(depth)) shape(tensor, context, depth, devices / depth);
     }
-  // Of what computes least something fast is found soon, and the rest may be too slow.
+  // What computes least comes first: something fast is found soon, and the rest may be too slow.
   std::ranges::stable_sort(all_, {}, &Ordered::passes);
 }
 
@@ -54,7 +54,7 @@ bool OrderedRuns::fewer_share(const Sharing& context, int64_t micro_batch) const
          });
 }
 
-/// All microbatch sizes of these t, c, d and w.
+/// Tries all microbatch sizes with these t, c, d and w.
 void OrderedRuns::shape(int tensor, const Sharing& context, int64_t depth, int64_t width) {
   if (request_.batch % width != 0) return;
   const int64_t sequences = request_.batch / width;  // of a pipeline
@@ -84,7 +84,7 @@ void OrderedRuns::shape(int tensor, const Sharing& context, int64_t depth, int64
   }
 }
 
-/// With every number of chunks that the schedule may have.
+/// Tries every number of chunks that the schedule may have.
 void OrderedRuns::in_order(RunConfig run, const Links& links, const ScheduleKind& kind) {
   run.schedule = kind;
   const int least = kind.has_chunks ? std::max(kind.chunks, 2) : 1;
@@ -93,8 +93,8 @@ void OrderedRuns::in_order(RunConfig run, const Links& links, const ScheduleKind
     if (divides(int64_t{run.pipeline_parallel} * run.chunks)) beside_or_alone(run, links);
 }
 
-/// With passes that are made together, where there are some, and without: what a pass has made
-/// leaves for the next stage when both have ended.
+/// Adds the run and, where it makes passes together, a run without that: of passes made together,
+/// both must end before a result leaves for the next stage.
 void OrderedRuns::beside_or_alone(RunConfig run, const Links& links) {
   all_.push_back(timed(run, links));
   if (!makes_together(run)) return;

@@ -21,7 +21,7 @@ struct Ordered {
 /// All ways to divide the devices of a request and to order passes on them.
 class OrderedRuns {
  public:
-  /// With `timed`, each has its seconds, and that which computes least comes first.
+  /// Finds all ways. With `timed`, each has its seconds, and the one that computes least is first.
   OrderedRuns(const PlanRequest& request, PlanCosts& costs, bool timed);
 
   const std::vector<Ordered>& all() const { return all_; }
@@ -44,7 +44,7 @@ class OrderedRuns {
   int64_t not_filling_ = 0;
 };
 
-/// Which rule forbids a run whose stages may still have any sizes; none where it is allowed.
+/// Rule that forbids a run whose stages may still have any sizes; none where it is allowed.
 std::optional<InputError> rule_against(RunConfig run);
 /// Seconds in which a stage computes so much at least, of microbatches of which a model computes so
 /// much: passes that are made together hide the shorter ones.

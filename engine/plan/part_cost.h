@@ -52,7 +52,7 @@ struct PartCost {
 inline constexpr std::array<PassCost PartCost::*, 4> all_passes = {
     &PartCost::forward, &PartCost::backward, &PartCost::input_backward, &PartCost::weight_backward};
 
-/// Of a forward pass through one part of a stage that is made together with a backward pass of
+/// Cost of a forward pass through one part of a stage, made together with a backward pass of
 /// another microbatch through another part (Action::beside_next).
 struct PairCost {
   PassCost pass;
@@ -90,24 +90,24 @@ class PartCosts {
   PartCosts(const RunConfig& run, const OptimizerOptions& optimizer, const Machine& machine);
 
   PartCost of(const ModelPart& part) const;
-  /// The same but for peaks where the ends have them, with less to execute.
+  /// Cost without a correction of peaks at the embedding or the head; executes less than of().
   PartCost without_peaks(const ModelPart& part) const;
-  /// The same of microbatches whose backward pass is the next one behind their forward pass; only
-  /// where activations are offloaded does that make a difference.
+  /// Cost for microbatches whose backward pass is the next one behind their forward pass. It
+  /// differs from of() only where activations are offloaded.
   PartCost turning(const ModelPart& part) const;
-  /// Of the parts of a stage's two chunks, of which one's forward pass is made together with the
-  /// other's backward pass. Both are executed as they are.
+  /// Cost of the parts of a stage's two chunks, where the forward pass of one is made together with
+  /// the other's backward pass. Both are executed as they are.
   const PairCost& together(const ModelPart& chunk_0, const ModelPart& chunk_1,
                            int forward_chunk) const;
   /// What a layer more adds; where there are kinds of them, one of the first kind.
   PartCost layer() const { return next(0); }
 
  private:
-  /// Of a part that begins with a layer of the same kind.
+  /// Cost of a part that begins with a layer of the same kind.
   const PartCost& executed(ModelPart part, bool turns = false) const;
   /// What the last layer of the largest of them adds, where they begin with such a layer.
   PartCost next(int64_t layer) const;
-  /// Where the ends of a part have them, not its layers.
+  /// Corrects peaks that the ends of a part have, not its layers.
   void correct_peaks(const ModelPart& part, PartCost& cost) const;
 
   RunConfig run_;

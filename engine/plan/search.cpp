@@ -20,7 +20,7 @@
 namespace frugal::engine {
 namespace {
 
-/// What the threads of a search have in common.
+/// State that the threads of a search share.
 struct Shared {
   explicit Shared(const PlanRequest& request) : costs(request.machine), worth(request, costs) {}
 
@@ -48,7 +48,7 @@ struct Shared {
   std::atomic<size_t> next = 0;                                           ///< of OrderedRuns::all()
 };
 
-/// What may be the fastest of all.
+/// Configuration that may be the fastest of all.
 struct Chance {
   enum class Of : uint8_t {
     late_steps,   ///< that are validated later
@@ -81,7 +81,7 @@ class Search {
     }
   }
 
-  /// What another thread has found.
+  /// Takes over what another thread has found.
   void join(Search other) {
     for (const auto list : {&Search::fitting_, &Search::too_large_})
       std::ranges::move(other.*list, std::back_inserter(this->*list));
@@ -180,22 +180,22 @@ class Search {
     }
   }
 
-  /// What a configuration is predicted to take.
+  /// Predicted time and memory of a configuration.
   struct Outcome {
     double seconds, bubble;
     int64_t memory;
   };
-  /// What configurations that differ in the sizes of stages are predicted to take.
+  /// Predicted time and memory of configurations that differ in the sizes of stages.
   struct Stages {
     double seconds = std::numeric_limits<double>::infinity();  ///< the least; of none: endless
     int64_t least_memory = std::numeric_limits<int64_t>::max(), most_memory = 0;
   };
-  /// Those that recompute nothing.
+  /// Predicted time and memory of configurations without recomputation.
   struct Plain : Stages {
     int64_t fixed;  ///< bytes, of its memory
   };
 
-  /// In a brief search, and where that is asked for.
+  /// Prediction without recomputation; only in a brief search that is asked to try it.
   std::optional<Plain> without_recomputing(RunConfig run, const Ordered& ordered) {
     if (!brief_ || request_.recompute.front().kind != Recompute::none) return std::nullopt;
     run.recompute = Recompute::none;
@@ -382,7 +382,7 @@ class Search {
     chances_.push(std::move(chance));
   }
 
-  /// What does not fit however it is recomputed.
+  /// Configuration that does not fit, whatever is recomputed.
   struct Hopeless {
     int64_t fixed;  ///< bytes of a stage
     size_t turn;
@@ -406,7 +406,7 @@ class Search {
   std::optional<Hopeless> least_hopeless_;
 };
 
-/// By several threads, of which the caller's says how far it is.
+/// Searches with several threads; the caller's reports progress.
 Search searched(const PlanRequest& request, Shared& shared, const std::vector<Ordered>& all,
                 const SearchProgress& progress) {
   std::vector<Search> parts(static_cast<size_t>(std::max(request.threads, 1)),

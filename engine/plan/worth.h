@@ -32,7 +32,7 @@ class WorthTrying {
     std::once_flag once;
     std::vector<T> all;
   };
-  /// Those of a key; made by the first who asks.
+  /// Results for a key; the first thread that asks makes them.
   template <class Key, class T, class Make>
   const std::vector<T>& found(std::map<Key, Found<T>>& of, const Key& key, const Make& make) {
     Found<T>* entry = nullptr;
@@ -49,8 +49,8 @@ class WorthTrying {
   const PlanRequest& request_;
   PlanCosts& costs_;
   std::mutex finding_;  ///< guards the maps, not what is in them
-  /// By t, c, b and whether there is a flush, or backward passes are split; and by what is
-  /// recomputed.
+  /// Keys: t, c, b and whether there is a flush, or backward passes are split; for offloading also
+  /// what is recomputed.
   using Key = std::tuple<int, int, ContextKind, int64_t, bool>;
   using OffloadingKey = std::tuple<Key, Recompute, std::string>;
   std::map<Key, Found<RecomputedLayer>> recomputing_;

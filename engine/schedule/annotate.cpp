@@ -54,8 +54,8 @@ struct Receive {
   Action message;
 };
 
-/// What a stage receives, in the order in which it does: just before the pass that needs it. What
-/// comes from the other end of a ring of chunks may be made many passes earlier, and would keep its
+/// Messages that a stage receives, in order: each just before the pass that needs it. A message
+/// from the other end of a ring of chunks may be made many passes earlier, and would keep its
 /// sender waiting: it is received `stages` passes behind the one that makes it, counted in its
 /// direction, as when rounds are of as many microbatches as there are stages.
 std::vector<Receive> receives_of(const Schedule& schedule, int stage) {

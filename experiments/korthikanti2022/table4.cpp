@@ -160,7 +160,7 @@ std::vector<Claim> table4_statements(const Results::InSetting& in) {
   return {removed, saved};
 }
 
-/// By how much one technique takes longer than another, %, whose overhead is less in the paper.
+/// Percent by which one technique takes longer than another with less overhead in the paper.
 struct Pair {
   std::string names;
   Comparison longer;
@@ -172,7 +172,7 @@ struct PaperRow {
   const Record* record;
 };
 
-/// Each two rows; intervals of all of them together hold as often as one.
+/// Pairs of rows. Their intervals all hold together as often as a single interval would.
 std::vector<Pair> pairs_of(const std::vector<PaperRow>& rows, const Setting& setting) {
   const auto count = static_cast<int>(rows.size() * (rows.size() - 1) / 2);
   std::vector<Pair> pairs;
@@ -207,7 +207,7 @@ Estimate in_order(const std::vector<Pair>& pairs) {
   return {right, sure, pairs.front().longer.samples, early};
 }
 
-/// What is not in order, or not known to be.
+/// Text that names the pairs in the opposite order, or else the undecided ones; empty: none.
 std::string out_of_order(const std::vector<Pair>& pairs) {
   std::string wrong, undecided;
   std::optional<double> more = 0;
@@ -223,8 +223,8 @@ std::string out_of_order(const std::vector<Pair>& pairs) {
   return undecided.empty() ? "" : fmt::format("undecided: {}; {}", undecided, more_rounds(more));
 }
 
-/// At reduced size on a real machine, where the size of an overhead says nothing of the paper's,
-/// which of them is larger.
+/// Claim of the order of overheads, at reduced size on a real machine: there an overhead's size
+/// says nothing of the paper's.
 std::vector<Claim> order_of_overheads(const Results::InSetting& in) {
   const Setting& setting = in.runs.setting();
   if (setting.source != Source::measured || setting.scale == 1) return {};

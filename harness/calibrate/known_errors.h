@@ -13,7 +13,7 @@ struct KnownErrors {
     int64_t count = 0;
     double median = 0, largest = 0;
   } steps;
-  /// The same of the ratio of two configurations of one model and batch.
+  /// Errors of the predicted ratio between two configurations of one model and batch.
   struct Pairs {
     int64_t count = 0;
     double median = 0;
@@ -23,8 +23,8 @@ struct KnownErrors {
   std::string source;
 };
 
-/// Of a machine's file, as find_machine() finds it; none where it says nothing. Throws InputError
-/// that names the file, the key and what is allowed.
+/// Reads a machine's file, as find_machine() finds it; none where it has no "predictions". Throws
+/// InputError that names the file, the key and what is allowed.
 std::optional<KnownErrors> find_known_errors(const std::string& name_or_path);
 
 }  // namespace frugal::harness

@@ -25,7 +25,7 @@ constexpr const char* footer =
     "memory, 4 deadline "
     "passed, 5 a peer was lost, 6 wrong numbers, 7 a GPU was lost, 130 interrupted.";
 
-/// What other programs and papers call a flag, mostly in short, each with spaces around it.
+/// Names that other programs and papers give a flag, mostly short, each with spaces around it.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 14> other_names = {
     {{"--tensor-parallel", " tp tp-size "},
      {"--pipeline-parallel", " pp pp-size "},
@@ -42,7 +42,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 14> other_na
      {"--shard", " zero zero-stage fsdp "},
      {"--devices", " gpus world-size "}}};
 
-/// Those of `flags` that such a name stands for.
+/// Flags among `flags` that another program's or a paper's name stands for.
 std::vector<std::string> written_out(std::string_view name, const std::vector<std::string>& flags) {
   std::string word(name.substr(std::min(name.find_first_not_of('-'), name.size())));
   std::replace(word.begin(), word.end(), '_', '-');

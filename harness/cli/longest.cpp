@@ -44,7 +44,7 @@ TrainingRun training_of(const StepOf& step, int64_t tokens) {
   return run;
 }
 
-/// Where none fits, and of the next longer one, it says what is needed.
+/// Longest sequence that fits, and what the next longer one needs; throws OutOfMemory if none does.
 LongestSequence found_on(const Target& machine, const StepOf& step) {
   LongestSequence found;
   with_needed(training_of(step, step.granularity()), machine,

@@ -16,8 +16,8 @@ class MachineFlags {
   std::string on_, hardware_;
 };
 
-/// Where a command runs: on that device, or on that described machine, which --hardware MACHINE and
-/// --on virtual:MACHINE name alike. Empty: neither is given.
+/// Place where a command runs, as a value of --on: --hardware MACHINE stands for virtual:MACHINE.
+/// Empty where neither flag is given.
 std::string place_named(const std::string& on, const std::string& hardware);
 
 }  // namespace frugal::harness

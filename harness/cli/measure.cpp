@@ -221,7 +221,7 @@ std::vector<Record> records_of(const MeasureValues& values, const std::vector<As
 /// Configurations that were found, with their changes in words; the fastest first.
 using Fitting = std::vector<std::pair<std::string, Record>>;
 
-/// What was asked first, and behind it what was found in its place.
+/// Prints the configuration that was asked for, and below it those that were found instead.
 void print_fit(const std::string& format, const Record& too_large, const Fitting& fitting) {
   std::vector<std::vector<std::string>> changes = {{"none"}};
   std::vector<Record> records = {too_large};
@@ -282,7 +282,7 @@ Exit fit(const MeasureValues& values, const Asked& given, const Record& too_larg
   return Exit::out_of_memory;
 }
 
-/// Before anything is run.
+/// Refuses --fit on a real device or with --schedule-file, before anything is run.
 void check_fit(const MeasureValues& values, const RunSettings& settings) {
   if (!values.fit) return;
   if (const auto target = target_of(settings); !target->simulated())

@@ -64,7 +64,7 @@ std::vector<size_t> selected(const std::vector<Record>& all, const std::string& 
       all.size() - 1));
 }
 
-/// What makes another result likely, in a line.
+/// Notes changes of the program or the machine that make another result likely.
 void say_what_changed(const Record& recorded, const Record& now, Progress& progress) {
   if (recorded.program == now.program && recorded.machine == now.machine) return;
   progress.note_once(fmt::format("frugal: recorded {}", made_elsewhere(recorded, now)));

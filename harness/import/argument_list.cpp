@@ -43,8 +43,8 @@ bool has_argument(const Words& words) {
   return std::any_of(words.begin(), words.end(), is_argument);
 }
 
-/// Behind the program that a command starts: the last word that names a Python file, or a module
-/// that is no launcher; none where there is no such word.
+/// Index behind the program that a command starts: the last word that names a Python file, or a
+/// module that is no launcher; none where there is no such word.
 std::optional<size_t> behind_program(const Words& words) {
   for (size_t i = words.size(); i > 0; --i) {
     const std::string& word = words[i - 1];
@@ -78,7 +78,7 @@ std::optional<Launch> launch_of(const ShellCommand& command, const ShellScript& 
   return launch;
 }
 
-/// What decides memory and time: the rest of two launches may differ.
+/// Arguments that decide memory and time, program and ranks; two launches may differ in others.
 std::map<std::string, std::string> with_effect(const ArgumentList& list) {
   std::map<std::string, std::string> texts;
   for (const Argument& argument : list.all)
@@ -151,7 +151,7 @@ ArgumentList chosen(std::vector<Launch> launches, const std::string& file,
       count, fmt::join(lines, ", "), differences(launches), count));
 }
 
-/// Behind the first argument of each command, or each variable that the script does not use itself.
+/// Words from the first argument on, of commands or of variables that the script does not use.
 Words loose_words(const ShellScript& script, const std::string& text) {
   std::vector<Words> texts;
   for (const ShellCommand& command : script.commands())
@@ -176,7 +176,7 @@ ArgumentList list_of(const ShellScript& script, const std::string& text, const s
   return list;
 }
 
-/// What conditions that the machine would decide make no difference to is not worth a word.
+/// Reports conditions that the machine would decide, unless the training is the same either way.
 void read_untold(const ShellScript& script, const std::string& text, const ListOptions& options,
                  const std::string& file, ArgumentList& list) {
   if (script.untold().empty()) return;

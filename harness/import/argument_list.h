@@ -26,7 +26,7 @@ struct ArgumentList {
   std::vector<std::string> asked;     ///< variables that conditions ask for, and that nothing sets
 };
 
-/// What is known besides a text that has a list in it.
+/// Variables, and the choice of a launch, for a text that has a list of arguments in it.
 struct ListOptions {
   std::map<std::string, std::string> given;  ///< variables, which go before those of a script
   std::optional<int64_t> launch;             ///< which of a script's launches, from 1 on
@@ -39,7 +39,7 @@ bool is_for_bash(const std::string& text);
 /// has it. Throws InputError that names `file`.
 ArgumentList arguments_in(const std::string& text, const std::string& file,
                           const ListOptions& options);
-/// Those that stand in these words. Throws InputError for a value that no argument stands before.
+/// Arguments that stand in words. Throws InputError for a value that no argument stands before.
 ArgumentList arguments_of(const std::vector<std::string>& words, const std::string& file);
 
 }  // namespace frugal::harness

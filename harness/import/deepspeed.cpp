@@ -89,7 +89,7 @@ class DeepSpeed {
     }
     return batch;
   }
-  /// What is not said follows.
+  /// Adds all parts of the batch; those that are not said follow from the others.
   void say_batch(Batch batch) {
     const int64_t others = others_of_a_replica();
     if (options_.ranks && *options_.ranks % others != 0)

@@ -20,7 +20,7 @@ std::string_view without_blanks(std::string_view line) {
   return line.substr(begin, line.find_last_not_of(blanks_of_a_line) + 1 - begin);
 }
 
-/// From the first line on that is neither empty nor a comment.
+/// Text from the first line on that is neither empty nor a comment.
 std::string_view without_comments_before(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   while (!text.empty()) {
@@ -89,7 +89,7 @@ void refuse_own(const nlohmann::json& json, const std::string& file) {
         fmt::format("it is frugal's own configuration; give frugal measure --config {}", file));
 }
 
-/// Of a text that begins with a brace.
+/// Format of a text that begins with a brace.
 std::string format_in_braces(std::string_view text, const std::string& file) {
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (json.is_object() && is_hugging_face(json)) refuse_model(json, file);

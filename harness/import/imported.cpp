@@ -141,7 +141,7 @@ void put_answer(ArgumentList& list, const std::string& name, int64_t value, Impo
   list.all.push_back({name, {std::to_string(value)}});
 }
 
-/// With --recompute beside the list, what the list says of it in detail counts for nothing.
+/// Drops the list's details of recomputation, over which --recompute takes precedence.
 void leave_out_recomputation(Imported& out) {
   for (const char* key : {"recompute_modules", "recompute_layers", "recompute_group"}) {
     if (out.given.erase(key) == 0) continue;

@@ -22,7 +22,7 @@ class Launcher {
   Launcher(std::string name, Words words) : name_(std::move(name)), words_(std::move(words)) {}
 
   const std::string& name() const { return name_; }
-  /// What stands behind one of these; hyphens and underscores are the same.
+  /// Value behind one of these options; hyphens and underscores in their names are alike.
   std::optional<std::string> value(std::initializer_list<std::string_view> options) const {
     for (size_t i = 0; i < words_.size(); ++i)
       for (const std::string_view option : options) {
@@ -83,7 +83,7 @@ std::vector<Launcher> launchers_in(const Words& words) {
   return all;
 }
 
-/// Of srun, by its options, and else by what sbatch was told.
+/// Ranks that srun starts, by its own options, and else by what sbatch was told.
 StartedRanks tasks_of_srun(const Launcher& srun, const Variable& variable) {
   const auto said = [&](std::optional<std::string> option, const char* name) {
     const std::string set = option ? *option : variable(name);
@@ -102,7 +102,7 @@ StartedRanks tasks_of_srun(const Launcher& srun, const Variable& variable) {
   return srun.product({{"--nodes", *nodes}, {"--ntasks-per-node", *each}});
 }
 
-/// Of torchrun, which another launcher may start on each node.
+/// Ranks that torchrun starts. Another launcher, `around`, may start it on each node.
 StartedRanks ranks_of_torchrun(const Launcher& torchrun, const Launcher* around,
                                const Variable& variable) {
   const auto each = torchrun.value({"--nproc-per-node"});

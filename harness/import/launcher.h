@@ -16,9 +16,9 @@ struct StartedRanks {
   std::string unknown;
 };
 
-/// Of the words before a program: torchrun, torch.distributed.run, deepspeed, accelerate, mpirun,
-/// srun, or one of them that starts another on each node. `variable` is what the script or Slurm
-/// sets, which srun looks at; empty where nothing does.
+/// Ranks that the words before a program start: torchrun, torch.distributed.run, deepspeed,
+/// accelerate, mpirun, srun, or one of them that starts another on each node. `variable` is what
+/// the script or Slurm sets, which srun looks at; empty where nothing does.
 StartedRanks started_ranks(const std::vector<std::string>& words,
                            const std::function<std::string(const std::string&)>& variable);
 

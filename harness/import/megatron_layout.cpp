@@ -146,7 +146,7 @@ void MegatronReader::read_shard() {
   read_instances(what);
 }
 
-/// Of how many instances of the optimizer each divides its state among ranks of its own.
+/// Reads the number of optimizer instances; each divides its state among ranks of its own.
 void MegatronReader::read_instances(const std::string& what) {
   const char* const name = "--num-distributed-optimizer-instances";
   const int64_t instances = count(name).value_or(1);

@@ -105,7 +105,7 @@ void MegatronReader::read_recomputation() {
       if (has(name)) out.same.push_back({said(name), "nothing is recomputed"});
 }
 
-/// In how many copies of the logits the loss is computed.
+/// Reads how the loss is fused, which decides how many copies of the logits there are.
 void MegatronReader::read_loss() {
   const char* const fused = "--cross-entropy-loss-fusion";
   const char* const by = "--cross-entropy-fusion-impl";

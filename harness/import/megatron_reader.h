@@ -11,7 +11,7 @@
 
 namespace frugal::harness {
 
-/// The same in small letters.
+/// Copy of a text in lower case.
 std::string lower(std::string text);
 
 /// Megatron-LM's arguments by today's names, and the fields that came of them so far.
@@ -20,21 +20,21 @@ class MegatronReader {
   MegatronReader(const ArgumentList& list, const ImportOptions& options, std::string file)
       : list_(list), options_(options), file_(std::move(file)) {}
 
-  /// All of them. `out` is what they say.
+  /// Reads all arguments. `out` is what they say.
   void read();
   Imported out;
 
  private:
   bool has(std::string_view name) const { return find(name) != nullptr; }
   const Argument* find(std::string_view name) const;
-  /// As it stands in the list.
+  /// Argument as it stands in the list.
   std::string said(std::string_view name) const { return find(name)->text(); }
-  /// Its one text; none where it is not there. Throws InputError where its variable is not set.
+  /// One value of an argument; none where it is not there. Throws InputError for an unset variable.
   std::optional<std::string> text(std::string_view name) const;
-  /// All of its values: of a list in brackets, too.
+  /// All values of an argument; a list in brackets is several.
   std::vector<std::string> texts(std::string_view name) const;
-  /// Its one text in small letters; `otherwise` where it is not there. Throws InputError for what
-  /// is none of `allowed`.
+  /// One value of an argument in lower case; `otherwise` where it is not there. Throws InputError
+  /// for what is none of `allowed`.
   std::string word(std::string_view name, std::initializer_list<std::string_view> allowed,
                    const std::string& otherwise) const;
   std::optional<int64_t> count(std::string_view name) const;

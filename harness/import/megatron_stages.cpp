@@ -9,7 +9,7 @@
 #include "harness/import/megatron_reader.h"
 #include "harness/settings/layer_counts.h"
 
-/// Which layers are on which stage of the pipeline, by the rules of Megatron-LM and its forks.
+/// Divides layers among the stages of a pipeline, by the rules of Megatron-LM and its forks.
 namespace frugal::harness {
 namespace {
 
@@ -139,7 +139,7 @@ void MegatronReader::read_stages() {
   for (const char* name : by) out.add(said(name), "stage_layers", text_of_layer_counts(counts));
 }
 
-/// Of the first and the last stage, or with the embedding and the loss as a layer each.
+/// Layers of stages: the first and last as given, or embedding and loss counted as a layer each.
 std::vector<int64_t> MegatronReader::counts_by_ends() {
   const int64_t stages = size("pipeline_parallel_size"), chunks = size("chunks");
   const auto first = count(first_layers), last = count(last_layers);
@@ -219,7 +219,7 @@ void MegatronReader::read_layout_of_stages() {
   out.add(said(layout_name), "stage_layers", text_of_layer_counts(counts));
 }
 
-/// In which groups microbatches go through all parts of a stage.
+/// Reads the size of the groups in which microbatches go through all parts of a stage.
 void MegatronReader::read_groups() {
   if (!has(group_name)) return;
   const int64_t stages = size("pipeline_parallel_size"), microbatches = size("microbatches");

@@ -29,13 +29,13 @@ struct MegatronArgument {
 
 /// A line for each argument that a field has.
 const std::vector<MegatronArgument>& megatron_fields();
-/// Those that change neither memory nor time of a training step with any value, with the reason.
+/// Arguments that change neither memory nor time of a training step, whatever their value; why.
 const std::vector<KnownParts>& megatron_without_effect();
-/// Those that do not with this value, which stands behind the name, or without one.
+/// Arguments without effect on memory and time as "--name value", or as a bare name; why.
 const std::vector<KnownParts>& megatron_values();
-/// Those that frugal does not have, with what they would change.
+/// Arguments that frugal does not have, with what they would change.
 const std::vector<KnownParts>& megatron_missing();
-/// Of these, the ones that make another model.
+/// Arguments that make another model, which frugal does not have.
 const std::vector<KnownParts>& megatron_other_models();
 
 /// Arguments that say something only where one of `on` is there: an argument, or with that value.

@@ -98,7 +98,7 @@ std::optional<Argument> printed_argument(const std::string& name, const std::str
   return given ? std::optional(Argument{off.empty() ? argument : off, {}}) : std::nullopt;
 }
 
-/// Of a name that is printed; 1 where it is not, or no number.
+/// Number printed for a name, within [1, 4096]; 1 where the name is not printed or has no number.
 int64_t printed_number(const std::map<std::string, std::string>& values, const std::string& name) {
   const auto found = values.find(name);
   int64_t number = 1;
@@ -124,7 +124,7 @@ std::optional<std::pair<std::string, std::string>> printed_line(const std::strin
                    last > value ? line.substr(value + 1, last - value) : "");
 }
 
-/// What stands between the headings; none where there is no first one.
+/// Lines between the two headings; none where there is no first one.
 std::optional<std::string> printed_block(const std::string& text, const std::string& file) {
   constexpr std::string_view heading = "---- arguments ----", ending = "---- end of arguments ----";
   const size_t at = text.find(heading);

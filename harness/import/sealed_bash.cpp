@@ -284,7 +284,7 @@ int open_bash() {
       "give the arguments as a list that begins with --");
 }
 
-/// What comes out of a pipe goes behind a text, up to a size; false at the pipe's end.
+/// Appends a pipe's output to a text, up to `most` bytes in all; false at the pipe's end.
 bool drain(int fd, std::string& to, size_t most) {
   std::array<char, 1 << 14> bytes{};
   const ssize_t count = ::read(fd, bytes.data(), bytes.size());
@@ -293,7 +293,7 @@ bool drain(int fd, std::string& to, size_t most) {
   return count > 0;
 }
 
-/// Up to the end of all that writes to them, the deadline, or too much of it.
+/// Reads both pipes until all writers have ended, the deadline has passed, or it is too much.
 void watch(pid_t child, Pipe& records, Pipe& messages, Clock::time_point deadline,
            SealedBash& out) {
   bool open_records = true, open_messages = true;

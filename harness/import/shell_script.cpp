@@ -49,8 +49,8 @@ size_t to_fill_in(std::string_view rest) {
   return named ? end + 1 : 0;
 }
 
-/// The same script, in which what is to be filled in is one word; for bash it would be two
-/// redirections, where it stands outside of quotes.
+/// Script in which each text to be filled in, such as "<path to data>", is one quoted word. Bash
+/// would read it as two redirections, where it stands outside of quotes.
 std::string with_blanks_to_fill(std::string_view text) {
   std::string out;
   char quote = ' ';
@@ -136,7 +136,7 @@ Names arguments_of_script(std::string_view text, const std::map<std::string, std
   return arguments;
 }
 
-/// What Slurm sets where a job runs, as the comments "#SBATCH --nodes=24" of its script say.
+/// Variables that Slurm sets for a job, from comments of its script such as "#SBATCH --nodes=24".
 std::map<std::string, std::string> slurm_variables(const std::string& text) {
   struct Option {
     std::string_view name, letter;
@@ -171,7 +171,7 @@ bool is_variable(const std::string& name) {
   return !name.empty() && name_at(name, 0).size() == name.size();
 }
 
-/// All that stands before the script.
+/// Text that goes before the script: variables, and what replaces files and programs.
 std::string prologue(const std::string& text, const std::map<std::string, std::string>& given,
                      const std::map<std::string, std::string>& environment,
                      const std::set<std::string>& paths, bool all_true) {

@@ -15,7 +15,7 @@ struct ShellCommand {
   int line = 0;
 };
 
-/// What stands for the output of a program that is not run.
+/// Placeholder for the output of a program that is not run.
 inline constexpr std::string_view shell_output = "$(...)";
 /// Whether a text has a variable in it that is not set, "${NAME}", or a program's output.
 bool is_open(std::string_view text);
@@ -38,13 +38,13 @@ class ShellScript {
               Untold untold = Untold::as_without_files);
 
   const std::vector<ShellCommand>& commands() const { return commands_; }
-  /// Those that the script assigns, as they are at its end, in the order of its text.
+  /// Variables that the script assigns, as they are at its end, in the order of its text.
   const std::vector<std::pair<std::string, std::vector<std::string>>>& variables() const {
     return variables_;
   }
-  /// The same, or what Slurm would set, or what is given; empty where nothing does.
+  /// Value that the script assigns, or Slurm would set, or that is given; empty where nothing is.
   std::string variable(const std::string& name) const;
-  /// What was not followed, in words.
+  /// Parts of the script that were not followed, in words.
   const std::vector<std::string>& left_out() const { return left_out_; }
   /// Conditions that the machine would decide, in words.
   const std::vector<std::string>& untold() const { return untold_; }

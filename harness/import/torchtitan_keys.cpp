@@ -64,7 +64,7 @@ std::vector<KnownKeys> torchtitan_without_effect() {
 
 namespace {
 
-/// What is computed in other types, or by a compiler.
+/// Keys that choose other number types or a compiler for the computation.
 std::vector<KnownKeys> of_products() {
   return {
       {"compile",
@@ -115,7 +115,7 @@ std::vector<KnownKeys> of_products() {
        "linear maps of another kind, such as products in 8 bits; frugal computes them in 16 bits"}};
 }
 
-/// What is divided, kept and stepped otherwise.
+/// Keys that change what is divided or kept, or how the optimizer steps.
 std::vector<KnownKeys> of_memory() {
   return {
       {"model", {"attn_mask_type"}, "which positions a position sees", {"\"causal\""}},
@@ -160,7 +160,7 @@ std::vector<KnownKeys> of_memory() {
        {"0", "false"}}};
 }
 
-/// What lies around the training, and what of recomputation frugal does otherwise.
+/// Keys for what surrounds the training, and for recomputation that frugal does otherwise.
 std::vector<KnownKeys> of_the_rest() {
   return {{"activation_checkpoint",
            {"per_op_sac_force_recompute_mm_shapes_by_fqns"},

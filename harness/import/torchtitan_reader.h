@@ -13,7 +13,7 @@ class TorchtitanReader {
   TorchtitanReader(const nlohmann::json& job, const std::string& file, const ImportOptions& options)
       : options_(options), parts_(job, file), file_(file) {}
 
-  /// All of it, once.
+  /// Reads the whole configuration; to be called once.
   Imported read();
 
  private:
@@ -45,13 +45,13 @@ class TorchtitanReader {
   /// Passes of a whole local batch before a step.
   int64_t accumulated(int64_t of_replica);
   void read_training();
-  /// What PyTorch keeps of its loss and its MLP, where no compiler fuses them.
+  /// Reads what PyTorch keeps of its loss and its MLP, where no compiler fuses them.
   void read_program();
   void read_optimizer();
   void read_recomputation();
-  /// Of a layer, what its policy keeps: its input, the first of every two products, attention's
-  /// result and statistics. So keys, the output of attention and the MLP's second product are
-  /// computed again, and whatever is no product.
+  /// Recomputes by torchtitan's policy, which keeps a layer's input, the first of every two
+  /// products, and attention's result and statistics. So keys, the output of attention, the MLP's
+  /// second product and all that is no product are computed again.
   void recompute_operations(const std::string& said);
   /// Every n-th layer is computed again from its input.
   void recompute_layers(const std::string& said, int64_t every);

@@ -18,10 +18,10 @@
 namespace frugal::harness {
 namespace {
 
-/// As many steps as a pipeline without a flush is given at once have the peak of any number.
+/// Steps that a pipeline without a flush is given at once; more of them have the same peak.
 constexpr int64_t steps_to_count = 64;
 
-/// Without what only real memory has: values to begin with, files to write, words to tell.
+/// Training without what only real memory has: initial values, files to write, words to tell.
 Training to_count(Training training) {
   training.weights.reset();
   training.last_words = 0;

@@ -12,7 +12,7 @@ namespace frugal::harness {
 
 /// The target's virtual machine, or counterpart, whose ranks may take so many bytes.
 std::unique_ptr<Target> virtual_target(const Target& target, int64_t memory);
-/// The same with as much memory as anything takes.
+/// Virtual machine like virtual_target()'s, with as much memory as anything takes.
 std::unique_ptr<Target> without_limit(const Target& target);
 
 /// Bytes that a case takes there, however many the target has. None of a case that observes neither

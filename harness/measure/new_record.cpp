@@ -50,8 +50,8 @@ std::map<std::string, std::string> held_files(const Case& c, const Target& targe
   return files;
 }
 
-/// What reproduces a record: a command would name files that may not be there, and the record holds
-/// them.
+/// Command that reproduces a record: `frugal rerun` where the record holds files, because the files
+/// that the original command names may be gone.
 std::string reproducing_command(const Record& record, const Case& c, const std::string& command) {
   if (!record.files.empty()) return rerun_command(record);
   return c.command.empty() ? command : c.command;

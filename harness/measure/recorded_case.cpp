@@ -135,7 +135,7 @@ Training training_of(const Record& record, const UsersFiles& files) {
   return training;
 }
 
-/// Anything but a case of a benchmark.
+/// Workload of a record that is no case of a benchmark.
 Workload workload_of(const Record& record, const UsersFiles& files) {
   if (record.what == what_of(Training{})) return training_of(record, files);
   OptimizerOptions optimizer = default_optimizer(record.config);
@@ -164,7 +164,7 @@ Case benchmark_case(const Record& record, const std::string& on, const Benchmark
   throw InputError(fmt::format("this program runs no {}", record.artifact));
 }
 
-/// Where `frugal` stands in a record's command, behind variables and what starts processes.
+/// Position of `frugal` in a record's command, behind variables and what starts processes.
 size_t command_begin(const Record& record) {
   const size_t begin = record.command.find("frugal ");
   return begin == std::string::npos ? 0 : begin;

@@ -94,7 +94,7 @@ struct Comparison {
   Verdict verdict_of(const std::optional<Interval>& known) const;
 };
 
-/// What Comparison::rounds_to_decide() gives, in words.
+/// Text of the number that Comparison::rounds_to_decide() gives.
 std::string more_rounds(std::optional<double> count);
 
 /// One number of a paper's table or figure beside ours. Names and units are those of paper.json.

@@ -63,16 +63,16 @@ struct Memory {
   std::vector<StageMemory> stages = {};
 };
 
-/// Of the stage that takes most; there is one.
+/// Memory of the stage that takes most; a Memory has at least one stage.
 const StageMemory& fullest_stage(const Memory& memory);
 
-/// What a case that ran out of memory takes, counted on a virtual machine that has as much as it
-/// takes, beside what there was.
+/// Memory that a case needs that ran out of it, counted on a virtual machine that has as much as
+/// the case takes, beside the memory that there was.
 struct Needed {
   std::string on;  ///< that machine: "virtual:h100-dgx"
   Memory memory = {};
   int64_t capacity = 0;  ///< bytes that a rank could take
-  /// The same of its part of the host's memory; none where that is not known.
+  /// Bytes of a rank's part of the host's memory; none where that is not known.
   std::optional<int64_t> host_capacity = {};
 };
 
@@ -144,13 +144,13 @@ struct Record {
   /// What was found that is no number, in words: the configuration that is the fastest, say.
   std::map<std::string, std::string> findings;
   std::optional<Memory> memory;
-  /// Of a training or a module that ran out of memory; none in records that are older.
+  /// Need of a training or a module that ran out of memory; none in records that are older.
   std::optional<Needed> needed;
   std::optional<Flops> flops;
-  /// Of a training step, or a module's forward and backward pass; none in records that are older.
+  /// Work of a training step, or of a module's both passes; none in records that are older.
   std::optional<StepWork> work;
   std::optional<Utilization> utilization;
-  /// Of a training whose ranks note how long they wait: threads and processes of the cpu.
+  /// Statistics of ranks that note how long they wait: threads and processes of the cpu.
   std::optional<RankStatistics> ranks;
   std::vector<double> losses;                        ///< of each training step
   std::vector<std::pair<int64_t, double>> held_out;  ///< (step, loss)

@@ -46,7 +46,7 @@ void add_host_memory(Lines& lines, const Record& record, const Memory& memory) {
   lines.add("host memory of a rank", host.value, host_unit(record, memory, host.unit));
 }
 
-/// What does not fit: beside what there is, and what takes most at the peak.
+/// Adds the memory that a rank needs, beside what it has, and what of it each kind takes.
 void add_need(Lines& lines, const Record& record) {
   const Needed& needed = *record.needed;
   const StageMemory& stage = fullest_stage(needed.memory);

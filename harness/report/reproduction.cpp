@@ -165,7 +165,7 @@ std::vector<std::string> remarks_on(const std::vector<const Cell*>& cells) {
   return all;
 }
 
-/// What would decide those claims that are not: a line each.
+/// Lines that say what would decide each undecided claim.
 std::string left_undecided(const std::vector<Claim>& claims) {
   std::string lines;
   for (const Claim& claim : claims)

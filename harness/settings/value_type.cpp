@@ -110,7 +110,7 @@ std::optional<json> tokens_in(const std::string& text) {
   return json(*number * size);
 }
 
-/// In the largest unit that leaves no rest.
+/// Text of a number of bytes, in the largest unit that leaves no remainder.
 std::string bytes_text(const json& value) {
   const int64_t bytes = value.get<int64_t>();
   const auto unit = std::find_if(byte_units.begin(), byte_units.end(),

@@ -50,11 +50,11 @@ ValueType on_off();
 ValueType any_text(const std::string& placeholder);
 /// 1 or 1/k, in JSON as the same text.
 ValueType scale_type();
-/// In JSON a whole number, in text with its unit: 80GiB, or 80GB of 10^9 bytes each.
+/// Number of bytes: whole in JSON, in text with its unit: 80GiB, or 80GB of 10^9 bytes each.
 ValueType byte_count();
 /// A whole number from 1 on; in text also with k or M behind it, for 1024 or 1024^2 of them.
 ValueType token_count();
-/// In [1, high], or the word, which is 0 in JSON and stands for what `meaning` says.
+/// Number in [1, high], or the word, which is 0 in JSON and stands for what `meaning` says.
 ValueType whole_number_or(const std::string& word, int64_t high, const std::string& meaning);
 /// Layers of stages (layer_counts.h), in JSON as the same text.
 ValueType layer_counts_type();

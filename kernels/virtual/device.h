@@ -35,7 +35,7 @@ class VirtualDevice final : public Device, private Replay {
   int64_t reserved() const override { return allocator_ ? allocator_->reserved() : state_.in_use; }
   bool reserves() const override { return allocator_.has_value(); }
   int64_t bytes_in_use() const { return state_.in_use; }
-  /// What allocate() and allocate_on_host() can give in all.
+  /// Bytes that allocate() and allocate_on_host() can give in all.
   int64_t capacity() const { return capacity_; }
   int64_t host_capacity() const { return host_capacity_; }
 

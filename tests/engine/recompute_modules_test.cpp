@@ -29,7 +29,7 @@ RunConfig recomputing(RunConfig c, LayerModules modules) {
   return c;
 }
 
-/// Those that a search tries, and of a gated MLP some with `up`.
+/// Sets that a search tries; for a gated MLP also some with `up`.
 std::vector<LayerModules> sets_of(const RunConfig& c) {
   using M = LayerModule;
   std::vector<LayerModules> sets = LayerModules::all_sets(LayerModules::searched);

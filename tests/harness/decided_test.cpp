@@ -77,7 +77,7 @@ Shares after(int rounds, double overhead) {
   return shares;
 }
 
-/// As `frugal reproduce` times: until it is decided, or for so many rounds.
+/// Shares of verdicts, timed as `frugal reproduce` does: until decided, or for `most` rounds.
 template <class Decided>
 Shares until(const Decided& decided, int most, double overhead) {
   Shares shares;

@@ -162,7 +162,7 @@ TEST(Sizes, TokensAreCountedInThousandsOf1024) {
                 ::testing::EndsWith("on the command line also 8k for 8192 and 1M for 1048576"));
 }
 
-/// As the command line gives them.
+/// Name of a model with other values, as the command line gives them.
 std::string name_with(const char* model, const json& values) {
   return with_values(find_model(model), values).name;
 }

@@ -94,8 +94,8 @@ TEST(HuggingFaceConfig, PublishedModelsAreTheBuiltInOnes) {
   }
 }
 
-/// As the papers and the published files have them: total_size of model.safetensors.index.json, in
-/// bytes of bf16, is twice that.
+/// Counts are those of the papers and the published files: total_size in
+/// model.safetensors.index.json, in bytes of bf16, is twice the count.
 TEST(HuggingFaceConfig, ParametersAreAsManyAsThePublishedModelsHave) {
   const std::map<std::string, int64_t> counts = {
       {"llama2-7b", 6738415616},        {"llama3-8b", 8030261248},

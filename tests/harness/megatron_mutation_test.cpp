@@ -30,7 +30,7 @@ std::string text_of(const List& list) {
   return text;
 }
 
-/// Of many kinds: switches, numbers, words, and what several say together.
+/// Lists with many kinds of arguments: switches, numbers, words, and what several say together.
 const std::vector<List>& lists() {
   static const List common = {{"--num-layers", {"16"}},         {"--hidden-size", {"64"}},
                               {"--num-attention-heads", {"8"}}, {"--seq-length", {"32"}},

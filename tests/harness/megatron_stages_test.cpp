@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Of so many layers and stages.
+/// Import of so many layers and stages, with `more` arguments.
 Imported of_stages(int layers, int stages, const std::string& more) {
   return with("--num-layers " + std::to_string(layers) + " --pipeline-model-parallel-size " +
               std::to_string(stages) + " " + more);

@@ -175,7 +175,7 @@ TEST(FitSearch, FindsNothingWhereWeightsAloneAreTooMany) {
   EXPECT_FALSE(search.closest.changes.empty());
 }
 
-/// What would fit the device were there a host for it.
+/// Changes that offload to the host are not among the results where the host has no memory.
 TEST(FitSearch, KeepsToTheHostsMemory) {
   const RunConfig config = small(4);
   const TrainingRun run = training_of(config);

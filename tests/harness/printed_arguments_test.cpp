@@ -18,7 +18,7 @@ std::string printed(const std::string& lines) {
   return "some words before\n------------------------ arguments ------------------------\n" +
          lines + "-------------------- end of arguments ---------------------\nand behind\n";
 }
-/// As Python formats it: dots to column 48.
+/// Line of an argument as Python formats it, with dots to column 48.
 std::string line(const std::string& name, const std::string& value) {
   return "  " + name + " " + std::string(name.size() < 48 ? 48 - name.size() : 0, '.') + " " +
          value + "\n";

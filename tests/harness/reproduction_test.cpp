@@ -174,7 +174,7 @@ TEST(Claim, OfADirectionTheSideCountsAlone) {
   EXPECT_EQ(to_json(r)["claims"][0]["relation"], "direction");
 }
 
-/// What a clock measured once may be anywhere; a count is what it is.
+/// A time measured once may be off by any amount; a count is exact.
 TEST(Claim, ATimeWithoutAnIntervalIsUndecided) {
   Claim claim = overhead(39, 1, 39, {});
   claim.interval.reset();

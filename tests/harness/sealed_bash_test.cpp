@@ -21,7 +21,7 @@ SealedBash run(const std::string& text) {
   return run_sealed_bash(text, "a.sh", false, Clock::now() + std::chrono::seconds(4));
 }
 
-/// What a text says on the descriptor for records.
+/// Output of a script on the descriptor for records.
 std::string said_by(const std::string& text) { return run(text).written; }
 
 /// A folder with a file that has a secret in it, and a program that leaves a trace.

@@ -179,7 +179,7 @@ TEST(TorchtitanKeys, AreAllKnown) {
                 HasSubstr("data_parallel_shard_degree"));
 }
 
-/// What changes memory or time is neither taken for harmless nor swallowed, whatever its section.
+/// Keys that change memory or time are neither taken for harmless nor swallowed, in any section.
 TEST(Torchtitan, NamesWhatItDoesNotHave) {
   for (const char* part :
        {"optimizer.implementation = \"foreach\"", "optimizer.state_dtype = \"bfloat16\"",

@@ -23,7 +23,7 @@ namespace {
 using FitChange = std::function<std::string(RunConfig&)>;
 /// Changes of the same kind, of which one or none is made; the next mostly needs less memory.
 using FitAxis = std::vector<FitChange>;
-/// Of each axis, how many of its changes on the way to one: 0 for none.
+/// Number of the change that is made on each axis, from 1 on; 0 for none.
 using Levels = std::vector<size_t>;
 
 FitChange recomputing(Recompute recompute, LayerModules modules) {
@@ -82,12 +82,12 @@ FitAxis divisions(const RunConfig& given) {
   return axis;
 }
 
-/// Of a change that is there or not.
+/// Axis of one change, empty where the change is not possible.
 FitAxis of_one(bool possible, FitChange change) {
   return possible ? FitAxis{std::move(change)} : FitAxis{};
 }
 
-/// All that there are, in the order in which they are made.
+/// Axes of a run, in the order in which their changes are made.
 std::vector<FitAxis> axes_of(const TrainingRun& run) {
   const RunConfig& given = run.config;
   std::vector<FitAxis> all = {smaller_microbatches(given), divisions(given), recomputations(given)};
@@ -156,7 +156,7 @@ class FitSearcher {
   static constexpr size_t most_found = 3;
   static constexpr int64_t most_executed = 160;
 
-  /// With its changes; none where a rule forbids them.
+  /// Configuration with the changes of `levels`; none where a rule forbids it.
   std::optional<LeanerRun> made(const Levels& levels) const {
     LeanerRun one{.config = run_.config, .changes = {}};
     for (size_t i = 0; i < axes_.size(); ++i) {
@@ -195,7 +195,7 @@ class FitSearcher {
     return std::max<int64_t>(one.peak - needed_.capacity, 0) + std::max<int64_t>(host, 0);
   }
 
-  /// Those that were not before, and that no rule forbids.
+  /// Executes those of `all` that were not executed before and that no rule forbids.
   void execute(const std::vector<Levels>& all) {
     std::vector<std::pair<Levels, LeanerRun>> runs;
     for (const Levels& levels : all)
@@ -207,7 +207,7 @@ class FitSearcher {
     tried_(count_);
   }
 
-  /// The same but for one axis, at each of its levels, that is allowed.
+  /// Every allowed set of levels that differs from `levels` at most on one axis, in its order.
   std::vector<Levels> along(size_t axis, Levels levels) const {
     std::vector<Levels> all;
     for (levels[axis] = 0; levels[axis] <= axes_[axis].size(); ++levels[axis])
@@ -215,7 +215,7 @@ class FitSearcher {
     return all;
   }
 
-  /// As little memory of the device as changes of one axis after the other give.
+  /// Levels of least device memory that a search of one axis after the other finds.
   Levels leanest() {
     Levels levels(axes_.size(), 0);
     for (size_t i = 0; i < axes_.size(); ++i) levels = along(i, levels).back();
@@ -228,7 +228,7 @@ class FitSearcher {
     return levels;
   }
 
-  /// What a change of one axis adds to the seconds of `levels`; nothing where it is not allowed.
+  /// Seconds that each level of each axis adds to those of `levels`; 0 where it is not allowed.
   std::vector<std::vector<double>> added(const Levels& levels) {
     std::vector<std::vector<double>> seconds;
     for (size_t i = 0; i < axes_.size(); ++i) {
@@ -249,8 +249,8 @@ class FitSearcher {
     double seconds;  // that it should take
   };
 
-  /// All that may fit, judged by what fits where but for one axis `lean` is as it is; the fastest
-  /// first.
+  /// Sets of levels that may fit, the fastest first, judged by what fits where only one axis of
+  /// `lean` is changed.
   std::vector<Chance> chances(const Levels& lean) {
     const Levels none(axes_.size(), 0);
     const auto first = added(none), last = added(lean);
@@ -329,7 +329,7 @@ class FitSearcher {
     for (const Levels& levels : kept) found_.push_back(executed_.at(levels));
   }
 
-  /// Of what is recomputed or offloaded now, no more layers than must be.
+  /// Lowers the layers that the changes recompute or offload to the fewest that still fit.
   void as_few_layers(LeanerRun& one) {
     const RunConfig& given = run_.config;
     if (one.config.recompute != given.recompute ||

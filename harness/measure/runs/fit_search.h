@@ -20,7 +20,7 @@ struct LeanerRun {
   bool fits = false;
 };
 
-/// What a search for changes that make a configuration fit has come to.
+/// Result of a search for changes that make a configuration fit.
 struct FitSearch {
   std::vector<LeanerRun> fitting;  ///< the fastest first, at most three
   LeanerRun closest;               ///< of all that were executed, the one that misses least

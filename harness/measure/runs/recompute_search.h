@@ -18,7 +18,7 @@ struct RecomputeWay {
   int64_t host = 0;    ///< the same of the host's memory
 };
 
-/// Of the largest stage or chunk.
+/// Number of layers of the largest stage or chunk.
 int64_t most_layers_of(const RunConfig& run);
 
 /// Nothing; and of the first 1, 2, … layers of each stage every set of modules, or all. Sets that
@@ -29,7 +29,7 @@ std::vector<RecomputeWay> ways_to_recompute(RunConfig run);
 std::vector<RecomputeWay> executed_ways(const RunConfig& run, const OptimizerOptions& optimizer,
                                         const Machine& machine);
 
-/// Of these, the ones that no other beats in both time and memory, the most memory first.
+/// Ways among these that no other beats in both time and memory, the most memory first.
 std::vector<RecomputeWay> frontier_of(std::vector<RecomputeWay> ways);
 
 /// The fastest that takes no more bytes than this; null: none does.

@@ -38,15 +38,15 @@ void train(const TrainingRun& run, const Target& target, Record& record, const S
 /// fill it, of a program whose allocator or state settles later some more.
 int64_t steps_to_settle(const RunConfig& config);
 
-/// What the last of steps_to_settle() steps takes.
+/// Memory, FLOPs and seconds of a step, taken from steps_to_settle() steps.
 struct StepTaken {
   Memory memory;
   double flops = 0;    ///< executed by all ranks
   double seconds = 0;  ///< of the one in the middle
 };
-/// Takes them on new ranks; on random tokens where memory is real. Throws OutOfMemory.
+/// Takes steps_to_settle() steps on new ranks; random tokens on real memory. Throws OutOfMemory.
 StepTaken take_step(Cluster& cluster, const RunConfig& config, const OptimizerOptions& optimizer);
-/// Of a step that executed so many.
+/// FLOPs of a step that executed so many.
 Flops flops_of(const RunConfig& config, double executed);
 
 /// Bytes that each stage takes in take_step() on a virtual machine without its limit:

@@ -52,7 +52,7 @@ std::string wrapped(const std::string& text, size_t width, size_t indent) {
   return out;
 }
 
-/// What it is, beside what becomes of it; below that where it is long.
+/// Setting with what becomes of it beside it, or on the next line where the setting is long.
 std::string said_line(const std::string& said, const std::string& what) {
   constexpr size_t width = 120, indent = 44;
   std::string line = "  " + said;

@@ -17,10 +17,10 @@ struct ImportReport {
   int64_t capacity = 0;    ///< bytes of a rank's memory, where it was run last
   std::string command;     ///< that runs the same; empty where nothing can be run
   std::string not_run;     ///< why nothing was
-  /// Of the run.
+  /// Records of the run.
   std::vector<Record> records;
 
-  /// By the name of --format: "table" or "markdown".
+  /// Text in a --format: "table" or "markdown".
   std::string in(const std::string& format) const;
   /// "frugal.import/1"
   nlohmann::json json() const;
@@ -29,7 +29,7 @@ struct ImportReport {
   /// The model, whether it fits, how long a step takes, and the command: a line each.
   std::string answer() const;
   Table parts() const;
-  /// The same, a list behind the other, in lines of a terminal's width.
+  /// Parts as one list behind the other, in lines of a terminal's width.
   std::string lists_of_parts() const;
 };
 

@@ -59,8 +59,8 @@ std::string sharing_of(const RunConfig& run) {
              : fmt::format("{} {}", run.context_parallel, name_of(run.context));
 }
 
-/// What a plan may search besides: a column where rows differ from the usual, and a part of a
-/// configuration's name there.
+/// Further choice that a plan may search: a column where rows differ from the usual, and a part of
+/// a configuration's name there.
 struct Searched {
   const char* title;
   const char* meaning;
@@ -169,7 +169,7 @@ class Columns {
     return row;
   }
 
-  /// What their titles mean.
+  /// Meanings of the columns' titles.
   std::string legend() const {
     std::string legend =
         "t: tensor-parallel ranks; w: replicas; d: pipeline stages; b: sequences of a microbatch; "

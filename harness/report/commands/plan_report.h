@@ -31,13 +31,13 @@ struct PlanReport {
   double undecided() const;
   /// How many of plan.fitting besides the first take no longer.
   size_t like_the_first() const;
-  /// What of the machine is calibrated, and how far its predictions were off: lines.
+  /// Lines that say what of the machine is calibrated, and how far its predictions were off.
   std::string confidence() const;
   /// Which term bounds the winner, and what keeps the next one from winning: one line.
   std::string why() const;
 };
 
-/// The same for a plan in which nothing fits: the closest, and by how much it misses.
+/// One line on a plan in which nothing fits: the closest, and by how much it misses.
 std::string why_nothing_fits(const PlanRequest& request, const Plan& plan);
 
 }  // namespace frugal::harness

@@ -69,7 +69,7 @@ std::string estimate_of(const Record& record, const std::string& metric) {
   return samples.empty() ? "" : format_estimate(median_estimate(samples));
 }
 
-/// What a real device gave, as it is: no two runs take as long.
+/// Adds values of a real device without a verdict: no two runs take as long.
 void add_unjudged(RerunRecord& record) {
   for (const auto& [name, metric] : record.recorded->metrics)
     record.values.push_back({.name = fmt::format("{}, {}", name, metric.unit),

@@ -9,7 +9,7 @@
 
 namespace frugal::harness {
 
-/// What became of a recorded value, or of all of a record's, when its case was run again.
+/// Outcome of a recorded value, or of all of a record's, when its case was run again.
 enum class Again : uint8_t { equal, differs, not_judged, not_run };
 std::string_view name_of(Again again);
 

@@ -6,7 +6,7 @@
 
 #include "tests/engine/plan/support.h"
 
-/// What a brief search (PlanRequest::brief) may leave out, and what not.
+/// Tests of what a brief search (PlanRequest::brief) may leave out, and what not.
 namespace frugal::engine {
 namespace {
 
@@ -20,7 +20,7 @@ std::tuple<int, int, int, int64_t, Recompute, Shard, bool, std::string_view> way
           c.run.recompute,       c.run.shard,         c.run.offload,           c.run.schedule.name};
 }
 
-/// On a machine where much is recomputed, offloaded and shared, and on one where all fits.
+/// Compares both searches where much is recomputed, offloaded and shared, and where all fits.
 TEST(Search, ABriefOneFindsTheSameFirstChoiceOnAnyNumberOfThreads) {
   PlanRequest asked = plan_request(planned_gpt(4, 1024, 16), "h100-dgx", 4, 8, flush);
   asked.run.model.sequence = 4096;

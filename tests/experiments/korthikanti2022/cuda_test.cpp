@@ -130,8 +130,8 @@ TEST(Cuda, Figure8IsOfRounds) {
   EXPECT_EQ(recomputed, 4U * 4);
 }
 
-/// What stands beside another row's number would need that row's at this size, and no time is less
-/// than zero.
+/// A cell beside another row's number would need that row's at this size, and no time is below
+/// zero: neither has a direction.
 TEST(Cuda, AtReducedSizeFigure8HasDirectionsWhereThereAreTwo) {
   Selection reduced = on_gpus(8);
   reduced.scale = 4;

@@ -190,7 +190,7 @@ TEST(Table4, SamplesOfAnotherGroupAreNeverCombined) {
   EXPECT_FALSE(find(table4().cells(records), "full recompute", "overhead", "cpu").value);
 }
 
-/// With the present work's backward passes as slow as those of full recomputation.
+/// Paper's records, but the present work's backward passes are as slow as full recomputation's.
 Records without_gain(const Selection& selection) {
   Records records = papers_records(selection);
   for (Record r : std::vector<Record>(records.all())) {
