@@ -81,12 +81,14 @@ class DocumentedCommands(Cli):
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
                                 env={**os.environ, "FRUGAL_RUN_ONCE": "1"})
 
-    def fresh(self):
+    def fresh(self, commands):
+        """An empty folder but for what these commands read and none of them writes."""
         for path in self.folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         (self.folder / "results/mine").mkdir(parents=True)
         for name, text in GIVEN.items():
-            (self.folder / name).write_text(text)
+            if not any(re.search(rf"(--machine|>) {re.escape(name)}$", command) for command in commands):
+                (self.folder / name).write_text(text)
 
     def ends_well(self, command):
         with self.shell(command) as program:
@@ -103,7 +105,7 @@ class DocumentedCommands(Cli):
 
     def of_page(self, commands):
         """What went wrong of each that is run, in a folder of the page."""
-        self.fresh()
+        self.fresh(commands)
         for command in commands:
             if (why := matches(command, LEFT_OUT)) and not (GPU and LEFT_OUT[why] == "needs a GPU"):
                 continue
