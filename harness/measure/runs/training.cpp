@@ -275,7 +275,7 @@ std::map<std::string, std::string> options_of(const Training& run, const RunConf
 }
 
 int64_t steps_to_settle(const RunConfig& config) {
-  if (!config.schedule.flushes) return 2 * config.pipeline_parallel;
+  if (!config.schedule.flushes) return int64_t{2} * config.pipeline_parallel;
   // What a step leaves in an allocator's pools the next one finds.
   return config.program.software.caching_allocator || config.program.keeps.late_state ? 3 : 1;
 }
