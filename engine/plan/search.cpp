@@ -71,13 +71,14 @@ using Chances = std::priority_queue<Chance, std::vector<Chance>, std::greater<>>
 /// A part of a search: some of the ways to order passes, and all that may be done with each.
 class Search {
  public:
-  Search(const PlanRequest& request, Shared& shared) : request_(request), shared_(shared) {}
+  Search(const PlanRequest& request, Shared& shared, const std::vector<Ordered>& all)
+      : request_(request), shared_(shared), all_(all) {}
 
   /// Takes turns with the other threads.
-  void take_turns(const std::vector<Ordered>& all, const SearchProgress& progress) {
-    for (turn_ = shared_.next++; turn_ < all.size(); turn_ = shared_.next++) {
-      divided(all[turn_]);
-      if (progress) progress(turn_, all.size());
+  void take_turns(const SearchProgress& progress) {
+    for (turn_ = shared_.next++; turn_ < all_.size(); turn_ = shared_.next++) {
+      divided(all_[turn_]);
+      if (progress) progress(turn_, all_.size());
     }
   }
 
@@ -93,18 +94,14 @@ class Search {
     plan_.refused += other.plan_.refused;
     plan_.slower += other.plan_.slower;
     plan_.hopeless += other.plan_.hopeless;
-    if (other.least_hopeless_ && is_nearer(*other.least_hopeless_))
-      least_hopeless_ = std::move(other.least_hopeless_);
+    std::ranges::copy(other.hopeless_, std::back_inserter(hopeless_));
   }
 
   /// The plan, once all have joined.
   Plan finish() {
     turn_ = std::numeric_limits<size_t>::max();
     take_chances();
-    if (fitting_.empty() && too_large_.empty() && least_hopeless_) {
-      brief_ = false;  // how much is missing is to be said
-      recomputed(least_hopeless_->run, least_hopeless_->ordered);
-    }
+    if (fitting_.empty()) try_hopeless();
     plan_.fitting = in_order(std::move(fitting_));
     plan_.too_large = in_order(std::move(too_large_));
     return std::move(plan_);
@@ -141,20 +138,38 @@ class Search {
     for (const Shard shard : request_.shards) {
       if (shard != Shard::none && run.data_parallel * run.context_parallel == 1) continue;
       run.shard = shard;
-      if (allowed(run) && !is_hopeless(run, ordered)) recomputed(run, ordered);
+      if (allowed(run) && !is_hopeless(run)) recomputed(run, ordered);
     }
   }
 
   /// Whether it does not even nearly fit, however it is recomputed; then it is counted.
-  bool is_hopeless(const RunConfig& run, const Ordered& ordered) {
+  bool is_hopeless(const RunConfig& run) {
     if (!brief_ || run.offload) return false;
     const int64_t bytes = shared_.fixed(run);
     if (static_cast<double>(bytes - request_.memory) <=
         PlanRequest::nearly * static_cast<double>(request_.memory))
       return false;
     plan_.hopeless += static_cast<int64_t>(request_.recompute.size());
-    if (const Hopeless found{bytes, turn_, run, ordered}; is_nearer(found)) least_hopeless_ = found;
+    hopeless_.push_back({bytes, turn_, run.shard});
     return true;
+  }
+
+  /// Tries those that may miss less than all others, so that the least that is missing is known.
+  void try_hopeless() {
+    brief_ = false;
+    std::ranges::sort(hopeless_, {}, [](const Hopeless& h) { return std::pair(h.fixed, h.turn); });
+    int64_t least = std::numeric_limits<int64_t>::max();
+    size_t seen = 0;
+    for (const auto& [fixed, turn, shard] : hopeless_) {
+      for (; seen < too_large_.size(); ++seen)
+        least = std::min(least, too_large_[seen].second.prediction.memory());
+      if (least <= fixed) break;
+      turn_ = turn;
+      RunConfig run = all_[turn].run;
+      run.shard = shard;
+      plan_.hopeless -= static_cast<int64_t>(request_.recompute.size());
+      recomputed(run, all_[turn]);
+    }
   }
 
   void recomputed(const RunConfig& run, const Ordered& ordered) {
@@ -382,20 +397,16 @@ class Search {
     chances_.push(std::move(chance));
   }
 
-  /// Configuration that does not fit, whatever is recomputed.
+  /// Way to divide the devices that does not fit, whatever is recomputed.
   struct Hopeless {
     int64_t fixed;  ///< bytes of a stage
     size_t turn;
-    RunConfig run;
-    Ordered ordered;
+    Shard shard;
   };
-  bool is_nearer(const Hopeless& found) const {
-    return !least_hopeless_ || std::tie(found.fixed, found.turn) <
-                                   std::tie(least_hopeless_->fixed, least_hopeless_->turn);
-  }
 
   const PlanRequest& request_;
   Shared& shared_;
+  const std::vector<Ordered>& all_;
   bool brief_ = request_.brief;
   size_t turn_ = 0;    // of OrderedRuns::all()
   size_t pushed_ = 0;  // chances
@@ -403,18 +414,18 @@ class Search {
   Plan plan_;
   Found fitting_, too_large_;
   Chances chances_;
-  std::optional<Hopeless> least_hopeless_;
+  std::vector<Hopeless> hopeless_;
 };
 
 /// Searches with several threads; the caller's reports progress.
 Search searched(const PlanRequest& request, Shared& shared, const std::vector<Ordered>& all,
                 const SearchProgress& progress) {
   std::vector<Search> parts(static_cast<size_t>(std::max(request.threads, 1)),
-                            Search(request, shared));
+                            Search(request, shared, all));
   std::vector<std::exception_ptr> failed(parts.size());
   const auto take = [&](size_t part) {
     try {
-      parts[part].take_turns(all, part == 0 ? progress : SearchProgress());
+      parts[part].take_turns(part == 0 ? progress : SearchProgress());
     } catch (...) {
       failed[part] = std::current_exception();
     }
