@@ -141,9 +141,8 @@ std::optional<double> fastest_by_brute_force(const RunConfig& given, int64_t mem
   return fastest;
 }
 
-/// The search executes a part of all combinations: what it finds fits, and takes at most a tenth
-/// longer than the fastest of all.
-TEST(FitSearch, IsNearlyAsFastAsAnyOfAllCombinations) {
+/// The search executes a part of all combinations: what it finds fits, and is as fast as any.
+TEST(FitSearch, IsAsFastAsAnyOfAllCombinations) {
   const RunConfig config = small(4);
   const int64_t given = taken(config).memory.peak_total;
   int found = 0;
@@ -154,7 +153,7 @@ TEST(FitSearch, IsNearlyAsFastAsAnyOfAllCombinations) {
     if (!fastest) continue;
     ++found;
     ASSERT_FALSE(search.fitting.empty()) << percent;
-    EXPECT_LE(search.fitting.front().seconds, 1.1 * *fastest)
+    EXPECT_LE(search.fitting.front().seconds, *fastest)
         << percent << " % of memory: " << search.fitting.front().changes;
     for (const LeanerRun& one : search.fitting) {
       const StepTaken step = taken(one.config);

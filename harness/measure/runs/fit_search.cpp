@@ -82,17 +82,12 @@ FitAxis divisions(const RunConfig& given) {
   return axis;
 }
 
-/// Axis of one change, empty where the change is not possible.
-FitAxis of_one(bool possible, FitChange change) {
-  return possible ? FitAxis{std::move(change)} : FitAxis{};
-}
-
 /// Axes of a run, in the order in which their changes are made.
 std::vector<FitAxis> axes_of(const TrainingRun& run) {
   const RunConfig& given = run.config;
   std::vector<FitAxis> all = {smaller_microbatches(given), divisions(given), recomputations(given)};
   const auto add = [&](bool possible, FitChange change) {
-    all.push_back(of_one(possible, std::move(change)));
+    if (possible) all.push_back({std::move(change)});
   };
   add(given.schedule == ScheduleKind::gpipe, [](RunConfig& c) {
     c.schedule = ScheduleKind::one_forward_one_backward;
@@ -144,7 +139,8 @@ class FitSearcher {
     const Levels lean = leanest();
     if (executed_.at(lean).peak <= needed_.capacity) {
       try_in_order(lean);
-      leave_out();
+      try_others();
+      keep_fastest();
       for (LeanerRun& one : found_) as_few_layers(one);
     }
     std::ranges::stable_sort(found_, {}, &LeanerRun::seconds);
@@ -305,26 +301,51 @@ class FitSearcher {
     return static_cast<size_t>(faster) >= most_found;
   }
 
-  /// The fastest that fit, without changes that they can do without.
-  void leave_out() {
-    std::vector<std::pair<double, Levels>> fitting;
+  /// Sets of levels that fit, the fastest first.
+  std::vector<Levels> fitting() const {
+    std::vector<Levels> all;
     for (const auto& [levels, one] : executed_)
-      if (one.fits) fitting.emplace_back(one.seconds, levels);
-    std::ranges::sort(fitting);
-    std::vector<Levels> kept;
-    for (const auto& each : fitting) {
-      if (kept.size() == most_found) break;
-      Levels levels = each.second;
+      if (one.fits) all.push_back(levels);
+    std::ranges::stable_sort(all, {}, [&](const Levels& l) { return executed_.at(l).seconds; });
+    return all;
+  }
+
+  /// Goes from the fastest that fits to those that differ from it on one axis and do without what
+  /// they need not, until none of these is faster.
+  void try_others() {
+    for (std::vector<Levels> fit = fitting(); !fit.empty() && count_ < most_executed;) {
+      const Levels fastest = fit.front();
       for (size_t i = 0; i < axes_.size(); ++i) {
-        std::vector<Levels> fewer = along(i, levels);
-        std::erase_if(fewer, [&](const Levels& other) { return other[i] >= levels[i]; });
-        execute(fewer);
-        const auto found = std::ranges::find_if(
-            fewer, [this](const Levels& other) { return executed_.at(other).fits; });
-        if (found != fewer.end()) levels = *found;
+        const std::vector<Levels> others = along(i, fastest);
+        execute(others);
+        for (const Levels& other : others)
+          if (executed_.at(other).fits) leave_out(other);
       }
+      fit = fitting();
+      if (fit.front() == fastest) return;
+    }
+  }
+
+  /// Levels that fit, without changes that they can do without.
+  Levels leave_out(Levels levels) {
+    for (size_t i = 0; i < axes_.size(); ++i) {
+      std::vector<Levels> fewer = along(i, levels);
+      std::erase_if(fewer, [&](const Levels& other) { return other[i] >= levels[i]; });
+      execute(fewer);
+      const auto found = std::ranges::find_if(
+          fewer, [this](const Levels& other) { return executed_.at(other).fits; });
+      if (found != fewer.end()) levels = *found;
+    }
+    return levels;
+  }
+
+  void keep_fastest() {
+    std::vector<Levels> kept;
+    for (const Levels& each : fitting()) {
+      if (kept.size() == most_found) break;
+      Levels levels = leave_out(each);
       const auto has_more = [&](const Levels& other) { return is_part_of(other, levels); };
-      if (std::ranges::none_of(kept, has_more)) kept.push_back(levels);
+      if (std::ranges::none_of(kept, has_more)) kept.push_back(std::move(levels));
     }
     for (const Levels& levels : kept) found_.push_back(executed_.at(levels));
   }

@@ -33,8 +33,8 @@ struct FitSearch {
 /// is clipped, steps in backward. Executes sets of them on `target`, which is virtual, as if that
 /// had no limit of memory, those first that should cost least time, and keeps what fits in
 /// `needed`'s capacities. A set that is a part of one that does not fit is not tried, nor is one
-/// that has more than a set that fits. Of the layers as few are recomputed and offloaded as fit.
-/// `tried` is told how many were executed.
+/// that has more than a set that fits; then those near the fastest. Of the layers as few are
+/// recomputed and offloaded as fit. `tried` is told how many were executed.
 FitSearch search_fit(const TrainingRun& run, const Target& target, const Needed& needed,
                      const std::function<void(int64_t)>& tried);
 
