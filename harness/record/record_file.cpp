@@ -160,9 +160,11 @@ std::vector<Record> read_records(const std::string& folder, bool& truncated) {
   const std::string path = records_file(folder);
   if (!is_there(path))
     throw InputError(
-        fmt::format("{}: there is no {} in it; give a folder that `frugal reproduce` "
-                    "or `frugal measure` wrote with --out",
-                    folder, RecordFile::name));
+        fmt::format("{}: {}; give a folder that `frugal reproduce` or `frugal measure` wrote with "
+                    "--out, or a file of records in it",
+                    folder,
+                    is_there(folder) ? fmt::format("there is no {} in it", RecordFile::name)
+                                     : "there is no such folder or file"));
   Content content = read(path);
   truncated = content.truncated;
   return std::move(content.records);

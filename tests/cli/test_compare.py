@@ -77,7 +77,9 @@ class Compare(Cli):
         self.refused(file, "selective", "--across", "recompute", "--repeat", "1", says="it adds records to folders")
         self.assertEqual(self.quantities(file, file.replace("none", "selective"), "--across", "recompute"),
                          self.quantities("none", "selective", "--across", "recompute"))
-        self.refused("none", "nowhere", says="nowhere: there is no records.jsonl in it")
+        self.refused("none", "nowhere", says="nowhere: there is no such folder or file")
+        (self.folder / "empty").mkdir()
+        self.refused("none", "empty", says="empty: there is no records.jsonl in it")
         self.refused("none", "selective", "--across", "recomput", says="did you mean recompute")
         self.refused("none", "selective", "--fail-on", "slow", says="must be one of slower, faster")
 

@@ -1,7 +1,9 @@
 """Every command of frugal that README and docs/ show runs as it stands there, or why it does not."""
 
 import fnmatch
+import math
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -71,6 +73,16 @@ def pages():
     return {page.name: list(commands_of(page)) for page in named if page.name not in ("cli.md", "cluster.md")}
 
 
+def processor_seconds(process):
+    """That it has taken so far; those of a process that has ended count as endless."""
+    try:
+        stat = pathlib.Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return math.inf
+    user, system = stat.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def matches(command, patterns):
     return next((pattern for pattern in patterns if fnmatch.fnmatchcase(command, pattern)), None)
 
@@ -96,10 +108,13 @@ class DocumentedCommands(Cli):
             return None if program.returncode == (2 if command in REFUSED else 0) else f"status {program.returncode}: {said.strip().splitlines()[-1:]}"
 
     def begins_well(self, command):
-        """It is not refused: after a second at work it can be interrupted, or has ended well."""
+        """It is not refused: after half a second of a processor, in which it read its flags, it can be interrupted, or
+        has ended well."""
         with self.shell(command) as program:
-            time.sleep(1.5)
-            os.killpg(program.pid, signal.SIGINT)
+            while program.poll() is None and processor_seconds(program.pid) < 0.5:
+                time.sleep(0.05)
+            if program.poll() is None:
+                os.killpg(program.pid, signal.SIGINT)
             said = program.communicate(timeout=300)[1]
             return None if program.returncode in (0, 130, -signal.SIGINT) else f"status {program.returncode}: {said.strip()[-200:]}"
 

@@ -52,7 +52,7 @@ class Trace(Cli):
         for name in (f"{long}.json", "given/loop"):
             self.rejected("trace", "--model", name, "--out-file", "x", says=[name, "cannot be read"])
             self.rejected(*TINY, "--load-weights", name, says=[name, "cannot be read"])
-            self.rejected("report", name, says=[name, "there is no records.jsonl"])
+            self.rejected("report", name, says=[name, "there is no such folder or file"])
         self.run_frugal(*TRACE, "--out-file", "given/loop", "--force")
         json.loads(loop.read_text())
 
