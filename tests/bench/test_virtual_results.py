@@ -85,6 +85,10 @@ class Divided(unittest.TestCase):
             self.assertEqual([case[key] for key in ("step_seconds", "peak_bytes", "communication_seconds")], [3.0, 1100, SENT])
             self.equal(case["predicted"], there["predicted"])
 
+        machine = two_dimensions.Machine("h100-dgx")
+        machine.compute_speed, machine.collective_speed = 0.5, 0.25  # beside each other
+        self.assertEqual((machine.together(10, 100), machine.together(100, 1)), (10 + 100 * 0.5 / 0.25, 1 + 100 * 0.75 / 0.5))
+
     def equal(self, one, other):
         if isinstance(one, dict):
             self.assertEqual(one.keys(), other.keys())

@@ -71,6 +71,8 @@ class Warps(unittest.TestCase):
 
     def test_shared_memory_and_the_number_of_blocks_are_limits(self):
         self.expect(56, 32, 256, 31 * 1024)
+        self.expect(56, 32, 256, 33280 - 1024)  # 7 of 33,280 bytes are in 228 KiB, and 7 of 33,408 are not
+        self.expect(48, 32, 256, 33280 - 1023)
         self.expect(32, 16, 32)
 
 

@@ -49,13 +49,13 @@ class Sizes(InAFolder):
 
 
 class QuickCheck(InAFolder):
-    """Two papers, of two artifacts and of one: three cells and three claims, of which an artifact that is not chosen has more."""
+    """Two papers, of two artifacts and of one: four cells and three claims, of which an artifact that is not chosen has more."""
 
     def setUp(self):
         super().setUp()
         self.check, self.losses, self.peaks = script("quick_check"), {"f64": 3.0, "f32": 3.0}, [7, 7]
-        papers = {"a": (["a/x", "a/y"], ["x/1", "y/1"]), "b": (["b/z"], ["z/1"])}
-        self.numbers = {paper: {"cells": [{"artifact": artifact, "row": "r", "column": "c", "value": 1.0} for artifact in artifacts],
+        papers = {"a": (["a/x", "a/y", "a/y"], ["x/1", "y/1"]), "b": (["b/z"], ["z/1"])}
+        self.numbers = {paper: {"cells": [{"artifact": artifact, "row": f"r{i}", "column": "c", "value": 1.0} for i, artifact in enumerate(artifacts)],
                                 "claims": [{"id": name, "value": 2.0} for name in claims]}
                         for paper, (artifacts, claims) in papers.items()}
         for paper, numbers in self.numbers.items():
@@ -74,13 +74,16 @@ class QuickCheck(InAFolder):
         arguments = ["", "program", "--results", str(self.folder), "--only", "a/x", "b/z", "a/y"]
         with mock.patch.object(self.check, "answer", self.answer), mock.patch.object(sys, "argv", arguments), contextlib.redirect_stdout(out):
             self.check.main()
-        return out.getvalue().splitlines()[-1]
+        self.lines = out.getvalue().splitlines()
+        return self.lines[-1]
 
     def test_all_is_counted(self):
-        said = "OK: 3 artifacts of the papers have the 3 cells and 3 claims that are expected, and 3 trainings on this processor agree, "
+        said = "OK: 3 artifacts of the papers have the 4 cells and 3 claims that are expected, and 3 trainings on this processor agree, "
         self.assertTrue(self.said().startswith(said), self.said())
+        self.assertTrue(self.lines[0].startswith("a: 2 artifacts on virtual machines, 3 cells and 2 claims as expected"), self.lines)
+        self.assertTrue(self.lines[1].startswith("b: 1 artifacts on virtual machines, 1 cells and 1 claims as expected"), self.lines)
         self.numbers["a"]["cells"][1]["value"] = 1 + 2**-52
-        self.assertIn("FAILED: a: 1 of 4 cells and claims are not as expected; the first: cell a/y / r / c: value is", self.said())
+        self.assertIn("FAILED: a: 1 of 5 cells and claims are not as expected; the first: cell a/y / r1 / c: value is", self.said())
 
     def test_losses_are_within_1e_12_and_1e_6_of_the_serial_ones(self):
         for kind, allowed in (("f64", 1e-12), ("f32", 1e-6)):
