@@ -98,14 +98,10 @@ const std::vector<Exchange>& exchanges() {
   static const std::vector<Exchange> all = {
       {"all-reduce",
        [](Communicator& group, const View& whole, const View&) { group.all_reduce(whole).wait(); }},
-      {"all-gather",
-       [](Communicator& group, const View& whole, const View& part) {
-         group.all_gather(part, whole).wait();
-       }},
-      {"reduce-scatter",
-       [](Communicator& group, const View& whole, const View& part) {
-         group.reduce_scatter(whole, part).wait();
-       }},
+      {"all-gather", [](Communicator& group, const View& whole,
+                        const View& part) { group.all_gather(part, whole).wait(); }},
+      {"reduce-scatter", [](Communicator& group, const View& whole,
+                            const View& part) { group.reduce_scatter(whole, part).wait(); }},
       {"message", there_and_back, 2}};
   return all;
 }

@@ -52,6 +52,10 @@ class Bench(Cli):
                 self.assertAlmostEqual(float(printed[of][column].split()[0]), value, delta=1e-3 * value, msg=f"{of}, {column}")
         self.assertEqual(set(printed), set(sent))
 
+    def test_plans_are_as_the_page_has_them(self):
+        done = self.run_frugal("bench", "plan", "--case", "gpt2-124m/8/32/1f1b", "--format", "markdown")
+        self.assertIn(done.stdout.splitlines()[2], (SOURCE / "results/virtual/plan.md").read_text().splitlines())
+
     def test_records(self):
         done = self.run_frugal(*ONE)
         self.assertEqual(len(done.stdout.splitlines()), 4)
