@@ -126,6 +126,18 @@ class Planned(unittest.TestCase):
         self.assertEqual(searched, [0, 0, 1, 1, 2, 2, 3, 3, 4, 6, 7])  # flags, and the schedule in the last three
         self.assertEqual([said_of(commands[0])(flag) for flag in ("--devices", "--batch", "--execute", "--within")], [512, 512, 10, 1.5])
 
+    def test_models_are_those_of_their_paper(self):
+        """Grattafiori et al. 2024, table 3: layers, hidden size, heads, size of the MLP; 8 groups, and 128,256 words."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, (*sizes, devices, batch) in {"8B": (32, 4096, 32, 14336, 128, 512), "70B": (80, 8192, 64, 28672, 512, 512),
+                                                   "405B": (126, 16384, 128, 53248, 16384, 2048)}.items():
+                path = planned_training.described(pathlib.Path(folder), f"Llama 3 {name}")
+                config = json.loads((path / "config.json").read_text())
+                keys = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "num_key_value_heads", "vocab_size",
+                        "max_position_embeddings", "rope_theta", "rms_norm_eps", "tie_word_embeddings")
+                self.assertEqual([config[key] for key in keys], [*sizes, 8, 128256, 8192, 5e5, 1e-5, False])
+                self.assertEqual(planned_training.MODELS[f"Llama 3 {name}"][1:], (devices, batch))
+
     def test_published_utilizations_are_those_of_the_same_batches(self):
         """Grattafiori et al. 2024, table 4: 16 stages of 8 tensor-parallel ranks; a replica's sequences are its microbatches."""
         commands = []
