@@ -206,12 +206,13 @@ class Planned(unittest.TestCase):
     def test_decisions_are_the_first_and_the_first_of_the_papers_depth(self):
         def plans(_frugal, model, batch, _recompute):
             return [{"config": {**RECORD["configuration"], "pipeline_parallel_size": depth}, "sequences_per_second": rate}
-                    for depth, rate in ((4, batch / 8 + 0.26), (16, 50.0), (16, 60.0))]
+                    for depth, rate in ((4, batch / 8 + 0.26), (16, 50.0), (8, 70.0), (16, 60.0)) if (depth, batch) != (8, 512)]
         out = io.StringIO()
         with mock.patch.object(plan_decisions, "plans", plans), contextlib.redirect_stdout(out):
             plan_decisions.main([])
         lines = out.getvalue().splitlines()
         self.assertEqual(lines[2], "| gpt-2.2b, 512 | searched | w 5, d 4, b 11, full: 64.3 | none fits |")
+        self.assertEqual(lines[6], "| gpt-2.2b, 2048 | full | w 5, d 4, b 11, full: 256.3 | w 5, d 8, b 11, full: 70.0 |")
         self.assertEqual(lines[-1], "| gpt-3.8b, 2048 | stage | w 5, d 4, b 11, full: 256.3 | w 5, d 16, b 11, full: 50.0 |")
 
 
