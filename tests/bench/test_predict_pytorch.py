@@ -23,13 +23,16 @@ class Tensor:
         return product
 
 
-MODULES = ("torch", "torch.nn", "torch.nn.functional", "torch._subclasses", "torch._subclasses.fake_tensor", "torch.utils",
+MODULES = ("torch", "torch.distributed", "torch.distributed.fsdp", "torch.distributed.fsdp._fully_shard", "torch.distributed.tensor",
+           "torch.utils.checkpoint", "torch.nn", "torch.nn.functional", "torch._subclasses", "torch._subclasses.fake_tensor", "torch.utils",
            "torch.utils._python_dispatch", "torch.utils._pytree")
 STUBS = {name: mock.MagicMock() for name in MODULES}
 STUBS["torch"].nn.Module = object
 STUBS["torch.utils._python_dispatch"].TorchDispatchMode = object
 with mock.patch.dict(sys.modules, STUBS):
     import predict_pytorch
+    import pytorch_compare
+    import pytorch_fsdp
     from predict_pytorch import Operation
 
 #: A product of two tensors, an activation of what it wrote, and a sum of that with a third; storages are letters.
@@ -77,6 +80,28 @@ class Predicted(unittest.TestCase):
             self.assertEqual(predict_pytorch.predicted(None, 5, {}), {"eager": 5, "compiled": 5})
         # The backward pass reads f, which is written; d is not.
         self.assertEqual(list(seen), [15 + 3 * (700 + 810 + 870 + 680) + 810, 15 + 3 * (700 + 860 + 680) + 810])
+
+
+class Compared(unittest.TestCase):
+    """Peaks that frugal has over those that are counted: within 1 % of a model, and within 2 % of the fullest of some ranks."""
+
+    def test_a_model(self):
+        step = pytorch_compare.Step("gpt", 2, 3, 5, 7, 11, 13, 17, 19, 23, 0.1, True, "none", "new", "layer", "narrow", False)
+        kept = {"norm": {"bytes": 8}}
+        for peak, here, error, agree in ((10099, kept, 0.99, [True, True]), (10101, {}, 1.01, [False, False]), (9899, kept, -1.01, [False, True])):
+            with mock.patch.object(pytorch_compare.pytorch_models, "peak", lambda _: 10000), \
+                    mock.patch.object(pytorch_compare.pytorch_models, "kept", lambda _: kept), \
+                    mock.patch.object(pytorch_compare, "executed", lambda *_, p=peak, h=here: (p, h, "frugal")):
+                line = pytorch_compare.compared("frugal", step, "")
+            self.assertEqual((line["error_percent"], [line["peak_agrees"], line["kept_agrees"]]), (error, agree))
+
+    def test_ranks(self):
+        one = pytorch_fsdp.CASES[0]
+        for peak, error, agree in ((10199, 1.99, True), (10201, 2.01, False), (9799, -2.01, False)):
+            with mock.patch.object(pytorch_fsdp, "counted", lambda _: [{"peak": 7000}, {"peak": 10000}, {"peak": 9000}]), \
+                    mock.patch.object(pytorch_fsdp, "executed", lambda *_, p=peak: ({"peak": p}, "frugal")):
+                line = pytorch_fsdp.compared("frugal", one)
+            self.assertEqual((line["error_percent"], line["agrees"]), (error, agree))
 
 
 if __name__ == "__main__":
