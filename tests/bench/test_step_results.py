@@ -1,6 +1,7 @@
 """What bench/step_results.py says of records of training steps, and bench/step_records.py of what both sides print."""
 
 import json
+import math
 import os
 import pathlib
 import sys
@@ -118,6 +119,10 @@ class Reading(unittest.TestCase):
     def test_rounds_are_drawn_and_not_samples(self):
         ours, theirs = [[1.0] * 9, [3.0] * 9], [[1.0] * 9, [1.0] * 9]
         self.assertEqual(step_results.ratio(ours, theirs), {"value": 2.0, "interval": [1.0, 3.0]})
+        # Of 17 draws of 1 to 17 the median is at most 4 in 0.8 %, and at most 5 in 3.6 %: a binomial distribution's.
+        at_most = [sum(math.comb(17, i) * (k / 17) ** i * (1 - k / 17) ** (17 - i) for i in range(9, 18)) for k in (4, 5)]
+        self.assertTrue(at_most[0] < 0.02 and 0.03 < at_most[1] < 0.05)
+        self.assertEqual(step_results.ratio([[float(i)] for i in range(1, 18)], [[1.0]] * 17), {"value": 9.0, "interval": [5.0, 13.0]})
 
     def test_nothing_before_a_round_is_whole(self):
         self.assertEqual(records(machine(), row(times(1, 1), times(1, 1), {"step_time": [], "peak_memory": []})), [])
