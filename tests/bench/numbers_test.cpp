@@ -60,7 +60,7 @@ Cells cells_beside_reference(const Benchmark& benchmark, const std::vector<std::
                         {made_up(benchmark, point, ours), made_up(benchmark, reference, theirs)});
 }
 
-TEST(BenchmarkTables, ColumnsAreOfTheMetricsAndInTheUnitsThatTheyName) {
+TEST(BenchmarkTables, RatesAreOverTheReferences) {
   EXPECT_EQ(cells_beside_reference(gemm(), {"f32", "qkv/forward", "frugal"},
                                    {"f32", "qkv/forward", "oneDNN"}),
             (Cells{{"GFLOP/s", "1500"}, {"times oneDNN's", "6"}}));
@@ -73,6 +73,9 @@ TEST(BenchmarkTables, ColumnsAreOfTheMetricsAndInTheUnitsThatTheyName) {
   EXPECT_EQ(
       cells_beside_reference(layer(), {"f32", "layer"}, {"f32", layer().axes[1].values.back()}),
       (Cells{{"GFLOP/s", "1500"}, {"times the fastest product's", "6"}}));
+}
+
+TEST(BenchmarkTables, TimesAndBytesAreInTheUnitsThatTheyName) {
   EXPECT_EQ(cells_beside_reference(recompute(), {"22B", "norm"}, {"22B", "none"},
                                    {{"kept", {3 * mib}}, {"peak", {5 * mib}}}),
             (Cells{{"kept, MiB", "3"},
@@ -107,6 +110,9 @@ TEST(BenchmarkTables, ColumnsAreOfTheMetricsAndInTheUnitsThatTheyName) {
       cells_beside_reference(processes(), {"message", "1KiB", "processes"},
                              {"message", "1KiB", "threads"}),
       (Cells{{"ms", "4"}, {"GB/s sent by a rank", "1500"}, {"time over threads'", "0.3333"}}));
+}
+
+TEST(BenchmarkTables, BubblesStandBesideThoseThatWerePlanned) {
   EXPECT_EQ(cells_beside_reference(pipeline(), {"2bw", "4"}, {"1f1b", "4"},
                                    {{"work", {16}},
                                     {"bubble", {0.11}},
