@@ -21,6 +21,7 @@ import long_sequences  # noqa: E402
 import modern_hardware  # noqa: E402
 import plan_decisions  # noqa: E402
 import planned_training  # noqa: E402
+import recompute_frontier  # noqa: E402
 import schedule_family  # noqa: E402
 import step_work  # noqa: E402
 import two_dimensions  # noqa: E402
@@ -203,6 +204,17 @@ class Planned(unittest.TestCase):
         self.assertEqual({factor for name in lines if (factor := name.rsplit("-", 1)[-1]).startswith(("0", "1"))}, {"0.8", "1.2"})
         self.assertEqual(lines["b200-dgx-links-0.8"]["changed"].keys(), {"network.link_bandwidth"})
 
+    def test_frontiers_are_of_the_machines_and_the_ranks_that_they_name(self):
+        def run(_frugal, *words, good):
+            flags = {flag: said_of(words)(flag) for flag in ("--on", "--model", "--tensor-parallel", "--micro-batch")}
+            return json.dumps({"flags": list(flags.values()), "good": list(good)})
+        with mock.patch.object(recompute_frontier, "run", run):
+            cases = printed(recompute_frontier.main, ["frugal"])["cases"]
+        self.assertEqual([[case["model"], case["machine"], *case["flags"]] for case in cases], [
+            [f"Llama 3 {size}", gpu, f"virtual:{machine}", f"llama3-{size.lower()}", ranks, sequences]
+            for size, ranks, sequences in (("8B", "4", "4"), ("70B", "8", "2")) for gpu, machine in (("H100", "h100-dgx"), ("H200", "h200-hgx"))])
+        self.assertEqual(cases[0]["good"], [0, 3])
+
     def test_decisions_are_the_first_and_the_first_of_the_papers_depth(self):
         def plans(_frugal, model, batch, _recompute):
             return [{"config": {**RECORD["configuration"], "pipeline_parallel_size": depth}, "sequences_per_second": rate}
@@ -244,7 +256,7 @@ B0.0@0
         return ""
 
     def test_cases(self):
-        with mock.patch.object(schedule_family, "output", self.program):
+        with mock.patch.object(schedule_family, "run", self.program):
             made = printed(schedule_family.main, [__file__])
         kept = json.loads((SOURCE / "results/virtual/schedule-family.json").read_text())
         self.assertEqual(made["machine"], kept["machine"])
