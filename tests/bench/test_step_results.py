@@ -1,6 +1,5 @@
 """What bench/step_results.py says of records of training steps, and bench/step_records.py of what both sides print."""
 
-import json
 import math
 import os
 import pathlib
