@@ -52,6 +52,10 @@ class Convergence(unittest.TestCase):
 
     def test_students_quantiles_hold_95_percent(self):
         """The density of t with n degrees of freedom, summed up between them by Simpson's rule."""
+        self.assertEqual(list(convergence.STUDENT), list(range(1, 10)))
+        self.assertEqual(convergence.interval([1.0, 2.0, 6.0])[0], 3.0)
+        self.assertAlmostEqual(convergence.interval([1.0, 2.0] * 8)[1], 2.262 / math.sqrt(4 * 15))  # more than there are: the last
+        self.assertEqual(convergence.smoothed([1, 2, 6, 8, 9, 4, 5], 3), [(3, 3.0), (6, 7.0)])
         for n, t in convergence.STUDENT.items():
             scale = math.gamma((n + 1) / 2) / math.sqrt(n * math.pi) / math.gamma(n / 2)
             density = [scale * (1 + (t * i / 1000) ** 2 / n) ** (-(n + 1) / 2) for i in range(1001)]
