@@ -315,6 +315,8 @@ TEST(BenchmarkNumbers, WorkIsThatOfTheEquations) {
                    72.0 * 4 * 512 * 1024 * 1024 * (1 + 512.0 / (6 * 1024)));
   EXPECT_EQ(work_of(layer(), "bf16/gemm-1024"), 2.0 * 1024 * 1024 * 1024);
   EXPECT_EQ(work_of(pipeline(), "2bw/8"), 16);
+  EXPECT_EQ(work_of(processes(), "all-reduce/16KiB/threads"), 16384);  // of two ranks
+  EXPECT_EQ(work_of(processes(), "reduce-scatter/4MiB/threads"), 2 * 1048576);
   EXPECT_THAT(observed(pipeline(), "gpipe/8", "cpu").samples("ideal_bubble"), ElementsAre(1.0 / 8));
   const Record steps = observed(mini_sequence(), "d512-s1024/none/8", "virtual:h100-dgx");
   EXPECT_THAT(steps.samples("part_tokens_over_hidden_size"), ElementsAre(0.25));
