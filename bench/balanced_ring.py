@@ -14,21 +14,15 @@ import argparse
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
+
+from program import run
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STEP = "--model llama-tiny --layers 2 --on cpu --threads 1 --context-parallel 2".split()
 BOUND = 1.5  # three quarters of attention over half of it
 KINDS = ("fused-attention", "merge-attention")  # what operations of attention are called
-
-
-def run(*command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"balanced_ring.py: status {done.returncode}: {' '.join(command)}\n{done.stderr}")
-    return done.stdout
 
 
 def attention_share(frugal, step):

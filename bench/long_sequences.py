@@ -9,28 +9,17 @@ the stream for communication, by collective, which is what `frugal trace` says o
 
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 
+from program import run
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-NAME = pathlib.Path(sys.argv[0]).name
 STEP = "--model llama3-8b --layers 4 --sequence 65536 --on virtual:a100-selene --type bf16 --recompute full".split()
 WAYS = {"sequence parallelism, t = 8": "--tensor-parallel 8 --sequence-parallel",
         "Ulysses, c = 8": "--context-parallel 8 --context ulysses",
         "ring, c = 8": "--context-parallel 8 --context ring",
         "zigzag, c = 8": "--context-parallel 8 --context zigzag"}
-
-
-def run(*command):
-    try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
-    except OSError as error:
-        print(f"{NAME}: {error}; give frugal's program, such as build/release/frugal", file=sys.stderr)
-        sys.exit(2)
-    if done.returncode != 0:
-        sys.exit(f"{NAME}: status {done.returncode}: {' '.join(command)}\n{done.stderr}")
-    return done.stdout
 
 
 def communication(trace):

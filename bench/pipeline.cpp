@@ -3,11 +3,9 @@
 // turns in the same rounds, 16 microbatches each; one pass of a stage takes tens of milliseconds,
 // so that waking a thread is nothing beside it. h 512, a 8, L 4, s 128, v 128 (the head is 1 % of
 // the last stage), SGD without clipping, whose norm all stages would wait for.
-#include <algorithm>
-
 #include "bench/benchmarks.h"
+#include "bench/numbers.h"
 #include "engine/train/trainer.h"
-#include "harness/measure/runs/as_planned.h"
 #include "harness/measure/runs/case_run.h"
 #include "harness/place/target.h"
 #include "harness/settings/names.h"
@@ -32,56 +30,6 @@ RunConfig pipeline_config(const ScheduleKind& schedule, int64_t microbatches) {
   c.schedule = schedule;
   c.microbatches = microbatches;
   return c;
-}
-
-/// (p − 1)/m with a flush, m = 1 where one microbatch goes through at a time; none without.
-double ideal_bubble(const RunConfig& config) {
-  if (!config.schedule.flushes) return 0;
-  const bool alone = config.schedule.steady == SteadyState::alone;
-  return (pipeline_stages - 1.0) / static_cast<double>(alone ? 1 : config.microbatches);
-}
-
-/// After the fill and before the drain: from when all stages have begun their first backward pass
-/// until one has made its last forward pass.
-Timeline steady_part(const Timeline& timeline) {
-  double begin = 0, end = timeline.end();
-  for (const auto& spans : timeline.stages) {
-    double first_backward = timeline.end(), last_forward = 0;
-    for (const Span& span : spans) {
-      if (span.action.kind == ActionKind::backward)
-        first_backward = std::min(first_backward, span.begin);
-      if (span.action.kind == ActionKind::forward) last_forward = std::max(last_forward, span.end);
-    }
-    begin = std::max(begin, first_backward);
-    end = std::min(end, last_forward);
-  }
-  Timeline part = timeline;
-  for (auto& spans : part.stages) {
-    std::erase_if(spans, [&](const Span& span) { return span.end <= begin || span.begin >= end; });
-    for (Span& span : spans) {
-      span.begin = std::max(span.begin, begin);
-      span.end = std::min(span.end, end);
-    }
-  }
-  return part;
-}
-
-/// What a round's timeline says, in seconds or as fractions.
-void add_timeline(const Timeline& recorded, const ScheduleKind& schedule, Record& record) {
-  const Timeline measured = schedule.flushes ? with_steps_begun_together(recorded) : recorded;
-  const Timeline planned = as_planned(schedule, measured);
-  record.add_sample("bubble", "1", idle_over_busy(measured));
-  record.add_sample("planned_bubble", "1", idle_over_busy(planned));
-  if (!schedule.flushes) {
-    record.add_sample("steady_bubble", "1", idle_over_busy(steady_part(measured)));
-    record.add_sample("planned_steady_bubble", "1", idle_over_busy(steady_part(planned)));
-  }
-  const Durations durations = median_durations(measured);
-  record.add_sample(metric::forward_time, "s", durations.forward);
-  record.add_sample(metric::backward_time, "s", durations.backward);
-  record.add_sample(metric::step_time, "s", durations.step);
-  const auto busy = bubbles(measured);
-  record.add_sample("last_stage_over_first", "1", busy.back().busy / busy.front().busy);
 }
 
 class PipelineRun final : public CaseRun {

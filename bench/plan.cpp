@@ -3,13 +3,12 @@
 // on the virtual machine, all stages together, and compared.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <set>
 #include <tuple>
 
 #include "bench/benchmarks.h"
+#include "bench/numbers.h"
 #include "engine/plan/execute.h"
 #include "engine/plan/search.h"
 #include "engine/program/find_program.h"
@@ -132,53 +131,19 @@ class PlanRun final : public CaseRun {
       stop_if_interrupted();
       add(*candidate);
     }
-    const size_t all = plan.compared();
-    record.findings["first choice"] = configuration_name(plan.fitting.front().run);
-    record.findings["best executed"] = best_shape_;
-    record.findings["least exact time"] = least_exact_time_;
-    record.findings["least exact memory"] = least_exact_memory_;
-    record.add_sample("configurations", "1", static_cast<double>(all));
-    record.add_sample("configurations_rate", "1/s", static_cast<double>(all) / searched.count());
-    record.add_sample("executed", "1", static_cast<double>(executed_));
-    record.add_sample("first_choice_time", "s", first_);
-    record.add_sample("best_executed_time", "s", best_);
-    record.add_sample("slower_by", "1", first_ / best_ - 1);
-    record.add_sample("settled_slower_by", "1", best_of_ten_ / best_ - 1);
-    record.add_sample("largest_time_error", "1", error_);
-    record.add_sample("largest_memory_error", "bytes", static_cast<double>(memory_));
+    executed_.add_to(record, plan.compared(), searched.count());
   }
 
  private:
   void add(const Candidate& c) {
     const Execution done = execute_plan(c.run, planned_optimizer(c.run.schedule), request_.machine);
-    if (executed_++ == 0) first_ = best_of_ten_ = done.seconds;
-    if (executed_ <= settled) best_of_ten_ = std::min(best_of_ten_, done.seconds);
-    if (executed_ == 1 || done.seconds < best_) {
-      best_ = done.seconds;
-      best_shape_ = configuration_name(c.run);
-    }
-    const double error = c.prediction.seconds / done.seconds - 1;
-    if (std::abs(error) > std::abs(error_)) {
-      error_ = error;
-      least_exact_time_ = configuration_name(c.run);
-    }
-    for (size_t i = 0; i < done.memory.size(); ++i) {
-      const int64_t more = c.prediction.stages[i].memory - done.memory[i];
-      if (std::abs(more) <= std::abs(memory_)) continue;
-      memory_ = more;
-      least_exact_memory_ = configuration_name(c.run);
-    }
+    ExecutedPlan::Cost predicted{.seconds = c.prediction.seconds, .memory = {}};
+    for (const auto& stage : c.prediction.stages) predicted.memory.push_back(stage.memory);
+    executed_.add(configuration_name(c.run), predicted, {done.seconds, done.memory});
   }
 
-  static constexpr size_t settled = 10;  // as by --execute 10
-
   const PlanRequest request_;
-  size_t executed_ = 0;
-  double first_ = 0, best_of_ten_ = 0, best_ = 0;  // seconds of a batch
-  std::string best_shape_;
-  double error_ = 0;    // of the predicted time, the largest
-  int64_t memory_ = 0;  // predicted bytes too many, the most
-  std::string least_exact_time_, least_exact_memory_;
+  ExecutedPlan executed_;
 };
 
 std::optional<BenchmarkCase> planned_case(const Point& point) {

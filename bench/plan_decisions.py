@@ -6,8 +6,9 @@ the paper's program: a table in Markdown.
 """
 
 import json
-import subprocess
 import sys
+
+from program import run
 
 BEHAVIOUR = "pipedream-2bw-2021:time:messages"
 #: What the paper's planner does not search.
@@ -17,10 +18,9 @@ PAPERS_DEPTH = {"gpt-2.2b": 8, "gpt-3.8b": 16}
 
 
 def plans(frugal, model, batch, recompute):
-    printed = subprocess.run(
-        [frugal, "plan", "--within", "1000", "--model", model, "--hardware", "v100-p3-16xlarge", "--devices", "64", "--batch", str(batch),
-         "--schedule", "2bw", *PAPERS_SPACE, "--recompute", recompute, "--program", BEHAVIOUR, "--rows", "1000", "--format", "json"],
-        check=True, capture_output=True, text=True).stdout
+    printed = run(
+        frugal, "plan", "--within", "1000", "--model", model, "--hardware", "v100-p3-16xlarge", "--devices", "64", "--batch", str(batch),
+         "--schedule", "2bw", *PAPERS_SPACE, "--recompute", recompute, "--program", BEHAVIOUR, "--rows", "1000", "--format", "json")
     return json.loads(printed)["fitting"]
 
 

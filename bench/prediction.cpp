@@ -10,12 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/benchmarks.h"
+#include "bench/numbers.h"
 #include "bench/predicted_models.h"
 #include "harness/calibrate/own_machine.h"
 #include "harness/measure/runs/case_run.h"
 #include "harness/measure/runs/operation_times.h"
 #include "harness/measure/runs/whole_model.h"
-#include "harness/measure/statistics.h"
 #include "harness/place/target.h"
 
 namespace frugal::bench {
@@ -118,8 +118,7 @@ class PredictedRun final : public CaseRun {
     const double seconds =
         WholeModel(make_virtual_cluster(model_.config, machine), model_.config, model_.layer)
             .seconds();
-    record.add_sample(time, "s", seconds);
-    record.add_sample(error, "1", seconds / median(record.samples(metric::time)) - 1);
+    add_prediction(seconds, time, error, record);
   }
 
   const PredictedModel model_;

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "bench/benchmarks.h"
+#include "bench/numbers.h"
 #include "bench/timed.h"
 #include "engine/train/of_all_ranks.h"
 #include "engine/train/trainer.h"
@@ -79,8 +80,6 @@ class Ranks {
 /// A collective or message, as one rank does it with `whole` and `part`, one of the ranks' shares.
 struct Exchange {
   std::string name;
-  /// Bytes that a rank sends at least, of those of the whole: 2(R − 1)/R of an all-reduce.
-  double (*share)(double ranks);
   void (*call)(Communicator& group, const View& whole, const View& part);
   int exchanges_of_call = 1;
 };
@@ -97,17 +96,13 @@ void there_and_back(Communicator& group, const View& whole, const View& /*part*/
 
 const std::vector<Exchange>& exchanges() {
   static const std::vector<Exchange> all = {
-      {"all-reduce", [](double ranks) { return 2 * (ranks - 1) / ranks; },
+      {"all-reduce",
        [](Communicator& group, const View& whole, const View&) { group.all_reduce(whole).wait(); }},
-      {"all-gather", [](double ranks) { return (ranks - 1) / ranks; },
-       [](Communicator& group, const View& whole, const View& part) {
-         group.all_gather(part, whole).wait();
-       }},
-      {"reduce-scatter", [](double ranks) { return (ranks - 1) / ranks; },
-       [](Communicator& group, const View& whole, const View& part) {
-         group.reduce_scatter(whole, part).wait();
-       }},
-      {"message", [](double) { return 1.0; }, there_and_back, 2}};
+      {"all-gather", [](Communicator& group, const View& whole,
+                        const View& part) { group.all_gather(part, whole).wait(); }},
+      {"reduce-scatter", [](Communicator& group, const View& whole,
+                            const View& part) { group.reduce_scatter(whole, part).wait(); }},
+      {"message", there_and_back, 2}};
   return all;
 }
 
@@ -181,7 +176,7 @@ BenchmarkCase exchange_case(const Exchange& what, int64_t bytes, bool processes)
   // Where the ranks do not divide it, the tensor is a little smaller.
   const int64_t part = bytes / size_of(DType::f32) / ranks_here();
   const auto whole = static_cast<double>(part * ranks_here() * size_of(DType::f32));
-  const double sent = whole * what.share(ranks_here());
+  const double sent = sent_by_rank(what.name, whole, ranks_here());
   return {.config = config, .make = [=, &what](const Target& target) {
             const auto run = std::make_shared<ExchangeRun>(target, config, processes, what, part);
             return std::make_unique<Timed>(sent, "B", [run] { return run->seconds(); });

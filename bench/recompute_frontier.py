@@ -8,8 +8,9 @@ For each model and machine what `frugal recompute` prints, with the memory that 
 
 import json
 import pathlib
-import subprocess
 import sys
+
+from program import run
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = {
@@ -21,19 +22,12 @@ MACHINES = {"H100": "h100-dgx", "H200": "h200-hgx"}
 
 def case(frugal, model, machine):
     flags = f"--on virtual:{MACHINES[machine]} --type bf16 --sequence-parallel {MODELS[model]}".split()
-    done = subprocess.run([frugal, "recompute", *flags, "--format", "json"], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode not in (0, 3):  # 3: nothing fits, which the frontier shows
-        sys.exit(f"recompute_frontier.py: status {done.returncode}: frugal recompute {' '.join(flags)}\n{done.stderr}")
-    return {"model": model, "machine": machine, **json.loads(done.stdout)}
+    # 3: nothing fits, which the frontier shows
+    return {"model": model, "machine": machine, **json.loads(run(frugal, "recompute", *flags, "--format", "json", good=(0, 3)))}
 
 
 def main(arguments):
     frugal = arguments[0] if arguments else str(ROOT / "build/release/frugal")
-    if not pathlib.Path(frugal).is_file():
-        print(f"recompute_frontier.py: {frugal} not found; give frugal's program, such as build/release/frugal",
-              file=sys.stderr)
-        sys.exit(2)
     cases = [case(frugal, model, machine) for model in MODELS for machine in MACHINES]
     print(json.dumps({"schema": "frugal.recompute-frontier/1", "source": "virtual", "cases": cases}, indent=1))
 

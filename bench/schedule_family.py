@@ -11,9 +11,10 @@ DualPipeV's passes that stand beside each other made together and one after the 
 import json
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
+
+from program import run
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 KINDS = ["1f1b", "interleaved", "zb-h1", "zb-h2", "interleaved-zb", "zb-v", "v-half", "v-min", "dualpipe-v"]
@@ -28,13 +29,6 @@ PASS = re.compile(r"(?<![<\w])([FBIW])[\d.]+@")
 def chunks_of(kind):
     """The kinds that have one chunk refuse two, and those in a V have no other number."""
     return 2 if kind.startswith("interleaved") else None
-
-
-def output(frugal, *arguments):
-    done = subprocess.run([frugal, *arguments], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"schedule_family.py: status {done.returncode}: frugal {' '.join(arguments)}\n{done.stderr}")
-    return done.stdout
 
 
 def most_held(schedule):
@@ -58,8 +52,8 @@ def longest_wait(drawn):
 def planned(frugal, kind, stages, microbatches):
     flags = ["schedule", kind, "--stages", str(stages), "--microbatches", str(microbatches)]
     flags += ["--chunks", str(chunks_of(kind))] if chunks_of(kind) else []
-    return {"held": most_held(output(frugal, *flags, "--format", "text")),
-            "waits": longest_wait(output(frugal, *flags))}
+    return {"held": most_held(run(frugal, *flags, "--format", "text")),
+            "waits": longest_wait(run(frugal, *flags))}
 
 
 def executed(frugal, kind, stages, microbatches, more="", tensor=4):
@@ -67,7 +61,7 @@ def executed(frugal, kind, stages, microbatches, more="", tensor=4):
         flags = (f"measure --model llama3-8b --on virtual:{MACHINE} --type bf16 --tensor-parallel {tensor} --sequence-parallel "
                  f"--pipeline-parallel {stages} --schedule {kind} --microbatches {microbatches}")
         flags += (f" --chunks {chunks_of(kind)}" if chunks_of(kind) else "") + more
-        output(frugal, *flags.split(), "--out", out)
+        run(frugal, *flags.split(), "--out", out)
         record = json.loads((pathlib.Path(out) / "records.jsonl").read_text())
     of_stages = record["memory"]["stages"]
     return {"step_seconds": record["metrics"]["step_time"]["median"],
@@ -78,10 +72,6 @@ def executed(frugal, kind, stages, microbatches, more="", tensor=4):
 
 def main(arguments):
     frugal = arguments[0] if arguments else str(ROOT / "build/release/frugal")
-    if not pathlib.Path(frugal).is_file():
-        print(f"schedule_family.py: {frugal} not found; give frugal's program, such as build/release/frugal",
-              file=sys.stderr)
-        sys.exit(2)
     cases = [{"schedule": kind, "stages": stages, "microbatches": stages * times,
               "planned": planned(frugal, kind, stages, stages * times),
               "executed": executed(frugal, kind, stages, stages * times),

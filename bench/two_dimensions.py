@@ -14,7 +14,8 @@ import pathlib
 import sys
 import tempfile
 
-from long_sequences import ROOT, communication, run
+from long_sequences import ROOT, communication
+from program import run
 
 MACHINE = "h100-dgx"
 STEP = f"--model llama3-8b --layers 4 --on virtual:{MACHINE} --type bf16 --recompute full --head-chunks paper".split()

@@ -6,15 +6,19 @@
     scripts/faults.py --list          what there are
     scripts/faults.py --check         whether the list still fits the sources; builds nothing
 
-All faults are compiled into one copy of the sources, and the environment variable FRUGAL_FAULT, a number, says which
-of them is on: `right` has become `(frugal_fault(N) ? (wrong) : (right))`, or with if and else where it is statements.
+All faults are put into one copy of the sources, and the environment variable FRUGAL_FAULT, a number, says which of
+them is on: `right` has become `(frugal_fault(N) ? (wrong) : (right))`, or with if and else where it is statements; in
+Python, expressions alone, `((wrong) if _fault(N) else (right))`. `found_by` is a program and a filter of its tests, or
+`ctest` and the exact name of a test.
 """
 
 import argparse
+import ast
 import collections
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -41,6 +45,7 @@ HEADER = """#pragma once
 }();
 [[maybe_unused, gnu::no_sanitize_thread]] static bool frugal_fault(int number) { return number == frugal_fault_on; }
 """
+PYTHON = 'def _fault(number): import os; return os.environ.get("FRUGAL_FAULT") == str(number)  # noqa\n'
 
 
 def problems(faults, read):
@@ -55,31 +60,55 @@ def problems(faults, read):
         if names[name] > 1:
             found.append(f"{name}: there are {names[name]} of this name")
         if len(fault["found_by"].split()) != 2:
-            found.append(f"{name}: found_by is a program and a filter of its tests")
-        if is_statement(fault["right"]) != is_statement(fault["wrong"]):
+            found.append(f"{name}: found_by is a program and a filter of its tests, or ctest and a test's name")
+        if is_statement(fault, "right") != is_statement(fault, "wrong"):
             found.append(f"{name}: right and wrong are both expressions, or both statements")
         if any(fault["right"].count(begin) != fault["right"].count(end) for begin, end in ("()", "{}")):
             found.append(f"{name}: what is right begins or ends within parentheses or braces")
-        count = read(fault["file"]).count(fault["right"])
+        text = read(fault["file"])
+        count = text.count(fault["right"])
         if count != 1:
             found.append(f"{name}: what is right stands {count} times in {fault['file']}, and must once")
+        elif is_python(fault):
+            try:
+                ast.parse(with_faults(text, {1: fault}))
+            except SyntaxError as error:
+                found.append(f"{name}: what is right and wrong are Python's expressions: {error}")
     return found
 
 
-def is_statement(code):
-    return code[-1] in ";}"
+def is_python(fault):
+    return fault["file"].endswith(".py")
+
+
+def is_statement(fault, which):
+    return not is_python(fault) and fault[which][-1] in ";}"
 
 
 def with_faults(text, faults):
     """A source with its faults, each {number: fault}, to choose among."""
     for number, fault in faults.items():
         right, wrong = fault["right"], fault["wrong"]
-        if is_statement(right):
+        if is_python(fault):
+            both = f"(({wrong}) if _fault({number}) else ({right}))"
+        elif is_statement(fault, "right"):
             both = f"if (frugal_fault({number})) {{ {wrong} }} else {{ {right} }}"
         else:
             both = f"(frugal_fault({number}) ? ({wrong}) : ({right}))"
         text = text.replace(right, both)
-    return '#include "frugal_fault.h"\n' + text
+    return with_helper(text) if is_python(fault) else '#include "frugal_fault.h"\n' + text
+
+
+def with_helper(text):
+    """Python that can ask for its fault: after the module's doc string and what it has from the future."""
+    line = 1 if text.startswith("#!") else 0
+    for statement in ast.parse(text).body:
+        string = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not string and getattr(statement, "module", None) != "__future__":
+            break
+        line = statement.end_lineno
+    lines = text.splitlines(keepends=True)
+    return "".join(lines[:line] + [PYTHON] + lines[line:])
 
 
 def write(path, content):
@@ -123,7 +152,13 @@ def build(programs):
 def outcome(found_by, number=0):
     """What the tests say with this fault: passed, failed, crashed, hung, or that there are none."""
     program, tests = found_by.split()
-    environment = dict(os.environ, FRUGAL_FAULT=str(number), FRUGAL_TEST_SEED="1")
+    environment = dict(os.environ, FRUGAL_FAULT=str(number), FRUGAL_TEST_SEED="1", PYTHONDONTWRITEBYTECODE="1")
+    if program == "ctest":
+        command = ["ctest", "--test-dir", BUILD, "-R", f"^{re.escape(tests)}$", "--timeout", str(LONGEST)]
+        run = subprocess.run(command, env=environment, capture_output=True)
+        if b"No tests were found" in run.stderr + run.stdout:
+            return "0 tests ran"
+        return "failed" if run.returncode else "passed"
     command = [BUILD / "tests" / program, f"--gtest_filter={tests}"]
     try:
         run = subprocess.run(command, cwd=BUILD / "tests", env=environment, timeout=LONGEST, capture_output=True)
@@ -177,7 +212,7 @@ def main():
             print(f"{fault['name']}: {fault['layer']}, {fault['file']}")
         return sys.exit(0 if options.list else f"--only {' '.join(options.only)}: there is none; these are all")
     copy_sources(dict(enumerate(faults, 1)))
-    build(sorted({fault["found_by"].split()[0] for fault in numbered.values()}))
+    build(sorted({fault["found_by"].split()[0].replace("ctest", "frugal") for fault in numbered.values()}))
     found = try_all(numbered)
     print(f"{found} of {len(numbered)} faults found")
     sys.exit(found < len(numbered))

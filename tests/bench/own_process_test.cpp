@@ -6,6 +6,7 @@
 #include <latch>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 namespace frugal::bench {
 namespace {
@@ -44,6 +45,9 @@ TEST(OwnProcess, TheMostMemoryIsNoLessThanThatNow) {
   const Resident found = resident();
   EXPECT_GT(found.now, 0);
   EXPECT_GE(found.peak, found.now);
+  const std::vector<char> more(64 << 20, 'x');
+  EXPECT_NEAR(static_cast<double>(resident().now - found.now), static_cast<double>(more.size()),
+              1 << 20);
 }
 
 }  // namespace

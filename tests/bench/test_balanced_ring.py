@@ -64,7 +64,7 @@ class BalancedRing(unittest.TestCase):
         self.run_script(*arguments)
         cases = json.loads(out.read_text())["cases"]
         self.assertEqual([case["tokens"] for case in cases], [1024, 2048])
-        self.assertEqual((cases[0]["attention_share"], cases[0]["predicted_ratio"]), (0.5, 1.25))
+        self.assertEqual([cases[0][key] for key in ("attention_share", "predicted_ratio", "bound")], [0.5, 1.25, 1.5])
         self.assertEqual(cases[0]["step_seconds"], {"zigzag": [[2.0]], "ring": [[2.5]]})
         self.assertIn("| 1024 | 2.500 | 2.000 | 1.250 | 1.200 to 1.300 | 1.250 | 50 % | 6 |", self.page())
         self.assertIn("exists; remove it", self.run_script(*arguments, status=2))

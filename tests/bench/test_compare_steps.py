@@ -14,8 +14,8 @@ SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__)
 sys.path.insert(0, str(SOURCE / "bench"))
 
 import compare_steps  # noqa: E402  (the path comes first)
-import step_records  # noqa: E402
 import step_results  # noqa: E402
+from test_step_results import machine, row  # noqa: E402
 
 # Steps of 100 and 200 s, which a step of a tiny model never takes; the loss is that of the file, or a wrong one.
 OPPONENT = """
@@ -42,117 +42,6 @@ for line in sys.stdin:
         answer = {"loss": loss() * (WRONG if kind == "compiled" else 1)}
     print(json.dumps(answer), flush=True)
 """
-
-
-ABOUT = {"source": "measured", "on": "cpu", "device": "a processor", "environment": {}}
-STEP = {"step_time": "s", "resident_memory": "bytes", "ledger_memory": "bytes", "work": "FLOP", "product_rate": "FLOP/s",
-        "least_bytes": "bytes", "peak_memory": "bytes"}
-
-
-def machine(program=100, copied=4):
-    peak = ABOUT | {"threads": 1, "copy": {"bytes": copied, "seconds": [1, 2, 1]}, "gemm": []}
-    return step_records.of_machine(program, peak, "frugal peak")
-
-
-def row(frugal, eager, compiled, steps=2, **more):
-    """The records of a row: metrics of its sides. frugal's step has 60 FLOPs and moves 8 bytes at least."""
-    options = {"model": "a/b.json", "type": "f32", "attention": "fused", "dropout": 0.0, "micro_batch": 4, "flags": ""}
-    measured = step_records.Measured(options | more, {"steps": steps}, rounds="a" * 16)
-    measured.begin(ABOUT | {"configuration": None, "program": "", "command": ""})
-    ours = {"resident_memory": [700], "ledger_memory": [500], "work": [60], "product_rate": [21, 23], "least_bytes": [8]}
-    theirs = {"peak_memory": [1000]}
-    for side, metrics in (("frugal", ours | frugal), ("eager", theirs | eager), ("compiled", theirs | compiled)):
-        for name, values in metrics.items():
-            if values:
-                step_records.add(measured.record(by=side), name, STEP[name], *values)
-    return measured
-
-
-def records(*measured):
-    """As they are read again, with a line that was cut off."""
-    flat = [record for each in measured for record in (each if isinstance(each, list) else each.records.values())]
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "file"
-        path.write_text("".join(map(step_records.line, flat)) + '{"artifact": "bench/st', encoding="utf-8")
-        return step_results.read(path)
-
-
-def times(*seconds):
-    return {"step_time": list(seconds)}
-
-
-class Reading(unittest.TestCase):
-    def test_ratios_of_whole_rounds(self):
-        """Stopped in the fourth round."""
-        (result,) = records(machine(), row(times(*[2] * 6, 1000, 1000), times(*[8] * 6), times(4, 4, 2, 2, 3, 3, 9)))
-        self.assertEqual(result["rounds"], 3)
-        self.assertEqual(result["time_over"]["eager"], {"value": 0.25, "interval": [0.25, 0.25]})
-        compiled = result["time_over"]["compiled"]
-        self.assertAlmostEqual(compiled["value"], 2 / 3)
-        self.assertEqual(compiled["interval"], [0.5, 1.0])
-        self.assertEqual(result["memory_over"], {"eager": 0.6, "compiled": 0.6})
-        self.assertEqual(result["least"], {"gemm_rate": 23, "flops": 60 / 23, "bytes": 2})
-
-    def test_the_steps_own_products(self):
-        """Two products of 3 s or 2, once 1; one of 1 s or 4; 40 FLOPs of attention at a rate of 20; the rest does not
-        count."""
-        def operation(product, count, flops, seconds):
-            return {"operation": "gemm f32", "product": product, "bytes": flops, "count": count, "flops": flops,
-                    "seconds": seconds}
-        ours = [operation([1, 2, 3, 4], 2, 48, [3, 3]), operation([1, 9, 9, 9], 1, 1458, [1]),
-                operation(None, 1, 40, [5]), operation(None, 4, 0, [2] * 4)]
-        theirs = [{"operation": "gemm f32", "product": [1, 2, 3, 4], "seconds": [2]},
-                  {"operation": "gemm f32", "product": [1, 9, 9, 9], "seconds": [4]}]
-        measured = row(times(20, 20, 20) | {"product_rate": [20]}, times(14, 14, 14), times(10, 10, 10), steps=1)
-        for number in range(3):  # what takes longest is first, and that changes
-            measured.operations(ours[::-1] if number else ours)
-            measured.products(theirs if number < 2 else [theirs[0] | {"seconds": [1]}, theirs[1]])
-        (result,) = records(machine(), measured)
-        self.assertEqual(result["least"]["products"], 2 * 1 + 1 + 2)
-        self.assertEqual(result["products"]["usual"], 2 * 2 + 1 + 2)
-        self.assertEqual(result["products"]["over"]["eager"]["value"], 0.5)
-        self.assertEqual(result["products"]["over"]["compiled"], {"value": 0.7, "interval": [0.5, 0.7]})
-        self.assertEqual(result["products"]["share"], 12 / 20)
-        for each in measured.records.values():
-            if each["options"]["by"] == "PyTorch":
-                each["metrics"]["time"]["samples"].pop()
-        (result,) = records(machine(), measured)  # of one round they are not known
-        self.assertNotIn("products", result)
-
-    def test_memory_is_no_less_than_the_ledgers(self):
-        (result,) = records(machine(), row(times(1, 1) | {"ledger_memory": [650]}, times(1, 1), times(1, 1)))
-        self.assertEqual(result["memory_over"], {"eager": 0.65, "compiled": 0.65})
-
-    def test_each_row_has_the_machine_before_it(self):
-        """Two runs in one file: a copy moves 4 bytes a second in the first, and 8 in the second."""
-        rows = [row(times(1, 1), times(1, 1), times(1, 1), flags=flags) for flags in ("", "-x")]
-        first, second = records(machine(), rows[0], machine(copied=8), rows[1])
-        self.assertEqual((first["least"]["bytes"], second["least"]["bytes"]), (2, 1))
-
-    def test_of_a_row_that_was_measured_again_the_last_counts(self):
-        """Of those that have a whole round."""
-        again, failed = row(times(5, 5), times(1, 1), times(1, 1)), row(times(1, 1), {}, {})
-        for measured, rounds in ((again, "b"), (failed, "c")):
-            for record in measured.records.values():
-                record["rounds"] = 16 * rounds
-        (result,) = records(row(times(1, 1, 1, 1), times(1, 1, 1, 1), times(1, 1, 1, 1)), again, failed)
-        self.assertEqual((result["rounds"], result["medians"]["frugal"]), (1, 5))
-
-    def test_rounds_are_drawn_and_not_samples(self):
-        ours, theirs = [[1.0] * 9, [3.0] * 9], [[1.0] * 9, [1.0] * 9]
-        self.assertEqual(step_results.ratio(ours, theirs), {"value": 2.0, "interval": [1.0, 3.0]})
-
-    def test_nothing_before_a_round_is_whole(self):
-        self.assertEqual(records(machine(), row(times(1, 1), times(1, 1), {"step_time": [], "peak_memory": []})), [])
-
-    def test_losses(self):
-        for theirs, same in ((2.0, True), (2.00001, True), (2.0001, False), (float("nan"), False)):
-            measured = row(times(1, 1), times(1, 1), times(1, 1))
-            for side, loss in (("frugal", 2.0), ("eager", 2.0), ("compiled", theirs)):
-                measured.record(by=side)["losses"] = [loss]
-            (result,) = records(measured)
-            self.assertEqual(result["same_loss"], same)
-            self.assertEqual("LOSSES DIFFER" in compare_steps.describe(result), not same)
 
 
 class Running(unittest.TestCase):

@@ -1,5 +1,7 @@
 """What is said of runs of bench/convergence.sh: by pairs of the same seed, the last of each case."""
 
+import contextlib
+import io
 import json
 import math
 import os
@@ -47,6 +49,34 @@ class Convergence(unittest.TestCase):
     def test_a_case_that_was_run_again_counts_once(self):
         ways = self.of(run("1f1b", 1, 1.0), run("2bw", 1, 3.0), run("2bw", 1, 2.0))
         self.assertEqual(self.difference(ways, "2bw"), (1.0, None))
+
+    def test_students_quantiles_hold_95_percent(self):
+        """The density of t with n degrees of freedom, summed up between them by Simpson's rule."""
+        self.assertEqual(list(convergence.STUDENT), list(range(1, 10)))
+        self.assertEqual(convergence.interval([1.0, 2.0, 6.0])[0], 3.0)
+        self.assertAlmostEqual(convergence.interval([1.0, 2.0] * 8)[1], 2.262 / math.sqrt(4 * 15))  # more than there are: the last
+        self.assertEqual(convergence.smoothed([1, 2, 6, 8, 9, 4, 5], 3), [(3, 3.0), (6, 7.0)])
+        for n, t in convergence.STUDENT.items():
+            scale = math.gamma((n + 1) / 2) / math.sqrt(n * math.pi) / math.gamma(n / 2)
+            density = [scale * (1 + (t * i / 1000) ** 2 / n) ** (-(n + 1) / 2) for i in range(1001)]
+            inside = 2 * t / 3000 * (density[0] + 4 * sum(density[1:-1:2]) + 2 * sum(density[2:-1:2]) + density[-1])
+            self.assertAlmostEqual(inside, 0.95, delta=3e-5, msg=str(n))
+
+    def test_what_is_printed(self):
+        ways = {way: {seed: {"held_out": [{"loss": 9}, {"loss": loss}], "metrics": {
+            "last_word_accuracy": {"median": told}, "last_word_letter_accuracy": {"median": told + 0.25}}} for seed, loss, told in runs}
+            for way, runs in (("flush", [(1, 2.0, 0.5), (2, 3.0, 0.5)]), ("2bw", [(1, 2.25, 0.25), (2, 3.75, 0.75)]))}
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            convergence.print_comparison("case", ways)
+        half = 12.706 / math.sqrt(2)  # of two values that are sqrt(2) apart in their deviation: |a - b| / sqrt(2)
+        of = [f"{half * apart / math.sqrt(2):.4f}" for apart in (1, 1.5, 0.5)]
+        self.assertEqual(out.getvalue().splitlines()[:4], [
+            f"case: held-out loss, nats, with a flush (1F1B): 2.5000 ± {of[0]} (2 seeds)",
+            f"case: held-out loss, nats, 2BW: 3.0000 ± {of[1]}; less that with a flush +0.5000 ± {of[2]} (2 seeds)",
+            "case: last words told, %, with a flush (1F1B): 50.0000 ± 0.0000 (2 seeds)",
+            f"case: last words told, %, 2BW: 50.0000 ± {half * 50 / math.sqrt(2):.4f}; less that with a flush +0.0000 ± "
+            f"{half * 50 / math.sqrt(2):.4f} (2 seeds)"])
+        self.assertIn("their letters told, %, 2BW: 75.0000", out.getvalue())
 
 
 if __name__ == "__main__":

@@ -27,8 +27,18 @@ class Explain(unittest.TestCase):
                           ("not explained", 13, 16), ("the paper", 0, 16)])
 
     def test_small_terms_are_one_bar(self):
-        names = [bar[0] for bar in attribution.steps_of(cell(10.0, 11.0, 0.005, 1.0, 0.006))]
-        self.assertEqual(names[1:3], ["b1", "smaller ones"])
+        """Of less than a thousandth of the largest number, whichever that is and whatever its sign."""
+        for sign in (1, -1):
+            for paper in (11.0, 20.0):
+                least = paper / 1000
+                small = [0.3 * least, 0.9 * least]
+                bars = attribution.steps_of(cell(*(sign * x for x in (10.0, paper, small[0], 1.0, small[1], 1.1 * least))))
+                self.assertEqual([bar[0] for bar in bars[1:4]], ["b1", "b3", "smaller ones"])
+                begin, end = bars[3][1:3]
+                self.assertAlmostEqual(begin, sign * (11.0 + 1.1 * least))
+                self.assertAlmostEqual(end - begin, sign * sum(small))
+        self.assertEqual([bar[3] for bar in bars], ["frugal", *["documented"] * 3, "program", "left", "paper"])
+        self.assertNotIn("smaller ones", [bar[0] for bar in attribution.steps_of(cell(10.0, 11.0, 1.0, 0.0005, 0.0005))])
 
     def test_terms_that_do_not_add_up_are_refused(self):
         wrong = {**cell(10.0, 16.0, 4.0), "program": 15.0}

@@ -34,6 +34,18 @@ class Rounds(unittest.TestCase):
                             record("copy", "3", [1], status="interrupted"), record("copy", "3", [1], artifact="bench/gemm"))
         self.assertEqual(cases, {"copy/parts/f32": [(6, 1), (12, 0.25), (6, 1)]})
 
+    def test_spans_are_of_the_tenth_to_the_ninetieth_percentile(self):
+        """Of 9 rates from 1 and 20 from 11, of which the tenths lie between the second and third."""
+        cases = {"a": [(copy, copy**2 / 100) for copy in range(1, 10)], "b": [(copy, 2) for copy in range(11, 31)],
+                 "c": [(40, 3)] * 4, "d": [(10, memory_bound_rounds.TARGET)] * 5}
+        self.assertEqual(memory_bound_rounds.rates({name: cases[name] for name in "ab"}, 10), {
+            "slow": "1 to 9 GB/s, 31 % of rounds", "fast": "12 to 29 GB/s, 69 % of rounds"})
+        table = memory_bound_rounds.medians(cases, 10)
+        self.assertEqual(table, {"a": {"slow": 0.25, "fast": None}, "b": {"slow": None, "fast": 2}, "c": {"slow": None, "fast": None},
+                                 "d": {"slow": None, "fast": 0.8}})
+        self.assertEqual([memory_bound_rounds.missed(table, state) for state in ("slow", "fast")],
+                         [({"a": 0.25}, ["a"]), ({"b": 2, "d": 0.8}, [])])
+
     def test_of_one_side_alone_are_refused(self):
         with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
             self.rounds(record("frugal", "1", [1]))

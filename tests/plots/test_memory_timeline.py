@@ -46,6 +46,8 @@ class MemoryTimeline(unittest.TestCase):
         self.assertIn(timeline.totals.index(timeline.peak()), chosen)
         self.assertIn(timeline.totals.index(min(timeline.totals)), chosen)
         self.assertEqual(memory_timeline.Timeline(COLUMNS, ROWS).thinned(1000), [0, 1, 2, 3, 4])
+        late = [[100 + i, "forward", 0, height, 0] for i, height in enumerate((5, 6, 9, 7, 2, 3, 4, 1, 8))]
+        self.assertEqual(memory_timeline.Timeline(COLUMNS, late).thinned(2), [0, 2, 3, 4, 7, 8])  # from 100 to 104, and to 108
 
     def test_of_one_moment(self):
         self.assertEqual(memory_timeline.Timeline(COLUMNS, ROWS[:2]).thinned(5), [0, 1])

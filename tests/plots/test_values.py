@@ -112,7 +112,7 @@ class Values(unittest.TestCase):
     def test_korthikanti2022_table2_is_in_gib(self):
         cells = cells_of("korthikanti2022/table2")
         figure = drawn.of_figure(korthikanti2022_memory.table2(VIRTUAL))
-        self.assertEqual(len(figure["panels"]), 4)
+        self.assertEqual([panel["x_label"] for panel in figure["panels"]], ["GiB"] * 4)
         for panel in figure["panels"]:
             self.check_bars(panel, list(korthikanti2022_memory.TABLE2), figure["legend"],
                             lambda row, label, model=panel["title"]: (v := value_of(cells, row, model, label)) and v / GIB)
@@ -122,6 +122,7 @@ class Values(unittest.TestCase):
         figure = drawn.of_figure(korthikanti2022_memory.figure7(VIRTUAL))
         columns = [tick.replace("\n", " ") for tick in figure["panels"][0]["y_ticks"]]
         self.assertEqual(set(columns), {c["column"] for c in cells})
+        self.assertEqual([panel["x_label"] for panel in figure["panels"]], ["% of baseline"] * 4)
         for panel in figure["panels"]:
             self.check_bars(panel, columns, figure["legend"],
                             lambda column, label, model=panel["title"]: value_of(cells, model, column, label))

@@ -71,7 +71,40 @@ class Warps(unittest.TestCase):
 
     def test_shared_memory_and_the_number_of_blocks_are_limits(self):
         self.expect(56, 32, 256, 31 * 1024)
+        self.expect(56, 32, 256, 33280 - 1024)  # 7 of 33,280 bytes are in 228 KiB, and 7 of 33,408 are not
+        self.expect(48, 32, 256, 33280 - 1023)
         self.expect(32, 16, 32)
+
+
+class Table(unittest.TestCase):
+    """Of a kernel whose numbers all differ: 8 blocks of 6 warps, of whose registers a quarter of the file holds 12 warps'."""
+    KERNEL = {"registers": 40, "shared": 3000, "stack": 16, "threads": 192, "load": 16, "flight": 24}
+
+    def test_a_row(self):
+        self.assertEqual(table.HEAD, ("kernel", "registers", "spilled", "shared", "threads", "warps", "in flight", "KiB in flight"))
+        self.assertEqual(table.row("k", self.KERNEL), ("k", 40, 16, 3000, 192, 48, 24, f"{48 * 32 * 24 // 1024}"))
+        self.assertEqual(table.row("k", {**self.KERNEL, "threads": 0})[4:6], (256, 48))
+
+    def test_of_a_page(self):
+        kernels = {"a: f<bf16>": self.KERNEL, "b: g<bf16>": {**self.KERNEL, "load": 8, "registers": 77}, "b: h<float>": {**self.KERNEL, "stack": 0},
+                   "c: i<bf16, double>": self.KERNEL, "c: j<bf16>": {**self.KERNEL, "stack": 0}}
+        before = {"kernels": {"a: f<bf16>": {**self.KERNEL, "registers": 64, "flight": 12}}}
+        *rows, _, said = table.page_table({"nvcc": "13", "architecture": "sm_90", "kernels": kernels}, before).splitlines()
+        self.assertEqual(rows[2:], ["| a `f<bf16>` | 40 | 16 | 3000 | 192 | 48 | 24 | 36 | 64 / 30 / 11 |",
+                                    "| c `j<bf16>` | 40 | 0 | 3000 | 192 | 48 | 24 | 36 | new |"])
+        self.assertEqual(said, "nvcc 13, sm_90. The other 3 kernels take at most 77 registers. 3 of all 5 spill: a `f<bf16>`, b `g<bf16>`, "
+                               "c `i<bf16, double>`.")
+        kept = table.json.loads(table.KEPT.read_text())
+        self.assertEqual(table.page_with(kept), table.PAGE.read_text())
+        spilling = {**kept, "kernels": {**kept["kernels"], "occupy: idle": {**kept["kernels"]["occupy: idle"], "stack": 24}}}
+        self.assertEqual(list(table.problems(spilling)), [
+            "occupy: idle spills 24 bytes of a thread's registers, 0 before",
+            "results/sm_90/kernels.json is of other kernels: occupy: idle (1 in all)"])
+
+    def test_what_an_object_has(self):
+        section = struct.pack("<BBHII", 4, 0x2F, 8, 3, 40) + struct.pack("<BBH", 3, 0x1B, 255) + struct.pack("<BBHI", 4, 5, 4, 192)
+        self.assertEqual(list(table.attributes(section)), [(0x2F, (3, 40)), (5, (192,))])
+        self.assertEqual(table.short("void a::(anonymous namespace)::f<true, a::b::Bf16 >(a::View, int)"), "f<true, bf16>")
 
 
 if __name__ == "__main__":

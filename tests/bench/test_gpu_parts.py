@@ -1,0 +1,65 @@
+"""bench/gpu/: what is said of the time that parts may take, and of the time that they took."""
+
+import contextlib
+import io
+import os
+import pathlib
+import re
+import sys
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+SOURCE = pathlib.Path(os.environ["FRUGAL_SOURCE_DIR"])
+sys.path[:0] = [str(SOURCE / "bench/gpu"), str(SOURCE / "bench")]
+
+import groups  # noqa: E402  (the path comes first)
+import parts  # noqa: E402
+import run  # noqa: E402
+import sanitize  # noqa: E402
+
+
+class Parts(unittest.TestCase):
+    def test_limits_are_those_of_the_parts_with_the_check_and_the_smoke_group_before_them(self):
+        """Parts of the smoke group run at the same time."""
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            self.assertTrue(run.limits(groups.Groups(*[SOURCE] * 4)))
+        rows = re.findall(r"^(\w+) +(.*\S) +(\d+) s( of 540)?$", out.getvalue(), re.MULTILINE)
+        of = {name: [int(seconds) for group, _, seconds, total in rows if group == name and not total] for name, *_ in rows}
+        totals = {name: int(seconds) for name, _, seconds, total in rows if total}
+        begin = sum(of["check"]) + max(of["smoke"])
+        self.assertEqual(totals, {name: begin + (0 if name == "smoke" else sum(seconds)) for name, seconds in of.items() if name != "check"})
+
+    def test_a_summary_has_seconds(self):
+        code = "import sys, time; print('[       OK ] A.B (1500 ms)'); print('[  FAILED  ] C.D, where (20 ms)'); time.sleep(0.4); sys.exit(%d)"
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            runner = parts.Runner(pathlib.Path(folder), dict(os.environ))
+            good = runner.run([parts.Part("good", 30, [sys.executable, "-c", code % 0], shows=("ok", "failed"))])
+            bad = runner.run([parts.Part("bad", 30, [sys.executable, "-c", code % 3]), parts.Part("no", 30, [], skip="why")])
+            said = (pathlib.Path(folder) / "summary.txt").read_text()
+            for file in (runner.log, runner.summary):
+                file.close()
+        self.assertEqual((good, bad, runner.outcomes), (True, False, {"good": "ok", "bad": "failed", "no": "skipped"}))
+        rows = {name: (outcome, float(seconds), why.strip()) for name, outcome, seconds, why in re.findall(r"(\S+) +(\w+) +([\d.]+) s(.*)", said)}
+        self.assertEqual((rows["A.B"], rows["C.D"]), (("ok", 1.5, ""), ("failed", 0.0, "")))
+        self.assertEqual((rows["bad"][0], rows["bad"][2]), ("failed", "status 3: [  FAILED  ] C.D, where (20 ms)"))
+        self.assertTrue(0.4 <= rows["good"][1] < 20, said)
+        self.assertEqual(rows["no"][2], "why")
+
+    def test_a_sanitizers_findings_are_those_of_the_test_that_they_stand_in(self):
+        said = ("[ RUN      ] A.B", "========= COMPUTE-SANITIZER", "========= Invalid read", "=========     at x", "[       OK ] A.B (5 ms)",
+                "[ RUN      ] C.D", "========= ERROR SUMMARY: 1 error", "[       OK ] C.D (5 ms)", "[ RUN      ] E.F", "[  SKIPPED ] E.F (0 ms)",
+                "[ RUN      ] G.H", "[  FAILED  ] G.H (0 ms)", "[ RUN      ] I.J")
+        found, watch = [], sanitize.Watch.__new__(sanitize.Watch)
+        watch.tool, watch.add, watch.left = "memcheck", lambda *of: found.append(of), ["A.B", "C.D", "E.F", "G.H", "I.J"]
+        watch.current, watch.findings, watch.process = None, 0, mock.Mock(stdout=said)
+        with mock.patch.object(time, "monotonic", iter(range(100, 200, 7)).__next__), contextlib.redirect_stdout(io.StringIO()):
+            watch.read()
+        self.assertEqual(found, [("memcheck", name, outcome, 7) for name, outcome in
+                                 (("A.B", "found"), ("C.D", "ok"), ("E.F", "skipped"), ("G.H", "failed"))])
+        self.assertEqual((watch.left, watch.current), (["I.J"], "I.J"))
+
+
+if __name__ == "__main__":
+    unittest.main()

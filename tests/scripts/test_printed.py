@@ -1,0 +1,146 @@
+"""What scripts/ print and decide, of inputs that are made up."""
+
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+SOURCE = pathlib.Path(os.environ.get("FRUGAL_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
+
+
+def script(name):
+    specification = importlib.util.spec_from_file_location(name.replace("-", "_"), SOURCE / f"scripts/{name}.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+class InAFolder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+
+class Sizes(InAFolder):
+    def test_functions_of_more_than_60_lines_and_files_of_more_than_400(self):
+        (self.folder / "scripts").mkdir()
+        for name in ("check-sizes.py", "sources.sh"):
+            shutil.copy(SOURCE / "scripts" / name, self.folder / "scripts")
+        for lines in (60, 61):
+            (self.folder / f"f{lines}.cpp").write_text("\n\nint f() {\n" + "  f();\n" * (lines - 2) + "}\n")
+            (self.folder / f"f{lines}.py").write_text("\ndef f():\n" + "    f()\n" * (lines - 1))
+        for lines in (400, 401):
+            (self.folder / f"g{lines}.h").write_text("int x;\n" * lines)
+        done = subprocess.run([self.folder / "scripts/check-sizes.py"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        said = "check-sizes.py: {}: 61 lines, at most 60 are allowed in a function; split it"
+        self.assertEqual(done.stderr.splitlines(), [said.format("f61.cpp:3"), said.format("f61.py:2")])
+        self.assertEqual(done.stdout.splitlines(), [
+            "check-sizes.py: g401.h has 401 lines; files of more than 400 are hard to find one's way in"])
+
+
+class QuickCheck(InAFolder):
+    """Two papers, of two artifacts and of one: four cells and three claims, of which an artifact that is not chosen has more."""
+
+    def setUp(self):
+        super().setUp()
+        self.check, self.losses, self.peaks = script("quick_check"), {"f64": 3.0, "f32": 3.0}, [7, 7]
+        papers = {"a": (["a/x", "a/y", "a/y"], ["x/1", "y/1"]), "b": (["b/z"], ["z/1"])}
+        self.numbers = {paper: {"cells": [{"artifact": artifact, "row": f"r{i}", "column": "c", "value": 1.0} for i, artifact in enumerate(artifacts)],
+                                "claims": [{"id": name, "value": 2.0} for name in claims]}
+                        for paper, (artifacts, claims) in papers.items()}
+        for paper, numbers in self.numbers.items():
+            more = {"cells": [{"artifact": f"{paper}/other"}], "claims": [{"id": "other/1"}]}
+            (self.folder / f"{paper}.json").write_text(json.dumps({key: numbers[key] + more[key] for key in more}))
+
+    def answer(self, _program, command, *words):
+        if command == "reproduce":
+            return self.numbers[words[0].split("/")[0]]
+        configuration = {"tensor_parallel_size": 1, "pipeline_parallel_size": 2, "recompute": "none"}
+        return [{"losses": [5.0, loss], "memory": {"peak_total": peak}, "configuration": {"type": kind, **configuration}}
+                for (kind, loss), peak in zip([("f64", 3.0), *self.losses.items()], [7, *(self.peaks if "cpu" in words else [7, 7])])]
+
+    def said(self):
+        out = io.StringIO()
+        arguments = ["", "program", "--results", str(self.folder), "--only", "a/x", "b/z", "a/y"]
+        with mock.patch.object(self.check, "answer", self.answer), mock.patch.object(sys, "argv", arguments), contextlib.redirect_stdout(out):
+            self.check.main()
+        self.lines = out.getvalue().splitlines()
+        return self.lines[-1]
+
+    def test_all_is_counted(self):
+        said = "OK: 3 artifacts of the papers have the 4 cells and 3 claims that are expected, and 3 trainings on this processor agree, "
+        self.assertTrue(self.said().startswith(said), self.said())
+        self.assertTrue(self.lines[0].startswith("a: 2 artifacts on virtual machines, 3 cells and 2 claims as expected"), self.lines)
+        self.assertTrue(self.lines[1].startswith("b: 1 artifacts on virtual machines, 1 cells and 1 claims as expected"), self.lines)
+        self.numbers["a"]["cells"][1]["value"] = 1 + 2**-52
+        self.assertIn("FAILED: a: 1 of 5 cells and claims are not as expected; the first: cell a/y / r1 / c: value is", self.said())
+
+    def test_losses_are_within_1e_12_and_1e_6_of_the_serial_ones(self):
+        for kind, allowed in (("f64", 1e-12), ("f32", 1e-6)):
+            for factor, good in ((0.9, True), (-0.9, True), (1.1, False), (-1.1, False)):
+                self.losses = {"f64": 3.0, "f32": 3.0, kind: 3 * (1 + factor * allowed)}
+                self.assertEqual(self.said().startswith("OK"), good, (kind, factor))
+        self.losses, self.peaks = {"f64": 3.0, "f32": 3.0}, [7, 8]
+        self.assertIn("type f32, tensor parallel size 1, pipeline parallel size 2, recompute none: a rank held 8 bytes here and 7 on",
+                      self.said())
+
+
+class Hosts(InAFolder):
+    def test_addresses_slots_and_processors(self):
+        hosts, commands = script("hosts"), []
+
+        class Made(hosts.Hosts):
+            def start(self, name):
+                (self.folder / name).write_text("1")
+
+            def on(self, name, *command):
+                commands.append(" ".join([name, *command]))
+
+        for processors, shares in (({2, 3, 5, 7, 11, 13, 17}, ["2,7,17", "3,11", "5,13"]), ({2, 3}, ["2", "3", "2"])):
+            two = Made(count=3, slots=5, rate="1gbit")
+            two.folder = self.folder
+            with mock.patch.object(os, "sched_getaffinity", lambda _, here=processors: here):
+                two.begin()
+            self.assertEqual([(self.folder / f"host{i}.processors").read_text() for i in range(3)], shares)
+        self.assertEqual((self.folder / "hosts").read_text(),
+                         "127.0.0.1 localhost\n10.77.0.1 host0\n10.77.0.2 host1\n10.77.0.3 host2\n")
+        self.assertEqual((self.folder / "slots").read_text(), "host0 slots=5\nhost1 slots=5\nhost2 slots=5\n")
+        self.assertIn("host2 ip address add 10.77.0.3/24 dev eth0", commands)
+        self.assertEqual(sum(command.endswith("root tbf rate 1gbit burst 128kb latency 100ms") for command in commands), 6)
+
+
+class Faults(InAFolder):
+    def test_a_fault_of_python_is_on_by_its_number(self):
+        faults = script("faults")
+        text = faults.with_faults('#!/usr/bin/env python3\n"""Doc\nstring."""\nfrom __future__ import annotations\n\nprint(2 * 3, f"{7 - 5}")\n', {
+            number: {"file": "a.py", "right": right, "wrong": wrong} for number, right, wrong in ((4, "2 * 3", "2 + 3"), (5, "7 - 5", "7"))})
+        for number, said in (("0", "6 2"), ("4", "5 2"), ("5", "6 7")):
+            done = subprocess.run([sys.executable, "-c", text], env={**os.environ, "FRUGAL_FAULT": number}, capture_output=True, text=True,
+                                  check=True)
+            self.assertEqual(done.stdout, said + "\n")
+        fault = {"name": "n", "layer": "l", "file": "a.py", "right": "2 * 3", "wrong": "x = 1", "found_by": "ctest t"}
+        self.assertEqual([bool(faults.problems([{**fault, **change}], lambda _: "print(2 * 3)")) for change in (
+            {}, {"wrong": "5"}, {"wrong": "5", "right": "2"}, {"wrong": "5", "right": "3 * 2"}, {"wrong": "5", "found_by": "ctest"})],
+            [True, False, False, True, True])
+
+    def test_those_that_are_found_are_counted(self):
+        faults = script("faults")
+        numbered = {number: {"name": f"n{number}", "layer": "l", "found_by": by} for number, by in enumerate(("a b", "a b", "c d", "e f"), 1)}
+        said = {("a b", 0): "passed", ("a b", 1): "failed", ("a b", 2): "passed", ("c d", 0): "failed", ("e f", 0): "passed", ("e f", 4): "hung"}
+        with mock.patch.object(faults, "outcome", lambda by, number=0: said[by, number]), contextlib.redirect_stdout(io.StringIO()) as out:
+            self.assertEqual(faults.try_all(numbered), 2)
+        self.assertEqual([line.startswith("NOT FOUND: ") for line in out.getvalue().splitlines()], [False, True, True, False])
+
+
+if __name__ == "__main__":
+    unittest.main()
