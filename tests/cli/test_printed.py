@@ -8,7 +8,7 @@ import statistics
 from program import SOURCE, Cli
 
 TOKENS = 3 * 5 * 2 * 1024
-GPT2 = ["--model", "gpt2-124m", "--type", "bf16", "--recompute", "full", "--microbatch-size", "3", "--microbatches", "5",
+GPT2 = ["--model", "gpt2-124m", "--type", "bf16", "--recompute", "full", "--micro-batch", "3", "--microbatches", "5",
         "--data-parallel", "2", "--on", "virtual:a100-selene"]
 
 
@@ -22,7 +22,7 @@ def tables(text):
         names = [lines[number - 1][begin:end].strip() for begin, end in spans]
         found.append([])
         for row in lines[number + 1:]:
-            if not row or row.startswith("stage "):
+            if re.match("$|stage |open ", row):
                 break
             found[-1].append(dict(zip(names, (row[begin:end].strip() for begin, end in spans))))
     return found
@@ -34,13 +34,13 @@ class Printed(Cli):
         return self.run_frugal(*arguments).stdout, json.loads(self.run_frugal(*arguments, "--format", "json").stdout)
 
     def test_flops_are_those_of_each_convention(self):
-        """L 12, h 768, s 1024, v 50257: tables and norms, and 12 h² + 13 h of a layer."""
+        """L 12, h 768, s 1024, v 50304: tables and norms, and 12 h² + 13 h of a layer."""
         text, said = self.said("flops", *GPT2)
-        layers, h, s, v = 12, 768, 1024, 50257
+        layers, h, s, v = 12, 768, 1024, 50304
         matrices = layers * 12 * h * h + v * h
         of_layers = layers * (12 * h * h + 13 * h)
         everything = of_layers + (v + s) * h + 2 * h
-        self.assertEqual(everything, 124439808)
+        self.assertEqual(everything, 124475904)
         scores = 12 * layers * h * s
         of_a_token = {"6 N": 6 * everything, "6 N, layers": 6 * of_layers, "6 N + 12 L H Q T": 6 * everything + scores,
                       "6 N + 12 L H Q T, multiplied": 6 * (everything - s * h) + scores, "equation 7": 6 * matrices + scores,
@@ -88,7 +88,7 @@ class Printed(Cli):
         """One run in all formats: its tables, and what is in its files."""
         (self.folder / "out").mkdir()
         text = self.run_frugal("trace", "--model", "gpt-tiny", "--layers", "6", "--pipeline-parallel", "3", "--microbatches", "5",
-                               "--microbatch-size", "2", "--clip", "0", "--on", "virtual:v100-p3-16xlarge", "--steps", "1",
+                               "--micro-batch", "2", "--clip", "0", "--on", "virtual:v100-p3-16xlarge", "--steps", "1",
                                "--out-file", "out/trace.json", "--memory-file", "out/memory.json",
                                "--memory-snapshot", "s.pickle").stdout
         return text, *(json.loads((self.folder / f"out/{name}.json").read_text()) for name in ("trace", "memory")), \
@@ -128,8 +128,9 @@ class Printed(Cli):
         sends = {(e["name"].strip(">"), stage + (1 if e["tid"] == 2 else -1)): (e["ts"], e["ts"] + e["dur"])
                  for stage, one in enumerate(slices) for e in one if e["tid"] in (2, 3)}
         self.assertEqual(len(sends), 2 * 2 * 5)
+        step = max(one[-1]["ts"] for one in passes)  # begins when the last stage comes to it; to wait for it is no work
         for stage, row in enumerate(table):
-            busy = sum(e["dur"] for e in passes[stage])
+            busy = sum(e["dur"] for e in passes[stage]) - (step - passes[stage][-1]["ts"])
             first, last = passes[stage][0]["ts"] - begin, end - passes[stage][-1]["ts"] - passes[stage][-1]["dur"]
             coming = 0
             for wait in (e for e in slices[stage] if e["tid"] == 1 and e["ts"] > passes[stage][0]["ts"]):
@@ -195,7 +196,7 @@ class Printed(Cli):
 
     def test_peaks(self):
         """Rates are of work and seconds: 2 m n k of a product, a GiB that is read and written."""
-        text, said = self.said("peak", "--on", "virtual:h100-dgx")
+        text, said = self.said("peak", "--on", "virtual:a100-selene")
         rows = iter(tables(text)[0])
         for number, rate in enumerate(said["gemm"]):
             value = 2 * rate["m"] * rate["n"] * rate["k"] / statistics.median(rate["seconds"])
@@ -208,8 +209,8 @@ class Printed(Cli):
         copy = said["copy"]
         self.assertEqual(copy["bytes"], 2 << 30)
         self.assertAlmostEqual(copy["bytes_per_second"] * statistics.median(copy["seconds"]) / (2 << 30), 1, delta=1e-12)
-        machine = json.loads((SOURCE / "hardware/h100-dgx.json").read_text())["device"]
-        self.assertEqual(said["launch"]["issue"]["seconds"], machine["launch_overhead"]["value"])
+        machine = json.loads((SOURCE / "hardware/a100-selene.json").read_text())["device"]
+        self.assertAlmostEqual(said["launch"]["issue"]["seconds"] / machine["launch_overhead"]["value"], 1, delta=1e-3)
 
     def test_lists(self):
         text, said = self.said("list")

@@ -1,6 +1,9 @@
-// Numbers that a person reads of records, worked out by hand from the records' raw values, which all differ.
+// Numbers that a person reads of records, worked out by hand from the records' raw values, which
+// all differ.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "harness/calibrate/prediction.h"
@@ -13,6 +16,7 @@
 #include "harness/report/measurement.h"
 #include "harness/report/record_table.h"
 #include "harness/report/verdicts.h"
+#include "harness/settings/models.h"
 #include "tests/harness/support.h"
 
 namespace frugal::harness {
@@ -24,7 +28,8 @@ using testing::full_record;
 constexpr int64_t mebi = 1 << 20, gibi = 1 << 30;
 
 size_t number_of(std::string_view operation) {
-  return static_cast<size_t>(std::ranges::find(DeviceWork::names, operation) - DeviceWork::names.begin());
+  return static_cast<size_t>(std::ranges::find(DeviceWork::names, operation) -
+                             DeviceWork::names.begin());
 }
 
 /// A record whose numbers all differ, so that none can stand for another.
@@ -33,8 +38,12 @@ Record distinct_record() {
   r.on = "cuda";
   r.config.data_parallel = 2;
   r.metrics = {{"step_time", {"s", {0.5, 0.25, 4, 1, 2}}}};
-  r.memory = Memory{{}, BytesPerKind{1 << 10, 2 * mebi, 3 * mebi, 4 * mebi, 5 * mebi, 6 * mebi, 7 * mebi},
-                    11 * mebi, 5 * gibi, 13 * mebi};
+  r.memory =
+      Memory{{},
+             BytesPerKind{1 << 10, 2 * mebi, 3 * mebi, 4 * mebi, 5 * mebi, 6 * mebi, 7 * mebi},
+             11 * mebi,
+             5 * gibi,
+             13 * mebi};
   r.flops = Flops{1.25e15, "eq", 1.5e15, "executed", 1.75e15};
   r.utilization = Utilization{1e15, 8e14, {0.25, ""}, {0.3125, ""}, {0.3, ""}, {0.375, ""}};
   StepWork& work = *r.work;
@@ -45,7 +54,8 @@ Record distinct_record() {
   r.held_out = {{2, 2.75}, {4, 2.625}};
   r.options["held_out_bytes_evaluated"] = "29";
   r.ranks.emplace();
-  r.ranks->ranks = {{0, {}, {0, 0, 0.125, 0, 9}}, {0, {}, {8, 0, 0.5, 0, 0}}, {0, {}, {0, 0, 0.25, 7, 0}}};
+  r.ranks->ranks = {
+      {0, {}, {0, 0, 0.125, 0, 9}}, {0, {}, {8, 0, 0.5, 0, 0}}, {0, {}, {0, 0, 0.25, 7, 0}}};
   r.ranks->skew = {0, 0.25, 0.375, 0.5, 1};
   r.ranks->straggler = RankStatistics::Straggler{1, 0.08};
   r.environment = R"({"ranks": [{"host": "a"}, {"host": "b"}, {"host": "c"}], "build": {}})";
@@ -62,10 +72,11 @@ Needed needed() {
   return needed;
 }
 
-/// t 2 x d 2 ranks, 3 x 5 x 2 sequences of 8 tokens, a second a step: 4 / 240 · 1e9 / 3600 hours. Parameters by hand:
-/// (32 + 8) 16 of the tables, a layer's 12 · 16² + 13 · 16, and 2 · 16 of the last norm.
+/// t 2 x d 2 ranks, 3 x 5 x 2 sequences of 8 tokens, a second a step: 4 / 240 · 1e9 / 3600 hours.
+/// Parameters by hand: (32 + 8) 16 of the tables, a layer's 12 · 16² + 13 · 16, and 2 · 16 of the
+/// last norm.
 TEST(PrintedValues, OfAMeasurement) {
-  EXPECT_EQ(measurement_table(distinct_record()).csv(), R"(quantity,value,unit
+  EXPECT_EQ(measurement_table(distinct_record()).csv(), R"csv(quantity,value,unit
 parameters,"3,952",
 model,tiny,"1 layers, hidden size 16, 2 heads, sequence length 8, vocabulary 32"
 objective,masked-token,losses are means over the positions that were chosen
@@ -101,7 +112,7 @@ hardware FLOPs,1.5e+15,executed
 "HFU, data-sheet peak",30,%
 "MFU, measured peak (best median GEMM)",31.25,%
 "HFU, measured peak (best median GEMM)",37.5,%
-)");
+)csv");
 }
 
 /// Four ranks of the 8 that a node has, which has 2 TiB.
@@ -117,9 +128,12 @@ TEST(PrintedValues, OfMemoryThatIsMissing) {
 of it parameter,2,GiB
 of it activation,5,GiB
 host memory of a rank,29,GiB; 116 GiB of the 2 TiB of a node with 4 ranks
-)"), std::string::npos) << text;
-  EXPECT_EQ(comparison_table({{"case"}}, {{"a"}, {"b"}}, {distinct_record(), r}).csv(),
-            R"(case,parameters,source,"step time, s",peak memory of a rank,host memory of a rank,"MFU, % of data sheet","HFU, % of data sheet","MFU, % of measured peak","HFU, % of measured peak",status
+)"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(
+      comparison_table({{"case"}}, {{"a"}, {"b"}}, {distinct_record(), r}).csv(),
+      R"(case,parameters,source,"step time, s",peak memory of a rank,host memory of a rank,"MFU, % of data sheet","HFU, % of data sheet","MFU, % of measured peak","HFU, % of measured peak",status
 a,"3,952","measured, cuda","1, 5 steps",11 MiB,13 MiB,25,30,31.25,37.5,ok
 b,"3,952","virtual, virtual:h100-dgx","1, 5 steps",23 GiB needed,29 GiB needed,25,30,31.25,37.5,"oom: needs 23 GiB of 17 GiB, and 29 GiB of 19 GiB on the host"
 )");
@@ -127,9 +141,9 @@ b,"3,952","virtual, virtual:h100-dgx","1, 5 steps",23 GiB needed,29 GiB needed,2
 
 TEST(PrintedValues, OfParameters) {
   const auto text = [](const char* model) { return parameters_line(find_model(model)); };
-  EXPECT_EQ(text("gpt2-124m"), "gpt2-124m: 124.4 million parameters (124,439,808)\n");
+  EXPECT_EQ(text("gpt2-124m"), "gpt2-124m: 124.5 million parameters (124,475,904)\n");
   // 12 L h² + 13 L h, tables of (v + s) h and the last norm: equation 2 of the scaling paper.
-  EXPECT_EQ(text("1T"), "1T: 1.008 trillion parameters (1,008,038,502,400)\n");
+  EXPECT_EQ(text("1T"), "1T: 1.008 trillion parameters (1,008,038,758,400)\n");
 }
 
 TEST(PrintedValues, OfExportedRecords) {
@@ -174,8 +188,14 @@ TEST(PrintedValues, OfExportedRecords) {
   for (int i = 0; i < 7; ++i)
     for (const auto& [name, bytes] :
          {std::pair{"peak_memory_{}", i == 0 ? 1 << 10 : (i + 1) * mebi},
-          {"memory_after_forward_{}", 31 + i}, {"needed_memory_at_peak_{}", i == 0 ? 2 * gibi : i == 3 ? 5 * gibi : 0},
-          {"memory_at_peak_{}@0", 0}, {"memory_at_peak_{}@1", 41 + i}, {"peak_memory_{}@0", 0}, {"peak_memory_{}@1", 51 + i}})
+          {"memory_after_forward_{}", 31 + i},
+          {"needed_memory_at_peak_{}", i == 0   ? 2 * gibi
+                                       : i == 3 ? 5 * gibi
+                                                : 0},
+          {"memory_at_peak_{}@0", 0},
+          {"memory_at_peak_{}@1", 41 + i},
+          {"peak_memory_{}@0", 0},
+          {"peak_memory_{}@1", 51 + i}})
       expected[fmt::format(fmt::runtime(name), kinds[i])] = fmt::format("B|{0}|1|{0}", bytes);
   EXPECT_EQ(values, expected);
   EXPECT_EQ(table.rows[0][8], "4");
@@ -184,7 +204,8 @@ TEST(PrintedValues, OfExportedRecords) {
 TEST(PrintedValues, OfAStepsWork) {
   const StepWork work = *distinct_record().work;
   EXPECT_EQ(operations_table(work).csv(), "operation,count,GB,TFLOP\nfill,11,7,0\ngemm,7,5,3\n");
-  EXPECT_EQ(to_json(work, "cuda"), json::parse(R"({"unit": "bytes", "stage": 1, "bytes": 12000000000,
+  EXPECT_EQ(to_json(work, "cuda"),
+            json::parse(R"({"unit": "bytes", "stage": 1, "bytes": 12000000000,
       "operations": {"gemm": {"count": 7, "bytes": 5000000000, "flops": 3000000000000},
                      "fill": {"count": 11, "bytes": 7000000000, "flops": 0}},
       "calls": {"launches": 13, "library_calls": 17, "copies": 19, "synchronisations": 23},
@@ -194,23 +215,31 @@ TEST(PrintedValues, OfAStepsWork) {
 TEST(PrintedValues, OfARecord) {
   Record r = distinct_record();
   r.memory->stages.resize(1);
-  r.memory->stages[0] = {{41, 42, 43, 44, 45, 46, 47}, 48, {51, 52, 53, 54, 55, 56, 57}, 58, {61, 62, 63, 64, 65, 66, 67}};
+  r.memory->stages[0] = {{41, 42, 43, 44, 45, 46, 47},
+                         48,
+                         {51, 52, 53, 54, 55, 56, 57},
+                         58,
+                         {61, 62, 63, 64, 65, 66, 67}};
   r.needed = needed();
   const json all = to_json(r), &memory = all["memory"], &stage = memory["stages"][0];
   EXPECT_EQ(all["metrics"]["step_time"]["median"], 1.0);
-  EXPECT_EQ((std::array{memory["peak_total"], memory["host_peak"], memory["reserved"], memory["peak"]["optimizer"],
-                        stage["peak"], stage["peak_in_layers"], stage["at_peak"]["gradient"],
-                        stage["peak_per_kind"]["gradient"], stage["held"]["gradient"]}),
+  EXPECT_EQ((std::array{memory["peak_total"], memory["host_peak"], memory["reserved"],
+                        memory["peak"]["optimizer"], stage["peak"], stage["peak_in_layers"],
+                        stage["at_peak"]["gradient"], stage["peak_per_kind"]["gradient"],
+                        stage["held"]["gradient"]}),
             (std::array<json, 9>{11 * mebi, 13 * mebi, 5 * gibi, 3 * mebi, 48, 58, 42, 52, 62}));
-  EXPECT_EQ((std::array{all["needed"]["capacity"], all["needed"]["host_capacity"], all["needed"]["memory"]["host_peak"]}),
+  EXPECT_EQ((std::array{all["needed"]["capacity"], all["needed"]["host_capacity"],
+                        all["needed"]["memory"]["host_peak"]}),
             (std::array<json, 3>{17 * gibi, 19 * gibi, 29 * gibi}));
   EXPECT_EQ(all["flops"], json::parse(R"({"model": {"value": 1.25e15, "formula": "eq"},
       "hardware": {"value": 1.5e15, "formula": "executed"},
       "hardware_as_printed": {"value": 1.75e15, "formula": "korthikanti2022/eq8"}})"));
-  EXPECT_EQ(all["utilization"], json::parse(R"({"peak_flops": {"data_sheet": 1e15, "measured": 8e14},
+  EXPECT_EQ(all["utilization"],
+            json::parse(R"({"peak_flops": {"data_sheet": 1e15, "measured": 8e14},
       "mfu": {"data_sheet": {"value": 0.25, "reason": ""}, "measured": {"value": 0.3125, "reason": ""}},
       "hfu": {"data_sheet": {"value": 0.3, "reason": ""}, "measured": {"value": 0.375, "reason": ""}}})"));
-  EXPECT_EQ(all["ranks"]["skew"], json::parse(R"({"smallest": 0.0, "lower_quartile": 0.25, "median": 0.375,
+  EXPECT_EQ(all["ranks"]["skew"],
+            json::parse(R"({"smallest": 0.0, "lower_quartile": 0.25, "median": 0.375,
       "upper_quartile": 0.5, "largest": 1.0})"));
   EXPECT_EQ(all["ranks"]["straggler"], json::parse(R"({"rank": 1, "slower": 0.08})"));
   EXPECT_EQ(all["held_out"][1], json::parse(R"({"step": 4, "loss": 2.625})"));
@@ -222,8 +251,8 @@ TEST(PrintedValues, OfARecordRunAgain) {
   recorded.source = now.source = Source::simulated;
   now.memory->peak_total = 88;
   size_t judged = 0;
-  for (const char* key :
-       {"reason", "metrics", "findings", "memory", "flops", "work", "losses", "held_out", "utilization"})
+  for (const char* key : {"reason", "metrics", "findings", "memory", "flops", "work", "losses",
+                          "held_out", "utilization"})
     judged += to_json(recorded)[key].flatten().size();
   std::vector<RerunRecord> all{beside(7, recorded, now)};
   EXPECT_EQ(all[0].equal, judged - 1);
@@ -234,7 +263,8 @@ TEST(PrintedValues, OfARecordRunAgain) {
   now.memory = recorded.memory;
   all.push_back(beside(9, recorded, now));
   all.back().equal = 11;
-  for (int i = 0; i < 15; ++i) all.back().values.push_back({.name = "v", .recorded = "1", .now = "2"});
+  for (int i = 0; i < 15; ++i)
+    all.back().values.push_back({.name = "v", .recorded = "1", .now = "2"});
   const Table table = rerun_table(all);
   const Table begin{table.columns, {table.rows.begin(), table.rows.begin() + 5}};
   EXPECT_EQ(begin.csv(), R"(record,case,on,value,recorded,now,verdict
@@ -247,21 +277,33 @@ TEST(PrintedValues, OfARecordRunAgain) {
   EXPECT_EQ(table.rows.size(), 5U + 12 + 1);
   EXPECT_EQ(table.rows.back()[3], "3 others");
   const json said = to_json(all)["records"];
-  EXPECT_EQ(said[0], json::parse(R"({"record": 7, "artifact": "paper/table", "case": "a case", "on": "cpu", "reason": "",
+  EXPECT_EQ(
+      said[0],
+      json::parse(
+          R"({"record": 7, "artifact": "paper/table", "case": "a case", "on": "cpu", "reason": "",
       "verdict": "differs", "equal": 5, "values": [{"value": "memory.peak_total", "recorded": "77", "now": "88",
       "change": "+14.3 %", "verdict": "differs"}]})"));
-  EXPECT_EQ((std::array{said[1]["record"], said[1]["reason"], said[2]["equal"]}), (std::array<json, 3>{8, "gone", 11}));
+  EXPECT_EQ((std::array{said[1]["record"], said[1]["reason"], said[2]["equal"]}),
+            (std::array<json, 3>{8, "gone", 11}));
 }
 
 TEST(PrintedValues, OfGoogleBenchmark) {
   Record r = full_record();
   r.options["repetitions"] = "3";
-  r.metrics = {{"time", {"s", {5, 2, 3}}}, {"bytes_per_second", {"", {7, 11, 9}}}, {"items_per_second", {"", {13}}}};
-  EXPECT_EQ(google_benchmark_table({r}).csv(), "case,\"time, s\",bytes/s,1/s,repetitions\na case,3,9,13,3\n");
+  r.metrics = {{"time", {"s", {5, 2, 3}}},
+               {"bytes_per_second", {"", {7, 11, 9}}},
+               {"items_per_second", {"", {13}}}};
+  EXPECT_EQ(google_benchmark_table({r}).csv(),
+            "case,\"time, s\",bytes/s,1/s,repetitions\na case,3,9,13,3\n");
 }
 
 TEST(PrintedValues, OfAGpusState) {
-  GpuState state{.sm = {1, 2, 3}, .memory = {4, 5, 6}, .power = 7, .power_cap = 8, .default_power_cap = 9};
+  GpuState state;
+  state.sm = {1, 2, 3};
+  state.memory = {4, 5, 6};
+  state.power = 7;
+  state.power_cap = 8;
+  state.default_power_cap = 9;
   state.temperature = 10;
   state.corrected_errors = 11;
   state.uncorrected_errors = 12;
@@ -273,7 +315,8 @@ TEST(PrintedValues, OfAGpusState) {
   state.active_nvlinks = 18;
   state.numa_node = 19;
   state.ecc = true;
-  EXPECT_EQ(to_json(state), json::parse(R"({"sm_clock_mhz": {"current": 1, "application": 2, "max": 3},
+  EXPECT_EQ(to_json(state),
+            json::parse(R"({"sm_clock_mhz": {"current": 1, "application": 2, "max": 3},
       "memory_clock_mhz": {"current": 4, "application": 5, "max": 6}, "power_watts": 7.0, "power_cap_watts": 8.0,
       "default_power_cap_watts": 9.0, "temperature_celsius": 10, "throttle_reasons": null, "ecc": true,
       "corrected_errors": 11, "uncorrected_errors": 12, "mig": null, "persistence": null, "nvlinks": 17,
@@ -305,7 +348,10 @@ class Fixed : public Artifact {
   std::vector<Cell> cells(const Records&) const override {
     std::vector<Cell> cells(3);
     for (size_t i = 0; i < 3; ++i) {
-      static_cast<Comparison&>(cells[i]) = {.unit = "ms", .paper = 8, .value = 9, .interval = Interval{7, 11}};
+      cells[i].unit = "ms";
+      cells[i].paper = 8;
+      cells[i].value = 9;
+      cells[i].interval = {7, 11};
       cells[i].artifact = id();
       cells[i].row = i == 2 ? "last" : "first";
       cells[i].column = "c";
@@ -336,31 +382,48 @@ class Fixed : public Artifact {
 TEST(PrintedValues, OfAReproduction) {
   Reproduction r;
   r.add(Fixed(), {});
-  EXPECT_EQ(cell_tables(r)[1].table.csv(), R"(row,column,unit,"paper, full size",measured cuda at 1/4,error,verdict
+  EXPECT_EQ(cell_tables(r)[1].table.csv(),
+            R"(row,column,unit,"paper, full size",measured cuda at 1/4,error,verdict
 first,c,ms,8 (digitized),"9 [7, 11]",+12.50 %,undecided
 last,c,ms,8 (digitized),"10 [7, 11]",+25.00 %,undecided
 )");
   EXPECT_EQ(claim_table(r).csv(), R"(claim,stated,tolerance,source,value,verdict,statement,why
 claim,≥ 8 ms,± 2,"measured cuda, 3 threads at 1/4","10 [7, 11]",reproduced,It is.,
 )");
-  EXPECT_EQ(verdict_table(r).csv(),
-            R"(,source,reproduced,not reproduced,undecided,calibrated,not comparable,not measurable here,without verdict
+  EXPECT_EQ(
+      verdict_table(r).csv(),
+      R"(,source,reproduced,not reproduced,undecided,calibrated,not comparable,not measurable here,without verdict
 claims,"measured cuda, 3 threads at 1/4",1,0,0,0,0,0,0
 cells,measured cuda,1,0,0,0,0,0,0
 cells,measured cuda at 1/4,0,0,2,0,0,0,0
 )");
   EXPECT_EQ(to_csv(r).substr(to_csv(r).rfind("paper/")),
-            "paper/table,last,c,ms,8.0,false,digitized,,10.0,7.0,11.0,13,measured,cuda,,1/4,25.0,,false,ok,undecided,"
+            "paper/table,last,c,ms,8.0,false,digitized,,10.0,7.0,11.0,13,measured,cuda,,1/"
+            "4,25.0,,false,ok,undecided,"
             "2.0,5.0,,,\n");
-  const json common = json::parse(R"({"unit": "ms", "paper": 8.0, "formula": null, "value": 10.0, "interval": [7.0, 11.0],
+  const json common = json::parse(
+      R"({"unit": "ms", "paper": 8.0, "formula": null, "value": 10.0, "interval": [7.0, 11.0],
       "samples": 13, "source": "measured", "on": "cuda", "program": "", "threads": null, "scale": "1/4", "fitted": false,
       "reason": "", "relation": "about", "tolerance": 2.0, "justification": "", "no_effect": 5.0})");
   json cell = common, claim = common;
-  cell.update({{"artifact", "paper/table"}, {"row", "last"}, {"column", "c"}, {"read", "digitized"}, {"paper_oom", false},
-               {"error_percent", 25.}, {"error_points", nullptr}, {"status", "ok"}, {"verdict", "undecided"},
-               {"of_another_run", false}, {"note", ""}});
-  claim.update({{"id", "claim"}, {"statement", "It is."}, {"verdict", "reproduced"}, {"note", ""}, {"expected", false},
-                {"relation", "at least"}, {"threads", 3}});
+  cell.update({{"artifact", "paper/table"},
+               {"row", "last"},
+               {"column", "c"},
+               {"read", "digitized"},
+               {"paper_oom", false},
+               {"error_percent", 25.},
+               {"error_points", nullptr},
+               {"status", "ok"},
+               {"verdict", "undecided"},
+               {"of_another_run", false},
+               {"note", ""}});
+  claim.update({{"id", "claim"},
+                {"statement", "It is."},
+                {"verdict", "reproduced"},
+                {"note", ""},
+                {"expected", false},
+                {"relation", "at least"},
+                {"threads", 3}});
   EXPECT_EQ(to_json(r)["cells"][2], cell);
   EXPECT_EQ(to_json(r)["claims"][0], claim);
 }
@@ -371,19 +434,21 @@ TEST(PrintedValues, OfAReport) {
   ReportedRecords records;
   for (const char* build : {"0", "1", "1"}) {
     Record r = distinct_record();
-    r.environment = fmt::format(R"({{"load_average": [{}], "build": {{"commit": "{}"}}}})", records.files.size(), build);
+    r.options.erase("threads");
+    r.environment = fmt::format(R"({{"load_average": [{}], "build": {{"commit": "{}"}}}})",
+                                records.files.size(), build);
     records.records.add(r);
     records.files.push_back("f");
     records.lines.push_back(10 + 7 * static_cast<int>(records.files.size()));
   }
   Reproduction numbers;
   numbers.add(artifact, records.records);
-  const json all = report_document(records, {{&artifact, numbers}}, {}, {});
+  json all = report_document(records, {{&artifact, numbers}}, {}, {});
   EXPECT_EQ(all["artifacts"][0]["tables"][1]["places"], json::parse("[[0, 4, 1], [1, 4, 2]]"));
   EXPECT_EQ(all["cells"][2]["records"], json::parse("[2]"));
   EXPECT_EQ(all["environments"].size(), 2U);
-  EXPECT_EQ((std::array{all["records"][2]["line"], all["records"][2]["environment"], all["claims"][0]["stated"],
-                        all["claims"][0]["ours"]}),
+  EXPECT_EQ((std::array{all["records"][2]["line"], all["records"][2]["environment"],
+                        all["claims"][0]["stated"], all["claims"][0]["ours"]}),
             (std::array<json, 4>{31, 1, "≥ 8 ms", "10 [7, 11]"}));
   EXPECT_EQ(all["records"][2]["quantities"], json::parse(R"([["step_time", "1", "s, 5 samples"],
       ["peak memory of a rank", "11", "MiB"], ["host memory of a rank", "13", "MiB"], ["fastest", "t2 w4", ""]])"));
