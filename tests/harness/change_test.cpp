@@ -189,16 +189,5 @@ TEST(Change, OfHowACaseEndedIsADifference) {
   EXPECT_EQ(status.note, "ok, and oom: too large");
 }
 
-TEST(Change, IsAFailureWhereItWasNamed) {
-  ComparisonReport report;
-  report.quantities = compared(eight(1, 0.002), eight(1.1, 0.002));
-  EXPECT_EQ(junit_cases(report).at(0).outcome, JUnitCase::Outcome::passed);
-  report.fail_on = {Change::faster, Change::slower};
-  const JUnitCase failed = junit_cases(report).at(0);
-  EXPECT_EQ(failed.outcome, JUnitCase::Outcome::failed);
-  EXPECT_EQ(failed.group, "bench/gemm 64");
-  EXPECT_THAT(failed.message, HasSubstr("slower: 1.1"));
-}
-
 }  // namespace
 }  // namespace frugal::harness

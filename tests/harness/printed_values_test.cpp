@@ -14,16 +14,17 @@
 #include "harness/report/document/evidence_json.h"
 #include "harness/report/document/report_document.h"
 #include "harness/report/measurement.h"
-#include "harness/report/record_table.h"
 #include "harness/report/verdicts.h"
 #include "harness/settings/models.h"
 #include "tests/harness/support.h"
+#include "tests/harness/values_at.h"
 
 namespace frugal::harness {
 namespace {
 
 using nlohmann::json;
 using testing::full_record;
+using testing::values_at;
 
 constexpr int64_t mebi = 1 << 20, gibi = 1 << 30;
 
@@ -146,70 +147,15 @@ TEST(PrintedValues, OfParameters) {
   EXPECT_EQ(text("1T"), "1T: 1.008 trillion parameters (1,008,038,758,400)\n");
 }
 
-TEST(PrintedValues, OfExportedRecords) {
-  Record r = distinct_record();
-  r.memory->after_forward = BytesPerKind{31, 32, 33, 34, 35, 36, 37};
-  r.memory->stages.resize(2);
-  r.memory->stages[1] = {{41, 42, 43, 44, 45, 46, 47}, 48, {51, 52, 53, 54, 55, 56, 57}};
-  r.needed = needed();
-  r.metrics = {{"time", {"s", {6, 1, 4, 2}}}};
-  const Table table = record_rows({full_record(), r});
-  std::map<std::string, std::string> values;
-  for (const auto& row : table.rows)
-    if (row[0] == "1")
-      values[row[11] + (row[12].empty() ? "" : "@" + row[12])] =
-          fmt::format("{}|{}|{}|{}", row[13], row[14], row[17], row[18]);
-  std::map<std::string, std::string> expected = {
-      {"time", "s|3|4|6 1 4 2"},
-      {"peak_memory", "B|11534336|1|11534336"},
-      {"reserved_memory", "B|5368709120|1|5368709120"},
-      {"peak_host_memory", "B|13631488|1|13631488"},
-      {"peak_memory@0", "B|0|1|0"},
-      {"peak_memory@1", "B|48|1|48"},
-      {"needed_memory", "B|24696061952|1|24696061952"},
-      {"needed_host_memory", "B|31138512896|1|31138512896"},
-      {"model_flops", "FLOP|1250000000000000|1|1250000000000000"},
-      {"hardware_flops", "FLOP|1500000000000000|1|1500000000000000"},
-      {"hardware_flops_as_printed", "FLOP|1750000000000000|1|1750000000000000"},
-      {"operations", "1|18|1|18"},
-      {"bytes_moved", "B|12000000000|1|12000000000"},
-      {"least_bytes", "B|150|1|150"},
-      {"mfu_data_sheet", "1|0.25|1|0.25"},
-      {"hfu_data_sheet", "1|0.3|1|0.3"},
-      {"mfu_measured", "1|0.3125|1|0.3125"},
-      {"hfu_measured", "1|0.375|1|0.375"},
-      {"data_sheet_peak", "FLOP/s|1000000000000000|1|1000000000000000"},
-      {"measured_peak", "FLOP/s|800000000000000|1|800000000000000"},
-      {"loss", "nat|3|2|3.5 2.5"},
-      {"held_out_loss_of_step_2", "nat|2.75|1|2.75"},
-      {"held_out_loss_of_step_4", "nat|2.625|1|2.625"}};
-  const char* const kinds[] = {"parameter",  "gradient",  "optimizer",    "activation",
-                               "statistics", "workspace", "communication"};
-  for (int i = 0; i < 7; ++i)
-    for (const auto& [name, bytes] :
-         {std::pair{"peak_memory_{}", i == 0 ? 1 << 10 : (i + 1) * mebi},
-          {"memory_after_forward_{}", 31 + i},
-          {"needed_memory_at_peak_{}", i == 0   ? 2 * gibi
-                                       : i == 3 ? 5 * gibi
-                                                : 0},
-          {"memory_at_peak_{}@0", 0},
-          {"memory_at_peak_{}@1", 41 + i},
-          {"peak_memory_{}@0", 0},
-          {"peak_memory_{}@1", 51 + i}})
-      expected[fmt::format(fmt::runtime(name), kinds[i])] = fmt::format("B|{0}|1|{0}", bytes);
-  EXPECT_EQ(values, expected);
-  EXPECT_EQ(table.rows[0][8], "4");
-}
-
 TEST(PrintedValues, OfAStepsWork) {
   const StepWork work = *distinct_record().work;
   EXPECT_EQ(operations_table(work).csv(), "operation,count,GB,TFLOP\nfill,11,7,0\ngemm,7,5,3\n");
-  EXPECT_EQ(to_json(work, "cuda"),
-            json::parse(R"({"unit": "bytes", "stage": 1, "bytes": 12000000000,
-      "operations": {"gemm": {"count": 7, "bytes": 5000000000, "flops": 3000000000000},
-                     "fill": {"count": 11, "bytes": 7000000000, "flops": 0}},
-      "calls": {"launches": 13, "library_calls": 17, "copies": 19, "synchronisations": 23},
-      "least": {"weights": 10, "gradients": 20, "optimizer": 30, "kept": 40, "inputs": 50, "total": 150}})"));
+  EXPECT_EQ(
+      to_json(work, "cuda").dump(),
+      R"({"bytes":12000000000,"calls":{"copies":19,"launches":13,"library_calls":17,"synchronisations":23},)"
+      R"("least":{"gradients":20,"inputs":50,"kept":40,"optimizer":30,"total":150,"weights":10},)"
+      R"("operations":{"fill":{"bytes":7000000000,"count":11,"flops":0},)"
+      R"("gemm":{"bytes":5000000000,"count":7,"flops":3000000000000}},"stage":1,"unit":"bytes"})");
 }
 
 TEST(PrintedValues, OfARecord) {
@@ -221,28 +167,22 @@ TEST(PrintedValues, OfARecord) {
                          58,
                          {61, 62, 63, 64, 65, 66, 67}};
   r.needed = needed();
-  const json all = to_json(r), &memory = all["memory"], &stage = memory["stages"][0];
-  EXPECT_EQ(all["metrics"]["step_time"]["median"], 1.0);
-  EXPECT_EQ((std::array{memory["peak_total"], memory["host_peak"], memory["reserved"],
-                        memory["peak"]["optimizer"], stage["peak"], stage["peak_in_layers"],
-                        stage["at_peak"]["gradient"], stage["peak_per_kind"]["gradient"],
-                        stage["held"]["gradient"]}),
-            (std::array<json, 9>{11 * mebi, 13 * mebi, 5 * gibi, 3 * mebi, 48, 58, 42, 52, 62}));
-  EXPECT_EQ((std::array{all["needed"]["capacity"], all["needed"]["host_capacity"],
-                        all["needed"]["memory"]["host_peak"]}),
-            (std::array<json, 3>{17 * gibi, 19 * gibi, 29 * gibi}));
-  EXPECT_EQ(all["flops"], json::parse(R"({"model": {"value": 1.25e15, "formula": "eq"},
-      "hardware": {"value": 1.5e15, "formula": "executed"},
-      "hardware_as_printed": {"value": 1.75e15, "formula": "korthikanti2022/eq8"}})"));
-  EXPECT_EQ(all["utilization"],
-            json::parse(R"({"peak_flops": {"data_sheet": 1e15, "measured": 8e14},
-      "mfu": {"data_sheet": {"value": 0.25, "reason": ""}, "measured": {"value": 0.3125, "reason": ""}},
-      "hfu": {"data_sheet": {"value": 0.3, "reason": ""}, "measured": {"value": 0.375, "reason": ""}}})"));
-  EXPECT_EQ(all["ranks"]["skew"],
-            json::parse(R"({"smallest": 0.0, "lower_quartile": 0.25, "median": 0.375,
-      "upper_quartile": 0.5, "largest": 1.0})"));
-  EXPECT_EQ(all["ranks"]["straggler"], json::parse(R"({"rank": 1, "slower": 0.08})"));
-  EXPECT_EQ(all["held_out"][1], json::parse(R"({"step": 4, "loss": 2.625})"));
+  EXPECT_EQ(
+      values_at(
+          to_json(r),
+          "metrics/step_time/median memory/peak_total memory/host_peak memory/reserved "
+          "memory/peak/optimizer "
+          "memory/stages/0/peak memory/stages/0/peak_in_layers memory/stages/0/at_peak/gradient "
+          "memory/stages/0/peak_per_kind/gradient memory/stages/0/held/gradient needed/capacity "
+          "needed/host_capacity needed/memory/host_peak flops/model/value flops/hardware/value "
+          "flops/hardware_as_printed/value utilization/peak_flops utilization/mfu/data_sheet/value "
+          "utilization/mfu/measured/value utilization/hfu/data_sheet/value "
+          "utilization/hfu/measured/value "
+          "ranks/skew ranks/straggler held_out/1"),
+      R"(1.0 11534336 13631488 5368709120 3145728 48 58 42 52 62 18253611008 20401094656 31138512896 1.25e+15 1.5e+15 )"
+      R"(1.75e+15 {"data_sheet":1e+15,"measured":800000000000000.0} 0.25 0.3125 0.3 0.375 )"
+      R"({"largest":1.0,"lower_quartile":0.25,"median":0.375,"smallest":0.0,"upper_quartile":0.5} )"
+      R"({"rank":1,"slower":0.08} {"loss":2.625,"step":4})");
 }
 
 /// 77 bytes become 88, and of a measured run's times nothing is judged.
@@ -276,15 +216,11 @@ TEST(PrintedValues, OfARecordRunAgain) {
 )");
   EXPECT_EQ(table.rows.size(), 5U + 12 + 1);
   EXPECT_EQ(table.rows.back()[3], "3 others");
-  const json said = to_json(all)["records"];
   EXPECT_EQ(
-      said[0],
-      json::parse(
-          R"({"record": 7, "artifact": "paper/table", "case": "a case", "on": "cpu", "reason": "",
-      "verdict": "differs", "equal": 5, "values": [{"value": "memory.peak_total", "recorded": "77", "now": "88",
-      "change": "+14.3 %", "verdict": "differs"}]})"));
-  EXPECT_EQ((std::array{said[1]["record"], said[1]["reason"], said[2]["equal"]}),
-            (std::array<json, 3>{8, "gone", 11}));
+      values_at(to_json(all)["records"], "0 1/record 1/reason 2/equal"),
+      R"({"artifact":"paper/table","case":"a case","equal":5,"on":"cpu","reason":"","record":7,"values":)"
+      R"([{"change":"+14.3 %","now":"88","recorded":"77","value":"memory.peak_total","verdict":"differs"}],)"
+      R"("verdict":"differs"} 8 "gone" 11)");
 }
 
 TEST(PrintedValues, OfGoogleBenchmark) {
@@ -298,30 +234,15 @@ TEST(PrintedValues, OfGoogleBenchmark) {
 }
 
 TEST(PrintedValues, OfAGpusState) {
-  GpuState state;
-  state.sm = {1, 2, 3};
-  state.memory = {4, 5, 6};
-  state.power = 7;
-  state.power_cap = 8;
-  state.default_power_cap = 9;
-  state.temperature = 10;
-  state.corrected_errors = 11;
-  state.uncorrected_errors = 12;
-  state.pcie_generation = 13;
-  state.pcie_width = 14;
-  state.most_pcie_generation = 15;
-  state.most_pcie_width = 16;
-  state.nvlinks = 17;
-  state.active_nvlinks = 18;
-  state.numa_node = 19;
-  state.ecc = true;
-  EXPECT_EQ(to_json(state),
-            json::parse(R"({"sm_clock_mhz": {"current": 1, "application": 2, "max": 3},
-      "memory_clock_mhz": {"current": 4, "application": 5, "max": 6}, "power_watts": 7.0, "power_cap_watts": 8.0,
-      "default_power_cap_watts": 9.0, "temperature_celsius": 10, "throttle_reasons": null, "ecc": true,
-      "corrected_errors": 11, "uncorrected_errors": 12, "mig": null, "persistence": null, "nvlinks": 17,
-      "active_nvlinks": 18, "numa_node": 19, "pcie": {"generation": 13, "width": 14, "max_generation": 15,
-      "max_width": 16}})"));
+  const GpuState state{{1, 2, 3}, {4, 5, 6}, 7,  8,  9,  10, {}, true, {}, {},
+                       11,        12,        13, 14, 15, 16, 17, 18,   19};
+  EXPECT_EQ(
+      to_json(state).dump(),
+      R"({"active_nvlinks":18,"corrected_errors":11,"default_power_cap_watts":9.0,"ecc":true,"memory_clock_mhz":)"
+      R"({"application":5,"current":4,"max":6},"mig":null,"numa_node":19,"nvlinks":17,"pcie":{"generation":13,)"
+      R"("max_generation":15,"max_width":16,"width":14},"persistence":null,"power_cap_watts":8.0,"power_watts":7.0,)"
+      R"("sm_clock_mhz":{"application":2,"current":1,"max":3},"temperature_celsius":10,"throttle_reasons":null,)"
+      R"("uncorrected_errors":12})");
 }
 
 TEST(PrintedValues, OfAPrediction) {
@@ -401,31 +322,17 @@ cells,measured cuda at 1/4,0,0,2,0,0,0,0
             "paper/table,last,c,ms,8.0,false,digitized,,10.0,7.0,11.0,13,measured,cuda,,1/"
             "4,25.0,,false,ok,undecided,"
             "2.0,5.0,,,\n");
-  const json common = json::parse(
-      R"({"unit": "ms", "paper": 8.0, "formula": null, "value": 10.0, "interval": [7.0, 11.0],
-      "samples": 13, "source": "measured", "on": "cuda", "program": "", "threads": null, "scale": "1/4", "fitted": false,
-      "reason": "", "relation": "about", "tolerance": 2.0, "justification": "", "no_effect": 5.0})");
-  json cell = common, claim = common;
-  cell.update({{"artifact", "paper/table"},
-               {"row", "last"},
-               {"column", "c"},
-               {"read", "digitized"},
-               {"paper_oom", false},
-               {"error_percent", 25.},
-               {"error_points", nullptr},
-               {"status", "ok"},
-               {"verdict", "undecided"},
-               {"of_another_run", false},
-               {"note", ""}});
-  claim.update({{"id", "claim"},
-                {"statement", "It is."},
-                {"verdict", "reproduced"},
-                {"note", ""},
-                {"expected", false},
-                {"relation", "at least"},
-                {"threads", 3}});
-  EXPECT_EQ(to_json(r)["cells"][2], cell);
-  EXPECT_EQ(to_json(r)["claims"][0], claim);
+  EXPECT_EQ(
+      values_at(to_json(r), "cells/2 claims/0"),
+      R"({"artifact":"paper/table","column":"c","error_percent":25.0,"error_points":null,"fitted":false,"formula":null,)"
+      R"("interval":[7.0,11.0],"justification":"","no_effect":5.0,"note":"","of_another_run":false,"on":"cuda",)"
+      R"("paper":8.0,"paper_oom":false,"program":"","read":"digitized","reason":"","relation":"about","row":"last",)"
+      R"("samples":13,"scale":"1/4","source":"measured","status":"ok","threads":null,"tolerance":2.0,"unit":"ms",)"
+      R"("value":10.0,"verdict":"undecided"} )"
+      R"({"expected":false,"fitted":false,"formula":null,"id":"claim","interval":[7.0,11.0],"justification":"",)"
+      R"("no_effect":5.0,"note":"","on":"cuda","paper":8.0,"program":"","reason":"","relation":"at least",)"
+      R"("samples":13,"scale":"1/4","source":"measured","statement":"It is.","threads":3,"tolerance":2.0,"unit":"ms",)"
+      R"("value":10.0,"verdict":"reproduced"})");
 }
 
 /// The third record is the last of its case in the setting, and in the second environment of two.
@@ -444,14 +351,12 @@ TEST(PrintedValues, OfAReport) {
   Reproduction numbers;
   numbers.add(artifact, records.records);
   json all = report_document(records, {{&artifact, numbers}}, {}, {});
-  EXPECT_EQ(all["artifacts"][0]["tables"][1]["places"], json::parse("[[0, 4, 1], [1, 4, 2]]"));
-  EXPECT_EQ(all["cells"][2]["records"], json::parse("[2]"));
-  EXPECT_EQ(all["environments"].size(), 2U);
-  EXPECT_EQ((std::array{all["records"][2]["line"], all["records"][2]["environment"],
-                        all["claims"][0]["stated"], all["claims"][0]["ours"]}),
-            (std::array<json, 4>{31, 1, "≥ 8 ms", "10 [7, 11]"}));
-  EXPECT_EQ(all["records"][2]["quantities"], json::parse(R"([["step_time", "1", "s, 5 samples"],
-      ["peak memory of a rank", "11", "MiB"], ["host memory of a rank", "13", "MiB"], ["fastest", "t2 w4", ""]])"));
+  EXPECT_EQ(
+      values_at(all,
+                "artifacts/0/tables/1/places cells/2/records environments/1/build records/2/line "
+                "records/2/environment claims/0/stated claims/0/ours records/2/quantities"),
+      R"([[0,4,1],[1,4,2]] [2] {"commit":"1"} 31 1 "≥ 8 ms" "10 [7, 11]" [["step_time","1","s, 5 samples"],)"
+      R"(["peak memory of a rank","11","MiB"],["host memory of a rank","13","MiB"],["fastest","t2 w4",""]])");
 }
 
 }  // namespace
