@@ -12,10 +12,10 @@ namespace frugal::harness {
 namespace {
 
 using testing::barred;
+using testing::gibi;
+using testing::mebi;
 using testing::tiny;
 using testing::values_at;
-
-constexpr int64_t mebi = 1 << 20, gibi = 1 << 30;
 
 Cell cell_of(const char* row, const char* unit, double paper, std::optional<double> value) {
   Cell cell;

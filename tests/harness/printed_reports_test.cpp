@@ -17,10 +17,10 @@ namespace frugal::harness {
 namespace {
 
 using testing::barred;
+using testing::gibi;
+using testing::mebi;
 using testing::tiny;
 using testing::values_at;
-
-constexpr int64_t mebi = 1 << 20, gibi = 1 << 30;
 
 TEST(PrintedReports, OfAttribution) {
   auto known = known_behaviours("float32-norms+separate-activation+causal-masks");

@@ -24,9 +24,9 @@ namespace {
 
 using nlohmann::json;
 using testing::full_record;
+using testing::gibi;
+using testing::mebi;
 using testing::values_at;
-
-constexpr int64_t mebi = 1 << 20, gibi = 1 << 30;
 
 size_t number_of(std::string_view operation) {
   return static_cast<size_t>(std::ranges::find(DeviceWork::names, operation) -

@@ -1,9 +1,12 @@
 #pragma once
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
 namespace frugal::testing {
+
+constexpr int64_t mebi = 1 << 20, gibi = 1 << 30;
 
 /// What stands at these places of a document, as text: JSON pointers without their first slash, and
 /// spaces between.
