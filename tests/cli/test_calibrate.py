@@ -121,6 +121,8 @@ class Calibrate(Cli):
         def longer(one):
             return one["held_out"][0]["longer_percent"]
         by_name = {one["machine"]: one for one in found}
+        for errors, mean in ((one["errors"]["percent"], one["longer_percent"]) for of in found for one in of["held_out"]):
+            self.assertLessEqual(abs(mean), errors["mean"] * (1 + 1e-9), "means of errors and of their magnitudes")
         self.assertLessEqual(longer(by_name["the shortest times"]), min(map(longer, found)))
         self.assertGreaterEqual(longer(by_name["the longest times"]), max(map(longer, found)))
         self.assertIn("gemm_sustained", self.run_frugal("calibrate", "--hardware", NAME, "--published").stdout)

@@ -247,7 +247,7 @@ class Export(Cli):
         self.assertEqual((self.folder / "there.csv").read_text(), self.run_frugal("export", "out").stdout)
 
     def test_numbers_are_the_records_to_the_last_bit(self):
-        self.run_frugal(*TINY, "--steps", "12", "--microbatches", "2")
+        self.run_frugal(*TINY, "--steps", "12", "--microbatches", "2", "--recompute", "full")
         self.run_frugal("measure", "--model", "22B", "--layers", "4", "--type", "bf16", "--on", "virtual",
                         "--tensor-parallel", "1,8", "--pipeline-parallel", "2", "--recompute", "selective")
         self.run_frugal("measure", "--model", "530B", "--on", "virtual", status=3)
@@ -300,9 +300,11 @@ class Export(Cli):
                    "operations": sum(one["count"] for one in work["operations"].values()), "least_bytes": work["least"]["total"],
                    "loss": statistics.median(record["losses"]) if record["losses"] else None}
         for side in ("data_sheet", "measured"):
-            numbers[f"{side}_peak"] = record["utilization"]["peak_flops"][side]
-            for fraction in ("mfu", "hfu"):
-                numbers[f"{fraction}_{side}"] = record["utilization"][fraction][side]["value"]
+            peak = numbers[f"{side}_peak"] = record["utilization"]["peak_flops"][side]
+            for fraction, counted in (("mfu", "model"), ("hfu", "hardware")):
+                value = numbers[f"{fraction}_{side}"] = record["utilization"][fraction][side]["value"]
+                of_peak = peak and flops[counted]["value"] / record["metrics"]["step_time"]["median"] / peak
+                self.assertAlmostEqual(value, of_peak, delta=1e-12 * (of_peak or 0))
         yield from (((f"held_out_loss_of_step_{one['step']}", ""), one["loss"]) for one in record["held_out"])
         yield from (((name, ""), value) for name, value in numbers.items() if value is not None)
 

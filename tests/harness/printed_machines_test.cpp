@@ -159,7 +159,7 @@ Peaks peaks() {
                   rate_of(DType::f32, {17, 17, 17}, 20)},
                  {rate_of(DType::bf16, {19, 19, 19}, 50)}};
   static_cast<Rate&>(peaks.copy) = rate_of({}, {}, 60);
-  peaks.copy.bytes = 6 * mebi;
+  peaks.copy.bytes = 100 * mebi;
   peaks.launch = {{3e-6, Interval{2e-6, 5e-6}, 10}, {7e-6, Interval{6e-6, 9e-6}, 11}};
   for (const auto& [name, mebibytes, value] :
        {std::tuple{"all-reduce", 2, 70.}, {"all-gather", 3, 90.}, {"reduce-scatter", 4, 80.}}) {
@@ -181,7 +181,7 @@ gemm f32,17,20,"[19, 22]",GFLOP/s
 measured peak f32,13,30,"[29, 32]",GFLOP/s
 gemm bf16,19,50,"[49, 52]",GFLOP/s
 measured peak bf16,19,50,"[49, 52]",GFLOP/s
-copy,6 MiB,60,"[59, 62]",GB/s
+copy,100 MiB,60,"[59, 62]",GB/s
 "all-reduce, 5 ranks, bus",2048 KiB,70,"[69, 72]",GB/s
 "all-gather, 5 ranks, bus",3072 KiB,90,"[89, 92]",GB/s
 "reduce-scatter, 5 ranks, bus",4096 KiB,80,"[79, 82]",GB/s
@@ -194,7 +194,7 @@ issuing one,,7,"[6, 9]",us
                 "gemm/0 measured_peak/f32/size copy launch collectives/1"),
       R"({"flops_per_second":10000000000.0,"interval":[9000000000.0,12000000000.0],"k":11,"m":5,"n":7,"repetitions":3,)"
       R"("seconds":[0.25,0.5],"size":null,"type":"f32"} 13 )"
-      R"({"bytes":6291456,"bytes_per_second":60000000000.0,"interval":[59000000000.0,62000000000.0],"repetitions":3,)"
+      R"({"bytes":104857600,"bytes_per_second":60000000000.0,"interval":[59000000000.0,62000000000.0],"repetitions":3,)"
       R"("seconds":[0.25,0.5]} {"each":{"interval":[2e-06,5e-06],"samples":10,"seconds":3e-06},)"
       R"("issue":{"interval":[6e-06,9e-06],"samples":11,"seconds":7e-06},"operations":1000} )"
       R"({"bus_bytes_per_second":90000000000.0,"bytes":3145728,"collective":"all-gather","factor":1.6,)"
@@ -204,7 +204,7 @@ issuing one,,7,"[6, 9]",us
                 "flops_f32 memory_bandwidth/source memory_bandwidth/value launch_overhead/value "
                 "operation_time/value link_bandwidth"),
       R"({"interval":[29000000000.0,32000000000.0],"source":"best median of 3 matrix products, m x n x k 13 x 13 x 13",)"
-      R"("unit":"FLOP/s","value":30000000000.0} "copy of 3145728 bytes to as many, read and written" 60000000000.0 )"
+      R"("unit":"FLOP/s","value":30000000000.0} "copy of 52428800 bytes to as many, read and written" 60000000000.0 )"
       R"(7e-06 3e-06 {"interval":[89000000000.0,92000000000.0],)"
       R"("source":"bus bandwidth of all-gather of 3145728 bytes by 5 ranks","unit":"B/s","value":90000000000.0})");
 }

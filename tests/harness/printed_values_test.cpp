@@ -14,6 +14,7 @@
 #include "harness/report/document/evidence_json.h"
 #include "harness/report/document/report_document.h"
 #include "harness/report/measurement.h"
+#include "harness/report/record_table.h"
 #include "harness/report/verdicts.h"
 #include "harness/settings/models.h"
 #include "tests/harness/support.h"
@@ -145,6 +146,17 @@ TEST(PrintedValues, OfParameters) {
   EXPECT_EQ(text("gpt2-124m"), "gpt2-124m: 124.5 million parameters (124,475,904)\n");
   // 12 L h² + 13 L h, tables of (v + s) h and the last norm: equation 2 of the scaling paper.
   EXPECT_EQ(text("1T"), "1T: 1.008 trillion parameters (1,008,038,758,400)\n");
+}
+
+/// Of the second stage, which is the fullest.
+TEST(PrintedValues, OfExportedNeeds) {
+  Record r = full_record();
+  r.needed = needed();
+  const Table table = record_rows({r});
+  const auto row = std::ranges::find(table.rows, "needed_memory_at_peak_activation",
+                                     [](const auto& one) { return one[11]; });
+  ASSERT_NE(row, table.rows.end());
+  EXPECT_EQ(row->at(14), "5368709120");
 }
 
 TEST(PrintedValues, OfAStepsWork) {

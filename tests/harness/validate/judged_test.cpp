@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "harness/validate/group.h"
 #include "harness/validate/workbench.h"
@@ -53,6 +54,20 @@ TEST_F(Judged, RatesAreOfWorkAndTimesOfASecond) {
          2e-6 / 0.7);
   expect(of("collectives", {series_of("collective/all-gather", "B/s", 1.5e9, half)}).at(0),
          "w: 3 [3, 3] GB/s|4 GB/s, a reference|", 3e9, 2.8e9);
+}
+
+TEST_F(Judged, RatesOfLongerTimesAreLower) {
+  const Series series = series_of("x", "B/s", 6, {1, 2, 3, 4, 5, 6, 7, 8});
+  const Estimate seconds = series.undisturbed(), rate = series.value();
+  EXPECT_LT(seconds.interval->low, seconds.interval->high);
+  EXPECT_DOUBLE_EQ(rate.interval->low, 6 / seconds.interval->high);
+  EXPECT_DOUBLE_EQ(rate.interval->high, 6 / seconds.interval->low);
+  const nlohmann::json kept = reference_json({series}, *target_, "c");
+  EXPECT_EQ(kept["values"]["x"],
+            (nlohmann::json{{"what", "w"},
+                            {"unit", "B/s"},
+                            {"value", 6 / 2.75},
+                            {"interval", {rate.interval->low, rate.interval->high}}}));
 }
 
 TEST_F(Judged, MemoryIsHeldAgainstTheMedianOfAllThatMovesIt) {
