@@ -120,6 +120,16 @@ class Printed(Cli):
         self.where_time_went(tables(text)[0], trace["traceEvents"])
         self.page_draws(trace, memory)
 
+    def test_traces_and_memory_files_have_the_hosts_memory(self):
+        self.run_frugal("trace", "--model", "gpt-tiny", "--layers", "5", "--on", "virtual", "--recompute", "full", "--offload", "--steps", "1",
+                        "--out-file", "t.json", "--memory-file", "m.json")
+        trace, memory = (json.loads((self.folder / name).read_text()) for name in ("t.json", "m.json"))
+        host = [(round(1e9 * row[0]), row[-1]) for before, row in zip(memory["stages"][0]["rows"], memory["stages"][0]["rows"][1:])
+                if row[-1] != before[-1]]
+        self.assertGreater(len(host), 2)
+        self.assertEqual(host, [(round(1e3 * e["ts"]), e["args"]["bytes"]) for e in trace["traceEvents"]
+                                if e["name"] == "host memory in use"][-len(host):])
+
     def where_time_went(self, table, events):
         slices = [[e for e in events if e["pid"] == stage and e["ph"] == "X"] for stage in range(3)]
         passes = [[e for e in one if e["tid"] == 0] for one in slices]
@@ -216,3 +226,10 @@ class Printed(Cli):
         text, said = self.said("list")
         self.assertEqual(tables(text)[0], [{"artifact": a["id"], "cases": str(len(a["cases"])), "title": a["title"]}
                                            for a in said["artifacts"]])
+        text, said = self.said("list", "korthikanti2022/table4")
+        self.assertEqual(tables(text)[0], [{"artifact": a["id"], "case": c["id"], "what": c["what"], "on": c["on"],
+                                            "scale": c["scale"]} for a in said["artifacts"] for c in a["cases"]])
+        text, said = self.said("bench")
+        self.assertEqual(tables(text)[0], [
+            {"benchmark": b["name"], "title": b["title"],
+             "axes": ", ".join(f"{axis['name']} ({len(axis['values'])})" for axis in b["axes"])} for b in said["benchmarks"]])

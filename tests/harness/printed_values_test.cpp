@@ -12,6 +12,7 @@
 #include "harness/report/commands/rerun_report.h"
 #include "harness/report/commands/work_report.h"
 #include "harness/report/document/evidence_json.h"
+#include "harness/report/document/markdown_report.h"
 #include "harness/report/document/report_document.h"
 #include "harness/report/measurement.h"
 #include "harness/report/record_table.h"
@@ -362,6 +363,11 @@ TEST(PrintedValues, OfAReport) {
   }
   Reproduction numbers;
   numbers.add(artifact, records.records);
+  const std::string page = markdown_report(records, numbers, {}, {});
+  EXPECT_NE(page.find("| paper/table a case | cuda | 1/4 | ok | 2022-05-10T12:00:00.000Z | 1 | "
+                      "frugal reproduce paper/table |\n"),
+            std::string::npos)
+      << page;
   json all = report_document(records, {{&artifact, numbers}}, {}, {});
   EXPECT_EQ(
       values_at(all,

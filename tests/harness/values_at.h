@@ -4,6 +4,8 @@
 #include <sstream>
 #include <string>
 
+#include "harness/namespace.h"
+
 namespace frugal::testing {
 
 constexpr int64_t mebi = 1 << 20, gibi = 1 << 30;
