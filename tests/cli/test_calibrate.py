@@ -38,10 +38,6 @@ class Calibrate(Cli):
         self.assertTrue(all(c["unit"] == "ms" and c["paper"] for c in found["refit"]["cells"]))
         self.assertIsNone(found["held_out"])
         self.assertIsNone(found["sensitivity"])
-        text = self.run_frugal("calibrate", "--hardware", NAME).stdout
-        for p in found["refit"]["parameters"]:
-            self.assertIn(p["key"], text)
-        self.assertIn("rms of the errors", text)
         self.assertEqual(list(self.folder.iterdir()), [], "nothing is written")
 
     def test_the_start_does_not_matter(self):
@@ -103,9 +99,6 @@ class Calibrate(Cli):
         (table4,) = by_key["device.memory_bandwidth"]["less"]["artifacts"]
         self.assertGreater(table4["time_percent"], 1)
         self.assertLess(table4["time_percent"], 100 / 9)
-        text = self.run_frugal("calibrate", "--hardware", file, "--sensitivity").stdout
-        self.assertIn("table4 -10 %", text)
-        self.assertIn("korthikanti2022/figure9: its cases take no time", text)
 
     def test_published(self):
         found = self.calibrate(NAME, "--published")["published"]
@@ -121,9 +114,10 @@ class Calibrate(Cli):
         def longer(one):
             return one["held_out"][0]["longer_percent"]
         by_name = {one["machine"]: one for one in found}
+        for errors, mean in ((one["errors"]["percent"], one["longer_percent"]) for of in found for one in of["held_out"]):
+            self.assertLessEqual(abs(mean), errors["mean"] * (1 + 1e-9), "means of errors and of their magnitudes")
         self.assertLessEqual(longer(by_name["the shortest times"]), min(map(longer, found)))
         self.assertGreaterEqual(longer(by_name["the longest times"]), max(map(longer, found)))
-        self.assertIn("gemm_sustained", self.run_frugal("calibrate", "--hardware", NAME, "--published").stdout)
 
     def test_bad_input(self):
         def rejected(change, *says):

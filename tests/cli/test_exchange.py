@@ -5,6 +5,7 @@ import importlib.util
 import io
 import json
 import shlex
+import statistics
 import subprocess
 import sys
 import unittest
@@ -246,9 +247,9 @@ class Export(Cli):
         self.assertEqual((self.folder / "there.csv").read_text(), self.run_frugal("export", "out").stdout)
 
     def test_numbers_are_the_records_to_the_last_bit(self):
-        self.run_frugal(*TINY, "--steps", "12", "--microbatches", "2")
+        self.run_frugal(*TINY, "--steps", "12", "--microbatches", "2", "--recompute", "full")
         self.run_frugal("measure", "--model", "22B", "--layers", "4", "--type", "bf16", "--on", "virtual",
-                        "--tensor-parallel", "1,8", "--pipeline-parallel", "2")
+                        "--tensor-parallel", "1,8", "--pipeline-parallel", "2", "--recompute", "selective")
         self.run_frugal("measure", "--model", "530B", "--on", "virtual", status=3)
         records, rows = self.records(), self.rows()
         for number, record in enumerate(records):
@@ -264,9 +265,6 @@ class Export(Cli):
             self.are_the_numbers(values, record)
 
     def are_the_numbers(self, values, record):
-        def value(quantity, stage=""):
-            return float(values[quantity, stage]["median"])
-
         for name, metric in record["metrics"].items():
             row = values[name, ""]
             self.assertEqual([float(sample) for sample in row["values"].split()], metric["samples"])
@@ -275,23 +273,40 @@ class Export(Cli):
             interval = metric["interval"] or {"low": None, "high": None}
             self.assertEqual([float(row[end]) if row[end] else None for end in ("low", "high")],
                              [interval["low"], interval["high"]])
-        if record["status"] != "ok":
-            needed = record["needed"]["memory"]
-            fullest = max(needed["stages"], key=lambda stage: stage["peak"]) if needed.get("stages") else None
-            expected = {"needed_memory": needed["peak_total"], "needed_host_memory": needed["host_peak"]}
-            for kind, bytes_ in (fullest["at_peak"] if fullest else {}).items():
-                expected[f"needed_memory_at_peak_{kind}"] = bytes_
-            self.assertEqual({quantity: value(quantity) for quantity, _ in values}, expected)
-            return
-        peak = record["memory"]["peak"]
-        self.assertEqual(value("peak_memory"), record["memory"]["peak_total"])
-        for kind in ("parameter", "gradient", "optimizer", "activation", "statistics", "workspace", "communication"):
-            self.assertEqual(value(f"peak_memory_{kind}"), peak[kind])
-        for number, stage in enumerate(record["memory"]["stages"]):
-            self.assertEqual(value("peak_memory", str(number)), stage["peak"])
-        self.assertEqual(value("model_flops"), record["flops"]["model"]["value"])
+        self.assertEqual({key: float(row["median"]) for key, row in values.items() if key[0] not in record["metrics"]},
+                         dict(self.counted(record)))
         if record["losses"]:
             self.assertEqual([float(loss) for loss in values["loss", ""]["values"].split()], record["losses"])
+
+    def counted(self, record):
+        """All numbers of a record but its metrics, by quantity and stage."""
+        def kinds(name, of_kind, stage=""):
+            return [((f"{name}_{kind}", stage), bytes_) for kind, bytes_ in of_kind.items()]
+
+        if record["status"] != "ok":
+            needed = record["needed"]["memory"]
+            yield from [(("needed_memory", ""), needed["peak_total"]), (("needed_host_memory", ""), needed["host_peak"])]
+            yield from kinds("needed_memory_at_peak", max(needed["stages"], key=lambda stage: stage["peak"])["at_peak"])
+            return
+        memory, flops, work = record["memory"], record["flops"], record["work"]
+        yield from kinds("peak_memory", memory["peak"])
+        for number, stage in enumerate(memory["stages"]):
+            yield from [(("peak_memory", str(number)), stage["peak"]), *kinds("memory_at_peak", stage["at_peak"], str(number)),
+                        *kinds("peak_memory", stage["peak_per_kind"], str(number))]
+        numbers = {"peak_memory": memory["peak_total"], "peak_host_memory": memory["host_peak"],
+                   "reserved_memory": memory["reserved"], "model_flops": flops["model"]["value"],
+                   "hardware_flops": flops["hardware"]["value"], "bytes_moved": work["bytes"],
+                   "hardware_flops_as_printed": (flops["hardware_as_printed"] or {}).get("value"),
+                   "operations": sum(one["count"] for one in work["operations"].values()), "least_bytes": work["least"]["total"],
+                   "loss": statistics.median(record["losses"]) if record["losses"] else None}
+        for side in ("data_sheet", "measured"):
+            peak = numbers[f"{side}_peak"] = record["utilization"]["peak_flops"][side]
+            for fraction, counted in (("mfu", "model"), ("hfu", "hardware")):
+                value = numbers[f"{fraction}_{side}"] = record["utilization"][fraction][side]["value"]
+                of_peak = peak and flops[counted]["value"] / record["metrics"]["step_time"]["median"] / peak
+                self.assertAlmostEqual(value, of_peak, delta=1e-12 * (of_peak or 0))
+        yield from (((f"held_out_loss_of_step_{one['step']}", ""), one["loss"]) for one in record["held_out"])
+        yield from (((name, ""), value) for name, value in numbers.items() if value is not None)
 
 
 class Parquet(Cli):

@@ -135,17 +135,6 @@ class Fit(Cli):
         lean = self.run_frugal("recompute", *TOO_LARGE[1][:4], *BF16, "--memory", "1GiB", status=3).stderr
         self.assertRegex(lean, "no recomputation fits: with full a step needs [0-9.]+ GiB of 1 GiB on each rank")
 
-    def test_host_memory_is_in_each_table(self):
-        run = ["--model", "gpt-tiny", "--on", "virtual", "--offload-optimizer"]
-        one = self.run_frugal("measure", *run, "--format", "csv").stdout
-        self.assertIn("host memory of a rank,", one)
-        self.assertIn(" of a node with 1 ranks", one)
-        several = self.run_frugal("measure", *run, "--layers", "1,2", "--format", "csv").stdout
-        self.assertIn(",host memory of a rank,", several.splitlines()[0])
-        ways = self.run_frugal("recompute", *run, "--format", "csv").stdout
-        self.assertIn(",host memory of a rank,", ways.splitlines()[0])
-        self.assertNotIn(",0 B,", ways)
-
     def test_what_is_wrong(self):
         run = ["measure", "--model", "gpt-tiny", "--fit"]
         self.rejected(*run, "--on", "cpu", says=["--fit", "--on is cpu", "virtual:MACHINE"])

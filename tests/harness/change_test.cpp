@@ -100,6 +100,7 @@ TEST(Change, OfVirtualTimesIsExact) {
   EXPECT_EQ(change_of(base, base), Change::same);
   EXPECT_EQ(change_of(base, candidate), Change::slower);
   EXPECT_FALSE(compared(base, candidate).at(0).p);
+  EXPECT_EQ(compared(base, candidate).at(0).ratio->value, 1 + 1e-6);
 }
 
 TEST(Change, OfMemoryIsExactAndNamesTheKind) {
@@ -125,11 +126,11 @@ TEST(Change, OfLossesIsExactAndSaysWhere) {
   base[0].losses = {4, 3, 2};
   RecordList candidate = base;
   EXPECT_EQ(compared(base, candidate).at(1).change, Change::same);
-  candidate[0].losses[1] = 3.0000003;
+  candidate[0].losses[1] = 6;
   const ComparedQuantity losses = compared(base, candidate).at(1);
   EXPECT_EQ(losses.quantity, "losses");
   EXPECT_EQ(losses.change, Change::different);
-  EXPECT_THAT(losses.note, HasSubstr("first at 2 of 3: 3 and 3.0000003; at most 1e-07"));
+  EXPECT_THAT(losses.note, HasSubstr("first at 2 of 3: 3 and 6; at most 1 of it apart"));
 }
 
 TEST(Change, OfLossesThatDifferFromRunToRunIsAmbiguous) {
@@ -187,17 +188,6 @@ TEST(Change, OfHowACaseEndedIsADifference) {
   EXPECT_EQ(status.quantity, "status");
   EXPECT_EQ(status.change, Change::different);
   EXPECT_EQ(status.note, "ok, and oom: too large");
-}
-
-TEST(Change, IsAFailureWhereItWasNamed) {
-  ComparisonReport report;
-  report.quantities = compared(eight(1, 0.002), eight(1.1, 0.002));
-  EXPECT_EQ(junit_cases(report).at(0).outcome, JUnitCase::Outcome::passed);
-  report.fail_on = {Change::faster, Change::slower};
-  const JUnitCase failed = junit_cases(report).at(0);
-  EXPECT_EQ(failed.outcome, JUnitCase::Outcome::failed);
-  EXPECT_EQ(failed.group, "bench/gemm 64");
-  EXPECT_THAT(failed.message, HasSubstr("slower: 1.1"));
 }
 
 }  // namespace

@@ -188,22 +188,5 @@ TEST(LongestSequence, FitsRealMemoryOfTheSameSizeAndNoLongerOneDoes) {
   }
 }
 
-TEST(LongestReport, IsConfirmedByTheLongestThatFitsAndTheNextThatDoesNot) {
-  LongestReport report;
-  report.step = {small(), {}};
-  report.longest.tokens = 100;
-  report.longest.refused = 64;
-  report.longest.memory.stages.resize(2);
-  report.longest.memory.stages[1].peak = 7;
-  report.tried = {{100, true, "", 5}, {101, false, "too long", 0}};
-  EXPECT_TRUE(report.confirmed());
-  EXPECT_EQ(report.json()["peak"], 7);
-  EXPECT_EQ(report.json()["configuration"]["model"]["sequence_length"], 100);
-  EXPECT_EQ(report.json()["run"][1]["peak"], nullptr);
-  report.tried[1].fits = true;
-  EXPECT_FALSE(report.confirmed());
-  EXPECT_EQ(report.json()["confirmed"], false);
-}
-
 }  // namespace
 }  // namespace frugal::harness

@@ -22,6 +22,12 @@ std::vector<RankSamples> samples(const std::vector<double>& base) {
   return ranks;
 }
 
+TEST(RankStatistics, AreOrderStatistics) {
+  const Spread step = rank_statistics({{0, {5, 1, 13, 2, 8}, {0, 0, 0, 0, 0}}}).ranks[0].step;
+  EXPECT_EQ((std::array{step.smallest, step.lower, step.median, step.upper, step.largest}),
+            (std::array<double, 5>{1, 2, 5, 8, 13}));
+}
+
 TEST(RankStatistics, NameARankThatHoldsTheOthersUp) {
   const RankStatistics even = rank_statistics(samples({1, 1, 1, 1}));
   EXPECT_FALSE(even.straggler);

@@ -147,19 +147,6 @@ TEST(Check, CountsThePapersProgramBeforeFrugal) {
   EXPECT_FALSE(check(r).passed);
 }
 
-TEST(VerdictTable, HasALineForEachSource) {
-  Reproduction r = reproduced();
-  r.cells.push_back(judged_cell(10, 15));
-  r.cells[1].on = "virtual:machine as program";
-  r.cells[1].program = "program";
-  const Table table = verdict_table(r);
-  ASSERT_EQ(table.rows.size(), 3U);
-  EXPECT_EQ(table.rows[0][0], "claims");
-  EXPECT_EQ(table.rows[1][1], "virtual:machine");
-  EXPECT_EQ(table.rows[2][1], "virtual:machine as program");
-  EXPECT_EQ(table.rows[2][3], "1");
-}
-
 TEST(Inventory, SaysWhatBecameOfEachRow) {
   const Inventory inventory{"paper",
                             "A paper",

@@ -168,6 +168,11 @@ TEST(Expectations, AreOfTheSameDeviceAlone) {
   ASSERT_EQ(sheet.size(), 1U);
   EXPECT_DOUBLE_EQ(sheet[0].value, 3.35e12 * 0.89);
   EXPECT_EQ(sheet[0].source, "the data sheet h100-dgx");
+  const Machine h100 = find_machine("h100-dgx");
+  EXPECT_DOUBLE_EQ(Expectations(*described, {}).of("collective/all-reduce")[0].value,
+                   450e9 * h100.link_fraction);
+  EXPECT_DOUBLE_EQ(Expectations(*described, {}).of("flops_f32")[0].value,
+                   66.9e12 * h100.gemm_fraction);
 }
 
 }  // namespace
