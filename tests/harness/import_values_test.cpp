@@ -28,8 +28,8 @@ void expect_reads(const char* format, const std::string& text, const ImportOptio
   for (const std::string& note : notes) EXPECT_THAT(all, ::testing::Contains(note));
 }
 
-ImportOptions beside(std::optional<int64_t> ranks, json given = json::object(),
-                     std::optional<int64_t> batch = {}) {
+ImportOptions with_ranks(std::optional<int64_t> ranks, json given = json::object(),
+                         std::optional<int64_t> batch = {}) {
   return {.variables = {}, .ranks = ranks, .global_batch = batch, .given = std::move(given)};
 }
 
@@ -75,7 +75,7 @@ TEST(ImportValues, OfMegatronWithADistinctSizeInEveryDimension) {
     "narrow_reduction": true, "offload_optimizer": true, "type": "bf16", "optimizer": "momentum",
     "momentum": 0.8, "learning_rate": 0.003, "weight_decay": 0.02, "clip": 0.7, "seed": 77})");
   expect_reads(
-      "megatron", list, beside(2 * 3 * 6 * 7), fields,
+      "megatron", list, with_ranks(2 * 3 * 6 * 7), fields,
       {"mapped: --world-size 252 -> data_parallel_size=7",
        "mapped: --global-batch-size 308 -> microbatches=11: of each of 7 replicas",
        "mapped: --num-distributed-optimizer-instances 3 -> shard_size=14: of 42 ranks that have "
@@ -87,15 +87,76 @@ TEST(ImportValues, OfMegatronWithADistinctSizeInEveryDimension) {
        "4: 2 activations of a part fewer in flight on every stage"});
   // What stands beside it goes before it; a vocabulary is padded all the same.
   expect_reads("megatron", list,
-               beside(252,
-                      {{"vocabulary_size", 1001},
-                       {"microbatch_size", 11},
-                       {"sequence_length", 320},
-                       {"recompute", "none"}},
-                      5 * 7 * 11),
+               with_ranks(252,
+                          {{"vocabulary_size", 1001},
+                           {"microbatch_size", 11},
+                           {"sequence_length", 320},
+                           {"recompute", "none"}},
+                          5 * 7 * 11),
                with_fields(fields, R"({"vocabulary_size": 1200, "microbatch_size": 11,
     "sequence_length": 320, "microbatches": 5, "recompute": "none", "recompute_layers": null})"));
 }
+
+/// Arguments besides the fewest, and the fields that they give in the place of defaults.
+const std::string with_rope = "--position-embedding-type rope ",
+                  with_contexts = "--context-parallel-size 4 ",
+                  with_stages = "--pipeline-model-parallel-size 3 ",
+                  with_fsdp = "--use-megatron-fsdp --data-parallel-sharding-strategy ";
+const std::vector<std::pair<std::string, const char*>> megatron_arguments = {
+    {"--tokenizer-type BertWordPieceLowerCase", R"({"vocabulary_size": 30592})"},  // 30522
+    {"--tokenizer-type BertWordPieceCase", R"({"vocabulary_size": 29056})"},       // 28996
+    {"--padded-vocab-size 777 --vocab-size 5", R"({"vocabulary_size": 777})"},
+    {"--vocab-size 385 --no-pad-vocab-size", R"({"vocabulary_size": 385})"},
+    {"--vocab-size 385 --disable-pad-vocab-size", R"({"vocabulary_size": 385})"},
+    // int(4 * hidden * 2 / 3 / 64) * 64
+    {"--swiglu", R"({"mlp": "swiglu", "intermediate_size": 512})"},
+    {"--quick-geglu", R"({"mlp": "geglu"})"},
+    {"--glu-activation GEGLU --ffn-hidden-size 96", R"({"mlp": "geglu", "intermediate_size": 96})"},
+    {"--glu-activation liglu", R"({"mlp": "geglu"})"},
+    {"--normalization rmsnorm", R"({"norm": "rms-norm"})"},
+    {"--normalization LayerNorm", R"({"norm": "layer-norm"})"},
+    {"--group-query-attention", R"({"key_value_heads": 1})"},
+    {"--num-key-value-heads 5", R"({"key_value_heads": 5})"},
+    {"--disable-bias-linear", R"({"bias": "none"})"},
+    {"--use-rotary-position-embeddings", R"({"positions": "rotary"})"},
+    {with_rope + "--use-rope-scaling", R"({"positions": "rotary", "rotary": {"base": 10000,
+             "factor": 8, "bands": {"low": 1, "high": 4, "original": 8192}}})"},
+    {with_rope + "--rotary-seq-len-interpolation-factor 3",
+     R"({"positions": "rotary", "rotary": {"base": 10000, "factor": 3}})"},
+    {"--hidden-dropout 0", R"({"dropout": 0, "stored_masks": null})"},
+    {"--optimizer adam", R"({"optimizer": "adamw"})"},
+    {"--fp16", R"({"type": "bf16"})"},
+    {"--global-batch-size 21", R"({"microbatches": 7})"},
+    {with_contexts, R"({"context_parallel_size": 4, "context": "zigzag"})"},
+    {with_contexts + "--cp-comm-type a2a", R"({"context_parallel_size": 4, "context": "ulysses"})"},
+    {with_contexts + "--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes \"[2 2]\"",
+     R"({"context_parallel_size": 4, "context": "zigzag", "ulysses_size": 2})"},
+    {"--use-distributed-optimizer", R"({"shard": "optimizer"})"},
+    {"--zero-stage 0", "{}"},
+    {"--zero-stage 1", R"({"shard": "optimizer"})"},
+    {"--zero-stage 2", R"({"shard": "gradients"})"},
+    {"--zero-stage 3", R"({"shard": "weights"})"},
+    {"--use-torch-fsdp2", R"({"shard": "weights"})"},
+    {with_fsdp + "no_shard", R"({"shard": "none"})"},
+    {with_fsdp + "optim", R"({"shard": "optimizer"})"},
+    {with_fsdp + "optim_grads", R"({"shard": "gradients"})"},
+    {with_fsdp + "optim_grads_params", R"({"shard": "weights"})"},
+    {"--cross-entropy-loss-fusion", R"({"program": "float32-loss"})"},
+    {"--attention-backend unfused", R"({"attention": "separate"})"},
+    {"--transformer-impl local", R"({"attention": "separate"})"},
+    {"--transformer-impl local --use-flash-attn", "{}"},
+    {"--DDP-impl local", R"({"attention": "separate"})"},
+    {"--recompute-activations", R"({"recompute": "selective"})"},
+    {"--cpu-offloading-num-layers 5", R"({"offload": true, "offload_layers": 5,
+             "offload_modules": "input+residual+norm+projection+core-attention+activation+mlp"})"},
+    {"--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 3",
+     R"({"pipeline_parallel_size": 2, "chunks": 3, "schedule": "interleaved"})"},
+    {with_stages + "--decoder-first-pipeline-num-layers 4",
+     R"({"pipeline_parallel_size": 3, "stage_layers": "4+2*1"})"},
+    {with_stages + "--decoder-last-pipeline-num-layers 4",
+     R"({"pipeline_parallel_size": 3, "stage_layers": "2*1+4"})"},
+    {with_stages + "--decoder-first-pipeline-num-layers 3 --decoder-last-pipeline-num-layers 1",
+     R"({"pipeline_parallel_size": 3, "stage_layers": "3+2+1"})"}};
 
 /// Its defaults, and what one argument changes of them.
 TEST(ImportValues, OfMegatronArgumentByArgument) {
@@ -114,68 +175,7 @@ TEST(ImportValues, OfMegatronArgumentByArgument) {
   expect("", "{}",
          {"mapped: --tokenizer-type GPT2BPETokenizer -> vocabulary_size=50304: 50257 "
           "tokens, padded to a multiple of 128"});
-  const std::string rope = "--position-embedding-type rope ",
-                    context = "--context-parallel-size 4 ",
-                    three = "--pipeline-model-parallel-size 3 ",
-                    fsdp = "--use-megatron-fsdp --data-parallel-sharding-strategy ";
-  for (const auto& [more, others] : std::vector<std::pair<std::string, const char*>>{
-           {"--tokenizer-type BertWordPieceLowerCase", R"({"vocabulary_size": 30592})"},  // 30522
-           {"--tokenizer-type BertWordPieceCase", R"({"vocabulary_size": 29056})"},       // 28996
-           {"--padded-vocab-size 777 --vocab-size 5", R"({"vocabulary_size": 777})"},
-           {"--vocab-size 385 --no-pad-vocab-size", R"({"vocabulary_size": 385})"},
-           {"--vocab-size 385 --disable-pad-vocab-size", R"({"vocabulary_size": 385})"},
-           // int(4 * hidden * 2 / 3 / 64) * 64
-           {"--swiglu", R"({"mlp": "swiglu", "intermediate_size": 512})"},
-           {"--quick-geglu", R"({"mlp": "geglu"})"},
-           {"--glu-activation GEGLU --ffn-hidden-size 96",
-            R"({"mlp": "geglu", "intermediate_size": 96})"},
-           {"--glu-activation liglu", R"({"mlp": "geglu"})"},
-           {"--normalization rmsnorm", R"({"norm": "rms-norm"})"},
-           {"--normalization LayerNorm", R"({"norm": "layer-norm"})"},
-           {"--group-query-attention", R"({"key_value_heads": 1})"},
-           {"--num-key-value-heads 5", R"({"key_value_heads": 5})"},
-           {"--disable-bias-linear", R"({"bias": "none"})"},
-           {"--use-rotary-position-embeddings", R"({"positions": "rotary"})"},
-           {rope + "--use-rope-scaling", R"({"positions": "rotary", "rotary": {"base": 10000,
-             "factor": 8, "bands": {"low": 1, "high": 4, "original": 8192}}})"},
-           {rope + "--rotary-seq-len-interpolation-factor 3",
-            R"({"positions": "rotary", "rotary": {"base": 10000, "factor": 3}})"},
-           {"--hidden-dropout 0", R"({"dropout": 0, "stored_masks": null})"},
-           {"--optimizer adam", R"({"optimizer": "adamw"})"},
-           {"--fp16", R"({"type": "bf16"})"},
-           {"--global-batch-size 21", R"({"microbatches": 7})"},
-           {context, R"({"context_parallel_size": 4, "context": "zigzag"})"},
-           {context + "--cp-comm-type a2a",
-            R"({"context_parallel_size": 4, "context": "ulysses"})"},
-           {context + "--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes \"[2 2]\"",
-            R"({"context_parallel_size": 4, "context": "zigzag", "ulysses_size": 2})"},
-           {"--use-distributed-optimizer", R"({"shard": "optimizer"})"},
-           {"--zero-stage 0", "{}"},
-           {"--zero-stage 1", R"({"shard": "optimizer"})"},
-           {"--zero-stage 2", R"({"shard": "gradients"})"},
-           {"--zero-stage 3", R"({"shard": "weights"})"},
-           {"--use-torch-fsdp2", R"({"shard": "weights"})"},
-           {fsdp + "no_shard", R"({"shard": "none"})"},
-           {fsdp + "optim", R"({"shard": "optimizer"})"},
-           {fsdp + "optim_grads", R"({"shard": "gradients"})"},
-           {fsdp + "optim_grads_params", R"({"shard": "weights"})"},
-           {"--cross-entropy-loss-fusion", R"({"program": "float32-loss"})"},
-           {"--attention-backend unfused", R"({"attention": "separate"})"},
-           {"--transformer-impl local", R"({"attention": "separate"})"},
-           {"--transformer-impl local --use-flash-attn", "{}"},
-           {"--DDP-impl local", R"({"attention": "separate"})"},
-           {"--recompute-activations", R"({"recompute": "selective"})"},
-           {"--cpu-offloading-num-layers 5", R"({"offload": true, "offload_layers": 5,
-             "offload_modules": "input+residual+norm+projection+core-attention+activation+mlp"})"},
-           {"--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 3",
-            R"({"pipeline_parallel_size": 2, "chunks": 3, "schedule": "interleaved"})"},
-           {three + "--decoder-first-pipeline-num-layers 4",
-            R"({"pipeline_parallel_size": 3, "stage_layers": "4+2*1"})"},
-           {three + "--decoder-last-pipeline-num-layers 4",
-            R"({"pipeline_parallel_size": 3, "stage_layers": "2*1+4"})"},
-           {three + "--decoder-first-pipeline-num-layers 3 --decoder-last-pipeline-num-layers 1",
-            R"({"pipeline_parallel_size": 3, "stage_layers": "3+2+1"})"}})
-    expect(more, others);
+  for (const auto& [more, others] : megatron_arguments) expect(more, others);
   expect("--hidden-dropout 0.3", R"({"dropout": 0.3})",
          {"missing: --attention-dropout 0.1, by default -> frugal has one probability, for hidden "
           "states and attention; 0.3 stands for both"});
@@ -303,13 +303,16 @@ TEST(ImportValues, OfTorchtitan) {
       "layers of a stage; frugal's are the first ones, so its peak lacks up to one layer's "
       "activations"};
   for (const auto& ranks : {std::optional<int64_t>(), std::optional<int64_t>(4 * 2 * 3 * 5 * 7)})
-    expect_reads("torchtitan", of_llama3("405B", run + shards), beside(ranks), fields, notes);
+    expect_reads("torchtitan", of_llama3("405B", run + shards), with_ranks(ranks), fields, notes);
   // Of 1680 ranks 14 shards are left, and a batch of 13 times 12 on each replica.
-  expect_reads("torchtitan", of_llama3("405B", run),
-               beside(4 * 2 * 3 * 5 * 14, {{"sequence_length", 4096}, {"microbatch_size", 6}},
-                      13 * 12 * 5 * 14),
-               with_fields(fields, R"({"sequence_length": 4096, "microbatch_size": 6,
-    "microbatches": 26, "data_parallel_size": 70, "shard_size": 42})"));
+  expect_reads(
+      "torchtitan", of_llama3("405B", run),
+      with_ranks(4 * 2 * 3 * 5 * 14,
+                 {{"sequence_length", 4096}, {"microbatch_size", 6}, {"recompute", "none"}},
+                 13 * 12 * 5 * 14),
+      with_fields(fields, R"({"sequence_length": 4096, "microbatch_size": 6,
+    "microbatches": 26, "data_parallel_size": 70, "shard_size": 42, "recompute": "none",
+    "recompute_layers": null})"));
 }
 
 TEST(ImportValues, OfTorchtitansSchedules) {
@@ -348,21 +351,21 @@ TEST(ImportValues, OfDeepSpeed) {
       R"({"train_batch_size": 105, "train_micro_batch_size_per_gpu": 3, "gradient_accumulation_steps": 5})";
   expect("{}", {}, "{}");
   expect(all, {}, batch);
-  expect(all, beside(7, json::object(), 3 * 7 * 11),
+  expect(all, with_ranks(7, json::object(), 3 * 7 * 11),
          R"({"data_parallel_size": 7, "microbatch_size": 3, "microbatches": 11})");
-  expect(R"({"train_batch_size": 105, "train_micro_batch_size_per_gpu": 3})", beside(7), batch);
-  expect(R"({"train_batch_size": 105, "gradient_accumulation_steps": 5})", beside(7), batch);
-  expect(R"({"train_batch_size": 105})", beside(7),
+  expect(R"({"train_batch_size": 105, "train_micro_batch_size_per_gpu": 3})", with_ranks(7), batch);
+  expect(R"({"train_batch_size": 105, "gradient_accumulation_steps": 5})", with_ranks(7), batch);
+  expect(R"({"train_batch_size": 105})", with_ranks(7),
          R"({"data_parallel_size": 7, "microbatch_size": 15, "microbatches": 1})");
   expect(R"({"train_micro_batch_size_per_gpu": 3, "gradient_accumulation_steps": 5})",
-         beside(2 * 3 * 11 * 7, {{"tensor_parallel_size", 2},
-                                 {"pipeline_parallel_size", 3},
-                                 {"context_parallel_size", 11}}),
+         with_ranks(2 * 3 * 11 * 7, {{"tensor_parallel_size", 2},
+                                     {"pipeline_parallel_size", 3},
+                                     {"context_parallel_size", 11}}),
          batch);
   expect(R"({"bf16": {"enabled": true}, "gradient_clipping": 0.7, "optimizer": {"type": "SGD",
     "params": {"lr": 0.003, "weight_decay": 0.02, "momentum": 0.8}}, "zero_optimization":
     {"stage": 2, "mics_shard_size": 3, "offload_optimizer": {"device": "cpu"}}})",
-         beside(6), R"({"type": "bf16", "narrow_reduction": true, "clip": 0.7,
+         with_ranks(6), R"({"type": "bf16", "narrow_reduction": true, "clip": 0.7,
     "optimizer": "momentum", "learning_rate": 0.003, "weight_decay": 0.02, "momentum": 0.8,
     "data_parallel_size": 6, "shard": "gradients", "shard_size": 3, "offload_optimizer": true})");
 }
