@@ -151,6 +151,11 @@ const std::vector<std::pair<std::string, const char*>> megatron_arguments = {
              "offload_modules": "input+residual+norm+projection+core-attention+activation+mlp"})"},
     {"--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 3",
      R"({"pipeline_parallel_size": 2, "chunks": 3, "schedule": "interleaved"})"},
+    // A part has one layer, which is every one.
+    {with_stages + "--num-layers-per-virtual-pipeline-stage 1 --recompute-granularity full "
+                   "--recompute-method block --recompute-num-layers 1",
+     R"({"pipeline_parallel_size": 3, "chunks": 2, "schedule": "interleaved",
+         "recompute": "full"})"},
     {with_stages + "--decoder-first-pipeline-num-layers 4",
      R"({"pipeline_parallel_size": 3, "stage_layers": "4+2*1"})"},
     {with_stages + "--decoder-last-pipeline-num-layers 4",
@@ -334,6 +339,16 @@ TEST(ImportValues, OfTorchtitansSchedules) {
     EXPECT_EQ(given.value("chunks", 1), chunks) << theirs;
     EXPECT_EQ(given.at("microbatch_size"), 1) << "of a pipeline, by default";
     EXPECT_EQ(given.at("microbatches"), 8);
+  }
+  // A microbatch that is given is the batch of a replica where there is one stage.
+  for (const auto& [stages, microbatches] : {std::pair{1, 1}, {2, 3}}) {
+    const std::string job = fmt::format(
+        "[training]\nlocal_batch_size = 12\n[parallelism]\npipeline_parallel_degree = {}\n",
+        stages);
+    const json given = import_configuration("torchtitan", of_llama3("8B", job), "mine",
+                                            with_ranks({}, {{"microbatch_size", 4}}))
+                           .given;
+    EXPECT_EQ(given.at("microbatches"), microbatches);
   }
 }
 

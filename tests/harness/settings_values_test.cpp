@@ -4,6 +4,8 @@
 
 #include <fstream>
 
+#include "engine/schedule/schedules.h"
+#include "engine/schedule/text.h"
 #include "harness/settings/config_json.h"
 #include "harness/settings/layer_counts.h"
 #include "harness/settings/models.h"
@@ -83,6 +85,14 @@ TEST(SettingsValues, WhatIsNotGivenFollows) {
   EXPECT_EQ(run_of({{"step_in_backward", true}}).train.optimizer.clip, 0);
   EXPECT_EQ(run_of({{"recompute_modules", "norm"}}).config.recompute, Recompute::selective);
   EXPECT_TRUE(run_of({{"offload_modules", "norm"}}).config.offload);
+  const json two = {{"schedule", "zb-v"}, {"pipeline_parallel_size", 2}, {"layers", 4}};
+  EXPECT_EQ(run_of(two).config.chunks, 2);
+  const testing::Folder folder;
+  std::ofstream(folder / "own") << engine::to_text(engine::make_schedule(
+      ScheduleKind::two_buffered, {.stages = 2, .microbatches = 3, .batches = 5}));
+  const TrainingRun own = run_of({{"schedule_file", folder / "own"}});
+  EXPECT_EQ(std::tuple(own.config.pipeline_parallel, own.config.microbatches, own.train.steps),
+            std::tuple(2, 3, 5));
   const RunConfig scaled =
       resolved({{"model", "llama3-8b"}, {"on", "virtual:a100-selene"}, {"scale", "1/4"}});
   EXPECT_EQ(std::tuple(scaled.model.hidden, scaled.model.sequence, scaled.model.vocabulary,
