@@ -169,9 +169,9 @@ std::optional<ArgumentList> printed_arguments(const std::string& text, const std
   if (values.contains("world_size"))
     list.ranks = number("world_size");
   else if (values.contains("data_parallel_size"))
-    list.ranks = bounded_product(
-        {number("data_parallel_size"), number("tensor_model_parallel_size"),
-         number("pipeline_model_parallel_size"), number("context_parallel_size")});
+    list.ranks =
+        bounded_product({number("data_parallel_size"), number("tensor_model_parallel_size"),
+                         number("pipeline_model_parallel_size"), number("context_parallel_size")});
   return list;
 }
 

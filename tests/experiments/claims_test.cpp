@@ -174,5 +174,33 @@ TEST(Claims, NotesSayWhatALengthTook) {
     }
 }
 
+/// Of one that is far from the paper's: what the paper's program has, here 1 GiB more, and what is
+/// then left.
+TEST(Claims, ReasonsSayWhatAProgramExplains) {
+  const Artifact& figure9 = artifact_of("korthikanti2022/figure9");
+  Records records = drawn_of(figure9);
+  const Records more =
+      records_of(figure9, {.cpu = false, .programs = Programs::papers}, [](Record& r) {
+        observe_all(r);
+        for (StageMemory& stage : r.memory->stages) stage.at_peak[3] += int64_t{1} << 30;
+      });
+  for (const Record& record : more.all()) records.add(record);
+  size_t explained = 0, left = 0;
+  for (const Cell& cell : figure9.cells(records)) {
+    if (!cell.paper || std::abs(*cell.value / *cell.paper - 1) <= 0.1) continue;
+    const bool nearer =
+        std::abs(*cell.value + 1 - *cell.paper) < std::abs(*cell.value - *cell.paper);
+    ++(cell.program.empty() ? explained : left);
+    EXPECT_EQ(
+        cell.reason,
+        cell.program.empty()
+            ? fmt::format("{:.4g} GiB as megatron-lm-2022{}", *cell.value + 1,
+                          nearer ? "" : ", so that does not explain it")
+            : fmt::format("{:.4g} GiB are left that no behaviour of megatron-lm-2022 explains",
+                          *cell.paper - *cell.value));
+  }
+  EXPECT_GT(std::min(explained, left), 8U);
+}
+
 }  // namespace
 }  // namespace frugal::experiments
