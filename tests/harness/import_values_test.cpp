@@ -187,6 +187,15 @@ TEST(ImportValues, OfMegatronArgumentByArgument) {
   expect("--max-position-embeddings 96", "{}",
          {"missing: --max-position-embeddings 96 -> rows of the positions' table; frugal's has "
           "sequence_length, 48"});
+  // Of 48 x 3 tokens in 4 bytes, / c: 200 columns / t, and 50560 / t.
+  expect(
+      "--defer-embedding-wgrad-compute --wgrad-deferral-limit 4 --sequence-parallel "
+      "--tensor-model-parallel-size 5 --context-parallel-size 3 --global-batch-size 21",
+      R"({"sequence_parallel": true, "tensor_parallel_size": 5, "context_parallel_size": 3,
+             "context": "zigzag", "microbatches": 7, "vocabulary_size": 50560})",
+      {"missing: --defer-embedding-wgrad-compute -> gradients of the output layer's weights are "
+       "computed behind the last microbatch: until then the last stage keeps its inputs, 7680 "
+       "bytes, and its logits' gradients, 1941504 bytes, of each of 4 microbatches"});
 }
 
 TEST(ImportValues, OfMegatronsBert) {
