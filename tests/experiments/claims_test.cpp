@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "engine/schedule/timeline.h"
 #include "experiments/paper.h"
 #include "kernels/support/embedded.h"
 #include "tests/experiments/drawn.h"
@@ -111,8 +112,19 @@ ExpectedClaim oom_of(const std::vector<Cell>& cells) {
 /// Whether a claim is that of a cell: its number and what it may be off by; capacities have the 80
 /// GiB of a GPU for the paper's number.
 bool is_of(const Claim& claim, const Cell& cell) {
-  const bool capacity = claim.id.find("fits/") != std::string::npos;
+  const bool capacity = claim.id.find("fits/") != std::string::npos,
+             over = claim.id.starts_with("without-both");
+  if (capacity) {
+    // Without effect each would be what the other one is in the paper.
+    const PaperCell& other =
+        Paper("korthikanti2022")
+            .cell("figure1", cell.row, over ? "total, present work" : "total, baseline");
+    if (claim.relation != (over ? Claim::Relation::at_least : Claim::Relation::at_most) ||
+        claim.no_effect != other.value)
+      return false;
+  }
   return claim.value == cell.value && claim.unit == cell.unit && claim.source == cell.source &&
+         (capacity || claim.no_effect == cell.no_effect) &&
          (capacity ? claim.paper == 80 && claim.tolerance == 0
                    : claim.reference() == cell.reference() && claim.tolerance == cell.tolerance);
 }
@@ -133,11 +145,15 @@ TEST(Claims, AreOfTheirCells) {
                                       : order_of(cells, claim.id.substr(begin, end - begin));
         EXPECT_EQ(claim.value, all.value) << claim.id;
         EXPECT_EQ(claim.paper, all.paper) << claim.id;
+        // A coin has half of the pairs right, and a technique that always fits what fits.
+        EXPECT_EQ(claim.no_effect, claim.id.ends_with("/oom") ? all.value : all.paper / 2);
         ++orders;
       } else if (const auto found = of_several.find(claim.id); found != of_several.end()) {
         EXPECT_NEAR(claim.value.value(), found->second.value, 1e-9) << claim.id;
         EXPECT_NEAR(claim.paper.value(), found->second.paper, 1e-9) << claim.id;
         EXPECT_NEAR(claim.tolerance.value(), found->second.tolerance, 1e-9) << claim.id;
+        EXPECT_EQ(claim.no_effect, claim.unit == "x" ? 1 : 0) << claim.id;
+        EXPECT_EQ(claim.relation == Claim::Relation::at_least, claim.id == "overhead-90");
         ++several;
       } else {
         EXPECT_EQ(std::ranges::count_if(cells, [&](const Cell& c) { return is_of(claim, c); }), 1)
@@ -200,6 +216,31 @@ TEST(Claims, ReasonsSayWhatAProgramExplains) {
                           *cell.paper - *cell.value));
   }
   EXPECT_GT(std::min(explained, left), 8U);
+}
+
+/// Passes of the paper's timelines, whose microbatches it counts from 1.
+TEST(Claims, TimelinesAreDrawnAsThePaperHasThem) {
+  const auto document =
+      nlohmann::json::parse(embedded_file("experiments/pipedream2bw2021/paper.json").value());
+  for (const char* name : {"figure1a", "figure1b", "figure2", "figure3a", "figure3b"}) {
+    const auto& workers = document.at("artifacts").at(name).at("workers");
+    for (const auto& [timeline, source] :
+         artifact_of(std::string("pipedream2bw2021/") + name).timelines()) {
+      ASSERT_EQ(timeline.stages.size(), workers.size()) << name;
+      for (size_t worker = 0; worker < workers.size(); ++worker) {
+        auto pass = workers[worker].begin();
+        for (const Span& span : timeline.stages[worker]) {
+          if (!is_pass(span.action.kind) || span.begin >= 23) continue;  // where figures end
+          ASSERT_NE(pass, workers[worker].end()) << name << " " << source;
+          const nlohmann::json drawn_pass = {span.action.kind == ActionKind::forward ? "F" : "B",
+                                             span.action.microbatch + 1, span.begin,
+                                             std::min(span.end, 23.0)};
+          EXPECT_EQ(drawn_pass, *pass++) << name << " " << source;
+        }
+        EXPECT_EQ(pass, workers[worker].end()) << name << " " << source;
+      }
+    }
+  }
 }
 
 }  // namespace
