@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "experiments/artifacts.h"
 #include "experiments/paper.h"
+#include "kernels/support/embedded.h"
 #include "tests/experiments/synthetic.h"
 
 namespace frugal::experiments {
@@ -140,6 +142,18 @@ TEST(Published, NumbersUnitsAndBandsAreThoseOfASecondComputation) {
     EXPECT_NEAR(without, published.without, 1e-4) << published.id;
   }
   EXPECT_GT(banded, 300);
+}
+
+/// Figure 5 of pipedream2bw2021, which no artifact has.
+TEST(Published, CurvesAreThoseOfASecondTranscription) {
+  const auto document =
+      nlohmann::json::parse(embedded_file("experiments/pipedream2bw2021/paper.json").value());
+  double sum = 0, place = 0;
+  for (const auto& curve : document.at("artifacts").at("figure5").at("curves"))
+    for (const auto& values : curve)
+      for (const auto& value : values) sum += ++place * (value.is_null() ? 0 : value.get<double>());
+  EXPECT_EQ(place, 144);
+  EXPECT_NEAR(sum, 620077241.6218, 1e-3);
 }
 
 }  // namespace
