@@ -6,6 +6,7 @@
 #include <charconv>
 #include <map>
 
+#include "harness/import/imported.h"
 #include "harness/import/megatron_table.h"
 #include "kernels/support/error.h"
 
@@ -98,14 +99,14 @@ std::optional<Argument> printed_argument(const std::string& name, const std::str
   return given ? std::optional(Argument{off.empty() ? argument : off, {}}) : std::nullopt;
 }
 
-/// Number printed for a name, within [1, 4096]; 1 where the name is not printed or has no number.
+/// Number printed for a name, at least 1; 1 where the name is not printed or has no number.
 int64_t printed_number(const std::map<std::string, std::string>& values, const std::string& name) {
   const auto found = values.find(name);
   int64_t number = 1;
   if (found != values.end())
     (void)std::from_chars(found->second.data(), found->second.data() + found->second.size(),
                           number);
-  return std::clamp<int64_t>(number, 1, int64_t{1} << 12);
+  return std::max<int64_t>(number, 1);
 }
 
 /// A line's name and value. A launcher may write a rank before it; a name of 48 letters has no dots
@@ -168,8 +169,9 @@ std::optional<ArgumentList> printed_arguments(const std::string& text, const std
   if (values.contains("world_size"))
     list.ranks = number("world_size");
   else if (values.contains("data_parallel_size"))
-    list.ranks = number("data_parallel_size") * number("tensor_model_parallel_size") *
-                 number("pipeline_model_parallel_size") * number("context_parallel_size");
+    list.ranks =
+        bounded_product({number("data_parallel_size"), number("tensor_model_parallel_size"),
+                         number("pipeline_model_parallel_size"), number("context_parallel_size")});
   return list;
 }
 

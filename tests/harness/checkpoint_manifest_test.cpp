@@ -20,8 +20,8 @@ const TrainingCheckpoint checkpoint = {.folder = "",
                                        .identity = {{"optimizer", "sgd"}},
                                        .files = {{"rank-0000.safetensors", 8, "0123"}},
                                        .losses = {3, 2.5},
-                                       .gradient_norms = {1, 1},
-                                       .held_out = {{7, 2.25}}};
+                                       .gradient_norms = {1, 1.5},
+                                       .held_out = {{5, 2.25}}};
 
 /// What reading a manifest says, in which a key has another value; "" takes the key away.
 std::string error_of(const std::string& key, const json& value) {
@@ -39,6 +39,10 @@ std::string error_of(const std::string& key, const json& value) {
 }
 
 TEST(CheckpointManifests, AreReadAsTheyWereWritten) {
+  EXPECT_EQ(to_json(checkpoint), json::parse(R"({
+    "schema": "frugal.checkpoint/1", "step": 7, "identity": {"optimizer": "sgd"},
+    "files": [{"name": "rank-0000.safetensors", "bytes": 8, "hash": "0123"}],
+    "losses": [3, 2.5], "gradient_norms": [1, 1.5], "held_out": [[5, 2.25]]})"));
   EXPECT_EQ(error_of("", nullptr), "nothing was thrown");
 }
 

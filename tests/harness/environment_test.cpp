@@ -51,29 +51,6 @@ TEST(UtcNow, IsIso8601) {
       std::regex_match(utc_now(), std::regex(R"(20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)")));
 }
 
-/// Narayanan et al. 2021 count weights, biases, norms and both embeddings: 12 l h² (1 + 13 / (12 h)
-/// + (v + s) / (12 l h)).
-TEST(FindModel, HasTheParametersThatTheirNamesSay) {
-  for (const auto& [name, billions] : {std::pair{"gpt-355m", 0.355},
-                                       {"gpt-1.3b", 1.3},
-                                       {"gpt-2.2b", 2.2},
-                                       {"gpt-3.8b", 3.8},
-                                       {"gpt-28.3b", 28.3}}) {
-    const ModelConfig m = find_model(name);
-    const auto l = static_cast<double>(m.layers), h = static_cast<double>(m.hidden);
-    const auto tokens = static_cast<double>(m.vocabulary + m.sequence);
-    EXPECT_NEAR((12 * l * h * h + 13 * l * h + tokens * h) / 1e9 / billions, 1, 0.025) << name;
-  }
-  for (const std::string size : {"-355m", "-2.2b", "-3.8b"}) {
-    ModelConfig bert = find_model("bert" + size), gpt = find_model("gpt" + size);
-    EXPECT_EQ(bert.vocabulary, 30592);
-    EXPECT_FALSE(bert.causal);
-    EXPECT_EQ(bert.objective, Objective::masked_token);
-    EXPECT_EQ(std::tuple(bert.layers, bert.hidden, bert.heads, bert.sequence),
-              std::tuple(gpt.layers, gpt.hidden, gpt.heads, gpt.sequence));
-  }
-}
-
 TEST(FindModel, KnowsThePapersModelsAndFiles) {
   EXPECT_EQ(find_model("1T").heads, 160);
   EXPECT_THAT([] { find_model("22b"); }, ThrowsMessage<InputError>(HasSubstr("22B")));

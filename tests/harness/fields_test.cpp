@@ -139,6 +139,10 @@ TEST(Sizes, BytesHaveTheirUnit) {
                                                                  {"1.5KiB", 1536},
                                                                  {"0.5kb", 500},
                                                                  {"7B", 7},
+                                                                 {"3kB", 3000},
+                                                                 {"3MiB", 3145728},
+                                                                 {"3MB", 3000000},
+                                                                 {"3TB", 3000000000000},
                                                                  {"2TiB", int64_t{1} << 41}}) {
     EXPECT_EQ(bytes.value("--memory", text), size) << text;
     EXPECT_EQ(bytes.value("--memory", bytes.text(size)), size) << bytes.text(size);
@@ -146,6 +150,8 @@ TEST(Sizes, BytesHaveTheirUnit) {
   EXPECT_EQ(bytes.text(80000000000), "80GB");
   EXPECT_EQ(bytes.text(85899345920), "80GiB");
   EXPECT_EQ(bytes.text(85899345921), "85899345921B");
+  EXPECT_EQ(bytes.text(3145728), "3MiB");
+  EXPECT_EQ(bytes.text(3072), "3KiB");
   for (const char* text : {"80", "80G", "80 GiB", "1.5B", "GiB", "0GiB", "8e9B", "9999999999GiB"})
     EXPECT_EQ(message_of<InputError>([&] { (void)bytes.value("--memory", text); }),
               "--memory is \"" + std::string(text) +

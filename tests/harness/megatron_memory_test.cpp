@@ -1,4 +1,3 @@
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/engine/program/support.h"
@@ -81,26 +80,6 @@ TEST(Megatron, AFusedLossHasAFurtherFloat32CopyOfTheLogits) {
   EXPECT_TRUE(has(with("--cross-entropy-fusion-impl te").same, "--cross-entropy-fusion-impl te"));
   EXPECT_TRUE(has(with(list + " --cross-entropy-loss-fusion --fp16-lm-cross-entropy").missing,
                   "--cross-entropy-loss-fusion"));
-}
-
-TEST(Megatron, SaysInBytesWhatAnOutputLayerKeepsThatComputesLater) {
-  const auto kept = [](const std::string& more) {
-    const Imported in = with(
-        "--bf16 --pipeline-model-parallel-size 2 --global-batch-size 12 "
-        "--defer-embedding-wgrad-compute " +
-        more);
-    for (const Imported::Part& part : in.missing)
-      if (part.said == "--defer-embedding-wgrad-compute") return part.what;
-    return std::string();
-  };
-  using ::testing::AllOf;
-  using ::testing::HasSubstr;
-  // 32 x 2 tokens of 64 and of 256 numbers of 2 bytes each.
-  EXPECT_THAT(kept(""), AllOf(HasSubstr(" 8192 bytes"), HasSubstr(" 32768 bytes"),
-                              HasSubstr("each of 6 microbatches")));
-  EXPECT_THAT(kept("--wgrad-deferral-limit 4 --tensor-model-parallel-size 2 --sequence-parallel"),
-              AllOf(HasSubstr(" 4096 bytes"), HasSubstr(" 16384 bytes"),
-                    HasSubstr("each of 4 microbatches")));
 }
 
 TEST(Megatron, HasScoresInFloat32WhereItHasScores) {

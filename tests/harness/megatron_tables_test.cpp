@@ -56,6 +56,38 @@ TEST(MegatronTables, NameNothingThatTakesMemoryOrTimeAmongWhatTakesNone) {
         << name;
 }
 
+/// Defaults of megatron/training/arguments.py change nothing; other values may.
+TEST(MegatronTables, KnowDefaults) {
+  for (const char* argument : {"--img-h 224",
+                               "--img-w 224",
+                               "--num-channels 3",
+                               "--patch-dim 16",
+                               "--num-classes 1000",
+                               "--iter-per-epoch 1250",
+                               "--mask-factor 1.0",
+                               "--head-lr-mult 1.0",
+                               "--dino-local-img-size 96",
+                               "--dino-local-crops-number 10",
+                               "--dino-head-hidden-size 2048",
+                               "--dino-bottleneck-size 256",
+                               "--dino-freeze-last-layer 1",
+                               "--dino-teacher-temp 0.07",
+                               "--dino-warmup-teacher-temp 0.04",
+                               "--dino-warmup-teacher-temp-epochs 30",
+                               "--indexer-batch-size 128",
+                               "--indexer-log-interval 1000",
+                               "--query-in-block-prob 0.1",
+                               "--biencoder-projection-dim 0",
+                               "--classes-fraction 1.0",
+                               "--data-per-class-fraction 1.0",
+                               "--glu-linear-offset 0.0",
+                               "--rotary-percent 1.0",
+                               "--mlp-chunks-for-training 1"}) {
+    EXPECT_TRUE(has(with(argument).same, argument)) << argument;
+    EXPECT_FALSE(has(with(std::string(argument) + "7").same, argument)) << argument;
+  }
+}
+
 TEST(Megatron, ReadsPartsOfWhatIsNotThereAsNothing) {
   for (const auto& [part, on] : std::map<std::string, std::string>{
            {"--moe-router-topk 2", "--num-experts 8"},

@@ -106,30 +106,6 @@ TEST(Cuda, Table4HasTheOverheadsOfOneDeviceWithoutThePapersNumbers) {
   }
 }
 
-/// Percentages of the baseline's time within each round, however slow it was.
-TEST(Cuda, Figure8IsOfRounds) {
-  const Records records = records_of(figure8(), on_gpus(8), [](Record& r) {
-    observe(r);
-    for (auto& [name, metric] : r.metrics)
-      for (size_t i = 0; i < metric.samples.size(); ++i)
-        metric.samples[i] *= 1 + static_cast<double>(i) / 4;
-  });
-  const std::map<std::string, double> expected{{"forward", 100.0 / 3},
-                                               {"backward", 200.0 / 3},
-                                               {"recompute", 100.0 / 3},
-                                               {"total", 400.0 / 3}};
-  size_t recomputed = 0;
-  for (const Cell& c : figure8().cells(records)) {
-    ASSERT_TRUE(c.interval) << c.row << ", " << c.column << ": " << c.reason;
-    EXPECT_EQ(c.samples, 12);
-    EXPECT_NEAR(c.interval->low, *c.value, 1e-9);
-    if (!c.row.ends_with("full recompute")) continue;
-    EXPECT_NEAR(*c.value, expected.at(c.column), 1e-9) << c.column;
-    ++recomputed;
-  }
-  EXPECT_EQ(recomputed, 4U * 4);
-}
-
 /// A cell beside another row's number would need that row's at this size, and no time is below
 /// zero: neither has a direction.
 TEST(Cuda, AtReducedSizeFigure8HasDirectionsWhereThereAreTwo) {

@@ -87,56 +87,6 @@ TEST(MemoryArtifacts, OneByteMoreIsNotTable2) {
   EXPECT_EQ(claims, 2U * 6 * 4);
 }
 
-/// The norms' statistics, which the paper neglects, are no part of them.
-TEST(MemoryArtifacts, PartsOfALayerAreThoseOfSection4_1) {
-  const auto with = [](int64_t of_mlp) {
-    return [of_mlp](Record& r) {
-      const LayerParts parts = layer_activation_parts(r.config);
-      as_printed(r);
-      StageMemory& stage = r.memory->stages.emplace_back();
-      const auto at = [&](engine::Part part) -> int64_t& {
-        return stage.kept[static_cast<size_t>(part)].bytes;
-      };
-      at(engine::Part::attention) = parts.attention;
-      at(engine::Part::mlp) = parts.mlp + of_mlp;
-      at(engine::Part::norm) = parts.norms + 7;
-    };
-  };
-  size_t claims = 0;
-  for (const int64_t more : {0, 1})
-    for (const Claim& claim :
-         parts_of_a_layer().claims(records_of(parts_of_a_layer(), {}, with(more)))) {
-      const bool right = more == 0 || claim.id.find("/MLP/") == std::string::npos;
-      EXPECT_EQ(claim.verdict(), right ? Verdict::reproduced : Verdict::not_reproduced) << claim.id;
-      ++claims;
-    }
-  EXPECT_EQ(claims, 2U * 2 * 3 * 4);
-}
-
-TEST(MemoryArtifacts, WhatThePaperNeglectsIsShownApart) {
-  size_t cells = 0;
-  for (const Cell& c : table2().cells(records_of(table2(), {}, as_printed))) {
-    if (!c.column.ends_with(", statistics")) continue;
-    EXPECT_EQ(c.value, 7);
-    EXPECT_FALSE(c.paper);
-    ++cells;
-  }
-  EXPECT_EQ(cells, 2U * 6 * 4);
-}
-
-TEST(MemoryArtifacts, ExecutedFlopsStandBesideTheFormulas) {
-  std::map<std::pair<std::string, Source>, double> of_175b;
-  for (const Cell& c : section5().cells(records_of(section5(), {}, as_printed)))
-    if (c.row == "175B") of_175b[{c.column, c.source}] = c.value.value();
-  const double executed = of_175b.at({"additional FLOPs", Source::simulated});
-  EXPECT_NEAR(
-      executed,
-      of_175b.at({"additional FLOPs, attention core counted as its forward pass", Source::formula}),
-      1e-6);
-  EXPECT_NEAR(of_175b.at({"additional FLOPs", Source::measured}), executed, 1e-6);
-  EXPECT_NEAR(of_175b.at({"additional FLOPs", Source::formula}), 2.69, 0.005);
-}
-
 TEST(MemoryArtifacts, ScalesThatDoNotDivideAreSkipped) {
   Selection third;
   third.scale = 3;

@@ -48,18 +48,6 @@ const Cell& find(const std::vector<Cell>& cells, const std::string& row, const s
   throw std::out_of_range(row + " / " + column + " / " + on);
 }
 
-TEST(Table4, ThePapersTimesGiveThePapersTable) {
-  const auto cells = table4().cells(papers_records());
-  for (const PaperCell& paper : paper_cells()) {
-    if (paper.artifact != "table4") continue;
-    const Cell& ours = find(cells, paper.row, paper.column, papers_setting);
-    EXPECT_NEAR(ours.value.value(), paper.value, paper.unit == "%" ? 0.5 : 0.051)
-        << paper.row << " " << paper.column;
-    EXPECT_EQ(ours.paper, paper.value);
-    EXPECT_FALSE(ours.interval);
-  }
-}
-
 TEST(Table4, MeasuredOverheadsComeFromPairedRounds) {
   const auto cells = table4().cells(papers_records());
   const Cell& overhead = find(cells, "full recompute", "overhead", "cpu");

@@ -36,30 +36,11 @@ void found(Record& r, double tokens) {
   r.memory->peak_total = int64_t{3} << 30;
 }
 
-Records found_lengths(const Artifact& artifact, const std::map<std::string, double>& tokens) {
-  return records_of(artifact, {}, [&](Record& r) {
-    found(r, r.case_id.ends_with(at_reported_length("")) ? 0 : tokens.at(r.case_id));
-  });
-}
-
 const Cell& cell(const std::vector<Cell>& cells, const std::string& row,
                  const std::string& column) {
   for (const Cell& c : cells)
     if (c.row == row && c.column == column) return c;
   throw std::out_of_range(row + " / " + column);
-}
-
-TEST(Longest, EveryNumberOfThePaperHasACell) {
-  for (const Artifact* artifact : all()) {
-    const Records records = records_of(*artifact, {}, [](Record& r) { found(r, 1000); });
-    std::set<std::pair<std::string, std::string>> names;
-    for (const Cell& c : artifact->cells(records))
-      EXPECT_TRUE(names.emplace(c.row, c.column).second) << c.row << " " << c.column;
-    for (const PaperCell& c : paper().cells_of(name_of(*artifact)))
-      EXPECT_EQ(names.count({c.row, c.column}), 1U)
-          << artifact->id() << " " << c.row << " " << c.column;
-    EXPECT_FALSE(names.empty());
-  }
 }
 
 TEST(Longest, EveryCaseIsAValidRunOnItsMachine) {
@@ -83,32 +64,6 @@ TEST(Longest, ThereIsNoneOfAScaleModelOrElsewhere) {
   }
 }
 
-TEST(Longest, RatiosAndClaimsFollowFromLengths) {
-  const Artifact& table2 = table("table2");
-  const Records records = found_lengths(table2, {{"llama3-8b/vanilla", 5000},
-                                                 {"llama3-8b/activation recomputation", 15000},
-                                                 {"llama3-8b/mini-sequence", 60000},
-                                                 {"llama2-7b/vanilla", 7000},
-                                                 {"llama2-7b/activation recomputation", 42000},
-                                                 {"llama2-7b/mini-sequence", 84000}});
-  const std::vector<Cell> cells = table2.cells(records);
-  const Cell& length = cell(cells, "llama3-8b", "mini-sequence");
-  EXPECT_EQ(length.value, 60);
-  EXPECT_EQ(length.paper, 60);
-  EXPECT_THAT(length.note, HasSubstr("parameter 3.00 GiB at the peak"));
-  EXPECT_EQ(cell(cells, "llama3-8b", "mini-sequence / vanilla").value, 12);
-  EXPECT_EQ(cell(cells, "llama2-7b", "mini-sequence / activation recomputation").value, 2);
-  EXPECT_FALSE(cell(cells, "llama3-8b", "vanilla").paper);
-  EXPECT_EQ(cell(cells, "llama3-8b", "mini-sequence, peak at its length").value, 3);
-  std::map<std::string, Verdict> verdicts;
-  for (const Claim& claim : table2.claims(records)) verdicts[claim.id] = claim.verdict();
-  EXPECT_EQ(verdicts.size(), 6U);
-  EXPECT_EQ(verdicts.at("table2/llama2-7b/mini-sequence / activation recomputation"),
-            Verdict::not_reproduced);  // 2 against 1.8
-  verdicts.erase("table2/llama2-7b/mini-sequence / activation recomputation");
-  for (const auto& [id, verdict] : verdicts) EXPECT_EQ(verdict, Verdict::reproduced) << id;
-}
-
 TEST(Longest, ARatioNeedsBothLengths) {
   const Artifact& table4 = table("table4");
   const Records records = records_of(table4, {}, [](Record& r) {
@@ -125,13 +80,6 @@ TEST(Longest, ARatioNeedsBothLengths) {
   EXPECT_EQ(ratio.status, Status::oom);
   EXPECT_EQ(ratio.reason, "nothing fits");
   EXPECT_EQ(cell(cells, "llama3-8b", "mini-sequence / activation recomputation").value, 1);
-}
-
-/// Table 4 keeps gradients, as accumulation needs them; the others do not.
-TEST(Longest, GradientsAreResidentInTable4Only) {
-  for (const char* name : {"table2", "table3", "table4"})
-    for (const Case& c : table(name).cases({}))
-      EXPECT_EQ(c.config.step_in_backward, std::string(name) != "table4") << c.id;
 }
 
 TEST(Anchors, AreMarkedAsAnotherPapers) {

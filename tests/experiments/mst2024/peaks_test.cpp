@@ -133,31 +133,11 @@ TEST(Table16, IsTheSumOfWhatThereIs) {
     }
 }
 
-TEST(Table6, ThroughputIsTokensOverSeconds) {
-  for (const auto& [name, batch] : {std::pair{"llama3-8b mini-sequence, batch 8", 8 * 8192.0},
-                                    {"llama2-7b mini-sequence, batch 16", 16 * 4096.0}})
-    EXPECT_NEAR(value("table6", name, "step") * value("table6", name, "throughput"), batch,
-                1e-6 * batch);
-}
-
 TEST(Peaks, OtherSizesStandBesideNoneOfThePapers) {
   for (const Artifact* artifact : artifacts())
     for (const Cell& cell : artifact->cells(executed(*artifact, virtually(8)))) {
       if (cell.unit == "x") continue;  // ratios of the whole model
       EXPECT_FALSE(cell.paper) << cell.artifact << " " << cell.row << " " << cell.column;
-    }
-}
-
-/// On a processor modules alone run at 1/8 of their size; whole steps do not.
-TEST(Peaks, OnAProcessorModulesRunScaled) {
-  const Selection cpu{.virtual_machine = false, .cpu = true, .cuda = {}, .scale = {}};
-  for (const Artifact* artifact : memory_in_peak()) EXPECT_TRUE(artifact->cases(cpu).empty());
-  EXPECT_TRUE(table6().cases(cpu).empty());
-  for (const Artifact* artifact : modules())
-    for (const Case& c : artifact->cases(cpu)) {
-      EXPECT_EQ(c.config.model.hidden, 512) << c.id;
-      EXPECT_LE(c.config.model.sequence, 1024) << c.id;
-      EXPECT_EQ(c.skip, "") << c.id;
     }
 }
 

@@ -133,24 +133,6 @@ TEST(Throughput, StandsBesideThePapersAtFullSizeOnly) {
   EXPECT_TRUE(artifact.claims(records).empty());
 }
 
-TEST(Cases, AreThePapersRuns) {
-  for (const Artifact* artifact : throughputs())
-    for (const Case& c : artifact->cases({})) {
-      EXPECT_EQ(c.on, "virtual:v100-p3-16xlarge");
-      const bool tensor = c.id.starts_with("Tensor MP");
-      const int depth = setup_of(artifact->id().substr(artifact->id().find('/') + 1)).depth;
-      EXPECT_EQ(c.config.tensor_parallel, tensor ? depth : 1) << c.id;
-      EXPECT_EQ(c.config.pipeline_parallel, tensor ? 1 : depth) << c.id;
-      const TrainConfig& training = std::get<Training>(c.workload).train;
-      EXPECT_EQ(training.steps, c.id.starts_with("PipeDream-2BW") ? 5 : 1) << c.id;
-      EXPECT_EQ(c.config.recompute, Recompute::full);
-      EXPECT_EQ(training.optimizer.clip, 0);
-    }
-  Selection real;
-  real.virtual_machine = false;
-  EXPECT_TRUE(figure("figure6a").cases(real).empty());
-}
-
 TEST(Footprint, IsThatOfTheGpuWithMost) {
   const Artifact& artifact = figure("figure7");
   const Records records = virtually(artifact, [](Record& r) {
