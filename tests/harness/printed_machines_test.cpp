@@ -4,6 +4,7 @@
 
 #include "harness/report/commands/calibration_report.h"
 #include "harness/report/commands/peak_report.h"
+#include "harness/place/target.h"
 #include "harness/report/commands/plan_report.h"
 #include "tests/harness/support.h"
 #include "tests/harness/values_at.h"
