@@ -56,6 +56,15 @@ TEST_F(Judged, RatesAreOfWorkAndTimesOfASecond) {
          "w: 3 [3, 3] GB/s|4 GB/s, a reference|", 3e9, 2.8e9);
 }
 
+/// Of 2 ranks, 2 (2 - 1) / 2 of all crosses a link in an all-reduce, and half of it in an
+/// all-gather.
+TEST_F(Judged, CollectivesSayHowMuchTheyMove) {
+  const auto probes = collectives_group().probes(bench_);
+  EXPECT_EQ(probes.at(0).what, "all-reduce of 2 MiB by 2 ranks, bus");
+  EXPECT_EQ(probes.at(0).work, 2 << 20);
+  EXPECT_EQ(probes.at(1).work, 1 << 20);
+}
+
 TEST_F(Judged, RatesOfLongerTimesAreLower) {
   const Series series = series_of("x", "B/s", 6, {1, 2, 3, 4, 5, 6, 7, 8});
   const Estimate seconds = series.undisturbed(), rate = series.value();
