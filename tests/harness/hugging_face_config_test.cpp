@@ -75,7 +75,7 @@ const std::map<std::string, const char*>& published() {
 }
 
 /// With other values for some keys; a key whose value is discarded is left out.
-ModelConfig with(const char* model, const json& changes) {
+ModelConfig model_with(const char* model, const json& changes) {
   json config = json::parse(published().at(model));
   for (const auto& [key, value] : changes.items()) config[key] = value;
   return model_from_hugging_face(config, "config.json");
@@ -187,12 +187,13 @@ TEST(HuggingFaceConfig, WhatIsLeftOutIsTheArchitectures) {
 
 /// Keys that other programs write into a Llama's file, and those of how text is generated.
 TEST(HuggingFaceConfig, KeysThatChangeNothingAreAccepted) {
-  const ModelConfig model = with("llama3-8b", json::object());
+  const ModelConfig model = model_with("llama3-8b", json::object());
   const json harmless = {{"is_llama_config", true},     {"rope_interleaved", false},
                          {"unsloth_version", "2025.1"}, {"temperature", 0.6},
                          {"max_length", 4096},          {"tokenizer_class", "LlamaTokenizer"}};
   for (const auto& [key, value] : harmless.items())
-    EXPECT_EQ(to_json(with("llama3-8b", {{key, value}})).dump(), to_json(model).dump()) << key;
+    EXPECT_EQ(to_json(model_with("llama3-8b", {{key, value}})).dump(), to_json(model).dump())
+        << key;
 }
 
 TEST(HuggingFaceConfig, RotaryPositionsOfOldAndNewFiles) {
@@ -203,45 +204,48 @@ TEST(HuggingFaceConfig, RotaryPositionsOfOldAndNewFiles) {
                       {"original_max_position_embeddings", 8192}};
   const RotaryConfig expected{
       .base = 5e5, .factor = 8, .bands = true, .low = 1, .high = 4, .original = 8192};
-  EXPECT_EQ(with("llama3-8b", {{"rope_scaling", bands}}).rotary, expected);
+  EXPECT_EQ(model_with("llama3-8b", {{"rope_scaling", bands}}).rotary, expected);
   json all = bands;
   all["rope_theta"] = 5e5;
-  EXPECT_EQ(with("llama2-7b", {{"rope_parameters", all}}).rotary, expected);
-  EXPECT_EQ(with("llama2-7b", {{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}).rotary,
-            RotaryConfig{.factor = 2});
+  EXPECT_EQ(model_with("llama2-7b", {{"rope_parameters", all}}).rotary, expected);
   EXPECT_EQ(
-      with("llama2-7b", {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 10.0}}}})
-          .rotary,
-      RotaryConfig{.base = 10});
+      model_with("llama2-7b", {{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}).rotary,
+      RotaryConfig{.factor = 2});
+  EXPECT_EQ(model_with("llama2-7b",
+                       {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 10.0}}}})
+                .rotary,
+            RotaryConfig{.base = 10});
 }
 
 TEST(HuggingFaceConfig, RotaryBasesAreAsLargeAsPublishedOnesInBothSpellings) {
   // Gradient's Llama-3-8B-Instruct-4194k has this one.
-  EXPECT_EQ(with("llama3-8b", {{"rope_theta", 45200000000.0}}).rotary.base, 45.2e9);
+  EXPECT_EQ(model_with("llama3-8b", {{"rope_theta", 45200000000.0}}).rotary.base, 45.2e9);
   for (const double base : {1e12, 45.2e9}) {
     const json all = {{"rope_type", "default"}, {"rope_theta", base}};
-    EXPECT_EQ(with("llama2-7b", {{"rope_theta", base}}).rotary.base, base);
-    EXPECT_EQ(with("llama2-7b", {{"rope_parameters", all}}).rotary.base, base);
-    EXPECT_EQ(with("llama2-7b", {{"rope_theta", base}, {"rope_parameters", all}}).rotary.base,
+    EXPECT_EQ(model_with("llama2-7b", {{"rope_theta", base}}).rotary.base, base);
+    EXPECT_EQ(model_with("llama2-7b", {{"rope_parameters", all}}).rotary.base, base);
+    EXPECT_EQ(model_with("llama2-7b", {{"rope_theta", base}, {"rope_parameters", all}}).rotary.base,
               base);
   }
-  EXPECT_THROW(with("llama3-8b", {{"rope_theta", 1.1e12}}), InputError);
-  EXPECT_THROW(with("llama2-7b", {{"rope_parameters", {{"rope_theta", 1.1e12}}}}), InputError);
+  EXPECT_THROW(model_with("llama3-8b", {{"rope_theta", 1.1e12}}), InputError);
+  EXPECT_THROW(model_with("llama2-7b", {{"rope_parameters", {{"rope_theta", 1.1e12}}}}),
+               InputError);
 }
 
 TEST(HuggingFaceConfig, NewFilesMayLeaveTheBaseToTheArchitectureOrToOldKeys) {
   const json linear = {{"rope_type", "linear"}, {"factor", 2.0}};
-  EXPECT_EQ(with("llama2-7b", {{"rope_parameters", linear}}).rotary, RotaryConfig{.factor = 2});
-  EXPECT_EQ(with("llama3-8b", {{"rope_parameters", linear}}).rotary,
+  EXPECT_EQ(model_with("llama2-7b", {{"rope_parameters", linear}}).rotary,
+            RotaryConfig{.factor = 2});
+  EXPECT_EQ(model_with("llama3-8b", {{"rope_parameters", linear}}).rotary,
             (RotaryConfig{.base = 5e5, .factor = 2}));
-  EXPECT_EQ(with("llama3-8b", {{"rope_parameters", linear}, {"rope_scaling", linear}}).rotary,
+  EXPECT_EQ(model_with("llama3-8b", {{"rope_parameters", linear}, {"rope_scaling", linear}}).rotary,
             (RotaryConfig{.base = 5e5, .factor = 2}));
   json with_base = linear;
   with_base["rope_theta"] = 5e5;
   for (const char* silent : {"rope_scaling", "rope_parameters"}) {
     json both = {{"rope_scaling", with_base}, {"rope_parameters", with_base}};
     both[silent] = linear;
-    EXPECT_EQ(with("llama2-7b", both).rotary, (RotaryConfig{.base = 5e5, .factor = 2}))
+    EXPECT_EQ(model_with("llama2-7b", both).rotary, (RotaryConfig{.base = 5e5, .factor = 2}))
         << silent << " has no base";
   }
 }
@@ -253,19 +257,19 @@ TEST(HuggingFaceConfig, WindowsOfLayers) {
       all.push_back(period > 0 && i % period == 0 ? "sliding_attention" : "full_attention");
     return all;
   };
-  EXPECT_EQ(with("gemma-2-9b", {{"layer_types", types(42, 2)}}).window_period, 2);
-  EXPECT_EQ(with("gemma-2-9b", {{"layer_types", types(42, 6)}}).window_period, 6);
-  EXPECT_EQ(with("gemma-2-9b", {{"layer_types", types(42, 0)}}).window, 0);
+  EXPECT_EQ(model_with("gemma-2-9b", {{"layer_types", types(42, 2)}}).window_period, 2);
+  EXPECT_EQ(model_with("gemma-2-9b", {{"layer_types", types(42, 6)}}).window_period, 6);
+  EXPECT_EQ(model_with("gemma-2-9b", {{"layer_types", types(42, 0)}}).window, 0);
   const ModelConfig qwen =
-      with("qwen2-7b", {{"use_sliding_window", true}, {"max_window_layers", 0}});
+      model_with("qwen2-7b", {{"use_sliding_window", true}, {"max_window_layers", 0}});
   EXPECT_EQ(qwen.window_of(1), 131072);
-  EXPECT_EQ(with("qwen2-7b", {{"use_sliding_window", true}}).window, 0) << "no layer has it";
+  EXPECT_EQ(model_with("qwen2-7b", {{"use_sliding_window", true}}).window, 0) << "no layer has it";
 }
 
 /// By the name of a key of the file.
 void expect_refused(const char* model, const char* key, const json& changes) {
   try {
-    with(model, changes);
+    model_with(model, changes);
     ADD_FAILURE() << key << " is accepted";
   } catch (const InputError& e) {
     EXPECT_NE(std::string(e.what()).find(std::string("config.json: ") + key), std::string::npos)
@@ -298,9 +302,9 @@ TEST(HuggingFaceConfig, LayersHaveNoWindowsThatTheirModelHasNot) {
   expect_refused("llama3-8b", "layer_types", {{"layer_types", {"full_attention"}}});
   expect_refused("mistral-7b", "layer_types",
                  {{"layer_types", sliding}, {"sliding_window", nullptr}});
-  EXPECT_EQ(with("llama3-8b", {{"layer_types", full}}).window, 0);
-  EXPECT_EQ(with("mistral-7b", {{"layer_types", full}}).window, 0);
-  EXPECT_EQ(with("mistral-7b", {{"layer_types", sliding}}).window_of(1), 4096);
+  EXPECT_EQ(model_with("llama3-8b", {{"layer_types", full}}).window, 0);
+  EXPECT_EQ(model_with("mistral-7b", {{"layer_types", full}}).window, 0);
+  EXPECT_EQ(model_with("mistral-7b", {{"layer_types", sliding}}).window_of(1), 4096);
   // Its windows are switched off.
   expect_refused("qwen2-7b", "layer_types", {{"layer_types", json(28, "sliding_attention")}});
 }

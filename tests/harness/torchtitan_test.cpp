@@ -135,7 +135,7 @@ ImportOptions titan_of_ranks(int64_t ranks) {
   options.ranks = ranks;
   return options;
 }
-bool has(const std::vector<Imported::Part>& parts, const std::string& said) {
+bool is_among(const std::vector<Imported::Part>& parts, const std::string& said) {
   return std::any_of(parts.begin(), parts.end(),
                      [&](const Imported::Part& part) { return part.said.find(said) == 0; });
 }
@@ -192,17 +192,18 @@ TEST(Torchtitan, NamesWhatItDoesNotHave) {
     const size_t dot = key.find('.');
     const Imported in =
         read(toml(fmt::format("[{}]\n{}\n", text.substr(0, dot), text.substr(dot + 1))));
-    EXPECT_TRUE(has(in.missing, text)) << text;
-    EXPECT_FALSE(has(in.same, text)) << text;
+    EXPECT_TRUE(is_among(in.missing, text)) << text;
+    EXPECT_FALSE(is_among(in.same, text)) << text;
   }
   for (const char* section : {"optimizer", "job", "metrics", "checkpoint", "lr_scheduler", "comm",
                               "profiling", "validation", "activation_checkpoint"})
-    EXPECT_TRUE(has(read(toml(fmt::format("[{}]\nfrobnicate = 1\n", section))).unknown,
-                    fmt::format("{}.frobnicate = 1", section)))
+    EXPECT_TRUE(is_among(read(toml(fmt::format("[{}]\nfrobnicate = 1\n", section))).unknown,
+                         fmt::format("{}.frobnicate = 1", section)))
         << section;
   EXPECT_THAT(read(toml("[training]\nseq_lem = 1\n")).unknown.at(0).what,
               HasSubstr("training.seq_len"));
-  EXPECT_TRUE(has(read(toml("[training]\nseq_len2 = {}\n")).unknown, "training.seq_len2 = {}"));
+  EXPECT_TRUE(
+      is_among(read(toml("[training]\nseq_len2 = {}\n")).unknown, "training.seq_len2 = {}"));
   EXPECT_THAT(message_of<InputError>([] { (void)read(toml("[training]\nseq_len = {}\n")); }),
               HasSubstr("training.seq_len is {}"));
 }
@@ -257,7 +258,7 @@ TEST(Torchtitan, StepsInBackwardWithoutClipping) {
       read(toml("[optimizer]\nearly_step_in_backward = true\n[training]\nmax_norm = 1.0\n"));
   EXPECT_EQ(in.given.at("step_in_backward"), true);
   EXPECT_FALSE(in.given.contains("clip"));
-  EXPECT_TRUE(has(in.same, "training.max_norm"));
+  EXPECT_TRUE(is_among(in.same, "training.max_norm"));
   EXPECT_EQ(read(toml()).given.at("clip"), 1.0);
   EXPECT_EQ(read(toml("[training]\nmax_norm = 0.5\n")).given.at("clip"), 0.5);
 }
@@ -309,8 +310,8 @@ TEST(Torchtitan, RecomputesOperations) {
   EXPECT_EQ(in.given.at("recompute"), "selective");
   EXPECT_EQ(in.given.at("recompute_modules"), "norm+activation+up");
   EXPECT_TRUE(in.missing.empty());
-  EXPECT_TRUE(has(read(toml(section + "[parallelism]\ntensor_parallel_degree = 2\n")).missing,
-                  "activation_checkpoint.mode"));
+  EXPECT_TRUE(is_among(read(toml(section + "[parallelism]\ntensor_parallel_degree = 2\n")).missing,
+                       "activation_checkpoint.mode"));
 }
 
 TEST(Torchtitan, FlagsAnswerBeforeTheFile) {
@@ -324,7 +325,7 @@ TEST(Torchtitan, FlagsAnswerBeforeTheFile) {
   for (const char* said :
        {"training.local_batch_size", "training.seq_len", "training.global_batch_size",
         "training.dtype", "activation_checkpoint.mode"})
-    EXPECT_TRUE(has(in.same, said)) << said;
+    EXPECT_TRUE(is_among(in.same, said)) << said;
 }
 
 }  // namespace
