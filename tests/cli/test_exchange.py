@@ -234,7 +234,7 @@ class Export(Cli):
         return list(csv.DictReader(io.StringIO(self.run_frugal("export", "out", *arguments).stdout)))
 
     def test_bad_input(self):
-        self.rejected("export", "absent", says=["absent", "records.jsonl"])
+        self.rejected("export", "absent", says=["absent", "there is no such folder or file"])
         self.rejected("export", "x", "--format", "parquet", says=["parquet", "csv"])
 
     def test_a_file_is_not_overwritten(self):

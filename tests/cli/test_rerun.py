@@ -317,7 +317,7 @@ class Recorded(Cli):
         self.assertEqual({r["verdict"] for r in said}, {"equal"})
         done = self.run_frugal("rerun", "out#" + records[0]["case"][:-1], status=2)
         self.assertIn(f"did you mean {records[0]['case']}", done.stderr)
-        self.assertIn("nowhere: there is no such folder or file; give a", self.run_frugal("rerun", "nowhere#3", status=2).stderr)
+        self.assertIn("nowhere#3: there is no such folder or file; give a", self.run_frugal("rerun", "nowhere#3", status=2).stderr)
 
     def test_records_that_are_kept(self):
         """Those that are made with every program are equal; of an earlier one all kinds are run."""
