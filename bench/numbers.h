@@ -32,8 +32,8 @@ class ExecutedPlan {
     std::vector<int64_t> memory;
   };
   void add(const std::string& name, const Cost& predicted, const Cost& executed);
-  /// Metrics and findings of so many configurations that were considered in so many seconds.
-  void add_to(Record& record, size_t considered, double seconds) const;
+  /// Metrics and findings of so many configurations that were considered.
+  void add_to(Record& record, size_t considered) const;
 
  private:
   static constexpr size_t settled = 10;  // as by --execute 10

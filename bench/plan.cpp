@@ -3,7 +3,6 @@
 // on the virtual machine, all stages together, and compared.
 #include <fmt/format.h>
 
-#include <chrono>
 #include <set>
 #include <tuple>
 
@@ -124,14 +123,12 @@ class PlanRun final : public CaseRun {
       : request_(request_of(planned, target.machine().value())) {}
 
   void observe(Record& record) override {
-    const auto begin = std::chrono::steady_clock::now();
     const Plan plan = search(request_);
-    const std::chrono::duration<double> searched = std::chrono::steady_clock::now() - begin;
     for (const Candidate* candidate : to_execute(plan)) {
       stop_if_interrupted();
       add(*candidate);
     }
-    executed_.add_to(record, plan.compared(), searched.count());
+    executed_.add_to(record, plan.compared());
   }
 
  private:

@@ -2,9 +2,9 @@
 // by hand from those that are put in, which all differ.
 #include <gtest/gtest.h>
 
+#include "harness/place/target.h"
 #include "harness/report/commands/calibration_report.h"
 #include "harness/report/commands/peak_report.h"
-#include "harness/place/target.h"
 #include "harness/report/commands/plan_report.h"
 #include "tests/harness/support.h"
 #include "tests/harness/values_at.h"
