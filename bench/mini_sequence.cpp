@@ -11,6 +11,7 @@
 #include <array>
 
 #include "bench/benchmarks.h"
+#include "bench/numbers.h"
 #include "bench/own_process.h"
 #include "engine/train/trainer.h"
 #include "harness/measure/interrupt.h"
@@ -106,8 +107,7 @@ nlohmann::json memory_of_two_steps(const RunConfig& config,
   nlohmann::json bytes = {{"ledger_peak", ledger.peak()},
                           {"reserved", cluster->rank(0).device.reserved()},
                           {"resident_before", before},
-                          {"resident_peak", resident().peak},
-                          {"resident_growth", resident().peak - before}};
+                          {"resident_peak", resident().peak}};
   for (int i = 0; i < kind_count; ++i)
     bytes[fmt::format("ledger_at_peak/{}", name_of(static_cast<Kind>(i)))] =
         ledger.at_peak()[static_cast<size_t>(i)];
@@ -131,11 +131,7 @@ class MiniSequenceMemory final : public CaseRun {
     const nlohmann::json within = in_own_process([&] {
       return memory_of_two_steps(config_, [&] { return target_.cluster_with(config_, peak); });
     });
-    for (const auto& [name, bytes] : kept.items())
-      record.add_sample(name, "bytes", bytes.get<double>());
-    for (const auto& [name, bytes] : within.items())
-      if (!name.starts_with("ledger"))  // it counts the same
-        record.add_sample(name + "_within_peak", "bytes", bytes.get<double>());
+    add_memory(kept, within, record);
   }
 
  private:

@@ -59,6 +59,19 @@ void add_timeline(const Timeline& recorded, const ScheduleKind& schedule, Record
   record.add_sample("last_stage_over_first", "1", busy.back().busy / busy.front().busy);
 }
 
+void add_memory(const nlohmann::json& kept, const nlohmann::json& within, Record& record) {
+  const auto add = [&](const nlohmann::json& process, const std::string& end) {
+    for (const auto& [name, bytes] : process.items())
+      if (end.empty() || !name.starts_with("ledger"))
+        record.add_sample(name + end, "bytes", bytes.get<double>());
+    record.add_sample(
+        "resident_growth" + end, "bytes",
+        process.at("resident_peak").get<double>() - process.at("resident_before").get<double>());
+  };
+  add(kept, "");
+  add(within, "_within_peak");
+}
+
 void add_prediction(double seconds, const char* time, const char* error, Record& record) {
   record.add_sample(time, "s", seconds);
   record.add_sample(error, "1", seconds / median(record.samples(metric::time)) - 1);

@@ -1,4 +1,5 @@
 #pragma once
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,10 @@ void add_timeline(const Timeline& recorded, const ScheduleKind& schedule, Record
 /// (p − 1)/m of p stages with a flush, m = 1 where one microbatch goes through at a time; 0
 /// without.
 double ideal_bubble(const RunConfig& config);
+
+/// Bytes by name of a process that keeps all memory, and of one within the ledger's peak, which
+/// counts the same; and by how much the operating system saw each grow.
+void add_memory(const nlohmann::json& kept, const nlohmann::json& within, Record& record);
 
 /// Metrics of a prediction: its seconds, and those over the median of the measured ones less 1.
 void add_prediction(double seconds, const char* time, const char* error, Record& record);

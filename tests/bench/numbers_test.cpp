@@ -181,6 +181,21 @@ TEST(BenchmarkTables, PredictionsAndPlansAreCounted) {
                           "with --execute 10 it is the best executed in 5 of 7 cases"));
 }
 
+TEST(BenchmarkNumbers, AProcessGrewByItsMostMemoryLessThatBefore) {
+  Record record;
+  add_memory({{"ledger_peak", 3}, {"resident_before", 5}, {"resident_peak", 12}},
+             {{"ledger_peak", 2}, {"resident_before", 6}, {"resident_peak", 17}}, record);
+  std::map<std::string, double> bytes;
+  for (const auto& [name, metric] : record.metrics) bytes[name] = metric.samples.at(0);
+  EXPECT_EQ(bytes, (std::map<std::string, double>{{"ledger_peak", 3},
+                                                  {"resident_before", 5},
+                                                  {"resident_peak", 12},
+                                                  {"resident_growth", 7},
+                                                  {"resident_before_within_peak", 6},
+                                                  {"resident_peak_within_peak", 17},
+                                                  {"resident_growth_within_peak", 11}}));
+}
+
 TEST(BenchmarkNumbers, AnExecutedPlanIsComparedWithTheBestOfAllAndOfTen) {
   ExecutedPlan plan;
   plan.add("first", {8, {100, 110}}, {10, {100, 90}});  // -20 %, 20 bytes too many

@@ -57,7 +57,7 @@ class Metrics : public ::testing::Test {
   }
 
   /// A model trained on the processor, on a text whose last words it then tells.
-  Made trained_on_text() {
+  Made trained_on_text(int64_t steps) {
     std::string bytes;
     while (bytes.size() < 8000) bytes += "mene tekel upharsin ";
     TrainingRun run;
@@ -65,7 +65,8 @@ class Metrics : public ::testing::Test {
     run.config.type = DType::f64;
     run.config.model.sequence = 32;
     run.config.model.vocabulary = 260;
-    run.train.steps = 3;
+    run.train.steps = steps;
+    run.train.optimizer.learning_rate = 1e-2;
     run.last_words = 4;
     run.text.emplace(bytes, run.config);
     return timed([&] {
@@ -122,8 +123,14 @@ TEST_F(Metrics, HaveTheUnitsThatTheirNamesStandFor) {
     for (const Workload& observed : {Workload(workload::ModuleTime{}), Workload(three_steps)})
       check(made(case_of(observed, on)));
   check(made(case_of(workload::LongestSequence{}, simulated)));
-  check(trained_on_text());
+  check(trained_on_text(3));
   EXPECT_EQ(seen.size(), std::size(units));
+}
+
+TEST_F(Metrics, WordsAndLettersAreAllToldByAModelThatHasLearnedThem) {
+  const Record record = trained_on_text(1500).record;
+  EXPECT_EQ(record.samples(metric::last_word_accuracy), std::vector<double>{1});
+  EXPECT_EQ(record.samples(metric::last_letter_accuracy), std::vector<double>{1});
 }
 
 /// On a virtual clock: what the trainer and the module themselves say, but for the rounding of a

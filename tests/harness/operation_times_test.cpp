@@ -116,6 +116,8 @@ TEST(OwnMachine, TakesWhatItsOperationsTook) {
   const Machine machine = parse_machine(text, "mine.json");
   EXPECT_EQ(machine.name, "mine");
   EXPECT_EQ(machine.flops_f32, 2e9);
+  EXPECT_EQ(machine.flops_bf16, 1e9);
+  EXPECT_EQ(machine.kernel_latency, 1e-6);
   EXPECT_EQ(machine.memory_bandwidth, 3e9);
   const auto cluster = make_virtual_cluster(run, machine);
   const ModuleTime layer = ModuleRun(*cluster, Module::layer).time();

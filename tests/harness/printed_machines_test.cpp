@@ -2,16 +2,19 @@
 // by hand from those that are put in, which all differ.
 #include <gtest/gtest.h>
 
+#include "harness/calibrate/known_errors.h"
 #include "harness/place/target.h"
 #include "harness/report/commands/calibration_report.h"
 #include "harness/report/commands/peak_report.h"
 #include "harness/report/commands/plan_report.h"
 #include "tests/harness/support.h"
 #include "tests/harness/values_at.h"
+#include "tests/support/source_dir.h"
 
 namespace frugal::harness {
 namespace {
 
+using nlohmann::json;
 using testing::barred;
 using testing::gibi;
 using testing::mebi;
@@ -172,6 +175,20 @@ Peaks peaks() {
     rate.factor = 1.6;
   }
   return peaks;
+}
+
+TEST(PrintedMachines, OfErrorsThatAreKnown) {
+  const json machine =
+      json::parse(testing::read(testing::source_dir() + "/hardware/h100-dgx.json"));
+  const json& said = machine["predictions"];
+  const KnownErrors found = find_known_errors("h100-dgx").value();
+  EXPECT_EQ(said["steps"], json({{"count", found.steps.count},
+                                 {"median", found.steps.median},
+                                 {"largest", found.steps.largest}}));
+  EXPECT_EQ(said["pairs"], json({{"count", found.pairs.count},
+                                 {"median", found.pairs.median},
+                                 {"nine_in_ten", found.pairs.nine_in_ten}}));
+  EXPECT_EQ(said["differ_in"], found.differ_in);
 }
 
 TEST(PrintedMachines, OfPeaks) {

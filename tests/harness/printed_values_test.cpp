@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/calibrate/prediction.h"
+#include "harness/compare/quantity.h"
 #include "harness/place/gpu_state.h"
 #include "harness/record/google_benchmark.h"
 #include "harness/report/commands/rerun_report.h"
@@ -196,6 +197,33 @@ TEST(PrintedValues, OfARecord) {
       R"(1.75e+15 {"data_sheet":1e+15,"measured":800000000000000.0} 0.25 0.3125 0.3 0.375 )"
       R"({"largest":1.0,"lower_quartile":0.25,"median":0.375,"smallest":0.0,"upper_quartile":0.5} )"
       R"({"rank":1,"slower":0.08} {"loss":2.625,"step":4})");
+  EXPECT_EQ(to_json(record_from_json(to_json(r), "test")), to_json(r));
+}
+
+/// By the names under which two runs are compared.
+TEST(PrintedValues, OfTheQuantitiesOfARecord) {
+  const Record r = distinct_record();
+  CasePair pair;
+  pair.base.runs = pair.candidate.runs = {&r};
+  std::string said;
+  for (const ObservedQuantity& q : quantities_of(pair))
+    said += fmt::format("{}: {} {}\n", q.name, fmt::join(q.candidate[0], " "), q.unit);
+  EXPECT_EQ(said, R"(step_time: 0.5 0.25 4 1 2 s
+peak memory: 11534336 bytes
+peak parameter memory: 1024 bytes
+peak gradient memory: 2097152 bytes
+peak optimizer memory: 3145728 bytes
+peak activation memory: 4194304 bytes
+peak statistics memory: 5242880 bytes
+peak workspace memory: 6291456 bytes
+peak communication memory: 7340032 bytes
+reserved memory: 5368709120 bytes
+peak host memory: 13631488 bytes
+model FLOPs: 1250000000000000 FLOP
+hardware FLOPs: 1500000000000000 FLOP
+losses: 3.5 2.5 nats
+held-out losses: 2.75 2.625 nats
+)");
 }
 
 /// 77 bytes become 88, and of a measured run's times nothing is judged.

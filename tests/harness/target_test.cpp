@@ -265,5 +265,13 @@ TEST(DeviceKind, ByTheFirstWord) {
   EXPECT_EQ(source_of(DeviceKind::cuda), Source::measured);
 }
 
+TEST(CpuTarget, ARankHasItsShareOfTheMemory) {
+  const auto target = make_target({.on = "cpu"});
+  RunConfig six;
+  six.tensor_parallel = 2;
+  six.pipeline_parallel = 3;
+  EXPECT_EQ(target->memory_of_rank(six), target->memory_of_rank(RunConfig()) / 6);
+}
+
 }  // namespace
 }  // namespace frugal::harness
