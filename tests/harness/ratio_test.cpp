@@ -60,6 +60,14 @@ TEST(Ratio, ByTurnsCancelsWhatSlowedBothDown) {
   EXPECT_GT(width(ratio_of_medians(base, candidate)), 0.1);
 }
 
+TEST(Ratio, OfATurnIsThatOfItsProcessesMedians) {
+  const std::vector<double> ratios =
+      log_ratios_of_turns({{1, 2, 9}, {4}}, {{8, 7, 5}, {2, 2.5, 1}});
+  ASSERT_EQ(ratios.size(), 2U);
+  EXPECT_DOUBLE_EQ(ratios[0], std::log(7. / 2));
+  EXPECT_DOUBLE_EQ(ratios[1], std::log(2. / 4));
+}
+
 TEST(Ratio, NeedsSamplesOfEveryProcess) {
   EXPECT_THROW(ratio_of_medians({}, {{1}}), std::invalid_argument);
   EXPECT_THROW(ratio_of_medians({{1}}, {{}}), std::invalid_argument);
